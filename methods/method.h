@@ -1,0 +1,57 @@
+// The interface of a search method.
+
+#ifndef METHODS_METHOD_H_
+#define METHODS_METHOD_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "surrogates/surrogate.h"
+#include "trials/measurement.h"
+#include "trials/search_space.h"
+
+namespace methods {
+
+// What a method may know about the problem. It never sees a backend.
+struct Problem {
+  const trials::SearchSpace* space = nullptr;  // outlives the method
+  int gpus = 1;
+  int gpus_per_node = 1;
+  double memory_capacity_bytes = 0.0;  // per GPU
+  int q_max = 1;                       // steps of a full trial
+};
+
+// The next trial, and how it may end early.
+struct Suggestion {
+  int candidate = -1;  // index into the space, never tried before
+  std::optional<trials::StopRule> stop;  // absent: run all q_max steps
+  std::string chosen_by;  // "random", "model", ...: for the record
+  // What the surrogates behind this suggestion have learned, by surrogate name.
+  struct Fit {
+    std::string surrogate;
+    surrogates::FitSummary summary;
+  };
+  std::vector<Fit> fits;
+};
+
+// Decides what to try next. A method is a function of its options, its seed
+// and the history it has observed: it runs no trial, reads no clock and keeps
+// no other state, so a run resumes by replaying its journal.
+class Method {
+ public:
+  virtual ~Method() = default;
+
+  // The next trial, or nothing when the method is done. Called once before
+  // each Observe.
+  [[nodiscard]] virtual std::optional<Suggestion> Suggest() = 0;
+
+  // The result of the last suggestion.
+  virtual void Observe(int candidate,
+                       const trials::Measurement& measurement) = 0;
+};
+
+}  // namespace methods
+
+#endif  // METHODS_METHOD_H_

@@ -1,0 +1,62 @@
+// Prior means with learnable, named, positive coefficients.
+
+#ifndef SURROGATES_PARAMETRIC_MEAN_H_
+#define SURROGATES_PARAMETRIC_MEAN_H_
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <Eigen/Core>
+
+namespace surrogates {
+
+// A prior mean over the candidates of a search space,
+//
+//   kConstant:  m(H) = c_1                      (features is a column of ones)
+//   kInverse:   m(H) = 1 / sum_j c_j phi_j(H)   (throughput from step time)
+//   kLinear:    m(H) = min(sum_j c_j phi_j(H), clip)
+//
+// with c_j > 0 learned as log c_j under independent normal priors
+// N(log_center_j, log_stddev_j^2). Products of the paper's constants that only
+// occur together are one coefficient, so each is identifiable.
+//
+// Source: OPPA Eqs. 10-21.
+// Shapes: features is [N, m], one candidate per row; the rest is [m].
+// Note: above the clip the gradient of kLinear is that of the unclipped sum,
+// scaled by `clip_gradient` in [0, 1]: with 0 (as printed) observations at the
+// clip would not move the coefficients at all.
+struct ParametricMean {
+  enum class Link { kConstant, kInverse, kLinear };
+
+  struct Coefficient {
+    std::string name;  // "compute", "dp volume, inter-node", ...
+    std::string unit;  // of c_j, for people
+    double log_center = 0.0;
+    double log_stddev = 2.0;  // > 0
+  };
+
+  Link link = Link::kConstant;
+  Eigen::MatrixXd features;
+  std::vector<Coefficient> coefficients;
+  double clip = std::numeric_limits<double>::infinity();
+  double clip_gradient = 0.1;
+
+  [[nodiscard]] int size() const {
+    return static_cast<int>(coefficients.size());
+  }
+
+  // The mean at the candidates `rows` for coefficients c = exp(log_c), and its
+  // derivative with respect to log_c. Shapes: mean [n], jacobian [n, m].
+  void Evaluate(const std::vector<int>& rows,
+                const Eigen::VectorXd& log_c,
+                Eigen::VectorXd& mean,
+                Eigen::MatrixXd* jacobian) const;
+
+  // The mean at every candidate, [N].
+  [[nodiscard]] Eigen::VectorXd EvaluateAll(const Eigen::VectorXd& log_c) const;
+};
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_PARAMETRIC_MEAN_H_

@@ -1,0 +1,59 @@
+// The interface of a model that is fitted to measurements.
+
+#ifndef SURROGATES_SURROGATE_H_
+#define SURROGATES_SURROGATE_H_
+
+#include <string>
+#include <vector>
+
+#include <Eigen/Core>
+
+namespace surrogates {
+
+// Measurements to learn from. Candidates are named by their index in the
+// search space, which the surrogate was built with.
+// Shapes: all [n]. Units: value in the target's unit, noise_variance squared.
+struct Observations {
+  std::vector<int> candidate;
+  Eigen::VectorXd value;
+  Eigen::VectorXd noise_variance;  // >= 0, known per observation
+
+  [[nodiscard]] int size() const { return static_cast<int>(candidate.size()); }
+};
+
+// Mean and variance of the latent function (no observation noise) for every
+// candidate of the search space, in its order. Shapes: [N].
+struct Prediction {
+  Eigen::VectorXd mean;
+  Eigen::VectorXd variance;
+};
+
+// What a fit has learned and how it went, for records and for people.
+struct FitSummary {
+  struct Parameter {
+    std::string name;  // "length_scale[dp]", "prior[compute]", ...
+    double value = 0.0;
+  };
+  std::vector<Parameter> parameters;
+  double log_posterior = 0.0;  // at the optimum, where there is one
+  int evaluations = 0;
+  int starts = 0;
+  int jitter_retries = 0;
+  bool converged = true;
+};
+
+class Surrogate {
+ public:
+  virtual ~Surrogate() = default;
+
+  // Learns from all observations (not only new ones). May start from what an
+  // earlier call found. n = 0 is allowed: the prior alone.
+  virtual FitSummary Fit(const Observations& observations) = 0;
+
+  // Predicts every candidate. `prediction` is resized and overwritten.
+  virtual void Predict(Prediction& prediction) const = 0;
+};
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_SURROGATE_H_

@@ -1,0 +1,55 @@
+// The hardware: GPUs, hosts, links.
+
+#ifndef TRIALS_CLUSTER_H_
+#define TRIALS_CLUSTER_H_
+
+#include <filesystem>
+#include <string>
+
+namespace trials {
+
+// One GPU, from its datasheet. SI units; files give GB, GB/s, TFLOPS.
+struct Gpu {
+  std::string name;
+  std::string architecture;  // ampere_ga100, ampere_ga102, volta, hopper
+  double memory_bytes = 0.0;
+  double memory_bandwidth_bytes_per_s = 0.0;
+  // Dense tensor-core rate with fp16/bf16 inputs and fp32 accumulation.
+  double half_flop_per_s = 0.0;
+  double single_flop_per_s = 0.0;  // fp32, no tensor cores
+  int multiprocessors = 0;
+  double price_per_hour = 0.0;  // 0: unknown
+};
+
+// One direction of one link: time for n bytes = latency + n / bandwidth.
+struct Link {
+  std::string name;
+  double bandwidth_bytes_per_s = 0.0;
+  double latency_s = 0.0;
+};
+
+// A homogeneous cluster. Ranks 0 .. gpus()-1 fill one host after the other.
+struct Cluster {
+  std::string name;
+  Gpu gpu;
+  int gpus_per_node = 1;
+  int nodes = 1;
+  Link intra;  // between two GPUs of one host, per GPU and direction
+  int gpus_per_switch =
+      0;        // GPUs behind one PCIe switch; 0: no shared switch (NVLink)
+  Link uplink;  // from a switch to the root complex, shared by its GPUs
+  bool peer_access = true;  // false: GPU-to-GPU copies go through host memory
+  Link inter;               // one NIC, per direction; unused with one node
+  int nics_per_node = 1;
+
+  [[nodiscard]] int gpus() const { return gpus_per_node * nodes; }
+};
+
+// Reads a cluster file (experiments/clusters/*.toml; format in
+// docs/cluster_format.md). Every number there stands beside its source.
+// Errors: throws InputError with file:line:column.
+[[nodiscard]] Cluster ReadCluster(const std::filesystem::path& path);
+
+}  // namespace trials
+
+#endif  // TRIALS_CLUSTER_H_

@@ -1,0 +1,101 @@
+#include "trials/measurement.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace trials {
+namespace {
+
+constexpr std::array<std::pair<Outcome, std::string_view>, 5> kOutcomes = {{
+    {Outcome::kCompleted, "completed"},
+    {Outcome::kTerminatedEarly, "terminated_early"},
+    {Outcome::kOutOfMemory, "out_of_memory"},
+    {Outcome::kTimedOut, "timed_out"},
+    {Outcome::kFailed, "failed"},
+}};
+
+// The p-quantile of sorted values by linear interpolation (type 7).
+double SortedQuantile(const std::vector<double>& sorted, double p) {
+  const double position = p * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) *
+                             (sorted[above] - sorted[below]);
+}
+
+std::vector<double> WithoutOutliers(std::vector<double> times,
+                                    double outlier_iqr) {
+  std::vector<double> sorted = times;
+  std::sort(sorted.begin(), sorted.end());
+  const double median = SortedQuantile(sorted, 0.5);
+  const double iqr =
+      SortedQuantile(sorted, 0.75) - SortedQuantile(sorted, 0.25);
+  // With an IQR of zero "at least 0 away" would drop every value.
+  if (outlier_iqr <= 0.0 || iqr <= 0.0) {
+    return times;
+  }
+  std::erase_if(times, [&](double t) {
+    return std::abs(t - median) >= outlier_iqr * iqr;
+  });
+  return times;
+}
+
+}  // namespace
+
+std::string_view ToString(Outcome outcome) {
+  return kOutcomes.at(static_cast<std::size_t>(outcome)).second;
+}
+
+Outcome ParseOutcome(std::string_view name) {
+  for (const auto& [outcome, text] : kOutcomes) {
+    if (text == name) {
+      return outcome;
+    }
+  }
+  throw std::invalid_argument(fmt::format("unknown outcome '{}'", name));
+}
+
+ThroughputEstimate EstimateThroughput(const std::vector<double>& step_times_s,
+                                      const ThroughputOptions& options) {
+  const std::size_t warmup =
+      std::cmp_less(options.warmup_steps, step_times_s.size())
+          ? static_cast<std::size_t>(options.warmup_steps)
+          : 0;
+  std::vector<double> times(
+      step_times_s.begin() + static_cast<std::ptrdiff_t>(warmup),
+      step_times_s.end());
+  if (times.empty()) {
+    return {};
+  }
+  times = WithoutOutliers(std::move(times), options.outlier_iqr);
+  const auto q = static_cast<double>(times.size());
+  double sum = 0.0;
+  for (const double t : times) {
+    sum += 1.0 / t;
+  }
+  const double mean = sum / q;
+  double squares = 0.0;
+  for (const double t : times) {
+    squares += (1.0 / t - mean) * (1.0 / t - mean);
+  }
+  double variance = squares / q;
+  if (options.variance_of_mean) {
+    variance = times.size() > 1 ? squares / (q - 1.0) / q : 0.0;
+  }
+  return {mean, variance, static_cast<int>(times.size())};
+}
+
+bool ShouldStop(const StopRule& rule, const std::vector<double>& step_times_s) {
+  if (step_times_s.empty() || std::cmp_less(step_times_s.size(), rule.q_min)) {
+    return false;
+  }
+  return EstimateThroughput(step_times_s, rule.throughput).steps_per_s <
+         rule.best_steps_per_s + rule.tau_steps_per_s;
+}
+
+}  // namespace trials

@@ -1,0 +1,88 @@
+// What a trial tells: step times, memory, cost, and how it ended.
+
+#ifndef TRIALS_MEASUREMENT_H_
+#define TRIALS_MEASUREMENT_H_
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trials {
+
+// How a trial ended. Everything but kCompleted and kTerminatedEarly is a
+// failure; a failure is data to learn from, not an exception.
+enum class Outcome {
+  kCompleted,        // ran every step it was asked for
+  kTerminatedEarly,  // stopped by the method's StopRule
+  kOutOfMemory,      // the configuration does not fit
+  kTimedOut,         // cut off by a time limit: its own or the search budget
+  kFailed,           // anything else: crash, hang, bad output
+};
+
+[[nodiscard]] std::string_view ToString(Outcome outcome);
+// Errors: throws std::invalid_argument for an unknown name.
+[[nodiscard]] Outcome ParseOutcome(std::string_view name);
+
+// The result of one trial.
+struct Measurement {
+  Outcome outcome = Outcome::kFailed;
+  std::vector<double> step_times_s;  // in order, the slow first step included
+  std::optional<double>
+      peak_memory_bytes;    // maximum over ranks; absent if unknown
+  double setup_s = 0.0;     // launch, model build, data
+  double duration_s = 0.0;  // set-up, steps and tear-down: what the trial cost
+  std::string message;      // reason of a failure, for people; one line
+};
+
+// Throughput of a trial as the methods see it.
+struct ThroughputEstimate {
+  double steps_per_s = std::numeric_limits<double>::quiet_NaN();
+  double variance = std::numeric_limits<double>::quiet_NaN();  // (steps/s)^2
+  int steps_used = 0;  // after outlier removal
+};
+
+struct ThroughputOptions {
+  // Steps at the start that are not counted (warm-up); >= 0.
+  int warmup_steps = 1;
+  // A step time at least this many inter-quartile ranges from the median is
+  // dropped; 0 keeps all.
+  double outlier_iqr = 2.0;
+  // Eq. 28 as printed is the variance of a single step. True divides by the
+  // number of steps (and uses the unbiased form): the variance of the mean.
+  bool variance_of_mean = false;
+};
+
+// Estimates the throughput from step times,
+//
+//   r = (1/q) sum_j 1/t_j,   var = (1/q) sum_j (1/t_j - r)^2,
+//
+// after dropping the warm-up steps and the outliers. With no step left after
+// the warm-up all steps are used; with none at all the estimate is NaN.
+//
+// Source: OPPA Eq. 28, App. F.1-F.2.
+[[nodiscard]] ThroughputEstimate EstimateThroughput(
+    const std::vector<double>& step_times_s,
+    const ThroughputOptions& options = {});
+
+// When to stop a trial that is running: after step q >= q_min, if
+//
+//   r_q < best + tau.
+//
+// Source: OPPA Eq. 5 and Algorithm 3, lines 16-18. `best` is that of feasible
+// trials only (DESIGN: the printed maximum would include infeasible ones).
+struct StopRule {
+  int q_min = 0;  // steps that always run; counted as run, warm-up included
+  double best_steps_per_s = -std::numeric_limits<double>::infinity();
+  double tau_steps_per_s = 1e-3;
+  ThroughputOptions throughput;
+};
+
+// True when a trial with these step times should go no further.
+[[nodiscard]] bool ShouldStop(const StopRule& rule,
+                              const std::vector<double>& step_times_s);
+
+}  // namespace trials
+
+#endif  // TRIALS_MEASUREMENT_H_

@@ -1,0 +1,51 @@
+// Small helpers for text that comes from people: manifests, tables, flags.
+
+#ifndef TRIALS_TEXT_H_
+#define TRIALS_TEXT_H_
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trials {
+
+// Input that cannot be used. The message names the place (file:line:column
+// where there is one), the value, the rule and the remedy; `main` prints it
+// as it is and exits with 2.
+class InputError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+[[nodiscard]] std::string_view Trim(std::string_view text);
+[[nodiscard]] std::vector<std::string_view> Split(std::string_view text,
+                                                  char separator);
+
+// The number of single-character insertions, deletions, substitutions and
+// swaps of neighbours that turn `a` into `b`.
+[[nodiscard]] int EditDistance(std::string_view a, std::string_view b);
+
+// " (did you mean 'oppa'?)" for the nearest known name, or "" when none is
+// near enough to be helpful.
+[[nodiscard]] std::string DidYouMean(std::string_view name,
+                                     std::span<const std::string> known);
+
+// The shortest text that reads back as the same double ("" for NaN): what
+// records hold, so that equal values are equal bytes.
+[[nodiscard]] std::string ExactText(double value);
+
+// The inverse of ExactText: a number, or NaN for "".
+// Errors: throws std::invalid_argument for anything else.
+[[nodiscard]] double ParseDouble(std::string_view text);
+
+// Mixes parts of a run's identity into one seed (64-bit FNV-1a of the text,
+// then splitmix64), the same on every machine.
+[[nodiscard]] std::uint64_t DeriveSeed(std::string_view text,
+                                       std::uint64_t index = 0);
+
+}  // namespace trials
+
+#endif  // TRIALS_TEXT_H_

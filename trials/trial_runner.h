@@ -1,0 +1,46 @@
+// The interface of a backend: runs one trial.
+
+#ifndef TRIALS_TRIAL_RUNNER_H_
+#define TRIALS_TRIAL_RUNNER_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "trials/measurement.h"
+#include "trials/parallel_config.h"
+
+namespace trials {
+
+// What is asked of a backend. A backend never knows who asked or why.
+struct TrialRequest {
+  ParallelConfig config;
+  int max_steps = 1;       // q_max > 0
+  std::uint64_t seed = 0;  // all randomness of the trial comes from here
+  double time_limit_s =
+      std::numeric_limits<double>::infinity();  // set-up included
+  // Called after every step with its time; false ends the trial there
+  // (Outcome::kTerminatedEarly). Empty: run every step.
+  std::function<bool(double step_time_s)> on_step;
+};
+
+// A backend, or a wrapper around one (trials/wrappers/).
+class TrialRunner {
+ public:
+  virtual ~TrialRunner() = default;
+
+  // Runs one trial. Out of memory, time-out and crash come back as Outcome;
+  // only a broken set-up (no such table, no GPU at all) throws.
+  [[nodiscard]] virtual Measurement Run(const TrialRequest& request) = 0;
+
+  // Steps per second without noise, where the backend knows it (simulated,
+  // replayed); 0 for a configuration that does not fit; absent on real
+  // hardware. Reports use it as the truth; methods never see it.
+  [[nodiscard]] virtual std::optional<double> ExactThroughput(
+      const ParallelConfig& config) const = 0;
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_TRIAL_RUNNER_H_

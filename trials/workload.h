@@ -1,0 +1,75 @@
+// The training job: a transformer and the settings it is trained with.
+
+#ifndef TRIALS_WORKLOAD_H_
+#define TRIALS_WORKLOAD_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "trials/toml_table.h"
+
+namespace trials {
+
+// The shape of a transformer, as far as cost depends on it.
+//
+// Errors: ReadModel throws InputError for a file that is missing, is not JSON,
+// lacks a needed key or describes an unknown model_type.
+struct Model {
+  std::string name;  // file stem or `_name_or_path`
+  std::string type;  // Hugging Face model_type: bert, qwen2, llama
+  int layers = 0;    // transformer blocks
+  int hidden_size = 0;
+  int attention_heads = 0;
+  int kv_heads = 0;   // < attention_heads: grouped-query attention
+  int head_size = 0;  // per attention head
+  int ffn_size = 0;
+  int vocab_size = 0;
+  int max_positions = 0;        // learned position embeddings, 0 if rotary
+  int token_types = 0;          // BERT's segment embeddings
+  bool gated_ffn = false;       // three matrices (SwiGLU) instead of two
+  bool attention_bias = false;  // bias of the q, k, v projections
+  bool output_bias = false;     // bias of the attention's output projection
+  bool ffn_bias = false;
+  bool norm_bias = false;        // LayerNorm (scale and shift), else RMSNorm
+  bool tied_embeddings = false;  // the vocabulary head shares the embedding
+  bool pooler = false;           // BERT's dense layer on the first token
+  bool embedding_norm = false;   // BERT's norm after the embeddings
+  bool final_norm = true;        // a norm after the last block
+  bool causal = true;
+};
+
+// Reads a Hugging Face config.json (BERT, Qwen2, Llama).
+[[nodiscard]] Model ReadModel(const std::filesystem::path& config_json);
+
+// Trainable parameters of one block, of everything outside the blocks, and of
+// the whole model (tied weights counted once).
+[[nodiscard]] std::int64_t BlockParameters(const Model& model);
+[[nodiscard]] std::int64_t EmbeddingParameters(
+    const Model& model);  // before the first block
+[[nodiscard]] std::int64_t HeadParameters(
+    const Model& model);  // after the last; 0 for a tied matrix
+[[nodiscard]] std::int64_t ParameterCount(const Model& model);
+
+enum class Precision { kFp32, kFp16, kBf16 };
+
+// A model and its training settings. Source: OPPA Table 2.
+struct Workload {
+  std::string name;
+  Model model;
+  int batch_size = 0;       // sequences per step over all ranks
+  int sequence_length = 0;  // tokens
+  Precision precision =
+      Precision::kBf16;  // of compute; the optimizer keeps fp32 masters
+};
+
+// Reads the [workload] table of a manifest:
+//   model = "workloads/qwen2-1.5b.json"   (relative to the manifest)
+//   batch_size = 64
+//   sequence_length = 1024
+//   precision = "bf16"                    (fp32, fp16, bf16)
+[[nodiscard]] Workload ReadWorkload(const TomlTable& table);
+
+}  // namespace trials
+
+#endif  // TRIALS_WORKLOAD_H_
