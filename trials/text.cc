@@ -95,6 +95,14 @@ double ParseDouble(std::string_view text) {
   return value;
 }
 
+std::uint32_t RowCheck(std::string_view row) {
+  std::uint32_t hash = 0x811c9dc5U;
+  for (const char c : row) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193U;
+  }
+  return hash;
+}
+
 std::uint64_t DeriveSeed(std::string_view text, std::uint64_t index) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : text) {

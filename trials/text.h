@@ -46,6 +46,11 @@ class InputError : public std::invalid_argument {
 [[nodiscard]] std::uint64_t DeriveSeed(std::string_view text,
                                        std::uint64_t index = 0);
 
+// The check value at the end of every row of a record: 32-bit FNV-1a of the
+// text before it. Any change of a single byte changes it, because each of its
+// steps is a bijection.
+[[nodiscard]] std::uint32_t RowCheck(std::string_view row);
+
 }  // namespace trials
 
 #endif  // TRIALS_TEXT_H_
