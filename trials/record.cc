@@ -180,8 +180,8 @@ std::string ToRow(const TrialRecord& record) {
 }
 
 std::string ToRow(const StepRecord& record) {
-  return fmt::format(
-      "{},{},{}", record.trial, record.step, ExactText(record.step_time_s));
+  return Checked(fmt::format(
+      "{},{},{}", record.trial, record.step, ExactText(record.step_time_s)));
 }
 
 std::string ToRow(const FitRecord& record) {
