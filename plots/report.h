@@ -1,0 +1,67 @@
+// From a folder of records to tables and figures.
+
+#ifndef PLOTS_REPORT_H_
+#define PLOTS_REPORT_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace plots {
+
+struct ReportOptions {
+  // Names of FigureNames(). Empty: what the experiment asks for in
+  // experiment.json, or else every figure its records can fill.
+  std::vector<std::string> figures;
+  // "pdf", "svg", "png". Empty: tables, scripts and data, but no pictures.
+  std::vector<std::string> formats = {"pdf", "svg", "png"};
+  // Length of search and training together in the figure `training-steps`
+  // (the paper's Fig. 5b speaks of "a few hours"); > 0.
+  double training_hours = 3.0;
+  // Draw the noise-free throughput of the incumbent instead of the measured
+  // one, where the backend knows it.
+  bool exact = false;
+};
+
+struct ReportOutcome {
+  std::string summary;  // the summary table, for a terminal
+  std::vector<std::filesystem::path> files;  // what was written, in order
+  // Runs that are missing or unfinished, figures that could not be drawn: one
+  // line each. Empty for a complete experiment.
+  std::vector<std::string> notes;
+  bool pictures_failed = false;  // gnuplot is missing or failed; see `notes`
+};
+
+// What can be asked for in ReportOptions::figures and in a manifest. The
+// summary table is always written.
+//
+//   throughput-time    best throughput against search time      (Fig. 4)
+//   throughput-trials  best throughput against trials           (Fig. 16)
+//   throughput-steps   best throughput against training steps   (Fig. 17)
+//   trials-time        configurations tried against search time (Fig. 5a)
+//   training-steps     steps done in search and training        (Fig. 5b)
+//   ablation           OPPA and its ablations against time      (Fig. 7)
+//   ablation-views     the same against time, trials and steps  (Fig. 24)
+//   thinking           the method's own time for each suggestion
+//   overview           ratio to the optimum, mean over problems
+[[nodiscard]] const std::vector<std::string>& FigureNames();
+
+// Reads results/<experiment>/ and writes into it
+//
+//   summary.csv summary.md
+//   figures/[<problem>/]<figure>.{pdf,svg,png,csv,gp}
+//
+// Works on records alone, so also while the experiment runs, and on a folder
+// that somebody else made. The names of methods are folder names; `oppa` and
+// those that begin with `oppa-` are the ablation study, and the other figures
+// leave the latter out.
+//
+// Errors: throws trials::InputError when the folder holds no experiment or an
+// option is not known. A missing gnuplot is not an error: see ReportOutcome.
+[[nodiscard]] ReportOutcome Report(
+    const std::filesystem::path& experiment_folder,
+    const ReportOptions& options = {});
+
+}  // namespace plots
+
+#endif  // PLOTS_REPORT_H_
