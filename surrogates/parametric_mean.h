@@ -57,6 +57,15 @@ struct ParametricMean {
   [[nodiscard]] Eigen::VectorXd EvaluateAll(const Eigen::VectorXd& log_c) const;
 };
 
+// A constant mean c over `candidates` configurations, its logarithm normal with
+// the given centre and deviation. Positive by construction: right for
+// throughput and memory, which are.
+[[nodiscard]] ParametricMean ConstantMean(int candidates,
+                                          const std::string& name,
+                                          const std::string& unit,
+                                          double log_center,
+                                          double log_stddev);
+
 }  // namespace surrogates
 
 #endif  // SURROGATES_PARAMETRIC_MEAN_H_

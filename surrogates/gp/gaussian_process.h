@@ -1,0 +1,113 @@
+// A Gaussian process around a parametric prior mean.
+
+#ifndef SURROGATES_GP_GAUSSIAN_PROCESS_H_
+#define SURROGATES_GP_GAUSSIAN_PROCESS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include <Eigen/Core>
+
+#include "surrogates/encoding.h"
+#include "surrogates/gp/likelihood.h"
+#include "surrogates/parametric_mean.h"
+#include "surrogates/surrogate.h"
+
+namespace surrogates {
+
+// The target as a prior mean plus a zero-mean Gaussian process over the
+// embedding of configurations, with the noise of every observation known,
+//
+//   f ~ GP(m(.; c), k(e(.), e(.); l, s)),   y_i = f(H_i) + N(0, noise_i),
+//
+// where l, s and the coefficients c are learned together: the maximum of
+// their posterior (or, `as_printed`, of the marginal likelihood) found by
+// box-constrained BFGS from several starts. docs/decisions/0002-gp-fit.md has
+// the reasons for the priors, the starts and the treatment of small noise.
+//
+// Targets are never centred: throughput and memory are positive, X = 0 means
+// infeasible to the acquisition function, and even a constant mean is learned
+// as a positive c. They are handled in their own units, whatever those are;
+// the data's spread only sets the unit of the prior on s.
+//
+// Source: OPPA Eqs. 2-3, 22-27.
+// Note: Eq. 22 lacks the square root; the kernel has it.
+class GaussianProcess final : public Surrogate {
+ public:
+  struct Options {
+    // The printed fit (Eq. 23): no priors on any hyperparameter, bounds only.
+    // Over-confident with few observations.
+    bool as_printed = false;
+    // The prior mean alone, as a cost model: no kernel, f(H) = m(H; c) with an
+    // independent misfit of learned variance at every configuration.
+    bool mean_only = false;
+    int starts = 10;                     // >= 1, besides the warm start
+    bool warm_start = true;              // also start from the last optimum
+    std::uint64_t seed = 0;              // of the starting points
+    int max_iterations = 200;            // of one start; >= 1
+    double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
+    // Spread of the target, the unit of the prior on s; 0: from the data.
+    double target_scale = 0.0;  // >= 0
+    // The prior on s^2 is LogNormal(log_center, log_stddev) in that unit.
+    double signal_log_center = 0.0;
+    double signal_log_stddev = 1.0;   // > 0
+    double min_length_scale = 0.025;  // > 0, of the unit cube
+    double max_length_scale = 100.0;  // > min_length_scale
+    int threads = 1;                  // >= 1; results do not depend on it
+  };
+
+  // `space` must outlive this object. features of the mean has a row per
+  // candidate of the space.
+  // Errors: throws std::invalid_argument for shapes that do not fit and for
+  // options outside their range.
+  GaussianProcess(const EncodedSpace& space,
+                  ParametricMean mean,
+                  const Options& options);
+
+  // Parameters of the summary: length_scale[<dimension>], signal_stddev,
+  // prior[<coefficient>], noise_stddev (root mean square, after the floor) and
+  // target_scale; all but length scales in physical units.
+  // Errors: throws std::invalid_argument for a candidate outside the space,
+  // for values that are not finite and for negative noise.
+  FitSummary Fit(const Observations& observations) override;
+
+  // Conditions on observations under given hyperparameters, without a fit.
+  void Condition(const Observations& observations,
+                 const Hyperparameters& hyperparameters);
+
+  void Predict(Prediction& prediction) const override;
+
+  [[nodiscard]] const Hyperparameters& hyperparameters() const {
+    return hyperparameters_;
+  }
+
+  // Log likelihood (plus log priors unless as_printed) of the last Fit or
+  // Condition, up to a constant.
+  [[nodiscard]] double log_posterior() const { return log_posterior_; }
+
+ private:
+  void Validate(const Observations& observations) const;
+  void SetPosterior(const Observations& observations, Likelihood& likelihood);
+  [[nodiscard]] KernelPriors Priors(double target_scale) const;
+  [[nodiscard]] double TargetScale(const Observations& observations) const;
+  void PredictBlock(int begin,
+                    int columns,
+                    struct PredictBuffers& buffers,
+                    Prediction& prediction) const;
+
+  const EncodedSpace* space_;
+  ParametricMean mean_;
+  Options options_;
+  std::optional<Hyperparameters> last_optimum_;
+
+  Hyperparameters hyperparameters_;
+  double log_posterior_ = 0.0;
+  // The posterior: observed points by column, L^-1 and A^-1 (y - m).
+  Eigen::MatrixXd observed_;        // [d, n]
+  Eigen::MatrixXd inverse_factor_;  // [n, n], lower triangular
+  Eigen::VectorXd alpha_;           // [n]
+};
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_GP_GAUSSIAN_PROCESS_H_

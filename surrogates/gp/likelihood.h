@@ -1,0 +1,124 @@
+// How well hyperparameters explain the observations, and its gradient.
+
+#ifndef SURROGATES_GP_LIKELIHOOD_H_
+#define SURROGATES_GP_LIKELIHOOD_H_
+
+#include <vector>
+
+#include <Eigen/Core>
+
+#include "surrogates/encoding.h"
+#include "surrogates/parametric_mean.h"
+#include "surrogates/surrogate.h"
+
+namespace surrogates {
+
+// Everything that is learned, by its logarithm and in physical units.
+// Shapes: log_length_scales [d] (empty for a prior mean alone),
+// log_coefficients [m].
+struct Hyperparameters {
+  Eigen::VectorXd log_length_scales;
+  double log_signal_variance = 0.0;  // target's unit, squared
+  Eigen::VectorXd log_coefficients;
+};
+
+// log N(log_center, log_stddev^2) of a positive parameter, optionally with the
+// Jacobian that makes it a density in the parameter itself.
+struct LogNormalPrior {
+  double log_center = 0.0;
+  double log_stddev = 1.0;  // > 0
+  // True: density in x (subtracts log x), so the mode lies at
+  // exp(center - stddev^2). False: density in log x, mode at exp(center).
+  bool density_in_x = true;
+
+  // Value and derivative with respect to log x; constants are left out.
+  [[nodiscard]] double LogDensity(double log_x, double* derivative) const;
+};
+
+// Beliefs about the kernel; those about the mean's coefficients stand in
+// ParametricMean.
+struct KernelPriors {
+  LogNormalPrior length_scale;
+  LogNormalPrior signal_variance;  // in the target's unit, squared
+
+  // Length scales LogNormal(sqrt(2) + 0.5 log d, sqrt(3)), which grow with the
+  // number of dimensions as distances in the unit cube do.
+  // Source: BoTorch >= 0.12; Hvarfner, Hellsten & Nardi (2024).
+  [[nodiscard]] static KernelPriors DimensionScaled(int dimensions,
+                                                    double signal_scale);
+};
+
+// The log marginal likelihood of a Gaussian process with known noise,
+//
+//   log p(y) = -1/2 (y - m)^T A^-1 (y - m) - 1/2 log |A| - n/2 log(2 pi),
+//   A = K(l, s^2) + diag(max(noise, floor * s^2)),
+//
+// and the log posterior of the hyperparameters, which adds their priors.
+// Parameters are packed as [log l (d), log s^2, log c (m)].
+//
+// With `white` the kernel is s^2 on the diagonal and nothing elsewhere (d = 0):
+// the prior mean alone, with independent misfits of variance s^2.
+//
+// Source: OPPA Eq. 23; Rasmussen & Williams (2006), Eqs. 5.8-5.9.
+// Note: a Cholesky factorisation that fails is tried again with 1e-10 s^2 on
+// the diagonal, times ten up to 1e-6 s^2; after that the value is -infinity.
+class Likelihood {
+ public:
+  struct Options {
+    bool white = false;
+    double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
+    bool with_priors = true;             // false: the marginal likelihood alone
+  };
+
+  // `mean` must outlive this object; the rest is copied.
+  Likelihood(const EncodedSpace& space,
+             const ParametricMean& mean,
+             const Observations& observations,
+             const KernelPriors& priors,
+             const Options& options);
+
+  [[nodiscard]] int dimension_count() const { return dimension_count_; }
+  [[nodiscard]] int parameter_count() const {
+    return dimension_count_ + 1 + mean_->size();
+  }
+
+  // The objective at packed parameters; `gradient` (may be null) is resized.
+  // -infinity where the covariance cannot be factorised or overflows.
+  double Evaluate(const Eigen::VectorXd& parameters, Eigen::VectorXd* gradient);
+
+  // After Evaluate: the lower Cholesky factor of A and A^-1 (y - m).
+  [[nodiscard]] const Eigen::MatrixXd& cholesky() const { return l_; }
+  [[nodiscard]] const Eigen::VectorXd& alpha() const { return alpha_; }
+  [[nodiscard]] int jitter_retries() const { return jitter_retries_; }
+
+  [[nodiscard]] Eigen::VectorXd Pack(const Hyperparameters& parameters) const;
+  [[nodiscard]] Hyperparameters Unpack(const Eigen::VectorXd& packed) const;
+
+ private:
+  bool Factorise(double signal_variance);
+  double AddPriors(const Eigen::VectorXd& parameters,
+                   Eigen::VectorXd* gradient) const;
+  void MarginalGradient(const Eigen::VectorXd& parameters,
+                        Eigen::VectorXd& gradient);
+
+  const ParametricMean* mean_;
+  Observations observations_;
+  KernelPriors priors_;
+  Options options_;
+  int dimension_count_ = 0;
+
+  Eigen::MatrixXd pairs_;  // squared differences, [n (n - 1) / 2, d]
+  // Buffers of the last evaluation, so that an evaluation does not allocate.
+  Eigen::VectorXd inverse_square_;  // 1 / l^2, [d]
+  Eigen::ArrayXd correlation_;      // of the pairs
+  Eigen::ArrayXd slope_;            // of the pairs, see kernel.h
+  Eigen::VectorXd noise_;           // with its floor, [n]
+  Eigen::MatrixXd a_, l_, inverse_;
+  Eigen::VectorXd prior_mean_, residual_, alpha_;
+  Eigen::MatrixXd jacobian_;
+  int jitter_retries_ = 0;
+};
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_GP_LIKELIHOOD_H_
