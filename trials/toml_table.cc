@@ -48,6 +48,23 @@ std::string Show(const toml::node& node) {
   return std::string(Kind(node));
 }
 
+// A table as text: sorted keys, one `path = value` a line.
+void Flatten(const toml::node& node,
+             const std::string& path,
+             std::string& text) {
+  if (const toml::table* table = node.as_table()) {
+    for (const auto& [key, value] : *table) {
+      Flatten(value, fmt::format("{}.{}", path, key.str()), text);
+    }
+  } else if (const toml::array* array = node.as_array()) {
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      Flatten(*array->get(i), fmt::format("{}[{}]", path, i), text);
+    }
+  } else {
+    text += fmt::format("{} = {}\n", path, Show(node));
+  }
+}
+
 }  // namespace
 
 struct TomlTable::Node {
@@ -59,10 +76,24 @@ struct TomlTable::Node {
   std::set<std::string, std::less<>> asked;
   std::map<std::string, std::vector<std::shared_ptr<Node>>, std::less<>>
       children;
+  // Set in a table made by Alternatives: where it was made from, and the
+  // elements that stand in the place of lists.
+  std::shared_ptr<Node> origin;
+  std::map<std::string, const toml::node*, std::less<>> chosen;
+
+  [[nodiscard]] const toml::node* Peek(std::string_view key) const {
+    const auto element = chosen.find(key);
+    if (element != chosen.end()) {
+      return element->second;
+    }
+    return table == nullptr ? nullptr : table->get(key);
+  }
 
   [[nodiscard]] const toml::node* Find(std::string_view key) {
-    asked.emplace(key);
-    return table == nullptr ? nullptr : table->get(key);
+    for (Node* node = this; node != nullptr; node = node->origin.get()) {
+      node->asked.emplace(key);
+    }
+    return Peek(key);
   }
 
   [[nodiscard]] std::string At(const toml::node& node) const {
@@ -329,6 +360,41 @@ std::vector<TomlTable> TomlTable::GetTables(std::string_view key) const {
     tables.push_back(TomlTable(node_->Child(key, *table)));
   }
   return tables;
+}
+
+std::vector<std::pair<std::string, TomlTable>> TomlTable::Alternatives(
+    std::string_view key) const {
+  const toml::node* found = node_->Peek(key);
+  const toml::array* array = found == nullptr ? nullptr : found->as_array();
+  if (array == nullptr) {
+    return {{"", *this}};
+  }
+  if (array->empty()) {
+    Fail(key,
+         fmt::format("{} is an empty list: give at least one value",
+                     node_->Path(key)));
+  }
+  std::vector<std::pair<std::string, TomlTable>> alternatives;
+  for (const toml::node& element : *array) {
+    auto node = std::make_shared<Node>(*node_);
+    node->children.clear();
+    node->origin = node_;
+    node->chosen.insert_or_assign(std::string(key), &element);
+    const auto* text = element.as_string();
+    alternatives.emplace_back(text != nullptr ? text->get() : Show(element),
+                              TomlTable(std::move(node)));
+  }
+  return alternatives;
+}
+
+std::string TomlTable::CanonicalText() const {
+  std::string text;
+  if (node_->table != nullptr) {
+    for (const auto& [key, value] : *node_->table) {
+      Flatten(*node_->Peek(key.str()), std::string(key.str()), text);
+    }
+  }
+  return text;
 }
 
 std::string TomlTable::Where(std::string_view key) const {

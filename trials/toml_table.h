@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trials/text.h"
@@ -61,6 +62,16 @@ class TomlTable {
   [[nodiscard]] TomlTable RequireTable(std::string_view key) const;
   // An array of tables ([[key]]); a single table counts as a list of one.
   [[nodiscard]] std::vector<TomlTable> GetTables(std::string_view key) const;
+
+  // The values that an axis takes. If the key's value is a list: for each
+  // element its text ("64", "workloads/bert.json") and this table with that
+  // element in the list's place. Otherwise: "" and this table as it is.
+  [[nodiscard]] std::vector<std::pair<std::string, TomlTable>> Alternatives(
+      std::string_view key) const;
+
+  // The content without comments, spacing and order, with the elements that
+  // Alternatives chose: equal texts ask for the same.
+  [[nodiscard]] std::string CanonicalText() const;
 
   // "file:line:column" of the key's value, or of this table.
   [[nodiscard]] std::string Where(std::string_view key) const;
