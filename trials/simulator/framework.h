@@ -1,0 +1,48 @@
+// The training framework, as far as time and memory depend on it.
+
+#ifndef TRIALS_SIMULATOR_FRAMEWORK_H_
+#define TRIALS_SIMULATOR_FRAMEWORK_H_
+
+namespace trials {
+
+// Constants of a framework on PyTorch. The defaults describe Colossal-AI's
+// HybridParallelPlugin with Hugging Face models run eagerly, which is what the
+// paper measured. docs/simulator.md gives the source of each number.
+struct Framework {
+  // --- kernels -------------------------------------------------------------
+  bool flash_attention = false;  // enable_flash_attention defaults to False
+  bool fused_operators = false;  // fused norm, rotary, softmax, activation
+  double launch_s = 4e-6;        // start of one kernel on the GPU; > 0
+  double dispatch_s = 11e-6;     // CPU time to issue one kernel, autograd and
+                                 // Python included
+  double dispatch_backward_s = 6e-6;  // the same, issued by the C++ autograd
+  double step_overhead_s = 8e-3;      // data loading, zero_grad, loss.item()
+  double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
+  double p2p_overhead_s = 0.25e-3;        // one stage-to-stage message: Python,
+                                          // batch_isend_irecv
+  double bucket_overhead_s = 60e-6;       // one bucket: flatten, launch, hooks
+  // Share by which compute slows down while a collective runs beside it.
+  double overlap_slowdown = 0.12;
+
+  // --- memory --------------------------------------------------------------
+  double context_bytes = 0.55e9;       // CUDA context, cuBLAS, kernels
+  double nccl_group_bytes = 0.06e9;    // channels' buffers of one communicator
+  double fragmentation = 0.04;         // of what the allocator hands out
+  double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,
+                                       // gradient
+
+  // --- a trial -------------------------------------------------------------
+  double launch_process_s = 14.0;  // torchrun, imports, CUDA initialisation
+  double launch_per_local_rank_s = 0.35;  // processes of a host start together
+  double group_init_s = 1.5;              // rendezvous and first communicator
+  double group_init_per_rank_s = 0.10;
+  double weights_bytes_per_s = 0.7e9;  // fp32 weights built, sharded, cast
+  double teardown_s = 3.0;
+  // From the failure of one rank until every process is gone: the other ranks
+  // hang in a collective until the launcher kills them.
+  double failure_s = 60.0;
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_FRAMEWORK_H_

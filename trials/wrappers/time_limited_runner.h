@@ -1,0 +1,36 @@
+// Enforces TrialRequest::time_limit_s on backends with a virtual clock.
+
+#ifndef TRIALS_WRAPPERS_TIME_LIMITED_RUNNER_H_
+#define TRIALS_WRAPPERS_TIME_LIMITED_RUNNER_H_
+
+#include <memory>
+
+#include "trials/trial_runner.h"
+
+namespace trials {
+
+// Cuts a trial at its time limit: only steps that end within the limit are
+// kept and shown to on_step; a trial that would go on is kTimedOut and costs
+// exactly the limit (set-up alone beyond the limit: no steps). A trial that
+// finished its steps but not its tear-down counts as finished and costs the
+// limit. A failure (out of memory) whose set-up ends within the limit keeps
+// its outcome; its cost is cut at the limit.
+//
+// The wrapped runner must have a virtual clock: it runs the whole trial first,
+// and the limit and on_step are applied to the result. Goes outside the other
+// wrappers.
+class TimeLimitedRunner final : public TrialRunner {
+ public:
+  explicit TimeLimitedRunner(std::unique_ptr<TrialRunner> runner);
+
+  [[nodiscard]] Measurement Run(const TrialRequest& request) override;
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const ParallelConfig& config) const override;
+
+ private:
+  std::unique_ptr<TrialRunner> runner_;
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_WRAPPERS_TIME_LIMITED_RUNNER_H_
