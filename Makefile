@@ -1,0 +1,79 @@
+# The front door: each target is one command that people would otherwise have
+# to remember. The build itself is CMake's (see CMakePresets.json).
+#
+#   make exp-NAME [JOBS=2] [REPEATS=3] [METHODS=oppa,random] [RESULTS=results]
+
+EXPERIMENTS := $(basename $(notdir $(wildcard experiments/*.toml)))
+SOURCES      = $(shell git ls-files -co --exclude-standard '*.h' '*.cc' '*.cu' '*.cuh')
+OPPA        := build/release/oppa
+RESULTS     ?= results
+
+run_options := --results $(RESULTS) $(if $(JOBS),--jobs $(JOBS)) $(if $(REPEATS),--repeats $(REPEATS)) \
+               $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH))
+
+# The four experiments of Fig. 4 of the paper.
+FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build test check format format-check tidy asan tsan bench figures tables clean \
+        $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
+        $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z.%-]+[^:]*:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
+	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results\n'
+
+deps: ## install what is missing (Debian, Ubuntu)
+	@scripts/install-deps
+
+build: deps ## configure and build
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target oppa
+
+test: deps ## build everything and run every test
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release
+	@ctest --preset release
+
+# exp-NAME: run experiments/NAME.toml, resuming where it stopped, and draw it.
+exp-%: build
+	@$(OPPA) run experiments/$*.toml $(run_options)
+
+$(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run one experiment and draw its figures (resumes)
+	@$(OPPA) run experiments/$*.toml $(run_options)
+
+$(addprefix plan-,$(EXPERIMENTS)): plan-%: build ## print the run matrix without running it
+	@$(OPPA) plan experiments/$*.toml $(run_options)
+
+$(addprefix status-,$(EXPERIMENTS)): status-%: build ## show how far an experiment is
+	@$(OPPA) status experiments/$*.toml --results $(RESULTS)
+
+$(addprefix report-,$(EXPERIMENTS)): report-%: build ## draw its figures and tables anew
+	@$(OPPA) report experiments/$*.toml --results $(RESULTS)
+
+figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4
+
+check: format-check tidy test asan ## all that must pass before a commit
+
+format: ## rewrite the sources as .clang-format says
+	@clang-format -i $(SOURCES)
+
+format-check: ## fail where clang-format would change something
+	@clang-format --dry-run --Werror $(SOURCES)
+
+tidy: ## clang-tidy on what changed since the last commit (ALL=1: everything)
+	@scripts/tidy $(if $(ALL),--all)
+
+asan tsan: deps ## build and test under a sanitizer
+	@test -f build/$@/build.ninja || cmake --preset $@ -Wno-dev -DOPPA_BENCHMARKS=OFF
+	@cmake --build --preset $@
+	@ctest --preset $@
+
+bench: deps ## run the micro-benchmarks and write build/benchmarks.json
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target benchmarks
+	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
+
+clean: ## remove build/ (results are kept)
+	@rm -rf build

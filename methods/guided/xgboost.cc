@@ -1,0 +1,106 @@
+#include "methods/guided/xgboost.h"
+
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "methods/history.h"
+#include "methods/read_options.h"
+#include "methods/sampling/cell_sampler.h"
+#include "trials/text.h"
+
+namespace methods {
+namespace {
+
+class Xgboost final : public Method {
+ public:
+  Xgboost(const Problem& problem,
+          const XgboostOptions& options,
+          std::uint64_t seed)
+      : problem_(problem),
+        options_(options),
+        seed_(seed),
+        history_(problem.space->size()),
+        trees_(*problem.space, options.trees) {}
+
+  std::optional<Suggestion> Suggest() override {
+    if (history_.exhausted()) {
+      return std::nullopt;
+    }
+    Suggestion suggestion;
+    if (history_.size() < options_.random_trials) {
+      suggestion.candidate = DrawFromCells(
+          *problem_.space, history_.tried(), seed_, history_.size());
+      suggestion.chosen_by = "random";
+      return suggestion;
+    }
+    suggestion.fits.push_back(
+        {"throughput", trees_.Fit(history_.ScoreObservations())});
+    trees_.Predict(prediction_);
+    suggestion.candidate = DrawBest();
+    suggestion.chosen_by = "model";
+    return suggestion;
+  }
+
+  void Observe(int candidate, const trials::Measurement& measurement) override {
+    history_.Add(candidate, measurement, {});
+  }
+
+ private:
+  // One of the untried candidates with the highest prediction.
+  int DrawBest() const {
+    std::vector<int> best;
+    double best_value = -std::numeric_limits<double>::infinity();
+    for (int i = 0; i < problem_.space->size(); ++i) {
+      if (history_.tried()[static_cast<std::size_t>(i)] != 0) {
+        continue;
+      }
+      if (prediction_.mean[i] > best_value) {
+        best_value = prediction_.mean[i];
+        best.clear();
+      }
+      if (prediction_.mean[i] == best_value) {
+        best.push_back(i);
+      }
+    }
+    std::mt19937_64 engine(
+        trials::DeriveSeed("ties of " + std::to_string(seed_),
+                           static_cast<std::uint64_t>(history_.size())));
+    return best[std::uniform_int_distribution<std::size_t>(
+        0, best.size() - 1)(engine)];
+  }
+
+  Problem problem_;
+  XgboostOptions options_;
+  std::uint64_t seed_;
+  History history_;
+  surrogates::BoostedTrees trees_;
+  surrogates::Prediction prediction_;
+};
+
+}  // namespace
+
+XgboostOptions ReadXgboostOptions(const trials::TomlTable& table) {
+  XgboostOptions options;
+  options.random_trials =
+      ReadInt(table, "random_trials", options.random_trials, 1);
+  surrogates::BoostedTrees::Options& trees = options.trees;
+  trees.rounds = ReadInt(table, "rounds", trees.rounds, 1);
+  trees.max_depth = ReadInt(table, "max_depth", trees.max_depth, 1);
+  trees.eta = ReadDouble(table, "eta", trees.eta, 1e-6);
+  trees.gamma = ReadDouble(table, "gamma", trees.gamma, 0.0);
+  trees.min_child_weight =
+      ReadDouble(table, "min_child_weight", trees.min_child_weight, 0.0);
+  trees.lambda = ReadDouble(table, "lambda", trees.lambda, 0.0);
+  trees.alpha = ReadDouble(table, "alpha", trees.alpha, 0.0);
+  return options;
+}
+
+std::unique_ptr<Method> MakeXgboost(const Problem& problem,
+                                    const XgboostOptions& options,
+                                    std::uint64_t seed) {
+  return std::make_unique<Xgboost>(problem, options, seed);
+}
+
+}  // namespace methods

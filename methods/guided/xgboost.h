@@ -1,0 +1,38 @@
+// XGBOOST: the best prediction of boosted trees, again and again.
+
+#ifndef METHODS_GUIDED_XGBOOST_H_
+#define METHODS_GUIDED_XGBOOST_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "methods/method.h"
+#include "surrogates/boosted_trees/boosted_trees.h"
+#include "trials/toml_table.h"
+
+namespace methods {
+
+// Fits boosted trees to the throughput of all trials so far (a failed trial
+// counts as zero) and tries the untried candidate with the highest prediction.
+//
+// Source: OPPA App. H.2; DeepSpeed's autotuner for the settings: two trials
+// before the first fit, no random exploration after it (its 20% of random
+// trials is code that never runs).
+// Note: trees predict few distinct values, so many candidates tie; one of
+// them is drawn at random, where DeepSpeed takes the last of its list.
+struct XgboostOptions {
+  int random_trials = 2;  // before the first fit, >= 1
+  surrogates::BoostedTrees::Options trees;
+};
+
+// Keys: random_trials, rounds, max_depth, eta, gamma, min_child_weight,
+// lambda, alpha.
+[[nodiscard]] XgboostOptions ReadXgboostOptions(const trials::TomlTable& table);
+
+[[nodiscard]] std::unique_ptr<Method> MakeXgboost(const Problem& problem,
+                                                  const XgboostOptions& options,
+                                                  std::uint64_t seed);
+
+}  // namespace methods
+
+#endif  // METHODS_GUIDED_XGBOOST_H_

@@ -1,0 +1,88 @@
+#include "methods/history.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace methods {
+namespace {
+
+// Gathers (candidate, value, variance) triples as Observations.
+class Collector {
+ public:
+  void Add(int candidate, double value, double variance) {
+    candidates_.push_back(candidate);
+    values_.push_back(value);
+    variances_.push_back(variance);
+  }
+
+  [[nodiscard]] surrogates::Observations Take() {
+    const auto n = static_cast<Eigen::Index>(values_.size());
+    return {std::move(candidates_),
+            Eigen::Map<const Eigen::VectorXd>(values_.data(), n),
+            Eigen::Map<const Eigen::VectorXd>(variances_.data(), n)};
+  }
+
+ private:
+  std::vector<int> candidates_;
+  std::vector<double> values_;
+  std::vector<double> variances_;
+};
+
+}  // namespace
+
+void History::Add(int candidate,
+                  const trials::Measurement& measurement,
+                  const trials::ThroughputOptions& options) {
+  Entry entry{
+      candidate, measurement.outcome, {}, measurement.peak_memory_bytes};
+  const bool failed = measurement.outcome == trials::Outcome::kOutOfMemory ||
+                      measurement.outcome == trials::Outcome::kFailed;
+  if (!failed && !measurement.step_times_s.empty()) {
+    entry.throughput =
+        trials::EstimateThroughput(measurement.step_times_s, options);
+    best_steps_per_s_ =
+        std::max(best_steps_per_s_, entry.throughput->steps_per_s);
+  }
+  failures_in_a_row_ = entry.throughput ? 0 : failures_in_a_row_ + 1;
+  tried_[static_cast<std::size_t>(candidate)] = 1;
+  entries_.push_back(std::move(entry));
+}
+
+surrogates::Observations History::ThroughputObservations() const {
+  Collector collector;
+  for (const Entry& entry : entries_) {
+    if (entry.throughput) {
+      collector.Add(entry.candidate,
+                    entry.throughput->steps_per_s,
+                    entry.throughput->variance);
+    }
+  }
+  return collector.Take();
+}
+
+surrogates::Observations History::ScoreObservations() const {
+  Collector collector;
+  for (const Entry& entry : entries_) {
+    collector.Add(entry.candidate,
+                  entry.throughput ? entry.throughput->steps_per_s : 0.0,
+                  entry.throughput ? entry.throughput->variance : 0.0);
+  }
+  return collector.Take();
+}
+
+surrogates::Observations History::MemoryObservations(double capacity_bytes,
+                                                     double out_of_memory_value,
+                                                     double variance) const {
+  Collector collector;
+  for (const Entry& entry : entries_) {
+    if (entry.outcome == trials::Outcome::kOutOfMemory) {
+      collector.Add(entry.candidate, out_of_memory_value, variance);
+    } else if (entry.peak_memory_bytes) {
+      collector.Add(
+          entry.candidate, *entry.peak_memory_bytes / capacity_bytes, variance);
+    }
+  }
+  return collector.Take();
+}
+
+}  // namespace methods

@@ -1,0 +1,217 @@
+#include "methods/oppa/oppa.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "methods/acquisition.h"
+#include "methods/history.h"
+#include "methods/read_options.h"
+#include "methods/sampling/cell_sampler.h"
+#include "methods/surrogate_pair.h"
+#include "surrogates/cost/cost_model.h"
+
+namespace methods {
+namespace {
+
+surrogates::ClusterShape ShapeOf(const Problem& problem) {
+  return {problem.gpus, problem.gpus_per_node};
+}
+
+surrogates::ParametricMean ThroughputPriorOf(const Problem& problem,
+                                             OppaPrior prior) {
+  if (prior == OppaPrior::kNone) {
+    return surrogates::ConstantPrior(*problem.space);
+  }
+  return surrogates::ThroughputPrior(
+      *problem.space,
+      ShapeOf(problem),
+      prior == OppaPrior::kPrinted ? surrogates::MicrobatchSizes::kPrinted
+                                   : surrogates::MicrobatchSizes::kPerSample);
+}
+
+surrogates::ParametricMean MemoryPriorOf(const Problem& problem,
+                                         const OppaOptions& options) {
+  if (options.prior == OppaPrior::kNone) {
+    return surrogates::ConstantPrior(*problem.space);
+  }
+  return surrogates::MemoryPrior(
+      *problem.space, ShapeOf(problem), options.out_of_memory_value);
+}
+
+SurrogatePair::Options PairOptions(const OppaOptions& options,
+                                   std::uint64_t seed) {
+  SurrogatePair::Options pair;
+  pair.out_of_memory_value = options.out_of_memory_value;
+  pair.memory_noise = options.memory_noise;
+  pair.fit.as_printed = options.fit_as_printed;
+  pair.fit.starts = options.fit_starts;
+  pair.fit.seed = seed;
+  return pair;
+}
+
+class Oppa final : public Method {
+ public:
+  Oppa(const Problem& problem, const OppaOptions& options, std::uint64_t seed)
+      : problem_(problem),
+        options_(options),
+        seed_(seed),
+        history_(problem.space->size()),
+        surrogates_(problem,
+                    ThroughputPriorOf(problem, options.prior),
+                    MemoryPriorOf(problem, options),
+                    PairOptions(options, seed)) {}
+
+  std::optional<Suggestion> Suggest() override {
+    if (history_.exhausted()) {
+      return std::nullopt;
+    }
+    Suggestion suggestion = WantsRandom() ? SuggestRandom() : SuggestByModel();
+    if (options_.early_termination) {
+      trials::StopRule& rule = suggestion.stop.emplace();
+      rule.q_min = options_.q_min;
+      rule.best_steps_per_s = history_.best_steps_per_s();
+      rule.tau_steps_per_s = options_.tau_steps_per_s;
+      rule.throughput = options_.throughput;
+    }
+    return suggestion;
+  }
+
+  void Observe(int candidate, const trials::Measurement& measurement) override {
+    history_.Add(candidate, measurement, options_.throughput);
+  }
+
+ private:
+  // App. E.1: at the start, and after too many failures in a row. Also as
+  // long as no trial has given a throughput to learn from.
+  bool WantsRandom() const {
+    const int failures = history_.failures_in_a_row();
+    return history_.size() < options_.random_trials ||
+           failures == history_.size() ||
+           (failures > 0 && failures % options_.failures_before_random == 0);
+  }
+
+  Suggestion SuggestRandom() const {
+    Suggestion suggestion;
+    suggestion.candidate = DrawFromCells(
+        *problem_.space, history_.tried(), seed_, history_.size());
+    suggestion.chosen_by = "random";
+    return suggestion;
+  }
+
+  Suggestion SuggestByModel() {
+    Suggestion suggestion;
+    // Step 1 of Algorithm 3: model throughput and memory.
+    suggestion.fits = surrogates_.Fit(history_);
+    surrogates_.Predict(throughput_, memory_);
+    // Step 2: the untried candidate with the highest cUCB.
+    ArgMaxSummary summary;
+    suggestion.candidate = ArgMaxConstrainedUcb(
+        throughput_,
+        MemoryExcess(memory_, 1.0, options_.memory_scale),
+        options_.beta_in_stddevs ? GaussianBeta(options_.beta) : options_.beta,
+        history_.tried(),
+        &summary);
+    if (suggestion.candidate < 0) {
+      return SuggestRandom();  // every acquisition value is NaN
+    }
+    suggestion.chosen_by = "model";
+    surrogates::FitSummary choice;
+    choice.parameters = {
+        {"cucb", summary.value},
+        {"throughput_mean", throughput_.mean[suggestion.candidate]},
+        {"throughput_variance", throughput_.variance[suggestion.candidate]},
+        {"memory_mean", memory_.mean[suggestion.candidate]},
+        {"memory_variance", memory_.variance[suggestion.candidate]}};
+    suggestion.fits.push_back({"choice", std::move(choice)});
+    return suggestion;
+  }
+
+  Problem problem_;
+  OppaOptions options_;
+  std::uint64_t seed_;
+  History history_;
+  SurrogatePair surrogates_;
+  surrogates::Prediction throughput_;
+  surrogates::Prediction memory_;
+};
+
+OppaPrior ReadPrior(const trials::TomlTable& table, OppaPrior otherwise) {
+  if (!table.Has("prior")) {
+    return otherwise;
+  }
+  const std::string name = table.RequireString("prior");
+  if (name == "none") {
+    return OppaPrior::kNone;
+  }
+  if (name == "printed") {
+    return OppaPrior::kPrinted;
+  }
+  if (name != "per_sample") {
+    table.Fail(
+        "prior",
+        fmt::format("unknown prior '{}': none, printed or per_sample", name));
+  }
+  return OppaPrior::kPerSample;
+}
+
+bool ReadFitAsPrinted(const trials::TomlTable& table, bool otherwise) {
+  const std::string name =
+      table.GetString("fit", otherwise ? "printed" : "map");
+  if (name != "map" && name != "printed") {
+    table.Fail("fit", fmt::format("unknown fit '{}': map or printed", name));
+  }
+  return name == "printed";
+}
+
+}  // namespace
+
+OppaOptions ReadOppaOptions(const trials::TomlTable& table,
+                            const Problem& problem,
+                            OppaOptions options) {
+  options.prior = ReadPrior(table, options.prior);
+  options.early_termination =
+      table.GetBool("early_termination", options.early_termination);
+  // The default must not be an error where trials are short.
+  options.q_min =
+      ReadInt(table, "q_min", std::min(options.q_min, problem.q_max), 1);
+  if (options.q_min > problem.q_max) {
+    table.Fail("q_min",
+               fmt::format("q_min = {} is more than q_max = {}: a trial would "
+                           "end before it may be stopped; lower q_min",
+                           options.q_min,
+                           problem.q_max));
+  }
+  options.tau_steps_per_s =
+      ReadDouble(table, "tau", options.tau_steps_per_s, 0.0);
+  options.beta = ReadDouble(table, "beta", options.beta, 0.0);
+  options.beta_in_stddevs =
+      table.GetBool("beta_in_stddevs", options.beta_in_stddevs);
+  options.random_trials =
+      ReadInt(table, "random_trials", options.random_trials, 1);
+  options.failures_before_random = ReadInt(
+      table, "failures_before_random", options.failures_before_random, 1);
+  options.throughput.outlier_iqr =
+      ReadDouble(table, "outlier_iqr", options.throughput.outlier_iqr, 0.0);
+  options.throughput.warmup_steps =
+      ReadInt(table, "warmup_steps", options.throughput.warmup_steps, 0);
+  options.throughput.variance_of_mean =
+      table.GetBool("variance_of_mean", options.throughput.variance_of_mean);
+  options.fit_as_printed = ReadFitAsPrinted(table, options.fit_as_printed);
+  options.fit_starts = ReadInt(table, "fit_starts", options.fit_starts, 1);
+  options.memory_scale =
+      ReadDouble(table, "memory_scale", options.memory_scale, 1e-6);
+  options.out_of_memory_value = ReadDouble(
+      table, "out_of_memory_value", options.out_of_memory_value, 1.0);
+  options.memory_noise =
+      ReadDouble(table, "memory_noise", options.memory_noise, 1e-9);
+  return options;
+}
+
+std::unique_ptr<Method> MakeOppa(const Problem& problem,
+                                 const OppaOptions& options,
+                                 std::uint64_t seed) {
+  return std::make_unique<Oppa>(problem, options, seed);
+}
+
+}  // namespace methods

@@ -1,0 +1,72 @@
+// OPPA: constrained Bayesian optimisation with a prior that knows how parallel
+// training behaves and with early termination of bad trials.
+
+#ifndef METHODS_OPPA_OPPA_H_
+#define METHODS_OPPA_OPPA_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "methods/method.h"
+#include "trials/toml_table.h"
+
+namespace methods {
+
+// What the throughput surrogate believes before the first trial.
+enum class OppaPrior {
+  kNone,       // a constant: plain Bayesian optimisation
+  kPrinted,    // the cost model with the sizes of Eqs. 10, 16 and 18 as printed
+  kPerSample,  // the cost model with sizes per sequence (cost_model.h)
+};
+
+// Every part of the method is an option of this one implementation, so an
+// ablation is a setting and not a copy: without prior, without early
+// termination, and without both, which is VANILLA-BO.
+struct OppaOptions {
+  OppaPrior prior = OppaPrior::kPerSample;
+  bool early_termination = true;
+  int q_min = 5;                  // steps before a trial may be stopped, >= 1
+  double tau_steps_per_s = 1e-3;  // by how much a trial must beat the best
+  double beta = 1.0;              // of cUCB, >= 0
+  // False: beta multiplies E|X - E X| as printed, which is 0.798 of a standard
+  // deviation where memory is no concern. True: beta counts deviations.
+  bool beta_in_stddevs = false;
+  int random_trials = 5;           // at the start, >= 1 (the paper: "a few")
+  int failures_before_random = 3;  // in a row, >= 1 (the paper: "too many")
+  trials::ThroughputOptions throughput;
+  // The likelihood without priors on the hyperparameters, Eq. 23 as printed.
+  bool fit_as_printed = false;
+  int fit_starts = 10;
+  // The sigmoid of Eq. 4 acts on (memory - capacity) / (memory_scale *
+  // capacity); the paper gives no scale. > 0
+  double memory_scale = 0.025;
+  // What an out-of-memory trial observes, in units of the capacity: at least
+  // 1. At exactly 1 the sigmoid would call it feasible half the time.
+  double out_of_memory_value = 1.1;
+  // Standard deviation of a memory observation in units of the capacity: the
+  // lambda of Eq. 26.
+  double memory_noise = 0.002;
+};
+
+// Reads the options; those not given are the defaults of `defaults`. Keys:
+// prior ("none", "printed", "per_sample"), early_termination, q_min, tau,
+// beta, beta_in_stddevs, random_trials, failures_before_random, outlier_iqr,
+// warmup_steps, variance_of_mean, fit ("map", "printed"), fit_starts,
+// memory_scale, out_of_memory_value, memory_noise.
+// Errors: throws InputError with the place; q_min > q_max is one.
+[[nodiscard]] OppaOptions ReadOppaOptions(const trials::TomlTable& table,
+                                          const Problem& problem,
+                                          OppaOptions defaults = {});
+
+// Algorithm 3: a few random trials; then fit both surrogates, try the
+// candidate with the highest cUCB, and stop its trial when it cannot become
+// the best.
+//
+// Source: OPPA Sec. 4, Apps. D, E, F.1-F.2, G.
+[[nodiscard]] std::unique_ptr<Method> MakeOppa(const Problem& problem,
+                                               const OppaOptions& options,
+                                               std::uint64_t seed);
+
+}  // namespace methods
+
+#endif  // METHODS_OPPA_OPPA_H_

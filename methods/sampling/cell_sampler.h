@@ -1,0 +1,30 @@
+// The random choice that every method falls back on.
+
+#ifndef METHODS_SAMPLING_CELL_SAMPLER_H_
+#define METHODS_SAMPLING_CELL_SAMPLER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "trials/search_space.h"
+
+namespace methods {
+
+// Draws an untried candidate: first one of the (dp, tp, pp) cells that still
+// have one, all equally likely, then one of its untried candidates, all
+// equally likely. Without the first step the cells with most knobs would
+// take nearly every draw.
+//
+// The draw is a function of the seed, the number of the trial and what was
+// tried, so a run resumes by replaying its journal, and methods that share a
+// seed share their random trials.
+//
+// Source: OPPA App. E.1. Returns -1 when nothing is untried.
+[[nodiscard]] int DrawFromCells(const trials::SearchSpace& space,
+                                const std::vector<char>& tried,
+                                std::uint64_t seed,
+                                int trial);
+
+}  // namespace methods
+
+#endif  // METHODS_SAMPLING_CELL_SAMPLER_H_

@@ -1,0 +1,47 @@
+#include "methods/sampling/random.h"
+
+#include "methods/history.h"
+#include "methods/sampling/cell_sampler.h"
+
+namespace methods {
+namespace {
+
+class Random final : public Method {
+ public:
+  Random(const Problem& problem, std::uint64_t seed)
+      : problem_(problem), seed_(seed), history_(problem.space->size()) {}
+
+  std::optional<Suggestion> Suggest() override {
+    if (history_.exhausted()) {
+      return std::nullopt;
+    }
+    Suggestion suggestion;
+    suggestion.candidate = DrawFromCells(
+        *problem_.space, history_.tried(), seed_, history_.size());
+    suggestion.chosen_by = "random";
+    return suggestion;
+  }
+
+  void Observe(int candidate, const trials::Measurement& measurement) override {
+    history_.Add(candidate, measurement, {});
+  }
+
+ private:
+  Problem problem_;
+  std::uint64_t seed_;
+  History history_;
+};
+
+}  // namespace
+
+RandomOptions ReadRandomOptions(const trials::TomlTable& /*table*/) {
+  return {};
+}
+
+std::unique_ptr<Method> MakeRandom(const Problem& problem,
+                                   const RandomOptions& /*options*/,
+                                   std::uint64_t seed) {
+  return std::make_unique<Random>(problem, seed);
+}
+
+}  // namespace methods

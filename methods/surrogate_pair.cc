@@ -1,0 +1,60 @@
+#include "methods/surrogate_pair.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "surrogates/cost/cost_model.h"
+
+namespace methods {
+namespace {
+
+double Median(const Eigen::VectorXd& values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  const auto middle =
+      sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+surrogates::GaussianProcess::Options Seeded(
+    surrogates::GaussianProcess::Options options, std::uint64_t offset) {
+  options.seed += offset;
+  return options;
+}
+
+}  // namespace
+
+SurrogatePair::SurrogatePair(const Problem& problem,
+                             surrogates::ParametricMean throughput_prior,
+                             surrogates::ParametricMean memory_prior,
+                             const Options& options)
+    : capacity_bytes_(problem.memory_capacity_bytes),
+      options_(options),
+      encoded_(surrogates::Encode(*problem.space)),
+      throughput_prior_(throughput_prior),
+      throughput_(
+          encoded_, std::move(throughput_prior), Seeded(options.fit, 0)),
+      memory_(encoded_, std::move(memory_prior), Seeded(options.fit, 1)) {}
+
+std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
+  const surrogates::Observations throughput = history.ThroughputObservations();
+  throughput_.SetLogCenters(
+      surrogates::CentersFor(throughput_prior_, Median(throughput.value)));
+  std::vector<Suggestion::Fit> fits;
+  fits.push_back({"throughput", throughput_.Fit(throughput)});
+  fits.push_back({"memory",
+                  memory_.Fit(history.MemoryObservations(
+                      capacity_bytes_,
+                      options_.out_of_memory_value,
+                      options_.memory_noise * options_.memory_noise))});
+  return fits;
+}
+
+void SurrogatePair::Predict(surrogates::Prediction& throughput,
+                            surrogates::Prediction& memory) const {
+  throughput_.Predict(throughput);
+  memory_.Predict(memory);
+}
+
+}  // namespace methods

@@ -1,0 +1,55 @@
+// The two surrogates of constrained search: throughput and memory.
+
+#ifndef METHODS_SURROGATE_PAIR_H_
+#define METHODS_SURROGATE_PAIR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "methods/history.h"
+#include "methods/method.h"
+#include "surrogates/encoding.h"
+#include "surrogates/gp/gaussian_process.h"
+#include "surrogates/parametric_mean.h"
+
+namespace methods {
+
+// Throughput in steps/s and peak memory in units of the capacity, each a
+// Gaussian process over the same embedded candidates.
+class SurrogatePair {
+ public:
+  struct Options {
+    double out_of_memory_value = 1.1;  // >= 1, see OppaOptions
+    double memory_noise = 0.002;       // > 0, see OppaOptions
+    surrogates::GaussianProcess::Options fit;
+  };
+
+  // The means have a row per candidate of problem.space.
+  SurrogatePair(const Problem& problem,
+                surrogates::ParametricMean throughput_prior,
+                surrogates::ParametricMean memory_prior,
+                const Options& options);
+
+  // The processes point to the embedding in here.
+  SurrogatePair(const SurrogatePair&) = delete;
+  SurrogatePair& operator=(const SurrogatePair&) = delete;
+
+  // Fits both to the history, which has at least one throughput.
+  [[nodiscard]] std::vector<Suggestion::Fit> Fit(const History& history);
+
+  // Predicts every candidate.
+  void Predict(surrogates::Prediction& throughput,
+               surrogates::Prediction& memory) const;
+
+ private:
+  double capacity_bytes_;
+  Options options_;
+  surrogates::EncodedSpace encoded_;
+  surrogates::ParametricMean throughput_prior_;
+  surrogates::GaussianProcess throughput_;
+  surrogates::GaussianProcess memory_;
+};
+
+}  // namespace methods
+
+#endif  // METHODS_SURROGATE_PAIR_H_

@@ -1,0 +1,49 @@
+// Gradient-boosted regression trees, by the XGBoost library.
+
+#ifndef SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
+#define SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
+
+#include <string>
+#include <vector>
+
+#include "surrogates/surrogate.h"
+#include "trials/search_space.h"
+
+namespace surrogates {
+
+// Regression trees on the raw fields of the configurations (no scaling: trees
+// do not need it), target divided by its largest value.
+//
+// Source: Chen & Guestrin (2016); settings of DeepSpeed's autotuner, with
+// squared error in the place of its pairwise ranking, as OPPA App. H.2 asks.
+// Errors: throws std::runtime_error with the library's message.
+// Note: trees tell no uncertainty; Prediction::variance is zero.
+class BoostedTrees final : public Surrogate {
+ public:
+  struct Options {
+    int rounds = 10;                // >= 1
+    int max_depth = 3;              // >= 1
+    double eta = 0.3;               // in (0, 1]
+    double gamma = 1e-4;            // >= 0
+    double min_child_weight = 1.0;  // >= 0
+    double lambda = 1.0;            // >= 0, L2 on leaf weights
+    double alpha = 0.0;             // >= 0, L1 on leaf weights
+  };
+
+  BoostedTrees(const trials::SearchSpace& space, const Options& options);
+
+  // Noise variances are ignored, as DeepSpeed does.
+  FitSummary Fit(const Observations& observations) override;
+  // With nothing fitted every prediction is zero.
+  void Predict(Prediction& prediction) const override;
+
+ private:
+  Options options_;
+  int columns_ = 0;
+  std::vector<float> features_;  // [N, columns], row-major
+  Eigen::VectorXd prediction_;
+};
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
