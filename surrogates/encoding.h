@@ -28,6 +28,10 @@ struct EncodedSpace {
   [[nodiscard]] int size() const { return static_cast<int>(points.cols()); }
 };
 
+// The points of some candidates, in the order given. Shapes: [d, n].
+[[nodiscard]] Eigen::MatrixXd Columns(const EncodedSpace& space,
+                                      const std::vector<int>& candidates);
+
 [[nodiscard]] EncodedSpace Encode(const trials::SearchSpace& space);
 
 }  // namespace surrogates

@@ -4,11 +4,11 @@
 #define SURROGATES_GP_GAUSSIAN_PROCESS_H_
 
 #include <cstdint>
-#include <optional>
 
 #include <Eigen/Core>
 
 #include "surrogates/encoding.h"
+#include "surrogates/gp/kernel.h"
 #include "surrogates/gp/likelihood.h"
 #include "surrogates/parametric_mean.h"
 #include "surrogates/surrogate.h"
@@ -86,25 +86,33 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] double log_posterior() const { return log_posterior_; }
 
  private:
+  struct Buffers;  // of one thread of Predict
+
   void Validate(const Observations& observations) const;
-  void SetPosterior(const Observations& observations, Likelihood& likelihood);
+  [[nodiscard]] double TargetScale(const Observations& observations,
+                                   const Hyperparameters& modes) const;
   [[nodiscard]] KernelPriors Priors(double target_scale) const;
-  [[nodiscard]] double TargetScale(const Observations& observations) const;
+  [[nodiscard]] Likelihood MakeLikelihood(const Observations& observations,
+                                          const KernelPriors& priors) const;
+  [[nodiscard]] FitSummary Summarise(const Observations& observations,
+                                     double target_scale) const;
+  void SetPosterior(const Observations& observations, Likelihood& likelihood);
   void PredictBlock(int begin,
                     int columns,
-                    struct PredictBuffers& buffers,
+                    Buffers& buffers,
                     Prediction& prediction) const;
 
   const EncodedSpace* space_;
   ParametricMean mean_;
   Options options_;
-  std::optional<Hyperparameters> last_optimum_;
 
   Hyperparameters hyperparameters_;
+  bool fitted_ = false;  // hyperparameters_ are an optimum to start from
   double log_posterior_ = 0.0;
-  // The posterior: observed points by column, L^-1 and A^-1 (y - m).
-  Eigen::MatrixXd observed_;        // [d, n]
-  Eigen::MatrixXd inverse_factor_;  // [n, n], lower triangular
+  // The posterior: the kernel against the observed points, L^-1 (lower) and
+  // A^-1 (y - m). Empty without observations or with mean_only.
+  CrossCorrelation cross_;
+  Eigen::MatrixXd inverse_factor_;  // [n, n]
   Eigen::VectorXd alpha_;           // [n]
 };
 

@@ -1,0 +1,65 @@
+// The covariance between configurations.
+
+#ifndef SURROGATES_GP_KERNEL_H_
+#define SURROGATES_GP_KERNEL_H_
+
+#include <Eigen/Core>
+
+namespace surrogates {
+
+// Matern-5/2 covariance with one length scale per dimension,
+//
+//   k(x, y) = s^2 (1 + a + a^2 / 3) exp(-a),  a = sqrt(5) r,
+//   r^2 = sum_k (x_k - y_k)^2 / l_k^2.
+//
+// Source: OPPA App. D.3; Rasmussen & Williams (2006), Eq. 4.17.
+// Note: Eq. 22 of the paper leaves r^2 without its square root, which would not
+// be the kernel that it cites.
+
+// The correlation k / s^2 at squared scaled distances r^2 >= 0, and (if not
+// null) the slope q such that d(k / s^2) / d log l_k = q (x_k - y_k)^2 / l_k^2,
+//
+//   q = 5/3 (1 + a) exp(-a).
+//
+// Smooth in r^2 at 0. `correlation` may be `squared_distance` itself.
+void MaternCorrelation(Eigen::Ref<const Eigen::ArrayXd> squared_distance,
+                       Eigen::Ref<Eigen::ArrayXd> correlation,
+                       Eigen::ArrayXd* slope);
+
+// Squared differences of every pair i > j of points, packed by columns of the
+// lower triangle, so that r^2 of all pairs and the derivatives by all length
+// scales are one matrix-vector product each.
+// Shapes: points [d, n], result [n (n - 1) / 2, d].
+[[nodiscard]] Eigen::MatrixXd PairwiseSquaredDifferences(
+    const Eigen::MatrixXd& points);
+
+// Correlations between n fixed points and any others, block by block. One
+// matrix product of augmented points, [-2x, |x|^2, 1] [z; 1; |z|^2], is r^2.
+// Exact enough for this kernel, which is smooth in r^2.
+class CrossCorrelation {
+ public:
+  // Scratch of one thread, so that a block does not allocate.
+  struct Buffers {
+    Eigen::MatrixXd scaled;  // [d + 2, block]
+  };
+
+  CrossCorrelation() = default;
+  // Shapes: points [d, n], length_scales [d], all > 0.
+  CrossCorrelation(const Eigen::MatrixXd& points,
+                   const Eigen::VectorXd& length_scales);
+
+  // Writes k / s^2 between the fixed points and `block` to `out`.
+  // Shapes: block [d, b], out [n, b].
+  void Evaluate(Eigen::Ref<const Eigen::MatrixXd> block,
+                Buffers& buffers,
+                Eigen::Ref<Eigen::MatrixXd> out) const;
+
+ private:
+  Eigen::VectorXd inverse_length_scales_;
+  Eigen::VectorXd center_;     // of the fixed points: smaller numbers cancel
+  Eigen::MatrixXd augmented_;  // [n, d + 2]
+};
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_GP_KERNEL_H_

@@ -1,0 +1,212 @@
+#include "surrogates/gp/likelihood.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include <Eigen/Cholesky>
+
+#include "surrogates/gp/kernel.h"
+
+namespace surrogates {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kFirstJitter = 1e-10;  // of the signal variance
+constexpr double kLastJitter = 1e-6;
+
+}  // namespace
+
+double LogNormalPrior::LogDensity(double log_x, double* derivative) const {
+  const double z = (log_x - log_center) / log_stddev;
+  const double jacobian = density_in_x ? 1.0 : 0.0;
+  *derivative = -z / log_stddev - jacobian;
+  return -0.5 * z * z - jacobian * log_x;
+}
+
+KernelPriors KernelPriors::DimensionScaled(int dimensions,
+                                           double signal_scale) {
+  KernelPriors priors;
+  const double d = std::max(dimensions, 1);
+  priors.length_scale = {.log_center = std::numbers::sqrt2 + 0.5 * std::log(d),
+                         .log_stddev = std::numbers::sqrt3,
+                         .density_in_x = true};
+  priors.signal_variance = {.log_center = 2.0 * std::log(signal_scale),
+                            .log_stddev = 1.0,
+                            .density_in_x = true};
+  return priors;
+}
+
+Likelihood::Likelihood(const EncodedSpace& space,
+                       const ParametricMean& mean,
+                       const Observations& observations,
+                       const KernelPriors& priors,
+                       const Options& options)
+    : mean_(&mean),
+      observations_(observations),
+      priors_(priors),
+      options_(options),
+      dimension_count_(options.white ? 0 : space.dimension_count()) {
+  if (!options.white) {
+    pairs_ = PairwiseSquaredDifferences(Columns(space, observations.candidate));
+    correlation_.resize(pairs_.rows());
+  }
+  const Eigen::Index n = observations.size();
+  a_.setZero(n, n);
+  l_.setZero(n, n);
+  inverse_.setZero(n, n);
+  noise_.resize(n);
+}
+
+Eigen::VectorXd Likelihood::Pack(const Hyperparameters& parameters) const {
+  Eigen::VectorXd packed(parameter_count());
+  packed << parameters.log_length_scales, parameters.log_signal_variance,
+      parameters.log_coefficients;
+  return packed;
+}
+
+Hyperparameters Likelihood::Unpack(const Eigen::VectorXd& packed) const {
+  return {.log_length_scales = packed.head(dimension_count_),
+          .log_signal_variance = packed[dimension_count_],
+          .log_coefficients = packed.tail(mean_->size())};
+}
+
+bool Likelihood::Factorise(double signal_variance) {
+  const Eigen::Index n = noise_.size();
+  noise_ = observations_.noise_variance.cwiseMax(options_.relative_noise_floor *
+                                                 signal_variance);
+  if (options_.white) {
+    a_.diagonal() = noise_.array() + signal_variance;
+    l_.diagonal() = a_.diagonal().cwiseSqrt();
+    return l_.diagonal().allFinite() && (n == 0 || noise_.minCoeff() >= 0.0);
+  }
+  Eigen::Index pair = 0;
+  for (Eigen::Index j = 0; j < n; ++j) {
+    a_(j, j) = signal_variance + noise_[j];
+    for (Eigen::Index i = j + 1; i < n; ++i) {
+      a_(i, j) = signal_variance * correlation_[pair++];
+    }
+  }
+  double added = 0.0;
+  for (double jitter = 0.0; jitter <= kLastJitter * 1.5;
+       jitter = jitter == 0.0 ? kFirstJitter : jitter * 10.0) {
+    if (jitter > 0.0) {
+      ++jitter_retries_;
+      a_.diagonal().array() += jitter * signal_variance - added;
+      added = jitter * signal_variance;
+    }
+    l_ = a_;
+    Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>> factorisation(l_);
+    if (factorisation.info() == Eigen::Success) {
+      return true;
+    }
+  }
+  return false;
+}
+
+double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
+                            Eigen::VectorXd* gradient) {
+  if (gradient != nullptr) {
+    gradient->setZero(parameter_count());
+  }
+  const Eigen::Index n = noise_.size();
+  const double signal_variance = std::exp(parameters[dimension_count_]);
+  if (!options_.white) {
+    inverse_square_ = (-2.0 * parameters.head(dimension_count_).array()).exp();
+    correlation_.matrix().noalias() = pairs_ * inverse_square_;
+    MaternCorrelation(
+        correlation_, correlation_, gradient != nullptr ? &slope_ : nullptr);
+  }
+  mean_->Evaluate(observations_.candidate,
+                  parameters.tail(mean_->size()),
+                  prior_mean_,
+                  gradient != nullptr ? &jacobian_ : nullptr);
+  residual_ = observations_.value - prior_mean_;
+  if (!residual_.allFinite() || !Factorise(signal_variance)) {
+    return -kInfinity;
+  }
+  double log_determinant = 0.0;
+  for (Eigen::Index i = 0; i < n; ++i) {
+    log_determinant += 2.0 * std::log(l_(i, i));
+  }
+  if (options_.white) {
+    alpha_ = residual_.cwiseQuotient(a_.diagonal());
+  } else {
+    alpha_ = residual_;
+    l_.triangularView<Eigen::Lower>().solveInPlace(alpha_);
+    l_.triangularView<Eigen::Lower>().transpose().solveInPlace(alpha_);
+  }
+  const double value =
+      -0.5 * (residual_.dot(alpha_) + log_determinant +
+              static_cast<double>(n) * std::log(2.0 * std::numbers::pi));
+  if (!std::isfinite(value)) {
+    return -kInfinity;
+  }
+  if (gradient != nullptr) {
+    MarginalGradient(parameters, *gradient);
+  }
+  return options_.with_priors ? value + AddPriors(parameters, gradient) : value;
+}
+
+void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
+                                  Eigen::VectorXd& gradient) {
+  const Eigen::Index n = noise_.size();
+  const double signal_variance = std::exp(parameters[dimension_count_]);
+  if (options_.white) {
+    inverse_.diagonal() = a_.diagonal().cwiseInverse();
+  } else {
+    // A^-1 = L^-T L^-1; a_ is free to hold L^-1.
+    a_.setIdentity();
+    l_.triangularView<Eigen::Lower>().solveInPlace(a_);
+    inverse_.setZero();
+    inverse_.selfadjointView<Eigen::Lower>().rankUpdate(a_.transpose());
+    // slope_ becomes the weight of each pair: 2 * 1/2 (alpha alpha^T - A^-1)
+    // times d k / d log l_k but for its factor (x_k - y_k)^2 / l_k^2.
+    Eigen::Index pair = 0;
+    for (Eigen::Index j = 0; j < n; ++j) {
+      for (Eigen::Index i = j + 1; i < n; ++i) {
+        slope_[pair++] *= alpha_[i] * alpha_[j] - inverse_(i, j);
+      }
+    }
+    gradient.head(dimension_count_) =
+        signal_variance *
+        (pairs_.transpose() * slope_.matrix()).cwiseProduct(inverse_square_);
+  }
+  // dA / d log s^2 is A less the noise that is not at its floor, so the trace
+  // needs no kernel matrix.
+  double by_signal = alpha_.dot(residual_) - static_cast<double>(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const double noise = observations_.noise_variance[i];
+    if (noise > options_.relative_noise_floor * signal_variance) {
+      by_signal -= noise * (alpha_[i] * alpha_[i] - inverse_(i, i));
+    }
+  }
+  gradient[dimension_count_] = 0.5 * by_signal;
+  gradient.tail(mean_->size()).noalias() = jacobian_.transpose() * alpha_;
+}
+
+double Likelihood::AddPriors(const Eigen::VectorXd& parameters,
+                             Eigen::VectorXd* gradient) const {
+  double sum = 0.0;
+  const auto add = [&](const LogNormalPrior& prior, Eigen::Index i) {
+    double derivative = 0.0;
+    sum += prior.LogDensity(parameters[i], &derivative);
+    if (gradient != nullptr) {
+      (*gradient)[i] += derivative;
+    }
+  };
+  for (Eigen::Index k = 0; k < dimension_count_; ++k) {
+    add(priors_.length_scale, k);
+  }
+  add(priors_.signal_variance, dimension_count_);
+  Eigen::Index i = dimension_count_ + 1;
+  for (const ParametricMean::Coefficient& coefficient : mean_->coefficients) {
+    add({.log_center = coefficient.log_center,
+         .log_stddev = coefficient.log_stddev,
+         .density_in_x = false},
+        i++);
+  }
+  return sum;
+}
+
+}  // namespace surrogates

@@ -1,0 +1,111 @@
+#include "surrogates/gp/starting_points.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace surrogates {
+namespace {
+
+// Draws of vague coefficients stay this near to their centre: further out the
+// mean is constant or wild, and every such start ends in the same place.
+constexpr double kWidestDraw = 1.5;
+
+double Median(Eigen::VectorXd values) {
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) {
+    return *middle;
+  }
+  return 0.5 * (*middle + *std::max_element(values.begin(), middle));
+}
+
+double Mode(const LogNormalPrior& prior) {
+  return prior.log_center -
+         (prior.density_in_x ? prior.log_stddev * prior.log_stddev : 0.0);
+}
+
+// Multiplies all coefficients so that the median of the mean is the data's.
+void MatchMedian(const ParametricMean& mean,
+                 const Observations& observations,
+                 Hyperparameters& start) {
+  Eigen::VectorXd values;
+  mean.Evaluate(
+      observations.candidate, start.log_coefficients, values, nullptr);
+  const double ratio = Median(observations.value) / Median(values);
+  if (!(ratio > 0.0) || !std::isfinite(ratio)) {
+    return;
+  }
+  const double sign = mean.link == ParametricMean::Link::kInverse ? -1.0 : 1.0;
+  start.log_coefficients.array() += sign * std::log(ratio);
+}
+
+}  // namespace
+
+double TargetSpread(const Eigen::VectorXd& values) {
+  if (values.size() == 0) {
+    return 1.0;
+  }
+  const double median = Median(values);
+  const double magnitude = median != 0.0 ? std::abs(median) : 1.0;
+  if (values.size() == 1) {
+    return magnitude;
+  }
+  constexpr double kNormal = 1.4826;  // MAD of N(0, 1) is 1 / 1.4826
+  const double mad = Median((values.array() - median).abs().matrix());
+  const double variance = (values.array() - values.mean()).square().sum() /
+                          static_cast<double>(values.size() - 1);
+  const double spread = std::max(kNormal * mad, 0.5 * std::sqrt(variance));
+  // Equal but for rounding is equal.
+  return spread > 1e-9 * magnitude ? spread : magnitude;
+}
+
+Hyperparameters PriorModes(const ParametricMean& mean,
+                           const KernelPriors& priors,
+                           int dimensions) {
+  Hyperparameters modes;
+  modes.log_length_scales.setConstant(dimensions, Mode(priors.length_scale));
+  modes.log_signal_variance = Mode(priors.signal_variance);
+  modes.log_coefficients.resize(mean.size());
+  for (Eigen::Index j = 0; j < mean.size(); ++j) {
+    modes.log_coefficients[j] =
+        mean.coefficients[static_cast<std::size_t>(j)].log_center;
+  }
+  return modes;
+}
+
+std::vector<Hyperparameters> StartingPoints(const ParametricMean& mean,
+                                            const KernelPriors& priors,
+                                            const Observations& observations,
+                                            int dimensions,
+                                            int count,
+                                            std::uint64_t seed) {
+  const Hyperparameters modes = PriorModes(mean, priors, dimensions);
+  std::vector<Hyperparameters> starts = {modes};
+  std::seed_seq sequence{static_cast<std::uint32_t>(seed),
+                         static_cast<std::uint32_t>(seed >> 32),
+                         static_cast<std::uint32_t>(observations.size())};
+  std::mt19937_64 engine(sequence);
+  std::normal_distribution<double> normal;
+  while (static_cast<int>(starts.size()) < count) {
+    Hyperparameters start = modes;
+    for (double& value : start.log_length_scales) {
+      value += priors.length_scale.log_stddev * normal(engine);
+    }
+    start.log_signal_variance +=
+        priors.signal_variance.log_stddev * normal(engine);
+    for (Eigen::Index j = 0; j < mean.size(); ++j) {
+      const double stddev =
+          mean.coefficients[static_cast<std::size_t>(j)].log_stddev;
+      start.log_coefficients[j] +=
+          std::min(stddev, kWidestDraw) * normal(engine);
+    }
+    if (observations.size() > 0) {
+      MatchMedian(mean, observations, start);
+    }
+    starts.push_back(std::move(start));
+  }
+  return starts;
+}
+
+}  // namespace surrogates

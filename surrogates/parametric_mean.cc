@@ -1,0 +1,70 @@
+#include "surrogates/parametric_mean.h"
+
+#include <cmath>
+
+namespace surrogates {
+namespace {
+
+// The link and its derivative with respect to the linear predictor.
+double ApplyLink(const ParametricMean& mean, double sum, double* derivative) {
+  switch (mean.link) {
+    case ParametricMean::Link::kInverse:
+      *derivative = -1.0 / (sum * sum);
+      return 1.0 / sum;
+    case ParametricMean::Link::kLinear:
+      *derivative = sum > mean.clip ? mean.clip_gradient : 1.0;
+      return std::min(sum, mean.clip);
+    case ParametricMean::Link::kConstant:
+      break;
+  }
+  *derivative = 1.0;
+  return sum;
+}
+
+}  // namespace
+
+void ParametricMean::Evaluate(const std::vector<int>& rows,
+                              const Eigen::VectorXd& log_c,
+                              Eigen::VectorXd& mean,
+                              Eigen::MatrixXd* jacobian) const {
+  const Eigen::VectorXd c = log_c.array().exp();
+  const auto n = static_cast<Eigen::Index>(rows.size());
+  mean.resize(n);
+  if (jacobian != nullptr) {
+    jacobian->resize(n, size());
+  }
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const auto phi = features.row(rows[static_cast<std::size_t>(i)]);
+    double derivative = 0.0;
+    mean[i] = ApplyLink(*this, phi.dot(c), &derivative);
+    if (jacobian != nullptr) {
+      // d/d log c_j = c_j d/dc_j.
+      jacobian->row(i) =
+          derivative * (phi.array() * c.transpose().array()).matrix();
+    }
+  }
+}
+
+Eigen::VectorXd ParametricMean::EvaluateAll(
+    const Eigen::VectorXd& log_c) const {
+  Eigen::VectorXd mean = features * log_c.array().exp().matrix();
+  double derivative = 0.0;
+  for (double& value : mean) {
+    value = ApplyLink(*this, value, &derivative);
+  }
+  return mean;
+}
+
+ParametricMean ConstantMean(int candidates,
+                            const std::string& name,
+                            const std::string& unit,
+                            double log_center,
+                            double log_stddev) {
+  ParametricMean mean;
+  mean.link = ParametricMean::Link::kConstant;
+  mean.features = Eigen::MatrixXd::Ones(candidates, 1);
+  mean.coefficients = {{name, unit, log_center, log_stddev}};
+  return mean;
+}
+
+}  // namespace surrogates
