@@ -155,6 +155,14 @@ Likelihood GaussianProcess::MakeLikelihood(const Observations& observations,
            .with_priors = !options_.as_printed}};
 }
 
+void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
+  Require(log_centers.size() == mean_.size() && log_centers.allFinite(),
+          "SetLogCenters needs one finite value per coefficient");
+  for (Eigen::Index j = 0; j < log_centers.size(); ++j) {
+    mean_.coefficients[static_cast<std::size_t>(j)].log_center = log_centers[j];
+  }
+}
+
 FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   Validate(unsorted);
   const Observations observations = Sorted(unsorted);

@@ -64,6 +64,12 @@ class GaussianProcess final : public Surrogate {
                   ParametricMean mean,
                   const Options& options);
 
+  // Moves what is believed of the mean's coefficients, for guesses that come
+  // from the first data. Used by the next Fit. Shapes: [m].
+  // Errors: throws std::invalid_argument for another size or for values that
+  // are not finite.
+  void SetLogCenters(const Eigen::VectorXd& log_centers);
+
   // Parameters of the summary: length_scale[<dimension>], signal_stddev,
   // prior[<coefficient>], noise_stddev (root mean square, after the floor) and
   // target_scale; all but length scales in physical units.
