@@ -2,8 +2,12 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,10 +20,14 @@ namespace {
 template <auto Member>
 constexpr ConfigField Field(std::string_view name,
                             std::string_view label,
-                            FieldScale scale) {
+                            FieldScale scale,
+                            int minimum,
+                            int maximum) {
   return {name,
           label,
           scale,
+          minimum,
+          maximum,
           [](const ParallelConfig& config) {
             return static_cast<int>(config.*Member);
           },
@@ -38,27 +46,33 @@ constexpr auto kLog2 = FieldScale::kLog2;
 constexpr auto kLinear = FieldScale::kLinear;
 constexpr auto kFlag = FieldScale::kFlag;
 
+constexpr int kNoLimit = std::numeric_limits<int>::max();
+
 constexpr std::array kFields = {
-    Field<&PC::dp>("dp", "DP size", kLog2),
-    Field<&PC::tp>("tp", "TP size", kLog2),
-    Field<&PC::pp>("pp", "PP size", kLog2),
-    Field<&PC::dp_bucket_mb>("dp_bucket_mb", "DP bucket size (MB)", kLog2),
-    Field<&PC::zero_stage>("zero_stage", "ZeRO stage", kLinear),
+    Field<&PC::dp>("dp", "DP size", kLog2, 1, kNoLimit),
+    Field<&PC::tp>("tp", "TP size", kLog2, 1, kNoLimit),
+    Field<&PC::pp>("pp", "PP size", kLog2, 1, kNoLimit),
+    Field<&PC::dp_bucket_mb>(
+        "dp_bucket_mb", "DP bucket size (MB)", kLog2, 1, kNoLimit),
+    Field<&PC::zero_stage>("zero_stage", "ZeRO stage", kLinear, 0, 3),
     Field<&PC::zero_bucket_mb>(
-        "zero_bucket_mb", "ZeRO bucket size (MB)", kLog2),
+        "zero_bucket_mb", "ZeRO bucket size (MB)", kLog2, 1, kNoLimit),
     Field<&PC::overlap_zero_comm>(
-        "overlap_zero_comm", "Overlap ZeRO communication", kFlag),
+        "overlap_zero_comm", "Overlap ZeRO communication", kFlag, 0, 1),
     Field<&PC::overlap_zero_allgather>(
-        "overlap_zero_allgather", "Overlap ZeRO all-gather", kFlag),
-    Field<&PC::microbatches>("microbatches", "Microbatches", kLog2),
-    Field<&PC::model_chunks>("model_chunks", "Model chunks", kLog2),
-    Field<&PC::overlap_p2p>("overlap_p2p", "Overlap P2P", kFlag),
+        "overlap_zero_allgather", "Overlap ZeRO all-gather", kFlag, 0, 1),
+    Field<&PC::microbatches>(
+        "microbatches", "Microbatches", kLog2, 1, kNoLimit),
+    Field<&PC::model_chunks>(
+        "model_chunks", "Model chunks", kLog2, 1, kNoLimit),
+    Field<&PC::overlap_p2p>("overlap_p2p", "Overlap P2P", kFlag, 0, 1),
     Field<&PC::grad_checkpoint>(
-        "grad_checkpoint", "Gradient checkpointing", kFlag),
-    Field<&PC::micro_batch_size>("micro_batch_size", "Microbatch size", kLog2),
-    Field<&PC::ep>("ep", "EP size", kLog2),
-    Field<&PC::cp>("cp", "CP size", kLog2),
-    Field<&PC::sp>("sp", "Sequence parallelism", kFlag),
+        "grad_checkpoint", "Gradient checkpointing", kFlag, 0, 1),
+    Field<&PC::micro_batch_size>(
+        "micro_batch_size", "Microbatch size", kLog2, 0, kNoLimit),
+    Field<&PC::ep>("ep", "EP size", kLog2, 1, kNoLimit),
+    Field<&PC::cp>("cp", "CP size", kLog2, 1, kNoLimit),
+    Field<&PC::sp>("sp", "Sequence parallelism", kFlag, 0, 1),
 };
 
 // Other spellings that tables, papers and people use.
@@ -84,21 +98,19 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18>
         {"sequence_parallel", "sp"},
     }};
 
-int ParseFieldValue(std::string_view name, std::string_view value) {
-  if (value == "true" || value == "True") {
-    return 1;
+// The range of a field in words.
+std::string Range(const ConfigField& field) {
+  if (field.scale == FieldScale::kFlag) {
+    return "true (1) or false (0)";
   }
-  if (value == "false" || value == "False") {
-    return 0;
-  }
-  int number = 0;
-  const auto [end, error] =
-      std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size()) {
-    throw std::invalid_argument(fmt::format(
-        "'{}' is no value for {}: a whole number, true or false", value, name));
-  }
-  return number;
+  return field.maximum == kNoLimit
+             ? fmt::format("a whole number from {}", field.minimum)
+             : fmt::format("{} to {}", field.minimum, field.maximum);
+}
+
+[[noreturn]] void BadValue(const ConfigField& field, std::string_view value) {
+  throw std::invalid_argument(fmt::format(
+      "'{}' is no value for {}: {}", value, field.name, Range(field)));
 }
 
 }  // namespace
@@ -118,6 +130,48 @@ const ConfigField* FindConfigField(std::string_view name) {
     }
   }
   return nullptr;
+}
+
+void SetField(ParallelConfig& config,
+              const ConfigField& field,
+              std::int64_t value) {
+  if (value < field.minimum || value > field.maximum) {
+    BadValue(field, std::to_string(value));
+  }
+  field.set(config, static_cast<int>(value));
+}
+
+void SetField(ParallelConfig& config,
+              const ConfigField& field,
+              std::string_view text) {
+  const bool flag = field.scale == FieldScale::kFlag;
+  if (flag && (text == "true" || text == "True")) {
+    return field.set(config, 1);
+  }
+  if (flag && (text == "false" || text == "False")) {
+    return field.set(config, 0);
+  }
+  // Whole numbers may be written as 4.0: so do programs whose columns have
+  // empty cells.
+  double value = 0.0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      std::abs(value) > kNoLimit || value != std::trunc(value)) {
+    BadValue(field, text);
+  }
+  SetField(config, field, static_cast<std::int64_t>(value));
+}
+
+std::string UnknownField(std::string_view name) {
+  std::vector<std::string> known;
+  for (const ConfigField& field : kFields) {
+    known.emplace_back(field.name);
+  }
+  return fmt::format("unknown field '{}'{}; fields: {}",
+                     name,
+                     DidYouMean(name, known),
+                     fmt::join(known, ", "));
 }
 
 std::string ToString(const ParallelConfig& config) {
@@ -150,17 +204,9 @@ ParallelConfig ParseParallelConfig(std::string_view text) {
     const std::string_view name = Trim(item.substr(0, equals));
     const ConfigField* field = FindConfigField(name);
     if (field == nullptr) {
-      std::vector<std::string> known;
-      for (const ConfigField& each : kFields) {
-        known.emplace_back(each.name);
-      }
-      throw std::invalid_argument(
-          fmt::format("unknown field '{}'{} (fields: {})",
-                      name,
-                      DidYouMean(name, known),
-                      fmt::join(known, ", ")));
+      throw std::invalid_argument(UnknownField(name));
     }
-    field->set(config, ParseFieldValue(name, Trim(item.substr(equals + 1))));
+    SetField(config, *field, Trim(item.substr(equals + 1)));
   }
   return config;
 }

@@ -4,6 +4,7 @@
 #define TRIALS_PARALLEL_CONFIG_H_
 
 #include <compare>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ struct ConfigField {
   std::string_view name;   // column name, variable name, key of --pc
   std::string_view label;  // for people: axis of a figure, row of a table
   FieldScale scale;
+  int minimum;  // values outside [minimum, maximum] mean nothing
+  int maximum;
   int (*get)(const ParallelConfig&);
   void (*set)(ParallelConfig&, int);
 };
@@ -60,6 +63,19 @@ struct ConfigField {
 // The field of that name or of one of its aliases (`gradient_checkpointing`,
 // `overlap_zero_communication`, `mb`, `mc`, ...); nullptr when there is none.
 [[nodiscard]] const ConfigField* FindConfigField(std::string_view name);
+
+// Sets a field, in words or from a number.
+// Errors: throw std::invalid_argument naming the field, the value and the
+// range. The text is a whole number; a flag may also be true or false.
+void SetField(ParallelConfig& config,
+              const ConfigField& field,
+              std::int64_t value);
+void SetField(ParallelConfig& config,
+              const ConfigField& field,
+              std::string_view text);
+
+// "unknown field 'ddp' (did you mean 'dp'?); fields: dp, tp, ..."
+[[nodiscard]] std::string UnknownField(std::string_view name);
 
 // "dp=4,tp=1,pp=2,microbatches=8,...": dp, tp and pp always, the other fields
 // where they differ from their default.
