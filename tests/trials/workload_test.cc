@@ -1,0 +1,204 @@
+#include "trials/workload.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trials/text.h"
+#include "trials/toml_table.h"
+
+namespace trials {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::filesystem::path kWorkloads =
+    std::filesystem::path(OPPA_SOURCE_DIR) / "experiments/workloads";
+
+// A temporary folder with a config.json and a manifest's table over it.
+class WorkloadTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) /
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path Write(const std::string& name,
+                              const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+
+  // The message of the error of reading this config.json.
+  std::string ModelError(const std::string& text) const {
+    try {
+      (void)ReadModel(Write("model.json", text));
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  // The same of a [workload] table that stands in fig.toml.
+  std::string WorkloadError(const std::string& text) const {
+    try {
+      const TomlTable manifest = TomlTable::ParseFile(Write("fig.toml", text));
+      (void)ReadWorkload(manifest.RequireTable("workload"));
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(WorkloadTest, ParameterCountsAreThoseOfThePublishedModels) {
+  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "bert-base-uncased.json")),
+            109'482'240);
+  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "qwen2-1.5b.json")),
+            1'543'714'304);
+  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "llama-3.2-1b.json")),
+            1'235'814'400);
+  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "llama-2-7b.json")),
+            6'738'415'616);
+}
+
+TEST_F(WorkloadTest, TiedHeadHoldsTheFinalNormOnly) {
+  const Model tied = ReadModel(kWorkloads / "qwen2-1.5b.json");
+  EXPECT_EQ(HeadParameters(tied), 1536);
+  EXPECT_EQ(EmbeddingParameters(tied), 151936LL * 1536);
+  const Model untied = ReadModel(kWorkloads / "llama-2-7b.json");
+  EXPECT_EQ(HeadParameters(untied), 32000LL * 4096 + 4096);
+}
+
+TEST_F(WorkloadTest, ReadsTheShapeOfEachArchitecture) {
+  const Model bert = ReadModel(kWorkloads / "bert-base-uncased.json");
+  EXPECT_EQ(bert.name, "bert-base-uncased");
+  EXPECT_EQ(bert.kv_heads, 12);
+  EXPECT_EQ(bert.max_positions, 512);
+  EXPECT_TRUE(bert.pooler && bert.ffn_bias && bert.norm_bias);
+  EXPECT_FALSE(bert.causal || bert.final_norm || bert.gated_ffn);
+
+  const Model qwen = ReadModel(kWorkloads / "qwen2-1.5b.json");
+  EXPECT_EQ(qwen.layers, 28);
+  EXPECT_EQ(qwen.kv_heads, 2);
+  EXPECT_EQ(qwen.head_size, 128);
+  EXPECT_TRUE(qwen.attention_bias && qwen.tied_embeddings && qwen.causal);
+  EXPECT_FALSE(qwen.output_bias || qwen.ffn_bias);
+  EXPECT_EQ(qwen.max_positions, 0);  // rotary
+}
+
+TEST_F(WorkloadTest, MissingKeysTakeTheDefaultsOfTheModelType) {
+  const std::string sizes =
+      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 128, "vocab_size": 100)";
+  const Model llama = ReadModel(
+      Write("llama.json", R"({"model_type": "llama",)" + sizes + "}"));
+  EXPECT_EQ(llama.kv_heads, 4);
+  EXPECT_EQ(llama.head_size, 16);
+  EXPECT_FALSE(llama.tied_embeddings);
+  EXPECT_FALSE(llama.attention_bias);
+  const Model qwen = ReadModel(Write(
+      "qwen.json",
+      R"({"model_type": "qwen2", "num_key_value_heads": null,)" + sizes + "}"));
+  EXPECT_EQ(qwen.kv_heads, 4);
+  EXPECT_TRUE(qwen.attention_bias);
+}
+
+// 2 layers of hidden size 64, 4 heads of 32 (not 64 / 4), 2 KV heads, biases
+// everywhere: q 64 x 128 + 128, k and v 64 x 64 + 64, o 128 x 64 + 64,
+// FFN 2 (64 x 128 + 128) + 128 x 64 + 64, norms 2 x 64.
+TEST_F(WorkloadTest, CountsBiasesAndHeadsOfAnySize) {
+  const Model model = ReadModel(Write(
+      "model.json",
+      R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
+          "intermediate_size": 128, "vocab_size": 100, "mlp_bias": true,
+          "attention_bias": true, "tie_word_embeddings": false})"));
+  constexpr std::int64_t kBlock = (64 * 128 + 128) + 2 * (64 * 64 + 64) +
+                                  (128 * 64 + 64) + 2 * (64 * 128 + 128) +
+                                  (128 * 64 + 64) + 2 * 64;
+  EXPECT_EQ(BlockParameters(model), kBlock);
+  EXPECT_EQ(ParameterCount(model), 2 * kBlock + 2 * 100 * 64 + 64);
+}
+
+TEST_F(WorkloadTest, ConfigJsonTakesItsNameFromWithinOrFromItsFolder) {
+  const std::string rest =
+      R"("model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "intermediate_size": 128,
+         "vocab_size": 100})";
+  EXPECT_EQ(ReadModel(Write("config.json", "{" + rest)).name,
+            folder_.filename().string());
+  EXPECT_EQ(
+      ReadModel(Write("config.json", R"({"_name_or_path": "me/tiny",)" + rest))
+          .name,
+      "me/tiny");
+}
+
+TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
+  EXPECT_THAT(ModelError(R"({"model_type": "lama"})"),
+              AllOf(HasSubstr("model.json: unknown model_type 'lama'"),
+                    HasSubstr("did you mean 'llama'?"),
+                    HasSubstr("known: bert, qwen2, llama")));
+  EXPECT_THAT(ModelError("{}"), HasSubstr("'model_type' is missing"));
+  EXPECT_THAT(ModelError(R"({"model_type": "qwen2"})"),
+              HasSubstr("the key 'num_hidden_layers' is missing"));
+  EXPECT_THAT(
+      ModelError(R"({"model_type": "llama", "num_hidden_layers": "8"})"),
+      HasSubstr("num_hidden_layers must be a whole number from 1"));
+  EXPECT_THAT(ModelError("{\n  \"model_type\": llama}"),
+              HasSubstr("model.json:2:17: this is not valid JSON"));
+  EXPECT_THAT(ModelError("[1]"), HasSubstr("a JSON object is needed"));
+  EXPECT_THAT(
+      ModelError(R"({"model_type": "llama", "num_hidden_layers": 2,
+        "hidden_size": 64, "num_attention_heads": 5, "intermediate_size": 1,
+        "vocab_size": 1})"),
+      HasSubstr("hidden_size 64 is not a multiple of num_attention_heads 5"));
+}
+
+TEST_F(WorkloadTest, ReadsTheTrainingSettings) {
+  std::filesystem::copy_file(kWorkloads / "qwen2-1.5b.json",
+                             folder_ / "qwen2-1.5b.json");
+  const TomlTable manifest = TomlTable::ParseFile(
+      Write("fig.toml",
+            "[workload]\nmodel = 'qwen2-1.5b.json'\nbatch_size = 64\n"
+            "sequence_length = 1024\nprecision = 'fp16'\n"));
+  const Workload workload = ReadWorkload(manifest.RequireTable("workload"));
+  EXPECT_EQ(workload.name, "qwen2-1.5b");
+  EXPECT_EQ(workload.batch_size, 64);
+  EXPECT_EQ(workload.sequence_length, 1024);
+  EXPECT_EQ(workload.precision, Precision::kFp16);
+  EXPECT_NO_THROW(manifest.RejectUnknownKeys());
+}
+
+TEST_F(WorkloadTest, WorkloadErrorsNameThePlaceInTheManifest) {
+  const std::string toml = (folder_ / "fig.toml").string();
+  EXPECT_THAT(
+      WorkloadError("[workload]\nmodel = 'nope.json'\nbatch_size = 1\n"),
+      AllOf(StartsWith(toml + ":2:9: model \"nope.json\": "),
+            HasSubstr((folder_ / "nope.json").string() + ": no such file")));
+  std::filesystem::copy_file(kWorkloads / "bert-base-uncased.json",
+                             folder_ / "bert.json");
+  const std::string model = "[workload]\nmodel = 'bert.json'\n";
+  EXPECT_THAT(WorkloadError(model),
+              HasSubstr("workload.batch_size is missing"));
+  EXPECT_THAT(WorkloadError(model + "batch_size = 0\nsequence_length = 1\n"),
+              StartsWith(toml + ":3:14: batch_size must be from 1, not 0"));
+  EXPECT_THAT(WorkloadError(model + "batch_size = 8\nsequence_length = 1024\n"),
+              HasSubstr("is more than the 512 positions"));
+  EXPECT_THAT(
+      WorkloadError(model + "batch_size = 8\nsequence_length = 128\n"
+                            "precision = 'bf61'\n"),
+      AllOf(StartsWith(toml + ":5:13: "), HasSubstr("did you mean 'bf16'?")));
+}
+
+}  // namespace
+}  // namespace trials
