@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,14 +21,20 @@ namespace trials {
 //   $zero_stage > 1 && $pp > 1
 //   $num_gpus % ($pp * $tp) != 0
 //
-// Operators: + - * / % == != < <= > >= && || ! and parentheses; `=` and `≠`
-// are read as == and !=. `%` is the remainder of whole numbers. Variables: the
-// fields of ParallelConfig (and their aliases), num_gpus, and the workload's
-// numbers (layers, heads, kv_heads, batch_size, sequence_length, hidden_size).
+// Operators: + - * / % == != < <= > >= && || ! and parentheses, min(a, b) and
+// max(a, b); `=` is read as ==, and the signs for "not equal", "at most" and
+// "at least" as !=, <= and >=. `%` is the remainder of whole numbers. Flags are
+// 0 and 1, which `false` and `true` stand for. Variables: the fields of
+// ParallelConfig (and their aliases), and those of the problem (see
+// ContextVariables). A micro_batch_size of 0 has the value it stands for,
+// batch_size / (dp * microbatches).
+//
+// Copies share the compiled expression; any number of threads may use them.
 //
 // Source: Astra Sec. 3.3, Eqs. 10-19.
 // Errors: Parse throws InputError naming the place, the expression, the
-// position in it and the known variables.
+// position in it and the known variables. Matches throws InputError when the
+// context lacks a variable or a remainder is taken of a division by zero.
 class Rule {
  public:
   // `where` is "file:line:column" or "file:line" for messages; `origin` is the
@@ -38,6 +45,10 @@ class Rule {
 
   // Values of the variables that do not come from the configuration.
   using Context = std::map<std::string, double, std::less<>>;
+
+  // Their names: num_gpus, layers, heads, kv_heads, hidden_size, ffn_size,
+  // vocab_size, batch_size, sequence_length, precision_bits.
+  [[nodiscard]] static std::span<const std::string_view> ContextVariables();
 
   [[nodiscard]] bool Matches(const ParallelConfig& config,
                              const Context& context) const;
@@ -52,7 +63,10 @@ class Rule {
   std::shared_ptr<Compiled> compiled_;
 };
 
-// Reads a rule set: a text file, one rule a line, `#` starts a comment.
+// Reads a rule set: a text file, one rule a line, `#` starts a comment. The
+// set's name is the file's without its extension.
+// Errors: throws InputError for a missing file, and "file:line: ..." for a rule
+// that cannot be understood.
 [[nodiscard]] std::vector<Rule> ReadRuleSet(const std::filesystem::path& path);
 
 }  // namespace trials

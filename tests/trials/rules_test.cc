@@ -1,0 +1,229 @@
+#include "trials/rules.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trials/parallel_config.h"
+#include "trials/text.h"
+
+namespace trials {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::filesystem::path kRules =
+    std::filesystem::path(OPPA_SOURCE_DIR) / "experiments/rules";
+
+bool Matches(const std::string& rule,
+             const ParallelConfig& config = {},
+             const Rule::Context& context = {}) {
+  return Rule::Parse(rule, "test", "here:1").Matches(config, context);
+}
+
+std::string ParseError(const std::string& rule) {
+  try {
+    (void)Rule::Parse(rule, "test", "fig.toml:7:12");
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Rules, ComparesFieldsOfTheConfiguration) {
+  const ParallelConfig config{.dp = 4, .pp = 2, .zero_stage = 2};
+  EXPECT_TRUE(Matches("$zero_stage > 1 && $pp > 1", config));
+  EXPECT_FALSE(Matches("$zero_stage > 2 && $pp > 1", config));
+  EXPECT_TRUE(Matches("$zero_stage > 2 || $pp > 1", config));
+  EXPECT_TRUE(Matches("$dp - 2 * $pp <= 0", config));
+}
+
+TEST(Rules, AndBindsTighterThanOr) {
+  EXPECT_TRUE(Matches("1 || 0 && 0"));
+  EXPECT_FALSE(Matches("(1 || 0) && 0"));
+  EXPECT_TRUE(Matches("0 && 0 || 1"));
+}
+
+TEST(Rules, SingleEqualsAndMathematicalSignsAreComparisons) {
+  const ParallelConfig config{.tp = 4};
+  EXPECT_TRUE(Matches("$tp = 4", config));
+  EXPECT_FALSE(Matches("$tp=2", config));
+  EXPECT_TRUE(Matches("$tp == 4", config));
+  EXPECT_TRUE(Matches("$tp != 2", config));
+  EXPECT_TRUE(Matches("$tp \u2260 2", config));
+  EXPECT_TRUE(Matches("$tp \u2264 4 && $tp \u2265 4", config));
+  EXPECT_FALSE(Matches("$tp >= 5 || $tp <= 3", config));
+}
+
+TEST(Rules, PercentIsTheRemainder) {
+  const ParallelConfig config{.tp = 4, .pp = 3};
+  EXPECT_TRUE(
+      Matches("$num_gpus % ($pp * $tp) != 0", config, {{"num_gpus", 16}}));
+  EXPECT_FALSE(
+      Matches("$num_gpus % ($pp * $tp) != 0", config, {{"num_gpus", 24}}));
+  EXPECT_TRUE(Matches("2 * 7 % 4 = 2"));  // from left to right, like * and /
+}
+
+TEST(Rules, FlagsAreTrueOrFalseAndCanBeNegated) {
+  const ParallelConfig config{.overlap_p2p = true};
+  EXPECT_TRUE(Matches("$overlap_p2p", config));
+  EXPECT_TRUE(Matches("$overlap_p2p = true", config));
+  EXPECT_FALSE(Matches("$overlap_p2p = false", config));
+  EXPECT_FALSE(Matches("!$overlap_p2p", config));
+  EXPECT_TRUE(Matches("!$grad_checkpoint && $overlap_p2p", config));
+  EXPECT_TRUE(Matches("!($dp > 1)", config));
+}
+
+TEST(Rules, AliasesNameTheSameField) {
+  const ParallelConfig config{.microbatches = 8, .grad_checkpoint = true};
+  EXPECT_TRUE(Matches("$mb = 8 && $microbatches = 8", config));
+  EXPECT_TRUE(Matches("$gradient_checkpointing", config));
+}
+
+TEST(Rules, MicroBatchSizeZeroHasTheValueItStandsFor) {
+  const ParallelConfig config{.dp = 2, .microbatches = 4};
+  EXPECT_TRUE(Matches("$micro_batch_size = 8", config, {{"batch_size", 64}}));
+  ParallelConfig given = config;
+  given.micro_batch_size = 2;
+  EXPECT_TRUE(Matches("$micro_batch_size = 2", given, {{"batch_size", 64}}));
+}
+
+TEST(Rules, ACopyOutlivesItsOriginal) {
+  std::vector<Rule> rules;
+  {
+    const Rule rule = Rule::Parse("$pp > 1", "test", "here:1");
+    rules.assign(3, rule);
+  }
+  EXPECT_TRUE(rules[2].Matches({.pp = 2}, {}));
+  EXPECT_FALSE(rules[0].Matches({.pp = 1}, {}));
+  EXPECT_EQ(rules[1].expression(), "$pp > 1");
+  EXPECT_EQ(rules[1].origin(), "test");
+}
+
+TEST(Rules, ThreadsMayShareARule) {
+  const Rule rule = Rule::Parse("$pp * $tp > 6", "test", "here:1");
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&rule, &wrong, t] {
+      for (int i = 1; i < 5000; ++i) {
+        const ParallelConfig config{.tp = t + 1, .pp = i % 8 + 1};
+        const bool expected = config.pp * config.tp > 6;
+        wrong[t] += rule.Matches(config, {}) == expected ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_THAT(wrong, ::testing::Each(0));
+}
+
+TEST(Rules, AMillionEvaluationsTakeLessThanTwoSeconds) {
+  std::vector<Rule> rules;
+  for (int i = 0; i < 10; ++i) {
+    rules.push_back(Rule::Parse(
+        "$zero_stage > 5 && $pp > 1 || $layers < $tp", "test", "here:1"));
+  }
+  const Rule::Context context = {{"layers", 28}, {"num_gpus", 8}};
+  const auto begin = std::chrono::steady_clock::now();
+  int matched = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const ParallelConfig config{.dp = i % 7 + 1, .pp = i % 5 + 1};
+    for (const Rule& rule : rules) {
+      matched += rule.Matches(config, context) ? 1 : 0;
+    }
+  }
+  const std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(matched, 0);
+  EXPECT_LT(seconds.count(), 2.0);  // about 0.1 s; a machine may be busy
+  RecordProperty("seconds", std::to_string(seconds.count()));
+}
+
+TEST(Rules, UnknownVariableIsAnErrorWithPlaceAndRemedy) {
+  EXPECT_THAT(ParseError("$pp > 1 && $zero_stag > 1"),
+              AllOf(StartsWith("fig.toml:7:12: rule \"$pp > 1 && $zero_stag"),
+                    HasSubstr("character 12: unknown variable '$zero_stag'"),
+                    HasSubstr("did you mean 'zero_stage'?"),
+                    HasSubstr("batch_size")));
+  EXPECT_THAT(ParseError("zero_stage > 1"), HasSubstr("write $zero_stage"));
+  EXPECT_THAT(ParseError("$pp = None"), HasSubstr("unknown word 'None'"));
+  EXPECT_THAT(ParseError("$ > 1"), HasSubstr("a variable's name must follow"));
+}
+
+TEST(Rules, SyntaxErrorsNameTheCharacter) {
+  EXPECT_THAT(ParseError("$pp > 1 &&"), HasSubstr("character 11"));
+  EXPECT_THAT(ParseError("$pp = 1 )"), HasSubstr("character 9"));
+  EXPECT_THAT(ParseError("($pp > 1"), HasSubstr("rule \"($pp > 1\""));
+  EXPECT_THAT(ParseError("  "), HasSubstr("a rule is empty"));
+  EXPECT_THAT(ParseError("$pp > 1, $tp > 1"), HasSubstr("use && or ||"));
+  EXPECT_THAT(ParseError("$pp > 1x"), HasSubstr("'1x' is not a number"));
+  EXPECT_THAT(ParseError("$pp > 1; $tp"), HasSubstr("character 8"));
+}
+
+TEST(Rules, AVariableThatTheProblemLacksIsAnError) {
+  EXPECT_THROW((void)Matches("$layers > 4"), InputError);
+}
+
+TEST(Rules, ARemainderOfADivisionByZeroIsAnError) {
+  EXPECT_THROW((void)Matches("$dp % $zero_stage = 0"), InputError);
+  EXPECT_TRUE(Matches("$dp % $zero_stage = 0", {.dp = 4, .zero_stage = 2}));
+}
+
+TEST(Rules, EveryRuleSetOfTheProjectCanBeRead) {
+  int sets = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kRules)) {
+    EXPECT_FALSE(ReadRuleSet(entry.path()).empty()) << entry.path();
+    ++sets;
+  }
+  EXPECT_GE(sets, 2);
+}
+
+TEST(Rules, ColossalAiDropsHighZeroStagesUnderAPipelineAndInFp32) {
+  const std::vector<Rule> rules = ReadRuleSet(kRules / "colossalai.rules");
+  const auto dropped = [&](const ParallelConfig& config, double bits) {
+    for (const Rule& rule : rules) {
+      if (rule.Matches(config, {{"precision_bits", bits}})) {
+        return true;
+      }
+    }
+    return false;
+  };
+  EXPECT_FALSE(dropped({.dp = 8, .zero_stage = 2}, 16));
+  EXPECT_TRUE(dropped({.dp = 8, .zero_stage = 3}, 16));
+  EXPECT_FALSE(dropped({.dp = 4, .pp = 2, .zero_stage = 1}, 16));
+  EXPECT_TRUE(dropped({.dp = 4, .pp = 2, .zero_stage = 2}, 16));
+  EXPECT_TRUE(dropped({.dp = 8, .zero_stage = 1}, 32));
+  EXPECT_FALSE(dropped({.dp = 8}, 32));
+}
+
+TEST(Rules, ReadsARuleSetWithCommentsAndNamesTheLineOfAnError) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / "mine.rules";
+  std::ofstream(path) << "# why\n\n$pp > 2  # because\n$tp > 2\n";
+  const std::vector<Rule> rules = ReadRuleSet(path);
+  ASSERT_EQ(rules.size(), 2U);
+  EXPECT_EQ(rules[0].expression(), "$pp > 2");
+  EXPECT_EQ(rules[0].origin(), "mine");
+  std::ofstream(path) << "# why\n$nope > 2\n";
+  try {
+    (void)ReadRuleSet(path);
+    FAIL() << "no error";
+  } catch (const InputError& e) {
+    EXPECT_THAT(e.what(), StartsWith(path.string() + ":2: rule \"$nope > 2\""));
+  }
+  std::filesystem::remove(path);
+  EXPECT_THROW((void)ReadRuleSet(path), InputError);
+}
+
+}  // namespace
+}  // namespace trials

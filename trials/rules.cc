@@ -1,0 +1,332 @@
+#include "trials/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <fstream>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+#include <muParser.h>
+
+#include "trials/text.h"
+
+namespace trials {
+namespace {
+
+constexpr std::array<std::string_view, 10> kContextVariables = {
+    "num_gpus",
+    "layers",
+    "heads",
+    "kv_heads",
+    "hidden_size",
+    "ffn_size",
+    "vocab_size",
+    "batch_size",
+    "sequence_length",
+    "precision_bits"};
+
+bool IsNameStart(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+bool IsNamePart(char c) {
+  return IsNameStart(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+bool IsContextVariable(std::string_view name) {
+  return std::find(kContextVariables.begin(), kContextVariables.end(), name) !=
+         kContextVariables.end();
+}
+
+std::vector<std::string> KnownVariables() {
+  std::vector<std::string> known;
+  for (const ConfigField& field : ConfigFields()) {
+    known.emplace_back(field.name);
+  }
+  known.insert(known.end(), kContextVariables.begin(), kContextVariables.end());
+  return known;
+}
+
+double Remainder(double a, double b) {
+  if (b == 0.0) {
+    throw std::domain_error("a remainder of a division by zero");
+  }
+  return std::fmod(a, b);
+}
+
+double Not(double a) { return a == 0.0 ? 1.0 : 0.0; }
+
+// Where a variable's value comes from.
+struct Variable {
+  const ConfigField* field = nullptr;  // nullptr: from the context
+  std::string name;
+  double value = 0.0;  // what the compiled expression reads
+};
+
+// Rewrites a rule for the expression library: $name -> name, = -> ==, and the
+// mathematical signs. Keeps the names of the variables and, for messages, the
+// place in the rule that each character came from.
+class Translator {
+ public:
+  Translator(const std::string& expression, std::string where)
+      : expression_(expression), where_(std::move(where)) {}
+
+  void Run() {
+    while (at_ < expression_.size()) {
+      if (expression_[at_] == '$') {
+        TakeVariable();
+      } else if (IsNameStart(expression_[at_])) {
+        TakeWord();
+      } else if (std::isdigit(static_cast<unsigned char>(expression_[at_])) !=
+                 0) {
+        TakeNumber();
+      } else {
+        TakeSign();
+      }
+    }
+  }
+
+  // Position (from 0) in the rule, of a position in the translation.
+  [[noreturn]] void FailAtTranslated(std::size_t position,
+                                     const std::string& message) const {
+    Fail(position < origin_.size() ? origin_[position] : expression_.size(),
+         message);
+  }
+
+  [[noreturn]] void Fail(std::size_t position,
+                         const std::string& message) const {
+    throw InputError(fmt::format("{}: rule \"{}\", character {}: {}",
+                                 where_,
+                                 expression_,
+                                 position + 1,
+                                 message));
+  }
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  // Appends the translation of the next `length` characters.
+  void Emit(std::size_t length, std::string_view translation) {
+    text_ += translation;
+    origin_.insert(origin_.end(), translation.size(), at_);
+    at_ += length;
+  }
+
+  [[nodiscard]] std::string NameAt(std::size_t begin) const {
+    std::size_t end = begin;
+    while (end < expression_.size() && IsNamePart(expression_[end])) {
+      ++end;
+    }
+    return expression_.substr(begin, end - begin);
+  }
+
+  void TakeVariable() {
+    const std::string name = NameAt(at_ + 1);
+    if (name.empty()) {
+      Fail(at_, "a variable's name must follow '$'");
+    }
+    const ConfigField* field = FindConfigField(name);
+    if (field == nullptr && !IsContextVariable(name)) {
+      const std::vector<std::string> known = KnownVariables();
+      Fail(at_,
+           fmt::format("unknown variable '${}'{}; known: {}",
+                       name,
+                       DidYouMean(name, known),
+                       fmt::join(known, ", ")));
+    }
+    // An alias is the field it stands for.
+    const std::string variable =
+        field == nullptr ? name : std::string(field->name);
+    if (std::find(names_.begin(), names_.end(), variable) == names_.end()) {
+      names_.push_back(variable);
+    }
+    Emit(1 + name.size(), variable);
+  }
+
+  // A name without $: true, false or a function.
+  void TakeWord() {
+    const std::string word = NameAt(at_);
+    if (word == "true" || word == "True") {
+      Emit(word.size(), "1");
+    } else if (word == "false" || word == "False") {
+      Emit(word.size(), "0");
+    } else if (word == "min" || word == "max") {
+      Emit(word.size(), word);
+    } else {
+      const bool known =
+          FindConfigField(word) != nullptr || IsContextVariable(word);
+      Fail(at_,
+           known
+               ? fmt::format("'{0}' is a variable: write ${0}", word)
+               : fmt::format("unknown word '{}'; a variable is written $name, "
+                             "and true, false, min and max are known",
+                             word));
+    }
+  }
+
+  void TakeNumber() {
+    std::size_t end = at_;
+    while (end < expression_.size() &&
+           (IsNamePart(expression_[end]) || expression_[end] == '.')) {
+      ++end;
+    }
+    const std::string number = expression_.substr(at_, end - at_);
+    try {
+      (void)ParseDouble(number);
+    } catch (const std::invalid_argument& e) {
+      Fail(at_, e.what());
+    }
+    Emit(number.size(), number);
+  }
+
+  void TakeSign() {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>,
+                                8>
+        kSigns = {{{"==", "=="},
+                   {"!=", "!="},
+                   {"<=", "<="},
+                   {">=", ">="},
+                   {"\u2260", "!="},
+                   {"\u2264", "<="},
+                   {"\u2265", ">="},
+                   {"=", "=="}}};
+    const std::string_view rest = std::string_view(expression_).substr(at_);
+    for (const auto& [sign, translation] : kSigns) {
+      if (rest.starts_with(sign)) {
+        return Emit(sign.size(), translation);
+      }
+    }
+    Emit(1, rest.substr(0, 1));
+  }
+
+  const std::string& expression_;
+  std::string where_;
+  std::size_t at_ = 0;
+  std::string text_;
+  std::vector<std::size_t> origin_;
+  std::vector<std::string> names_;
+};
+
+// The value of a field, where 0 may stand for "follows from the others".
+double FieldValue(const ConfigField& field,
+                  const ParallelConfig& config,
+                  const Rule::Context& context) {
+  const int value = field.get(config);
+  if (value != 0 || field.name != "micro_batch_size") {
+    return value;
+  }
+  const auto batch_size = context.find("batch_size");
+  if (batch_size == context.end()) {
+    return value;
+  }
+  return batch_size->second /
+         (static_cast<double>(config.dp) * config.microbatches);
+}
+
+}  // namespace
+
+// The parser holds pointers to the variables, so neither ever moves; its
+// evaluation writes to them and to its own stack, hence the lock.
+struct Rule::Compiled {
+  std::vector<Variable> variables;
+  mu::Parser parser;
+  std::mutex mutex;
+};
+
+std::span<const std::string_view> Rule::ContextVariables() {
+  return kContextVariables;
+}
+
+Rule Rule::Parse(const std::string& expression,
+                 const std::string& origin,
+                 const std::string& where) {
+  if (Trim(expression).empty()) {
+    throw InputError(fmt::format("{}: a rule is empty", where));
+  }
+  Translator translator(expression, where);
+  translator.Run();
+
+  Rule rule;
+  rule.expression_ = expression;
+  rule.origin_ = origin;
+  rule.compiled_ = std::make_shared<Compiled>();
+  Compiled& compiled = *rule.compiled_;
+  for (const std::string& name : translator.names()) {
+    compiled.variables.push_back({FindConfigField(name), name, 1.0});
+  }
+  try {
+    compiled.parser.ClearConst();
+    compiled.parser.DefineOprt("%", Remainder, mu::prMUL_DIV);
+    compiled.parser.DefineInfixOprt("!", Not);
+    for (Variable& variable : compiled.variables) {
+      compiled.parser.DefineVar(variable.name, &variable.value);
+    }
+    compiled.parser.SetExpr(translator.text());
+    int results = 0;
+    (void)compiled.parser.Eval(results);
+    if (results != 1) {
+      translator.Fail(0, "a comma separates nothing here; use && or ||");
+    }
+  } catch (const std::domain_error&) {
+    return rule;  // a matter of these values, not of the syntax
+  } catch (const mu::ParserError& e) {
+    translator.FailAtTranslated(static_cast<std::size_t>(e.GetPos()),
+                                e.GetMsg());
+  }
+  return rule;
+}
+
+bool Rule::Matches(const ParallelConfig& config, const Context& context) const {
+  const std::lock_guard lock(compiled_->mutex);
+  for (Variable& variable : compiled_->variables) {
+    if (variable.field != nullptr) {
+      variable.value = FieldValue(*variable.field, config, context);
+      continue;
+    }
+    const auto found = context.find(variable.name);
+    if (found == context.end()) {
+      throw InputError(
+          fmt::format("rule \"{}\" ({}): ${} is not known for this problem",
+                      expression_,
+                      origin_,
+                      variable.name));
+    }
+    variable.value = found->second;
+  }
+  try {
+    return compiled_->parser.Eval() != 0.0;
+  } catch (const std::domain_error& e) {
+    throw InputError(fmt::format("rule \"{}\" ({}): {} for {}",
+                                 expression_,
+                                 origin_,
+                                 e.what(),
+                                 ToString(config)));
+  }
+}
+
+std::vector<Rule> ReadRuleSet(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw InputError(fmt::format("{}: no such rule set", path.string()));
+  }
+  std::ifstream file(path);
+  std::vector<Rule> rules;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const std::string_view text =
+        Trim(std::string_view(line).substr(0, line.find('#')));
+    if (!text.empty()) {
+      rules.push_back(Rule::Parse(std::string(text),
+                                  path.stem().string(),
+                                  fmt::format("{}:{}", path.string(), number)));
+    }
+  }
+  return rules;
+}
+
+}  // namespace trials
