@@ -1,0 +1,341 @@
+#include "trials/search_space.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trials/text.h"
+#include "trials/toml_table.h"
+
+namespace trials {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::filesystem::path kExperiments =
+    std::filesystem::path(OPPA_SOURCE_DIR) / "experiments";
+
+struct Problem {
+  std::string name;
+  int gpus = 1;
+  int layers = 1;
+  int heads = 1;
+  int kv_heads = 1;
+  int batch_size = 1;
+  std::string space;  // the [space] table
+};
+
+std::ostream& operator<<(std::ostream& out, const Problem& problem) {
+  return out << problem.name;
+}
+
+Workload MakeWorkload(const Problem& problem) {
+  Workload workload;
+  workload.model.layers = problem.layers;
+  workload.model.attention_heads = problem.heads;
+  workload.model.kv_heads = problem.kv_heads;
+  workload.batch_size = problem.batch_size;
+  return workload;
+}
+
+SearchSpaceOptions ParseOptions(const std::string& text) {
+  return ReadSearchSpaceOptions(
+      TomlTable::ParseString("[space]\n" + text, "fig.toml").GetTable("space"),
+      kExperiments / "rules");
+}
+
+SearchSpace Enumerate(const Problem& problem) {
+  return SearchSpace::Enumerate(
+      MakeWorkload(problem), problem.gpus, ParseOptions(problem.space));
+}
+
+// The default grids, written down a second time.
+std::map<std::string, std::vector<int>> BruteForceGrids(
+    const Problem& problem, const SearchSpaceOptions& options) {
+  std::vector<int> divisors;
+  for (int i = 1; i <= problem.gpus; ++i) {
+    if (problem.gpus % i == 0) {
+      divisors.push_back(i);
+    }
+  }
+  const auto powers = [](int limit) {
+    std::vector<int> values;
+    for (int value = 1; value <= limit; value *= 2) {
+      values.push_back(value);
+    }
+    return values;
+  };
+  std::map<std::string, std::vector<int>> grids = {
+      {"dp", divisors},
+      {"tp", divisors},
+      {"pp", divisors},
+      {"dp_bucket_mb", {1, 4, 16, 64, 256, 1024, 4096}},
+      {"zero_stage", {0, 1, 2, 3}},
+      {"zero_bucket_mb", {1, 4, 16, 64, 256, 1024, 4096}},
+      {"overlap_zero_comm", {0, 1}},
+      {"overlap_zero_allgather", {0, 1}},
+      {"microbatches", powers(problem.batch_size)},
+      {"model_chunks", powers(problem.layers)},
+      {"overlap_p2p", {0, 1}},
+      {"grad_checkpoint", {0, 1}},
+      {"sp", {0}}};
+  for (const auto& [name, values] : options.values) {
+    grids[name] = values;
+  }
+  return grids;
+}
+
+// The first rule that drops a canonical configuration, or -1. Written from
+// the text of DESIGN and the header, not from the enumeration.
+int FirstRule(const ParallelConfig& c,
+              const Problem& p,
+              const SearchSpaceOptions& options) {
+  const std::vector<bool> built_in = {
+      c.dp * c.tp * c.pp != p.gpus,
+      p.heads % c.tp != 0,
+      p.kv_heads % c.tp != 0,
+      c.pp * c.model_chunks > p.layers,
+      p.batch_size % (c.dp * c.microbatches) != 0,
+      c.microbatches<c.pp, c.model_chunks> 1 && c.microbatches % c.pp != 0};
+  for (std::size_t i = 0; i < built_in.size(); ++i) {
+    if (built_in[i]) {
+      return static_cast<int>(i);
+    }
+  }
+  const Rule::Context context = RuleContext(MakeWorkload(p), p.gpus);
+  for (std::size_t i = 0; i < options.rules.size(); ++i) {
+    if (options.rules[i].Matches(c, context)) {
+      return static_cast<int>(built_in.size() + i);
+    }
+  }
+  return -1;
+}
+
+struct BruteForce {
+  std::set<ParallelConfig> valid;
+  std::vector<std::int64_t> dropped;
+};
+
+// Walks the whole raw product of the grids.
+BruteForce EnumerateByBruteForce(const Problem& problem) {
+  const SearchSpaceOptions options = ParseOptions(problem.space);
+  const auto grids = BruteForceGrids(problem, options);
+  std::set<ParallelConfig> canonical;
+  std::map<std::string, std::size_t> at;  // an odometer over the grids
+  bool more = true;
+  while (more) {
+    ParallelConfig config;
+    for (const auto& [name, values] : grids) {
+      FindConfigField(name)->set(config, values[at[name]]);
+    }
+    canonical.insert(Canonical(config));
+    more = false;
+    for (const auto& [name, values] : grids) {
+      if (++at[name] < values.size()) {
+        more = true;
+        break;
+      }
+      at[name] = 0;
+    }
+  }
+  BruteForce result;
+  result.dropped.resize(7 + options.rules.size());
+  for (const ParallelConfig& config : canonical) {
+    const int rule = FirstRule(config, problem, options);
+    if (rule < 0) {
+      result.valid.insert(config);
+    } else {
+      ++result.dropped[static_cast<std::size_t>(rule)];
+    }
+  }
+  return result;
+}
+
+// Buckets of two sizes keep the raw products near a million.
+const std::string kFewBuckets =
+    "dp_bucket_mb = [1, 64]\nzero_bucket_mb = [4, 256]\n";
+
+class SearchSpaceProblems : public ::testing::TestWithParam<Problem> {};
+
+TEST_P(SearchSpaceProblems, EqualTheBruteForceOverTheRawProduct) {
+  const SearchSpace space = Enumerate(GetParam());
+  const BruteForce expected = EnumerateByBruteForce(GetParam());
+  EXPECT_EQ(space.configs(),
+            std::vector<ParallelConfig>(expected.valid.begin(),
+                                        expected.valid.end()));
+  std::vector<std::int64_t> dropped;
+  for (const SearchSpace::Dropped& rule : space.dropped()) {
+    dropped.push_back(rule.count);
+  }
+  EXPECT_EQ(dropped, expected.dropped);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    SearchSpaceProblems,
+    ::testing::Values(
+        Problem{"DefaultGrids", 2, 4, 4, 4, 4, ""},
+        Problem{"OneGpu", 1, 4, 4, 4, 8, kFewBuckets},
+        Problem{"FourGpus", 4, 6, 12, 2, 8, kFewBuckets},
+        Problem{"SixGpus", 6, 12, 12, 6, 24, kFewBuckets},
+        Problem{"TwelveGpus", 12, 8, 12, 4, 12, kFewBuckets},
+        Problem{"HeadsRestrictTp", 8, 4, 6, 2, 8, kFewBuckets},
+        Problem{"BatchRestrictsDp", 6, 4, 4, 4, 20, kFewBuckets},
+        Problem{
+            "RuleSetAndOwnRule",
+            8,
+            4,
+            8,
+            8,
+            8,
+            kFewBuckets +
+                "rule_sets = ['colossalai']\n"
+                "rules = ['$tp > 2 && $pp > 1', '$micro_batch_size > 2']\n"},
+        Problem{"InertKnobsWithRestrictedGrids",
+                4,
+                4,
+                4,
+                4,
+                8,
+                "zero_stage = [1]\nmb = [8]\nmodel_chunks = [2]\n"
+                "overlap_p2p = true\nzero_bucket_mb = [4]\nsp = [0, 1]\n"
+                "dp_bucket_mb = [64, 64, 1]\noverlap_zero_comm = false\n"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(SearchSpace, OrderIsAscendingAndFindGivesTheIndex) {
+  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
+  EXPECT_TRUE(std::is_sorted(space.configs().begin(), space.configs().end()));
+  for (int i = 0; i < space.size(); ++i) {
+    ASSERT_EQ(space.Find(space[i]), i);
+  }
+  EXPECT_EQ(space.Find({.dp = 3}), std::nullopt);
+}
+
+TEST(SearchSpace, CellsPartitionTheCandidatesBySizes) {
+  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
+  std::set<int> seen;
+  std::set<std::vector<int>> sizes;
+  for (const std::vector<int>& cell : space.cells()) {
+    ASSERT_FALSE(cell.empty());
+    const ParallelConfig& first = space[cell.front()];
+    EXPECT_TRUE(sizes.insert({first.dp, first.tp, first.pp}).second);
+    for (const int index : cell) {
+      EXPECT_TRUE(seen.insert(index).second);
+      EXPECT_EQ(space[index].dp, first.dp);
+      EXPECT_EQ(space[index].tp, first.tp);
+    }
+  }
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(space.size()));
+  EXPECT_EQ(space.cells().size(), 10U);  // ordered factorisations of 8 in 3
+}
+
+TEST(SearchSpace, CanonicalIsIdempotentAndRemovesWhatHasNoEffect) {
+  const ParallelConfig busy{.dp = 1,
+                            .tp = 1,
+                            .pp = 1,
+                            .dp_bucket_mb = 64,
+                            .zero_stage = 2,
+                            .zero_bucket_mb = 64,
+                            .overlap_zero_comm = false,
+                            .overlap_zero_allgather = true,
+                            .microbatches = 8,
+                            .model_chunks = 4,
+                            .overlap_p2p = true,
+                            .grad_checkpoint = true,
+                            .sp = true};
+  EXPECT_EQ(Canonical(busy), (ParallelConfig{.grad_checkpoint = true}));
+  ParallelConfig used = busy;
+  used.dp = used.tp = used.pp = 2;
+  used.dp_bucket_mb = ParallelConfig{}.dp_bucket_mb;
+  EXPECT_EQ(Canonical(used), used);  // every other knob has an effect
+  const ParallelConfig plain{.dp = 8, .dp_bucket_mb = 64};
+  EXPECT_EQ(Canonical(plain), plain);
+}
+
+// Qwen2-1.5B on 32 GPUs, the default grids.
+TEST(SearchSpace, ThirtyTwoGpusAreEnumeratedWithinASecond) {
+  const auto begin = std::chrono::steady_clock::now();
+  const SearchSpace space =
+      Enumerate({"", 32, 32, 32, 32, 256, "rule_sets = ['colossalai']\n"});
+  const std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  EXPECT_GT(space.size(), 10'000);
+  EXPECT_LT(seconds.count(), 1.0);  // about 0.03 s; a machine may be busy
+  RecordProperty("seconds", std::to_string(seconds.count()));
+  RecordProperty("size", space.size());
+}
+
+TEST(SearchSpace, ListIsTakenAsItStands) {
+  const SearchSpace space(
+      std::vector<ParallelConfig>{{.dp = 2, .microbatches = 4}, {.tp = 2}});
+  EXPECT_EQ(space.size(), 2);
+  EXPECT_EQ(space[0].microbatches, 4);  // not made canonical
+  EXPECT_EQ(space.Find({.tp = 2}), 1);
+  EXPECT_THROW(
+      SearchSpace(std::vector<ParallelConfig>{{.dp = 2}, {.tp = 2}, {.dp = 2}}),
+      InputError);
+}
+
+std::string Error(const Problem& problem) {
+  try {
+    (void)Enumerate(problem);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(SearchSpace, ImpossibleSizesAreAnErrorWithTheGpusAndTheLists) {
+  EXPECT_THAT(Error({"", 8, 8, 8, 8, 16, "dp = [3]\ntp = [1, 2]\n"}),
+              AllOf(StartsWith("fig.toml:1:1: no dp * tp * pp is 8"),
+                    HasSubstr("dp in [3], tp in [1, 2], pp in [1, 2, 4, 8]")));
+}
+
+TEST(SearchSpace, AnEmptySpaceNamesTheRuleThatDroppedMost) {
+  EXPECT_THAT(Error({"", 2, 8, 8, 8, 16, "rules = ['$pp > 9', '$dp > 0']\n"}),
+              AllOf(HasSubstr("configurations of 2 GPUs is valid"),
+                    HasSubstr("\"$dp > 0\" (manifest) dropped most of them")));
+}
+
+TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
+  const auto error = [](const std::string& space) {
+    return Error({"", 8, 8, 8, 8, 16, space});
+  };
+  EXPECT_THAT(error("zero_stag = [1]\n"),
+              AllOf(StartsWith("fig.toml:2:"),
+                    HasSubstr("unknown field 'zero_stag'"),
+                    HasSubstr("did you mean 'zero_stage'?")));
+  EXPECT_THAT(error("zero_stage = [0, 7]\n"),
+              AllOf(StartsWith("fig.toml:2:"),
+                    HasSubstr("'7' is no value for zero_stage: 0 to 3")));
+  EXPECT_THAT(error("dp = [0]\n"), HasSubstr("'0' is no value for dp"));
+  EXPECT_THAT(error("overlap_p2p = [2]\n"), HasSubstr("true (1) or false (0)"));
+  EXPECT_THAT(error("dp = []\n"), HasSubstr("dp is an empty list"));
+  EXPECT_THAT(error("mb = [1]\nmicrobatches = [2]\n"),
+              HasSubstr("microbatches is given twice"));
+  EXPECT_THAT(
+      error("cp = [1, 2]\n"),
+      AllOf(StartsWith("fig.toml:2:"), HasSubstr("cp can only be [1]")));
+  EXPECT_THAT(error("micro_batch_size = [4]\n"),
+              HasSubstr("restrict microbatches"));
+  EXPECT_THAT(error("rule_sets = ['colosalai']\n"),
+              AllOf(StartsWith("fig.toml:2:"),
+                    HasSubstr("did you mean 'colossalai'?"),
+                    HasSubstr("megatron")));
+  EXPECT_THAT(error("rules = ['$pp >> 1']\n"),
+              StartsWith("fig.toml:2:9: rule \"$pp >> 1\""));
+  EXPECT_THAT(error("dp = ['two']\n"), HasSubstr("must be a whole number"));
+  EXPECT_EQ(error("cp = [1]\nmicro_batch_size = 0\n"), "no error");
+}
+
+}  // namespace
+}  // namespace trials
