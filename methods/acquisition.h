@@ -15,6 +15,9 @@ struct ConstrainedBelief {
   double throughput_stddev = 0.0;  // >= 0
   double excess_mean = 0.0;
   double excess_stddev = 0.0;  // >= 0
+
+  friend bool operator==(const ConstrainedBelief&,
+                         const ConstrainedBelief&) = default;
 };
 
 // The constrained upper confidence bound, exact and deterministic,
@@ -75,7 +78,8 @@ struct ArgMaxSummary {
 // evaluating them all. A NaN is never chosen.
 //
 // Shapes: throughput and memory_excess [N], excluded [N] (or empty: none is).
-// Errors: throws std::invalid_argument when the shapes differ.
+// Errors: throws std::invalid_argument when the shapes differ or beta
+// is negative.
 [[nodiscard]] int ArgMaxConstrainedUcb(
     const surrogates::Prediction& throughput,
     const surrogates::Prediction& memory_excess,

@@ -1,0 +1,272 @@
+#include "methods/acquisition.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace methods {
+namespace {
+
+using std::numbers::pi;
+
+constexpr double kReach = 6.5;  // of the standard normal; 8e-11 lies beyond
+constexpr int kNodes = 64;      // on each side of the kink
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Slack of the bound against the rounding and quadrature errors of the exact
+// value, relative to |mean| + beta stddev.
+constexpr double kSlack = 1e-6;
+
+double NormalDensity(double z) {
+  return std::exp(-0.5 * z * z) / std::sqrt(2.0 * pi);
+}
+
+double NormalProbability(double z) {
+  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
+}
+
+// 1 - sigmoid(m).
+double FeasibleAt(double excess) { return 1.0 / (1.0 + std::exp(excess)); }
+
+struct GaussLegendre {
+  std::array<double, kNodes> node;  // on [0, 1]
+  std::array<double, kNodes> weight;
+};
+
+// Newton's method on the Legendre polynomial from its asymptotic zeros.
+GaussLegendre MakeGaussLegendre() {
+  GaussLegendre rule{};
+  for (int i = 0; i < kNodes; ++i) {
+    double x = std::cos(pi * (i + 0.75) / (kNodes + 0.5));
+    double derivative = 0.0;
+    for (int iteration = 0; iteration < 10; ++iteration) {
+      double previous = 1.0;
+      double value = x;
+      for (int k = 2; k <= kNodes; ++k) {
+        const double next =
+            ((2.0 * k - 1.0) * x * value - (k - 1.0) * previous) / k;
+        previous = value;
+        value = next;
+      }
+      derivative = kNodes * (x * value - previous) / (x * x - 1.0);
+      x -= value / derivative;
+    }
+    const auto index = static_cast<std::size_t>(i);
+    rule.node[index] = 0.5 * (1.0 - x);
+    rule.weight[index] = 1.0 / ((1.0 - x * x) * derivative * derivative);
+  }
+  return rule;
+}
+
+// Trapezoid rule in z: exact to rounding for narrow beliefs.
+FeasibilityMoments NarrowFeasibility(double mean, double stddev) {
+  const double step = stddev > 0.95 / 0.8 ? 0.95 / stddev : 0.8;
+  const int reach = static_cast<int>(kReach / step);
+  FeasibilityMoments sum;
+  double weights = 0.0;
+  for (int i = -reach; i <= reach; ++i) {
+    const double z = step * i;
+    const double weight = std::exp(-0.5 * z * z);
+    const double g = FeasibleAt(mean + stddev * z);
+    sum.first += weight * g;
+    sum.second += weight * g * g;
+    weights += weight;
+  }
+  return {sum.first / weights, sum.second / weights};
+}
+
+// The probit approximation of the sigmoid has a closed form; what is left of
+// both integrals is confined to small |m| and smooth at the scale of 1, so a
+// sum over whole m does.
+FeasibilityMoments WideFeasibility(double mean, double stddev) {
+  constexpr double kProbit = 1.702;
+  constexpr int kFar = 22;
+  double first = NormalProbability(-mean / std::hypot(kProbit, stddev));
+  double spread = 0.0;  // E[g (1 - g)]
+  for (int m = -kFar; m <= kFar; ++m) {
+    const double g = FeasibleAt(m);
+    const double weight = NormalDensity((m - mean) / stddev) / stddev;
+    first += weight * (g - NormalProbability(-m / kProbit));
+    spread += weight * g * (1.0 - g);
+  }
+  first = std::clamp(first, 0.0, 1.0);
+  return {first, std::clamp(first - spread, first * first, first)};
+}
+
+// E|X - E X| given the excess: X - E X is then N(delta, sigma^2).
+double ConditionalDeviation(const ConstrainedBelief& belief,
+                            double mean_feasible,
+                            double excess) {
+  const double g = FeasibleAt(excess);
+  const double delta = belief.throughput_mean * (g - mean_feasible);
+  const double sigma = belief.throughput_stddev * g;
+  const double ratio = delta / (sigma * std::numbers::sqrt2);
+  if (!(std::abs(ratio) < 10.0)) {  // sigma = 0 included
+    return std::abs(delta);
+  }
+  return sigma * std::sqrt(2.0 / pi) * std::exp(-ratio * ratio) +
+         delta * std::erf(ratio);
+}
+
+double Ratio(double numerator, double denominator) {
+  return denominator > 0.0 ? numerator / denominator : kInfinity;
+}
+
+double MeanAbsoluteDeviation(const ConstrainedBelief& belief,
+                             double mean_feasible) {
+  if (!(belief.excess_stddev > 0.0)) {
+    return ConditionalDeviation(belief, mean_feasible, belief.excess_mean);
+  }
+  static const GaussLegendre rule = MakeGaussLegendre();
+  // The excess at which delta changes sign, and the width of the layer there.
+  const double kink = std::log((1.0 - mean_feasible) / mean_feasible);
+  const double center = std::clamp(
+      (kink - belief.excess_mean) / belief.excess_stddev, -kReach, kReach);
+  const double layer = Ratio(belief.throughput_stddev,
+                             std::abs(belief.throughput_mean) *
+                                 (1.0 - mean_feasible) * belief.excess_stddev);
+  const double width =
+      2.0 * std::clamp(std::min(layer, 1.0 / belief.excess_stddev), 1e-5, 1.0);
+  double sum = 0.0;
+  for (const double side : {-1.0, 1.0}) {
+    const double distance = kReach - side * center;
+    const double stretch = std::asinh(distance / width);
+    for (std::size_t i = 0; i < rule.node.size(); ++i) {
+      const double t = stretch * rule.node[i];
+      const double z = center + side * width * std::sinh(t);
+      sum +=
+          rule.weight[i] * width * stretch * std::cosh(t) * NormalDensity(z) *
+          ConditionalDeviation(belief,
+                               mean_feasible,
+                               belief.excess_mean + belief.excess_stddev * z);
+    }
+  }
+  return sum;
+}
+
+double BoundFromMoments(const ConstrainedBelief& belief,
+                        const FeasibilityMoments& feasible,
+                        double beta) {
+  const double r = belief.throughput_mean;
+  const double s = belief.throughput_stddev;
+  const double variance =
+      r * r * (feasible.second - feasible.first * feasible.first) +
+      s * s * feasible.second;
+  return r * feasible.first + beta * std::sqrt(std::max(variance, 0.0));
+}
+
+ConstrainedBelief BeliefAt(const surrogates::Prediction& throughput,
+                           const surrogates::Prediction& excess,
+                           Eigen::Index i) {
+  return {.throughput_mean = throughput.mean[i],
+          .throughput_stddev = std::sqrt(throughput.variance[i]),
+          .excess_mean = excess.mean[i],
+          .excess_stddev = std::sqrt(excess.variance[i])};
+}
+
+struct Bounded {
+  double bound;
+  int candidate;
+};
+
+// Heap order: the highest bound first, the lowest index of equals.
+bool Below(const Bounded& a, const Bounded& b) {
+  return a.bound < b.bound || (a.bound == b.bound && a.candidate > b.candidate);
+}
+
+}  // namespace
+
+FeasibilityMoments Feasibility(double excess_mean, double excess_stddev) {
+  return excess_stddev > 1.5 ? WideFeasibility(excess_mean, excess_stddev)
+                             : NarrowFeasibility(excess_mean, excess_stddev);
+}
+
+double ConstrainedUcb(const ConstrainedBelief& belief, double beta) {
+  const double feasible =
+      Feasibility(belief.excess_mean, belief.excess_stddev).first;
+  return belief.throughput_mean * feasible +
+         beta * MeanAbsoluteDeviation(belief, feasible);
+}
+
+double ConstrainedUcbBound(const ConstrainedBelief& belief, double beta) {
+  return BoundFromMoments(
+      belief, Feasibility(belief.excess_mean, belief.excess_stddev), beta);
+}
+
+double GaussianBeta(double beta) { return beta * std::sqrt(pi / 2.0); }
+
+surrogates::Prediction MemoryExcess(const surrogates::Prediction& memory,
+                                    double capacity,
+                                    double scale) {
+  if (!(scale > 0.0)) {
+    throw std::invalid_argument(
+        fmt::format("MemoryExcess: scale {} is not positive", scale));
+  }
+  return {.mean = (memory.mean.array() - capacity) / scale,
+          .variance = memory.variance / (scale * scale)};
+}
+
+int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
+                         const surrogates::Prediction& memory_excess,
+                         double beta,
+                         const std::vector<char>& excluded,
+                         ArgMaxSummary* summary) {
+  const Eigen::Index size = throughput.mean.size();
+  if (throughput.variance.size() != size || memory_excess.mean.size() != size ||
+      memory_excess.variance.size() != size ||
+      (!excluded.empty() && std::ssize(excluded) != size)) {
+    throw std::invalid_argument("ArgMaxConstrainedUcb: shapes differ");
+  }
+  if (!(beta >= 0.0)) {
+    throw std::invalid_argument(
+        fmt::format("ArgMaxConstrainedUcb: beta {} is negative", beta));
+  }
+  std::vector<Bounded> heap;
+  heap.reserve(static_cast<std::size_t>(size));
+  for (Eigen::Index i = 0; i < size; ++i) {
+    if (!excluded.empty() && excluded[static_cast<std::size_t>(i)] != 0) {
+      continue;
+    }
+    const ConstrainedBelief belief = BeliefAt(throughput, memory_excess, i);
+    const double slack = kSlack * (std::abs(belief.throughput_mean) +
+                                   beta * belief.throughput_stddev);
+    const double bound = ConstrainedUcbBound(belief, beta) + slack;
+    if (!std::isnan(bound)) {
+      heap.push_back({bound, static_cast<int>(i)});
+    }
+  }
+  std::make_heap(heap.begin(), heap.end(), Below);
+  int best = -1;
+  ArgMaxSummary cost{.value = -kInfinity};
+  ConstrainedBelief last;
+  double last_value = 0.0;
+  while (!heap.empty() && heap.front().bound >= cost.value) {
+    const int candidate = heap.front().candidate;
+    std::pop_heap(heap.begin(), heap.end(), Below);
+    heap.pop_back();
+    const ConstrainedBelief belief =
+        BeliefAt(throughput, memory_excess, candidate);
+    // Candidates that nothing tells apart come one after the other.
+    if (cost.exact_evaluations == 0 || belief != last) {
+      last = belief;
+      last_value = ConstrainedUcb(belief, beta);
+      ++cost.exact_evaluations;
+    }
+    if (last_value > cost.value ||
+        (last_value == cost.value && candidate < best)) {
+      cost.value = last_value;
+      best = candidate;
+    }
+  }
+  if (summary != nullptr) {
+    *summary = cost;
+  }
+  return best;
+}
+
+}  // namespace methods
