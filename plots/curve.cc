@@ -1,0 +1,144 @@
+#include "plots/curve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+
+namespace plots {
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+// Beyond its last trial a run is known where waiting longer cannot change it.
+double KnownTo(const Run& run,
+               const trials::ProblemInfo& problem,
+               Cost cost,
+               double last_x) {
+  const bool done = run.finish_reason == "method done" ||
+                    run.finish_reason == "space exhausted";
+  const bool spent =
+      cost == Cost::kTime && std::isfinite(problem.time_budget_s);
+  return run.finished && (done || spent) ? kForever : last_x;
+}
+
+double CostOf(const trials::TrialRecord& trial, Cost cost, double before) {
+  switch (cost) {
+    case Cost::kTime:
+      return trial.elapsed_s;
+    case Cost::kTrials:
+      return before + 1.0;
+    case Cost::kSteps:
+      return before + trial.steps;
+  }
+  return before;
+}
+
+}  // namespace
+
+double ValueAt(const StepCurve& curve, double x) {
+  const auto after = std::upper_bound(curve.x.begin(), curve.x.end(), x);
+  return after == curve.x.begin() ? 0.0 : curve.y[after - curve.x.begin() - 1];
+}
+
+StepCurve IncumbentCurve(const Run& run,
+                         const trials::ProblemInfo& problem,
+                         Cost cost,
+                         Value value) {
+  StepCurve curve{.finished = run.finished};
+  const std::vector<int> incumbents = Incumbents(run.trials);
+  double x = 0.0;
+  for (std::size_t i = 0; i < run.trials.size(); ++i) {
+    const trials::TrialRecord& trial = run.trials[i];
+    x = CostOf(trial, cost, x);
+    if (incumbents[i] == static_cast<int>(i)) {
+      curve.x.push_back(x);
+      curve.y.push_back(value == Value::kMeasured ? trial.throughput_steps_per_s
+                                                  : trial.exact_steps_per_s);
+    }
+  }
+  curve.known_to = KnownTo(run, problem, cost, x);
+  return curve;
+}
+
+StepCurve TrialCountCurve(const Run& run, const trials::ProblemInfo& problem) {
+  StepCurve curve{.finished = run.finished};
+  double x = 0.0;
+  for (const trials::TrialRecord& trial : run.trials) {
+    x = trial.elapsed_s;
+    curve.x.push_back(x);
+    curve.y.push_back(static_cast<double>(curve.x.size()));
+  }
+  curve.known_to = KnownTo(run, problem, Cost::kTime, x);
+  return curve;
+}
+
+double TrainingStepsAt(const Run& run, double t) {
+  double steps = 0.0;
+  for (const trials::TrialRecord& trial : run.trials) {
+    if (t >= trial.elapsed_s) {
+      steps += trial.steps;
+      continue;
+    }
+    const double first_step_s =
+        trial.elapsed_s - trial.duration_s + trial.setup_s;
+    const double stepping_s = trial.elapsed_s - first_step_s;
+    if (t > first_step_s && stepping_s > 0.0) {
+      steps += trial.steps * (t - first_step_s) / stepping_s;
+    }
+    return steps;
+  }
+  if (run.trials.empty() || Incumbents(run.trials).back() < 0) {
+    return steps;
+  }
+  const int incumbent = Incumbents(run.trials).back();
+  return steps + run.trials[static_cast<std::size_t>(incumbent)]
+                         .throughput_steps_per_s *
+                     (t - run.trials.back().elapsed_s);
+}
+
+Band Aggregate(const std::vector<StepCurve>& curves,
+               const std::vector<double>& grid) {
+  Band band{.x = grid};
+  for (const double x : grid) {
+    std::vector<double> values;
+    std::size_t known = 0;
+    for (const StepCurve& curve : curves) {
+      if (x <= curve.known_to) {
+        ++known;
+      }
+      if (x <= curve.known_to || curve.finished) {
+        values.push_back(ValueAt(curve, x));
+      }
+    }
+    const bool drawn = known > 0 && 2 * known >= curves.size();
+    band.y.push_back(drawn ? ComputeQuartiles(std::move(values)) : Quartiles{});
+  }
+  return band;
+}
+
+double LineEnd(const std::vector<StepCurve>& curves) {
+  std::vector<double> ends;
+  for (const StepCurve& curve : curves) {
+    // A run that keeps its value for ever has something to show up to the
+    // last change.
+    ends.push_back(std::isfinite(curve.known_to) ? curve.known_to
+                   : curve.x.empty()             ? 0.0
+                                                 : curve.x.back());
+  }
+  if (ends.empty()) {
+    return 0.0;
+  }
+  std::sort(ends.begin(), ends.end(), std::greater<>());
+  return ends[(ends.size() + 1) / 2 - 1];
+}
+
+std::vector<double> UniformGrid(double first, double last, int points) {
+  std::vector<double> grid;
+  for (int i = 0; i < points; ++i) {
+    grid.push_back(first + (last - first) * i / (points - 1));
+  }
+  return grid;
+}
+
+}  // namespace plots

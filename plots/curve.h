@@ -1,0 +1,83 @@
+// How a run's best throughput grows, and its median over repeats.
+
+#ifndef PLOTS_CURVE_H_
+#define PLOTS_CURVE_H_
+
+#include <limits>
+#include <vector>
+
+#include "plots/experiment_records.h"
+#include "plots/quantiles.h"
+#include "trials/record.h"
+
+namespace plots {
+
+// What a search costs: search time (s), trials, or training steps run in them.
+enum class Cost { kTime, kTrials, kSteps };
+
+// Of the incumbent: the throughput as it was measured, or without noise, where
+// the backend knows it.
+enum class Value { kMeasured, kExact };
+
+// One run as a step function of its cost: y[i] holds from x[i] on, until
+// x[i + 1]; before x[0] it is 0.
+struct StepCurve {
+  std::vector<double> x;
+  std::vector<double> y;
+  // Up to where the run is known: the x of its last trial, or infinity where
+  // more of the same cost would change nothing (see RunCurve).
+  double known_to = 0.0;
+  // A finished run keeps its last value beyond `known_to`; of an unfinished
+  // one nothing is known there.
+  bool finished = true;
+};
+
+[[nodiscard]] double ValueAt(const StepCurve& curve, double x);
+
+// The throughput (steps/s) of the incumbent, the best of the completed trials
+// so far. A run without an incumbent yet has 0 steps/s: whoever stops there
+// has no configuration that is known to work.
+//
+// `known_to` is infinite for a finished run whose method was done or whose
+// space was exhausted, and for one that spent the problem's time budget when
+// the cost is time: it keeps its last value to the end of the axis.
+[[nodiscard]] StepCurve IncumbentCurve(const Run& run,
+                                       const trials::ProblemInfo& problem,
+                                       Cost cost,
+                                       Value value);
+
+// The number of configurations tried against search time.
+[[nodiscard]] StepCurve TrialCountCurve(const Run& run,
+                                        const trials::ProblemInfo& problem);
+
+// Training steps done by time t (s) when training with the incumbent begins
+// as soon as the search has ended: those of the trials, each spread over its
+// time after set-up, then the incumbent's (measured) throughput. Source: Fig.
+// 5b.
+[[nodiscard]] double TrainingStepsAt(const Run& run, double t);
+
+// Median and quartiles over runs, at common points. NaN where there is no
+// line: see Aggregate.
+struct Band {
+  std::vector<double> x;
+  std::vector<Quartiles> y;
+};
+
+// Over the runs that are finished or known at x. The line ends where fewer
+// than half of the runs are known, so that a long tail does not show the luck
+// of a few.
+[[nodiscard]] Band Aggregate(const std::vector<StepCurve>& curves,
+                             const std::vector<double>& grid);
+
+// The largest x at which Aggregate draws a line, leaving infinity out; 0 if
+// there is none.
+[[nodiscard]] double LineEnd(const std::vector<StepCurve>& curves);
+
+// `points` values from `first` to `last`, both included; points > 1.
+[[nodiscard]] std::vector<double> UniformGrid(double first,
+                                              double last,
+                                              int points);
+
+}  // namespace plots
+
+#endif  // PLOTS_CURVE_H_

@@ -1,0 +1,177 @@
+#include "plots/experiment_records.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "trials/text.h"
+
+namespace plots {
+namespace {
+
+// One run to be read: where it belongs and how it went.
+struct Task {
+  std::size_t problem = 0;
+  std::size_t method = 0;
+  Run run;
+  bool exists = false;
+  std::string error;
+};
+
+void Load(const std::filesystem::path& folder, Task& task) {
+  Run& run = task.run;
+  try {
+    run.trials = trials::ReadTrials(folder);
+    run.thinking = trials::ReadThinking(folder);
+    if (std::filesystem::exists(folder / "run.json")) {
+      const trials::RunInfo info = trials::ReadRunInfo(folder);
+      run.finished = info.finished;
+      run.finish_reason = info.finish_reason;
+    }
+    task.exists = run.finished || !run.trials.empty();
+  } catch (const trials::InputError& e) {
+    task.error = e.what();
+  }
+}
+
+void LoadAll(const std::filesystem::path& experiment_folder,
+             const ExperimentRecords& records,
+             std::vector<Task>& tasks) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < tasks.size(); i = next++) {
+      Task& task = tasks[i];
+      Load(trials::RunFolder(experiment_folder,
+                             records.problems[task.problem].info.name,
+                             records.info.methods[task.method].name,
+                             task.run.repeat),
+           task);
+    }
+  };
+  std::vector<std::jthread> threads;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  for (std::size_t i = 1; i < std::min(cores, tasks.size()); ++i) {
+    threads.emplace_back(work);
+  }
+  work();
+}
+
+// The problems that have been started, without runs.
+void LoadProblems(const std::filesystem::path& experiment_folder,
+                  ExperimentRecords& records) {
+  for (const std::string& name : records.info.problems) {
+    const std::filesystem::path folder =
+        trials::ProblemFolder(experiment_folder, name);
+    if (!std::filesystem::exists(folder / "problem.json")) {
+      records.notes.push_back(
+          fmt::format("{}: not begun", name.empty() ? "problem" : name));
+      continue;
+    }
+    ProblemRecords problem{.info = trials::ReadProblemInfo(folder)};
+    problem.info.name = name;
+    for (const trials::ExperimentInfo::Method& method : records.info.methods) {
+      problem.methods.push_back({.name = method.name, .label = method.label});
+    }
+    records.problems.push_back(std::move(problem));
+  }
+}
+
+// Notes of one method of one problem; its tasks are in [first, last).
+void Note(const ProblemRecords& problem,
+          const MethodRecords& method,
+          const Task* first,
+          const Task* last,
+          std::vector<std::string>& notes) {
+  std::vector<int> missing;
+  std::vector<int> unfinished;
+  for (const Task* task = first; task != last; ++task) {
+    if (!task->error.empty()) {
+      notes.push_back(fmt::format("left out: {}", task->error));
+    } else if (!task->exists) {
+      missing.push_back(task->run.repeat);
+    } else if (!task->run.finished) {
+      unfinished.push_back(task->run.repeat);
+    }
+  }
+  const std::string where = problem.info.name.empty()
+                                ? method.name
+                                : problem.info.name + "/" + method.name;
+  if (!unfinished.empty()) {
+    notes.push_back(
+        fmt::format("{}: unfinished: repeats {}", where, Ranges(unfinished)));
+  }
+  if (!missing.empty()) {
+    notes.push_back(
+        fmt::format("{}: not begun: repeats {}", where, Ranges(missing)));
+  }
+}
+
+}  // namespace
+
+ExperimentRecords LoadExperiment(
+    const std::filesystem::path& experiment_folder) {
+  ExperimentRecords records;
+  records.info = trials::ReadExperimentInfo(experiment_folder);
+  LoadProblems(experiment_folder, records);
+
+  const auto repeats = static_cast<std::size_t>(records.info.repeats);
+  std::vector<Task> tasks;
+  for (std::size_t p = 0; p < records.problems.size(); ++p) {
+    for (std::size_t m = 0; m < records.info.methods.size(); ++m) {
+      for (std::size_t r = 0; r < repeats; ++r) {
+        tasks.push_back({.problem = p, .method = m});
+        tasks.back().run.repeat = static_cast<int>(r) + 1;
+      }
+    }
+  }
+  LoadAll(experiment_folder, records, tasks);
+
+  for (std::size_t i = 0; i < tasks.size(); i += repeats) {
+    ProblemRecords& problem = records.problems[tasks[i].problem];
+    MethodRecords& method = problem.methods[tasks[i].method];
+    Note(problem, method, &tasks[i], &tasks[i] + repeats, records.notes);
+    for (std::size_t r = 0; r < repeats; ++r) {
+      if (tasks[i + r].exists) {
+        method.runs.push_back(std::move(tasks[i + r].run));
+      }
+    }
+  }
+  return records;
+}
+
+std::vector<int> Incumbents(const std::vector<trials::TrialRecord>& trials) {
+  std::vector<int> incumbents;
+  int incumbent = -1;
+  double best = 0.0;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (trials[i].outcome == trials::Outcome::kCompleted &&
+        trials[i].throughput_steps_per_s > best) {
+      incumbent = static_cast<int>(i);
+      best = trials[i].throughput_steps_per_s;
+    }
+    incumbents.push_back(incumbent);
+  }
+  return incumbents;
+}
+
+std::string Ranges(const std::vector<int>& ascending) {
+  std::string text;
+  for (std::size_t i = 0; i < ascending.size();) {
+    std::size_t last = i;
+    while (last + 1 < ascending.size() &&
+           ascending[last + 1] == ascending[last] + 1) {
+      ++last;
+    }
+    text += text.empty() ? "" : ", ";
+    text += last == i ? std::to_string(ascending[i])
+                      : fmt::format("{}-{}", ascending[i], ascending[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace plots

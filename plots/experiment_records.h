@@ -1,0 +1,58 @@
+// All records of an experiment in memory.
+
+#ifndef PLOTS_EXPERIMENT_RECORDS_H_
+#define PLOTS_EXPERIMENT_RECORDS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "trials/record.h"
+
+namespace plots {
+
+// One method, one repeat, as far as it has come.
+struct Run {
+  int repeat = 0;
+  std::vector<trials::TrialRecord> trials;
+  std::vector<trials::ThinkingRecord> thinking;
+  bool finished = false;
+  std::string finish_reason;  // see trials::RunInfo
+};
+
+struct MethodRecords {
+  std::string name;       // folder name
+  std::string label;      // in legends and tables
+  std::vector<Run> runs;  // those with at least one trial, or finished
+};
+
+struct ProblemRecords {
+  trials::ProblemInfo info;
+  std::vector<MethodRecords> methods;  // in the order of the manifest
+};
+
+struct ExperimentRecords {
+  trials::ExperimentInfo info;
+  std::vector<ProblemRecords> problems;  // those that have been started
+  // What is missing, unfinished or unreadable, one line each.
+  std::vector<std::string> notes;
+};
+
+// Reads results/<experiment>/ with one thread per core. A run that has not
+// begun, is under way or cannot be read is no error but a line in `notes`.
+//
+// Errors: throws trials::InputError when experiment.json cannot be read.
+[[nodiscard]] ExperimentRecords LoadExperiment(
+    const std::filesystem::path& experiment_folder);
+
+// After each trial, the index of the incumbent: the best completed trial so
+// far, of equals the first; -1 while there is none.
+[[nodiscard]] std::vector<int> Incumbents(
+    const std::vector<trials::TrialRecord>& trials);
+
+// "1-3, 7" for {1, 2, 3, 7}.
+[[nodiscard]] std::string Ranges(const std::vector<int>& ascending);
+
+}  // namespace plots
+
+#endif  // PLOTS_EXPERIMENT_RECORDS_H_

@@ -1,0 +1,314 @@
+#include "plots/panels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace plots {
+namespace {
+
+constexpr int kGridPoints = 241;  // every 5 s of 20 minutes
+constexpr double kSecondsPerHour = 3600.0;
+
+struct TimeUnit {
+  double seconds = 1.0;
+  const char* name = "s";
+};
+
+TimeUnit UnitFor(double time_s) {
+  if (time_s < 180.0) {
+    return {1.0, "s"};
+  }
+  return time_s <= 3.0 * kSecondsPerHour ? TimeUnit{60.0, "min"}
+                                         : TimeUnit{kSecondsPerHour, "h"};
+}
+
+double BudgetOf(const trials::ProblemInfo& problem, Cost cost) {
+  switch (cost) {
+    case Cost::kTime:
+      return problem.time_budget_s;
+    case Cost::kTrials:
+      return problem.trial_budget > 0 ? problem.trial_budget : trials::kUnknown;
+    case Cost::kSteps:
+      return trials::kUnknown;
+  }
+  return trials::kUnknown;
+}
+
+using CurvesByMethod = std::vector<std::vector<StepCurve>>;
+
+CurvesByMethod CurvesOf(const std::vector<Drawn>& drawn,
+                        const std::function<StepCurve(const Run&)>& curve) {
+  CurvesByMethod curves;
+  for (const Drawn& one : drawn) {
+    std::vector<StepCurve>& of_method = curves.emplace_back();
+    for (const Run& run : one.method->runs) {
+      of_method.push_back(curve(run));
+    }
+  }
+  return curves;
+}
+
+double LongestLine(const CurvesByMethod& curves) {
+  double longest = 0.0;
+  for (const std::vector<StepCurve>& of_method : curves) {
+    longest = std::max(longest, LineEnd(of_method));
+  }
+  return longest;
+}
+
+// Names, unit and grid of the x axis.
+void SetXAxis(Cost cost, double x_max, Panel& panel) {
+  panel.x_max = x_max;
+  if (cost == Cost::kTime) {
+    const TimeUnit unit = UnitFor(x_max);
+    panel.name = "time";
+    panel.x_column = "time_s";
+    panel.x_unit = unit.seconds;
+    panel.x_label = fmt::format("search time ({})", unit.name);
+  } else if (cost == Cost::kTrials) {
+    panel.name = "trials";
+    panel.x_column = "trials";
+    panel.x_label = "PCs trialed";
+    panel.x_min = x_max > 1.0 ? 1.0 : 0.0;
+  } else {
+    panel.name = "steps";
+    panel.x_column = "steps";
+    panel.x_label = "training steps in trials";
+  }
+}
+
+std::vector<double> GridOf(Cost cost, double x_max) {
+  return cost == Cost::kTrials
+             ? UniformGrid(0.0,
+                           std::ceil(x_max),
+                           static_cast<int>(std::ceil(x_max)) + 1)
+             : UniformGrid(0.0, x_max, kGridPoints);
+}
+
+void AddSeries(const std::vector<Drawn>& drawn,
+               const CurvesByMethod& curves,
+               const std::vector<double>& grid,
+               Panel& panel) {
+  for (std::size_t m = 0; m < drawn.size(); ++m) {
+    panel.series.push_back({.name = drawn[m].method->name,
+                            .label = drawn[m].method->label,
+                            .style = drawn[m].style,
+                            .band = Aggregate(curves[m], grid)});
+  }
+}
+
+// Fits the y axis to what the methods reach after a quarter of the search:
+// from 0 the lines of good methods lie on each other.
+void ZoomIn(Panel& panel) {
+  double top = panel.horizontal.value_or(0.0);
+  double low = std::numeric_limits<double>::infinity();
+  for (const Series& series : panel.series) {
+    double late = trials::kUnknown;
+    for (std::size_t i = 0; i < series.band.y.size(); ++i) {
+      const Quartiles& y = series.band.y[i];
+      top = std::isnan(y.q3) ? top : std::max(top, y.q3);
+      if (std::isnan(late) &&
+          series.band.x[i] >=
+              panel.x_min + 0.25 * (panel.x_max - panel.x_min)) {
+        late = y.median;
+      }
+    }
+    low = std::isnan(late) ? low : std::min(low, late);
+  }
+  if (!(top > 0.0)) {
+    return;
+  }
+  const double room = std::isinf(low) ? top : std::max(top - low, 0.1 * top);
+  panel.y_min = std::max(0.0, top - 1.4 * room);
+  panel.y_max = top + 0.05 * (top - *panel.y_min);
+}
+
+Band TrainingBand(const MethodRecords& method,
+                  const std::vector<double>& grid) {
+  Band band{.x = grid};
+  for (const double t : grid) {
+    std::vector<double> steps;
+    for (const Run& run : method.runs) {
+      steps.push_back(TrainingStepsAt(run, t));
+    }
+    band.y.push_back(ComputeQuartiles(std::move(steps)));
+  }
+  return band;
+}
+
+// Nothing is known of a suggestion that was not made: unlike a throughput, a
+// thinking time is not kept.
+StepCurve ThinkingCurve(const Run& run) {
+  StepCurve curve{.finished = false};
+  for (const trials::ThinkingRecord& record : run.thinking) {
+    curve.x.push_back(record.trial);
+    curve.y.push_back(record.wall_s);
+    curve.known_to = record.trial;
+  }
+  return curve;
+}
+
+// sum += weight * band, or sum = weight * band for the first.
+void AddWeighted(const Band& band, double weight, bool first, Band& sum) {
+  for (std::size_t i = 0; i < band.y.size(); ++i) {
+    const Quartiles before = first ? Quartiles{0.0, 0.0, 0.0} : sum.y[i];
+    sum.y[i] = {.q1 = before.q1 + weight * band.y[i].q1,
+                .median = before.median + weight * band.y[i].median,
+                .q3 = before.q3 + weight * band.y[i].q3};
+  }
+}
+
+}  // namespace
+
+bool IsOppaFamily(const std::string& method) {
+  return method == "oppa" || method.starts_with("oppa-");
+}
+
+std::vector<Drawn> Select(const ProblemRecords& problem, Group group) {
+  const bool only_family = std::all_of(
+      problem.methods.begin(), problem.methods.end(), [](const auto& m) {
+        return IsOppaFamily(m.name);
+      });
+  std::vector<Drawn> drawn;
+  int index = 0;
+  for (const MethodRecords& method : problem.methods) {
+    const bool oppa = method.name == "oppa";
+    const bool in_group =
+        group == Group::kOppaFamily
+            ? IsOppaFamily(method.name)
+            : only_family || oppa || !IsOppaFamily(method.name);
+    if (!in_group) {
+      continue;
+    }
+    const Drawn one{.method = &method,
+                    .style = StyleOf(oppa ? 0 : index++, oppa)};
+    if (!method.runs.empty()) {
+      drawn.insert(oppa ? drawn.begin() : drawn.end(), one);
+    }
+  }
+  return drawn;
+}
+
+Panel ThroughputPanel(const ProblemRecords& problem,
+                      const std::vector<Drawn>& drawn,
+                      Cost cost,
+                      Value value) {
+  const CurvesByMethod curves = CurvesOf(drawn, [&](const Run& run) {
+    return IncumbentCurve(run, problem.info, cost, value);
+  });
+  const double budget = BudgetOf(problem.info, cost);
+  const double x_max = std::isfinite(budget) ? budget : LongestLine(curves);
+  Panel panel;
+  SetXAxis(cost, x_max, panel);
+  panel.y_label = value == Value::kExact ? "noise-free throughput (steps/s)"
+                                         : "best throughput (steps/s)";
+  if (problem.info.optimum_steps_per_s > 0.0) {
+    panel.horizontal = problem.info.optimum_steps_per_s;
+    panel.horizontal_label = "exhaustive optimum";
+  }
+  AddSeries(drawn, curves, GridOf(cost, x_max), panel);
+  ZoomIn(panel);
+  return panel;
+}
+
+Panel TrialCountPanel(const ProblemRecords& problem,
+                      const std::vector<Drawn>& drawn) {
+  const CurvesByMethod curves = CurvesOf(drawn, [&](const Run& run) {
+    return TrialCountCurve(run, problem.info);
+  });
+  const double budget = problem.info.time_budget_s;
+  const double x_max = std::isfinite(budget) ? budget : LongestLine(curves);
+  Panel panel;
+  SetXAxis(Cost::kTime, x_max, panel);
+  panel.y_label = "PCs trialed";
+  panel.y_min = 0.0;
+  AddSeries(drawn, curves, GridOf(Cost::kTime, x_max), panel);
+  return panel;
+}
+
+std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
+                                  const std::vector<Drawn>& drawn,
+                                  double hours) {
+  const double end_s = hours * kSecondsPerHour;
+  const TimeUnit unit = UnitFor(end_s);
+  Panel lines{.name = "time",
+              .x_column = "time_s",
+              .x_label = fmt::format("search and training ({})", unit.name),
+              .y_label = "training steps done",
+              .x_unit = unit.seconds,
+              .x_max = end_s,
+              .y_min = 0.0};
+  if (problem.info.time_budget_s < end_s) {
+    lines.vertical = problem.info.time_budget_s;
+  }
+  Panel ends{.name = "end",
+             .x_column = "time_s",
+             .y_label = fmt::format("training steps after {} h", hours),
+             .by_name = true};
+  for (const Drawn& one : drawn) {
+    const Series series{.name = one.method->name,
+                        .label = one.method->label,
+                        .style = one.style};
+    lines.series.push_back(series);
+    lines.series.back().band =
+        TrainingBand(*one.method, UniformGrid(0.0, end_s, kGridPoints));
+    ends.series.push_back(series);
+    ends.series.back().band = TrainingBand(*one.method, {end_s});
+  }
+  return {std::move(lines), std::move(ends)};
+}
+
+Panel ThinkingPanel(const std::vector<Drawn>& drawn) {
+  const CurvesByMethod curves = CurvesOf(drawn, ThinkingCurve);
+  const double x_max = LongestLine(curves);
+  Panel panel;
+  SetXAxis(Cost::kTrials, x_max, panel);
+  panel.x_label = "trial";
+  panel.y_label = "thinking time (s)";
+  panel.log_y = true;
+  std::vector<double> grid = GridOf(Cost::kTrials, x_max);
+  grid.erase(grid.begin());  // there is no suggestion 0
+  AddSeries(drawn, curves, grid, panel);
+  return panel;
+}
+
+Panel MeanRatioPanel(const std::vector<const ProblemRecords*>& problems) {
+  std::vector<CurvesByMethod> curves;
+  double x_max = 0.0;
+  for (const ProblemRecords* problem : problems) {
+    curves.push_back(
+        CurvesOf(Select(*problem, Group::kMethods), [&](const Run& run) {
+          return IncumbentCurve(
+              run, problem->info, Cost::kTrials, Value::kExact);
+        }));
+    x_max = std::max(x_max, LongestLine(curves.back()));
+  }
+  Panel panel;
+  SetXAxis(Cost::kTrials, x_max, panel);
+  panel.y_label = "ratio to the best measured";
+  panel.horizontal = 1.0;
+  panel.horizontal_label = "best of all configurations";
+  const std::vector<double> grid = GridOf(Cost::kTrials, x_max);
+  for (std::size_t p = 0; p < problems.size(); ++p) {
+    Panel one;
+    AddSeries(Select(*problems[p], Group::kMethods), curves[p], grid, one);
+    const double weight = 1.0 / (problems[p]->info.optimum_steps_per_s *
+                                 static_cast<double>(problems.size()));
+    if (p == 0) {
+      panel.series = one.series;
+    }
+    for (std::size_t s = 0; s < one.series.size(); ++s) {
+      AddWeighted(one.series[s].band, weight, p == 0, panel.series[s].band);
+    }
+  }
+  ZoomIn(panel);
+  return panel;
+}
+
+}  // namespace plots

@@ -1,0 +1,61 @@
+// The panels that figures are made of.
+
+#ifndef PLOTS_PANELS_H_
+#define PLOTS_PANELS_H_
+
+#include <string>
+#include <vector>
+
+#include "plots/curve.h"
+#include "plots/experiment_records.h"
+#include "plots/gnuplot.h"
+
+namespace plots {
+
+// Whether a method belongs to the ablation study: it is called `oppa`, or
+// something that begins with `oppa-`.
+[[nodiscard]] bool IsOppaFamily(const std::string& method);
+
+// The methods to be compared, `oppa` included but not its ablations (unless
+// there is nothing else); or `oppa` and its ablations.
+enum class Group { kMethods, kOppaFamily };
+
+// A method that is drawn, and how.
+struct Drawn {
+  const MethodRecords* method = nullptr;
+  LineStyle style;
+};
+
+// The methods of a group that have runs, OPPA first. A method looks the same
+// whether or not the others have runs yet.
+[[nodiscard]] std::vector<Drawn> Select(const ProblemRecords& problem,
+                                        Group group);
+
+// Best throughput against a cost, with the exhaustive optimum.
+[[nodiscard]] Panel ThroughputPanel(const ProblemRecords& problem,
+                                    const std::vector<Drawn>& drawn,
+                                    Cost cost,
+                                    Value value);
+
+// Configurations tried against search time.
+[[nodiscard]] Panel TrialCountPanel(const ProblemRecords& problem,
+                                    const std::vector<Drawn>& drawn);
+
+// Training steps done over `hours` of search and training, and their number
+// at the end with quartile bars.
+[[nodiscard]] std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
+                                                const std::vector<Drawn>& drawn,
+                                                double hours);
+
+// The method's own time for each suggestion.
+[[nodiscard]] Panel ThinkingPanel(const std::vector<Drawn>& drawn);
+
+// Incumbent over the exhaustive optimum, both without noise, against trials:
+// the mean over problems of the medians (and quartiles) over repeats.
+// Precondition: every problem has an optimum and runs of the same methods.
+[[nodiscard]] Panel MeanRatioPanel(
+    const std::vector<const ProblemRecords*>& problems);
+
+}  // namespace plots
+
+#endif  // PLOTS_PANELS_H_

@@ -1,0 +1,27 @@
+// Small tables of text: aligned for a terminal, or Markdown.
+
+#ifndef PLOTS_TABLE_H_
+#define PLOTS_TABLE_H_
+
+#include <string>
+#include <vector>
+
+namespace plots {
+
+// The first column is aligned to the left, the others to the right. Every row
+// has as many cells as the header.
+struct Table {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+};
+
+[[nodiscard]] std::string ToText(const Table& table);
+[[nodiscard]] std::string ToMarkdown(const Table& table);
+
+// A row of a CSV file with its newline; cells with a comma, a quote or a line
+// break are quoted (RFC 4180).
+[[nodiscard]] std::string CsvRow(const std::vector<std::string>& cells);
+
+}  // namespace plots
+
+#endif  // PLOTS_TABLE_H_
