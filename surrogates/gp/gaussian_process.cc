@@ -219,9 +219,10 @@ void GaussianProcess::SetPosterior(const Observations& observations,
   Require(std::isfinite(log_posterior_),
           "the covariance of the observations cannot be factorised");
   const Eigen::Index n = options_.mean_only ? 0 : observations.size();
-  cross_ =
-      CrossCorrelation(Columns(*space_, observations.candidate).leftCols(n),
-                       hyperparameters_.log_length_scales.array().exp());
+  if (n > 0) {
+    cross_ = CrossCorrelation(Columns(*space_, observations.candidate),
+                              hyperparameters_.log_length_scales.array().exp());
+  }
   inverse_factor_.setIdentity(n, n);
   if (n > 0) {
     likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(
