@@ -1,0 +1,233 @@
+// The program: reads the command line, calls a verb, reports what went wrong.
+
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "harness/provenance.h"
+#include "harness/verbs.h"
+#include "trials/text.h"
+
+namespace {
+
+constexpr int kBadInput = 2;
+
+// The command line as it was, for records.
+std::string CommandLine(int argc, char** argv) {
+  std::string text;
+  for (int i = 0; i < argc; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : " ", argv[i]);
+  }
+  return text;
+}
+
+// Everything that the command line can say.
+struct Arguments {
+  harness::VerbOptions verb;
+  harness::RunVerbOptions run;
+  harness::RunOneOptions run_one;
+  harness::SpaceOptions space;
+  harness::SimulateOptions simulate;
+  std::vector<std::string> figures;
+  std::string dispatch = "local";
+  int repeats = 0;
+  bool all_runs = false;
+};
+
+class CommandLineParser {
+ public:
+  explicit CommandLineParser(Arguments& arguments) : arguments_(arguments) {
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", harness::Version());
+    AddPlan();
+    AddRun();
+    AddRunOne();
+    AddStatus();
+    AddReport();
+    AddSpace();
+    AddSimulate();
+    AddMethods();
+  }
+
+  CLI::App& app() { return app_; }
+  [[nodiscard]] int Call() const { return call_(); }
+
+ private:
+  // A verb that reads a manifest.
+  CLI::App* AddVerb(const std::string& name,
+                    const std::string& description,
+                    std::function<int()> call) {
+    CLI::App* verb = app_.add_subcommand(name, description);
+    verb->add_option(
+            "FILE", arguments_.verb.manifest, "the experiment's manifest")
+        ->required();
+    verb->callback([this, call = std::move(call)] { call_ = call; });
+    return verb;
+  }
+
+  void AddResults(CLI::App* verb) {
+    verb->add_option("--results",
+                     arguments_.verb.results,
+                     "folder of all records (default: results)");
+  }
+
+  void AddOverrides(CLI::App* verb) {
+    verb->add_option("--repeats",
+                     arguments_.repeats,
+                     "in place of the manifest's number of repeats")
+        ->each([this](const std::string&) { repeats_given_ = true; });
+    verb->add_option("--methods",
+                     arguments_.verb.overrides.methods,
+                     "in place of the manifest's methods: a,b,...")
+        ->delimiter(',');
+    verb->parse_complete_callback([this] {
+      if (repeats_given_) {
+        arguments_.verb.overrides.repeats = arguments_.repeats;
+      }
+    });
+  }
+
+  void AddProblem(CLI::App* verb) {
+    verb->add_option("--problem",
+                     arguments_.verb.problem,
+                     "only this problem, where the manifest has several");
+  }
+
+  void AddDispatch(CLI::App* verb) {
+    verb->add_option("--dispatch",
+                     arguments_.dispatch,
+                     "who executes the runs: local (default)")
+        ->check(CLI::IsMember({"local"}));
+  }
+
+  void AddPlan() {
+    CLI::App* verb = AddVerb("plan",
+                             "print the run matrix; writes nothing",
+                             [this] { return harness::Plan(arguments_.verb); });
+    AddResults(verb);
+    AddOverrides(verb);
+    AddDispatch(verb);
+    verb->add_option("--jobs", arguments_.run.jobs, "has no effect here");
+    verb->add_flag("--json", arguments_.verb.json, "print JSON");
+  }
+
+  void AddRun() {
+    CLI::App* verb = AddVerb(
+        "run", "do every run that is not done yet, then report", [this] {
+          return harness::Run(arguments_.verb, arguments_.run);
+        });
+    AddResults(verb);
+    AddOverrides(verb);
+    AddDispatch(verb);
+    verb->add_option("--jobs",
+                     arguments_.run.jobs,
+                     "runs at a time (default: one per core)")
+        ->check(CLI::PositiveNumber);
+    verb->add_flag(
+        "--no-report", arguments_.run.no_report, "write no tables and figures");
+  }
+
+  void AddRunOne() {
+    CLI::App* verb = AddVerb("run-one", "do one run in this process", [this] {
+      return harness::RunOneVerb(arguments_.verb, arguments_.run_one);
+    });
+    verb->group("");  // what `run` starts; not for people
+    AddResults(verb);
+    AddOverrides(verb);
+    AddProblem(verb);
+    verb->add_option("--method", arguments_.run_one.method)->required();
+    verb->add_option("--repeat", arguments_.run_one.repeat)->required();
+    verb->add_option("--parent", arguments_.run_one.parent);
+  }
+
+  void AddStatus() {
+    CLI::App* verb = AddVerb("status", "how far each run is", [this] {
+      return harness::Status(arguments_.verb, arguments_.all_runs);
+    });
+    AddResults(verb);
+    AddOverrides(verb);
+    verb->add_flag("--all", arguments_.all_runs, "list every run");
+    verb->add_flag("--json", arguments_.verb.json, "print JSON");
+  }
+
+  void AddReport() {
+    CLI::App* verb =
+        AddVerb("report", "tables and figures from the records", [this] {
+          return harness::Report(arguments_.verb, arguments_.figures);
+        });
+    AddResults(verb);
+    verb->add_option("--figures", arguments_.figures, "only these: a,b,...")
+        ->delimiter(',');
+  }
+
+  void AddSpace() {
+    CLI::App* verb =
+        AddVerb("space", "the configurations that may be tried", [this] {
+          return harness::Space(arguments_.verb, arguments_.space);
+        });
+    AddProblem(verb);
+    verb->add_flag("--count", arguments_.space.count, "only how many");
+    verb->add_flag("--csv", arguments_.verb.csv, "print all of them");
+    verb->add_flag("--why", arguments_.space.why, "how many each rule dropped");
+  }
+
+  void AddSimulate() {
+    CLI::App* verb = AddVerb("simulate", "trials without noise", [this] {
+      return harness::Simulate(arguments_.verb, arguments_.simulate);
+    });
+    AddProblem(verb);
+    auto* what = verb->add_option_group("what", "what to simulate");
+    what->add_option("--pc",
+                     arguments_.simulate.config,
+                     "one configuration, dp=4,pp=2,...: the parts of its step");
+    what->add_flag("--all", arguments_.simulate.all, "every candidate");
+    what->require_option(1);
+    verb->add_flag(
+        "--csv", arguments_.verb.csv, "with --all: print all as CSV");
+  }
+
+  void AddMethods() {
+    CLI::App* verb =
+        app_.add_subcommand("methods", "the methods that a manifest may name");
+    verb->add_flag("--json", arguments_.verb.json, "print JSON");
+    verb->callback([this] {
+      call_ = [this] { return harness::ListMethodsVerb(arguments_.verb.json); };
+    });
+  }
+
+  Arguments& arguments_;
+  CLI::App app_{
+      "Finds the fastest parallelism configuration for training a neural "
+      "network,\nand compares the methods that search for it.",
+      "oppa"};
+  std::function<int()> call_;
+  bool repeats_given_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  arguments.run.command = CommandLine(argc, argv);
+  arguments.run_one.command = arguments.run.command;
+  CommandLineParser parser(arguments);
+  try {
+    parser.app().parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return parser.app().exit(e) == 0 ? 0 : kBadInput;
+  }
+  try {
+    return parser.Call();
+  } catch (const trials::InputError& e) {
+    fmt::print(stderr, "oppa: {}\n", e.what());
+    return kBadInput;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "oppa: {}\n", e.what());
+    return 1;
+  }
+}

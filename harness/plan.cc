@@ -1,0 +1,154 @@
+#include "harness/plan.h"
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "harness/registry.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+using trials::InputError;
+
+trials::ProblemInfo Describe(const Manifest& manifest,
+                             const ProblemSpec& problem,
+                             const Backend& backend) {
+  trials::ProblemInfo info;
+  info.name = problem.name;
+  info.description = backend.description;
+  info.backend = backend.type;
+  info.gpus = backend.gpus;
+  info.candidates = backend.space->size();
+  info.q_max = manifest.budget.q_max;
+  if (std::isfinite(manifest.budget.time_s)) {
+    info.time_budget_s = manifest.budget.time_s;
+  }
+  info.trial_budget = manifest.budget.trials;
+  return info;
+}
+
+// Adds what trying every candidate without noise would tell.
+void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
+  int feasible = 0;
+  double best = 0.0;
+  for (const trials::ParallelConfig& config : backend.space->configs()) {
+    const std::optional<double> exact = backend.exact->ExactThroughput(config);
+    if (!exact) {
+      return;  // a backend that does not know
+    }
+    feasible += *exact > 0.0 ? 1 : 0;
+    if (*exact > best) {
+      best = *exact;
+      info.optimum_config = ToString(config);
+    }
+  }
+  info.feasible = feasible;
+  info.optimum_steps_per_s = best;
+}
+
+}  // namespace
+
+std::string RunSpec::Name() const {
+  return fmt::format("{}{}{}/{}",
+                     problem->name,
+                     problem->name.empty() ? "" : "/",
+                     method->name,
+                     repeat);
+}
+
+std::filesystem::path RunSpec::Folder(
+    const std::filesystem::path& experiment_folder) const {
+  return trials::RunFolder(
+      experiment_folder, problem->name, method->name, repeat);
+}
+
+std::vector<RunSpec> RunMatrix(const Manifest& manifest) {
+  std::vector<RunSpec> runs;
+  for (int repeat = 1; repeat <= manifest.repeats; ++repeat) {
+    for (const ProblemSpec& problem : manifest.problems) {
+      for (const MethodSpec& method : manifest.methods) {
+        runs.push_back({&problem, &method, repeat});
+      }
+    }
+  }
+  return runs;
+}
+
+RunSpec FindRun(const Manifest& manifest,
+                const std::string& problem,
+                const std::string& method,
+                int repeat) {
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    if (run.problem->name == problem && run.method->name == method &&
+        run.repeat == repeat) {
+      return run;
+    }
+  }
+  throw InputError(
+      fmt::format("{}: the experiment has no run of problem '{}', method '{}', "
+                  "repeat {}; `oppa plan` lists them",
+                  manifest.path.string(),
+                  problem,
+                  method,
+                  repeat));
+}
+
+std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
+  std::vector<trials::ProblemInfo> problems;
+  for (const ProblemSpec& problem : manifest.problems) {
+    const Backend backend = MakeBackend(problem);
+    for (const MethodSpec& method : manifest.methods) {
+      (void)MakeMethod(method,
+                       ProblemOf(backend, manifest.budget.q_max),
+                       manifest.MethodSeed(problem, 1));
+    }
+    problems.push_back(Describe(manifest, problem, backend));
+  }
+  return problems;
+}
+
+void CheckRecords(const Manifest& manifest,
+                  const std::filesystem::path& experiment_folder) {
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    const std::filesystem::path folder = run.Folder(experiment_folder);
+    if (!std::filesystem::exists(folder / "run.json")) {
+      continue;
+    }
+    const std::string hash = manifest.RunHash(*run.problem, *run.method);
+    if (trials::ReadRunInfo(folder).manifest_hash != hash) {
+      throw InputError(fmt::format(
+          "{}: these records were made from other input than {} gives now, "
+          "and would be mixed with it; use another --results folder or "
+          "experiment.name, or remove {}",
+          folder.string(),
+          manifest.path.string(),
+          experiment_folder.string()));
+    }
+  }
+}
+
+void WriteExperiment(const Manifest& manifest,
+                     const std::filesystem::path& experiment_folder) {
+  trials::ExperimentInfo experiment;
+  experiment.name = manifest.name;
+  experiment.title = manifest.title;
+  experiment.repeats = manifest.repeats;
+  experiment.figures = manifest.figures;
+  for (const MethodSpec& method : manifest.methods) {
+    experiment.methods.push_back({method.name, method.label});
+  }
+  for (const ProblemSpec& problem : manifest.problems) {
+    const Backend backend = MakeBackend(problem);
+    trials::ProblemInfo info = Describe(manifest, problem, backend);
+    AddOptimum(backend, info);
+    Write(trials::ProblemFolder(experiment_folder, problem.name), info);
+    experiment.problems.push_back(problem.name);
+  }
+  Write(experiment_folder, experiment);
+}
+
+}  // namespace harness

@@ -1,0 +1,59 @@
+// The run matrix of an experiment, and what is known of its problems.
+
+#ifndef HARNESS_PLAN_H_
+#define HARNESS_PLAN_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/manifest.h"
+#include "trials/record.h"
+
+namespace harness {
+
+// One run: a method on a problem, once. The unit of dispatch and of resume.
+struct RunSpec {
+  const ProblemSpec* problem = nullptr;  // of the manifest
+  const MethodSpec* method = nullptr;
+  int repeat = 1;
+
+  // "qwen/oppa/3", "oppa/3" where there is one problem.
+  [[nodiscard]] std::string Name() const;
+  // The run's folder below results/<experiment>.
+  [[nodiscard]] std::filesystem::path Folder(
+      const std::filesystem::path& experiment_folder) const;
+};
+
+// Every run, repeat by repeat, so that all methods advance together and a
+// matrix that is cut short is still a fair comparison. The manifest outlives
+// the result.
+[[nodiscard]] std::vector<RunSpec> RunMatrix(const Manifest& manifest);
+
+// The run of that problem, method and repeat.
+// Errors: throws InputError naming what is known.
+[[nodiscard]] RunSpec FindRun(const Manifest& manifest,
+                              const std::string& problem,
+                              const std::string& method,
+                              int repeat);
+
+// Makes every backend and every method once, and throws all of them away: so
+// what is wrong with a manifest is found before anything is written. Returns
+// what is known of each problem but the optimum.
+// Errors: throws InputError with the place in the manifest.
+[[nodiscard]] std::vector<trials::ProblemInfo> CheckManifest(
+    const Manifest& manifest);
+
+// Sees that no run on record was made from other input (RunHash).
+// Errors: throws InputError naming the run and the remedy.
+void CheckRecords(const Manifest& manifest,
+                  const std::filesystem::path& experiment_folder);
+
+// Writes experiment.json and each problem's problem.json, with the exhaustive
+// optimum where the backend knows exact throughputs.
+void WriteExperiment(const Manifest& manifest,
+                     const std::filesystem::path& experiment_folder);
+
+}  // namespace harness
+
+#endif  // HARNESS_PLAN_H_

@@ -1,0 +1,355 @@
+#include "harness/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "methods/guided/cost_model.h"
+#include "methods/guided/xgboost.h"
+#include "methods/oppa/oppa.h"
+#include "methods/sampling/random.h"
+#include "trials/cluster.h"
+#include "trials/replay/replay_runner.h"
+#include "trials/replay/replay_table.h"
+#include "trials/replay/table_path.h"
+#include "trials/simulator/simulator.h"
+#include "trials/text.h"
+#include "trials/workload.h"
+#include "trials/wrappers/noisy_runner.h"
+#include "trials/wrappers/time_limited_runner.h"
+
+namespace harness {
+namespace {
+
+using methods::OppaOptions;
+using methods::OppaPrior;
+using trials::InputError;
+using trials::TomlTable;
+
+// --- methods ---------------------------------------------------------------
+
+std::unique_ptr<methods::Method> MakeRandom(const methods::Problem& problem,
+                                            const TomlTable& table,
+                                            std::uint64_t seed) {
+  return methods::MakeRandom(problem, methods::ReadRandomOptions(table), seed);
+}
+
+std::unique_ptr<methods::Method> MakeXgboost(const methods::Problem& problem,
+                                             const TomlTable& table,
+                                             std::uint64_t seed) {
+  return methods::MakeXgboost(
+      problem, methods::ReadXgboostOptions(table), seed);
+}
+
+std::unique_ptr<methods::Method> MakeCostModel(const methods::Problem& problem,
+                                               const TomlTable& table,
+                                               std::uint64_t seed) {
+  return methods::MakeCostModel(
+      problem, methods::ReadCostModelOptions(table), seed);
+}
+
+// OPPA and its ablations: one implementation, from these settings.
+auto OppaWith(const OppaOptions& defaults) {
+  return [defaults](const methods::Problem& problem,
+                    const TomlTable& table,
+                    std::uint64_t seed) {
+    return methods::MakeOppa(
+        problem, methods::ReadOppaOptions(table, problem, defaults), seed);
+  };
+}
+
+OppaOptions Ablation(OppaPrior prior, bool early_termination) {
+  OppaOptions options;
+  options.prior = prior;
+  options.early_termination = early_termination;
+  return options;
+}
+
+// The method as far as the paper prints it, where our defaults differ.
+OppaOptions AsPrinted() {
+  OppaOptions options;
+  options.prior = OppaPrior::kPrinted;
+  options.fit_as_printed = true;
+  return options;
+}
+
+std::vector<MethodEntry> ListMethods() {
+  constexpr OppaPrior kPrior = OppaOptions{}.prior;
+  return {
+      {"random",
+       "RANDOM",
+       "random configurations until the budget is spent",
+       MakeRandom},
+      {"xgboost",
+       "XGBOOST",
+       "the best prediction of boosted trees, as DeepSpeed's autotuner",
+       MakeXgboost},
+      {"cost-model",
+       "COST-MODEL",
+       "a cost model fitted to several random trials, then one shot",
+       MakeCostModel},
+      {"vanilla-bo",
+       "VANILLA-BO",
+       "Bayesian optimisation: constant mean, Matern-5/2, cUCB",
+       OppaWith(Ablation(OppaPrior::kNone, false))},
+      {"oppa",
+       "OPPA",
+       "BO with a parallelism-informed prior and early termination",
+       OppaWith({})},
+      {"oppa-no-prior",
+       "OPPA without prior",
+       "ablation: a constant mean instead of the prior",
+       OppaWith(Ablation(OppaPrior::kNone, true))},
+      {"oppa-no-early-termination",
+       "OPPA without early termination",
+       "ablation: every trial runs all its steps",
+       OppaWith(Ablation(kPrior, false))},
+      {"oppa-no-prior-no-early-termination",
+       "OPPA without both",
+       "ablation: neither prior nor early termination",
+       OppaWith(Ablation(OppaPrior::kNone, false))},
+      {"oppa-printed",
+       "OPPA as printed",
+       "OPPA with the paper's sizes and likelihood to the letter",
+       OppaWith(AsPrinted())},
+  };
+}
+
+// --- backends --------------------------------------------------------------
+
+// The options of the step noise: a key per field of NoiseOptions.
+trials::NoiseOptions ReadNoise(const TomlTable& table) {
+  using trials::NoiseOptions;
+  constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
+      kFields = {{
+          {"offset", &NoiseOptions::offset},
+          {"jitter", &NoiseOptions::jitter},
+          {"drift", &NoiseOptions::drift},
+          {"drift_steps", &NoiseOptions::drift_steps},
+          {"outlier_probability", &NoiseOptions::outlier_probability},
+          {"outlier_size", &NoiseOptions::outlier_size},
+          {"first_step_share", &NoiseOptions::first_step_share},
+          {"first_step_s", &NoiseOptions::first_step_s},
+          {"first_step_spread", &NoiseOptions::first_step_spread},
+          {"setup_jitter", &NoiseOptions::setup_jitter},
+      }};
+  NoiseOptions options;
+  for (const auto& [key, field] : kFields) {
+    options.*field = table.GetDouble(key, options.*field);
+  }
+  return options;
+}
+
+// The runner with noise and, outermost, the time limit around it.
+std::unique_ptr<trials::TrialRunner> Wrap(
+    std::unique_ptr<trials::TrialRunner> runner, const TomlTable& noise) {
+  const trials::NoiseOptions options = ReadNoise(noise);
+  try {
+    runner = std::make_unique<trials::NoisyRunner>(std::move(runner), options);
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("{}: [noise]: {}", noise.Where(), e.what()));
+  }
+  return std::make_unique<trials::TimeLimitedRunner>(std::move(runner));
+}
+
+// The cluster that [cluster] names: file = "clusters/a5000-8.toml".
+trials::Cluster ReadCluster(const TomlTable& table) {
+  const std::filesystem::path file =
+      table.Folder() / table.RequireString("file");
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) {
+    table.Fail("file",
+               fmt::format("no such cluster file: {} (paths are relative to "
+                           "the manifest)",
+                           file.string()));
+  }
+  return trials::ReadCluster(file);
+}
+
+Backend MakeSimulator(const ProblemSpec& problem) {
+  const trials::Workload workload = trials::ReadWorkload(problem.workload);
+  const trials::Cluster cluster = ReadCluster(problem.cluster);
+  Backend backend;
+  backend.description = fmt::format("{}, batch {} x {}, on {} ({} x {})",
+                                    workload.name,
+                                    workload.batch_size,
+                                    workload.sequence_length,
+                                    cluster.name,
+                                    cluster.gpus(),
+                                    cluster.gpu.name);
+  backend.gpus = cluster.gpus();
+  backend.gpus_per_node = cluster.gpus_per_node;
+  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
+  backend.space =
+      std::make_unique<trials::SearchSpace>(trials::SearchSpace::Enumerate(
+          workload,
+          cluster.gpus(),
+          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)));
+  auto simulator = std::make_unique<trials::Simulator>(workload, cluster);
+  backend.exact = simulator.get();
+  backend.explain =
+      [simulator = simulator.get()](const trials::ParallelConfig& config) {
+        return FormatReport(config, simulator->Simulate(config));
+      };
+  backend.runner = Wrap(std::move(simulator), problem.noise);
+  return backend;
+}
+
+// The table of a replay and where it is; errors are at the manifest's key.
+trials::ReplayTable ReadTable(const TomlTable& table) {
+  const std::string name = table.RequireString("table");
+  const std::string scenario = table.RequireString("scenarios");
+  std::filesystem::path path;
+  try {
+    path = trials::ResolveTablePath(name, table.Folder());
+  } catch (const InputError& e) {
+    table.Fail("table", e.what());
+  }
+  try {
+    return trials::ReplayTable::Read(path, scenario);
+  } catch (const InputError& e) {
+    table.Fail("scenarios", e.what());
+  }
+}
+
+Backend MakeReplay(const ProblemSpec& problem) {
+  const trials::Cluster cluster = ReadCluster(problem.cluster);
+  const trials::ReplayTable table = ReadTable(problem.backend);
+  trials::ReplayRunner::Options options;
+  options.setup_s = problem.backend.GetDouble("setup_s", options.setup_s);
+  options.failure_s = problem.backend.GetDouble("failure_s", options.failure_s);
+  Backend backend;
+  backend.description = fmt::format("measured {} on {} GPUs like {}",
+                                    table.scenario(),
+                                    table.gpus(),
+                                    cluster.gpu.name);
+  backend.gpus = table.gpus();
+  backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
+  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
+  backend.space = std::make_unique<trials::SearchSpace>(table.configs());
+  auto replay = std::make_unique<trials::ReplayRunner>(table, options);
+  backend.exact = replay.get();
+  backend.runner = Wrap(std::move(replay), problem.noise);
+  return backend;
+}
+
+std::vector<BackendEntry> ListBackends() {
+  return {
+      {"simulator", "a GPU cluster in software", MakeSimulator},
+      {"replay", "a table of measured configurations", MakeReplay},
+  };
+}
+
+// An error without a place gets that of the table it comes from.
+template <typename Make>
+auto WithPlace(const TomlTable& table, std::string_view name, Make make) {
+  try {
+    return make();
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::invalid_argument& e) {
+    throw InputError(
+        fmt::format("{}: [{}]: {}", table.Where(), name, e.what()));
+  }
+}
+
+template <typename Entry>
+const Entry* Find(const std::vector<Entry>& entries, std::string_view name) {
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [name](const Entry& entry) {
+        return entry.name == name;
+      });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const std::vector<MethodEntry>& Methods() {
+  static const std::vector<MethodEntry> methods = ListMethods();
+  return methods;
+}
+
+const MethodEntry* FindMethod(std::string_view name) {
+  return Find(Methods(), name);
+}
+
+const std::vector<BackendEntry>& Backends() {
+  static const std::vector<BackendEntry> backends = ListBackends();
+  return backends;
+}
+
+std::vector<std::filesystem::path> InputFiles(const ProblemSpec& problem) {
+  std::vector<std::filesystem::path> files;
+  const auto add = [&files](const std::filesystem::path& path) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path, error)) {
+      files.push_back(path);
+    }
+  };
+  add(problem.workload.Folder() / problem.workload.GetString("model", ""));
+  add(problem.cluster.Folder() / problem.cluster.GetString("file", ""));
+  for (const std::string& name : problem.space.GetStrings("rule_sets")) {
+    add(problem.rules_folder / (name + ".rules"));
+    add(problem.space.Folder() / name);
+  }
+  if (problem.backend.Has("table")) {
+    add(trials::ResolveTablePath(problem.backend.RequireString("table"),
+                                 problem.backend.Folder()));
+  }
+  return files;
+}
+
+Backend MakeBackend(const ProblemSpec& problem) {
+  const std::string type = problem.backend.RequireString("type");
+  const BackendEntry* entry = Find(Backends(), type);
+  if (entry == nullptr) {
+    std::vector<std::string> known;
+    for (const BackendEntry& backend : Backends()) {
+      known.push_back(backend.name);
+    }
+    problem.backend.Fail("type",
+                         fmt::format("unknown backend '{}'{}; known here: {}",
+                                     type,
+                                     trials::DidYouMean(type, known),
+                                     fmt::join(known, ", ")));
+  }
+  Backend backend = WithPlace(
+      problem.backend, "backend", [&] { return entry->make(problem); });
+  backend.type = type;
+  for (const TomlTable* table : {&problem.backend,
+                                 &problem.noise,
+                                 &problem.workload,
+                                 &problem.cluster,
+                                 &problem.space}) {
+    table->RejectUnknownKeys();
+  }
+  return backend;
+}
+
+methods::Problem ProblemOf(const Backend& backend, int q_max) {
+  methods::Problem problem;
+  problem.space = backend.space.get();
+  problem.gpus = backend.gpus;
+  problem.gpus_per_node = backend.gpus_per_node;
+  problem.memory_capacity_bytes = backend.memory_capacity_bytes;
+  problem.q_max = q_max;
+  return problem;
+}
+
+std::unique_ptr<methods::Method> MakeMethod(const MethodSpec& method,
+                                            const methods::Problem& problem,
+                                            std::uint64_t seed) {
+  const MethodEntry* entry = FindMethod(method.base);
+  auto made = WithPlace(method.options, "method." + method.name, [&] {
+    return entry->make(problem, method.options, seed);
+  });
+  method.options.RejectUnknownKeys();
+  return made;
+}
+
+}  // namespace harness

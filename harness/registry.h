@@ -1,0 +1,82 @@
+// The one place that names concrete methods and backends.
+
+#ifndef HARNESS_REGISTRY_H_
+#define HARNESS_REGISTRY_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/manifest.h"
+#include "methods/method.h"
+#include "trials/search_space.h"
+#include "trials/toml_table.h"
+#include "trials/trial_runner.h"
+
+namespace harness {
+
+// A method that manifests may name. A new one is a line in registry.cc.
+struct MethodEntry {
+  std::string name;         // in manifests and folders
+  std::string label;        // in legends
+  std::string description;  // one line, for `oppa methods`
+  // Makes the method from its options and a seed.
+  // Errors: throws InputError for options that cannot be.
+  std::function<std::unique_ptr<methods::Method>(
+      const methods::Problem&, const trials::TomlTable&, std::uint64_t)>
+      make;
+};
+
+// All methods, in the order in which they are listed.
+[[nodiscard]] const std::vector<MethodEntry>& Methods();
+[[nodiscard]] const MethodEntry* FindMethod(std::string_view name);
+
+// One problem made real: where trials run and what may be tried.
+struct Backend {
+  std::string type;         // "simulator", "replay"
+  std::string description;  // one line for people: model, batch, cluster
+  int gpus = 1;
+  int gpus_per_node = 1;
+  double memory_capacity_bytes = 0.0;  // per GPU
+  std::unique_ptr<trials::SearchSpace> space;
+  std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit
+  trials::TrialRunner* exact = nullptr;         // the runner within, without
+  // The parts of one step as a table for people; empty where unknown.
+  std::function<std::string(const trials::ParallelConfig&)> explain;
+};
+
+// A backend that manifests may name.
+struct BackendEntry {
+  std::string name;
+  std::string description;
+  std::function<Backend(const ProblemSpec&)> make;
+};
+
+[[nodiscard]] const std::vector<BackendEntry>& Backends();
+
+// The files that a problem's tables name, as far as they are there.
+[[nodiscard]] std::vector<std::filesystem::path> InputFiles(
+    const ProblemSpec& problem);
+
+// Makes the backend of a problem and sees that its tables hold no key that
+// nobody asked for.
+// Errors: throws InputError with the place in the manifest.
+[[nodiscard]] Backend MakeBackend(const ProblemSpec& problem);
+
+// What a method is told of a problem. `backend` outlives the result.
+[[nodiscard]] methods::Problem ProblemOf(const Backend& backend, int q_max);
+
+// Makes a method and sees that its table holds no key that nobody asked for.
+// Errors: throws InputError with the place in the manifest.
+[[nodiscard]] std::unique_ptr<methods::Method> MakeMethod(
+    const MethodSpec& method,
+    const methods::Problem& problem,
+    std::uint64_t seed);
+
+}  // namespace harness
+
+#endif  // HARNESS_REGISTRY_H_

@@ -1,0 +1,76 @@
+#include "harness/run_one.h"
+
+#include <fmt/format.h>
+
+#include "harness/journal.h"
+#include "harness/provenance.h"
+#include "harness/registry.h"
+#include "harness/search.h"
+#include "trials/record.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+trials::RunInfo Describe(const Manifest& manifest,
+                         const RunSpec& run,
+                         const std::string& command) {
+  trials::RunInfo info;
+  info.experiment = manifest.name;
+  info.problem = run.problem->name;
+  info.method = run.method->name;
+  info.repeat = run.repeat;
+  info.seed = manifest.MethodSeed(*run.problem, run.repeat);
+  info.manifest = manifest.path.string();
+  info.manifest_hash = manifest.RunHash(*run.problem, *run.method);
+  info.commit = CurrentCommit().hash;
+  info.dirty = CurrentCommit().dirty;
+  info.host = HostName();
+  info.version = Version();
+  info.command = command;
+  return info;
+}
+
+}  // namespace
+
+bool IsFinished(const std::filesystem::path& run_folder) {
+  return std::filesystem::exists(run_folder / "run.json") &&
+         trials::ReadRunInfo(run_folder).finished;
+}
+
+void RunOne(const Manifest& manifest,
+            const RunSpec& run,
+            const std::filesystem::path& experiment_folder,
+            const std::string& command) {
+  const std::filesystem::path folder = run.Folder(experiment_folder);
+  trials::RunInfo info = Describe(manifest, run, command);
+  if (std::filesystem::exists(folder / "run.json") &&
+      trials::ReadRunInfo(folder).manifest_hash != info.manifest_hash) {
+    throw trials::InputError(
+        fmt::format("{}: these records were made from other input; use another "
+                    "--results folder, or remove it",
+                    folder.string()));
+  }
+  const Backend backend = MakeBackend(*run.problem);
+  info.backend = backend.type;
+  const auto method = MakeMethod(
+      *run.method, ProblemOf(backend, manifest.budget.q_max), info.seed);
+  std::filesystem::create_directories(folder);
+  Journal journal(folder);
+  if (IsFinished(folder)) {
+    return;  // by another process, while this one waited for the lock
+  }
+  Write(folder, info);
+  const SearchSummary summary =
+      Search(*backend.space,
+             manifest.budget,
+             manifest.TrialSeed(*run.problem, run.repeat),
+             *method,
+             *backend.runner,
+             journal);
+  info.finished = true;
+  info.finish_reason = summary.finish_reason;
+  Write(folder, info);
+}
+
+}  // namespace harness

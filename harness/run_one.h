@@ -1,0 +1,28 @@
+// One run from start, or from where it was cut off, to its end.
+
+#ifndef HARNESS_RUN_ONE_H_
+#define HARNESS_RUN_ONE_H_
+
+#include <filesystem>
+#include <string>
+
+#include "harness/manifest.h"
+#include "harness/plan.h"
+
+namespace harness {
+
+// Does one run and writes its records. A run that is finished is left alone.
+// `command` is what started it, for run.json.
+// Errors: as Journal and Search; InputError when the folder holds records that
+// were made from other input.
+void RunOne(const Manifest& manifest,
+            const RunSpec& run,
+            const std::filesystem::path& experiment_folder,
+            const std::string& command);
+
+// True when the run's records say that it came to its end.
+[[nodiscard]] bool IsFinished(const std::filesystem::path& run_folder);
+
+}  // namespace harness
+
+#endif  // HARNESS_RUN_ONE_H_

@@ -1,0 +1,261 @@
+#include "harness/status.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "harness/journal.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+double Fraction(const Budget& budget, const RunStatus& status) {
+  double fraction = 0.0;
+  if (budget.trials > 0) {
+    fraction = static_cast<double>(status.trials) / budget.trials;
+  }
+  if (std::isfinite(budget.time_s)) {
+    fraction = std::max(fraction, status.elapsed_s / budget.time_s);
+  }
+  return std::min(fraction, 1.0);
+}
+
+void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
+  const trials::RunInfo info = trials::ReadRunInfo(folder);
+  for (const trials::TrialRecord& trial : trials::ReadTrials(folder)) {
+    status.trials = trial.trial;
+    status.elapsed_s = trial.elapsed_s;
+    status.incumbent_steps_per_s = trial.incumbent_steps_per_s;
+  }
+  for (const trials::ThinkingRecord& row : trials::ReadThinking(folder)) {
+    status.thinking_s += row.wall_s;
+  }
+  if (info.finished) {
+    status.state = RunState::kDone;
+    status.message = info.finish_reason;
+  } else {
+    status.state =
+        IsBeingWritten(folder) ? RunState::kRunning : RunState::kStopped;
+  }
+}
+
+// What the runs of one method have in common.
+struct MethodTotals {
+  int runs = 0;
+  int done = 0;
+  int running = 0;
+  int damaged = 0;
+  int trials = 0;
+  double fraction = 0.0;  // summed over runs
+  double thinking_s = 0.0;
+};
+
+void Add(const RunStatus& status, MethodTotals& totals) {
+  ++totals.runs;
+  totals.done += status.state == RunState::kDone ? 1 : 0;
+  totals.running += status.state == RunState::kRunning ? 1 : 0;
+  totals.damaged += status.state == RunState::kDamaged ? 1 : 0;
+  totals.trials += status.trials;
+  totals.fraction += status.state == RunState::kDone ? 1.0 : status.fraction;
+  totals.thinking_s += status.thinking_s;
+}
+
+using TotalsByMethod = std::map<const MethodSpec*, MethodTotals>;
+
+TotalsByMethod Totals(const std::vector<RunStatus>& runs) {
+  TotalsByMethod totals;
+  for (const RunStatus& status : runs) {
+    Add(status, totals[status.run.method]);
+  }
+  return totals;
+}
+
+std::string Number(double value) {
+  return std::isnan(value) ? "-" : fmt::format("{:.4g}", value);
+}
+
+nlohmann::ordered_json JsonNumber(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value)
+                              : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+std::string_view ToString(RunState state) {
+  switch (state) {
+    case RunState::kMissing:
+      return "missing";
+    case RunState::kRunning:
+      return "running";
+    case RunState::kStopped:
+      return "stopped";
+    case RunState::kDone:
+      return "done";
+    case RunState::kDamaged:
+      return "damaged";
+  }
+  return "?";
+}
+
+RunStatus ReadRunStatus(const RunSpec& run,
+                        const Budget& budget,
+                        const std::filesystem::path& experiment_folder) {
+  RunStatus status;
+  status.run = run;
+  const std::filesystem::path folder = run.Folder(experiment_folder);
+  if (!std::filesystem::exists(folder / "run.json")) {
+    return status;
+  }
+  try {
+    ReadRecords(folder, status);
+  } catch (const trials::InputError& e) {
+    status.state = RunState::kDamaged;
+    status.message = e.what();
+  }
+  status.fraction = Fraction(budget, status);
+  return status;
+}
+
+std::vector<RunStatus> ReadStatus(
+    const Manifest& manifest, const std::filesystem::path& experiment_folder) {
+  std::vector<RunStatus> runs;
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    runs.push_back(ReadRunStatus(run, manifest.budget, experiment_folder));
+  }
+  return runs;
+}
+
+double SecondsLeft(const std::vector<RunStatus>& runs, int workers) {
+  const TotalsByMethod totals = Totals(runs);
+  MethodTotals all;
+  for (const auto& [method, part] : totals) {
+    all.fraction += part.fraction;
+    all.thinking_s += part.thinking_s;
+  }
+  double left_s = 0.0;
+  for (const auto& [method, part] : totals) {
+    const MethodTotals& known = part.fraction > 0.0 ? part : all;
+    const double left = part.runs - part.fraction;
+    left_s += left > 0.0 ? left * known.thinking_s / known.fraction : 0.0;
+  }
+  return left_s / std::max(workers, 1);
+}
+
+std::string FormatDuration(double seconds) {
+  if (!std::isfinite(seconds)) {
+    return "?";
+  }
+  const auto whole = static_cast<long>(std::ceil(seconds));
+  if (whole >= 3600) {
+    return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+  }
+  if (whole >= 60) {
+    return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  }
+  return fmt::format("{} s", whole);
+}
+
+std::string FormatStatus(const Manifest& manifest,
+                         const std::vector<RunStatus>& runs) {
+  const TotalsByMethod totals = Totals(runs);
+  std::size_t width = 6;
+  for (const MethodSpec& method : manifest.methods) {
+    width = std::max(width, method.name.size());
+  }
+  std::string text = fmt::format("{:{}}  {:>11}  {:>7}  {:>7}  {:>6}\n",
+                                 "method",
+                                 width,
+                                 "done",
+                                 "running",
+                                 "trials",
+                                 "budget");
+  MethodTotals all;
+  for (const MethodSpec& method : manifest.methods) {
+    const MethodTotals& part = totals.at(&method);
+    text += fmt::format(
+        "{:{}}  {:>5}/{:<5}  {:>7}  {:>7}  {:>5.0f}%{}\n",
+        method.name,
+        width,
+        part.done,
+        part.runs,
+        part.running,
+        part.trials,
+        100.0 * part.fraction / part.runs,
+        part.damaged > 0 ? fmt::format("  {} damaged", part.damaged) : "");
+    all.done += part.done;
+    all.runs += part.runs;
+    all.running += part.running;
+    all.trials += part.trials;
+  }
+  text += fmt::format("{}: {} of {} runs done, {} running, {} trials",
+                      manifest.name,
+                      all.done,
+                      all.runs,
+                      all.running,
+                      all.trials);
+  if (all.done < all.runs) {
+    const int workers = std::max(all.running, 1);
+    text += fmt::format(", about {} left with {} at a time",
+                        FormatDuration(SecondsLeft(runs, workers)),
+                        workers);
+  }
+  return text + "\n";
+}
+
+std::string FormatRuns(const std::vector<RunStatus>& runs) {
+  std::size_t width = 3;
+  for (const RunStatus& status : runs) {
+    width = std::max(width, status.run.Name().size());
+  }
+  std::string text = fmt::format("{:{}}  {:<8} {:>6}  {:>6}  {:>14}\n",
+                                 "run",
+                                 width,
+                                 "state",
+                                 "trials",
+                                 "budget",
+                                 "best (steps/s)");
+  for (const RunStatus& status : runs) {
+    text += fmt::format("{:{}}  {:<8} {:>6}  {:>5.0f}%  {:>14}  {}\n",
+                        status.run.Name(),
+                        width,
+                        ToString(status.state),
+                        status.trials,
+                        100.0 * status.fraction,
+                        Number(status.incumbent_steps_per_s),
+                        status.message);
+  }
+  return text;
+}
+
+std::string StatusJson(const Manifest& manifest,
+                       const std::vector<RunStatus>& runs) {
+  nlohmann::ordered_json json;
+  json["experiment"] = manifest.name;
+  json["runs_total"] = runs.size();
+  json["runs_done"] =
+      std::count_if(runs.begin(), runs.end(), [](const RunStatus& status) {
+        return status.state == RunState::kDone;
+      });
+  json["runs"] = nlohmann::ordered_json::array();
+  for (const RunStatus& status : runs) {
+    json["runs"].push_back(
+        {{"problem", status.run.problem->name},
+         {"method", status.run.method->name},
+         {"repeat", status.run.repeat},
+         {"state", ToString(status.state)},
+         {"trials", status.trials},
+         {"elapsed_s", status.elapsed_s},
+         {"budget_fraction", status.fraction},
+         {"incumbent_steps_per_s", JsonNumber(status.incumbent_steps_per_s)},
+         {"thinking_s", status.thinking_s},
+         {"message", status.message}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace harness

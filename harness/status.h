@@ -1,0 +1,69 @@
+// How far an experiment is, from its records alone.
+
+#ifndef HARNESS_STATUS_H_
+#define HARNESS_STATUS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/manifest.h"
+#include "harness/plan.h"
+#include "trials/record.h"
+
+namespace harness {
+
+enum class RunState {
+  kMissing,  // nothing on record
+  kRunning,  // a process is writing the records
+  kStopped,  // cut off; running the experiment again resumes it
+  kDone,
+  kDamaged,  // the records cannot be read
+};
+
+[[nodiscard]] std::string_view ToString(RunState state);
+
+struct RunStatus {
+  RunSpec run;
+  RunState state = RunState::kMissing;
+  int trials = 0;
+  double elapsed_s = 0.0;  // search time
+  double incumbent_steps_per_s = trials::kUnknown;
+  double fraction = 0.0;  // of the budget, in [0, 1]
+  double thinking_s = 0.0;
+  std::string message;  // why it ended, or what is wrong with the records
+};
+
+// Reads the records of one run.
+[[nodiscard]] RunStatus ReadRunStatus(
+    const RunSpec& run,
+    const Budget& budget,
+    const std::filesystem::path& experiment_folder);
+
+// All runs of an experiment, in the order of RunMatrix.
+[[nodiscard]] std::vector<RunStatus> ReadStatus(
+    const Manifest& manifest, const std::filesystem::path& experiment_folder);
+
+// Seconds until all runs are through with `workers` at a time: what is left of
+// each run's budget, at the pace of the thinking time that was recorded for its
+// method (which is what a run on a virtual clock spends). NaN while nothing is
+// known. Methods without a record count as the mean of the others.
+[[nodiscard]] double SecondsLeft(const std::vector<RunStatus>& runs,
+                                 int workers);
+
+// "1 h 05 min", "3 min 20 s", "12 s"; "?" for NaN.
+[[nodiscard]] std::string FormatDuration(double seconds);
+
+// A table with a row per method (over all problems) and a line of totals.
+[[nodiscard]] std::string FormatStatus(const Manifest& manifest,
+                                       const std::vector<RunStatus>& runs);
+
+// A line per run.
+[[nodiscard]] std::string FormatRuns(const std::vector<RunStatus>& runs);
+
+[[nodiscard]] std::string StatusJson(const Manifest& manifest,
+                                     const std::vector<RunStatus>& runs);
+
+}  // namespace harness
+
+#endif  // HARNESS_STATUS_H_

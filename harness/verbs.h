@@ -1,0 +1,74 @@
+// The verbs of the command line. Each returns the program's exit code: 0, or 1
+// when something that was asked for did not succeed. Bad input is thrown.
+
+#ifndef HARNESS_VERBS_H_
+#define HARNESS_VERBS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/manifest.h"
+
+namespace harness {
+
+// What several verbs are told.
+struct VerbOptions {
+  std::filesystem::path manifest;
+  std::filesystem::path results = "results";
+  ManifestOverrides overrides;
+  std::string problem;  // only this one; empty: all
+  bool json = false;
+  bool csv = false;
+};
+
+// plan: the run matrix, what each run may spend, and what is done already.
+[[nodiscard]] int Plan(const VerbOptions& options);
+
+struct RunVerbOptions {
+  int jobs = 0;  // runs at a time; 0: one per core
+  bool no_report = false;
+  std::string command;  // the command line, for run.json
+};
+
+// run: everything that is not done yet, then the report.
+[[nodiscard]] int Run(const VerbOptions& options, const RunVerbOptions& run);
+
+// run-one: one run, in this process. What `run` starts.
+struct RunOneOptions {
+  std::string method;
+  int repeat = 1;
+  int parent = 0;  // process id: end when it ends; 0: stand alone
+  std::string command;
+};
+[[nodiscard]] int RunOneVerb(const VerbOptions& options,
+                             const RunOneOptions& run);
+
+// status: how far each run is; `all` lists the runs.
+[[nodiscard]] int Status(const VerbOptions& options, bool all);
+
+// report: tables and figures from the records there are.
+[[nodiscard]] int Report(const VerbOptions& options,
+                         const std::vector<std::string>& figures);
+
+// space: what may be tried.
+struct SpaceOptions {
+  bool count = false;
+  bool why = false;  // what each rule dropped
+};
+[[nodiscard]] int Space(const VerbOptions& options, const SpaceOptions& space);
+
+// simulate: trials without noise.
+struct SimulateOptions {
+  std::string config;  // "dp=4,pp=2,...": the parts of one step
+  bool all = false;    // every candidate
+};
+[[nodiscard]] int Simulate(const VerbOptions& options,
+                           const SimulateOptions& simulate);
+
+// methods: what a manifest may name.
+[[nodiscard]] int ListMethodsVerb(bool json);
+
+}  // namespace harness
+
+#endif  // HARNESS_VERBS_H_

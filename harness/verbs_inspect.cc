@@ -1,0 +1,234 @@
+// space, simulate, methods.
+
+#include <algorithm>
+#include <ctime>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "harness/registry.h"
+#include "harness/verbs.h"
+#include "trials/parallel_config.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+using trials::InputError;
+
+constexpr std::size_t kBestShown = 10;
+
+// The problems that were asked for.
+std::vector<ProblemSpec> Chosen(const Manifest& manifest,
+                                const std::string& name) {
+  if (name.empty()) {
+    return manifest.problems;
+  }
+  std::vector<std::string> known;
+  for (const ProblemSpec& problem : manifest.problems) {
+    if (problem.name == name) {
+      return {problem};
+    }
+    known.push_back(problem.name);
+  }
+  throw InputError(fmt::format("--problem {}: unknown{}; known here: {}",
+                               name,
+                               trials::DidYouMean(name, known),
+                               fmt::join(known, ", ")));
+}
+
+std::string ConfigColumns() {
+  std::string columns;
+  for (const trials::ConfigField& field : trials::ConfigFields()) {
+    columns += fmt::format(",{}", field.name);
+  }
+  return columns;
+}
+
+std::string ConfigCells(const trials::ParallelConfig& config) {
+  std::string cells;
+  for (const trials::ConfigField& field : trials::ConfigFields()) {
+    cells += fmt::format(",{}", field.get(config));
+  }
+  return cells;
+}
+
+void PrintHeading(const ProblemSpec& problem, const Backend& backend) {
+  fmt::print("{}{}{}: {} candidates\n",
+             problem.name,
+             problem.name.empty() ? "" : ": ",
+             backend.description,
+             backend.space->size());
+}
+
+void PrintDropped(const trials::SearchSpace& space) {
+  for (const trials::SearchSpace::Dropped& dropped : space.dropped()) {
+    fmt::print(
+        "{:>10}  {}  ({})\n", dropped.count, dropped.rule, dropped.origin);
+  }
+}
+
+// One candidate, tried without noise.
+struct Evaluated {
+  int candidate = 0;
+  trials::Measurement measurement;
+  double throughput_steps_per_s = 0.0;
+};
+
+std::vector<Evaluated> EvaluateAll(const Backend& backend) {
+  std::vector<Evaluated> all;
+  for (int i = 0; i < backend.space->size(); ++i) {
+    trials::TrialRequest request;
+    request.config = (*backend.space)[i];
+    Evaluated& one = all.emplace_back();
+    one.candidate = i;
+    one.measurement = backend.exact->Run(request);
+    if (one.measurement.outcome == trials::Outcome::kCompleted) {
+      one.throughput_steps_per_s = 1.0 / one.measurement.step_times_s.at(0);
+    }
+  }
+  return all;
+}
+
+void PrintCsv(const ProblemSpec& problem,
+              const Backend& backend,
+              const std::vector<Evaluated>& all) {
+  for (const Evaluated& one : all) {
+    fmt::print("{},{}{},{},{},{},{}\n",
+               problem.name,
+               one.candidate,
+               ConfigCells((*backend.space)[one.candidate]),
+               ToString(one.measurement.outcome),
+               trials::ExactText(one.throughput_steps_per_s),
+               trials::ExactText(one.measurement.peak_memory_bytes.value_or(
+                   std::numeric_limits<double>::quiet_NaN())),
+               trials::ExactText(one.measurement.setup_s));
+  }
+}
+
+void PrintBest(const Backend& backend, std::vector<Evaluated> all) {
+  std::stable_sort(
+      all.begin(), all.end(), [](const Evaluated& a, const Evaluated& b) {
+        return a.throughput_steps_per_s > b.throughput_steps_per_s;
+      });
+  const auto fit =
+      std::count_if(all.begin(), all.end(), [](const Evaluated& one) {
+        return one.measurement.outcome == trials::Outcome::kCompleted;
+      });
+  fmt::print("{} of {} fit; the best:\n", fit, all.size());
+  fmt::print("{:>10} {:>10} {:>9}  {}\n", "steps/s", "s/step", "GB", "PC");
+  for (std::size_t i = 0; i < std::min(all.size(), kBestShown); ++i) {
+    const Evaluated& one = all[i];
+    fmt::print("{:>10.4g} {:>10.4g} {:>9.2f}  {}\n",
+               one.throughput_steps_per_s,
+               1.0 / one.throughput_steps_per_s,
+               one.measurement.peak_memory_bytes.value_or(0.0) / 1e9,
+               ToString((*backend.space)[one.candidate]));
+  }
+}
+
+void SimulateAll(const VerbOptions& options, const ProblemSpec& problem) {
+  const Backend backend = MakeBackend(problem);
+  const std::clock_t begin = std::clock();
+  const std::vector<Evaluated> all = EvaluateAll(backend);
+  const double cpu_s =
+      static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  if (options.csv) {
+    PrintCsv(problem, backend, all);
+    return;
+  }
+  PrintHeading(problem, backend);
+  PrintBest(backend, all);
+  fmt::print("evaluated {} PCs in {:.2f} CPU s\n", all.size(), cpu_s);
+}
+
+void SimulateOne(const ProblemSpec& problem, const std::string& text) {
+  const Backend backend = MakeBackend(problem);
+  trials::ParallelConfig config;
+  try {
+    config = trials::Canonical(trials::ParseParallelConfig(text));
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("--pc {}: {}", text, e.what()));
+  }
+  PrintHeading(problem, backend);
+  if (!backend.space->Find(config)) {
+    fmt::print("note: {} is not in the search space\n", ToString(config));
+  }
+  if (!backend.explain) {
+    throw InputError(fmt::format(
+        "--pc: the backend '{}' has no model of a step to print; use --all",
+        backend.type));
+  }
+  try {
+    fmt::print("{}", backend.explain(config));
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("--pc {}: {}", text, e.what()));
+  }
+}
+
+}  // namespace
+
+int Space(const VerbOptions& options, const SpaceOptions& space) {
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  if (options.csv) {
+    fmt::print("problem,candidate{}\n", ConfigColumns());
+  }
+  for (const ProblemSpec& problem : Chosen(manifest, options.problem)) {
+    const Backend backend = MakeBackend(problem);
+    if (options.csv) {
+      for (int i = 0; i < backend.space->size(); ++i) {
+        fmt::print(
+            "{},{}{}\n", problem.name, i, ConfigCells((*backend.space)[i]));
+      }
+    } else if (space.count) {
+      fmt::print("{}{}{}\n",
+                 problem.name,
+                 problem.name.empty() ? "" : " ",
+                 backend.space->size());
+    } else {
+      PrintHeading(problem, backend);
+    }
+    if (space.why) {
+      PrintDropped(*backend.space);
+    }
+  }
+  return 0;
+}
+
+int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  if (simulate.all && options.csv) {
+    fmt::print(
+        "problem,candidate{},outcome,throughput_steps_per_s,peak_memory_"
+        "bytes,setup_s\n",
+        ConfigColumns());
+  }
+  for (const ProblemSpec& problem : Chosen(manifest, options.problem)) {
+    if (simulate.all) {
+      SimulateAll(options, problem);
+    } else {
+      SimulateOne(problem, simulate.config);
+    }
+  }
+  return 0;
+}
+
+int ListMethodsVerb(bool json) {
+  if (json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const MethodEntry& method : Methods()) {
+      list.push_back({{"name", method.name},
+                      {"label", method.label},
+                      {"description", method.description}});
+    }
+    fmt::print("{}\n", list.dump(2));
+    return 0;
+  }
+  for (const MethodEntry& method : Methods()) {
+    fmt::print("{:<36} {}\n", method.name, method.description);
+  }
+  return 0;
+}
+
+}  // namespace harness

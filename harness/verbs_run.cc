@@ -1,0 +1,316 @@
+// plan, run, run-one, status, report.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "harness/dispatch/local_pool.h"
+#include "harness/plan.h"
+#include "harness/progress.h"
+#include "harness/provenance.h"
+#include "harness/run_one.h"
+#include "harness/status.h"
+#include "harness/verbs.h"
+#include "plots/report.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+std::filesystem::path ExperimentFolder(const VerbOptions& options,
+                                       const Manifest& manifest) {
+  return options.results / manifest.name;
+}
+
+std::string Describe(const Budget& budget) {
+  std::string text;
+  if (std::isfinite(budget.time_s)) {
+    text = fmt::format("{:g} min", budget.time_s / 60.0);
+  }
+  if (budget.trials > 0) {
+    text +=
+        fmt::format("{}{} trials", text.empty() ? "" : " or ", budget.trials);
+  }
+  return text + fmt::format(", {} steps a trial", budget.q_max);
+}
+
+// Set by Ctrl-C and SIGTERM.
+std::atomic<int> stop_signal{0};
+
+extern "C" void OnStopSignal(int signal) { stop_signal = signal; }
+
+void CatchStopSignals() {
+  struct sigaction action {};
+  action.sa_handler = OnStopSignal;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+double Now_s() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+// The command of one run's worker. Overrides go along: they say which methods
+// and repeats there are.
+std::vector<std::string> WorkerCommand(const VerbOptions& options,
+                                       const RunSpec& run) {
+  std::vector<std::string> command = {ProgramPath(),
+                                      "run-one",
+                                      options.manifest.string(),
+                                      "--results",
+                                      options.results.string(),
+                                      "--method",
+                                      run.method->name,
+                                      "--repeat",
+                                      std::to_string(run.repeat),
+                                      "--parent",
+                                      std::to_string(::getpid())};
+  const auto add = [&command](const std::string& flag,
+                              const std::string& value) {
+    command.push_back(flag);
+    command.push_back(value);
+  };
+  if (!run.problem->name.empty()) {
+    add("--problem", run.problem->name);
+  }
+  if (options.overrides.repeats) {
+    add("--repeats", std::to_string(*options.overrides.repeats));
+  }
+  if (!options.overrides.methods.empty()) {
+    add("--methods",
+        fmt::format("{}", fmt::join(options.overrides.methods, ",")));
+  }
+  return command;
+}
+
+std::vector<Job> MissingJobs(const VerbOptions& options,
+                             const std::vector<RunSpec>& runs,
+                             const std::filesystem::path& folder) {
+  std::vector<Job> jobs;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::filesystem::path run_folder = runs[i].Folder(folder);
+    if (!IsFinished(run_folder)) {
+      jobs.push_back({static_cast<int>(i),
+                      runs[i].Name(),
+                      WorkerCommand(options, runs[i]),
+                      run_folder / "log.txt"});
+    }
+  }
+  return jobs;
+}
+
+// Executes jobs until all have ended or a signal came. Returns how many
+// failed.
+int Execute(const std::vector<Job>& jobs,
+            Dispatcher& dispatcher,
+            Progress& progress) {
+  dispatcher.Submit(jobs);
+  std::size_t ended = 0;
+  int failed = 0;
+  while (ended < jobs.size() && stop_signal == 0) {
+    progress.Update(Now_s());
+    for (const JobReport& report : dispatcher.Poll(0.2)) {
+      if (report.state == JobReport::State::kStarted) {
+        continue;
+      }
+      ++ended;
+      failed += report.state == JobReport::State::kFailed ? 1 : 0;
+      progress.RunEnded(report.id, report.detail);
+    }
+  }
+  progress.Clear();
+  return failed;
+}
+
+// Finished runs are kept; a changed program would do them differently.
+void NoteOtherCommits(const std::vector<RunSpec>& runs,
+                      const std::filesystem::path& folder) {
+  int others = 0;
+  for (const RunSpec& run : runs) {
+    const std::filesystem::path run_folder = run.Folder(folder);
+    if (IsFinished(run_folder) &&
+        trials::ReadRunInfo(run_folder).commit != CurrentCommit().hash) {
+      ++others;
+    }
+  }
+  if (others > 0) {
+    fmt::print(
+        "note: {} finished runs are of another commit and are kept; "
+        "remove {} to do them anew\n",
+        others,
+        folder.string());
+  }
+}
+
+int PrintReport(const std::filesystem::path& folder,
+                const plots::ReportOptions& options) {
+  const plots::ReportOutcome outcome = plots::Report(folder, options);
+  fmt::print("{}", outcome.summary);
+  for (const std::string& note : outcome.notes) {
+    fmt::print("note: {}\n", note);
+  }
+  fmt::print("{} files in {}\n", outcome.files.size(), folder.string());
+  return outcome.pictures_failed ? 1 : 0;
+}
+
+std::string PlanJson(const Manifest& manifest,
+                     const std::vector<trials::ProblemInfo>& problems,
+                     const std::vector<RunStatus>& runs) {
+  nlohmann::ordered_json json;
+  json["experiment"] = manifest.name;
+  json["title"] = manifest.title;
+  json["budget"] = {{"time_s",
+                     std::isfinite(manifest.budget.time_s)
+                         ? nlohmann::ordered_json(manifest.budget.time_s)
+                         : nlohmann::ordered_json(nullptr)},
+                    {"trials", manifest.budget.trials},
+                    {"q_max", manifest.budget.q_max}};
+  for (const trials::ProblemInfo& problem : problems) {
+    json["problems"].push_back({{"name", problem.name},
+                                {"description", problem.description},
+                                {"backend", problem.backend},
+                                {"gpus", problem.gpus},
+                                {"candidates", problem.candidates}});
+  }
+  for (const RunStatus& status : runs) {
+    json["runs"].push_back({{"run", status.run.Name()},
+                            {"problem", status.run.problem->name},
+                            {"method", status.run.method->name},
+                            {"repeat", status.run.repeat},
+                            {"state", ToString(status.state)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace
+
+int Plan(const VerbOptions& options) {
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  const std::vector<trials::ProblemInfo> problems = CheckManifest(manifest);
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  CheckRecords(manifest, folder);
+  const std::vector<RunStatus> runs = ReadStatus(manifest, folder);
+  if (options.json) {
+    fmt::print("{}", PlanJson(manifest, problems, runs));
+    return 0;
+  }
+  fmt::print("{}: {}\nbudget of a run: {}\n\n",
+             manifest.name,
+             manifest.title,
+             Describe(manifest.budget));
+  for (const trials::ProblemInfo& problem : problems) {
+    fmt::print("{}{}{} candidates; {} ({})\n",
+               problem.name,
+               problem.name.empty() ? "" : ": ",
+               problem.candidates,
+               problem.description,
+               problem.backend);
+  }
+  fmt::print("\n{}", FormatRuns(runs));
+  const auto done =
+      std::count_if(runs.begin(), runs.end(), [](const RunStatus& status) {
+        return status.state == RunState::kDone;
+      });
+  fmt::print("\n{} runs = {} problems x {} methods x {} repeats; {} to do\n",
+             runs.size(),
+             manifest.problems.size(),
+             manifest.methods.size(),
+             manifest.repeats,
+             static_cast<std::ptrdiff_t>(runs.size()) - done);
+  return 0;
+}
+
+int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  (void)CheckManifest(manifest);
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  CheckRecords(manifest, folder);
+  CatchStopSignals();
+  WriteExperiment(manifest, folder);
+  const std::vector<RunSpec> runs = RunMatrix(manifest);
+  NoteOtherCommits(runs, folder);
+  const std::vector<Job> jobs = MissingJobs(options, runs, folder);
+  const int workers =
+      run_options.jobs > 0
+          ? run_options.jobs
+          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int failed = 0;
+  if (!jobs.empty() && stop_signal == 0) {
+    fmt::print("{}: {} of {} runs to do, {} at a time\n",
+               manifest.name,
+               jobs.size(),
+               runs.size(),
+               workers);
+    Progress progress(
+        manifest, folder, workers, ::isatty(STDOUT_FILENO) != 0, stdout);
+    LocalPool pool(workers);
+    failed = Execute(jobs, pool, progress);
+  }
+  if (stop_signal != 0) {
+    fmt::print("stopped; the same command goes on from here\n");
+    return 128 + stop_signal;
+  }
+  if (failed > 0) {
+    fmt::print(
+        "{} of {} runs failed; their output is in log.txt of each run's "
+        "folder under {}\n",
+        failed,
+        jobs.size(),
+        folder.string());
+  }
+  const int report = run_options.no_report ? 0 : PrintReport(folder, {});
+  return failed > 0 ? 1 : report;
+}
+
+int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
+  if (run.parent != 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != run.parent) {
+      return 1;  // it ended before this line
+    }
+  }
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  RunOne(manifest,
+         FindRun(manifest, options.problem, run.method, run.repeat),
+         ExperimentFolder(options, manifest),
+         run.command);
+  return 0;
+}
+
+int Status(const VerbOptions& options, bool all) {
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  const std::vector<RunStatus> runs =
+      ReadStatus(manifest, ExperimentFolder(options, manifest));
+  if (options.json) {
+    fmt::print("{}", StatusJson(manifest, runs));
+    return 0;
+  }
+  if (all) {
+    fmt::print("{}\n", FormatRuns(runs));
+  }
+  fmt::print("{}", FormatStatus(manifest, runs));
+  return 0;
+}
+
+int Report(const VerbOptions& options,
+           const std::vector<std::string>& figures) {
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  plots::ReportOptions report;
+  report.figures = figures;
+  return PrintReport(ExperimentFolder(options, manifest), report);
+}
+
+}  // namespace harness
