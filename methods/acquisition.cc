@@ -21,6 +21,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Slack of the bound against the rounding and quadrature errors of the exact
 // value, relative to |mean| + beta stddev.
 constexpr double kSlack = 1e-6;
+// The same for the variance, whose two moments nearly cancel.
+constexpr double kInflation = 1.0001;
 
 double NormalDensity(double z) {
   return std::exp(-0.5 * z * z) / std::sqrt(2.0 * pi);
@@ -157,7 +159,8 @@ double BoundFromMoments(const ConstrainedBelief& belief,
   const double variance =
       r * r * (feasible.second - feasible.first * feasible.first) +
       s * s * feasible.second;
-  return r * feasible.first + beta * std::sqrt(std::max(variance, 0.0));
+  return r * feasible.first +
+         beta * std::sqrt(kInflation * std::max(variance, 0.0));
 }
 
 ConstrainedBelief BeliefAt(const surrogates::Prediction& throughput,

@@ -1,0 +1,211 @@
+#include "methods/acquisition.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/reference/csv.h"
+
+namespace methods {
+namespace {
+
+constexpr double kMeanAbsoluteNormal = 0.79788456080286535588;  // sqrt(2 / pi)
+
+ConstrainedBelief RandomBelief(std::mt19937_64& engine) {
+  std::uniform_real_distribution<double> uniform;
+  return {.throughput_mean = 3.0 * uniform(engine) - 0.3,
+          .throughput_stddev = uniform(engine) * uniform(engine),
+          .excess_mean = 16.0 * uniform(engine) - 12.0,
+          .excess_stddev = std::exp(8.0 * uniform(engine) - 5.0)};
+}
+
+struct Beliefs {
+  surrogates::Prediction throughput;
+  surrogates::Prediction excess;
+};
+
+Beliefs RandomBeliefs(int size, std::mt19937_64& engine) {
+  Beliefs beliefs;
+  for (surrogates::Prediction* p : {&beliefs.throughput, &beliefs.excess}) {
+    p->mean.resize(size);
+    p->variance.resize(size);
+  }
+  for (int i = 0; i < size; ++i) {
+    const ConstrainedBelief belief = RandomBelief(engine);
+    beliefs.throughput.mean[i] = belief.throughput_mean;
+    beliefs.throughput.variance[i] = std::pow(belief.throughput_stddev, 2);
+    beliefs.excess.mean[i] = belief.excess_mean;
+    beliefs.excess.variance[i] = std::pow(belief.excess_stddev, 2);
+  }
+  return beliefs;
+}
+
+int BruteForce(const Beliefs& beliefs,
+               double beta,
+               const std::vector<char>& excluded) {
+  int best = -1;
+  double best_value = -std::numeric_limits<double>::infinity();
+  for (int i = 0; i < beliefs.throughput.mean.size(); ++i) {
+    const double value =
+        ConstrainedUcb({beliefs.throughput.mean[i],
+                        std::sqrt(beliefs.throughput.variance[i]),
+                        beliefs.excess.mean[i],
+                        std::sqrt(beliefs.excess.variance[i])},
+                       beta);
+    if (excluded[static_cast<std::size_t>(i)] == 0 && value > best_value) {
+      best = i;
+      best_value = value;
+    }
+  }
+  return best;
+}
+
+TEST(ConstrainedUcb, AgreesWithReferenceToOneInAMillion) {
+  const auto rows =
+      tests::ReadNumbers(OPPA_SOURCE_DIR "/tests/reference/cucb_reference.csv");
+  ASSERT_EQ(rows.size(), 20u);
+  for (const auto& row : rows) {
+    const ConstrainedBelief belief{row[0], row[1], row[2], row[3]};
+    EXPECT_NEAR(ConstrainedUcb(belief, row[4]) / row[6], 1.0, 2e-7);
+    EXPECT_NEAR(belief.throughput_mean *
+                    Feasibility(belief.excess_mean, belief.excess_stddev).first,
+                row[5],
+                3e-8 * std::abs(row[0]));
+  }
+}
+
+TEST(ConstrainedUcb, TendsToTheUnconstrainedBoundFarBelowCapacity) {
+  const ConstrainedBelief feasible{2.0, 0.3, -60.0, 1.0};
+  EXPECT_NEAR(ConstrainedUcb(feasible, 1.5),
+              2.0 + 1.5 * kMeanAbsoluteNormal * 0.3,
+              1e-9);
+  EXPECT_NEAR(
+      ConstrainedUcb(feasible, GaussianBeta(1.5)), 2.0 + 1.5 * 0.3, 1e-9);
+}
+
+TEST(ConstrainedUcb, VanishesFarAboveCapacity) {
+  EXPECT_NEAR(ConstrainedUcb({2.0, 0.3, 60.0, 1.0}, 1.0), 0.0, 1e-9);
+}
+
+TEST(ConstrainedUcb, IsContinuousAsTheExcessBecomesCertain) {
+  const double certain = ConstrainedUcb({0.8, 0.3, -1.0, 0.0}, 1.0);
+  EXPECT_NEAR(ConstrainedUcb({0.8, 0.3, -1.0, 1e-7}, 1.0), certain, 1e-9);
+}
+
+TEST(ConstrainedUcb, AgreesWithSamples) {
+  std::mt19937_64 engine(3);
+  std::normal_distribution<double> normal;
+  const ConstrainedBelief belief{1.3, 0.4, 0.2, 2.5};
+  constexpr int kSamples = 200000;
+  std::vector<double> x(kSamples);
+  double mean = 0.0;
+  for (double& value : x) {
+    const double r =
+        belief.throughput_mean + belief.throughput_stddev * normal(engine);
+    const double m = belief.excess_mean + belief.excess_stddev * normal(engine);
+    value = r / (1.0 + std::exp(m));
+    mean += value / kSamples;
+  }
+  double deviation = 0.0;
+  for (const double value : x) {
+    deviation += std::abs(value - mean) / kSamples;
+  }
+  EXPECT_NEAR(ConstrainedUcb(belief, 1.0), mean + deviation, 0.005);
+}
+
+TEST(ConstrainedUcb, StaysBelowItsBound) {
+  std::mt19937_64 engine(5);
+  for (int i = 0; i < 5000; ++i) {
+    const ConstrainedBelief belief = RandomBelief(engine);
+    const double bound = ConstrainedUcbBound(belief, 1.0);
+    ASSERT_LE(ConstrainedUcb(belief, 1.0),
+              bound + 1e-7 * (std::abs(belief.throughput_mean) +
+                              belief.throughput_stddev));
+  }
+}
+
+TEST(Feasibility, IsTheSameFromBothRulesWhereTheyMeet) {
+  for (const double mean : {-8.0, -2.0, 0.0, 0.7, 3.0}) {
+    const FeasibilityMoments below = Feasibility(mean, 1.5);
+    const FeasibilityMoments above = Feasibility(mean, 1.5 + 1e-9);
+    EXPECT_NEAR(below.first, above.first, 5e-8);
+    EXPECT_NEAR(below.second, above.second, 5e-7);
+  }
+}
+
+TEST(ArgMaxConstrainedUcb, EqualsBruteForceOnRandomProblems) {
+  std::mt19937_64 engine(7);
+  for (int problem = 0; problem < 60; ++problem) {
+    const int size = 1 + static_cast<int>(engine() % 400);
+    const Beliefs beliefs = RandomBeliefs(size, engine);
+    std::vector<char> excluded(static_cast<std::size_t>(size));
+    for (char& flag : excluded) {
+      flag = engine() % 3 == 0 ? 1 : 0;
+    }
+    const double beta = static_cast<double>(problem % 4);
+    EXPECT_EQ(ArgMaxConstrainedUcb(
+                  beliefs.throughput, beliefs.excess, beta, excluded),
+              BruteForce(beliefs, beta, excluded));
+  }
+}
+
+TEST(ArgMaxConstrainedUcb, EvaluatesFewCandidatesExactly) {
+  std::mt19937_64 engine(11);
+  const Beliefs beliefs = RandomBeliefs(20000, engine);
+  ArgMaxSummary summary;
+  const int best = ArgMaxConstrainedUcb(
+      beliefs.throughput, beliefs.excess, 1.0, {}, &summary);
+  EXPECT_GE(best, 0);
+  EXPECT_LT(summary.exact_evaluations, 200);
+}
+
+TEST(ArgMaxConstrainedUcb, GivesTheLowestIndexOfEquals) {
+  Beliefs beliefs;
+  for (surrogates::Prediction* p : {&beliefs.throughput, &beliefs.excess}) {
+    p->mean.setConstant(1000, 1.0);
+    p->variance.setConstant(1000, 0.25);
+  }
+  std::vector<char> excluded(1000);
+  excluded[0] = 1;
+  ArgMaxSummary summary;
+  EXPECT_EQ(ArgMaxConstrainedUcb(
+                beliefs.throughput, beliefs.excess, 1.0, excluded, &summary),
+            1);
+  EXPECT_EQ(summary.exact_evaluations, 1);
+}
+
+TEST(ArgMaxConstrainedUcb, ChoosesNothingWhenAllAreExcludedOrUnknown) {
+  std::mt19937_64 engine(13);
+  Beliefs beliefs = RandomBeliefs(3, engine);
+  EXPECT_EQ(
+      ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0, {1, 1, 1}),
+      -1);
+  beliefs.throughput.mean.setConstant(std::nan(""));
+  EXPECT_EQ(ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0, {}),
+            -1);
+}
+
+TEST(ArgMaxConstrainedUcb, RejectsShapesThatDiffer) {
+  std::mt19937_64 engine(17);
+  const Beliefs beliefs = RandomBeliefs(3, engine);
+  EXPECT_THROW((void)ArgMaxConstrainedUcb(
+                   beliefs.throughput, beliefs.excess, 1.0, {0, 0}),
+               std::invalid_argument);
+}
+
+TEST(MemoryExcess, IsInUnitsOfTheScale) {
+  const surrogates::Prediction memory{Eigen::VectorXd::Constant(1, 26e9),
+                                      Eigen::VectorXd::Constant(1, 4e18)};
+  const surrogates::Prediction excess = MemoryExcess(memory, 24e9, 0.5e9);
+  EXPECT_DOUBLE_EQ(excess.mean[0], 4.0);
+  EXPECT_DOUBLE_EQ(excess.variance[0], 16.0);
+  EXPECT_THROW((void)MemoryExcess(memory, 24e9, 0.0), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace methods

@@ -1,0 +1,289 @@
+#include "surrogates/gp/gaussian_process.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/reference/gp_reference.h"
+#include "tests/surrogates/gp/synthetic_problem.h"
+
+namespace surrogates {
+namespace {
+
+using tests::MakeSyntheticProblem;
+using tests::Observe;
+using tests::SyntheticProblem;
+
+Prediction Predict(const GaussianProcess& process) {
+  Prediction prediction;
+  process.Predict(prediction);
+  return prediction;
+}
+
+Prediction FitAndPredict(const SyntheticProblem& problem,
+                         const Observations& observations,
+                         const GaussianProcess::Options& options = {}) {
+  GaussianProcess process(problem.space, problem.mean, options);
+  process.Fit(observations);
+  return Predict(process);
+}
+
+std::map<std::string, double> ByName(const FitSummary& summary) {
+  std::map<std::string, double> values;
+  for (const FitSummary::Parameter& parameter : summary.parameters) {
+    values[parameter.name] = parameter.value;
+  }
+  return values;
+}
+
+double RootMeanSquare(const Eigen::VectorXd& values) {
+  return std::sqrt(values.squaredNorm() / static_cast<double>(values.size()));
+}
+
+TEST(GaussianProcess, PosteriorAgreesWithReferenceToTenDigits) {
+  const tests::GpReference reference = tests::ReadGpReference();
+  GaussianProcess process(
+      reference.space, reference.mean, {.as_printed = true});
+  process.Condition(reference.observations, reference.hyperparameters);
+  const Prediction prediction = Predict(process);
+  EXPECT_LT((prediction.mean.tail(4) - reference.posterior_mean)
+                .lpNorm<Eigen::Infinity>(),
+            1e-12);
+  EXPECT_LT((prediction.variance.tail(4) - reference.posterior_variance)
+                .lpNorm<Eigen::Infinity>(),
+            1e-12);
+  EXPECT_NEAR(process.log_posterior(), reference.log_likelihood, 1e-12);
+}
+
+TEST(GaussianProcess, FitImprovesOnTheGivenHyperparameters) {
+  const tests::GpReference reference = tests::ReadGpReference();
+  GaussianProcess process(reference.space, reference.mean, {});
+  process.Condition(reference.observations, reference.hyperparameters);
+  const double given = process.log_posterior();
+  const FitSummary summary = process.Fit(reference.observations);
+  EXPECT_GT(summary.log_posterior, given);
+  EXPECT_EQ(summary.starts, 11);  // with the warm start
+  EXPECT_TRUE(summary.converged);
+}
+
+TEST(GaussianProcess, LearnsAProblemOfItsOwnKind) {
+  const SyntheticProblem problem = MakeSyntheticProblem(2000, 4, 6, 1);
+  const Prediction prediction = FitAndPredict(problem, Observe(problem, 40, 2));
+  const Eigen::VectorXd error = prediction.mean - problem.truth;
+  const Eigen::VectorXd spread = problem.truth.array() - problem.truth.mean();
+  EXPECT_LT(RootMeanSquare(error), 0.2 * RootMeanSquare(spread));
+  const double covered =
+      (error.array().abs() < 1.96 * prediction.variance.array().sqrt())
+          .cast<double>()
+          .mean();
+  EXPECT_GT(covered, 0.8);
+}
+
+TEST(GaussianProcess, WithoutObservationsIsItsPrior) {
+  const SyntheticProblem problem = MakeSyntheticProblem(100, 3, 4, 1);
+  GaussianProcess process(problem.space, problem.mean, {});
+  const Eigen::VectorXd prior =
+      problem.mean.EvaluateAll(Eigen::VectorXd::Zero(4));
+  for (int round = 0; round < 2; ++round) {
+    const Prediction prediction = Predict(process);
+    EXPECT_TRUE(prediction.mean.isApprox(prior));
+    EXPECT_GT(prediction.variance.minCoeff(), 0.0);
+    EXPECT_EQ(process.Fit({}).starts, 0);
+  }
+}
+
+TEST(GaussianProcess, MovesTowardsASingleObservation) {
+  const SyntheticProblem problem = MakeSyntheticProblem(100, 3, 4, 1);
+  const Prediction before = FitAndPredict(problem, {});
+  Observations one = Observe(problem, 1, 3);
+  one.value[0] *= 3.0;
+  const Prediction after = FitAndPredict(problem, one);
+  const int at = one.candidate[0];
+  EXPECT_LT(std::abs(after.mean[at] - one.value[0]),
+            0.5 * std::abs(before.mean[at] - one.value[0]));
+  EXPECT_TRUE(after.mean.allFinite());
+  EXPECT_GT(after.variance.maxCoeff(), 0.0);
+}
+
+TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfObservations) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  const Observations observations = Observe(problem, 15, 4);
+  Observations reversed = observations;
+  std::reverse(reversed.candidate.begin(), reversed.candidate.end());
+  reversed.value.reverseInPlace();
+  reversed.noise_variance.reverseInPlace();
+  const Prediction a = FitAndPredict(problem, observations);
+  const Prediction b = FitAndPredict(problem, reversed);
+  EXPECT_EQ(a.mean, b.mean);
+  EXPECT_EQ(a.variance, b.variance);
+}
+
+TEST(GaussianProcess, IsTheSameToTheLastBitOnAnyNumberOfThreads) {
+  const SyntheticProblem problem = MakeSyntheticProblem(1500, 4, 6, 1);
+  const Observations observations = Observe(problem, 15, 4);
+  const Prediction one = FitAndPredict(problem, observations);
+  const Prediction three = FitAndPredict(problem, observations, {.threads = 3});
+  EXPECT_EQ(one.mean, three.mean);
+  EXPECT_EQ(one.variance, three.variance);
+}
+
+TEST(GaussianProcess, TrustsTheLessNoisyOfTwoObservationsOfOnePlace) {
+  const SyntheticProblem problem = MakeSyntheticProblem(100, 3, 4, 1);
+  Observations observations = Observe(problem, 6, 5);
+  const double value = observations.value[0];
+  observations.candidate[1] = observations.candidate[0];
+  observations.value[1] = 1.5 * value;
+  observations.noise_variance[0] = std::pow(1e-3 * value, 2);
+  observations.noise_variance[1] = std::pow(0.5 * value, 2);
+  const Prediction prediction = FitAndPredict(problem, observations);
+  EXPECT_NEAR(prediction.mean[observations.candidate[0]], value, 0.01 * value);
+}
+
+TEST(GaussianProcess, InterpolatesAsNoiseVanishes) {
+  const SyntheticProblem problem = MakeSyntheticProblem(200, 3, 4, 1);
+  Observations observations = Observe(problem, 12, 6);
+  for (int i = 0; i < 12; ++i) {
+    observations.value[i] =
+        problem.truth[observations.candidate[static_cast<std::size_t>(i)]];
+  }
+  observations.noise_variance.setZero();
+  const Prediction prediction = FitAndPredict(problem, observations);
+  for (int i = 0; i < 12; ++i) {
+    const int at = observations.candidate[static_cast<std::size_t>(i)];
+    EXPECT_NEAR(prediction.mean[at],
+                observations.value[i],
+                2e-3 * observations.value[i]);
+  }
+}
+
+TEST(GaussianProcess, StandsEqualValuesAndEqualPlaces) {
+  const SyntheticProblem problem = MakeSyntheticProblem(100, 3, 4, 1);
+  Observations observations = Observe(problem, 8, 7);
+  observations.value.setConstant(2.0);
+  observations.noise_variance.setZero();
+  for (const bool as_printed : {false, true}) {
+    const Prediction same_value =
+        FitAndPredict(problem, observations, {.as_printed = as_printed});
+    EXPECT_TRUE(same_value.mean.allFinite());
+    EXPECT_TRUE(same_value.variance.allFinite());
+    Observations same_place = observations;
+    same_place.candidate.assign(8, 5);
+    const Prediction one_place =
+        FitAndPredict(problem, same_place, {.as_printed = as_printed});
+    EXPECT_NEAR(one_place.mean[5], 2.0, 0.02);
+  }
+}
+
+TEST(GaussianProcess, DoesNotDependOnTheUnitOfTheTarget) {
+  const SyntheticProblem problem = MakeSyntheticProblem(200, 3, 1, 1);
+  const Observations observations = Observe(problem, 12, 8);
+  const auto constant = [](double scale) {
+    return ConstantMean(200, "constant", "", std::log(scale), 2.0);
+  };
+  GaussianProcess process(problem.space, constant(1.0), {});
+  process.Fit(observations);
+  const Prediction prediction = Predict(process);
+  for (const double scale : {1e-9, 1e11}) {
+    Observations scaled = observations;
+    scaled.value *= scale;
+    scaled.noise_variance *= scale * scale;
+    GaussianProcess other(problem.space, constant(scale), {});
+    other.Fit(scaled);
+    const Prediction theirs = Predict(other);
+    EXPECT_LT((theirs.mean / scale - prediction.mean).norm(),
+              1e-3 * prediction.mean.norm());
+    EXPECT_LT((theirs.variance / (scale * scale) - prediction.variance).norm(),
+              1e-2 * prediction.variance.norm());
+  }
+}
+
+TEST(GaussianProcess, MeanAloneFindsTheCoefficientsOfExactData) {
+  const SyntheticProblem problem = MakeSyntheticProblem(500, 4, 4, 1);
+  Eigen::VectorXd log_c(4);
+  log_c << 0.5, -1.0, 0.2, -0.3;
+  const Eigen::VectorXd truth = problem.mean.EvaluateAll(log_c);
+  Observations observations = Observe(problem, 30, 9);
+  for (int i = 0; i < 30; ++i) {
+    observations.value[i] =
+        truth[observations.candidate[static_cast<std::size_t>(i)]];
+  }
+  GaussianProcess process(problem.space, problem.mean, {.mean_only = true});
+  const auto learned = ByName(process.Fit(observations));
+  const Prediction prediction = Predict(process);
+  EXPECT_LT((prediction.mean - truth).norm(), 0.01 * truth.norm());
+  for (int j = 0; j < 4; ++j) {
+    EXPECT_NEAR(std::log(learned.at("prior[c" + std::to_string(j) + "]")),
+                log_c[j],
+                0.05);
+  }
+  EXPECT_EQ(learned.count("length_scale[x0]"), 0u);
+  EXPECT_NEAR(
+      prediction.variance[0], std::pow(learned.at("misfit_stddev"), 2), 1e-12);
+}
+
+TEST(GaussianProcess, NamesWhatItHasLearned) {
+  const SyntheticProblem problem = MakeSyntheticProblem(100, 2, 2, 1);
+  GaussianProcess process(problem.space, problem.mean, {});
+  const auto learned = ByName(process.Fit(Observe(problem, 10, 3)));
+  for (const char* name : {"length_scale[x0]",
+                           "length_scale[x1]",
+                           "signal_stddev",
+                           "prior[c0]",
+                           "prior[c1]",
+                           "noise_stddev",
+                           "target_scale"}) {
+    ASSERT_EQ(learned.count(name), 1u) << name;
+    EXPECT_GT(learned.at(name), 0.0) << name;
+  }
+}
+
+TEST(GaussianProcess, PriorsKeepItFromFalseConfidence) {
+  // Few observations: the marginal likelihood alone explains them too well.
+  double covered[2] = {0.0, 0.0};
+  constexpr int kProblems = 12;
+  for (int i = 0; i < kProblems; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i);
+    SyntheticProblem problem = MakeSyntheticProblem(400, 10, 10, seed);
+    problem.mean = ConstantMean(400, "constant", "steps/s", 0.0, 3.0);
+    const Observations observations = Observe(problem, 8, seed + 100);
+    for (const bool as_printed : {false, true}) {
+      const Prediction prediction =
+          FitAndPredict(problem, observations, {.as_printed = as_printed});
+      covered[as_printed ? 1 : 0] +=
+          ((prediction.mean - problem.truth).array().abs() <
+           1.96 * prediction.variance.array().sqrt())
+              .cast<double>()
+              .mean() /
+          kProblems;
+    }
+  }
+  EXPECT_GT(covered[0], 0.85);
+  EXPECT_LT(covered[1], covered[0]);
+}
+
+TEST(GaussianProcess, RejectsWhatDoesNotFit) {
+  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
+  EXPECT_THROW(
+      GaussianProcess(
+          problem.space, ConstantMean(9, "constant", "", 0.0, 1.0), {}),
+      std::invalid_argument);
+  EXPECT_THROW(GaussianProcess(problem.space, problem.mean, {.starts = 0}),
+               std::invalid_argument);
+  GaussianProcess process(problem.space, problem.mean, {});
+  Observations observations = Observe(problem, 2, 1);
+  observations.candidate[1] = 10;
+  EXPECT_THROW(process.Fit(observations), std::invalid_argument);
+  observations.candidate[1] = 0;
+  observations.noise_variance[0] = -1.0;
+  EXPECT_THROW(process.Fit(observations), std::invalid_argument);
+  observations.noise_variance[0] = 0.0;
+  observations.value[0] = std::nan("");
+  EXPECT_THROW(process.Fit(observations), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace surrogates

@@ -1,0 +1,186 @@
+#include "surrogates/gp/likelihood.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "tests/reference/gp_reference.h"
+#include "tests/surrogates/gp/synthetic_problem.h"
+
+namespace surrogates {
+namespace {
+
+constexpr Likelihood::Options kMarginal{.with_priors = false};
+
+// Largest relative error of the gradient against central differences of
+// fourth order.
+double GradientError(Likelihood& likelihood, const Eigen::VectorXd& at) {
+  Eigen::VectorXd gradient;
+  Eigen::VectorXd differences(at.size());
+  const double h = 1e-3;
+  for (Eigen::Index i = 0; i < at.size(); ++i) {
+    const auto along = [&](double step) {
+      Eigen::VectorXd moved = at;
+      moved[i] += step;
+      return likelihood.Evaluate(moved, nullptr);
+    };
+    differences[i] =
+        (8.0 * (along(h) - along(-h)) - (along(2.0 * h) - along(-2.0 * h))) /
+        (12.0 * h);
+  }
+  likelihood.Evaluate(at, &gradient);
+  return ((gradient - differences).array().abs() /
+          (1.0 + differences.array().abs()))
+      .maxCoeff();
+}
+
+Eigen::VectorXd RandomParameters(const Likelihood& likelihood,
+                                 std::mt19937_64& engine) {
+  std::normal_distribution<double> normal;
+  return Eigen::VectorXd::NullaryExpr(likelihood.parameter_count(),
+                                      [&] { return 0.7 * normal(engine); });
+}
+
+TEST(Likelihood, AgreesWithReferenceToTenDigits) {
+  const tests::GpReference reference = tests::ReadGpReference();
+  Likelihood likelihood(
+      reference.space, reference.mean, reference.observations, {}, kMarginal);
+  Eigen::VectorXd gradient;
+  const double value = likelihood.Evaluate(
+      likelihood.Pack(reference.hyperparameters), &gradient);
+  EXPECT_NEAR(value, reference.log_likelihood, 1e-12);
+  EXPECT_LT((gradient - reference.gradient).lpNorm<Eigen::Infinity>(), 1e-12);
+  EXPECT_LT((likelihood.alpha() - reference.alpha).lpNorm<Eigen::Infinity>(),
+            1e-12);
+  EXPECT_LT((likelihood.cholesky().diagonal() - reference.cholesky_diagonal)
+                .lpNorm<Eigen::Infinity>(),
+            1e-13);
+}
+
+TEST(Likelihood, GradientMatchesDifferencesAtRandomPoints) {
+  const auto problem = tests::MakeSyntheticProblem(500, 12, 22, 1);
+  const Observations observations = tests::Observe(problem, 25, 2);
+  std::mt19937_64 engine(3);
+  for (const bool with_priors : {false, true}) {
+    Likelihood likelihood(problem.space,
+                          problem.mean,
+                          observations,
+                          KernelPriors::DimensionScaled(12, 0.3),
+                          {.with_priors = with_priors});
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_LT(GradientError(likelihood, RandomParameters(likelihood, engine)),
+                1e-7);
+    }
+  }
+}
+
+TEST(Likelihood, GradientMatchesDifferencesWhereNoiseStandsAtItsFloor) {
+  const auto problem = tests::MakeSyntheticProblem(500, 4, 5, 1);
+  Observations observations = tests::Observe(problem, 12, 2);
+  for (int i = 0; i < 12; i += 2) {
+    observations.noise_variance[i] = 0.0;
+  }
+  Likelihood likelihood(problem.space,
+                        problem.mean,
+                        observations,
+                        {},
+                        {.relative_noise_floor = 1e-2, .with_priors = false});
+  std::mt19937_64 engine(4);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_LT(GradientError(likelihood, RandomParameters(likelihood, engine)),
+              1e-6);
+  }
+}
+
+TEST(Likelihood, OfWhiteMisfitsIsThatOfIndependentNormals) {
+  const tests::GpReference reference = tests::ReadGpReference();
+  Likelihood likelihood(reference.space,
+                        reference.mean,
+                        reference.observations,
+                        {},
+                        {.white = true, .with_priors = false});
+  const double misfit = 0.09;
+  Hyperparameters parameters = reference.hyperparameters;
+  parameters.log_length_scales.resize(0);
+  parameters.log_signal_variance = std::log(misfit);
+  const Eigen::VectorXd mean =
+      reference.mean.EvaluateAll(parameters.log_coefficients);
+  double expected = 0.0;
+  for (int i = 0; i < reference.observations.size(); ++i) {
+    const double variance = misfit + reference.observations.noise_variance[i];
+    expected -= 0.5 * std::pow(reference.observations.value[i] - mean[i], 2) /
+                    variance +
+                0.5 * std::log(2.0 * std::numbers::pi * variance);
+  }
+  const Eigen::VectorXd packed = likelihood.Pack(parameters);
+  EXPECT_NEAR(likelihood.Evaluate(packed, nullptr), expected, 1e-12);
+  EXPECT_LT(GradientError(likelihood, packed), 1e-8);
+}
+
+TEST(Likelihood, PriorsAddTheirLogDensities) {
+  const tests::GpReference reference = tests::ReadGpReference();
+  const KernelPriors priors = KernelPriors::DimensionScaled(3, 2.0);
+  Likelihood marginal(
+      reference.space, reference.mean, reference.observations, {}, kMarginal);
+  Likelihood posterior(
+      reference.space, reference.mean, reference.observations, priors, {});
+  const Eigen::VectorXd packed = marginal.Pack(reference.hyperparameters);
+  double expected = 0.0;
+  for (int k = 0; k < 3; ++k) {
+    const double z = (packed[k] - std::numbers::sqrt2 - 0.5 * std::log(3.0)) /
+                     std::numbers::sqrt3;
+    expected += -0.5 * z * z - packed[k];
+  }
+  expected -= 0.5 * std::pow(packed[3] - std::log(4.0), 2) + packed[3];
+  expected -= 0.5 * (packed.tail(3) / 2.0).squaredNorm();
+  EXPECT_NEAR(
+      posterior.Evaluate(packed, nullptr) - marginal.Evaluate(packed, nullptr),
+      expected,
+      1e-12);
+}
+
+TEST(LogNormalPrior, ModeOfDimensionScaledLengthScalesIsBoTorchs) {
+  // exp(mu - s^2) = 0.71 in 12 dimensions. As a density in l, over l.
+  const LogNormalPrior prior =
+      KernelPriors::DimensionScaled(12, 1.0).length_scale;
+  double derivative = 0.0;
+  (void)prior.LogDensity(std::numbers::sqrt2 + 0.5 * std::log(12.0) - 3.0,
+                         &derivative);
+  EXPECT_NEAR(derivative, 0.0, 1e-12);
+}
+
+TEST(Likelihood, RetriesWithJitterAndCountsIt) {
+  const auto problem = tests::MakeSyntheticProblem(50, 2, 3, 1);
+  Observations observations;
+  observations.candidate.assign(8, 0);  // the same place again and again
+  observations.value.setConstant(8, 1.0);
+  observations.noise_variance.setZero(8);
+  Likelihood likelihood(problem.space,
+                        problem.mean,
+                        observations,
+                        {},
+                        {.relative_noise_floor = 0.0, .with_priors = false});
+  Eigen::VectorXd gradient;
+  const Eigen::VectorXd at =
+      Eigen::VectorXd::Zero(likelihood.parameter_count());
+  EXPECT_TRUE(std::isfinite(likelihood.Evaluate(at, &gradient)));
+  EXPECT_GT(likelihood.jitter_retries(), 0);
+  EXPECT_TRUE(gradient.allFinite());
+}
+
+TEST(Likelihood, IsMinusInfinityWhereTheMeanOverflows) {
+  const tests::GpReference reference = tests::ReadGpReference();
+  Likelihood likelihood(
+      reference.space, reference.mean, reference.observations, {}, kMarginal);
+  Eigen::VectorXd packed = likelihood.Pack(reference.hyperparameters);
+  packed.tail(3).setConstant(-800.0);
+  Eigen::VectorXd gradient;
+  EXPECT_EQ(likelihood.Evaluate(packed, &gradient),
+            -std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+}  // namespace surrogates
