@@ -1,0 +1,79 @@
+// A table of parallelism configurations that were measured before.
+
+#ifndef TRIALS_REPLAY_REPLAY_TABLE_H_
+#define TRIALS_REPLAY_REPLAY_TABLE_H_
+
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trials/parallel_config.h"
+
+namespace trials {
+
+// One configuration of a table, with all rows that measured it.
+struct ReplayRow {
+  ParallelConfig config;
+  bool out_of_memory = false;  // every row of it is oom
+  // The median of its rows that ran; NaN when out of memory.
+  double step_time_s = std::numeric_limits<double>::quiet_NaN();
+  // The largest of its rows that ran; absent when none gives one.
+  std::optional<double> peak_memory_bytes;
+  int measurements = 0;  // rows of the table
+};
+
+// One scenario (model, GPUs, batch) of a CSV file: its configurations are the
+// whole candidate set.
+//
+// The header names the columns, in any order: scenario, gpus, dp, tp, pp,
+// status (ok, oom) and step_time_s must be there, peak_memory_gb may be, and so
+// may any other field of ParallelConfig, under its name or an alias. A field
+// without a column, or with an empty cell, is at its default. Columns of other
+// names are left out; see unknown_columns().
+//
+// A configuration may have several rows. It ran if one of them ran, and then
+// its step time is their median: "oom" in a published table often stands for
+// any crash.
+//
+// Note: the table is taken as it stands. Its configurations are not made
+// canonical and need not obey the rules of an enumerated space.
+// Units: 1 GB is 1e9 bytes.
+// Source: docs/replay_tables.md.
+class ReplayTable {
+ public:
+  // Errors: throws InputError for a missing file, a missing or repeated column,
+  // a scenario that is not there ("file: ...") and a cell that cannot be
+  // understood ("file:line: ...").
+  [[nodiscard]] static ReplayTable Read(const std::filesystem::path& path,
+                                        const std::string& scenario);
+
+  [[nodiscard]] const std::string& scenario() const { return scenario_; }
+  [[nodiscard]] int gpus() const { return gpus_; }
+  // In the order of their first row.
+  [[nodiscard]] const std::vector<ReplayRow>& rows() const { return rows_; }
+  [[nodiscard]] std::vector<ParallelConfig> configs() const;
+
+  [[nodiscard]] const std::vector<std::string>& unknown_columns() const {
+    return unknown_columns_;
+  }
+  // One line about the unknown columns for people; "" when there are none.
+  [[nodiscard]] std::string Warning() const;
+
+ private:
+  std::string path_;
+  std::string scenario_;
+  int gpus_ = 0;
+  std::vector<ReplayRow> rows_;
+  std::vector<std::string> unknown_columns_;
+};
+
+// The scenarios of a table, in the order of their first row.
+// Errors: as ReplayTable::Read.
+[[nodiscard]] std::vector<std::string> ScenarioNames(
+    const std::filesystem::path& path);
+
+}  // namespace trials
+
+#endif  // TRIALS_REPLAY_REPLAY_TABLE_H_
