@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trials/text.h"
@@ -150,6 +151,10 @@ bool AppendFile::Lock(double patience_s) {
 }
 
 void AppendFile::Truncate(std::uintmax_t bytes) {
+  struct stat now {};
+  if (::fstat(fd_, &now) == 0 && now.st_size == static_cast<off_t>(bytes)) {
+    return;
+  }
   if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0 ||
       ::fdatasync(fd_) != 0) {
     ThrowErrno(path_, "truncate");

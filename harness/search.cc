@@ -126,7 +126,7 @@ class Loop {
 
   // What is left is rounding.
   [[nodiscard]] bool OutOfTime() const {
-    return Left() <= 1e-9 * budget_.time_s;
+    return std::isfinite(budget_.time_s) && Left() <= 1e-9 * budget_.time_s;
   }
 
   std::optional<methods::Suggestion> Ask() {

@@ -1,0 +1,53 @@
+// A method for tests that tries a list of candidates in order.
+
+#ifndef TESTS_FAKES_FAKE_METHOD_H_
+#define TESTS_FAKES_FAKE_METHOD_H_
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "methods/method.h"
+
+namespace fakes {
+
+// Suggests each candidate of `script`, then nothing. From the second trial on
+// it reports a fit, and stops trials that are slower than `stop_below`.
+struct FakeMethod final : public methods::Method {
+  explicit FakeMethod(std::vector<int> candidates)
+      : script(std::move(candidates)) {}
+
+  std::vector<int> script;
+  std::optional<double> stop_below_steps_per_s;
+  std::vector<std::pair<int, trials::Measurement>> observed;
+
+  [[nodiscard]] std::optional<methods::Suggestion> Suggest() override {
+    const std::size_t next = observed.size();
+    if (next == script.size()) {
+      return std::nullopt;
+    }
+    methods::Suggestion suggestion;
+    suggestion.candidate = script[next];
+    suggestion.chosen_by = next == 0 ? "random" : "model";
+    if (stop_below_steps_per_s) {
+      suggestion.stop = trials::StopRule{
+          .q_min = 3, .best_steps_per_s = *stop_below_steps_per_s};
+    }
+    if (next > 0) {
+      surrogates::FitSummary summary;
+      summary.parameters = {{"mean", observed.back().second.duration_s},
+                            {"count", static_cast<double>(next)}};
+      suggestion.fits.push_back({"throughput", summary});
+    }
+    return suggestion;
+  }
+
+  void Observe(int candidate, const trials::Measurement& measurement) override {
+    observed.emplace_back(candidate, measurement);
+  }
+};
+
+}  // namespace fakes
+
+#endif  // TESTS_FAKES_FAKE_METHOD_H_

@@ -1,0 +1,155 @@
+#include "harness/journal.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/search.h"
+#include "tests/fakes/fake_method.h"
+#include "tests/fakes/fake_runner.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using fakes::ReadFile;
+using fakes::WriteFile;
+
+const std::vector<std::string> kFiles = {"trials.csv", "steps.csv", "fits.csv"};
+
+// A short run of five trials, one of them out of memory and one cut short.
+void RunIn(const fs::path& folder) {
+  const trials::SearchSpace space = fakes::SmallSpace(8);
+  fakes::FakeRunner runner;
+  runner.max_dp = 4;
+  fakes::FakeMethod method({7, 1, space.size() - 1, 3, 4});
+  method.stop_below_steps_per_s = 0.9;
+  Journal journal(folder);
+  (void)Search(space,
+               {.time_s = 1e4, .trials = 5, .q_max = 4},
+               3,
+               method,
+               runner,
+               journal);
+}
+
+class JournalTest : public testing::Test {
+ protected:
+  JournalTest() {
+    RunIn(whole_.path());
+    for (const std::string& file : kFiles) {
+      expected_.push_back(ReadFile(whole_.path() / file));
+    }
+  }
+
+  // A copy of the finished run in which `damage` is done.
+  template <typename Damage>
+  void ExpectSurvives(const std::string& what, Damage damage) {
+    fs::remove_all(copy_.path());
+    fs::copy(whole_.path(), copy_.path());
+    damage(copy_.path());
+    RunIn(copy_.path());
+    for (std::size_t i = 0; i < kFiles.size(); ++i) {
+      ASSERT_EQ(ReadFile(copy_.path() / kFiles[i]), expected_[i])
+          << kFiles[i] << " after " << what;
+    }
+    ASSERT_EQ(trials::ReadThinking(copy_.path()).size(), 5U) << what;
+  }
+
+  fakes::TemporaryFolder whole_;
+  fakes::TemporaryFolder copy_;
+  std::vector<std::string> expected_;
+};
+
+TEST_F(JournalTest, SurvivesTruncationAtEveryByte) {
+  for (const std::string file :
+       {"trials.csv", "steps.csv", "fits.csv", "thinking.csv"}) {
+    const std::string content = ReadFile(whole_.path() / file);
+    ASSERT_GT(content.size(), 100U);
+    for (std::size_t bytes = 0; bytes < content.size(); ++bytes) {
+      ExpectSurvives(file + " cut at byte " + std::to_string(bytes),
+                     [&](const fs::path& folder) {
+                       fs::resize_file(folder / file, bytes);
+                     });
+      if (HasFatalFailure()) {
+        return;
+      }
+    }
+  }
+}
+
+TEST_F(JournalTest, SurvivesACrashBetweenTheFilesOfATrial) {
+  // Steps, fits and thinking of the last trial are there, its row is not.
+  ExpectSurvives("a crash before the commit", [](const fs::path& folder) {
+    std::string rows = ReadFile(folder / "trials.csv");
+    rows.pop_back();
+    rows.resize(rows.rfind('\n') + 1);
+    WriteFile(folder / "trials.csv", rows);
+  });
+}
+
+TEST_F(JournalTest, SurvivesAFlippedByteInTheLastRow) {
+  const std::string content = ReadFile(whole_.path() / "trials.csv");
+  const std::size_t last_row = content.rfind('\n', content.size() - 2) + 1;
+  for (std::size_t at = last_row; at < content.size(); ++at) {
+    ExpectSurvives("flip of byte " + std::to_string(at),
+                   [&](const fs::path& folder) {
+                     std::string damaged = content;
+                     damaged[at] = static_cast<char>(damaged[at] ^ 1);
+                     WriteFile(folder / "trials.csv", damaged);
+                   });
+    if (HasFatalFailure()) {
+      return;
+    }
+  }
+}
+
+TEST_F(JournalTest, ReportsADamagedRowInTheMiddle) {
+  std::string rows = ReadFile(whole_.path() / "trials.csv");
+  const std::size_t first_row = rows.find('\n', rows.find('\n') + 1) + 1;
+  rows[first_row] = '9';
+  WriteFile(whole_.path() / "trials.csv", rows);
+  try {
+    const Journal journal(whole_.path());
+    FAIL() << "opened";
+  } catch (const trials::InputError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("trials.csv:3:"));
+  }
+}
+
+TEST_F(JournalTest, AFinishedRunIsReplayedWithoutANewTrial) {
+  ExpectSurvives("nothing", [](const fs::path&) {});
+  EXPECT_EQ(ReadFile(whole_.path() / "thinking.csv"),
+            ReadFile(copy_.path() / "thinking.csv"));
+}
+
+TEST_F(JournalTest, HasOneWriter) {
+  auto journal = std::make_unique<Journal>(whole_.path());
+  EXPECT_TRUE(IsBeingWritten(whole_.path()));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    AppendFile file(whole_.path() / "trials.csv");
+    ::_exit(file.Lock(0.1) ? 1 : 0);
+  }
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0) << "a second process got the lock";
+  journal.reset();
+  EXPECT_FALSE(IsBeingWritten(whole_.path()));
+}
+
+TEST(Journal, CannotBeOpenedWhereNothingCanBeWritten) {
+  EXPECT_THROW(Journal("/proc/nothing"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace harness

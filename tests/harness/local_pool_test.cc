@@ -1,0 +1,139 @@
+#include "harness/dispatch/local_pool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/temporary_folder.h"
+
+namespace harness {
+namespace {
+
+using State = JobReport::State;
+
+class LocalPoolTest : public testing::Test {
+ protected:
+  Job Shell(int id, const std::string& script) {
+    return {id,
+            "job " + std::to_string(id),
+            {"/bin/sh", "-c", script},
+            folder_.path() / std::to_string(id) / "log.txt"};
+  }
+
+  // Polls until `count` jobs have ended; the reports of their ends, by id.
+  static std::map<int, JobReport> Finish(Dispatcher& pool, std::size_t count) {
+    std::map<int, JobReport> ended;
+    for (int i = 0; ended.size() < count && i < 1000; ++i) {
+      for (const JobReport& report : pool.Poll(0.1)) {
+        if (report.state != State::kStarted) {
+          ended[report.id] = report;
+        }
+      }
+    }
+    return ended;
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(LocalPoolTest, RunsEveryJobAndOneFailureStopsNoOther) {
+  LocalPool pool(2);
+  pool.Submit({Shell(0, "true"),
+               Shell(1, "echo no luck; echo at all >&2; exit 3"),
+               Shell(2, "true"),
+               Shell(3, "kill -9 $$"),
+               Shell(4, "true")});
+  const auto ended = Finish(pool, 5);
+  ASSERT_EQ(ended.size(), 5U);
+  for (const int id : {0, 2, 4}) {
+    EXPECT_EQ(ended.at(id).state, State::kSucceeded);
+  }
+  EXPECT_EQ(ended.at(1).state, State::kFailed);
+  EXPECT_EQ(ended.at(1).detail, "exit code 3: at all");
+  EXPECT_EQ(ended.at(3).state, State::kFailed);
+  EXPECT_THAT(ended.at(3).detail, testing::HasSubstr("killed by signal 9"));
+  EXPECT_EQ(fakes::ReadFile(folder_.path() / "1/log.txt"), "no luck\nat all\n");
+}
+
+TEST_F(LocalPoolTest, KeepsNoEmptyLogs) {
+  LocalPool pool(1);
+  pool.Submit({Shell(0, "true")});
+  (void)Finish(pool, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "0/log.txt"));
+}
+
+TEST_F(LocalPoolTest, ReportsAProgramThatIsNotThere) {
+  LocalPool pool(1);
+  pool.Submit({{0, "x", {"/no/such/program"}, folder_.path() / "x/log.txt"}});
+  const auto ended = Finish(pool, 1);
+  EXPECT_EQ(ended.at(0).state, State::kFailed);
+  EXPECT_THAT(ended.at(0).detail, testing::HasSubstr("/no/such/program"));
+}
+
+TEST_F(LocalPoolTest, NeverRunsMoreThanItsWorkers) {
+  // Each job notes its start and its end in one file.
+  const std::string note = (folder_.path() / "notes").string();
+  std::vector<Job> jobs;
+  for (int id = 0; id < 6; ++id) {
+    jobs.push_back(
+        Shell(id, "echo + >> " + note + "; sleep 0.05; echo - >> " + note));
+  }
+  LocalPool pool(2);
+  pool.Submit(jobs);
+  ASSERT_EQ(Finish(pool, 6).size(), 6U);
+  int running = 0;
+  int most = 0;
+  for (const char c : fakes::ReadFile(note)) {
+    running += c == '+' ? 1 : c == '-' ? -1 : 0;
+    most = std::max(most, running);
+  }
+  EXPECT_EQ(most, 2);
+}
+
+TEST_F(LocalPoolTest, WorkersUseOneThreadForNumerics) {
+  LocalPool pool(1);
+  pool.Submit({Shell(0, "test \"$OMP_NUM_THREADS\" = 1")});
+  EXPECT_EQ(Finish(pool, 1).at(0).state, State::kSucceeded);
+}
+
+TEST_F(LocalPoolTest, EndsItsWorkersAndTheirChildrenWhenItGoes) {
+  const std::string note = (folder_.path() / "pids").string();
+  {
+    LocalPool pool(1);
+    pool.Submit({Shell(0, "sleep 60 & echo $$ $! > " + note + "; wait")});
+    for (int i = 0; i < 500 && fakes::ReadFile(note).empty(); ++i) {
+      (void)pool.Poll(0.01);
+    }
+  }
+  const std::string pids = fakes::ReadFile(note);
+  const pid_t shell = std::stoi(pids);
+  const pid_t child = std::stoi(pids.substr(pids.find(' ')));
+  EXPECT_NE(::kill(shell, 0), 0);
+  // The child is reaped by init; it may be a zombie for a moment.
+  for (int i = 0; i < 100 && ::kill(child, 0) == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const std::string stat =
+      fakes::ReadFile("/proc/" + std::to_string(child) + "/stat");
+  EXPECT_TRUE(stat.empty() || stat.find(") Z ") != std::string::npos) << stat;
+}
+
+TEST(Tail, GivesTheLastLines) {
+  const fakes::TemporaryFolder folder;
+  const auto log = folder.path() / "log";
+  EXPECT_EQ(Tail(log, 1), "");
+  fakes::WriteFile(log, "a\nb\nc\n\n");
+  EXPECT_EQ(Tail(log, 1), "c");
+  EXPECT_EQ(Tail(log, 2), "b\nc");
+  EXPECT_EQ(Tail(log, 9), "a\nb\nc");
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,366 @@
+#include "harness/manifest.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/plan.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A manifest that is right, with the project's own models and clusters.
+constexpr std::string_view kGood = R"([experiment]
+methods = ["random", "oppa"]
+repeats = 2
+
+[backend]
+type = "simulator"
+
+[workload]
+model = "workloads/qwen2-1.5b.json"
+batch_size = 64
+sequence_length = 1024
+
+[cluster]
+file = "clusters/a5000-8.toml"
+
+[space]
+rule_sets = ["colossalai"]
+dp_bucket_mb = [16]
+zero_bucket_mb = [16]
+
+[budget]
+time_minutes = 20
+q_max = 10
+)";
+
+class ManifestTest : public testing::Test {
+ protected:
+  ManifestTest() {
+    const fs::path experiments = fs::path(OPPA_SOURCE_DIR) / "experiments";
+    for (const char* name : {"workloads", "clusters", "rules"}) {
+      fs::create_directory_symlink(experiments / name, folder_.path() / name);
+    }
+  }
+
+  // The good manifest with each text replaced by another.
+  Manifest Read(
+      const std::vector<std::pair<std::string, std::string>>& changes = {},
+      const ManifestOverrides& overrides = {}) {
+    std::string text(kGood);
+    for (const auto& [from, to] : changes) {
+      const std::size_t at = text.find(from);
+      if (at == std::string::npos) {
+        throw std::logic_error("the good manifest has no " + from);
+      }
+      text.replace(at, from.size(), to);
+    }
+    fakes::WriteFile(path_, text);
+    return ReadManifest(path_, overrides);
+  }
+
+  // The message about the manifest with these changes; each is one line.
+  std::string Error(
+      const std::vector<std::pair<std::string, std::string>>& changes,
+      const ManifestOverrides& overrides = {}) {
+    try {
+      (void)CheckManifest(Read(changes, overrides));
+    } catch (const trials::InputError& e) {
+      const std::string message = e.what();
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+      return message.substr(message.find("m.toml") == std::string::npos
+                                ? 0
+                                : message.find("m.toml"));
+    }
+    return "no error";
+  }
+
+  fakes::TemporaryFolder folder_;
+  fs::path path_ = folder_.path() / "m.toml";
+};
+
+std::vector<std::string> MethodNames(const Manifest& manifest) {
+  std::vector<std::string> names;
+  for (const MethodSpec& method : manifest.methods) {
+    names.push_back(method.name);
+  }
+  return names;
+}
+
+std::vector<std::string> ProblemNames(const Manifest& manifest) {
+  std::vector<std::string> names;
+  for (const ProblemSpec& problem : manifest.problems) {
+    names.push_back(problem.name);
+  }
+  return names;
+}
+
+TEST_F(ManifestTest, ReadsWhatIsThereAndDefaultsTheRest) {
+  const Manifest manifest = Read();
+  EXPECT_EQ(manifest.name, "m");
+  EXPECT_EQ(manifest.title, "m");
+  EXPECT_EQ(manifest.repeats, 2);
+  EXPECT_EQ(manifest.seed, 1U);
+  EXPECT_EQ(manifest.budget.time_s, 1200.0);
+  EXPECT_EQ(manifest.budget.trials, 0);
+  EXPECT_EQ(manifest.budget.q_max, 10);
+  EXPECT_FALSE(manifest.budget.charge_thinking);
+  EXPECT_THAT(ProblemNames(manifest), ElementsAre(""));
+  EXPECT_THAT(MethodNames(manifest), ElementsAre("random", "oppa"));
+  EXPECT_EQ(manifest.methods[1].label, "OPPA");
+  EXPECT_EQ(CheckManifest(manifest).at(0).gpus, 8);
+}
+
+TEST_F(ManifestTest, ListsOfAProblemAreAxes) {
+  const Manifest manifest =
+      Read({{"\"workloads/qwen2-1.5b.json\"",
+             "[\"workloads/qwen2-1.5b.json\", "
+             "\"workloads/bert-base-uncased.json\"]"},
+            {"batch_size = 64", "batch_size = [32, 64]"},
+            {"sequence_length = 1024", "sequence_length = 512"}});
+  EXPECT_THAT(ProblemNames(manifest),
+              ElementsAre("qwen2-1.5b-b32",
+                          "qwen2-1.5b-b64",
+                          "bert-base-uncased-b32",
+                          "bert-base-uncased-b64"));
+  EXPECT_EQ(manifest.problems[2].workload.RequireInt("batch_size"), 32);
+  EXPECT_EQ(CheckManifest(manifest).size(), 4U);
+}
+
+TEST_F(ManifestTest, ListsOfAMethodAreVariants) {
+  const Manifest manifest = Read(
+      {{"[budget]", "[method.oppa]\nq_min = [1, 5]\ntau = 0.01\n[budget]"}});
+  EXPECT_THAT(MethodNames(manifest),
+              ElementsAre("random", "oppa-q_min-1", "oppa-q_min-5"));
+  EXPECT_EQ(manifest.methods[2].base, "oppa");
+  EXPECT_EQ(manifest.methods[2].label, "OPPA q_min=5");
+  EXPECT_EQ(manifest.methods[2].options.RequireInt("q_min"), 5);
+  EXPECT_EQ(CheckManifest(manifest).size(), 1U);
+}
+
+TEST_F(ManifestTest, AMethodTableMayNameItsBase) {
+  const Manifest manifest =
+      Read({{"\"oppa\"]", "\"patient\"]"},
+            {"[budget]",
+             "[method.patient]\nbase = \"oppa\"\nlabel = \"PATIENT\"\n"
+             "q_min = 9\n[budget]"}});
+  EXPECT_EQ(manifest.methods[1].name, "patient");
+  EXPECT_EQ(manifest.methods[1].base, "oppa");
+  EXPECT_EQ(manifest.methods[1].label, "PATIENT");
+}
+
+TEST_F(ManifestTest, OverridesStandInPlaceOfTheManifest) {
+  const Manifest manifest =
+      Read({}, {.repeats = 7, .methods = {"xgboost", "oppa"}});
+  EXPECT_EQ(manifest.repeats, 7);
+  EXPECT_THAT(MethodNames(manifest), ElementsAre("xgboost", "oppa"));
+}
+
+TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
+  const struct {
+    std::string from, to, place, message;
+  } cases[] = {
+      {"repeats = 2",
+       "repeat = 2",
+       "m.toml:3:1",
+       "'experiment.repeat' (did you mean 'repeats'?)"},
+      {"[budget]",
+       "[buget]",
+       "m.toml:21:1",
+       "unknown key 'buget' (did you mean 'budget'?)"},
+      {"\"oppa\"]",
+       "\"opa\"]",
+       "m.toml:2:23",
+       "unknown method 'opa' (did you mean 'oppa'?)"},
+      {"\"oppa\"]", "\"random\"]", "m.toml:2:23", "'random' comes twice"},
+      {"repeats = 2", "repeats = 0", "m.toml:3:11", "repeats = 0: must be"},
+      {"repeats = 2",
+       "repeats = \"two\"",
+       "m.toml:3:11",
+       "must be a whole number, not text"},
+      {"batch_size = 64",
+       "batch_size = \"64\"",
+       "m.toml:10:14",
+       "workload.batch_size must be a whole number, not text (\"64\")"},
+      {"q_max = 10", "q_max = 0", "m.toml:23:9", "q_max = 0"},
+      {"time_minutes = 20",
+       "time_minutes = -1",
+       "m.toml:22:16",
+       "must be a number > 0"},
+      {"time_minutes = 20\n", "", "m.toml:21:1", "a budget is missing"},
+      {"\"simulator\"",
+       "\"simulater\"",
+       "m.toml:6:8",
+       "unknown backend 'simulater' (did you mean 'simulator'?)"},
+      {"qwen2-1.5b.json", "qwen3.json", "m.toml:9:9", "qwen3.json"},
+      {"a5000-8.toml", "a6000-8.toml", "m.toml:14:8", "no such cluster file"},
+      {"\"colossalai\"", "\"colosalai\"", "m.toml:17", "colosalai"},
+      {"dp_bucket_mb", "dp_buckt_mb", "m.toml:18:15", "dp_buckt_mb"},
+      {"dp_bucket_mb = [16]", "dp = [3]", "m.toml:1", "8"},
+      {"type = \"simulator\"",
+       "type = \"simulator\"\ntable = \"x.csv\"",
+       "m.toml:",
+       "table"},
+      {"[budget]",
+       "[noise]\njiter = 0.1\n[budget]",
+       "m.toml:22:1",
+       "noise.jiter"},
+      {"[budget]", "[noise]\njitter = -0.1\n[budget]", "m.toml:21:1", "jitter"},
+      {"[budget]",
+       "[method.oppa]\nq_min = 11\n[budget]",
+       "m.toml:22:9",
+       "q_min = 11 is more than q_max = 10"},
+      {"[budget]",
+       "[method.oppa]\nq_mn = 3\n[budget]",
+       "m.toml:22:1",
+       "'method.oppa.q_mn' (did you mean 'q_min'?)"},
+      {"[budget]",
+       "[method.oppa]\nq_min = []\n[budget]",
+       "m.toml:22:9",
+       "empty list"},
+      {"[budget]",
+       "[method.opa]\nq_min = 3\n[budget]",
+       "m.toml:21:1",
+       "'opa' is no method (did you mean 'oppa'?)"},
+      {"[budget]",
+       "[method.x]\nbase = \"opa\"\n[budget]",
+       "m.toml:22:8",
+       "unknown method 'opa' (did you mean 'oppa'?)"},
+      {"[budget]",
+       "[method.\"../x\"]\nbase = \"oppa\"\n[budget]",
+       "m.toml:21:1",
+       "cannot be a folder name"},
+      {"repeats = 2",
+       "name = \"../up\"",
+       "m.toml:3:8",
+       "cannot be a folder name"},
+      {"repeats = 2",
+       "name = \"figures\"",
+       "m.toml:3:8",
+       "cannot be a folder name"},
+      {"repeats = 2",
+       "figures = [\"thruput-time\"]",
+       "m.toml:3:12",
+       "did you mean 'throughput-time'?"},
+      {"repeats = 2", "repeats = ", "m.toml:3:", ""},
+      {"methods = [\"random\", \"oppa\"]\n",
+       "",
+       "m.toml:1:1",
+       "experiment.methods is missing"},
+  };
+  for (const auto& [from, to, place, message] : cases) {
+    const std::string error = Error({{from, to}});
+    EXPECT_TRUE(error.starts_with(place)) << to << ": " << error;
+    EXPECT_THAT(error, HasSubstr(message)) << to;
+  }
+}
+
+TEST_F(ManifestTest, RefusesProblemsOfOneName) {
+  EXPECT_THAT(Error({{"batch_size = 64", "batch_size = [64, 64]"}}),
+              HasSubstr("two problems have the name 'b64'"));
+}
+
+TEST_F(ManifestTest, RefusesWrongOverrides) {
+  EXPECT_THAT(Error({}, {.methods = {"opa"}}),
+              HasSubstr("--methods: unknown method 'opa'"));
+  EXPECT_THAT(Error({}, {.repeats = 0}), HasSubstr("--repeats 0"));
+}
+
+TEST(IsSafeName, KeepsToTheResultsFolder) {
+  for (const char* name : {"a", "qwen2-1.5b_b64", "0"}) {
+    EXPECT_TRUE(IsSafeName(name)) << name;
+  }
+  for (const std::string name : {std::string("."),
+                                 std::string(".."),
+                                 std::string("-x"),
+                                 std::string("a/b"),
+                                 std::string("A"),
+                                 std::string("a b"),
+                                 std::string("a\nb"),
+                                 std::string("$x"),
+                                 std::string(),
+                                 std::string(65, 'a')}) {
+    EXPECT_FALSE(IsSafeName(name)) << name;
+  }
+}
+
+class RunHashTest : public ManifestTest {
+ protected:
+  std::string Hash(
+      const std::vector<std::pair<std::string, std::string>>& changes) {
+    const Manifest manifest = Read(changes);
+    return manifest.RunHash(manifest.problems.back(), manifest.methods.back());
+  }
+};
+
+TEST_F(RunHashTest, StaysWhereTheRunStaysTheSame) {
+  const std::string hash = Hash({});
+  EXPECT_EQ(hash, Hash({{"repeats = 2", "repeats = 5 # more"}}));
+  EXPECT_EQ(hash, Hash({{"repeats = 2", "title = \"T\""}}));
+  EXPECT_EQ(hash, Hash({{"\"random\", ", ""}}));
+  EXPECT_EQ(hash,
+            Hash({{"[budget]", "[method.oppa]\nlabel = \"L\"\n[budget]"}}));
+}
+
+TEST_F(RunHashTest, ChangesWithWhateverChangesTheRun) {
+  std::vector<std::string> hashes = {
+      Hash({}),
+      Hash({{"q_max = 10", "q_max = 11"}}),
+      Hash({{"time_minutes = 20", "time_minutes = 21"}}),
+      Hash({{"repeats = 2", "seed = 2"}}),
+      Hash({{"[16]", "[64]"}}),
+      Hash({{"batch_size = 64", "batch_size = 128"}}),
+      Hash({{"a5000-8", "a100-8x4"}}),
+      Hash({{"[budget]", "[method.oppa]\nq_min = 7\n[budget]"}}),
+      Hash({{"[budget]", "[noise]\njitter = 0.5\n[budget]"}}),
+      Hash({{"batch_size = 64", "batch_size = [64, 32]"}}),
+  };
+  std::sort(hashes.begin(), hashes.end());
+  EXPECT_EQ(std::unique(hashes.begin(), hashes.end()), hashes.end());
+}
+
+TEST_F(ManifestTest, SeedsDifferByProblemAndRepeatOnly) {
+  const Manifest manifest =
+      Read({{"batch_size = 64", "batch_size = [64, 32]"}});
+  const auto& problems = manifest.problems;
+  EXPECT_NE(manifest.MethodSeed(problems[0], 1),
+            manifest.MethodSeed(problems[0], 2));
+  EXPECT_NE(manifest.MethodSeed(problems[0], 1),
+            manifest.MethodSeed(problems[1], 1));
+  EXPECT_NE(manifest.MethodSeed(problems[0], 1),
+            manifest.TrialSeed(problems[0], 1));
+}
+
+TEST_F(ManifestTest, TheMatrixInterleavesRepeats) {
+  const Manifest manifest =
+      Read({{"batch_size = 64", "batch_size = [64, 32]"}});
+  std::vector<std::string> names;
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    names.push_back(run.Name());
+  }
+  EXPECT_THAT(names,
+              ElementsAre("b64/random/1",
+                          "b64/oppa/1",
+                          "b32/random/1",
+                          "b32/oppa/1",
+                          "b64/random/2",
+                          "b64/oppa/2",
+                          "b32/random/2",
+                          "b32/oppa/2"));
+  EXPECT_EQ(FindRun(manifest, "b32", "oppa", 2).Name(), "b32/oppa/2");
+  EXPECT_THROW((void)FindRun(manifest, "b32", "oppa", 3), trials::InputError);
+}
+
+}  // namespace
+}  // namespace harness

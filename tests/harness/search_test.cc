@@ -1,0 +1,209 @@
+#include "harness/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include "tests/fakes/fake_method.h"
+#include "tests/fakes/fake_runner.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+using fakes::FakeMethod;
+using fakes::FakeRunner;
+using trials::Outcome;
+
+constexpr std::uint64_t kSeed = 7;
+
+class SearchTest : public testing::Test {
+ protected:
+  std::vector<int> AllCandidates() const {
+    std::vector<int> all(static_cast<std::size_t>(space_.size()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
+  SearchSummary Run(methods::Method& method, const Budget& budget) {
+    Journal journal(folder_.path());
+    return Search(space_, budget, kSeed, method, runner_, journal);
+  }
+
+  std::vector<trials::TrialRecord> Records() const {
+    return trials::ReadTrials(folder_.path());
+  }
+
+  fakes::TemporaryFolder folder_;
+  trials::SearchSpace space_ = fakes::SmallSpace(8);
+  FakeRunner runner_;
+};
+
+TEST_F(SearchTest, NeverPassesTheTimeBudgetAndUsesItUp) {
+  for (const double budget_s : {1.0, 7.5, 20.0, 33.3}) {
+    fakes::TemporaryFolder folder;
+    FakeMethod method(AllCandidates());
+    Journal journal(folder.path());
+    const SearchSummary summary = Search(space_,
+                                         {.time_s = budget_s, .q_max = 5},
+                                         kSeed,
+                                         method,
+                                         runner_,
+                                         journal);
+    const auto records = trials::ReadTrials(folder.path());
+    double spent_s = 0.0;
+    for (const trials::TrialRecord& record : records) {
+      spent_s += record.duration_s;
+      EXPECT_NEAR(record.elapsed_s, spent_s, 1e-9);
+      EXPECT_LE(record.elapsed_s, budget_s);
+    }
+    EXPECT_EQ(summary.finish_reason, "time budget");
+    EXPECT_EQ(records.back().outcome, Outcome::kTimedOut);
+    EXPECT_NEAR(summary.elapsed_s, budget_s, 1e-9);
+  }
+}
+
+TEST_F(SearchTest, StopsAtTheTrialBudget) {
+  FakeMethod method(AllCandidates());
+  const SearchSummary summary = Run(method, {.trials = 4, .q_max = 5});
+  EXPECT_EQ(summary.finish_reason, "trial budget");
+  EXPECT_EQ(Records().size(), 4U);
+}
+
+TEST_F(SearchTest, StopsWhenTheMethodIsDone) {
+  FakeMethod method({3, 1});
+  EXPECT_EQ(Run(method, {.trials = 9, .q_max = 5}).finish_reason,
+            "method done");
+}
+
+TEST_F(SearchTest, StopsWhenEveryCandidateWasTried) {
+  FakeMethod method(AllCandidates());
+  EXPECT_EQ(Run(method, {.trials = 999, .q_max = 2}).finish_reason,
+            "space exhausted");
+  EXPECT_EQ(Records().size(), static_cast<std::size_t>(space_.size()));
+}
+
+TEST_F(SearchTest, RefusesAMethodThatRepeatsACandidate) {
+  FakeMethod method({3, 1, 3});
+  EXPECT_THROW(Run(method, {.trials = 9, .q_max = 2}), std::logic_error);
+}
+
+TEST_F(SearchTest, RefusesACandidateThatDoesNotExist) {
+  FakeMethod method({space_.size()});
+  EXPECT_THROW(Run(method, {.trials = 9, .q_max = 2}), std::logic_error);
+}
+
+TEST_F(SearchTest, IncumbentIsTheBestOfTrialsThatRanAllTheirSteps) {
+  FakeMethod method(AllCandidates());
+  method.stop_below_steps_per_s = 1.5;  // slower trials are stopped
+  runner_.max_dp = 4;                   // the fastest ones do not fit
+  runner_.jitter = 0.0;
+  (void)Run(method, {.trials = 999, .q_max = 6});
+  double best = trials::kUnknown;
+  std::set<Outcome> outcomes;
+  for (const trials::TrialRecord& record : Records()) {
+    outcomes.insert(record.outcome);
+    if (record.outcome == Outcome::kCompleted) {
+      EXPECT_EQ(record.steps, 6);
+      best = std::fmax(best, record.throughput_steps_per_s);
+    }
+    if (record.outcome == Outcome::kTerminatedEarly) {
+      EXPECT_EQ(record.steps, 3);
+    }
+    EXPECT_EQ(trials::ExactText(record.incumbent_steps_per_s),
+              trials::ExactText(best));
+  }
+  EXPECT_TRUE(outcomes.contains(Outcome::kCompleted));
+  EXPECT_TRUE(outcomes.contains(Outcome::kTerminatedEarly));
+  EXPECT_TRUE(outcomes.contains(Outcome::kOutOfMemory));
+}
+
+TEST_F(SearchTest, ATrialThatReachesItsLastStepIsCompleteHoweverSlow) {
+  FakeMethod method({0});
+  method.stop_below_steps_per_s = 1e9;
+  (void)Run(method, {.trials = 1, .q_max = 2});  // q_min of the rule is 3
+  EXPECT_EQ(Records().at(0).outcome, Outcome::kCompleted);
+  fakes::TemporaryFolder folder;
+  FakeMethod same({0});
+  same.stop_below_steps_per_s = 1e9;
+  Journal journal(folder.path());
+  (void)Search(
+      space_, {.trials = 1, .q_max = 3}, kSeed, same, runner_, journal);
+  EXPECT_EQ(trials::ReadTrials(folder.path()).at(0).outcome,
+            Outcome::kCompleted);
+}
+
+TEST_F(SearchTest, NoiseDependsOnTheConfigurationAndNotOnItsTurn) {
+  FakeMethod method({2, 5});
+  (void)Run(method, {.trials = 2, .q_max = 2});
+  FakeMethod other({5, 2});
+  fakes::TemporaryFolder folder;
+  Journal journal(folder.path());
+  (void)Search(
+      space_, {.trials = 2, .q_max = 2}, kSeed, other, runner_, journal);
+  ASSERT_EQ(runner_.requests.size(), 4U);
+  EXPECT_EQ(runner_.requests[0].seed, runner_.requests[3].seed);
+  EXPECT_EQ(runner_.requests[1].seed, runner_.requests[2].seed);
+  EXPECT_NE(runner_.requests[0].seed, runner_.requests[1].seed);
+}
+
+TEST_F(SearchTest, MethodsSeeLiveWhatTheyWillSeeReplayed) {
+  runner_.max_dp = 2;  // a message with a comma and a line break
+  FakeMethod live(AllCandidates());
+  (void)Run(live, {.trials = 6, .q_max = 4});
+  FakeMethod resumed(AllCandidates());
+  const SearchSummary summary = Run(resumed, {.trials = 6, .q_max = 4});
+  EXPECT_EQ(summary.replayed, 6);
+  ASSERT_EQ(live.observed.size(), resumed.observed.size());
+  for (std::size_t i = 0; i < live.observed.size(); ++i) {
+    const auto& [candidate, a] = live.observed[i];
+    const auto& [same_candidate, b] = resumed.observed[i];
+    EXPECT_EQ(candidate, same_candidate);
+    EXPECT_EQ(a.outcome, b.outcome);
+    EXPECT_EQ(a.step_times_s, b.step_times_s);
+    EXPECT_EQ(a.peak_memory_bytes, b.peak_memory_bytes);
+    EXPECT_EQ(a.duration_s, b.duration_s);
+    EXPECT_EQ(a.message, b.message);
+  }
+}
+
+TEST_F(SearchTest, RefusesRecordsThatTheMethodWouldNotMake) {
+  FakeMethod method({2, 5});
+  (void)Run(method, {.trials = 2, .q_max = 2});
+  FakeMethod other({2, 6});
+  EXPECT_THROW(Run(other, {.trials = 3, .q_max = 2}), trials::InputError);
+}
+
+TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
+  FakeMethod method({2, 5});
+  (void)Run(method, {.time_s = 1e6, .trials = 2, .q_max = 2});
+  const auto free = Records();
+  EXPECT_NEAR(
+      free[1].elapsed_s, free[0].duration_s + free[1].duration_s, 1e-12);
+  fakes::TemporaryFolder folder;
+  FakeMethod same({2, 5});
+  Journal journal(folder.path());
+  (void)Search(
+      space_,
+      {.time_s = 1e6, .trials = 2, .q_max = 2, .charge_thinking = true},
+      kSeed,
+      same,
+      runner_,
+      journal);
+  double thought_s = 0.0;
+  for (const auto& row : trials::ReadThinking(folder.path())) {
+    thought_s += row.wall_s;
+  }
+  EXPECT_GT(thought_s, 0.0);
+  EXPECT_NEAR(trials::ReadTrials(folder.path())[1].elapsed_s,
+              free[1].elapsed_s + thought_s,
+              1e-9);
+}
+
+}  // namespace
+}  // namespace harness
