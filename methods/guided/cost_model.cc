@@ -18,11 +18,11 @@ SurrogatePair MakePair(const Problem& problem,
   pair.fit.mean_only = true;
   pair.fit.starts = options.fit_starts;
   pair.fit.seed = seed;
-  return {
-      problem,
-      surrogates::ThroughputPrior(*problem.space, shape, options.sizes),
-      surrogates::MemoryPrior(*problem.space, shape, pair.out_of_memory_value),
-      pair};
+  return {problem,
+          surrogates::ThroughputPrior(*problem.space, shape, options.form),
+          surrogates::MemoryPrior(
+              *problem.space, shape, options.form, pair.out_of_memory_value),
+          pair};
 }
 
 class CostModel final : public Method {
@@ -98,12 +98,12 @@ CostModelOptions ReadCostModelOptions(const trials::TomlTable& table) {
   options.random_trials =
       ReadInt(table, "random_trials", options.random_trials, 1);
   options.fit_starts = ReadInt(table, "fit_starts", options.fit_starts, 1);
-  const std::string sizes = table.GetString("sizes", "per_sample");
-  if (sizes == "printed") {
-    options.sizes = surrogates::MicrobatchSizes::kPrinted;
-  } else if (sizes != "per_sample") {
-    table.Fail("sizes",
-               fmt::format("unknown sizes '{}': per_sample or printed", sizes));
+  const std::string form = table.GetString("form", "physical");
+  if (form == "printed") {
+    options.form = surrogates::CostModelForm::kPrinted;
+  } else if (form != "physical") {
+    table.Fail("form",
+               fmt::format("unknown form '{}': physical or printed", form));
   }
   return options;
 }

@@ -20,11 +20,11 @@ namespace methods {
 // Source: OPPA App. H.2, Eqs. 10-21.
 struct CostModelOptions {
   int random_trials = 10;  // >= 1 (the paper: "several")
-  surrogates::MicrobatchSizes sizes = surrogates::MicrobatchSizes::kPerSample;
+  surrogates::CostModelForm form = surrogates::CostModelForm::kPhysical;
   int fit_starts = 10;
 };
 
-// Keys: random_trials, sizes ("per_sample", "printed"), fit_starts.
+// Keys: random_trials, form ("physical", "printed"), fit_starts.
 [[nodiscard]] CostModelOptions ReadCostModelOptions(
     const trials::TomlTable& table);
 

@@ -18,16 +18,18 @@ surrogates::ClusterShape ShapeOf(const Problem& problem) {
   return {problem.gpus, problem.gpus_per_node};
 }
 
+surrogates::CostModelForm FormOf(OppaPrior prior) {
+  return prior == OppaPrior::kPrinted ? surrogates::CostModelForm::kPrinted
+                                      : surrogates::CostModelForm::kPhysical;
+}
+
 surrogates::ParametricMean ThroughputPriorOf(const Problem& problem,
                                              OppaPrior prior) {
   if (prior == OppaPrior::kNone) {
     return surrogates::ConstantPrior(*problem.space);
   }
   return surrogates::ThroughputPrior(
-      *problem.space,
-      ShapeOf(problem),
-      prior == OppaPrior::kPrinted ? surrogates::MicrobatchSizes::kPrinted
-                                   : surrogates::MicrobatchSizes::kPerSample);
+      *problem.space, ShapeOf(problem), FormOf(prior));
 }
 
 surrogates::ParametricMean MemoryPriorOf(const Problem& problem,
@@ -35,8 +37,10 @@ surrogates::ParametricMean MemoryPriorOf(const Problem& problem,
   if (options.prior == OppaPrior::kNone) {
     return surrogates::ConstantPrior(*problem.space);
   }
-  return surrogates::MemoryPrior(
-      *problem.space, ShapeOf(problem), options.out_of_memory_value);
+  return surrogates::MemoryPrior(*problem.space,
+                                 ShapeOf(problem),
+                                 FormOf(options.prior),
+                                 options.out_of_memory_value);
 }
 
 SurrogatePair::Options PairOptions(const OppaOptions& options,
@@ -147,12 +151,12 @@ OppaPrior ReadPrior(const trials::TomlTable& table, OppaPrior otherwise) {
   if (name == "printed") {
     return OppaPrior::kPrinted;
   }
-  if (name != "per_sample") {
+  if (name != "physical") {
     table.Fail(
         "prior",
-        fmt::format("unknown prior '{}': none, printed or per_sample", name));
+        fmt::format("unknown prior '{}': none, printed or physical", name));
   }
-  return OppaPrior::kPerSample;
+  return OppaPrior::kPhysical;
 }
 
 bool ReadFitAsPrinted(const trials::TomlTable& table, bool otherwise) {

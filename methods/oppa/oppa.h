@@ -14,16 +14,16 @@ namespace methods {
 
 // What the throughput surrogate believes before the first trial.
 enum class OppaPrior {
-  kNone,       // a constant: plain Bayesian optimisation
-  kPrinted,    // the cost model with the sizes of Eqs. 10, 16 and 18 as printed
-  kPerSample,  // the cost model with sizes per sequence (cost_model.h)
+  kNone,      // a constant: plain Bayesian optimisation
+  kPrinted,   // the cost model of App. D as printed
+  kPhysical,  // the cost model with every size in its place (cost_model.h)
 };
 
 // Every part of the method is an option of this one implementation, so an
 // ablation is a setting and not a copy: without prior, without early
 // termination, and without both, which is VANILLA-BO.
 struct OppaOptions {
-  OppaPrior prior = OppaPrior::kPerSample;
+  OppaPrior prior = OppaPrior::kPhysical;
   bool early_termination = true;
   int q_min = 5;                  // steps before a trial may be stopped, >= 1
   double tau_steps_per_s = 1e-3;  // by how much a trial must beat the best
@@ -49,7 +49,7 @@ struct OppaOptions {
 };
 
 // Reads the options; those not given are the defaults of `defaults`. Keys:
-// prior ("none", "printed", "per_sample"), early_termination, q_min, tau,
+// prior ("none", "printed", "physical"), early_termination, q_min, tau,
 // beta, beta_in_stddevs, random_trials, failures_before_random, outlier_iqr,
 // warmup_steps, variance_of_mean, fit ("map", "printed"), fit_starts,
 // memory_scale, out_of_memory_value, memory_noise.

@@ -3,55 +3,59 @@
 #ifndef SURROGATES_COST_COST_MODEL_H_
 #define SURROGATES_COST_COST_MODEL_H_
 
+#include <Eigen/Core>
+
+#include "surrogates/cost/term.h"
 #include "surrogates/parametric_mean.h"
 #include "trials/search_space.h"
 
 namespace surrogates {
 
-// What the cost model knows of the machine: no speed, no size, only the shape.
-struct ClusterShape {
-  int gpus = 1;
-  int gpus_per_node = 1;
-
-  [[nodiscard]] bool multi_node() const { return gpus > gpus_per_node; }
-};
-
-// How the characteristic sizes t_comp, M_act,tp and M_act,pp of Eqs. 10, 16
-// and 18 depend on the number of microbatches.
-enum class MicrobatchSizes {
-  // One learned constant each, as the equations stand. With a fixed batch it
-  // makes eight microbatches cost eight times the computation of one.
+// Which equations the features come from.
+enum class CostModelForm {
+  // App. D as it stands. Its computation term grows with the number of
+  // microbatches at a fixed batch, its sizes M_act,tp and M_act,pp do not
+  // depend on dp or mb, its memory knows no ZeRO.
   kPrinted,
-  // A part proportional to the sequences in the microbatch and a constant
-  // part: t_comp = a / mb + b, M_act = a / (dp mb) + b. Contains kPrinted.
-  kPerSample,
+  // The same mechanisms with their dependence on every size: a fixed batch is
+  // a fixed amount of work, activations shrink with dp and mb, ZeRO shards
+  // state, 1F1B keeps min(pp, mb) microbatches in flight.
+  kPhysical,
 };
 
-// Throughput as the inverse of a sum of step-time terms,
+// Throughput as the inverse of a sum of step-time terms, R = 1 / sum_j c_j
+// phi_j, linear in effective coefficients.
 //
-//   T = T_comp + T_dp + T_tp + T_pp,   R = 1 / T,
+// kPrinted, with x in {intra, inter} the kind of link that a group uses and D
+// its ranks:
 //
-// linear in effective coefficients. With x in {intra, inter} the kind of link
-// that a group uses:
+//   compute    (mb + (pp - 1) / mc) / gpus                        Eq. 10
+//   DP         2 (D - 1),  (D - 1) / D / (tp pp)   for each x,    Eqs. 11-15
+//              hierarchical where dp > gpus_per_node; ZeRO-3 has
+//              a volume term of its own, the printed lambda_Z
+//   TP         mb 2 (tp - 1),  mb (tp - 1) / tp    for each x     Eq. 16
+//   PP         2 mb (pp - 1)                                      Eqs. 17-18
 //
-//   T_comp  (mb + (pp - 1) / mc) / gpus * t_comp                     Eq. 10
-//   T_dp    2 (D - 1) a_x + (D - 1) / D / (tp pp) v_x,               Eqs. 11-15
-//           hierarchical where dp > gpus_per_node; ZeRO-3 has a
-//           second volume term, the printed fudge lambda_Z
-//   T_tp    mb (2 (tp - 1) a_x + (tp - 1) / tp v_x)                  Eq. 16
-//   T_pp    2 mb (pp - 1) p_x                                        Eqs. 17-18
+// kPhysical, with s = 1 + (pp - 1) / (mb mc) the stretch of the pipeline:
+//
+//   compute    s / gpus;  the same again with gradient checkpointing
+//   launch     s mb / pp
+//   optimizer  1 / (tp pp), over dp with ZeRO;  constant  1
+//   DP         (D - 1) / D / (tp pp) intra, (D - 1) / D / pp inter, 2 (dp - 1)
+//   TP         s (tp - 1) / tp / (dp pp),  s mb 2 (tp - 1) / pp   for each x
+//   PP         2 mc s / dp,  2 mc s mb
 //
 // The paper's 2 beta + gamma + 3 delta, kappa, lambda_Z, M_model, M_act and
 // O_tp only occur in products; each product is one coefficient here, so that
 // each is identifiable. Terms that vanish on the whole space are left out.
 //
-// Source: OPPA Eqs. 10-20.
+// Source: OPPA Eqs. 10-20; docs/decisions/0004-cost-model.md.
 // Shapes: features is [N, m]. Units: step time in s.
-// Note: log centres are relative to a target of about 1; CenterOn moves them
-// to where a problem's data are.
+// Note: log centres are relative to a target of about 1; CentersFor moves
+// them to where a problem's data are.
 [[nodiscard]] ParametricMean ThroughputPrior(const trials::SearchSpace& space,
                                              const ClusterShape& shape,
-                                             MicrobatchSizes sizes);
+                                             CostModelForm form);
 
 // The log centres of `prior` for a target whose typical value is `typical`:
 // each term's guess is its share of that. Shapes: [m].
@@ -59,14 +63,19 @@ enum class MicrobatchSizes {
 [[nodiscard]] Eigen::VectorXd CentersFor(const ParametricMean& prior,
                                          double typical);
 
-// Peak memory in units of the GPU's capacity,
+// Peak memory in units of the GPU's capacity, min(sum_j m_j phi_j, clip).
 //
-//   M = min(m1 / (pp tp) + m2 / (gpus mb) + m3, clip).
+// kPrinted:  1 / (pp tp),  1 / (gpus mb),  1                      Eq. 21
+// kPhysical: 1 / (tp pp) for parameters, gradients and optimizer state, each
+//            over dp from the ZeRO stage that shards it; activations
+//            min(pp, mb) / (dp mb pp tp), apart with checkpointing; one
+//            microbatch 1 / (dp mb tp); 1
 //
 // Source: OPPA Eq. 21. Units: 1 = capacity. `clip` >= 1 is where the
 // observations of configurations that ran out of memory stand.
 [[nodiscard]] ParametricMean MemoryPrior(const trials::SearchSpace& space,
                                          const ClusterShape& shape,
+                                         CostModelForm form,
                                          double clip);
 
 // A positive constant, [N, 1]: no prior knowledge.

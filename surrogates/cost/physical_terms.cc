@@ -1,0 +1,183 @@
+// The cost model with the dependence of each mechanism on every size.
+
+#include <algorithm>
+
+#include "surrogates/cost/term.h"
+
+namespace surrogates {
+namespace {
+
+using trials::ParallelConfig;
+
+// How much longer the pipeline takes than its microbatches alone: the time to
+// fill and drain it. Source: Narayanan et al. (2021), Sec. 2.2.
+double PipelineStretch(const ParallelConfig& c) {
+  return 1.0 +
+         (c.pp - 1.0) / (static_cast<double>(c.microbatches) * c.model_chunks);
+}
+
+// A rank's part of the computation: the batch split over dp, the layers over
+// pp, every layer over tp.
+double Computation(const ParallelConfig& c) {
+  return PipelineStretch(c) / (static_cast<double>(c.dp) * c.tp * c.pp);
+}
+
+// Times that the layers of a stage are run through in a step.
+double Passes(const ParallelConfig& c) {
+  return c.microbatches * PipelineStretch(c);
+}
+
+bool TensorParallelCrosses(const ParallelConfig& c, const ClusterShape& shape) {
+  return shape.multi_node() && c.tp > shape.gpus_per_node;
+}
+
+// Ranks of a data-parallel group that share a host; tp is innermost, so they
+// stand tp apart.
+double DataParallelPerNode(const ParallelConfig& c, const ClusterShape& shape) {
+  return std::clamp(static_cast<double>(shape.gpus_per_node) / c.tp,
+                    1.0,
+                    static_cast<double>(c.dp));
+}
+
+void AddComputation(std::vector<CostTerm>& terms) {
+  terms.push_back({"compute", "s", 0.6, 1.0, Computation});
+  terms.push_back({"recompute", "s", 0.2, 0.5, [](const ParallelConfig& c) {
+                     return c.grad_checkpoint ? Computation(c) : 0.0;
+                   }});
+  // Launching kernels and reading weights costs the same for any microbatch.
+  terms.push_back({"launch", "s", 0.05, 1.5, [](const ParallelConfig& c) {
+                     return Passes(c) / c.pp;
+                   }});
+  terms.push_back({"optimizer", "s", 0.02, 1.5, [](const ParallelConfig& c) {
+                     const double shards = c.zero_stage > 0 ? c.dp : 1.0;
+                     return 1.0 / (c.tp * c.pp * shards);
+                   }});
+  terms.push_back(
+      {"constant", "s", 0.02, 1.5, [](const ParallelConfig&) { return 1.0; }});
+}
+
+// The gradients of a rank's parameters are reduced once per step: within the
+// host, then by all of its groups at once over the host's links.
+void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
+  terms.push_back(
+      {"DP volume, intra-node", "s", 0.15, 1.5, [=](const ParallelConfig& c) {
+         return RingVolume(DataParallelPerNode(c, shape)) / (c.tp * c.pp);
+       }});
+  terms.push_back(
+      {"DP volume, inter-node", "s", 0.2, 1.5, [=](const ParallelConfig& c) {
+         const double per_node = DataParallelPerNode(c, shape);
+         return RingVolume(c.dp / per_node) / c.pp;
+       }});
+  terms.push_back({"DP latency", "s", 0.01, 1.5, [](const ParallelConfig& c) {
+                     return RingLatency(c.dp);
+                   }});
+  terms.push_back(
+      {"DP volume, ZeRO-3", "s", 0.1, 1.5, [](const ParallelConfig& c) {
+         return c.zero_stage < 3 ? 0.0 : RingVolume(c.dp) / (c.tp * c.pp);
+       }});
+}
+
+// Every layer of a stage all-reduces its activations, for every microbatch.
+void AddTensorParallel(const ClusterShape& shape,
+                       std::vector<CostTerm>& terms) {
+  for (const bool inter : {false, true}) {
+    const std::string link = inter ? "inter-node" : "intra-node";
+    const auto if_used = [=](double value, const ParallelConfig& c) {
+      return TensorParallelCrosses(c, shape) == inter ? value : 0.0;
+    };
+    terms.push_back(
+        {"TP volume, " + link, "s", 0.3, 1.5, [=](const ParallelConfig& c) {
+           return if_used(RingVolume(c.tp) * PipelineStretch(c) / (c.dp * c.pp),
+                          c);
+         }});
+    terms.push_back(
+        {"TP latency, " + link, "s", 0.05, 1.5, [=](const ParallelConfig& c) {
+           return if_used(RingLatency(c.tp) * Passes(c) / c.pp, c);
+         }});
+  }
+}
+
+// Neighbouring stages pass every microbatch on; chunks multiply the transfers.
+void AddPipeline(std::vector<CostTerm>& terms) {
+  terms.push_back({"PP volume", "s", 0.05, 1.5, [](const ParallelConfig& c) {
+                     return c.pp == 1 ? 0.0
+                                      : 2.0 * c.model_chunks *
+                                            PipelineStretch(c) / c.dp;
+                   }});
+  terms.push_back({"PP latency", "s", 0.02, 1.5, [](const ParallelConfig& c) {
+                     return c.pp == 1 ? 0.0 : 2.0 * c.model_chunks * Passes(c);
+                   }});
+}
+
+// Sequences of activations that a stage holds at once, in units of the batch,
+// and per layer: 1F1B keeps min(pp, microbatches) microbatches in flight,
+// interleaving some more.
+double ActivationsInFlight(const ParallelConfig& c) {
+  const double in_flight = std::min(c.pp, c.microbatches);
+  const double interleaved =
+      c.model_chunks > 1
+          ? 1.0 + (c.pp - 1.0) / (static_cast<double>(c.pp) * c.model_chunks)
+          : 1.0;
+  return in_flight * interleaved /
+         (static_cast<double>(c.dp) * c.microbatches * c.pp * c.tp);
+}
+
+double SequencesAtOnce(const ParallelConfig& c) {
+  return 1.0 / (static_cast<double>(c.dp) * c.microbatches * c.tp);
+}
+
+// 1 / (tp pp), and 1 / dp of it from the ZeRO stage that shards it.
+double StateShard(const ParallelConfig& c, int from_stage) {
+  const double shards = c.zero_stage >= from_stage ? c.dp : 1.0;
+  return 1.0 / (c.tp * c.pp * shards);
+}
+
+}  // namespace
+
+std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
+  std::vector<CostTerm> terms;
+  AddComputation(terms);
+  AddDataParallel(shape, terms);
+  AddTensorParallel(shape, terms);
+  AddPipeline(terms);
+  return terms;
+}
+
+std::vector<CostTerm> PhysicalMemoryTerms(const ClusterShape& /*shape*/) {
+  return {{"parameters",
+           "capacity",
+           0.1,
+           1.0,
+           [](const ParallelConfig& c) { return StateShard(c, 3); }},
+          {"gradients",
+           "capacity",
+           0.1,
+           1.0,
+           [](const ParallelConfig& c) { return StateShard(c, 2); }},
+          {"optimizer state",
+           "capacity",
+           0.2,
+           1.0,
+           [](const ParallelConfig& c) { return StateShard(c, 1); }},
+          {"activations",
+           "capacity",
+           0.3,
+           1.5,
+           [](const ParallelConfig& c) {
+             return c.grad_checkpoint ? 0.0 : ActivationsInFlight(c);
+           }},
+          {"checkpoints",
+           "capacity",
+           0.05,
+           1.5,
+           [](const ParallelConfig& c) {
+             return c.grad_checkpoint ? ActivationsInFlight(c) : 0.0;
+           }},
+          // Logits, and the layer that is being computed.
+          {"one microbatch", "capacity", 0.1, 1.5, SequencesAtOnce},
+          {"constant", "capacity", 0.1, 1.0, [](const ParallelConfig&) {
+             return 1.0;
+           }}};
+}
+
+}  // namespace surrogates

@@ -1,0 +1,75 @@
+#include "methods/history.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace methods {
+namespace {
+
+using trials::Measurement;
+using trials::Outcome;
+
+Measurement Completed(double step_s, double memory_bytes) {
+  Measurement measurement;
+  measurement.outcome = Outcome::kCompleted;
+  measurement.step_times_s = {10.0 * step_s, step_s, step_s};
+  measurement.peak_memory_bytes = memory_bytes;
+  return measurement;
+}
+
+Measurement OutOfMemory() {
+  Measurement measurement;
+  measurement.outcome = Outcome::kOutOfMemory;
+  measurement.step_times_s = {0.01};
+  return measurement;
+}
+
+TEST(History, OutOfMemoryTellsNothingOfThroughput) {
+  History history(3);
+  history.Add(0, OutOfMemory(), {});
+  EXPECT_EQ(history.ThroughputObservations().size(), 0);
+  EXPECT_TRUE(std::isinf(history.best_steps_per_s()));
+  ASSERT_EQ(history.ScoreObservations().size(), 1);
+  EXPECT_EQ(history.ScoreObservations().value[0], 0.0);
+}
+
+TEST(History, OutOfMemoryObservesTheGivenMultipleOfTheCapacity) {
+  History history(3);
+  history.Add(0, OutOfMemory(), {});
+  history.Add(1, Completed(0.5, 12e9), {});
+  const auto memory = history.MemoryObservations(24e9, 1.1, 1e-4);
+  ASSERT_EQ(memory.size(), 2);
+  EXPECT_EQ(memory.value[0], 1.1);
+  EXPECT_EQ(memory.value[1], 0.5);
+}
+
+TEST(History, UnknownMemoryIsLeftOut) {
+  History history(3);
+  Measurement measurement = Completed(0.5, 1.0);
+  measurement.peak_memory_bytes.reset();
+  history.Add(1, measurement, {});
+  EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 0);
+}
+
+TEST(History, FailuresInARowEndWithAThroughput) {
+  History history(5);
+  history.Add(0, OutOfMemory(), {});
+  history.Add(1, Measurement{}, {});
+  EXPECT_EQ(history.failures_in_a_row(), 2);
+  history.Add(2, Completed(0.5, 1e9), {});
+  EXPECT_EQ(history.failures_in_a_row(), 0);
+  history.Add(3, OutOfMemory(), {});
+  EXPECT_EQ(history.failures_in_a_row(), 1);
+}
+
+TEST(History, BestCountsEarlyTerminatedTrials) {
+  History history(3);
+  Measurement measurement = Completed(0.5, 1e9);
+  measurement.outcome = Outcome::kTerminatedEarly;
+  history.Add(2, measurement, {});
+  EXPECT_DOUBLE_EQ(history.best_steps_per_s(), 2.0);
+}
+
+}  // namespace
+}  // namespace methods

@@ -1,0 +1,270 @@
+// What each method is said to do, on a problem small enough to know.
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "methods/guided/cost_model.h"
+#include "methods/guided/xgboost.h"
+#include "methods/oppa/oppa.h"
+#include "methods/sampling/random.h"
+
+namespace methods {
+namespace {
+
+using trials::Measurement;
+using trials::Outcome;
+using trials::ParallelConfig;
+
+constexpr double kCapacity = 24e9;
+
+// 8 GPUs: every (dp, tp, pp) with microbatches and checkpointing.
+trials::SearchSpace Space() {
+  std::vector<ParallelConfig> configs;
+  for (const int dp : {1, 2, 4, 8}) {
+    for (const int tp : {1, 2, 4, 8}) {
+      if (8 % (dp * tp) != 0) {
+        continue;
+      }
+      const int pp = 8 / dp / tp;
+      for (const int mb : {1, 2, 4, 8, 16}) {
+        if ((pp == 1) != (mb == 1) || (pp > 1 && mb < pp)) {
+          continue;
+        }
+        for (const bool checkpoint : {false, true}) {
+          configs.push_back({.dp = dp,
+                             .tp = tp,
+                             .pp = pp,
+                             .microbatches = mb,
+                             .grad_checkpoint = checkpoint});
+        }
+      }
+    }
+  }
+  return trials::SearchSpace(configs);
+}
+
+double StepTime(const ParallelConfig& c) {
+  const double compute =
+      (1.0 + (c.pp - 1.0) / c.microbatches) * (c.grad_checkpoint ? 1.33 : 1.0);
+  return compute + 0.4 * (c.dp - 1.0) / c.dp / (c.tp * c.pp) +
+         0.8 * (c.tp - 1.0) / c.tp + 0.01 * c.microbatches * (c.pp - 1);
+}
+
+double Memory(const ParallelConfig& c) {
+  return kCapacity * (0.7 / (c.tp * c.pp) + 0.1 +
+                      (c.grad_checkpoint ? 0.1 : 0.6) / c.microbatches);
+}
+
+Measurement Run(const ParallelConfig& config, const Suggestion& suggestion) {
+  Measurement measurement;
+  if (Memory(config) > kCapacity) {
+    measurement.outcome = Outcome::kOutOfMemory;
+    return measurement;
+  }
+  measurement.peak_memory_bytes = Memory(config);
+  measurement.outcome = Outcome::kCompleted;
+  for (int step = 0; step < 10; ++step) {
+    const double wobble = 1.0 + 0.004 * ((step * 7) % 5 - 2);
+    measurement.step_times_s.push_back(StepTime(config) * wobble);
+    if (step < 9 && suggestion.stop &&
+        ShouldStop(*suggestion.stop, measurement.step_times_s)) {
+      measurement.outcome = Outcome::kTerminatedEarly;
+      break;
+    }
+  }
+  return measurement;
+}
+
+struct Trace {
+  std::vector<int> candidates;
+  std::vector<std::string> chosen_by;
+  std::vector<Measurement> measurements;
+};
+
+Trace Search(Method& method, const trials::SearchSpace& space, int trials) {
+  Trace trace;
+  for (int i = 0; i < trials; ++i) {
+    const auto suggestion = method.Suggest();
+    if (!suggestion) {
+      break;
+    }
+    trace.candidates.push_back(suggestion->candidate);
+    trace.chosen_by.push_back(suggestion->chosen_by);
+    trace.measurements.push_back(
+        Run(space[suggestion->candidate], *suggestion));
+    method.Observe(suggestion->candidate, trace.measurements.back());
+  }
+  return trace;
+}
+
+class SearchMethods : public testing::Test {
+ protected:
+  trials::SearchSpace space_ = Space();
+  Problem problem_{.space = &space_,
+                   .gpus = 8,
+                   .gpus_per_node = 8,
+                   .memory_capacity_bytes = kCapacity,
+                   .q_max = 10};
+
+  double Optimum() const {
+    double best = 0.0;
+    for (const ParallelConfig& config : space_.configs()) {
+      if (Memory(config) <= kCapacity) {
+        best = std::max(best, 1.0 / StepTime(config));
+      }
+    }
+    return best;
+  }
+
+  double BestFound(const Trace& trace) const {
+    double best = 0.0;
+    for (std::size_t i = 0; i < trace.candidates.size(); ++i) {
+      if (trace.measurements[i].outcome == Outcome::kCompleted) {
+        best = std::max(best, 1.0 / StepTime(space_[trace.candidates[i]]));
+      }
+    }
+    return best;
+  }
+};
+
+TEST_F(SearchMethods, OppaFindsTheOptimumWhereItsPriorIsRight) {
+  for (int seed = 1; seed <= 5; ++seed) {
+    const auto method = MakeOppa(problem_, {}, seed);
+    EXPECT_GE(BestFound(Search(*method, space_, 16)), 0.97 * Optimum()) << seed;
+  }
+}
+
+TEST_F(SearchMethods, OppaStartsWithRandomTrialsAndThenAsksItsModel) {
+  const auto method = MakeOppa(problem_, {.random_trials = 4}, 1);
+  const Trace trace = Search(*method, space_, 10);
+  EXPECT_EQ(std::count(
+                trace.chosen_by.begin(), trace.chosen_by.begin() + 4, "random"),
+            4);
+  EXPECT_GE(std::count(trace.chosen_by.begin(), trace.chosen_by.end(), "model"),
+            4);
+}
+
+TEST_F(SearchMethods, EarlyTerminationStopsOnlyTrialsThatAreNotTheBest) {
+  const auto method = MakeOppa(problem_, {.q_min = 3}, 2);
+  const Trace trace = Search(*method, space_, 12);
+  double best = 0.0;
+  int stopped = 0;
+  for (const Measurement& measurement : trace.measurements) {
+    if (measurement.step_times_s.empty()) {
+      continue;
+    }
+    const double throughput =
+        trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
+    if (measurement.outcome == Outcome::kTerminatedEarly) {
+      ++stopped;
+      EXPECT_GE(measurement.step_times_s.size(), 3U);
+      EXPECT_LT(throughput, best + 1e-3);
+    }
+    best = std::max(best, throughput);
+  }
+  EXPECT_GT(stopped, 2);
+}
+
+TEST_F(SearchMethods, WithoutEarlyTerminationEveryTrialRunsToItsEnd) {
+  const auto method = MakeOppa(problem_, {.early_termination = false}, 2);
+  for (const Measurement& measurement :
+       Search(*method, space_, 12).measurements) {
+    EXPECT_NE(measurement.outcome, Outcome::kTerminatedEarly);
+  }
+}
+
+TEST_F(SearchMethods, OppaTriesAtRandomAfterTooManyFailures) {
+  const auto method =
+      MakeOppa(problem_, {.random_trials = 2, .failures_before_random = 3}, 1);
+  // Two trials that work, then nothing does.
+  Measurement works;
+  works.outcome = Outcome::kCompleted;
+  works.step_times_s = {1.0, 1.0, 1.0};
+  works.peak_memory_bytes = 0.5 * kCapacity;
+  Measurement fails;
+  fails.outcome = Outcome::kOutOfMemory;
+  std::vector<std::string> chosen_by;
+  for (int i = 0; i < 9; ++i) {
+    const auto suggestion = method->Suggest();
+    ASSERT_TRUE(suggestion);
+    chosen_by.push_back(suggestion->chosen_by);
+    method->Observe(suggestion->candidate, i < 2 ? works : fails);
+  }
+  const std::vector<std::string> expected = {"random",
+                                             "random",
+                                             "model",
+                                             "model",
+                                             "model",
+                                             "random",
+                                             "model",
+                                             "model",
+                                             "random"};
+  EXPECT_EQ(chosen_by, expected);
+}
+
+TEST_F(SearchMethods, XgboostLearnsToAvoidWhatFails) {
+  const auto method = MakeXgboost(problem_, {}, 3);
+  const Trace trace = Search(*method, space_, 25);
+  EXPECT_GE(BestFound(trace), 0.8 * Optimum());
+  EXPECT_EQ(trace.chosen_by[1], "random");
+  EXPECT_EQ(trace.chosen_by[2], "model");
+}
+
+TEST_F(SearchMethods, CostModelTakesOneShotAndIsDone) {
+  const auto method = MakeCostModel(problem_, {.random_trials = 8}, 4);
+  const Trace trace = Search(*method, space_, 30);
+  ASSERT_LE(trace.candidates.size(), 9U);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(trace.chosen_by[i], "random");
+  }
+  EXPECT_FALSE(method->Suggest());
+}
+
+TEST_F(SearchMethods, RandomCoversTheWholeSpaceAndStops) {
+  const auto method = MakeRandom(problem_, {}, 5);
+  const Trace trace = Search(*method, space_, 1000);
+  EXPECT_EQ(
+      std::set<int>(trace.candidates.begin(), trace.candidates.end()).size(),
+      static_cast<std::size_t>(space_.size()));
+  EXPECT_EQ(trace.candidates.size(), static_cast<std::size_t>(space_.size()));
+}
+
+TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsRandomTrialsWithOppa) {
+  const auto oppa = MakeOppa(problem_, {}, 6);
+  const auto vanilla = MakeOppa(
+      problem_, {.prior = OppaPrior::kNone, .early_termination = false}, 6);
+  const Trace a = Search(*oppa, space_, 5);
+  const Trace b = Search(*vanilla, space_, 5);
+  EXPECT_EQ(a.candidates, b.candidates);
+}
+
+TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
+  const trials::SearchSpace space = Space();
+  const Problem problem{.space = &space, .q_max = 10};
+  const auto table =
+      trials::TomlTable::ParseString("prior = \"magic\"", "x.toml");
+  try {
+    (void)ReadOppaOptions(table, problem);
+    FAIL();
+  } catch (const trials::InputError& e) {
+    const std::string message = e.what();
+    EXPECT_NE(message.find("x.toml:1:9"), std::string::npos) << message;
+    EXPECT_NE(message.find("per_sample"), std::string::npos) << message;
+  }
+}
+
+TEST(OppaOptions, MoreStepsBeforeStoppingThanATrialHasIsAnError) {
+  const trials::SearchSpace space = Space();
+  const Problem problem{.space = &space, .q_max = 10};
+  const auto table = trials::TomlTable::ParseString("q_min = 11", "x.toml");
+  EXPECT_THROW((void)ReadOppaOptions(table, problem), trials::InputError);
+  const auto equal = trials::TomlTable::ParseString("q_min = 10", "x.toml");
+  EXPECT_EQ(ReadOppaOptions(equal, problem).q_min, 10);
+}
+
+}  // namespace
+}  // namespace methods

@@ -1,0 +1,84 @@
+#include "surrogates/boosted_trees/boosted_trees.h"
+
+#include <gtest/gtest.h>
+
+namespace surrogates {
+namespace {
+
+trials::SearchSpace Space() {
+  std::vector<trials::ParallelConfig> configs;
+  for (const int dp : {1, 2, 4, 8}) {
+    for (const int zero : {0, 1, 2}) {
+      configs.push_back({.dp = dp, .zero_stage = zero});
+    }
+  }
+  return trials::SearchSpace(configs);
+}
+
+Observations All(const trials::SearchSpace& space, double unit) {
+  Observations observations;
+  observations.value.resize(space.size());
+  for (int i = 0; i < space.size(); ++i) {
+    observations.candidate.push_back(i);
+    observations.value[i] = unit * (space[i].dp >= 4 ? 2.0 : 1.0);
+  }
+  observations.noise_variance = Eigen::VectorXd::Zero(space.size());
+  return observations;
+}
+
+TEST(BoostedTrees, LearnAStepInOneField) {
+  const trials::SearchSpace space = Space();
+  BoostedTrees trees(space, {.rounds = 100});
+  (void)trees.Fit(All(space, 1.0));
+  Prediction prediction;
+  trees.Predict(prediction);
+  for (int i = 0; i < space.size(); ++i) {
+    EXPECT_NEAR(prediction.mean[i], space[i].dp >= 4 ? 2.0 : 1.0, 0.02);
+  }
+}
+
+TEST(BoostedTrees, PredictionsScaleWithTheUnitOfTheTarget) {
+  const trials::SearchSpace space = Space();
+  Prediction prediction;
+  Prediction scaled;
+  BoostedTrees trees(space, {});
+  (void)trees.Fit(All(space, 1.0));
+  trees.Predict(prediction);
+  (void)trees.Fit(All(space, 1000.0));
+  trees.Predict(scaled);
+  EXPECT_TRUE(scaled.mean.isApprox(1000.0 * prediction.mean, 1e-6));
+}
+
+TEST(BoostedTrees, FitAgainGivesTheSamePrediction) {
+  const trials::SearchSpace space = Space();
+  Prediction first;
+  Prediction second;
+  BoostedTrees trees(space, {});
+  (void)trees.Fit(All(space, 0.3));
+  trees.Predict(first);
+  (void)trees.Fit(All(space, 0.3));
+  trees.Predict(second);
+  EXPECT_EQ(first.mean, second.mean);
+}
+
+TEST(BoostedTrees, PredictZeroBeforeAnyObservation) {
+  const trials::SearchSpace space = Space();
+  BoostedTrees trees(space, {});
+  (void)trees.Fit({});
+  Prediction prediction;
+  trees.Predict(prediction);
+  EXPECT_EQ(prediction.mean, Eigen::VectorXd::Zero(space.size()));
+}
+
+TEST(BoostedTrees, OnlyFailuresIsNoDivisionByZero) {
+  const trials::SearchSpace space = Space();
+  BoostedTrees trees(space, {});
+  Observations observations = All(space, 0.0);
+  (void)trees.Fit(observations);
+  Prediction prediction;
+  trees.Predict(prediction);
+  EXPECT_TRUE(prediction.mean.allFinite());
+}
+
+}  // namespace
+}  // namespace surrogates

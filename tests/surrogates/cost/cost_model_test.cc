@@ -1,0 +1,212 @@
+#include "surrogates/cost/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace surrogates {
+namespace {
+
+using trials::ParallelConfig;
+using trials::SearchSpace;
+
+// The constants of App. D.1 as the paper writes them, one link.
+struct Link {
+  double alpha, beta, gamma, delta;
+
+  double PerByte() const { return 2.0 * beta + gamma + 3.0 * delta; }
+};
+
+struct Constants {
+  double t_comp = 3.0;
+  Link intra{1e-3, 2e-2, 3e-3, 4e-3};
+  Link inter{5e-3, 6e-2, 7e-3, 8e-3};
+  double lambda_z = 1.1, m_model = 2.5;
+  double m_act_tp = 0.3, o_tp = 4.0, m_act_pp = 0.2;
+  double kappa_dp = 0.5, kappa_tp = 0.9, kappa_pp = 0.7;
+};
+
+// Eq. 11.
+double AllReduce(double d, double n, const Link& link) {
+  return 2.0 * (d - 1.0) * link.alpha + (d - 1.0) / d * n * link.PerByte();
+}
+
+// Eqs. 10-19, written out as the paper has them; the DP bytes of ZeRO-3 apart.
+double PrintedStepTime(const ParallelConfig& c,
+                       const ClusterShape& shape,
+                       const Constants& k) {
+  const double comp =
+      k.t_comp / shape.gpus * (c.microbatches + (c.pp - 1.0) / c.model_chunks);
+  const double n_dp = k.lambda_z * k.m_model / (c.tp * c.pp);
+  double dp = 0.0;
+  if (!shape.multi_node()) {
+    dp = AllReduce(c.dp, n_dp, k.intra);
+  } else if (c.dp > shape.gpus_per_node) {
+    const double node = shape.gpus_per_node;
+    dp = AllReduce(node, n_dp, k.intra) +
+         AllReduce(std::ceil(c.dp / node), n_dp / node, k.inter);
+  } else {
+    dp = AllReduce(c.dp, n_dp, k.inter);
+  }
+  const Link& tp_link =
+      shape.multi_node() && c.tp > shape.gpus_per_node ? k.inter : k.intra;
+  const double tp =
+      k.o_tp * c.microbatches * AllReduce(c.tp, k.m_act_tp, tp_link);
+  const Link& pp_link = shape.multi_node() ? k.inter : k.intra;
+  const double pp = 2.0 * c.microbatches * (c.pp - 1.0) *
+                    (pp_link.alpha + k.m_act_pp * pp_link.beta);
+  return comp + k.kappa_dp * dp + k.kappa_tp * tp + k.kappa_pp * pp;
+}
+
+// The effective coefficients those constants amount to.
+std::map<std::string, double> Effective(const Constants& k, bool multi_node) {
+  const Link& pp = multi_node ? k.inter : k.intra;
+  std::map<std::string, double> c = {
+      {"compute", k.t_comp},
+      {"DP latency, intra-node", k.kappa_dp * k.intra.alpha},
+      {"DP latency, inter-node", k.kappa_dp * k.inter.alpha},
+      {"DP volume, intra-node",
+       k.kappa_dp * k.lambda_z * k.m_model * k.intra.PerByte()},
+      {"DP volume, inter-node",
+       k.kappa_dp * k.lambda_z * k.m_model * k.inter.PerByte()},
+      {"DP volume, ZeRO-3", 0.05}};
+  for (const auto& [name, link] :
+       {std::pair{"intra-node", k.intra}, std::pair{"inter-node", k.inter}}) {
+    const std::string where = name;
+    c["TP latency, " + where] = k.kappa_tp * k.o_tp * link.alpha;
+    c["TP volume, " + where] =
+        k.kappa_tp * k.o_tp * k.m_act_tp * link.PerByte();
+    c["PP transfers, " + where] =
+        k.kappa_pp * (pp.alpha + k.m_act_pp * pp.beta);
+  }
+  return c;
+}
+
+SearchSpace Sizes(int gpus) {
+  std::vector<ParallelConfig> configs;
+  for (int dp = 1; dp <= gpus; ++dp) {
+    for (int tp = 1; dp * tp <= gpus; ++tp) {
+      if (gpus % (dp * tp) != 0) {
+        continue;
+      }
+      for (const int chunks : {1, 2}) {
+        ParallelConfig config{.dp = dp, .tp = tp, .pp = gpus / dp / tp};
+        config.microbatches = config.pp == 1 ? 1 : 2 * config.pp;
+        config.model_chunks = config.pp == 1 ? 1 : chunks;
+        config.zero_stage = config.pp == 1 ? 2 * (chunks - 1) : 0;
+        configs.push_back(config);
+      }
+    }
+  }
+  std::sort(configs.begin(), configs.end());
+  configs.erase(std::unique(configs.begin(), configs.end()), configs.end());
+  return SearchSpace(configs);
+}
+
+class PrintedCostModel : public testing::TestWithParam<ClusterShape> {};
+
+TEST_P(PrintedCostModel, IsTheSumOfTheEquations) {
+  const ClusterShape shape = GetParam();
+  const SearchSpace space = Sizes(shape.gpus);
+  const ParametricMean mean =
+      ThroughputPrior(space, shape, CostModelForm::kPrinted);
+  const Constants constants;
+  const auto effective = Effective(constants, shape.multi_node());
+  Eigen::VectorXd log_c(mean.size());
+  for (int j = 0; j < mean.size(); ++j) {
+    log_c[j] = std::log(effective.at(mean.coefficients[j].name));
+  }
+  const Eigen::VectorXd throughput = mean.EvaluateAll(log_c);
+  for (int i = 0; i < space.size(); ++i) {
+    EXPECT_NEAR(
+        1.0 / throughput[i], PrintedStepTime(space[i], shape, constants), 1e-12)
+        << ToString(space[i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OneHostAndSeveral,
+                         PrintedCostModel,
+                         testing::Values(ClusterShape{8, 8},
+                                         ClusterShape{16, 8},
+                                         ClusterShape{32, 4}));
+
+TEST(ThroughputPrior, LeavesOutTermsThatVanishOnTheSpace) {
+  const ParametricMean mean =
+      ThroughputPrior(Sizes(8), ClusterShape{8, 8}, CostModelForm::kPrinted);
+  for (const auto& coefficient : mean.coefficients) {
+    EXPECT_EQ(coefficient.name.find("inter-node"), std::string::npos);
+    EXPECT_EQ(coefficient.name.find("ZeRO-3"), std::string::npos);
+  }
+  EXPECT_EQ(mean.features.cols(), mean.size());
+}
+
+// The column of the named term.
+Eigen::VectorXd Feature(const ParametricMean& mean, const std::string& name) {
+  for (int j = 0; j < mean.size(); ++j) {
+    if (mean.coefficients[j].name == name) {
+      return mean.features.col(j);
+    }
+  }
+  ADD_FAILURE() << "no term " << name;
+  return Eigen::VectorXd::Zero(mean.features.rows());
+}
+
+TEST(PhysicalCostModel, MoreMicrobatchesOfOneBatchOnlyShrinkTheBubble) {
+  const SearchSpace space(
+      {{.pp = 2, .microbatches = 2}, {.pp = 2, .microbatches = 8}});
+  const ParametricMean mean =
+      ThroughputPrior(space, ClusterShape{2, 2}, CostModelForm::kPhysical);
+  const Eigen::VectorXd compute = Feature(mean, "compute");
+  EXPECT_DOUBLE_EQ(compute[0], (1.0 + 1.0 / 2.0) / 2.0);
+  EXPECT_DOUBLE_EQ(compute[1], (1.0 + 1.0 / 8.0) / 2.0);
+}
+
+TEST(PhysicalCostModel, ZeroShardsStateFromItsStageOn) {
+  const SearchSpace space({{.dp = 4, .zero_stage = 0},
+                           {.dp = 4, .zero_stage = 1},
+                           {.dp = 4, .zero_stage = 2},
+                           {.dp = 4, .zero_stage = 3}});
+  const ParametricMean mean =
+      MemoryPrior(space, ClusterShape{4, 4}, CostModelForm::kPhysical, 1.1);
+  EXPECT_EQ(Feature(mean, "optimizer state"),
+            Eigen::Vector4d(1.0, 0.25, 0.25, 0.25));
+  EXPECT_EQ(Feature(mean, "gradients"), Eigen::Vector4d(1.0, 1.0, 0.25, 0.25));
+  EXPECT_EQ(Feature(mean, "parameters"), Eigen::Vector4d(1.0, 1.0, 1.0, 0.25));
+}
+
+TEST(PhysicalCostModel, OneForwardOneBackwardHoldsAsManyMicrobatchesAsStages) {
+  const SearchSpace space({{.pp = 4, .microbatches = 8},
+                           {.pp = 4, .microbatches = 16},
+                           {.pp = 8, .microbatches = 16}});
+  const ParametricMean mean =
+      MemoryPrior(space, ClusterShape{8, 8}, CostModelForm::kPhysical, 1.1);
+  const Eigen::VectorXd held = Feature(mean, "activations");
+  EXPECT_DOUBLE_EQ(held[0], 2.0 * held[1]);  // half the microbatch
+  EXPECT_DOUBLE_EQ(held[1], held[2]);        // half the layers, twice in flight
+}
+
+TEST(CentersFor, MovesTheGuessToTheTypicalThroughput) {
+  const ParametricMean mean =
+      ThroughputPrior(Sizes(8), ClusterShape{8, 8}, CostModelForm::kPrinted);
+  const Eigen::VectorXd one = mean.EvaluateAll(CentersFor(mean, 1.0));
+  const Eigen::VectorXd three = mean.EvaluateAll(CentersFor(mean, 3.0));
+  EXPECT_TRUE(three.isApprox(3.0 * one, 1e-12));
+  EXPECT_THROW((void)CentersFor(mean, 0.0), std::invalid_argument);
+}
+
+TEST(MemoryPrior, IsEquationTwentyOne) {
+  const SearchSpace space({{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4}});
+  const ParametricMean mean =
+      MemoryPrior(space, ClusterShape{8, 8}, CostModelForm::kPrinted, 1.1);
+  ASSERT_EQ(mean.size(), 3);
+  const Eigen::Vector3d log_c(std::log(0.8), std::log(1.6), std::log(0.1));
+  EXPECT_NEAR(mean.EvaluateAll(log_c)[0], 0.8 / 4 + 1.6 / 32 + 0.1, 1e-12);
+  const Eigen::Vector3d large(std::log(8.0), std::log(1.6), std::log(0.1));
+  EXPECT_DOUBLE_EQ(mean.EvaluateAll(large)[0], 1.1);
+}
+
+}  // namespace
+}  // namespace surrogates
