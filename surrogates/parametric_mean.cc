@@ -6,7 +6,9 @@ namespace surrogates {
 namespace {
 
 // The link and its derivative with respect to the linear predictor.
-double ApplyLink(const ParametricMean& mean, double sum, double* derivative) {
+double ApplyLink(const ParametricMean& mean,
+                 const double sum,
+                 double* derivative) {
   switch (mean.link) {
     case ParametricMean::Link::kInverse:
       *derivative = -1.0 / (sum * sum);
@@ -42,6 +44,16 @@ void ParametricMean::Evaluate(const std::vector<int>& rows,
       jacobian->row(i) =
           derivative * (phi.array() * c.transpose().array()).matrix();
     }
+  }
+}
+
+void ParametricMean::LinkDerivatives(int begin,
+                                     const Eigen::VectorXd& log_c,
+                                     Eigen::Ref<Eigen::ArrayXd> result) const {
+  result.matrix().noalias() =
+      features.middleRows(begin, result.size()) * log_c.array().exp().matrix();
+  for (double& value : result) {
+    (void)ApplyLink(*this, value, &value);
   }
 }
 

@@ -53,6 +53,18 @@ struct ParametricMean {
                 Eigen::VectorXd& mean,
                 Eigen::MatrixXd* jacobian) const;
 
+  // What the Jacobian itself does: with J = dm/dlog c,
+  //   dJ_ij / dlog c_k = [j = k] J_ij + Curvature(m_i) J_ij J_ik.
+  [[nodiscard]] double Curvature(double mean_value) const {
+    return link == Link::kInverse ? 2.0 / mean_value : 0.0;
+  }
+
+  // dm / d(sum_j c_j phi_j) at every one of the candidates begin, ...,
+  // begin + result.size() - 1.
+  void LinkDerivatives(int begin,
+                       const Eigen::VectorXd& log_c,
+                       Eigen::Ref<Eigen::ArrayXd> result) const;
+
   // The mean at every candidate, [N].
   [[nodiscard]] Eigen::VectorXd EvaluateAll(const Eigen::VectorXd& log_c) const;
 };

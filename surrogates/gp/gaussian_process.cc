@@ -81,6 +81,8 @@ struct GaussianProcess::Buffers {
   CrossCorrelation::Buffers cross;
   Eigen::MatrixXd k_star;  // [n, block]
   Eigen::MatrixXd v;       // L^-1 k_star
+  Eigen::ArrayXd link;     // derivatives of the mean, [block]
+  Eigen::MatrixXd spread;  // what coefficients add, [block, m]
 };
 
 GaussianProcess::GaussianProcess(const EncodedSpace& space,
@@ -152,7 +154,8 @@ Likelihood GaussianProcess::MakeLikelihood(const Observations& observations,
           priors,
           {.white = options_.mean_only,
            .relative_noise_floor = options_.relative_noise_floor,
-           .with_priors = !options_.as_printed}};
+           .with_priors = !options_.as_printed,
+           .integrate_coefficients = Integrates()}};
 }
 
 void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
@@ -229,6 +232,20 @@ void GaussianProcess::SetPosterior(const Observations& observations,
         inverse_factor_);
   }
   alpha_ = likelihood.alpha().head(n);
+  coefficient_data_.resize(0, 0);
+  coefficient_prior_.resize(0, 0);
+  if (Integrates()) {
+    Eigen::MatrixXd inverse =
+        Eigen::MatrixXd::Identity(mean_.size(), mean_.size());
+    likelihood.coefficient_cholesky()
+        .triangularView<Eigen::Lower>()
+        .solveInPlace(inverse);
+    coefficient_data_ =
+        likelihood.weighted_jacobian().topRows(n) * inverse.transpose();
+    coefficient_prior_ =
+        hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal() *
+        inverse.transpose();
+  }
 }
 
 FitSummary GaussianProcess::Summarise(const Observations& observations,
@@ -266,7 +283,7 @@ void GaussianProcess::Predict(Prediction& prediction) const {
   prediction.mean = mean_.EvaluateAll(hyperparameters_.log_coefficients);
   prediction.variance.setConstant(
       size, std::exp(hyperparameters_.log_signal_variance));
-  if (n == 0) {
+  if (n == 0 && !Integrates()) {
     return;
   }
   const int blocks = (size + kBlock - 1) / kBlock;
@@ -275,6 +292,8 @@ void GaussianProcess::Predict(Prediction& prediction) const {
   for (Buffers& buffer : buffers) {
     buffer.k_star.resize(n, kBlock);
     buffer.v.resize(n, kBlock);
+    buffer.link.resize(kBlock);
+    buffer.spread.resize(kBlock, coefficient_prior_.cols());
   }
   ParallelFor(blocks, workers, [&](int worker, int block) {
     const int begin = block * kBlock;
@@ -291,17 +310,35 @@ void GaussianProcess::PredictBlock(int begin,
                                    Prediction& prediction) const {
   const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
   auto correlation = buffers.k_star.leftCols(columns);
-  auto v = buffers.v.leftCols(columns);
-  cross_.Evaluate(
-      space_->points.middleCols(begin, columns), buffers.cross, correlation);
-  v.noalias() = inverse_factor_.triangularView<Eigen::Lower>() * correlation;
-  prediction.mean.segment(begin, columns).noalias() +=
-      signal_variance * (correlation.transpose() * alpha_);
-  // Rounding can push the variance at an observed point below zero.
-  prediction.variance.segment(begin, columns) =
-      (signal_variance - signal_variance * signal_variance *
-                             v.colwise().squaredNorm().transpose().array())
-          .max(0.0);
+  auto variance = prediction.variance.segment(begin, columns).array();
+  const bool informed = alpha_.size() > 0;
+  if (informed) {
+    auto v = buffers.v.leftCols(columns);
+    cross_.Evaluate(
+        space_->points.middleCols(begin, columns), buffers.cross, correlation);
+    v.noalias() = inverse_factor_.triangularView<Eigen::Lower>() * correlation;
+    prediction.mean.segment(begin, columns).noalias() +=
+        signal_variance * (correlation.transpose() * alpha_);
+    // Rounding can push the variance at an observed point below zero.
+    variance =
+        (signal_variance - signal_variance * signal_variance *
+                               v.colwise().squaredNorm().transpose().array())
+            .max(0.0);
+  }
+  if (Integrates()) {
+    // |L_M^-1 (J_* - J^T A^-1 k_*)|^2.
+    auto link = buffers.link.head(columns);
+    auto spread = buffers.spread.topRows(columns);
+    mean_.LinkDerivatives(begin, hyperparameters_.log_coefficients, link);
+    spread.noalias() =
+        mean_.features.middleRows(begin, columns) * coefficient_prior_;
+    spread.array().colwise() *= link;
+    if (informed) {
+      spread.noalias() -=
+          signal_variance * (correlation.transpose() * coefficient_data_);
+    }
+    variance += spread.rowwise().squaredNorm().array();
+  }
 }
 
 }  // namespace surrogates

@@ -38,6 +38,10 @@ class GaussianProcess final : public Surrogate {
     // The printed fit (Eq. 23): no priors on any hyperparameter, bounds only.
     // Over-confident with few observations.
     bool as_printed = false;
+    // Integrate over the mean's coefficients in the fit and in predictions
+    // (linearised around their optimum) instead of taking the optimum for
+    // certain. Off when as_printed.
+    bool integrate_coefficients = true;
     // The prior mean alone, as a cost model: no kernel, f(H) = m(H; c) with an
     // independent misfit of learned variance at every configuration.
     bool mean_only = false;
@@ -48,7 +52,7 @@ class GaussianProcess final : public Surrogate {
     double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
     // Spread of the target, the unit of the prior on s; 0: from the data.
     double target_scale = 0.0;  // >= 0
-    // The prior on s^2 is LogNormal(log_center, log_stddev) in that unit.
+    // log s^2 in that unit squared is believed to be normal.
     double signal_log_center = 0.0;
     double signal_log_stddev = 1.0;   // > 0
     double min_length_scale = 0.025;  // > 0, of the unit cube
@@ -94,6 +98,9 @@ class GaussianProcess final : public Surrogate {
  private:
   struct Buffers;  // of one thread of Predict
 
+  [[nodiscard]] bool Integrates() const {
+    return options_.integrate_coefficients && !options_.as_printed;
+  }
   void Validate(const Observations& observations) const;
   [[nodiscard]] double TargetScale(const Observations& observations,
                                    const Hyperparameters& modes) const;
@@ -120,6 +127,10 @@ class GaussianProcess final : public Surrogate {
   CrossCorrelation cross_;
   Eigen::MatrixXd inverse_factor_;  // [n, n]
   Eigen::VectorXd alpha_;           // [n]
+  // Of the coefficients, with M their posterior precision and L_M its factor:
+  // A^-1 J L_M^-T [n, m] and diag(c) L_M^-T [m, m]. Empty when not integrated.
+  Eigen::MatrixXd coefficient_data_;
+  Eigen::MatrixXd coefficient_prior_;
 };
 
 }  // namespace surrogates

@@ -33,7 +33,7 @@ KernelPriors KernelPriors::DimensionScaled(int dimensions,
                          .density_in_x = true};
   priors.signal_variance = {.log_center = 2.0 * std::log(signal_scale),
                             .log_stddev = 1.0,
-                            .density_in_x = true};
+                            .density_in_x = false};
   return priors;
 }
 
@@ -56,6 +56,11 @@ Likelihood::Likelihood(const EncodedSpace& space,
   l_.setZero(n, n);
   inverse_.setZero(n, n);
   noise_.resize(n);
+  coefficient_precision_.resize(mean.size());
+  for (Eigen::Index j = 0; j < mean.size(); ++j) {
+    coefficient_precision_[j] = std::pow(
+        mean.coefficients[static_cast<std::size_t>(j)].log_stddev, -2.0);
+  }
 }
 
 Eigen::VectorXd Likelihood::Pack(const Hyperparameters& parameters) const {
@@ -104,6 +109,30 @@ bool Likelihood::Factorise(double signal_variance) {
   return false;
 }
 
+// Overwrites `right` with A^-1 right.
+void Likelihood::Solve(Eigen::Ref<Eigen::MatrixXd> right) const {
+  if (options_.white) {
+    right = a_.diagonal().cwiseInverse().asDiagonal() * right;
+    return;
+  }
+  l_.triangularView<Eigen::Lower>().solveInPlace(right);
+  l_.triangularView<Eigen::Lower>().transpose().solveInPlace(right);
+}
+
+double Likelihood::IntegrateCoefficients() {
+  weighted_jacobian_ = jacobian_;
+  Solve(weighted_jacobian_);
+  coefficient_l_.noalias() = jacobian_.transpose() * weighted_jacobian_;
+  coefficient_l_.diagonal() += coefficient_precision_;
+  // Positive definite: S^-1 is, and the rest is positive semi-definite.
+  Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>> factorisation(coefficient_l_);
+  if (factorisation.info() != Eigen::Success) {
+    return -kInfinity;
+  }
+  return -coefficient_l_.diagonal().array().log().sum() +
+         0.5 * coefficient_precision_.array().log().sum();
+}
+
 double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
                             Eigen::VectorXd* gradient) {
   if (gradient != nullptr) {
@@ -120,7 +149,9 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
   mean_->Evaluate(observations_.candidate,
                   parameters.tail(mean_->size()),
                   prior_mean_,
-                  gradient != nullptr ? &jacobian_ : nullptr);
+                  gradient != nullptr || options_.integrate_coefficients
+                      ? &jacobian_
+                      : nullptr);
   residual_ = observations_.value - prior_mean_;
   if (!residual_.allFinite() || !Factorise(signal_variance)) {
     return -kInfinity;
@@ -129,16 +160,14 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
   for (Eigen::Index i = 0; i < n; ++i) {
     log_determinant += 2.0 * std::log(l_(i, i));
   }
-  if (options_.white) {
-    alpha_ = residual_.cwiseQuotient(a_.diagonal());
-  } else {
-    alpha_ = residual_;
-    l_.triangularView<Eigen::Lower>().solveInPlace(alpha_);
-    l_.triangularView<Eigen::Lower>().transpose().solveInPlace(alpha_);
-  }
-  const double value =
+  alpha_ = residual_;
+  Solve(alpha_);
+  double value =
       -0.5 * (residual_.dot(alpha_) + log_determinant +
               static_cast<double>(n) * std::log(2.0 * std::numbers::pi));
+  if (options_.integrate_coefficients) {
+    value += IntegrateCoefficients();
+  }
   if (!std::isfinite(value)) {
     return -kInfinity;
   }
@@ -148,6 +177,8 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
   return options_.with_priors ? value + AddPriors(parameters, gradient) : value;
 }
 
+// Writes 1/2 tr((alpha alpha^T - inverse_) dA) and J^T alpha. Integrating the
+// coefficients takes C C^T, with C = A^-1 J M^-1/2, off A^-1 in the trace.
 void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
                                   Eigen::VectorXd& gradient) {
   const Eigen::Index n = noise_.size();
@@ -160,8 +191,15 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
     l_.triangularView<Eigen::Lower>().solveInPlace(a_);
     inverse_.setZero();
     inverse_.selfadjointView<Eigen::Lower>().rankUpdate(a_.transpose());
-    // slope_ becomes the weight of each pair: 2 * 1/2 (alpha alpha^T - A^-1)
-    // times d k / d log l_k but for its factor (x_k - y_k)^2 / l_k^2.
+  }
+  gradient.tail(mean_->size()).noalias() = jacobian_.transpose() * alpha_;
+  double trace = static_cast<double>(n);  // of inverse_ A
+  if (options_.integrate_coefficients) {
+    trace -= IntegratedGradient(gradient);
+  }
+  if (!options_.white) {
+    // slope_ becomes the weight of each pair: what is left of the derivative
+    // is its factor (x_k - y_k)^2 / l_k^2.
     Eigen::Index pair = 0;
     for (Eigen::Index j = 0; j < n; ++j) {
       for (Eigen::Index i = j + 1; i < n; ++i) {
@@ -174,7 +212,7 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
   }
   // dA / d log s^2 is A less the noise that is not at its floor, so the trace
   // needs no kernel matrix.
-  double by_signal = alpha_.dot(residual_) - static_cast<double>(n);
+  double by_signal = alpha_.dot(residual_) - trace;
   for (Eigen::Index i = 0; i < n; ++i) {
     const double noise = observations_.noise_variance[i];
     if (noise > options_.relative_noise_floor * signal_variance) {
@@ -182,7 +220,34 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
     }
   }
   gradient[dimension_count_] = 0.5 * by_signal;
-  gradient.tail(mean_->size()).noalias() = jacobian_.transpose() * alpha_;
+}
+
+// Takes C C^T off inverse_, adds what log |M| changes by the coefficients and
+// returns tr(C C^T A) = m - tr(M^-1 S^-1).
+double Likelihood::IntegratedGradient(Eigen::VectorXd& gradient) {
+  const Eigen::Index m = mean_->size();
+  coefficient_inverse_.setIdentity(m, m);
+  coefficient_l_.triangularView<Eigen::Lower>().solveInPlace(
+      coefficient_inverse_);
+  whitened_.noalias() = weighted_jacobian_ * coefficient_inverse_.transpose();
+  if (options_.white) {
+    inverse_.diagonal() -= whitened_.rowwise().squaredNorm();
+  } else {
+    inverse_.selfadjointView<Eigen::Lower>().rankUpdate(whitened_, -1.0);
+  }
+  // -1/2 d log |M| / d log c_k = -sum_ij G_ij dJ_ij / d log c_k, G = A^-1 J
+  // M^-1.
+  const Eigen::MatrixXd weighted =
+      (whitened_ * coefficient_inverse_).cwiseProduct(jacobian_);
+  diagonal_ = weighted.rowwise().sum();
+  for (Eigen::Index i = 0; i < diagonal_.size(); ++i) {
+    diagonal_[i] *= mean_->Curvature(prior_mean_[i]);
+  }
+  gradient.tail(m) -= weighted.colwise().sum().transpose();
+  gradient.tail(m).noalias() -= jacobian_.transpose() * diagonal_;
+  return static_cast<double>(m) -
+         coefficient_inverse_.colwise().squaredNorm().dot(
+             coefficient_precision_);
 }
 
 double Likelihood::AddPriors(const Eigen::VectorXd& parameters,

@@ -42,7 +42,8 @@ struct KernelPriors {
   LogNormalPrior signal_variance;  // in the target's unit, squared
 
   // Length scales LogNormal(sqrt(2) + 0.5 log d, sqrt(3)), which grow with the
-  // number of dimensions as distances in the unit cube do.
+  // number of dimensions as distances in the unit cube do; log s^2 normal
+  // around log signal_scale^2 with deviation 1.
   // Source: BoTorch >= 0.12; Hvarfner, Hellsten & Nardi (2024).
   [[nodiscard]] static KernelPriors DimensionScaled(int dimensions,
                                                     double signal_scale);
@@ -56,10 +57,19 @@ struct KernelPriors {
 // and the log posterior of the hyperparameters, which adds their priors.
 // Parameters are packed as [log l (d), log s^2, log c (m)].
 //
+// With `integrate_coefficients` the mean is linearised around its coefficients,
+// J = dm / dlog c, and their uncertainty S is integrated out (Laplace):
+//
+//   - 1/2 log |S M|,   M = S^-1 + J^T A^-1 J,   S = diag(log_stddev^2).
+//
+// Without it a mean with as many coefficients as observations explains them
+// all and leaves s^2 = 0.
+//
 // With `white` the kernel is s^2 on the diagonal and nothing elsewhere (d = 0):
 // the prior mean alone, with independent misfits of variance s^2.
 //
-// Source: OPPA Eq. 23; Rasmussen & Williams (2006), Eqs. 5.8-5.9.
+// Source: OPPA Eq. 23; Rasmussen & Williams (2006), Eqs. 5.8-5.9 and, for the
+// coefficients, Sec. 2.7.
 // Note: a Cholesky factorisation that fails is tried again with 1e-10 s^2 on
 // the diagonal, times ten up to 1e-6 s^2; after that the value is -infinity.
 class Likelihood {
@@ -68,6 +78,7 @@ class Likelihood {
     bool white = false;
     double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
     bool with_priors = true;             // false: the marginal likelihood alone
+    bool integrate_coefficients = false;
   };
 
   // `mean` must outlive this object; the rest is copied.
@@ -89,6 +100,13 @@ class Likelihood {
   // After Evaluate: the lower Cholesky factor of A and A^-1 (y - m).
   [[nodiscard]] const Eigen::MatrixXd& cholesky() const { return l_; }
   [[nodiscard]] const Eigen::VectorXd& alpha() const { return alpha_; }
+  // With integrate_coefficients: A^-1 J [n, m] and the factor of M [m, m].
+  [[nodiscard]] const Eigen::MatrixXd& weighted_jacobian() const {
+    return weighted_jacobian_;
+  }
+  [[nodiscard]] const Eigen::MatrixXd& coefficient_cholesky() const {
+    return coefficient_l_;
+  }
   [[nodiscard]] int jitter_retries() const { return jitter_retries_; }
 
   [[nodiscard]] Eigen::VectorXd Pack(const Hyperparameters& parameters) const;
@@ -96,6 +114,9 @@ class Likelihood {
 
  private:
   bool Factorise(double signal_variance);
+  void Solve(Eigen::Ref<Eigen::MatrixXd> right) const;
+  double IntegrateCoefficients();
+  double IntegratedGradient(Eigen::VectorXd& gradient);
   double AddPriors(const Eigen::VectorXd& parameters,
                    Eigen::VectorXd* gradient) const;
   void MarginalGradient(const Eigen::VectorXd& parameters,
@@ -114,8 +135,10 @@ class Likelihood {
   Eigen::ArrayXd slope_;            // of the pairs, see kernel.h
   Eigen::VectorXd noise_;           // with its floor, [n]
   Eigen::MatrixXd a_, l_, inverse_;
-  Eigen::VectorXd prior_mean_, residual_, alpha_;
-  Eigen::MatrixXd jacobian_;
+  Eigen::VectorXd prior_mean_, residual_, alpha_, diagonal_;
+  Eigen::MatrixXd jacobian_, weighted_jacobian_, whitened_;
+  Eigen::MatrixXd coefficient_l_, coefficient_inverse_;
+  Eigen::VectorXd coefficient_precision_;  // diagonal of S^-1
   int jitter_retries_ = 0;
 };
 

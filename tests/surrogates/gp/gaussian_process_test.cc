@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
+#include <Eigen/LU>
 #include <gtest/gtest.h>
 
 #include "tests/reference/gp_reference.h"
@@ -80,7 +83,61 @@ TEST(GaussianProcess, LearnsAProblemOfItsOwnKind) {
       (error.array().abs() < 1.96 * prediction.variance.array().sqrt())
           .cast<double>()
           .mean();
-  EXPECT_GT(covered, 0.8);
+  EXPECT_GT(covered, 0.85);
+}
+
+TEST(GaussianProcess, KnowsWhatItDoesNotKnowOfTheCoefficients) {
+  // More coefficients than observations: taken for certain they explain all.
+  double covered[2] = {0.0, 0.0};
+  constexpr int kProblems = 10;
+  for (int i = 0; i < kProblems; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i);
+    const SyntheticProblem problem = MakeSyntheticProblem(300, 6, 12, seed);
+    const Observations observations = Observe(problem, 8, seed + 50);
+    for (const bool integrate : {false, true}) {
+      const Prediction prediction = FitAndPredict(
+          problem, observations, {.integrate_coefficients = integrate});
+      covered[integrate ? 1 : 0] +=
+          ((prediction.mean - problem.truth).array().abs() <
+           1.96 * prediction.variance.array().sqrt())
+              .cast<double>()
+              .mean() /
+          kProblems;
+    }
+  }
+  EXPECT_GT(covered[1], 0.85);
+  EXPECT_LT(covered[0], covered[1] - 0.1);
+}
+
+TEST(GaussianProcess, PredictsTheVarianceOfItsLinearisedMean) {
+  // Without a kernel to speak of, the posterior of the coefficients is that of
+  // weighted least squares with a prior, written out here.
+  const SyntheticProblem problem = MakeSyntheticProblem(40, 3, 4, 1);
+  const Observations observations = Observe(problem, 9, 2);
+  GaussianProcess process(problem.space, problem.mean, {});
+  const Hyperparameters given{
+      .log_length_scales = Eigen::VectorXd::Zero(3),
+      .log_signal_variance = -30.0,
+      .log_coefficients = Eigen::VectorXd::Constant(4, 0.1)};
+  process.Condition(observations, given);
+  Eigen::VectorXd mean;
+  Eigen::MatrixXd jacobian;
+  problem.mean.Evaluate(
+      observations.candidate, given.log_coefficients, mean, &jacobian);
+  const Eigen::MatrixXd precision =
+      Eigen::MatrixXd::Identity(4, 4) +
+      jacobian.transpose() *
+          observations.noise_variance.cwiseInverse().asDiagonal() * jacobian;
+  Eigen::MatrixXd everywhere;
+  std::vector<int> all(40);
+  std::iota(all.begin(), all.end(), 0);
+  problem.mean.Evaluate(all, given.log_coefficients, mean, &everywhere);
+  const Eigen::VectorXd expected =
+      (everywhere * precision.inverse() * everywhere.transpose()).diagonal();
+  EXPECT_LT((Predict(process).variance - expected)
+                .cwiseQuotient(expected)
+                .lpNorm<Eigen::Infinity>(),
+            1e-6);
 }
 
 TEST(GaussianProcess, WithoutObservationsIsItsPrior) {
@@ -221,8 +278,14 @@ TEST(GaussianProcess, MeanAloneFindsTheCoefficientsOfExactData) {
                 0.05);
   }
   EXPECT_EQ(learned.count("length_scale[x0]"), 0u);
-  EXPECT_NEAR(
-      prediction.variance[0], std::pow(learned.at("misfit_stddev"), 2), 1e-12);
+  // The misfit, and what is not known of the coefficients.
+  EXPECT_GT(prediction.variance.minCoeff(),
+            std::pow(learned.at("misfit_stddev"), 2));
+  GaussianProcess certain(problem.space,
+                          problem.mean,
+                          {.integrate_coefficients = false, .mean_only = true});
+  const double misfit = ByName(certain.Fit(observations)).at("misfit_stddev");
+  EXPECT_NEAR(Predict(certain).variance[0] / (misfit * misfit), 1.0, 1e-12);
 }
 
 TEST(GaussianProcess, NamesWhatItHasLearned) {
