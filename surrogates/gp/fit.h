@@ -25,16 +25,23 @@ struct HyperparameterFit {
   bool converged = false;      // the best start
 };
 
-// Maximises the likelihood's objective from every start, on up to `threads`
-// threads, and keeps the best (the first of equals): the objective has many
-// local maxima. The result does not depend on the number of threads.
+struct FitOptions {
+  int max_iterations = 200;  // of one start
+  // After this many iterations of every start only the `finalists` best go on.
+  int heat_iterations = 15;
+  int finalists = 3;
+  int threads = 1;
+};
+
+// Maximises the likelihood's objective from every start and keeps the best
+// (the first of equals): the objective has several local maxima. The result
+// does not depend on the number of threads.
 // Errors: throws std::invalid_argument without a start.
 [[nodiscard]] HyperparameterFit MaximiseOverStarts(
     const Likelihood& likelihood,
     const std::vector<Hyperparameters>& starts,
     const HyperparameterBox& box,
-    int max_iterations,
-    int threads);
+    const FitOptions& options);
 
 }  // namespace surrogates
 

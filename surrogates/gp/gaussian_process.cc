@@ -18,7 +18,8 @@
 namespace surrogates {
 namespace {
 
-constexpr int kBlock = 256;  // candidates predicted at a time
+constexpr int kBlock = 256;    // candidates predicted at a time
+constexpr int kFinalists = 3;  // of the starts run to convergence
 
 // Bounds of the fit that are no options: the signal's standard deviation
 // relative to the target's spread, and coefficients in prior deviations.
@@ -182,11 +183,15 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   Likelihood likelihood = MakeLikelihood(observations, priors);
   HyperparameterFit fit{.best = starts.front(), .converged = true};
   if (!empty) {
-    fit = MaximiseOverStarts(likelihood,
-                             starts,
-                             BoxOf(mean_, options_, dimensions, scale),
-                             options_.max_iterations,
-                             options_.threads);
+    // Without priors the starts end far apart: each runs to its end.
+    const int finalists = static_cast<int>(starts.size());
+    fit = MaximiseOverStarts(
+        likelihood,
+        starts,
+        BoxOf(mean_, options_, dimensions, scale),
+        {.max_iterations = options_.max_iterations,
+         .finalists = options_.as_printed ? finalists : kFinalists,
+         .threads = options_.threads});
   }
   fitted_ = !empty;
   hyperparameters_ = fit.best;

@@ -40,11 +40,12 @@ double Rosenbrock(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
 }
 
 TEST(MinimizeBfgs, FindsTheMinimumOfRosenbrock) {
-  const BfgsSummary summary = MinimizeBfgs(Rosenbrock,
-                                           Constant(6, -1.2),
-                                           Constant(6, -5.0),
-                                           Constant(6, 5.0),
-                                           {.value_tolerance = 0.0});
+  const BfgsSummary summary =
+      MinimizeBfgs(Rosenbrock,
+                   Constant(6, -1.2),
+                   Constant(6, -5.0),
+                   Constant(6, 5.0),
+                   {.gradient_tolerance = 1e-6, .value_tolerance = 0.0});
   EXPECT_TRUE(summary.converged);
   EXPECT_LT((summary.x - Constant(6, 1.0)).norm(), 1e-5);
   EXPECT_LT(summary.evaluations, 150);
@@ -66,11 +67,12 @@ TEST(MinimizeBfgs, StopsAtTheBoundsThatHoldTheMinimum) {
       *gradient = hessian * x - linear;
       return 0.5 * x.dot(hessian * x) - linear.dot(x);
     };
-    const BfgsSummary summary = MinimizeBfgs(objective,
-                                             Constant(8, 0.3),
-                                             Constant(8, -0.5),
-                                             Constant(8, 1.0),
-                                             {.value_tolerance = 0.0});
+    const BfgsSummary summary =
+        MinimizeBfgs(objective,
+                     Constant(8, 0.3),
+                     Constant(8, -0.5),
+                     Constant(8, 1.0),
+                     {.gradient_tolerance = 1e-6, .value_tolerance = 0.0});
     const Eigen::VectorXd gradient = hessian * summary.x - linear;
     const Eigen::VectorXd projected =
         (summary.x - gradient).cwiseMax(-0.5).cwiseMin(1.0) - summary.x;
