@@ -4,6 +4,8 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -17,10 +19,15 @@ namespace {
 
 constexpr int kBadInput = 2;
 
-// The command line as it was, for records.
+// The command line as it was, for records; without the parent's process id,
+// so that it can be given again.
 std::string CommandLine(int argc, char** argv) {
   std::string text;
   for (int i = 0; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--parent") {
+      ++i;
+      continue;
+    }
     text += fmt::format("{}{}", i == 0 ? "" : " ", argv[i]);
   }
   return text;

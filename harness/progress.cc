@@ -17,12 +17,10 @@ constexpr double kPlainLine_s = 10.0;
 
 Progress::Progress(const Manifest& manifest,
                    std::filesystem::path experiment_folder,
-                   int workers,
                    bool terminal,
                    std::FILE* out)
     : manifest_(manifest),
       folder_(std::move(experiment_folder)),
-      workers_(workers),
       terminal_(terminal),
       out_(out),
       runs_(ReadStatus(manifest, folder_)),
@@ -50,15 +48,20 @@ void Progress::RunEnded(int run, const std::string& problem) {
 }
 
 void Progress::Update(double now_s) {
+  now_s_ = now_s;
   if (now_s < next_update_s_) {
     return;
   }
   const bool first = std::isinf(next_update_s_);
+  if (first) {
+    begin_s_ = now_s;
+    spent_before_ = BudgetsSpent(runs_);
+  }
   next_update_s_ = now_s + (terminal_ ? kRepaint_s : kPlainLine_s);
   Refresh();
   if (terminal_) {
     Clear();
-    const std::string text = FormatStatus(manifest_, runs_);
+    const std::string text = FormatStatus(manifest_, runs_, SecondsLeft());
     fmt::print(out_, "{}", text);
     painted_lines_ =
         static_cast<int>(std::count(text.begin(), text.end(), '\n'));
@@ -86,6 +89,12 @@ void Progress::Refresh() {
   }
 }
 
+double Progress::SecondsLeft() const {
+  const double spent = BudgetsSpent(runs_);
+  const double left = static_cast<double>(runs_.size()) - spent;
+  return (now_s_ - begin_s_) * left / (spent - spent_before_);
+}
+
 std::string Progress::Summary() const {
   const auto done =
       std::count_if(runs_.begin(), runs_.end(), [](const RunStatus& status) {
@@ -94,7 +103,7 @@ std::string Progress::Summary() const {
   return fmt::format("{} of {} runs done, about {} left",
                      done,
                      runs_.size(),
-                     FormatDuration(SecondsLeft(runs_, workers_)));
+                     FormatDuration(SecondsLeft()));
 }
 
 }  // namespace harness

@@ -20,7 +20,6 @@ class Progress {
  public:
   Progress(const Manifest& manifest,
            std::filesystem::path experiment_folder,
-           int workers,
            bool terminal,
            std::FILE* out);
 
@@ -36,16 +35,20 @@ class Progress {
 
  private:
   void Refresh();
+  // At the pace since the first Update; NaN while nothing has moved.
+  [[nodiscard]] double SecondsLeft() const;
   [[nodiscard]] std::string Summary() const;
 
   const Manifest& manifest_;
   std::filesystem::path folder_;
-  int workers_;
   bool terminal_;
   std::FILE* out_;
   std::vector<RunStatus> runs_;
   int painted_lines_ = 0;
   double next_update_s_;
+  double begin_s_ = 0.0;
+  double now_s_ = 0.0;
+  double spent_before_ = 0.0;  // budgets, see BudgetsSpent
 };
 
 }  // namespace harness

@@ -160,8 +160,17 @@ std::string FormatDuration(double seconds) {
   return fmt::format("{} s", whole);
 }
 
+double BudgetsSpent(const std::vector<RunStatus>& runs) {
+  double spent = 0.0;
+  for (const auto& [method, part] : Totals(runs)) {
+    spent += part.fraction;
+  }
+  return spent;
+}
+
 std::string FormatStatus(const Manifest& manifest,
-                         const std::vector<RunStatus>& runs) {
+                         const std::vector<RunStatus>& runs,
+                         std::optional<double> left_s) {
   const TotalsByMethod totals = Totals(runs);
   std::size_t width = 6;
   for (const MethodSpec& method : manifest.methods) {
@@ -199,10 +208,9 @@ std::string FormatStatus(const Manifest& manifest,
                       all.running,
                       all.trials);
   if (all.done < all.runs) {
-    const int workers = std::max(all.running, 1);
-    text += fmt::format(", about {} left with {} at a time",
-                        FormatDuration(SecondsLeft(runs, workers)),
-                        workers);
+    text += fmt::format(
+        ", about {} left",
+        FormatDuration(left_s.value_or(SecondsLeft(runs, all.running))));
   }
   return text + "\n";
 }

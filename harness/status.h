@@ -4,7 +4,9 @@
 #define HARNESS_STATUS_H_
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/manifest.h"
@@ -54,9 +56,14 @@ struct RunStatus {
 // "1 h 05 min", "3 min 20 s", "12 s"; "?" for NaN.
 [[nodiscard]] std::string FormatDuration(double seconds);
 
-// A table with a row per method (over all problems) and a line of totals.
+// Budgets spent, summed over all runs: equals the number of runs at the end.
+[[nodiscard]] double BudgetsSpent(const std::vector<RunStatus>& runs);
+
+// A table with a row per method (over all problems) and a line of totals with
+// the time left, which is that of SecondsLeft unless it is given.
 [[nodiscard]] std::string FormatStatus(const Manifest& manifest,
-                                       const std::vector<RunStatus>& runs);
+                                       const std::vector<RunStatus>& runs,
+                                       std::optional<double> left_s = {});
 
 // A line per run.
 [[nodiscard]] std::string FormatRuns(const std::vector<RunStatus>& runs);

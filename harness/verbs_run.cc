@@ -254,8 +254,7 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
                jobs.size(),
                runs.size(),
                workers);
-    Progress progress(
-        manifest, folder, workers, ::isatty(STDOUT_FILENO) != 0, stdout);
+    Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
     LocalPool pool(workers);
     failed = Execute(jobs, pool, progress);
   }

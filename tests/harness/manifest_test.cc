@@ -181,9 +181,9 @@ TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
        "unknown key 'buget' (did you mean 'budget'?)"},
       {"\"oppa\"]",
        "\"opa\"]",
-       "m.toml:2:23",
+       "m.toml:2:22",
        "unknown method 'opa' (did you mean 'oppa'?)"},
-      {"\"oppa\"]", "\"random\"]", "m.toml:2:23", "'random' comes twice"},
+      {"\"oppa\"]", "\"random\"]", "m.toml:2:22", "'random' comes twice"},
       {"repeats = 2", "repeats = 0", "m.toml:3:11", "repeats = 0: must be"},
       {"repeats = 2",
        "repeats = \"two\"",
@@ -281,16 +281,16 @@ TEST(IsSafeName, KeepsToTheResultsFolder) {
   for (const char* name : {"a", "qwen2-1.5b_b64", "0"}) {
     EXPECT_TRUE(IsSafeName(name)) << name;
   }
-  for (const std::string name : {std::string("."),
-                                 std::string(".."),
-                                 std::string("-x"),
-                                 std::string("a/b"),
-                                 std::string("A"),
-                                 std::string("a b"),
-                                 std::string("a\nb"),
-                                 std::string("$x"),
-                                 std::string(),
-                                 std::string(65, 'a')}) {
+  for (const std::string& name : {std::string("."),
+                                  std::string(".."),
+                                  std::string("-x"),
+                                  std::string("a/b"),
+                                  std::string("A"),
+                                  std::string("a b"),
+                                  std::string("a\nb"),
+                                  std::string("$x"),
+                                  std::string(),
+                                  std::string(65, 'a')}) {
     EXPECT_FALSE(IsSafeName(name)) << name;
   }
 }

@@ -1,0 +1,218 @@
+// What every registered backend must do. A new backend is tested by being
+// listed in the registry, and by a problem for it in ProblemFor.
+
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "harness/manifest.h"
+#include "harness/registry.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using trials::Measurement;
+using trials::Outcome;
+using trials::TrialRequest;
+
+constexpr std::string_view kSimulator = R"(
+[backend]
+type = "simulator"
+[workload]
+model = "workloads/qwen2-1.5b.json"
+batch_size = 64
+sequence_length = 1024
+[space]
+rule_sets = ["colossalai"]
+dp_bucket_mb = [64]
+zero_bucket_mb = [64]
+microbatches = [1, 8]
+model_chunks = [1]
+)";
+
+constexpr std::string_view kReplay = R"(
+[backend]
+type = "replay"
+table = "table.csv"
+scenarios = "s"
+)";
+
+constexpr std::string_view kTable =
+    "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,status,"
+    "step_time_s,peak_memory_gb\n"
+    "s,8,8,1,1,0,1,8,ok,0.5,12\n"
+    "s,8,4,2,1,0,1,8,ok,0.75,10\n"
+    "s,8,2,1,4,1,1,8,ok,1.5,8\n"
+    "s,8,1,1,8,0,1,8,oom,,\n";
+
+constexpr std::string_view kRest = R"(
+[experiment]
+methods = ["random"]
+[cluster]
+file = "clusters/a5000-8.toml"
+[budget]
+trials = 5
+q_max = 5
+)";
+
+class BackendContract : public testing::TestWithParam<std::string> {
+ protected:
+  BackendContract() {
+    const fs::path experiments = fs::path(OPPA_SOURCE_DIR) / "experiments";
+    for (const char* name : {"workloads", "clusters", "rules"}) {
+      fs::create_directory_symlink(experiments / name, folder_.path() / name);
+    }
+    fakes::WriteFile(folder_.path() / "table.csv", std::string(kTable));
+    fakes::WriteFile(folder_.path() / "m.toml",
+                     std::string(ProblemFor(GetParam())) + std::string(kRest));
+    const Manifest manifest = ReadManifest(folder_.path() / "m.toml");
+    backend_ = MakeBackend(manifest.problems.at(0));
+  }
+
+  static std::string_view ProblemFor(const std::string& backend) {
+    if (backend == "simulator") {
+      return kSimulator;
+    }
+    if (backend == "replay") {
+      return kReplay;
+    }
+    throw std::logic_error("write a problem for the backend " + backend);
+  }
+
+  // The request that runs a candidate in full.
+  TrialRequest Full(int candidate) const {
+    TrialRequest request;
+    request.config = (*backend_.space)[candidate];
+    request.max_steps = 8;
+    request.seed = 3;
+    return request;
+  }
+
+  // Candidates that fit, and those that do not.
+  std::vector<int> Fitting(bool fits) const {
+    std::vector<int> candidates;
+    for (int i = 0; i < backend_.space->size(); ++i) {
+      const auto exact = backend_.runner->ExactThroughput((*backend_.space)[i]);
+      if ((exact.value_or(1.0) > 0.0) == fits) {
+        candidates.push_back(i);
+      }
+    }
+    return candidates;
+  }
+
+  fakes::TemporaryFolder folder_;
+  Backend backend_;
+};
+
+TEST_P(BackendContract, KnowsItsProblem) {
+  EXPECT_EQ(backend_.type, GetParam());
+  EXPECT_FALSE(backend_.description.empty());
+  EXPECT_EQ(backend_.gpus, 8);
+  EXPECT_GE(backend_.gpus_per_node, 1);
+  EXPECT_GT(backend_.memory_capacity_bytes, 1e9);
+  ASSERT_NE(backend_.exact, nullptr);
+  for (const trials::ParallelConfig& config : backend_.space->configs()) {
+    EXPECT_EQ(config.dp * config.tp * config.pp, backend_.gpus);
+  }
+  EXPECT_FALSE(Fitting(true).empty());
+  EXPECT_FALSE(Fitting(false).empty());
+}
+
+TEST_P(BackendContract, ATrialIsAFunctionOfItsRequest) {
+  for (const int i : Fitting(true)) {
+    const Measurement a = backend_.runner->Run(Full(i));
+    const Measurement b = backend_.runner->Run(Full(i));
+    ASSERT_EQ(a.outcome, Outcome::kCompleted);
+    ASSERT_EQ(a.step_times_s.size(), 8U);
+    EXPECT_EQ(a.step_times_s, b.step_times_s);
+    EXPECT_EQ(a.duration_s, b.duration_s);
+    TrialRequest other = Full(i);
+    other.seed = 4;
+    EXPECT_NE(backend_.runner->Run(other).step_times_s, a.step_times_s);
+  }
+}
+
+TEST_P(BackendContract, ATrialCostsAtLeastItsSetUpAndItsSteps) {
+  for (int i = 0; i < backend_.space->size(); ++i) {
+    const Measurement trial = backend_.runner->Run(Full(i));
+    double least_s = trial.setup_s;
+    for (const double step_time_s : trial.step_times_s) {
+      EXPECT_GT(step_time_s, 0.0);
+      least_s += step_time_s;
+    }
+    EXPECT_GT(trial.setup_s, 0.0);
+    EXPECT_GE(trial.duration_s, least_s * (1.0 - 1e-12));
+  }
+}
+
+TEST_P(BackendContract, OutOfMemoryIsAnOutcomeWithoutThroughput) {
+  for (const int i : Fitting(false)) {
+    const Measurement trial = backend_.runner->Run(Full(i));
+    EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
+    EXPECT_TRUE(trial.step_times_s.empty());
+    EXPECT_FALSE(trial.message.empty());
+  }
+}
+
+TEST_P(BackendContract, NeverPassesTheTimeLimit) {
+  for (int i = 0; i < backend_.space->size(); ++i) {
+    const double whole_s = backend_.runner->Run(Full(i)).duration_s;
+    for (const double share : {0.01, 0.3, 0.7, 0.99}) {
+      TrialRequest request = Full(i);
+      request.time_limit_s = share * whole_s;
+      const Measurement trial = backend_.runner->Run(request);
+      EXPECT_LE(trial.duration_s, request.time_limit_s);
+      EXPECT_LE(trial.step_times_s.size(), 8U);
+    }
+  }
+}
+
+TEST_P(BackendContract, EndsATrialWhenOnStepSaysSo) {
+  const int candidate = Fitting(true).front();
+  const Measurement whole = backend_.runner->Run(Full(candidate));
+  std::vector<double> seen;
+  TrialRequest request = Full(candidate);
+  request.on_step = [&seen](double step_time_s) {
+    seen.push_back(step_time_s);
+    return seen.size() < 3;
+  };
+  const Measurement trial = backend_.runner->Run(request);
+  EXPECT_EQ(trial.outcome, Outcome::kTerminatedEarly);
+  EXPECT_EQ(trial.step_times_s, seen);
+  EXPECT_EQ(trial.step_times_s.size(), 3U);
+  EXPECT_LT(trial.duration_s, whole.duration_s);
+}
+
+TEST_P(BackendContract, WithoutNoiseEveryStepTakesTheExactTime) {
+  for (const int i : Fitting(true)) {
+    const Measurement trial = backend_.exact->Run(Full(i));
+    const auto exact = backend_.runner->ExactThroughput((*backend_.space)[i]);
+    ASSERT_TRUE(exact.has_value());
+    for (const double step_time_s : trial.step_times_s) {
+      EXPECT_DOUBLE_EQ(step_time_s, 1.0 / *exact);
+    }
+  }
+}
+
+std::vector<std::string> BackendNames() {
+  std::vector<std::string> names;
+  for (const BackendEntry& backend : Backends()) {
+    names.push_back(backend.name);
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllBackends,
+                         BackendContract,
+                         testing::ValuesIn(BackendNames()),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace harness

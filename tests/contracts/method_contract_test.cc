@@ -1,0 +1,162 @@
+// What every registered method must do. A new method is tested by being listed
+// in the registry.
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "harness/journal.h"
+#include "harness/registry.h"
+#include "harness/search.h"
+#include "tests/fakes/fake_runner.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/record.h"
+#include "trials/toml_table.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using trials::Outcome;
+using trials::TrialRecord;
+
+constexpr int kQMax = 6;
+
+class MethodContract : public testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<methods::Method> Make(const trials::SearchSpace& space,
+                                        std::uint64_t seed) const {
+    methods::Problem problem;
+    problem.space = &space;
+    problem.gpus = 8;
+    problem.gpus_per_node = 4;
+    problem.memory_capacity_bytes = 16e9;
+    problem.q_max = kQMax;
+    return FindMethod(GetParam())->make(problem, trials::TomlTable(), seed);
+  }
+
+  // Runs the method in a folder, resuming what is there.
+  std::vector<TrialRecord> Run(const fs::path& folder,
+                               const trials::SearchSpace& space,
+                               int trials,
+                               std::uint64_t seed = 1) {
+    const auto method = Make(space, seed);
+    Journal journal(folder);
+    (void)Search(space,
+                 {.trials = trials, .q_max = kQMax},
+                 /*trial_seed=*/5,
+                 *method,
+                 runner_,
+                 journal);
+    return trials::ReadTrials(folder);
+  }
+
+  static std::string Records(const fs::path& folder) {
+    return fakes::ReadFile(folder / "trials.csv") +
+           fakes::ReadFile(folder / "steps.csv") +
+           fakes::ReadFile(folder / "fits.csv");
+  }
+
+  fakes::FakeRunner runner_;
+  trials::SearchSpace space_ = fakes::SmallSpace(8);
+};
+
+TEST_P(MethodContract, NeverRepeatsACandidateAndEndsWithTheSpace) {
+  // Search itself refuses a repetition.
+  const fakes::TemporaryFolder folder;
+  runner_.max_dp = 4;
+  const auto records = Run(folder.path(), space_, 999);
+  EXPECT_GE(records.size(), 2U);
+  EXPECT_LE(records.size(), static_cast<std::size_t>(space_.size()));
+  for (const TrialRecord& record : records) {
+    EXPECT_FALSE(record.chosen_by.empty());
+  }
+}
+
+TEST_P(MethodContract, IsAFunctionOfSeedAndHistory) {
+  const fakes::TemporaryFolder a;
+  const fakes::TemporaryFolder b;
+  (void)Run(a.path(), space_, 12);
+  (void)Run(b.path(), space_, 12);
+  EXPECT_EQ(Records(a.path()), Records(b.path()));
+}
+
+TEST_P(MethodContract, ListensToItsSeed) {
+  std::set<int> first;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    first.insert(Make(space_, seed)->Suggest()->candidate);
+  }
+  EXPECT_GT(first.size(), 1U);
+}
+
+TEST_P(MethodContract, ResumesAfterEveryTrialAsIfNothingHadHappened) {
+  const fakes::TemporaryFolder whole;
+  const int count = static_cast<int>(Run(whole.path(), space_, 12).size());
+  for (int cut = 0; cut < count; ++cut) {
+    const fakes::TemporaryFolder resumed;
+    if (cut > 0) {
+      (void)Run(resumed.path(), space_, cut);
+    }
+    (void)Run(resumed.path(), space_, 12);
+    ASSERT_EQ(Records(resumed.path()), Records(whole.path())) << cut;
+  }
+}
+
+TEST_P(MethodContract, SurvivesWhenNothingFits) {
+  const fakes::TemporaryFolder folder;
+  runner_.max_dp = 0;
+  for (const TrialRecord& record : Run(folder.path(), space_, 12)) {
+    EXPECT_EQ(record.outcome, Outcome::kOutOfMemory);
+  }
+}
+
+TEST_P(MethodContract, SurvivesASpaceOfOneCandidate) {
+  const trials::SearchSpace one({space_[0]});
+  const fakes::TemporaryFolder folder;
+  EXPECT_EQ(Run(folder.path(), one, 12).size(), 1U);
+}
+
+TEST_P(MethodContract, SurvivesMeasurementsWithoutNoise) {
+  const fakes::TemporaryFolder folder;
+  runner_.jitter = 0.0;
+  EXPECT_GE(Run(folder.path(), space_, 12).size(), 2U);
+}
+
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const MethodEntry& method : Methods()) {
+    names.push_back(method.name);
+  }
+  return names;
+}
+
+// GoogleTest takes letters, digits and '_'.
+std::string TestName(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllMethods,
+                         MethodContract,
+                         testing::ValuesIn(MethodNames()),
+                         TestName);
+
+TEST(Registry, NamesAreFolderNamesAndComeOnce) {
+  std::set<std::string> names;
+  std::set<std::string> labels;
+  for (const MethodEntry& method : Methods()) {
+    EXPECT_TRUE(IsSafeName(method.name)) << method.name;
+    EXPECT_TRUE(names.insert(method.name).second) << method.name;
+    EXPECT_TRUE(labels.insert(method.label).second) << method.label;
+    EXPECT_FALSE(method.description.empty());
+  }
+}
+
+}  // namespace
+}  // namespace harness

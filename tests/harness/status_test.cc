@@ -1,0 +1,133 @@
+#include "harness/status.h"
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/journal.h"
+#include "harness/progress.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+using testing::HasSubstr;
+
+class StatusTest : public testing::Test {
+ protected:
+  StatusTest() {
+    manifest_.name = "m";
+    manifest_.repeats = 2;
+    manifest_.budget = {.time_s = 100.0, .trials = 10, .q_max = 3};
+    manifest_.problems.emplace_back();
+    manifest_.methods.push_back({"fast", "FAST", "random", {}});
+    manifest_.methods.push_back({"slow", "SLOW", "oppa", {}});
+  }
+
+  // Records `trials` trials of 10 s each, thinking `thinking_s` before each.
+  void Record(const std::string& method,
+              int repeat,
+              int trials,
+              double thinking_s,
+              bool finished) {
+    const auto folder = trials::RunFolder(folder_.path(), "", method, repeat);
+    std::filesystem::create_directories(folder);
+    trials::RunInfo info;
+    info.finished = finished;
+    info.finish_reason = finished ? "time budget" : "";
+    Write(folder, info);
+    Journal journal(folder);
+    for (int i = 1; i <= trials; ++i) {
+      Journal::Trial trial;
+      trial.record.trial = i;
+      trial.record.elapsed_s = 10.0 * i;
+      trial.record.incumbent_steps_per_s = 0.25;
+      trial.thinking = {i, thinking_s, thinking_s};
+      journal.Commit(trial, {});
+    }
+  }
+
+  RunStatus Read(std::size_t run) const {
+    return ReadRunStatus(
+        RunMatrix(manifest_)[run], manifest_.budget, folder_.path());
+  }
+
+  fakes::TemporaryFolder folder_;
+  Manifest manifest_;
+};
+
+TEST_F(StatusTest, TellsTheStatesApart) {
+  EXPECT_EQ(Read(0).state, RunState::kMissing);
+  Record("fast", 1, 4, 1.0, /*finished=*/false);
+  EXPECT_EQ(Read(0).state, RunState::kStopped);
+  EXPECT_EQ(Read(0).trials, 4);
+  EXPECT_DOUBLE_EQ(Read(0).fraction, 0.4);
+  EXPECT_DOUBLE_EQ(Read(0).thinking_s, 4.0);
+  EXPECT_DOUBLE_EQ(Read(0).incumbent_steps_per_s, 0.25);
+  const auto folder = trials::RunFolder(folder_.path(), "", "fast", 1);
+  {
+    const Journal writer(folder);
+    EXPECT_EQ(Read(0).state, RunState::kRunning);
+  }
+  Record("fast", 2, 10, 1.0, /*finished=*/true);
+  EXPECT_EQ(Read(2).state, RunState::kDone);
+  EXPECT_EQ(Read(2).message, "time budget");
+  fakes::WriteFile(folder / "trials.csv", "something else\n");
+  EXPECT_EQ(Read(0).state, RunState::kDamaged);
+  EXPECT_THAT(Read(0).message, HasSubstr("trials.csv:1"));
+}
+
+TEST_F(StatusTest, EstimatesTheTimeLeftFromThePaceOfEachMethod) {
+  EXPECT_TRUE(
+      std::isnan(SecondsLeft(ReadStatus(manifest_, folder_.path()), 1)));
+  Record("fast", 1, 10, 1.0, true);
+  Record("slow", 1, 5, 6.0, false);
+  // fast: one more run of 10 s; slow: half a run and a whole one at 60 s each.
+  const auto runs = ReadStatus(manifest_, folder_.path());
+  EXPECT_NEAR(SecondsLeft(runs, 1), 10.0 + 90.0, 1e-9);
+  EXPECT_NEAR(SecondsLeft(runs, 2), 50.0, 1e-9);
+  EXPECT_NEAR(BudgetsSpent(runs), 1.5, 1e-12);
+  const std::string table = FormatStatus(manifest_, runs);
+  EXPECT_THAT(table, HasSubstr("m: 1 of 4 runs done, 0 running, 15 trials"));
+}
+
+TEST_F(StatusTest, ProgressWritesPlainLinesWhereThereIsNoTerminal) {
+  std::FILE* out = std::tmpfile();
+  ASSERT_NE(out, nullptr);
+  {
+    Progress progress(manifest_, folder_.path(), /*terminal=*/false, out);
+    progress.Update(0.0);
+    Record("fast", 1, 10, 1.0, true);
+    progress.Update(1.0);
+    progress.RunEnded(0, "");
+    progress.RunEnded(1, "exit code 3: no luck");
+    progress.Update(60.0);
+    progress.Clear();
+  }
+  std::rewind(out);
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), out));
+  std::fclose(out);
+  EXPECT_EQ(text,
+            "fast/1: 10 trials, best 0.25 steps/s; 1 of 4 runs done, about 3 s "
+            "left\n"
+            "slow/1: failed: exit code 3: no luck\n"
+            "1 of 4 runs done, about 3 min 00 s left\n");
+}
+
+TEST(FormatDuration, SpeaksToPeople) {
+  EXPECT_EQ(FormatDuration(0.0), "0 s");
+  EXPECT_EQ(FormatDuration(59.2), "1 min 00 s");
+  EXPECT_EQ(FormatDuration(200.0), "3 min 20 s");
+  EXPECT_EQ(FormatDuration(3900.0), "1 h 05 min");
+  EXPECT_EQ(FormatDuration(trials::kUnknown), "?");
+}
+
+}  // namespace
+}  // namespace harness
