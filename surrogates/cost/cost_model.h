@@ -42,6 +42,8 @@ enum class CostModelForm {
 //   launch     s mb / pp
 //   optimizer  1 / (tp pp), over dp with ZeRO;  constant  1
 //   DP         (D - 1) / D / (tp pp) intra, (D - 1) / D / pp inter, 2 (dp - 1)
+//   ZeRO       (dp - 1) / dp / (tp pp) for a gather that is not hidden, for a
+//              reduction that is not hidden, and for stage 3
 //   TP         s (tp - 1) / tp / (dp pp),  s mb 2 (tp - 1) / pp   for each x
 //   PP         2 mc s / dp,  2 mc s mb
 //

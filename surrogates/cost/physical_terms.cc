@@ -71,9 +71,23 @@ void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
   terms.push_back({"DP latency", "s", 0.01, 1.5, [](const ParallelConfig& c) {
                      return RingLatency(c.dp);
                    }});
+  // What ZeRO moves besides: updated parameters are gathered after the step
+  // (and, at stage 3, before every use), gradients are reduced without hiding
+  // behind the backward pass where the overlap is off.
+  const auto moved = [](bool moves, const ParallelConfig& c) {
+    return moves ? RingVolume(c.dp) / (c.tp * c.pp) : 0.0;
+  };
+  terms.push_back({"ZeRO gather", "s", 0.1, 1.5, [=](const ParallelConfig& c) {
+                     return moved(c.zero_stage > 0 && !c.overlap_zero_allgather,
+                                  c);
+                   }});
   terms.push_back(
-      {"DP volume, ZeRO-3", "s", 0.1, 1.5, [](const ParallelConfig& c) {
-         return c.zero_stage < 3 ? 0.0 : RingVolume(c.dp) / (c.tp * c.pp);
+      {"ZeRO reduce, not hidden", "s", 0.1, 1.5, [=](const ParallelConfig& c) {
+         return moved(c.zero_stage > 0 && !c.overlap_zero_comm, c);
+       }});
+  terms.push_back(
+      {"ZeRO-3 gather", "s", 0.1, 1.5, [=](const ParallelConfig& c) {
+         return moved(c.zero_stage == 3, c);
        }});
 }
 
