@@ -31,7 +31,7 @@ struct OppaOptions {
   // False: beta multiplies E|X - E X| as printed, which is 0.798 of a standard
   // deviation where memory is no concern. True: beta counts deviations.
   bool beta_in_stddevs = false;
-  int random_trials = 5;           // at the start, >= 1 (the paper: "a few")
+  int random_trials = 4;           // at the start, >= 1 (the paper: "a few")
   int failures_before_random = 3;  // in a row, >= 1 (the paper: "too many")
   trials::ThroughputOptions throughput;
   // The likelihood without priors on the hyperparameters, Eq. 23 as printed.
