@@ -11,7 +11,8 @@ namespace trials {
 // One GPU, from its datasheet. SI units; files give GB, GB/s, TFLOPS.
 struct Gpu {
   std::string name;
-  std::string architecture;  // ampere_ga100, ampere_ga102, volta, hopper
+  // What it reaches of its datasheet: a row of trials/simulator/gpu_model.cc.
+  std::string architecture;
   double memory_bytes = 0.0;
   double memory_bandwidth_bytes_per_s = 0.0;
   // Dense tensor-core rate with fp16/bf16 inputs and fp32 accumulation.
@@ -21,7 +22,8 @@ struct Gpu {
   double price_per_hour = 0.0;  // 0: unknown
 };
 
-// One direction of one link: time for n bytes = latency + n / bandwidth.
+// One direction of one link: time for n bytes = latency + n / bandwidth. The
+// bandwidth is what transfers reach, not the signalling rate.
 struct Link {
   std::string name;
   double bandwidth_bytes_per_s = 0.0;

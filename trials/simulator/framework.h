@@ -12,10 +12,10 @@ struct Framework {
   // --- kernels -------------------------------------------------------------
   bool flash_attention = false;  // enable_flash_attention defaults to False
   bool fused_operators = false;  // fused norm, rotary, softmax, activation
-  double launch_s = 4e-6;        // start of one kernel on the GPU; > 0
-  double dispatch_s = 11e-6;     // CPU time to issue one kernel, autograd and
+  double launch_s = 2e-6;        // gap between two kernels on the GPU; > 0
+  double dispatch_s = 14e-6;     // CPU time to issue one kernel, autograd and
                                  // Python included
-  double dispatch_backward_s = 6e-6;  // the same, issued by the C++ autograd
+  double dispatch_backward_s = 7e-6;  // the same, issued by the C++ autograd
   double step_overhead_s = 8e-3;      // data loading, zero_grad, loss.item()
   double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
   double p2p_overhead_s = 0.25e-3;        // one stage-to-stage message: Python,

@@ -43,7 +43,7 @@ class Simulator final : public TrialRunner {
   [[nodiscard]] StepReport Simulate(const ParallelConfig& config) const;
 
   // Time from launch to the first step: processes, communicators, weights.
-  [[nodiscard]] double SetupTime(const ParallelConfig& config) const;
+  [[nodiscard]] double SetupTime() const;
 
   // Every step takes the same time. Out of memory: no steps and no peak (a
   // framework cannot tell what it would have needed); the duration is the

@@ -1,0 +1,96 @@
+#include "trials/cluster.h"
+
+#include <fmt/format.h>
+
+#include "trials/simulator/gpu_model.h"
+#include "trials/toml_table.h"
+
+namespace trials {
+namespace {
+
+constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+constexpr double kGiga = 1e9;
+constexpr double kTera = 1e12;
+constexpr double kMicro = 1e-6;
+
+double RequirePositive(const TomlTable& table, std::string_view key) {
+  const double value = table.RequireDouble(key);
+  if (!(value > 0.0)) {
+    table.Fail(key,
+               fmt::format("{} is {}: must be greater than 0", key, value));
+  }
+  return value;
+}
+
+int PositiveInt(const TomlTable& table, std::string_view key, bool required) {
+  const std::int64_t value =
+      required ? table.RequireInt(key) : table.GetInt(key, 1);
+  if (value < 1 || value > 1'000'000) {
+    table.Fail(
+        key,
+        fmt::format(
+            "{} is {}: must be a whole number from 1 to 1000000", key, value));
+  }
+  return static_cast<int>(value);
+}
+
+Gpu ReadGpu(const TomlTable& table) {
+  Gpu gpu;
+  gpu.name = table.RequireString("name");
+  gpu.architecture = table.RequireString("architecture");
+  try {
+    (void)FindGpuArchitecture(gpu.architecture);
+  } catch (const InputError& error) {
+    table.Fail("architecture", error.what());
+  }
+  gpu.memory_bytes = RequirePositive(table, "memory_gib") * kGibi;
+  gpu.memory_bandwidth_bytes_per_s =
+      RequirePositive(table, "memory_bandwidth_gb_per_s") * kGiga;
+  gpu.half_flop_per_s = RequirePositive(table, "half_tflops") * kTera;
+  gpu.single_flop_per_s = RequirePositive(table, "single_tflops") * kTera;
+  gpu.multiprocessors = PositiveInt(table, "multiprocessors", true);
+  gpu.price_per_hour = table.GetDouble("price_per_hour", 0.0);
+  return gpu;
+}
+
+Link ReadLink(const TomlTable& table) {
+  return {table.RequireString("name"),
+          RequirePositive(table, "bandwidth_gb_per_s") * kGiga,
+          RequirePositive(table, "latency_us") * kMicro};
+}
+
+}  // namespace
+
+Cluster ReadCluster(const std::filesystem::path& path) {
+  const TomlTable table = TomlTable::ParseFile(path);
+  Cluster cluster;
+  cluster.name = table.GetString("name", path.stem().string());
+  cluster.nodes = PositiveInt(table, "nodes", true);
+  cluster.gpus_per_node = PositiveInt(table, "gpus_per_node", true);
+  cluster.gpu = ReadGpu(table.RequireTable("gpu"));
+
+  const TomlTable intra = table.RequireTable("intra");
+  cluster.intra = ReadLink(intra);
+  cluster.peer_access = intra.GetBool("peer_access", true);
+  if (table.Has("uplink")) {
+    const TomlTable uplink = table.RequireTable("uplink");
+    cluster.uplink = ReadLink(uplink);
+    cluster.gpus_per_switch = PositiveInt(uplink, "gpus_per_switch", true);
+    if (cluster.gpus_per_node % cluster.gpus_per_switch != 0) {
+      uplink.Fail("gpus_per_switch",
+                  fmt::format("gpus_per_switch is {}: must divide "
+                              "gpus_per_node, which is {}",
+                              cluster.gpus_per_switch,
+                              cluster.gpus_per_node));
+    }
+  }
+  if (cluster.nodes > 1 || table.Has("inter")) {
+    const TomlTable inter = table.RequireTable("inter");
+    cluster.inter = ReadLink(inter);
+    cluster.nics_per_node = PositiveInt(inter, "nics_per_node", false);
+  }
+  table.RejectUnknownKeys();
+  return cluster;
+}
+
+}  // namespace trials

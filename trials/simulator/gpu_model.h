@@ -1,0 +1,75 @@
+// How long a GPU takes for a matrix product or for moving bytes.
+
+#ifndef TRIALS_SIMULATOR_GPU_MODEL_H_
+#define TRIALS_SIMULATOR_GPU_MODEL_H_
+
+#include <string_view>
+
+#include "trials/cluster.h"
+#include "trials/workload.h"
+
+namespace trials {
+
+// What a GPU architecture reaches of its datasheet. One row per architecture
+// in gpu_model.cc, with sources.
+struct GpuArchitecture {
+  std::string_view name;
+  double tensor_fraction;  // of the dense half-precision rate, large GEMMs,
+                           // at the clock that the power limit allows
+  double single_fraction;  // of the fp32 rate
+  double memory_fraction;  // of the memory bandwidth, streaming
+  double flash_fraction;   // of what a GEMM reaches, in fused attention
+};
+
+// Errors: throws InputError for an unknown name, listing the known ones.
+[[nodiscard]] const GpuArchitecture& FindGpuArchitecture(std::string_view name);
+
+// C[m, n] = A[m, k] B[k, n], `batch` times.
+struct Gemm {
+  double batch = 1.0;
+  double m = 0.0;
+  double n = 0.0;
+  double k = 0.0;
+
+  [[nodiscard]] double Flop() const { return 2.0 * batch * m * n * k; }
+};
+
+// Roofline with tile and wave quantisation,
+//
+//   t = max(compute, bytes / memory bandwidth) + launch,
+//   compute = waves * tile_m * tile_n * 2 (k / splits + k_0)
+//             / (rate per multiprocessor * efficiency of the tile),
+//   waves   = ceil(batch * ceil(m / tile_m) * ceil(n / tile_n) * splits
+//                  / multiprocessors),
+//
+// minimised over the tile shapes and split-K factors that a BLAS library
+// chooses from. k_0 is the prologue and epilogue of a tile, in columns of k.
+//
+// Source: NVIDIA, "Matrix Multiplication Background" (tile and wave
+// quantisation); Williams et al. (2009), roofline.
+class GpuModel {
+ public:
+  GpuModel(const Gpu& gpu, Precision precision, double launch_s);
+
+  [[nodiscard]] double GemmTime(const Gemm& gemm) const;
+  // Fused attention with `flop` operations on `bytes` of memory traffic.
+  [[nodiscard]] double FlashTime(double flop, double bytes) const;
+  // `kernels` element-wise kernels that move `bytes` in all.
+  [[nodiscard]] double MemoryTime(double bytes, int kernels = 1) const;
+
+  [[nodiscard]] double element_bytes() const { return element_bytes_; }
+
+ private:
+  double flop_per_s_;  // reached by large GEMMs
+  double bytes_per_s_;
+  double flash_fraction_;
+  double multiprocessors_;
+  double element_bytes_;
+  double launch_s_;
+};
+
+[[nodiscard]] double ElementBytes(Precision precision);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_GPU_MODEL_H_

@@ -1,0 +1,65 @@
+// Time and memory of one transformer block, and of what stands before the
+// first and after the last one.
+
+#ifndef TRIALS_SIMULATOR_LAYER_COST_H_
+#define TRIALS_SIMULATOR_LAYER_COST_H_
+
+#include <vector>
+
+#include "trials/simulator/framework.h"
+#include "trials/simulator/gpu_model.h"
+#include "trials/workload.h"
+
+namespace trials {
+
+// How much of the model one GPU computes on at once.
+struct Shard {
+  double sequences = 1.0;  // of a microbatch
+  int tp = 1;
+  bool sp = false;  // norms and residuals are split over the tp ranks too
+};
+
+// One module (block, embedding or head) for one microbatch on one GPU.
+struct LayerCost {
+  double forward_s = 0.0;  // GPU time
+  double backward_s = 0.0;
+  double accumulate_s = 0.0;  // adding to the gradients of earlier microbatches
+  double forward_dispatch_s = 0.0;  // CPU time to issue the kernels
+  double backward_dispatch_s = 0.0;
+  double saved_bytes = 0.0;    // kept from forward for backward
+  double working_bytes = 0.0;  // largest temporary
+  double logits_bytes = 0.0;   // peak around the loss (head only)
+  // Elements of each parameter tensor on this GPU, in forward order.
+  std::vector<double> parameters;
+  // Tensor-parallel all-reduces (of `message_bytes` each).
+  int forward_messages = 0;
+  int backward_messages = 0;
+  double message_bytes = 0.0;
+
+  [[nodiscard]] double ParameterCount() const;
+};
+
+// The three kinds of module of a model. Costs are sums over operators: a
+// matrix product goes through the roofline of GpuModel, every other operator
+// counts as the bytes it reads and writes. Backward has two matrix products
+// for each of the forward's (by weight and by input).
+//
+// Source: shapes from the Hugging Face implementations of BERT, Llama and
+// Qwen2 (eager: each line of those files is a kernel); Korthikanti et al.
+// (2022), Sec. 4.1 for what is saved; docs/simulator.md, "Layers".
+// Shapes: tokens = sequences * sequence_length rows of hidden_size.
+struct LayerCosts {
+  LayerCost block;
+  LayerCost embedding;
+  LayerCost head;
+  double boundary_bytes = 0.0;  // hidden states between two blocks
+};
+
+[[nodiscard]] LayerCosts ComputeLayerCosts(const Workload& workload,
+                                           const Framework& framework,
+                                           const GpuModel& gpu,
+                                           const Shard& shard);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_LAYER_COST_H_

@@ -1,0 +1,49 @@
+// Memory of one rank, at the moment when it needs the most.
+
+#ifndef TRIALS_SIMULATOR_MEMORY_H_
+#define TRIALS_SIMULATOR_MEMORY_H_
+
+#include "trials/parallel_config.h"
+#include "trials/simulator/framework.h"
+#include "trials/simulator/step_report.h"
+
+namespace trials {
+
+// What a stage holds, whatever the ZeRO stage.
+struct StageMemory {
+  double parameters = 0.0;         // elements on one rank
+  double largest_tensor = 0.0;     // elements
+  double largest_module = 0.0;     // elements; gathered whole by ZeRO 3
+  double activations_bytes = 0.0;  // saved by all microbatches in flight
+  double logits_bytes = 0.0;       // peak around the loss; last stage only
+  double working_bytes = 0.0;      // temporaries; a whole recomputed block
+  double boundary_bytes = 0.0;     // one message between stages
+};
+
+// Bytes per parameter element e (2 in mixed precision, 4 in fp32), P elements:
+//
+//   parameters e P       (ZeRO 3: / dp)
+//   gradients  e P       (ZeRO 2, 3: / dp)
+//   optimizer 12 P (fp32 master and two moments; fp32 training 8 P)
+//                        (ZeRO 1, 2, 3: / dp)
+//
+// and the larger of two moments: in backward (saved activations, logits,
+// buckets; with one microbatch the gradients come as the activations go) and
+// in the optimizer's step (fp32 copies of the gradients).
+//
+// Source: Rajbhandari et al. (2020), Sec. 3; Colossal-AI's optimizers for
+// what is copied when. docs/simulator.md, "Memory".
+[[nodiscard]] MemoryParts ComputeMemory(const ParallelConfig& config,
+                                        const StageMemory& stage,
+                                        double element_bytes,
+                                        const Framework& framework);
+
+// What stands in memory after set-up, before the first step.
+[[nodiscard]] double StateBytes(const ParallelConfig& config,
+                                const StageMemory& stage,
+                                double element_bytes,
+                                const Framework& framework);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_MEMORY_H_

@@ -1,0 +1,53 @@
+// Executes a pipeline schedule event by event.
+
+#ifndef TRIALS_SIMULATOR_PIPELINE_H_
+#define TRIALS_SIMULATOR_PIPELINE_H_
+
+#include <vector>
+
+#include "trials/simulator/schedule.h"
+
+namespace trials {
+
+// Duration of the actions and transfers of a pipeline.
+struct PipelineTimes {
+  std::vector<double> forward_s;   // [stages * chunks], by virtual stage
+  std::vector<double> backward_s;  // [stages * chunks]
+  // Transfer of one microbatch's hidden states from stage s to stage s + 1
+  // (the last sends to the first when interleaved), and of gradients back
+  // from stage s + 1 to s. [stages]
+  std::vector<double> send_forward_s;
+  std::vector<double> send_backward_s;
+  // True: a send runs beside the next action. False: the sender waits for it.
+  bool overlap = false;
+};
+
+// What one stage did until its last action ended.
+struct StageTimeline {
+  double begin_s = 0.0;     // start of the first action
+  double end_s = 0.0;       // end of the last action, its send included
+  double busy_s = 0.0;      // in actions
+  double transfer_s = 0.0;  // sending, or waiting while bytes are on the way
+  double bubble_s = 0.0;    // waiting for another stage
+  // Invariant: end_s = busy_s + transfer_s + bubble_s.
+};
+
+// Runs the actions of all stages: a forward starts when the stage is free and
+// the hidden states have arrived, a backward when the gradient has arrived.
+//
+// Source: docs/simulator.md, "Pipeline".
+// Errors: throws std::logic_error if no stage can go on (no schedule of
+// StageActions does that; a test runs them all).
+[[nodiscard]] std::vector<StageTimeline> RunPipeline(
+    const PipelineShape& shape, const PipelineTimes& times);
+
+// The largest number of bytes of saved activations that stand at one time on
+// a stage, given what one microbatch saves in each of its chunks.
+[[nodiscard]] double PeakActivationBytes(
+    const PipelineShape& shape,
+    int stage,
+    const std::vector<double>& saved_bytes_per_chunk);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_PIPELINE_H_

@@ -1,0 +1,54 @@
+// Which stage does what in which order.
+
+#ifndef TRIALS_SIMULATOR_SCHEDULE_H_
+#define TRIALS_SIMULATOR_SCHEDULE_H_
+
+#include <compare>
+#include <vector>
+
+namespace trials {
+
+// One entry of a stage's list: the forward or backward pass of one microbatch
+// through one of the stage's model chunks.
+struct Action {
+  bool forward = true;
+  int microbatch = 0;
+  int chunk = 0;
+
+  friend auto operator<=>(const Action&, const Action&) = default;
+};
+
+// Shape of a pipeline. Chunk c of stage s is virtual stage c * stages + s; a
+// microbatch passes the virtual stages in order.
+struct PipelineShape {
+  int stages = 1;
+  int microbatches = 1;
+  int chunks = 1;  // > 1: interleaved; then microbatches % stages == 0
+};
+
+// The actions of one stage in order: 1F1B for one chunk, interleaved 1F1B for
+// more. A stage starts with
+//
+//   w = stages - stage - 1                             (one chunk)
+//   w = 2 (stages - stage - 1) + (chunks - 1) stages   (more)
+//
+// forwards, alternates, and ends with the backwards that remain. Interleaved,
+// it takes `stages` microbatches through chunk 0, the same through chunk 1,
+// and so on; backwards start at the last chunk.
+//
+// Source: Narayanan et al. (2021), Sec. 2.2; Megatron-LM's schedule, which
+// Colossal-AI follows.
+// Errors: throws std::invalid_argument for interleaving with
+// microbatches % stages != 0 (it would deadlock) and for sizes < 1.
+[[nodiscard]] std::vector<Action> StageActions(const PipelineShape& shape,
+                                               int stage);
+
+// How many blocks each virtual stage gets: an even split, the remainder going
+// one each to the middle ones.
+//
+// Source: Colossal-AI, PipelineStageManager::distribute_layers.
+[[nodiscard]] std::vector<int> DistributeLayers(int layers, int virtual_stages);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_SCHEDULE_H_

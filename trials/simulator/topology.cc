@@ -1,0 +1,161 @@
+#include "trials/simulator/topology.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace trials {
+namespace {
+
+struct Edge {
+  int from;
+  int to;
+};
+
+// Counts the traffic over every shared resource, then gives each edge its
+// share.
+class Traffic {
+ public:
+  explicit Traffic(const Cluster& cluster) : cluster_(cluster) {
+    const int switches = cluster.gpus_per_switch > 0
+                             ? cluster.gpus() / cluster.gpus_per_switch + 1
+                             : 0;
+    uplink_out_.assign(static_cast<std::size_t>(switches), 0);
+    uplink_in_ = uplink_out_;
+    nic_out_.assign(static_cast<std::size_t>(cluster.nodes), 0);
+    nic_in_ = nic_out_;
+  }
+
+  void Add(const Edge& edge) {
+    if (CrossesUplink(edge)) {
+      ++uplink_out_[Switch(edge.from)];
+      ++uplink_in_[Switch(edge.to)];
+    }
+    if (CrossesHost(edge)) {
+      ++nic_out_[Host(edge.from)];
+      ++nic_in_[Host(edge.to)];
+    }
+  }
+
+  [[nodiscard]] double Bandwidth(const Edge& edge) const {
+    double bandwidth = std::numeric_limits<double>::infinity();
+    if (CrossesUplink(edge)) {
+      const int load =
+          std::max(uplink_out_[Switch(edge.from)], uplink_in_[Switch(edge.to)]);
+      bandwidth = cluster_.uplink.bandwidth_bytes_per_s / load;
+    }
+    if (CrossesHost(edge)) {
+      const int load =
+          std::max(nic_out_[Host(edge.from)], nic_in_[Host(edge.to)]);
+      const double nics =
+          cluster_.inter.bandwidth_bytes_per_s * cluster_.nics_per_node / load;
+      return std::min(bandwidth, nics);
+    }
+    return std::min(bandwidth, cluster_.intra.bandwidth_bytes_per_s);
+  }
+
+ private:
+  [[nodiscard]] std::size_t Host(int rank) const {
+    return static_cast<std::size_t>(rank / cluster_.gpus_per_node);
+  }
+  [[nodiscard]] std::size_t Switch(int rank) const {
+    return static_cast<std::size_t>(rank / cluster_.gpus_per_switch);
+  }
+  [[nodiscard]] bool CrossesHost(const Edge& edge) const {
+    return Host(edge.from) != Host(edge.to);
+  }
+  [[nodiscard]] bool CrossesUplink(const Edge& edge) const {
+    return cluster_.gpus_per_switch > 0 &&
+           (!cluster_.peer_access || Switch(edge.from) != Switch(edge.to));
+  }
+
+  const Cluster& cluster_;
+  std::vector<int> uplink_out_;
+  std::vector<int> uplink_in_;
+  std::vector<int> nic_out_;
+  std::vector<int> nic_in_;
+};
+
+GroupLink Share(const Cluster& cluster,
+                std::span<const Group> groups,
+                const std::vector<Edge>& edges) {
+  GroupLink link;
+  link.intra_latency_s = cluster.intra.latency_s;
+  link.inter_latency_s = cluster.inter.latency_s;
+  for (const Group& group : groups) {
+    std::set<int> hosts;
+    for (const int rank : group) {
+      hosts.insert(rank / cluster.gpus_per_node);
+    }
+    link.size = static_cast<int>(group.size());
+    link.hosts = std::max(link.hosts, static_cast<int>(hosts.size()));
+  }
+  Traffic traffic(cluster);
+  for (const Edge& edge : edges) {
+    traffic.Add(edge);
+  }
+  link.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
+  for (const Edge& edge : edges) {
+    link.bandwidth_bytes_per_s =
+        std::min(link.bandwidth_bytes_per_s, traffic.Bandwidth(edge));
+  }
+  return link;
+}
+
+}  // namespace
+
+std::vector<Group> DpGroups(const RankGrid& grid) {
+  std::vector<Group> groups;
+  for (int p = 0; p < grid.pp; ++p) {
+    for (int t = 0; t < grid.tp; ++t) {
+      Group& group = groups.emplace_back();
+      for (int d = 0; d < grid.dp; ++d) {
+        group.push_back(grid.Rank(d, p, t));
+      }
+    }
+  }
+  return groups;
+}
+
+std::vector<Group> TpGroups(const RankGrid& grid) {
+  std::vector<Group> groups;
+  for (int d = 0; d < grid.dp; ++d) {
+    for (int p = 0; p < grid.pp; ++p) {
+      Group& group = groups.emplace_back();
+      for (int t = 0; t < grid.tp; ++t) {
+        group.push_back(grid.Rank(d, p, t));
+      }
+    }
+  }
+  return groups;
+}
+
+std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
+  std::vector<Group> groups;
+  for (int d = 0; d < grid.dp; ++d) {
+    for (int t = 0; t < grid.tp; ++t) {
+      groups.push_back({grid.Rank(d, from, t), grid.Rank(d, to, t)});
+    }
+  }
+  return groups;
+}
+
+GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
+  std::vector<Edge> edges;
+  for (const Group& group : groups) {
+    for (std::size_t i = 0; group.size() > 1 && i < group.size(); ++i) {
+      edges.push_back({group[i], group[(i + 1) % group.size()]});
+    }
+  }
+  return Share(cluster, groups, edges);
+}
+
+GroupLink MessageLink(const Cluster& cluster, std::span<const Group> groups) {
+  std::vector<Edge> edges;
+  for (const Group& group : groups) {
+    edges.push_back({group.front(), group.back()});
+  }
+  return Share(cluster, groups, edges);
+}
+
+}  // namespace trials

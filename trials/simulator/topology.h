@@ -1,0 +1,67 @@
+// Which rank stands where, and what the links between ranks give when all
+// groups of one kind communicate at once.
+
+#ifndef TRIALS_SIMULATOR_TOPOLOGY_H_
+#define TRIALS_SIMULATOR_TOPOLOGY_H_
+
+#include <span>
+#include <vector>
+
+#include "trials/cluster.h"
+
+namespace trials {
+
+// Ranks of a (dp, pp, tp) grid, tp innermost and dp outermost, as
+// HybridParallelPlugin orders them by default:
+//
+//   rank = (d * pp + p) * tp + t.
+struct RankGrid {
+  int dp = 1;
+  int tp = 1;
+  int pp = 1;
+
+  [[nodiscard]] int Rank(int d, int p, int t) const {
+    return (d * pp + p) * tp + t;
+  }
+  [[nodiscard]] int size() const { return dp * tp * pp; }
+};
+
+// What a group of ranks sees of the network: a share of the bandwidth of its
+// slowest edge, and latencies.
+struct GroupLink {
+  int size = 1;
+  int hosts = 1;  // over which the group spreads
+  double bandwidth_bytes_per_s = 0.0;
+  double intra_latency_s = 0.0;
+  double inter_latency_s = 0.0;
+};
+
+using Group = std::vector<int>;
+
+// The data-parallel, tensor-parallel and first-to-last-stage groups of a grid
+// that communicate at the same time (gradients are reduced by all stages at
+// once, messages go between two stages in all replicas at once).
+[[nodiscard]] std::vector<Group> DpGroups(const RankGrid& grid);
+[[nodiscard]] std::vector<Group> TpGroups(const RankGrid& grid);
+[[nodiscard]] std::vector<Group> StagePairs(const RankGrid& grid,
+                                            int from,
+                                            int to);
+
+// A ring through each of the groups, in rank order. Every directed edge loads
+// what it crosses: the uplinks of PCIe switches (both when peer access is
+// missing: the copy goes through host memory) and the NICs of hosts. An edge
+// gets bandwidth / load of each; the slowest edge of all rings is the result,
+// since the groups work in lockstep.
+//
+// Source: NCCL's rings enter and leave a host once per channel; contention by
+// counting as in Aceso and Calculon. docs/simulator.md, "Network".
+[[nodiscard]] GroupLink RingLink(const Cluster& cluster,
+                                 std::span<const Group> groups);
+
+// The same for one message from the first to the last rank of each group.
+[[nodiscard]] GroupLink MessageLink(const Cluster& cluster,
+                                    std::span<const Group> groups);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_TOPOLOGY_H_
