@@ -24,7 +24,7 @@ using trials::InputError;
 using trials::RecordFile;
 
 // How long a writer that was just killed may take to let go of its lock.
-constexpr double kLockPatience_s = 5.0;
+constexpr double kLockPatienceSeconds = 5.0;
 
 [[noreturn]] void ThrowErrno(const std::filesystem::path& path,
                              std::string_view what) {
@@ -198,7 +198,7 @@ Journal::Journal(std::filesystem::path run_folder)
       steps_(folder_ / trials::StepsFile().name),
       fits_(folder_ / trials::FitsFile().name),
       thinking_(folder_ / trials::ThinkingFile().name) {
-  if (!trials_.Lock(kLockPatience_s)) {
+  if (!trials_.Lock(kLockPatienceSeconds)) {
     throw InputError(
         fmt::format("{}: another process is writing these records: wait for "
                     "it, or stop it",

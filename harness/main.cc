@@ -216,9 +216,7 @@ class CommandLineParser {
   bool repeats_given_ = false;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   Arguments arguments;
   arguments.run.command = CommandLine(argc, argv);
   arguments.run_one.command = arguments.run.command;
@@ -228,13 +226,19 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return parser.app().exit(e) == 0 ? 0 : kBadInput;
   }
+  return parser.Call();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    return parser.Call();
+    return Main(argc, argv);
   } catch (const trials::InputError& e) {
-    fmt::print(stderr, "oppa: {}\n", e.what());
+    (void)std::fprintf(stderr, "oppa: %s\n", e.what());
     return kBadInput;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "oppa: {}\n", e.what());
+    (void)std::fprintf(stderr, "oppa: %s\n", e.what());
     return 1;
   }
 }

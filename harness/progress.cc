@@ -10,8 +10,8 @@
 namespace harness {
 namespace {
 
-constexpr double kRepaint_s = 0.5;
-constexpr double kPlainLine_s = 10.0;
+constexpr double kRepaintSeconds = 0.5;
+constexpr double kPlainLineSeconds = 10.0;
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void Progress::Update(double now_s) {
     begin_s_ = now_s;
     spent_before_ = BudgetsSpent(runs_);
   }
-  next_update_s_ = now_s + (terminal_ ? kRepaint_s : kPlainLine_s);
+  next_update_s_ = now_s + (terminal_ ? kRepaintSeconds : kPlainLineSeconds);
   Refresh();
   if (terminal_) {
     Clear();

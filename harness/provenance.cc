@@ -23,6 +23,7 @@ std::optional<std::string> Git(const std::string& folder,
   std::vector<std::string> command{"git", "-C", folder};
   command.insert(command.end(), words.begin(), words.end());
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (std::string& word : command) {
     argv.push_back(word.data());
   }

@@ -58,7 +58,7 @@ void CatchStopSignals() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-double Now_s() {
+double SteadySeconds() {
   using Clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
@@ -121,7 +121,7 @@ int Execute(const std::vector<Job>& jobs,
   std::size_t ended = 0;
   int failed = 0;
   while (ended < jobs.size() && stop_signal == 0) {
-    progress.Update(Now_s());
+    progress.Update(SteadySeconds());
     for (const JobReport& report : dispatcher.Poll(0.2)) {
       if (report.state == JobReport::State::kStarted) {
         continue;

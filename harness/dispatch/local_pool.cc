@@ -44,6 +44,7 @@ std::vector<std::string> WorkerEnvironment() {
 // Pointers as the system wants them.
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) {
     pointers.push_back(word.data());
   }

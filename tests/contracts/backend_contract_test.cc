@@ -87,7 +87,7 @@ class BackendContract : public testing::TestWithParam<std::string> {
   }
 
   // The request that runs a candidate in full.
-  TrialRequest Full(int candidate) const {
+  [[nodiscard]] TrialRequest Full(int candidate) const {
     TrialRequest request;
     request.config = (*backend_.space)[candidate];
     request.max_steps = 8;
@@ -96,7 +96,7 @@ class BackendContract : public testing::TestWithParam<std::string> {
   }
 
   // Candidates that fit, and those that do not.
-  std::vector<int> Fitting(bool fits) const {
+  [[nodiscard]] std::vector<int> Fitting(bool fits) const {
     std::vector<int> candidates;
     for (int i = 0; i < backend_.space->size(); ++i) {
       const auto exact = backend_.runner->ExactThroughput((*backend_.space)[i]);

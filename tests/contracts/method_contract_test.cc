@@ -29,8 +29,8 @@ constexpr int kQMax = 6;
 
 class MethodContract : public testing::TestWithParam<std::string> {
  protected:
-  std::unique_ptr<methods::Method> Make(const trials::SearchSpace& space,
-                                        std::uint64_t seed) const {
+  [[nodiscard]] std::unique_ptr<methods::Method> Make(
+      const trials::SearchSpace& space, std::uint64_t seed) const {
     methods::Problem problem;
     problem.space = &space;
     problem.gpus = 8;

@@ -68,6 +68,7 @@ class CommandLineTest : public testing::Test {
     std::vector<std::string> words{OPPA_BINARY};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) {
       argv.push_back(word.data());
     }
@@ -92,12 +93,12 @@ class CommandLineTest : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  std::string Output() const {
+  [[nodiscard]] std::string Output() const {
     return fakes::ReadFile(folder_.path() / "out.txt");
   }
 
-  std::vector<std::string> RunArguments(const fs::path& results,
-                                        const std::string& jobs = "2") const {
+  [[nodiscard]] std::vector<std::string> RunArguments(
+      const fs::path& results, const std::string& jobs = "2") const {
     return {"run",
             manifest_.string(),
             "--results",

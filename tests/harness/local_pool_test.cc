@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,10 +81,12 @@ TEST_F(LocalPoolTest, ReportsAProgramThatIsNotThere) {
 TEST_F(LocalPoolTest, NeverRunsMoreThanItsWorkers) {
   // Each job notes its start and its end in one file.
   const std::string note = (folder_.path() / "notes").string();
+  const std::string script =
+      fmt::format("echo + >> {0}; sleep 0.05; echo - >> {0}", note);
   std::vector<Job> jobs;
+  jobs.reserve(6);
   for (int id = 0; id < 6; ++id) {
-    jobs.push_back(
-        Shell(id, "echo + >> " + note + "; sleep 0.05; echo - >> " + note));
+    jobs.push_back(Shell(id, script));
   }
   LocalPool pool(2);
   pool.Submit(jobs);

@@ -24,7 +24,7 @@ constexpr std::uint64_t kSeed = 7;
 
 class SearchTest : public testing::Test {
  protected:
-  std::vector<int> AllCandidates() const {
+  [[nodiscard]] std::vector<int> AllCandidates() const {
     std::vector<int> all(static_cast<std::size_t>(space_.size()));
     std::iota(all.begin(), all.end(), 0);
     return all;
@@ -35,7 +35,7 @@ class SearchTest : public testing::Test {
     return Search(space_, budget, kSeed, method, runner_, journal);
   }
 
-  std::vector<trials::TrialRecord> Records() const {
+  [[nodiscard]] std::vector<trials::TrialRecord> Records() const {
     return trials::ReadTrials(folder_.path());
   }
 

@@ -53,7 +53,7 @@ class StatusTest : public testing::Test {
     }
   }
 
-  RunStatus Read(std::size_t run) const {
+  [[nodiscard]] RunStatus Read(std::size_t run) const {
     return ReadRunStatus(
         RunMatrix(manifest_)[run], manifest_.budget, folder_.path());
   }
