@@ -1,6 +1,5 @@
 #include "surrogates/cost/cost_model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <vector>
@@ -8,24 +7,8 @@
 namespace surrogates {
 namespace {
 
-double MedianOfPositive(const Eigen::VectorXd& values) {
-  std::vector<double> positive;
-  for (const double value : values) {
-    if (value > 0.0) {
-      positive.push_back(value);
-    }
-  }
-  if (positive.empty()) {
-    return 0.0;
-  }
-  const auto middle =
-      positive.begin() + static_cast<std::ptrdiff_t>(positive.size() / 2);
-  std::nth_element(positive.begin(), middle, positive.end());
-  return *middle;
-}
-
 // Evaluates the terms on the space and centres each coefficient where its
-// term is `share` at the median of the candidates that have it.
+// term is `share` at the candidate that has most of it.
 ParametricMean Assemble(const trials::SearchSpace& space,
                         ParametricMean::Link link,
                         const std::vector<CostTerm>& terms) {
@@ -37,13 +20,13 @@ ParametricMean Assemble(const trials::SearchSpace& space,
     for (int i = 0; i < space.size(); ++i) {
       mean.features(i, column) = term.feature(space[i]);
     }
-    const double typical = MedianOfPositive(mean.features.col(column));
-    if (typical == 0.0) {
+    const double largest = mean.features.col(column).maxCoeff();
+    if (largest <= 0.0) {
       continue;  // absent from this space: nothing to learn
     }
     mean.coefficients.push_back({term.name,
                                  term.unit,
-                                 std::log(term.share / typical),
+                                 std::log(term.share / largest),
                                  term.log_stddev});
     ++column;
   }

@@ -40,35 +40,35 @@ double DataParallelPerNode(const ParallelConfig& c, const ClusterShape& shape) {
 }
 
 void AddComputation(std::vector<CostTerm>& terms) {
-  terms.push_back({"compute", "s", 0.6, 1.0, Computation});
-  terms.push_back({"recompute", "s", 0.2, 0.5, [](const ParallelConfig& c) {
+  terms.push_back({"compute", "s", 1.0, 0.7, Computation});
+  terms.push_back({"recompute", "s", 0.3, 0.5, [](const ParallelConfig& c) {
                      return c.grad_checkpoint ? Computation(c) : 0.0;
                    }});
   // Launching kernels and reading weights costs the same for any microbatch.
-  terms.push_back({"launch", "s", 0.05, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"launch", "s", 0.3, 1.5, [](const ParallelConfig& c) {
                      return Passes(c) / c.pp;
                    }});
-  terms.push_back({"optimizer", "s", 0.02, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"optimizer", "s", 0.05, 1.0, [](const ParallelConfig& c) {
                      const double shards = c.zero_stage > 0 ? c.dp : 1.0;
                      return 1.0 / (c.tp * c.pp * shards);
                    }});
   terms.push_back(
-      {"constant", "s", 0.02, 1.5, [](const ParallelConfig&) { return 1.0; }});
+      {"constant", "s", 0.03, 1.5, [](const ParallelConfig&) { return 1.0; }});
 }
 
 // The gradients of a rank's parameters are reduced once per step: within the
 // host, then by all of its groups at once over the host's links.
 void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
   terms.push_back(
-      {"DP volume, intra-node", "s", 0.15, 1.5, [=](const ParallelConfig& c) {
+      {"DP volume, intra-node", "s", 0.3, 1.5, [=](const ParallelConfig& c) {
          return RingVolume(DataParallelPerNode(c, shape)) / (c.tp * c.pp);
        }});
   terms.push_back(
-      {"DP volume, inter-node", "s", 0.2, 1.5, [=](const ParallelConfig& c) {
+      {"DP volume, inter-node", "s", 0.6, 1.5, [=](const ParallelConfig& c) {
          const double per_node = DataParallelPerNode(c, shape);
          return RingVolume(c.dp / per_node) / c.pp;
        }});
-  terms.push_back({"DP latency", "s", 0.01, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"DP latency", "s", 0.05, 1.5, [](const ParallelConfig& c) {
                      return RingLatency(c.dp);
                    }});
   // What ZeRO moves besides: updated parameters are gathered after the step
@@ -86,7 +86,7 @@ void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
          return moved(c.zero_stage > 0 && !c.overlap_zero_comm, c);
        }});
   terms.push_back(
-      {"ZeRO-3 gather", "s", 0.1, 1.5, [=](const ParallelConfig& c) {
+      {"ZeRO-3 gather", "s", 0.2, 1.5, [=](const ParallelConfig& c) {
          return moved(c.zero_stage == 3, c);
        }});
 }
@@ -100,12 +100,12 @@ void AddTensorParallel(const ClusterShape& shape,
       return TensorParallelCrosses(c, shape) == inter ? value : 0.0;
     };
     terms.push_back(
-        {"TP volume, " + link, "s", 0.3, 1.5, [=](const ParallelConfig& c) {
+        {"TP volume, " + link, "s", 0.6, 1.5, [=](const ParallelConfig& c) {
            return if_used(RingVolume(c.tp) * PipelineStretch(c) / (c.dp * c.pp),
                           c);
          }});
     terms.push_back(
-        {"TP latency, " + link, "s", 0.05, 1.5, [=](const ParallelConfig& c) {
+        {"TP latency, " + link, "s", 0.2, 1.5, [=](const ParallelConfig& c) {
            return if_used(RingLatency(c.tp) * Passes(c) / c.pp, c);
          }});
   }
@@ -113,12 +113,12 @@ void AddTensorParallel(const ClusterShape& shape,
 
 // Neighbouring stages pass every microbatch on; chunks multiply the transfers.
 void AddPipeline(std::vector<CostTerm>& terms) {
-  terms.push_back({"PP volume", "s", 0.05, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"PP volume", "s", 0.1, 1.5, [](const ParallelConfig& c) {
                      return c.pp == 1 ? 0.0
                                       : 2.0 * c.model_chunks *
                                             PipelineStretch(c) / c.dp;
                    }});
-  terms.push_back({"PP latency", "s", 0.02, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"PP latency", "s", 0.2, 1.5, [](const ParallelConfig& c) {
                      return c.pp == 1 ? 0.0 : 2.0 * c.model_chunks * Passes(c);
                    }});
 }
@@ -160,36 +160,36 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
 std::vector<CostTerm> PhysicalMemoryTerms(const ClusterShape& /*shape*/) {
   return {{"parameters",
            "capacity",
-           0.1,
-           1.0,
+           0.2,
+           1.5,
            [](const ParallelConfig& c) { return StateShard(c, 3); }},
           {"gradients",
            "capacity",
-           0.1,
-           1.0,
+           0.2,
+           1.5,
            [](const ParallelConfig& c) { return StateShard(c, 2); }},
           {"optimizer state",
            "capacity",
-           0.2,
-           1.0,
+           0.6,
+           1.5,
            [](const ParallelConfig& c) { return StateShard(c, 1); }},
           {"activations",
            "capacity",
-           0.3,
+           3.0,
            1.5,
            [](const ParallelConfig& c) {
              return c.grad_checkpoint ? 0.0 : ActivationsInFlight(c);
            }},
           {"checkpoints",
            "capacity",
-           0.05,
+           0.3,
            1.5,
            [](const ParallelConfig& c) {
              return c.grad_checkpoint ? ActivationsInFlight(c) : 0.0;
            }},
           // Logits, and the layer that is being computed.
-          {"one microbatch", "capacity", 0.1, 1.5, SequencesAtOnce},
-          {"constant", "capacity", 0.1, 1.0, [](const ParallelConfig&) {
+          {"one microbatch", "capacity", 1.0, 1.5, SequencesAtOnce},
+          {"constant", "capacity", 0.08, 0.7, [](const ParallelConfig&) {
              return 1.0;
            }}};
 }

@@ -35,26 +35,26 @@ void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
     return PlaceDataParallel(c, shape);
   };
   terms.push_back(
-      {"DP latency, intra-node", "s", 0.01, 1.5, [=](const ParallelConfig& c) {
+      {"DP latency, intra-node", "s", 0.05, 1.5, [=](const ParallelConfig& c) {
          return RingLatency(place(c).intra_ranks);
        }});
   terms.push_back(
-      {"DP volume, intra-node", "s", 0.2, 1.5, [=](const ParallelConfig& c) {
+      {"DP volume, intra-node", "s", 0.3, 1.5, [=](const ParallelConfig& c) {
          return RingVolume(place(c).intra_ranks) / (c.tp * c.pp);
        }});
   terms.push_back(
-      {"DP latency, inter-node", "s", 0.01, 1.5, [=](const ParallelConfig& c) {
+      {"DP latency, inter-node", "s", 0.05, 1.5, [=](const ParallelConfig& c) {
          return RingLatency(place(c).inter_ranks);
        }});
   terms.push_back(
-      {"DP volume, inter-node", "s", 0.2, 1.5, [=](const ParallelConfig& c) {
+      {"DP volume, inter-node", "s", 0.6, 1.5, [=](const ParallelConfig& c) {
          const DataParallelGroup group = place(c);
          return RingVolume(group.inter_ranks) * group.inter_part /
                 (c.tp * c.pp);
        }});
   // lambda_Z of Eq. 12: what ZeRO-3 gathers on top.
   terms.push_back(
-      {"DP volume, ZeRO-3", "s", 0.1, 1.5, [](const ParallelConfig& c) {
+      {"DP volume, ZeRO-3", "s", 0.2, 1.5, [](const ParallelConfig& c) {
          return c.zero_stage < 3 ? 0.0 : RingVolume(c.dp) / (c.tp * c.pp);
        }});
 }
@@ -84,7 +84,7 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape) {
   std::vector<CostTerm> terms;
   const double gpus = shape.gpus;
   // Eq. 10
-  terms.push_back({"compute", "s", 0.7, 1.0, [=](const ParallelConfig& c) {
+  terms.push_back({"compute", "s", 1.0, 1.5, [=](const ParallelConfig& c) {
                      return (c.microbatches + (c.pp - 1.0) / c.model_chunks) /
                             gpus;
                    }});
@@ -108,12 +108,12 @@ std::vector<CostTerm> PrintedMemoryTerms(const ClusterShape& shape) {
   return {
       {"model state",
        "capacity",
-       0.3,
+       1.0,
        1.5,
        [](const ParallelConfig& c) { return 1.0 / (c.pp * c.tp); }},
       {"activations",
        "capacity",
-       0.3,
+       3.0,
        1.5,
        [=](const ParallelConfig& c) { return 1.0 / (gpus * c.microbatches); }},
       {"constant", "capacity", 0.1, 1.0, [](const ParallelConfig&) {

@@ -23,8 +23,9 @@ struct ClusterShape {
 struct CostTerm {
   std::string name;
   std::string unit;
-  // Guess of the term's part of a typical step (or of the capacity) where it
-  // occurs, and the standard deviation of the guess's logarithm.
+  // Guess of the term at the candidate that has most of it, in units of a
+  // typical step (or of the capacity), and the standard deviation of the
+  // guess's logarithm.
   double share = 0.1;
   double log_stddev = 1.5;
   std::function<double(const trials::ParallelConfig&)> feature;
