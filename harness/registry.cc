@@ -111,8 +111,8 @@ std::vector<MethodEntry> ListMethods() {
        "OPPA without both",
        "ablation: neither prior nor early termination",
        OppaWith(Ablation(OppaPrior::kNone, false))},
-      {"oppa-printed",
-       "OPPA as printed",
+      {"oppa-paper",
+       "OPPA-PAPER",
        "OPPA with the paper's sizes and likelihood to the letter",
        OppaWith(AsPrinted())},
   };
