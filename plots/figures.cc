@@ -37,6 +37,19 @@ std::string CaptionOf(const ProblemRecords& problem,
                      finished ? "" : " (not all finished)");
 }
 
+// What else a reader has to know.
+std::string NoteOf(const std::string& name, const std::vector<Panel>& panels) {
+  std::string note;
+  if (panels.front().horizontal) {
+    note += " Optimum: the best of all configurations, without noise.";
+  }
+  if (name == "training-steps") {
+    note += " Training with the best configuration begins when the search ends";
+    note += panels.front().vertical ? " (dotted: the time budget)." : ".";
+  }
+  return note;
+}
+
 bool HasThinking(const std::vector<Drawn>& drawn) {
   return std::any_of(drawn.begin(), drawn.end(), [](const Drawn& one) {
     return std::any_of(one.method->runs.begin(),
@@ -90,17 +103,21 @@ std::optional<Figure> MakeFigure(const std::string& name,
   if (drawn.size() < (ablation ? 2 : 1)) {
     return std::nullopt;
   }
-  Figure figure{.name = name,
+  std::vector<Panel> panels = PanelsOf(name, problem, drawn, options);
+  const bool empty =
+      panels.empty() ||
+      std::any_of(panels.begin(), panels.end(), [](const Panel& panel) {
+        return !panel.by_name && !(panel.x_max > 0.0);
+      });
+  if (empty) {
+    return std::nullopt;
+  }
+  return Figure{.name = name,
                 .title = problem.info.name.empty() ? TitleOf(records.info)
                                                    : problem.info.name,
-                .caption = CaptionOf(problem, drawn, records.info.repeats),
-                .panels = PanelsOf(name, problem, drawn, options)};
-  for (const Panel& panel : figure.panels) {
-    if (!panel.by_name && !(panel.x_max > 0.0)) {
-      return std::nullopt;
-    }
-  }
-  return figure.panels.empty() ? std::nullopt : std::optional(figure);
+                .caption = CaptionOf(problem, drawn, records.info.repeats) +
+                           NoteOf(name, panels),
+                .panels = std::move(panels)};
 }
 
 std::optional<Figure> MakeOverview(const ExperimentRecords& records) {

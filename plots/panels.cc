@@ -24,7 +24,7 @@ TimeUnit UnitFor(double time_s) {
   if (time_s < 180.0) {
     return {1.0, "s"};
   }
-  return time_s <= 3.0 * kSecondsPerHour ? TimeUnit{60.0, "min"}
+  return time_s <= 2.0 * kSecondsPerHour ? TimeUnit{60.0, "min"}
                                          : TimeUnit{kSecondsPerHour, "h"};
 }
 
@@ -210,7 +210,7 @@ Panel ThroughputPanel(const ProblemRecords& problem,
                                          : "best throughput (steps/s)";
   if (problem.info.optimum_steps_per_s > 0.0) {
     panel.horizontal = problem.info.optimum_steps_per_s;
-    panel.horizontal_label = "exhaustive optimum";
+    panel.horizontal_label = "optimum";
   }
   AddSeries(drawn, curves, GridOf(cost, x_max), panel);
   ZoomIn(panel);

@@ -8,7 +8,7 @@
 
 #include "plots/curve.h"
 #include "plots/experiment_records.h"
-#include "plots/gnuplot.h"
+#include "plots/figure.h"
 
 namespace plots {
 

@@ -39,10 +39,13 @@ std::vector<double> WithoutOutliers(std::vector<double> times,
   if (outlier_iqr <= 0.0 || iqr <= 0.0) {
     return times;
   }
-  std::erase_if(times, [&](double t) {
+  std::vector<double> kept = times;
+  std::erase_if(kept, [&](double t) {
     return std::abs(t - median) >= outlier_iqr * iqr;
   });
-  return times;
+  // Of two times none is nearer to the median: a threshold of one IQR or less
+  // would leave nothing.
+  return kept.empty() ? times : kept;
 }
 
 }  // namespace

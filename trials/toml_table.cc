@@ -149,13 +149,20 @@ struct TomlTable::Node {
   }
 
   std::shared_ptr<Node> Child(std::string_view key, const toml::table& child) {
+    std::vector<std::shared_ptr<Node>>& known = children[std::string(key)];
+    // Whoever asks again goes on with the same list of keys asked for.
+    for (const std::shared_ptr<Node>& each : known) {
+      if (each->table == &child) {
+        return each;
+      }
+    }
     auto node = std::make_shared<Node>();
     node->root = root;
     node->table = &child;
     node->source = source;
     node->name = Path(key);
     node->place = At(child);
-    children[std::string(key)].push_back(node);
+    known.push_back(node);
     return node;
   }
 };

@@ -1,0 +1,62 @@
+#include "plots/figure.h"
+
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "plots/table.h"
+#include "trials/text.h"
+
+namespace plots {
+namespace {
+
+constexpr std::array<std::string_view, 7> kColors = {"#0072B2",
+                                                     "#009E73",
+                                                     "#CC79A7",
+                                                     "#E69F00",
+                                                     "#56B4E9",
+                                                     "#000000",
+                                                     "#999999"};
+constexpr std::string_view kEmphasisColor = "#D55E00";
+
+}  // namespace
+
+LineStyle StyleOf(int index, bool emphasised) {
+  if (emphasised) {
+    return {.color = std::string(kEmphasisColor), .dash = -1, .width = 1.7};
+  }
+  const auto i = static_cast<std::size_t>(index) % kColors.size();
+  return {.color = std::string(kColors[i]),
+          .dash = static_cast<int>(i),
+          .width = 1.1};
+}
+
+std::string DataFileName(const Figure& figure, std::size_t panel) {
+  return figure.panels.size() == 1
+             ? figure.name + ".csv"
+             : fmt::format("{}-{}.csv", figure.name, figure.panels[panel].name);
+}
+
+std::string DataCsv(const Panel& panel) {
+  std::vector<std::string> cells = {panel.x_column};
+  for (const Series& series : panel.series) {
+    for (const char* column : {"median", "q1", "q3"}) {
+      cells.push_back(fmt::format("{}_{}", series.name, column));
+    }
+  }
+  std::string text = CsvRow(cells);
+  for (std::size_t i = 0; i < panel.series.front().band.x.size(); ++i) {
+    cells = {trials::ExactText(panel.series.front().band.x[i])};
+    for (const Series& series : panel.series) {
+      const Quartiles& y = series.band.y[i];
+      for (const double value : {y.median, y.q1, y.q3}) {
+        cells.push_back(trials::ExactText(value));
+      }
+    }
+    text += CsvRow(cells);
+  }
+  return text;
+}
+
+}  // namespace plots

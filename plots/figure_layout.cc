@@ -1,0 +1,234 @@
+#include "plots/figure_layout.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "trials/text.h"
+
+namespace plots {
+namespace {
+
+// Layout in inches and points. One panel fills a column of a two-column paper,
+// several its whole width; nothing is scaled down when the figure is included.
+constexpr double kPanelWidth = 3.5;
+constexpr double kSeveralPanelsWidth = 7.2;
+constexpr double kAxesHeight = 1.75;
+constexpr double kLeft = 0.56;  // room for the numbers and the label
+constexpr double kRight = 0.12;
+constexpr double kBelowAxes = 0.40;
+constexpr double kXLabelBelow = 0.27;
+constexpr double kYLabelBeside = 0.47;
+constexpr double kLegendRow = 0.125;
+constexpr double kLegendSample = 0.24;
+constexpr double kCaptionRow = 0.105;
+constexpr double kTitleRow = 0.17;
+constexpr double kTitlePoints = 7.5;
+constexpr double kTextPoints = 6.5;
+constexpr double kProseWidth = 0.54;  // of a character, over the font size
+constexpr double kLabelWidth = 0.62;  // the same, where capitals abound
+constexpr double kPointsPerInch = 72.0;
+
+constexpr std::array<std::string_view, 7> kDashes = {"(10,3)",
+                                                     "(4,2)",
+                                                     "(10,3,2,3)",
+                                                     "(6,4)",
+                                                     "(2,2)",
+                                                     "(8,2,2,2,2,2)",
+                                                     "(14,5)"};
+
+// Breaks at spaces into lines of at most `width` characters.
+std::vector<std::string> Wrapped(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  for (const std::string_view word : trials::Split(text, ' ')) {
+    if (lines.empty() || lines.back().size() + 1 + word.size() > width) {
+      lines.emplace_back(word);
+    } else {
+      lines.back() += fmt::format(" {}", word);
+    }
+  }
+  return lines;
+}
+
+std::size_t CharactersIn(double width, double points) {
+  return static_cast<std::size_t>(width * kPointsPerInch /
+                                  (kProseWidth * points));
+}
+
+std::vector<LegendEntry> LegendOf(const Panel& panel) {
+  std::vector<LegendEntry> entries;
+  for (const Series& series : panel.series) {
+    entries.push_back({series.label, LineWords(series.style)});
+  }
+  if (panel.horizontal) {
+    entries.push_back({panel.horizontal_label, ReferenceLineWords()});
+  }
+  return entries;
+}
+
+double TitleHeight(const Layout& layout) {
+  return kTitleRow * static_cast<double>(layout.title.size());
+}
+
+}  // namespace
+
+Layout LayoutOf(const Figure& figure) {
+  Layout layout;
+  const std::size_t panels = figure.panels.size();
+  layout.width = panels == 1 ? kPanelWidth : kSeveralPanelsWidth;
+  layout.panel_width = layout.width / static_cast<double>(panels);
+  const double text_width = layout.width - 2.0 * kRight;
+  layout.caption =
+      Wrapped(figure.caption, CharactersIn(text_width, kSmallPoints));
+  layout.title = Wrapped(figure.title, CharactersIn(text_width, kTitlePoints));
+  layout.legend = LegendOf(figure.panels.front());
+  std::size_t longest = 1;
+  for (const LegendEntry& entry : layout.legend) {
+    longest = std::max(longest, entry.label.size());
+  }
+  layout.legend_column_width =
+      kLegendSample + 0.16 +
+      static_cast<double>(longest) * kLabelWidth * kTextPoints / kPointsPerInch;
+  layout.legend_columns = std::clamp<std::size_t>(
+      static_cast<std::size_t>(text_width / layout.legend_column_width),
+      1,
+      std::max<std::size_t>(layout.legend.size(), 1));
+  const std::size_t rows = (layout.legend.size() + layout.legend_columns - 1) /
+                           layout.legend_columns;
+  layout.axes_bottom =
+      kBelowAxes + kCaptionRow * static_cast<double>(layout.caption.size());
+  layout.axes_top = layout.axes_bottom + kAxesHeight;
+  layout.height = layout.axes_top + 0.08 +
+                  kLegendRow * static_cast<double>(rows) + TitleHeight(layout);
+  return layout;
+}
+
+double AxesLeft(const Layout& layout, std::size_t panel) {
+  return layout.panel_width * static_cast<double>(panel) + kLeft;
+}
+
+double AxesRight(const Layout& layout, std::size_t panel) {
+  return layout.panel_width * static_cast<double>(panel + 1) - kRight;
+}
+
+std::string TerminalOf(std::string_view format, const Layout& layout) {
+  // fontconfig on Debian depends on this font, so every gnuplot there has it.
+  constexpr std::string_view kFont = "DejaVu Sans";
+  // These terminals take a point of a font for 1/72 inch of a screen of 96
+  // dots per inch, and pdfcairo half a point for the unit of line width.
+  constexpr double kFontPointsPerInch = 96.0;
+  constexpr double kPdfLineWidth = 2.0;
+  if (format == "pdf") {
+    return fmt::format(
+        "pdfcairo noenhanced size {}in,{:.3f}in font '{},{}' fontscale {} "
+        "linewidth {} dashlength 1 background rgb 'white'",
+        layout.width,
+        layout.height,
+        kFont,
+        kTextPoints,
+        kPointsPerInch / kFontPointsPerInch,
+        kPdfLineWidth);
+  }
+  // Points of the page, enlarged.
+  constexpr double kPngPixelsPerInch = 300.0;
+  constexpr double kSvgUnitsPerInch = 144.0;
+  const bool png = format == "png";
+  const double per_inch = png ? kPngPixelsPerInch : kSvgUnitsPerInch;
+  return fmt::format(
+      "{} noenhanced size {:.0f},{:.0f}{} font '{},{}' fontscale {:.4f} "
+      "linewidth {:.4f} dashlength 1 background rgb 'white'",
+      png ? "pngcairo" : "svg",
+      layout.width * per_inch,
+      layout.height * per_inch,
+      png ? "" : " dynamic",
+      kFont,
+      kTextPoints,
+      per_inch / kFontPointsPerInch,
+      per_inch / kPointsPerInch);
+}
+
+std::string At(const Layout& layout, double x, double y) {
+  return fmt::format(
+      "screen {:.4f},{:.4f}", x / layout.width, y / layout.height);
+}
+
+std::string AxisLabelsOf(const Layout& layout,
+                         const Panel& panel,
+                         std::size_t index) {
+  const double left = AxesLeft(layout, index);
+  return fmt::format(
+      "  set label {} at {} center\n  set label {} at {} center rotate by 90\n",
+      Quoted(panel.x_label),
+      At(layout,
+         0.5 * (left + AxesRight(layout, index)),
+         layout.axes_bottom - kXLabelBelow),
+      Quoted(panel.y_label),
+      At(layout,
+         left - kYLabelBeside,
+         0.5 * (layout.axes_bottom + layout.axes_top)));
+}
+
+std::string TextsOf(const Layout& layout) {
+  const auto at = [&](double x, double y) { return At(layout, x, y); };
+  std::string text;
+  for (std::size_t i = 0; i < layout.title.size(); ++i) {
+    text += fmt::format(
+        "  set label {} at {} center font ',{}'\n",
+        Quoted(layout.title[i]),
+        at(layout.width / 2.0,
+           layout.height - kTitleRow * (static_cast<double>(i) + 0.6)),
+        kTitlePoints);
+  }
+  const double legend_left =
+      (layout.width - static_cast<double>(layout.legend_columns) *
+                          layout.legend_column_width) /
+      2.0;
+  for (std::size_t i = 0; i < layout.legend.size(); ++i) {
+    const double x =
+        legend_left + layout.legend_column_width *
+                          static_cast<double>(i % layout.legend_columns);
+    const double y =
+        layout.height - TitleHeight(layout) -
+        kLegendRow * (static_cast<double>(i / layout.legend_columns) + 0.5);
+    text += fmt::format("  set arrow from {} to {} nohead {}\n",
+                        at(x, y),
+                        at(x + kLegendSample, y),
+                        layout.legend[i].line);
+    text += fmt::format("  set label {} at {} left\n",
+                        Quoted(layout.legend[i].label),
+                        at(x + kLegendSample + 0.05, y));
+  }
+  for (std::size_t i = 0; i < layout.caption.size(); ++i) {
+    text += fmt::format(
+        "  set label {} at {} left font ',{}' textcolor rgb '#555555'\n",
+        Quoted(layout.caption[i]),
+        at(kRight,
+           kCaptionRow *
+               (static_cast<double>(layout.caption.size() - i) - 0.35)),
+        kSmallPoints);
+  }
+  return text;
+}
+
+std::string LineWords(const LineStyle& style) {
+  return fmt::format(
+      "linecolor rgb '{}' dashtype {} linewidth {}",
+      style.color,
+      style.dash < 0 ? "solid" : kDashes[static_cast<std::size_t>(style.dash)],
+      style.width);
+}
+
+std::string ReferenceLineWords() {
+  return "linecolor rgb '#555555' dashtype (4,3) linewidth 0.7";
+}
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    quoted += c == '\'' ? "''" : std::string(1, c == '\n' ? ' ' : c);
+  }
+  return quoted + "'";
+}
+
+}  // namespace plots

@@ -1,0 +1,71 @@
+// Where everything stands in a figure, and what is written around its axes.
+
+#ifndef PLOTS_FIGURE_LAYOUT_H_
+#define PLOTS_FIGURE_LAYOUT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plots/figure.h"
+
+namespace plots {
+
+// A sample of a line and what it stands for.
+struct LegendEntry {
+  std::string label;
+  std::string line;  // its style, in gnuplot's words
+};
+
+// Where everything stands, in inches from the lower left corner.
+struct Layout {
+  double width = 0.0;
+  double height = 0.0;
+  double axes_bottom = 0.0;
+  double axes_top = 0.0;
+  double panel_width = 0.0;
+  std::vector<std::string> title;
+  std::vector<std::string> caption;
+  std::vector<LegendEntry> legend;
+  std::size_t legend_columns = 1;
+  double legend_column_width = 0.0;
+};
+
+// Sized for print: one panel fills a column of a two-column paper, several its
+// whole width, so that nothing is scaled down when the figure is included.
+[[nodiscard]] Layout LayoutOf(const Figure& figure);
+
+// Left and right end of the axes of a panel, in inches.
+[[nodiscard]] double AxesLeft(const Layout& layout, std::size_t panel);
+[[nodiscard]] double AxesRight(const Layout& layout, std::size_t panel);
+
+// The words after `set terminal` for "pdf", "svg" or "png".
+[[nodiscard]] std::string TerminalOf(std::string_view format,
+                                     const Layout& layout);
+
+// "screen x,y" for a place in inches.
+[[nodiscard]] std::string At(const Layout& layout, double x, double y);
+
+// Commands that set the labels of a panel's axes. Placed by hand: terminals do
+// not agree on the size of a character, in which gnuplot would place them.
+[[nodiscard]] std::string AxisLabelsOf(const Layout& layout,
+                                       const Panel& panel,
+                                       std::size_t index);
+
+// Commands that set title, legend and caption.
+[[nodiscard]] std::string TextsOf(const Layout& layout);
+
+// "linecolor ... dashtype ... linewidth ...".
+[[nodiscard]] std::string LineWords(const LineStyle& style);
+[[nodiscard]] std::string ReferenceLineWords();
+
+// Text in single quotes, where gnuplot interprets nothing.
+[[nodiscard]] std::string Quoted(std::string_view text);
+
+// The font of what has little room, in points.
+inline constexpr double kSmallPoints = 5.5;
+
+}  // namespace plots
+
+#endif  // PLOTS_FIGURE_LAYOUT_H_

@@ -1,0 +1,127 @@
+#include "trials/measurement.h"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace trials {
+namespace {
+
+constexpr ThroughputOptions kPlain{.warmup_steps = 0, .outlier_iqr = 0.0};
+
+TEST(Measurement, OutcomesHaveNamesThatReadBack) {
+  for (const Outcome outcome : {Outcome::kCompleted,
+                                Outcome::kTerminatedEarly,
+                                Outcome::kOutOfMemory,
+                                Outcome::kTimedOut,
+                                Outcome::kFailed}) {
+    EXPECT_EQ(ParseOutcome(ToString(outcome)), outcome);
+  }
+  EXPECT_EQ(ToString(Outcome::kOutOfMemory), "out_of_memory");
+  EXPECT_THROW((void)ParseOutcome("oom"), std::invalid_argument);
+}
+
+// Eq. 28: r = mean of 1/t = (2 + 1 + 4) / 3, not 1 / mean of t.
+TEST(Throughput, IsTheMeanAndVarianceOfTheInverseStepTimes) {
+  const ThroughputEstimate estimate =
+      EstimateThroughput({0.5, 1.0, 0.25}, kPlain);
+  constexpr double kMean = 7.0 / 3.0;
+  EXPECT_DOUBLE_EQ(estimate.steps_per_s, kMean);
+  EXPECT_DOUBLE_EQ(estimate.variance,
+                   (std::pow(2.0 - kMean, 2) + std::pow(1.0 - kMean, 2) +
+                    std::pow(4.0 - kMean, 2)) /
+                       3.0);
+  EXPECT_EQ(estimate.steps_used, 3);
+}
+
+TEST(Throughput, VarianceOfTheMeanIsUnbiasedAndDividedByTheSteps) {
+  ThroughputOptions options = kPlain;
+  options.variance_of_mean = true;
+  // 1/t = 1, 2: sample variance 0.5, of the mean 0.25.
+  EXPECT_DOUBLE_EQ(EstimateThroughput({1.0, 0.5}, options).variance, 0.25);
+  EXPECT_EQ(EstimateThroughput({1.0}, options).variance, 0.0);
+}
+
+TEST(Throughput, WarmUpStepsAreNotCounted) {
+  ThroughputOptions options = kPlain;
+  options.warmup_steps = 1;
+  const ThroughputEstimate estimate =
+      EstimateThroughput({10.0, 1.0, 1.0}, options);
+  EXPECT_DOUBLE_EQ(estimate.steps_per_s, 1.0);
+  EXPECT_EQ(estimate.steps_used, 2);
+}
+
+TEST(Throughput, TooFewStepsAreAllUsed) {
+  ThroughputOptions options = kPlain;
+  options.warmup_steps = 3;
+  EXPECT_DOUBLE_EQ(EstimateThroughput({2.0, 2.0}, options).steps_per_s, 0.5);
+  const ThroughputEstimate none = EstimateThroughput({}, options);
+  EXPECT_TRUE(std::isnan(none.steps_per_s));
+  EXPECT_EQ(none.steps_used, 0);
+}
+
+// Median 1.02, quartiles 1.01 and 1.03: what is 0.04 away or more goes.
+TEST(Throughput, OutliersFromTwoInterquartileRangesAreDropped) {
+  ThroughputOptions options = kPlain;
+  options.outlier_iqr = 2.0;
+  const std::vector<double> times = {1.00, 1.01, 1.02, 1.03, 5.00};
+  EXPECT_EQ(EstimateThroughput(times, options).steps_used, 4);
+  EXPECT_NEAR(EstimateThroughput(times, options).steps_per_s, 0.985, 1e-3);
+  options.outlier_iqr = 0.0;
+  EXPECT_EQ(EstimateThroughput(times, options).steps_used, 5);
+}
+
+// Exactly at the limit is an outlier: median 4, IQR 2, and 8 is 4 away.
+TEST(Throughput, TheOutlierLimitItselfIsOutside) {
+  ThroughputOptions options = kPlain;
+  options.outlier_iqr = 2.0;
+  EXPECT_EQ(EstimateThroughput({2, 3, 4, 5, 8}, options).steps_used, 4);
+  EXPECT_EQ(EstimateThroughput({2, 3, 4, 5, 7.9}, options).steps_used, 5);
+}
+
+TEST(Throughput, EqualStepsAreNoOutliers) {
+  const ThroughputEstimate estimate =
+      EstimateThroughput({9.0, 2.0, 2.0, 2.0, 2.0, 2.0});
+  EXPECT_DOUBLE_EQ(estimate.steps_per_s, 0.5);
+  EXPECT_EQ(estimate.variance, 0.0);
+  EXPECT_EQ(estimate.steps_used, 5);
+}
+
+TEST(Throughput, ATightOutlierLimitNeverDropsEverything) {
+  ThroughputOptions options = kPlain;
+  options.outlier_iqr = 0.5;
+  const ThroughputEstimate estimate = EstimateThroughput({1.0, 2.0}, options);
+  EXPECT_DOUBLE_EQ(estimate.steps_per_s, 0.75);
+  EXPECT_EQ(estimate.steps_used, 2);
+}
+
+TEST(StopRule, NeverStopsBeforeTheMinimumOfSteps) {
+  const StopRule rule{.q_min = 3, .best_steps_per_s = 100.0};
+  EXPECT_FALSE(ShouldStop(rule, {}));
+  EXPECT_FALSE(ShouldStop(rule, {1.0, 1.0}));
+  EXPECT_TRUE(ShouldStop(rule, {1.0, 1.0, 1.0}));
+}
+
+TEST(StopRule, StopsBelowTheBestPlusTau) {
+  StopRule rule{.q_min = 1, .best_steps_per_s = 1.0, .tau_steps_per_s = 0.5};
+  rule.throughput = kPlain;
+  EXPECT_TRUE(ShouldStop(rule, {0.7}));         // 1.43 < 1.5
+  EXPECT_FALSE(ShouldStop(rule, {1.0 / 1.5}));  // not below
+  EXPECT_FALSE(ShouldStop(rule, {0.5}));
+}
+
+TEST(StopRule, WithoutABestNothingStops) {
+  EXPECT_FALSE(ShouldStop(StopRule{}, {1e9, 1e9, 1e9}));
+}
+
+TEST(StopRule, SeesTheStepsAsTheEstimateDoes) {
+  // The slow first step alone would stop the trial.
+  const StopRule rule{.q_min = 2, .best_steps_per_s = 0.9};
+  EXPECT_FALSE(ShouldStop(rule, {50.0, 1.0, 1.0}));
+}
+
+}  // namespace
+}  // namespace trials
