@@ -15,12 +15,13 @@ run_options := --results $(RESULTS) $(if $(JOBS),--jobs $(JOBS)) $(if $(REPEATS)
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test check format format-check tidy asan tsan bench figures tables clean \
+.PHONY: help deps build test check format format-check tidy asan tsan bench figures clean \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z.%-]+[^:]*:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk '/^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
+	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-14s %s\n", name, $$0 }' $(MAKEFILE_LIST)
 	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
 	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results\n'
 
@@ -36,12 +37,11 @@ test: deps ## build everything and run every test
 	@cmake --build --preset release
 	@ctest --preset release
 
-# exp-NAME: run experiments/NAME.toml, resuming where it stopped, and draw it.
-exp-%: build
-	@$(OPPA) run experiments/$*.toml $(run_options)
-
 $(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run one experiment and draw its figures (resumes)
 	@$(OPPA) run experiments/$*.toml $(run_options)
+
+exp-%:
+	@echo "make: there is no experiments/$*.toml; there are: $(EXPERIMENTS)" >&2; exit 2
 
 $(addprefix plan-,$(EXPERIMENTS)): plan-%: build ## print the run matrix without running it
 	@$(OPPA) plan experiments/$*.toml $(run_options)
