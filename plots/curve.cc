@@ -45,7 +45,7 @@ StepCurve IncumbentCurve(const Run& run,
                          const trials::ProblemInfo& problem,
                          Cost cost,
                          Value value) {
-  StepCurve curve{.finished = run.finished};
+  StepCurve curve;
   const std::vector<int> incumbents = Incumbents(run.trials);
   double x = 0.0;
   for (std::size_t i = 0; i < run.trials.size(); ++i) {
@@ -62,7 +62,7 @@ StepCurve IncumbentCurve(const Run& run,
 }
 
 StepCurve TrialCountCurve(const Run& run, const trials::ProblemInfo& problem) {
-  StepCurve curve{.finished = run.finished};
+  StepCurve curve;
   double x = 0.0;
   for (const trials::TrialRecord& trial : run.trials) {
     x = trial.elapsed_s;
@@ -107,7 +107,7 @@ Band Aggregate(const std::vector<StepCurve>& curves,
       if (x <= curve.known_to) {
         ++known;
       }
-      if (x <= curve.known_to || curve.finished) {
+      if (x <= curve.known_to || curve.keeps_last) {
         values.push_back(ValueAt(curve, x));
       }
     }

@@ -27,9 +27,8 @@ struct StepCurve {
   // Up to where the run is known: the x of its last trial, or infinity where
   // more of the same cost would change nothing (see RunCurve).
   double known_to = 0.0;
-  // A finished run keeps its last value beyond `known_to`; of an unfinished
-  // one nothing is known there.
-  bool finished = true;
+  // Whether it counts with its last value beyond that, or not at all.
+  bool keeps_last = true;
 };
 
 [[nodiscard]] double ValueAt(const StepCurve& curve, double x);
@@ -63,9 +62,9 @@ struct Band {
   std::vector<Quartiles> y;
 };
 
-// Over the runs that are finished or known at x. The line ends where fewer
-// than half of the runs are known, so that a long tail does not show the luck
-// of a few.
+// The line ends where fewer than half of the runs are known, so that a long
+// tail does not show the luck of a few; up to there a run that ended earlier,
+// or has not come so far yet, counts with its last value.
 [[nodiscard]] Band Aggregate(const std::vector<StepCurve>& curves,
                              const std::vector<double>& grid);
 

@@ -80,35 +80,56 @@ void LoadProblems(const std::filesystem::path& experiment_folder,
   }
 }
 
-// Notes of one method of one problem; its tasks are in [first, last).
-void Note(const ProblemRecords& problem,
-          const MethodRecords& method,
-          const Task* first,
-          const Task* last,
-          std::vector<std::string>& notes) {
-  std::vector<int> missing;
-  std::vector<int> unfinished;
-  for (const Task* task = first; task != last; ++task) {
-    if (!task->error.empty()) {
-      notes.push_back(fmt::format("left out: {}", task->error));
-    } else if (!task->exists) {
-      missing.push_back(task->run.repeat);
-    } else if (!task->run.finished) {
-      unfinished.push_back(task->run.repeat);
+// Notes of one problem: methods in the same state share a line.
+class Notes {
+ public:
+  explicit Notes(const std::string& problem)
+      : prefix_(problem.empty() ? "" : problem + ": ") {}
+
+  // The tasks of one method are in [first, last).
+  void Add(const std::string& method, const Task* first, const Task* last) {
+    std::vector<int> missing;
+    std::vector<int> unfinished;
+    for (const Task* task = first; task != last; ++task) {
+      if (!task->error.empty()) {
+        lines_.push_back({"left out: " + task->error, ""});
+      } else if (!task->exists) {
+        missing.push_back(task->run.repeat);
+      } else if (!task->run.finished) {
+        unfinished.push_back(task->run.repeat);
+      }
+    }
+    AddState("unfinished", unfinished, method);
+    AddState("not begun", missing, method);
+  }
+
+  void AppendTo(std::vector<std::string>& notes) const {
+    for (const auto& [state, methods] : lines_) {
+      notes.push_back(prefix_ + state + methods);
     }
   }
-  const std::string where = problem.info.name.empty()
-                                ? method.name
-                                : problem.info.name + "/" + method.name;
-  if (!unfinished.empty()) {
-    notes.push_back(
-        fmt::format("{}: unfinished: repeats {}", where, Ranges(unfinished)));
+
+ private:
+  void AddState(const char* state,
+                const std::vector<int>& repeats,
+                const std::string& method) {
+    if (repeats.empty()) {
+      return;
+    }
+    const std::string text =
+        fmt::format("{}: repeats {} of ", state, Ranges(repeats));
+    for (auto& [known, methods] : lines_) {
+      if (known == text) {
+        methods += ", " + method;
+        return;
+      }
+    }
+    lines_.emplace_back(text, method);
   }
-  if (!missing.empty()) {
-    notes.push_back(
-        fmt::format("{}: not begun: repeats {}", where, Ranges(missing)));
-  }
-}
+
+  std::string prefix_;
+  std::vector<std::pair<std::string, std::string>> lines_;
+};
 
 }  // namespace
 
@@ -130,15 +151,18 @@ ExperimentRecords LoadExperiment(
   }
   LoadAll(experiment_folder, records, tasks);
 
-  for (std::size_t i = 0; i < tasks.size(); i += repeats) {
-    ProblemRecords& problem = records.problems[tasks[i].problem];
-    MethodRecords& method = problem.methods[tasks[i].method];
-    Note(problem, method, &tasks[i], &tasks[i] + repeats, records.notes);
-    for (std::size_t r = 0; r < repeats; ++r) {
-      if (tasks[i + r].exists) {
-        method.runs.push_back(std::move(tasks[i + r].run));
+  auto task = tasks.begin();
+  for (ProblemRecords& problem : records.problems) {
+    Notes notes(problem.info.name);
+    for (MethodRecords& method : problem.methods) {
+      notes.Add(method.name, &*task, &*task + repeats);
+      for (std::size_t r = 0; r < repeats; ++r, ++task) {
+        if (task->exists) {
+          method.runs.push_back(std::move(task->run));
+        }
       }
     }
+    notes.AppendTo(records.notes);
   }
   return records;
 }

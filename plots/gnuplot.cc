@@ -56,15 +56,25 @@ std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
 std::vector<std::string> PointsOf(const Panel& panel, const std::string& data) {
   std::vector<std::string> parts;
   for (std::size_t s = 0; s < panel.series.size(); ++s) {
+    const std::string& color = panel.series[s].style.color;
+    parts.push_back(
+        fmt::format("{} using ({}):{}:{}:{} with yerrorbars linecolor rgb '{}' "
+                    "linewidth 1.2 pointtype 0",
+                    data,
+                    s + 1,
+                    3 * s + 2,
+                    3 * s + 3,
+                    3 * s + 4,
+                    color));
+    // A circle has its size in units of the x axis, so it is the same in every
+    // terminal; a point is not.
     parts.push_back(fmt::format(
-        "{} using ({}):{}:{}:{} with yerrorbars linecolor rgb '{}' linewidth "
-        "1.2 pointtype 7 pointsize 0.45",
+        "{} using ({}):{}:(0.08) with circles fillcolor rgb '{}' fillstyle "
+        "solid noborder",
         data,
         s + 1,
         3 * s + 2,
-        3 * s + 3,
-        3 * s + 4,
-        panel.series[s].style.color));
+        color));
   }
   return parts;
 }
@@ -97,14 +107,12 @@ std::string PanelOf(const Figure& figure,
   std::string text = fmt::format(
       "  set lmargin at screen {:.4f}\n  set rmargin at screen {:.4f}\n"
       "  set bmargin at screen {:.4f}\n  set tmargin at screen {:.4f}\n"
-      "  set format y '%g'\n  set xlabel {} offset 0,0.4\n  set ylabel {} "
-      "offset 1,0\n",
+      "  set format y '%g'\n",
       AxesLeft(layout, index) / layout.width,
       AxesRight(layout, index) / layout.width,
       layout.axes_bottom / layout.height,
-      layout.axes_top / layout.height,
-      Quoted(panel.x_label),
-      Quoted(panel.y_label));
+      layout.axes_top / layout.height);
+  text += AxisLabelsOf(layout, panel, index);
   text += XAxisOf(panel);
   text += fmt::format("  {} logscale y\n  set yrange [{}:{}]\n",
                       panel.log_y ? "set" : "unset",
@@ -112,18 +120,14 @@ std::string PanelOf(const Figure& figure,
                       limit(panel.y_max));
   if (panel.vertical) {
     text += fmt::format(
-        "  set arrow 1000 from first {0}, graph 0 to first {0}, graph 1 nohead "
+        "  set arrow from first {0}, graph 0 to first {0}, graph 1 nohead "
         "linecolor rgb '#888888' dashtype (1,2) linewidth 0.8\n",
         *panel.vertical / panel.x_unit);
   }
   const std::string data = Quoted(DataFileName(figure, index)) + " skip 1";
   text +=
       PlotCommand(panel.by_name ? PointsOf(panel, data) : LinesOf(panel, data));
-  if (panel.vertical) {
-    text += "  unset arrow 1000\n";
-  }
-  // Texts belong to the figure, not to each panel.
-  return text + (index == 0 ? "  unset label\n  unset arrow\n" : "");
+  return text + "  unset label\n  unset arrow\n";  // not again in the next
 }
 
 }  // namespace

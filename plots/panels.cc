@@ -145,7 +145,7 @@ Band TrainingBand(const MethodRecords& method,
 // Nothing is known of a suggestion that was not made: unlike a throughput, a
 // thinking time is not kept.
 StepCurve ThinkingCurve(const Run& run) {
-  StepCurve curve{.finished = false};
+  StepCurve curve{.keeps_last = false};
   for (const trials::ThinkingRecord& record : run.thinking) {
     curve.x.push_back(record.trial);
     curve.y.push_back(record.wall_s);
@@ -291,9 +291,9 @@ Panel MeanRatioPanel(const std::vector<const ProblemRecords*>& problems) {
   }
   Panel panel;
   SetXAxis(Cost::kTrials, x_max, panel);
-  panel.y_label = "ratio to the best measured";
+  panel.y_label = "ratio to the optimum";
   panel.horizontal = 1.0;
-  panel.horizontal_label = "best of all configurations";
+  panel.horizontal_label = "optimum";
   const std::vector<double> grid = GridOf(Cost::kTrials, x_max);
   for (std::size_t p = 0; p < problems.size(); ++p) {
     Panel one;

@@ -100,7 +100,8 @@ Table MethodTable(const std::vector<MethodSummary>& methods) {
       {"PCs", [](const auto& s) { return Rounded(s.trials, 2); }},
       {"early", [](const auto& s) { return Rounded(s.terminated_early, 2); }},
       {"OOM", [](const auto& s) { return Rounded(s.out_of_memory, 2); }},
-      {"think (s)", [](const auto& s) { return Rounded(s.thinking_s, 2); }},
+      {"think (ms)",
+       [](const auto& s) { return Rounded(1e3 * s.thinking_s, 2); }},
   };
   Table table;
   table.rows.resize(methods.size());
