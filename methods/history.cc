@@ -45,7 +45,7 @@ void History::Add(int candidate,
   }
   failures_in_a_row_ = entry.throughput ? 0 : failures_in_a_row_ + 1;
   tried_[static_cast<std::size_t>(candidate)] = 1;
-  entries_.push_back(std::move(entry));
+  entries_.push_back(entry);
 }
 
 surrogates::Observations History::ThroughputObservations() const {

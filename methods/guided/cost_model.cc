@@ -68,7 +68,7 @@ class CostModel final : public Method {
 
  private:
   // The fastest candidate that is predicted to fit; -1 if none is.
-  int PredictedBest() const {
+  [[nodiscard]] int PredictedBest() const {
     surrogates::Prediction throughput;
     surrogates::Prediction memory;
     surrogates_.Predict(throughput, memory);

@@ -49,7 +49,7 @@ class Xgboost final : public Method {
 
  private:
   // One of the untried candidates with the highest prediction.
-  int DrawBest() const {
+  [[nodiscard]] int DrawBest() const {
     std::vector<int> best;
     double best_value = -std::numeric_limits<double>::infinity();
     for (int i = 0; i < problem_.space->size(); ++i) {

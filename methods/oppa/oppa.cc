@@ -88,14 +88,14 @@ class Oppa final : public Method {
  private:
   // App. E.1: at the start, and after too many failures in a row. Also as
   // long as no trial has given a throughput to learn from.
-  bool WantsRandom() const {
+  [[nodiscard]] bool WantsRandom() const {
     const int failures = history_.failures_in_a_row();
     return history_.size() < options_.random_trials ||
            failures == history_.size() ||
            (failures > 0 && failures % options_.failures_before_random == 0);
   }
 
-  Suggestion SuggestRandom() const {
+  [[nodiscard]] Suggestion SuggestRandom() const {
     Suggestion suggestion;
     suggestion.candidate = DrawFromCells(
         *problem_.space, history_.tried(), seed_, history_.size());
