@@ -55,6 +55,9 @@ Measurement TimeLimitedRunner::Run(const TrialRequest& request) {
   }
   if (measurement.outcome == Outcome::kTimedOut) {
     measurement.message = "cut off at the time limit";
+    if (measurement.step_times_s.empty()) {
+      measurement.peak_memory_bytes.reset();  // nobody saw a whole step
+    }
     measurement.duration_s = limit_s;
   } else {
     measurement.duration_s = std::min(now_s + teardown_s, limit_s);

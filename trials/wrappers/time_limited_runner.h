@@ -11,10 +11,11 @@ namespace trials {
 
 // Cuts a trial at its time limit: only steps that end within the limit are
 // kept and shown to on_step; a trial that would go on is kTimedOut and costs
-// exactly the limit (set-up alone beyond the limit: no steps). A trial that
-// finished its steps but not its tear-down counts as finished and costs the
-// limit. A failure (out of memory) whose set-up ends within the limit keeps
-// its outcome; its cost is cut at the limit.
+// exactly the limit (set-up alone beyond the limit: no steps). Without a whole
+// step its peak memory is unknown. A trial that finished its steps but not its
+// tear-down counts as finished and costs the limit. A failure (out of memory)
+// whose set-up ends within the limit keeps its outcome; its cost is cut at the
+// limit.
 //
 // The wrapped runner must have a virtual clock: it runs the whole trial first,
 // and the limit and on_step are applied to the result. Goes outside the other
