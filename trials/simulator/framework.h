@@ -10,7 +10,9 @@ namespace trials {
 // paper measured. docs/simulator.md gives the source of each number.
 struct Framework {
   // --- kernels -------------------------------------------------------------
-  bool flash_attention = false;  // enable_flash_attention defaults to False
+  // Attention without stored scores: Hugging Face models take PyTorch's
+  // scaled_dot_product_attention by default since release 4.36.
+  bool flash_attention = true;
   bool fused_operators = false;  // fused norm, rotary, softmax, activation
   double launch_s = 2e-6;        // gap between two kernels on the GPU; > 0
   double dispatch_s = 14e-6;     // CPU time to issue one kernel, autograd and
@@ -21,6 +23,10 @@ struct Framework {
   double p2p_overhead_s = 0.25e-3;        // one stage-to-stage message: Python,
                                           // batch_isend_irecv
   double bucket_overhead_s = 60e-6;       // one bucket: flatten, launch, hooks
+  // Kernels issued per parameter tensor in the optimizer's step, beside the
+  // fused Adam: casts and copies; ZeRO also norms, scales, packs and unpacks.
+  double step_kernels = 3.0;
+  double zero_step_kernels = 7.0;
   // Share by which compute slows down while a collective runs beside it.
   double overlap_slowdown = 0.12;
 

@@ -43,10 +43,16 @@ void Check(const Workload& workload,
     fail(fmt::format(
         "dp*tp*pp must be the {} GPUs of {}", cluster.gpus(), cluster.name));
   }
-  if (config.micro_batch_size == 0 &&
-      workload.batch_size % (config.dp * config.microbatches) != 0) {
+  const int slices = config.dp * config.microbatches;
+  if (config.micro_batch_size == 0 && workload.batch_size % slices != 0) {
     fail(fmt::format("dp * microbatches must divide the batch of {}",
                      workload.batch_size));
+  }
+  if (config.micro_batch_size > 0 &&
+      config.micro_batch_size * slices != workload.batch_size) {
+    fail(fmt::format(
+        "dp * microbatches * micro_batch_size must be the batch of {}",
+        workload.batch_size));
   }
   if (config.pp * config.model_chunks > workload.model.layers) {
     fail(fmt::format("pp * model_chunks must not exceed the {} layers",
@@ -162,7 +168,7 @@ class Simulator::Impl {
         config.zero_stage,
         bucket_mb,
         options.overlap ? 1 : 0,
-        options.overlap ? config.microbatches : 0,
+        options.overlap || config.zero_stage == 2 ? config.microbatches : 0,
         options.overlap ? config.micro_batch_size : 0,
         config.grad_checkpoint ? 1 : 0,
         config.sp ? 1 : 0};
@@ -176,6 +182,12 @@ class Simulator::Impl {
       for (std::size_t s = 0; s < stages.size(); ++s) {
         syncs[s].reduce =
             ReduceGradients(stages[s].modules, link, options, framework_);
+        if (config.zero_stage == 2) {
+          // A rank keeps its part of the gradients only, so those of every
+          // microbatch are scattered before the next one's arrive.
+          syncs[s].reduce.exposed_s *= config.microbatches;
+          syncs[s].reduce.overhead_s *= config.microbatches;
+        }
         if (zero) {
           syncs[s].gather = PlanGather(
               stages[s].modules, link, options.bucket_bytes, framework_);
@@ -219,7 +231,13 @@ class Simulator::Impl {
     }
     double overhead_s = sync.reduce.overhead_s + framework_.step_overhead_s;
     const bool sharded = config.zero_stage > 0;
-    const double optimizer_s = stage.optimizer_s / (sharded ? config.dp : 1);
+    // The step's casts and copies are issued one by one while the GPU has
+    // nothing else to do.
+    const double dispatch_s =
+        framework_.dispatch_s * stage.tensors *
+        (sharded ? framework_.zero_step_kernels : framework_.step_kernels);
+    const double optimizer_s =
+        std::max(stage.optimizer_s / (sharded ? config.dp : 1), dispatch_s);
     if (sharded && config.zero_stage < 3) {
       const SyncTime gather =
           ExposeGather(sync.gather,

@@ -262,16 +262,11 @@ class Builder {
   // copies gradient and weight between the two precisions.
   void AddOptimizer(StageRecord& record) const {
     const bool mixed = gpu_.element_bytes() < 4.0;
-    double tensors = 0.0;
     for (const SyncModule& module : record.modules) {
-      tensors += static_cast<double>(module.tensor_bytes.size());
+      record.tensors += static_cast<int>(module.tensor_bytes.size());
     }
-    const double gpu_s =
+    record.optimizer_s =
         gpu_.MemoryTime((mixed ? 36.0 : 28.0) * record.memory.parameters);
-    // A cast of the gradient and one of the weight per tensor; Adam itself is
-    // one fused kernel for many tensors.
-    const double cpu_s = mixed ? 2.0 * tensors * framework_.dispatch_s : 0.0;
-    record.optimizer_s = std::max(gpu_s, cpu_s);
   }
 
   const Workload& workload_;

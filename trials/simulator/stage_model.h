@@ -23,7 +23,8 @@ struct StageRecord {
   double first_forward_s = 0.0;  // of the first chunk: hides late parameters
   StageMemory memory;
   std::vector<SyncModule> modules;  // in the order of backward
-  double optimizer_s = 0.0;         // without ZeRO
+  double optimizer_s = 0.0;         // of the GPU, without ZeRO
+  int tensors = 0;                  // of parameters
 };
 
 // Sequences of one microbatch.

@@ -49,7 +49,7 @@ class Traffic {
           std::max(nic_out_[Host(edge.from)], nic_in_[Host(edge.to)]);
       const double nics =
           cluster_.inter.bandwidth_bytes_per_s * cluster_.nics_per_node / load;
-      return std::min(bandwidth, nics);
+      bandwidth = std::min(bandwidth, nics);
     }
     return std::min(bandwidth, cluster_.intra.bandwidth_bytes_per_s);
   }
