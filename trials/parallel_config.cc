@@ -165,6 +165,7 @@ void SetField(ParallelConfig& config,
 
 std::string UnknownField(std::string_view name) {
   std::vector<std::string> known;
+  known.reserve(kFields.size());
   for (const ConfigField& field : kFields) {
     known.emplace_back(field.name);
   }

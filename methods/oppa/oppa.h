@@ -48,7 +48,7 @@ struct OppaOptions {
   double memory_noise = 0.002;
 };
 
-// Reads the options; those not given are the defaults of `defaults`. Keys:
+// Reads the options; those not given stay as they are in `options`. Keys:
 // prior ("none", "printed", "physical"), early_termination, q_min, tau,
 // beta, beta_in_stddevs, random_trials, failures_before_random, outlier_iqr,
 // warmup_steps, variance_of_mean, fit ("map", "printed"), fit_starts,
@@ -56,7 +56,7 @@ struct OppaOptions {
 // Errors: throws InputError with the place; q_min > q_max is one.
 [[nodiscard]] OppaOptions ReadOppaOptions(const trials::TomlTable& table,
                                           const Problem& problem,
-                                          OppaOptions defaults = {});
+                                          OppaOptions options = {});
 
 // Algorithm 3: a few random trials; then fit both surrogates, try the
 // candidate with the highest cUCB, and stop its trial when it cannot become
