@@ -1,5 +1,6 @@
 #include "plots/figure.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -24,12 +25,12 @@ constexpr std::string_view kEmphasisColor = "#D55E00";
 
 LineStyle StyleOf(int index, bool emphasised) {
   if (emphasised) {
-    return {.color = std::string(kEmphasisColor), .dash = -1, .width = 1.7};
+    return {.color = std::string(kEmphasisColor), .dash = -1, .width = 2.0};
   }
   const auto i = static_cast<std::size_t>(index) % kColors.size();
   return {.color = std::string(kColors[i]),
           .dash = static_cast<int>(i),
-          .width = 1.1};
+          .width = std::max(0.9, 1.4 - 0.15 * static_cast<double>(i))};
 }
 
 std::string DataFileName(const Figure& figure, std::size_t panel) {

@@ -22,7 +22,8 @@ struct LineStyle {
 // The palette of Okabe and Ito (2008), which colour-blind readers can tell
 // apart, without its yellow, which is lost on white paper. `emphasised` is
 // solid and thicker; other lines differ in dashes as well as in colour, so
-// that they can be told apart in a grey print.
+// that they can be told apart in a grey print, and each is thinner than the one
+// before, which is drawn under it: lines that coincide stay visible.
 [[nodiscard]] LineStyle StyleOf(int index, bool emphasised);
 
 // One method: a median line with a quartile band.
@@ -48,10 +49,10 @@ struct Panel {
   double x_max = 0.0;
   std::optional<double> y_min;  // in data units; absent: fitted
   std::optional<double> y_max;
-  std::optional<double> horizontal;  // dashed reference line, in the legend
-  std::string horizontal_label;
-  std::optional<double> vertical;  // dotted reference line
-  std::vector<Series> series;      // with the same x
+  std::optional<double> horizontal;  // dashed reference line
+  std::string horizontal_label;      // written on it
+  std::optional<double> vertical;    // dotted reference line
+  std::vector<Series> series;        // with the same x
 };
 
 struct Figure {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -26,8 +27,11 @@ constexpr double kCaptionRow = 0.105;
 constexpr double kTitleRow = 0.17;
 constexpr double kTitlePoints = 7.5;
 constexpr double kTextPoints = 6.5;
+constexpr double kLegendGap = 0.05;   // between a sample and its label
+constexpr double kLegendRight = 0.1;  // after a label
 constexpr double kProseWidth = 0.54;  // of a character, over the font size
-constexpr double kLabelWidth = 0.62;  // the same, where capitals abound
+constexpr double kCapitalWidth = 0.7;
+constexpr double kSmallWidth = 0.57;
 constexpr double kPointsPerInch = 72.0;
 
 constexpr std::array<std::string_view, 7> kDashes = {"(10,3)",
@@ -39,7 +43,7 @@ constexpr std::array<std::string_view, 7> kDashes = {"(10,3)",
                                                      "(14,5)"};
 
 // Breaks at spaces into lines of at most `width` characters.
-std::vector<std::string> Wrapped(std::string_view text, std::size_t width) {
+std::vector<std::string> Greedy(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   for (const std::string_view word : trials::Split(text, ' ')) {
     if (lines.empty() || lines.back().size() + 1 + word.size() > width) {
@@ -49,6 +53,15 @@ std::vector<std::string> Wrapped(std::string_view text, std::size_t width) {
     }
   }
   return lines;
+}
+
+// As few lines as possible, of as equal length as possible.
+std::vector<std::string> Wrapped(std::string_view text, std::size_t width) {
+  const std::size_t lines = Greedy(text, width).size();
+  while (width > 1 && Greedy(text, width - 1).size() == lines) {
+    --width;
+  }
+  return Greedy(text, width);
 }
 
 std::size_t CharactersIn(double width, double points) {
@@ -61,10 +74,42 @@ std::vector<LegendEntry> LegendOf(const Panel& panel) {
   for (const Series& series : panel.series) {
     entries.push_back({series.label, LineWords(series.style)});
   }
-  if (panel.horizontal) {
-    entries.push_back({panel.horizontal_label, ReferenceLineWords()});
-  }
   return entries;
+}
+
+double EntryWidth(const LegendEntry& entry) {
+  const auto capitals = static_cast<double>(
+      std::count_if(entry.label.begin(), entry.label.end(), [](char c) {
+        return c >= 'A' && c <= 'Z';
+      }));
+  const double others = static_cast<double>(entry.label.size()) - capitals;
+  return kLegendSample + kLegendGap + kLegendRight +
+         (capitals * kCapitalWidth + others * kSmallWidth) * kTextPoints /
+             kPointsPerInch;
+}
+
+// The entries row by row in `columns` columns, each as wide as its widest.
+std::vector<double> ColumnWidths(const std::vector<LegendEntry>& legend,
+                                 std::size_t columns) {
+  std::vector<double> widths(columns, 0.0);
+  for (std::size_t i = 0; i < legend.size(); ++i) {
+    double& width = widths[i % columns];
+    width = std::max(width, EntryWidth(legend[i]));
+  }
+  return widths;
+}
+
+// In as few rows as there is room for, and then in as few columns.
+std::vector<double> LegendColumns(const std::vector<LegendEntry>& legend,
+                                  double text_width) {
+  for (std::size_t rows = 1; rows < legend.size(); ++rows) {
+    const std::size_t columns = (legend.size() + rows - 1) / rows;
+    std::vector<double> widths = ColumnWidths(legend, columns);
+    if (std::accumulate(widths.begin(), widths.end(), 0.0) <= text_width) {
+      return widths;
+    }
+  }
+  return ColumnWidths(legend, 1);
 }
 
 double TitleHeight(const Layout& layout) {
@@ -83,19 +128,10 @@ Layout LayoutOf(const Figure& figure) {
       Wrapped(figure.caption, CharactersIn(text_width, kSmallPoints));
   layout.title = Wrapped(figure.title, CharactersIn(text_width, kTitlePoints));
   layout.legend = LegendOf(figure.panels.front());
-  std::size_t longest = 1;
-  for (const LegendEntry& entry : layout.legend) {
-    longest = std::max(longest, entry.label.size());
-  }
-  layout.legend_column_width =
-      kLegendSample + 0.16 +
-      static_cast<double>(longest) * kLabelWidth * kTextPoints / kPointsPerInch;
-  layout.legend_columns = std::clamp<std::size_t>(
-      static_cast<std::size_t>(text_width / layout.legend_column_width),
-      1,
-      std::max<std::size_t>(layout.legend.size(), 1));
-  const std::size_t rows = (layout.legend.size() + layout.legend_columns - 1) /
-                           layout.legend_columns;
+  layout.legend_column_widths = LegendColumns(layout.legend, text_width);
+  const std::size_t columns =
+      std::max<std::size_t>(layout.legend_column_widths.size(), 1);
+  const std::size_t rows = (layout.legend.size() + columns - 1) / columns;
   layout.axes_bottom =
       kBelowAxes + kCaptionRow * static_cast<double>(layout.caption.size());
   layout.axes_top = layout.axes_bottom + kAxesHeight;
@@ -180,24 +216,25 @@ std::string TextsOf(const Layout& layout) {
            layout.height - kTitleRow * (static_cast<double>(i) + 0.6)),
         kTitlePoints);
   }
+  const std::vector<double>& widths = layout.legend_column_widths;
   const double legend_left =
-      (layout.width - static_cast<double>(layout.legend_columns) *
-                          layout.legend_column_width) /
-      2.0;
+      (layout.width - std::accumulate(widths.begin(), widths.end(), 0.0)) / 2.0;
   for (std::size_t i = 0; i < layout.legend.size(); ++i) {
+    const std::size_t column = i % widths.size();
     const double x =
-        legend_left + layout.legend_column_width *
-                          static_cast<double>(i % layout.legend_columns);
+        std::accumulate(widths.begin(),
+                        widths.begin() + static_cast<std::ptrdiff_t>(column),
+                        legend_left);
     const double y =
         layout.height - TitleHeight(layout) -
-        kLegendRow * (static_cast<double>(i / layout.legend_columns) + 0.5);
+        kLegendRow * (static_cast<double>(i / widths.size()) + 0.5);
     text += fmt::format("  set arrow from {} to {} nohead {}\n",
                         at(x, y),
                         at(x + kLegendSample, y),
                         layout.legend[i].line);
     text += fmt::format("  set label {} at {} left\n",
                         Quoted(layout.legend[i].label),
-                        at(x + kLegendSample + 0.05, y));
+                        at(x + kLegendSample + kLegendGap, y));
   }
   for (std::size_t i = 0; i < layout.caption.size(); ++i) {
     text += fmt::format(

@@ -28,8 +28,7 @@ struct Layout {
   std::vector<std::string> title;
   std::vector<std::string> caption;
   std::vector<LegendEntry> legend;
-  std::size_t legend_columns = 1;
-  double legend_column_width = 0.0;
+  std::vector<double> legend_column_widths;  // filled row by row
 };
 
 // Sized for print: one panel fills a column of a two-column paper, several its

@@ -40,9 +40,6 @@ std::string CaptionOf(const ProblemRecords& problem,
 // What else a reader has to know.
 std::string NoteOf(const std::string& name, const std::vector<Panel>& panels) {
   std::string note;
-  if (panels.front().horizontal) {
-    note += " Optimum: the best of all configurations, without noise.";
-  }
   if (name == "training-steps") {
     note += " Training with the best configuration begins when the search ends";
     note += panels.front().vertical ? " (dotted: the time budget)." : ".";

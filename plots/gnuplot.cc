@@ -10,6 +10,10 @@
 namespace plots {
 namespace {
 
+// Of a quartile band.
+constexpr double kOpacity = 0.08;
+constexpr double kEmphasisedOpacity = 0.18;
+
 std::string Column(std::size_t column, double unit) {
   return unit == 1.0 ? std::to_string(column)
                      : fmt::format("(${}/{})", column, unit);
@@ -24,25 +28,37 @@ std::string PlotCommand(const std::vector<std::string>& parts) {
   return text + "\n";
 }
 
-// The bands lie under all lines. The first series is drawn last.
+// The bands lie under all lines, their edges drawn thinly. Series are drawn in
+// their order, so that thin dashed lines lie on the thick solid one of the
+// first and all can be seen where they coincide.
 std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
   std::vector<std::string> parts;
   const std::string x = Column(1, panel.x_unit);
   for (std::size_t s = 0; s < panel.series.size(); ++s) {
     parts.push_back(fmt::format(
         "{} using {}:{}:{} with filledcurves fillcolor rgb '{}' fillstyle "
-        "transparent solid 0.15 noborder",
+        "transparent solid {} noborder",
         data,
         x,
         3 * s + 3,
         3 * s + 4,
-        panel.series[s].style.color));
+        panel.series[s].style.color,
+        panel.series[s].style.dash < 0 ? kEmphasisedOpacity : kOpacity));
+    for (const std::size_t edge : {3 * s + 3, 3 * s + 4}) {
+      parts.push_back(fmt::format(
+          "{} using {}:{} with lines linecolor rgb '#a0{}' dashtype solid "
+          "linewidth 0.4",
+          data,
+          x,
+          edge,
+          panel.series[s].style.color.substr(1)));
+    }
   }
   if (panel.horizontal) {
     parts.push_back(fmt::format(
         "{} with lines {}", *panel.horizontal, ReferenceLineWords()));
   }
-  for (std::size_t s = panel.series.size(); s-- > 0;) {
+  for (std::size_t s = 0; s < panel.series.size(); ++s) {
     parts.push_back(fmt::format("{} using {}:{} with lines {}",
                                 data,
                                 x,
@@ -107,7 +123,7 @@ std::string PanelOf(const Figure& figure,
   std::string text = fmt::format(
       "  set lmargin at screen {:.4f}\n  set rmargin at screen {:.4f}\n"
       "  set bmargin at screen {:.4f}\n  set tmargin at screen {:.4f}\n"
-      "  set format y '%g'\n",
+      "  set format xy '%g'\n",
       AxesLeft(layout, index) / layout.width,
       AxesRight(layout, index) / layout.width,
       layout.axes_bottom / layout.height,
@@ -118,6 +134,14 @@ std::string PanelOf(const Figure& figure,
                       panel.log_y ? "set" : "unset",
                       limit(panel.y_min),
                       limit(panel.y_max));
+  if (panel.horizontal) {
+    text += fmt::format(
+        "  set label {} at graph 0.015, first {} left offset 0,0.45 front font "
+        "',{}' textcolor rgb '#555555'\n",
+        Quoted(panel.horizontal_label),
+        *panel.horizontal,
+        kSmallPoints);
+  }
   if (panel.vertical) {
     text += fmt::format(
         "  set arrow from first {0}, graph 0 to first {0}, graph 1 nohead "

@@ -12,7 +12,7 @@
 namespace plots {
 namespace {
 
-constexpr int kGridPoints = 241;  // every 5 s of 20 minutes
+constexpr int kGridPoints = 601;  // every 2 s of 20 minutes
 constexpr double kSecondsPerHour = 3600.0;
 
 struct TimeUnit {
@@ -126,7 +126,8 @@ void ZoomIn(Panel& panel) {
   }
   const double room = std::isinf(low) ? top : std::max(top - low, 0.1 * top);
   panel.y_min = std::max(0.0, top - 1.4 * room);
-  panel.y_max = top + 0.05 * (top - *panel.y_min);
+  // Above the top there is room for the label of the reference line.
+  panel.y_max = top + 0.09 * (top - *panel.y_min);
 }
 
 Band TrainingBand(const MethodRecords& method,
@@ -210,7 +211,9 @@ Panel ThroughputPanel(const ProblemRecords& problem,
                                          : "best throughput (steps/s)";
   if (problem.info.optimum_steps_per_s > 0.0) {
     panel.horizontal = problem.info.optimum_steps_per_s;
-    panel.horizontal_label = "optimum";
+    panel.horizontal_label =
+        fmt::format("exhaustive optimum, without noise ({:.3g})",
+                    problem.info.optimum_steps_per_s);
   }
   AddSeries(drawn, curves, GridOf(cost, x_max), panel);
   ZoomIn(panel);
@@ -293,7 +296,7 @@ Panel MeanRatioPanel(const std::vector<const ProblemRecords*>& problems) {
   SetXAxis(Cost::kTrials, x_max, panel);
   panel.y_label = "ratio to the optimum";
   panel.horizontal = 1.0;
-  panel.horizontal_label = "optimum";
+  panel.horizontal_label = "best of all configurations";
   const std::vector<double> grid = GridOf(Cost::kTrials, x_max);
   for (std::size_t p = 0; p < problems.size(); ++p) {
     Panel one;

@@ -141,7 +141,8 @@ Table RatioTable(const Summary& summary) {
 
 // The optimum, and what the methods returned at best.
 Table ConfigTable(const ProblemSummary& problem) {
-  Table table{.header = {"best configuration", "steps/s", "PC"}};
+  Table table{.header = {"best configuration", "steps/s", "PC"},
+              .last_is_name = true};
   if (problem.info.optimum_steps_per_s > 0.0) {
     table.rows.push_back({"exhaustive optimum",
                           Rounded(problem.info.optimum_steps_per_s, 4),
@@ -229,10 +230,11 @@ std::vector<std::string> CsvCells(const MethodSummary& s,
 std::string MeanTitle(const Summary& summary,
                       const trials::ExperimentInfo& info) {
   return fmt::format(
-      "Mean over {} of {} problems of the median over {} repeats",
+      "Mean over {} of {} problems of the median over {} repeat{}",
       summary.mean.problems,
       info.problems.size(),
-      info.repeats);
+      info.repeats,
+      info.repeats == 1 ? "" : "s");
 }
 
 constexpr std::string_view kLegend =
@@ -302,6 +304,7 @@ std::string ToText(const Summary& summary, const trials::ExperimentInfo& info) {
                        ToText(RatioTable(summary)));
   }
   for (const ProblemSummary& problem : summary.problems) {
+    text += problem.info.name.empty() ? "" : "\n" + problem.info.name + "\n";
     text += fmt::format("{}\n{}\n{}",
                         Describe(problem),
                         ToText(MethodTable(problem.methods)),

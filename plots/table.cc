@@ -29,14 +29,20 @@ std::vector<std::size_t> Widths(const Table& table) {
   return widths;
 }
 
-std::string Padded(const std::vector<std::string>& cells,
+bool IsName(const Table& table, std::size_t column) {
+  return column == 0 ||
+         (table.last_is_name && column + 1 == table.header.size());
+}
+
+std::string Padded(const Table& table,
+                   const std::vector<std::string>& cells,
                    const std::vector<std::size_t>& widths,
                    std::string_view separator) {
   std::string line;
   for (std::size_t c = 0; c < cells.size(); ++c) {
     const std::string padding(widths[c] - Width(cells[c]), ' ');
     line += c == 0 ? "" : separator;
-    line += c == 0 ? cells[c] + padding : padding + cells[c];
+    line += IsName(table, c) ? cells[c] + padding : padding + cells[c];
   }
   return line;
 }
@@ -45,10 +51,10 @@ std::string Padded(const std::vector<std::string>& cells,
 
 std::string ToText(const Table& table) {
   const std::vector<std::size_t> widths = Widths(table);
-  std::string text = Padded(table.header, widths, "  ") + "\n";
+  std::string text = Padded(table, table.header, widths, "  ") + "\n";
   text += std::string(Width(text) - 1, '-') + "\n";
   for (const std::vector<std::string>& row : table.rows) {
-    text += Padded(row, widths, "  ") + "\n";
+    text += Padded(table, row, widths, "  ") + "\n";
   }
   return text;
 }
@@ -56,12 +62,12 @@ std::string ToText(const Table& table) {
 std::string ToMarkdown(const Table& table) {
   const std::vector<std::size_t> widths = Widths(table);
   const auto line = [&](const std::vector<std::string>& cells) {
-    return "| " + Padded(cells, widths, " | ") + " |\n";
+    return "| " + Padded(table, cells, widths, " | ") + " |\n";
   };
   std::string text = line(table.header) + "|";
   for (std::size_t c = 0; c < widths.size(); ++c) {
     text += " " + std::string(std::max<std::size_t>(widths[c], 2) - 1, '-') +
-            (c == 0 ? "-" : ":") + " |";
+            (IsName(table, c) ? "-" : ":") + " |";
   }
   text += "\n";
   for (const std::vector<std::string>& row : table.rows) {

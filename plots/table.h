@@ -8,11 +8,13 @@
 
 namespace plots {
 
-// The first column is aligned to the left, the others to the right. Every row
-// has as many cells as the header.
+// Columns of numbers are aligned to the right, those of names to the left: the
+// first, and the last if it is said to be one. Every row has as many cells as
+// the header.
 struct Table {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
+  bool last_is_name = false;
 };
 
 [[nodiscard]] std::string ToText(const Table& table);

@@ -1,0 +1,112 @@
+#include "plots/experiment_records.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/plots/synthetic_experiment.h"
+#include "trials/text.h"
+
+namespace plots {
+namespace {
+
+using fakes::TemporaryFolder;
+using plots_test::WriteRun;
+using plots_test::WriteSmallExperiment;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using enum trials::Outcome;
+
+TEST(ExperimentRecords, HoldEveryRunInTheOrderOfTheManifest) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  EXPECT_THAT(records.notes, IsEmpty());
+  ASSERT_EQ(records.problems.size(), 1U);
+  const ProblemRecords& problem = records.problems[0];
+  EXPECT_EQ(problem.info.optimum_steps_per_s, 2.0);
+  ASSERT_EQ(problem.methods.size(), 3U);
+  EXPECT_EQ(problem.methods[0].name, "random");
+  EXPECT_EQ(problem.methods[1].label, "OPPA");
+  ASSERT_EQ(problem.methods[0].runs.size(), 3U);
+  EXPECT_EQ(problem.methods[0].runs[2].repeat, 3);
+  EXPECT_EQ(problem.methods[0].runs[2].trials.size(), 3U);
+  EXPECT_EQ(problem.methods[0].runs[2].thinking.size(), 3U);
+  EXPECT_TRUE(problem.methods[0].runs[2].finished);
+}
+
+TEST(ExperimentRecords, SayWhichRunsAreMissingOrUnfinished) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  std::filesystem::remove_all(folder.path() / "oppa");
+  std::filesystem::remove_all(folder.path() / "random" / "3");
+  WriteRun(folder.path(), "", "random", 1, {{kOutOfMemory, 5}}, "");
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  EXPECT_THAT(records.notes,
+              ElementsAre("unfinished: repeats 1 of random",
+                          "not begun: repeats 3 of random",
+                          "not begun: repeats 1-3 of oppa"));
+  EXPECT_EQ(records.problems[0].methods[0].runs.size(), 2U);
+  EXPECT_FALSE(records.problems[0].methods[0].runs[0].finished);
+}
+
+TEST(ExperimentRecords, LeaveOutADamagedRunAndSaySo) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  std::ofstream(folder.path() / "oppa/2/trials.csv", std::ios::app)
+      << "this is no row\n";
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  EXPECT_THAT(records.notes, ElementsAre(HasSubstr("oppa/2/trials.csv:6: ")));
+  EXPECT_EQ(records.problems[0].methods[1].runs.size(), 2U);
+}
+
+TEST(ExperimentRecords, IgnoreTheRowThatIsBeingWritten) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  std::ofstream(folder.path() / "oppa/2/trials.csv", std::ios::app) << "4,2,";
+  EXPECT_EQ(LoadExperiment(folder.path())
+                .problems[0]
+                .methods[1]
+                .runs[1]
+                .trials.size(),
+            3U);
+}
+
+TEST(ExperimentRecords, LeaveOutAProblemThatHasNotBegun) {
+  const TemporaryFolder folder;
+  trials::Write(folder.path(),
+                trials::ExperimentInfo{.name = "two",
+                                       .problems = {"a", "b"},
+                                       .methods = {{"random", "RANDOM"}},
+                                       .repeats = 1});
+  plots_test::WriteProblem(folder.path(), plots_test::SmallProblem("b"));
+  WriteRun(folder.path(), "b", "random", 1, {{kOutOfMemory, 5}});
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  ASSERT_EQ(records.problems.size(), 1U);
+  EXPECT_EQ(records.problems[0].info.name, "b");
+  EXPECT_THAT(records.notes, ElementsAre("a: not begun"));
+}
+
+TEST(ExperimentRecords, NeedAnExperiment) {
+  const TemporaryFolder folder;
+  EXPECT_THROW((void)LoadExperiment(folder.path()), trials::InputError);
+}
+
+TEST(Incumbents, AreTheBestCompletedTrialsSoFar) {
+  EXPECT_THAT(Incumbents(plots_test::Trials({{kOutOfMemory, 1},
+                                             {kCompleted, 2, 1, 1.0},
+                                             {kTerminatedEarly, 3, 1, 9.0},
+                                             {kCompleted, 4, 1, 1.0},
+                                             {kCompleted, 5, 1, 2.0}})),
+              ElementsAre(-1, 1, 1, 1, 4));
+}
+
+TEST(Ranges, JoinNeighbours) {
+  EXPECT_EQ(Ranges({1, 2, 3, 7}), "1-3, 7");
+  EXPECT_EQ(Ranges({}), "");
+}
+
+}  // namespace
+}  // namespace plots

@@ -1,0 +1,199 @@
+#include "plots/report.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/plots/synthetic_experiment.h"
+#include "trials/text.h"
+
+namespace plots {
+namespace {
+
+namespace fs = std::filesystem;
+using fakes::ReadFile;
+using fakes::TemporaryFolder;
+using plots_test::WriteSmallExperiment;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+TEST(Report, WritesEveryFigureInEveryFormatWithItsData) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  const ReportOutcome outcome = Report(folder.path());
+  EXPECT_THAT(outcome.notes, IsEmpty());
+  EXPECT_FALSE(outcome.pictures_failed);
+  for (const std::string& figure : FigureNames()) {
+    if (figure == "overview") {  // needs several problems
+      continue;
+    }
+    for (const char* format : {".pdf", ".svg", ".png", ".gp"}) {
+      EXPECT_TRUE(fs::exists(folder.path() / "figures" / (figure + format)))
+          << figure << format;
+    }
+  }
+  for (const fs::path& file : outcome.files) {
+    EXPECT_GT(fs::file_size(file), 0U) << file;
+  }
+  EXPECT_TRUE(fs::exists(folder.path() / "summary.csv"));
+  EXPECT_TRUE(fs::exists(folder.path() / "summary.md"));
+  EXPECT_THAT(outcome.summary, HasSubstr("OPPA, bare"));
+}
+
+TEST(Report, LeavesNoTemporaryFiles) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  (void)Report(folder.path(), {.formats = {}});
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    EXPECT_NE(entry.path().extension(), ".part") << entry.path();
+  }
+}
+
+TEST(Report, KeepsAblationsApartFromTheOtherMethods) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  (void)Report(folder.path(), {.formats = {}});
+  const auto header = [&](const char* name) {
+    const std::string text = ReadFile(folder.path() / "figures" / name);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(header("throughput-time.csv"),
+            "time_s,oppa_median,oppa_q1,oppa_q3,"
+            "random_median,random_q1,random_q3");
+  EXPECT_EQ(header("ablation.csv"),
+            "time_s,oppa_median,oppa_q1,oppa_q3,"
+            "oppa-bare_median,oppa-bare_q1,oppa-bare_q3");
+}
+
+TEST(Report, DrawsTheFinalThroughputToTheEndOfTheBudget) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  (void)Report(folder.path(), {.figures = {"throughput-time"}, .formats = {}});
+  const std::string csv =
+      ReadFile(folder.path() / "figures" / "throughput-time.csv");
+  EXPECT_THAT(csv, HasSubstr("\n600,1.99,1.99,1.99,1.01,0.505,1.455\n"));
+}
+
+TEST(Report, NamesTheBackendInEveryFigure) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  (void)Report(folder.path(), {.formats = {}});
+  int scripts = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path() / "figures")) {
+    if (entry.path().extension() == ".gp") {
+      ++scripts;
+      EXPECT_THAT(ReadFile(entry.path()), HasSubstr("simulated cluster"));
+    }
+  }
+  EXPECT_EQ(scripts, 8);
+}
+
+TEST(Report, DrawsOnlyWhatTheManifestAsksForUnlessToldOtherwise) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  trials::ExperimentInfo info = trials::ReadExperimentInfo(folder.path());
+  info.figures = {"thinking"};
+  trials::Write(folder.path(), info);
+  (void)Report(folder.path(), {.formats = {}});
+  EXPECT_TRUE(fs::exists(folder.path() / "figures" / "thinking.gp"));
+  EXPECT_FALSE(fs::exists(folder.path() / "figures" / "ablation.gp"));
+  (void)Report(folder.path(), {.figures = {"ablation"}, .formats = {}});
+  EXPECT_TRUE(fs::exists(folder.path() / "figures" / "ablation.gp"));
+}
+
+TEST(Report, WorksWhileTheExperimentRuns) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  fs::remove_all(folder.path() / "random");
+  fs::remove_all(folder.path() / "oppa" / "2");
+  const ReportOutcome outcome = Report(folder.path(), {.formats = {}});
+  EXPECT_THAT(outcome.notes,
+              ElementsAre("not begun: repeats 1-3 of random",
+                          "not begun: repeats 2 of oppa"));
+  EXPECT_TRUE(fs::exists(folder.path() / "figures" / "throughput-time.gp"));
+}
+
+TEST(Report, WorksBeforeTheFirstTrial) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  for (const char* method : {"random", "oppa", "oppa-bare"}) {
+    fs::remove_all(folder.path() / method);
+  }
+  const ReportOutcome outcome = Report(folder.path());
+  EXPECT_THAT(outcome.notes,
+              ElementsAre("not begun: repeats 1-3 of random, oppa, oppa-bare"));
+  EXPECT_FALSE(outcome.pictures_failed);
+  EXPECT_FALSE(fs::exists(folder.path() / "figures"));
+}
+
+TEST(Report, DrawsEachProblemAndAnOverview) {
+  const TemporaryFolder folder;
+  trials::Write(folder.path(),
+                trials::ExperimentInfo{.name = "two",
+                                       .problems = {"a", "b"},
+                                       .methods = {{"oppa", "OPPA"}},
+                                       .repeats = 1});
+  for (const auto& [problem, exact] :
+       {std::pair<std::string, double>("a", 1.0), {"b", 1.5}}) {
+    plots_test::WriteProblem(folder.path(), plots_test::SmallProblem(problem));
+    plots_test::WriteRun(folder.path(),
+                         problem,
+                         "oppa",
+                         1,
+                         {{trials::Outcome::kCompleted, 60, 10, 1.0, 0.5},
+                          {trials::Outcome::kCompleted, 120, 10, 2.0, exact}});
+  }
+  const ReportOutcome outcome = Report(folder.path());
+  EXPECT_THAT(outcome.notes, IsEmpty());
+  const fs::path figures = folder.path() / "figures";
+  EXPECT_TRUE(fs::exists(figures / "a" / "throughput-trials.png"));
+  EXPECT_TRUE(fs::exists(figures / "b" / "throughput-time.svg"));
+  EXPECT_TRUE(fs::exists(figures / "overview.pdf"));
+  EXPECT_EQ(ReadFile(figures / "overview.csv"),
+            "trials,oppa_median,oppa_q1,oppa_q3\n"
+            "0,0,0,0\n"
+            "1,0.25,0.25,0.25\n"
+            "2,0.625,0.625,0.625\n");
+}
+
+TEST(Report, KeepsTablesScriptsAndDataWhenGnuplotIsMissing) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", folder.path().c_str(), 1);
+  const ReportOutcome outcome = Report(folder.path());
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_TRUE(outcome.pictures_failed);
+  EXPECT_THAT(outcome.notes, ElementsAre(HasSubstr("gnuplot-nox")));
+  EXPECT_TRUE(fs::exists(folder.path() / "figures" / "thinking.gp"));
+  EXPECT_TRUE(fs::exists(folder.path() / "figures" / "thinking.csv"));
+  for (const fs::path& file : outcome.files) {
+    EXPECT_TRUE(fs::exists(file)) << file;
+  }
+}
+
+TEST(Report, RejectsWhatItDoesNotKnow) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  const auto message = [&](const ReportOptions& options) {
+    try {
+      (void)Report(folder.path(), options);
+    } catch (const trials::InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(message({.figures = {"abalation"}}),
+              HasSubstr("did you mean 'ablation'?"));
+  EXPECT_THAT(message({.formats = {"gif"}}), HasSubstr("'gif'"));
+  EXPECT_THAT(message({.training_hours = 0.0}), HasSubstr("positive"));
+  EXPECT_FALSE(fs::exists(folder.path() / "summary.csv"));
+}
+
+}  // namespace
+}  // namespace plots

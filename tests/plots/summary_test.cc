@@ -1,0 +1,161 @@
+#include "plots/summary.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "plots/summary_text.h"
+#include "tests/plots/synthetic_experiment.h"
+
+namespace plots {
+namespace {
+
+using fakes::TemporaryFolder;
+using plots_test::WriteProblem;
+using plots_test::WriteRun;
+using plots_test::WriteSmallExperiment;
+using enum trials::Outcome;
+
+Summary SmallSummary(const TemporaryFolder& folder) {
+  WriteSmallExperiment(folder.path());
+  return Summarise(LoadExperiment(folder.path()));
+}
+
+TEST(Summary, ThroughputIsTheMeasuredOneOfTheIncumbentAndNoneCountsAsZero) {
+  const TemporaryFolder folder;
+  const Summary summary = SmallSummary(folder);
+  const MethodSummary& random = summary.problems[0].methods[0];
+  EXPECT_EQ(random.runs, 3);
+  EXPECT_DOUBLE_EQ(random.throughput.median, 1.01);  // of 0, 1.01 and 1.9
+  EXPECT_DOUBLE_EQ(random.throughput.q1, 0.505);
+  EXPECT_DOUBLE_EQ(random.throughput.q3, 1.455);
+}
+
+TEST(Summary, RatioIsThatOfTheNoiseFreeThroughput) {
+  const TemporaryFolder folder;
+  const Summary summary = SmallSummary(folder);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[0].ratio.median, 0.5);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[0].ratio.q3, 0.73);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[1].ratio.median, 1.0);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[2].ratio.median, 0.75);
+}
+
+TEST(Summary, ReachIsTheMedianAndInfiniteWhenFewerThanHalfArrive) {
+  const TemporaryFolder folder;
+  const Summary summary = SmallSummary(folder);
+  const MethodSummary& random = summary.problems[0].methods[0];
+  EXPECT_EQ(random.reach_95.runs, 1);
+  EXPECT_TRUE(std::isinf(random.reach_95.time_s));
+  EXPECT_EQ(random.reach_99.runs, 0);
+  const MethodSummary& oppa = summary.problems[0].methods[1];
+  EXPECT_EQ(oppa.reach_99.runs, 3);
+  EXPECT_DOUBLE_EQ(oppa.reach_99.time_s, 210.0);  // 150, 210, 270
+  EXPECT_DOUBLE_EQ(oppa.reach_99.trials, 3.0);
+}
+
+TEST(Summary, CountsTrialsByOutcomeAndAveragesThinking) {
+  const TemporaryFolder folder;
+  const Summary summary = SmallSummary(folder);
+  const MethodSummary& random = summary.problems[0].methods[0];
+  EXPECT_DOUBLE_EQ(random.trials, 1.0);         // of 1, 1 and 3
+  EXPECT_DOUBLE_EQ(random.out_of_memory, 1.0);  // of 0, 1 and 1
+  EXPECT_DOUBLE_EQ(random.thinking_s, 0.25);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[1].terminated_early, 1.0);
+}
+
+TEST(Summary, NamesTheBestConfigurationOverRepeats) {
+  const TemporaryFolder folder;
+  const Summary summary = SmallSummary(folder);
+  const MethodSummary& random = summary.problems[0].methods[0];
+  EXPECT_DOUBLE_EQ(random.best_steps_per_s, 1.92);
+  EXPECT_EQ(random.best_config, "dp=2,tp=1,pp=1");
+}
+
+TEST(Summary, KnowsNoRatioWithoutAnOptimum) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  WriteProblem(folder.path(), {.backend = "replay", .time_budget_s = 600.0});
+  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  const MethodSummary& oppa = summary.problems[0].methods[1];
+  EXPECT_TRUE(std::isnan(oppa.ratio.median));
+  EXPECT_TRUE(std::isnan(oppa.reach_95.time_s));
+  EXPECT_DOUBLE_EQ(oppa.throughput.median, 1.99);
+}
+
+// Two problems with optimum 2, one method, one run of 25 trials each: the
+// noise-free incumbent is 0.5 after 10 trials, `late` from trial 15 on.
+void WriteTwoProblems(const std::filesystem::path& folder) {
+  trials::Write(folder,
+                trials::ExperimentInfo{.name = "two",
+                                       .title = "Two problems",
+                                       .problems = {"a", "b"},
+                                       .methods = {{"oppa", "OPPA"}},
+                                       .repeats = 1});
+  for (const auto& [name, late] :
+       {std::pair<std::string, double>("a", 1.0), {"b", 1.8}}) {
+    WriteProblem(folder, plots_test::SmallProblem(name));
+    std::vector<plots_test::ShortTrial> trials;
+    for (int i = 1; i <= 25; ++i) {
+      const double exact = i < 15 ? 0.5 : late;
+      trials.push_back({kCompleted, 60.0 * i, 10, exact + 0.01, exact});
+    }
+    WriteRun(folder, name, "oppa", 1, trials, "trial budget");
+  }
+}
+
+TEST(Summary, MeanOverProblemsIsThatOfTheirMedians) {
+  const TemporaryFolder folder;
+  WriteTwoProblems(folder.path());
+  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  EXPECT_EQ(summary.mean.problems, 2);
+  ASSERT_EQ(summary.mean.methods.size(), 1U);
+  const MethodSummary& mean = summary.mean.methods[0];
+  EXPECT_EQ(mean.runs, 2);
+  EXPECT_DOUBLE_EQ(mean.ratio_after_10, 0.25);
+  EXPECT_DOUBLE_EQ(mean.ratio_after_20, 0.5 * (0.5 + 0.9));
+  EXPECT_DOUBLE_EQ(mean.ratio.median, 0.7);
+}
+
+TEST(Summary, MeanLeavesOutAProblemThatIsNotCompleteYet) {
+  const TemporaryFolder folder;
+  WriteTwoProblems(folder.path());
+  std::filesystem::remove_all(folder.path() / "b" / "oppa");
+  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  EXPECT_EQ(summary.mean.problems, 1);
+  EXPECT_DOUBLE_EQ(summary.mean.methods[0].ratio_after_20, 0.5);
+}
+
+TEST(SummaryText, MarkdownIsTheGoldenOne) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  plots_test::ExpectGolden("summary.md",
+                           ToMarkdown(Summarise(records), records.info));
+}
+
+TEST(SummaryText, CsvIsTheGoldenOne) {
+  const TemporaryFolder folder;
+  WriteTwoProblems(folder.path());
+  plots_test::ExpectGolden("summary.csv",
+                           ToCsv(Summarise(LoadExperiment(folder.path()))));
+}
+
+TEST(SummaryText, TerminalTextWithAnAxisOverProblemsIsTheGoldenOne) {
+  const TemporaryFolder folder;
+  WriteTwoProblems(folder.path());
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  plots_test::ExpectGolden("summary.txt",
+                           ToText(Summarise(records), records.info));
+}
+
+TEST(SummaryText, SaysHowManyRunsAreFinished) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  WriteRun(folder.path(), "", "oppa", 2, {{kOutOfMemory, 5}}, "");
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  EXPECT_NE(ToText(Summarise(records), records.info).find(" 2/3 "),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace plots
