@@ -59,13 +59,14 @@ SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
   if (link.size == 1) {
     return {};
   }
-  double now_s = 0.0;  // of backward
+  double now_s = 0.0;    // of backward
+  double ready_s = 0.0;  // when the last tensor of the open bucket was there
   double comm_end_s = 0.0;
   double comm_s = 0.0;
   int buckets = 0;
   const auto emit = [&](double bytes) {
     const double time_s = ReduceTime(link, options.kind, bytes);
-    comm_end_s = std::max(now_s, comm_end_s) + time_s;
+    comm_end_s = std::max(ready_s, comm_end_s) + time_s;
     comm_s += time_s;
     ++buckets;
   };
@@ -75,6 +76,7 @@ SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
     now_s += module.backward_s;
     for (const double bytes : module.tensor_bytes) {
       packer.Add(bytes, emit);
+      ready_s = now_s;
     }
   }
   packer.Flush(emit);

@@ -1,0 +1,95 @@
+#include "trials/cluster.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trials/text.h"
+
+namespace trials {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::filesystem::path ShippedFile(const std::string& name) {
+  return std::filesystem::path(OPPA_SOURCE_DIR) / "experiments" / "clusters" /
+         (name + ".toml");
+}
+
+// A file with one line of a good cluster file replaced.
+std::filesystem::path Edited(const std::string& from, const std::string& to) {
+  std::ifstream file(ShippedFile("rtx3080-2x8"));
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
+                                     (std::string(test->name()) + ".toml");
+  std::ofstream(path) << text;
+  return path;
+}
+
+std::string ErrorOf(const std::filesystem::path& path) {
+  try {
+    (void)ReadCluster(path);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Cluster, ShippedFilesAreThoseOfThePapersTable3) {
+  const Cluster a5000 = ReadCluster(ShippedFile("a5000-8"));
+  EXPECT_EQ(a5000.gpus(), 8);
+  EXPECT_EQ(a5000.nodes, 1);
+  EXPECT_TRUE(a5000.peer_access);
+  const Cluster rtx3080 = ReadCluster(ShippedFile("rtx3080-2x8"));
+  EXPECT_EQ(rtx3080.gpus(), 16);
+  EXPECT_EQ(rtx3080.nodes, 2);
+  EXPECT_FALSE(rtx3080.peer_access);
+  const Cluster a100 = ReadCluster(ShippedFile("a100-8x4"));
+  EXPECT_EQ(a100.gpus(), 32);
+  EXPECT_EQ(a100.gpus_per_node, 4);
+  EXPECT_EQ(ReadCluster(ShippedFile("h100-efa")).gpus_per_node, 8);
+}
+
+TEST(Cluster, FileUnitsBecomeSi) {
+  const Cluster cluster = ReadCluster(ShippedFile("a100-8x4"));
+  EXPECT_DOUBLE_EQ(cluster.gpu.half_flop_per_s, 312e12);
+  EXPECT_DOUBLE_EQ(cluster.gpu.memory_bandwidth_bytes_per_s, 1555e9);
+  EXPECT_NEAR(cluster.gpu.memory_bytes, 40e9 * 1.0737, 1e9);
+  EXPECT_DOUBLE_EQ(cluster.inter.bandwidth_bytes_per_s, 23e9);
+  EXPECT_DOUBLE_EQ(cluster.inter.latency_s, 10e-6);
+}
+
+TEST(Cluster, AnUnknownKeyIsAnErrorWithItsPlace) {
+  EXPECT_THAT(ErrorOf(Edited("multiprocessors", "multiprocesors")),
+              HasSubstr("multiproces"));
+  EXPECT_THAT(ErrorOf(Edited("nics_per_node = 1", "nic_per_node = 1")),
+              AllOf(HasSubstr(".toml:"), HasSubstr("nic_per_node")));
+}
+
+TEST(Cluster, AnUnknownArchitectureNamesTheNearestKnown) {
+  EXPECT_THAT(ErrorOf(Edited("\"ampere_ga102_geforce\"", "\"ampere_ga10\"")),
+              AllOf(HasSubstr("ampere_ga10"), HasSubstr("hopper")));
+}
+
+TEST(Cluster, NumbersOutOfRangeAreErrors) {
+  EXPECT_THAT(ErrorOf(Edited("nodes = 2", "nodes = 0")), HasSubstr("from 1"));
+  EXPECT_THAT(ErrorOf(Edited("single_tflops = 29.8", "single_tflops = -1")),
+              HasSubstr("greater than 0"));
+  EXPECT_THAT(ErrorOf(Edited("gpus_per_switch = 4", "gpus_per_switch = 3")),
+              HasSubstr("must divide"));
+}
+
+TEST(Cluster, SeveralNodesNeedANetwork) {
+  EXPECT_THAT(ErrorOf(Edited("[inter]", "[network]")), HasSubstr("inter"));
+}
+
+}  // namespace
+}  // namespace trials

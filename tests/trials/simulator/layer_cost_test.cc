@@ -1,0 +1,109 @@
+#include "trials/simulator/layer_cost.h"
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/problem.h"
+
+namespace trials {
+namespace {
+
+LayerCosts Costs(const Workload& workload,
+                 const Framework& framework,
+                 const Shard& shard) {
+  const GpuModel gpu(
+      SmallCluster().gpu, workload.precision, framework.launch_s);
+  return ComputeLayerCosts(workload, framework, gpu, shard);
+}
+
+Framework Megatron() {
+  Framework framework;
+  framework.fused_operators = true;
+  framework.flash_attention = false;
+  return framework;
+}
+
+TEST(LayerCost, ParameterTensorsSumToTheModelsParameters) {
+  const std::filesystem::path folder =
+      std::filesystem::path(OPPA_SOURCE_DIR) / "experiments" / "workloads";
+  for (const std::string name :
+       {"bert-base-uncased", "qwen2-1.5b", "llama-3.2-1b", "llama-2-7b"}) {
+    const Workload workload{
+        name, ReadModel(folder / (name + ".json")), 8, 256, Precision::kBf16};
+    const LayerCosts costs = Costs(workload, {}, {1.0, 1, false});
+    EXPECT_DOUBLE_EQ(costs.block.ParameterCount() * workload.model.layers +
+                         costs.embedding.ParameterCount() +
+                         costs.head.ParameterCount(),
+                     static_cast<double>(ParameterCount(workload.model)))
+        << name;
+  }
+}
+
+TEST(LayerCost, SavedActivationsAreKorthikantis) {
+  // Korthikanti et al. (2022), Eq. 1: s b h (34 + 5 a s / h) bytes.
+  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
+  const double s = 1024;
+  const double b = 4;
+  const double h = 2048;
+  const double a = 16;
+  EXPECT_DOUBLE_EQ(Costs(workload, Megatron(), {b, 1, false}).block.saved_bytes,
+                   s * b * h * (34 + 5 * a * s / h));
+}
+
+TEST(LayerCost, TensorAndSequenceParallelismSplitSavedActivations) {
+  // The same, Eq. 2 and 4: tensor parallelism leaves 10 s b h whole,
+  // sequence parallelism splits those too (but for the inputs of the two
+  // gathered products, which this model keeps whole: 2 s b h each).
+  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
+  const double sbh = 1024.0 * 4 * 2048;
+  const double scores = 5.0 * 16 * 1024 / 2048;
+  const double t = 4;
+  EXPECT_DOUBLE_EQ(Costs(workload, Megatron(), {4, 4, false}).block.saved_bytes,
+                   sbh * (10 + 24 / t + scores / t));
+  EXPECT_DOUBLE_EQ(Costs(workload, Megatron(), {4, 4, true}).block.saved_bytes,
+                   sbh * (4 + 6 / t + 24 / t + scores / t));
+}
+
+TEST(LayerCost, BackwardTakesAboutTwiceTheForward) {
+  const LayerCosts costs = Costs(SmallWorkload(), {}, {4.0, 1, false});
+  EXPECT_GT(costs.block.backward_s, 1.6 * costs.block.forward_s);
+  EXPECT_LT(costs.block.backward_s, 2.6 * costs.block.forward_s);
+}
+
+TEST(LayerCost, FlashAttentionSavesNoScores) {
+  Framework eager;
+  eager.flash_attention = false;
+  const Shard shard{4.0, 1, false};
+  const LayerCosts with = Costs(SmallWorkload(), {}, shard);
+  const LayerCosts without = Costs(SmallWorkload(), eager, shard);
+  const double score_bytes = 4.0 * 16 * 512 * 512 * (2 + 4);
+  EXPECT_NEAR(without.block.saved_bytes - with.block.saved_bytes,
+              score_bytes,
+              0.01 * score_bytes);
+  EXPECT_LT(with.block.forward_s, without.block.forward_s);
+}
+
+TEST(LayerCost, TheVocabularyHeadGrowsWithTheVocabulary) {
+  Workload small = SmallWorkload();
+  Workload large = small;
+  large.model.vocab_size *= 4;
+  const Shard shard{4.0, 1, false};
+  const LayerCost a = Costs(small, {}, shard).head;
+  const LayerCost b = Costs(large, {}, shard).head;
+  EXPECT_NEAR(b.forward_s / a.forward_s, 4.0, 0.2);
+  EXPECT_DOUBLE_EQ(b.logits_bytes / a.logits_bytes, 4.0);
+}
+
+TEST(LayerCost, HalfTheRanksWorkIsMoreThanHalfTheTime) {
+  const LayerCosts one = Costs(SmallWorkload(), {}, {4.0, 1, false});
+  const LayerCosts two = Costs(SmallWorkload(), {}, {4.0, 2, false});
+  EXPECT_LT(two.block.forward_s, one.block.forward_s);
+  EXPECT_GT(two.block.forward_s, 0.5 * one.block.forward_s);
+  EXPECT_EQ(one.block.forward_messages, 0);
+  EXPECT_EQ(two.block.forward_messages, 2);
+}
+
+}  // namespace
+}  // namespace trials

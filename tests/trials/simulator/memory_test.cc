@@ -1,0 +1,86 @@
+#include "trials/simulator/memory.h"
+
+#include <gtest/gtest.h>
+
+namespace trials {
+namespace {
+
+// A 7.5B model with so many activations that backward is the peak.
+StageMemory Stage() {
+  StageMemory stage;
+  stage.parameters = 7.5e9;
+  stage.largest_tensor = 1e6;
+  stage.largest_module = 1e7;
+  stage.activations_bytes = 1e12;
+  return stage;
+}
+
+ParallelConfig Zero(int stage) {
+  ParallelConfig config;
+  config.dp = 64;
+  config.zero_stage = stage;
+  config.microbatches = 2;
+  config.zero_bucket_mb = 1;
+  return config;
+}
+
+double StateGigabytes(int zero_stage) {
+  const MemoryParts memory = ComputeMemory(Zero(zero_stage), Stage(), 2.0, {});
+  return (memory.parameters_bytes + memory.gradients_bytes +
+          memory.optimizer_bytes) /
+         1e9;
+}
+
+TEST(Memory, StatesAreThoseOfRajbhandarisFigure1) {
+  // Rajbhandari et al. (2020), Fig. 1: 7.5B parameters on 64 GPUs.
+  EXPECT_NEAR(StateGigabytes(0), 120.0, 0.1);
+  EXPECT_NEAR(StateGigabytes(1), 31.4, 0.1);
+  EXPECT_NEAR(StateGigabytes(2), 16.6, 0.1);
+  EXPECT_NEAR(StateGigabytes(3), 1.9, 0.1);
+}
+
+TEST(Memory, SinglePrecisionNeedsNoMasterCopy) {
+  const MemoryParts memory = ComputeMemory(Zero(0), Stage(), 4.0, {});
+  EXPECT_DOUBLE_EQ(memory.parameters_bytes, 4 * 7.5e9);
+  EXPECT_DOUBLE_EQ(memory.optimizer_bytes, 8 * 7.5e9);
+}
+
+TEST(Memory, WithoutActivationsTheOptimizersStepIsThePeak) {
+  StageMemory stage = Stage();
+  stage.activations_bytes = 0.0;
+  // Half-precision gradients are freed as their fp32 copies are made.
+  EXPECT_DOUBLE_EQ(ComputeMemory(Zero(0), stage, 2.0, {}).gradients_bytes,
+                   4 * 7.5e9);
+  EXPECT_DOUBLE_EQ(ComputeMemory(Zero(1), stage, 2.0, {}).gradients_bytes,
+                   (2 + 4.0 / 64) * 7.5e9);
+}
+
+TEST(Memory, OneMicrobatchHoldsNoGradientsAtTheLoss) {
+  ParallelConfig config = Zero(0);
+  config.microbatches = 1;
+  EXPECT_EQ(ComputeMemory(config, Stage(), 2.0, {}).gradients_bytes, 0.0);
+}
+
+TEST(Memory, LargeBucketsAndOverlapNeedBuffers) {
+  ParallelConfig config = Zero(1);
+  const auto buffers = [&] {
+    return ComputeMemory(config, Stage(), 2.0, {}).buffers_bytes;
+  };
+  config.overlap_zero_comm = false;
+  const double small = buffers();
+  config.zero_bucket_mb = 1024;
+  EXPECT_NEAR(buffers(), 1024.0 * 1024 * 1024, 1.0);
+  EXPECT_GT(buffers(), small);
+  config.overlap_zero_comm = true;
+  EXPECT_NEAR(buffers(), 2 * 1024.0 * 1024 * 1024, 1.0);
+}
+
+TEST(Memory, StatesAfterSetUpAreLessThanThePeak) {
+  for (const int zero : {0, 1, 2, 3}) {
+    EXPECT_LT(StateBytes(Zero(zero), Stage(), 2.0, {}),
+              ComputeMemory(Zero(zero), Stage(), 2.0, {}).Total());
+  }
+}
+
+}  // namespace
+}  // namespace trials

@@ -1,0 +1,47 @@
+// The problems of the experiments, for tests of the simulator.
+
+#ifndef TESTS_TRIALS_SIMULATOR_PAPER_PROBLEM_H_
+#define TESTS_TRIALS_SIMULATOR_PAPER_PROBLEM_H_
+
+#include <filesystem>
+#include <string>
+
+#include "trials/cluster.h"
+#include "trials/search_space.h"
+#include "trials/simulator/simulator.h"
+#include "trials/toml_table.h"
+#include "trials/workload.h"
+
+namespace trials {
+
+// experiments/NAME.toml without its methods and budget.
+struct PaperProblem {
+  explicit PaperProblem(const std::string& name) {
+    const std::filesystem::path folder =
+        std::filesystem::path(OPPA_SOURCE_DIR) / "experiments";
+    const TomlTable manifest = TomlTable::ParseFile(folder / (name + ".toml"));
+    workload = ReadWorkload(manifest.RequireTable("workload"));
+    cluster = ReadCluster(
+        folder / manifest.RequireTable("cluster").RequireString("file"));
+    options =
+        ReadSearchSpaceOptions(manifest.GetTable("space"), folder / "rules");
+  }
+
+  [[nodiscard]] StepReport Simulate(const ParallelConfig& config) const {
+    return Simulator(workload, cluster).Simulate(config);
+  }
+  [[nodiscard]] double StepTime(const ParallelConfig& config) const {
+    return Simulate(config).step_time_s;
+  }
+  [[nodiscard]] SearchSpace Space() const {
+    return SearchSpace::Enumerate(workload, cluster.gpus(), options);
+  }
+
+  Workload workload;
+  Cluster cluster;
+  SearchSpaceOptions options;
+};
+
+}  // namespace trials
+
+#endif  // TESTS_TRIALS_SIMULATOR_PAPER_PROBLEM_H_

@@ -1,0 +1,132 @@
+#include "trials/simulator/pipeline.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace trials {
+namespace {
+
+constexpr double kForward_s = 1.0;
+constexpr double kBackward_s = 2.0;
+
+// All virtual stages alike, transfers of `send_s`.
+PipelineTimes Uniform(const PipelineShape& shape, double send_s = 0.0) {
+  PipelineTimes times;
+  times.forward_s.assign(static_cast<std::size_t>(shape.stages * shape.chunks),
+                         kForward_s);
+  times.backward_s.assign(times.forward_s.size(), kBackward_s);
+  times.send_forward_s.assign(static_cast<std::size_t>(shape.stages), send_s);
+  times.send_backward_s = times.send_forward_s;
+  return times;
+}
+
+double End(const std::vector<StageTimeline>& stages) {
+  double end_s = 0.0;
+  for (const StageTimeline& stage : stages) {
+    end_s = std::max(end_s, stage.end_s);
+  }
+  return end_s;
+}
+
+// Narayanan et al. (2021), Sec. 2.2: (pp - 1) / (mb mc) of the ideal time.
+TEST(Pipeline, TheBubbleOfUniformStagesIsThatOfTheLiterature) {
+  for (const int stages : {1, 2, 3, 4, 8}) {
+    for (const int chunks : {1, 2, 4}) {
+      for (const int microbatches : {stages, 2 * stages, 5 * stages}) {
+        const PipelineShape shape{stages, microbatches, chunks};
+        const double ideal_s =
+            microbatches * chunks * (kForward_s + kBackward_s);
+        const double end_s = End(RunPipeline(shape, Uniform(shape)));
+        EXPECT_NEAR((end_s - ideal_s) / ideal_s,
+                    (stages - 1.0) / (microbatches * chunks),
+                    1e-12)
+            << stages << " stages, " << microbatches << " microbatches, "
+            << chunks << " chunks";
+      }
+    }
+  }
+}
+
+TEST(Pipeline, NoScheduleDeadlocksAndItsPartsAddUp) {
+  for (const int stages : {1, 2, 3, 4, 5, 8, 16}) {
+    for (int microbatches = 1; microbatches <= 32; ++microbatches) {
+      for (const int chunks : {1, 2, 3}) {
+        if (chunks > 1 && microbatches % stages != 0) {
+          continue;
+        }
+        const PipelineShape shape{stages, microbatches, chunks};
+        for (const bool overlap : {false, true}) {
+          PipelineTimes times = Uniform(shape, 0.1);
+          times.overlap = overlap;
+          for (const StageTimeline& stage : RunPipeline(shape, times)) {
+            EXPECT_NEAR(stage.end_s,
+                        stage.busy_s + stage.transfer_s + stage.bubble_s,
+                        1e-9);
+            EXPECT_NEAR(stage.busy_s,
+                        microbatches * chunks * (kForward_s + kBackward_s),
+                        1e-9);
+            EXPECT_GE(stage.bubble_s, 0.0);
+            EXPECT_GE(stage.transfer_s, 0.0);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Two stages, two microbatches, by hand, forward 1, backward 2, sending 1/2:
+// stage 0: F0 0-1, S-1.5, F1 -2.5, S-3, B0 at 5 -7, B1 at 8 -10;
+// stage 1: F0 1.5-2.5, B0 -4.5, S-5, F1 5-6, B1 -8, S-8.5. So B1 of stage 0
+// waits for 8.5.
+TEST(Pipeline, FollowsAScheduleWorkedOutByHand) {
+  const PipelineShape shape{2, 2, 1};
+  const std::vector<StageTimeline> stages =
+      RunPipeline(shape, Uniform(shape, 0.5));
+  EXPECT_DOUBLE_EQ(stages[0].begin_s, 0.0);
+  EXPECT_DOUBLE_EQ(stages[0].end_s, 10.5);
+  EXPECT_DOUBLE_EQ(stages[0].transfer_s, 2.0);
+  EXPECT_DOUBLE_EQ(stages[0].bubble_s, 2.5);
+  EXPECT_DOUBLE_EQ(stages[1].begin_s, 1.5);
+  EXPECT_DOUBLE_EQ(stages[1].end_s, 8.5);
+}
+
+TEST(Pipeline, ASlowStageSetsThePace) {
+  const PipelineShape shape{4, 32, 1};
+  PipelineTimes times = Uniform(shape);
+  times.forward_s[3] = 2 * kForward_s;
+  times.backward_s[3] = 2 * kBackward_s;
+  const std::vector<StageTimeline> stages = RunPipeline(shape, times);
+  EXPECT_GE(End(stages), 32 * 2 * (kForward_s + kBackward_s));
+  EXPECT_LT(stages[3].bubble_s, 0.1 * stages[0].bubble_s);
+}
+
+TEST(Pipeline, OverlappedTransfersAreNeverSlower) {
+  for (const int chunks : {2, 4}) {
+    const PipelineShape shape{4, 8, chunks};
+    PipelineTimes times = Uniform(shape, 0.3);
+    const double waited_s = End(RunPipeline(shape, times));
+    times.overlap = true;
+    const double overlapped_s = End(RunPipeline(shape, times));
+    EXPECT_LT(overlapped_s, waited_s);
+    EXPECT_GE(overlapped_s, End(RunPipeline(shape, Uniform(shape))));
+  }
+}
+
+// Megatron: stage s holds at most pp + pp - 2 s - 1 + (mc - 1) pp chunk inputs.
+TEST(Pipeline, InterleavingHoldsMoreOfSmallerActivations) {
+  constexpr double kModel = 1.0;
+  const int stages = 4;
+  const double plain =
+      PeakActivationBytes({stages, 16, 1}, 0, {kModel / stages});
+  EXPECT_DOUBLE_EQ(plain, kModel);
+  const double chunk = kModel / (2 * stages);
+  const double interleaved =
+      PeakActivationBytes({stages, 16, 2}, 0, {chunk, chunk});
+  EXPECT_DOUBLE_EQ(interleaved, (2 * (stages - 1) + stages + 1) * chunk);
+  EXPECT_GT(interleaved, plain);
+}
+
+}  // namespace
+}  // namespace trials

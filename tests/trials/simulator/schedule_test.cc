@@ -1,0 +1,147 @@
+#include "trials/simulator/schedule.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trials {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Every shape of up to 8 stages, 4 chunks and 16 microbatches that may run.
+std::vector<PipelineShape> Shapes() {
+  std::vector<PipelineShape> shapes;
+  for (const int stages : {1, 2, 3, 4, 5, 8}) {
+    for (int microbatches = 1; microbatches <= 16; ++microbatches) {
+      for (const int chunks : {1, 2, 3, 4}) {
+        if (chunks == 1 || microbatches % stages == 0) {
+          shapes.push_back({stages, microbatches, chunks});
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+TEST(Schedule, EveryMicrobatchPassesEveryChunkOnceEachWay) {
+  for (const PipelineShape& shape : Shapes()) {
+    for (int s = 0; s < shape.stages; ++s) {
+      const std::vector<Action> actions = StageActions(shape, s);
+      ASSERT_EQ(actions.size(), 2U * shape.microbatches * shape.chunks);
+      const std::set<Action> distinct(actions.begin(), actions.end());
+      ASSERT_EQ(distinct.size(), actions.size());
+      for (const Action& action : actions) {
+        ASSERT_GE(action.microbatch, 0);
+        ASSERT_LT(action.microbatch, shape.microbatches);
+        ASSERT_GE(action.chunk, 0);
+        ASSERT_LT(action.chunk, shape.chunks);
+      }
+    }
+  }
+}
+
+TEST(Schedule, AMicrobatchGoesForwardBeforeItComesBack) {
+  for (const PipelineShape& shape : Shapes()) {
+    for (int s = 0; s < shape.stages; ++s) {
+      std::set<std::pair<int, int>> forwarded;
+      for (const Action& action : StageActions(shape, s)) {
+        const std::pair<int, int> key(action.microbatch, action.chunk);
+        if (action.forward) {
+          forwarded.insert(key);
+        } else {
+          ASSERT_TRUE(forwarded.contains(key));
+        }
+      }
+    }
+  }
+}
+
+// Gradients are summed in the same order on every replica only if a chunk's
+// microbatches come in order.
+TEST(Schedule, AChunkTakesItsMicrobatchesInOrder) {
+  for (const PipelineShape& shape : Shapes()) {
+    for (int s = 0; s < shape.stages; ++s) {
+      std::vector<int> forward(static_cast<std::size_t>(shape.chunks), 0);
+      std::vector<int> backward = forward;
+      for (const Action& action : StageActions(shape, s)) {
+        int& next =
+            (action.forward ? forward
+                            : backward)[static_cast<std::size_t>(action.chunk)];
+        ASSERT_EQ(action.microbatch, next);
+        ++next;
+      }
+    }
+  }
+}
+
+TEST(Schedule, OneForwardOneBackwardHoldsAtMostTheStagesBehindIt) {
+  for (const int stages : {1, 2, 3, 4, 8, 16}) {
+    for (int microbatches = 1; microbatches <= 20; ++microbatches) {
+      for (int s = 0; s < stages; ++s) {
+        int held = 0;
+        int most = 0;
+        for (const Action& action :
+             StageActions({stages, microbatches, 1}, s)) {
+          held += action.forward ? 1 : -1;
+          most = std::max(most, held);
+        }
+        EXPECT_EQ(most, std::min(microbatches, stages - s));
+        EXPECT_EQ(held, 0);
+      }
+    }
+  }
+}
+
+TEST(Schedule, TheFirstOfTwoInterleavedStagesIsMegatrons) {
+  const auto f = [](int m, int c) { return Action{true, m, c}; };
+  const auto b = [](int m, int c) { return Action{false, m, c}; };
+  EXPECT_THAT(StageActions({2, 2, 2}, 0),
+              ElementsAre(f(0, 0),
+                          f(1, 0),
+                          f(0, 1),
+                          f(1, 1),
+                          b(0, 1),
+                          b(1, 1),
+                          b(0, 0),
+                          b(1, 0)));
+  EXPECT_THAT(StageActions({2, 2, 2}, 1),
+              ElementsAre(f(0, 0),
+                          f(1, 0),
+                          f(0, 1),
+                          b(0, 1),
+                          f(1, 1),
+                          b(1, 1),
+                          b(0, 0),
+                          b(1, 0)));
+}
+
+TEST(Schedule, InterleavingNeedsAMultipleOfTheStages) {
+  EXPECT_THROW((void)StageActions({4, 6, 2}, 0), std::invalid_argument);
+  EXPECT_NO_THROW((void)StageActions({4, 6, 1}, 0));
+  EXPECT_THROW((void)StageActions({0, 1, 1}, 0), std::invalid_argument);
+}
+
+TEST(Schedule, LayersAreDealtOutEvenlyWithTheRestInTheMiddle) {
+  EXPECT_THAT(DistributeLayers(12, 4), ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(DistributeLayers(14, 4), ElementsAre(3, 4, 4, 3));
+  for (const int layers : {12, 16, 28, 32}) {
+    for (int stages = 1; stages <= layers; ++stages) {
+      const std::vector<int> dealt = DistributeLayers(layers, stages);
+      EXPECT_EQ(std::accumulate(dealt.begin(), dealt.end(), 0), layers);
+      const auto [least, most] =
+          std::minmax_element(dealt.begin(), dealt.end());
+      EXPECT_LE(*most - *least, 1);
+      EXPECT_GE(*least, 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trials

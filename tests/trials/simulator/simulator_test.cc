@@ -1,0 +1,325 @@
+#include "trials/simulator/simulator.h"
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/problem.h"
+
+namespace trials {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A few hundred configurations of 8 GPUs, every knob turned.
+std::vector<ParallelConfig> Configs() {
+  std::vector<ParallelConfig> configs;
+  for (const auto& [dp, tp, pp] : {std::array{8, 1, 1},
+                                   {4, 2, 1},
+                                   {4, 1, 2},
+                                   {2, 2, 2},
+                                   {2, 1, 4},
+                                   {1, 2, 4},
+                                   {1, 1, 8},
+                                   {1, 8, 1}}) {
+    for (const int zero : {0, 1, 2, 3}) {
+      for (const int rounds : {1, 2}) {
+        for (const int chunks : {1, 2}) {
+          for (const int flags : {0, 1, 2, 3, 4, 7}) {
+            ParallelConfig config;
+            config.dp = dp;
+            config.tp = tp;
+            config.pp = pp;
+            config.zero_stage = zero;
+            config.microbatches = rounds * pp;
+            config.model_chunks = pp > 1 && pp * chunks <= 8 ? chunks : 1;
+            config.zero_bucket_mb = config.dp_bucket_mb = flags > 3 ? 4 : 256;
+            config.overlap_zero_comm = (flags & 1) != 0;
+            config.overlap_zero_allgather = (flags & 2) != 0;
+            config.overlap_p2p = (flags & 1) != 0;
+            config.grad_checkpoint = (flags & 4) != 0;
+            config.sp = (flags & 2) != 0 && tp > 1;
+            configs.push_back(config);
+          }
+        }
+      }
+    }
+  }
+  return configs;
+}
+
+Simulator Small() { return {SmallWorkload(), SmallCluster()}; }
+
+ParallelConfig Config(const std::string& text) {
+  return ParseParallelConfig(text);
+}
+
+TEST(Simulator, PartsAddUpToTheStepAndToThePeak) {
+  const Simulator simulator = Small();
+  for (const ParallelConfig& config : Configs()) {
+    const StepReport report = simulator.Simulate(config);
+    EXPECT_NEAR(
+        report.parts.Total(), report.step_time_s, 1e-9 * report.step_time_s)
+        << ToString(config);
+    EXPECT_DOUBLE_EQ(report.memory.Total(), report.peak_memory_bytes);
+    EXPECT_GE(report.parts.bubble_s, 0.0);
+    EXPECT_GE(report.parts.data_s, 0.0);
+  }
+}
+
+TEST(Simulator, WhatItRemembersChangesNoResult) {
+  const std::vector<ParallelConfig> configs = Configs();
+  const Simulator used = Small();
+  for (const ParallelConfig& config : configs) {
+    (void)used.Simulate(config);
+  }
+  for (auto config = configs.rbegin(); config != configs.rend(); ++config) {
+    const StepReport fresh = Small().Simulate(*config);
+    const StepReport again = used.Simulate(*config);
+    ASSERT_EQ(fresh.step_time_s, again.step_time_s) << ToString(*config);
+    ASSERT_EQ(fresh.peak_memory_bytes, again.peak_memory_bytes);
+    ASSERT_EQ(fresh.critical_rank, again.critical_rank);
+  }
+}
+
+TEST(Simulator, ABiggerModelOrBatchTakesLonger) {
+  Workload deep = SmallWorkload();
+  deep.model.layers *= 2;
+  Workload wide = SmallWorkload();
+  wide.model.hidden_size *= 2;
+  wide.model.head_size *= 2;
+  Workload batch = SmallWorkload();
+  batch.batch_size *= 2;
+  Workload longer = SmallWorkload();
+  longer.sequence_length *= 2;
+  const Simulator small = Small();
+  for (const Workload& workload : {deep, wide, batch, longer}) {
+    const Simulator larger(workload, SmallCluster());
+    for (const ParallelConfig& config : Configs()) {
+      EXPECT_GT(larger.Simulate(config).step_time_s,
+                small.Simulate(config).step_time_s)
+          << ToString(config);
+    }
+  }
+}
+
+TEST(Simulator, MoreBandwidthIsNeverSlower) {
+  Cluster intra = SmallCluster();
+  intra.intra.bandwidth_bytes_per_s *= 2;
+  Cluster uplink = SmallCluster();
+  uplink.uplink.bandwidth_bytes_per_s *= 2;
+  Cluster inter = SmallCluster();
+  inter.inter.bandwidth_bytes_per_s *= 2;
+  Cluster nics = SmallCluster();
+  nics.nics_per_node = 4;
+  Cluster memory = SmallCluster();
+  memory.gpu.memory_bandwidth_bytes_per_s *= 2;
+  const Simulator slow = Small();
+  for (const Cluster& cluster : {intra, uplink, inter, nics, memory}) {
+    const Simulator fast(SmallWorkload(), cluster);
+    for (const ParallelConfig& config : Configs()) {
+      const double slow_s = slow.Simulate(config).step_time_s;
+      EXPECT_LE(fast.Simulate(config).step_time_s, slow_s * (1 + 1e-12))
+          << ToString(config);
+    }
+  }
+}
+
+TEST(Simulator, MemoryFallsWithZeroRecomputationAndStages) {
+  const Simulator simulator = Small();
+  const auto peak = [&](const std::string& config) {
+    return simulator.Simulate(Config(config)).peak_memory_bytes;
+  };
+  const std::string zero = "dp=8,microbatches=2,zero_bucket_mb=1,zero_stage=";
+  EXPECT_GT(peak(zero + "0"), peak(zero + "1"));
+  EXPECT_GT(peak(zero + "1"), peak(zero + "2"));
+  EXPECT_GE(peak(zero + "2"), peak(zero + "3"));
+  EXPECT_GT(peak("dp=4,pp=2,microbatches=8"),
+            peak("dp=4,pp=2,microbatches=8,grad_checkpoint=1"));
+  EXPECT_GT(peak("dp=4,pp=2,microbatches=4"),
+            peak("dp=4,pp=2,microbatches=16"));
+  EXPECT_GT(peak("dp=8"), peak("dp=1,pp=8,microbatches=64"));
+}
+
+TEST(Simulator, RecomputationCostsTimeOfItsOwn) {
+  const Simulator simulator = Small();
+  const StepReport without = simulator.Simulate(Config("dp=8"));
+  const StepReport with = simulator.Simulate(Config("dp=8,grad_checkpoint=1"));
+  EXPECT_EQ(without.parts.recompute_s, 0.0);
+  EXPECT_NEAR(with.parts.recompute_s, with.parts.forward_s, 1e-12);
+  EXPECT_GT(with.step_time_s, without.step_time_s);
+}
+
+TEST(Simulator, AKnobWithoutEffectHasNone) {
+  const Simulator simulator = Small();
+  const auto step_s = [&](const std::string& config) {
+    return simulator.Simulate(Config(config)).step_time_s;
+  };
+  // DDP's bucket under ZeRO or with a pipeline; ZeRO's overlap with a
+  // pipeline, where gradients are complete only at the end; overlapped
+  // transfers without interleaving.
+  EXPECT_EQ(step_s("dp=8,zero_stage=1,dp_bucket_mb=1"),
+            step_s("dp=8,zero_stage=1,dp_bucket_mb=512"));
+  EXPECT_EQ(step_s("dp=4,pp=2,microbatches=4,dp_bucket_mb=1"),
+            step_s("dp=4,pp=2,microbatches=4,dp_bucket_mb=512"));
+  EXPECT_EQ(
+      step_s("dp=4,pp=2,microbatches=4,zero_stage=1,overlap_zero_comm=0"),
+      step_s("dp=4,pp=2,microbatches=4,zero_stage=1,overlap_zero_comm=1"));
+  EXPECT_EQ(step_s("dp=4,pp=2,microbatches=4,overlap_p2p=0"),
+            step_s("dp=4,pp=2,microbatches=4,overlap_p2p=1"));
+}
+
+TEST(Simulator, AKnobWithEffectHasOne) {
+  const Simulator simulator = Small();
+  const auto step_s = [&](const std::string& config) {
+    return simulator.Simulate(Config(config)).step_time_s;
+  };
+  EXPECT_NE(step_s("dp=8,dp_bucket_mb=1"), step_s("dp=8,dp_bucket_mb=64"));
+  EXPECT_NE(step_s("dp=8,zero_stage=1,zero_bucket_mb=1"),
+            step_s("dp=8,zero_stage=1,zero_bucket_mb=64"));
+  EXPECT_LT(step_s("dp=8,zero_stage=1,overlap_zero_comm=1"),
+            step_s("dp=8,zero_stage=1,overlap_zero_comm=0"));
+  EXPECT_LT(step_s("dp=8,zero_stage=1,overlap_zero_allgather=1"),
+            step_s("dp=8,zero_stage=1"));
+  const std::string interleaved =
+      "dp=4,pp=2,microbatches=4,model_chunks=2,overlap_p2p=";
+  EXPECT_LT(step_s(interleaved + "1"), step_s(interleaved + "0"));
+}
+
+TEST(Simulator, TheVocabularyHeadMakesTheLastStageCritical) {
+  Workload workload = SmallWorkload();
+  workload.model.vocab_size = 150000;
+  const Simulator simulator(workload, SmallCluster());
+  const StepReport report =
+      simulator.Simulate(Config("dp=2,pp=4,microbatches=8"));
+  EXPECT_EQ(report.critical_rank, 3);
+  EXPECT_GT(report.parts.head_s, report.parts.forward_s);
+}
+
+TEST(Simulator, TiedTablesOnTwoStagesAreSynchronised) {
+  Workload untied = SmallWorkload();
+  untied.model.tied_embeddings = false;
+  const ParallelConfig config = Config("dp=1,pp=8,microbatches=16");
+  const StepReport tied = Small().Simulate(config);
+  EXPECT_GT(tied.parts.data_s, 0.0);
+  EXPECT_EQ(Simulator(untied, SmallCluster()).Simulate(config).parts.data_s,
+            0.0);
+}
+
+TEST(Simulator, AStatedMicroBatchSizeMustMakeUpTheBatch) {
+  const Simulator simulator = Small();
+  EXPECT_EQ(simulator.Simulate(Config("dp=8,microbatches=8,micro_batch_size=1"))
+                .step_time_s,
+            simulator.Simulate(Config("dp=8,microbatches=8")).step_time_s);
+  EXPECT_THROW((void)simulator.Simulate(
+                   Config("dp=8,microbatches=8,micro_batch_size=4")),
+               std::invalid_argument);
+}
+
+TEST(Simulator, ZeroTwoScattersTheGradientsOfEveryMicrobatch) {
+  const Simulator simulator = Small();
+  const auto data_s = [&](const std::string& config) {
+    return simulator.Simulate(Config(config)).parts.data_s;
+  };
+  const std::string zero =
+      "dp=8,overlap_zero_comm=0,zero_bucket_mb=64,zero_stage=";
+  EXPECT_LT(data_s(zero + "2"), data_s(zero + "1"));
+  EXPECT_GT(data_s(zero + "2,microbatches=4"),
+            data_s(zero + "1,microbatches=4"));
+}
+
+TEST(Simulator, RefusesWhatIsNoConfigurationOfTheProblem) {
+  const Simulator simulator = Small();
+  for (const std::string text : {"dp=4",
+                                 "dp=8,microbatches=3",
+                                 "pp=8,microbatches=8,model_chunks=2",
+                                 "dp=2,pp=4,microbatches=2,model_chunks=2",
+                                 "dp=4,ep=2,tp=2"}) {
+    EXPECT_THROW((void)simulator.Simulate(Config(text)), std::invalid_argument)
+        << text;
+  }
+}
+
+TEST(Simulator, ATrialCostsSetUpStepsAndTearDown) {
+  Simulator simulator = Small();
+  TrialRequest request;
+  request.config = Config("dp=8,zero_stage=1");
+  request.max_steps = 5;
+  const Measurement measurement = simulator.Run(request);
+  const double step_s = simulator.Simulate(request.config).step_time_s;
+  EXPECT_EQ(measurement.outcome, Outcome::kCompleted);
+  EXPECT_EQ(measurement.step_times_s, std::vector<double>(5, step_s));
+  EXPECT_DOUBLE_EQ(measurement.setup_s, simulator.SetupTime());
+  EXPECT_NEAR(measurement.duration_s,
+              simulator.SetupTime() + 5 * step_s + Framework{}.teardown_s,
+              1e-9);
+  EXPECT_EQ(simulator.ExactThroughput(request.config), 1.0 / step_s);
+  EXPECT_EQ(measurement.peak_memory_bytes,
+            simulator.Simulate(request.config).peak_memory_bytes);
+}
+
+TEST(Simulator, ATrialStopsWhenTheCallerHasSeenEnough) {
+  Simulator simulator = Small();
+  TrialRequest request;
+  request.config = Config("dp=8");
+  request.max_steps = 10;
+  int seen = 0;
+  request.on_step = [&](double) { return ++seen < 3; };
+  const Measurement measurement = simulator.Run(request);
+  EXPECT_EQ(measurement.outcome, Outcome::kTerminatedEarly);
+  EXPECT_EQ(measurement.step_times_s.size(), 3u);
+}
+
+TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
+  Cluster cluster = SmallCluster();
+  TrialRequest request;
+  request.config = Config("dp=8,zero_stage=1");
+  cluster.gpu.memory_bytes =
+      0.99 * Small().Simulate(request.config).peak_memory_bytes;
+  Simulator simulator(SmallWorkload(), cluster);
+  request.max_steps = 5;
+  const Measurement measurement = simulator.Run(request);
+  EXPECT_EQ(measurement.outcome, Outcome::kOutOfMemory);
+  EXPECT_TRUE(measurement.step_times_s.empty());
+  EXPECT_FALSE(measurement.peak_memory_bytes.has_value());
+  EXPECT_THAT(measurement.message, HasSubstr("in the first step"));
+  EXPECT_GT(measurement.duration_s,
+            simulator.SetupTime() + Framework{}.failure_s);
+  EXPECT_EQ(simulator.ExactThroughput(request.config), 0.0);
+
+  cluster.gpu.memory_bytes = 1e9;
+  Simulator tiny(SmallWorkload(), cluster);
+  EXPECT_THAT(tiny.Run(request).message, HasSubstr("during set-up"));
+  EXPECT_LT(tiny.Run(request).duration_s, measurement.duration_s);
+}
+
+TEST(Simulator, ALargerModelOnMoreRanksTakesLongerToSetUp) {
+  Workload larger = SmallWorkload();
+  larger.model.layers *= 4;
+  Cluster hosts = SmallCluster();
+  hosts.nodes *= 4;
+  const double small_s = Small().SetupTime();
+  EXPECT_GT(Simulator(larger, SmallCluster()).SetupTime(), small_s);
+  EXPECT_GT(Simulator(SmallWorkload(), hosts).SetupTime(), small_s);
+}
+
+TEST(Simulator, TheReportShowsEveryPartAndTheTotals) {
+  const ParallelConfig config = Config("dp=4,pp=2,microbatches=4");
+  const std::string text = FormatReport(config, Small().Simulate(config));
+  for (const char* part : {"dp=4",
+                           "forward",
+                           "pipeline bubble",
+                           "data-parallel communication",
+                           "total",
+                           "peak memory",
+                           "optimizer",
+                           "CUDA and NCCL context"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+}  // namespace
+}  // namespace trials
