@@ -26,7 +26,6 @@ constexpr double kLegendSample = 0.24;
 constexpr double kCaptionRow = 0.105;
 constexpr double kTitleRow = 0.17;
 constexpr double kTitlePoints = 7.5;
-constexpr double kTextPoints = 6.5;
 constexpr double kLegendGap = 0.05;   // between a sample and its label
 constexpr double kLegendRight = 0.1;  // after a label
 constexpr double kProseWidth = 0.54;  // of a character, over the font size

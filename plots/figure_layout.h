@@ -62,7 +62,8 @@ struct Layout {
 // Text in single quotes, where gnuplot interprets nothing.
 [[nodiscard]] std::string Quoted(std::string_view text);
 
-// The font of what has little room, in points.
+// Fonts, in points: of most text, and of what has little room.
+inline constexpr double kTextPoints = 6.5;
 inline constexpr double kSmallPoints = 5.5;
 
 }  // namespace plots

@@ -85,7 +85,7 @@ std::vector<std::string> PointsOf(const Panel& panel, const std::string& data) {
     // A circle has its size in units of the x axis, so it is the same in every
     // terminal; a point is not.
     parts.push_back(fmt::format(
-        "{} using ({}):{}:(0.08) with circles fillcolor rgb '{}' fillstyle "
+        "{} using ({}):{}:(0.06) with circles fillcolor rgb '{}' fillstyle "
         "solid noborder",
         data,
         s + 1,
@@ -97,9 +97,11 @@ std::vector<std::string> PointsOf(const Panel& panel, const std::string& data) {
 
 std::string XAxisOf(const Panel& panel) {
   if (!panel.by_name) {
-    return fmt::format("  set xtics autofreq norotate\n  set xrange [{}:{}]\n",
-                       panel.x_min / panel.x_unit,
-                       panel.x_max / panel.x_unit);
+    return fmt::format(
+        "  set xtics autofreq norotate font ',{}'\n  set xrange [{}:{}]\n",
+        kTextPoints,
+        panel.x_min / panel.x_unit,
+        panel.x_max / panel.x_unit);
   }
   std::string tics;
   for (std::size_t s = 0; s < panel.series.size(); ++s) {

@@ -130,6 +130,23 @@ void ZoomIn(Panel& panel) {
   panel.y_max = top + 0.09 * (top - *panel.y_min);
 }
 
+// The y axis from the lowest to the highest quartile, with room around them.
+void FitToQuartiles(Panel& panel) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0.0;
+  for (const Series& series : panel.series) {
+    for (const Quartiles& y : series.band.y) {
+      low = std::min(low, y.q1);
+      high = std::max(high, y.q3);
+    }
+  }
+  const double room = std::max(0.1 * (high - low), 0.01 * high);
+  if (high > 0.0) {
+    panel.y_min = std::max(0.0, low - room);
+    panel.y_max = high + room;
+  }
+}
+
 Band TrainingBand(const MethodRecords& method,
                   const std::vector<double>& grid) {
   Band band{.x = grid};
@@ -264,6 +281,7 @@ std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
     ends.series.push_back(series);
     ends.series.back().band = TrainingBand(*one.method, {end_s});
   }
+  FitToQuartiles(ends);
   return {std::move(lines), std::move(ends)};
 }
 

@@ -27,7 +27,7 @@ do for [format in 'pdf svg png'] {
   set format xy '%g'
   set label 'search time (min)' at screen 0.5629,0.0894 center
   set label 'best throughput (steps/s)' at screen 0.0257,0.5247 center rotate by 90
-  set xtics autofreq norotate
+  set xtics autofreq norotate font ',6.5'
   set xrange [0:10]
   unset logscale y
   set yrange [0:2.1]
