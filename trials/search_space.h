@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trials/parallel_config.h"
@@ -43,6 +44,11 @@ struct SearchSpaceOptions {
 // the field's range, an empty list, a field given twice.
 [[nodiscard]] SearchSpaceOptions ReadSearchSpaceOptions(
     const TomlTable& table, const std::filesystem::path& rules_folder);
+
+// Why these values cannot be a field's grid ("" if they can): ep, cp and
+// micro_batch_size stand at their defaults.
+[[nodiscard]] std::string GridProblem(std::string_view field,
+                                      const std::vector<int>& values);
 
 // The values of Rule::ContextVariables() for a problem.
 [[nodiscard]] Rule::Context RuleContext(const Workload& workload, int gpus);
