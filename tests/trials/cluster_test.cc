@@ -91,5 +91,52 @@ TEST(Cluster, SeveralNodesNeedANetwork) {
   EXPECT_THAT(ErrorOf(Edited("[inter]", "[network]")), HasSubstr("inter"));
 }
 
+TEST(Cluster, EveryFileIsReadAndItsNumbersAreOfTheRightSize) {
+  int files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(ShippedFile("").parent_path())) {
+    SCOPED_TRACE(entry.path().string());
+    ++files;
+    const Cluster cluster = ReadCluster(entry.path());
+    EXPECT_EQ(cluster.name, entry.path().stem().string());
+    const Gpu& gpu = cluster.gpu;
+    EXPECT_GT(gpu.memory_bytes, 9e9);
+    EXPECT_LT(gpu.memory_bytes, 100e9);
+    EXPECT_GT(gpu.memory_bandwidth_bytes_per_s, 5e11);
+    EXPECT_LT(gpu.memory_bandwidth_bytes_per_s, 5e12);
+    EXPECT_GT(gpu.half_flop_per_s, 5e13);
+    EXPECT_LT(gpu.half_flop_per_s, 1e15);
+    EXPECT_GT(gpu.half_flop_per_s, gpu.single_flop_per_s);
+    EXPECT_GT(gpu.multiprocessors, 50);
+    EXPECT_LT(gpu.multiprocessors, 150);
+    EXPECT_GT(cluster.intra.bandwidth_bytes_per_s, 5e9);
+    EXPECT_LT(cluster.intra.bandwidth_bytes_per_s, 4.5e11);
+    EXPECT_GT(cluster.intra.latency_s, 1e-6);
+    EXPECT_LT(cluster.intra.latency_s, 2e-5);
+    if (cluster.nodes > 1) {
+      EXPECT_GT(cluster.inter.bandwidth_bytes_per_s, 1e8);
+      EXPECT_LT(cluster.inter.bandwidth_bytes_per_s,
+                cluster.intra.bandwidth_bytes_per_s);
+      EXPECT_GT(cluster.inter.latency_s, cluster.intra.latency_s);
+    }
+    if (cluster.gpus_per_switch > 0) {  // PCIe 4.0 x16: 31.5 GB/s raw
+      EXPECT_LT(cluster.uplink.bandwidth_bytes_per_s, 31.5e9);
+      EXPECT_LT(cluster.intra.bandwidth_bytes_per_s, 31.5e9);
+    }
+  }
+  EXPECT_EQ(files, 4);
+}
+
+TEST(Cluster, ErrorsNamePlaceValueAndRule) {
+  const auto path = Edited("half_tflops = 59.5", "half_tflops = -5");
+  EXPECT_THAT(ErrorOf(path),
+              AllOf(HasSubstr(path.string() + ":14:15: "),
+                    HasSubstr("half_tflops is -5: must be greater than 0")));
+  EXPECT_THAT(ErrorOf(Edited("memory_gib = 9.78", "memory_gib = \"10\"")),
+              HasSubstr(":12:14: "));
+  EXPECT_THAT(ErrorOf(Edited("gpus_per_switch = 4", "gpus_per_switch = 3")),
+              HasSubstr("must divide gpus_per_node, which is 8"));
+}
+
 }  // namespace
 }  // namespace trials

@@ -26,6 +26,7 @@ class FakeRunner final : public TrialRunner {
       measurement.duration_s += 60.0;
       return measurement;
     }
+    measurement.peak_memory_bytes = 1e9;
     for (int step = 1; step <= request.max_steps; ++step) {
       measurement.step_times_s.push_back(1.0);
       measurement.duration_s += 1.0;

@@ -153,5 +153,27 @@ TEST(NoisyRunner, RefusesOptionsOutOfRange) {
                std::invalid_argument);
 }
 
+TEST(NoisyRunner, AnOffsetShiftsAWholeTrial) {
+  NoiseOptions options = Silent();
+  options.offset = 0.01;
+  double squares = 0.0;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const std::vector<double> steps = RunNoisy(options, seed, 2).step_times_s;
+    ASSERT_DOUBLE_EQ(steps[0], steps[1]);
+    squares += std::log(steps[0]) * std::log(steps[0]);
+  }
+  EXPECT_NEAR(std::sqrt(squares / 2000), 0.01, 0.001);
+}
+
+TEST(NoisyRunner, AFailurePassesWithItsCost) {
+  NoisyRunner runner(std::make_unique<FakeRunner>(Outcome::kOutOfMemory));
+  const Measurement trial = runner.Run({.max_steps = 5, .seed = 3});
+  EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
+  EXPECT_TRUE(trial.step_times_s.empty());
+  EXPECT_NE(trial.setup_s, FakeRunner::kSetup_s);
+  EXPECT_NEAR(
+      trial.duration_s - trial.setup_s, FakeRunner::kTeardown_s + 60.0, 1e-9);
+}
+
 }  // namespace
 }  // namespace trials

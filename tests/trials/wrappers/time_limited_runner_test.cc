@@ -74,5 +74,30 @@ TEST(TimeLimitedRunner, AFailureKeepsItsOutcomeIfItWasFoundInTime) {
   EXPECT_DOUBLE_EQ(unfound.duration_s, 5.0);
 }
 
+TEST(TimeLimitedRunner, WithoutAWholeStepThePeakMemoryIsUnknown) {
+  EXPECT_EQ(RunLimited(13.5).peak_memory_bytes, 1e9);
+  for (const double limit_s : {9.0, 10.5}) {
+    const Measurement trial = RunLimited(limit_s);
+    EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
+    EXPECT_FALSE(trial.peak_memory_bytes.has_value());
+  }
+}
+
+TEST(TimeLimitedRunner, AStepThatEndsAtTheLimitIsKept) {
+  EXPECT_EQ(RunLimited(12.0).step_times_s.size(), 2U);
+}
+
+TEST(TimeLimitedRunner, AStopAfterTheLastStepIsACompletedTrial) {
+  int seen = 0;
+  const Measurement trial = RunLimited(
+      100.0, Outcome::kCompleted, [&](double) { return ++seen < 5; });
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+}
+
+TEST(TimeLimitedRunner, TheTruthPasses) {
+  const TimeLimitedRunner runner(std::make_unique<FakeRunner>());
+  EXPECT_EQ(runner.ExactThroughput({}), 1.0);
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/paper_problem.h"
+#include "trials/simulator/simulator.h"
+
+// The simulator on the problems of the experiments, over their whole spaces.
+
+namespace trials {
+namespace {
+
+using ::testing::HasSubstr;
+
+void ExpectEqual(const StepReport& a, const StepReport& b) {
+  EXPECT_EQ(a.step_time_s, b.step_time_s);
+  EXPECT_EQ(a.peak_memory_bytes, b.peak_memory_bytes);
+  EXPECT_EQ(a.critical_rank, b.critical_rank);
+  EXPECT_EQ(a.peak_rank, b.peak_rank);
+  EXPECT_EQ(a.states_fit, b.states_fit);
+}
+
+class PaperSpace : public testing::TestWithParam<const char*> {};
+
+TEST_P(PaperSpace, EveryConfigurationIsSimulatedAndItsPartsAddUp) {
+  const PaperProblem problem(GetParam());
+  const Simulator simulator(problem.workload, problem.cluster);
+  int fitting = 0;
+  const SearchSpace space = problem.Space();
+  for (const ParallelConfig& config : space.configs()) {
+    const StepReport report = simulator.Simulate(config);
+    ASSERT_GT(report.step_time_s, 0.0) << ToString(config);
+    ASSERT_NEAR(report.parts.Total() / report.step_time_s, 1.0, 1e-9)
+        << ToString(config);
+    ASSERT_NEAR(report.memory.Total() / report.peak_memory_bytes, 1.0, 1e-9)
+        << ToString(config);
+    ASSERT_GE(report.parts.bubble_s, 0.0) << ToString(config);
+    ASSERT_GE(report.parts.data_s, 0.0) << ToString(config);
+    ASSERT_TRUE(report.states_fit || !report.fits) << ToString(config);
+    fitting += report.fits ? 1 : 0;
+  }
+  EXPECT_GT(fitting, 0);
+}
+
+TEST_P(PaperSpace, MemoisedResultsAreThoseOfAFreshSimulatorInAnyOrder) {
+  const PaperProblem problem(GetParam());
+  const SearchSpace space = problem.Space();
+  const Simulator forwards(problem.workload, problem.cluster);
+  const Simulator backwards(problem.workload, problem.cluster);
+  const int stride = space.size() / 300 + 1;
+  const int count = space.size() / stride;
+  std::vector<StepReport> reports;
+  for (int i = 0; i < count; ++i) {
+    reports.push_back(forwards.Simulate(space[i * stride]));
+  }
+  for (int i = count - 1; i >= 0; --i) {
+    SCOPED_TRACE(ToString(space[i * stride]));
+    ExpectEqual(backwards.Simulate(space[i * stride]),
+                reports[static_cast<std::size_t>(i)]);
+    ExpectEqual(problem.Simulate(space[i * stride]),
+                reports[static_cast<std::size_t>(i)]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Simulator,
+    PaperSpace,
+    testing::Values("bert-8gpu", "qwen-8gpu", "llama1b-16gpu", "llama7b-32gpu"),
+    [](const auto& space) {
+      std::string name = space.param;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+// Interleaving keeps more microbatches in flight.
+TEST(PaperProblems, InterleavingTakesMoreMemoryAndLessBubble) {
+  const PaperProblem problem("llama1b-16gpu");
+  ParallelConfig config{.dp = 4, .pp = 4, .microbatches = 4};
+  const StepReport plain = problem.Simulate(config);
+  config.model_chunks = 4;
+  const StepReport interleaved = problem.Simulate(config);
+  EXPECT_LT(interleaved.parts.bubble_s, plain.parts.bubble_s);
+  EXPECT_GT(interleaved.memory.activations_bytes,
+            plain.memory.activations_bytes);
+}
+
+TEST(PaperProblems, AnyNumberOfGpusWillDo) {
+  PaperProblem problem("bert-8gpu");
+  problem.cluster.gpus_per_node = 6;
+  problem.cluster.gpus_per_switch = 3;
+  problem.workload.batch_size = 96;
+  for (const ParallelConfig& config :
+       {ParallelConfig{.dp = 6},
+        ParallelConfig{.dp = 2, .tp = 3},
+        ParallelConfig{.dp = 2, .pp = 3, .microbatches = 6},
+        ParallelConfig{.pp = 6, .microbatches = 12, .model_chunks = 2}}) {
+    const StepReport report = problem.Simulate(config);
+    EXPECT_GT(report.step_time_s, 0.0);
+    EXPECT_NEAR(report.parts.Total(), report.step_time_s, 1e-12);
+  }
+}
+
+TEST(PaperProblems, MemoryRunsOutDuringSetUpOrInTheFirstStep) {
+  const PaperProblem problem("qwen-8gpu");
+  Simulator simulator(problem.workload, problem.cluster);
+  // States of 16 bytes for each of 1.5 billion parameters: 25 GB.
+  PaperProblem tiny = problem;
+  tiny.cluster.gpu.memory_bytes = 8e9;
+  const Measurement early = Simulator(tiny.workload, tiny.cluster)
+                                .Run({.config = {.dp = 8}, .max_steps = 3});
+  EXPECT_EQ(early.outcome, Outcome::kOutOfMemory);
+  EXPECT_THAT(early.message, HasSubstr("during set-up"));
+  const Measurement late =
+      simulator.Run({.config = {.dp = 8, .zero_stage = 1}, .max_steps = 3});
+  EXPECT_EQ(late.outcome, Outcome::kOutOfMemory);
+  EXPECT_THAT(late.message, HasSubstr("in the first step"));
+  EXPECT_GT(late.duration_s, early.duration_s);
+  EXPECT_TRUE(late.step_times_s.empty());
+  EXPECT_FALSE(late.peak_memory_bytes.has_value());
+  EXPECT_EQ(*simulator.ExactThroughput({.dp = 8, .zero_stage = 1}), 0.0);
+}
+
+}  // namespace
+}  // namespace trials
