@@ -151,11 +151,11 @@ ExperimentRecords LoadExperiment(
   }
   LoadAll(experiment_folder, records, tasks);
 
-  auto task = tasks.begin();
+  Task* task = tasks.data();
   for (ProblemRecords& problem : records.problems) {
     Notes notes(problem.info.name);
     for (MethodRecords& method : problem.methods) {
-      notes.Add(method.name, &*task, &*task + repeats);
+      notes.Add(method.name, task, task + repeats);
       for (std::size_t r = 0; r < repeats; ++r, ++task) {
         if (task->exists) {
           method.runs.push_back(std::move(task->run));

@@ -29,8 +29,8 @@ constexpr double kTitlePoints = 7.5;
 constexpr double kLegendGap = 0.05;   // between a sample and its label
 constexpr double kLegendRight = 0.1;  // after a label
 constexpr double kProseWidth = 0.54;  // of a character, over the font size
-constexpr double kCapitalWidth = 0.7;
-constexpr double kSmallWidth = 0.57;
+constexpr double kCapitalWidth = 0.66;
+constexpr double kSmallWidth = 0.52;
 constexpr double kPointsPerInch = 72.0;
 
 constexpr std::array<std::string_view, 7> kDashes = {"(10,3)",

@@ -54,16 +54,17 @@ std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
           panel.series[s].style.color.substr(1)));
     }
   }
-  if (panel.horizontal) {
-    parts.push_back(fmt::format(
-        "{} with lines {}", *panel.horizontal, ReferenceLineWords()));
-  }
   for (std::size_t s = 0; s < panel.series.size(); ++s) {
     parts.push_back(fmt::format("{} using {}:{} with lines {}",
                                 data,
                                 x,
                                 3 * s + 2,
                                 LineWords(panel.series[s].style)));
+  }
+  // On top, thin: a method that reaches it does not hide it.
+  if (panel.horizontal) {
+    parts.push_back(fmt::format(
+        "{} with lines {}", *panel.horizontal, ReferenceLineWords()));
   }
   return parts;
 }
@@ -138,7 +139,8 @@ std::string PanelOf(const Figure& figure,
                       limit(panel.y_max));
   if (panel.horizontal) {
     text += fmt::format(
-        "  set label {} at graph 0.015, first {} left offset 0,0.45 front font "
+        "  set label {} at graph 0.015, first {} left offset graph 0,0.036 "
+        "front font "
         "',{}' textcolor rgb '#555555'\n",
         Quoted(panel.horizontal_label),
         *panel.horizontal,

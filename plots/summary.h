@@ -14,7 +14,7 @@ namespace plots {
 
 // When a fraction of the exhaustive optimum was first reached by the noise-free
 // throughput of the incumbent. Median over runs; a run that never reaches it
-// counts as infinity, so the median is infinite when fewer than half do.
+// counts as infinity, so the median is infinite unless more than half do.
 struct Reach {
   double time_s = trials::kUnknown;
   double trials = trials::kUnknown;

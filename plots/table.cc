@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <string_view>
+
+#include "trials/text.h"
 
 namespace plots {
 namespace {
@@ -29,6 +32,34 @@ std::vector<std::size_t> Widths(const Table& table) {
   return widths;
 }
 
+// With two spaces between columns.
+std::size_t LineWidth(const std::vector<std::size_t>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), std::size_t{0}) +
+         2 * (std::max<std::size_t>(widths.size(), 1) - 1);
+}
+
+// The header's names broken at every space, the last words on the last line.
+std::vector<std::vector<std::string>> WrappedHeader(const Table& table) {
+  std::vector<std::vector<std::string>> words;
+  std::size_t lines = 1;
+  for (const std::string& name : table.header) {
+    std::vector<std::string>& of_name = words.emplace_back();
+    for (const std::string_view word : trials::Split(name, ' ')) {
+      of_name.emplace_back(word);
+    }
+    lines = std::max(lines, of_name.size());
+  }
+  std::vector<std::vector<std::string>> header(
+      lines, std::vector<std::string>(table.header.size()));
+  for (std::size_t c = 0; c < words.size(); ++c) {
+    const std::size_t first = lines - words[c].size();
+    for (std::size_t w = 0; w < words[c].size(); ++w) {
+      header[first + w][c] = words[c][w];
+    }
+  }
+  return header;
+}
+
 bool IsName(const Table& table, std::size_t column) {
   return column == 0 ||
          (table.last_is_name && column + 1 == table.header.size());
@@ -50,9 +81,20 @@ std::string Padded(const Table& table,
 }  // namespace
 
 std::string ToText(const Table& table) {
-  const std::vector<std::size_t> widths = Widths(table);
-  std::string text = Padded(table, table.header, widths, "  ") + "\n";
-  text += std::string(Width(text) - 1, '-') + "\n";
+  constexpr std::size_t kTerminalWidth = 120;
+  Table fitted = table;
+  std::vector<std::vector<std::string>> headers = {table.header};
+  if (LineWidth(Widths(table)) > kTerminalWidth) {
+    headers = WrappedHeader(table);
+    fitted.header.assign(table.header.size(), "");
+    fitted.rows.insert(fitted.rows.end(), headers.begin(), headers.end());
+  }
+  const std::vector<std::size_t> widths = Widths(fitted);
+  std::string text;
+  for (const std::vector<std::string>& line : headers) {
+    text += Padded(table, line, widths, "  ") + "\n";
+  }
+  text += std::string(LineWidth(widths), '-') + "\n";
   for (const std::vector<std::string>& row : table.rows) {
     text += Padded(table, row, widths, "  ") + "\n";
   }

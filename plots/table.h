@@ -17,6 +17,8 @@ struct Table {
   bool last_is_name = false;
 };
 
+// Names in the header are broken at spaces where the table would otherwise be
+// wider than 120 columns.
 [[nodiscard]] std::string ToText(const Table& table);
 [[nodiscard]] std::string ToMarkdown(const Table& table);
 

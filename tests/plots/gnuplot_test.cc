@@ -1,12 +1,14 @@
 #include "plots/gnuplot.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <set>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "plots/figure_layout.h"
 #include "plots/gnuplot_process.h"
 #include "plots/table.h"
 #include "tests/plots/synthetic_experiment.h"
@@ -110,6 +112,39 @@ TEST(Table, AlignsByCharactersNotBytes) {
   EXPECT_EQ(
       ToText({.header = {"name", "x"}, .rows = {{"é", "1"}, {"bc", "22"}}}),
       "name   x\n--------\né      1\nbc    22\n");
+}
+
+TEST(Table, BreaksNamesOfAHeaderThatIsTooWide) {
+  Table table{.header = {"", "one long name"}, .rows = {{"a", "1"}}};
+  EXPECT_EQ(ToText(table),
+            "   one long name\n----------------\na              1\n");
+  table.header[0] = std::string(110, 'x');
+  const std::string text = ToText(table);
+  EXPECT_THAT(text, HasSubstr("   one\n"));
+  EXPECT_THAT(text, HasSubstr("  long\n"));
+  EXPECT_THAT(text, HasSubstr("x  name\n"));
+}
+
+TEST(FigureLayout, LegendTakesFewRowsAndStaysOnThePage) {
+  Figure figure = SomeFigure();
+  figure.panels[0].series.resize(5, figure.panels[0].series[0]);
+  figure.panels[0].series[3].label = "OPPA without early termination";
+  const Layout layout = LayoutOf(figure);
+  EXPECT_EQ(layout.legend_column_widths.size(), 2U);
+  EXPECT_LE(layout.legend_column_widths[0] + layout.legend_column_widths[1],
+            layout.width);
+}
+
+TEST(FigureLayout, CaptionIsBrokenIntoLinesOfLikeLength) {
+  Figure figure = SomeFigure();
+  figure.caption =
+      "a model of some size, batch 64 x 1024, on a cluster of 8 GPUs; "
+      "simulated cluster; 10 repeats: median and quartiles.";
+  const Layout layout = LayoutOf(figure);
+  ASSERT_EQ(layout.caption.size(), 2U);
+  EXPECT_LT(std::abs(static_cast<int>(layout.caption[0].size()) -
+                     static_cast<int>(layout.caption[1].size())),
+            15);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "plots/summary.h"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -40,7 +43,7 @@ TEST(Summary, RatioIsThatOfTheNoiseFreeThroughput) {
   EXPECT_DOUBLE_EQ(summary.problems[0].methods[2].ratio.median, 0.75);
 }
 
-TEST(Summary, ReachIsTheMedianAndInfiniteWhenFewerThanHalfArrive) {
+TEST(Summary, ReachIsTheMedianAndInfiniteUnlessMoreThanHalfArrive) {
   const TemporaryFolder folder;
   const Summary summary = SmallSummary(folder);
   const MethodSummary& random = summary.problems[0].methods[0];
@@ -155,6 +158,58 @@ TEST(SummaryText, SaysHowManyRunsAreFinished) {
   const ExperimentRecords records = LoadExperiment(folder.path());
   EXPECT_NE(ToText(Summarise(records), records.info).find(" 2/3 "),
             std::string::npos);
+}
+
+// Half of the runs arriving is not enough for a time that can be printed.
+TEST(Summary, ReachIsInfiniteWhereExactlyHalfArrive) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  std::filesystem::remove_all(folder.path() / "oppa" / "3");
+  WriteRun(folder.path(), "", "oppa", 2, {{kCompleted, 60, 10, 1.5, 1.5}});
+  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  const MethodSummary& oppa = summary.problems[0].methods[1];
+  EXPECT_EQ(oppa.reach_95.runs, 1);
+  EXPECT_TRUE(std::isinf(oppa.reach_95.time_s));
+  EXPECT_TRUE(std::isinf(oppa.reach_95.trials));
+}
+
+TEST(SummaryText, FitsTerminalsOf120ColumnsWithLongLabels) {
+  std::vector<MethodSummary> methods(
+      9,
+      {.label = "OPPA without early termination",
+       .repeats = 10,
+       .runs = 10,
+       .finished = 10,
+       .throughput = {0.333, 0.344, 0.359},
+       .ratio = {0.832, 0.869, 0.913},
+       .ratio_after_10 = 0.9999,
+       .ratio_after_20 = 0.9999,
+       .reach_95 = {.time_s = 1080.0, .trials = 11.0, .runs = 7},
+       .reach_99 = {.time_s = 1140.0, .trials = 12.0, .runs = 6},
+       .trials = 10.5,
+       .terminated_early = 4.5,
+       .out_of_memory = 3.5,
+       .thinking_s = 0.06});
+  Summary summary{.problems = {{.info = {.name = "ultrascale-80b-512"},
+                                .methods = methods}}};
+  const auto widest = [](const std::string& text) {
+    std::size_t longest = 0;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = text.find('\n', begin);
+      longest = std::max(longest, end - begin);
+      begin = end + 1;
+    }
+    return longest;
+  };
+  EXPECT_LE(widest(ToText(summary, {.title = "Wide", .problems = {"a"}})),
+            120U);
+  for (std::size_t m = 0; m < 5; ++m) {
+    methods[m].label = "XGBOOST";
+  }
+  summary.problems[0].methods = methods;
+  summary.mean = {.problems = 1, .methods = methods};
+  EXPECT_LE(widest(ToText(summary, {.title = "Wide", .problems = {"a", "b"}})),
+            120U);
 }
 
 }  // namespace

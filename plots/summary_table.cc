@@ -1,0 +1,211 @@
+#include "plots/summary_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace plots {
+namespace {
+
+std::string WithQuartiles(const Quartiles& q, double scale, int decimals) {
+  if (std::isnan(q.median)) {
+    return "";
+  }
+  return fmt::format("{:.{}f} [{:.{}f}, {:.{}f}]",
+                     scale * q.median,
+                     decimals,
+                     scale * q.q1,
+                     decimals,
+                     scale * q.q3,
+                     decimals);
+}
+
+std::string Percent(double ratio) {
+  return std::isnan(ratio) ? "" : fmt::format("{:.1f}", 100.0 * ratio);
+}
+
+// "3.2/8 (10)": minutes, trials, runs.
+std::string ReachText(const Reach& reach) {
+  if (std::isnan(reach.time_s)) {
+    return "";
+  }
+  return fmt::format("{}/{} ({})",
+                     Rounded(reach.time_s / 60.0, 2),
+                     Rounded(reach.trials, 2),
+                     reach.runs);
+}
+
+std::string Runs(const MethodSummary& s) {
+  return s.finished == s.repeats ? std::to_string(s.runs)
+                                 : fmt::format("{}/{}", s.finished, s.repeats);
+}
+
+// Decimals that give the smallest median three significant digits.
+int Decimals(const std::vector<MethodSummary>& methods) {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const MethodSummary& s : methods) {
+    if (s.throughput.median > 0.0) {
+      smallest = std::min(smallest, s.throughput.median);
+    }
+  }
+  return std::isinf(smallest)
+             ? 3
+             : std::clamp(
+                   2 - static_cast<int>(std::floor(std::log10(smallest))),
+                   0,
+                   6);
+}
+
+using Cell = std::function<std::string(const MethodSummary&)>;
+using Columns = std::vector<std::pair<std::string_view, Cell>>;
+
+// One row per method; a column that is empty throughout is left out.
+Table TableOf(const std::vector<MethodSummary>& methods,
+              const Columns& columns) {
+  Table table;
+  table.rows.resize(methods.size());
+  for (const auto& [header, cell] : columns) {
+    std::vector<std::string> cells;
+    std::transform(
+        methods.begin(), methods.end(), std::back_inserter(cells), cell);
+    if (std::all_of(cells.begin(), cells.end(), [](const std::string& text) {
+          return text.empty();
+        })) {
+      continue;
+    }
+    table.header.emplace_back(header);
+    for (std::size_t r = 0; r < cells.size(); ++r) {
+      table.rows[r].push_back(std::move(cells[r]));
+    }
+  }
+  return table;
+}
+
+// Columns that a terminal and a document share.
+const std::pair<std::string_view, Cell> kMethod = {
+    "method", [](const MethodSummary& s) { return s.label; }};
+const std::pair<std::string_view, Cell> kRuns = {"runs", Runs};
+const std::pair<std::string_view, Cell> kRatio = {
+    "of optimum (%)",
+    [](const MethodSummary& s) { return WithQuartiles(s.ratio, 100.0, 1); }};
+const std::pair<std::string_view, Cell> kThinking = {
+    "think (ms)",
+    [](const MethodSummary& s) { return Rounded(1e3 * s.thinking_s, 2); }};
+
+}  // namespace
+
+std::string Rounded(double value, int digits) {
+  if (std::isnan(value)) {
+    return "";
+  }
+  if (std::isinf(value)) {
+    return "-";
+  }
+  const int before =
+      value == 0.0 ? 1 : static_cast<int>(std::floor(std::log10(value))) + 1;
+  return fmt::format("{:.{}f}", value, std::clamp(digits - before, 0, 6));
+}
+
+Table WideTable(const std::vector<MethodSummary>& methods) {
+  const int decimals = Decimals(methods);
+  return TableOf(
+      methods,
+      {kMethod,
+       kRuns,
+       {"throughput (steps/s)",
+        [&](const auto& s) {
+          return WithQuartiles(s.throughput, 1.0, decimals);
+        }},
+       kRatio,
+       {"after 10", [](const auto& s) { return Percent(s.ratio_after_10); }},
+       {"after 20", [](const auto& s) { return Percent(s.ratio_after_20); }},
+       {"95%: min / PCs (runs)",
+        [](const auto& s) { return ReachText(s.reach_95); }},
+       {"99%: min / PCs (runs)",
+        [](const auto& s) { return ReachText(s.reach_99); }},
+       {"PCs", [](const auto& s) { return Rounded(s.trials, 2); }},
+       {"early", [](const auto& s) { return Rounded(s.terminated_early, 2); }},
+       {"OOM", [](const auto& s) { return Rounded(s.out_of_memory, 2); }},
+       kThinking});
+}
+
+Table NarrowTable(const std::vector<MethodSummary>& methods) {
+  const int decimals = Decimals(methods);
+  const bool ratios =
+      std::any_of(methods.begin(), methods.end(), [](const auto& s) {
+        return !std::isnan(s.ratio.median);
+      });
+  const Cell throughput = [=](const MethodSummary& s) -> std::string {
+    if (!ratios || std::isnan(s.throughput.median)) {
+      return WithQuartiles(s.throughput, 1.0, decimals);
+    }
+    return fmt::format("{:.{}f}", s.throughput.median, decimals);
+  };
+  const Cell after = [](const MethodSummary& s) -> std::string {
+    return std::isnan(s.ratio_after_10)
+               ? ""
+               : fmt::format("{} {}",
+                             Percent(s.ratio_after_10),
+                             Percent(s.ratio_after_20));
+  };
+  const Cell counts = [](const MethodSummary& s) -> std::string {
+    return std::isnan(s.trials)
+               ? ""
+               : fmt::format("{:g}/{:g}/{:g}",
+                             std::round(10 * s.trials) / 10,
+                             std::round(10 * s.terminated_early) / 10,
+                             std::round(10 * s.out_of_memory) / 10);
+  };
+  return TableOf(
+      methods,
+      {kMethod,
+       kRuns,
+       {"steps/s", throughput},
+       kRatio,
+       {"at 10, 20", after},
+       {"to 95%", [](const auto& s) { return ReachText(s.reach_95); }},
+       {"to 99%", [](const auto& s) { return ReachText(s.reach_99); }},
+       {"PCs", counts},
+       kThinking});
+}
+
+Table RatioTable(const Summary& summary) {
+  Table table;
+  table.header = {"of optimum (%)"};
+  for (const MethodSummary& s : summary.problems.front().methods) {
+    table.header.push_back(s.label);
+  }
+  for (const ProblemSummary& problem : summary.problems) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row.push_back(problem.info.name);
+    for (const MethodSummary& s : problem.methods) {
+      row.push_back(Percent(s.ratio.median));
+    }
+  }
+  return table;
+}
+
+Table ConfigTable(const ProblemSummary& problem) {
+  Table table{.header = {"best configuration", "steps/s", "PC"},
+              .last_is_name = true};
+  if (problem.info.optimum_steps_per_s > 0.0) {
+    table.rows.push_back({"exhaustive optimum",
+                          Rounded(problem.info.optimum_steps_per_s, 4),
+                          problem.info.optimum_config});
+  }
+  for (const MethodSummary& s : problem.methods) {
+    if (!s.best_config.empty()) {
+      table.rows.push_back(
+          {s.label, Rounded(s.best_steps_per_s, 4), s.best_config});
+    }
+  }
+  return table;
+}
+
+}  // namespace plots

@@ -1,0 +1,34 @@
+// The tables that a summary is made of.
+
+#ifndef PLOTS_SUMMARY_TABLE_H_
+#define PLOTS_SUMMARY_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "plots/summary.h"
+#include "plots/table.h"
+
+namespace plots {
+
+// A row per method, for a document: every number in a column of its own. A
+// column that is empty throughout is left out.
+[[nodiscard]] Table WideTable(const std::vector<MethodSummary>& methods);
+
+// The same for a terminal of 120 columns: the quartiles of the throughput only
+// where there is no ratio, which says the same, and counts together.
+[[nodiscard]] Table NarrowTable(const std::vector<MethodSummary>& methods);
+
+// Problems down, methods across: the median ratio to the optimum.
+// Precondition: there is a problem.
+[[nodiscard]] Table RatioTable(const Summary& summary);
+
+// The optimum, and what the methods returned at best.
+[[nodiscard]] Table ConfigTable(const ProblemSummary& problem);
+
+// Significant digits without an exponent; "" for unknown, "-" for never.
+[[nodiscard]] std::string Rounded(double value, int digits);
+
+}  // namespace plots
+
+#endif  // PLOTS_SUMMARY_TABLE_H_
