@@ -33,8 +33,9 @@ struct Framework {
   // --- memory --------------------------------------------------------------
   double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
   double nccl_group_bytes = 0.06e9;  // channels' buffers of one communicator
-  // Share that the caching allocator holds beyond what it handed out: from a
-  // few percent to 15 % with recomputation and sharding (GMLake, 2024).
+  // Share that the caching allocator holds beyond what it handed out. A choice:
+  // GMLake (2024) removes 15 % on average, up to 33 %. The optimum of the Qwen
+  // experiment turns on it (docs/simulator.md).
   double fragmentation = 0.08;
   double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,
                                        // gradient
