@@ -172,9 +172,27 @@ ConstrainedBelief BeliefAt(const surrogates::Prediction& throughput,
           .excess_stddev = std::sqrt(excess.variance[i])};
 }
 
+// A bound that needs no integral, from what a feasibility p can do at most:
+//
+//   E X + beta sd(X) <= r p + beta (|r| sqrt(p (1 - p)) + s sqrt(p)),
+//
+// which for r > 0 is largest at r (1 + sqrt(1 + beta^2)) / 2 + beta s.
+double BoundAtAnyFeasibility(const ConstrainedBelief& belief, double beta) {
+  const double r = belief.throughput_mean;
+  const double most = r > 0.0 ? 0.5 * r * (1.0 + std::sqrt(1.0 + beta * beta))
+                              : -0.5 * r * beta;
+  return most + beta * belief.throughput_stddev;
+}
+
+double Slack(const ConstrainedBelief& belief, double beta) {
+  return kSlack *
+         (std::abs(belief.throughput_mean) + beta * belief.throughput_stddev);
+}
+
 struct Bounded {
   double bound;
   int candidate;
+  bool refined;  // the bound knows the candidate's memory
 };
 
 // Heap order: the highest bound first, the lowest index of equals.
@@ -236,11 +254,10 @@ int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
       continue;
     }
     const ConstrainedBelief belief = BeliefAt(throughput, memory_excess, i);
-    const double slack = kSlack * (std::abs(belief.throughput_mean) +
-                                   beta * belief.throughput_stddev);
-    const double bound = ConstrainedUcbBound(belief, beta) + slack;
+    const double bound =
+        BoundAtAnyFeasibility(belief, beta) + Slack(belief, beta);
     if (!std::isnan(bound)) {
-      heap.push_back({bound, static_cast<int>(i)});
+      heap.push_back({bound, static_cast<int>(i), false});
     }
   }
   std::make_heap(heap.begin(), heap.end(), Below);
@@ -249,11 +266,20 @@ int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
   ConstrainedBelief last;
   double last_value = 0.0;
   while (!heap.empty() && heap.front().bound >= cost.value) {
-    const int candidate = heap.front().candidate;
+    const auto [bound, candidate, refined] = heap.front();
     std::pop_heap(heap.begin(), heap.end(), Below);
     heap.pop_back();
     const ConstrainedBelief belief =
         BeliefAt(throughput, memory_excess, candidate);
+    if (!refined) {
+      const double finer =
+          ConstrainedUcbBound(belief, beta) + Slack(belief, beta);
+      if (finer >= cost.value) {  // not so for a NaN
+        heap.push_back({std::min(finer, bound), candidate, true});
+        std::push_heap(heap.begin(), heap.end(), Below);
+      }
+      continue;
+    }
     // Candidates that nothing tells apart come one after the other.
     if (cost.exact_evaluations == 0 || belief != last) {
       last = belief;

@@ -73,9 +73,10 @@ struct ArgMaxSummary {
 
 // The candidate with the highest ConstrainedUcb among those with excluded[i]
 // == 0; the lowest index of equals; -1 when every candidate is excluded.
-// Candidates are bounded first and evaluated exactly in the order of their
-// bounds, until no bound exceeds the best value: the result is that of
-// evaluating them all. A NaN is never chosen.
+// Candidates are bounded first by their throughput alone, those that may still
+// win by their memory too, and evaluated exactly in the order of these bounds
+// until none exceeds the best value: the result is that of evaluating them all.
+// A NaN is never chosen.
 //
 // Shapes: throughput and memory_excess [N], excluded [N] (or empty: none is).
 // Errors: throws std::invalid_argument when the shapes differ or beta
