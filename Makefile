@@ -75,5 +75,13 @@ bench: deps ## run the micro-benchmarks and write build/benchmarks.json
 	@cmake --build --preset release --target benchmarks
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
 
+STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml) $(FIGURE4:%=experiments/%.toml)
+
+study-calibration: deps ## how far the surrogates can be believed (REPEATS=2; needs OPPA_DATA for measured tables)
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target calibration_study
+	@mkdir -p $(RESULTS)
+	@build/release/benchmarks/calibration_study $(RESULTS)/calibration.csv $(or $(REPEATS),2) $(STUDY_MANIFESTS)
+
 clean: ## remove build/ (results are kept)
 	@rm -rf build

@@ -23,6 +23,14 @@ surrogates::GaussianProcess::Options Seeded(
   return options;
 }
 
+surrogates::GaussianProcess::Options ForThroughput(
+    const SurrogatePair::Options& options) {
+  surrogates::GaussianProcess::Options fit = Seeded(options.fit, 0);
+  fit.misfit_scale = options.throughput_misfit_scale;
+  fit.misfit_log_stddev = options.throughput_misfit_log_stddev;
+  return fit;
+}
+
 }  // namespace
 
 SurrogatePair::SurrogatePair(const Problem& problem,
@@ -34,7 +42,7 @@ SurrogatePair::SurrogatePair(const Problem& problem,
       encoded_(surrogates::Encode(*problem.space)),
       throughput_prior_(throughput_prior),
       throughput_(
-          encoded_, std::move(throughput_prior), Seeded(options.fit, 0)),
+          encoded_, std::move(throughput_prior), ForThroughput(options)),
       memory_(encoded_, std::move(memory_prior), Seeded(options.fit, 1)) {}
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {

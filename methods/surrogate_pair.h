@@ -22,6 +22,9 @@ class SurrogatePair {
     double out_of_memory_value = 1.1;  // >= 1, see OppaOptions
     double memory_noise = 0.002;       // > 0, see OppaOptions
     surrogates::GaussianProcess::Options fit;
+    // In the place of fit's, for the throughput: it scatters more.
+    double throughput_misfit_scale = 0.2;
+    double throughput_misfit_log_stddev = 1.5;
   };
 
   // The means have a row per candidate of problem.space.

@@ -52,7 +52,8 @@ SurrogatePair::Options PairOptions(const OppaOptions& options,
   pair.fit.as_printed = options.fit_as_printed;
   pair.fit.starts = options.fit_starts;
   pair.fit.learn_misfit = options.learn_misfit;
-  pair.fit.misfit_scale = options.misfit_scale;
+  pair.throughput_misfit_scale = options.misfit_scale;
+  pair.throughput_misfit_log_stddev = options.misfit_log_stddev;
   pair.fit.seed = seed;
   return pair;
 }
@@ -247,6 +248,8 @@ OppaOptions ReadOppaOptions(const trials::TomlTable& table,
   options.learn_misfit = table.GetBool("learn_misfit", options.learn_misfit);
   options.misfit_scale =
       ReadDouble(table, "misfit_scale", options.misfit_scale, 1e-6);
+  options.misfit_log_stddev =
+      ReadDouble(table, "misfit_log_stddev", options.misfit_log_stddev, 1e-6);
   options.screened_draws =
       ReadInt(table, "screened_draws", options.screened_draws, 1);
   options.beta = ReadDouble(table, "beta", options.beta, 0.0);

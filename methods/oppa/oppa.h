@@ -45,7 +45,8 @@ struct OppaOptions {
   int fit_starts = 10;
   // See GaussianProcess::Options: noise that nobody told of.
   bool learn_misfit = true;
-  double misfit_scale = 0.2;  // > 0
+  double misfit_scale = 0.2;       // > 0, of throughput
+  double misfit_log_stddev = 1.5;  // > 0, of throughput
   // The sigmoid of Eq. 4 acts on (memory - capacity) / (memory_scale *
   // capacity); the paper gives no scale. > 0
   double memory_scale = 0.025;
@@ -62,6 +63,7 @@ struct OppaOptions {
 // tau_share, beta, beta_in_stddevs, random_trials, failures_before_random,
 // screened_draws, outlier_iqr, warmup_steps, variance_of_mean, fit ("map",
 // "printed"), fit_starts, learn_misfit, misfit_scale,
+// misfit_log_stddev,
 // memory_scale, out_of_memory_value, memory_noise.
 // Errors: throws InputError with the place; q_min > q_max is one.
 [[nodiscard]] OppaOptions ReadOppaOptions(const trials::TomlTable& table,
