@@ -1,7 +1,10 @@
 #include "harness/plan.h"
 
 #include <cmath>
+#include <cstdio>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -141,8 +144,12 @@ void WriteExperiment(const Manifest& manifest,
   for (const MethodSpec& method : manifest.methods) {
     experiment.methods.push_back({method.name, method.label});
   }
+  std::set<std::string> warned;  // scenarios of one table share theirs
   for (const ProblemSpec& problem : manifest.problems) {
     const Backend backend = MakeBackend(problem);
+    if (!backend.warning.empty() && warned.insert(backend.warning).second) {
+      fmt::print(stderr, "oppa: {}\n", backend.warning);
+    }
     trials::ProblemInfo info = Describe(manifest, problem, backend);
     AddOptimum(backend, info);
     Write(trials::ProblemFolder(experiment_folder, problem.name), info);
