@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/dispatch/slurm_options.h"
 #include "harness/registry.h"
 #include "trials/text.h"
 
@@ -101,6 +102,7 @@ RunSpec FindRun(const Manifest& manifest,
 }
 
 std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
+  (void)ReadSlurmOptions(manifest.slurm, {});
   std::vector<trials::ProblemInfo> problems;
   for (const ProblemSpec& problem : manifest.problems) {
     const Backend backend = MakeBackend(problem);

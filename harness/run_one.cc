@@ -38,10 +38,11 @@ bool IsFinished(const std::filesystem::path& run_folder) {
          trials::ReadRunInfo(run_folder).finished;
 }
 
-void RunOne(const Manifest& manifest,
+bool RunOne(const Manifest& manifest,
             const RunSpec& run,
             const std::filesystem::path& experiment_folder,
-            const std::string& command) {
+            const std::string& command,
+            const std::function<bool()>& stop) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
   trials::RunInfo info = Describe(manifest, run, command);
   if (std::filesystem::exists(folder / "run.json") &&
@@ -58,7 +59,7 @@ void RunOne(const Manifest& manifest,
   std::filesystem::create_directories(folder);
   Journal journal(folder);
   if (IsFinished(folder)) {
-    return;  // by another process, while this one waited for the lock
+    return true;  // by another process, while this one waited for the lock
   }
   Write(folder, info);
   const SearchSummary summary =
@@ -67,10 +68,15 @@ void RunOne(const Manifest& manifest,
              manifest.TrialSeed(*run.problem, run.repeat),
              *method,
              *backend.runner,
-             journal);
+             journal,
+             stop);
+  if (summary.stopped) {
+    return false;
+  }
   info.finished = true;
   info.finish_reason = summary.finish_reason;
   Write(folder, info);
+  return true;
 }
 
 }  // namespace harness
