@@ -73,6 +73,9 @@ OppaOptions AsPrinted() {
   OppaOptions options;
   options.prior = OppaPrior::kPrinted;
   options.fit_as_printed = true;
+  options.tau_steps_per_s = 1e-3;
+  options.tau_share = 0.0;
+  options.screened_draws = 1;
   return options;
 }
 

@@ -48,6 +48,10 @@ class History {
   // included; -infinity before the first.
   [[nodiscard]] double best_steps_per_s() const { return best_steps_per_s_; }
 
+  [[nodiscard]] bool has_throughput() const {
+    return failures_in_a_row_ < size();
+  }
+
   // Throughputs of feasible trials with their variance.
   [[nodiscard]] surrogates::Observations ThroughputObservations() const;
 

@@ -39,8 +39,10 @@ SurrogatePair::SurrogatePair(const Problem& problem,
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   const surrogates::Observations throughput = history.ThroughputObservations();
-  throughput_.SetLogCenters(
-      surrogates::CentersFor(throughput_prior_, Median(throughput.value)));
+  // Before the first throughput only ratios are known: any scale does.
+  throughput_.SetLogCenters(surrogates::CentersFor(
+      throughput_prior_,
+      throughput.size() > 0 ? Median(throughput.value) : 1.0));
   std::vector<Suggestion::Fit> fits;
   fits.push_back({"throughput", throughput_.Fit(throughput)});
   fits.push_back({"memory",

@@ -34,7 +34,7 @@ class SurrogatePair {
   SurrogatePair(const SurrogatePair&) = delete;
   SurrogatePair& operator=(const SurrogatePair&) = delete;
 
-  // Fits both to the history, which has at least one throughput.
+  // Fits both to the history.
   [[nodiscard]] std::vector<Suggestion::Fit> Fit(const History& history);
 
   // Predicts every candidate.

@@ -10,6 +10,7 @@
 #include "methods/sampling/cell_sampler.h"
 #include "methods/surrogate_pair.h"
 #include "surrogates/cost/cost_model.h"
+#include "trials/text.h"
 
 namespace methods {
 namespace {
@@ -50,6 +51,8 @@ SurrogatePair::Options PairOptions(const OppaOptions& options,
   pair.memory_noise = options.memory_noise;
   pair.fit.as_printed = options.fit_as_printed;
   pair.fit.starts = options.fit_starts;
+  pair.fit.learn_misfit = options.learn_misfit;
+  pair.fit.misfit_scale = options.misfit_scale;
   pair.fit.seed = seed;
   return pair;
 }
@@ -76,6 +79,10 @@ class Oppa final : public Method {
       rule.q_min = options_.q_min;
       rule.best_steps_per_s = history_.best_steps_per_s();
       rule.tau_steps_per_s = options_.tau_steps_per_s;
+      if (history_.has_throughput()) {
+        rule.tau_steps_per_s +=
+            options_.tau_share * history_.best_steps_per_s();
+      }
       rule.throughput = options_.throughput;
     }
     return suggestion;
@@ -87,20 +94,68 @@ class Oppa final : public Method {
 
  private:
   // App. E.1: at the start, and after too many failures in a row. Also as
-  // long as no trial has given a throughput to learn from.
+  // long as no trial has given a throughput, unless a prior knows better.
   [[nodiscard]] bool WantsRandom() const {
+    if (history_.size() < options_.random_trials) {
+      return true;
+    }
+    if (!history_.has_throughput()) {
+      return !Screens();
+    }
     const int failures = history_.failures_in_a_row();
-    return history_.size() < options_.random_trials ||
-           failures == history_.size() ||
-           (failures > 0 && failures % options_.failures_before_random == 0);
+    return failures > 0 && failures % options_.failures_before_random == 0;
   }
 
-  [[nodiscard]] Suggestion SuggestRandom() const {
+  // Whether the prior may say which of several random candidates fits.
+  [[nodiscard]] bool Screens() const {
+    return options_.prior != OppaPrior::kNone && options_.screened_draws > 1;
+  }
+
+  // Without any throughput there is no scale to explore on.
+  [[nodiscard]] double Beta() const {
+    if (!history_.has_throughput()) {
+      return 0.0;
+    }
+    return options_.beta_in_stddevs ? GaussianBeta(options_.beta)
+                                    : options_.beta;
+  }
+
+  Suggestion SuggestRandom() {
     Suggestion suggestion;
     suggestion.candidate = DrawFromCells(
         *problem_.space, history_.tried(), seed_, history_.size());
     suggestion.chosen_by = "random";
+    if (Screens() && history_.failures_in_a_row() > 0) {
+      Screen(suggestion);
+    }
     return suggestion;
+  }
+
+  // After a failure: draws more candidates and takes the best by the model.
+  void Screen(Suggestion& suggestion) {
+    std::vector<char> tried = history_.tried();
+    std::vector<char> excluded(tried.size(), 1);
+    int drawn = suggestion.candidate;
+    for (int i = 1; drawn >= 0; ++i) {
+      tried[static_cast<std::size_t>(drawn)] = 1;
+      excluded[static_cast<std::size_t>(drawn)] = 0;
+      if (i == options_.screened_draws) {
+        break;
+      }
+      const std::uint64_t seed = trials::DeriveSeed(
+          "draws of " + std::to_string(seed_), static_cast<std::uint64_t>(i));
+      drawn = DrawFromCells(*problem_.space, tried, seed, history_.size());
+    }
+    suggestion.fits = surrogates_.Fit(history_);
+    surrogates_.Predict(throughput_, memory_);
+    const int best =
+        ArgMaxConstrainedUcb(throughput_,
+                             MemoryExcess(memory_, 1.0, options_.memory_scale),
+                             Beta(),
+                             excluded);
+    if (best >= 0) {
+      suggestion.candidate = best;
+    }
   }
 
   Suggestion SuggestByModel() {
@@ -110,12 +165,12 @@ class Oppa final : public Method {
     surrogates_.Predict(throughput_, memory_);
     // Step 2: the untried candidate with the highest cUCB.
     ArgMaxSummary summary;
-    suggestion.candidate = ArgMaxConstrainedUcb(
-        throughput_,
-        MemoryExcess(memory_, 1.0, options_.memory_scale),
-        options_.beta_in_stddevs ? GaussianBeta(options_.beta) : options_.beta,
-        history_.tried(),
-        &summary);
+    suggestion.candidate =
+        ArgMaxConstrainedUcb(throughput_,
+                             MemoryExcess(memory_, 1.0, options_.memory_scale),
+                             Beta(),
+                             history_.tried(),
+                             &summary);
     if (suggestion.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }
@@ -188,6 +243,12 @@ OppaOptions ReadOppaOptions(const trials::TomlTable& table,
   }
   options.tau_steps_per_s =
       ReadDouble(table, "tau", options.tau_steps_per_s, 0.0);
+  options.tau_share = ReadDouble(table, "tau_share", options.tau_share, 0.0);
+  options.learn_misfit = table.GetBool("learn_misfit", options.learn_misfit);
+  options.misfit_scale =
+      ReadDouble(table, "misfit_scale", options.misfit_scale, 1e-6);
+  options.screened_draws =
+      ReadInt(table, "screened_draws", options.screened_draws, 1);
   options.beta = ReadDouble(table, "beta", options.beta, 0.0);
   options.beta_in_stddevs =
       table.GetBool("beta_in_stddevs", options.beta_in_stddevs);

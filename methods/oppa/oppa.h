@@ -25,18 +25,27 @@ enum class OppaPrior {
 struct OppaOptions {
   OppaPrior prior = OppaPrior::kPhysical;
   bool early_termination = true;
-  int q_min = 5;                  // steps before a trial may be stopped, >= 1
-  double tau_steps_per_s = 1e-3;  // by how much a trial must beat the best
-  double beta = 1.0;              // of cUCB, >= 0
+  int q_min = 5;  // steps before a trial may be stopped, >= 1
+  // By how much a trial must beat the best: so much, and so much of it.
+  double tau_steps_per_s = 0.0;
+  double tau_share = 1e-3;
+  double beta = 1.0;  // of cUCB, >= 0
   // False: beta multiplies E|X - E X| as printed, which is 0.798 of a standard
   // deviation where memory is no concern. True: beta counts deviations.
   bool beta_in_stddevs = false;
   int random_trials = 4;           // at the start, >= 1 (the paper: "a few")
   int failures_before_random = 3;  // in a row, >= 1 (the paper: "too many")
+  // A random trial after a failure is the best of so many draws by the model;
+  // with 1, as printed, it is blind. Also, with more than 1 the prior chooses
+  // when the trials at the start gave no throughput. Needs a prior. >= 1
+  int screened_draws = 4;
   trials::ThroughputOptions throughput;
   // The likelihood without priors on the hyperparameters, Eq. 23 as printed.
   bool fit_as_printed = false;
   int fit_starts = 10;
+  // See GaussianProcess::Options: noise that nobody told of.
+  bool learn_misfit = true;
+  double misfit_scale = 0.2;  // > 0
   // The sigmoid of Eq. 4 acts on (memory - capacity) / (memory_scale *
   // capacity); the paper gives no scale. > 0
   double memory_scale = 0.025;
@@ -50,8 +59,9 @@ struct OppaOptions {
 
 // Reads the options; those not given stay as they are in `options`. Keys:
 // prior ("none", "printed", "physical"), early_termination, q_min, tau,
-// beta, beta_in_stddevs, random_trials, failures_before_random, outlier_iqr,
-// warmup_steps, variance_of_mean, fit ("map", "printed"), fit_starts,
+// tau_share, beta, beta_in_stddevs, random_trials, failures_before_random,
+// screened_draws, outlier_iqr, warmup_steps, variance_of_mean, fit ("map",
+// "printed"), fit_starts, learn_misfit, misfit_scale,
 // memory_scale, out_of_memory_value, memory_noise.
 // Errors: throws InputError with the place; q_min > q_max is one.
 [[nodiscard]] OppaOptions ReadOppaOptions(const trials::TomlTable& table,

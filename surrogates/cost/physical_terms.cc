@@ -40,7 +40,8 @@ double DataParallelPerNode(const ParallelConfig& c, const ClusterShape& shape) {
 }
 
 void AddComputation(std::vector<CostTerm>& terms) {
-  terms.push_back({"compute", "s", 1.0, 0.7, Computation});
+  // No configuration is faster than its computation.
+  terms.push_back({"compute", "s", 0.3, 0.7, Computation, true});
   terms.push_back({"recompute", "s", 0.3, 0.5, [](const ParallelConfig& c) {
                      return c.grad_checkpoint ? Computation(c) : 0.0;
                    }});

@@ -29,6 +29,8 @@ struct CostTerm {
   double share = 0.1;
   double log_stddev = 1.5;
   std::function<double(const trials::ParallelConfig&)> feature;
+  // The guess is for the candidate that has least of it instead.
+  bool at_smallest = false;
 };
 
 // The terms of Eqs. 10-19 as the paper prints them; see cost_model.h.

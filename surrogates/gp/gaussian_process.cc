@@ -14,17 +14,18 @@
 #include "surrogates/gp/fit.h"
 #include "surrogates/gp/parallel.h"
 #include "surrogates/gp/starting_points.h"
+#include "surrogates/gp/tile.h"
 
 namespace surrogates {
 namespace {
 
-constexpr int kBlock = 256;    // candidates predicted at a time
 constexpr int kFinalists = 3;  // of the starts run to convergence
 
 // Bounds of the fit that are no options: the signal's standard deviation
 // relative to the target's spread, and coefficients in prior deviations.
 constexpr double kMinSignal = 1e-4;
 constexpr double kMaxSignal = 1e2;
+constexpr double kMinMisfit = 1e-4;
 constexpr double kCoefficientReach = 6.0;
 
 void Require(bool condition, std::string_view what) {
@@ -60,7 +61,9 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
                         const GaussianProcess::Options& options,
                         int dimensions,
                         double target_scale) {
-  const Eigen::Index size = dimensions + 1 + mean.size();
+  const bool misfit =
+      options.learn_misfit && !options.as_printed && !options.mean_only;
+  const Eigen::Index size = dimensions + 1 + mean.size() + (misfit ? 1 : 0);
   HyperparameterBox box{Eigen::VectorXd(size), Eigen::VectorXd(size)};
   box.lower.head(dimensions).setConstant(std::log(options.min_length_scale));
   box.upper.head(dimensions).setConstant(std::log(options.max_length_scale));
@@ -73,17 +76,23 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
     box.upper[i] = coefficient.log_center + reach;
     ++i;
   }
+  if (misfit) {
+    box.lower[i] = 2.0 * std::log(kMinMisfit * target_scale);
+    box.upper[i] = 2.0 * std::log(kMaxSignal * target_scale);
+  }
   return box;
 }
 
 }  // namespace
 
 struct GaussianProcess::Buffers {
-  CrossCorrelation::Buffers cross;
-  Eigen::MatrixXd k_star;  // [n, block]
-  Eigen::MatrixXd v;       // L^-1 k_star
-  Eigen::ArrayXd link;     // derivatives of the mean, [block]
-  Eigen::MatrixXd spread;  // what coefficients add, [block, m]
+  Eigen::ArrayXd points;       // of the candidates over length scales, [d]
+  Eigen::ArrayXd correlation;  // k_* / s^2, [n]
+  Eigen::ArrayXd explained;    // |L^-1 k_*|^2 / s^4, [1]
+  Eigen::ArrayXd weighted;     // by weights_, [1 + m]
+  Eigen::ArrayXd features;     // of the mean, [m]
+  Eigen::ArrayXd spread;       // what coefficients add, [m]
+  Eigen::ArrayXd link;         // derivatives of the mean, [1]
 };
 
 GaussianProcess::GaussianProcess(const EncodedSpace& space,
@@ -144,6 +153,10 @@ KernelPriors GaussianProcess::Priors(double target_scale) const {
       KernelPriors::DimensionScaled(space_->dimension_count(), target_scale);
   priors.signal_variance.log_center += options_.signal_log_center;
   priors.signal_variance.log_stddev = options_.signal_log_stddev;
+  priors.misfit_variance = {
+      .log_center = 2.0 * std::log(options_.misfit_scale * target_scale),
+      .log_stddev = options_.misfit_log_stddev,
+      .density_in_x = false};
   return priors;
 }
 
@@ -156,7 +169,8 @@ Likelihood GaussianProcess::MakeLikelihood(const Observations& observations,
           {.white = options_.mean_only,
            .relative_noise_floor = options_.relative_noise_floor,
            .with_priors = !options_.as_printed,
-           .integrate_coefficients = Integrates()}};
+           .integrate_coefficients = Integrates(),
+           .misfit = LearnsMisfit()}};
 }
 
 void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
@@ -227,17 +241,21 @@ void GaussianProcess::SetPosterior(const Observations& observations,
   Require(std::isfinite(log_posterior_),
           "the covariance of the observations cannot be factorised");
   const Eigen::Index n = options_.mean_only ? 0 : observations.size();
+  inverse_factor_.resize(n, n);
   if (n > 0) {
-    cross_ = CrossCorrelation(Columns(*space_, observations.candidate),
-                              hyperparameters_.log_length_scales.array().exp());
+    scaled_points_ = (hyperparameters_.log_length_scales.array()
+                          .exp()
+                          .inverse()
+                          .matrix()
+                          .asDiagonal() *
+                      Columns(*space_, observations.candidate))
+                         .transpose();
+    Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
+    likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(inverse);
+    inverse_factor_ = inverse;
   }
-  inverse_factor_.setIdentity(n, n);
-  if (n > 0) {
-    likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(
-        inverse_factor_);
-  }
-  alpha_ = likelihood.alpha().head(n);
-  coefficient_data_.resize(0, 0);
+  weights_.resize(1 + (Integrates() ? mean_.size() : 0), n);
+  weights_.row(0) = likelihood.alpha().head(n).transpose();
   coefficient_prior_.resize(0, 0);
   if (Integrates()) {
     Eigen::MatrixXd inverse =
@@ -245,11 +263,11 @@ void GaussianProcess::SetPosterior(const Observations& observations,
     likelihood.coefficient_cholesky()
         .triangularView<Eigen::Lower>()
         .solveInPlace(inverse);
-    coefficient_data_ =
-        likelihood.weighted_jacobian().topRows(n) * inverse.transpose();
+    weights_.bottomRows(mean_.size()) =
+        inverse * likelihood.weighted_jacobian().topRows(n).transpose();
     coefficient_prior_ =
-        hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal() *
-        inverse.transpose();
+        inverse *
+        hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal();
   }
 }
 
@@ -268,6 +286,9 @@ FitSummary GaussianProcess::Summarise(const Observations& observations,
   const double signal_variance = std::exp(h.log_signal_variance);
   add(options_.mean_only ? "misfit_stddev" : "signal_stddev",
       std::sqrt(signal_variance));
+  if (LearnsMisfit()) {
+    add("misfit_stddev", std::exp(0.5 * h.log_misfit_variance));
+  }
   for (Eigen::Index j = 0; j < mean_.size(); ++j) {
     add(fmt::format("prior[{}]",
                     mean_.coefficients[static_cast<std::size_t>(j)].name),
@@ -284,65 +305,96 @@ FitSummary GaussianProcess::Summarise(const Observations& observations,
 
 void GaussianProcess::Predict(Prediction& prediction) const {
   const int size = space_->size();
-  const Eigen::Index n = alpha_.size();
+  const Eigen::Index n = weights_.cols();
   prediction.mean = mean_.EvaluateAll(hyperparameters_.log_coefficients);
+  // Of a configuration that has not been tried: its own misfit included.
+  const double misfit =
+      LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0;
   prediction.variance.setConstant(
-      size, std::exp(hyperparameters_.log_signal_variance));
+      size, std::exp(hyperparameters_.log_signal_variance) + misfit);
   if (n == 0 && !Integrates()) {
     return;
   }
-  const int blocks = (size + kBlock - 1) / kBlock;
-  const int workers = std::min(options_.threads, blocks);
+  const int tiles = (size + kTile - 1) / kTile;
+  const int workers = std::min(options_.threads, tiles);
   std::vector<Buffers> buffers(static_cast<std::size_t>(workers));
   for (Buffers& buffer : buffers) {
-    buffer.k_star.resize(n, kBlock);
-    buffer.v.resize(n, kBlock);
-    buffer.link.resize(kBlock);
-    buffer.spread.resize(kBlock, coefficient_prior_.cols());
+    buffer.points.resize(scaled_points_.cols() * kTile);
+    buffer.correlation.resize(n * kTile);
+    buffer.explained.resize(kTile);
+    buffer.weighted.resize(weights_.rows() * kTile);
+    buffer.features.resize(mean_.size() * kTile);
+    buffer.spread.resize(mean_.size() * kTile);
+    buffer.link.resize(kTile);
   }
-  ParallelFor(blocks, workers, [&](int worker, int block) {
-    const int begin = block * kBlock;
-    PredictBlock(begin,
-                 std::min(kBlock, size - begin),
-                 buffers[static_cast<std::size_t>(worker)],
-                 prediction);
+  ParallelFor(tiles, workers, [&](int worker, int tile) {
+    const int begin = tile * kTile;
+    PredictTile(begin,
+                std::min(kTile, size - begin),
+                buffers[static_cast<std::size_t>(worker)],
+                prediction);
   });
 }
 
-void GaussianProcess::PredictBlock(int begin,
-                                   int columns,
-                                   Buffers& buffers,
-                                   Prediction& prediction) const {
+void GaussianProcess::PredictTile(int begin,
+                                  int columns,
+                                  Buffers& buffers,
+                                  Prediction& prediction) const {
   const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
-  auto correlation = buffers.k_star.leftCols(columns);
+  const auto n = static_cast<int>(weights_.cols());
+  const int m = mean_.size();
+  auto mean = prediction.mean.segment(begin, columns).array();
   auto variance = prediction.variance.segment(begin, columns).array();
-  const bool informed = alpha_.size() > 0;
-  if (informed) {
-    auto v = buffers.v.leftCols(columns);
-    cross_.Evaluate(
-        space_->points.middleCols(begin, columns), buffers.cross, correlation);
-    v.noalias() = inverse_factor_.triangularView<Eigen::Lower>() * correlation;
-    prediction.mean.segment(begin, columns).noalias() +=
-        signal_variance * (correlation.transpose() * alpha_);
+  if (n > 0) {
+    const auto d = static_cast<int>(scaled_points_.cols());
+    for (int k = 0; k < d; ++k) {
+      // The last tile is not full: what stands in the rest is not read.
+      buffers.points.segment(k * kTile, columns) =
+          space_->points.row(k).segment(begin, columns).transpose().array() *
+          std::exp(-hyperparameters_.log_length_scales[k]);
+    }
+    MaternTile(scaled_points_.data(),
+               n,
+               d,
+               buffers.points.data(),
+               buffers.correlation.data());
+    TriangularSquaresTile(inverse_factor_.data(),
+                          n,
+                          buffers.correlation.data(),
+                          buffers.explained.data());
+    ProductTile(weights_.data(),
+                static_cast<int>(weights_.rows()),
+                n,
+                buffers.correlation.data(),
+                buffers.weighted.data());
+    mean += signal_variance * buffers.weighted.head(columns);
     // Rounding can push the variance at an observed point below zero.
-    variance =
-        (signal_variance - signal_variance * signal_variance *
-                               v.colwise().squaredNorm().transpose().array())
-            .max(0.0);
+    variance = (variance - signal_variance * signal_variance *
+                               buffers.explained.head(columns))
+                   .max(0.0);
   }
   if (Integrates()) {
     // |L_M^-1 (J_* - J^T A^-1 k_*)|^2.
     auto link = buffers.link.head(columns);
-    auto spread = buffers.spread.topRows(columns);
     mean_.LinkDerivatives(begin, hyperparameters_.log_coefficients, link);
-    spread.noalias() =
-        mean_.features.middleRows(begin, columns) * coefficient_prior_;
-    spread.array().colwise() *= link;
-    if (informed) {
-      spread.noalias() -=
-          signal_variance * (correlation.transpose() * coefficient_data_);
+    for (int j = 0; j < m; ++j) {
+      buffers.features.segment(j * kTile, columns) =
+          mean_.features.col(j).segment(begin, columns).array();
     }
-    variance += spread.rowwise().squaredNorm().array();
+    ProductTile(coefficient_prior_.data(),
+                m,
+                m,
+                buffers.features.data(),
+                buffers.spread.data());
+    for (int j = 0; j < m; ++j) {
+      auto spread = buffers.spread.segment(j * kTile, columns);
+      spread *= link;
+      if (n > 0) {
+        spread -= signal_variance *
+                  buffers.weighted.segment((1 + j) * kTile, columns);
+      }
+      variance += spread.square();
+    }
   }
 }
 

@@ -8,7 +8,6 @@
 #include <Eigen/Core>
 
 #include "surrogates/encoding.h"
-#include "surrogates/gp/kernel.h"
 #include "surrogates/gp/likelihood.h"
 #include "surrogates/parametric_mean.h"
 #include "surrogates/surrogate.h"
@@ -45,6 +44,9 @@ class GaussianProcess final : public Surrogate {
     // The prior mean alone, as a cost model: no kernel, f(H) = m(H; c) with an
     // independent misfit of learned variance at every configuration.
     bool mean_only = false;
+    // Learn what neither mean nor kernel explains of single configurations, an
+    // independent misfit of variance w^2. Off when as_printed or mean_only.
+    bool learn_misfit = true;
     int starts = 10;                     // >= 1, besides the warm start
     bool warm_start = true;              // also start from the last optimum
     std::uint64_t seed = 0;              // of the starting points
@@ -54,7 +56,10 @@ class GaussianProcess final : public Surrogate {
     double target_scale = 0.0;  // >= 0
     // log s^2 in that unit squared is believed to be normal.
     double signal_log_center = 0.0;
-    double signal_log_stddev = 1.0;   // > 0
+    double signal_log_stddev = 1.0;  // > 0
+    // The misfit's standard deviation in that unit, and log w^2's deviation.
+    double misfit_scale = 0.2;        // > 0
+    double misfit_log_stddev = 1.5;   // > 0
     double min_length_scale = 0.025;  // > 0, of the unit cube
     double max_length_scale = 100.0;  // > min_length_scale
     int threads = 1;                  // >= 1; results do not depend on it
@@ -101,6 +106,9 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] bool Integrates() const {
     return options_.integrate_coefficients && !options_.as_printed;
   }
+  [[nodiscard]] bool LearnsMisfit() const {
+    return options_.learn_misfit && !options_.as_printed && !options_.mean_only;
+  }
   void Validate(const Observations& observations) const;
   [[nodiscard]] double TargetScale(const Observations& observations,
                                    const Hyperparameters& modes) const;
@@ -110,10 +118,10 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] FitSummary Summarise(const Observations& observations,
                                      double target_scale) const;
   void SetPosterior(const Observations& observations, Likelihood& likelihood);
-  void PredictBlock(int begin,
-                    int columns,
-                    Buffers& buffers,
-                    Prediction& prediction) const;
+  void PredictTile(int begin,
+                   int columns,
+                   Buffers& buffers,
+                   Prediction& prediction) const;
 
   const EncodedSpace* space_;
   ParametricMean mean_;
@@ -122,15 +130,18 @@ class GaussianProcess final : public Surrogate {
   Hyperparameters hyperparameters_;
   bool fitted_ = false;  // hyperparameters_ are an optimum to start from
   double log_posterior_ = 0.0;
-  // The posterior: the kernel against the observed points, L^-1 (lower) and
-  // A^-1 (y - m). Empty without observations or with mean_only.
-  CrossCorrelation cross_;
-  Eigen::MatrixXd inverse_factor_;  // [n, n]
-  Eigen::VectorXd alpha_;           // [n]
-  // Of the coefficients, with M their posterior precision and L_M its factor:
-  // A^-1 J L_M^-T [n, m] and diag(c) L_M^-T [m, m]. Empty when not integrated.
-  Eigen::MatrixXd coefficient_data_;
-  Eigen::MatrixXd coefficient_prior_;
+  // The posterior, by rows for the tiles of a prediction. Of n observations
+  // (none without a kernel): their points over the length scales, L^-1 (lower)
+  // and, in the rows of weights_, (A^-1 (y - m))^T and below it what the
+  // coefficients add, (A^-1 J L_M^-T)^T with M their posterior precision and
+  // L_M its factor. Likewise (diag(c) L_M^-T)^T [m, m], empty when the
+  // coefficients are not integrated.
+  using RowMatrix =
+      Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  RowMatrix scaled_points_;      // [n, d]
+  RowMatrix inverse_factor_;     // [n, n]
+  RowMatrix weights_;            // [1 + m, n]
+  RowMatrix coefficient_prior_;  // [m, m]
 };
 
 }  // namespace surrogates

@@ -41,42 +41,4 @@ Eigen::MatrixXd PairwiseSquaredDifferences(const Eigen::MatrixXd& points) {
   return pairs;
 }
 
-CrossCorrelation::CrossCorrelation(const Eigen::MatrixXd& points,
-                                   const Eigen::VectorXd& length_scales)
-    : inverse_length_scales_(length_scales.cwiseInverse()),
-      center_(Eigen::VectorXd::Zero(points.rows())) {
-  const Eigen::Index d = points.rows();
-  const Eigen::Index n = points.cols();
-  if (n > 0 && d > 0) {
-    center_ = points.rowwise().mean();
-  }
-  const Eigen::MatrixXd scaled =
-      inverse_length_scales_.asDiagonal() * (points.colwise() - center_);
-  augmented_.resize(n, d + 2);
-  augmented_.leftCols(d) = -2.0 * scaled.transpose();
-  augmented_.col(d) = scaled.colwise().squaredNorm().transpose();
-  augmented_.col(d + 1).setOnes();
-}
-
-void CrossCorrelation::Evaluate(Eigen::Ref<const Eigen::MatrixXd> block,
-                                Buffers& buffers,
-                                Eigen::Ref<Eigen::MatrixXd> out) const {
-  const Eigen::Index d = block.rows();
-  const Eigen::Index b = block.cols();
-  if (buffers.scaled.rows() != d + 2 || buffers.scaled.cols() < b) {
-    buffers.scaled.resize(d + 2, b);
-  }
-  auto z = buffers.scaled.leftCols(b);
-  for (Eigen::Index j = 0; j < b; ++j) {
-    z.col(j).head(d) =
-        (block.col(j) - center_).cwiseProduct(inverse_length_scales_);
-    z(d, j) = 1.0;
-    z(d + 1, j) = z.col(j).head(d).squaredNorm();
-  }
-  out.noalias() = augmented_ * z;
-  for (Eigen::Index j = 0; j < b; ++j) {
-    MaternCorrelation(out.col(j).array(), out.col(j).array(), nullptr);
-  }
-}
-
 }  // namespace surrogates

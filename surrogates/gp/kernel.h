@@ -33,33 +33,6 @@ void MaternCorrelation(Eigen::Ref<const Eigen::ArrayXd> squared_distance,
 [[nodiscard]] Eigen::MatrixXd PairwiseSquaredDifferences(
     const Eigen::MatrixXd& points);
 
-// Correlations between n fixed points and any others, block by block. One
-// matrix product of augmented points, [-2x, |x|^2, 1] [z; 1; |z|^2], is r^2.
-// Exact enough for this kernel, which is smooth in r^2.
-class CrossCorrelation {
- public:
-  // Scratch of one thread, so that a block does not allocate.
-  struct Buffers {
-    Eigen::MatrixXd scaled;  // [d + 2, block]
-  };
-
-  CrossCorrelation() = default;
-  // Shapes: points [d, n], length_scales [d], all > 0.
-  CrossCorrelation(const Eigen::MatrixXd& points,
-                   const Eigen::VectorXd& length_scales);
-
-  // Writes k / s^2 between the fixed points and `block` to `out`.
-  // Shapes: block [d, b], out [n, b].
-  void Evaluate(Eigen::Ref<const Eigen::MatrixXd> block,
-                Buffers& buffers,
-                Eigen::Ref<Eigen::MatrixXd> out) const;
-
- private:
-  Eigen::VectorXd inverse_length_scales_;
-  Eigen::VectorXd center_;     // of the fixed points: smaller numbers cancel
-  Eigen::MatrixXd augmented_;  // [n, d + 2]
-};
-
 }  // namespace surrogates
 
 #endif  // SURROGATES_GP_KERNEL_H_

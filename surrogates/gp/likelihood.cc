@@ -34,6 +34,9 @@ KernelPriors KernelPriors::DimensionScaled(int dimensions,
   priors.signal_variance = {.log_center = 2.0 * std::log(signal_scale),
                             .log_stddev = 1.0,
                             .density_in_x = false};
+  priors.misfit_variance = {.log_center = 2.0 * std::log(0.2 * signal_scale),
+                            .log_stddev = 1.5,
+                            .density_in_x = false};
   return priors;
 }
 
@@ -66,20 +69,32 @@ Likelihood::Likelihood(const EncodedSpace& space,
 Eigen::VectorXd Likelihood::Pack(const Hyperparameters& parameters) const {
   Eigen::VectorXd packed(parameter_count());
   packed << parameters.log_length_scales, parameters.log_signal_variance,
-      parameters.log_coefficients;
+      parameters.log_coefficients,
+      Eigen::VectorXd::Constant(options_.misfit ? 1 : 0,
+                                parameters.log_misfit_variance);
   return packed;
 }
 
 Hyperparameters Likelihood::Unpack(const Eigen::VectorXd& packed) const {
-  return {.log_length_scales = packed.head(dimension_count_),
-          .log_signal_variance = packed[dimension_count_],
-          .log_coefficients = packed.tail(mean_->size())};
+  Hyperparameters parameters{.log_length_scales = packed.head(dimension_count_),
+                             .log_signal_variance = packed[dimension_count_],
+                             .log_coefficients = Coefficients(packed)};
+  if (options_.misfit) {
+    parameters.log_misfit_variance = packed[packed.size() - 1];
+  }
+  return parameters;
 }
 
-bool Likelihood::Factorise(double signal_variance) {
+double Likelihood::MisfitVariance(const Eigen::VectorXd& packed) const {
+  return options_.misfit ? std::exp(packed[packed.size() - 1]) : 0.0;
+}
+
+bool Likelihood::Factorise(double signal_variance, double misfit_variance) {
   const Eigen::Index n = noise_.size();
-  noise_ = observations_.noise_variance.cwiseMax(options_.relative_noise_floor *
-                                                 signal_variance);
+  noise_ = observations_.noise_variance
+               .cwiseMax(options_.relative_noise_floor * signal_variance)
+               .array() +
+           misfit_variance;
   if (options_.white) {
     a_.diagonal() = noise_.array() + signal_variance;
     l_.diagonal() = a_.diagonal().cwiseSqrt();
@@ -147,13 +162,14 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
         correlation_, correlation_, gradient != nullptr ? &slope_ : nullptr);
   }
   mean_->Evaluate(observations_.candidate,
-                  parameters.tail(mean_->size()),
+                  Coefficients(parameters),
                   prior_mean_,
                   gradient != nullptr || options_.integrate_coefficients
                       ? &jacobian_
                       : nullptr);
   residual_ = observations_.value - prior_mean_;
-  if (!residual_.allFinite() || !Factorise(signal_variance)) {
+  if (!residual_.allFinite() ||
+      !Factorise(signal_variance, MisfitVariance(parameters))) {
     return -kInfinity;
   }
   double log_determinant = 0.0;
@@ -192,7 +208,8 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
     inverse_.setZero();
     inverse_.selfadjointView<Eigen::Lower>().rankUpdate(a_.transpose());
   }
-  gradient.tail(mean_->size()).noalias() = jacobian_.transpose() * alpha_;
+  gradient.segment(dimension_count_ + 1, mean_->size()).noalias() =
+      jacobian_.transpose() * alpha_;
   double trace = static_cast<double>(n);  // of inverse_ A
   if (options_.integrate_coefficients) {
     trace -= IntegratedGradient(gradient);
@@ -219,6 +236,12 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
       by_signal -= noise * (alpha_[i] * alpha_[i] - inverse_(i, i));
     }
   }
+  if (options_.misfit) {
+    const double by_misfit = MisfitVariance(parameters) *
+                             (alpha_.squaredNorm() - inverse_.diagonal().sum());
+    by_signal -= by_misfit;
+    gradient[gradient.size() - 1] = 0.5 * by_misfit;
+  }
   gradient[dimension_count_] = 0.5 * by_signal;
 }
 
@@ -243,8 +266,9 @@ double Likelihood::IntegratedGradient(Eigen::VectorXd& gradient) {
   for (Eigen::Index i = 0; i < diagonal_.size(); ++i) {
     diagonal_[i] *= mean_->Curvature(prior_mean_[i]);
   }
-  gradient.tail(m) -= weighted.colwise().sum().transpose();
-  gradient.tail(m).noalias() -= jacobian_.transpose() * diagonal_;
+  auto by_coefficients = gradient.segment(dimension_count_ + 1, m);
+  by_coefficients -= weighted.colwise().sum().transpose();
+  by_coefficients.noalias() -= jacobian_.transpose() * diagonal_;
   return static_cast<double>(m) -
          coefficient_inverse_.colwise().squaredNorm().dot(
              coefficient_precision_);
@@ -270,6 +294,9 @@ double Likelihood::AddPriors(const Eigen::VectorXd& parameters,
          .log_stddev = coefficient.log_stddev,
          .density_in_x = false},
         i++);
+  }
+  if (options_.misfit && std::isfinite(parameters[i])) {
+    add(priors_.misfit_variance, i);
   }
   return sum;
 }

@@ -3,6 +3,7 @@
 #ifndef SURROGATES_GP_LIKELIHOOD_H_
 #define SURROGATES_GP_LIKELIHOOD_H_
 
+#include <limits>
 #include <vector>
 
 #include <Eigen/Core>
@@ -20,6 +21,8 @@ struct Hyperparameters {
   Eigen::VectorXd log_length_scales;
   double log_signal_variance = 0.0;  // target's unit, squared
   Eigen::VectorXd log_coefficients;
+  // Of the misfit, target's unit squared; -infinity: there is none.
+  double log_misfit_variance = -std::numeric_limits<double>::infinity();
 };
 
 // log N(log_center, log_stddev^2) of a positive parameter, optionally with the
@@ -40,10 +43,12 @@ struct LogNormalPrior {
 struct KernelPriors {
   LogNormalPrior length_scale;
   LogNormalPrior signal_variance;  // in the target's unit, squared
+  LogNormalPrior misfit_variance;  // likewise
 
   // Length scales LogNormal(sqrt(2) + 0.5 log d, sqrt(3)), which grow with the
   // number of dimensions as distances in the unit cube do; log s^2 normal
-  // around log signal_scale^2 with deviation 1.
+  // around log signal_scale^2 with deviation 1; log w^2 normal around
+  // log (signal_scale / 5)^2 with deviation 1.5.
   // Source: BoTorch >= 0.12; Hvarfner, Hellsten & Nardi (2024).
   [[nodiscard]] static KernelPriors DimensionScaled(int dimensions,
                                                     double signal_scale);
@@ -52,10 +57,14 @@ struct KernelPriors {
 // The log marginal likelihood of a Gaussian process with known noise,
 //
 //   log p(y) = -1/2 (y - m)^T A^-1 (y - m) - 1/2 log |A| - n/2 log(2 pi),
-//   A = K(l, s^2) + diag(max(noise, floor * s^2)),
+//   A = K(l, s^2) + diag(max(noise, floor * s^2) + w^2),
 //
 // and the log posterior of the hyperparameters, which adds their priors.
-// Parameters are packed as [log l (d), log s^2, log c (m)].
+// Parameters are packed as [log l (d), log s^2, log c (m), log w^2].
+//
+// The misfit w^2 (with `misfit`; otherwise 0 and not packed) is what neither
+// the mean nor the kernel explains of a configuration, and noise that nobody
+// told of.
 //
 // With `integrate_coefficients` the mean is linearised around its coefficients,
 // J = dm / dlog c, and their uncertainty S is integrated out (Laplace):
@@ -79,6 +88,7 @@ class Likelihood {
     double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
     bool with_priors = true;             // false: the marginal likelihood alone
     bool integrate_coefficients = false;
+    bool misfit = false;  // not with `white`, whose s^2 is one
   };
 
   // `mean` must outlive this object; the rest is copied.
@@ -90,7 +100,7 @@ class Likelihood {
 
   [[nodiscard]] int dimension_count() const { return dimension_count_; }
   [[nodiscard]] int parameter_count() const {
-    return dimension_count_ + 1 + mean_->size();
+    return dimension_count_ + 1 + mean_->size() + (options_.misfit ? 1 : 0);
   }
 
   // The objective at packed parameters; `gradient` (may be null) is resized.
@@ -113,7 +123,11 @@ class Likelihood {
   [[nodiscard]] Hyperparameters Unpack(const Eigen::VectorXd& packed) const;
 
  private:
-  bool Factorise(double signal_variance);
+  [[nodiscard]] auto Coefficients(const Eigen::VectorXd& packed) const {
+    return packed.segment(dimension_count_ + 1, mean_->size());
+  }
+  [[nodiscard]] double MisfitVariance(const Eigen::VectorXd& packed) const;
+  bool Factorise(double signal_variance, double misfit_variance);
   void Solve(Eigen::Ref<Eigen::MatrixXd> right) const;
   double IntegrateCoefficients();
   double IntegratedGradient(Eigen::VectorXd& gradient);
@@ -133,7 +147,7 @@ class Likelihood {
   Eigen::VectorXd inverse_square_;  // 1 / l^2, [d]
   Eigen::ArrayXd correlation_;      // of the pairs
   Eigen::ArrayXd slope_;            // of the pairs, see kernel.h
-  Eigen::VectorXd noise_;           // with its floor, [n]
+  Eigen::VectorXd noise_;           // with its floor and misfit, [n]
   Eigen::MatrixXd a_, l_, inverse_;
   Eigen::VectorXd prior_mean_, residual_, alpha_, diagonal_;
   Eigen::MatrixXd jacobian_, weighted_jacobian_, whitened_;

@@ -233,13 +233,44 @@ TEST_F(SearchMethods, RandomCoversTheWholeSpaceAndStops) {
   EXPECT_EQ(trace.candidates.size(), static_cast<std::size_t>(space_.size()));
 }
 
-TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsRandomTrialsWithOppa) {
-  const auto oppa = MakeOppa(problem_, {}, 6);
+TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
+  const auto oppa = MakeOppa(problem_, {.screened_draws = 1}, 6);
   const auto vanilla = MakeOppa(
       problem_, {.prior = OppaPrior::kNone, .early_termination = false}, 6);
   const Trace a = Search(*oppa, space_, 4);
   const Trace b = Search(*vanilla, space_, 4);
   EXPECT_EQ(a.candidates, b.candidates);
+}
+
+TEST_F(SearchMethods, APriorScreensRandomTrialsAfterAFailureOnly) {
+  const trials::Measurement failure{.outcome = trials::Outcome::kOutOfMemory,
+                                    .duration_s = 1.0};
+  for (const bool screens : {false, true}) {
+    const auto oppa = MakeOppa(
+        problem_, {.random_trials = 3, .screened_draws = screens ? 4 : 1}, 6);
+    const auto first = oppa->Suggest();
+    EXPECT_TRUE(first->fits.empty());
+    oppa->Observe(first->candidate, failure);
+    const auto second = oppa->Suggest();
+    EXPECT_EQ(second->chosen_by, "random");
+    EXPECT_EQ(second->fits.empty(), !screens);
+    oppa->Observe(second->candidate, failure);
+    oppa->Observe(oppa->Suggest()->candidate, failure);
+    // Nothing has run yet: only a prior can choose.
+    EXPECT_EQ(oppa->Suggest()->chosen_by, screens ? "model" : "random");
+  }
+}
+
+TEST_F(SearchMethods, ATrialMustBeatTheBestByAShareOfIt) {
+  const auto oppa = MakeOppa(problem_, {.tau_share = 0.01}, 6);
+  const auto first = oppa->Suggest();
+  EXPECT_EQ(first->stop->tau_steps_per_s, 0.0);
+  oppa->Observe(first->candidate,
+                {.outcome = trials::Outcome::kCompleted,
+                 .step_times_s = {2.0, 2.0, 2.0},
+                 .peak_memory_bytes = 1e9,
+                 .duration_s = 6.0});
+  EXPECT_NEAR(oppa->Suggest()->stop->tau_steps_per_s, 0.005, 1e-12);
 }
 
 TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -208,13 +209,31 @@ TEST(GaussianProcess, InterpolatesAsNoiseVanishes) {
         problem.truth[observations.candidate[static_cast<std::size_t>(i)]];
   }
   observations.noise_variance.setZero();
-  const Prediction prediction = FitAndPredict(problem, observations);
+  const Prediction prediction =
+      FitAndPredict(problem, observations, {.learn_misfit = false});
   for (int i = 0; i < 12; ++i) {
     const int at = observations.candidate[static_cast<std::size_t>(i)];
     EXPECT_NEAR(prediction.mean[at],
                 observations.value[i],
                 2e-3 * observations.value[i]);
   }
+}
+
+TEST(GaussianProcess, LearnsNoiseThatNobodyToldOf) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 3, 4, 1);
+  Observations observations = Observe(problem, 60, 8);
+  std::mt19937_64 engine(9);
+  std::normal_distribution<double> normal;
+  const double untold = 0.2 * RootMeanSquare(observations.value);
+  for (double& value : observations.value) {
+    value += untold * normal(engine);
+  }
+  GaussianProcess process(problem.space, problem.mean, {});
+  const FitSummary summary = process.Fit(observations);
+  EXPECT_NEAR(ByName(summary).at("misfit_stddev") / untold, 1.0, 0.35);
+  // A configuration that was not tried may deviate by as much.
+  EXPECT_GT(Predict(process).variance.minCoeff(),
+            std::pow(ByName(summary).at("misfit_stddev"), 2) * 0.999);
 }
 
 TEST(GaussianProcess, StandsEqualValuesAndEqualPlaces) {

@@ -1,26 +1,11 @@
 #include "surrogates/gp/kernel.h"
 
 #include <cmath>
-#include <random>
 
 #include <gtest/gtest.h>
 
 namespace surrogates {
 namespace {
-
-// The kernel as its definition has it, one pair at a time.
-double Matern(const Eigen::VectorXd& x,
-              const Eigen::VectorXd& y,
-              const Eigen::VectorXd& l) {
-  const double a = std::sqrt(5.0) * (x - y).cwiseQuotient(l).norm();
-  return (1.0 + a + a * a / 3.0) * std::exp(-a);
-}
-
-Eigen::MatrixXd RandomPoints(int d, int n, std::uint64_t seed) {
-  std::mt19937_64 engine(seed);
-  std::uniform_real_distribution<double> uniform;
-  return Eigen::MatrixXd::NullaryExpr(d, n, [&] { return uniform(engine); });
-}
 
 TEST(MaternCorrelation, IsOneAtZeroDistanceAndFallsFromThere) {
   Eigen::ArrayXd r2(4);
@@ -57,31 +42,6 @@ TEST(PairwiseSquaredDifferences, PacksTheLowerTriangleByColumns) {
   expected << 1.0, 0.25, 9.0, 0.25, 4.0, 0.0;
   EXPECT_EQ(PairwiseSquaredDifferences(points), expected);
   EXPECT_EQ(PairwiseSquaredDifferences(points.leftCols(1)).rows(), 0);
-}
-
-TEST(CrossCorrelation, AgreesWithTheDefinition) {
-  const Eigen::MatrixXd points = RandomPoints(12, 30, 1);
-  Eigen::MatrixXd others = RandomPoints(12, 300, 2);
-  others.col(7) = points.col(3);
-  const Eigen::VectorXd l = 0.05 + 2.0 * RandomPoints(12, 1, 3).array();
-  const CrossCorrelation cross(points, l);
-  CrossCorrelation::Buffers buffers;
-  Eigen::MatrixXd k(30, 300);
-  cross.Evaluate(others, buffers, k);
-  for (int i = 0; i < 30; ++i) {
-    for (int j = 0; j < 300; ++j) {
-      ASSERT_NEAR(k(i, j), Matern(points.col(i), others.col(j), l), 1e-12);
-    }
-  }
-}
-
-TEST(CrossCorrelation, IsNearlyOneAtEqualPointsEvenForShortLengthScales) {
-  const Eigen::MatrixXd points = RandomPoints(12, 20, 4);
-  const CrossCorrelation cross(points, Eigen::VectorXd::Constant(12, 0.025));
-  CrossCorrelation::Buffers buffers;
-  Eigen::MatrixXd k(20, 20);
-  cross.Evaluate(points, buffers, k);
-  EXPECT_LT((k.diagonal().array() - 1.0).abs().maxCoeff(), 1e-10);
 }
 
 }  // namespace

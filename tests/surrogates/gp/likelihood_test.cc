@@ -78,6 +78,42 @@ TEST(Likelihood, GradientMatchesDifferencesAtRandomPoints) {
   }
 }
 
+TEST(Likelihood, GradientMatchesDifferencesWithMisfit) {
+  const auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
+  const Observations observations = tests::Observe(problem, 12, 2);
+  std::mt19937_64 engine(7);
+  for (const bool integrate : {false, true}) {
+    Likelihood likelihood(
+        problem.space,
+        problem.mean,
+        observations,
+        KernelPriors::DimensionScaled(5, 0.3),
+        {.integrate_coefficients = integrate, .misfit = true});
+    EXPECT_EQ(likelihood.parameter_count(), 5 + 1 + 9 + 1);
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_LT(GradientError(likelihood, RandomParameters(likelihood, engine)),
+                1e-7);
+    }
+  }
+}
+
+TEST(Likelihood, OfAMisfitIsThatOfSoMuchMoreNoise) {
+  const tests::GpReference reference = tests::ReadGpReference();
+  Observations noisier = reference.observations;
+  noisier.noise_variance.array() += 0.04;
+  Likelihood told(reference.space, reference.mean, noisier, {}, kMarginal);
+  Likelihood learned(reference.space,
+                     reference.mean,
+                     reference.observations,
+                     {},
+                     {.with_priors = false, .misfit = true});
+  Hyperparameters parameters = reference.hyperparameters;
+  const double expected = told.Evaluate(told.Pack(parameters), nullptr);
+  parameters.log_misfit_variance = std::log(0.04);
+  EXPECT_NEAR(
+      learned.Evaluate(learned.Pack(parameters), nullptr), expected, 1e-12);
+}
+
 TEST(Likelihood, GradientMatchesDifferencesWithCoefficientsIntegrated) {
   auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
   const Observations observations = tests::Observe(problem, 12, 2);

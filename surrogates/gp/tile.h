@@ -1,0 +1,45 @@
+// The inner loops of a prediction, for a tile of candidates at a time.
+
+#ifndef SURROGATES_GP_TILE_H_
+#define SURROGATES_GP_TILE_H_
+
+namespace surrogates {
+
+// Candidates in a tile. A row of a tile is one quantity for all of them, side
+// by side, so that the same instruction serves several candidates.
+//
+// Every function exists in several versions, of which the processor's own is
+// taken when the program starts (AVX-512, AVX2, any x86-64). Each candidate's
+// sums are formed in the same order in all of them and nothing is fused: the
+// results are the same to the last bit on every machine, and so is the argmax.
+inline constexpr int kTile = 32;
+
+// k[i][t] = (1 + a + a^2 / 3) exp(-a), a = sqrt(5) |x_i - z_t|: the Matern-5/2
+// correlation of n points with the candidates of a tile.
+// Shapes: points [n][d], tile [d][kTile], correlation [n][kTile]. Units: of the
+// length scale in each dimension.
+void MaternTile(const double* points,
+                int n,
+                int d,
+                const double* tile,
+                double* correlation);
+
+// sum[t] = |L k_t|^2 for a lower triangular matrix.
+// Shapes: lower [n][n], by rows; k [n][kTile]; sum [kTile].
+void TriangularSquaresTile(const double* lower,
+                           int n,
+                           const double* k,
+                           double* sum);
+
+// out[j][t] = sum_i weights[j][i] k[i][t].
+// Shapes: weights [m][n], k [n][kTile], out [m][kTile].
+void ProductTile(
+    const double* weights, int m, int n, const double* k, double* out);
+
+// values[t] = exp(values[t]) for values in [-700, 700] (those outside count as
+// the end that they are beyond). Within 2 units in the last place.
+void ExpTile(double* values);
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_GP_TILE_H_

@@ -1,0 +1,103 @@
+#include "surrogates/gp/tile.h"
+
+#include <array>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <Eigen/Core>
+#include <gtest/gtest.h>
+
+#include "surrogates/gp/kernel.h"
+
+namespace surrogates {
+namespace {
+
+using RowMatrix =
+    Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+RowMatrix Random(int rows, int columns, int seed) {
+  std::mt19937_64 engine(static_cast<std::uint64_t>(seed));
+  std::normal_distribution<double> normal;
+  return RowMatrix::NullaryExpr(rows, columns, [&] { return normal(engine); });
+}
+
+TEST(Tile, ExponentialsAreWithinTwoUnitsInTheLastPlace) {
+  std::mt19937_64 engine(1);
+  std::uniform_real_distribution<double> uniform(-699.0, 699.0);
+  for (int i = 0; i < 2000; ++i) {
+    std::array<double, kTile> values{};
+    for (double& value : values) {
+      value = i % 2 == 0 ? uniform(engine) : 1e-2 * uniform(engine);
+    }
+    const auto arguments = values;
+    ExpTile(values.data());
+    for (std::size_t t = 0; t < values.size(); ++t) {
+      const double expected = std::exp(arguments[t]);
+      ASSERT_NEAR(values[t] / expected, 1.0, 4.5e-16) << arguments[t];
+    }
+  }
+}
+
+TEST(Tile, ExponentialsOfFarValuesAreThoseOfTheEnds) {
+  std::array<double, kTile> values{};
+  values[0] = -1e300;
+  values[1] = 1e300;
+  ExpTile(values.data());
+  EXPECT_NEAR(values[0] / std::exp(-700.0), 1.0, 1e-15);
+  EXPECT_NEAR(values[1] / std::exp(700.0), 1.0, 1e-15);
+  EXPECT_EQ(values[2], 1.0);
+}
+
+TEST(Tile, CorrelationsAreThoseOfTheKernel) {
+  const RowMatrix points = Random(30, 12, 2);
+  RowMatrix tile = Random(12, kTile, 3);
+  tile.col(7) = points.row(3).transpose();
+  tile.col(8).setConstant(1e4);  // nothing is left of the correlation there
+  RowMatrix k(30, kTile);
+  MaternTile(points.data(), 30, 12, tile.data(), k.data());
+  for (int i = 0; i < 30; ++i) {
+    Eigen::ArrayXd expected =
+        (tile.colwise() - points.row(i).transpose()).colwise().squaredNorm();
+    MaternCorrelation(expected, expected, nullptr);
+    for (int t = 0; t < kTile; ++t) {
+      ASSERT_NEAR(k(i, t), expected[t], 1e-14);
+    }
+  }
+  EXPECT_EQ(k(3, 7), 1.0);
+}
+
+TEST(Tile, ProductsAreThoseOfMatrices) {
+  const RowMatrix k = Random(50, kTile, 4);
+  RowMatrix lower = Random(50, 50, 5);
+  const RowMatrix v = lower.triangularView<Eigen::Lower>() * k;
+  Eigen::RowVectorXd sum(kTile);
+  TriangularSquaresTile(lower.data(), 50, k.data(), sum.data());
+  EXPECT_LT((sum - v.colwise().squaredNorm()).lpNorm<Eigen::Infinity>(), 1e-10);
+  const RowMatrix weights = Random(7, 50, 6);
+  RowMatrix out(7, kTile);
+  ProductTile(weights.data(), 7, 50, k.data(), out.data());
+  EXPECT_LT((out - weights * k).lpNorm<Eigen::Infinity>(), 1e-12);
+}
+
+// What makes an argmax the same on every machine: the compiler's vectors may
+// differ, the order of every sum may not.
+TEST(Tile, SumsInOrderWithoutFusing) {
+  const RowMatrix k = Random(40, kTile, 7);
+  const RowMatrix weights = Random(3, 40, 8);
+  RowMatrix out(3, kTile);
+  ProductTile(weights.data(), 3, 40, k.data(), out.data());
+  for (int j = 0; j < 3; ++j) {
+    for (int t = 0; t < kTile; ++t) {
+      double sum = 0.0;
+      for (int i = 0; i < 40; ++i) {
+        const volatile double product = weights(j, i) * k(i, t);
+        sum += product;
+      }
+      ASSERT_EQ(out(j, t), sum);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace surrogates
