@@ -168,6 +168,8 @@ class CommandLineParser {
     verb->add_option("--method", arguments_.run_one.method)->required();
     verb->add_option("--repeat", arguments_.run_one.repeat)->required();
     verb->add_option("--parent", arguments_.run_one.parent);
+    verb->add_option("--lease-s", arguments_.run_one.lease_s)
+        ->check(CLI::PositiveNumber);
     verb->add_option("--stop-after-s", arguments_.run_one.stop_after_s);
   }
 

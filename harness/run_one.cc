@@ -42,7 +42,8 @@ bool RunOne(const Manifest& manifest,
             const RunSpec& run,
             const std::filesystem::path& experiment_folder,
             const std::string& command,
-            const std::function<bool()>& stop) {
+            const std::function<bool()>& stop,
+            double lease_timeout_s) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
   trials::RunInfo info = Describe(manifest, run, command);
   if (std::filesystem::exists(folder / "run.json") &&
@@ -57,11 +58,11 @@ bool RunOne(const Manifest& manifest,
   const auto method = MakeMethod(
       *run.method, ProblemOf(backend, manifest.budget.q_max), info.seed);
   std::filesystem::create_directories(folder);
-  Journal journal(folder);
+  Journal journal(folder, lease_timeout_s);
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
-  Write(folder, info);
+  journal.lease().Publish("run.json", ToJson(info));
   const SearchSummary summary =
       Search(*backend.space,
              manifest.budget,
@@ -75,7 +76,7 @@ bool RunOne(const Manifest& manifest,
   }
   info.finished = true;
   info.finish_reason = summary.finish_reason;
-  Write(folder, info);
+  journal.lease().Publish("run.json", ToJson(info));
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "harness/lease.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
 
@@ -21,7 +22,8 @@ bool RunOne(const Manifest& manifest,
             const RunSpec& run,
             const std::filesystem::path& experiment_folder,
             const std::string& command,
-            const std::function<bool()>& stop = {});
+            const std::function<bool()>& stop = {},
+            double lease_timeout_s = Lease::kTimeoutSeconds);
 
 // True when the run's records say that it came to its end.
 [[nodiscard]] bool IsFinished(const std::filesystem::path& run_folder);

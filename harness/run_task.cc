@@ -70,6 +70,10 @@ int Call(const std::vector<std::string>& command,
       attempt.message = fmt::format("exit code {}", code);
     }
     return code;
+  } catch (const LeaseLost& e) {
+    attempt.state = State::kLost;
+    attempt.message = OneLine(e.what());
+    throw;
   } catch (const std::logic_error& e) {  // input errors are among them
     attempt.state = State::kRefused;
     attempt.message = OneLine(e.what());

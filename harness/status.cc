@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "harness/journal.h"
+#include "harness/lease.h"
 #include "trials/text.h"
 
 namespace harness {
@@ -39,8 +39,7 @@ void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
     status.state = RunState::kDone;
     status.message = info.finish_reason;
   } else {
-    status.state =
-        IsBeingWritten(folder) ? RunState::kRunning : RunState::kStopped;
+    status.state = IsLeased(folder) ? RunState::kRunning : RunState::kStopped;
   }
 }
 

@@ -43,6 +43,7 @@ struct RunOneOptions {
   std::string method;
   int repeat = 1;
   int parent = 0;             // process id: end when it ends; 0: stand alone
+  double lease_s = 20.0;      // see lease.h
   double stop_after_s = 0.0;  // stop before the next trial; 0: never
   std::string command;
 };

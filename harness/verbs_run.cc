@@ -343,15 +343,16 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
   }
   const Manifest manifest = ReadManifest(options.manifest, options.overrides);
   const double stop_s = SteadySeconds() + run.stop_after_s;
-  const bool done =
-      RunOne(manifest,
-             FindRun(manifest, options.problem, run.method, run.repeat),
-             ExperimentFolder(options, manifest),
-             run.command,
-             [&run, stop_s] {
-               return StopSignal() != 0 ||
-                      (run.stop_after_s > 0.0 && SteadySeconds() >= stop_s);
-             });
+  const bool done = RunOne(
+      manifest,
+      FindRun(manifest, options.problem, run.method, run.repeat),
+      ExperimentFolder(options, manifest),
+      run.command,
+      [&run, stop_s] {
+        return StopSignal() != 0 ||
+               (run.stop_after_s > 0.0 && SteadySeconds() >= stop_s);
+      },
+      run.lease_s);
   return done ? 0 : kStoppedEarly;
 }
 
