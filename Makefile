@@ -10,12 +10,13 @@ RESULTS     ?= results
 
 run_options := --results $(RESULTS) $(if $(JOBS),--jobs $(JOBS)) $(if $(REPEATS),--repeats $(REPEATS)) \
                $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH))
+wait_options := $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test check format format-check tidy asan tsan bench figures clean \
+.PHONY: help deps build test test-slurm check format format-check tidy asan tsan bench figures clean \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -23,7 +24,7 @@ help: ## list the targets
 	@awk '/^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
 	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-14s %s\n", name, $$0 }' $(MAKEFILE_LIST)
 	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
-	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results\n'
+	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1\n'
 
 deps: ## install what is missing (Debian, Ubuntu)
 	@scripts/install-deps
@@ -37,8 +38,12 @@ test: deps ## build everything and run every test
 	@cmake --build --preset release
 	@ctest --preset release
 
+test-slurm: build ## test with a private Slurm on this machine (root)
+	@scripts/install-deps --slurm
+	@tests/slurm/slurm_test.sh $(OPPA)
+
 $(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run one experiment and draw its figures (resumes)
-	@$(OPPA) run experiments/$*.toml $(run_options)
+	@$(OPPA) run experiments/$*.toml $(run_options) $(wait_options)
 
 exp-%:
 	@echo "make: there is no experiments/$*.toml; there are: $(EXPERIMENTS)" >&2; exit 2

@@ -14,7 +14,10 @@ struct Job {
   int id = 0;
   std::string name;                  // for people
   std::vector<std::string> command;  // program and arguments; no shell
-  std::filesystem::path log;         // its output goes here
+  std::filesystem::path log;         // its output goes here, if it can
+  // What it needs of a cluster; 0 GPUs: cores only.
+  int nodes = 1;
+  int gpus_per_node = 0;
 };
 
 // A change in a job's state. It says what became of the process; whether the
@@ -28,7 +31,7 @@ struct JobReport {
 
 class Dispatcher {
  public:
-  // Stops what still runs.
+  // Stops what still runs here; what was given to a batch system goes on.
   virtual ~Dispatcher() = default;
 
   // Takes jobs over; returns at once.

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trials/text.h"
@@ -23,20 +20,10 @@ namespace {
 using trials::InputError;
 using trials::RecordFile;
 
-// How long a writer that was just killed may take to let go of its lock.
-constexpr double kLockPatienceSeconds = 5.0;
-
 [[noreturn]] void ThrowErrno(const std::filesystem::path& path,
                              std::string_view what) {
   throw std::runtime_error(
       fmt::format("{}: cannot {}: {}", path.string(), what, strerror(errno)));
-}
-
-struct flock WholeFile(short type) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  return lock;
 }
 
 std::string Header(const RecordFile& file) {
@@ -60,6 +47,9 @@ Rows<Record> ReadRows(const std::filesystem::path& folder,
   const std::filesystem::path path = folder / file.name;
   std::ifstream in(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
+  if ((!in.is_open() || in.bad()) && std::filesystem::exists(path)) {
+    ThrowErrno(path, "read");  // never taken for an empty one
+  }
   Rows<Record> rows;
   std::vector<std::string_view> lines = trials::Split(text, '\n');
   lines.pop_back();
@@ -103,63 +93,24 @@ std::size_t CountOf(const std::vector<Record>& records,
   return end - begin;
 }
 
-// Keeps the header and the first `rows` rows of a file.
+// The header and the first `count` rows of a file.
 template <typename Record>
-void Keep(AppendFile& out,
-          const RecordFile& file,
-          const Rows<Record>& rows,
-          std::size_t count) {
-  if (!rows.has_header) {
-    out.Truncate(0);
-    out.Append(Header(file));
-    return;
-  }
-  std::uintmax_t bytes = Header(file).size();
+std::string Kept(const RecordFile& file,
+                 const Rows<Record>& rows,
+                 std::size_t count) {
+  std::string text = Header(file);
   for (std::size_t i = 0; i < count; ++i) {
-    bytes += rows.lines[i].size() + 1;
+    text += rows.lines[i] + "\n";
   }
-  out.Truncate(bytes);
+  return text;
 }
 
 }  // namespace
 
-AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd_ < 0) {
-    ThrowErrno(path_, "open");
-  }
-}
+AppendFile::AppendFile(std::filesystem::path path, int fd)
+    : path_(std::move(path)), fd_(fd) {}
 
 AppendFile::~AppendFile() { ::close(fd_); }
-
-bool AppendFile::Lock(double patience_s) {
-  using Clock = std::chrono::steady_clock;
-  const auto give_up = Clock::now() + std::chrono::duration<double>(patience_s);
-  while (true) {
-    struct flock lock = WholeFile(F_WRLCK);
-    if (::fcntl(fd_, F_OFD_SETLK, &lock) == 0) {
-      return true;
-    }
-    if (errno != EAGAIN && errno != EACCES) {
-      ThrowErrno(path_, "lock");
-    }
-    if (Clock::now() >= give_up) {
-      return false;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-}
-
-void AppendFile::Truncate(std::uintmax_t bytes) {
-  struct stat now {};
-  if (::fstat(fd_, &now) == 0 && now.st_size == static_cast<off_t>(bytes)) {
-    return;
-  }
-  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0 ||
-      ::fdatasync(fd_) != 0) {
-    ThrowErrno(path_, "truncate");
-  }
-}
 
 void AppendFile::Append(const std::string& text) {
   std::size_t done = 0;
@@ -179,31 +130,8 @@ void AppendFile::Append(const std::string& text) {
   }
 }
 
-bool IsBeingWritten(const std::filesystem::path& run_folder) {
-  const std::filesystem::path path = run_folder / trials::TrialsFile().name;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return false;
-  }
-  struct flock lock = WholeFile(F_RDLCK);
-  const bool held =
-      ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-  ::close(fd);
-  return held;
-}
-
-Journal::Journal(std::filesystem::path run_folder)
-    : folder_(std::move(run_folder)),
-      trials_(folder_ / trials::TrialsFile().name),
-      steps_(folder_ / trials::StepsFile().name),
-      fits_(folder_ / trials::FitsFile().name),
-      thinking_(folder_ / trials::ThinkingFile().name) {
-  if (!trials_.Lock(kLockPatienceSeconds)) {
-    throw InputError(
-        fmt::format("{}: another process is writing these records: wait for "
-                    "it, or stop it",
-                    folder_.string()));
-  }
+Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s)
+    : folder_(std::move(run_folder)), lease_(folder_, lease_timeout_s) {
   const auto rows =
       ReadRows(folder_, trials::TrialsFile(), trials::ParseTrialRow);
   const auto steps =
@@ -227,18 +155,27 @@ Journal::Journal(std::filesystem::path run_folder)
       trial.step_times_s.push_back(steps.records[step].step_time_s);
     }
   }
-  // The committing file first: a crash in between leaves nothing committed
-  // whose other rows are gone.
-  Keep(trials_, trials::TrialsFile(), rows, committed_.size());
-  Keep(steps_, trials::StepsFile(), steps, step);
-  Keep(thinking_, trials::ThinkingFile(), thinking, committed_.size());
   const int last = static_cast<int>(committed_.size());
   std::size_t fit_count = 0;
   while (fit_count < fits.records.size() &&
          fits.records[fit_count].trial <= last) {
     known_fits_.push_back(fits.lines[fit_count++]);
   }
-  Keep(fits_, trials::FitsFile(), fits, fit_count);
+  // Files of this epoch, which no earlier writer has open. The committing one
+  // first: a crash in between leaves nothing committed whose other rows are
+  // gone.
+  const auto publish = [this](const RecordFile& file, const std::string& text) {
+    return std::make_unique<AppendFile>(
+        folder_ / file.name, lease_.PublishOpen(std::string(file.name), text));
+  };
+  trials_ = publish(trials::TrialsFile(),
+                    Kept(trials::TrialsFile(), rows, committed_.size()));
+  steps_ = publish(trials::StepsFile(), Kept(trials::StepsFile(), steps, step));
+  thinking_ =
+      publish(trials::ThinkingFile(),
+              Kept(trials::ThinkingFile(), thinking, committed_.size()));
+  fits_ =
+      publish(trials::FitsFile(), Kept(trials::FitsFile(), fits, fit_count));
 }
 
 bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
@@ -253,7 +190,7 @@ bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
       missing += row + "\n";
     }
   }
-  fits_.Append(missing);
+  fits_->Append(missing);
   return true;
 }
 
@@ -265,14 +202,16 @@ void Journal::Commit(const Trial& trial,
     rows +=
         ToRow(trials::StepRecord{trial.record.trial, ++step, time_s}) + "\n";
   }
-  steps_.Append(rows);
+  steps_->Append(rows);
   rows.clear();
   for (const trials::FitRecord& fit : fits) {
     rows += ToRow(fit) + "\n";
   }
-  fits_.Append(rows);
-  thinking_.Append(ToRow(trial.thinking) + "\n");
-  trials_.Append(ToRow(trial.record) + "\n");
+  fits_->Append(rows);
+  thinking_->Append(ToRow(trial.thinking) + "\n");
+  lease_.Check();
+  trials_->Append(ToRow(trial.record) + "\n");
+  lease_.Check();  // only now is it known that the next holder sees the row
 }
 
 }  // namespace harness

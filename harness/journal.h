@@ -3,29 +3,25 @@
 #ifndef HARNESS_JOURNAL_H_
 #define HARNESS_JOURNAL_H_
 
-#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "harness/lease.h"
 #include "trials/record.h"
 
 namespace harness {
 
-// A file that one process at a time appends to. Every write is durable when
-// the call returns.
+// A file that is appended to. Every write is durable when the call returns.
 // Errors: throws std::runtime_error naming the file and the system's reason.
 class AppendFile {
  public:
-  explicit AppendFile(std::filesystem::path path);
+  AppendFile(std::filesystem::path path, int fd);  // takes over `fd`
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  // Makes this process the only writer; false if another one is, still after
-  // `patience_s` seconds.
-  [[nodiscard]] bool Lock(double patience_s);
-  void Truncate(std::uintmax_t bytes);
   void Append(const std::string& text);
 
  private:
@@ -33,29 +29,27 @@ class AppendFile {
   int fd_ = -1;
 };
 
-// True while a process holds the lock of a run's records.
-[[nodiscard]] bool IsBeingWritten(const std::filesystem::path& run_folder);
-
 // Append-only records of one run: trials.csv, steps.csv, fits.csv and
 // thinking.csv of trials/record.h.
 //
 // A trial's rows are written in the order steps, fits, thinking, trials, each
 // file durable before the next is touched: the row in trials.csv commits the
-// trial. Opening takes the lock (one writer), drops the last line of a file
-// if it is cut off or fails its check, and then every row of a trial that is
-// not committed. A trial counts as committed when its row, all the steps that
-// the row promises and its thinking row are there.
+// trial. Opening takes the lease (one writer, lease.h), drops the last line of
+// a file if it is cut off or fails its check, and then every row of a trial
+// that is not committed. A trial counts as committed when its row, all the
+// steps that the row promises and its thinking row are there.
 //
 // Rows of fits.csv are not needed to resume, because replaying the history
 // makes them again: CheckFits compares them, and completes the file where it
 // was cut off.
 //
-// Errors: throws std::runtime_error when a file cannot be written, InputError
-// when another process writes the same records or a row in the middle of a
-// file is damaged.
+// Errors: throws std::runtime_error when a file cannot be read or written,
+// LeaseLost when another process writes the same records or has taken them
+// over, InputError when a row in the middle of a file is damaged.
 class Journal {
  public:
-  explicit Journal(std::filesystem::path run_folder);
+  explicit Journal(std::filesystem::path run_folder,
+                   double lease_timeout_s = Lease::kTimeoutSeconds);
 
   struct Trial {
     trials::TrialRecord record;
@@ -68,6 +62,8 @@ class Journal {
     return committed_;
   }
 
+  [[nodiscard]] const Lease& lease() const { return lease_; }
+
   // Compares the fits of a committed trial, trial after trial, with those that
   // replaying gives. False if they differ.
   [[nodiscard]] bool CheckFits(const std::vector<trials::FitRecord>& fits);
@@ -77,10 +73,11 @@ class Journal {
 
  private:
   std::filesystem::path folder_;
-  AppendFile trials_;
-  AppendFile steps_;
-  AppendFile fits_;
-  AppendFile thinking_;
+  Lease lease_;
+  std::unique_ptr<AppendFile> trials_;
+  std::unique_ptr<AppendFile> steps_;
+  std::unique_ptr<AppendFile> fits_;
+  std::unique_ptr<AppendFile> thinking_;
   std::vector<Trial> committed_;
   std::vector<std::string> known_fits_;  // rows found in fits.csv
   std::size_t checked_fits_ = 0;

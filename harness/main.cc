@@ -21,7 +21,7 @@ constexpr int kBadInput = 2;
 
 // The command line as it was, for records; without the parent's process id,
 // so that it can be given again.
-std::string CommandLine(int argc, char** argv) {
+std::string CommandLine(int argc, const char* const* argv) {
   std::string text;
   for (int i = 0; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--parent") {
@@ -44,7 +44,13 @@ struct Arguments {
   std::string dispatch = "local";
   int repeats = 0;
   bool all_runs = false;
+  std::string run_name;
+  std::string submission;
+  std::string which;
 };
+
+// A command line of this program, executed here.
+int CallSelf(const std::vector<std::string>& words);
 
 class CommandLineParser {
  public:
@@ -54,7 +60,10 @@ class CommandLineParser {
     AddPlan();
     AddRun();
     AddRunOne();
+    AddRunTask();
     AddStatus();
+    AddCancel();
+    AddLogs();
     AddReport();
     AddSpace();
     AddSimulate();
@@ -108,8 +117,11 @@ class CommandLineParser {
   void AddDispatch(CLI::App* verb) {
     verb->add_option("--dispatch",
                      arguments_.dispatch,
-                     "who executes the runs: local (default)")
-        ->check(CLI::IsMember({"local"}));
+                     "who executes the runs: local (default) or slurm")
+        ->check(CLI::IsMember({"local", "slurm"}))
+        ->each([this](const std::string& value) {
+          arguments_.verb.slurm = value == "slurm";
+        });
   }
 
   void AddPlan() {
@@ -135,6 +147,12 @@ class CommandLineParser {
                      arguments_.run.jobs,
                      "runs at a time (default: one per core)")
         ->check(CLI::PositiveNumber);
+    verb->add_flag("--wait",
+                   arguments_.run.wait,
+                   "with slurm: show progress until all is through");
+    verb->add_flag("--requeue-until-done",
+                   arguments_.verb.requeue_until_done,
+                   "with slurm: go on in a new job after the time limit");
     verb->add_flag(
         "--no-report", arguments_.run.no_report, "write no tables and figures");
   }
@@ -150,6 +168,42 @@ class CommandLineParser {
     verb->add_option("--method", arguments_.run_one.method)->required();
     verb->add_option("--repeat", arguments_.run_one.repeat)->required();
     verb->add_option("--parent", arguments_.run_one.parent);
+    verb->add_option("--lease-s", arguments_.run_one.lease_s)
+        ->check(CLI::PositiveNumber);
+    verb->add_option("--stop-after-s", arguments_.run_one.stop_after_s);
+  }
+
+  void AddRunTask() {
+    CLI::App* verb =
+        app_.add_subcommand("run-task", "what a job of Slurm calls");
+    verb->group("");
+    verb->add_option("FOLDER", arguments_.submission)->required();
+    verb->add_option("WHICH", arguments_.which)->required();
+    verb->callback([this] {
+      call_ = [this] {
+        return harness::RunTaskVerb(
+            arguments_.submission, arguments_.which, CallSelf);
+      };
+    });
+  }
+
+  void AddCancel() {
+    CLI::App* verb =
+        AddVerb("cancel", "take its jobs out of Slurm's queue", [this] {
+          return harness::CancelVerb(arguments_.verb);
+        });
+    AddResults(verb);
+  }
+
+  void AddLogs() {
+    CLI::App* verb = AddVerb("logs", "the last output of a run", [this] {
+      return harness::Logs(arguments_.verb, arguments_.run_name);
+    });
+    verb->add_option(
+            "RUN", arguments_.run_name, "the run's name, as in `oppa plan`")
+        ->required();
+    AddResults(verb);
+    AddOverrides(verb);
   }
 
   void AddStatus() {
@@ -216,7 +270,7 @@ class CommandLineParser {
   bool repeats_given_ = false;
 };
 
-int Main(int argc, char** argv) {
+int Main(int argc, const char* const* argv) {
   Arguments arguments;
   arguments.run.command = CommandLine(argc, argv);
   arguments.run_one.command = arguments.run.command;
@@ -227,6 +281,15 @@ int Main(int argc, char** argv) {
     return parser.app().exit(e) == 0 ? 0 : kBadInput;
   }
   return parser.Call();
+}
+
+int CallSelf(const std::vector<std::string>& words) {
+  std::vector<const char*> argv;
+  argv.reserve(words.size());
+  for (const std::string& word : words) {
+    argv.push_back(word.c_str());
+  }
+  return Main(static_cast<int>(argv.size()), argv.data());
 }
 
 }  // namespace

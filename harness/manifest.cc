@@ -332,6 +332,7 @@ void CheckTables(const TomlTable& root) {
                                           "cluster",
                                           "space",
                                           "budget",
+                                          "slurm",
                                           "method"};
   for (const std::string& key : root.Keys()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
@@ -418,6 +419,7 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.repeats = ReadRepeats(experiment, overrides);
   manifest.methods = ReadMethods(root, experiment, overrides);
   manifest.problems = ReadProblems(root);
+  manifest.slurm = root.GetTable("slurm");
   const TomlTable budget = root.RequireTable("budget");
   manifest.budget = ReadBudget(budget);
   experiment.RejectUnknownKeys();

@@ -53,6 +53,7 @@ struct Manifest {
   Budget budget;
   std::vector<ProblemSpec> problems;
   std::vector<MethodSpec> methods;
+  trials::TomlTable slurm;  // [slurm], perhaps empty; no run depends on it
 
   // Seeds of everything random. Neither depends on the method: in one repeat
   // of one problem all methods start from the same random state, and a

@@ -1,11 +1,15 @@
 #include "harness/plan.h"
 
 #include <cmath>
+#include <cstdio>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "harness/dispatch/slurm_options.h"
 #include "harness/registry.h"
 #include "trials/text.h"
 
@@ -98,6 +102,7 @@ RunSpec FindRun(const Manifest& manifest,
 }
 
 std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
+  (void)ReadSlurmOptions(manifest.slurm, {});
   std::vector<trials::ProblemInfo> problems;
   for (const ProblemSpec& problem : manifest.problems) {
     const Backend backend = MakeBackend(problem);
@@ -141,8 +146,12 @@ void WriteExperiment(const Manifest& manifest,
   for (const MethodSpec& method : manifest.methods) {
     experiment.methods.push_back({method.name, method.label});
   }
+  std::set<std::string> warned;  // scenarios of one table share theirs
   for (const ProblemSpec& problem : manifest.problems) {
     const Backend backend = MakeBackend(problem);
+    if (!backend.warning.empty() && warned.insert(backend.warning).second) {
+      fmt::print(stderr, "oppa: {}\n", backend.warning);
+    }
     trials::ProblemInfo info = Describe(manifest, problem, backend);
     AddOptimum(backend, info);
     Write(trials::ProblemFolder(experiment_folder, problem.name), info);

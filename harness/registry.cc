@@ -227,6 +227,7 @@ Backend MakeReplay(const ProblemSpec& problem) {
   options.setup_s = problem.backend.GetDouble("setup_s", options.setup_s);
   options.failure_s = problem.backend.GetDouble("failure_s", options.failure_s);
   Backend backend;
+  backend.warning = table.Warning();
   backend.description = fmt::format("measured {} on {} GPUs like {}",
                                     table.scenario(),
                                     table.gpus(),

@@ -39,6 +39,7 @@ struct MethodEntry {
 struct Backend {
   std::string type;         // "simulator", "replay"
   std::string description;  // one line for people: model, batch, cluster
+  std::string warning;      // one line about what was left out; "" if nothing
   int gpus = 1;
   int gpus_per_node = 1;
   double memory_capacity_bytes = 0.0;  // per GPU

@@ -38,10 +38,12 @@ bool IsFinished(const std::filesystem::path& run_folder) {
          trials::ReadRunInfo(run_folder).finished;
 }
 
-void RunOne(const Manifest& manifest,
+bool RunOne(const Manifest& manifest,
             const RunSpec& run,
             const std::filesystem::path& experiment_folder,
-            const std::string& command) {
+            const std::string& command,
+            const std::function<bool()>& stop,
+            double lease_timeout_s) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
   trials::RunInfo info = Describe(manifest, run, command);
   if (std::filesystem::exists(folder / "run.json") &&
@@ -56,21 +58,26 @@ void RunOne(const Manifest& manifest,
   const auto method = MakeMethod(
       *run.method, ProblemOf(backend, manifest.budget.q_max), info.seed);
   std::filesystem::create_directories(folder);
-  Journal journal(folder);
+  Journal journal(folder, lease_timeout_s);
   if (IsFinished(folder)) {
-    return;  // by another process, while this one waited for the lock
+    return true;  // by another process, while this one waited for the lock
   }
-  Write(folder, info);
+  journal.lease().Publish("run.json", ToJson(info));
   const SearchSummary summary =
       Search(*backend.space,
              manifest.budget,
              manifest.TrialSeed(*run.problem, run.repeat),
              *method,
              *backend.runner,
-             journal);
+             journal,
+             stop);
+  if (summary.stopped) {
+    return false;
+  }
   info.finished = true;
   info.finish_reason = summary.finish_reason;
-  Write(folder, info);
+  journal.lease().Publish("run.json", ToJson(info));
+  return true;
 }
 
 }  // namespace harness

@@ -96,13 +96,15 @@ class Loop {
        std::uint64_t trial_seed,
        methods::Method& method,
        trials::TrialRunner& runner,
-       Journal& journal)
+       Journal& journal,
+       const std::function<bool()>& stop)
       : space_(space),
         budget_(budget),
         trial_seed_(trial_seed),
         method_(method),
         runner_(runner),
         journal_(journal),
+        stop_(stop),
         tried_(static_cast<std::size_t>(space.size()), false) {}
 
   SearchSummary Run() {
@@ -178,6 +180,10 @@ class Loop {
     }
     if (summary_.trials >= space_.size()) {
       return "space exhausted";
+    }
+    if (stop_ && stop_()) {
+      summary_.stopped = true;
+      return "";
     }
     const std::optional<methods::Suggestion> suggestion = Ask();
     if (!suggestion) {
@@ -272,6 +278,7 @@ class Loop {
   methods::Method& method_;
   trials::TrialRunner& runner_;
   Journal& journal_;
+  const std::function<bool()>& stop_;
   std::vector<bool> tried_;
   ThinkingClock thinking_;
   SearchSummary summary_;
@@ -284,8 +291,9 @@ SearchSummary Search(const trials::SearchSpace& space,
                      std::uint64_t trial_seed,
                      methods::Method& method,
                      trials::TrialRunner& runner,
-                     Journal& journal) {
-  return Loop(space, budget, trial_seed, method, runner, journal).Run();
+                     Journal& journal,
+                     const std::function<bool()>& stop) {
+  return Loop(space, budget, trial_seed, method, runner, journal, stop).Run();
 }
 
 }  // namespace harness

@@ -4,6 +4,7 @@
 #define HARNESS_SEARCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -21,6 +22,7 @@ struct SearchSummary {
   double elapsed_s = 0.0;
   double incumbent_steps_per_s = trials::kUnknown;
   std::string finish_reason;  // see trials::RunInfo
+  bool stopped = false;       // before its end, because `stop` said so
 };
 
 // Runs one search on a virtual clock. The clock advances by what each trial
@@ -31,6 +33,9 @@ struct SearchSummary {
 //
 // What the journal holds is replayed first: the method is asked and shown the
 // recorded results, and must ask for what is recorded.
+//
+// `stop` is asked before every new trial; when it says true the search ends
+// there, to be resumed another time.
 //
 // The seed of a trial is derived from `trial_seed` and the configuration.
 //
@@ -43,7 +48,8 @@ struct SearchSummary {
                                    std::uint64_t trial_seed,
                                    methods::Method& method,
                                    trials::TrialRunner& runner,
-                                   Journal& journal);
+                                   Journal& journal,
+                                   const std::function<bool()>& stop = {});
 
 }  // namespace harness
 

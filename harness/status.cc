@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "harness/journal.h"
+#include "harness/lease.h"
 #include "trials/text.h"
 
 namespace harness {
@@ -39,8 +39,7 @@ void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
     status.state = RunState::kDone;
     status.message = info.finish_reason;
   } else {
-    status.state =
-        IsBeingWritten(folder) ? RunState::kRunning : RunState::kStopped;
+    status.state = IsLeased(folder) ? RunState::kRunning : RunState::kStopped;
   }
 }
 
@@ -50,6 +49,8 @@ struct MethodTotals {
   int done = 0;
   int running = 0;
   int damaged = 0;
+  int pending = 0;
+  int failed = 0;  // or lost
   int trials = 0;
   double fraction = 0.0;  // summed over runs
   double thinking_s = 0.0;
@@ -60,9 +61,27 @@ void Add(const RunStatus& status, MethodTotals& totals) {
   totals.done += status.state == RunState::kDone ? 1 : 0;
   totals.running += status.state == RunState::kRunning ? 1 : 0;
   totals.damaged += status.state == RunState::kDamaged ? 1 : 0;
+  totals.pending += status.state == RunState::kPending ? 1 : 0;
+  totals.failed +=
+      status.state == RunState::kFailed || status.state == RunState::kLost ? 1
+                                                                           : 0;
   totals.trials += status.trials;
   totals.fraction += status.state == RunState::kDone ? 1.0 : status.fraction;
   totals.thinking_s += status.thinking_s;
+}
+
+// "  2 pending, 1 failed": what is not in a column of its own.
+std::string Others(const MethodTotals& part) {
+  std::string text;
+  const auto add = [&text](int count, std::string_view what) {
+    if (count > 0) {
+      text += fmt::format("{}{} {}", text.empty() ? "  " : ", ", count, what);
+    }
+  };
+  add(part.pending, "pending");
+  add(part.failed, "failed");
+  add(part.damaged, "damaged");
+  return text;
 }
 
 using TotalsByMethod = std::map<const MethodSpec*, MethodTotals>;
@@ -98,6 +117,12 @@ std::string_view ToString(RunState state) {
       return "done";
     case RunState::kDamaged:
       return "damaged";
+    case RunState::kPending:
+      return "pending";
+    case RunState::kFailed:
+      return "failed";
+    case RunState::kLost:
+      return "lost";
   }
   return "?";
 }
@@ -186,16 +211,15 @@ std::string FormatStatus(const Manifest& manifest,
   MethodTotals all;
   for (const MethodSpec& method : manifest.methods) {
     const MethodTotals& part = totals.at(&method);
-    text += fmt::format(
-        "{:{}}  {:>5}/{:<5}  {:>7}  {:>7}  {:>5.0f}%{}\n",
-        method.name,
-        width,
-        part.done,
-        part.runs,
-        part.running,
-        part.trials,
-        100.0 * part.fraction / part.runs,
-        part.damaged > 0 ? fmt::format("  {} damaged", part.damaged) : "");
+    text += fmt::format("{:{}}  {:>5}/{:<5}  {:>7}  {:>7}  {:>5.0f}%{}\n",
+                        method.name,
+                        width,
+                        part.done,
+                        part.runs,
+                        part.running,
+                        part.trials,
+                        100.0 * part.fraction / part.runs,
+                        Others(part));
     all.done += part.done;
     all.runs += part.runs;
     all.running += part.running;
@@ -261,6 +285,9 @@ std::string StatusJson(const Manifest& manifest,
          {"budget_fraction", status.fraction},
          {"incumbent_steps_per_s", JsonNumber(status.incumbent_steps_per_s)},
          {"thinking_s", status.thinking_s},
+         {"node", status.node},
+         {"time_left", status.time_left},
+         {"log", status.log},
          {"message", status.message}});
   }
   return json.dump(2) + "\n";

@@ -21,6 +21,9 @@ enum class RunState {
   kStopped,  // cut off; running the experiment again resumes it
   kDone,
   kDamaged,  // the records cannot be read
+  kPending,  // waits in Slurm's queue
+  kFailed,   // as a job of Slurm
+  kLost,     // was given to Slurm, which knows nothing of it any more
 };
 
 [[nodiscard]] std::string_view ToString(RunState state);
@@ -34,6 +37,10 @@ struct RunStatus {
   double fraction = 0.0;  // of the budget, in [0, 1]
   double thinking_s = 0.0;
   std::string message;  // why it ended, or what is wrong with the records
+  // As a job of Slurm; empty otherwise.
+  std::string node;
+  std::string time_left;
+  std::string log;
 };
 
 // Reads the records of one run.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/manifest.h"
+#include "harness/run_task.h"
 
 namespace harness {
 
@@ -20,6 +21,8 @@ struct VerbOptions {
   std::string problem;  // only this one; empty: all
   bool json = false;
   bool csv = false;
+  bool slurm = false;               // --dispatch slurm
+  bool requeue_until_done = false;  // with it: go on after a time limit
 };
 
 // plan: the run matrix, what each run may spend, and what is done already.
@@ -28,6 +31,7 @@ struct VerbOptions {
 struct RunVerbOptions {
   int jobs = 0;  // runs at a time; 0: one per core
   bool no_report = false;
+  bool wait = false;    // with Slurm: until the end
   std::string command;  // the command line, for run.json
 };
 
@@ -38,11 +42,24 @@ struct RunVerbOptions {
 struct RunOneOptions {
   std::string method;
   int repeat = 1;
-  int parent = 0;  // process id: end when it ends; 0: stand alone
+  int parent = 0;             // process id: end when it ends; 0: stand alone
+  double lease_s = 20.0;      // see lease.h
+  double stop_after_s = 0.0;  // stop before the next trial; 0: never
   std::string command;
 };
 [[nodiscard]] int RunOneVerb(const VerbOptions& options,
                              const RunOneOptions& run);
+
+// run-task: what a job of Slurm calls; see run_task.h.
+[[nodiscard]] int RunTaskVerb(const std::filesystem::path& submission_folder,
+                              const std::string& which,
+                              const CallSelf& call);
+
+// cancel: takes the experiment's jobs out of Slurm's queue.
+[[nodiscard]] int CancelVerb(const VerbOptions& options);
+
+// logs: the end of the last output of a run, by its name in `plan`.
+[[nodiscard]] int Logs(const VerbOptions& options, const std::string& run_name);
 
 // status: how far each run is; `all` lists the runs.
 [[nodiscard]] int Status(const VerbOptions& options, bool all);

@@ -1,8 +1,6 @@
 // plan, run, run-one, status, report.
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -16,12 +14,15 @@
 #include <unistd.h>
 
 #include "harness/dispatch/local_pool.h"
+#include "harness/dispatch/slurm.h"
 #include "harness/plan.h"
 #include "harness/progress.h"
 #include "harness/provenance.h"
 #include "harness/run_one.h"
 #include "harness/status.h"
+#include "harness/stop.h"
 #include "harness/verbs.h"
+#include "harness/verbs_slurm.h"
 #include "plots/report.h"
 #include "trials/text.h"
 
@@ -45,24 +46,6 @@ std::string Describe(const Budget& budget) {
   return text + fmt::format(", {} steps a trial", budget.q_max);
 }
 
-// Set by Ctrl-C and SIGTERM.
-std::atomic<int> stop_signal{0};
-
-extern "C" void OnStopSignal(int signal) { stop_signal = signal; }
-
-void CatchStopSignals() {
-  struct sigaction action {};
-  action.sa_handler = OnStopSignal;
-  sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-}
-
-double SteadySeconds() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
-
 // The command of one run's worker. Overrides go along: they say which methods
 // and repeats there are.
 std::vector<std::string> WorkerCommand(const VerbOptions& options,
@@ -75,14 +58,15 @@ std::vector<std::string> WorkerCommand(const VerbOptions& options,
                                       "--method",
                                       run.method->name,
                                       "--repeat",
-                                      std::to_string(run.repeat),
-                                      "--parent",
-                                      std::to_string(::getpid())};
+                                      std::to_string(run.repeat)};
   const auto add = [&command](const std::string& flag,
                               const std::string& value) {
     command.push_back(flag);
     command.push_back(value);
   };
+  if (!options.slurm) {
+    add("--parent", std::to_string(::getpid()));
+  }
   if (!run.problem->name.empty()) {
     add("--problem", run.problem->name);
   }
@@ -112,15 +96,12 @@ std::vector<Job> MissingJobs(const VerbOptions& options,
   return jobs;
 }
 
-// Executes jobs until all have ended or a signal came. Returns how many
-// failed.
-int Execute(const std::vector<Job>& jobs,
-            Dispatcher& dispatcher,
-            Progress& progress) {
-  dispatcher.Submit(jobs);
+// Waits until the jobs that were submitted have ended or a signal came.
+// Returns how many failed.
+int Wait(std::size_t jobs, Dispatcher& dispatcher, Progress& progress) {
   std::size_t ended = 0;
   int failed = 0;
-  while (ended < jobs.size() && stop_signal == 0) {
+  while (ended < jobs && StopSignal() == 0) {
     progress.Update(SteadySeconds());
     for (const JobReport& report : dispatcher.Poll(0.2)) {
       if (report.state == JobReport::State::kStarted) {
@@ -166,6 +147,78 @@ int PrintReport(const std::filesystem::path& folder,
   return outcome.pictures_failed ? 1 : 0;
 }
 
+int PlanSlurm(const VerbOptions& options,
+              const Manifest& manifest,
+              const std::filesystem::path& folder) {
+  const SlurmSubmission submission =
+      NewSubmission(options, manifest, "TOKEN", true);
+  const std::vector<RunSpec> runs = RunMatrix(manifest);
+  CheckFolder(submission.place.folder);
+  fmt::print("{}",
+             FormatSubmission(submission,
+                              WithNeeds(submission.options,
+                                        runs,
+                                        MissingJobs(options, runs, folder)),
+                              MaxArraySize()));
+  return 0;
+}
+
+// Gives the runs to Slurm; with --wait, shows how they get on until the end.
+int RunSlurm(const VerbOptions& options,
+             const RunVerbOptions& run_options,
+             const Manifest& manifest,
+             const std::vector<Job>& missing) {
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  SlurmSubmission submission =
+      NewSubmission(options, manifest, NewToken(), !run_options.no_report);
+  if (run_options.jobs > 0) {
+    submission.options.max_running = run_options.jobs;
+  }
+  const std::vector<RunSpec> runs = RunMatrix(manifest);
+  const std::vector<Job> jobs =
+      WithNeeds(submission.options, runs, NotInTheQueue(folder, missing));
+  if (jobs.size() < missing.size()) {
+    fmt::print("{} runs are in the queue already\n",
+               missing.size() - jobs.size());
+  }
+  if (jobs.empty()) {
+    fmt::print("{}: nothing to submit\n", manifest.name);
+    return missing.empty() && !run_options.no_report ? PrintReport(folder, {})
+                                                     : 0;
+  }
+  Slurm slurm(submission, folder, [](const Job& job) {
+    return IsFinished(job.log.parent_path());
+  });
+  slurm.Submit(jobs);
+  const std::vector<std::int64_t> ids = slurm.submission().JobIds();
+  fmt::print("{}: {} of {} runs submitted as job{} {}, report as job {}\n",
+             manifest.name,
+             jobs.size(),
+             runs.size(),
+             ids.size() > 2 ? "s" : "",
+             fmt::join(ids.begin(), ids.end() - 1, ", "),
+             ids.back());
+  if (!run_options.wait) {
+    return 0;
+  }
+  Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
+  const int failed = Wait(jobs.size(), slurm, progress);
+  if (StopSignal() != 0) {
+    fmt::print("stopped waiting; the jobs go on, `oppa cancel` ends them\n");
+    return 128 + StopSignal();
+  }
+  if (failed > 0) {
+    fmt::print("{} of {} runs failed; `oppa logs` shows their output\n",
+               failed,
+               jobs.size());
+  }
+  WaitForLastJob(folder);
+  if (!run_options.no_report) {
+    fmt::print("{}", LastJobOutput(folder));
+  }
+  return failed > 0 ? 1 : 0;
+}
+
 std::string PlanJson(const Manifest& manifest,
                      const std::vector<trials::ProblemInfo>& problems,
                      const std::vector<RunStatus>& runs) {
@@ -203,6 +256,9 @@ int Plan(const VerbOptions& options) {
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
   CheckRecords(manifest, folder);
   const std::vector<RunStatus> runs = ReadStatus(manifest, folder);
+  if (options.slurm) {
+    return PlanSlurm(options, manifest, folder);
+  }
   if (options.json) {
     fmt::print("{}", PlanJson(manifest, problems, runs));
     return 0;
@@ -243,12 +299,15 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
   const std::vector<RunSpec> runs = RunMatrix(manifest);
   NoteOtherCommits(runs, folder);
   const std::vector<Job> jobs = MissingJobs(options, runs, folder);
+  if (options.slurm) {
+    return RunSlurm(options, run_options, manifest, jobs);
+  }
   const int workers =
       run_options.jobs > 0
           ? run_options.jobs
           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   int failed = 0;
-  if (!jobs.empty() && stop_signal == 0) {
+  if (!jobs.empty() && StopSignal() == 0) {
     fmt::print("{}: {} of {} runs to do, {} at a time\n",
                manifest.name,
                jobs.size(),
@@ -256,11 +315,12 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
                workers);
     Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
     LocalPool pool(workers);
-    failed = Execute(jobs, pool, progress);
+    pool.Submit(jobs);
+    failed = Wait(jobs.size(), pool, progress);
   }
-  if (stop_signal != 0) {
+  if (StopSignal() != 0) {
     fmt::print("stopped; the same command goes on from here\n");
-    return 128 + stop_signal;
+    return 128 + StopSignal();
   }
   if (failed > 0) {
     fmt::print(
@@ -282,17 +342,25 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
     }
   }
   const Manifest manifest = ReadManifest(options.manifest, options.overrides);
-  RunOne(manifest,
-         FindRun(manifest, options.problem, run.method, run.repeat),
-         ExperimentFolder(options, manifest),
-         run.command);
-  return 0;
+  const double stop_s = SteadySeconds() + run.stop_after_s;
+  const bool done = RunOne(
+      manifest,
+      FindRun(manifest, options.problem, run.method, run.repeat),
+      ExperimentFolder(options, manifest),
+      run.command,
+      [&run, stop_s] {
+        return StopSignal() != 0 ||
+               (run.stop_after_s > 0.0 && SteadySeconds() >= stop_s);
+      },
+      run.lease_s);
+  return done ? 0 : kStoppedEarly;
 }
 
 int Status(const VerbOptions& options, bool all) {
   const Manifest manifest = ReadManifest(options.manifest, options.overrides);
-  const std::vector<RunStatus> runs =
-      ReadStatus(manifest, ExperimentFolder(options, manifest));
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  std::vector<RunStatus> runs = ReadStatus(manifest, folder);
+  AddQueue(folder, runs);
   if (options.json) {
     fmt::print("{}", StatusJson(manifest, runs));
     return 0;

@@ -151,6 +151,9 @@ struct ExperimentInfo {
   std::vector<std::string> figures;
 };
 
+// The content of run.json.
+[[nodiscard]] std::string ToJson(const RunInfo& info);
+
 // Written through a temporary file and a rename, so a reader never sees half.
 void Write(const std::filesystem::path& folder,
            const RunInfo& info);  // run.json

@@ -27,13 +27,13 @@ double Number(const Json& json) {
 }
 
 // Writes through a temporary file of this process and a rename.
-void WriteFile(const std::filesystem::path& path, const Json& json) {
+void WriteFile(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
   const std::filesystem::path temporary =
       path.string() + fmt::format(".{}.tmp", ::getpid());
   {
     std::ofstream out(temporary, std::ios::binary);
-    out << json.dump(2) << '\n';
+    out << text;
     out.flush();
     if (!out) {
       throw std::runtime_error(fmt::format(
@@ -41,6 +41,10 @@ void WriteFile(const std::filesystem::path& path, const Json& json) {
     }
   }
   std::filesystem::rename(temporary, path);
+}
+
+void WriteFile(const std::filesystem::path& path, const Json& json) {
+  WriteFile(path, json.dump(2) + "\n");
 }
 
 // Reads `path` and lets `fill` take what it needs from it.
@@ -59,23 +63,28 @@ void ReadFile(const std::filesystem::path& path, Fill fill) {
 
 }  // namespace
 
+std::string ToJson(const RunInfo& info) {
+  return Json{{"experiment", info.experiment},
+              {"problem", info.problem},
+              {"method", info.method},
+              {"repeat", info.repeat},
+              {"seed", info.seed},
+              {"backend", info.backend},
+              {"manifest", info.manifest},
+              {"manifest_hash", info.manifest_hash},
+              {"commit", info.commit},
+              {"dirty", info.dirty},
+              {"host", info.host},
+              {"version", info.version},
+              {"command", info.command},
+              {"finished", info.finished},
+              {"finish_reason", info.finish_reason}}
+             .dump(2) +
+         "\n";
+}
+
 void Write(const std::filesystem::path& folder, const RunInfo& info) {
-  WriteFile(folder / "run.json",
-            Json{{"experiment", info.experiment},
-                 {"problem", info.problem},
-                 {"method", info.method},
-                 {"repeat", info.repeat},
-                 {"seed", info.seed},
-                 {"backend", info.backend},
-                 {"manifest", info.manifest},
-                 {"manifest_hash", info.manifest_hash},
-                 {"commit", info.commit},
-                 {"dirty", info.dirty},
-                 {"host", info.host},
-                 {"version", info.version},
-                 {"command", info.command},
-                 {"finished", info.finished},
-                 {"finish_reason", info.finish_reason}});
+  WriteFile(folder / "run.json", ToJson(info));
 }
 
 RunInfo ReadRunInfo(const std::filesystem::path& run_folder) {

@@ -7,8 +7,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "harness/search.h"
 #include "tests/fakes/fake_method.h"
@@ -132,19 +130,12 @@ TEST_F(JournalTest, AFinishedRunIsReplayedWithoutANewTrial) {
 }
 
 TEST_F(JournalTest, HasOneWriter) {
-  auto journal = std::make_unique<Journal>(whole_.path());
-  EXPECT_TRUE(IsBeingWritten(whole_.path()));
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    AppendFile file(whole_.path() / "trials.csv");
-    ::_exit(file.Lock(0.1) ? 1 : 0);
-  }
-  int status = 1;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0) << "a second process got the lock";
+  auto journal = std::make_unique<Journal>(whole_.path(), 0.5);
+  EXPECT_TRUE(IsLeased(whole_.path()));
+  EXPECT_THROW(Journal(whole_.path(), 0.5), LeaseLost);
   journal.reset();
-  EXPECT_FALSE(IsBeingWritten(whole_.path()));
+  EXPECT_FALSE(IsLeased(whole_.path()));
+  EXPECT_NO_THROW(Journal(whole_.path(), 0.5));
 }
 
 TEST(Journal, CannotBeOpenedWhereNothingCanBeWritten) {

@@ -1,0 +1,381 @@
+#include "harness/lease.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness/provenance.h"
+#include "harness/stop.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kLeasePrefix = ".lease-";
+constexpr std::string_view kPublishPrefix = ".publish-";
+constexpr double kBeatsPerTimeout = 5.0;
+constexpr double kWatchIntervalSeconds = 0.05;
+constexpr double kAliveElsewhereSeconds = 60.0;
+
+[[noreturn]] void ThrowErrno(const fs::path& path, std::string_view what) {
+  throw std::runtime_error(
+      fmt::format("{}: cannot {}: {}", path.string(), what, strerror(errno)));
+}
+
+fs::path LeasePath(const fs::path& folder, std::int64_t epoch) {
+  return folder / fmt::format("{}{}", kLeasePrefix, epoch);
+}
+
+// "<prefix><epoch>[-...]": the epoch, nothing for another name.
+std::optional<std::int64_t> EpochOf(const std::string& name,
+                                    std::string_view prefix) {
+  if (!name.starts_with(prefix)) {
+    return std::nullopt;
+  }
+  std::int64_t epoch = 0;
+  const char* begin = name.data() + prefix.size();
+  const auto [end, error] =
+      std::from_chars(begin, name.data() + name.size(), epoch);
+  return error == std::errc() && end != begin ? std::optional(epoch)
+                                              : std::nullopt;
+}
+
+std::int64_t HighestEpoch(const fs::path& folder) {
+  std::int64_t highest = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    highest = std::max(
+        highest,
+        EpochOf(entry.path().filename().string(), kLeasePrefix).value_or(0));
+  }
+  return highest;
+}
+
+std::string Content(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string BootId() {
+  return std::string(trials::Trim(Content("/proc/sys/kernel/random/boot_id")));
+}
+
+// When a process of this host started, in clock ticks; "" if there is none.
+std::string StartOf(const std::string& pid) {
+  const std::string stat = Content(fs::path("/proc") / pid / "stat");
+  const std::size_t after_name = stat.rfind(')');
+  if (after_name == std::string::npos) {
+    return "";
+  }
+  const auto cells =
+      trials::Split(std::string_view(stat).substr(after_name + 2), ' ');
+  constexpr std::size_t kState = 0;
+  constexpr std::size_t kStart = 19;  // proc(5): field 22, counted from state
+  if (cells.size() <= kStart || cells[kState] == "Z" || cells[kState] == "X") {
+    return "";  // what is left of it waits for its parent
+  }
+  return std::string(cells[kStart]);
+}
+
+// What a lease file says: "count|host|boot|pid|start|job".
+struct Holder {
+  std::string count;  // "released" after the end
+  std::string host, boot, pid, start, job;
+
+  [[nodiscard]] std::string Name() const {
+    return fmt::format("process {} on {}{}{}",
+                       pid,
+                       host,
+                       job.empty() ? "" : ", Slurm job ",
+                       job);
+  }
+  [[nodiscard]] bool IsHere() const {
+    return host == HostName() && boot == BootId();
+  }
+  [[nodiscard]] bool IsGone() const {
+    return count == "released" || (IsHere() && StartOf(pid) != start);
+  }
+};
+
+// Nothing for a lease that is still being written, or was cut off at that.
+std::optional<Holder> ReadHolder(const fs::path& path) {
+  const std::string text = Content(path);
+  const auto cells = trials::Split(trials::Trim(text), '|');
+  if (cells.size() != 6 || text.back() != '\n') {
+    return std::nullopt;
+  }
+  Holder holder;
+  holder.count = trials::Trim(cells[0]);
+  holder.host = cells[1];
+  holder.boot = cells[2];
+  holder.pid = cells[3];
+  holder.start = cells[4];
+  holder.job = cells[5];
+  return holder;
+}
+
+// The count has a fixed width, so that it is overwritten in place.
+std::string CountText(std::string_view count) {
+  return fmt::format("{:<20}", count);
+}
+
+void SyncFolder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) {
+    ::fsync(fd);
+    ::close(fd);
+  }
+}
+
+void WriteAll(int fd, const fs::path& path, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written < 0) {
+      ThrowErrno(path, "write");
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace
+
+Lease::Lease(fs::path folder, double timeout_s)
+    : folder_(std::move(folder)), timeout_s_(timeout_s) {
+  Acquire();
+  RemoveOlder();
+  beat_ = std::thread([this] { Beat(); });
+}
+
+Lease::~Lease() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ending_.notify_all();
+  beat_.join();
+  const std::string text = CountText("released");
+  if (::pwrite(fd_, text.data(), text.size(), 0) < 0) {
+    // Then others wait a little longer.
+  }
+  ::close(fd_);
+}
+
+// Waits until the present holder is gone and takes the next epoch.
+void Lease::Acquire() {
+  std::int64_t watched = -1;
+  std::string last_count;
+  double still_since_s = 0.0;
+  bool has_moved = false;
+  while (true) {
+    const std::int64_t highest = HighestEpoch(folder_);
+    const std::optional<Holder> holder =
+        highest == 0 ? std::nullopt : ReadHolder(LeasePath(folder_, highest));
+    const std::string count = holder ? holder->count : "";
+    const double now_s = SteadySeconds();
+    if (highest != watched) {
+      watched = highest;
+      last_count = count;
+      still_since_s = now_s;
+      has_moved = false;
+    } else if (count != last_count) {
+      last_count = count;
+      still_since_s = now_s;
+      has_moved = true;
+    }
+    if (has_moved && holder && !holder->IsGone()) {
+      throw LeaseLost(fmt::format(
+          "{}: {} is writing these records: wait for it, or stop it",
+          folder_.string(),
+          holder->Name()));
+    }
+    if (highest == 0 || (holder && holder->IsGone()) ||
+        now_s - still_since_s >= timeout_s_) {
+      Claim(highest + 1);
+      if (epoch_ != 0) {
+        return;
+      }
+      continue;
+    }
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(kWatchIntervalSeconds));
+  }
+}
+
+// Sets epoch_ if nobody was faster.
+void Lease::Claim(std::int64_t epoch) {
+  const fs::path path = LeasePath(folder_, epoch);
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) {
+    if (errno == EEXIST) {
+      return;
+    }
+    ThrowErrno(path, "create");
+  }
+  const char* job = std::getenv("SLURM_JOB_ID");
+  try {
+    WriteAll(fd_,
+             path,
+             fmt::format("{}|{}|{}|{}|{}|{}\n",
+                         CountText("0"),
+                         HostName(),
+                         BootId(),
+                         ::getpid(),
+                         StartOf(std::to_string(::getpid())),
+                         job == nullptr ? "" : job));
+  } catch (const std::runtime_error&) {
+    ::close(fd_);
+    ::unlink(path.c_str());
+    throw;
+  }
+  // Who decided long ago that the epoch was free may find it over.
+  if (HighestEpoch(folder_) != epoch) {
+    ::close(fd_);
+    ::unlink(path.c_str());
+    return;
+  }
+  ::fsync(fd_);
+  SyncFolder(folder_);
+  epoch_ = epoch;
+}
+
+// First what older epochs may still publish, then, from the oldest on, their
+// leases: while one of them is there, so is the next.
+void Lease::RemoveOlder() const {
+  std::vector<std::int64_t> older;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const std::string name = entry.path().filename().string();
+    if (const auto epoch = EpochOf(name, kPublishPrefix);
+        epoch && *epoch < epoch_) {
+      ::unlink(entry.path().c_str());
+    }
+    if (const auto epoch = EpochOf(name, kLeasePrefix);
+        epoch && *epoch < epoch_) {
+      older.push_back(*epoch);
+    }
+  }
+  std::sort(older.begin(), older.end());
+  for (const std::int64_t epoch : older) {
+    ::unlink(LeasePath(folder_, epoch).c_str());
+  }
+}
+
+void Lease::Beat() {
+  std::unique_lock lock(mutex_);
+  const std::chrono::duration<double> interval(timeout_s_ / kBeatsPerTimeout);
+  std::uint64_t count = 0;
+  while (!ending_.wait_for(lock, interval, [this] { return ends_; })) {
+    WriteCount(++count);
+  }
+}
+
+void Lease::WriteCount(std::uint64_t count) const {
+  const std::string text = CountText(std::to_string(count));
+  if (::pwrite(fd_, text.data(), text.size(), 0) < 0) {
+    return;  // nothing to be done; others may take over
+  }
+  ::fsync(fd_);
+}
+
+bool Lease::IsHeld() const {
+  struct stat found {};
+  if (::stat(LeasePath(folder_, epoch_ + 1).c_str(), &found) == 0 ||
+      ::stat(LeasePath(folder_, epoch_).c_str(), &found) != 0) {
+    return false;
+  }
+  struct stat own {};
+  return ::fstat(fd_, &own) == 0 && own.st_ino == found.st_ino &&
+         own.st_dev == found.st_dev;
+}
+
+void Lease::Check() const {
+  if (IsHeld()) {
+    return;
+  }
+  std::error_code none;
+  const auto holder =
+      fs::exists(folder_, none)
+          ? ReadHolder(LeasePath(folder_, HighestEpoch(folder_)))
+          : std::nullopt;
+  throw LeaseLost(
+      fmt::format("{}: {} has taken these records over: this attempt stops",
+                  folder_.string(),
+                  holder ? holder->Name() : "another process"));
+}
+
+int Lease::PublishOpen(const std::string& name, const std::string& text) const {
+  const fs::path temporary =
+      folder_ / fmt::format("{}{}-{}", kPublishPrefix, epoch_, name);
+  const int fd = ::open(temporary.c_str(),
+                        O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+                        0666);
+  if (fd < 0) {
+    ThrowErrno(temporary, "create");
+  }
+  bool renamed = false;
+  try {
+    WriteAll(fd, temporary, text);
+    if (::fsync(fd) != 0) {
+      ThrowErrno(temporary, "write");
+    }
+    Check();
+    renamed = ::rename(temporary.c_str(), (folder_ / name).c_str()) == 0;
+    if (!renamed) {
+      const int error = errno;
+      Check();  // ENOENT: the next holder has deleted it
+      errno = error;
+      ThrowErrno(folder_ / name, "replace");
+    }
+    SyncFolder(folder_);
+    Check();
+  } catch (const std::runtime_error&) {
+    ::close(fd);
+    if (!renamed) {
+      ::unlink(temporary.c_str());
+    }
+    throw;
+  }
+  return fd;
+}
+
+void Lease::Publish(const std::string& name, const std::string& text) const {
+  ::close(PublishOpen(name, text));
+}
+
+bool IsLeased(const fs::path& folder) {
+  std::error_code none;
+  if (!fs::is_directory(folder, none)) {
+    return false;
+  }
+  const std::int64_t epoch = HighestEpoch(folder);
+  const fs::path path = LeasePath(folder, epoch);
+  const auto holder = epoch == 0 ? std::nullopt : ReadHolder(path);
+  if (!holder || holder->IsGone()) {
+    return false;
+  }
+  if (holder->IsHere()) {
+    return true;
+  }
+  const auto age =
+      fs::file_time_type::clock::now() - fs::last_write_time(path, none);
+  return std::chrono::duration<double>(age).count() < kAliveElsewhereSeconds;
+}
+
+}  // namespace harness

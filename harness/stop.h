@@ -1,0 +1,19 @@
+// Being asked to stop: Ctrl-C, SIGTERM, a time limit.
+
+#ifndef HARNESS_STOP_H_
+#define HARNESS_STOP_H_
+
+namespace harness {
+
+// From now on SIGINT and SIGTERM are remembered instead of ending the process.
+void CatchStopSignals();
+
+// The signal that came, 0 if none did.
+[[nodiscard]] int StopSignal();
+
+// Seconds of a clock that nobody sets.
+[[nodiscard]] double SteadySeconds();
+
+}  // namespace harness
+
+#endif  // HARNESS_STOP_H_

@@ -1,0 +1,298 @@
+// run and plan with --dispatch slurm, run-task, cancel, logs.
+
+#include "harness/verbs_slurm.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "harness/dispatch/local_pool.h"
+#include "harness/dispatch/slurm.h"
+#include "harness/journal.h"
+#include "harness/plan.h"
+#include "harness/provenance.h"
+#include "harness/run_one.h"
+#include "harness/run_task.h"
+#include "harness/stop.h"
+#include "harness/verbs.h"
+#include "trials/cluster.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using trials::InputError;
+
+constexpr int kLogLines = 200;
+
+fs::path ExperimentFolder(const VerbOptions& options,
+                          const Manifest& manifest) {
+  return options.results / manifest.name;
+}
+
+// Nodes and GPUs that a run takes up.
+void AddNeeds(const SlurmOptions& options,
+              const ProblemSpec& problem,
+              Job& job) {
+  const std::string backend = problem.backend.GetString("type", "");
+  const bool simulated = backend == "simulator" || backend == "replay";
+  if (options.resources == SlurmOptions::Resources::kCpu ||
+      (options.resources == SlurmOptions::Resources::kAuto && simulated)) {
+    return;
+  }
+  const trials::Cluster cluster = trials::ReadCluster(
+      problem.cluster.Folder() / problem.cluster.RequireString("file"));
+  job.nodes = cluster.nodes;
+  job.gpus_per_node = cluster.gpus_per_node;
+}
+
+std::string Seen(const SlurmTaskState& state) {
+  return fmt::format("{}{}", state.detail, state.node.empty() ? "" : " on ") +
+         state.node;
+}
+
+}  // namespace
+
+SlurmSubmission NewSubmission(const VerbOptions& options,
+                              const Manifest& manifest,
+                              const std::string& token,
+                              bool report) {
+  SlurmSubmission submission;
+  submission.options = SlurmOptionsFor(manifest.slurm);
+  if (options.requeue_until_done) {
+    submission.options.requeue_until_done = true;
+  }
+  submission.place.program = ProgramPath();
+  submission.place.directory = fs::current_path();
+  submission.place.folder =
+      fs::absolute(SlurmFolder(ExperimentFolder(options, manifest)) / token);
+  submission.place.experiment = manifest.name;
+  submission.place.token = token;
+  if (report) {
+    submission.report = {submission.place.program.string(),
+                         "report",
+                         options.manifest.string(),
+                         "--results",
+                         options.results.string()};
+  }
+  return submission;
+}
+
+std::vector<Job> WithNeeds(const SlurmOptions& options,
+                           const std::vector<RunSpec>& runs,
+                           std::vector<Job> jobs) {
+  for (Job& job : jobs) {
+    AddNeeds(options, *runs[static_cast<std::size_t>(job.id)].problem, job);
+    job.log = fs::absolute(job.log);
+  }
+  return jobs;
+}
+
+std::vector<Job> NotInTheQueue(const fs::path& experiment_folder,
+                               const std::vector<Job>& jobs) {
+  const auto submissions = ReadSubmissions(experiment_folder);
+  if (submissions.empty()) {
+    return jobs;
+  }
+  const std::optional<Queue> queue = ReadQueue(submissions);
+  if (!queue) {
+    throw std::runtime_error(
+        fmt::format("{}: jobs were submitted before, and squeue does not say "
+                    "what became of them: try again when it answers",
+                    experiment_folder.string()));
+  }
+  const auto states = LatestTasks(submissions, queue);
+  std::vector<Job> free;
+  std::vector<std::string> husks;
+  for (const Job& job : jobs) {
+    const auto found = states.find(job.name);
+    const bool active = found != states.end() && found->second.IsActive();
+    if (active && found->second.kind == SlurmTaskState::Kind::kStuck) {
+      husks.push_back(fmt::format(
+          "{}_{}", found->second.array_job_id, found->second.array_task));
+    } else if (active) {
+      continue;
+    }
+    free.push_back(job);
+  }
+  (void)Cancel(husks);
+  return free;
+}
+
+void AddQueue(const fs::path& experiment_folder, std::vector<RunStatus>& runs) {
+  const auto submissions = ReadSubmissions(experiment_folder);
+  if (submissions.empty()) {
+    return;
+  }
+  const bool all_done =
+      std::all_of(runs.begin(), runs.end(), [](const RunStatus& status) {
+        return status.state == RunState::kDone;
+      });
+  if (all_done) {
+    return;
+  }
+  const auto states = LatestTasks(submissions, ReadQueue(submissions));
+  for (RunStatus& status : runs) {
+    const auto found = states.find(status.run.Name());
+    if (found == states.end() || status.state == RunState::kDone ||
+        status.state == RunState::kDamaged) {
+      continue;
+    }
+    const SlurmTaskState& state = found->second;
+    status.log = state.log.string();
+    status.node = state.node;
+    status.time_left = state.time_left;
+    status.message = Seen(state);
+    using Kind = SlurmTaskState::Kind;
+    switch (state.kind) {
+      case Kind::kPending:
+      case Kind::kStuck:
+        status.state = RunState::kPending;
+        status.message = state.detail;
+        break;
+      case Kind::kRunning:
+        status.state = RunState::kRunning;
+        status.message =
+            fmt::format("on {}, {} left", state.node, state.time_left);
+        break;
+      case Kind::kFailed:
+        status.state = status.state == RunState::kRunning ? RunState::kRunning
+                                                          : RunState::kFailed;
+        status.message += fmt::format("; log: {}", state.log.string());
+        break;
+      case Kind::kLost:
+        if (status.state != RunState::kRunning) {
+          status.state = RunState::kLost;
+        }
+        break;
+      case Kind::kEnded:
+      case Kind::kUnknown:
+        break;
+    }
+  }
+}
+
+void WaitForLastJob(const fs::path& experiment_folder) {
+  while (StopSignal() == 0) {
+    const auto submissions = ReadSubmissions(experiment_folder);
+    const std::int64_t last = submissions.back().finish_job_id;
+    const std::optional<Queue> queue =
+        ReadQueue(std::vector<std::int64_t>{last});
+    if (queue) {
+      const auto entry = queue->find({last, -1});
+      if (entry == queue->end() || !entry->second.IsActive() ||
+          entry->second.IsStuck()) {
+        return;
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  }
+}
+
+std::string LastJobOutput(const fs::path& experiment_folder) {
+  const auto submissions = ReadSubmissions(experiment_folder);
+  const fs::path log = FinishLog(submissions.back().place.folder);
+  return fs::exists(log) ? Tail(log, kLogLines) + "\n"
+                         : fmt::format(
+                               "{}: was not written; `oppa report` "
+                               "draws what there is\n",
+                               log.string());
+}
+
+int RunTaskVerb(const fs::path& submission_folder,
+                const std::string& which,
+                const CallSelf& call) {
+  if (which == "finish") {
+    return FinishSubmission(submission_folder, call);
+  }
+  int base = 0;
+  const auto [end, error] =
+      std::from_chars(which.data(), which.data() + which.size(), base);
+  if (error != std::errc() || end != which.data() + which.size()) {
+    throw InputError(fmt::format(
+        "run-task {}: must be the base of an array, or 'finish'", which));
+  }
+  return RunTask(submission_folder, base, call);
+}
+
+int CancelVerb(const VerbOptions& options) {
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  const fs::path folder = ExperimentFolder(options, manifest);
+  auto submissions = ReadSubmissions(folder);
+  const std::optional<Queue> queue = ReadQueue(submissions);
+  int tasks = 0;
+  std::vector<std::string> finishers;
+  std::vector<std::string> arrays;
+  for (SlurmSubmission& submission : submissions) {
+    if (submission.finish_job_id != 0) {
+      finishers.push_back(std::to_string(submission.finish_job_id));
+    }
+    for (const SlurmArray& array : submission.arrays) {
+      if (array.job_id != 0) {
+        arrays.push_back(std::to_string(array.job_id));
+      }
+    }
+    if (!submission.cancelled) {
+      submission.cancelled = true;  // so that its last job submits nothing
+      WriteSubmission(submission);
+    }
+  }
+  if (queue) {
+    tasks = static_cast<int>(
+        std::count_if(queue->begin(), queue->end(), [](const auto& entry) {
+          return entry.second.IsActive() && entry.first.second >= 0;
+        }));
+  }
+  std::string complaint = Cancel(finishers);
+  if (complaint.empty()) {
+    complaint = Cancel(arrays);
+  }
+  if (!complaint.empty()) {
+    throw std::runtime_error("scancel: " + complaint);
+  }
+  fmt::print(
+      "{}: {} jobs cancelled; their records stay, and `oppa run` goes "
+      "on from them\n",
+      manifest.name,
+      queue ? std::to_string(tasks) : std::string("all"));
+  return 0;
+}
+
+int Logs(const VerbOptions& options, const std::string& run_name) {
+  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  const fs::path folder = ExperimentFolder(options, manifest);
+  std::vector<std::string> names;
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    names.push_back(run.Name());
+    if (run.Name() != run_name) {
+      continue;
+    }
+    const auto submissions = ReadSubmissions(folder);
+    fs::path log = run.Folder(folder) / "log.txt";
+    const auto states = LatestTasks(submissions, std::nullopt);
+    if (const auto found = states.find(run_name); found != states.end()) {
+      log = found->second.log;
+    }
+    if (!fs::exists(log)) {
+      fmt::print(
+          "{}: wrote nothing (its log would be {})\n", run_name, log.string());
+      return 0;
+    }
+    fmt::print("{}:\n{}\n", log.string(), Tail(log, kLogLines));
+    return 0;
+  }
+  throw InputError(fmt::format("'{}' is no run of {}{}; `oppa plan` lists them",
+                               run_name,
+                               manifest.path.string(),
+                               trials::DidYouMean(run_name, names)));
+}
+
+}  // namespace harness

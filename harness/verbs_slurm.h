@@ -1,0 +1,50 @@
+// The parts of `run`, `plan` and `status` that have to do with Slurm.
+
+#ifndef HARNESS_VERBS_SLURM_H_
+#define HARNESS_VERBS_SLURM_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/dispatch/slurm_state.h"
+#include "harness/manifest.h"
+#include "harness/plan.h"
+#include "harness/status.h"
+#include "harness/verbs.h"
+
+namespace harness {
+
+// A submission without its jobs. `report`: draw when all is through.
+[[nodiscard]] SlurmSubmission NewSubmission(const VerbOptions& options,
+                                            const Manifest& manifest,
+                                            const std::string& token,
+                                            bool report);
+
+// The jobs (ids are indices into `runs`) with the nodes and GPUs they need,
+// and paths that hold from anywhere.
+[[nodiscard]] std::vector<Job> WithNeeds(const SlurmOptions& options,
+                                         const std::vector<RunSpec>& runs,
+                                         std::vector<Job> jobs);
+
+// The jobs that are not in Slurm's queue from an earlier submission. What is
+// stuck there is cancelled and counts as not in it.
+// Errors: throws std::runtime_error when Slurm cannot be asked.
+[[nodiscard]] std::vector<Job> NotInTheQueue(
+    const std::filesystem::path& experiment_folder,
+    const std::vector<Job>& jobs);
+
+// Adds what Slurm knows of runs that are not done.
+void AddQueue(const std::filesystem::path& experiment_folder,
+              std::vector<RunStatus>& runs);
+
+// Waits until the last job of the newest submission is through, or a signal
+// came.
+void WaitForLastJob(const std::filesystem::path& experiment_folder);
+// What it printed: the report.
+[[nodiscard]] std::string LastJobOutput(
+    const std::filesystem::path& experiment_folder);
+
+}  // namespace harness
+
+#endif  // HARNESS_VERBS_SLURM_H_

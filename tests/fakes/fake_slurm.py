@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Stands in for sbatch, squeue, scontrol and scancel in tests.
+
+Called under one of these names through a link; the link's folder holds what it
+is told and what it remembers:
+
+    calls.jsonl       every call: name, words, environment
+    jobs.json         the jobs so far
+    sbatch-errors     one line per call that is to fail, with its message; a
+                      line "+MESSAGE" takes the job all the same
+    hold              if it is there, sbatch starts nothing
+    die               ids of array tasks that are killed before they begin
+    max-array-size    of `scontrol show config`
+    squeue-down       if it is there, the controller is away
+sbatch runs the tasks before it returns, one after the other.
+"""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+name = Path(sys.argv[0]).name
+home = Path(sys.argv[0]).parent
+words = sys.argv[1:]
+
+
+def read(path, otherwise):
+    file = home / path
+    return file.read_text() if file.exists() else otherwise
+
+
+jobs = json.loads(read("jobs.json", "[]"))
+
+
+def save():
+    (home / "jobs.json").write_text(json.dumps(jobs))
+
+
+def option(flag, otherwise=None):
+    values = [w.split("=", 1)[1] for w in words if w.startswith(flag + "=")]
+    return values[-1] if values else otherwise
+
+
+def task_ids(spec):
+    ids = []
+    for part in spec.split("%")[0].split(","):
+        first, _, last = part.partition("-")
+        ids += range(int(first), int(last or first) + 1)
+    return ids
+
+
+def sbatch():
+    errors = read("sbatch-errors", "").splitlines()
+    error = errors[0] if errors else ""
+    (home / "sbatch-errors").write_text("\n".join(errors[1:]))
+    if error and not error.startswith("+"):
+        sys.exit("sbatch: error: " + error)
+    script = next(i for i, w in enumerate(words) if not w.startswith("--"))
+    array = option("--array")
+    hold = (home / "hold").exists()
+    job = {"id": 100 + len(jobs), "comment": option("--comment", ""),
+           "tasks": {str(i): "PENDING" if hold else "COMPLETED"
+                     for i in (task_ids(array) if array else [-1])}}
+    dead = read("die", "").split()
+    for task in job["tasks"]:
+        if hold:
+            continue
+        if task in dead:
+            job["tasks"][task] = "NODE_FAIL"
+            continue
+        environment = dict(os.environ, SLURM_JOB_ID=str(job["id"]), SLURMD_NODENAME="n1")
+        if array:
+            environment["SLURM_ARRAY_TASK_ID"] = task
+        log = option("--output").replace("%a", task)
+        jobs.append(job)
+        save()
+        with open(log, "a") as out:
+            code = subprocess.call(["/bin/sh"] + words[script:], env=environment,
+                                   stdout=out, stderr=out, cwd=option("--chdir"))
+        jobs[:] = json.loads(read("jobs.json", "[]"))  # the task may submit too
+        jobs[:] = [j for j in jobs if j["id"] != job["id"]]
+        job["tasks"][task] = "COMPLETED" if code == 0 else "FAILED"
+    jobs.append(job)
+    save()
+    if error:
+        sys.exit("sbatch: error: " + error[1:])
+    print(job["id"])
+
+
+def squeue():
+    if (home / "squeue-down").exists():
+        sys.exit("slurm_load_jobs error: Unable to contact slurm controller")
+    wanted = option("--jobs")
+    for job in jobs:
+        if wanted and str(job["id"]) not in wanted.split(","):
+            continue
+        if option("--format") == "%F|%k":
+            print(f"{job['id']}|{job['comment']}")
+            continue
+        for task, state in job["tasks"].items():
+            reason = {"PENDING": "Priority", "HELD": "launch failed requeued held"}.get(state, "None")
+            state = {"HELD": "PENDING"}.get(state, state)
+            print(f"{job['id']}|{'N/A' if task == '-1' else task}|{state}|n1|9:00|{reason}")
+
+
+def scancel():
+    for word in words:
+        if word.startswith("--"):
+            continue
+        job, _, task = word.partition("_")
+        for known in jobs:
+            if str(known["id"]) == job:
+                for key in known["tasks"]:
+                    if not task or key == task:
+                        known["tasks"][key] = "CANCELLED"
+    save()
+
+
+with open(home / "calls.jsonl", "a") as calls:
+    calls.write(json.dumps({"name": name, "words": words, "environment": dict(os.environ)}) + "\n")
+if name == "scontrol":
+    print("MaxArraySize            =", read("max-array-size", "1001").strip())
+else:
+    {"sbatch": sbatch, "squeue": squeue, "scancel": scancel}[name]()

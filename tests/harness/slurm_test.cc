@@ -1,0 +1,324 @@
+// The program with Slurm, a fake one that runs tasks at once.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "harness/command.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::string_view kManifest = R"([experiment]
+methods = ["random", "xgboost"]
+repeats = 2
+
+[backend]
+type = "simulator"
+
+[workload]
+model = "workloads/qwen2-1.5b.json"
+batch_size = 64
+sequence_length = 1024
+
+[cluster]
+file = "clusters/a5000-8.toml"
+
+[space]
+rule_sets = ["colossalai"]
+dp_bucket_mb = [16]
+zero_bucket_mb = [16]
+
+[budget]
+trials = 8
+q_max = 6
+
+[slurm]
+partition = "main"
+max_running = 3
+)";
+
+class SlurmTest : public testing::Test {
+ protected:
+  SlurmTest() {
+    fs::create_directories(bin_);
+    for (const char* name : {"sbatch", "squeue", "scontrol", "scancel"}) {
+      fs::create_symlink(
+          fs::path(OPPA_SOURCE_DIR) / "tests/fakes/fake_slurm.py", bin_ / name);
+    }
+    const fs::path experiments = fs::path(OPPA_SOURCE_DIR) / "experiments";
+    for (const char* name : {"workloads", "clusters", "rules"}) {
+      fs::create_directory_symlink(experiments / name, folder_.path() / name);
+    }
+    fakes::WriteFile(manifest_, std::string(kManifest));
+  }
+
+  int Oppa(const std::vector<std::string>& arguments) {
+    std::vector<std::string> words = {OPPA_BINARY};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.insert(words.begin() + 2,
+                 {manifest_.string(), "--results", results_.string()});
+    const CommandResult result =
+        RunCommand(words,
+                   {"PATH=" + bin_.string() + ":" + std::getenv("PATH"),
+                    "HOME=" + folder_.path().string(),
+                    "SBATCH_PARTITION=evil",
+                    "SLURM_ARRAY_TASK_ID=99"});
+    output_ = result.output + result.errors;
+    return result.exit_code;
+  }
+
+  int Submit() { return Oppa({"run", "--dispatch", "slurm", "--no-report"}); }
+
+  // Calls of one of the fake programs, in order.
+  [[nodiscard]] std::vector<nlohmann::json> Calls(
+      const std::string& name) const {
+    std::istringstream lines(fakes::ReadFile(bin_ / "calls.jsonl"));
+    std::vector<nlohmann::json> calls;
+    for (std::string line; std::getline(lines, line);) {
+      auto call = nlohmann::json::parse(line);
+      if (call["name"] == name) {
+        calls.push_back(std::move(call));
+      }
+    }
+    return calls;
+  }
+
+  // Of the whole experiment: each run's state.
+  std::map<std::string, std::string> States() {
+    EXPECT_EQ(Oppa({"status", "--json"}), 0) << output_;
+    std::map<std::string, std::string> states;
+    const auto status = nlohmann::json::parse(output_);
+    for (const auto& run : status["runs"]) {
+      states[run["method"].get<std::string>() + "/" +
+             std::to_string(run["repeat"].get<int>())] = run["state"];
+    }
+    return states;
+  }
+
+  static std::map<std::string, std::string> Records(const fs::path& results) {
+    std::map<std::string, std::string> records;
+    for (const auto& entry : fs::recursive_directory_iterator(results)) {
+      const std::string name = entry.path().filename().string();
+      if (name == "trials.csv" || name == "steps.csv" || name == "fits.csv") {
+        records[fs::relative(entry.path(), results).string()] =
+            fakes::ReadFile(entry.path());
+      }
+    }
+    return records;
+  }
+
+  fakes::TemporaryFolder folder_;
+  fs::path bin_ = folder_.path() / "bin";
+  fs::path manifest_ = folder_.path() / "m.toml";
+  fs::path results_ = folder_.path() / "results";
+  std::string output_;
+};
+
+TEST_F(SlurmTest, RecordsAreThoseOfTheLocalPool) {
+  ASSERT_EQ(Submit(), 0) << output_;
+  const auto by_slurm = Records(results_);
+  results_ = folder_.path() / "local";
+  ASSERT_EQ(Oppa({"run", "--no-report"}), 0) << output_;
+  EXPECT_EQ(by_slurm.size(), 12U);
+  EXPECT_EQ(by_slurm, Records(results_));
+}
+
+TEST_F(SlurmTest, SubmitsOneArrayAndAJobThatWaitsForIt) {
+  ASSERT_EQ(Submit(), 0) << output_;
+  const auto calls = Calls("sbatch");
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_THAT(calls[0]["words"].dump(), HasSubstr("--array=0-3%3"));
+  EXPECT_THAT(calls[0]["words"].dump(), HasSubstr("--partition=main"));
+  EXPECT_THAT(calls[1]["words"].dump(), HasSubstr("--dependency=afterany:100"));
+  EXPECT_THAT(calls[0]["environment"].dump(), Not(HasSubstr("evil")));
+  EXPECT_FALSE(calls[0]["environment"].contains("SLURM_ARRAY_TASK_ID"));
+}
+
+TEST_F(SlurmTest, PlanIsAsInTheGoldenFileAndWritesNothing) {
+  ASSERT_EQ(Oppa({"plan", "--dispatch", "slurm"}), 0) << output_;
+  const auto replace = [this](const std::string& from, const std::string& to) {
+    for (std::size_t at = 0; (at = output_.find(from, at)) != std::string::npos;
+         at += to.size()) {
+      output_.replace(at, from.size(), to);
+    }
+  };
+  replace(folder_.path().string(), "/FOLDER");
+  replace(fs::canonical(OPPA_BINARY).string(), "/PROGRAM/oppa");
+  replace("--chdir=" + fs::current_path().string(), "--chdir=/HERE");
+  EXPECT_EQ(output_,
+            fakes::ReadFile(fs::path(OPPA_SOURCE_DIR) /
+                            "tests/golden/plan_slurm.txt"));
+  EXPECT_FALSE(fs::exists(results_));
+  EXPECT_TRUE(Calls("sbatch").empty());
+}
+
+TEST_F(SlurmTest, ArraysAreCutAtMaxArraySize) {
+  fakes::WriteFile(bin_ / "max-array-size", "3");
+  ASSERT_EQ(Submit(), 0) << output_;
+  const auto calls = Calls("sbatch");
+  ASSERT_EQ(calls.size(), 3U);
+  EXPECT_THAT(calls[1]["words"].dump(), HasSubstr("--array=0%3"));
+  EXPECT_THAT(calls[2]["words"].dump(), HasSubstr("afterany:100:101"));
+  EXPECT_EQ(Records(results_).size(), 12U);
+}
+
+TEST_F(SlurmTest, OnlyMissingRunsAreSubmittedAndNoneTwice) {
+  ASSERT_EQ(Submit(), 0) << output_;
+  fs::remove_all(results_ / "m/random/2");
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  EXPECT_THAT(Calls("sbatch")[2]["words"].dump(), HasSubstr("--array=2%3"));
+  EXPECT_EQ(States()["random/2"], "pending");
+  ASSERT_EQ(Submit(), 0);
+  EXPECT_THAT(output_, HasSubstr("1 runs are in the queue already"));
+  EXPECT_EQ(Calls("sbatch").size(), 4U);
+}
+
+TEST_F(SlurmTest, ARunThatTheMachineFailedIsDoneAgainElsewhere) {
+  fakes::WriteFile(bin_ / "die", "1");
+  ASSERT_EQ(Submit(), 0) << output_;
+  // The task died in each of its three attempts; the others are done.
+  const auto calls = Calls("sbatch");
+  ASSERT_EQ(calls.size(), 6U);
+  EXPECT_THAT(calls[2]["words"].dump(), HasSubstr("--array=1%3"));
+  EXPECT_EQ(States()["xgboost/1"], "failed");
+  EXPECT_THAT(output_, HasSubstr("its node failed"));
+  fs::remove(bin_ / "die");
+  ASSERT_EQ(Submit(), 0) << output_;
+  EXPECT_EQ(States()["xgboost/1"], "done");
+}
+
+TEST_F(SlurmTest, WhatTheRecordSaysCountsWhateverSlurmSays) {
+  ASSERT_EQ(Submit(), 0) << output_;
+  auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
+  for (auto& job : jobs) {
+    for (auto& [task, state] : job["tasks"].items()) {
+      state = "NODE_FAIL";
+    }
+  }
+  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  for (const auto& [run, state] : States()) {
+    EXPECT_EQ(state, "done") << run;
+  }
+  // And the other way round: Slurm is content, the records are gone.
+  for (auto& job : jobs) {
+    for (auto& [task, state] : job["tasks"].items()) {
+      state = "COMPLETED";
+    }
+  }
+  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  fs::remove_all(results_ / "m/random/1");
+  EXPECT_NE(States()["random/1"], "done");
+}
+
+TEST_F(SlurmTest, JobsThatSlurmHasForgottenAndThatLeftNoWordAreLost) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  fakes::WriteFile(bin_ / "jobs.json", "[]");
+  EXPECT_EQ(States()["random/1"], "lost");
+  fs::remove(bin_ / "hold");
+  ASSERT_EQ(Submit(), 0) << output_;
+  EXPECT_EQ(States()["random/1"], "done");
+}
+
+TEST_F(SlurmTest, AHeldHuskIsCancelledAndItsRunSubmittedAgain) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
+  jobs[0]["tasks"]["0"] = "HELD";
+  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  EXPECT_EQ(States()["random/1"], "pending");
+  EXPECT_THAT(output_, HasSubstr("it will not start by itself"));
+  fs::remove(bin_ / "hold");
+  ASSERT_EQ(Submit(), 0) << output_;
+  EXPECT_THAT(Calls("scancel").back()["words"].dump(), HasSubstr("100_0"));
+  EXPECT_EQ(States()["random/1"], "done");
+}
+
+TEST_F(SlurmTest, CancelTakesTheLastJobOutFirst) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  ASSERT_EQ(Oppa({"cancel"}), 0) << output_;
+  EXPECT_THAT(output_, HasSubstr("4 jobs cancelled"));
+  const auto calls = Calls("scancel");
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_THAT(calls[0]["words"].dump(), HasSubstr("101"));
+  EXPECT_THAT(calls[1]["words"].dump(), HasSubstr("100"));
+  EXPECT_EQ(States()["random/1"], "failed");
+  EXPECT_THAT(output_, HasSubstr("cancelled"));
+}
+
+TEST_F(SlurmTest, SbatchsOwnMessageIsShownAndNothingStaysSubmitted) {
+  fakes::WriteFile(bin_ / "max-array-size", "2");
+  fakes::WriteFile(bin_ / "sbatch-errors", "\nInvalid account or partition");
+  // The first line is empty: the first array is taken.
+  EXPECT_EQ(Submit(), 1);
+  EXPECT_THAT(output_, HasSubstr("Invalid account or partition"));
+  EXPECT_EQ(std::count(output_.begin(), output_.end(), '\n'), 1) << output_;
+  EXPECT_THAT(Calls("scancel")[0]["words"].dump(), HasSubstr("100"));
+}
+
+TEST_F(SlurmTest, AnAnswerThatWasLostDoesNotMakeASecondJob) {
+  fakes::WriteFile(bin_ / "hold", "");
+  fakes::WriteFile(bin_ / "sbatch-errors",
+                   "+Batch job submission failed: Socket timed out");
+  ASSERT_EQ(Submit(), 0) << output_;
+  EXPECT_EQ(Calls("sbatch").size(), 2U);
+  EXPECT_THAT(Calls("sbatch")[1]["words"].dump(), HasSubstr("afterany:100"));
+}
+
+TEST_F(SlurmTest, StatusWorksWhileTheControllerIsAwayButNothingIsSubmitted) {
+  ASSERT_EQ(Submit(), 0) << output_;
+  fs::remove_all(results_ / "m/random/1");
+  fakes::WriteFile(bin_ / "squeue-down", "");
+  EXPECT_EQ(States()["xgboost/1"], "done");
+  EXPECT_EQ(Submit(), 1);
+  EXPECT_THAT(output_, HasSubstr("try again when it answers"));
+}
+
+TEST_F(SlurmTest, StatusAsksSqueueOnceAndSacctNever) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  const std::size_t before = Calls("squeue").size();
+  (void)States();
+  EXPECT_EQ(Calls("squeue").size(), before + 1);
+}
+
+TEST_F(SlurmTest, LogsShowTheLastOutputOfARun) {
+  ASSERT_EQ(Submit(), 0) << output_;
+  for (const auto& entry : fs::recursive_directory_iterator(results_)) {
+    if (entry.path().filename() == "0-1.txt") {
+      fakes::WriteFile(entry.path(), "what it wrote\n");
+    }
+  }
+  EXPECT_EQ(Oppa({"logs", "xgboost/1"}), 0);
+  EXPECT_THAT(output_, HasSubstr("what it wrote"));
+  EXPECT_EQ(Oppa({"logs", "xgbost/1"}), 2);
+  EXPECT_THAT(output_, HasSubstr("did you mean 'xgboost/1'?"));
+}
+
+TEST_F(SlurmTest, ABadSlurmTableIsRefusedBeforeAnythingIsWritten) {
+  std::string text(kManifest);
+  text.replace(text.find("max_running = 3"), 15, "options = [\"--wrap=x\"]");
+  fakes::WriteFile(manifest_, text);
+  EXPECT_EQ(Submit(), 2);
+  EXPECT_THAT(output_, HasSubstr("m.toml:"));
+  EXPECT_FALSE(fs::exists(results_));
+}
+
+}  // namespace
+}  // namespace harness
