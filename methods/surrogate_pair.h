@@ -23,8 +23,8 @@ class SurrogatePair {
     double memory_noise = 0.002;       // > 0, see OppaOptions
     surrogates::GaussianProcess::Options fit;
     // In the place of fit's, for the throughput: it scatters more.
-    double throughput_misfit_scale = 0.2;
-    double throughput_misfit_log_stddev = 1.5;
+    double throughput_misfit_scale = 0.5;
+    double throughput_misfit_log_stddev = 0.7;
   };
 
   // The means have a row per candidate of problem.space.

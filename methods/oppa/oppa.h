@@ -45,8 +45,8 @@ struct OppaOptions {
   int fit_starts = 10;
   // See GaussianProcess::Options: noise that nobody told of.
   bool learn_misfit = true;
-  double misfit_scale = 0.2;       // > 0, of throughput
-  double misfit_log_stddev = 1.5;  // > 0, of throughput
+  double misfit_scale = 0.5;       // > 0, of throughput
+  double misfit_log_stddev = 0.7;  // > 0, of throughput
   // The sigmoid of Eq. 4 acts on (memory - capacity) / (memory_scale *
   // capacity); the paper gives no scale. > 0
   double memory_scale = 0.025;
