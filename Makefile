@@ -16,7 +16,7 @@ wait_options := $(if $(WAIT),--wait)
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-slurm check format format-check tidy asan tsan bench figures clean \
+.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -41,6 +41,16 @@ test: deps ## build everything and run every test
 test-slurm: build ## test with a private Slurm on this machine (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
+
+test-faults: build ## break runs in every way and see that nothing is lost (root)
+	@scripts/install-deps --slurm
+	@tests/faults/run.sh $(OPPA)
+
+fuzz: deps ## fuzz every parser (SECONDS=10 for each)
+	@scripts/install-deps --fuzz
+	@test -f build/fuzz/build.ninja || cmake --preset fuzz -Wno-dev
+	@cmake --build --preset fuzz --target fuzzers
+	@tests/fuzz/run.sh build/fuzz $(SECONDS)
 
 $(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run one experiment and draw its figures (resumes)
 	@$(OPPA) run experiments/$*.toml $(run_options) $(wait_options)

@@ -79,11 +79,11 @@ std::string BootId() {
 std::string StartOf(const std::string& pid) {
   const std::string stat = Content(fs::path("/proc") / pid / "stat");
   const std::size_t after_name = stat.rfind(')');
-  if (after_name == std::string::npos) {
+  if (after_name == std::string::npos || after_name + 2 > stat.size()) {
     return "";
   }
-  const auto cells =
-      trials::Split(std::string_view(stat).substr(after_name + 2), ' ');
+  const std::string after = stat.substr(after_name + 2);
+  const auto cells = trials::Split(after, ' ');
   constexpr std::size_t kState = 0;
   constexpr std::size_t kStart = 19;  // proc(5): field 22, counted from state
   if (cells.size() <= kStart || cells[kState] == "Z" || cells[kState] == "X") {

@@ -53,6 +53,9 @@ bool RunOne(const Manifest& manifest,
                     "--results folder, or remove it",
                     folder.string()));
   }
+  if (IsFinished(folder)) {
+    return true;  // its files are not touched any more
+  }
   const Backend backend = MakeBackend(*run.problem);
   info.backend = backend.type;
   const auto method = MakeMethod(

@@ -170,7 +170,7 @@ Verdict Judge(const SlurmOptions& options, const SlurmTaskState& state) {
 
 void Resubmit(const SlurmSubmission& submission,
               const fs::path& experiment_folder,
-              std::vector<SlurmTask> tasks,
+              const std::vector<SlurmTask>& tasks,
               const std::set<std::string>& bad_nodes) {
   SlurmSubmission next = submission;
   next.place.token = NewToken();

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -26,6 +27,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
+// Not enough for a message in a log.
+constexpr std::uintmax_t kTooLittleSpace = 4096;
+
 constexpr auto kTermPatience = std::chrono::seconds(2);
 
 // The environment of a worker.
@@ -99,6 +103,13 @@ std::string Explain(int status, const Job& job) {
                                         strsignal(WTERMSIG(status)))
                           : fmt::format("exit code {}", WEXITSTATUS(status));
   const std::string why = Tail(job.log, 1);
+  std::error_code unknown;
+  const auto space = std::filesystem::space(job.log.parent_path(), unknown);
+  if (why.empty() && !unknown && space.available < kTooLittleSpace) {
+    return fmt::format("{}: the disk that holds {} is full",
+                       how,
+                       job.log.parent_path().string());
+  }
   return why.empty() ? how : fmt::format("{}: {}", how, why);
 }
 

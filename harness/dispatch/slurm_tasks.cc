@@ -79,6 +79,13 @@ SlurmTaskState StateOf(const SlurmSubmission& submission,
     if (found != queue->end()) {
       state.entry = found->second;
       Judge(found->second, state);
+      if (state.kind == Kind::kPending && !submission.place.bad_nodes.empty() &&
+          found->second.reason.starts_with("ReqNodeNotAvail")) {
+        state.kind = Kind::kStuck;
+        state.detail += fmt::format(
+            "; {} was to be avoided: `oppa run` submits it for any node",
+            fmt::join(submission.place.bad_nodes, ","));
+      }
       if (found->second.IsActive()) {
         return state;
       }

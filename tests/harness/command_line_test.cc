@@ -16,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -298,6 +299,40 @@ TEST_F(CommandLineTest, StatusTellsHowFarTheRunsAre) {
   EXPECT_EQ(status["runs_done"], 6);
   EXPECT_EQ(status["runs"][0]["trials"], 14);
   EXPECT_EQ(status["runs"][0]["state"], "done");
+}
+
+TEST_F(CommandLineTest, RecordsFollowTheUmask) {
+  const mode_t before = ::umask(027);
+  const int code = Oppa(RunArguments(results_));
+  ::umask(before);
+  ASSERT_EQ(code, 0) << Output();
+  for (const auto& entry : fs::recursive_directory_iterator(results_)) {
+    EXPECT_EQ(fs::status(entry).permissions() &
+                  (fs::perms::others_all | fs::perms::group_write),
+              fs::perms::none)
+        << entry.path();
+  }
+}
+
+TEST_F(CommandLineTest, AResultsFolderThatCannotBeMadeIsOneLine) {
+  fakes::WriteFile(folder_.path() / "file", "");
+  EXPECT_EQ(Oppa(RunArguments(folder_.path() / "file/results")), 1);
+  const std::string output = Output();
+  EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
+  EXPECT_THAT(output, HasSubstr("file/results"));
+}
+
+TEST_F(CommandLineTest, AReadOnlyManifestAndRecordsAreEnoughForStatus) {
+  ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+  const auto records = Records(results_);
+  for (const auto& entry : fs::recursive_directory_iterator(results_)) {
+    fs::permissions(entry, fs::perms::owner_write, fs::perm_options::remove);
+  }
+  fs::permissions(manifest_, fs::perms::owner_write, fs::perm_options::remove);
+  EXPECT_EQ(
+      Oppa({"status", manifest_.string(), "--results", results_.string()}), 0);
+  EXPECT_THAT(Output(), HasSubstr("6 of 6 runs done"));
+  EXPECT_EQ(Records(results_), records);
 }
 
 TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {

@@ -1,0 +1,427 @@
+#!/usr/bin/env python3
+"""Breaks runs in every way we can think of, and sees that nothing is lost.
+
+    tests/faults/campaign.py PROGRAM [--faults N] [--seed N] [--slurm N] [--report FILE]
+
+N faults are drawn from the local kinds, each in a turn of its own, and --slurm N
+more from those that need Slurm (SLURM_CONF names a private one, see
+tests/slurm/slurm-up.sh). Everything random comes from the seed; what the
+operating system makes of it in time does not.
+
+After each fault:
+  1. every trial that was on record when the fault struck still is, and was not
+     done again: its row in thinking.csv, which holds times that never repeat, is
+     the same. (Not where the fault is damage to that very row.)
+  2. the run is run again, to its end, and trials.csv, steps.csv and fits.csv are
+     byte for byte those of a run that was left alone.
+The report is a table: fault, times, how often it struck a run that was under way,
+survived.
+"""
+import argparse
+import collections
+import ctypes
+import errno
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ("trials.csv", "steps.csv", "fits.csv")
+TRIALS = 24
+MANIFEST = f"""
+[experiment]
+name = "m"
+methods = ["vanilla-bo"]
+repeats = 1
+[backend]
+type = "simulator"
+[workload]
+model = "workloads/qwen2-1.5b.json"
+batch_size = 64
+sequence_length = 1024
+[cluster]
+file = "clusters/a5000-8.toml"
+[space]
+rule_sets = ["colossalai"]
+dp_bucket_mb = [16]
+zero_bucket_mb = [16]
+[budget]
+trials = {TRIALS}
+q_max = 6
+[slurm]
+retries = 3
+"""
+
+
+class Lost(Exception):
+    """What must not happen."""
+
+
+class Campaign:
+    def __init__(self, program, seed, work):
+        self.program, self.random, self.work = program, random.Random(seed), work
+        for name in ("workloads", "clusters", "rules"):
+            (work / name).symlink_to(ROOT / "experiments" / name)
+        self.manifest = work / "m.toml"
+        self.manifest.write_text(MANIFEST)
+        self.shim = work / "faulty_io.so"
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", self.shim,
+                        ROOT / "tests/faults/faulty_io.c", "-ldl"], check=True)
+        self.number = 0
+        self.new_results()
+        self.run_again()
+        self.expected = self.records()
+        if len(self.expected["trials.csv"].splitlines()) != TRIALS + 2:
+            sys.exit("campaign: the undisturbed run is not what it should be")
+
+    def new_results(self):
+        self.number += 1
+        self.results = self.work / f"r{self.number}"
+        self.folder = self.results / "m/vanilla-bo/1"
+
+    # The program.
+
+    def command(self, *extra):
+        return [self.program, "run-one", self.manifest, "--results", self.results, "--method",
+                "vanilla-bo", "--repeat", "1", "--lease-s", "0.4", *extra]
+
+    def start(self, **environment):
+        return subprocess.Popen(self.command(), stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True,
+                                env=dict(os.environ, **environment))
+
+    def run_again(self):
+        done = subprocess.run([self.program, "run", self.manifest, "--results", self.results,
+                               "--no-report", "--jobs", "1"], capture_output=True, text=True)
+        if done.returncode != 0:
+            log = self.folder / "log.txt"
+            raise Lost("cannot be run again: " + done.stdout[-300:] + done.stderr +
+                       (log.read_text() if log.exists() else ""))
+
+    # Its records.
+
+    def read(self, name):
+        file = self.folder / name
+        return file.read_bytes() if file.exists() else b""
+
+    def records(self):
+        return {name: self.read(name) for name in FILES}
+
+    def acknowledged(self):
+        """Rows of thinking.csv of the trials that are on record."""
+        rows = self.read("trials.csv").rpartition(b"\n")[0].split(b"\n")[2:]
+        return self.read("thinking.csv").split(b"\n")[2:2 + len(rows)]
+
+    def wait_for_trials(self, count, process=None):
+        end = time.monotonic() + 60
+        while self.read("trials.csv").count(b"\n") < count + 2:
+            if time.monotonic() > end or (process and process.poll() is not None):
+                return
+            time.sleep(0.002)
+
+    def begin(self):
+        """Starts a run and waits for some of its trials."""
+        process = self.start()
+        self.wait_for_trials(self.random.randint(0, TRIALS - 3), process)
+        return process
+
+    # Local faults. Each returns what was acknowledged, and whether the run was under way.
+
+    def kill_runner(self, sig=signal.SIGKILL):
+        process = self.begin()
+        before = self.acknowledged()
+        process.send_signal(sig)
+        process.communicate()
+        return before, len(before) < TRIALS
+
+    def terminate_runner(self):
+        return self.kill_runner(signal.SIGTERM)
+
+    def stop_writer(self):
+        """It wakes up after another attempt took over, and has to give in."""
+        first = self.begin()
+        first.send_signal(signal.SIGSTOP)
+        before = self.acknowledged()
+        under_way = len(before) < TRIALS
+        second = self.start()
+        if self.random.random() < 0.5:  # wakes up while the second one writes
+            self.wait_for_trials(min(len(before) + 2, TRIALS), second)
+        else:
+            second.wait()
+        first.send_signal(signal.SIGCONT)
+        complaint = first.communicate()[1]
+        if under_way and first.returncode != 1:
+            raise Lost(f"the loser ends with {first.returncode}: {complaint}")
+        if under_way and "taken these records over" not in complaint:
+            raise Lost("the loser says: " + complaint)
+        if second.wait() != 0:
+            raise Lost("the second attempt fails: " + second.communicate()[1])
+        return before, under_way
+
+    def second_attempt(self):
+        """Two at the same time: the second has to give in."""
+        first = self.begin()
+        before = self.acknowledged()
+        second = self.start()
+        first.wait()
+        second.wait()
+        if first.returncode != 0:
+            raise Lost("the writer was disturbed: " + first.communicate()[1])
+        first.communicate(), second.communicate()
+        return before, len(before) < TRIALS
+
+    def bad_disk(self, error):
+        disk = {"LD_PRELOAD": str(self.shim), "FAULTY_PATH": "/vanilla-bo/1/",
+                "FAULTY_CALL": str(self.random.randint(1, 16 * TRIALS)),
+                "FAULTY_ERRNO": str(error), "FAULTY_SHORT": str(self.random.randint(0, 1))}
+        process = self.start(**disk)
+        complaint = process.communicate()[1]
+        if process.returncode and (complaint.count("\n") != 1 or "cannot" not in complaint):
+            raise Lost("not one clear line: " + complaint)
+        return self.acknowledged(), process.returncode != 0
+
+    def disk_full(self):
+        return self.bad_disk(errno.ENOSPC)
+
+    def disk_broken(self):
+        return self.bad_disk(errno.EIO)
+
+    def clock_jump(self):
+        jump = self.random.choice([-86400, -3600, 3600, 10 * 365 * 86400])
+        first = self.start(LD_PRELOAD=str(self.shim), FAULTY_CLOCK=str(jump))
+        self.wait_for_trials(self.random.randint(0, TRIALS - 3), first)
+        before = self.acknowledged()
+        second = self.start(LD_PRELOAD=str(self.shim), FAULTY_CLOCK=str(-jump))
+        first.communicate(), second.communicate()
+        if first.returncode != 0:
+            raise Lost("a jump of the clock ended the run")
+        return before, len(before) < TRIALS
+
+    def damage(self, change):
+        """Of the last row of a file, after the runner was killed."""
+        before, under_way = self.kill_runner()
+        names = [n for n in (*FILES, "thinking.csv") if self.read(n).count(b"\n") > 2]
+        if not names:
+            return [], False
+        name = self.random.choice(names)
+        content = self.read(name)
+        last_row = content.rstrip(b"\n").rfind(b"\n") + 1
+        at = self.random.randrange(last_row, len(content))
+        (self.folder / name).write_bytes(change(content, at))
+        return before[:-2], under_way  # the last trial, and one just before its end
+
+    def truncate(self):
+        return self.damage(lambda content, at: content[:at])
+
+    def flip(self):
+        bit = 1 << self.random.randrange(8)
+        return self.damage(
+            lambda content, at: content[:at] + bytes([content[at] ^ bit]) + content[at + 1:])
+
+    # Faults of Slurm. The run is an array task.
+
+    def submit(self):
+        self.mend_nodes()
+        done = subprocess.run([self.program, "run", self.manifest, "--results", self.results,
+                               "--dispatch", "slurm", "--no-report"],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Lost("cannot submit: " + done.stderr)
+        self.job = done.stdout.split("submitted as job ")[1].split(",")[0] + "_0"
+        self.wait_for_trials(self.random.randint(1, TRIALS // 2))
+        return self.acknowledged()
+
+    def mend_nodes(self):
+        """After earlier faults: every node has its daemon and is up."""
+        for _ in range(60):
+            down = [line.split()[0] for line in self.slurm(
+                "sinfo", "-h", "-N", "-o", "%N %t").splitlines()
+                if line.split()[1].rstrip("*") not in ("idle", "mix", "alloc", "comp")
+                or line.endswith("*")]
+            if not down:
+                return
+            for node in down:
+                if not self.processes("slurmd\0-N\0" + node + "\0"):
+                    subprocess.run(["slurmd", "-N", node], check=False)
+                self.slurm("scontrol", "update", "NodeName=" + node, "State=RESUME")
+            time.sleep(0.5)
+        raise Lost("nodes do not come up: " + self.slurm("sinfo", "-N"))
+
+    def slurm(self, *words):
+        return subprocess.run(words, capture_output=True, text=True).stdout
+
+    def finish_by_slurm(self, before, under_way=None):
+        """`oppa run --dispatch slurm` again until the record says that it is done."""
+        under_way = len(before) < TRIALS
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            subprocess.run([self.program, "run", self.manifest, "--results", self.results,
+                            "--dispatch", "slurm", "--no-report"], capture_output=True)
+            for _ in range(20):
+                if b'"finished": true' in self.read("run.json"):
+                    return before, under_way
+                time.sleep(0.1)
+        raise Lost("does not come to its end: " + self.slurm("squeue", "-r"))
+
+    def processes(self, *words):
+        """Of this Slurm (SLURM_CONF in the environment), with these words in the command line."""
+        mark = b"SLURM_CONF=" + os.environ["SLURM_CONF"].encode() + b"\0"
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                line = (entry / "cmdline").read_bytes()
+                if (entry.name.isdigit() and all(w.encode() in line for w in words) and
+                        mark in (entry / "environ").read_bytes()):
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+    def kill(self, *words):
+        for pid in self.processes(*words):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def slurm_kill_runner(self):
+        before = self.submit()
+        self.kill("run-task", str(self.results))
+        return self.finish_by_slurm(before)
+
+    def scancel(self):
+        before = self.submit()
+        self.slurm("scancel", self.job)
+        return self.finish_by_slurm(before)
+
+    def requeue(self):
+        before = self.submit()
+        self.slurm("scontrol", "update", "JobId=" + self.job, "Requeue=1")
+        self.slurm("scontrol", "requeue", self.job)
+        return self.finish_by_slurm(before)
+
+    def drain(self):
+        before = self.submit()
+        node = self.slurm("squeue", "-h", "-j", self.job, "-o", "%N").strip() or "n1"
+        self.slurm("scontrol", "update", "NodeName=" + node, "State=DOWN", "Reason=fault")
+        result = self.finish_by_slurm(before)
+        self.slurm("scontrol", "update", "NodeName=" + node, "State=RESUME")
+        return result
+
+    def kill_slurmstepd(self):
+        before = self.submit()
+        self.kill("slurmstepd")
+        return self.finish_by_slurm(before)
+
+    def kill_slurmd(self):
+        before = self.submit()
+        node = self.slurm("squeue", "-h", "-j", self.job, "-o", "%N").strip() or "n1"
+        self.kill("slurmd\0-N\0" + node + "\0")
+        self.kill("run-task", str(self.results))  # the node is gone
+        time.sleep(0.5)
+        subprocess.run(["slurmd", "-N", node], check=False)
+        return self.finish_by_slurm(before)
+
+    def kill_slurmctld(self):
+        before = self.submit()
+        self.kill("slurmctld")
+        time.sleep(self.random.uniform(0.1, 1.0))
+        subprocess.run(["slurmctld"], check=True)
+        return self.finish_by_slurm(before)
+
+    def check(self, before):
+        after = self.acknowledged()
+        if after[:len(before)] != before:
+            raise Lost(f"{len(before)} trials were on record, of which "
+                       f"{sum(a == b for a, b in zip(after, before))} still are")
+
+    def one(self, fault):
+        self.new_results()
+        before, under_way = fault()
+        self.check(before)
+        self.run_again()
+        self.check(before)
+        records = self.records()
+        for name in FILES:
+            if records[name] != self.expected[name]:
+                raise Lost(f"{name} differs from that of an undisturbed run")
+        for _ in range(40):  # another attempt of Slurm's may be just starting
+            left = [p.name for p in self.folder.iterdir() if p.name.startswith(".publish")]
+            if not left:
+                break
+            time.sleep(0.1)
+        else:
+            raise Lost(f"left behind: {left}")
+        shutil.rmtree(self.results, ignore_errors=True)  # a last job may still be at it
+        return under_way
+
+
+LOCAL = {
+    "kill -9 of the runner": Campaign.kill_runner,
+    "SIGTERM of the runner": Campaign.terminate_runner,
+    "SIGSTOP of a writer, takeover, SIGCONT": Campaign.stop_writer,
+    "a second attempt at the same time": Campaign.second_attempt,
+    "ENOSPC on write, fsync or rename": Campaign.disk_full,
+    "EIO on write, fsync or rename": Campaign.disk_broken,
+    "clock jump, with a second attempt": Campaign.clock_jump,
+    "truncated tail": Campaign.truncate,
+    "flipped bit in the last row": Campaign.flip,
+}
+SLURM = {
+    "kill -9 of the runner under Slurm": Campaign.slurm_kill_runner,
+    "scancel": Campaign.scancel,
+    "scontrol requeue": Campaign.requeue,
+    "node down": Campaign.drain,
+    "kill -9 of slurmstepd": Campaign.kill_slurmstepd,
+    "kill -9 of slurmd": Campaign.kill_slurmd,
+    "kill -9 of slurmctld": Campaign.kill_slurmctld,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program", type=Path)
+    parser.add_argument("--faults", type=int, default=180)
+    parser.add_argument("--slurm", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--report", type=Path)
+    arguments = parser.parse_args()
+    # What a killed slurmstepd or runner leaves behind is ours to reap.
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    work = Path(tempfile.mkdtemp(prefix="oppa-faults-"))
+    campaign = Campaign(arguments.program.resolve(), arguments.seed, work)
+    turns = [(LOCAL, i) for i in range(arguments.faults)]
+    turns += [(SLURM, i) for i in range(arguments.slurm)]
+    counts = collections.defaultdict(lambda: [0, 0, 0])
+    failures = []
+    for kinds, turn in turns:
+        name = list(kinds)[turn % len(kinds)]
+        campaign.random = random.Random(f"{arguments.seed}/{name}/{turn}")
+        counts[name][0] += 1
+        try:
+            counts[name][1] += campaign.one(lambda: kinds[name](campaign))
+            counts[name][2] += 1
+        except Lost as lost:
+            failures.append(f"{name}, turn {turn}, {campaign.results}: {lost}")
+            print("campaign:", failures[-1], file=sys.stderr, flush=True)
+    table = f"{'fault':40} {'times':>6} {'under way':>10} {'survived':>9}\n"
+    for name, (times, under_way, survived) in counts.items():
+        table += f"{name:40} {times:6} {under_way:10} {survived:9}\n"
+    total = [sum(column) for column in zip(*counts.values())]
+    table += f"{'all':40} {total[0]:6} {total[1]:10} {total[2]:9}\n"
+    print(table, end="")
+    if arguments.report:
+        arguments.report.write_text(table)
+    if failures:
+        sys.exit(f"campaign: {len(failures)} faults were not survived; see {work}")
+    shutil.rmtree(work)
+
+
+main()

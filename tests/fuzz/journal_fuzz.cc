@@ -1,0 +1,63 @@
+// Any content of any file of a run is recovered from, or refused with an
+// InputError; what was recovered is the same when it is read again.
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "harness/journal.h"
+#include "tests/fuzz/input_file.h"
+#include "trials/record.h"
+#include "trials/text.h"
+
+namespace {
+
+// Cuts the input at NUL bytes: trials, steps, fits, thinking. A row gets its
+// check value if it ends with '!', which no mutation would find.
+std::string Rows(std::string_view text) {
+  std::string rows;
+  for (const std::string_view line : trials::Split(text, '\n')) {
+    if (line.ends_with('!')) {
+      std::string row(line.substr(0, line.size() - 1));
+      std::array<char, 16> check{};
+      std::snprintf(check.data(), check.size(), ",%08x", trials::RowCheck(row));
+      rows += row + check.data() + "\n";
+    } else {
+      rows += line;
+      rows += '\n';
+    }
+  }
+  rows.pop_back();
+  return rows;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
+                                      std::size_t size) {
+  const std::array<const trials::RecordFile*, 4> files = {
+      &trials::TrialsFile(),
+      &trials::StepsFile(),
+      &trials::FitsFile(),
+      &trials::ThinkingFile()};
+  const auto parts = trials::Split(fuzz::Text(data, size), '\0');
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::string text =
+        std::string(files[i]->version) + "\n" + files[i]->header + "\n";
+    if (i < parts.size() && parts[i].starts_with('#')) {
+      text = parts[i];  // with a header of its own
+    } else if (i < parts.size()) {
+      text += Rows(parts[i]);
+    }
+    fuzz::Write(fuzz::Folder() / files[i]->name, text);
+  }
+  try {
+    const std::size_t found =
+        harness::Journal(fuzz::Folder()).committed().size();
+    if (harness::Journal(fuzz::Folder()).committed().size() != found) {
+      std::abort();
+    }
+  } catch (const trials::InputError&) {
+  }
+  return 0;
+}

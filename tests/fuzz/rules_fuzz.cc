@@ -1,0 +1,25 @@
+// Any rule is compiled and evaluated, or refused with an InputError.
+
+#include <string>
+
+#include "tests/fuzz/input_file.h"
+#include "trials/rules.h"
+#include "trials/text.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
+                                      std::size_t size) {
+  trials::Rule::Context context;
+  for (const std::string_view name : trials::Rule::ContextVariables()) {
+    context[std::string(name)] = 8.0;
+  }
+  trials::ParallelConfig config;
+  config.dp = 2;
+  config.pp = 4;
+  try {
+    const trials::Rule rule =
+        trials::Rule::Parse(std::string(fuzz::Text(data, size)), "fuzz", "1");
+    (void)rule.Matches(config, context);
+  } catch (const trials::InputError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# What an array task of ours costs beside one of `true`: 100 tasks each, by
+# turns, on a private Slurm; from the submission until no task is left in the
+# queue. The run is as small as a run can be: one random trial.
+# usage: tests/slurm/overhead.sh PROGRAM [TURNS]
+set -euo pipefail
+program=$(realpath "$1")
+turns=${2:-3}
+cd "$(dirname "$0")/../.."
+
+S=$(mktemp -d /tmp/oppa-slurm-XXXXXX)
+export S
+unset "${!SLURM_@}" "${!SBATCH_@}" 2>/dev/null || true
+trap 'status=$?; tests/slurm/slurm-down.sh --purge; exit $status' EXIT
+PORT=17300 tests/slurm/slurm-up.sh
+export SLURM_CONF=$S/slurm.conf
+
+for folder in workloads clusters rules; do ln -s "$PWD/experiments/$folder" "$S/$folder"; done
+sed -e 's/^repeats = .*/repeats = 100/' -e 's/^methods = .*/methods = ["random"]/' \
+  -e 's/^trials = .*/trials = 1/' experiments/smoke.toml >"$S/trivial.toml"
+
+now() { date +%s.%N; }
+drained() { while squeue --noheader --array --jobs "$1" --states=PD,R,CG,CF 2>/dev/null | grep -q .; do sleep 0.05; done; }
+
+for turn in $(seq "$turns"); do
+  begin=$(now)
+  job=$(sbatch --parsable --array=0-99 --output=/dev/null --wrap=true)
+  drained "$job"
+  bare=$(awk -v a="$begin" -v b="$(now)" "BEGIN { print b - a }")
+  begin=$(now)
+  job=$("$program" run "$S/trivial.toml" --dispatch slurm --results "$S/r$turn" --no-report |
+    sed -n 's/.*submitted as job \([0-9]*\).*/\1/p')
+  drained "$job"
+  ours=$(awk -v a="$begin" -v b="$(now)" "BEGIN { print b - a }")
+  done=$("$program" status "$S/trivial.toml" --results "$S/r$turn" --json | grep -c '"state": "done"')
+  awk -v b="$bare" -v o="$ours" -v d="$done" -v t="$turn" 'BEGIN {
+    printf "turn %d: true %.1f ms a task, ours %.1f ms a task (%d of 100 done), ratio %.2f\n", t, 10 * b, 10 * o, d, o / b }'
+done
