@@ -34,7 +34,7 @@ bool IsPlain(std::string_view text) {
 std::string GetWord(const TomlTable& table,
                     std::string_view key,
                     const std::string& otherwise) {
-  const std::string value = table.GetString(key, otherwise);
+  std::string value = table.GetString(key, otherwise);
   if (!IsPlain(value)) {
     table.Fail(
         key,
@@ -80,8 +80,8 @@ SlurmOptions::Resources GetResources(const TomlTable& table,
 // An option of sbatch as a person writes it. Its getopt takes beginnings of
 // names, so the beginning of an option of ours is refused as well.
 void CheckOption(const TomlTable& table, const std::string& option) {
-  const std::string_view name =
-      std::string_view(option).substr(0, option.find('='));
+  const std::string_view text = option;
+  const std::string_view name = text.substr(0, text.find('='));
   const bool well_formed =
       IsPlain(option) && name.size() > 2 && name.starts_with("--") &&
       std::all_of(name.begin(), name.end(), [](char c) {
@@ -160,7 +160,7 @@ std::filesystem::path SlurmSiteFile() {
     const char* value = std::getenv(name);
     return std::filesystem::path(value == nullptr ? "" : value);
   };
-  if (const auto site = variable("OPPA_SLURM_SITE"); !site.empty()) {
+  if (auto site = variable("OPPA_SLURM_SITE"); !site.empty()) {
     return site;
   }
   auto folder = variable("XDG_CONFIG_HOME");
