@@ -224,9 +224,9 @@ std::string TextsOf(const Layout& layout) {
         std::accumulate(widths.begin(),
                         widths.begin() + static_cast<std::ptrdiff_t>(column),
                         legend_left);
-    const double y =
-        layout.height - TitleHeight(layout) -
-        kLegendRow * (static_cast<double>(i / widths.size()) + 0.5);
+    const std::size_t row = i / widths.size();
+    const double y = layout.height - TitleHeight(layout) -
+                     kLegendRow * (static_cast<double>(row) + 0.5);
     text += fmt::format("  set arrow from {} to {} nohead {}\n",
                         at(x, y),
                         at(x + kLegendSample, y),

@@ -109,11 +109,12 @@ std::optional<Figure> MakeFigure(const std::string& name,
   if (empty) {
     return std::nullopt;
   }
+  std::string caption =
+      CaptionOf(problem, drawn, records.info.repeats) + NoteOf(name, panels);
   return Figure{.name = name,
                 .title = problem.info.name.empty() ? TitleOf(records.info)
                                                    : problem.info.name,
-                .caption = CaptionOf(problem, drawn, records.info.repeats) +
-                           NoteOf(name, panels),
+                .caption = std::move(caption),
                 .panels = std::move(panels)};
 }
 
