@@ -108,8 +108,8 @@ bool Likelihood::Factorise(double signal_variance, double misfit_variance) {
     }
   }
   double added = 0.0;
-  for (double jitter = 0.0; jitter <= kLastJitter * 1.5;
-       jitter = jitter == 0.0 ? kFirstJitter : jitter * 10.0) {
+  double jitter = 0.0;
+  while (jitter <= kLastJitter * 1.5) {
     if (jitter > 0.0) {
       ++jitter_retries_;
       a_.diagonal().array() += jitter * signal_variance - added;
@@ -120,6 +120,7 @@ bool Likelihood::Factorise(double signal_variance, double misfit_variance) {
     if (factorisation.info() == Eigen::Success) {
       return true;
     }
+    jitter = jitter == 0.0 ? kFirstJitter : jitter * 10.0;
   }
   return false;
 }

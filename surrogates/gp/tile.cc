@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 // Sanitizers run before the dynamic linker could choose a version.
@@ -67,13 +68,13 @@ void MaternTile(const double* points,
     double square[kTile] = {};
     for (int k = 0; k < d; ++k) {
       const double x = points[i * d + k];
-      const double* z = tile + k * kTile;
+      const double* z = tile + static_cast<std::ptrdiff_t>(k) * kTile;
       for (int t = 0; t < kTile; ++t) {
         const double difference = z[t] - x;
         square[t] += difference * difference;
       }
     }
-    double* out = correlation + i * kTile;
+    double* out = correlation + static_cast<std::ptrdiff_t>(i) * kTile;
     for (int t = 0; t < kTile; ++t) {
       const double a =
           std::sqrt(std::min(5.0 * square[t], kFarthest * kFarthest));

@@ -8,7 +8,7 @@ namespace {
 
 // Launch of a collective's kernel and the handshake of its ranks. A100, 2
 // ranks, 4 MB: 61 us in vTrain's table, of which 24 us are bytes.
-constexpr double kBase_s = 25e-6;
+constexpr double kBaseLatency = 25e-6;
 constexpr double kTreeEfficiency = 0.9;
 
 // One way around the ring.
@@ -27,7 +27,7 @@ double HalfRingTime(const GroupLink& link, double bytes) {
   if (link.size == 1) {
     return 0.0;
   }
-  return kBase_s + RingLatency(link) +
+  return kBaseLatency + RingLatency(link) +
          RingAllReduceBytes(link.size, bytes) / 2 / link.bandwidth_bytes_per_s;
 }
 
@@ -47,7 +47,7 @@ double AllReduceTime(const GroupLink& link, double bytes) {
   const double tree_s =
       2 * TreeLatency(link) +
       2 * bytes / (kTreeEfficiency * link.bandwidth_bytes_per_s);
-  return kBase_s + std::min(ring_s, tree_s);
+  return kBaseLatency + std::min(ring_s, tree_s);
 }
 
 double ReduceScatterTime(const GroupLink& link, double bytes) {

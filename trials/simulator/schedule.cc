@@ -51,7 +51,7 @@ std::vector<Action> StageActions(const PipelineShape& shape, int stage) {
   const PipelineShape order =
       shape.chunks > 1 ? shape : PipelineShape{1, shape.microbatches, 1};
   std::vector<Action> actions;
-  actions.reserve(static_cast<std::size_t>(2 * total));
+  actions.reserve(2 * static_cast<std::size_t>(total));
   for (int k = 0; k < warmup; ++k) {
     actions.push_back(KthAction(order, k, true));
   }
