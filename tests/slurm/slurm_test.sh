@@ -69,8 +69,9 @@ cp "$manifest" "$S/gpus.toml"
 printf '\n[slurm]\nresources = "cluster"\npartition = "main"\n' >>"$S/gpus.toml"
 "$program" run "$S/gpus.toml" --dispatch slurm --results "$S/gpus" --no-report --wait >"$S/gpus.log"
 "$program" logs "$S/gpus.toml" oppa/1 --results "$S/gpus" >/dev/null
-scontrol show job "$(sed -n 's/.*submitted as job \([0-9]*\).*/\1/p' "$S/gpus.log")" |
-  grep -q 'gres.gpu:8' || fail "the jobs did not get 8 GPUs"
+# Through a file: grep -q would leave scontrol with a broken pipe.
+scontrol show job "$(sed -n 's/.*submitted as job \([0-9]*\).*/\1/p' "$S/gpus.log")" >"$S/gpus.jobs"
+grep -q 'gres.gpu:8' "$S/gpus.jobs" || fail "the jobs did not get 8 GPUs"
 say "8 GPUs for each run"
 
 echo "slurm_test: all passed in ${SECONDS}s"
