@@ -40,16 +40,13 @@ class CostModel final : public Method {
     if (done_ || history_.exhausted()) {
       return std::nullopt;
     }
-    Suggestion suggestion;
     const bool nothing_learned =
         history_.failures_in_a_row() == history_.size();
     if (history_.size() < options_.random_trials || nothing_learned) {
-      suggestion.candidate = DrawFromCells(
-          *problem_.space, history_.tried(), seed_, history_.size());
-      suggestion.chosen_by = "random";
-      return suggestion;
+      return SuggestRandom(problem_, history_, seed_);
     }
     done_ = true;
+    Suggestion suggestion;
     suggestion.fits = surrogates_.Fit(history_);
     suggestion.candidate = PredictedBest();
     suggestion.chosen_by = "model";

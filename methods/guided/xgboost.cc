@@ -28,13 +28,10 @@ class Xgboost final : public Method {
     if (history_.exhausted()) {
       return std::nullopt;
     }
-    Suggestion suggestion;
     if (history_.size() < options_.random_trials) {
-      suggestion.candidate = DrawFromCells(
-          *problem_.space, history_.tried(), seed_, history_.size());
-      suggestion.chosen_by = "random";
-      return suggestion;
+      return SuggestRandom(problem_, history_, seed_);
     }
+    Suggestion suggestion;
     suggestion.fits.push_back(
         {"throughput", trees_.Fit(history_.ScoreObservations())});
     trees_.Predict(prediction_);

@@ -122,10 +122,7 @@ class Oppa final : public Method {
   }
 
   Suggestion SuggestRandom() {
-    Suggestion suggestion;
-    suggestion.candidate = DrawFromCells(
-        *problem_.space, history_.tried(), seed_, history_.size());
-    suggestion.chosen_by = "random";
+    Suggestion suggestion = methods::SuggestRandom(problem_, history_, seed_);
     if (Screens() && history_.failures_in_a_row() > 0) {
       Screen(suggestion);
     }

@@ -40,4 +40,14 @@ int DrawFromCells(const trials::SearchSpace& space,
   return Draw(Draw(open, engine), engine);
 }
 
+Suggestion SuggestRandom(const Problem& problem,
+                         const History& history,
+                         std::uint64_t seed) {
+  Suggestion suggestion;
+  suggestion.candidate =
+      DrawFromCells(*problem.space, history.tried(), seed, history.size());
+  suggestion.chosen_by = "random";
+  return suggestion;
+}
+
 }  // namespace methods

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "methods/history.h"
+#include "methods/method.h"
 #include "trials/search_space.h"
 
 namespace methods {
@@ -24,6 +26,11 @@ namespace methods {
                                 const std::vector<char>& tried,
                                 std::uint64_t seed,
                                 int trial);
+
+// The next random trial of a method: a draw by the history so far.
+[[nodiscard]] Suggestion SuggestRandom(const Problem& problem,
+                                       const History& history,
+                                       std::uint64_t seed);
 
 }  // namespace methods
 

@@ -15,11 +15,7 @@ class Random final : public Method {
     if (history_.exhausted()) {
       return std::nullopt;
     }
-    Suggestion suggestion;
-    suggestion.candidate = DrawFromCells(
-        *problem_.space, history_.tried(), seed_, history_.size());
-    suggestion.chosen_by = "random";
-    return suggestion;
+    return SuggestRandom(problem_, history_, seed_);
   }
 
   void Observe(int candidate, const trials::Measurement& measurement) override {
