@@ -3,9 +3,14 @@
 #ifndef TRIALS_SIMULATOR_FRAMEWORK_H_
 #define TRIALS_SIMULATOR_FRAMEWORK_H_
 
+#include <filesystem>
+#include <string>
+
 namespace trials {
 
-// Constants of a framework on PyTorch. The defaults describe Colossal-AI's
+// Constants of a framework on PyTorch. Those of each framework are in
+// experiments/frameworks/<name>.toml, under the names of these fields and in
+// SI units; what a file leaves out has the default. The defaults describe Colossal-AI's
 // HybridParallelPlugin with Hugging Face models run eagerly, which is what the
 // paper measured. docs/simulator.md gives the source of each number.
 struct Framework {
@@ -51,6 +56,13 @@ struct Framework {
   // hang in a collective until the launcher kills them.
   double failure_s = 60.0;
 };
+
+// Errors: throws InputError with file:line:column.
+[[nodiscard]] Framework ReadFramework(const std::filesystem::path& path);
+
+// The framework of that name, or in the file of that path.
+// Errors: as ReadFramework, and for an unknown name, listing the known ones.
+[[nodiscard]] Framework FindFramework(const std::string& name);
 
 }  // namespace trials
 

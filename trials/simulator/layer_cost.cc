@@ -38,7 +38,8 @@ class Module {
   void Flash(double forward_flop, double forward_bytes) {
     cost_.forward_s += gpu_.FlashTime(forward_flop, forward_bytes);
     // Backward computes the scores again: five products instead of two.
-    cost_.backward_s += gpu_.FlashTime(2.5 * forward_flop, 2.5 * forward_bytes);
+    cost_.backward_s += gpu_.FlashTime(
+        2.5 * forward_flop, 2.5 * forward_bytes, /*backward=*/true);
     Dispatch(1, 2);
   }
 

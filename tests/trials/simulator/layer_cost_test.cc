@@ -7,6 +7,7 @@
 
 #include "tests/trials/simulator/paper_problem.h"
 #include "tests/trials/simulator/problem.h"
+#include "trials/gpu_architecture.h"
 
 namespace trials {
 namespace {
