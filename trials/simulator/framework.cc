@@ -15,6 +15,8 @@ namespace {
 constexpr std::array kFlags = {
     std::pair{"flash_attention", &Framework::flash_attention},
     std::pair{"fused_operators", &Framework::fused_operators},
+    std::pair{"fp32_gradients", &Framework::fp32_gradients},
+    std::pair{"fsdp", &Framework::fsdp},
 };
 
 constexpr std::array kNumbers = {
@@ -28,6 +30,7 @@ constexpr std::array kNumbers = {
     std::pair{"step_kernels", &Framework::step_kernels},
     std::pair{"zero_step_kernels", &Framework::zero_step_kernels},
     std::pair{"overlap_slowdown", &Framework::overlap_slowdown},
+    std::pair{"expert_imbalance", &Framework::expert_imbalance},
     std::pair{"context_bytes", &Framework::context_bytes},
     std::pair{"nccl_group_bytes", &Framework::nccl_group_bytes},
     std::pair{"fragmentation", &Framework::fragmentation},
