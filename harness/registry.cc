@@ -14,7 +14,7 @@
 #include "trials/cluster.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
-#include "trials/replay/table_path.h"
+#include "trials/table_path.h"
 #include "trials/simulator/simulator.h"
 #include "trials/text.h"
 #include "trials/workload.h"
