@@ -268,9 +268,11 @@ class Builder {
   void AddModule(int stage,
                  const LayerCost& layer,
                  double backward_s,
-                 StageRecord& record) const {
+                 StageRecord& record,
+                 int count = 1) const {
     SyncModule module;
     module.backward_s = backward_s;
+    module.count = count;
     SyncModule experts = module;
     const bool apart = shared_.ep > 1;
     for (auto it = layer.expert_parameters.rbegin();
@@ -278,12 +280,12 @@ class Builder {
          ++it) {
       AddTensor(stage, *it, apart ? experts : module, record);
       (apart ? record.memory.expert_parameters : record.memory.parameters) +=
-          *it;
+          count * *it;
     }
     for (auto it = layer.parameters.rbegin(); it != layer.parameters.rend();
          ++it) {
       AddTensor(stage, *it, module, record);
-      record.memory.parameters += *it;
+      record.memory.parameters += count * *it;
     }
     record.memory.largest_module =
         std::max(record.memory.largest_module, layer.ParameterCount());
@@ -312,8 +314,8 @@ class Builder {
         AddModule(s, layers.head, head_s, record);
         AddSharedTable(s, record);
       }
-      for (int i = 0; i < chunk.blocks; ++i) {
-        AddModule(s, layers.block, block_s, record);
+      if (chunk.blocks > 0) {
+        AddModule(s, layers.block, block_s, record, chunk.blocks);
       }
       if (chunk.first) {
         AddModule(s, layers.embedding, embedding_s, record);
@@ -371,11 +373,11 @@ class Builder {
   void AddOptimizer(int s, StageRecord& record) const {
     const GpuModel& gpu = GpuOf(s);
     const bool mixed = gpu.element_bytes() < 4.0;
-    for (const SyncModule& module : record.modules) {
-      record.tensors += static_cast<int>(module.tensor_bytes.size());
-    }
-    for (const SyncModule& module : record.expert_modules) {
-      record.tensors += static_cast<int>(module.tensor_bytes.size());
+    for (const auto* modules : {&record.modules, &record.expert_modules}) {
+      for (const SyncModule& module : *modules) {
+        record.tensors +=
+            module.count * static_cast<int>(module.tensor_bytes.size());
+      }
     }
     const double bytes = mixed ? 36.0 : 28.0;
     record.optimizer_s = gpu.MemoryTime(bytes * record.memory.parameters);
