@@ -128,7 +128,9 @@ class Simulator::Impl {
 
   StepReport Simulate(const Plan& plan) {
     CheckPlan(plan, workload_, pools_);
-    const PlanLinks links = PlacePlan(pools_, plan);
+    const bool grid = StagesAlike(plan) && plan.stages.front().pool == 0;
+    const PlanLinks placed = grid ? PlanLinks{} : PlacePlan(pools_, plan);
+    const PlanLinks& links = grid ? Links(StageConfig(plan, 0)) : placed;
     const std::vector<StageRecord> stages = Model(plan, links);
     const PlanStage& first = plan.stages.front();
     const PlanStage& last = plan.stages.back();
