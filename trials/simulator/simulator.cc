@@ -11,6 +11,7 @@
 
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/memo.h"
+#include "trials/simulator/stage_balance.h"
 #include "trials/simulator/stage_model.h"
 
 namespace trials {
@@ -128,7 +129,8 @@ class Simulator::Impl {
 
   StepReport Simulate(const Plan& plan) {
     CheckPlan(plan, workload_, pools_);
-    const PlanLinks links = PlacePlan(pools_, plan);
+    const PlanLinks links =
+        PlacePlan(pools_, plan, framework_.pipeline_outermost);
     const std::vector<StageRecord> stages = Model(plan, links);
     const PlanStage& first = plan.stages.front();
     const PlanStage& last = plan.stages.back();
@@ -194,11 +196,21 @@ class Simulator::Impl {
     });
   }
 
+  [[nodiscard]] Plan PlanOf(const ParallelConfig& config) const {
+    const int layers = workload_.model.layers;
+    return framework_.balance_stages
+               ? UniformPlan(config,
+                             BalanceLayers(layers,
+                                           BlocksInHead(workload_.model),
+                                           config.pp * config.model_chunks))
+               : UniformPlan(config, layers);
+  }
+
   const PlanLinks& Links(const ParallelConfig& config) {
     const std::array<int, 5> key = {
         config.dp, config.tp, config.pp, config.cp, config.ep};
     return links_.Get(key, [&] {
-      return PlacePlan(pools_, UniformPlan(config, workload_.model.layers));
+      return PlacePlan(pools_, PlanOf(config), framework_.pipeline_outermost);
     });
   }
 
@@ -237,9 +249,7 @@ class Simulator::Impl {
         sharded ? config.zero_bucket_mb : 0,
         sharded && config.overlap_zero_comm ? 1 : 0,
         sharded && config.overlap_zero_allgather ? 1 : 0};
-    return stages_.Get(key, [&] {
-      return Model(UniformPlan(config, workload_.model.layers), links);
-    });
+    return stages_.Get(key, [&] { return Model(PlanOf(config), links); });
   }
 
   // DDP and its buckets exist without ZeRO and without a pipeline only; with
