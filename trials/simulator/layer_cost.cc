@@ -202,7 +202,10 @@ struct Builder {
       module.Flash(share * 4.0 * tokens * sequence * query,
                    2 * q_bytes + 2 * e * tokens * key * cp,
                    static_cast<int>(cp));
-      module.Save(2 * q_bytes + 2 * e * tokens * key);
+      // The result is copied for the next product unless the kernel writes it
+      // in that order.
+      module.Save((framework.fused_operators ? 1 : 2) * q_bytes +
+                  2 * e * tokens * key);
       return;
     }
     if (key < query) {  // key-value heads are copied to every query head
