@@ -18,6 +18,7 @@ constexpr std::array kFlags = {
     std::pair{"fp32_gradients", &Framework::fp32_gradients},
     std::pair{"fsdp", &Framework::fsdp},
     std::pair{"pipeline_outermost", &Framework::pipeline_outermost},
+    std::pair{"reduce_in_backward", &Framework::reduce_in_backward},
     std::pair{"balance_stages", &Framework::balance_stages},
 };
 

@@ -33,6 +33,10 @@ struct Framework {
   // nanotron have them: neighbouring stages stand on different hosts first.
   // False: (data, pipeline, tensor), Colossal-AI's.
   bool pipeline_outermost = false;
+  // Without ZeRO, gradients are reduced bucket by bucket while backward goes on
+  // (DDP; with a pipeline tensor by tensor after it, Colossal-AI). False: in
+  // one piece after the last backward.
+  bool reduce_in_backward = true;
   // Blocks are dealt out by cost, the vocabulary head counting as the blocks
   // that it is worth (nanotron), instead of evenly.
   bool balance_stages = false;

@@ -18,6 +18,7 @@ namespace trials {
 namespace {
 
 constexpr double kMega = 1024.0 * 1024.0;
+constexpr int kWholeMegabytes = 1 << 30;  // more than any model's gradients
 
 // What follows the pipeline on every rank of one stage.
 struct StageSync {
@@ -259,10 +260,13 @@ class Simulator::Impl {
     if (config.zero_stage > 0) {
       return framework_.fsdp ? 0 : config.zero_bucket_mb;
     }
+    if (!framework_.reduce_in_backward) {
+      return kWholeMegabytes;
+    }
     return config.pp == 1 ? config.dp_bucket_mb : 0;
   }
-  [[nodiscard]] static bool Overlaps(const ParallelConfig& config) {
-    return config.pp == 1 &&
+  [[nodiscard]] bool Overlaps(const ParallelConfig& config) const {
+    return config.pp == 1 && framework_.reduce_in_backward &&
            (config.zero_stage == 0 || config.overlap_zero_comm);
   }
 
