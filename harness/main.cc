@@ -279,6 +279,7 @@ class CommandLineParser {
     verb->add_flag("--csv",
                    options.csv,
                    "print its rows with what the simulator predicts");
+    verb->add_flag("--no-figures", options.no_figures, "draw no figures");
     verb->add_option("--results",
                      options.results,
                      "folder of the figures (default: results)");

@@ -90,6 +90,12 @@ class Module {
     cost_.message_bytes = bytes;
   }
 
+  // CPU time beside that of the kernels.
+  void Issue(double forward_s, double backward_s) {
+    cost_.forward_dispatch_s += forward_s;
+    cost_.backward_dispatch_s += backward_s;
+  }
+
   [[nodiscard]] LayerCost& cost() { return cost_; }
 
  private:
@@ -221,7 +227,10 @@ struct Builder {
   // softmax in fp32 and casts back.
   void Scores(Module& module, double n) const {
     if (framework.fused_operators) {
-      module.Elementwise(2 * e * n, 1, 3 * e * n, 1);
+      module.Elementwise(framework.score_forward_bytes * n,
+                         1,
+                         framework.score_backward_bytes * n,
+                         1);
       module.Save(e * n);
       module.Working(2 * e * n);
       if (HasDropout()) {
@@ -329,6 +338,8 @@ struct Builder {
     } else if (tp > 1) {
       module.Messages(2, 2, e * tokens * hidden);
     }
+    module.Issue(framework.block_dispatch_s,
+                 framework.block_backward_dispatch_s);
     return module.cost();
   }
 
@@ -386,11 +397,11 @@ struct Builder {
       module.cost().parameters.pop_back();  // the embedding's table
     }
     module.Save(e * plain_tokens * hidden);
-    if (framework.fused_operators) {
-      module.Elementwise((e + 12) * logits, 3, (8 + e) * logits, 2);
-    } else {  // fp32 copy, shifted copy, log-softmax, and all of it back
-      module.Elementwise((e + 20) * logits, 5, (e + 32) * logits, 6);
-    }
+    const bool fused = framework.fused_operators;
+    module.Elementwise(framework.loss_forward_bytes * logits,
+                       fused ? 3 : 5,
+                       framework.loss_backward_bytes * logits,
+                       fused ? 2 : 6);
     module.cost().logits_bytes = framework.loss_bytes_per_logit * logits;
     if (sp) {
       module.Halves(1, 1, 1, e * tokens * hidden);
