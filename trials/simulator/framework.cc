@@ -19,6 +19,8 @@ constexpr std::array kFlags = {
     std::pair{"fsdp", &Framework::fsdp},
     std::pair{"pipeline_outermost", &Framework::pipeline_outermost},
     std::pair{"reduce_in_backward", &Framework::reduce_in_backward},
+    std::pair{"gather_again", &Framework::gather_again},
+    std::pair{"flat_gather", &Framework::flat_gather},
     std::pair{"balance_stages", &Framework::balance_stages},
 };
 

@@ -37,6 +37,11 @@ struct Framework {
   // (DDP; with a pipeline tensor by tensor after it, Colossal-AI). False: in
   // one piece after the last backward.
   bool reduce_in_backward = true;
+  // Under sequence parallelism backward gathers the inputs of linear layers
+  // again (Megatron-LM); false: forward keeps them whole.
+  bool gather_again = true;
+  // ZeRO 1 and 2 gather parameters into one flat buffer that stays.
+  bool flat_gather = false;
   // Blocks are dealt out by cost, the vocabulary head counting as the blocks
   // that it is worth (nanotron), instead of evenly.
   bool balance_stages = false;

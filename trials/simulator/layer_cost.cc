@@ -173,6 +173,12 @@ struct Builder {
     }
   }
 
+  // What a linear layer keeps of its input, which sequence parallelism has
+  // gathered from the ranks.
+  [[nodiscard]] double LinearInputBytes() const {
+    return e * hidden * (framework.gather_again ? plain_tokens : tokens);
+  }
+
   void Rotary(Module& module) const {
     if (model.max_positions > 0) {
       return;  // learned positions are part of the embedding
@@ -251,7 +257,7 @@ struct Builder {
   }
 
   void FeedForward(Module& module) const {
-    module.Save(e * plain_tokens * hidden);
+    module.Save(LinearInputBytes());
     module.Linear(tokens, hidden, ffn, model.ffn_bias);
     if (model.gated_ffn) {
       module.Linear(tokens, hidden, ffn, model.ffn_bias);
@@ -320,7 +326,7 @@ struct Builder {
     module.Linear(tokens, hidden, query, model.attention_bias);
     module.Linear(tokens, hidden, key, model.attention_bias);
     module.Linear(tokens, hidden, key, model.attention_bias);
-    module.Save(e * plain_tokens * hidden);
+    module.Save(LinearInputBytes());
     Rotary(module);
     Attention(module);
     module.Linear(tokens, query, hidden, model.output_bias);
@@ -334,7 +340,7 @@ struct Builder {
     }
     Residual(module);
     if (sp) {
-      module.Halves(4, 4, 2, e * tokens * hidden);
+      module.Halves(4, 4, framework.gather_again ? 2 : 0, e * tokens * hidden);
     } else if (tp > 1) {
       module.Messages(2, 2, e * tokens * hidden);
     }
@@ -404,7 +410,7 @@ struct Builder {
                        fused ? 2 : 6);
     module.cost().logits_bytes = framework.loss_bytes_per_logit * logits;
     if (sp) {
-      module.Halves(1, 1, 1, e * tokens * hidden);
+      module.Halves(1, 1, framework.gather_again ? 1 : 0, e * tokens * hidden);
     } else if (tp > 1) {  // the gradient of the hidden states; sums are small
       module.Messages(0, 1, e * tokens * hidden);
     }

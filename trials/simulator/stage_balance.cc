@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,22 +21,28 @@ std::vector<int> BalanceLayers(int layers, double head, int virtual_stages) {
   std::vector<int> blocks(static_cast<std::size_t>(virtual_stages), 0);
   const double share = (layers + head) / virtual_stages;
   int stage = 0;
-  for (int block = 1; block <= layers; ++block) {
-    while (stage < virtual_stages - 1 && block > share * (stage + 1)) {
+  // Where the next module goes, after one that brings the sum to `cost`.
+  const auto advance = [&](double cost) {
+    if (stage < virtual_stages - 1 && cost >= share * (stage + 1)) {
       ++stage;
     }
+  };
+  for (int block = 1; block <= layers; ++block) {
     ++blocks[static_cast<std::size_t>(stage)];
+    advance(block);
   }
-  // The last stage has the head in any case.
-  for (int s = 0; s + 1 < virtual_stages; ++s) {
-    if (blocks[static_cast<std::size_t>(s)] == 0) {
-      throw std::invalid_argument(fmt::format(
-          "stages dealt out by cost: one of {} stages would have none of the "
-          "{} blocks",
-          virtual_stages,
-          layers));
-    }
+  advance(layers);  // the final norm
+  const auto head_stage = static_cast<std::size_t>(stage);
+  advance(layers + head);
+  advance(layers + head);  // the cast to fp32; the loss comes last
+  if (stage != virtual_stages - 1) {
+    throw std::invalid_argument(fmt::format(
+        "stages dealt out by cost: {} stages are more than the {} blocks and "
+        "the head fill",
+        virtual_stages,
+        layers));
   }
+  std::swap(blocks[head_stage], blocks.back());
   return blocks;
 }
 
