@@ -23,7 +23,7 @@ void AddPoint(const MeasuredRow& row,
     const std::string hosts =
         row.cluster.nodes == 1 ? "one host" : "several hosts";
     scatter.points.push_back(
-        {fmt::format("{}, {}", row.cluster.gpu.name, hosts),
+        {fmt::format("{}: {}", row.cluster.gpu.name, hosts),
          row.scenario,
          measured,
          predicted});
