@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "surrogates/cost/cost_model.h"
+#include "surrogates/cost/misspecification.h"
 
 namespace methods {
 namespace {
@@ -43,14 +44,25 @@ SurrogatePair::SurrogatePair(const Problem& problem,
       throughput_prior_(throughput_prior),
       throughput_(
           encoded_, std::move(throughput_prior), ForThroughput(options)),
-      memory_(encoded_, std::move(memory_prior), Seeded(options.fit, 1)) {}
+      memory_(encoded_, std::move(memory_prior), Seeded(options.fit, 1)) {
+  if (options.prior_error > 0.0) {
+    wrong_opinion_ = surrogates::Misspecification(encoded_, options.fit.seed);
+  }
+}
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
-  const surrogates::Observations throughput = history.ThroughputObservations();
+  surrogates::Observations throughput = history.ThroughputObservations();
   // Before the first throughput only ratios are known: any scale does.
   throughput_.SetLogCenters(surrogates::CentersFor(
       throughput_prior_,
       throughput.size() > 0 ? Median(throughput.value) : 1.0));
+  if (wrong_opinion_.size() > 0 && throughput.size() > 0) {
+    // A process around the mean plus an offset is the process around the mean
+    // of what is left after the offset.
+    opinion_steps_per_s_ = options_.prior_error * throughput.value.maxCoeff();
+    throughput.value -=
+        opinion_steps_per_s_ * wrong_opinion_(throughput.candidate);
+  }
   std::vector<Suggestion::Fit> fits;
   fits.push_back({"throughput", throughput_.Fit(throughput)});
   fits.push_back({"memory",
@@ -64,6 +76,9 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
 void SurrogatePair::Predict(surrogates::Prediction& throughput,
                             surrogates::Prediction& memory) const {
   throughput_.Predict(throughput);
+  if (wrong_opinion_.size() > 0) {
+    throughput.mean += opinion_steps_per_s_ * wrong_opinion_;
+  }
   memory_.Predict(memory);
 }
 

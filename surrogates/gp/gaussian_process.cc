@@ -240,6 +240,7 @@ void GaussianProcess::SetPosterior(const Observations& observations,
       likelihood.Evaluate(likelihood.Pack(hyperparameters_), nullptr);
   Require(std::isfinite(log_posterior_),
           "the covariance of the observations cannot be factorised");
+  information_gain_ = likelihood.InformationGain();
   const Eigen::Index n = options_.mean_only ? 0 : observations.size();
   inverse_factor_.resize(n, n);
   if (n > 0) {
