@@ -28,6 +28,21 @@ std::string PlotCommand(const std::vector<std::string>& parts) {
   return text + "\n";
 }
 
+std::string PointsWithBars(const std::string& data,
+                           const std::string& x,
+                           std::size_t series,
+                           const LineStyle& style) {
+  return fmt::format(
+      "{} using {}:{}:{}:{} with yerrorbars linecolor rgb '{}' linewidth 0.6 "
+      "pointtype 7 pointsize 0.22",
+      data,
+      x,
+      3 * series + 2,
+      3 * series + 3,
+      3 * series + 4,
+      style.color);
+}
+
 // The bands lie under all lines, their edges drawn thinly. Series are drawn in
 // their order, so that thin dashed lines lie on the thick solid one of the
 // first and all can be seen where they coincide.
@@ -35,6 +50,9 @@ std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
   std::vector<std::string> parts;
   const std::string x = Column(1, panel.x_unit);
   for (std::size_t s = 0; s < panel.series.size(); ++s) {
+    if (panel.series[s].mark == Mark::kPoints) {
+      continue;
+    }
     parts.push_back(fmt::format(
         "{} using {}:{}:{} with filledcurves fillcolor rgb '{}' fillstyle "
         "transparent solid {} noborder",
@@ -55,11 +73,17 @@ std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
     }
   }
   for (std::size_t s = 0; s < panel.series.size(); ++s) {
-    parts.push_back(fmt::format("{} using {}:{} with lines {}",
-                                data,
-                                x,
-                                3 * s + 2,
-                                LineWords(panel.series[s].style)));
+    const Series& series = panel.series[s];
+    parts.push_back(series.mark == Mark::kPoints
+                        ? PointsWithBars(data, x, s, series.style)
+                        : fmt::format("{} using {}:{} with lines {}",
+                                      data,
+                                      x,
+                                      3 * s + 2,
+                                      LineWords(series.style)));
+  }
+  if (panel.diagonal) {
+    parts.push_back(fmt::format("x with lines {}", ReferenceLineWords()));
   }
   // On top, thin: a method that reaches it does not hide it.
   if (panel.horizontal) {
