@@ -1,5 +1,6 @@
 #include "plots/gnuplot.h"
 
+#include <cmath>
 #include <cstddef>
 #include <optional>
 
@@ -120,10 +121,26 @@ std::vector<std::string> PointsOf(const Panel& panel, const std::string& data) {
   return parts;
 }
 
-std::string XAxisOf(const Panel& panel) {
+// Steps of 1, 2 or 5 times a power of ten, so that a narrow panel has room for
+// the numbers; elsewhere gnuplot chooses.
+std::string TicsOf(double range, std::size_t panels) {
+  constexpr std::size_t kNarrow = 4;
+  constexpr double kMostTics = 5.0;
+  if (panels < kNarrow || !(range > 0.0)) {
+    return "autofreq";
+  }
+  double step = std::pow(10.0, std::floor(std::log10(range / kMostTics)));
+  for (const double factor : {2.0, 2.5, 2.0}) {
+    step *= range / step > kMostTics ? factor : 1.0;
+  }
+  return fmt::format("{:g}", step);
+}
+
+std::string XAxisOf(const Panel& panel, std::size_t panels) {
   if (!panel.by_name) {
     return fmt::format(
-        "  set xtics autofreq norotate font ',{}'\n  set xrange [{}:{}]\n",
+        "  set xtics {} norotate font ',{}'\n  set xrange [{}:{}]\n",
+        TicsOf((panel.x_max - panel.x_min) / panel.x_unit, panels),
         kTextPoints,
         panel.x_min / panel.x_unit,
         panel.x_max / panel.x_unit);
@@ -156,7 +173,7 @@ std::string PanelOf(const Figure& figure,
       layout.axes_bottom / layout.height,
       layout.axes_top / layout.height);
   text += AxisLabelsOf(layout, panel, index);
-  text += XAxisOf(panel);
+  text += XAxisOf(panel, figure.panels.size());
   text += fmt::format("  {} logscale y\n  set yrange [{}:{}]\n",
                       panel.log_y ? "set" : "unset",
                       limit(panel.y_min),
