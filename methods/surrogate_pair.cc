@@ -67,4 +67,28 @@ void SurrogatePair::Predict(surrogates::Prediction& throughput,
   memory_.Predict(memory);
 }
 
+SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
+    double beta, double memory_scale, const std::vector<char>& excluded) {
+  throughput_.Predict(prediction_);
+  surrogates::Prediction memory;
+  Choice choice;
+  choice.candidate = search_.ArgMax(
+      prediction_,
+      [&](const std::vector<int>& candidates, surrogates::Prediction& excess) {
+        memory_.PredictSome(candidates, memory);
+        excess = MemoryExcess(memory, 1.0, memory_scale);
+      },
+      excluded,
+      {.beta = beta, .threads = options_.fit.threads});
+  if (choice.candidate >= 0) {
+    memory_.PredictSome({choice.candidate}, memory);
+    choice.cucb = search_.summary().value;
+    choice.throughput_mean = prediction_.mean[choice.candidate];
+    choice.throughput_variance = prediction_.variance[choice.candidate];
+    choice.memory_mean = memory.mean[0];
+    choice.memory_variance = memory.variance[0];
+  }
+  return choice;
+}
+
 }  // namespace methods

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/method.h"
 #include "surrogates/encoding.h"
@@ -44,6 +45,23 @@ class SurrogatePair {
   void Predict(surrogates::Prediction& throughput,
                surrogates::Prediction& memory) const;
 
+  // A candidate and what is believed of it.
+  struct Choice {
+    int candidate = -1;  // -1: there is none
+    double cucb = 0.0;
+    double throughput_mean = 0.0;
+    double throughput_variance = 0.0;
+    double memory_mean = 0.0;
+    double memory_variance = 0.0;
+  };
+
+  // The candidate with the highest cUCB among those with excluded[i] == 0 (see
+  // ConstrainedUcbSearch), the memory's excess in units of `memory_scale` > 0.
+  // Predicts the memory of those only that may win.
+  [[nodiscard]] Choice ArgMaxConstrainedUcb(double beta,
+                                            double memory_scale,
+                                            const std::vector<char>& excluded);
+
  private:
   double capacity_bytes_;
   Options options_;
@@ -51,6 +69,8 @@ class SurrogatePair {
   surrogates::ParametricMean throughput_prior_;
   surrogates::GaussianProcess throughput_;
   surrogates::GaussianProcess memory_;
+  surrogates::Prediction prediction_;  // of throughput, all candidates
+  ConstrainedUcbSearch search_;
 };
 
 }  // namespace methods
