@@ -85,19 +85,45 @@ FeasibilityMoments NarrowFeasibility(double mean, double stddev) {
   return {sum.first / weights, sum.second / weights};
 }
 
+constexpr double kProbit = 1.702;
+
+// The feasibility if the sigmoid were Phi(-m / kProbit), which is never further
+// from 1 - sigmoid(m) than kProbitError.
+constexpr double kProbitError = 0.0095;
+double ProbitFeasibility(double mean, double stddev) {
+  return NormalProbability(-mean / std::hypot(kProbit, stddev));
+}
+
+// At whole m: what the probit approximation leaves, and g (1 - g).
+constexpr int kFar = 22;
+struct WholeExcesses {
+  std::array<double, 2 * kFar + 1> left;
+  std::array<double, 2 * kFar + 1> spread;
+};
+
+WholeExcesses MakeWholeExcesses() {
+  WholeExcesses table{};
+  for (int m = -kFar; m <= kFar; ++m) {
+    const auto i = static_cast<std::size_t>(m + kFar);
+    const double g = FeasibleAt(m);
+    table.left[i] = g - NormalProbability(-m / kProbit);
+    table.spread[i] = g * (1.0 - g);
+  }
+  return table;
+}
+
 // The probit approximation of the sigmoid has a closed form; what is left of
 // both integrals is confined to small |m| and smooth at the scale of 1, so a
 // sum over whole m does.
 FeasibilityMoments WideFeasibility(double mean, double stddev) {
-  constexpr double kProbit = 1.702;
-  constexpr int kFar = 22;
-  double first = NormalProbability(-mean / std::hypot(kProbit, stddev));
+  static const WholeExcesses table = MakeWholeExcesses();
+  double first = ProbitFeasibility(mean, stddev);
   double spread = 0.0;  // E[g (1 - g)]
   for (int m = -kFar; m <= kFar; ++m) {
-    const double g = FeasibleAt(m);
+    const auto i = static_cast<std::size_t>(m + kFar);
     const double weight = NormalDensity((m - mean) / stddev) / stddev;
-    first += weight * (g - NormalProbability(-m / kProbit));
-    spread += weight * g * (1.0 - g);
+    first += weight * table.left[i];
+    spread += weight * table.spread[i];
   }
   first = std::clamp(first, 0.0, 1.0);
   return {first, std::clamp(first - spread, first * first, first)};
@@ -176,6 +202,30 @@ double BoundAtAnyFeasibility(double r, double s, double beta) {
   const double most = r > 0.0 ? 0.5 * r * (1.0 + std::sqrt(1.0 + beta * beta))
                               : -0.5 * r * beta;
   return most + beta * s + kSlack * (std::abs(r) + beta * s);
+}
+
+// A bound that needs no integral, from p = E g, g = 1 - sigmoid(m), being near
+// its probit approximation, and far above capacity below E exp(-m):
+//
+//   E X + beta sd(X) <= r p + beta sqrt(r^2 Var g + s^2 p),
+//   Var g <= min(p (1 - p), stddev_m^2 / 16),
+//
+// the latter since |dg / dm| <= 1 / 4 (Poincare). For r < 0 the first term is
+// left out. It comes with the slack.
+double BoundFromProbit(const ConstrainedBelief& belief, double beta) {
+  const double r = belief.throughput_mean;
+  const double s = belief.throughput_stddev;
+  const double stddev = belief.excess_stddev;
+  const double probit = ProbitFeasibility(belief.excess_mean, stddev);
+  const double tail = std::exp(0.5 * stddev * stddev - belief.excess_mean);
+  const double most = std::min({probit + kProbitError, tail, 1.0});
+  const double least = std::max(probit - kProbitError, 0.0);
+  const double middle = std::clamp(0.5, std::min(least, most), most);
+  const double variance =
+      std::min(middle * (1.0 - middle), stddev * stddev / 16.0);
+  return std::max(r, 0.0) * most +
+         beta * std::sqrt(r * r * variance + s * s * most) +
+         kSlack * (std::abs(r) + beta * s);
 }
 
 double SlackedBound(const ConstrainedBelief& belief, double beta) {
@@ -317,8 +367,12 @@ void ConstrainedUcbSearch::BoundBatch(const surrogates::Prediction& throughput,
       static_cast<int>(batch_.size()),
       options.threads,
       [&](int, int place) {
-        bounds_[static_cast<std::size_t>(place)] = {
-            SlackedBound(BeliefAt(throughput, place), options.beta), place};
+        const ConstrainedBelief belief = BeliefAt(throughput, place);
+        double bound = BoundFromProbit(belief, options.beta);
+        if (bound >= summary_.value) {
+          bound = SlackedBound(belief, options.beta);
+        }
+        bounds_[static_cast<std::size_t>(place)] = {bound, place};
       },
       kGrain);
   std::erase_if(bounds_, [&](const Bounded& place) {
