@@ -17,15 +17,19 @@ double Median(const Eigen::VectorXd& values) {
   return *middle;
 }
 
-surrogates::GaussianProcess::Options Seeded(
-    surrogates::GaussianProcess::Options options, std::uint64_t offset) {
-  options.seed += offset;
-  return options;
+surrogates::GaussianProcess::Options FitOptions(
+    const Problem& problem,
+    const SurrogatePair::Options& options,
+    std::uint64_t offset) {
+  surrogates::GaussianProcess::Options fit = options.fit;
+  fit.seed += offset;
+  fit.threads = problem.threads;
+  return fit;
 }
 
 surrogates::GaussianProcess::Options ForThroughput(
-    const SurrogatePair::Options& options) {
-  surrogates::GaussianProcess::Options fit = Seeded(options.fit, 0);
+    const Problem& problem, const SurrogatePair::Options& options) {
+  surrogates::GaussianProcess::Options fit = FitOptions(problem, options, 0);
   fit.misfit_scale = options.throughput_misfit_scale;
   fit.misfit_log_stddev = options.throughput_misfit_log_stddev;
   return fit;
@@ -41,9 +45,12 @@ SurrogatePair::SurrogatePair(const Problem& problem,
       options_(options),
       encoded_(surrogates::Encode(*problem.space)),
       throughput_prior_(throughput_prior),
-      throughput_(
-          encoded_, std::move(throughput_prior), ForThroughput(options)),
-      memory_(encoded_, std::move(memory_prior), Seeded(options.fit, 1)) {}
+      throughput_(encoded_,
+                  std::move(throughput_prior),
+                  ForThroughput(problem, options)),
+      memory_(
+          encoded_, std::move(memory_prior), FitOptions(problem, options, 1)),
+      threads_(problem.threads) {}
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   const surrogates::Observations throughput = history.ThroughputObservations();
@@ -79,7 +86,7 @@ SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
         excess = MemoryExcess(memory, 1.0, memory_scale);
       },
       excluded,
-      {.beta = beta, .threads = options_.fit.threads});
+      {.beta = beta, .threads = threads_});
   if (choice.candidate >= 0) {
     memory_.PredictSome({choice.candidate}, memory);
     choice.cucb = search_.summary().value;

@@ -20,9 +20,9 @@ namespace methods {
 class SurrogatePair {
  public:
   struct Options {
-    double out_of_memory_value = 1.1;  // >= 1, see OppaOptions
-    double memory_noise = 0.002;       // > 0, see OppaOptions
-    surrogates::GaussianProcess::Options fit;
+    double out_of_memory_value = 1.1;          // >= 1, see OppaOptions
+    double memory_noise = 0.002;               // > 0, see OppaOptions
+    surrogates::GaussianProcess::Options fit;  // threads: the problem's
     // In the place of fit's, for the throughput: it scatters more.
     double throughput_misfit_scale = 0.5;
     double throughput_misfit_log_stddev = 0.7;
@@ -69,6 +69,7 @@ class SurrogatePair {
   surrogates::ParametricMean throughput_prior_;
   surrogates::GaussianProcess throughput_;
   surrogates::GaussianProcess memory_;
+  int threads_;
   surrogates::Prediction prediction_;  // of throughput, all candidates
   ConstrainedUcbSearch search_;
 };
