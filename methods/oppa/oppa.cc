@@ -162,12 +162,10 @@ class Oppa final : public Method {
       drawn = DrawFromCells(*problem_.space, tried, seed, history_.size());
     }
     suggestion.fits = surrogates_.Fit(history_);
-    surrogates_.Predict(throughput_, memory_);
     const int best =
-        ArgMaxConstrainedUcb(throughput_,
-                             MemoryExcess(memory_, 1.0, options_.memory_scale),
-                             Beta(),
-                             excluded);
+        surrogates_
+            .ArgMaxConstrainedUcb(Beta(), options_.memory_scale, excluded)
+            .candidate;
     if (best >= 0) {
       suggestion.candidate = best;
     }
@@ -177,26 +175,20 @@ class Oppa final : public Method {
     Suggestion suggestion;
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
-    surrogates_.Predict(throughput_, memory_);
     // Step 2: the untried candidate with the highest cUCB.
-    ArgMaxSummary summary;
-    suggestion.candidate =
-        ArgMaxConstrainedUcb(throughput_,
-                             MemoryExcess(memory_, 1.0, options_.memory_scale),
-                             Beta(),
-                             history_.tried(),
-                             &summary);
-    if (suggestion.candidate < 0) {
+    const SurrogatePair::Choice best = surrogates_.ArgMaxConstrainedUcb(
+        Beta(), options_.memory_scale, history_.tried());
+    if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }
+    suggestion.candidate = best.candidate;
     suggestion.chosen_by = "model";
     surrogates::FitSummary choice;
-    choice.parameters = {
-        {"cucb", summary.value},
-        {"throughput_mean", throughput_.mean[suggestion.candidate]},
-        {"throughput_variance", throughput_.variance[suggestion.candidate]},
-        {"memory_mean", memory_.mean[suggestion.candidate]},
-        {"memory_variance", memory_.variance[suggestion.candidate]}};
+    choice.parameters = {{"cucb", best.cucb},
+                         {"throughput_mean", best.throughput_mean},
+                         {"throughput_variance", best.throughput_variance},
+                         {"memory_mean", best.memory_mean},
+                         {"memory_variance", best.memory_variance}};
     suggestion.fits.push_back({"choice", std::move(choice)});
     return suggestion;
   }
@@ -206,8 +198,6 @@ class Oppa final : public Method {
   std::uint64_t seed_;
   History history_;
   SurrogatePair surrogates_;
-  surrogates::Prediction throughput_;
-  surrogates::Prediction memory_;
 };
 
 OppaPrior ReadPrior(const trials::TomlTable& table, OppaPrior otherwise) {

@@ -4,6 +4,7 @@
 #define SURROGATES_GP_GAUSSIAN_PROCESS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include <Eigen/Core>
 
@@ -92,6 +93,11 @@ class GaussianProcess final : public Surrogate {
 
   void Predict(Prediction& prediction) const override;
 
+  // The same numbers, to the last bit, of some candidates only and in the order
+  // given. Shapes: prediction is [candidates.size()].
+  void PredictSome(const std::vector<int>& candidates,
+                   Prediction& prediction) const;
+
   [[nodiscard]] const Hyperparameters& hyperparameters() const {
     return hyperparameters_;
   }
@@ -122,10 +128,15 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] FitSummary Summarise(const Observations& observations,
                                      double target_scale) const;
   void SetPosterior(const Observations& observations, Likelihood& likelihood);
-  void PredictTile(int begin,
-                   int columns,
-                   Buffers& buffers,
-                   Prediction& prediction) const;
+  // Predicts `count` candidates, those of `chosen` or, where it is null, all.
+  void PredictTiles(int count, const int* chosen, Prediction& prediction) const;
+  void PredictTile(Buffers& buffers) const;
+  void LoadTile(int begin,
+                int columns,
+                const int* chosen,
+                Buffers& buffers) const;
+  void AddObservations(Buffers& buffers) const;
+  void AddCoefficients(Buffers& buffers) const;
 
   const EncodedSpace* space_;
   ParametricMean mean_;

@@ -189,6 +189,25 @@ TEST(GaussianProcess, IsTheSameToTheLastBitOnAnyNumberOfThreads) {
   EXPECT_EQ(one.variance, three.variance);
 }
 
+TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfCandidates) {
+  const SyntheticProblem problem = MakeSyntheticProblem(500, 4, 6, 1);
+  GaussianProcess process(problem.space, problem.mean, {.threads = 2});
+  process.Fit(Observe(problem, 15, 4));
+  const Prediction all = Predict(process);
+  // Some twice, some never, and a tile that is not full.
+  std::mt19937_64 engine(5);
+  std::vector<int> chosen(777);
+  for (int& candidate : chosen) {
+    candidate = static_cast<int>(engine() % 500);
+  }
+  Prediction some;
+  process.PredictSome(chosen, some);
+  EXPECT_EQ(some.mean, Eigen::VectorXd(all.mean(chosen)));
+  EXPECT_EQ(some.variance, Eigen::VectorXd(all.variance(chosen)));
+  process.PredictSome({}, some);
+  EXPECT_EQ(some.mean.size(), 0);
+}
+
 TEST(GaussianProcess, TrustsTheLessNoisyOfTwoObservationsOfOnePlace) {
   const SyntheticProblem problem = MakeSyntheticProblem(100, 3, 4, 1);
   Observations observations = Observe(problem, 6, 5);
