@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -94,6 +95,16 @@ std::vector<Job> MissingJobs(const VerbOptions& options,
     }
   }
   return jobs;
+}
+
+// Threads for the suggestions of each run: what the user says, or a fair share
+// of the cores when fewer runs than cores go on at a time.
+int ThreadsOfEach(int cores, int workers, std::size_t jobs) {
+  if (std::getenv("OPPA_THREADS") != nullptr) {
+    return SuggestionThreads();
+  }
+  const int running = std::min(workers, static_cast<int>(jobs));
+  return std::max(1, cores / running);
 }
 
 // Waits until the jobs that were submitted have ended or a signal came.
@@ -302,10 +313,9 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
   if (options.slurm) {
     return RunSlurm(options, run_options, manifest, jobs);
   }
-  const int workers =
-      run_options.jobs > 0
-          ? run_options.jobs
-          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int workers = run_options.jobs > 0 ? run_options.jobs : cores;
   int failed = 0;
   if (!jobs.empty() && StopSignal() == 0) {
     fmt::print("{}: {} of {} runs to do, {} at a time\n",
@@ -314,7 +324,7 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
                runs.size(),
                workers);
     Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
-    LocalPool pool(workers);
+    LocalPool pool(workers, ThreadsOfEach(cores, workers, jobs.size()));
     pool.Submit(jobs);
     failed = Wait(jobs.size(), pool, progress);
   }
