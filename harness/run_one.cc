@@ -60,6 +60,9 @@ bool RunOne(const Manifest& manifest,
   info.backend = backend.type;
   const auto method = MakeMethod(
       *run.method, ProblemOf(backend, manifest.budget.q_max), info.seed);
+  if (backend.keep_logs) {
+    backend.keep_logs(folder / "trials");
+  }
   std::filesystem::create_directories(folder);
   Journal journal(folder, lease_timeout_s);
   if (IsFinished(folder)) {
