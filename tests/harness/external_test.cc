@@ -42,11 +42,11 @@ q_max = 3
 // Trial 4 leaves a mark and then hangs, as long as there is a file "hang".
 constexpr std::string_view kProgram = R"sh(#!/bin/sh
 echo x >>started
-if [ -e hang ] && [ "$(wc -l <started)" -ge 4 ];
-then setsid - f sh -
-    c 'trap "" TERM; while :; do sleep 0.05; done' "$PWD/stray" touch hanging
-        trap "" TERM while:;
-do sleep 0.05; done
+if [ -e hang ] && [ "$(wc -l <started)" -ge 4 ]; then
+  setsid -f sh -c 'trap "" TERM; while :; do sleep 0.05; done' "$PWD/stray"
+  touch hanging
+  trap "" TERM
+  while :; do sleep 0.05; done
 fi
 for i in 1 2 3; do echo "oppa {\"step_time_s\": 0.01}"; done
 )sh";
@@ -100,7 +100,7 @@ class ExternalTest : public testing::Test {
       ::execv(pointers[0], pointers.data());
       ::_exit(127);
     }
-    while (!fs::exists(folder_.path() / "hanging")) {
+    for (int i = 0; i < 3000 && !fs::exists(folder_.path() / "hanging"); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     EXPECT_GT(Strays(), 0);
