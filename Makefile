@@ -16,7 +16,7 @@ wait_options := $(if $(WAIT),--wait)
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean study-early-termination study-calibration \
+.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean study-early-termination study-calibration bench-astra \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -89,6 +89,11 @@ bench: deps ## run the micro-benchmarks and write build/benchmarks.json
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target benchmarks
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
+
+bench-astra: deps ## strategies per CPU second on the problems of Astra's Table 1
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target astra_table1
+	@build/release/benchmarks/astra_table1 experiments
 
 STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml) $(FIGURE4:%=experiments/%.toml)
 

@@ -14,6 +14,7 @@
 #include "harness/provenance.h"
 #include "harness/validate/verb.h"
 #include "harness/verbs.h"
+#include "harness/verbs_sweep.h"
 #include "trials/text.h"
 
 namespace {
@@ -42,6 +43,8 @@ struct Arguments {
   harness::SpaceOptions space;
   harness::SimulateOptions simulate;
   harness::ValidateOptions validate;
+  harness::ScaleOptions scale;
+  harness::NoiseVerbOptions noise;
   std::vector<std::string> figures;
   std::string dispatch = "local";
   int repeats = 0;
@@ -70,6 +73,8 @@ class CommandLineParser {
     AddSpace();
     AddSimulate();
     AddValidate();
+    AddScale();
+    AddNoise();
     AddMethods();
   }
 
@@ -279,12 +284,37 @@ class CommandLineParser {
     verb->add_flag("--csv",
                    options.csv,
                    "print its rows with what the simulator predicts");
+    verb->add_flag("--no-figures", options.no_figures, "draw no figures");
     verb->add_option("--results",
                      options.results,
                      "folder of the figures (default: results)");
     verb->callback([this] {
       call_ = [this] { return harness::Validate(arguments_.validate); };
     });
+  }
+
+  void AddScale() {
+    CLI::App* verb = AddVerb(
+        "scale", "step time and cost of simulating on 8 to 16384 GPUs", [this] {
+          return harness::Scale(arguments_.verb, arguments_.scale);
+        });
+    AddResults(verb);
+    verb->add_option("--gpus", arguments_.scale.gpus, "only these: 8,64,...")
+        ->delimiter(',')
+        ->check(CLI::PositiveNumber);
+  }
+
+  void AddNoise() {
+    CLI::App* verb = AddVerb(
+        "noise", "figures of the step times of simulated trials", [this] {
+          return harness::Noise(arguments_.verb, arguments_.noise);
+        });
+    AddResults(verb);
+    verb->add_option("--trials", arguments_.noise.trials, "configurations")
+        ->check(CLI::Range(1, 20));
+    verb->add_option("--steps", arguments_.noise.steps, "steps of each")
+        ->check(CLI::Range(2, 100000));
+    verb->add_option("--seed", arguments_.noise.seed, "of the draw");
   }
 
   void AddMethods() {
