@@ -41,6 +41,7 @@ test: deps ## build everything and run every test
 test-slurm: build ## test with a private Slurm on this machine (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
+	@tests/slurm/trials_test.sh $(OPPA)
 
 test-faults: build ## break runs in every way and see that nothing is lost (root)
 	@scripts/install-deps --slurm

@@ -202,6 +202,11 @@ void Resubmit(const SlurmSubmission& submission,
 
 }  // namespace
 
+double SecondsBeforeLimit(int time_minutes) {
+  const double limit_s = 60.0 * time_minutes;
+  return limit_s - std::min(kMarginSeconds, kLargestMarginShare * limit_s);
+}
+
 int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
   const std::string task_id = Variable("SLURM_ARRAY_TASK_ID");
   if (task_id.empty()) {
@@ -216,11 +221,9 @@ int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
   AttemptRecord record(submission_folder, task.job.id);
   std::vector<std::string> command = task.job.command;
   if (submission.options.time_minutes > 0) {
-    const double limit_s = 60.0 * submission.options.time_minutes;
     command.emplace_back("--stop-after-s");
     command.push_back(fmt::format(
-        "{:.0f}",
-        limit_s - std::min(kMarginSeconds, kLargestMarginShare * limit_s)));
+        "{:.0f}", SecondsBeforeLimit(submission.options.time_minutes)));
   }
   return Call(command, call, record.attempt);
 }
