@@ -16,7 +16,7 @@
 #include "trials/command/command_runner.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
-#include "trials/replay/table_path.h"
+#include "trials/table_path.h"
 #include "trials/simulator/simulator.h"
 #include "trials/text.h"
 #include "trials/workload.h"

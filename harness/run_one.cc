@@ -1,5 +1,10 @@
 #include "harness/run_one.h"
 
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
 #include <fmt/format.h>
 
 #include "harness/journal.h"
@@ -33,6 +38,31 @@ trials::RunInfo Describe(const Manifest& manifest,
 
 }  // namespace
 
+int SuggestionThreads() {
+  for (const char* name : {"OPPA_THREADS", "SLURM_CPUS_PER_TASK"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') {
+      continue;
+    }
+    constexpr int kMost = 1024;
+    const std::string_view text = value;
+    int threads = 0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), threads);
+    if (error != std::errc() || end != text.data() + text.size() ||
+        threads < 1 || threads > kMost) {
+      throw trials::InputError(
+          fmt::format("{} = '{}': a number of threads from 1 to {}; unset it "
+                      "for the default",
+                      name,
+                      text,
+                      kMost));
+    }
+    return threads;
+  }
+  return 1;
+}
+
 bool IsFinished(const std::filesystem::path& run_folder) {
   return std::filesystem::exists(run_folder / "run.json") &&
          trials::ReadRunInfo(run_folder).finished;
@@ -56,8 +86,9 @@ bool RunOne(const Manifest& manifest,
   }
   Backend backend = MakeBackend(*run.problem);
   info.backend = backend.type;
-  const auto method = MakeMethod(
-      *run.method, ProblemOf(backend, manifest.budget.q_max), info.seed);
+  methods::Problem problem = ProblemOf(backend, manifest.budget.q_max);
+  problem.threads = SuggestionThreads();
+  const auto method = MakeMethod(*run.method, problem, info.seed);
   if (backend.keep_logs) {
     backend.keep_logs(folder / "trials");
   }

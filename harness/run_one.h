@@ -34,6 +34,11 @@ bool RunOne(const Manifest& manifest,
             const std::filesystem::path& experiment_folder,
             const RunConditions& conditions);
 
+// Threads that a suggestion of this process may use: OPPA_THREADS, else
+// SLURM_CPUS_PER_TASK, else 1. Records do not depend on it.
+// Errors: throws InputError when the variable holds no number from 1 to 1024.
+[[nodiscard]] int SuggestionThreads();
+
 // True when the run's records say that it came to its end.
 [[nodiscard]] bool IsFinished(const std::filesystem::path& run_folder);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -99,6 +100,20 @@ std::vector<Job> MissingJobs(const VerbOptions& options,
   return jobs;
 }
 
+int Cores() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// Threads for the suggestions of each run: what the user says, or a fair share
+// of the cores when fewer runs than cores go on at a time.
+int ThreadsOfEach(int workers, std::size_t jobs) {
+  if (std::getenv("OPPA_THREADS") != nullptr) {
+    return SuggestionThreads();
+  }
+  const int running = std::min(workers, static_cast<int>(jobs));
+  return std::max(1, Cores() / running);
+}
+
 // Waits until the jobs that were submitted have ended or a signal came.
 // Returns how many failed.
 int Wait(std::size_t jobs, Dispatcher& dispatcher, Progress& progress) {
@@ -125,8 +140,7 @@ int Workers(const VerbOptions& options, const RunVerbOptions& run_options) {
   if (run_options.jobs > 0) {
     return run_options.jobs;
   }
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(options.trial_per_job ? kSearchesThatWait : 1, cores);
+  return std::max(options.trial_per_job ? kSearchesThatWait : 1, Cores());
 }
 
 // Finished runs are kept; a changed program would do them differently.
@@ -332,7 +346,7 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
                runs.size(),
                workers);
     Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
-    LocalPool pool(workers);
+    LocalPool pool(workers, ThreadsOfEach(workers, jobs.size()));
     pool.Submit(jobs);
     failed = Wait(jobs.size(), pool, progress);
   }

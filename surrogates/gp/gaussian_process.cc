@@ -85,6 +85,7 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
 
 }  // namespace
 
+// Rows of kTile candidates, side by side (see tile.h).
 struct GaussianProcess::Buffers {
   Eigen::ArrayXd points;       // of the candidates over length scales, [d]
   Eigen::ArrayXd correlation;  // k_* / s^2, [n]
@@ -93,6 +94,9 @@ struct GaussianProcess::Buffers {
   Eigen::ArrayXd features;     // of the mean, [m]
   Eigen::ArrayXd spread;       // what coefficients add, [m]
   Eigen::ArrayXd link;         // derivatives of the mean, [1]
+  Eigen::ArrayXd mean;         // the result, [1]
+  Eigen::ArrayXd variance;     // the result, [1]
+  Eigen::VectorXd inverse_length_scale, coefficient;  // of the model, [d], [m]
 };
 
 GaussianProcess::GaussianProcess(const EncodedSpace& space,
@@ -240,6 +244,7 @@ void GaussianProcess::SetPosterior(const Observations& observations,
       likelihood.Evaluate(likelihood.Pack(hyperparameters_), nullptr);
   Require(std::isfinite(log_posterior_),
           "the covariance of the observations cannot be factorised");
+  information_gain_ = likelihood.InformationGain();
   const Eigen::Index n = options_.mean_only ? 0 : observations.size();
   inverse_factor_.resize(n, n);
   if (n > 0) {
@@ -304,97 +309,147 @@ FitSummary GaussianProcess::Summarise(const Observations& observations,
 }
 
 void GaussianProcess::Predict(Prediction& prediction) const {
-  const int size = space_->size();
+  PredictTiles(space_->size(), nullptr, prediction);
+}
+
+void GaussianProcess::PredictSome(const std::vector<int>& candidates,
+                                  Prediction& prediction) const {
+  PredictTiles(
+      static_cast<int>(candidates.size()), candidates.data(), prediction);
+}
+
+void GaussianProcess::PredictTiles(int count,
+                                   const int* chosen,
+                                   Prediction& prediction) const {
+  constexpr int kGrain = 16;  // tiles that a thread takes at a time
+  prediction.mean.resize(count);
+  prediction.variance.resize(count);
+  const int tiles = (count + kTile - 1) / kTile;
+  const int workers =
+      std::clamp((tiles + kGrain - 1) / kGrain, 1, options_.threads);
   const Eigen::Index n = weights_.cols();
-  prediction.mean = mean_.EvaluateAll(hyperparameters_.log_coefficients);
-  // Of a configuration that has not been tried: its own misfit included.
-  const double misfit =
-      LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0;
-  prediction.variance.setConstant(
-      size, std::exp(hyperparameters_.log_signal_variance) + misfit);
-  if (n == 0 && !Integrates()) {
-    return;
-  }
-  const int tiles = (size + kTile - 1) / kTile;
-  const int workers = std::min(options_.threads, tiles);
+  const Eigen::Index m = mean_.size();
   std::vector<Buffers> buffers(static_cast<std::size_t>(workers));
   for (Buffers& buffer : buffers) {
-    buffer.points.resize(scaled_points_.cols() * kTile);
+    buffer.points.setZero(scaled_points_.cols() * kTile);
     buffer.correlation.resize(n * kTile);
     buffer.explained.resize(kTile);
     buffer.weighted.resize(weights_.rows() * kTile);
-    buffer.features.resize(mean_.size() * kTile);
-    buffer.spread.resize(mean_.size() * kTile);
+    buffer.features.setOnes(m * kTile);
+    buffer.spread.resize(m * kTile);
     buffer.link.resize(kTile);
+    buffer.mean.resize(kTile);
+    buffer.variance.resize(kTile);
+    buffer.inverse_length_scale = hyperparameters_.log_length_scales.unaryExpr(
+        [](double log_l) { return std::exp(-log_l); });
+    buffer.coefficient = hyperparameters_.log_coefficients.array().exp();
   }
-  ParallelFor(tiles, workers, [&](int worker, int tile) {
-    const int begin = tile * kTile;
-    PredictTile(begin,
-                std::min(kTile, size - begin),
-                buffers[static_cast<std::size_t>(worker)],
-                prediction);
-  });
+  ParallelFor(
+      tiles,
+      workers,
+      [&](int worker, int tile) {
+        Buffers& buffer = buffers[static_cast<std::size_t>(worker)];
+        const int begin = tile * kTile;
+        const int columns = std::min(kTile, count - begin);
+        LoadTile(begin, columns, chosen, buffer);
+        PredictTile(buffer);
+        prediction.mean.segment(begin, columns) = buffer.mean.head(columns);
+        prediction.variance.segment(begin, columns) =
+            buffer.variance.head(columns);
+      },
+      kGrain);
 }
 
-void GaussianProcess::PredictTile(int begin,
-                                  int columns,
-                                  Buffers& buffers,
-                                  Prediction& prediction) const {
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
-  const auto n = static_cast<int>(weights_.cols());
-  const int m = mean_.size();
-  auto mean = prediction.mean.segment(begin, columns).array();
-  auto variance = prediction.variance.segment(begin, columns).array();
-  if (n > 0) {
-    const auto d = static_cast<int>(scaled_points_.cols());
-    for (int k = 0; k < d; ++k) {
-      // The last tile is not full: what stands in the rest is not read.
-      buffers.points.segment(k * kTile, columns) =
-          space_->points.row(k).segment(begin, columns).transpose().array() *
-          std::exp(-hyperparameters_.log_length_scales[k]);
+// The last tile is not full: what stands in the rest is of an earlier one, and
+// nobody reads what comes of it.
+void GaussianProcess::LoadTile(int begin,
+                               int columns,
+                               const int* chosen,
+                               Buffers& buffers) const {
+  const Eigen::Index d = scaled_points_.cols();
+  for (int t = 0; t < columns; ++t) {
+    const int candidate = chosen != nullptr ? chosen[begin + t] : begin + t;
+    const auto point = space_->points.col(candidate);
+    for (Eigen::Index k = 0; k < d; ++k) {
+      buffers.points[k * kTile + t] =
+          point[k] * buffers.inverse_length_scale[k];
     }
-    MaternTile(scaled_points_.data(),
-               n,
-               d,
-               buffers.points.data(),
-               buffers.correlation.data());
-    TriangularSquaresTile(inverse_factor_.data(),
-                          n,
-                          buffers.correlation.data(),
-                          buffers.explained.data());
-    ProductTile(weights_.data(),
-                static_cast<int>(weights_.rows()),
-                n,
-                buffers.correlation.data(),
-                buffers.weighted.data());
-    mean += signal_variance * buffers.weighted.head(columns);
-    // Rounding can push the variance at an observed point below zero.
-    variance = (variance - signal_variance * signal_variance *
-                               buffers.explained.head(columns))
-                   .max(0.0);
+  }
+  for (Eigen::Index j = 0; j < mean_.size(); ++j) {
+    auto row = buffers.features.segment(j * kTile, columns);
+    if (chosen == nullptr) {
+      row = mean_.features.col(j).segment(begin, columns).array();
+    } else {
+      for (int t = 0; t < columns; ++t) {
+        row[t] = mean_.features(chosen[begin + t], j);
+      }
+    }
+  }
+}
+
+void GaussianProcess::PredictTile(Buffers& buffers) const {
+  // The prior mean; of a configuration that has not been tried the variance
+  // holds its own misfit too.
+  ProductTile(buffers.coefficient.data(),
+              1,
+              mean_.size(),
+              buffers.features.data(),
+              buffers.mean.data());
+  mean_.ApplyLink(buffers.mean, buffers.link);
+  const double misfit =
+      LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0;
+  buffers.variance.setConstant(std::exp(hyperparameters_.log_signal_variance) +
+                               misfit);
+  if (weights_.cols() > 0) {
+    AddObservations(buffers);
   }
   if (Integrates()) {
-    // |L_M^-1 (J_* - J^T A^-1 k_*)|^2.
-    auto link = buffers.link.head(columns);
-    mean_.LinkDerivatives(begin, hyperparameters_.log_coefficients, link);
-    for (int j = 0; j < m; ++j) {
-      buffers.features.segment(j * kTile, columns) =
-          mean_.features.col(j).segment(begin, columns).array();
+    AddCoefficients(buffers);
+  }
+}
+
+// Adds k_*^T A^-1 (y - m) to the mean and takes |L^-1 k_*|^2 off the variance.
+void GaussianProcess::AddObservations(Buffers& buffers) const {
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const auto n = static_cast<int>(weights_.cols());
+  MaternTile(scaled_points_.data(),
+             n,
+             static_cast<int>(scaled_points_.cols()),
+             buffers.points.data(),
+             buffers.correlation.data());
+  TriangularSquaresTile(inverse_factor_.data(),
+                        n,
+                        buffers.correlation.data(),
+                        buffers.explained.data());
+  ProductTile(weights_.data(),
+              static_cast<int>(weights_.rows()),
+              n,
+              buffers.correlation.data(),
+              buffers.weighted.data());
+  buffers.mean += signal_variance * buffers.weighted.head(kTile);
+  // Rounding can push the variance at an observed point below zero.
+  buffers.variance =
+      (buffers.variance - signal_variance * signal_variance * buffers.explained)
+          .max(0.0);
+}
+
+// Adds |L_M^-1 (J_* - J^T A^-1 k_*)|^2 to the variance.
+void GaussianProcess::AddCoefficients(Buffers& buffers) const {
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const int m = mean_.size();
+  ProductTile(coefficient_prior_.data(),
+              m,
+              m,
+              buffers.features.data(),
+              buffers.spread.data());
+  for (int j = 0; j < m; ++j) {
+    auto spread = buffers.spread.segment(j * kTile, kTile);
+    spread *= buffers.link;
+    if (weights_.cols() > 0) {
+      spread -=
+          signal_variance * buffers.weighted.segment((1 + j) * kTile, kTile);
     }
-    ProductTile(coefficient_prior_.data(),
-                m,
-                m,
-                buffers.features.data(),
-                buffers.spread.data());
-    for (int j = 0; j < m; ++j) {
-      auto spread = buffers.spread.segment(j * kTile, columns);
-      spread *= link;
-      if (n > 0) {
-        spread -= signal_variance *
-                  buffers.weighted.segment((1 + j) * kTile, columns);
-      }
-      variance += spread.square();
-    }
+    buffers.variance += spread.square();
   }
 }
 

@@ -4,6 +4,7 @@
 #define SURROGATES_GP_GAUSSIAN_PROCESS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include <Eigen/Core>
 
@@ -92,6 +93,11 @@ class GaussianProcess final : public Surrogate {
 
   void Predict(Prediction& prediction) const override;
 
+  // The same numbers, to the last bit, of some candidates only and in the order
+  // given. Shapes: prediction is [candidates.size()].
+  void PredictSome(const std::vector<int>& candidates,
+                   Prediction& prediction) const;
+
   [[nodiscard]] const Hyperparameters& hyperparameters() const {
     return hyperparameters_;
   }
@@ -99,6 +105,10 @@ class GaussianProcess final : public Surrogate {
   // Log likelihood (plus log priors unless as_printed) of the last Fit or
   // Condition, up to a constant.
   [[nodiscard]] double log_posterior() const { return log_posterior_; }
+
+  // What the observations of the last Fit or Condition tell of the function, in
+  // nats; see Likelihood::InformationGain.
+  [[nodiscard]] double information_gain() const { return information_gain_; }
 
  private:
   struct Buffers;  // of one thread of Predict
@@ -118,10 +128,15 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] FitSummary Summarise(const Observations& observations,
                                      double target_scale) const;
   void SetPosterior(const Observations& observations, Likelihood& likelihood);
-  void PredictTile(int begin,
-                   int columns,
-                   Buffers& buffers,
-                   Prediction& prediction) const;
+  // Predicts `count` candidates, those of `chosen` or, where it is null, all.
+  void PredictTiles(int count, const int* chosen, Prediction& prediction) const;
+  void PredictTile(Buffers& buffers) const;
+  void LoadTile(int begin,
+                int columns,
+                const int* chosen,
+                Buffers& buffers) const;
+  void AddObservations(Buffers& buffers) const;
+  void AddCoefficients(Buffers& buffers) const;
 
   const EncodedSpace* space_;
   ParametricMean mean_;
@@ -130,6 +145,7 @@ class GaussianProcess final : public Surrogate {
   Hyperparameters hyperparameters_;
   bool fitted_ = false;  // hyperparameters_ are an optimum to start from
   double log_posterior_ = 0.0;
+  double information_gain_ = 0.0;
   // The posterior, by rows for the tiles of a prediction. Of n observations
   // (none without a kernel): their points over the length scales, L^-1 (lower)
   // and, in the rows of weights_, (A^-1 (y - m))^T and below it what the

@@ -189,6 +189,25 @@ TEST(GaussianProcess, IsTheSameToTheLastBitOnAnyNumberOfThreads) {
   EXPECT_EQ(one.variance, three.variance);
 }
 
+TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfCandidates) {
+  const SyntheticProblem problem = MakeSyntheticProblem(500, 4, 6, 1);
+  GaussianProcess process(problem.space, problem.mean, {.threads = 2});
+  process.Fit(Observe(problem, 15, 4));
+  const Prediction all = Predict(process);
+  // Some twice, some never, and a tile that is not full.
+  std::mt19937_64 engine(5);
+  std::vector<int> chosen(777);
+  for (int& candidate : chosen) {
+    candidate = static_cast<int>(engine() % 500);
+  }
+  Prediction some;
+  process.PredictSome(chosen, some);
+  EXPECT_EQ(some.mean, Eigen::VectorXd(all.mean(chosen)));
+  EXPECT_EQ(some.variance, Eigen::VectorXd(all.variance(chosen)));
+  process.PredictSome({}, some);
+  EXPECT_EQ(some.mean.size(), 0);
+}
+
 TEST(GaussianProcess, TrustsTheLessNoisyOfTwoObservationsOfOnePlace) {
   const SyntheticProblem problem = MakeSyntheticProblem(100, 3, 4, 1);
   Observations observations = Observe(problem, 6, 5);
@@ -365,6 +384,26 @@ TEST(GaussianProcess, RejectsWhatDoesNotFit) {
   observations.noise_variance[0] = 0.0;
   observations.value[0] = std::nan("");
   EXPECT_THROW(process.Fit(observations), std::invalid_argument);
+}
+
+// One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The
+// same place observed twice with twice the noise tells as much.
+TEST(GaussianProcess, InformationGainIsThatOfTheEquation) {
+  const SyntheticProblem problem = MakeSyntheticProblem(20, 2, 2, 3);
+  GaussianProcess process(problem.space, problem.mean, {.as_printed = true});
+  const Hyperparameters hyperparameters{
+      .log_length_scales = Eigen::Vector2d(-1.0, 0.5),
+      .log_signal_variance = std::log(2.0),
+      .log_coefficients = Eigen::Vector2d::Zero()};
+  process.Condition(
+      {{4}, Eigen::VectorXd::Ones(1), Eigen::VectorXd::Constant(1, 0.1)},
+      hyperparameters);
+  const double expected = 0.5 * std::log(1.0 + 2.0 / 0.1);
+  EXPECT_NEAR(process.information_gain(), expected, 1e-12);
+  process.Condition(
+      {{4, 4}, Eigen::Vector2d::Ones(), Eigen::Vector2d::Constant(0.2)},
+      hyperparameters);
+  EXPECT_NEAR(process.information_gain(), expected, 1e-12);
 }
 
 }  // namespace
