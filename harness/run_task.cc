@@ -168,6 +168,19 @@ Verdict Judge(const SlurmOptions& options, const SlurmTaskState& state) {
   return {true, true, state.detail};
 }
 
+// The node where it failed: in the job's own words, or in Slurm's.
+void AddBadNode(const SlurmTaskState& state, std::set<std::string>& nodes) {
+  const std::string node = state.attempt ? state.attempt->node : state.node;
+  const bool is_one =
+      !node.empty() && std::all_of(node.begin(), node.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+               (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+      });
+  if (is_one) {
+    nodes.insert(node);
+  }
+}
+
 void Resubmit(const SlurmSubmission& submission,
               const fs::path& experiment_folder,
               const std::vector<SlurmTask>& tasks,
@@ -257,8 +270,8 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call) {
     task.failures += verdict.machine ? 1 : 0;
     task.trials = TrialsOnRecord(RunFolderOf(task.job));
     again.push_back(task);
-    if (verdict.machine && state.attempt && !state.attempt->node.empty()) {
-      bad_nodes.insert(state.attempt->node);
+    if (verdict.machine) {
+      AddBadNode(state, bad_nodes);
     }
   }
   if (!again.empty()) {

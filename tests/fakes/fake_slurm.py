@@ -101,8 +101,9 @@ def squeue():
             print(f"{job['id']}|{job['comment']}")
             continue
         for task, state in job["tasks"].items():
-            reason = {"PENDING": "Priority", "HELD": "launch failed requeued held"}.get(state, "None")
-            state = {"HELD": "PENDING"}.get(state, state)
+            reason = {"PENDING": "Priority", "HELD": "launch failed requeued held",
+                      "AVOIDING": "ReqNodeNotAvail, UnavailableNodes:n1"}.get(state, "None")
+            state = {"HELD": "PENDING", "AVOIDING": "PENDING"}.get(state, state)
             print(f"{job['id']}|{'N/A' if task == '-1' else task}|{state}|n1|9:00|{reason}")
 
 

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "harness/command.h"
 #include "tests/fakes/temporary_folder.h"
@@ -220,12 +221,73 @@ TEST_F(SlurmTest, ARunThatTheMachineFailedIsDoneAgainElsewhere) {
   // The task died in each of its three attempts; the others are done.
   const auto calls = Calls("sbatch");
   ASSERT_EQ(calls.size(), 6U);
+  EXPECT_THAT(calls[0]["words"].dump(), Not(HasSubstr("--exclude")));
   EXPECT_THAT(calls[2]["words"].dump(), HasSubstr("--array=1%3"));
+  EXPECT_THAT(calls[2]["words"].dump(), HasSubstr("--exclude=n1"));
   EXPECT_EQ(States()["xgboost/1"], "failed");
   EXPECT_THAT(output_, HasSubstr("its node failed"));
   fs::remove(bin_ / "die");
   ASSERT_EQ(Submit(), 0) << output_;
   EXPECT_EQ(States()["xgboost/1"], "done");
+}
+
+TEST_F(SlurmTest, WhatWaitsForAvoidedNodesIsSubmittedForAnyNode) {
+  fakes::WriteFile(bin_ / "die", "1");
+  ASSERT_EQ(Submit(), 0) << output_;
+  fs::remove(bin_ / "die");
+  // As if the second submission, which avoids n1, still waited.
+  auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
+  for (auto& job : jobs) {
+    if (job["tasks"].contains("1")) {
+      job["tasks"]["1"] = "AVOIDING";
+    }
+  }
+  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  EXPECT_EQ(States()["xgboost/1"], "pending");
+  EXPECT_THAT(output_, HasSubstr("n1 was to be avoided"));
+  ASSERT_EQ(Submit(), 0) << output_;
+  const auto calls = Calls("sbatch");
+  EXPECT_THAT(calls[calls.size() - 2]["words"].dump(),
+              Not(HasSubstr("--exclude")));
+  EXPECT_EQ(States()["xgboost/1"], "done");
+}
+
+TEST_F(SlurmTest, ARunIsToldWhenToStopBeforeSlurmsLimit) {
+  Replace("max_running = 3", "time_minutes = 1");
+  ASSERT_EQ(Submit(), 0) << output_;
+  const std::string command =
+      fakes::ReadFile(folder_.path() / "results/m/random/1/run.json");
+  EXPECT_THAT(command, HasSubstr("--stop-after-s 48"));
+}
+
+TEST_F(SlurmTest, NamesAndPathsOutOfTheResultsFolderAreRefused) {
+  for (const char* name : {"../m", "a/b", ".", "..", "a b", "$(x)", "-x", ""}) {
+    Replace("[experiment]\n",
+            "[experiment]\nname = \"" + std::string(name) + "\"\n");
+    EXPECT_EQ(Submit(), 2) << name;
+    EXPECT_THAT(output_, HasSubstr("cannot be a folder name")) << name;
+    fakes::WriteFile(manifest_, std::string(kManifest));
+  }
+  EXPECT_EQ(Oppa({"logs", "../../random/1"}), 2);
+  EXPECT_TRUE(Calls("sbatch").empty());
+  EXPECT_FALSE(fs::exists(results_));
+}
+
+TEST_F(SlurmTest, FilesOfSubmissionsFollowTheUmask) {
+  const mode_t before = ::umask(077);
+  ASSERT_EQ(Submit(), 0) << output_;
+  ASSERT_EQ(SubmitTrials({"--repeats", "3", "--methods", "random"}), 0);
+  ::umask(before);
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(results_ / "m")) {
+    // Logs are opened by Slurm, here a fake one.
+    EXPECT_EQ(entry.status().permissions() &
+                  (fs::perms::group_all | fs::perms::others_all),
+              fs::perms::none)
+        << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 20);
 }
 
 TEST_F(SlurmTest, WhatTheRecordSaysCountsWhateverSlurmSays) {
