@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/provenance.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
@@ -245,7 +246,8 @@ Backend MakeReplay(const ProblemSpec& problem) {
 Backend MakeCommand(const ProblemSpec& problem) {
   const trials::Workload workload = trials::ReadWorkload(problem.workload);
   const trials::Cluster cluster = ReadCluster(problem.cluster);
-  const auto options = trials::ReadCommandOptions(problem.backend);
+  auto options = trials::ReadCommandOptions(problem.backend);
+  options.rank_wrapper = {ProgramPath(), "contain", "--"};
   Backend backend;
   backend.description = fmt::format(
       "{}, batch {} x {}, by {} on {} ({} x {})",
