@@ -16,7 +16,7 @@ wait_options := $(if $(WAIT),--wait)
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean \
+.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean study-early-termination study-calibration \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -91,6 +91,11 @@ bench: deps ## run the micro-benchmarks and write build/benchmarks.json
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
 
 STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml) $(FIGURE4:%=experiments/%.toml)
+
+study-early-termination: deps ## what early termination costs and saves, and whether its theorems hold (REPEATS=10)
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target early_termination_study
+	@build/release/studies/early_termination_study $(RESULTS)/study-early-termination $(REPEATS)
 
 study-calibration: deps ## how far the surrogates can be believed (REPEATS=2; needs OPPA_DATA for measured tables)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

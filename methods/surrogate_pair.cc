@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "surrogates/cost/cost_model.h"
+#include "surrogates/cost/misspecification.h"
 
 namespace methods {
 namespace {
@@ -50,14 +51,25 @@ SurrogatePair::SurrogatePair(const Problem& problem,
                   ForThroughput(problem, options)),
       memory_(
           encoded_, std::move(memory_prior), FitOptions(problem, options, 1)),
-      threads_(problem.threads) {}
+      threads_(problem.threads) {
+  if (options.prior_error > 0.0) {
+    wrong_opinion_ = surrogates::Misspecification(encoded_, options.fit.seed);
+  }
+}
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
-  const surrogates::Observations throughput = history.ThroughputObservations();
+  surrogates::Observations throughput = history.ThroughputObservations();
   // Before the first throughput only ratios are known: any scale does.
   throughput_.SetLogCenters(surrogates::CentersFor(
       throughput_prior_,
       throughput.size() > 0 ? Median(throughput.value) : 1.0));
+  if (wrong_opinion_.size() > 0 && throughput.size() > 0) {
+    // A process around the mean plus an offset is the process around the mean
+    // of what is left after the offset.
+    opinion_steps_per_s_ = options_.prior_error * throughput.value.maxCoeff();
+    throughput.value -=
+        opinion_steps_per_s_ * wrong_opinion_(throughput.candidate);
+  }
   std::vector<Suggestion::Fit> fits;
   fits.push_back({"throughput", throughput_.Fit(throughput)});
   fits.push_back({"memory",
@@ -68,15 +80,23 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   return fits;
 }
 
+void SurrogatePair::PredictThroughput(
+    surrogates::Prediction& prediction) const {
+  throughput_.Predict(prediction);
+  if (wrong_opinion_.size() > 0) {
+    prediction.mean += opinion_steps_per_s_ * wrong_opinion_;
+  }
+}
+
 void SurrogatePair::Predict(surrogates::Prediction& throughput,
                             surrogates::Prediction& memory) const {
-  throughput_.Predict(throughput);
+  PredictThroughput(throughput);
   memory_.Predict(memory);
 }
 
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
     double beta, double memory_scale, const std::vector<char>& excluded) {
-  throughput_.Predict(prediction_);
+  PredictThroughput(prediction_);
   surrogates::Prediction memory;
   Choice choice;
   choice.candidate = search_.ArgMax(

@@ -26,6 +26,9 @@ class SurrogatePair {
     // In the place of fit's, for the throughput: it scatters more.
     double throughput_misfit_scale = 0.5;
     double throughput_misfit_log_stddev = 0.7;
+    // A wrong opinion added to the throughput's prior mean, at most so much of
+    // the best throughput so far; 0: none. See Misspecification. >= 0
+    double prior_error = 0.0;
   };
 
   // The means have a row per candidate of problem.space.
@@ -45,6 +48,11 @@ class SurrogatePair {
   void Predict(surrogates::Prediction& throughput,
                surrogates::Prediction& memory) const;
 
+  // Of the throughputs of the last Fit, in nats.
+  [[nodiscard]] double information_gain() const {
+    return throughput_.information_gain();
+  }
+
   // A candidate and what is believed of it.
   struct Choice {
     int candidate = -1;  // -1: there is none
@@ -63,12 +71,18 @@ class SurrogatePair {
                                             const std::vector<char>& excluded);
 
  private:
+  void PredictThroughput(surrogates::Prediction& prediction) const;
+
   double capacity_bytes_;
   Options options_;
   surrogates::EncodedSpace encoded_;
   surrogates::ParametricMean throughput_prior_;
   surrogates::GaussianProcess throughput_;
   surrogates::GaussianProcess memory_;
+  // What is added to the throughput's prior mean, [N], empty: nothing; and by
+  // how much, in steps/s.
+  Eigen::VectorXd wrong_opinion_;
+  double opinion_steps_per_s_ = 0.0;
   int threads_;
   surrogates::Prediction prediction_;  // of throughput, all candidates
   ConstrainedUcbSearch search_;

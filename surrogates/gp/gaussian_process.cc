@@ -271,6 +271,7 @@ void GaussianProcess::SetPosterior(Likelihood& likelihood) {
       likelihood.Evaluate(likelihood.Pack(hyperparameters_), nullptr);
   Require(std::isfinite(log_posterior_),
           "the covariance of the observations cannot be factorised");
+  information_gain_ = likelihood.InformationGain();
   const Eigen::Index n = options_.mean_only ? 0 : observations_.size();
   inverse_factor_.resize(n, n);
   if (n > 0) {
@@ -343,6 +344,7 @@ bool GaussianProcess::Extend() {
   const double whitened = b * (observations_.value - prior_mean);
   log_posterior_ -= 0.5 * whitened * whitened + std::log(e) +
                     0.5 * std::log(2.0 * std::numbers::pi);
+  information_gain_ += std::log(e) - 0.5 * std::log(noise);
 
   inverse_factor_.conservativeResize(n + 1, n + 1);
   inverse_factor_.col(n).setZero();

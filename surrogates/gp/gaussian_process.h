@@ -118,6 +118,10 @@ class GaussianProcess final : public Surrogate {
     return observations_;
   }
 
+  // What the observations of the last Fit or Condition tell of the function, in
+  // nats; see Likelihood::InformationGain.
+  [[nodiscard]] double information_gain() const { return information_gain_; }
+
  private:
   struct Buffers;  // of one thread of Predict
 
@@ -158,6 +162,7 @@ class GaussianProcess final : public Surrogate {
   double log_posterior_ = 0.0;
   double target_scale_ = 1.0;
   Observations observations_;
+  double information_gain_ = 0.0;
   // The posterior, by rows for the tiles of a prediction. Of n observations
   // (none without a kernel): their points over the length scales, L^-1 (lower)
   // and, in the rows of weights_, (A^-1 (y - m))^T and below it what the

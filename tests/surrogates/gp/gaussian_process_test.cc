@@ -234,6 +234,8 @@ void ExpectAppendingIsConditioning(const SyntheticProblem& problem,
   EXPECT_LT((a.variance - b.variance).lpNorm<Eigen::Infinity>(),
             1e-9 * scale * scale);
   EXPECT_NEAR(appended.log_posterior(), conditioned.log_posterior(), 1e-8);
+  EXPECT_NEAR(
+      appended.information_gain(), conditioned.information_gain(), 1e-8);
   EXPECT_EQ(appended.observations().size(), observations.size());
 }
 
@@ -451,6 +453,26 @@ TEST(GaussianProcess, RejectsWhatDoesNotFit) {
   observations.noise_variance[0] = 0.0;
   observations.value[0] = std::nan("");
   EXPECT_THROW(process.Fit(observations), std::invalid_argument);
+}
+
+// One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The
+// same place observed twice with twice the noise tells as much.
+TEST(GaussianProcess, InformationGainIsThatOfTheEquation) {
+  const SyntheticProblem problem = MakeSyntheticProblem(20, 2, 2, 3);
+  GaussianProcess process(problem.space, problem.mean, {.as_printed = true});
+  const Hyperparameters hyperparameters{
+      .log_length_scales = Eigen::Vector2d(-1.0, 0.5),
+      .log_signal_variance = std::log(2.0),
+      .log_coefficients = Eigen::Vector2d::Zero()};
+  process.Condition(
+      {{4}, Eigen::VectorXd::Ones(1), Eigen::VectorXd::Constant(1, 0.1)},
+      hyperparameters);
+  const double expected = 0.5 * std::log(1.0 + 2.0 / 0.1);
+  EXPECT_NEAR(process.information_gain(), expected, 1e-12);
+  process.Condition(
+      {{4, 4}, Eigen::Vector2d::Ones(), Eigen::Vector2d::Constant(0.2)},
+      hyperparameters);
+  EXPECT_NEAR(process.information_gain(), expected, 1e-12);
 }
 
 }  // namespace
