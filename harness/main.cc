@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "harness/contain.h"
 #include "harness/provenance.h"
 #include "harness/validate/verb.h"
 #include "harness/verbs.h"
@@ -52,6 +53,7 @@ struct Arguments {
   std::string run_name;
   std::string submission;
   std::string which;
+  std::vector<std::string> words;
 };
 
 // A command line of this program, executed here.
@@ -66,6 +68,7 @@ class CommandLineParser {
     AddRun();
     AddRunOne();
     AddRunTask();
+    AddContain();
     AddStatus();
     AddCancel();
     AddLogs();
@@ -132,6 +135,12 @@ class CommandLineParser {
         });
   }
 
+  void AddTrialPerJob(CLI::App* verb) {
+    verb->add_flag("--trial-per-job",
+                   arguments_.verb.trial_per_job,
+                   "with slurm: search here, each trial is a job of its own");
+  }
+
   void AddPlan() {
     CLI::App* verb = AddVerb("plan",
                              "print the run matrix; writes nothing",
@@ -140,6 +149,7 @@ class CommandLineParser {
     AddOverrides(verb);
     AddDispatch(verb);
     verb->add_option("--jobs", arguments_.run.jobs, "has no effect here");
+    AddTrialPerJob(verb);
     verb->add_flag("--json", arguments_.verb.json, "print JSON");
   }
 
@@ -161,6 +171,7 @@ class CommandLineParser {
     verb->add_flag("--requeue-until-done",
                    arguments_.verb.requeue_until_done,
                    "with slurm: go on in a new job after the time limit");
+    AddTrialPerJob(verb);
     verb->add_flag(
         "--no-report", arguments_.run.no_report, "write no tables and figures");
   }
@@ -179,6 +190,7 @@ class CommandLineParser {
     verb->add_option("--lease-s", arguments_.run_one.lease_s)
         ->check(CLI::PositiveNumber);
     verb->add_option("--stop-after-s", arguments_.run_one.stop_after_s);
+    verb->add_flag("--trial-per-job", arguments_.verb.trial_per_job);
   }
 
   void AddRunTask() {
@@ -192,6 +204,16 @@ class CommandLineParser {
         return harness::RunTaskVerb(
             arguments_.submission, arguments_.which, CallSelf);
       };
+    });
+  }
+
+  void AddContain() {
+    CLI::App* verb =
+        app_.add_subcommand("contain", "a rank of a trial on another node");
+    verb->group("");
+    verb->add_option("WORDS", arguments_.words)->required();
+    verb->callback([this] {
+      call_ = [this] { return harness::Contain(arguments_.words); };
     });
   }
 
