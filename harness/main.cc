@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "harness/fits/verb.h"
 #include "harness/provenance.h"
 #include "harness/verbs.h"
 #include "trials/text.h"
@@ -40,6 +41,7 @@ struct Arguments {
   harness::RunOneOptions run_one;
   harness::SpaceOptions space;
   harness::SimulateOptions simulate;
+  harness::FitsVerbOptions fits;
   std::vector<std::string> figures;
   std::string dispatch = "local";
   int repeats = 0;
@@ -65,6 +67,7 @@ class CommandLineParser {
     AddCancel();
     AddLogs();
     AddReport();
+    AddFits();
     AddSpace();
     AddSimulate();
     AddMethods();
@@ -224,6 +227,24 @@ class CommandLineParser {
     AddResults(verb);
     verb->add_option("--figures", arguments_.figures, "only these: a,b,...")
         ->delimiter(',');
+  }
+
+  void AddFits() {
+    CLI::App* verb = app_.add_subcommand("fits", "what a run has learned");
+    verb->add_option("RUN",
+                     arguments_.fits.run_folder,
+                     "the run's folder: results/EXPERIMENT/METHOD/REPEAT")
+        ->required();
+    verb->add_option("--trial",
+                     arguments_.fits.trial,
+                     "as it was before this trial; otherwise the last")
+        ->check(CLI::PositiveNumber);
+    verb->add_option("--manifest",
+                     arguments_.fits.manifest,
+                     "for sizes, in the place of the one that the run names");
+    verb->add_flag("--json", arguments_.fits.json, "print JSON");
+    verb->callback(
+        [this] { call_ = [this] { return harness::Fits(arguments_.fits); }; });
   }
 
   void AddSpace() {
