@@ -13,6 +13,7 @@
 
 #include "harness/fits/verb.h"
 #include "harness/provenance.h"
+#include "harness/validate/verb.h"
 #include "harness/verbs.h"
 #include "trials/text.h"
 
@@ -42,6 +43,7 @@ struct Arguments {
   harness::SpaceOptions space;
   harness::SimulateOptions simulate;
   harness::FitsVerbOptions fits;
+  harness::ValidateOptions validate;
   std::vector<std::string> figures;
   std::string dispatch = "local";
   int repeats = 0;
@@ -70,6 +72,7 @@ class CommandLineParser {
     AddFits();
     AddSpace();
     AddSimulate();
+    AddValidate();
     AddMethods();
   }
 
@@ -271,6 +274,38 @@ class CommandLineParser {
     what->require_option(1);
     verb->add_flag(
         "--csv", arguments_.verb.csv, "with --all: print all as CSV");
+  }
+
+  void AddValidate() {
+    harness::ValidateOptions& options = arguments_.validate;
+    CLI::App* verb = app_.add_subcommand(
+        "validate", "the simulator beside what others measured");
+    verb->add_option("NAME",
+                     options.names,
+                     "published tables, in the folder that OPPA_DATA names "
+                     "(default: all that are there)");
+    verb->add_option("--table",
+                     options.table,
+                     "another table, of the format of any of these");
+    verb->add_option("--scenarios",
+                     options.overrides.scenarios,
+                     "a CSV file with the sizes of each of its scenarios");
+    verb->add_option("--cluster",
+                     options.overrides.cluster,
+                     "its cluster: a file, or a name in experiments/clusters");
+    verb->add_option(
+        "--framework",
+        options.overrides.framework,
+        "its framework: a file, or a name in experiments/frameworks");
+    verb->add_flag("--csv",
+                   options.csv,
+                   "print its rows with what the simulator predicts");
+    verb->add_option("--results",
+                     options.results,
+                     "folder of the figures (default: results)");
+    verb->callback([this] {
+      call_ = [this] { return harness::Validate(arguments_.validate); };
+    });
   }
 
   void AddMethods() {

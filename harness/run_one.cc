@@ -91,6 +91,9 @@ bool RunOne(const Manifest& manifest,
   methods::Problem problem = ProblemOf(backend, manifest.budget.q_max);
   problem.threads = SuggestionThreads();
   const auto method = MakeMethod(*run.method, problem, info.seed);
+  if (backend.keep_logs) {
+    backend.keep_logs(folder / "trials");
+  }
   std::filesystem::create_directories(folder);
   Journal journal(folder, lease_timeout_s);
   if (IsFinished(folder)) {

@@ -34,8 +34,9 @@ struct SearchSummary {
 // What the journal holds is replayed first: the method is asked and shown the
 // recorded results, and must ask for what is recorded.
 //
-// `stop` is asked before every new trial; when it says true the search ends
-// there, to be resumed another time.
+// `stop` is asked before every new trial, and by backends on a real clock
+// during a trial; when it says true the search ends there, to be resumed
+// another time.
 //
 // The seed of a trial is derived from `trial_seed` and the configuration.
 //

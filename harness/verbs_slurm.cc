@@ -18,6 +18,7 @@
 #include "harness/journal.h"
 #include "harness/plan.h"
 #include "harness/provenance.h"
+#include "harness/registry.h"
 #include "harness/run_one.h"
 #include "harness/run_task.h"
 #include "harness/stop.h"
@@ -42,8 +43,9 @@ fs::path ExperimentFolder(const VerbOptions& options,
 void AddNeeds(const SlurmOptions& options,
               const ProblemSpec& problem,
               Job& job) {
-  const std::string backend = problem.backend.GetString("type", "");
-  const bool simulated = backend == "simulator" || backend == "replay";
+  const BackendEntry* backend =
+      FindBackend(problem.backend.GetString("type", ""));
+  const bool simulated = backend != nullptr && backend->simulated;
   if (options.resources == SlurmOptions::Resources::kCpu ||
       (options.resources == SlurmOptions::Resources::kAuto && simulated)) {
     return;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/simulator/gpu_model.h"
+#include "trials/gpu_architecture.h"
 #include "trials/toml_table.h"
 
 namespace trials {

@@ -11,7 +11,7 @@ namespace trials {
 // One GPU, from its datasheet. SI units; files give GB, GB/s, TFLOPS.
 struct Gpu {
   std::string name;
-  // What it reaches of its datasheet: a row of trials/simulator/gpu_model.cc.
+  // What it reaches of its datasheet: trials/gpu_architecture.h.
   std::string architecture;
   double memory_bytes = 0.0;
   double memory_bandwidth_bytes_per_s = 0.0;

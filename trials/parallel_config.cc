@@ -45,6 +45,7 @@ using PC = ParallelConfig;
 constexpr auto kLog2 = FieldScale::kLog2;
 constexpr auto kLinear = FieldScale::kLinear;
 constexpr auto kFlag = FieldScale::kFlag;
+constexpr auto kSwitch = FieldScale::kSwitch;
 
 constexpr int kNoLimit = std::numeric_limits<int>::max();
 
@@ -67,7 +68,7 @@ constexpr std::array kFields = {
         "model_chunks", "Model chunks", kLog2, 1, kNoLimit),
     Field<&PC::overlap_p2p>("overlap_p2p", "Overlap P2P", kFlag, 0, 1),
     Field<&PC::grad_checkpoint>(
-        "grad_checkpoint", "Gradient checkpointing", kFlag, 0, 1),
+        "grad_checkpoint", "Gradient checkpointing", kSwitch, 0, 2),
     Field<&PC::micro_batch_size>(
         "micro_batch_size", "Microbatch size", kLog2, 0, kNoLimit),
     Field<&PC::ep>("ep", "EP size", kLog2, 1, kNoLimit),
@@ -102,6 +103,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18>
 std::string Range(const ConfigField& field) {
   if (field.scale == FieldScale::kFlag) {
     return "true (1) or false (0)";
+  }
+  if (field.scale == FieldScale::kSwitch) {
+    return fmt::format("false (0), true (1) or up to {}", field.maximum);
   }
   return field.maximum == kNoLimit
              ? fmt::format("a whole number from {}", field.minimum)
@@ -144,7 +148,8 @@ void SetField(ParallelConfig& config,
 void SetField(ParallelConfig& config,
               const ConfigField& field,
               std::string_view text) {
-  const bool flag = field.scale == FieldScale::kFlag;
+  const bool flag =
+      field.scale == FieldScale::kFlag || field.scale == FieldScale::kSwitch;
   if (flag && (text == "true" || text == "True")) {
     return field.set(config, 1);
   }

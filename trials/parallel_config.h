@@ -11,6 +11,15 @@
 
 namespace trials {
 
+// What a block recomputes in backward instead of keeping it from forward.
+// kSelective repeats the core of attention only: scores, softmax, dropout,
+// weighted sum. Source: Chen et al. (2016); Korthikanti et al. (2022), Sec. 5.
+enum Recomputation : int {
+  kRecomputeNothing = 0,
+  kRecomputeFull = 1,
+  kRecomputeSelective = 2,
+};
+
 // One parallelism configuration (PC) of a training job.
 //
 // The defaults are those of the framework that the paper used (Colossal-AI);
@@ -28,13 +37,13 @@ struct ParallelConfig {
   bool overlap_zero_comm = true;  // reduce gradients during backward
   bool overlap_zero_allgather = false;  // gather parameters during forward
   int microbatches = 1;                 // per data-parallel rank and step
-  int model_chunks = 1;          // per stage; > 1 is the interleaved schedule
-  bool overlap_p2p = false;      // interleaved schedule only
-  bool grad_checkpoint = false;  // recompute activations in backward
+  int model_chunks = 1;      // per stage; > 1 is the interleaved schedule
+  bool overlap_p2p = false;  // interleaved schedule only
+  int grad_checkpoint = kRecomputeNothing;  // a Recomputation
   // Sequences per microbatch; 0 means batch / (dp * microbatches).
   int micro_batch_size = 0;
-  int ep = 1;       // expert-parallel size
-  int cp = 1;       // context-parallel size
+  int ep = 1;       // expert-parallel size; divides dp
+  int cp = 1;       // context-parallel size: ranks that share a sequence
   bool sp = false;  // sequence parallelism within the tensor-parallel group
 
   friend auto operator<=>(const ParallelConfig&,
@@ -42,7 +51,8 @@ struct ParallelConfig {
 };
 
 // How a field is laid out on [0, 1] for a surrogate, and how it is printed.
-enum class FieldScale { kLog2, kLinear, kFlag };
+// kSwitch is a flag with further settings: 0 off, 1 on, 2 ...
+enum class FieldScale { kLog2, kLinear, kFlag, kSwitch };
 
 // One field of ParallelConfig by name. Records, tables, rules, the command
 // line and the encoding for surrogates all go through this list, so a new
@@ -66,7 +76,8 @@ struct ConfigField {
 
 // Sets a field, in words or from a number.
 // Errors: throw std::invalid_argument naming the field, the value and the
-// range. The text is a whole number; a flag may also be true or false.
+// range. The text is a whole number; a flag or switch may also be true or
+// false.
 void SetField(ParallelConfig& config,
               const ConfigField& field,
               std::int64_t value);

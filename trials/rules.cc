@@ -17,7 +17,7 @@
 namespace trials {
 namespace {
 
-constexpr std::array<std::string_view, 10> kContextVariables = {
+constexpr std::array<std::string_view, 11> kContextVariables = {
     "num_gpus",
     "layers",
     "heads",
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 10> kContextVariables = {
     "hidden_size",
     "ffn_size",
     "vocab_size",
+    "experts",
     "batch_size",
     "sequence_length",
     "precision_bits"};

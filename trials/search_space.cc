@@ -39,6 +39,7 @@ Grids MakeGrids(const Workload& workload, int gpus, const Grids& given) {
   const std::vector<int> sizes = Divisors(gpus);
   const std::vector<int> buckets_mb = {1, 4, 16, 64, 256, 1024, 4096};
   const std::vector<int> flag = {0, 1};
+  const std::vector<int> off = {1};
   Grids grids = {{"dp", sizes},
                  {"tp", sizes},
                  {"pp", sizes},
@@ -50,7 +51,8 @@ Grids MakeGrids(const Workload& workload, int gpus, const Grids& given) {
                  {"microbatches", PowersOfTwo(workload.batch_size)},
                  {"model_chunks", PowersOfTwo(workload.model.layers)},
                  {"overlap_p2p", flag},
-                 {"grad_checkpoint", flag}};
+                 {"grad_checkpoint", flag},
+                 {"ep", workload.model.experts > 0 ? sizes : off}};
   for (const ConfigField& field : ConfigFields()) {
     const auto found = given.find(field.name);
     if (found != given.end() && !found->second.empty()) {
@@ -92,23 +94,29 @@ enum BuiltIn : std::size_t {
   kGpus,
   kHeads,
   kKvHeads,
+  kSequence,
   kLayers,
   kBatch,
   kFill,
   kInterleave,
+  kExpertRanks,
+  kExperts,
   kBuiltInRules,
 };
 
 std::vector<SearchSpace::Dropped> NothingDropped(
     const std::vector<Rule>& rules) {
   static constexpr std::array<std::string_view, kBuiltInRules> kNames = {
-      "dp * tp * pp != num_gpus",
+      "dp * tp * pp * cp != num_gpus",
       "heads % tp != 0",
       "kv_heads % tp != 0",
+      "sequence_length % cp != 0",
       "pp * model_chunks > layers",
       "batch_size % (dp * microbatches) != 0",
       "microbatches < pp",
-      "model_chunks > 1 && microbatches % pp != 0"};
+      "model_chunks > 1 && microbatches % pp != 0",
+      "dp % ep != 0",
+      "ep > 1 && experts % ep != 0"};
   std::vector<SearchSpace::Dropped> dropped;
   for (const std::string_view name : kNames) {
     dropped.push_back({std::string(name), "built in", 0});
@@ -121,14 +129,17 @@ std::vector<SearchSpace::Dropped> NothingDropped(
 
 // The first built-in rule that drops every configuration of these sizes;
 // kBuiltInRules if none does.
-std::size_t FirstSizeRule(const PC& sizes, const Model& model, int gpus) {
-  if (std::int64_t{sizes.dp} * sizes.tp * sizes.pp != gpus) {
+std::size_t FirstSizeRule(const PC& sizes, const Workload& workload, int gpus) {
+  if (std::int64_t{sizes.dp} * sizes.tp * sizes.pp * sizes.cp != gpus) {
     return kGpus;
   }
-  if (model.attention_heads % sizes.tp != 0) {
+  if (workload.model.attention_heads % sizes.tp != 0) {
     return kHeads;
   }
-  return model.kv_heads % sizes.tp != 0 ? kKvHeads : kBuiltInRules;
+  if (workload.model.kv_heads % sizes.tp != 0) {
+    return kKvHeads;
+  }
+  return workload.sequence_length % sizes.cp != 0 ? kSequence : kBuiltInRules;
 }
 
 // The same for a pipeline: sizes, microbatches and chunks.
@@ -150,6 +161,15 @@ std::size_t FirstPipelineRule(const PC& pipeline, const Workload& workload) {
   return deadlock ? kInterleave : kBuiltInRules;
 }
 
+// The same for what depends on neither pipeline nor sharding.
+std::size_t FirstOtherRule(const PC& other, const Model& model) {
+  if (other.dp % other.ep != 0) {
+    return kExpertRanks;
+  }
+  const bool uneven = model.experts == 0 || model.experts % other.ep != 0;
+  return other.ep > 1 && uneven ? kExperts : kBuiltInRules;
+}
+
 // Enumerates a space family by family. Canonical() decides about the pipeline
 // knobs, the sharding knobs and the rest independently of each other once the
 // sizes are given, so the configurations of a (dp, tp, pp) are a product of
@@ -167,7 +187,8 @@ class Enumeration {
         dropped_(NothingDropped(options.rules)) {}
 
   void Run() {
-    for (const PC& sizes : Combinations(PC{}, grids_, {"dp", "tp", "pp"})) {
+    for (const PC& sizes :
+         Combinations(PC{}, grids_, {"dp", "tp", "pp", "cp"})) {
       AddSizes(sizes);
     }
     std::sort(configs_.begin(), configs_.end());
@@ -190,11 +211,11 @@ class Enumeration {
                                                     "overlap_zero_comm",
                                                     "overlap_zero_allgather"});
     const std::vector<PC> others =
-        Combinations(sizes, grids_, {"grad_checkpoint", "sp"});
+        Combinations(sizes, grids_, {"grad_checkpoint", "sp", "ep"});
     const auto family =
         static_cast<std::int64_t>(shardings.size() * others.size());
 
-    const std::size_t rule = FirstSizeRule(sizes, workload_.model, gpus_);
+    const std::size_t rule = FirstSizeRule(sizes, workload_, gpus_);
     any_sizes_ = any_sizes_ || rule != kGpus;
     if (rule != kBuiltInRules) {
       dropped_[rule].count +=
@@ -207,8 +228,14 @@ class Enumeration {
         dropped_[broken].count += family;
         continue;
       }
-      for (const PC& sharding : shardings) {
-        for (const PC& other : others) {
+      for (const PC& other : others) {
+        const std::size_t refused = FirstOtherRule(other, workload_.model);
+        if (refused != kBuiltInRules) {
+          dropped_[refused].count +=
+              static_cast<std::int64_t>(shardings.size());
+          continue;
+        }
+        for (const PC& sharding : shardings) {
           AddConfig(Merge(pipeline, sharding, other));
         }
       }
@@ -222,6 +249,7 @@ class Enumeration {
     config.overlap_p2p = pipeline.overlap_p2p;
     config.grad_checkpoint = other.grad_checkpoint;
     config.sp = other.sp;
+    config.ep = other.ep;
     return config;
   }
 
@@ -284,6 +312,7 @@ Rule::Context RuleContext(const Workload& workload, int gpus) {
           {"hidden_size", model.hidden_size},
           {"ffn_size", model.ffn_size},
           {"vocab_size", model.vocab_size},
+          {"experts", model.experts},
           {"batch_size", workload.batch_size},
           {"sequence_length", workload.sequence_length},
           {"precision_bits", workload.precision == Precision::kFp32 ? 32 : 16}};
@@ -335,11 +364,13 @@ SearchSpace SearchSpace::Enumerate(const Workload& workload,
           fmt::join(enumeration.grids().find(name)->second, ", "));
     };
     FailAt(options.where,
-           fmt::format("no dp * tp * pp is {}, the number of GPUs: {}, {}, {}",
-                       gpus,
-                       list("dp"),
-                       list("tp"),
-                       list("pp")));
+           fmt::format(
+               "no dp * tp * pp * cp is {}, the number of GPUs: {}, {}, {}, {}",
+               gpus,
+               list("dp"),
+               list("tp"),
+               list("pp"),
+               list("cp")));
   }
   if (enumeration.configs().empty()) {
     FailAt(options.where, NothingLeft(gpus, enumeration.dropped()));

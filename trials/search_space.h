@@ -21,9 +21,10 @@ namespace trials {
 // What may be tried. A field without an entry in `values` takes its default
 // grid: for dp, tp and pp the numbers that divide the GPUs; buckets of 1, 4,
 // 16, ..., 4096 MB; ZeRO 0-3; both values of a flag; powers of two up to the
-// batch for microbatches and up to the layers for chunks. sp is off, and ep, cp
-// and micro_batch_size stand at their defaults, which is all that can be asked
-// of those three.
+// batch for microbatches and up to the layers for chunks; for ep the numbers
+// that divide the GPUs if the model has experts. sp and cp are off unless
+// listed, and micro_batch_size stands at its default, which is all that can be
+// asked of it.
 //
 // A grid restricts a knob where it has an effect. Where it has none the knob
 // takes its default, also if that is not in the grid: `microbatches = [8]`
@@ -45,8 +46,8 @@ struct SearchSpaceOptions {
 [[nodiscard]] SearchSpaceOptions ReadSearchSpaceOptions(
     const TomlTable& table, const std::filesystem::path& rules_folder);
 
-// Why these values cannot be a field's grid ("" if they can): ep, cp and
-// micro_batch_size stand at their defaults.
+// Why these values cannot be a field's grid ("" if they can): micro_batch_size
+// stands at its default.
 [[nodiscard]] std::string GridProblem(std::string_view field,
                                       const std::vector<int>& values);
 
@@ -75,20 +76,25 @@ class SearchSpace {
   // Enumerates the canonical configurations (see Canonical) of the product of
   // the grids and drops what is invalid, in this order:
   //
-  //   dp * tp * pp != num_gpus
+  //   dp * tp * pp * cp != num_gpus
   //   heads % tp != 0
   //   kv_heads % tp != 0
+  //   sequence_length % cp != 0
   //   pp * model_chunks > layers
   //   batch_size % (dp * microbatches) != 0
   //   microbatches < pp                        the pipeline never fills
   //   model_chunks > 1 && microbatches % pp != 0    interleaving would deadlock
+  //   dp % ep != 0                          experts are spread over dp ranks
+  //   ep > 1 && experts % ep != 0
   //   options.rules, one after the other
   //
   // Time is that of the configurations left after the built-in rules: whole
   // families are dropped, and counted, unseen.
-  // Source: OPPA App. C.1; the schedules of Colossal-AI and Megatron-LM.
-  // Errors: throws InputError when no dp * tp * pp of the grids is the number
-  // of GPUs, and when nothing is left, naming the rule that dropped most.
+  // Source: OPPA App. C.1, I.3 (ep); the schedules of Colossal-AI and
+  // Megatron-LM.
+  // Errors: throws InputError when no dp * tp * pp * cp of the grids is the
+  // number of GPUs, and when nothing is left, naming the rule that dropped
+  // most.
   [[nodiscard]] static SearchSpace Enumerate(const Workload& workload,
                                              int gpus,
                                              const SearchSpaceOptions& options);

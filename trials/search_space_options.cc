@@ -18,10 +18,8 @@ namespace trials {
 namespace {
 
 // Fields that stand at their default in an enumerated space, and why.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFixed =
-    {{{"ep", "expert parallelism is not enumerated"},
-      {"cp", "context parallelism is not enumerated"},
-      {"micro_batch_size",
+constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kFixed =
+    {{{"micro_batch_size",
        "it follows from batch_size / (dp * microbatches); restrict "
        "microbatches, or give a rule such as \"$micro_batch_size > 8\""}}};
 

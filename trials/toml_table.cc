@@ -315,6 +315,20 @@ bool TomlTable::GetBool(std::string_view key, bool otherwise) const {
   return node_->Value<bool>(key).value_or(otherwise);
 }
 
+std::string TomlTable::RequireText(std::string_view key) const {
+  const toml::node* found = node_->Find(key);
+  if (found == nullptr) {
+    node_->Missing(key, "a value is needed here");
+  }
+  if (!found->is_value()) {
+    Fail(key,
+         fmt::format(
+             "{} must be one value, not {}", node_->Path(key), Kind(*found)));
+  }
+  const auto* text = found->as_string();
+  return text != nullptr ? text->get() : Show(*found);
+}
+
 std::vector<std::string> TomlTable::GetStrings(std::string_view key) const {
   return node_->List<std::string>(key);
 }

@@ -50,6 +50,8 @@ class TomlTable {
   [[nodiscard]] double RequireDouble(std::string_view key) const;
   [[nodiscard]] double GetDouble(std::string_view key, double otherwise) const;
   [[nodiscard]] bool GetBool(std::string_view key, bool otherwise) const;
+  // A scalar of any type as text: "gpt", "16", "0.5", "true".
+  [[nodiscard]] std::string RequireText(std::string_view key) const;
 
   // Lists. A scalar counts as a list of one; a missing key is an empty list.
   // Flags in GetInts are 0 and 1.

@@ -1,5 +1,6 @@
 #include "trials/workload.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <fstream>
@@ -172,10 +173,45 @@ void DescribeLlama(const ConfigFile& file, Model& model) {
   model.ffn_bias = file.Flag("mlp_bias", false);
 }
 
+// A Llama whose feed-forward layer is a choice of experts.
+void DescribeMixtral(const ConfigFile& file, Model& model) {
+  DescribeDecoder(file, model);
+  model.experts = file.Size("num_local_experts");
+  model.experts_per_token = file.Size("num_experts_per_tok");
+  if (model.experts_per_token > model.experts) {
+    file.Fail(
+        fmt::format("num_experts_per_tok {} is more than the {} experts of "
+                    "num_local_experts",
+                    model.experts_per_token,
+                    model.experts));
+  }
+}
+
+// ViTForImageClassification: square patches and a class token.
+void DescribeVit(const ConfigFile& file, Model& model) {
+  const int image = file.Size("image_size");
+  const int patch = file.Size("patch_size");
+  if (image % patch != 0) {
+    file.Fail(fmt::format(
+        "image_size {} is not a multiple of patch_size {}", image, patch));
+  }
+  model.kv_heads = model.attention_heads;
+  model.patch_size = file.Size("num_channels", 3) * patch * patch;
+  model.max_positions = (image / patch) * (image / patch) + 1;
+  model.classes = file.Size("num_labels", 1000);
+  model.attention_bias = file.Flag("qkv_bias", true);
+  model.output_bias = true;
+  model.ffn_bias = true;
+  model.norm_bias = true;
+  model.causal = false;
+}
+
 constexpr std::array kArchitectures = {
     Architecture{"bert", DescribeBert},
     Architecture{"qwen2", DescribeQwen2},
     Architecture{"llama", DescribeLlama},
+    Architecture{"mixtral", DescribeMixtral},
+    Architecture{"vit", DescribeVit},
 };
 
 const Architecture& FindArchitecture(const ConfigFile& file) {
@@ -260,7 +296,9 @@ Model ReadModel(const std::filesystem::path& config_json) {
   model.attention_heads = file.Size("num_attention_heads");
   model.head_size = model.hidden_size / model.attention_heads;
   model.ffn_size = file.Size("intermediate_size");
-  model.vocab_size = file.Size("vocab_size");
+  if (architecture.type != "vit") {
+    model.vocab_size = file.Size("vocab_size");
+  }
   architecture.describe(file, model);
   CheckHeads(file, model);
   return model;
@@ -274,22 +312,36 @@ std::int64_t BlockParameters(const Model& model) {
   const std::int64_t attention = Dense(hidden, query, model.attention_bias) +
                                  2 * Dense(hidden, key, model.attention_bias) +
                                  Dense(query, hidden, model.output_bias);
-  const std::int64_t ffn = (model.gated_ffn ? 2 : 1) *
-                               Dense(hidden, model.ffn_size, model.ffn_bias) +
-                           Dense(model.ffn_size, hidden, model.ffn_bias);
-  return attention + ffn + 2 * Norm(model);
+  const std::int64_t router =
+      model.experts == 0 ? 0 : Dense(hidden, model.experts, /*bias=*/false);
+  return attention + router +
+         std::max(1, model.experts) * ExpertParameters(model) + 2 * Norm(model);
+}
+
+std::int64_t ExpertParameters(const Model& model) {
+  return (model.gated_ffn ? 2 : 1) *
+             Dense(model.hidden_size, model.ffn_size, model.ffn_bias) +
+         Dense(model.ffn_size, model.hidden_size, model.ffn_bias);
 }
 
 std::int64_t EmbeddingParameters(const Model& model) {
-  const std::int64_t rows =
-      std::int64_t{model.vocab_size} + model.max_positions + model.token_types;
-  return rows * model.hidden_size + (model.embedding_norm ? Norm(model) : 0);
+  const std::int64_t class_token = model.patch_size > 0 ? 1 : 0;
+  const std::int64_t rows = std::int64_t{model.vocab_size} +
+                            model.max_positions + model.token_types +
+                            class_token;
+  const std::int64_t patches =
+      model.patch_size == 0
+          ? 0
+          : Dense(model.patch_size, model.hidden_size, /*bias=*/true);
+  return rows * model.hidden_size + patches +
+         (model.embedding_norm ? Norm(model) : 0);
 }
 
 std::int64_t HeadParameters(const Model& model) {
   const std::int64_t hidden = model.hidden_size;
   return (model.final_norm ? Norm(model) : 0) +
          (model.pooler ? Dense(hidden, hidden, /*bias=*/true) : 0) +
+         (model.classes > 0 ? Dense(hidden, model.classes, /*bias=*/true) : 0) +
          (model.tied_embeddings
               ? 0
               : Dense(hidden, model.vocab_size, /*bias=*/false));
@@ -310,9 +362,21 @@ Workload ReadWorkload(const TomlTable& table) {
   }
   workload.name = workload.model.name;
   workload.batch_size = RequireSize(table, "batch_size");
-  workload.sequence_length = RequireSize(table, "sequence_length");
-  workload.precision = ReadPrecision(table);
   const int positions = workload.model.max_positions;
+  const bool images = workload.model.patch_size > 0;
+  workload.sequence_length = images && !table.Has("sequence_length")
+                                 ? positions
+                                 : RequireSize(table, "sequence_length");
+  workload.precision = ReadPrecision(table);
+  if (images && workload.sequence_length != positions) {
+    table.Fail("sequence_length",
+               fmt::format("sequence_length {}: an image is {} tokens for {} "
+                           "(its patches and the class token); leave the key "
+                           "out",
+                           workload.sequence_length,
+                           positions,
+                           workload.model.name));
+  }
   if (positions > 0 && workload.sequence_length > positions) {
     table.Fail("sequence_length",
                fmt::format("sequence_length {} is more than the {} positions "

@@ -17,7 +17,7 @@ namespace trials {
 // lacks a needed key or describes an unknown model_type.
 struct Model {
   std::string name;  // file stem or `_name_or_path`
-  std::string type;  // Hugging Face model_type: bert, qwen2, llama
+  std::string type;  // Hugging Face model_type: bert, qwen2, llama, ...
   int layers = 0;    // transformer blocks
   int hidden_size = 0;
   int attention_heads = 0;
@@ -37,14 +37,24 @@ struct Model {
   bool embedding_norm = false;   // BERT's norm after the embeddings
   bool final_norm = true;        // a norm after the last block
   bool causal = true;
+  // Mixture of experts: each token goes through `experts_per_token` of
+  // `experts` feed-forward layers, which a router chooses. 0: one dense layer.
+  int experts = 0;
+  int experts_per_token = 0;
+  // Vision: a token is a linear map of a patch of this many values (channels
+  // times pixels). 0: tokens are looked up in a table.
+  int patch_size = 0;
+  int classes = 0;  // of a classifier in place of the vocabulary head
 };
 
-// Reads a Hugging Face config.json (BERT, Qwen2, Llama).
+// Reads a Hugging Face config.json (BERT, Qwen2, Llama, Mixtral, ViT).
 [[nodiscard]] Model ReadModel(const std::filesystem::path& config_json);
 
 // Trainable parameters of one block, of everything outside the blocks, and of
-// the whole model (tied weights counted once).
+// the whole model (tied weights counted once). A block counts all experts;
+// ExpertParameters is one of them.
 [[nodiscard]] std::int64_t BlockParameters(const Model& model);
+[[nodiscard]] std::int64_t ExpertParameters(const Model& model);
 [[nodiscard]] std::int64_t EmbeddingParameters(
     const Model& model);  // before the first block
 [[nodiscard]] std::int64_t HeadParameters(
@@ -66,7 +76,7 @@ struct Workload {
 // Reads the [workload] table of a manifest:
 //   model = "workloads/qwen2-1.5b.json"   (relative to the manifest)
 //   batch_size = 64
-//   sequence_length = 1024
+//   sequence_length = 1024                  (images: patches + 1, the default)
 //   precision = "bf16"                    (fp32, fp16, bf16)
 [[nodiscard]] Workload ReadWorkload(const TomlTable& table);
 

@@ -93,6 +93,8 @@ TEST(ParallelConfig, ErrorsNameTheFieldTheValueAndTheRemedy) {
   EXPECT_THAT(Error("dp=-1"), HasSubstr("'-1' is no value for dp"));
   EXPECT_THAT(Error("dp=true"), HasSubstr("'true' is no value for dp"));
   EXPECT_THAT(Error("sp=2"), HasSubstr("true (1) or false (0)"));
+  EXPECT_THAT(Error("grad_checkpoint=3"),
+              HasSubstr("false (0), true (1) or up to 2"));
   EXPECT_THAT(Error("dp=2.5"), HasSubstr("'2.5'"));
   EXPECT_THAT(Error("dp=1e300"), HasSubstr("'1e300'"));
   EXPECT_THAT(Error("dp=nan"), HasSubstr("'nan'"));

@@ -32,7 +32,10 @@ struct Problem {
   int kv_heads = 1;
   int batch_size = 1;
   std::string space;  // the [space] table
+  int experts = 0;
 };
+
+constexpr int kSequenceLength = 6;
 
 std::ostream& operator<<(std::ostream& out, const Problem& problem) {
   return out << problem.name;
@@ -43,7 +46,9 @@ Workload MakeWorkload(const Problem& problem) {
   workload.model.layers = problem.layers;
   workload.model.attention_heads = problem.heads;
   workload.model.kv_heads = problem.kv_heads;
+  workload.model.experts = problem.experts;
   workload.batch_size = problem.batch_size;
+  workload.sequence_length = kSequenceLength;
   return workload;
 }
 
@@ -87,7 +92,9 @@ std::map<std::string, std::vector<int>> BruteForceGrids(
       {"model_chunks", powers(problem.layers)},
       {"overlap_p2p", {0, 1}},
       {"grad_checkpoint", {0, 1}},
-      {"sp", {0}}};
+      {"sp", {0}},
+      {"ep", {1}},
+      {"cp", {1}}};
   for (const auto& [name, values] : options.values) {
     grids[name] = values;
   }
@@ -100,12 +107,16 @@ int FirstRule(const ParallelConfig& c,
               const Problem& p,
               const SearchSpaceOptions& options) {
   const std::vector<bool> built_in = {
-      c.dp * c.tp * c.pp != p.gpus,
+      c.dp * c.tp * c.pp * c.cp != p.gpus,
       p.heads % c.tp != 0,
       p.kv_heads % c.tp != 0,
+      kSequenceLength % c.cp != 0,
       c.pp * c.model_chunks > p.layers,
       p.batch_size % (c.dp * c.microbatches) != 0,
-      c.microbatches<c.pp, c.model_chunks> 1 && c.microbatches % c.pp != 0};
+      c.microbatches < c.pp,
+      (c.model_chunks > 1) && c.microbatches % c.pp != 0,
+      c.dp % c.ep != 0,
+      c.ep > 1 && (p.experts == 0 || p.experts % c.ep != 0)};
   for (std::size_t i = 0; i < built_in.size(); ++i) {
     if (built_in[i]) {
       return static_cast<int>(i);
@@ -148,7 +159,7 @@ BruteForce EnumerateByBruteForce(const Problem& problem) {
     }
   }
   BruteForce result;
-  result.dropped.resize(7 + options.rules.size());
+  result.dropped.resize(10 + options.rules.size());
   for (const ParallelConfig& config : canonical) {
     const int rule = FirstRule(config, problem, options);
     if (rule < 0) {
@@ -208,7 +219,23 @@ INSTANTIATE_TEST_SUITE_P(
                 8,
                 "zero_stage = [1]\nmb = [8]\nmodel_chunks = [2]\n"
                 "overlap_p2p = true\nzero_bucket_mb = [4]\nsp = [0, 1]\n"
-                "dp_bucket_mb = [64, 64, 1]\noverlap_zero_comm = false\n"}),
+                "dp_bucket_mb = [64, 64, 1]\noverlap_zero_comm = false\n"},
+        Problem{"ContextsSplitTheSequence",
+                8,
+                4,
+                4,
+                4,
+                8,
+                kFewBuckets + "cp = [1, 2, 4]\n"},
+        Problem{"ExpertsOverDataParallelRanks",
+                4,
+                4,
+                4,
+                4,
+                8,
+                "dp_bucket_mb = [64]\nzero_bucket_mb = [4]\n"
+                "ep = [1, 2, 4]\n",
+                6}),
     [](const auto& test) { return test.param.name; });
 
 TEST(SearchSpace, OrderIsAscendingAndFindGivesTheIndex) {
@@ -296,7 +323,7 @@ std::string Error(const Problem& problem) {
 
 TEST(SearchSpace, ImpossibleSizesAreAnErrorWithTheGpusAndTheLists) {
   EXPECT_THAT(Error({"", 8, 8, 8, 8, 16, "dp = [3]\ntp = [1, 2]\n"}),
-              AllOf(StartsWith("fig.toml:1:1: no dp * tp * pp is 8"),
+              AllOf(StartsWith("fig.toml:1:1: no dp * tp * pp * cp is 8"),
                     HasSubstr("dp in [3], tp in [1, 2], pp in [1, 2, 4, 8]")));
 }
 
@@ -322,9 +349,6 @@ TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
   EXPECT_THAT(error("dp = []\n"), HasSubstr("dp is an empty list"));
   EXPECT_THAT(error("mb = [1]\nmicrobatches = [2]\n"),
               HasSubstr("microbatches is given twice"));
-  EXPECT_THAT(
-      error("cp = [1, 2]\n"),
-      AllOf(StartsWith("fig.toml:2:"), HasSubstr("cp can only be [1]")));
   EXPECT_THAT(error("micro_batch_size = [4]\n"),
               HasSubstr("restrict microbatches"));
   EXPECT_THAT(error("rule_sets = ['colosalai']\n"),

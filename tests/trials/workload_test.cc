@@ -130,6 +130,34 @@ TEST_F(WorkloadTest, CountsBiasesAndHeadsOfAnySize) {
   EXPECT_EQ(ParameterCount(model), 2 * kBlock + 2 * 100 * 64 + 64);
 }
 
+// google/vit-base-patch16-224 has 86,567,656 parameters, Mixtral-8x7B
+// 46,702,792,704 (model cards).
+TEST_F(WorkloadTest, CountsPatchesAndExperts) {
+  const Model vit = ReadModel(kWorkloads / "vit-base-patch16-224.json");
+  EXPECT_EQ(ParameterCount(vit), 86'567'656);
+  EXPECT_EQ(vit.max_positions, 197);
+  const Model mixtral =
+      ReadModel(Write("mixtral.json",
+                      R"({"model_type": "mixtral", "hidden_size": 4096,
+          "num_hidden_layers": 32, "num_attention_heads": 32,
+          "num_key_value_heads": 8, "intermediate_size": 14336,
+          "vocab_size": 32000, "num_local_experts": 8,
+          "num_experts_per_tok": 2})"));
+  EXPECT_EQ(ParameterCount(mixtral), 46'702'792'704);
+  EXPECT_EQ(ExpertParameters(mixtral), 3LL * 4096 * 14336);
+}
+
+TEST_F(WorkloadTest, ImagesAreAsManyTokensAsTheirPatchesAndOne) {
+  std::filesystem::copy_file(kWorkloads / "vit-base-patch16-224.json",
+                             folder_ / "vit.json");
+  const std::string text = "[workload]\nmodel = 'vit.json'\nbatch_size = 8\n";
+  const TomlTable manifest = TomlTable::ParseFile(Write("fig.toml", text));
+  EXPECT_EQ(ReadWorkload(manifest.RequireTable("workload")).sequence_length,
+            197);
+  EXPECT_THAT(WorkloadError(text + "sequence_length = 196\n"),
+              HasSubstr("an image is 197 tokens"));
+}
+
 TEST_F(WorkloadTest, ConfigJsonTakesItsNameFromWithinOrFromItsFolder) {
   const std::string rest =
       R"("model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
@@ -147,7 +175,7 @@ TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
   EXPECT_THAT(ModelError(R"({"model_type": "lama"})"),
               AllOf(HasSubstr("model.json: unknown model_type 'lama'"),
                     HasSubstr("did you mean 'llama'?"),
-                    HasSubstr("known: bert, qwen2, llama")));
+                    HasSubstr("known: bert, qwen2, llama, mixtral, vit")));
   EXPECT_THAT(ModelError("{}"), HasSubstr("'model_type' is missing"));
   EXPECT_THAT(ModelError(R"({"model_type": "qwen2"})"),
               HasSubstr("the key 'num_hidden_layers' is missing"));

@@ -7,16 +7,11 @@
 #include <map>
 #include <stdexcept>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
-// The reader truncates long file names in its own messages, on purpose.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wstringop-truncation"
-#include <libfccp/csv.h>
-#pragma GCC diagnostic pop
 
+#include "trials/csv_table.h"
 #include "trials/text.h"
 
 namespace trials {
@@ -37,36 +32,22 @@ constexpr std::array<std::string_view, kColumns> kColumnNames = {
     "scenario", "gpus", "status", "step_time_s", "peak_memory_gb"};
 constexpr std::size_t kAbsent = std::numeric_limits<std::size_t>::max();
 
-// A CSV file with a header. fast-cpp-csv-parser reads lines and cells (byte
-// order mark, line ends, quotes); its CSVReader wants the columns at compile
-// time and cannot tell which it ignored, so the header is ours. Empty lines and
-// lines that start with # are passed over.
+// A table of measurements: its columns by meaning, and a row at a time.
 class CsvFile {
  public:
-  explicit CsvFile(const std::filesystem::path& path) : path_(path.string()) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) {
-      throw InputError(fmt::format("{}: no such file", path_));
-    }
-    reader_.emplace(path_);
-    if (!NextLine()) {
-      throw InputError(fmt::format("{}: the header line is missing", path_));
-    }
-    header_.assign(cells_.begin(), cells_.end());
-    for (std::size_t i = 0; i < header_.size(); ++i) {
+  explicit CsvFile(const std::filesystem::path& path)
+      : table_(CsvTable::Read(path)) {
+    for (std::size_t i = 0; i < table_.header().size(); ++i) {
       AddColumn(i);
     }
   }
 
   // Goes to the next row; false at the end of the file.
   bool Next() {
-    if (!NextLine()) {
+    if (next_ == table_.rows().size()) {
       return false;
     }
-    if (cells_.size() != header_.size()) {
-      Fail(fmt::format(
-          "{} cells where the header has {}", cells_.size(), header_.size()));
-    }
+    row_ = &table_.rows()[next_++];
     return true;
   }
 
@@ -81,19 +62,17 @@ class CsvFile {
       if (is_field ? there : columns_[ColumnOf(name)] != kAbsent) {
         continue;
       }
-      throw InputError(
-          fmt::format("{}:{}: the column '{}' is missing; the header has {}",
-                      path_,
-                      header_line_,
-                      name,
-                      fmt::join(header_, ", ")));
+      table_.Fail(table_.header_line(),
+                  fmt::format("the column '{}' is missing; the header has {}",
+                              name,
+                              fmt::join(table_.header(), ", ")));
     }
   }
 
   // The cell of a column in this row; "" where the table has no such column.
   [[nodiscard]] std::string_view Cell(Column column) const {
     const std::size_t at = columns_[column];
-    return at == kAbsent ? std::string_view() : cells_[at];
+    return at == kAbsent ? std::string_view() : row_->cells[at];
   }
 
   // The number in a cell; it must be positive.
@@ -117,11 +96,11 @@ class CsvFile {
     for (const auto& [at, field] : fields_) {
       const bool size =
           field->name == "dp" || field->name == "tp" || field->name == "pp";
-      if (cells_[at].empty() && !size) {
+      if (row_->cells[at].empty() && !size) {
         continue;
       }
       try {
-        SetField(config, *field, cells_[at]);
+        SetField(config, *field, row_->cells[at]);
       } catch (const std::invalid_argument& e) {
         Fail(e.what());
       }
@@ -130,10 +109,9 @@ class CsvFile {
   }
 
   [[noreturn]] void Fail(const std::string& message) const {
-    throw InputError(fmt::format("{}:{}: {}", path_, line_, message));
+    table_.Fail(row_ == nullptr ? table_.header_line() : row_->line, message);
   }
 
-  [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::vector<std::string>& unknown() const {
     return unknown_;
   }
@@ -146,8 +124,7 @@ class CsvFile {
   }
 
   void AddColumn(std::size_t at) {
-    header_line_ = line_;
-    const std::string& name = header_[at];
+    const std::string& name = table_.header()[at];
     const std::size_t column = ColumnOf(name);
     if (column != kColumns) {
       if (columns_[column] != kAbsent) {
@@ -164,48 +141,16 @@ class CsvFile {
     for (const auto& [other, known] : fields_) {
       if (known == field) {
         Fail(fmt::format("the columns '{}' and '{}' are the same field",
-                         header_[other],
+                         table_.header()[other],
                          name));
       }
     }
     fields_.emplace_back(at, field);
   }
 
-  bool NextLine() {
-    char* text = reader_->next_line();
-    while (text != nullptr && (Trim(text).empty() || *text == '#')) {
-      text = reader_->next_line();
-    }
-    line_ = reader_->get_file_line();
-    cells_.clear();
-    if (text == nullptr) {
-      return false;
-    }
-    using Quotes = io::double_quote_escape<',', '"'>;
-    try {
-      while (true) {
-        char* end = text + (Quotes::find_next_column_end(text) - text);
-        const bool last = *end == '\0';
-        *end = '\0';
-        char* next = end + 1;
-        Quotes::unescape(text, end);
-        cells_.push_back(Trim({text, static_cast<std::size_t>(end - text)}));
-        if (last) {
-          return true;
-        }
-        text = next;
-      }
-    } catch (const io::error::escaped_string_not_closed&) {
-      Fail("a quote is opened but not closed");
-    }
-  }
-
-  std::string path_;
-  std::optional<io::LineReader> reader_;
-  unsigned line_ = 0;
-  unsigned header_line_ = 0;
-  std::vector<std::string_view> cells_;  // of this row, in the reader's buffer
-  std::vector<std::string> header_;
+  CsvTable table_;
+  std::size_t next_ = 0;
+  const CsvTable::Row* row_ = nullptr;  // the present one
   std::array<std::size_t, kColumns> columns_ = {
       kAbsent, kAbsent, kAbsent, kAbsent, kAbsent};
   std::vector<std::pair<std::size_t, const ConfigField*>> fields_;

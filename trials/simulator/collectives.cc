@@ -58,6 +58,10 @@ double AllGatherTime(const GroupLink& link, double bytes) {
   return HalfRingTime(link, bytes);
 }
 
+double AllToAllTime(const GroupLink& link, double bytes) {
+  return HalfRingTime(link, bytes);  // the same volume and messages per rank
+}
+
 double MessageTime(const GroupLink& link, double bytes) {
   return (link.hosts > 1 ? link.inter_latency_s : link.intra_latency_s) +
          bytes / link.bandwidth_bytes_per_s;

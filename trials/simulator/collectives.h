@@ -28,6 +28,10 @@ namespace trials {
 [[nodiscard]] double ReduceScatterTime(const GroupLink& link, double bytes);
 [[nodiscard]] double AllGatherTime(const GroupLink& link, double bytes);
 
+// Every rank of D sends (D - 1) / D of its n bytes to the others, a message to
+// each: (D - 1) / D * n / B and a latency per message.
+[[nodiscard]] double AllToAllTime(const GroupLink& link, double bytes);
+
 // One message between two ranks.
 [[nodiscard]] double MessageTime(const GroupLink& link, double bytes);
 

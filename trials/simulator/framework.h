@@ -3,20 +3,35 @@
 #ifndef TRIALS_SIMULATOR_FRAMEWORK_H_
 #define TRIALS_SIMULATOR_FRAMEWORK_H_
 
+#include <filesystem>
+#include <string>
+
 namespace trials {
 
-// Constants of a framework on PyTorch. The defaults describe Colossal-AI's
-// HybridParallelPlugin with Hugging Face models run eagerly, which is what the
-// paper measured. docs/simulator.md gives the source of each number.
+// Constants of a framework on PyTorch. Those of each framework are in
+// experiments/frameworks/<name>.toml, under the names of these fields and in
+// SI units; what a file leaves out has the default. The defaults describe
+// Colossal-AI's HybridParallelPlugin with Hugging Face models run eagerly,
+// which is what the paper measured. docs/simulator.md gives the source of each
+// number.
 struct Framework {
   // --- kernels -------------------------------------------------------------
   // Attention without stored scores: Hugging Face models take PyTorch's
   // scaled_dot_product_attention by default since release 4.36.
   bool flash_attention = true;
   bool fused_operators = false;  // fused norm, rotary, softmax, activation
-  double launch_s = 2e-6;        // gap between two kernels on the GPU; > 0
-  double dispatch_s = 14e-6;     // CPU time to issue one kernel, autograd and
-                                 // Python included
+  // Gradients are accumulated and reduced in fp32 (Megatron-LM with bf16,
+  // nanotron), not in the precision of compute.
+  bool fp32_gradients = false;
+  // ZeRO 2 and 3 as PyTorch's FSDP: a unit per block, the next one gathered
+  // while this one computes; buckets have no effect.
+  bool fsdp = false;
+  // Tokens of the busiest expert-parallel rank over the mean: the capacity
+  // factor of training that GShard and Switch use.
+  double expert_imbalance = 1.25;
+  double launch_s = 2e-6;     // gap between two kernels on the GPU; > 0
+  double dispatch_s = 14e-6;  // CPU time to issue one kernel, autograd and
+                              // Python included
   double dispatch_backward_s = 7e-6;  // the same, issued by the C++ autograd
   double step_overhead_s = 8e-3;      // data loading, zero_grad, loss.item()
   double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
@@ -50,7 +65,19 @@ struct Framework {
   // From the failure of one rank until every process is gone: the other ranks
   // hang in a collective until the launcher kills them.
   double failure_s = 60.0;
+
+  // Bytes of one element of an accumulated gradient.
+  [[nodiscard]] double GradientBytes(double element_bytes) const {
+    return fp32_gradients ? 4.0 : element_bytes;
+  }
 };
+
+// Errors: throws InputError with file:line:column.
+[[nodiscard]] Framework ReadFramework(const std::filesystem::path& path);
+
+// The framework of that name, or in the file of that path.
+// Errors: as ReadFramework, and for an unknown name, listing the known ones.
+[[nodiscard]] Framework FindFramework(const std::string& name);
 
 }  // namespace trials
 

@@ -4,37 +4,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <string>
-#include <vector>
 
-#include <fmt/format.h>
-
-#include "trials/text.h"
+#include "trials/gpu_architecture.h"
 
 namespace trials {
 namespace {
-
-// Sources.
-// tensor_fraction: GA100 reaches 271 of 312 TFLOPS and GH100 794 of 989 in the
-//   best GEMM of a wide sweep (Bekman, "Machine Learning Engineering", maximum
-//   achievable matmul FLOPS); the shapes of training are not the best ones,
-//   so 0.84 and 0.74. V100: 0.80 of 125 (NVIDIA's GEMM figures, large sizes).
-//   GA102: the A5000's 111 TFLOPS assume 1.70 GHz, but its 230 W hold about
-//   1.3 GHz under tensor load (an RTX A6000 with 300 W holds 1.5 to 1.6):
-//   0.70, an estimate. GeForce GA102 cards run fp32 accumulation at half rate,
-//   so power does not limit them: ga102_geforce 0.92, as an RTX 3090 reaches
-//   65 to 70 of 71.
-// memory_fraction: streaming copies reach 0.86 on an RTX A5000 (659 of 768
-//   GB/s, published MATLAB gpuBench run) and 0.85 to 0.93 elsewhere.
-// flash_fraction: FlashAttention-2 reports up to 230 of 312 TFLOPS forward
-//   and 196 backward on A100, and a lower share on H100.
-constexpr std::array<GpuArchitecture, 5> kArchitectures = {{
-    {"volta", 0.80, 0.90, 0.85, 0.55},
-    {"ampere_ga100", 0.84, 0.90, 0.87, 0.70},
-    {"ampere_ga102", 0.70, 0.85, 0.86, 0.75},
-    {"ampere_ga102_geforce", 0.92, 0.85, 0.86, 0.75},
-    {"hopper", 0.74, 0.90, 0.88, 0.55},
-}};
 
 struct Tile {
   double m;
@@ -49,23 +23,8 @@ constexpr std::array<Tile, 6> kTiles = {{{256, 128, 1.0},
                                          {64, 128, 0.82},
                                          {64, 64, 0.64}}};
 constexpr std::array<double, 4> kSplits = {1, 2, 4, 8};
-constexpr double kTileOverhead = 96.0;  // k_0: filling and draining, store
 
 }  // namespace
-
-const GpuArchitecture& FindGpuArchitecture(std::string_view name) {
-  std::vector<std::string> known;
-  for (const GpuArchitecture& architecture : kArchitectures) {
-    if (architecture.name == name) {
-      return architecture;
-    }
-    known.emplace_back(architecture.name);
-  }
-  throw InputError(fmt::format("unknown GPU architecture '{}'{}; known: {}",
-                               name,
-                               DidYouMean(name, known),
-                               fmt::join(known, ", ")));
-}
 
 double ElementBytes(Precision precision) {
   return precision == Precision::kFp32 ? 4.0 : 2.0;
@@ -83,6 +42,8 @@ GpuModel::GpuModel(const Gpu& gpu, Precision precision, double launch_s)
   bytes_per_s_ =
       gpu.memory_bandwidth_bytes_per_s * architecture.memory_fraction;
   flash_fraction_ = architecture.flash_fraction;
+  flash_backward_fraction_ = architecture.flash_backward_fraction;
+  tile_overhead_ = architecture.tile_overhead;
 }
 
 double GpuModel::GemmTime(const Gemm& gemm) const {
@@ -95,12 +56,12 @@ double GpuModel::GemmTime(const Gemm& gemm) const {
         gemm.batch * std::ceil(gemm.m / tile.m) * std::ceil(gemm.n / tile.n);
     for (const double splits : kSplits) {
       const double k = gemm.k / splits;
-      if (splits > 1 && k < kTileOverhead) {
+      if (splits > 1 && k < tile_overhead_) {
         break;
       }
       const double waves = std::ceil(tiles * splits / multiprocessors_);
       const double compute_s = waves * tile.m * tile.n * 2.0 *
-                               (k + kTileOverhead) /
+                               (k + tile_overhead_) /
                                (rate_per_sm * tile.efficiency);
       // Partial sums of split K are written and read in fp32.
       const double split_bytes =
@@ -112,9 +73,9 @@ double GpuModel::GemmTime(const Gemm& gemm) const {
   return best_s + launch_s_;
 }
 
-double GpuModel::FlashTime(double flop, double bytes) const {
-  return std::max(flop / (flop_per_s_ * flash_fraction_),
-                  bytes / bytes_per_s_) +
+double GpuModel::FlashTime(double flop, double bytes, bool backward) const {
+  const double fraction = backward ? flash_backward_fraction_ : flash_fraction_;
+  return std::max(flop / (flop_per_s_ * fraction), bytes / bytes_per_s_) +
          launch_s_;
 }
 

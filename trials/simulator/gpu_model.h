@@ -3,26 +3,10 @@
 #ifndef TRIALS_SIMULATOR_GPU_MODEL_H_
 #define TRIALS_SIMULATOR_GPU_MODEL_H_
 
-#include <string_view>
-
 #include "trials/cluster.h"
 #include "trials/workload.h"
 
 namespace trials {
-
-// What a GPU architecture reaches of its datasheet. One row per architecture
-// in gpu_model.cc, with sources.
-struct GpuArchitecture {
-  std::string_view name;
-  double tensor_fraction;  // of the dense half-precision rate, large GEMMs,
-                           // at the clock that the power limit allows
-  double single_fraction;  // of the fp32 rate
-  double memory_fraction;  // of the memory bandwidth, streaming
-  double flash_fraction;   // of what a GEMM reaches, in fused attention
-};
-
-// Errors: throws InputError for an unknown name, listing the known ones.
-[[nodiscard]] const GpuArchitecture& FindGpuArchitecture(std::string_view name);
 
 // C[m, n] = A[m, k] B[k, n], `batch` times.
 struct Gemm {
@@ -53,7 +37,9 @@ class GpuModel {
 
   [[nodiscard]] double GemmTime(const Gemm& gemm) const;
   // Fused attention with `flop` operations on `bytes` of memory traffic.
-  [[nodiscard]] double FlashTime(double flop, double bytes) const;
+  [[nodiscard]] double FlashTime(double flop,
+                                 double bytes,
+                                 bool backward = false) const;
   // `kernels` element-wise kernels that move `bytes` in all.
   [[nodiscard]] double MemoryTime(double bytes, int kernels = 1) const;
 
@@ -63,6 +49,8 @@ class GpuModel {
   double flop_per_s_;  // reached by large GEMMs
   double bytes_per_s_;
   double flash_fraction_;
+  double flash_backward_fraction_;
+  double tile_overhead_;
   double multiprocessors_;
   double element_bytes_;
   double launch_s_;

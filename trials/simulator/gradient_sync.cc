@@ -96,7 +96,8 @@ SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
 GatherPlan PlanGather(const std::vector<SyncModule>& modules,
                       const GroupLink& link,
                       double bucket_bytes,
-                      const Framework& framework) {
+                      const Framework& framework,
+                      double parameter_share) {
   GatherPlan plan;
   if (link.size == 1) {
     return plan;
@@ -110,7 +111,7 @@ GatherPlan PlanGather(const std::vector<SyncModule>& modules,
   Packer packer(bucket_bytes);
   for (const SyncModule& module : modules) {
     for (const double bytes : module.tensor_bytes) {
-      packer.Add(bytes, emit);
+      packer.Add(parameter_share * bytes, emit);
     }
   }
   packer.Flush(emit);

@@ -54,6 +54,7 @@ struct SyncTime {
                                        const Framework& framework);
 
 // Gathering the updated parameters (ZeRO 1 and 2) bucket by bucket.
+// `parameter_share` is the size of a parameter over that of its gradient.
 struct GatherPlan {
   double total_s = 0.0;
   double first_s = 0.0;  // the bucket that the next forward needs first
@@ -63,7 +64,8 @@ struct GatherPlan {
 [[nodiscard]] GatherPlan PlanGather(const std::vector<SyncModule>& modules,
                                     const GroupLink& link,
                                     double bucket_bytes,
-                                    const Framework& framework);
+                                    const Framework& framework,
+                                    double parameter_share = 1.0);
 
 // What of a gather is exposed. With overlap it runs behind the next forward,
 // which starts once the first bucket is there and has `slack_s` of waiting and

@@ -27,6 +27,17 @@ class Module {
     }
   }
 
+  // A linear layer of each of `experts`, on `rows` rows each.
+  void ExpertLinear(double experts, double rows, double in, double out) {
+    cost_.forward_s += gpu_.GemmTime({experts, rows, out, in});
+    cost_.backward_s += gpu_.GemmTime({experts, rows, in, out}) +
+                        gpu_.GemmTime({experts, in, out, rows});
+    const int kernels = static_cast<int>(experts);
+    Dispatch(kernels, 2 * kernels);
+    cost_.expert_parameters.push_back(experts * in * out);
+    Accumulate(experts * in * out);
+  }
+
   // A product of two activations: both inputs get a gradient.
   void Product(const Gemm& g) {
     cost_.forward_s += gpu_.GemmTime(g);
@@ -35,11 +46,14 @@ class Module {
     Dispatch(1, 2);
   }
 
-  void Flash(double forward_flop, double forward_bytes) {
-    cost_.forward_s += gpu_.FlashTime(forward_flop, forward_bytes);
+  void Flash(double forward_flop, double forward_bytes, int passes) {
+    cost_.forward_s +=
+        passes * gpu_.FlashTime(forward_flop / passes, forward_bytes / passes);
     // Backward computes the scores again: five products instead of two.
-    cost_.backward_s += gpu_.FlashTime(2.5 * forward_flop, 2.5 * forward_bytes);
-    Dispatch(1, 2);
+    cost_.backward_s += passes * gpu_.FlashTime(2.5 * forward_flop / passes,
+                                                2.5 * forward_bytes / passes,
+                                                /*backward=*/true);
+    Dispatch(passes, 2 * passes);
   }
 
   // Kernels that only move bytes.
@@ -59,20 +73,34 @@ class Module {
 
   void Parameter(double elements) {
     cost_.parameters.push_back(elements);
-    // grad += new: two reads and a write, in every microbatch but the first.
-    cost_.accumulate_s +=
-        gpu_.MemoryTime(3.0 * gpu_.element_bytes() * elements);
+    Accumulate(elements);
   }
 
+  // All-reduces of `bytes`; an all-gather and a reduce-scatter each with
+  // sequence parallelism (then `regathers` all-gathers come on top).
   void Messages(int forward, int backward, double bytes) {
     cost_.forward_messages = forward;
     cost_.backward_messages = backward;
+    cost_.message_bytes = bytes;
+  }
+  void Halves(int forward, int backward, int regathers, double bytes) {
+    cost_.forward_halves = forward;
+    cost_.backward_halves = backward;
+    cost_.backward_regathers = regathers;
     cost_.message_bytes = bytes;
   }
 
   [[nodiscard]] LayerCost& cost() { return cost_; }
 
  private:
+  // grad += new: two reads and a write. In the precision of compute it happens
+  // in every microbatch but the first; fp32 sums start from zeros.
+  void Accumulate(double elements) {
+    const double e = gpu_.element_bytes();
+    const double bytes = framework_.fp32_gradients ? e + 8.0 : 3.0 * e;
+    cost_.accumulate_s += gpu_.MemoryTime(bytes * elements);
+  }
+
   void Dispatch(int forward_kernels, int backward_kernels) {
     cost_.forward_dispatch_s += forward_kernels * framework_.dispatch_s;
     cost_.backward_dispatch_s +=
@@ -94,12 +122,15 @@ struct Builder {
     e = gpu.element_bytes();
     sequence = workload.sequence_length;
     sequences = shard.sequences;
-    tokens = sequences * sequence;
+    cp = shard.cp;
+    ep = shard.ep;
+    sp = shard.sp && shard.tp > 1;
+    tokens = sequences * sequence / cp;
     tp = shard.tp;
     hidden = model.hidden_size;
     // With sequence parallelism a rank keeps 1/tp of the tokens where tensor
     // parallelism keeps all of them.
-    plain_tokens = shard.sp ? tokens / tp : tokens;
+    plain_tokens = sp ? tokens / tp : tokens;
     heads = static_cast<double>(model.attention_heads) / tp;
     query = heads * model.head_size;
     // Fewer key-value heads than ranks: each rank keeps a copy of one.
@@ -149,12 +180,26 @@ struct Builder {
   }
 
   void Attention(Module& module) const {
+    const LayerCost before = module.cost();
+    AttentionCore(module);
+    LayerCost& cost = module.cost();
+    cost.core_forward_s = cost.forward_s - before.forward_s;
+    cost.core_backward_s = cost.backward_s - before.backward_s;
+    cost.core_dispatch_s = cost.forward_dispatch_s - before.forward_dispatch_s;
+    cost.ring_bytes = 2 * e * tokens * key;
+  }
+
+  void AttentionCore(Module& module) const {
     const double q_bytes = e * tokens * query;
     if (framework.flash_attention) {
       const double share = model.causal ? 0.5 : 1.0;
       module.Flash(share * 4.0 * tokens * sequence * query,
-                   2 * q_bytes + 2 * e * tokens * key);
-      module.Save(2 * q_bytes + 2 * e * tokens * key);
+                   2 * q_bytes + 2 * e * tokens * key * cp,
+                   static_cast<int>(cp));
+      // The result is copied for the next product unless the kernel writes it
+      // in that order.
+      module.Save((framework.fused_operators ? 1 : 2) * q_bytes +
+                  2 * e * tokens * key);
       return;
     }
     if (key < query) {  // key-value heads are copied to every query head
@@ -163,9 +208,12 @@ struct Builder {
     module.Save(3 * q_bytes);  // q, and k and v as the products see them
     const double batch = sequences * heads;
     const double head = model.head_size;
-    module.Product({batch, sequence, sequence, head});
-    Scores(module, batch * sequence * sequence);
-    module.Product({batch, sequence, head, sequence});
+    const double rows = sequence / cp;
+    module.Product({batch, rows, sequence, head});
+    const double saved_bytes = module.cost().saved_bytes;
+    Scores(module, batch * rows * sequence);
+    module.cost().core_saved_bytes = module.cost().saved_bytes - saved_bytes;
+    module.Product({batch, rows, head, sequence});
     module.Elementwise(2 * q_bytes, 1, 2 * q_bytes, 1);  // contiguous
   }
 
@@ -194,16 +242,54 @@ struct Builder {
   }
 
   void FeedForward(Module& module) const {
-    const double inner = tokens * ffn;
+    module.Save(e * plain_tokens * hidden);
     module.Linear(tokens, hidden, ffn, model.ffn_bias);
-    module.Save(e * tokens * hidden);
     if (model.gated_ffn) {
       module.Linear(tokens, hidden, ffn, model.ffn_bias);
+    }
+    Activation(module, tokens);
+    module.Linear(tokens, ffn, hidden, model.ffn_bias);
+  }
+
+  // A router chooses experts for every token; the chosen copies travel to
+  // their experts' ranks and back. The busiest rank sets the pace.
+  void Experts(Module& module) const {
+    const double choices = model.experts_per_token;
+    const double scores = tokens * model.experts;
+    module.Save(e * plain_tokens * hidden);
+    module.Linear(tokens, hidden, model.experts, /*bias=*/false);
+    // Softmax and top-k in fp32, positions within each expert, mask.
+    module.Elementwise((e + 24) * scores, 6, (e + 12) * scores, 4);
+    module.Save(4 * scores);
+    // Sorted by expert, and the weighted sum of what comes back.
+    const double copies = tokens * choices;
+    module.Elementwise(6 * e * copies * hidden, 4, 7 * e * copies * hidden, 5);
+    module.Save(2 * e * copies * hidden);
+    module.Working(2 * e * copies * hidden);
+    const double local = model.experts / ep;
+    const double rows = copies * framework.expert_imbalance / local;
+    module.ExpertLinear(local, rows, hidden, ffn);
+    if (model.gated_ffn) {
+      module.ExpertLinear(local, rows, hidden, ffn);
+    }
+    Activation(module, rows * local);
+    module.ExpertLinear(local, rows, ffn, hidden);
+    if (ep > 1) {
+      module.cost().all_to_alls = 2;
+      module.cost().all_to_all_bytes =
+          e * copies * framework.expert_imbalance * hidden;
+    }
+  }
+
+  // What stands between the feed-forward layer's matrices.
+  void Activation(Module& module, double rows) const {
+    const double inner = rows * ffn;
+    if (model.gated_ffn) {
       const bool fused = framework.fused_operators;
       // silu(gate) * up; two gradients meet at the input.
       module.Elementwise((fused ? 3 : 5) * e * inner,
                          fused ? 1 : 2,
-                         (fused ? 5 : 9) * e * inner + 3 * e * tokens * hidden,
+                         (fused ? 5 : 9) * e * inner + 3 * e * rows * hidden,
                          fused ? 2 : 4);
       module.Save((fused ? 3 : 4) * e * inner);
       module.Working(3 * e * inner);
@@ -212,10 +298,12 @@ struct Builder {
       module.Save(2 * e * inner);
       module.Working(2 * e * inner);
     }
-    module.Linear(tokens, ffn, hidden, model.ffn_bias);
   }
 
-  [[nodiscard]] bool HasDropout() const { return model.max_positions > 0; }
+  // BERT and GPT train with dropout, ViT by default does not.
+  [[nodiscard]] bool HasDropout() const {
+    return model.max_positions > 0 && model.patch_size == 0;
+  }
 
   [[nodiscard]] LayerCost Block() const {
     Module module(gpu, framework);
@@ -223,16 +311,22 @@ struct Builder {
     module.Linear(tokens, hidden, query, model.attention_bias);
     module.Linear(tokens, hidden, key, model.attention_bias);
     module.Linear(tokens, hidden, key, model.attention_bias);
-    module.Save(e * tokens * hidden);
+    module.Save(e * plain_tokens * hidden);
     Rotary(module);
     Attention(module);
     module.Linear(tokens, query, hidden, model.output_bias);
     module.Save(e * tokens * query);
     Residual(module);
     Norm(module);
-    FeedForward(module);
+    if (model.experts > 0) {
+      Experts(module);
+    } else {
+      FeedForward(module);
+    }
     Residual(module);
-    if (tp > 1) {
+    if (sp) {
+      module.Halves(4, 4, 2, e * tokens * hidden);
+    } else if (tp > 1) {
       module.Messages(2, 2, e * tokens * hidden);
     }
     return module.cost();
@@ -241,10 +335,16 @@ struct Builder {
   [[nodiscard]] LayerCost Embedding() const {
     Module module(gpu, framework);
     const double elements = tokens * hidden;
-    const double table = model.vocab_size * hidden / tp;
-    // Look-up; the gradient is a zeroed table with rows added to it.
-    module.Elementwise(2 * e * elements, 1, e * table + 3 * e * elements, 3);
-    module.Parameter(table);
+    if (model.patch_size > 0) {
+      module.Linear(tokens, model.patch_size, hidden, /*bias=*/true);
+      module.Save(e * tokens * model.patch_size);
+      module.Parameter(hidden);  // class token
+    } else {
+      const double table = model.vocab_size * hidden / tp;
+      // Look-up; the gradient is a zeroed table with rows added to it.
+      module.Elementwise(2 * e * elements, 1, e * table + 3 * e * elements, 3);
+      module.Parameter(table);
+    }
     if (model.max_positions > 0) {
       module.Elementwise(8 * e * elements, 4, 4 * e * elements, 3);
       module.Parameter(model.max_positions * hidden);
@@ -255,7 +355,9 @@ struct Builder {
     if (model.embedding_norm) {
       Norm(module);
     }
-    if (tp > 1) {
+    if (sp) {  // sums of the table's parts; backward gathers the gradient
+      module.Halves(1, 1, 0, e * elements);
+    } else if (tp > 1 && model.patch_size == 0) {
       module.Messages(1, 0, e * elements);
     }
     return module.cost();
@@ -266,8 +368,13 @@ struct Builder {
     if (model.final_norm) {
       Norm(module);
     }
-    if (model.pooler) {  // classification of the first token
-      module.Linear(sequences, hidden, hidden, true);
+    if (model.pooler || model.classes > 0) {  // of the first token
+      if (model.pooler) {
+        module.Linear(sequences, hidden, hidden, true);
+      }
+      if (model.classes > 0) {
+        module.Linear(sequences, hidden, model.classes, true);
+      }
       module.Elementwise(
           4 * e * sequences * hidden, 3, 4 * e * sequences * hidden, 4);
       return module.cost();
@@ -278,14 +385,16 @@ struct Builder {
     if (model.tied_embeddings) {
       module.cost().parameters.pop_back();  // the embedding's table
     }
-    module.Save(e * tokens * hidden);
+    module.Save(e * plain_tokens * hidden);
     if (framework.fused_operators) {
       module.Elementwise((e + 12) * logits, 3, (8 + e) * logits, 2);
     } else {  // fp32 copy, shifted copy, log-softmax, and all of it back
       module.Elementwise((e + 20) * logits, 5, (e + 32) * logits, 6);
     }
     module.cost().logits_bytes = framework.loss_bytes_per_logit * logits;
-    if (tp > 1) {  // the gradient of the hidden states; loss sums are small
+    if (sp) {
+      module.Halves(1, 1, 1, e * tokens * hidden);
+    } else if (tp > 1) {  // the gradient of the hidden states; sums are small
       module.Messages(0, 1, e * tokens * hidden);
     }
     return module.cost();
@@ -300,6 +409,9 @@ struct Builder {
   double tokens = 0.0;
   double plain_tokens = 0.0;
   double tp = 1.0;
+  double cp = 1.0;
+  double ep = 1.0;
+  bool sp = false;
   double hidden = 0.0;
   double heads = 0.0;
   double query = 0.0;
@@ -310,7 +422,13 @@ struct Builder {
 }  // namespace
 
 double LayerCost::ParameterCount() const {
-  return std::accumulate(parameters.begin(), parameters.end(), 0.0);
+  return std::accumulate(parameters.begin(), parameters.end(), 0.0) +
+         ExpertParameterCount();
+}
+
+double LayerCost::ExpertParameterCount() const {
+  return std::accumulate(
+      expert_parameters.begin(), expert_parameters.end(), 0.0);
 }
 
 LayerCosts ComputeLayerCosts(const Workload& workload,
@@ -321,7 +439,7 @@ LayerCosts ComputeLayerCosts(const Workload& workload,
   return {builder.Block(),
           builder.Embedding(),
           builder.Head(),
-          builder.e * builder.tokens * builder.hidden};
+          builder.e * builder.plain_tokens * builder.hidden};
 }
 
 }  // namespace trials

@@ -17,6 +17,8 @@ struct Shard {
   double sequences = 1.0;  // of a microbatch
   int tp = 1;
   bool sp = false;  // norms and residuals are split over the tp ranks too
+  int cp = 1;       // ranks that share the tokens of a sequence
+  int ep = 1;       // ranks that share the experts
 };
 
 // One module (block, embedding or head) for one microbatch on one GPU.
@@ -29,14 +31,34 @@ struct LayerCost {
   double saved_bytes = 0.0;    // kept from forward for backward
   double working_bytes = 0.0;  // largest temporary
   double logits_bytes = 0.0;   // peak around the loss (head only)
-  // Elements of each parameter tensor on this GPU, in forward order.
+  // The core of attention (scores to weighted sum), as far as it is counted
+  // above: what selective recomputation repeats, and need not keep.
+  double core_forward_s = 0.0;
+  double core_backward_s = 0.0;
+  double core_dispatch_s = 0.0;
+  double core_saved_bytes = 0.0;
+  // Elements of each parameter tensor on this GPU, in forward order; those of
+  // experts apart, because fewer ranks hold copies of them.
   std::vector<double> parameters;
-  // Tensor-parallel all-reduces (of `message_bytes` each).
+  std::vector<double> expert_parameters;
+  // Tensor-parallel all-reduces (of `message_bytes` each). With sequence
+  // parallelism they are all-gathers and reduce-scatters ("halves") instead,
+  // and backward gathers some inputs again, behind a matrix product.
   int forward_messages = 0;
   int backward_messages = 0;
+  int forward_halves = 0;
+  int backward_halves = 0;
+  int backward_regathers = 0;
   double message_bytes = 0.0;
+  // Keys and values that a context-parallel rank passes on, cp - 1 times
+  // forward; backward their gradients travel too.
+  double ring_bytes = 0.0;
+  // Expert-parallel all-to-alls of `all_to_all_bytes` each, both ways alike.
+  int all_to_alls = 0;
+  double all_to_all_bytes = 0.0;
 
-  [[nodiscard]] double ParameterCount() const;
+  [[nodiscard]] double ParameterCount() const;  // experts included
+  [[nodiscard]] double ExpertParameterCount() const;
 };
 
 // The three kinds of module of a model. Costs are sums over operators: a
@@ -46,13 +68,15 @@ struct LayerCost {
 //
 // Source: shapes from the Hugging Face implementations of BERT, Llama and
 // Qwen2 (eager: each line of those files is a kernel); Korthikanti et al.
-// (2022), Sec. 4.1 for what is saved; docs/simulator.md, "Layers".
-// Shapes: tokens = sequences * sequence_length rows of hidden_size.
+// (2022), Sec. 4 and 5 for what is saved under tensor and sequence parallelism;
+// Liu et al. (2023), ring attention; Lepikhin et al. (2021), experts;
+// docs/simulator.md, "Layers".
+// Shapes: tokens = sequences * sequence_length / cp rows of hidden_size.
 struct LayerCosts {
   LayerCost block;
   LayerCost embedding;
   LayerCost head;
-  double boundary_bytes = 0.0;  // hidden states between two blocks
+  double boundary_bytes = 0.0;  // hidden states between two blocks, per rank
 };
 
 [[nodiscard]] LayerCosts ComputeLayerCosts(const Workload& workload,

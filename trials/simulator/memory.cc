@@ -10,30 +10,77 @@ constexpr double kMega = 1024.0 * 1024.0;
 
 double ContextBytes(const ParallelConfig& config, const Framework& framework) {
   const int groups = 1 + (config.dp > 1 ? 1 : 0) + (config.tp > 1 ? 1 : 0) +
-                     (config.pp > 1 ? 2 : 0);
+                     (config.pp > 1 ? 2 : 0) + (config.cp > 1 ? 1 : 0) +
+                     (config.ep > 1 ? 2 : 0);
   return framework.context_bytes + groups * framework.nccl_group_bytes;
+}
+
+// Ranks over which ZeRO shards: parameters, experts.
+double Shards(const ParallelConfig& config) {
+  return static_cast<double>(config.dp) * config.cp;
+}
+double ExpertShards(const ParallelConfig& config) {
+  return Shards(config) / config.ep;
+}
+
+// Elements on one rank of what ZeRO shards from `stage` on.
+double Elements(const ParallelConfig& config,
+                const StageMemory& memory,
+                int stage) {
+  const bool sharded = config.zero_stage >= stage;
+  return memory.parameters / (sharded ? Shards(config) : 1.0) +
+         memory.expert_parameters / (sharded ? ExpertShards(config) : 1.0);
+}
+
+double ParameterBytes(const ParallelConfig& config,
+                      const StageMemory& stage,
+                      double element_bytes,
+                      const Framework& framework) {
+  const bool masters_only = framework.fsdp && config.zero_stage == 3;
+  return masters_only ? 0.0 : element_bytes * Elements(config, stage, 3);
+}
+
+// What ZeRO 3 has gathered: the module that computes and the next one. FSDP
+// also holds the gradient of a whole module until it is scattered.
+double GatheredBytes(const ParallelConfig& config,
+                     const StageMemory& stage,
+                     double element_bytes,
+                     const Framework& framework) {
+  if (config.zero_stage < 3) {
+    return 0.0;
+  }
+  const double gradient =
+      framework.fsdp ? framework.GradientBytes(element_bytes) : 0.0;
+  return (2.0 * element_bytes + gradient) * stage.largest_module;
 }
 
 // Buffers of gradient reduction and parameter gathering, and of messages.
 double BufferBytes(const ParallelConfig& config,
                    const StageMemory& stage,
-                   double element_bytes) {
-  const double gradients = element_bytes * stage.parameters;
+                   double element_bytes,
+                   const Framework& framework) {
+  const double gradient_bytes = framework.GradientBytes(element_bytes);
+  const double gradients =
+      gradient_bytes * (stage.parameters + stage.expert_parameters);
   const double messages = config.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
   if (config.dp == 1) {
     return messages;
   }
   if (config.zero_stage == 0) {
-    // DDP copies gradients into buckets of its own; with a pipeline every
-    // gradient is reduced in place.
-    return messages + (config.pp == 1 ? gradients : 0.0);
+    // DDP copies gradients into buckets of its own; with a pipeline, and where
+    // fp32 sums are kept anyhow, every gradient is reduced in place.
+    return messages +
+           (config.pp == 1 && !framework.fp32_gradients ? gradients : 0.0);
+  }
+  const double gathered =
+      GatheredBytes(config, stage, element_bytes, framework);
+  if (framework.fsdp && config.zero_stage == 3) {
+    return messages + gathered;
   }
   const double bucket = std::clamp(config.zero_bucket_mb * kMega,
-                                   element_bytes * stage.largest_tensor,
+                                   gradient_bytes * stage.largest_tensor,
                                    gradients);
   const int copies = config.overlap_zero_comm ? 2 : 1;
-  const double gathered =
-      config.zero_stage == 3 ? 2.0 * element_bytes * stage.largest_module : 0.0;
   return messages + copies * bucket + gathered;
 }
 
@@ -44,10 +91,8 @@ double StateBytes(const ParallelConfig& config,
                   double element_bytes,
                   const Framework& framework) {
   const bool mixed = element_bytes < 4.0;
-  const double optimizer = (mixed ? 12.0 : 8.0) * stage.parameters;
-  const double parameters = element_bytes * stage.parameters;
-  return parameters / (config.zero_stage == 3 ? config.dp : 1) +
-         optimizer / (config.zero_stage >= 1 ? config.dp : 1) +
+  return ParameterBytes(config, stage, element_bytes, framework) +
+         (mixed ? 12.0 : 8.0) * Elements(config, stage, 1) +
          ContextBytes(config, framework);
 }
 
@@ -56,31 +101,31 @@ MemoryParts ComputeMemory(const ParallelConfig& config,
                           double element_bytes,
                           const Framework& framework) {
   const bool mixed = element_bytes < 4.0;
-  const double elements = stage.parameters;
-  const double shards = config.dp;
   MemoryParts states;
   states.parameters_bytes =
-      element_bytes * elements / (config.zero_stage == 3 ? shards : 1.0);
-  states.optimizer_bytes =
-      (mixed ? 12.0 : 8.0) * elements / (config.zero_stage >= 1 ? shards : 1.0);
-  states.buffers_bytes = BufferBytes(config, stage, element_bytes);
+      ParameterBytes(config, stage, element_bytes, framework);
+  states.optimizer_bytes = (mixed ? 12.0 : 8.0) * Elements(config, stage, 1);
+  states.buffers_bytes = BufferBytes(config, stage, element_bytes, framework);
   states.context_bytes = ContextBytes(config, framework);
   const double gradients =
-      element_bytes * elements / (config.zero_stage >= 2 ? shards : 1.0);
+      framework.GradientBytes(element_bytes) * Elements(config, stage, 2);
 
-  // Backward, when the loss has just been computed.
+  // Backward, when the loss has just been computed. Sums in fp32 stand from
+  // the beginning.
   MemoryParts backward = states;
   backward.activations_bytes = stage.activations_bytes;
   backward.logits_bytes = stage.logits_bytes;
   backward.working_bytes =
       std::max(0.0, stage.working_bytes - stage.logits_bytes);
-  backward.gradients_bytes = config.microbatches > 1 ? gradients : 0.0;
+  backward.gradients_bytes =
+      config.microbatches > 1 || framework.fp32_gradients ? gradients : 0.0;
 
   // The end of backward, and then the step with its fp32 gradients. Without
   // ZeRO each half-precision gradient is freed as it is copied.
   MemoryParts step = states;
-  const double copies =
-      mixed ? 4.0 * elements / (config.zero_stage >= 1 ? shards : 1.0) : 0.0;
+  const double copies = mixed && !framework.fp32_gradients
+                            ? 4.0 * Elements(config, stage, 1)
+                            : 0.0;
   step.gradients_bytes =
       config.zero_stage == 0 ? std::max(gradients, copies) : gradients + copies;
 

@@ -12,6 +12,7 @@ namespace trials {
 // What a stage holds, whatever the ZeRO stage.
 struct StageMemory {
   double parameters = 0.0;         // elements on one rank
+  double expert_parameters = 0.0;  // besides: of experts spread over ep ranks
   double largest_tensor = 0.0;     // elements
   double largest_module = 0.0;     // elements; gathered whole by ZeRO 3
   double activations_bytes = 0.0;  // saved by all microbatches in flight
@@ -22,17 +23,20 @@ struct StageMemory {
 
 // Bytes per parameter element e (2 in mixed precision, 4 in fp32), P elements:
 //
-//   parameters e P       (ZeRO 3: / dp)
-//   gradients  e P       (ZeRO 2, 3: / dp)
+//   parameters e P       (ZeRO 3: / dp; FSDP keeps the masters only)
+//   gradients  e P, fp32 if the framework accumulates so
+//                        (ZeRO 2, 3: / dp)
 //   optimizer 12 P (fp32 master and two moments; fp32 training 8 P)
 //                        (ZeRO 1, 2, 3: / dp)
 //
+// where dp counts context-parallel ranks, and is dp / ep for experts that are
+// spread over ep ranks,
 // and the larger of two moments: in backward (saved activations, logits,
 // buckets; with one microbatch the gradients come as the activations go) and
 // in the optimizer's step (fp32 copies of the gradients).
 //
 // Source: Rajbhandari et al. (2020), Sec. 3; Colossal-AI's optimizers for
-// what is copied when. docs/simulator.md, "Memory".
+// what is copied when; Zhao et al. (2023), FSDP. docs/simulator.md, "Memory".
 [[nodiscard]] MemoryParts ComputeMemory(const ParallelConfig& config,
                                         const StageMemory& stage,
                                         double element_bytes,

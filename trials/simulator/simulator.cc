@@ -35,13 +35,17 @@ void Check(const Workload& workload,
                 config.tp,
                 config.pp,
                 config.microbatches,
-                config.model_chunks}) < 1 ||
+                config.model_chunks,
+                config.cp,
+                config.ep}) < 1 ||
       config.micro_batch_size < 0) {
     fail("sizes must be at least 1");
   }
-  if (config.dp * config.tp * config.pp != cluster.gpus()) {
-    fail(fmt::format(
-        "dp*tp*pp must be the {} GPUs of {}", cluster.gpus(), cluster.name));
+  if (config.dp * config.tp * config.pp * config.cp != cluster.gpus()) {
+    fail(fmt::format("dp*tp*pp{} must be the {} GPUs of {}",
+                     config.cp > 1 ? "*cp" : "",
+                     cluster.gpus(),
+                     cluster.name));
   }
   const int slices = config.dp * config.microbatches;
   if (config.micro_batch_size == 0 && workload.batch_size % slices != 0) {
@@ -70,8 +74,16 @@ void Check(const Workload& workload,
   if (config.zero_stage < 0 || config.zero_stage > 3) {
     fail("zero_stage must be 0, 1, 2 or 3");
   }
-  if (config.ep != 1 || config.cp != 1) {
-    fail("expert and context parallelism are not simulated: use ep=1, cp=1");
+  if (workload.sequence_length % config.cp != 0) {
+    fail(fmt::format("cp must divide the sequence of {} tokens",
+                     workload.sequence_length));
+  }
+  if (config.dp % config.ep != 0) {
+    fail("ep must divide dp: experts are spread over data-parallel ranks");
+  }
+  const int experts = workload.model.experts;
+  if (config.ep > 1 && (experts == 0 || experts % config.ep != 0)) {
+    fail(fmt::format("ep must divide the model's {} experts", experts));
   }
 }
 
@@ -79,155 +91,279 @@ void Check(const Workload& workload,
 
 class Simulator::Impl {
  public:
-  Impl(Workload workload, Cluster cluster, const Framework& framework)
+  Impl(Workload workload,
+       std::vector<Cluster> pools,
+       const Framework& framework)
       : workload_(std::move(workload)),
-        cluster_(std::move(cluster)),
-        framework_(framework),
-        gpu_(cluster_.gpu, workload_.precision, framework_.launch_s) {}
+        pools_(std::move(pools)),
+        framework_(framework) {
+    if (pools_.empty()) {
+      throw std::invalid_argument(
+          "a simulator needs at least one cluster to run on");
+    }
+    for (const Cluster& pool : pools_) {
+      gpus_.emplace_back(pool.gpu, workload_.precision, framework_.launch_s);
+    }
+  }
 
   StepReport Simulate(const ParallelConfig& config) {
-    Check(workload_, cluster_, config);
-    const std::vector<StageRecord>& stages = Stages(config);
-    const std::vector<StageSync>& syncs = Syncs(config, stages);
-    StepReport report;
-    report.capacity_bytes = cluster_.gpu.memory_bytes;
-    report.states_fit = true;
+    Check(workload_, pools_.front(), config);
+    const PlanLinks& links = Links(config);
+    const std::vector<StageRecord>& stages = Stages(config, links);
+    const std::vector<StageSync>& syncs = Syncs(config, links, stages);
+    Totals totals(stages, SharedTableTime(config.pp, config.tp, links));
     for (int s = 0; s < config.pp; ++s) {
       const auto i = static_cast<std::size_t>(s);
-      AddTime(config, s, stages, syncs[i], report);
-      AddMemory(config, s, stages[i], report);
+      AddTime(config, s, stages[i], syncs[i], links, totals);
+      AddMemory(config,
+                pools_.front(),
+                gpus_.front(),
+                stages[i],
+                links,
+                s,
+                totals.report);
     }
-    report.fits = report.peak_memory_bytes <= report.capacity_bytes;
-    return report;
+    return totals.report;
+  }
+
+  StepReport Simulate(const Plan& plan) {
+    CheckPlan(plan, workload_, pools_);
+    const PlanLinks links = PlacePlan(pools_, plan);
+    const std::vector<StageRecord> stages = Model(plan, links);
+    const PlanStage& first = plan.stages.front();
+    const PlanStage& last = plan.stages.back();
+    Totals totals(
+        stages,
+        SharedTableTime(plan.shared.pp, std::min(first.tp, last.tp), links));
+    for (int s = 0; s < plan.shared.pp; ++s) {
+      const auto i = static_cast<std::size_t>(s);
+      const ParallelConfig config = StageConfig(plan, s);
+      const auto pool = static_cast<std::size_t>(plan.stages[i].pool);
+      const StageSync sync =
+          SyncOf(config, links.stages[i], stages[i], gpus_[pool]);
+      AddTime(config, s, stages[i], sync, links, totals);
+      AddMemory(config,
+                pools_[pool],
+                gpus_[pool],
+                stages[i],
+                links,
+                s,
+                totals.report);
+    }
+    return totals.report;
   }
 
   [[nodiscard]] double SetupTime() const {
+    const Cluster& cluster = pools_.front();
     const double weights =
         4.0 * static_cast<double>(ParameterCount(workload_.model));
     return framework_.launch_process_s +
-           framework_.launch_per_local_rank_s * cluster_.gpus_per_node +
+           framework_.launch_per_local_rank_s * cluster.gpus_per_node +
            framework_.group_init_s +
-           framework_.group_init_per_rank_s * cluster_.gpus() +
+           framework_.group_init_per_rank_s * cluster.gpus() +
            weights / framework_.weights_bytes_per_s;
   }
 
   [[nodiscard]] const Framework& framework() const { return framework_; }
 
  private:
-  const LayerCosts& Layers(const ParallelConfig& config) {
-    const double sequences = MicroBatchSize(workload_, config);
-    return layers_.Get(
-        {config.tp, config.sp ? 1 : 0, static_cast<int>(sequences)}, [&] {
-          return ComputeLayerCosts(
-              workload_, framework_, gpu_, {sequences, config.tp, config.sp});
-        });
+  // The report in the making, and what the stages share.
+  struct Totals {
+    Totals(const std::vector<StageRecord>& stages, double shared_table_s)
+        : table_s(shared_table_s) {
+      report.states_fit = true;
+      report.fits = true;
+      both_s =
+          std::max(stages.front().timeline.end_s, stages.back().timeline.end_s);
+    }
+    StepReport report;
+    double table_s = 0.0;  // all-reduce of a tied embedding table
+    double both_s = 0.0;   // when first and last stage are there for it
+  };
+
+  const LayerCosts& Layers(const Shard& shard, int pool) {
+    const std::array<int, 6> key = {pool,
+                                    shard.tp,
+                                    shard.sp ? 1 : 0,
+                                    static_cast<int>(shard.sequences),
+                                    shard.cp,
+                                    shard.ep};
+    return layers_.Get(key, [&] {
+      return ComputeLayerCosts(
+          workload_, framework_, gpus_[static_cast<std::size_t>(pool)], shard);
+    });
   }
 
-  const std::vector<StageRecord>& Stages(const ParallelConfig& config) {
+  const PlanLinks& Links(const ParallelConfig& config) {
+    const std::array<int, 5> key = {
+        config.dp, config.tp, config.pp, config.cp, config.ep};
+    return links_.Get(key, [&] {
+      return PlacePlan(pools_, UniformPlan(config, workload_.model.layers));
+    });
+  }
+
+  std::vector<StageRecord> Model(const Plan& plan, const PlanLinks& links) {
+    StageInputs inputs{workload_, framework_, plan, links, {}, {}};
+    for (int s = 0; s < plan.shared.pp; ++s) {
+      const ParallelConfig config = StageConfig(plan, s);
+      const int pool = plan.stages[static_cast<std::size_t>(s)].pool;
+      inputs.gpus.push_back(&gpus_[static_cast<std::size_t>(pool)]);
+      inputs.layers.push_back(&Layers({MicroBatchSize(workload_, config),
+                                       config.tp,
+                                       config.sp,
+                                       config.cp,
+                                       config.ep},
+                                      pool));
+    }
+    return ModelStages(inputs);
+  }
+
+  const std::vector<StageRecord>& Stages(const ParallelConfig& config,
+                                         const PlanLinks& links) {
     const bool sharded = config.zero_stage == 3;
-    const std::array<int, 13> key = {
+    const std::array<int, 15> key = {
         config.dp,
         config.tp,
         config.pp,
+        config.cp,
+        config.ep,
         config.microbatches,
         config.model_chunks,
         config.micro_batch_size,
         config.sp ? 1 : 0,
         config.overlap_p2p ? 1 : 0,
-        config.grad_checkpoint ? 1 : 0,
+        config.grad_checkpoint,
         sharded ? 1 : 0,
         sharded ? config.zero_bucket_mb : 0,
         sharded && config.overlap_zero_comm ? 1 : 0,
         sharded && config.overlap_zero_allgather ? 1 : 0};
     return stages_.Get(key, [&] {
-      return ModelStages(
-          workload_, cluster_, framework_, gpu_, Layers(config), config);
+      return Model(UniformPlan(config, workload_.model.layers), links);
     });
   }
 
   // DDP and its buckets exist without ZeRO and without a pipeline only; with
   // a pipeline gradients are complete only after the last microbatch, so
   // nothing overlaps. ZeRO 3 communicates inside the actions.
+  [[nodiscard]] int BucketMegabytes(const ParallelConfig& config) const {
+    if (config.zero_stage > 0) {
+      return framework_.fsdp ? 0 : config.zero_bucket_mb;
+    }
+    return config.pp == 1 ? config.dp_bucket_mb : 0;
+  }
+  [[nodiscard]] static bool Overlaps(const ParallelConfig& config) {
+    return config.pp == 1 &&
+           (config.zero_stage == 0 || config.overlap_zero_comm);
+  }
+
   const std::vector<StageSync>& Syncs(const ParallelConfig& config,
+                                      const PlanLinks& links,
                                       const std::vector<StageRecord>& stages) {
-    const bool zero = config.zero_stage > 0;
-    const bool whole = config.pp == 1;
-    SyncOptions options;
-    options.kind = config.zero_stage == 2 ? SyncKind::kReduceScatter
-                                          : SyncKind::kAllReduce;
-    const int bucket_mb =
-        zero ? config.zero_bucket_mb : (whole ? config.dp_bucket_mb : 0);
-    options.bucket_bytes = bucket_mb * kMega;
-    options.overlap = whole && (!zero || config.overlap_zero_comm);
     // What backward takes matters only where communication hides behind it.
-    const std::array<int, 11> key = {
+    const bool overlap = Overlaps(config);
+    const std::array<int, 13> key = {
         config.dp,
         config.tp,
         config.pp,
+        config.cp,
+        config.ep,
         config.model_chunks,
         config.zero_stage,
-        bucket_mb,
-        options.overlap ? 1 : 0,
-        options.overlap || config.zero_stage == 2 ? config.microbatches : 0,
-        options.overlap ? config.micro_batch_size : 0,
-        config.grad_checkpoint ? 1 : 0,
+        BucketMegabytes(config),
+        overlap ? 1 : 0,
+        overlap || config.zero_stage == 2 ? config.microbatches : 0,
+        overlap ? config.micro_batch_size : 0,
+        config.grad_checkpoint,
         config.sp ? 1 : 0};
     return syncs_.Get(key, [&] {
-      std::vector<StageSync> syncs(stages.size());
-      if (config.zero_stage == 3) {
-        return syncs;
-      }
-      const GroupLink link =
-          RingLink(cluster_, DpGroups({config.dp, config.tp, config.pp}));
+      std::vector<StageSync> syncs;
       for (std::size_t s = 0; s < stages.size(); ++s) {
-        syncs[s].reduce =
-            ReduceGradients(stages[s].modules, link, options, framework_);
-        if (config.zero_stage == 2) {
-          // A rank keeps its part of the gradients only, so those of every
-          // microbatch are scattered before the next one's arrive.
-          syncs[s].reduce.exposed_s *= config.microbatches;
-          syncs[s].reduce.overhead_s *= config.microbatches;
-        }
-        if (zero) {
-          syncs[s].gather = PlanGather(
-              stages[s].modules, link, options.bucket_bytes, framework_);
-        }
+        syncs.push_back(
+            SyncOf(config, links.stages[s], stages[s], gpus_.front()));
       }
       return syncs;
     });
   }
 
+  [[nodiscard]] StageSync SyncOf(const ParallelConfig& config,
+                                 const StageLinks& links,
+                                 const StageRecord& stage,
+                                 const GpuModel& gpu) const {
+    StageSync sync;
+    if (config.zero_stage == 3) {
+      return sync;
+    }
+    SyncOptions options;
+    options.kind = config.zero_stage == 2 ? SyncKind::kReduceScatter
+                                          : SyncKind::kAllReduce;
+    options.bucket_bytes = BucketMegabytes(config) * kMega;
+    if (framework_.fsdp && config.zero_stage > 0) {  // a unit per module
+      options.bucket_bytes = framework_.GradientBytes(gpu.element_bytes()) *
+                             stage.memory.largest_module;
+    }
+    options.overlap = Overlaps(config);
+    AddSync(config, options, stage.modules, links.dp, gpu, sync);
+    AddSync(config, options, stage.expert_modules, links.expert_dp, gpu, sync);
+    if (config.zero_stage == 2) {
+      // A rank keeps its part of the gradients only, so those of every
+      // microbatch are scattered before the next one's arrive.
+      sync.reduce.exposed_s *= config.microbatches;
+      sync.reduce.overhead_s *= config.microbatches;
+    }
+    return sync;
+  }
+
+  void AddSync(const ParallelConfig& config,
+               const SyncOptions& options,
+               const std::vector<SyncModule>& modules,
+               const GroupLink& link,
+               const GpuModel& gpu,
+               StageSync& sync) const {
+    if (modules.empty()) {
+      return;
+    }
+    const SyncTime reduce = ReduceGradients(modules, link, options, framework_);
+    sync.reduce.exposed_s += reduce.exposed_s;
+    sync.reduce.overhead_s += reduce.overhead_s;
+    if (config.zero_stage > 0) {
+      const double e = gpu.element_bytes();
+      const GatherPlan gather = PlanGather(modules,
+                                           link,
+                                           options.bucket_bytes,
+                                           framework_,
+                                           e / framework_.GradientBytes(e));
+      sync.gather.total_s += gather.total_s;
+      sync.gather.first_s = std::max(sync.gather.first_s, gather.first_s);
+      sync.gather.overhead_s += gather.overhead_s;
+    }
+  }
+
   // The all-reduce of a tied embedding table between first and last stage.
-  double SharedTableTime(const ParallelConfig& config) {
-    const double elements = SharedTableElements(workload_, config);
+  [[nodiscard]] double SharedTableTime(int stages,
+                                       int tp,
+                                       const PlanLinks& links) const {
+    const double elements = SharedTableElements(workload_, stages, tp);
     if (elements == 0.0) {
       return 0.0;
     }
-    return shared_tables_.Get({config.dp, config.tp, config.pp}, [&] {
-      const RankGrid grid{config.dp, config.tp, config.pp};
-      return AllReduceTime(
-          RingLink(cluster_, StagePairs(grid, 0, config.pp - 1)),
-          elements * gpu_.element_bytes());
-    });
+    const double bytes =
+        framework_.GradientBytes(gpus_.front().element_bytes());
+    return AllReduceTime(links.ends, elements * bytes);
   }
-
   // Adds what follows the pipeline to stage s, and keeps it if it ends last.
   void AddTime(const ParallelConfig& config,
                int s,
-               const std::vector<StageRecord>& stages,
+               const StageRecord& stage,
                const StageSync& sync,
-               StepReport& report) {
-    const StageRecord& stage = stages[static_cast<std::size_t>(s)];
+               const PlanLinks& links,
+               Totals& totals) const {
+    StepReport& report = totals.report;
     double bubble_s = 0.0;
     double data_s = sync.reduce.exposed_s;
-    if (s == 0 || s == config.pp - 1) {
-      const double table_s = SharedTableTime(config);
-      if (table_s > 0.0) {  // the two ends wait for each other
-        const double both_s = std::max(stages.front().timeline.end_s,
-                                       stages.back().timeline.end_s);
-        bubble_s = both_s - stage.timeline.end_s;
-        data_s += table_s;
-      }
+    // The two ends wait for each other.
+    if (totals.table_s > 0.0 && (s == 0 || s == config.pp - 1)) {
+      bubble_s = totals.both_s - stage.timeline.end_s;
+      data_s += totals.table_s;
     }
     double overhead_s = sync.reduce.overhead_s + framework_.step_overhead_s;
     const bool sharded = config.zero_stage > 0;
@@ -236,8 +372,12 @@ class Simulator::Impl {
     const double dispatch_s =
         framework_.dispatch_s * stage.tensors *
         (sharded ? framework_.zero_step_kernels : framework_.step_kernels);
-    const double optimizer_s =
-        std::max(stage.optimizer_s / (sharded ? config.dp : 1), dispatch_s);
+    const double shards =
+        sharded ? static_cast<double>(config.dp) * config.cp : 1.0;
+    const double optimizer_s = std::max(
+        stage.optimizer_s / shards +
+            stage.expert_optimizer_s / (sharded ? shards / config.ep : 1.0),
+        dispatch_s);
     if (sharded && config.zero_stage < 3) {
       const SyncTime gather =
           ExposeGather(sync.gather,
@@ -253,7 +393,7 @@ class Simulator::Impl {
       return;
     }
     report.step_time_s = end_s;
-    report.critical_rank = s * config.tp;
+    report.critical_rank = links.stages[static_cast<std::size_t>(s)].first_rank;
     report.parts = stage.parts;
     report.parts.bubble_s += bubble_s;
     report.parts.data_s += data_s;
@@ -261,37 +401,51 @@ class Simulator::Impl {
     report.parts.overhead_s += overhead_s;
   }
 
+  // Keeps the rank that fills its GPU most.
   void AddMemory(const ParallelConfig& config,
-                 int s,
+                 const Cluster& cluster,
+                 const GpuModel& gpu,
                  const StageRecord& stage,
+                 const PlanLinks& links,
+                 int s,
                  StepReport& report) const {
     const MemoryParts memory =
-        ComputeMemory(config, stage.memory, gpu_.element_bytes(), framework_);
+        ComputeMemory(config, stage.memory, gpu.element_bytes(), framework_);
     const double total = memory.Total();
-    if (total > report.peak_memory_bytes) {
+    const double capacity = cluster.gpu.memory_bytes;
+    if (s == 0 ||
+        total * report.capacity_bytes > report.peak_memory_bytes * capacity) {
       report.peak_memory_bytes = total;
+      report.capacity_bytes = capacity;
       report.memory = memory;
-      report.peak_rank = s * config.tp;
+      report.peak_rank = links.stages[static_cast<std::size_t>(s)].first_rank;
+      report.fits = total <= capacity;
     }
-    if (StateBytes(config, stage.memory, gpu_.element_bytes(), framework_) >
-        report.capacity_bytes) {
+    if (StateBytes(config, stage.memory, gpu.element_bytes(), framework_) >
+        capacity) {
       report.states_fit = false;
     }
   }
 
   Workload workload_;
-  Cluster cluster_;
+  std::vector<Cluster> pools_;
   Framework framework_;
-  GpuModel gpu_;
-  Memo<3, LayerCosts> layers_;
-  Memo<13, std::vector<StageRecord>> stages_;
-  Memo<11, std::vector<StageSync>> syncs_;
-  Memo<3, double> shared_tables_;
+  std::vector<GpuModel> gpus_;  // of each pool
+  Memo<6, LayerCosts> layers_;
+  Memo<5, PlanLinks> links_;
+  Memo<15, std::vector<StageRecord>> stages_;
+  Memo<13, std::vector<StageSync>> syncs_;
 };
 
-Simulator::Simulator(Workload workload, Cluster cluster, Options options)
+Simulator::Simulator(Workload workload,
+                     std::vector<Cluster> pools,
+                     Options options)
     : impl_(std::make_unique<Impl>(
-          std::move(workload), std::move(cluster), options.framework)) {}
+          std::move(workload), std::move(pools), options.framework)) {}
+Simulator::Simulator(Workload workload, Cluster cluster, Options options)
+    : Simulator(std::move(workload),
+                std::vector<Cluster>{std::move(cluster)},
+                std::move(options)) {}
 Simulator::Simulator(Workload workload, Cluster cluster)
     : Simulator(std::move(workload), std::move(cluster), Options{}) {}
 Simulator::~Simulator() = default;
@@ -300,6 +454,10 @@ Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
 StepReport Simulator::Simulate(const ParallelConfig& config) const {
   return impl_->Simulate(config);
+}
+
+StepReport Simulator::Simulate(const Plan& plan) const {
+  return impl_->Simulate(plan);
 }
 
 double Simulator::SetupTime() const { return impl_->SetupTime(); }

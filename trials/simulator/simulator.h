@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "trials/cluster.h"
 #include "trials/simulator/framework.h"
+#include "trials/simulator/plan.h"
 #include "trials/simulator/step_report.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
@@ -25,15 +27,18 @@ namespace trials {
 //
 // Source: docs/simulator.md.
 // Errors: Simulate throws std::invalid_argument for a configuration that is
-// no configuration of this problem (dp*tp*pp != GPUs, microbatches that do
+// no configuration of this problem (dp*tp*pp*cp != GPUs, microbatches that do
 // not divide the batch, more chunks than layers, a deadlocking interleaving,
-// ep or cp > 1: not simulated).
+// ep that does not divide dp or the experts, cp that does not divide the
+// sequence), and for a plan that CheckPlan refuses.
 class Simulator final : public TrialRunner {
  public:
   struct Options {
     Framework framework;
   };
 
+  // A cluster per GPU type; configurations run on the first one, plans on all.
+  Simulator(Workload workload, std::vector<Cluster> pools, Options options);
   Simulator(Workload workload, Cluster cluster, Options options);
   Simulator(Workload workload, Cluster cluster);
   ~Simulator() override;
@@ -41,6 +46,9 @@ class Simulator final : public TrialRunner {
   Simulator& operator=(Simulator&&) noexcept;
 
   [[nodiscard]] StepReport Simulate(const ParallelConfig& config) const;
+  // The same for stages that differ. UniformPlan(config) gives the same report
+  // as the configuration, to the last bit.
+  [[nodiscard]] StepReport Simulate(const Plan& plan) const;
 
   // Time from launch to the first step: processes, communicators, weights.
   [[nodiscard]] double SetupTime() const;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include "trials/simulator/collectives.h"
+#include "trials/simulator/sharding.h"
 
 namespace trials {
 namespace {
-
-constexpr double kMega = 1024.0 * 1024.0;
 
 void AddScaled(StepParts& sum, const StepParts& parts, double times) {
   sum.forward_s += times * parts.forward_s;
@@ -17,150 +17,208 @@ void AddScaled(StepParts& sum, const StepParts& parts, double times) {
   sum.recompute_s += times * parts.recompute_s;
   sum.head_s += times * parts.head_s;
   sum.tensor_s += times * parts.tensor_s;
+  sum.context_s += times * parts.context_s;
+  sum.expert_s += times * parts.expert_s;
   sum.data_s += times * parts.data_s;
   sum.overhead_s += times * parts.overhead_s;
 }
 
-// Builds the records of one configuration.
+// A virtual stage: a chunk of layers of one stage, and what is done with them.
+struct Chunk {
+  int stage = 0;
+  int blocks = 0;
+  int recomputed = 0;      // of them, wholly
+  bool selective = false;  // the others' attention is recomputed
+  bool first = false;      // holds the embedding
+  bool last = false;       // holds the head
+};
+
+// Builds the records of one plan.
 class Builder {
  public:
-  Builder(const Workload& workload,
-          const Cluster& cluster,
-          const Framework& framework,
-          const GpuModel& gpu,
-          const LayerCosts& layers,
-          const ParallelConfig& config)
-      : workload_(workload),
-        cluster_(cluster),
-        framework_(framework),
-        gpu_(gpu),
-        layers_(layers),
-        config_(config),
-        grid_{config.dp, config.tp, config.pp},
-        shape_{config.pp, config.microbatches, config.model_chunks},
-        virtual_stages_(config.pp * config.model_chunks),
-        blocks_(DistributeLayers(workload.model.layers, virtual_stages_)),
-        tp_link_(RingLink(cluster, TpGroups(grid_))),
-        dp_link_(RingLink(cluster, DpGroups(grid_))) {}
+  explicit Builder(const StageInputs& in)
+      : in_(in),
+        shared_(in.plan.shared),
+        framework_(in.framework),
+        shape_{shared_.pp, shared_.microbatches, shared_.model_chunks},
+        virtual_stages_(shared_.pp * shared_.model_chunks) {
+    std::vector<int> left;  // layers to recompute, by stage
+    for (const PlanStage& stage : in.plan.stages) {
+      left.push_back(stage.recomputed_layers);
+    }
+    for (int v = 0; v < virtual_stages_; ++v) {
+      Chunk chunk;
+      chunk.stage = v % shared_.pp;
+      chunk.blocks = in.plan.layers[static_cast<std::size_t>(v)];
+      int& rest = left[static_cast<std::size_t>(chunk.stage)];
+      chunk.recomputed = std::min(rest, chunk.blocks);
+      rest -= chunk.recomputed;
+      chunk.selective = shared_.grad_checkpoint == kRecomputeSelective;
+      chunk.first = v == 0;
+      chunk.last = v == virtual_stages_ - 1;
+      chunks_.push_back(chunk);
+    }
+  }
 
   std::vector<StageRecord> Build() {
     std::vector<StepParts> forward;
     std::vector<StepParts> backward;
     PipelineTimes times;
-    for (int v = 0; v < virtual_stages_; ++v) {
-      forward.push_back(Forward(v));
-      backward.push_back(Backward(v));
+    for (const Chunk& chunk : chunks_) {
+      forward.push_back(Forward(chunk));
+      backward.push_back(Backward(chunk));
       times.forward_s.push_back(forward.back().Total());
       times.backward_s.push_back(backward.back().Total());
     }
     AddTransfers(times);
-    times.overlap = config_.model_chunks > 1 && config_.overlap_p2p;
+    times.overlap = shared_.model_chunks > 1 && shared_.overlap_p2p;
     const std::vector<StageTimeline> timelines = RunPipeline(shape_, times);
 
     std::vector<StageRecord> records;
-    for (int s = 0; s < config_.pp; ++s) {
+    for (int s = 0; s < shared_.pp; ++s) {
       StageRecord& record = records.emplace_back();
       record.timeline = timelines[static_cast<std::size_t>(s)];
-      for (int v = s; v < virtual_stages_; v += config_.pp) {
+      for (int v = s; v < virtual_stages_; v += shared_.pp) {
         const auto i = static_cast<std::size_t>(v);
-        AddScaled(record.parts, forward[i], config_.microbatches);
-        AddScaled(record.parts, backward[i], config_.microbatches);
+        AddScaled(record.parts, forward[i], shared_.microbatches);
+        AddScaled(record.parts, backward[i], shared_.microbatches);
       }
       record.parts.pipeline_s = record.timeline.transfer_s;
       record.parts.bubble_s = record.timeline.bubble_s;
       record.first_forward_s = times.forward_s[static_cast<std::size_t>(s)];
       AddModules(s, backward, record);
       AddMemory(s, record);
-      AddOptimizer(record);
+      AddOptimizer(s, record);
     }
     return records;
   }
 
  private:
-  [[nodiscard]] bool First(int v) const { return v == 0; }
-  [[nodiscard]] bool Last(int v) const { return v == virtual_stages_ - 1; }
-  [[nodiscard]] int Blocks(int v) const {
-    return blocks_[static_cast<std::size_t>(v)];
+  [[nodiscard]] const LayerCosts& Layers(const Chunk& chunk) const {
+    return *in_.layers[static_cast<std::size_t>(chunk.stage)];
+  }
+  [[nodiscard]] const GpuModel& GpuOf(int stage) const {
+    return *in_.gpus[static_cast<std::size_t>(stage)];
+  }
+  [[nodiscard]] const StageLinks& Links(int stage) const {
+    return in_.links.stages[static_cast<std::size_t>(stage)];
   }
 
   // Sum of a field over the modules of a virtual stage.
   template <typename Field>
-  [[nodiscard]] double Sum(int v, Field LayerCost::*field) const {
-    return static_cast<double>(Blocks(v)) * (layers_.block.*field) +
-           (First(v) ? static_cast<double>(layers_.embedding.*field) : 0.0) +
-           (Last(v) ? static_cast<double>(layers_.head.*field) : 0.0);
+  [[nodiscard]] double Sum(const Chunk& chunk, Field LayerCost::*field) const {
+    return static_cast<double>(chunk.blocks) * (Layers(chunk).block.*field) +
+           Ends(chunk, field);
   }
-  [[nodiscard]] double Ends(int v, double LayerCost::*field) const {
-    return (First(v) ? layers_.embedding.*field : 0.0) +
-           (Last(v) ? layers_.head.*field : 0.0);
-  }
-
-  [[nodiscard]] double TensorTime(double messages) const {
-    return messages * AllReduceTime(tp_link_, layers_.boundary_bytes);
+  template <typename Field>
+  [[nodiscard]] double Ends(const Chunk& chunk, Field LayerCost::*field) const {
+    const LayerCosts& layers = Layers(chunk);
+    return (chunk.first ? static_cast<double>(layers.embedding.*field) : 0.0) +
+           (chunk.last ? static_cast<double>(layers.head.*field) : 0.0);
   }
 
-  [[nodiscard]] double ChunkParameters(int v) const {
-    return Blocks(v) * layers_.block.ParameterCount() +
-           (First(v) ? layers_.embedding.ParameterCount() : 0.0) +
-           (Last(v) ? layers_.head.ParameterCount() : 0.0);
+  // All-reduces and, under sequence parallelism, their halves. What is gathered
+  // again travels behind a product of matrices and slows it down.
+  [[nodiscard]] double TensorTime(const Chunk& chunk,
+                                  double messages,
+                                  double halves,
+                                  double regathers) const {
+    const GroupLink& link = Links(chunk.stage).tp;
+    const double bytes = Layers(chunk).block.message_bytes;
+    return messages * AllReduceTime(link, bytes) +
+           (halves + framework_.overlap_slowdown * regathers) *
+               AllGatherTime(link, bytes);
   }
 
-  // ZeRO 3: messages of at most a bucket, hidden behind compute if asked.
-  [[nodiscard]] double ShardingTime(int v,
-                                    bool backward,
-                                    double compute_s) const {
-    if (config_.zero_stage < 3 || config_.dp == 1) {
+  // Keys and values go around the context-parallel ring while the part that
+  // has arrived is worked on.
+  [[nodiscard]] double ContextTime(const Chunk& chunk,
+                                   double core_s,
+                                   double bytes) const {
+    if (shared_.cp == 1) {
       return 0.0;
     }
-    const double bytes = gpu_.element_bytes() * ChunkParameters(v);
-    const double bucket = config_.zero_bucket_mb * kMega;
-    const double messages =
-        std::max(std::ceil(bytes / bucket), static_cast<double>(Blocks(v)));
-    const double gather_s =
-        messages * (AllGatherTime(dp_link_, bytes / messages) +
-                    framework_.bucket_overhead_s);
-    const double scatter_s =
-        backward ? messages * (ReduceScatterTime(dp_link_, bytes / messages) +
-                               framework_.bucket_overhead_s)
-                 : 0.0;
-    const double hidden_s = (config_.overlap_zero_allgather ? gather_s : 0.0) +
-                            (config_.overlap_zero_comm ? scatter_s : 0.0);
-    const double total_s = gather_s + scatter_s;
-    const double behind_s = std::min(hidden_s, compute_s);
-    return total_s - behind_s + framework_.overlap_slowdown * behind_s;
+    const double step_s = MessageTime(Links(chunk.stage).cp, bytes);
+    const double behind_s = std::min(step_s, core_s / shared_.cp);
+    return (shared_.cp - 1) *
+           (step_s - behind_s + framework_.overlap_slowdown * behind_s);
   }
 
-  [[nodiscard]] StepParts Forward(int v) const {
+  [[nodiscard]] double ExpertTime(const Chunk& chunk, double blocks) const {
+    const LayerCost& block = Layers(chunk).block;
+    return blocks * block.all_to_alls *
+           AllToAllTime(Links(chunk.stage).ep, block.all_to_all_bytes);
+  }
+
+  [[nodiscard]] ShardedChunk Sharded(const Chunk& chunk) const {
+    const LayerCosts& layers = Layers(chunk);
+    return {chunk.blocks,
+            layers.block.ParameterCount(),
+            (chunk.first ? layers.embedding.ParameterCount() : 0.0) +
+                (chunk.last ? layers.head.ParameterCount() : 0.0),
+            GpuOf(chunk.stage).element_bytes()};
+  }
+
+  [[nodiscard]] StepParts Forward(const Chunk& chunk) const {
+    const LayerCost& block = Layers(chunk).block;
     StepParts parts;
-    parts.forward_s = Blocks(v) * layers_.block.forward_s;
-    parts.head_s = Ends(v, &LayerCost::forward_s);
-    parts.tensor_s = TensorTime(Sum(v, &LayerCost::forward_messages));
-    AddOverhead(Sum(v, &LayerCost::forward_dispatch_s), parts);
+    parts.forward_s = chunk.blocks * block.forward_s;
+    parts.head_s = Ends(chunk, &LayerCost::forward_s);
+    parts.tensor_s = TensorTime(chunk,
+                                Sum(chunk, &LayerCost::forward_messages),
+                                Sum(chunk, &LayerCost::forward_halves),
+                                0.0);
+    parts.context_s =
+        chunk.blocks *
+        ContextTime(chunk, block.core_forward_s, block.ring_bytes);
+    parts.expert_s = ExpertTime(chunk, chunk.blocks);
+    AddOverhead(Sum(chunk, &LayerCost::forward_dispatch_s), parts);
     parts.overhead_s += framework_.microbatch_overhead_s;
-    parts.data_s = ShardingTime(v, false, parts.forward_s + parts.head_s);
+    parts.data_s = GatherParametersTime(Sharded(chunk),
+                                        Links(chunk.stage).dp,
+                                        shared_,
+                                        framework_,
+                                        parts.forward_s + parts.head_s);
     return parts;
   }
 
-  [[nodiscard]] StepParts Backward(int v) const {
+  [[nodiscard]] StepParts Backward(const Chunk& chunk) const {
+    const LayerCost& block = Layers(chunk).block;
+    const bool accumulate =
+        shared_.microbatches > 1 || framework_.fp32_gradients;
+    const double blocks = chunk.blocks;
+    const double recomputed = chunk.recomputed;
+    const double partly = chunk.selective ? blocks - recomputed : 0.0;
     StepParts parts;
-    const bool accumulate = config_.microbatches > 1;
-    const double blocks = Blocks(v);
     parts.backward_s =
-        blocks * (layers_.block.backward_s +
-                  (accumulate ? layers_.block.accumulate_s : 0.0));
-    parts.head_s = Ends(v, &LayerCost::backward_s) +
-                   (accumulate ? Ends(v, &LayerCost::accumulate_s) : 0.0);
-    double messages = Sum(v, &LayerCost::backward_messages);
-    double dispatch_s = Sum(v, &LayerCost::backward_dispatch_s);
-    if (config_.grad_checkpoint) {
-      parts.recompute_s = blocks * layers_.block.forward_s;
-      messages += blocks * layers_.block.forward_messages;
-      dispatch_s += blocks * layers_.block.forward_dispatch_s;
-    }
-    parts.tensor_s = TensorTime(messages);
-    AddOverhead(dispatch_s, parts);
-    parts.data_s = ShardingTime(
-        v, true, parts.backward_s + parts.head_s + parts.recompute_s);
+        blocks * (block.backward_s + (accumulate ? block.accumulate_s : 0.0));
+    parts.head_s = Ends(chunk, &LayerCost::backward_s) +
+                   (accumulate ? Ends(chunk, &LayerCost::accumulate_s) : 0.0);
+    parts.recompute_s =
+        recomputed * block.forward_s + partly * block.core_forward_s;
+    parts.tensor_s = TensorTime(chunk,
+                                Sum(chunk, &LayerCost::backward_messages) +
+                                    recomputed * block.forward_messages,
+                                Sum(chunk, &LayerCost::backward_halves) +
+                                    recomputed * block.forward_halves,
+                                Sum(chunk, &LayerCost::backward_regathers));
+    // Keys and values travel once more, with the gradients of both.
+    parts.context_s =
+        blocks *
+            ContextTime(chunk, block.core_backward_s, 2 * block.ring_bytes) +
+        (recomputed + partly) *
+            ContextTime(chunk, block.core_forward_s, block.ring_bytes);
+    parts.expert_s = ExpertTime(chunk, blocks + recomputed);
+    AddOverhead(Sum(chunk, &LayerCost::backward_dispatch_s) +
+                    recomputed * block.forward_dispatch_s +
+                    partly * block.core_dispatch_s,
+                parts);
+    parts.data_s = GatherAndScatterTime(
+        Sharded(chunk),
+        Links(chunk.stage).dp,
+        shared_,
+        framework_,
+        parts.backward_s + parts.head_s + parts.recompute_s);
     return parts;
   }
 
@@ -171,38 +229,68 @@ class Builder {
   }
 
   void AddTransfers(PipelineTimes& times) const {
-    for (int s = 0; s < config_.pp; ++s) {
-      const int next = (s + 1) % config_.pp;
+    for (int s = 0; s < shared_.pp; ++s) {
+      const int next = (s + 1) % shared_.pp;
       const bool used =
-          config_.pp > 1 && (next > 0 || config_.model_chunks > 1);
-      times.send_forward_s.push_back(used ? SendTime(s, next) : 0.0);
-      times.send_backward_s.push_back(used ? SendTime(next, s) : 0.0);
+          shared_.pp > 1 && (next > 0 || shared_.model_chunks > 1);
+      const auto i = static_cast<std::size_t>(s);
+      const double bytes = BoundaryBytes(s, next);
+      times.send_forward_s.push_back(
+          used ? SendTime(in_.links.forward[i], bytes) : 0.0);
+      times.send_backward_s.push_back(
+          used ? SendTime(in_.links.backward[i], bytes) : 0.0);
     }
   }
 
-  [[nodiscard]] double SendTime(int from, int to) const {
-    const GroupLink link = MessageLink(cluster_, StagePairs(grid_, from, to));
-    const double overhead_s = config_.model_chunks > 1 && config_.overlap_p2p
-                                  ? 0.0  // issued beside compute
-                                  : framework_.p2p_overhead_s;
-    return MessageTime(link, layers_.boundary_bytes) + overhead_s;
+  // The rank of two stages that handles more of a microbatch sets the pace.
+  [[nodiscard]] double BoundaryBytes(int a, int b) const {
+    return std::max(in_.layers[static_cast<std::size_t>(a)]->boundary_bytes,
+                    in_.layers[static_cast<std::size_t>(b)]->boundary_bytes);
   }
 
-  void AddModule(const LayerCost& layer,
+  [[nodiscard]] double SendTime(const GroupLink& link, double bytes) const {
+    const double overhead_s = shared_.model_chunks > 1 && shared_.overlap_p2p
+                                  ? 0.0  // issued beside compute
+                                  : framework_.p2p_overhead_s;
+    return MessageTime(link, bytes) + overhead_s;
+  }
+
+  void AddTensor(int stage,
+                 double elements,
+                 SyncModule& module,
+                 StageRecord& record) const {
+    const double bytes = framework_.GradientBytes(GpuOf(stage).element_bytes());
+    module.tensor_bytes.push_back(elements * bytes);
+    record.memory.largest_tensor =
+        std::max(record.memory.largest_tensor, elements);
+  }
+
+  void AddModule(int stage,
+                 const LayerCost& layer,
                  double backward_s,
                  StageRecord& record) const {
     SyncModule module;
     module.backward_s = backward_s;
+    SyncModule experts = module;
+    const bool apart = shared_.ep > 1;
+    for (auto it = layer.expert_parameters.rbegin();
+         it != layer.expert_parameters.rend();
+         ++it) {
+      AddTensor(stage, *it, apart ? experts : module, record);
+      (apart ? record.memory.expert_parameters : record.memory.parameters) +=
+          *it;
+    }
     for (auto it = layer.parameters.rbegin(); it != layer.parameters.rend();
          ++it) {
-      module.tensor_bytes.push_back(*it * gpu_.element_bytes());
+      AddTensor(stage, *it, module, record);
       record.memory.parameters += *it;
-      record.memory.largest_tensor =
-          std::max(record.memory.largest_tensor, *it);
     }
     record.memory.largest_module =
         std::max(record.memory.largest_module, layer.ParameterCount());
     record.modules.push_back(std::move(module));
+    if (!experts.tensor_bytes.empty()) {
+      record.expert_modules.push_back(std::move(experts));
+    }
   }
 
   // The modules of a stage from the last to the first; the time of an action
@@ -210,77 +298,99 @@ class Builder {
   void AddModules(int s,
                   const std::vector<StepParts>& backward,
                   StageRecord& record) const {
-    for (int v = s + (config_.model_chunks - 1) * config_.pp; v >= 0;
-         v -= config_.pp) {
+    for (int v = s + (shared_.model_chunks - 1) * shared_.pp; v >= 0;
+         v -= shared_.pp) {
+      const Chunk& chunk = chunks_[static_cast<std::size_t>(v)];
+      const LayerCosts& layers = Layers(chunk);
       const StepParts& parts = backward[static_cast<std::size_t>(v)];
-      const double head_s = Last(v) ? layers_.head.backward_s : 0.0;
-      const double embedding_s = First(v) ? layers_.embedding.backward_s : 0.0;
+      const double head_s = chunk.last ? layers.head.backward_s : 0.0;
+      const double embedding_s =
+          chunk.first ? layers.embedding.backward_s : 0.0;
       const double block_s =
-          (parts.Total() - head_s - embedding_s) / std::max(1, Blocks(v));
-      if (Last(v)) {
-        AddModule(layers_.head, head_s, record);
-        AddSharedTable(record);
+          (parts.Total() - head_s - embedding_s) / std::max(1, chunk.blocks);
+      if (chunk.last) {
+        AddModule(s, layers.head, head_s, record);
+        AddSharedTable(s, record);
       }
-      for (int i = 0; i < Blocks(v); ++i) {
-        AddModule(layers_.block, block_s, record);
+      for (int i = 0; i < chunk.blocks; ++i) {
+        AddModule(s, layers.block, block_s, record);
       }
-      if (First(v)) {
-        AddModule(layers_.embedding, embedding_s, record);
+      if (chunk.first) {
+        AddModule(s, layers.embedding, embedding_s, record);
       }
     }
   }
 
   // The last stage's copy of a tied embedding table.
-  void AddSharedTable(StageRecord& record) const {
-    const double elements = SharedTableElements(workload_, config_);
+  void AddSharedTable(int s, StageRecord& record) const {
+    const PlanStage& stage = in_.plan.stages[static_cast<std::size_t>(s)];
+    const double elements =
+        SharedTableElements(in_.workload, shared_.pp, stage.tp);
     if (elements > 0.0) {
       LayerCost table;
       table.parameters = {elements};
-      AddModule(table, 0.0, record);
+      AddModule(s, table, 0.0, record);
     }
+  }
+
+  // What a chunk keeps of one microbatch. A stage keeps what it sent until the
+  // gradient comes back.
+  [[nodiscard]] double SavedBytes(const Chunk& chunk) const {
+    const LayerCosts& layers = Layers(chunk);
+    const double kept = layers.block.saved_bytes -
+                        (chunk.selective ? layers.block.core_saved_bytes : 0.0);
+    return chunk.recomputed * layers.boundary_bytes +
+           (chunk.blocks - chunk.recomputed) * kept +
+           Ends(chunk, &LayerCost::saved_bytes) +
+           (chunk.last ? 0.0 : layers.boundary_bytes);
   }
 
   void AddMemory(int s, StageRecord& record) const {
     StageMemory& memory = record.memory;
+    const LayerCosts& layers = *in_.layers[static_cast<std::size_t>(s)];
     std::vector<double> saved;
-    for (int v = s; v < virtual_stages_; v += config_.pp) {
-      const double block = config_.grad_checkpoint ? layers_.boundary_bytes
-                                                   : layers_.block.saved_bytes;
-      // A stage keeps what it sent until the gradient comes back.
-      saved.push_back(Blocks(v) * block + Ends(v, &LayerCost::saved_bytes) +
-                      (Last(v) ? 0.0 : layers_.boundary_bytes));
+    double recomputed_bytes = 0.0;
+    for (int v = s; v < virtual_stages_; v += shared_.pp) {
+      const Chunk& chunk = chunks_[static_cast<std::size_t>(v)];
+      saved.push_back(SavedBytes(chunk));
+      if (chunk.recomputed > 0) {
+        recomputed_bytes = layers.block.saved_bytes;
+      } else if (chunk.selective) {
+        recomputed_bytes =
+            std::max(recomputed_bytes, layers.block.core_saved_bytes);
+      }
     }
     memory.activations_bytes = PeakActivationBytes(shape_, s, saved);
-    memory.logits_bytes = s == config_.pp - 1 ? layers_.head.logits_bytes : 0.0;
-    memory.working_bytes =
-        layers_.block.working_bytes +
-        (config_.grad_checkpoint ? layers_.block.saved_bytes : 0.0);
-    memory.boundary_bytes = layers_.boundary_bytes;
+    memory.logits_bytes = s == shared_.pp - 1 ? layers.head.logits_bytes : 0.0;
+    memory.working_bytes = layers.block.working_bytes + recomputed_bytes;
+    memory.boundary_bytes = layers.boundary_bytes;
   }
 
   // Adam reads and writes fp32 weight and moments; in mixed precision also
   // copies gradient and weight between the two precisions.
-  void AddOptimizer(StageRecord& record) const {
-    const bool mixed = gpu_.element_bytes() < 4.0;
+  void AddOptimizer(int s, StageRecord& record) const {
+    const GpuModel& gpu = GpuOf(s);
+    const bool mixed = gpu.element_bytes() < 4.0;
     for (const SyncModule& module : record.modules) {
       record.tensors += static_cast<int>(module.tensor_bytes.size());
     }
-    record.optimizer_s =
-        gpu_.MemoryTime((mixed ? 36.0 : 28.0) * record.memory.parameters);
+    for (const SyncModule& module : record.expert_modules) {
+      record.tensors += static_cast<int>(module.tensor_bytes.size());
+    }
+    const double bytes = mixed ? 36.0 : 28.0;
+    record.optimizer_s = gpu.MemoryTime(bytes * record.memory.parameters);
+    record.expert_optimizer_s =
+        record.expert_modules.empty()
+            ? 0.0
+            : gpu.MemoryTime(bytes * record.memory.expert_parameters);
   }
 
-  const Workload& workload_;
-  const Cluster& cluster_;
+  const StageInputs& in_;
+  const ParallelConfig& shared_;
   const Framework& framework_;
-  const GpuModel& gpu_;
-  const LayerCosts& layers_;
-  const ParallelConfig& config_;
-  RankGrid grid_;
   PipelineShape shape_;
   int virtual_stages_;
-  std::vector<int> blocks_;
-  GroupLink tp_link_;
-  GroupLink dp_link_;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace
@@ -293,22 +403,16 @@ double MicroBatchSize(const Workload& workload, const ParallelConfig& config) {
          (static_cast<double>(config.dp) * config.microbatches);
 }
 
-double SharedTableElements(const Workload& workload,
-                           const ParallelConfig& config) {
+double SharedTableElements(const Workload& workload, int stages, int tp) {
   const Model& model = workload.model;
-  if (!model.tied_embeddings || config.pp == 1 || model.pooler) {
+  if (!model.tied_embeddings || stages == 1 || model.pooler) {
     return 0.0;
   }
-  return static_cast<double>(model.vocab_size) * model.hidden_size / config.tp;
+  return static_cast<double>(model.vocab_size) * model.hidden_size / tp;
 }
 
-std::vector<StageRecord> ModelStages(const Workload& workload,
-                                     const Cluster& cluster,
-                                     const Framework& framework,
-                                     const GpuModel& gpu,
-                                     const LayerCosts& layers,
-                                     const ParallelConfig& config) {
-  return Builder(workload, cluster, framework, gpu, layers, config).Build();
+std::vector<StageRecord> ModelStages(const StageInputs& inputs) {
+  return Builder(inputs).Build();
 }
 
 }  // namespace trials

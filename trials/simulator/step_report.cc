@@ -14,15 +14,18 @@ template <typename Parts>
 struct Part {
   std::string_view name;
   double Parts::*value;
+  bool optional = false;  // not printed where it is 0
 };
 
-constexpr std::array<Part<StepParts>, 10> kStepParts = {{
+constexpr std::array<Part<StepParts>, 12> kStepParts = {{
     {"forward", &StepParts::forward_s},
     {"backward", &StepParts::backward_s},
     {"recomputation", &StepParts::recompute_s},
     {"embedding, head, loss", &StepParts::head_s},
     {"optimizer", &StepParts::optimizer_s},
     {"tensor-parallel communication", &StepParts::tensor_s},
+    {"context-parallel ring", &StepParts::context_s, true},
+    {"experts' all-to-alls", &StepParts::expert_s, true},
     {"data-parallel communication", &StepParts::data_s},
     {"pipeline transfers", &StepParts::pipeline_s},
     {"pipeline bubble", &StepParts::bubble_s},
@@ -58,6 +61,9 @@ std::string Rows(const Parts& parts,
   const double total = Sum(parts, list);
   std::string text;
   for (const Part<Parts>& part : list) {
+    if (part.optional && parts.*part.value == 0.0) {
+      continue;
+    }
     text += fmt::format("  {:<30}{:>12.3f} {}{:>7.1f} %\n",
                         part.name,
                         parts.*part.value / unit,

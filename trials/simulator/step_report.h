@@ -20,6 +20,8 @@ struct StepParts {
   double head_s = 0.0;       // embedding, vocabulary head and loss, both ways
   double optimizer_s = 0.0;
   double tensor_s = 0.0;    // tensor-parallel collectives
+  double context_s = 0.0;   // keys and values between context-parallel ranks
+  double expert_s = 0.0;    // all-to-alls between expert-parallel ranks
   double data_s = 0.0;      // gradients and ZeRO, exposed
   double pipeline_s = 0.0;  // stage-to-stage transfers, exposed
   double bubble_s = 0.0;    // waiting for other stages

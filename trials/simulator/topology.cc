@@ -110,7 +110,55 @@ std::vector<Group> DpGroups(const RankGrid& grid) {
     for (int t = 0; t < grid.tp; ++t) {
       Group& group = groups.emplace_back();
       for (int d = 0; d < grid.dp; ++d) {
-        group.push_back(grid.Rank(d, p, t));
+        for (int c = 0; c < grid.cp; ++c) {
+          group.push_back(grid.Rank(d, p, t, c));
+        }
+      }
+    }
+  }
+  return groups;
+}
+
+std::vector<Group> CpGroups(const RankGrid& grid) {
+  std::vector<Group> groups;
+  for (int d = 0; d < grid.dp; ++d) {
+    for (int p = 0; p < grid.pp; ++p) {
+      for (int t = 0; t < grid.tp; ++t) {
+        Group& group = groups.emplace_back();
+        for (int c = 0; c < grid.cp; ++c) {
+          group.push_back(grid.Rank(d, p, t, c));
+        }
+      }
+    }
+  }
+  return groups;
+}
+
+std::vector<Group> EpGroups(const RankGrid& grid, int ep) {
+  std::vector<Group> groups;
+  const RankGrid one{1, grid.tp, grid.pp, grid.cp};  // ranks of a replica
+  for (int first = 0; first < grid.dp; first += ep) {
+    for (int rank = 0; rank < one.size(); ++rank) {
+      Group& group = groups.emplace_back();
+      for (int d = first; d < first + ep; ++d) {
+        group.push_back(d * one.size() + rank);
+      }
+    }
+  }
+  return groups;
+}
+
+std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep) {
+  std::vector<Group> groups;
+  for (int e = 0; e < ep; ++e) {
+    for (int p = 0; p < grid.pp; ++p) {
+      for (int t = 0; t < grid.tp; ++t) {
+        Group& group = groups.emplace_back();
+        for (int d = e; d < grid.dp; d += ep) {
+          for (int c = 0; c < grid.cp; ++c) {
+            group.push_back(grid.Rank(d, p, t, c));
+          }
+        }
       }
     }
   }
@@ -121,9 +169,11 @@ std::vector<Group> TpGroups(const RankGrid& grid) {
   std::vector<Group> groups;
   for (int d = 0; d < grid.dp; ++d) {
     for (int p = 0; p < grid.pp; ++p) {
-      Group& group = groups.emplace_back();
-      for (int t = 0; t < grid.tp; ++t) {
-        group.push_back(grid.Rank(d, p, t));
+      for (int c = 0; c < grid.cp; ++c) {
+        Group& group = groups.emplace_back();
+        for (int t = 0; t < grid.tp; ++t) {
+          group.push_back(grid.Rank(d, p, t, c));
+        }
       }
     }
   }
@@ -133,8 +183,10 @@ std::vector<Group> TpGroups(const RankGrid& grid) {
 std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
   std::vector<Group> groups;
   for (int d = 0; d < grid.dp; ++d) {
-    for (int t = 0; t < grid.tp; ++t) {
-      groups.push_back({grid.Rank(d, from, t), grid.Rank(d, to, t)});
+    for (int c = 0; c < grid.cp; ++c) {
+      for (int t = 0; t < grid.tp; ++t) {
+        groups.push_back({grid.Rank(d, from, t, c), grid.Rank(d, to, t, c)});
+      }
     }
   }
   return groups;
@@ -148,6 +200,26 @@ GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
     }
   }
   return Share(cluster, groups, edges);
+}
+
+GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
+  std::vector<Edge> edges;
+  for (const Group& group : groups) {
+    for (const int from : group) {
+      for (const int to : group) {
+        if (from != to) {
+          edges.push_back({from, to});
+        }
+      }
+    }
+  }
+  // An edge carries one part in size - 1 of what its rank sends; links that
+  // are shared give each edge its share, the rank's own link all of them.
+  GroupLink link = Share(cluster, groups, edges);
+  link.bandwidth_bytes_per_s =
+      std::min(cluster.intra.bandwidth_bytes_per_s,
+               link.bandwidth_bytes_per_s * std::max(1, link.size - 1));
+  return link;
 }
 
 GroupLink MessageLink(const Cluster& cluster, std::span<const Group> groups) {

@@ -11,19 +11,20 @@
 
 namespace trials {
 
-// Ranks of a (dp, pp, tp) grid, tp innermost and dp outermost, as
+// Ranks of a (dp, pp, cp, tp) grid, tp innermost and dp outermost, as
 // HybridParallelPlugin orders them by default:
 //
-//   rank = (d * pp + p) * tp + t.
+//   rank = ((d * pp + p) * cp + c) * tp + t.
 struct RankGrid {
   int dp = 1;
   int tp = 1;
   int pp = 1;
+  int cp = 1;
 
-  [[nodiscard]] int Rank(int d, int p, int t) const {
-    return (d * pp + p) * tp + t;
+  [[nodiscard]] int Rank(int d, int p, int t, int c = 0) const {
+    return ((d * pp + p) * cp + c) * tp + t;
   }
-  [[nodiscard]] int size() const { return dp * tp * pp; }
+  [[nodiscard]] int size() const { return dp * tp * pp * cp; }
 };
 
 // What a group of ranks sees of the network: a share of the bandwidth of its
@@ -40,9 +41,16 @@ using Group = std::vector<int>;
 
 // The data-parallel, tensor-parallel and first-to-last-stage groups of a grid
 // that communicate at the same time (gradients are reduced by all stages at
-// once, messages go between two stages in all replicas at once).
+// once, messages go between two stages in all replicas at once). Ranks of a
+// context-parallel group hold the same parameters: they are part of the
+// data-parallel group.
 [[nodiscard]] std::vector<Group> DpGroups(const RankGrid& grid);
 [[nodiscard]] std::vector<Group> TpGroups(const RankGrid& grid);
+[[nodiscard]] std::vector<Group> CpGroups(const RankGrid& grid);
+// `ep` successive data-parallel ranks share the experts; the ranks that hold
+// the same experts reduce their gradients.
+[[nodiscard]] std::vector<Group> EpGroups(const RankGrid& grid, int ep);
+[[nodiscard]] std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep);
 [[nodiscard]] std::vector<Group> StagePairs(const RankGrid& grid,
                                             int from,
                                             int to);
@@ -57,6 +65,11 @@ using Group = std::vector<int>;
 // counting as in Aceso and Calculon. docs/simulator.md, "Network".
 [[nodiscard]] GroupLink RingLink(const Cluster& cluster,
                                  std::span<const Group> groups);
+
+// The same where every rank of a group sends to every other at once; the
+// bandwidth is what one rank sends in all.
+[[nodiscard]] GroupLink AllToAllLink(const Cluster& cluster,
+                                     std::span<const Group> groups);
 
 // The same for one message from the first to the last rank of each group.
 [[nodiscard]] GroupLink MessageLink(const Cluster& cluster,

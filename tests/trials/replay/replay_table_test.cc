@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trials/replay/table_file.h"
-#include "trials/replay/table_path.h"
+#include "trials/table_path.h"
 #include "trials/search_space.h"
 #include "trials/text.h"
 

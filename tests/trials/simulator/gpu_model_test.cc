@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
+#include "trials/gpu_architecture.h"
 #include "trials/text.h"
 
 namespace trials {

@@ -7,6 +7,7 @@
 
 #include "tests/trials/simulator/paper_problem.h"
 #include "tests/trials/simulator/problem.h"
+#include "trials/gpu_architecture.h"
 
 namespace trials {
 namespace {
@@ -29,8 +30,12 @@ Framework Megatron() {
 TEST(LayerCost, ParameterTensorsSumToTheModelsParameters) {
   const std::filesystem::path folder =
       std::filesystem::path(OPPA_SOURCE_DIR) / "experiments" / "workloads";
-  for (const std::string name :
-       {"bert-base-uncased", "qwen2-1.5b", "llama-3.2-1b", "llama-2-7b"}) {
+  for (const std::string name : {"bert-base-uncased",
+                                 "qwen2-1.5b",
+                                 "llama-3.2-1b",
+                                 "llama-2-7b",
+                                 "moe-32-experts",
+                                 "vit-base-patch16-224"}) {
     const Workload workload{
         name, ReadModel(folder / (name + ".json")), 8, 256, Precision::kBf16};
     const LayerCosts costs = Costs(workload, {}, {1.0, 1, false});
@@ -55,8 +60,7 @@ TEST(LayerCost, SavedActivationsAreKorthikantis) {
 
 TEST(LayerCost, TensorAndSequenceParallelismSplitSavedActivations) {
   // The same, Eq. 2 and 4: tensor parallelism leaves 10 s b h whole,
-  // sequence parallelism splits those too (but for the inputs of the two
-  // gathered products, which this model keeps whole: 2 s b h each).
+  // sequence parallelism splits those too.
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const double sbh = 1024.0 * 4 * 2048;
   const double scores = 5.0 * 16 * 1024 / 2048;
@@ -64,7 +68,64 @@ TEST(LayerCost, TensorAndSequenceParallelismSplitSavedActivations) {
   EXPECT_DOUBLE_EQ(Costs(workload, Megatron(), {4, 4, false}).block.saved_bytes,
                    sbh * (10 + 24 / t + scores / t));
   EXPECT_DOUBLE_EQ(Costs(workload, Megatron(), {4, 4, true}).block.saved_bytes,
-                   sbh * (4 + 6 / t + 24 / t + scores / t));
+                   sbh * (34 / t + scores / t));
+}
+
+TEST(LayerCost, SelectiveRecomputationNeedNotKeepTheScores) {
+  // The same, Eq. 6: what is left without the core is 34 s b h / t.
+  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
+  const LayerCost block = Costs(workload, Megatron(), {4, 4, true}).block;
+  EXPECT_DOUBLE_EQ(block.saved_bytes - block.core_saved_bytes,
+                   34 * 1024.0 * 4 * 2048 / 4);
+  EXPECT_GT(block.core_forward_s, 0.0);
+  EXPECT_LT(block.core_forward_s, block.forward_s);
+}
+
+TEST(LayerCost, SequenceParallelismSplitsAllReducesIntoHalves) {
+  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
+  const LayerCost all = Costs(workload, Megatron(), {4, 4, false}).block;
+  const LayerCost split = Costs(workload, Megatron(), {4, 4, true}).block;
+  EXPECT_EQ(split.forward_messages, 0);
+  EXPECT_EQ(split.forward_halves, 2 * all.forward_messages);
+  EXPECT_EQ(split.backward_halves, 2 * all.backward_messages);
+  EXPECT_EQ(split.message_bytes, all.message_bytes);
+  EXPECT_LT(split.forward_s, all.forward_s);  // norms of 1/4 of the tokens
+}
+
+TEST(LayerCost, ContextsShareTokensButSeeAllKeys) {
+  const Framework framework;
+  const LayerCosts whole = Costs(SmallWorkload(), framework, {8.0, 1, false});
+  const LayerCosts half =
+      Costs(SmallWorkload(), framework, {.sequences = 8.0, .cp = 2});
+  EXPECT_DOUBLE_EQ(half.boundary_bytes, whole.boundary_bytes / 2);
+  EXPECT_DOUBLE_EQ(half.block.saved_bytes, whole.block.saved_bytes / 2);
+  EXPECT_DOUBLE_EQ(half.block.ring_bytes, whole.block.ring_bytes / 2);
+  // Attention is half the work, not a quarter of it.
+  EXPECT_GT(half.block.core_forward_s, 0.45 * whole.block.core_forward_s);
+}
+
+TEST(LayerCost, ExpertsCostTheirChoicesAndKeepTheirShare) {
+  Workload workload = SmallWorkload();
+  workload.model.experts = 8;
+  workload.model.experts_per_token = 2;
+  const LayerCosts all = Costs(workload, {}, {.sequences = 4});
+  EXPECT_DOUBLE_EQ(all.block.ParameterCount(),
+                   static_cast<double>(BlockParameters(workload.model)));
+  const LayerCosts spread = Costs(workload, {}, {.sequences = 4, .ep = 4});
+  EXPECT_DOUBLE_EQ(spread.block.ExpertParameterCount(),
+                   all.block.ExpertParameterCount() / 4);
+  EXPECT_EQ(all.block.all_to_alls, 0);
+  EXPECT_EQ(spread.block.all_to_alls, 2);
+  // The same tokens through fewer, busier experts: the work stays.
+  EXPECT_NEAR(spread.block.forward_s / all.block.forward_s, 1.0, 0.3);
+}
+
+TEST(LayerCost, SumsInFp32CostMoreBytesThanSumsInHalfPrecision) {
+  Framework fp32;
+  fp32.fp32_gradients = true;
+  const Shard shard{.sequences = 4};
+  EXPECT_GT(Costs(SmallWorkload(), fp32, shard).block.accumulate_s,
+            1.5 * Costs(SmallWorkload(), {}, shard).block.accumulate_s);
 }
 
 TEST(LayerCost, BackwardTakesAboutTwiceTheForward) {

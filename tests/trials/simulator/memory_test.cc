@@ -39,6 +39,44 @@ TEST(Memory, StatesAreThoseOfRajbhandarisFigure1) {
   EXPECT_NEAR(StateGigabytes(3), 1.9, 0.1);
 }
 
+TEST(Memory, SumsInFp32MakeEighteenBytesPerParameter) {
+  // Megatron-LM with bf16: 18 bytes a parameter, 6 + 12 / dp with the
+  // distributed optimizer (its documentation).
+  Framework framework;
+  framework.fp32_gradients = true;
+  const auto bytes = [&](int zero) {
+    const MemoryParts memory =
+        ComputeMemory(Zero(zero), Stage(), 2.0, framework);
+    return (memory.parameters_bytes + memory.gradients_bytes +
+            memory.optimizer_bytes) /
+           Stage().parameters;
+  };
+  EXPECT_DOUBLE_EQ(bytes(0), 18.0);
+  EXPECT_DOUBLE_EQ(bytes(1), 6.0 + 12.0 / 64);
+}
+
+TEST(Memory, FsdpKeepsMastersAndGathersModules) {
+  // 16 bytes a parameter over all ranks (fp32 weight, gradient and moments),
+  // and two gathered modules with a gradient of one.
+  Framework framework;
+  framework.fsdp = framework.fp32_gradients = true;
+  const MemoryParts memory = ComputeMemory(Zero(3), Stage(), 2.0, framework);
+  EXPECT_DOUBLE_EQ(
+      memory.parameters_bytes + memory.gradients_bytes + memory.optimizer_bytes,
+      16.0 * Stage().parameters / 64);
+  EXPECT_DOUBLE_EQ(memory.buffers_bytes, (2 * 2 + 4) * Stage().largest_module);
+}
+
+TEST(Memory, ExpertsAreShardedOverTheRanksThatHoldThem) {
+  StageMemory stage = Stage();
+  stage.parameters = 0.0;
+  stage.expert_parameters = 1e9;
+  ParallelConfig config = Zero(1);
+  config.ep = 8;
+  EXPECT_DOUBLE_EQ(ComputeMemory(config, stage, 2.0, {}).optimizer_bytes,
+                   12e9 / (64 / 8));
+}
+
 TEST(Memory, SinglePrecisionNeedsNoMasterCopy) {
   const MemoryParts memory = ComputeMemory(Zero(0), Stage(), 4.0, {});
   EXPECT_DOUBLE_EQ(memory.parameters_bytes, 4 * 7.5e9);

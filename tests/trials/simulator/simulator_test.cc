@@ -70,6 +70,74 @@ TEST(Simulator, PartsAddUpToTheStepAndToThePeak) {
   }
 }
 
+// Every way to split a model with experts over the 8 GPUs.
+TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
+  Workload workload = SmallWorkload();
+  workload.model.experts = 8;
+  workload.model.experts_per_token = 2;
+  for (const bool stored_scores : {false, true}) {
+    Simulator::Options options;
+    options.framework.flash_attention = !stored_scores;
+    options.framework.fp32_gradients = stored_scores;
+    options.framework.fsdp = stored_scores;
+    const Simulator simulator(workload, SmallCluster(), options);
+    for (const char* sizes : {"dp=8,ep=8",
+                              "dp=8,ep=2",
+                              "dp=4,tp=2,ep=4,sp=1",
+                              "dp=2,cp=2,tp=2,sp=1",
+                              "dp=2,pp=2,cp=2,microbatches=4,ep=2",
+                              "cp=4,pp=2,microbatches=4"}) {
+      for (const int zero : {0, 1, 2, 3}) {
+        for (const int recomputation : {0, 1, 2}) {
+          ParallelConfig config = ParseParallelConfig(sizes);
+          config.zero_stage = config.dp > 1 ? zero : 0;
+          config.grad_checkpoint = recomputation;
+          const StepReport report = simulator.Simulate(config);
+          EXPECT_NEAR(report.parts.Total(),
+                      report.step_time_s,
+                      1e-9 * report.step_time_s)
+              << ToString(config);
+          EXPECT_EQ(config.cp > 1, report.parts.context_s > 0.0);
+          EXPECT_EQ(config.ep > 1, report.parts.expert_s > 0.0);
+          EXPECT_DOUBLE_EQ(report.memory.Total(), report.peak_memory_bytes);
+        }
+      }
+    }
+  }
+}
+
+TEST(Simulator, SelectiveRecomputationLiesBetweenNoneAndFull) {
+  Workload workload{"gpt", Gpt(), 64, 1024, Precision::kFp16};
+  Simulator::Options options;
+  options.framework.flash_attention = false;
+  options.framework.fused_operators = true;
+  const Simulator simulator(workload, SmallCluster(), options);
+  const auto report = [&](const char* recomputation) {
+    return simulator.Simulate(Config(
+        std::string("dp=2,tp=2,pp=2,microbatches=8,sp=1,") + recomputation));
+  };
+  const StepReport none = report("grad_checkpoint=0");
+  const StepReport selective = report("grad_checkpoint=2");
+  const StepReport full = report("grad_checkpoint=1");
+  EXPECT_LT(none.step_time_s, selective.step_time_s);
+  EXPECT_LT(selective.step_time_s, full.step_time_s);
+  EXPECT_GT(none.memory.activations_bytes, selective.memory.activations_bytes);
+  EXPECT_GT(selective.memory.activations_bytes, full.memory.activations_bytes);
+}
+
+TEST(Simulator, FsdpPrefetchesBlockByBlockWhateverTheFlags) {
+  Simulator::Options options;
+  options.framework.fsdp = true;
+  const Simulator simulator(SmallWorkload(), SmallCluster(), options);
+  const StepReport on =
+      simulator.Simulate(Config("dp=8,zero_stage=3,overlap_zero_allgather=1"));
+  const StepReport off = simulator.Simulate(
+      Config("dp=8,zero_stage=3,overlap_zero_comm=0,zero_bucket_mb=1"));
+  EXPECT_EQ(on.step_time_s, off.step_time_s);
+  EXPECT_EQ(on.peak_memory_bytes, off.peak_memory_bytes);
+  EXPECT_GT(on.parts.data_s, 0.0);  // the first unit has nothing before it
+}
+
 TEST(Simulator, WhatItRemembersChangesNoResult) {
   const std::vector<ParallelConfig> configs = Configs();
   const Simulator used = Small();

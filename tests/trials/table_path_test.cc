@@ -1,4 +1,4 @@
-#include "trials/replay/table_path.h"
+#include "trials/table_path.h"
 
 #include <cstdlib>
 #include <optional>

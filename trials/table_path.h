@@ -1,7 +1,7 @@
 // Where tables of measured configurations are found.
 
-#ifndef TRIALS_REPLAY_TABLE_PATH_H_
-#define TRIALS_REPLAY_TABLE_PATH_H_
+#ifndef TRIALS_TABLE_PATH_H_
+#define TRIALS_TABLE_PATH_H_
 
 #include <filesystem>
 #include <string>
@@ -21,4 +21,4 @@ inline constexpr const char* kDataVariable = "OPPA_DATA";
 
 }  // namespace trials
 
-#endif  // TRIALS_REPLAY_TABLE_PATH_H_
+#endif  // TRIALS_TABLE_PATH_H_

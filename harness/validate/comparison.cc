@@ -1,0 +1,227 @@
+#include "harness/validate/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "plots/quantiles.h"
+
+namespace harness {
+namespace {
+
+// Fewer configurations leave little to choose from.
+constexpr std::size_t kLeastToPickFrom = 8;
+constexpr int kLargestAskedFor = 256;  // GPUs; see docs/validation.md
+
+using RowIndices = std::vector<std::size_t>;
+
+// Rows by scenario, in the order of their first row.
+std::vector<std::pair<std::string, RowIndices>> ByScenario(
+    const MeasuredTable& table, const RowIndices& rows) {
+  std::vector<std::pair<std::string, RowIndices>> scenarios;
+  std::map<std::string, std::size_t> place;
+  for (const std::size_t i : rows) {
+    const auto [at, is_new] =
+        place.try_emplace(table.rows[i].scenario, scenarios.size());
+    if (is_new) {
+      scenarios.emplace_back(table.rows[i].scenario, RowIndices{});
+    }
+    scenarios[at->second].second.push_back(i);
+  }
+  return scenarios;
+}
+
+// The rows of a scenario by configuration: what ran counts, by its median.
+std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
+                                    const std::vector<Prediction>& predictions,
+                                    const RowIndices& rows) {
+  std::map<trials::ParallelConfig, RowIndices> configs;
+  for (const std::size_t i : rows) {
+    configs[table.rows[i].config].push_back(i);
+  }
+  std::vector<Candidate> candidates;
+  for (const auto& [config, repeats] : configs) {
+    Candidate& candidate = candidates.emplace_back();
+    const Prediction& prediction = predictions[repeats.front()];
+    candidate.predicted_s = prediction.refused.empty()
+                                ? prediction.step_time_s
+                                : std::numeric_limits<double>::infinity();
+    candidate.predicted_fits = prediction.fits;
+    std::vector<double> times;
+    for (const std::size_t i : repeats) {
+      if (!std::isnan(table.rows[i].step_time_s)) {
+        times.push_back(table.rows[i].step_time_s);
+      }
+    }
+    if (!times.empty()) {
+      candidate.measured_s = plots::Median(times);
+    }
+  }
+  return candidates;
+}
+
+double SpearmanOf(const std::vector<Candidate>& candidates) {
+  std::vector<double> predicted;
+  std::vector<double> measured;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.measured_s && std::isfinite(candidate.predicted_s)) {
+      predicted.push_back(candidate.predicted_s);
+      measured.push_back(*candidate.measured_s);
+    }
+  }
+  return Spearman(predicted, measured);
+}
+
+double Mean(const std::vector<double>& values) {
+  return values.empty() ? kUndefined
+                        : std::accumulate(values.begin(), values.end(), 0.0) /
+                              static_cast<double>(values.size());
+}
+
+void AddErrors(const MeasuredTable& table,
+               const std::vector<Prediction>& predictions,
+               const RowIndices& rows,
+               Comparison& comparison) {
+  std::vector<double> predicted_s;
+  std::vector<double> measured_s;
+  std::vector<double> predicted_bytes;
+  std::vector<double> measured_bytes;
+  for (const std::size_t i : rows) {
+    const MeasuredRow& row = table.rows[i];
+    const Prediction& prediction = predictions[i];
+    predicted_s.push_back(prediction.step_time_s);
+    measured_s.push_back(row.step_time_s);
+    predicted_bytes.push_back(prediction.peak_memory_bytes);
+    measured_bytes.push_back(row.peak_memory_bytes);
+    comparison.out_of_memory_rows += row.out_of_memory ? 1 : 0;
+    comparison.out_of_memory.both +=
+        row.out_of_memory && !prediction.fits ? 1 : 0;
+    comparison.out_of_memory.measured_only +=
+        row.out_of_memory && prediction.fits ? 1 : 0;
+    comparison.out_of_memory.predicted_only +=
+        !row.out_of_memory && !prediction.fits ? 1 : 0;
+  }
+  comparison.step_time = SummariseErrors(predicted_s, measured_s);
+  comparison.peak_memory = SummariseErrors(predicted_bytes, measured_bytes);
+}
+
+void AddScenarios(const MeasuredTable& table,
+                  const std::vector<Prediction>& predictions,
+                  const RowIndices& rows,
+                  Comparison& comparison) {
+  std::vector<double> correlations;
+  std::vector<double> slowdowns;
+  const auto scenarios = ByScenario(table, rows);
+  comparison.scenarios = static_cast<int>(scenarios.size());
+  for (const auto& [name, members] : scenarios) {
+    const std::vector<Candidate> candidates =
+        CandidatesOf(table, predictions, members);
+    const double correlation = SpearmanOf(candidates);
+    if (!std::isnan(correlation)) {
+      correlations.push_back(correlation);
+    }
+    const std::optional<Pick> pick = candidates.size() < kLeastToPickFrom
+                                         ? std::nullopt
+                                         : PickOf(candidates);
+    if (pick) {
+      ++comparison.picks;
+      comparison.failed_picks += pick->runs ? 0 : 1;
+      if (pick->runs) {
+        slowdowns.push_back(pick->slowdown);
+      }
+    }
+  }
+  comparison.ranked_scenarios = static_cast<int>(correlations.size());
+  comparison.spearman = Mean(correlations);
+  comparison.pick_slowdown = Mean(slowdowns);
+}
+
+struct Scope {
+  std::string name;
+  std::function<bool(const MeasuredRow&)> holds;
+};
+
+// Scopes beside "all" that hold for a part of the rows only.
+std::vector<Scope> ScopesOf(const MeasuredTable& table,
+                            const RowIndices& rows) {
+  const std::vector<Scope> candidates = {
+      {"one host", [](const auto& row) { return row.cluster.nodes == 1; }},
+      {"several hosts", [](const auto& row) { return row.cluster.nodes > 1; }},
+      {"up to 256 GPUs",
+       [](const auto& row) { return row.cluster.gpus() <= kLargestAskedFor; }},
+  };
+  std::vector<Scope> scopes = {{"all", [](const auto&) { return true; }}};
+  for (const Scope& scope : candidates) {
+    const auto count =
+        std::count_if(rows.begin(), rows.end(), [&](std::size_t i) {
+          return scope.holds(table.rows[i]);
+        });
+    if (count > 0 && count < static_cast<std::ptrdiff_t>(rows.size())) {
+      scopes.push_back(scope);
+    }
+  }
+  return scopes;
+}
+
+// The place of each scenario among all of its table.
+std::map<std::string, std::size_t> ScenarioPlaces(const MeasuredTable& table) {
+  RowIndices all(table.rows.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::map<std::string, std::size_t> places;
+  for (const auto& [name, members] : ByScenario(table, all)) {
+    places.emplace(name, places.size());
+  }
+  return places;
+}
+
+}  // namespace
+
+std::vector<Comparison> Compare(const MeasuredTable& table,
+                                const std::vector<Prediction>& predictions) {
+  std::vector<std::pair<std::string, RowIndices>> gpus;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    if (!predictions[i].left_out.empty()) {
+      continue;
+    }
+    const std::string& name = table.rows[i].cluster.gpu.name;
+    auto found = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) {
+      return gpu.first == name;
+    });
+    if (found == gpus.end()) {
+      found = gpus.insert(found, {name, {}});
+    }
+    found->second.push_back(i);
+  }
+  const std::map<std::string, std::size_t> places = ScenarioPlaces(table);
+  std::vector<Comparison> comparisons;
+  for (const auto& [gpu, all] : gpus) {
+    for (const Scope& scope : ScopesOf(table, all)) {
+      for (const Half half : {Half::kAll, Half::kEven, Half::kOdd}) {
+        RowIndices rows;
+        std::copy_if(
+            all.begin(), all.end(), std::back_inserter(rows), [&](auto i) {
+              const bool odd = places.at(table.rows[i].scenario) % 2 == 1;
+              return scope.holds(table.rows[i]) &&
+                     (half == Half::kAll || odd == (half == Half::kOdd));
+            });
+        if (rows.empty()) {
+          continue;
+        }
+        Comparison& comparison = comparisons.emplace_back();
+        comparison.gpu = gpu;
+        comparison.scope = scope.name;
+        comparison.half = half;
+        comparison.rows = static_cast<int>(rows.size());
+        AddErrors(table, predictions, rows, comparison);
+        AddScenarios(table, predictions, rows, comparison);
+      }
+    }
+  }
+  return comparisons;
+}
+
+}  // namespace harness

@@ -1,0 +1,55 @@
+// Predictions beside measurements, summed up for groups of rows.
+
+#ifndef HARNESS_VALIDATE_COMPARISON_H_
+#define HARNESS_VALIDATE_COMPARISON_H_
+
+#include <string>
+#include <vector>
+
+#include "harness/validate/measured_table.h"
+#include "harness/validate/prediction.h"
+#include "harness/validate/statistics.h"
+
+namespace harness {
+
+// Scenarios in the order of their first row, counted from 0: constants are
+// fitted on the even ones only, and reported on the odd ones.
+enum class Half { kAll, kEven, kOdd };
+
+// Numbers of one group of rows.
+struct Comparison {
+  std::string gpu;    // GPU type
+  std::string scope;  // "all", "one host", "several hosts", "up to 256 GPUs"
+  Half half = Half::kAll;
+  int rows = 0;  // with a prediction
+  int scenarios = 0;
+  ErrorSummary step_time;
+  ErrorSummary peak_memory;
+  double spearman = kUndefined;  // of step times, mean over scenarios
+  int ranked_scenarios = 0;      // with a rank correlation
+  // The simulator's own pick, over scenarios of at least 8 configurations.
+  int picks = 0;
+  int failed_picks = 0;               // measured as out of memory
+  double pick_slowdown = kUndefined;  // mean over picks that ran
+  int out_of_memory_rows = 0;         // measured
+  OutOfMemoryCounts out_of_memory;
+};
+
+// Every GPU type, every scope that a part of its rows is in, every half.
+[[nodiscard]] std::vector<Comparison> Compare(
+    const MeasuredTable& table, const std::vector<Prediction>& predictions);
+
+// Lines for a terminal, the reasons for rows that were left out included.
+[[nodiscard]] std::string ToText(const MeasuredTable& table,
+                                 const std::vector<Prediction>& predictions,
+                                 const std::vector<Comparison>& comparisons);
+
+// The table's rows and columns, then predicted_step_time_s,
+// predicted_peak_memory_gb (1e9 bytes) and predicted_status (ok, oom, or
+// left_out with nothing predicted).
+[[nodiscard]] std::string ToCsv(const MeasuredTable& table,
+                                const std::vector<Prediction>& predictions);
+
+}  // namespace harness
+
+#endif  // HARNESS_VALIDATE_COMPARISON_H_

@@ -1,0 +1,75 @@
+// A table of measurements, each row with the problem it is a row of.
+
+#ifndef HARNESS_VALIDATE_MEASURED_TABLE_H_
+#define HARNESS_VALIDATE_MEASURED_TABLE_H_
+
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trials/cluster.h"
+#include "trials/csv_table.h"
+#include "trials/parallel_config.h"
+#include "trials/simulator/framework.h"
+#include "trials/workload.h"
+
+namespace harness {
+
+// Which bytes a publisher calls the peak: those handed out by PyTorch's
+// allocator, those it reserved, or all that the process holds.
+enum class PeakMemory { kAllocated, kReserved, kDevice };
+
+struct MeasuredRow {
+  std::string scenario;
+  // Why nothing is predicted; then of the rest only what is measured holds.
+  std::string left_out;
+  trials::Workload workload;
+  trials::Cluster cluster;  // of the size of this row
+  std::string framework_name;
+  trials::Framework framework;
+  trials::ParallelConfig config;
+  PeakMemory peak_memory = PeakMemory::kAllocated;
+  bool out_of_memory = false;
+  // NaN: not published.
+  double step_time_s = std::numeric_limits<double>::quiet_NaN();
+  double peak_memory_bytes = std::numeric_limits<double>::quiet_NaN();
+};
+
+struct MeasuredTable {
+  std::string name;   // of its settings, or the file's
+  std::string title;  // for people
+  trials::CsvTable csv;
+  std::vector<MeasuredRow> rows;  // as the rows of csv
+};
+
+// What the command line says in place of a table's settings; empty: nothing.
+struct TableOverrides {
+  std::filesystem::path scenarios;
+  std::string cluster;    // a file, or a name in experiments/clusters/
+  std::string framework;  // a file, or a name in experiments/frameworks/
+};
+
+// One of the tables that the project knows (names in experiments/validation/),
+// from the folder that OPPA_DATA names.
+// Errors: throws InputError for an unknown name, a missing file, a missing
+// column or fact (with its remedy) and for a cell that cannot be understood.
+[[nodiscard]] MeasuredTable ReadKnownTable(const std::string& name,
+                                           const TableOverrides& overrides);
+
+// Any table. What it does not say itself is taken from the settings of the
+// known table of its name, else of its kind, else of the scenarios' names; a
+// file <stem>_scenarios.csv beside it is read without being asked for.
+[[nodiscard]] MeasuredTable ReadAnyTable(const std::filesystem::path& path,
+                                         const TableOverrides& overrides);
+
+[[nodiscard]] std::vector<std::string> KnownTables();
+
+// Where a known table is; absent when it is not there.
+[[nodiscard]] std::optional<std::filesystem::path> KnownTablePath(
+    const std::string& name);
+
+}  // namespace harness
+
+#endif  // HARNESS_VALIDATE_MEASURED_TABLE_H_

@@ -1,0 +1,96 @@
+// Megatron-LM's continuous integration: step time and peak memory per set of
+// flags, one host of 8 GPUs.
+
+#include <cmath>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "harness/validate/table_kind.h"
+
+namespace harness {
+namespace {
+
+constexpr double kGbPerGib = 1.073741824;
+// A model under this many hidden units spends its step in the CPU and in the
+// tests' own checks; only its memory says something.
+constexpr double kTinyHidden = 2048;
+
+std::string WhyLeftOut(const trials::CsvTable& table,
+                       const trials::CsvTable::Row& row) {
+  const std::string_view family = table.Cell(row, "family");
+  if (family != "gpt" && family != "bert") {
+    return fmt::format("models of the family '{}' are not simulated", family);
+  }
+  for (const std::string_view column :
+       {"gbs", "mbs", "seq", "layers", "hidden", "heads"}) {
+    if (table.Cell(row, column).empty()) {
+      return fmt::format("'{}' is not published", column);
+    }
+  }
+  if (!table.Cell(row, "experts").empty() || !table.Cell(row, "fp8").empty() ||
+      !table.Cell(row, "fsdp").empty()) {
+    return "experts, 8-bit arithmetic and Megatron's FSDP are not simulated";
+  }
+  return "";
+}
+
+}  // namespace
+
+RowFacts ReadMegatronGolden(const trials::CsvTable& table,
+                            const trials::CsvTable::Row& row) {
+  RowFacts read{Facts(PlaceOf(table, row)), {}, WhyLeftOut(table, row)};
+  Facts& facts = read.facts;
+  for (const std::string_view column : {"gbs",
+                                        "mbs",
+                                        "seq",
+                                        "layers",
+                                        "hidden",
+                                        "heads",
+                                        "ffn",
+                                        "family",
+                                        "cp",
+                                        "ep"}) {
+    facts.Add(column, table.Cell(row, column));
+  }
+  facts.Add("scenario", table.Cell(row, "case"));
+  facts.Add("tp", table.Cell(row, "tp"));
+  facts.Add("tp", "1");
+  facts.Add("pp", table.Cell(row, "pp"));
+  facts.Add("pp", "1");
+  facts.Add("model_chunks", table.Cell(row, "vpp"));
+  const double per_stage = NumberIn(table, row, "vpp_layers_per_stage");
+  if (per_stage > 0.0) {
+    facts.Add("model_chunks",
+              fmt::format("{}",
+                          NumberIn(table, row, "layers") /
+                              facts.RequireInt("pp") / per_stage));
+  }
+  facts.Add("zero_stage", table.Cell(row, "dist_opt") == "true" ? "1" : "0");
+  facts.Add("sp", table.Cell(row, "seq_parallel") == "true" ? "1" : "0");
+  const std::string_view recompute = table.Cell(row, "recompute");
+  facts.Add("grad_checkpoint",
+            recompute.empty()          ? "0"
+            : recompute == "selective" ? "2"
+                                       : "1");
+  facts.Add("precision",
+            table.Cell(row, "bf16") == "true"   ? "bf16"
+            : table.Cell(row, "fp16") == "true" ? "fp16"
+                                                : "fp32");
+  facts.Add("status", "ok");
+  if (NumberIn(table, row, "hidden") >= kTinyHidden) {
+    facts.Add("step_time_s", table.Cell(row, "iter_time_median_s"));
+  }
+  const double memory = NumberIn(table, row, "mem_max_alloc_gib");
+  if (memory > 0.0) {
+    facts.Add("peak_memory_gb", fmt::format("{}", memory * kGbPerGib));
+  } else if (!facts.Has("step_time_s") && read.left_out.empty()) {
+    read.left_out = "neither memory nor the time of a model that is not tiny";
+  }
+  read.tokens = {std::string(table.Cell(row, "case")),
+                 std::string(table.Cell(row, "env")),
+                 std::string(table.Cell(row, "family"))};
+  return read;
+}
+
+}  // namespace harness

@@ -1,0 +1,52 @@
+// MosaicML's LLM Foundry: throughput of MPT models with FSDP.
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "harness/validate/table_kind.h"
+#include "trials/text.h"
+
+namespace harness {
+
+RowFacts ReadMosaicml(const trials::CsvTable& table,
+                      const trials::CsvTable::Row& row) {
+  RowFacts read{Facts(PlaceOf(table, row)), {}, ""};
+  Facts& facts = read.facts;
+  const auto cell = [&](std::string_view column) {
+    return std::string(table.Cell(row, column));
+  };
+  facts.Add("model", "mpt-" + cell("Model"));
+  facts.Add("scenario",
+            fmt::format("{}-{}-{}-{}",
+                        cell("Model"),
+                        cell("GPU"),
+                        cell("# GPUs"),
+                        cell("SeqLen (T)")));
+  facts.Add("sequence_length", cell("SeqLen (T)"));
+  facts.Add("gpus", cell("# GPUs"));
+  facts.Add("dp", cell("# GPUs"));
+  facts.Add("tp", "1");
+  facts.Add("pp", "1");
+  facts.Add("micro_batch_size", cell("MicroBatchSize"));
+  facts.Add("microbatches", cell("GradAccum"));
+  const std::string sharding = cell("Sharding Strategy");
+  facts.Add("zero_stage", sharding == "SHARD_GRAD_OP" ? "2" : "3");
+  facts.Add("grad_checkpoint",
+            cell("Activation Checkpointing") == "True" ? "1" : "0");
+  facts.Add("status", "ok");
+  // Sequences a second are rounded to whole numbers, often to 0.
+  const double time_s = NumberIn(table, row, "GlobalBatchSize (T)") /
+                        NumberIn(table, row, "Throughput (T/s)");
+  facts.Add("step_time_s", trials::ExactText(time_s));
+  const std::string precision = cell("Precision");
+  if (precision.find("fp8") != std::string::npos) {
+    read.left_out = "8-bit arithmetic is not simulated";
+  } else if (cell("Activation CPUOffload") == "True") {
+    read.left_out = "offloading is not simulated";
+  }
+  read.tokens = {cell("section"), cell("MP Mode"), cell("GPU"), cell("Model")};
+  return read;
+}
+
+}  // namespace harness

@@ -1,0 +1,90 @@
+#include "harness/validate/prediction.h"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "trials/simulator/simulator.h"
+
+namespace harness {
+namespace {
+
+// What rows have in common when one simulator can serve them all.
+std::string ProblemKey(const MeasuredRow& row) {
+  const trials::Model& model = row.workload.model;
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
+                     row.framework_name,
+                     row.cluster.name,
+                     row.cluster.nodes,
+                     row.cluster.gpus_per_node,
+                     row.workload.batch_size,
+                     row.workload.sequence_length,
+                     static_cast<int>(row.workload.precision),
+                     model.name,
+                     model.type,
+                     model.layers,
+                     model.hidden_size,
+                     model.attention_heads,
+                     model.ffn_size,
+                     model.vocab_size);
+}
+
+double PeakMemoryOf(const trials::StepReport& report, PeakMemory kind) {
+  const trials::MemoryParts& memory = report.memory;
+  double bytes = report.peak_memory_bytes;
+  if (kind != PeakMemory::kDevice) {
+    bytes -= memory.context_bytes;
+  }
+  if (kind == PeakMemory::kAllocated) {
+    bytes -= memory.allocator_bytes;
+  }
+  return bytes;
+}
+
+// "dp=1,...: the rule" without the configuration.
+std::string ReasonIn(const std::string& message) {
+  const std::size_t colon = message.find(": ");
+  return colon == std::string::npos ? message : message.substr(colon + 2);
+}
+
+}  // namespace
+
+std::string Prediction::Status() const {
+  if (!left_out.empty()) {
+    return "left_out";
+  }
+  return fits ? "ok" : "oom";
+}
+
+std::vector<Prediction> Predict(const MeasuredTable& table) {
+  std::map<std::string, std::unique_ptr<trials::Simulator>> simulators;
+  std::vector<Prediction> predictions;
+  for (const MeasuredRow& row : table.rows) {
+    Prediction& prediction = predictions.emplace_back();
+    prediction.left_out = row.left_out;
+    if (!row.left_out.empty()) {
+      continue;
+    }
+    std::unique_ptr<trials::Simulator>& simulator = simulators[ProblemKey(row)];
+    if (!simulator) {
+      simulator = std::make_unique<trials::Simulator>(
+          row.workload,
+          row.cluster,
+          trials::Simulator::Options{.framework = row.framework});
+    }
+    try {
+      const trials::StepReport report = simulator->Simulate(row.config);
+      prediction.step_time_s = report.step_time_s;
+      prediction.peak_memory_bytes = PeakMemoryOf(report, row.peak_memory);
+      prediction.fits = report.fits;
+    } catch (const std::invalid_argument& e) {
+      prediction.refused = ReasonIn(e.what());
+    }
+  }
+  return predictions;
+}
+
+}  // namespace harness

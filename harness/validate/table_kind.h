@@ -1,0 +1,66 @@
+// The kinds of table that are understood: one adapter for each set of columns.
+
+#ifndef HARNESS_VALIDATE_TABLE_KIND_H_
+#define HARNESS_VALIDATE_TABLE_KIND_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/validate/facts.h"
+#include "trials/csv_table.h"
+
+namespace harness {
+
+// One row in our words.
+struct RowFacts {
+  Facts facts;
+  // Names under which a table's settings may tell more: model, GPU type, ...
+  std::vector<std::string> tokens;
+  // Why nothing is predicted for it; "" when it is.
+  std::string left_out;
+};
+
+using ReadRow = RowFacts (*)(const trials::CsvTable&,
+                             const trials::CsvTable::Row&);
+
+struct TableKind {
+  std::string_view name;
+  std::vector<std::string_view> columns;  // by which it is recognised
+  ReadRow read;
+};
+
+[[nodiscard]] std::span<const TableKind> TableKinds();
+
+// The kind of a table by its columns.
+// Errors: throws InputError naming the file, the columns that the nearest kind
+// lacks, and all kinds.
+[[nodiscard]] const TableKind& KindOf(const trials::CsvTable& table);
+
+// Errors: throws InputError for an unknown name.
+[[nodiscard]] const TableKind& FindTableKind(std::string_view name);
+
+// The adapters, each in the file of its name.
+[[nodiscard]] RowFacts ReadMeasured(const trials::CsvTable& table,
+                                    const trials::CsvTable::Row& row);
+[[nodiscard]] RowFacts ReadKorthikanti(const trials::CsvTable& table,
+                                       const trials::CsvTable::Row& row);
+[[nodiscard]] RowFacts ReadMosaicml(const trials::CsvTable& table,
+                                    const trials::CsvTable::Row& row);
+[[nodiscard]] RowFacts ReadMegatronGolden(const trials::CsvTable& table,
+                                          const trials::CsvTable::Row& row);
+
+// "file:line" of a row.
+[[nodiscard]] std::string PlaceOf(const trials::CsvTable& table,
+                                  const trials::CsvTable::Row& row);
+
+// The number in a cell; NaN where the cell is empty.
+// Errors: throws InputError "file:line: ...".
+[[nodiscard]] double NumberIn(const trials::CsvTable& table,
+                              const trials::CsvTable::Row& row,
+                              std::string_view column);
+
+}  // namespace harness
+
+#endif  // HARNESS_VALIDATE_TABLE_KIND_H_

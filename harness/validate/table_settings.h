@@ -1,0 +1,44 @@
+// What a published table does not say about itself.
+
+#ifndef HARNESS_VALIDATE_TABLE_SETTINGS_H_
+#define HARNESS_VALIDATE_TABLE_SETTINGS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/validate/facts.h"
+#include "trials/toml_table.h"
+
+namespace harness {
+
+// experiments/validation/<name>.toml:
+//
+//   title = "..."                     for people
+//   kind = "measured"                 its columns; see table_kind.h
+//   table = "measured/vtrain.csv"     in the folder that OPPA_DATA names
+//   scenarios = "measured/..."        optional: a row of facts per scenario
+//   [facts]                           of every row: cluster, framework, ...
+//   [facts_of.1b]                     of rows that name "1b"
+//
+// docs/validation.md lists the names of facts.
+struct TableSettings {
+  std::string name;
+  std::string title;
+  std::string kind;
+  std::string table;
+  std::string scenarios;
+  trials::TomlTable facts;
+  trials::TomlTable facts_of;
+};
+
+// Errors: throws InputError with file:line:column.
+[[nodiscard]] TableSettings ReadTableSettings(
+    const std::filesystem::path& path);
+
+// All of them, by name.
+[[nodiscard]] std::vector<TableSettings> AllTableSettings();
+
+}  // namespace harness
+
+#endif  // HARNESS_VALIDATE_TABLE_SETTINGS_H_

@@ -1,0 +1,141 @@
+#include "plots/scatter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "plots/figure.h"
+#include "plots/figure_layout.h"
+#include "plots/gnuplot_process.h"
+#include "trials/csv_table.h"
+#include "trials/text.h"
+
+namespace plots {
+namespace {
+
+constexpr double kSize = 3.2;  // inches, square: both axes are alike
+constexpr double kBand = 0.2;
+
+std::vector<std::string> GroupsOf(const Scatter& scatter) {
+  std::vector<std::string> groups;
+  for (const ScatterPoint& point : scatter.points) {
+    if (std::find(groups.begin(), groups.end(), point.group) == groups.end()) {
+      groups.push_back(point.group);
+    }
+  }
+  return groups;
+}
+
+// Powers and halves of ten around all values.
+std::pair<double, double> RangeOf(const Scatter& scatter) {
+  double least = scatter.points.front().measured;
+  double most = least;
+  for (const ScatterPoint& point : scatter.points) {
+    least = std::min({least, point.measured, point.predicted});
+    most = std::max({most, point.measured, point.predicted});
+  }
+  constexpr double kMargin = 1.25;
+  return {least / kMargin, most * kMargin};
+}
+
+void WriteText(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) {
+    throw trials::InputError(
+        fmt::format("{}: cannot be written; choose another folder (--results)",
+                    path.string()));
+  }
+}
+
+}  // namespace
+
+std::string DataCsv(const Scatter& scatter) {
+  std::string text = "group,label,measured,predicted\n";
+  for (const ScatterPoint& point : scatter.points) {
+    text += fmt::format("{},{},{},{}\n",
+                        trials::CsvCell(point.group),
+                        trials::CsvCell(point.label),
+                        trials::ExactText(point.measured),
+                        trials::ExactText(point.predicted));
+  }
+  return text;
+}
+
+std::string Script(const Scatter& scatter,
+                   const std::vector<std::string>& formats) {
+  Layout layout;
+  layout.width = layout.height = kSize;
+  const auto [least, most] = RangeOf(scatter);
+  std::string terminals;
+  std::string list;
+  for (const std::string& format : formats) {
+    terminals += fmt::format(
+        "terminal_{} = \"{}\"\n", format, TerminalOf(format, layout));
+    list += (list.empty() ? "" : " ") + format;
+  }
+  std::string plots = fmt::format(
+      "x with lines linecolor rgb '#444444' linewidth 0.6 title '', \\\n"
+      "       {}*x with lines linecolor rgb '#aaaaaa' dashtype (2,2) linewidth "
+      "0.5 title '', \\\n"
+      "       {}*x with lines linecolor rgb '#aaaaaa' dashtype (2,2) linewidth "
+      "0.5 title ''",
+      1.0 + kBand,
+      1.0 - kBand);
+  const std::vector<std::string> groups = GroupsOf(scatter);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    plots += fmt::format(
+        ", \\\n       '{}.csv' skip 1 using (strcol(1) eq {} ? $3 : 1/0):4 "
+        "with points pointtype 6 pointsize 0.3 linewidth 0.6 linecolor rgb "
+        "'{}' title {}",
+        scatter.name,
+        Quoted(groups[i]),
+        StyleOf(static_cast<int>(i), false).color,
+        Quoted(groups[i]));
+  }
+  return fmt::format(
+      "# Draws the figure '{0}' from the data beside it: gnuplot {0}.gp\n"
+      "reset session\nset encoding utf8\nset datafile separator ','\n{1}"
+      "do for [format in '{2}'] {{\n"
+      "  eval 'set terminal '.value('terminal_'.format)\n"
+      "  set output '{0}.'.format\n"
+      "  set title {3} font ',{8}'\n"
+      "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
+      "  set tics nomirror out scale 0.4 font ',{9}' textcolor rgb '#222222'\n"
+      "  set size square\n  set logscale xy\n"
+      "  set xrange [{4}:{5}]\n  set yrange [{4}:{5}]\n"
+      "  set xlabel {6} font ',{8}'\n  set ylabel {7} font ',{8}'\n"
+      "  set key top left reverse Left font ',{9}' samplen 0.5\n"
+      "  plot {10}\n  set output\n}}\n",
+      scatter.name,
+      terminals,
+      list,
+      Quoted(scatter.title),
+      least,
+      most,
+      Quoted("measured " + scatter.quantity),
+      Quoted("predicted " + scatter.quantity),
+      kTextPoints,
+      kSmallPoints,
+      plots);
+}
+
+std::string WriteScatters(const std::filesystem::path& folder,
+                          const std::vector<Scatter>& scatters) {
+  std::filesystem::create_directories(folder);
+  GnuplotJob job{.folder = folder, .scripts = {}};
+  for (const Scatter& scatter : scatters) {
+    if (scatter.points.empty()) {
+      continue;
+    }
+    WriteText(folder / (scatter.name + ".csv"), DataCsv(scatter));
+    WriteText(folder / (scatter.name + ".gp"),
+              Script(scatter, {"pdf", "svg", "png"}));
+    job.scripts.push_back(scatter.name + ".gp");
+  }
+  return job.scripts.empty() ? "" : RunGnuplot({job});
+}
+
+}  // namespace plots

@@ -1,0 +1,84 @@
+#include "trials/simulator/placement.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/problem.h"
+
+namespace trials {
+namespace {
+
+Cluster Hosts(int nodes) {
+  Cluster cluster = SmallCluster();
+  cluster.nodes = nodes;
+  return cluster;
+}
+
+void ExpectSame(const GroupLink& a, const GroupLink& b) {
+  EXPECT_EQ(a.size, b.size);
+  EXPECT_EQ(a.hosts, b.hosts);
+  EXPECT_EQ(a.bandwidth_bytes_per_s, b.bandwidth_bytes_per_s);
+}
+
+// Looking at a few replicas gives what looking at all of them does.
+TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
+  for (const char* text : {"dp=64",
+                           "dp=32,tp=2",
+                           "dp=16,tp=4",
+                           "dp=16,pp=4",
+                           "dp=8,tp=8",
+                           "dp=8,tp=2,pp=4",
+                           "dp=8,tp=2,cp=2,pp=2",
+                           "dp=4,tp=4,pp=4",
+                           "dp=16,cp=4",
+                           "dp=2,tp=2,pp=16"}) {
+    SCOPED_TRACE(text);
+    const ParallelConfig config = ParseParallelConfig(text);
+    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
+    const std::vector<Cluster> pools = {Hosts(16)};
+    ASSERT_EQ(grid.size(), pools[0].gpus());
+    const PlanLinks links = PlacePlan(pools, UniformPlan(config, 64));
+    const StageLinks& stage = links.stages.back();
+    ExpectSame(stage.dp, RingLink(pools[0], DpGroups(grid)));
+    ExpectSame(stage.tp, RingLink(pools[0], TpGroups(grid)));
+    ExpectSame(stage.cp, RingLink(pools[0], CpGroups(grid)));
+    if (config.pp > 1) {
+      ExpectSame(links.forward.front(),
+                 MessageLink(pools[0], StagePairs(grid, 0, 1)));
+    }
+  }
+}
+
+TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
+  ParallelConfig config = ParseParallelConfig("dp=16,tp=2,ep=4");
+  const std::vector<Cluster> pools = {Hosts(8)};
+  const RankGrid grid{16, 2, 1};
+  const StageLinks stage =
+      PlacePlan(pools, UniformPlan(config, 8)).stages.front();
+  EXPECT_EQ(stage.ep.size, 4);
+  EXPECT_EQ(stage.ep.hosts, 2);  // two replicas a host
+  ExpectSame(stage.ep, AllToAllLink(pools[0], EpGroups(grid, 4)));
+  ExpectSame(stage.expert_dp, RingLink(pools[0], ExpertDpGroups(grid, 4)));
+  EXPECT_EQ(stage.expert_dp.size, 4);
+}
+
+TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
+  Plan plan = UniformPlan(ParseParallelConfig("pp=3"), 6);
+  plan.stages[0] = {.dp = 1, .tp = 4};
+  plan.stages[1] = {.dp = 2, .tp = 1};
+  plan.stages[2] = {.dp = 2, .tp = 1};
+  const std::vector<Cluster> pools = {Hosts(2)};
+  const PlanLinks links = PlacePlan(pools, plan);
+  EXPECT_EQ(links.stages[0].first_rank, 0);
+  EXPECT_EQ(links.stages[1].first_rank, 4);
+  EXPECT_EQ(links.stages[2].first_rank, 6);
+  EXPECT_EQ(links.forward[0].hosts, 2);  // host 0 to host 1
+  EXPECT_EQ(links.forward[1].hosts, 1);  // both on host 1
+  EXPECT_GT(links.forward[1].bandwidth_bytes_per_s,
+            links.forward[0].bandwidth_bytes_per_s);
+}
+
+}  // namespace
+}  // namespace trials

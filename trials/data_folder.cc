@@ -1,0 +1,71 @@
+#include "trials/data_folder.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trials/text.h"
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> NamesIn(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".toml") {
+      names.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+fs::path ExperimentsFolder() {
+  const char* set = std::getenv(kExperimentsVariable);
+  const fs::path folder =
+      set != nullptr && *set != '\0' ? fs::path(set) : OPPA_EXPERIMENTS_DIR;
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    throw InputError(
+        fmt::format("{}: no such folder; set {} to the folder experiments/ of "
+                    "the project",
+                    folder.string(),
+                    kExperimentsVariable));
+  }
+  return folder;
+}
+
+fs::path FindDataFile(const std::string& kind,
+                      const std::string& name,
+                      const fs::path& from) {
+  std::error_code error;
+  if (name.ends_with(".toml")) {
+    const fs::path file = from / name;
+    if (!fs::is_regular_file(file, error)) {
+      throw InputError(fmt::format("{}: no such file", file.string()));
+    }
+    return file;
+  }
+  const fs::path folder = ExperimentsFolder() / kind;
+  const fs::path file = folder / (name + ".toml");
+  if (name.find('/') == std::string::npos && fs::is_regular_file(file, error)) {
+    return file;
+  }
+  const std::vector<std::string> known = NamesIn(folder);
+  throw InputError(fmt::format("'{}' is not in {}{}; there are: {}",
+                               name,
+                               folder.string(),
+                               DidYouMean(name, known),
+                               fmt::join(known, ", ")));
+}
+
+}  // namespace trials

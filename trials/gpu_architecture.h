@@ -1,0 +1,37 @@
+// What a GPU architecture reaches of its datasheet.
+
+#ifndef TRIALS_GPU_ARCHITECTURE_H_
+#define TRIALS_GPU_ARCHITECTURE_H_
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace trials {
+
+// Properties of an architecture, from experiments/hardware/<name>.toml, where
+// each number stands beside its source or beside the fit that produced it.
+struct GpuArchitecture {
+  std::string name;
+  double tensor_fraction = 0.0;  // of the dense half-precision rate, large
+                                 // GEMMs, at the clock that the power allows
+  double single_fraction = 0.0;  // of the fp32 rate
+  double memory_fraction = 0.0;  // of the memory bandwidth, streaming
+  // Of what a large GEMM reaches, in fused attention with a head of 128.
+  double flash_fraction = 0.0;
+  double flash_backward_fraction = 0.0;
+  // Filling and draining of a tile, in columns of the inner dimension.
+  double tile_overhead = 0.0;
+};
+
+// Errors: throws InputError with file:line:column.
+[[nodiscard]] GpuArchitecture ReadGpuArchitecture(
+    const std::filesystem::path& path);
+
+// The architecture of that name; read once and kept.
+// Errors: throws InputError for an unknown name, listing the known ones.
+[[nodiscard]] const GpuArchitecture& FindGpuArchitecture(std::string_view name);
+
+}  // namespace trials
+
+#endif  // TRIALS_GPU_ARCHITECTURE_H_

@@ -1,0 +1,167 @@
+#include "trials/simulator/placement.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace trials {
+namespace {
+
+// How many of `replicas` equal blocks of `ranks` ranks have to be looked at:
+// all, unless blocks and hosts are aligned.
+int Representatives(int replicas, int ranks, int gpus_per_node) {
+  constexpr int kHosts = 3;  // the first, one between, and the wrap around
+  int enough = replicas;
+  if (ranks % gpus_per_node == 0) {
+    enough = kHosts;
+  } else if (gpus_per_node % ranks == 0 &&
+             replicas % (gpus_per_node / ranks) == 0) {
+    enough = kHosts * (gpus_per_node / ranks);
+  }
+  return std::min(replicas, enough);
+}
+
+// The link of a group over `replicas` blocks, from that over fewer of them.
+GroupLink Extend(GroupLink link, int replicas, int representatives) {
+  link.size = link.size / representatives * replicas;
+  if (link.hosts > 1) {
+    link.hosts = link.hosts * replicas / representatives;
+  }
+  return link;
+}
+
+// Moves groups to where a stage begins.
+std::vector<Group> Shifted(std::vector<Group> groups, int offset) {
+  for (Group& group : groups) {
+    for (int& rank : group) {
+      rank += offset;
+    }
+  }
+  return groups;
+}
+
+// Everything within the stages of one grid that begins at rank `offset`.
+StageLinks LinksOf(const Cluster& cluster,
+                   const RankGrid& grid,
+                   int ep,
+                   int offset) {
+  const int replica = grid.tp * grid.pp * grid.cp;
+  const int node = cluster.gpus_per_node;
+  RankGrid small = grid;
+  small.dp = Representatives(grid.dp, replica, node);
+  StageLinks links;
+  links.tp = RingLink(cluster, Shifted(TpGroups(small), offset));
+  links.cp = RingLink(cluster, Shifted(CpGroups(small), offset));
+  links.dp = Extend(
+      RingLink(cluster, Shifted(DpGroups(small), offset)), grid.dp, small.dp);
+  if (ep > 1) {
+    const int blocks = Representatives(grid.dp / ep, replica * ep, node);
+    small.dp = blocks * ep;
+    links.ep = AllToAllLink(cluster, Shifted(EpGroups(small, ep), offset));
+    links.expert_dp =
+        Extend(RingLink(cluster, Shifted(ExpertDpGroups(small, ep), offset)),
+               grid.dp / ep,
+               blocks);
+  } else {
+    links.expert_dp = links.dp;
+  }
+  links.first_rank = offset;
+  return links;
+}
+
+PlanLinks PlaceGrid(const Cluster& cluster, const Plan& plan) {
+  const PlanStage& stage = plan.stages.front();
+  const int pp = plan.shared.pp;
+  const RankGrid grid{stage.dp, stage.tp, pp, plan.shared.cp};
+  PlanLinks links;
+  links.stages.assign(static_cast<std::size_t>(pp),
+                      LinksOf(cluster, grid, plan.shared.ep, 0));
+  RankGrid small = grid;
+  small.dp = Representatives(
+      grid.dp, grid.tp * grid.pp * grid.cp, cluster.gpus_per_node);
+  for (int s = 0; s < pp; ++s) {
+    links.stages[static_cast<std::size_t>(s)].first_rank = small.Rank(0, s, 0);
+    const int next = (s + 1) % pp;
+    links.forward.push_back(MessageLink(cluster, StagePairs(small, s, next)));
+    links.backward.push_back(MessageLink(cluster, StagePairs(small, next, s)));
+  }
+  links.ends = RingLink(cluster, StagePairs(small, 0, pp - 1));
+  return links;
+}
+
+// What a rank of `from` and one of `to` can exchange while all others do.
+GroupLink Between(const Cluster& from,
+                  int from_ranks,
+                  const Cluster& to,
+                  int to_ranks,
+                  bool same_host) {
+  if (same_host) {
+    return {2,
+            1,
+            from.intra.bandwidth_bytes_per_s,
+            from.intra.latency_s,
+            from.inter.latency_s};
+  }
+  const auto share = [](const Cluster& cluster, int ranks) {
+    const int senders = std::min(ranks, cluster.gpus_per_node);
+    return std::min(
+        cluster.intra.bandwidth_bytes_per_s,
+        cluster.inter.bandwidth_bytes_per_s * cluster.nics_per_node / senders);
+  };
+  return {2,
+          2,
+          std::min(share(from, from_ranks), share(to, to_ranks)),
+          std::max(from.intra.latency_s, to.intra.latency_s),
+          std::max(from.inter.latency_s, to.inter.latency_s)};
+}
+
+PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan) {
+  const int pp = plan.shared.pp;
+  std::vector<int> filled(pools.size(), 0);
+  PlanLinks links;
+  for (int s = 0; s < pp; ++s) {
+    const PlanStage& stage = plan.stages[static_cast<std::size_t>(s)];
+    int& offset = filled[static_cast<std::size_t>(stage.pool)];
+    links.stages.push_back(LinksOf(pools[static_cast<std::size_t>(stage.pool)],
+                                   {stage.dp, stage.tp, 1, plan.shared.cp},
+                                   plan.shared.ep,
+                                   offset));
+    offset += StageGpus(plan, s);
+  }
+  const auto between = [&](int from, int to) {
+    const auto pool_of = [&](int s) {
+      return plan.stages[static_cast<std::size_t>(s)].pool;
+    };
+    const auto host_of = [&](int s, bool last) {
+      const int rank = links.stages[static_cast<std::size_t>(s)].first_rank +
+                       (last ? StageGpus(plan, s) - 1 : 0);
+      return rank / pools[static_cast<std::size_t>(pool_of(s))].gpus_per_node;
+    };
+    const bool same_host =
+        pool_of(from) == pool_of(to) &&
+        std::max(host_of(from, true), host_of(to, true)) ==
+            std::min(host_of(from, false), host_of(to, false));
+    return Between(pools[static_cast<std::size_t>(pool_of(from))],
+                   StageGpus(plan, from),
+                   pools[static_cast<std::size_t>(pool_of(to))],
+                   StageGpus(plan, to),
+                   same_host);
+  };
+  for (int s = 0; s < pp; ++s) {
+    links.forward.push_back(between(s, (s + 1) % pp));
+    links.backward.push_back(between((s + 1) % pp, s));
+  }
+  links.ends = between(0, pp - 1);
+  return links;
+}
+
+}  // namespace
+
+PlanLinks PlacePlan(std::span<const Cluster> pools, const Plan& plan) {
+  if (StagesAlike(plan)) {
+    const auto pool = static_cast<std::size_t>(plan.stages.front().pool);
+    return PlaceGrid(pools[pool], plan);
+  }
+  return PlaceInOrder(pools, plan);
+}
+
+}  // namespace trials

@@ -1,0 +1,195 @@
+#include "trials/simulator/plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "trials/simulator/schedule.h"
+
+namespace trials {
+namespace {
+
+[[noreturn]] void Fail(const Plan& plan, const std::string& rule) {
+  throw std::invalid_argument(
+      fmt::format("a plan with {}: {}", ToString(plan.shared), rule));
+}
+
+int StageLayers(const Plan& plan, int stage) {
+  int layers = 0;
+  for (std::size_t v = static_cast<std::size_t>(stage); v < plan.layers.size();
+       v += plan.stages.size()) {
+    layers += plan.layers[v];
+  }
+  return layers;
+}
+
+void CheckShape(const Plan& plan, const Model& model) {
+  const ParallelConfig& shared = plan.shared;
+  if (plan.stages.empty() ||
+      shared.pp != static_cast<int>(plan.stages.size())) {
+    Fail(
+        plan,
+        fmt::format("pp must be the number of stages, {}", plan.stages.size()));
+  }
+  if (std::min(
+          {shared.microbatches, shared.model_chunks, shared.cp, shared.ep}) <
+      1) {
+    Fail(plan, "sizes must be at least 1");
+  }
+  if (plan.layers.size() !=
+      plan.stages.size() * static_cast<std::size_t>(shared.model_chunks)) {
+    Fail(plan,
+         fmt::format("layers needs a number for each of the {} x {} virtual "
+                     "stages, not {}",
+                     shared.pp,
+                     shared.model_chunks,
+                     plan.layers.size()));
+  }
+  const int sum = std::accumulate(plan.layers.begin(), plan.layers.end(), 0);
+  if (sum != model.layers ||
+      *std::min_element(plan.layers.begin(), plan.layers.end()) < 0) {
+    Fail(plan,
+         fmt::format("the layers of the stages are {}: they must be 0 or more "
+                     "and add up to the model's {}",
+                     fmt::join(plan.layers, ", "),
+                     model.layers));
+  }
+  if (shared.model_chunks > 1 && shared.microbatches % shared.pp != 0) {
+    Fail(plan,
+         "interleaving needs microbatches to be a multiple of pp, or it "
+         "deadlocks");
+  }
+}
+
+void CheckExperts(const Plan& plan,
+                  const PlanStage& stage,
+                  const Model& model) {
+  const int ep = plan.shared.ep;
+  if (ep > 1 && (model.experts == 0 || model.experts % ep != 0)) {
+    Fail(plan,
+         fmt::format(
+             "ep={} must divide the model's {} experts", ep, model.experts));
+  }
+  if (stage.dp % ep != 0) {
+    Fail(plan, fmt::format("ep={} must divide dp={}", ep, stage.dp));
+  }
+}
+
+void CheckStage(const Plan& plan,
+                int s,
+                const Workload& workload,
+                std::size_t pools) {
+  const PlanStage& stage = plan.stages[static_cast<std::size_t>(s)];
+  const auto fail = [&](const std::string& rule) {
+    Fail(plan, fmt::format("stage {}: {}", s, rule));
+  };
+  if (std::min(stage.dp, stage.tp) < 1) {
+    fail(fmt::format("dp={} and tp={} must be at least 1", stage.dp, stage.tp));
+  }
+  if (stage.pool < 0 || static_cast<std::size_t>(stage.pool) >= pools) {
+    fail(fmt::format(
+        "there is no GPU type {}; there are {}", stage.pool, pools));
+  }
+  if (workload.model.attention_heads % stage.tp != 0) {
+    fail(fmt::format("tp={} must divide the {} attention heads",
+                     stage.tp,
+                     workload.model.attention_heads));
+  }
+  if (stage.recomputed_layers < 0 ||
+      stage.recomputed_layers > StageLayers(plan, s)) {
+    fail(fmt::format("{} recomputed layers of {}",
+                     stage.recomputed_layers,
+                     StageLayers(plan, s)));
+  }
+  const std::int64_t slices = std::int64_t{stage.dp} * plan.shared.microbatches;
+  if (workload.batch_size % slices != 0) {
+    fail(fmt::format("dp * microbatches = {} must divide the batch of {}",
+                     slices,
+                     workload.batch_size));
+  }
+  CheckExperts(plan, stage, workload.model);
+}
+
+}  // namespace
+
+Plan UniformPlan(const ParallelConfig& config, int layers) {
+  Plan plan;
+  plan.shared = config;
+  plan.layers = DistributeLayers(layers, config.pp * config.model_chunks);
+  const PlanStage stage{config.dp, config.tp, 0, 0};
+  plan.stages.assign(static_cast<std::size_t>(config.pp), stage);
+  for (int s = 0; config.grad_checkpoint == kRecomputeFull && s < config.pp;
+       ++s) {
+    plan.stages[static_cast<std::size_t>(s)].recomputed_layers =
+        StageLayers(plan, s);
+  }
+  return plan;
+}
+
+bool StagesAlike(const Plan& plan) {
+  const PlanStage& first = plan.stages.front();
+  return std::all_of(
+      plan.stages.begin(), plan.stages.end(), [&](const PlanStage& stage) {
+        return stage.dp == first.dp && stage.tp == first.tp &&
+               stage.pool == first.pool;
+      });
+}
+
+ParallelConfig StageConfig(const Plan& plan, int stage) {
+  const PlanStage& own = plan.stages[static_cast<std::size_t>(stage)];
+  ParallelConfig config = plan.shared;
+  config.dp = own.dp;
+  config.tp = own.tp;
+  config.micro_batch_size = 0;
+  config.sp = config.sp && own.tp > 1;
+  return config;
+}
+
+int StageGpus(const Plan& plan, int stage) {
+  const PlanStage& own = plan.stages[static_cast<std::size_t>(stage)];
+  return own.dp * own.tp * plan.shared.cp;
+}
+
+int PoolGpus(const Plan& plan, int pool) {
+  int gpus = 0;
+  for (int s = 0; s < plan.shared.pp; ++s) {
+    if (plan.stages[static_cast<std::size_t>(s)].pool == pool) {
+      gpus += StageGpus(plan, s);
+    }
+  }
+  return gpus;
+}
+
+void CheckPlan(const Plan& plan,
+               const Workload& workload,
+               std::span<const Cluster> pools) {
+  CheckShape(plan, workload.model);
+  if (workload.sequence_length % plan.shared.cp != 0) {
+    Fail(plan,
+         fmt::format("cp={} must divide the sequence of {} tokens",
+                     plan.shared.cp,
+                     workload.sequence_length));
+  }
+  if (plan.shared.zero_stage < 0 || plan.shared.zero_stage > 3) {
+    Fail(plan, "zero_stage must be 0, 1, 2 or 3");
+  }
+  for (int s = 0; s < plan.shared.pp; ++s) {
+    CheckStage(plan, s, workload, pools.size());
+  }
+  for (std::size_t pool = 0; pool < pools.size(); ++pool) {
+    const int gpus = PoolGpus(plan, static_cast<int>(pool));
+    if (gpus > pools[pool].gpus()) {
+      Fail(plan,
+           fmt::format("{} GPUs of {}, which has {}",
+                       gpus,
+                       pools[pool].name,
+                       pools[pool].gpus()));
+    }
+  }
+}
+
+}  // namespace trials

@@ -1,0 +1,134 @@
+#include "trials/simulator/sharding.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trials/simulator/collectives.h"
+
+namespace trials {
+namespace {
+
+constexpr double kMega = 1024.0 * 1024.0;
+
+bool Applies(const GroupLink& link, const ParallelConfig& config) {
+  return config.zero_stage == 3 && link.size > 1;
+}
+
+// What is exposed of communication of which `hidden_s` may hide.
+double Exposed(double total_s,
+               double hidden_s,
+               double compute_s,
+               const Framework& framework) {
+  const double behind_s = std::min(hidden_s, compute_s);
+  return total_s - behind_s + framework.overlap_slowdown * behind_s;
+}
+
+// Messages of a bucket each.
+class ByBuckets {
+ public:
+  ByBuckets(const ShardedChunk& chunk,
+            const GroupLink& link,
+            const ParallelConfig& config,
+            const Framework& framework)
+      : link_(link), framework_(framework) {
+    elements_ = chunk.blocks * chunk.block_parameters + chunk.end_parameters;
+    const double bytes = elements_ * chunk.element_bytes;
+    messages_ = std::max(std::ceil(bytes / (config.zero_bucket_mb * kMega)),
+                         static_cast<double>(chunk.blocks));
+  }
+
+  // All of the chunk's elements, of `element_bytes` each.
+  [[nodiscard]] double Gather(double element_bytes) const {
+    const double bytes = elements_ * element_bytes / messages_;
+    return messages_ *
+           (AllGatherTime(link_, bytes) + framework_.bucket_overhead_s);
+  }
+  [[nodiscard]] double Scatter(double element_bytes) const {
+    const double bytes = elements_ * element_bytes / messages_;
+    return messages_ *
+           (ReduceScatterTime(link_, bytes) + framework_.bucket_overhead_s);
+  }
+
+ private:
+  const GroupLink& link_;
+  const Framework& framework_;
+  double elements_ = 0.0;
+  double messages_ = 1.0;
+};
+
+// The B - 1 blocks whose communication has another block's compute beside it.
+double Behind(const ShardedChunk& chunk,
+              double block_s,
+              double compute_s,
+              const Framework& framework) {
+  const double others = std::max(0, chunk.blocks - 1);
+  return Exposed(others * block_s,
+                 others * block_s,
+                 others * compute_s / std::max(1, chunk.blocks),
+                 framework);
+}
+
+}  // namespace
+
+double GatherParametersTime(const ShardedChunk& chunk,
+                            const GroupLink& link,
+                            const ParallelConfig& config,
+                            const Framework& framework,
+                            double compute_s) {
+  if (!Applies(link, config)) {
+    return 0.0;
+  }
+  if (!framework.fsdp) {
+    const double gather_s =
+        ByBuckets(chunk, link, config, framework).Gather(chunk.element_bytes);
+    return Exposed(gather_s,
+                   config.overlap_zero_allgather ? gather_s : 0.0,
+                   compute_s,
+                   framework);
+  }
+  const auto gather = [&](double elements) {
+    return elements == 0.0
+               ? 0.0
+               : AllGatherTime(link, elements * chunk.element_bytes) +
+                     framework.bucket_overhead_s;
+  };
+  const double block_s = gather(chunk.block_parameters);
+  return gather(chunk.end_parameters) + (chunk.blocks > 0 ? block_s : 0.0) +
+         Behind(chunk, block_s, compute_s, framework);
+}
+
+double GatherAndScatterTime(const ShardedChunk& chunk,
+                            const GroupLink& link,
+                            const ParallelConfig& config,
+                            const Framework& framework,
+                            double compute_s) {
+  if (!Applies(link, config)) {
+    return 0.0;
+  }
+  const double gradient_bytes = framework.GradientBytes(chunk.element_bytes);
+  if (!framework.fsdp) {
+    const ByBuckets buckets(chunk, link, config, framework);
+    const double gather_s = buckets.Gather(chunk.element_bytes);
+    const double scatter_s = buckets.Scatter(gradient_bytes);
+    return Exposed(gather_s + scatter_s,
+                   (config.overlap_zero_allgather ? gather_s : 0.0) +
+                       (config.overlap_zero_comm ? scatter_s : 0.0),
+                   compute_s,
+                   framework);
+  }
+  const auto scatter = [&](double elements) {
+    return elements == 0.0
+               ? 0.0
+               : ReduceScatterTime(link, elements * gradient_bytes) +
+                     framework.bucket_overhead_s;
+  };
+  const double gather_s =
+      AllGatherTime(link, chunk.block_parameters * chunk.element_bytes) +
+      framework.bucket_overhead_s;
+  const double scatter_s = scatter(chunk.block_parameters);
+  return (chunk.blocks > 0 ? gather_s + scatter_s : 0.0) +
+         Behind(chunk, gather_s + scatter_s, compute_s, framework) +
+         scatter(chunk.end_parameters);
+}
+
+}  // namespace trials

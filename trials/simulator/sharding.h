@@ -1,0 +1,54 @@
+// ZeRO 3: parameters that are gathered for every use.
+
+#ifndef TRIALS_SIMULATOR_SHARDING_H_
+#define TRIALS_SIMULATOR_SHARDING_H_
+
+#include "trials/parallel_config.h"
+#include "trials/simulator/framework.h"
+#include "trials/simulator/topology.h"
+
+namespace trials {
+
+// What one action computes with.
+struct ShardedChunk {
+  int blocks = 0;
+  double block_parameters = 0.0;  // elements of one block on one rank
+  double end_parameters = 0.0;    // of embedding and head, where it has them
+  double element_bytes = 2.0;     // of compute
+};
+
+// What gathering the parameters of a chunk adds to its forward, which computes
+// for `compute_s`. Without ZeRO 3 nothing.
+//
+// By buckets (Colossal-AI, DeepSpeed): messages of at most a bucket, at least
+// one per block; with overlap_zero_allgather they hide behind compute.
+//
+// By blocks (Framework::fsdp; prefetching is always on): embedding and head
+// form the outer unit, which is gathered first; then, with B blocks, g to
+// gather one and c to compute it,
+//
+//   exposed = g_end + g + (B - 1) max(0, g - c).
+//
+// What hides still costs `overlap_slowdown` of its time.
+//
+// Source: Rajbhandari et al. (2020), Sec. 7; Zhao et al. (2023), PyTorch FSDP,
+// Sec. 3.3, 4.
+[[nodiscard]] double GatherParametersTime(const ShardedChunk& chunk,
+                                          const GroupLink& link,
+                                          const ParallelConfig& config,
+                                          const Framework& framework,
+                                          double compute_s);
+
+// The same for backward, which gathers once more and scatters gradients of
+// r a block (in fp32 if the framework reduces so):
+//
+//   exposed = g + (B - 1) max(0, g + r - c) + r + r_end      by blocks.
+[[nodiscard]] double GatherAndScatterTime(const ShardedChunk& chunk,
+                                          const GroupLink& link,
+                                          const ParallelConfig& config,
+                                          const Framework& framework,
+                                          double compute_s);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_SHARDING_H_
