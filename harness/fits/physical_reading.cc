@@ -110,7 +110,7 @@ constexpr std::array<Entry, 7> kPhysicalMemory = {{
 }};
 
 // The names of surrogates/cost/printed_terms.cc: Eqs. 10-19 and 21.
-constexpr std::array<Entry, 11> kPrintedTime = {{
+constexpr std::array<Entry, 12> kPrintedTime = {{
     {"compute", "t_comp of Eq. 10"},
     {"DP latency; intra-node",
      "one message of the gradients' ring within a host",
@@ -128,7 +128,8 @@ constexpr std::array<Entry, 11> kPrintedTime = {{
      "all-reduce of all gradients between hosts",
      Kind::kBandwidth,
      TwoModels},
-    {"DP volume; ZeRO-3", "what ZeRO-3 adds to them: lambda_Z of Eq. 12"},
+    {"DP volume ZeRO-3; intra-node", "what ZeRO-3 adds: lambda_Z of Eq. 12"},
+    {"DP volume ZeRO-3; inter-node", "what ZeRO-3 adds: lambda_Z of Eq. 12"},
     {"TP latency; intra-node", "O_tp messages of Eq. 16 within a host"},
     {"TP latency; inter-node", "O_tp messages of Eq. 16 between hosts"},
     {"TP volume; intra-node", "O_tp M_act,tp of Eq. 16 within a host"},
