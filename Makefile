@@ -113,8 +113,7 @@ study-early-termination: deps ## what early termination costs and saves, and whe
 study-calibration: deps ## how far the surrogates can be believed (REPEATS=2; needs OPPA_DATA for measured tables)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target calibration_study
-	@mkdir -p $(RESULTS)
-	@build/release/benchmarks/calibration_study $(RESULTS)/calibration.csv $(or $(REPEATS),2) $(STUDY_MANIFESTS)
+	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
 
 clean: ## remove build/ (results are kept)
 	@rm -rf build

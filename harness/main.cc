@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "harness/contain.h"
+#include "harness/fits/verb.h"
 #include "harness/provenance.h"
 #include "harness/validate/verb.h"
 #include "harness/verbs.h"
@@ -43,6 +44,7 @@ struct Arguments {
   harness::RunOneOptions run_one;
   harness::SpaceOptions space;
   harness::SimulateOptions simulate;
+  harness::FitsVerbOptions fits;
   harness::ValidateOptions validate;
   harness::ScaleOptions scale;
   harness::NoiseVerbOptions noise;
@@ -73,6 +75,7 @@ class CommandLineParser {
     AddCancel();
     AddLogs();
     AddReport();
+    AddFits();
     AddSpace();
     AddSimulate();
     AddValidate();
@@ -254,6 +257,24 @@ class CommandLineParser {
     AddResults(verb);
     verb->add_option("--figures", arguments_.figures, "only these: a,b,...")
         ->delimiter(',');
+  }
+
+  void AddFits() {
+    CLI::App* verb = app_.add_subcommand("fits", "what a run has learned");
+    verb->add_option("RUN",
+                     arguments_.fits.run_folder,
+                     "the run's folder: results/EXPERIMENT/METHOD/REPEAT")
+        ->required();
+    verb->add_option("--trial",
+                     arguments_.fits.trial,
+                     "as it was before this trial; otherwise the last")
+        ->check(CLI::PositiveNumber);
+    verb->add_option("--manifest",
+                     arguments_.fits.manifest,
+                     "for sizes, in the place of the one that the run names");
+    verb->add_flag("--json", arguments_.fits.json, "print JSON");
+    verb->callback(
+        [this] { call_ = [this] { return harness::Fits(arguments_.fits); }; });
   }
 
   void AddSpace() {
