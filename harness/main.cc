@@ -11,6 +11,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "harness/contain.h"
+#include "harness/fits/verb.h"
 #include "harness/provenance.h"
 #include "harness/validate/verb.h"
 #include "harness/verbs.h"
@@ -42,6 +44,7 @@ struct Arguments {
   harness::RunOneOptions run_one;
   harness::SpaceOptions space;
   harness::SimulateOptions simulate;
+  harness::FitsVerbOptions fits;
   harness::ValidateOptions validate;
   harness::ScaleOptions scale;
   harness::NoiseVerbOptions noise;
@@ -52,6 +55,7 @@ struct Arguments {
   std::string run_name;
   std::string submission;
   std::string which;
+  std::vector<std::string> words;
 };
 
 // A command line of this program, executed here.
@@ -66,10 +70,12 @@ class CommandLineParser {
     AddRun();
     AddRunOne();
     AddRunTask();
+    AddContain();
     AddStatus();
     AddCancel();
     AddLogs();
     AddReport();
+    AddFits();
     AddSpace();
     AddSimulate();
     AddValidate();
@@ -132,6 +138,12 @@ class CommandLineParser {
         });
   }
 
+  void AddTrialPerJob(CLI::App* verb) {
+    verb->add_flag("--trial-per-job",
+                   arguments_.verb.trial_per_job,
+                   "with slurm: search here, each trial is a job of its own");
+  }
+
   void AddPlan() {
     CLI::App* verb = AddVerb("plan",
                              "print the run matrix; writes nothing",
@@ -140,6 +152,7 @@ class CommandLineParser {
     AddOverrides(verb);
     AddDispatch(verb);
     verb->add_option("--jobs", arguments_.run.jobs, "has no effect here");
+    AddTrialPerJob(verb);
     verb->add_flag("--json", arguments_.verb.json, "print JSON");
   }
 
@@ -161,6 +174,7 @@ class CommandLineParser {
     verb->add_flag("--requeue-until-done",
                    arguments_.verb.requeue_until_done,
                    "with slurm: go on in a new job after the time limit");
+    AddTrialPerJob(verb);
     verb->add_flag(
         "--no-report", arguments_.run.no_report, "write no tables and figures");
   }
@@ -179,6 +193,7 @@ class CommandLineParser {
     verb->add_option("--lease-s", arguments_.run_one.lease_s)
         ->check(CLI::PositiveNumber);
     verb->add_option("--stop-after-s", arguments_.run_one.stop_after_s);
+    verb->add_flag("--trial-per-job", arguments_.verb.trial_per_job);
   }
 
   void AddRunTask() {
@@ -192,6 +207,16 @@ class CommandLineParser {
         return harness::RunTaskVerb(
             arguments_.submission, arguments_.which, CallSelf);
       };
+    });
+  }
+
+  void AddContain() {
+    CLI::App* verb =
+        app_.add_subcommand("contain", "a rank of a trial on another node");
+    verb->group("");
+    verb->add_option("WORDS", arguments_.words)->required();
+    verb->callback([this] {
+      call_ = [this] { return harness::Contain(arguments_.words); };
     });
   }
 
@@ -232,6 +257,24 @@ class CommandLineParser {
     AddResults(verb);
     verb->add_option("--figures", arguments_.figures, "only these: a,b,...")
         ->delimiter(',');
+  }
+
+  void AddFits() {
+    CLI::App* verb = app_.add_subcommand("fits", "what a run has learned");
+    verb->add_option("RUN",
+                     arguments_.fits.run_folder,
+                     "the run's folder: results/EXPERIMENT/METHOD/REPEAT")
+        ->required();
+    verb->add_option("--trial",
+                     arguments_.fits.trial,
+                     "as it was before this trial; otherwise the last")
+        ->check(CLI::PositiveNumber);
+    verb->add_option("--manifest",
+                     arguments_.fits.manifest,
+                     "for sizes, in the place of the one that the run names");
+    verb->add_flag("--json", arguments_.fits.json, "print JSON");
+    verb->callback(
+        [this] { call_ = [this] { return harness::Fits(arguments_.fits); }; });
   }
 
   void AddSpace() {

@@ -90,7 +90,8 @@ int PositiveInt(const TomlTable& table,
   return static_cast<int>(value);
 }
 
-Budget ReadBudget(const TomlTable& table) {
+// `simulated`: the backend's clock is virtual.
+Budget ReadBudget(const TomlTable& table, bool simulated) {
   Budget budget;
   if (table.Has("time_minutes")) {
     const double minutes = table.RequireDouble("time_minutes");
@@ -110,7 +111,7 @@ Budget ReadBudget(const TomlTable& table) {
         table.Where()));
   }
   budget.q_max = PositiveInt(table, "q_max", table.RequireInt("q_max"));
-  budget.charge_thinking = table.GetBool("charge_thinking", false);
+  budget.charge_thinking = table.GetBool("charge_thinking", !simulated);
   return budget;
 }
 
@@ -421,7 +422,10 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.problems = ReadProblems(root);
   manifest.slurm = root.GetTable("slurm");
   const TomlTable budget = root.RequireTable("budget");
-  manifest.budget = ReadBudget(budget);
+  const BackendEntry* backend =
+      FindBackend(manifest.problems.front().backend.GetString("type", ""));
+  manifest.budget =
+      ReadBudget(budget, backend == nullptr || backend->simulated);
   experiment.RejectUnknownKeys();
   budget.RejectUnknownKeys();
   return manifest;

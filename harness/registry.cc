@@ -7,11 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "harness/provenance.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/sampling/random.h"
 #include "trials/cluster.h"
+#include "trials/command/command_runner.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/simulator.h"
@@ -241,10 +243,44 @@ Backend MakeReplay(const ProblemSpec& problem) {
   return backend;
 }
 
+Backend MakeCommand(const ProblemSpec& problem) {
+  const trials::Workload workload = trials::ReadWorkload(problem.workload);
+  const trials::Cluster cluster = ReadCluster(problem.cluster);
+  auto options = trials::ReadCommandOptions(problem.backend);
+  options.rank_wrapper = {ProgramPath(), "contain", "--"};
+  Backend backend;
+  backend.description = fmt::format(
+      "{}, batch {} x {}, by {} on {} ({} x {})",
+      workload.name,
+      workload.batch_size,
+      workload.sequence_length,
+      std::filesystem::path(options.program.front()).filename().string(),
+      cluster.name,
+      cluster.gpus(),
+      cluster.gpu.name);
+  backend.gpus = cluster.gpus();
+  backend.gpus_per_node = cluster.gpus_per_node;
+  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
+  backend.space =
+      std::make_unique<trials::SearchSpace>(trials::SearchSpace::Enumerate(
+          workload,
+          cluster.gpus(),
+          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)));
+  auto runner = std::make_unique<trials::CommandRunner>(options, cluster);
+  backend.exact = runner.get();
+  backend.keep_logs = [runner =
+                           runner.get()](const std::filesystem::path& folder) {
+    runner->KeepLogs(folder);
+  };
+  backend.runner = std::move(runner);
+  return backend;
+}
+
 std::vector<BackendEntry> ListBackends() {
   return {
       {"simulator", "a GPU cluster in software", MakeSimulator},
       {"replay", "a table of measured configurations", MakeReplay},
+      {"command", "a training program of your own", MakeCommand, false},
   };
 }
 
@@ -298,6 +334,10 @@ const std::vector<BackendEntry>& Backends() {
   return backends;
 }
 
+const BackendEntry* FindBackend(std::string_view name) {
+  return Find(Backends(), name);
+}
+
 std::vector<std::filesystem::path> InputFiles(const ProblemSpec& problem) {
   std::vector<std::filesystem::path> files;
   const auto add = [&files](const std::filesystem::path& path) {
@@ -316,12 +356,22 @@ std::vector<std::filesystem::path> InputFiles(const ProblemSpec& problem) {
     add(trials::ResolveTablePath(problem.backend.RequireString("table"),
                                  problem.backend.Folder()));
   }
+  // The program of a command and the scripts among its arguments.
+  constexpr std::uintmax_t kLargestScript = 1 << 20;
+  for (const std::string& word : problem.backend.GetStrings("program")) {
+    const auto file = problem.backend.Folder() / word;
+    std::error_code error;
+    if (std::filesystem::is_regular_file(file, error) &&
+        std::filesystem::file_size(file, error) <= kLargestScript) {
+      add(file);
+    }
+  }
   return files;
 }
 
 Backend MakeBackend(const ProblemSpec& problem) {
   const std::string type = problem.backend.RequireString("type");
-  const BackendEntry* entry = Find(Backends(), type);
+  const BackendEntry* entry = FindBackend(type);
   if (entry == nullptr) {
     std::vector<std::string> known;
     for (const BackendEntry& backend : Backends()) {

@@ -52,6 +52,8 @@ struct Backend {
   std::function<std::unique_ptr<trials::TrialRunner>()> exact_twin;
   // The parts of one step as a table for people; empty where unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
+  // Has the output of trials kept in that folder; empty where there is none.
+  std::function<void(const std::filesystem::path&)> keep_logs;
 };
 
 // What a simulation is made from.
@@ -69,9 +71,13 @@ struct BackendEntry {
   std::string name;
   std::string description;
   std::function<Backend(const ProblemSpec&)> make;
+  // Its clock is virtual, and a trial is a function of its request. The others
+  // need the cluster, and time passes while they run.
+  bool simulated = true;
 };
 
 [[nodiscard]] const std::vector<BackendEntry>& Backends();
+[[nodiscard]] const BackendEntry* FindBackend(std::string_view name);
 
 // The files that a problem's tables name, as far as they are there.
 [[nodiscard]] std::vector<std::filesystem::path> InputFiles(

@@ -1,5 +1,10 @@
 #include "harness/run_one.h"
 
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
 #include <fmt/format.h>
 
 #include "harness/journal.h"
@@ -33,6 +38,31 @@ trials::RunInfo Describe(const Manifest& manifest,
 
 }  // namespace
 
+int SuggestionThreads() {
+  for (const char* name : {"OPPA_THREADS", "SLURM_CPUS_PER_TASK"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') {
+      continue;
+    }
+    constexpr int kMost = 1024;
+    const std::string_view text = value;
+    int threads = 0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), threads);
+    if (error != std::errc() || end != text.data() + text.size() ||
+        threads < 1 || threads > kMost) {
+      throw trials::InputError(
+          fmt::format("{} = '{}': a number of threads from 1 to {}; unset it "
+                      "for the default",
+                      name,
+                      text,
+                      kMost));
+    }
+    return threads;
+  }
+  return 1;
+}
+
 bool IsFinished(const std::filesystem::path& run_folder) {
   return std::filesystem::exists(run_folder / "run.json") &&
          trials::ReadRunInfo(run_folder).finished;
@@ -41,11 +71,9 @@ bool IsFinished(const std::filesystem::path& run_folder) {
 bool RunOne(const Manifest& manifest,
             const RunSpec& run,
             const std::filesystem::path& experiment_folder,
-            const std::string& command,
-            const std::function<bool()>& stop,
-            double lease_timeout_s) {
+            const RunConditions& conditions) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
-  trials::RunInfo info = Describe(manifest, run, command);
+  trials::RunInfo info = Describe(manifest, run, conditions.command);
   if (std::filesystem::exists(folder / "run.json") &&
       trials::ReadRunInfo(folder).manifest_hash != info.manifest_hash) {
     throw trials::InputError(
@@ -56,25 +84,34 @@ bool RunOne(const Manifest& manifest,
   if (IsFinished(folder)) {
     return true;  // its files are not touched any more
   }
-  const Backend backend = MakeBackend(*run.problem);
+  Backend backend = MakeBackend(*run.problem);
   info.backend = backend.type;
-  const auto method = MakeMethod(
-      *run.method, ProblemOf(backend, manifest.budget.q_max), info.seed);
+  methods::Problem problem = ProblemOf(backend, manifest.budget.q_max);
+  problem.threads = SuggestionThreads();
+  const auto method = MakeMethod(*run.method, problem, info.seed);
+  if (backend.keep_logs) {
+    backend.keep_logs(folder / "trials");
+  }
   std::filesystem::create_directories(folder);
-  Journal journal(folder, lease_timeout_s);
+  Journal journal(folder, conditions.lease_timeout_s);
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
   journal.lease().Publish("run.json", ToJson(info));
+  const std::unique_ptr<trials::TrialRunner> elsewhere =
+      conditions.elsewhere ? conditions.elsewhere(backend) : nullptr;
   const SearchSummary summary =
       Search(*backend.space,
              manifest.budget,
              manifest.TrialSeed(*run.problem, run.repeat),
              *method,
-             *backend.runner,
+             elsewhere ? *elsewhere : *backend.runner,
              journal,
-             stop);
+             conditions.stop);
   if (summary.stopped) {
+    if (!summary.finish_reason.empty()) {
+      fmt::print(stderr, "{}\n", summary.finish_reason);
+    }
     return false;
   }
   info.finished = true;

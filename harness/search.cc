@@ -198,7 +198,12 @@ class Loop {
         return "time budget";
       }
     }
-    Try(*suggestion, trial);
+    try {
+      Try(*suggestion, trial);
+    } catch (const trials::TrialInterrupted& e) {
+      summary_.stopped = true;
+      return e.what();
+    }
     journal_.Commit(trial, FitRecords(trial.record.trial, *suggestion));
     Take(trial);
     return std::nullopt;
@@ -224,15 +229,8 @@ class Loop {
     request.max_steps = budget_.q_max;
     request.seed = trials::DeriveSeed(ToString(config), trial_seed_);
     request.time_limit_s = Left();
-    std::vector<double> step_times_s;
-    if (suggestion.stop) {
-      // A trial that is through needs no stopping: it counts as completed.
-      request.on_step = [&](double step_time_s) {
-        step_times_s.push_back(step_time_s);
-        return static_cast<int>(step_times_s.size()) >= budget_.q_max ||
-               !trials::ShouldStop(*suggestion.stop, step_times_s);
-      };
-    }
+    request.interrupted = stop_;
+    StopBy(suggestion.stop, request);
     Measurement measurement = runner_.Run(request);
     if (measurement.duration_s > Left() * (1.0 + 1e-9)) {
       measurement.outcome = Outcome::kTimedOut;  // ended after the search did

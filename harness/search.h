@@ -22,7 +22,7 @@ struct SearchSummary {
   double elapsed_s = 0.0;
   double incumbent_steps_per_s = trials::kUnknown;
   std::string finish_reason;  // see trials::RunInfo
-  bool stopped = false;       // before its end, because `stop` said so
+  bool stopped = false;       // before its end; finish_reason may say why
 };
 
 // Runs one search on a virtual clock. The clock advances by what each trial
@@ -34,8 +34,9 @@ struct SearchSummary {
 // What the journal holds is replayed first: the method is asked and shown the
 // recorded results, and must ask for what is recorded.
 //
-// `stop` is asked before every new trial; when it says true the search ends
-// there, to be resumed another time.
+// `stop` is asked before every new trial, and by backends on a real clock
+// during a trial; when it says true the search ends there, to be resumed
+// another time.
 //
 // The seed of a trial is derived from `trial_seed` and the configuration.
 //

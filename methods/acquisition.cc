@@ -5,9 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
+
+#include "surrogates/gp/parallel.h"
 
 namespace methods {
 namespace {
@@ -82,19 +85,45 @@ FeasibilityMoments NarrowFeasibility(double mean, double stddev) {
   return {sum.first / weights, sum.second / weights};
 }
 
+constexpr double kProbit = 1.702;
+
+// The feasibility if the sigmoid were Phi(-m / kProbit), which is never further
+// from 1 - sigmoid(m) than kProbitError.
+constexpr double kProbitError = 0.0095;
+double ProbitFeasibility(double mean, double stddev) {
+  return NormalProbability(-mean / std::hypot(kProbit, stddev));
+}
+
+// At whole m: what the probit approximation leaves, and g (1 - g).
+constexpr int kFar = 22;
+struct WholeExcesses {
+  std::array<double, 2 * kFar + 1> left;
+  std::array<double, 2 * kFar + 1> spread;
+};
+
+WholeExcesses MakeWholeExcesses() {
+  WholeExcesses table{};
+  for (int m = -kFar; m <= kFar; ++m) {
+    const auto i = static_cast<std::size_t>(m + kFar);
+    const double g = FeasibleAt(m);
+    table.left[i] = g - NormalProbability(-m / kProbit);
+    table.spread[i] = g * (1.0 - g);
+  }
+  return table;
+}
+
 // The probit approximation of the sigmoid has a closed form; what is left of
 // both integrals is confined to small |m| and smooth at the scale of 1, so a
 // sum over whole m does.
 FeasibilityMoments WideFeasibility(double mean, double stddev) {
-  constexpr double kProbit = 1.702;
-  constexpr int kFar = 22;
-  double first = NormalProbability(-mean / std::hypot(kProbit, stddev));
+  static const WholeExcesses table = MakeWholeExcesses();
+  double first = ProbitFeasibility(mean, stddev);
   double spread = 0.0;  // E[g (1 - g)]
   for (int m = -kFar; m <= kFar; ++m) {
-    const double g = FeasibleAt(m);
+    const auto i = static_cast<std::size_t>(m + kFar);
     const double weight = NormalDensity((m - mean) / stddev) / stddev;
-    first += weight * (g - NormalProbability(-m / kProbit));
-    spread += weight * g * (1.0 - g);
+    first += weight * table.left[i];
+    spread += weight * table.spread[i];
   }
   first = std::clamp(first, 0.0, 1.0);
   return {first, std::clamp(first - spread, first * first, first)};
@@ -163,42 +192,49 @@ double BoundFromMoments(const ConstrainedBelief& belief,
          beta * std::sqrt(kInflation * std::max(variance, 0.0));
 }
 
-ConstrainedBelief BeliefAt(const surrogates::Prediction& throughput,
-                           const surrogates::Prediction& excess,
-                           Eigen::Index i) {
-  return {.throughput_mean = throughput.mean[i],
-          .throughput_stddev = std::sqrt(throughput.variance[i]),
-          .excess_mean = excess.mean[i],
-          .excess_stddev = std::sqrt(excess.variance[i])};
-}
-
 // A bound that needs no integral, from what a feasibility p can do at most:
 //
 //   E X + beta sd(X) <= r p + beta (|r| sqrt(p (1 - p)) + s sqrt(p)),
 //
 // which for r > 0 is largest at r (1 + sqrt(1 + beta^2)) / 2 + beta s.
-double BoundAtAnyFeasibility(const ConstrainedBelief& belief, double beta) {
-  const double r = belief.throughput_mean;
+// It comes with the slack.
+double BoundAtAnyFeasibility(double r, double s, double beta) {
   const double most = r > 0.0 ? 0.5 * r * (1.0 + std::sqrt(1.0 + beta * beta))
                               : -0.5 * r * beta;
-  return most + beta * belief.throughput_stddev;
+  return most + beta * s + kSlack * (std::abs(r) + beta * s);
 }
 
-double Slack(const ConstrainedBelief& belief, double beta) {
-  return kSlack *
-         (std::abs(belief.throughput_mean) + beta * belief.throughput_stddev);
+// A bound that needs no integral, from p = E g, g = 1 - sigmoid(m), being near
+// its probit approximation, and far above capacity below E exp(-m):
+//
+//   E X + beta sd(X) <= r p + beta sqrt(r^2 Var g + s^2 p),
+//   Var g <= min(p (1 - p), stddev_m^2 / 16),
+//
+// the latter since |dg / dm| <= 1 / 4 (Poincare). For r < 0 the first term is
+// left out. It comes with the slack.
+double BoundFromProbit(const ConstrainedBelief& belief, double beta) {
+  const double r = belief.throughput_mean;
+  const double s = belief.throughput_stddev;
+  const double stddev = belief.excess_stddev;
+  const double probit = ProbitFeasibility(belief.excess_mean, stddev);
+  const double tail = std::exp(0.5 * stddev * stddev - belief.excess_mean);
+  const double most = std::min({probit + kProbitError, tail, 1.0});
+  const double least = std::max(probit - kProbitError, 0.0);
+  const double middle = std::clamp(0.5, std::min(least, most), most);
+  const double variance =
+      std::min(middle * (1.0 - middle), stddev * stddev / 16.0);
+  return std::max(r, 0.0) * most +
+         beta * std::sqrt(r * r * variance + s * s * most) +
+         kSlack * (std::abs(r) + beta * s);
 }
 
-struct Bounded {
-  double bound;
-  int candidate;
-  bool refined;  // the bound knows the candidate's memory
-};
-
-// Heap order: the highest bound first, the lowest index of equals.
-bool Below(const Bounded& a, const Bounded& b) {
-  return a.bound < b.bound || (a.bound == b.bound && a.candidate > b.candidate);
+double SlackedBound(const ConstrainedBelief& belief, double beta) {
+  const double slack = kSlack * (std::abs(belief.throughput_mean) +
+                                 beta * belief.throughput_stddev);
+  return ConstrainedUcbBound(belief, beta) + slack;
 }
+
+constexpr int kGrain = 512;  // candidates that a thread bounds at a time
 
 }  // namespace
 
@@ -232,68 +268,165 @@ surrogates::Prediction MemoryExcess(const surrogates::Prediction& memory,
           .variance = memory.variance / (scale * scale)};
 }
 
+// The highest bound first, the lowest index of equals.
+bool ConstrainedUcbSearch::Before(const Bounded& a, const Bounded& b) {
+  return a.bound > b.bound || (a.bound == b.bound && a.candidate < b.candidate);
+}
+
+int ConstrainedUcbSearch::ArgMax(const surrogates::Prediction& throughput,
+                                 const ExcessSource& excess,
+                                 const std::vector<char>& excluded,
+                                 const ArgMaxOptions& options) {
+  const Eigen::Index size = throughput.mean.size();
+  if (throughput.variance.size() != size ||
+      (!excluded.empty() && std::ssize(excluded) != size)) {
+    throw std::invalid_argument("ConstrainedUcbSearch: shapes differ");
+  }
+  if (!(options.beta >= 0.0)) {
+    throw std::invalid_argument(
+        fmt::format("ConstrainedUcbSearch: beta {} is negative", options.beta));
+  }
+  if (options.threads < 1 || options.first_batch < 1) {
+    throw std::invalid_argument(
+        "ConstrainedUcbSearch: threads and first_batch must be at least 1");
+  }
+  summary_ = {.value = -kInfinity};
+  best_ = -1;
+  BoundAll(throughput, excluded, options);
+  for (auto batch = static_cast<std::size_t>(options.first_batch);
+       !open_.empty();
+       batch *= 4) {
+    TakeBatch(std::min(batch, open_.size()), excess);
+    BoundBatch(throughput, options);
+    EvaluateBatch(throughput, options.beta);
+    std::erase_if(open_, [&](const Bounded& candidate) {
+      return candidate.bound < summary_.value;
+    });
+  }
+  return best_;
+}
+
+// Step 1.
+void ConstrainedUcbSearch::BoundAll(const surrogates::Prediction& throughput,
+                                    const std::vector<char>& excluded,
+                                    const ArgMaxOptions& options) {
+  const auto size = static_cast<int>(throughput.mean.size());
+  any_bounds_.resize(static_cast<std::size_t>(size));
+  surrogates::ParallelFor(
+      size,
+      options.threads,
+      [&](int, int i) {
+        any_bounds_[static_cast<std::size_t>(i)] =
+            BoundAtAnyFeasibility(throughput.mean[i],
+                                  std::sqrt(throughput.variance[i]),
+                                  options.beta);
+      },
+      16 * kGrain);
+  open_.clear();
+  for (int i = 0; i < size; ++i) {
+    const double bound = any_bounds_[static_cast<std::size_t>(i)];
+    const bool skip =
+        !excluded.empty() && excluded[static_cast<std::size_t>(i)] != 0;
+    if (!skip && !std::isnan(bound)) {
+      open_.push_back({bound, i});
+    }
+  }
+}
+
+// Step 2: the highest bounds, in the order of the candidates.
+void ConstrainedUcbSearch::TakeBatch(std::size_t size,
+                                     const ExcessSource& excess) {
+  const auto first = open_.end() - static_cast<std::ptrdiff_t>(size);
+  std::nth_element(
+      open_.begin(), first, open_.end(), [](const auto& a, const auto& b) {
+        return Before(b, a);
+      });
+  batch_.clear();
+  for (auto it = first; it != open_.end(); ++it) {
+    batch_.push_back(it->candidate);
+  }
+  open_.erase(first, open_.end());
+  std::sort(batch_.begin(), batch_.end());
+  excess(batch_, excess_);
+  summary_.memory_evaluations += static_cast<int>(size);
+}
+
+ConstrainedBelief ConstrainedUcbSearch::BeliefAt(
+    const surrogates::Prediction& throughput, int place) const {
+  const int candidate = batch_[static_cast<std::size_t>(place)];
+  return {.throughput_mean = throughput.mean[candidate],
+          .throughput_stddev = std::sqrt(throughput.variance[candidate]),
+          .excess_mean = excess_.mean[place],
+          .excess_stddev = std::sqrt(excess_.variance[place])};
+}
+
+void ConstrainedUcbSearch::BoundBatch(const surrogates::Prediction& throughput,
+                                      const ArgMaxOptions& options) {
+  bounds_.resize(batch_.size());
+  surrogates::ParallelFor(
+      static_cast<int>(batch_.size()),
+      options.threads,
+      [&](int, int place) {
+        const ConstrainedBelief belief = BeliefAt(throughput, place);
+        double bound = BoundFromProbit(belief, options.beta);
+        if (bound >= summary_.value) {
+          bound = SlackedBound(belief, options.beta);
+        }
+        bounds_[static_cast<std::size_t>(place)] = {bound, place};
+      },
+      kGrain);
+  std::erase_if(bounds_, [&](const Bounded& place) {
+    return !(place.bound >= summary_.value);  // nor where it is NaN
+  });
+  std::sort(bounds_.begin(), bounds_.end(), Before);
+}
+
+// Step 3. The places of a batch are in the order of its candidates.
+void ConstrainedUcbSearch::EvaluateBatch(
+    const surrogates::Prediction& throughput, double beta) {
+  std::optional<ConstrainedBelief> last;
+  double value = -kInfinity;
+  for (const auto& [bound, place] : bounds_) {
+    if (bound < summary_.value) {
+      break;
+    }
+    const ConstrainedBelief belief = BeliefAt(throughput, place);
+    // Candidates that nothing tells apart come one after the other.
+    if (last != belief) {
+      last = belief;
+      value = ConstrainedUcb(belief, beta);
+      ++summary_.exact_evaluations;
+    }
+    const int candidate = batch_[static_cast<std::size_t>(place)];
+    if (value > summary_.value ||
+        (value == summary_.value && candidate < best_)) {
+      summary_.value = value;
+      summary_.belief = belief;
+      best_ = candidate;
+    }
+  }
+}
+
 int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
                          const surrogates::Prediction& memory_excess,
                          double beta,
                          const std::vector<char>& excluded,
                          ArgMaxSummary* summary) {
-  const Eigen::Index size = throughput.mean.size();
-  if (throughput.variance.size() != size || memory_excess.mean.size() != size ||
-      memory_excess.variance.size() != size ||
-      (!excluded.empty() && std::ssize(excluded) != size)) {
+  if (memory_excess.mean.size() != throughput.mean.size() ||
+      memory_excess.variance.size() != throughput.mean.size()) {
     throw std::invalid_argument("ArgMaxConstrainedUcb: shapes differ");
   }
-  if (!(beta >= 0.0)) {
-    throw std::invalid_argument(
-        fmt::format("ArgMaxConstrainedUcb: beta {} is negative", beta));
-  }
-  std::vector<Bounded> heap;
-  heap.reserve(static_cast<std::size_t>(size));
-  for (Eigen::Index i = 0; i < size; ++i) {
-    if (!excluded.empty() && excluded[static_cast<std::size_t>(i)] != 0) {
-      continue;
-    }
-    const ConstrainedBelief belief = BeliefAt(throughput, memory_excess, i);
-    const double bound =
-        BoundAtAnyFeasibility(belief, beta) + Slack(belief, beta);
-    if (!std::isnan(bound)) {
-      heap.push_back({bound, static_cast<int>(i), false});
-    }
-  }
-  std::make_heap(heap.begin(), heap.end(), Below);
-  int best = -1;
-  ArgMaxSummary cost{.value = -kInfinity};
-  ConstrainedBelief last;
-  double last_value = 0.0;
-  while (!heap.empty() && heap.front().bound >= cost.value) {
-    const auto [bound, candidate, refined] = heap.front();
-    std::pop_heap(heap.begin(), heap.end(), Below);
-    heap.pop_back();
-    const ConstrainedBelief belief =
-        BeliefAt(throughput, memory_excess, candidate);
-    if (!refined) {
-      const double finer =
-          ConstrainedUcbBound(belief, beta) + Slack(belief, beta);
-      if (finer >= cost.value) {  // not so for a NaN
-        heap.push_back({std::min(finer, bound), candidate, true});
-        std::push_heap(heap.begin(), heap.end(), Below);
-      }
-      continue;
-    }
-    // Candidates that nothing tells apart come one after the other.
-    if (cost.exact_evaluations == 0 || belief != last) {
-      last = belief;
-      last_value = ConstrainedUcb(belief, beta);
-      ++cost.exact_evaluations;
-    }
-    if (last_value > cost.value ||
-        (last_value == cost.value && candidate < best)) {
-      cost.value = last_value;
-      best = candidate;
-    }
-  }
+  ConstrainedUcbSearch search;
+  const int best = search.ArgMax(
+      throughput,
+      [&](const std::vector<int>& candidates, surrogates::Prediction& excess) {
+        excess.mean = memory_excess.mean(candidates);
+        excess.variance = memory_excess.variance(candidates);
+      },
+      excluded,
+      {.beta = beta});
   if (summary != nullptr) {
-    *summary = cost;
+    *summary = search.summary();
   }
   return best;
 }

@@ -3,6 +3,7 @@
 #ifndef METHODS_ACQUISITION_H_
 #define METHODS_ACQUISITION_H_
 
+#include <functional>
 #include <vector>
 
 #include "surrogates/surrogate.h"
@@ -65,22 +66,78 @@ struct FeasibilityMoments {
 [[nodiscard]] surrogates::Prediction MemoryExcess(
     const surrogates::Prediction& memory, double capacity, double scale);
 
-// What the search over candidates cost.
+// What the search over candidates found and cost.
 struct ArgMaxSummary {
-  double value = 0.0;         // cUCB of the winner
-  int exact_evaluations = 0;  // of all candidates, the rest was pruned
+  double value = 0.0;          // cUCB of the winner
+  ConstrainedBelief belief;    // about the winner
+  int memory_evaluations = 0;  // candidates whose excess was asked for
+  int exact_evaluations = 0;   // of cUCB; the rest was pruned
 };
 
-// The candidate with the highest ConstrainedUcb among those with excluded[i]
-// == 0; the lowest index of equals; -1 when every candidate is excluded.
-// Candidates are bounded first by their throughput alone, those that may still
-// win by their memory too, and evaluated exactly in the order of these bounds
-// until none exceeds the best value: the result is that of evaluating them all.
-// A NaN is never chosen.
+// Gives beliefs about the memory excess of some candidates, in that order.
+using ExcessSource = std::function<void(const std::vector<int>& candidates,
+                                        surrogates::Prediction& excess)>;
+
+struct ArgMaxOptions {
+  double beta = 1.0;  // >= 0
+  int threads = 1;    // >= 1; the result does not depend on it
+  // Candidates whose excess is asked for first; the next time four times as
+  // many. >= 1; the result does not depend on it.
+  int first_batch = 1024;
+};
+
+// Finds the candidate with the highest ConstrainedUcb. The result is that of
+// evaluating all of them, but
 //
-// Shapes: throughput and memory_excess [N], excluded [N] (or empty: none is).
-// Errors: throws std::invalid_argument when the shapes differ or beta
-// is negative.
+//   1. all are bounded by their throughput alone;
+//   2. in batches, the highest bounds first, the excess of those that may
+//      still win is asked for and bounds them by ConstrainedUcbBound;
+//   3. of a batch, cUCB itself is evaluated in the order of these bounds,
+//      until none exceeds the best value so far.
+//
+// Keeps its buffers from one call to the next.
+class ConstrainedUcbSearch {
+ public:
+  // The best candidate among those with excluded[i] == 0; the lowest index of
+  // equals; -1 when every candidate is excluded. A NaN is never chosen.
+  // Shapes: throughput [N], excluded [N] (or empty: none is).
+  // Errors: throws std::invalid_argument when the shapes differ or an option
+  // is outside its range.
+  int ArgMax(const surrogates::Prediction& throughput,
+             const ExcessSource& excess,
+             const std::vector<char>& excluded,
+             const ArgMaxOptions& options);
+
+  // Of the last call.
+  [[nodiscard]] const ArgMaxSummary& summary() const { return summary_; }
+
+ private:
+  struct Bounded {
+    double bound;
+    int candidate;
+  };
+  static bool Before(const Bounded& a, const Bounded& b);
+  [[nodiscard]] ConstrainedBelief BeliefAt(
+      const surrogates::Prediction& throughput, int place) const;
+  void BoundAll(const surrogates::Prediction& throughput,
+                const std::vector<char>& excluded,
+                const ArgMaxOptions& options);
+  void TakeBatch(std::size_t size, const ExcessSource& excess);
+  void BoundBatch(const surrogates::Prediction& throughput,
+                  const ArgMaxOptions& options);
+  void EvaluateBatch(const surrogates::Prediction& throughput, double beta);
+
+  std::vector<double> any_bounds_;  // of all candidates, step 1
+  std::vector<Bounded> open_;       // not asked for yet
+  std::vector<int> batch_;          // candidates
+  surrogates::Prediction excess_;   // of the batch
+  std::vector<Bounded> bounds_;     // of places in the batch, step 2
+  ArgMaxSummary summary_;
+  int best_ = -1;
+};
+
+// A single search where the excess of all candidates is known; see above.
+// Shapes: all [N].
 [[nodiscard]] int ArgMaxConstrainedUcb(
     const surrogates::Prediction& throughput,
     const surrogates::Prediction& memory_excess,

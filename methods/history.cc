@@ -1,6 +1,7 @@
 #include "methods/history.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace methods {
@@ -46,6 +47,26 @@ void History::Add(int candidate,
   failures_in_a_row_ = entry.throughput ? 0 : failures_in_a_row_ + 1;
   tried_[static_cast<std::size_t>(candidate)] = 1;
   entries_.push_back(entry);
+}
+
+double History::StepNoise(const trials::ThroughputOptions& options) const {
+  std::vector<double> relative;
+  for (const Entry& entry : entries_) {
+    if (entry.throughput) {
+      const trials::ThroughputEstimate& estimate = *entry.throughput;
+      const double variance = options.variance_of_mean
+                                  ? estimate.variance * estimate.steps_used
+                                  : estimate.variance;
+      relative.push_back(std::sqrt(variance) / estimate.steps_per_s);
+    }
+  }
+  if (relative.empty()) {
+    return 0.0;
+  }
+  const auto middle =
+      relative.begin() + static_cast<std::ptrdiff_t>(relative.size() / 2);
+  std::nth_element(relative.begin(), middle, relative.end());
+  return *middle * best_steps_per_s_;
 }
 
 surrogates::Observations History::ThroughputObservations() const {

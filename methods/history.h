@@ -52,6 +52,13 @@ class History {
     return failures_in_a_row_ < size();
   }
 
+  // The standard deviation (steps/s) of the throughput of a single step at the
+  // best throughput: the median over trials of the relative one, which hardly
+  // depends on the configuration. 0 before the first throughput. `options` say
+  // whether variances are those of steps or of means.
+  [[nodiscard]] double StepNoise(
+      const trials::ThroughputOptions& options) const;
+
   // Throughputs of feasible trials with their variance.
   [[nodiscard]] surrogates::Observations ThroughputObservations() const;
 

@@ -21,6 +21,9 @@ struct Problem {
   int gpus_per_node = 1;
   double memory_capacity_bytes = 0.0;  // per GPU
   int q_max = 1;                       // steps of a full trial
+  // Threads that a suggestion may use, >= 1. What it suggests does not depend
+  // on them.
+  int threads = 1;
 };
 
 // The next trial, and how it may end early.

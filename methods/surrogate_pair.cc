@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "surrogates/cost/cost_model.h"
+#include "surrogates/cost/misspecification.h"
 
 namespace methods {
 namespace {
@@ -17,15 +18,19 @@ double Median(const Eigen::VectorXd& values) {
   return *middle;
 }
 
-surrogates::GaussianProcess::Options Seeded(
-    surrogates::GaussianProcess::Options options, std::uint64_t offset) {
-  options.seed += offset;
-  return options;
+surrogates::GaussianProcess::Options FitOptions(
+    const Problem& problem,
+    const SurrogatePair::Options& options,
+    std::uint64_t offset) {
+  surrogates::GaussianProcess::Options fit = options.fit;
+  fit.seed += offset;
+  fit.threads = problem.threads;
+  return fit;
 }
 
 surrogates::GaussianProcess::Options ForThroughput(
-    const SurrogatePair::Options& options) {
-  surrogates::GaussianProcess::Options fit = Seeded(options.fit, 0);
+    const Problem& problem, const SurrogatePair::Options& options) {
+  surrogates::GaussianProcess::Options fit = FitOptions(problem, options, 0);
   fit.misfit_scale = options.throughput_misfit_scale;
   fit.misfit_log_stddev = options.throughput_misfit_log_stddev;
   return fit;
@@ -41,30 +46,110 @@ SurrogatePair::SurrogatePair(const Problem& problem,
       options_(options),
       encoded_(surrogates::Encode(*problem.space)),
       throughput_prior_(throughput_prior),
-      throughput_(
-          encoded_, std::move(throughput_prior), ForThroughput(options)),
-      memory_(encoded_, std::move(memory_prior), Seeded(options.fit, 1)) {}
+      throughput_(encoded_,
+                  std::move(throughput_prior),
+                  ForThroughput(problem, options)),
+      memory_(
+          encoded_, std::move(memory_prior), FitOptions(problem, options, 1)),
+      threads_(problem.threads) {
+  if (options.prior_error > 0.0) {
+    wrong_opinion_ = surrogates::Misspecification(encoded_, options.fit.seed);
+  }
+}
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
-  const surrogates::Observations throughput = history.ThroughputObservations();
+  surrogates::Observations throughput = history.ThroughputObservations();
   // Before the first throughput only ratios are known: any scale does.
   throughput_.SetLogCenters(surrogates::CentersFor(
       throughput_prior_,
       throughput.size() > 0 ? Median(throughput.value) : 1.0));
+  if (wrong_opinion_.size() > 0 && throughput.size() > 0) {
+    // A process around the mean plus an offset is the process around the mean
+    // of what is left after the offset.
+    opinion_steps_per_s_ = options_.prior_error * throughput.value.maxCoeff();
+    throughput.value -=
+        opinion_steps_per_s_ * wrong_opinion_(throughput.candidate);
+  }
   std::vector<Suggestion::Fit> fits;
-  fits.push_back({"throughput", throughput_.Fit(throughput)});
+  fits.push_back(
+      {"throughput", Learn(throughput, throughput_, shown_throughput_)});
   fits.push_back({"memory",
-                  memory_.Fit(history.MemoryObservations(
-                      capacity_bytes_,
-                      options_.out_of_memory_value,
-                      options_.memory_noise * options_.memory_noise))});
+                  Learn(history.MemoryObservations(
+                            capacity_bytes_,
+                            options_.out_of_memory_value,
+                            options_.memory_noise * options_.memory_noise),
+                        memory_,
+                        shown_memory_)});
   return fits;
+}
+
+surrogates::FitSummary SurrogatePair::Learn(
+    const surrogates::Observations& observations,
+    surrogates::GaussianProcess& process,
+    Shown& shown) const {
+  const int known = shown.observations.size();
+  const bool recent =
+      shown.fitted >= options_.refit_every_trial_until &&
+      observations.size() < (1.0 + options_.refit_growth) * shown.fitted;
+  const bool appends =
+      recent && known < observations.size() &&
+      std::equal(shown.observations.candidate.begin(),
+                 shown.observations.candidate.end(),
+                 observations.candidate.begin()) &&
+      shown.observations.value == observations.value.head(known) &&
+      shown.observations.noise_variance ==
+          observations.noise_variance.head(known);
+  shown.observations = observations;
+  if (!appends) {
+    shown.fitted = observations.size();
+    return process.Fit(observations);
+  }
+  surrogates::FitSummary summary;
+  for (int i = known; i < observations.size(); ++i) {
+    summary =
+        process.Append(observations.candidate[static_cast<std::size_t>(i)],
+                       observations.value[i],
+                       observations.noise_variance[i]);
+  }
+  return summary;
+}
+
+void SurrogatePair::PredictThroughput(
+    surrogates::Prediction& prediction) const {
+  throughput_.Predict(prediction);
+  if (wrong_opinion_.size() > 0) {
+    prediction.mean += opinion_steps_per_s_ * wrong_opinion_;
+  }
 }
 
 void SurrogatePair::Predict(surrogates::Prediction& throughput,
                             surrogates::Prediction& memory) const {
-  throughput_.Predict(throughput);
+  PredictThroughput(throughput);
   memory_.Predict(memory);
+}
+
+SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
+    double beta, double memory_scale, const std::vector<char>& excluded) {
+  PredictThroughput(prediction_);
+  surrogates::Prediction memory;
+  Choice choice;
+  choice.candidate = search_.ArgMax(
+      prediction_,
+      [&](const std::vector<int>& candidates, surrogates::Prediction& excess) {
+        memory_.PredictSome(candidates, memory);
+        excess = MemoryExcess(memory, 1.0, memory_scale);
+      },
+      excluded,
+      {.beta = beta, .threads = threads_});
+  if (choice.candidate >= 0) {
+    memory_.PredictSome({choice.candidate}, memory);
+    choice.cucb = search_.summary().value;
+    choice.throughput_mean = prediction_.mean[choice.candidate];
+    choice.throughput_variance = prediction_.variance[choice.candidate];
+    choice.memory_mean = memory.mean[0];
+    choice.memory_variance = memory.variance[0];
+  }
+  return choice;
 }
 
 }  // namespace methods

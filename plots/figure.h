@@ -26,12 +26,17 @@ struct LineStyle {
 // before, which is drawn under it: lines that coincide stay visible.
 [[nodiscard]] LineStyle StyleOf(int index, bool emphasised);
 
+// How a series is drawn: a line with a band, or points with bars from q1 to
+// q3.
+enum class Mark { kLine, kPoints };
+
 // One method: a median line with a quartile band.
 struct Series {
   std::string name;   // in column names
   std::string label;  // in the legend
   LineStyle style;
   Band band;
+  Mark mark = Mark::kLine;
 };
 
 // Axes with series in them.
@@ -52,6 +57,7 @@ struct Panel {
   std::optional<double> horizontal;  // dashed reference line
   std::string horizontal_label;      // written on it
   std::optional<double> vertical;    // dotted reference line
+  bool diagonal = false;             // y = x, dashed, with x_unit 1
   std::vector<Series> series;        // with the same x
 };
 

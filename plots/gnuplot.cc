@@ -1,7 +1,9 @@
 #include "plots/gnuplot.h"
 
+#include <cmath>
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,6 +30,31 @@ std::string PlotCommand(const std::vector<std::string>& parts) {
   return text + "\n";
 }
 
+// Bars without caps, and circles over them: these have their size in units of
+// the x axis, so it is the same in every terminal.
+std::vector<std::string> PointsWithBars(const Panel& panel,
+                                        const std::string& data,
+                                        std::size_t series) {
+  constexpr double kRadius = 1.0 / 150.0;  // of the axis
+  const std::string x = Column(1, panel.x_unit);
+  const std::string& color = panel.series[series].style.color;
+  return {fmt::format("{} using {}:{}:(0):(${}-${}) with vectors nohead "
+                      "linecolor rgb '#90{}' linewidth 0.6",
+                      data,
+                      x,
+                      3 * series + 3,
+                      3 * series + 4,
+                      3 * series + 3,
+                      color.substr(1)),
+          fmt::format("{} using {}:{}:({:g}) with circles fillcolor rgb '{}' "
+                      "fillstyle solid noborder",
+                      data,
+                      x,
+                      3 * series + 2,
+                      kRadius * (panel.x_max - panel.x_min) / panel.x_unit,
+                      color)};
+}
+
 // The bands lie under all lines, their edges drawn thinly. Series are drawn in
 // their order, so that thin dashed lines lie on the thick solid one of the
 // first and all can be seen where they coincide.
@@ -35,6 +62,9 @@ std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
   std::vector<std::string> parts;
   const std::string x = Column(1, panel.x_unit);
   for (std::size_t s = 0; s < panel.series.size(); ++s) {
+    if (panel.series[s].mark == Mark::kPoints) {
+      continue;
+    }
     parts.push_back(fmt::format(
         "{} using {}:{}:{} with filledcurves fillcolor rgb '{}' fillstyle "
         "transparent solid {} noborder",
@@ -55,11 +85,21 @@ std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
     }
   }
   for (std::size_t s = 0; s < panel.series.size(); ++s) {
+    const Series& series = panel.series[s];
+    if (series.mark == Mark::kPoints) {
+      for (std::string& part : PointsWithBars(panel, data, s)) {
+        parts.push_back(std::move(part));
+      }
+      continue;
+    }
     parts.push_back(fmt::format("{} using {}:{} with lines {}",
                                 data,
                                 x,
                                 3 * s + 2,
-                                LineWords(panel.series[s].style)));
+                                LineWords(series.style)));
+  }
+  if (panel.diagonal) {
+    parts.push_back(fmt::format("x with lines {}", ReferenceLineWords()));
   }
   // On top, thin: a method that reaches it does not hide it.
   if (panel.horizontal) {
@@ -96,10 +136,26 @@ std::vector<std::string> PointsOf(const Panel& panel, const std::string& data) {
   return parts;
 }
 
-std::string XAxisOf(const Panel& panel) {
+// Steps of 1, 2 or 5 times a power of ten, so that a narrow panel has room for
+// the numbers; elsewhere gnuplot chooses.
+std::string TicsOf(double range, std::size_t panels) {
+  constexpr std::size_t kNarrow = 4;
+  constexpr double kMostTics = 5.0;
+  if (panels < kNarrow || !(range > 0.0)) {
+    return "autofreq";
+  }
+  double step = std::pow(10.0, std::floor(std::log10(range / kMostTics)));
+  for (const double factor : {2.0, 2.5, 2.0}) {
+    step *= range / step > kMostTics ? factor : 1.0;
+  }
+  return fmt::format("{:g}", step);
+}
+
+std::string XAxisOf(const Panel& panel, std::size_t panels) {
   if (!panel.by_name) {
     return fmt::format(
-        "  set xtics autofreq norotate font ',{}'\n  set xrange [{}:{}]\n",
+        "  set xtics {} norotate font ',{}'\n  set xrange [{}:{}]\n",
+        TicsOf((panel.x_max - panel.x_min) / panel.x_unit, panels),
         kTextPoints,
         panel.x_min / panel.x_unit,
         panel.x_max / panel.x_unit);
@@ -132,7 +188,7 @@ std::string PanelOf(const Figure& figure,
       layout.axes_bottom / layout.height,
       layout.axes_top / layout.height);
   text += AxisLabelsOf(layout, panel, index);
-  text += XAxisOf(panel);
+  text += XAxisOf(panel, figure.panels.size());
   text += fmt::format("  {} logscale y\n  set yrange [{}:{}]\n",
                       panel.log_y ? "set" : "unset",
                       limit(panel.y_min),

@@ -153,6 +153,13 @@ MethodSummary SummariseMethod(const MethodRecords& method,
   summary.throughput = QuartilesOf(runs, [&](const Run& run) {
     return Last(IncumbentCurve(run, problem, Cost::kTrials, Value::kMeasured));
   });
+  if (problem.time_budget_s > 0.0) {
+    summary.throughput_halfway = MedianOf(runs, [&](const Run& run) {
+      return ValueAt(
+          IncumbentCurve(run, problem, Cost::kTime, Value::kMeasured),
+          0.5 * problem.time_budget_s);
+    });
+  }
   SetRatios(runs, problem, summary);
   summary.trials = MedianOf(runs, [](const Run& run) {
     return static_cast<double>(run.trials.size());

@@ -30,7 +30,9 @@ struct MethodSummary {
   int runs = 0;          // with records
   int finished = 0;      // of those
   Quartiles throughput;  // of the incumbent as measured, steps/s; none is 0
-  Quartiles ratio;       // its noise-free throughput over the optimum
+  // The median of the same when half of the time budget was spent.
+  double throughput_halfway = trials::kUnknown;
+  Quartiles ratio;  // its noise-free throughput over the optimum
   // Medians of the same after 10 and 20 trials; a run that ended earlier keeps
   // its last.
   double ratio_after_10 = trials::kUnknown;

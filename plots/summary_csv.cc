@@ -20,6 +20,7 @@ std::vector<std::string> CsvCells(const MethodSummary& s,
           ExactText(s.throughput.median),
           ExactText(s.throughput.q1),
           ExactText(s.throughput.q3),
+          ExactText(s.throughput_halfway),
           ExactText(s.ratio.median),
           ExactText(s.ratio.q1),
           ExactText(s.ratio.q3),
@@ -48,7 +49,8 @@ std::string ToCsv(const Summary& summary) {
   std::string text =
       "problem,method,label,repeats,runs,finished,"
       "throughput_median_steps_per_s,throughput_q1_steps_per_s,"
-      "throughput_q3_steps_per_s,ratio_median,ratio_q1,ratio_q3,"
+      "throughput_q3_steps_per_s,throughput_halfway_steps_per_s,"
+      "ratio_median,ratio_q1,ratio_q3,"
       "ratio_after_10,ratio_after_20,"
       "time_to_95_s,trials_to_95,runs_to_95,"
       "time_to_99_s,trials_to_99,runs_to_99,"

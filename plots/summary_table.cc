@@ -122,6 +122,12 @@ Table WideTable(const std::vector<MethodSummary>& methods) {
         [&](const auto& s) {
           return WithQuartiles(s.throughput, 1.0, decimals);
         }},
+       {"halfway",
+        [&](const auto& s) {
+          return std::isnan(s.throughput_halfway)
+                     ? std::string()
+                     : fmt::format("{:.{}f}", s.throughput_halfway, decimals);
+        }},
        kRatio,
        {"after 10", [](const auto& s) { return Percent(s.ratio_after_10); }},
        {"after 20", [](const auto& s) { return Percent(s.ratio_after_20); }},

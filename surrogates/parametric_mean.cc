@@ -6,9 +6,9 @@ namespace surrogates {
 namespace {
 
 // The link and its derivative with respect to the linear predictor.
-double ApplyLink(const ParametricMean& mean,
-                 const double sum,
-                 double* derivative) {
+double LinkOf(const ParametricMean& mean,
+              const double sum,
+              double* derivative) {
   switch (mean.link) {
     case ParametricMean::Link::kInverse:
       *derivative = -1.0 / (sum * sum);
@@ -38,7 +38,7 @@ void ParametricMean::Evaluate(const std::vector<int>& rows,
   for (Eigen::Index i = 0; i < n; ++i) {
     const auto phi = features.row(rows[static_cast<std::size_t>(i)]);
     double derivative = 0.0;
-    mean[i] = ApplyLink(*this, phi.dot(c), &derivative);
+    mean[i] = LinkOf(*this, phi.dot(c), &derivative);
     if (jacobian != nullptr) {
       // d/d log c_j = c_j d/dc_j.
       jacobian->row(i) =
@@ -47,13 +47,10 @@ void ParametricMean::Evaluate(const std::vector<int>& rows,
   }
 }
 
-void ParametricMean::LinkDerivatives(int begin,
-                                     const Eigen::VectorXd& log_c,
-                                     Eigen::Ref<Eigen::ArrayXd> result) const {
-  result.matrix().noalias() =
-      features.middleRows(begin, result.size()) * log_c.array().exp().matrix();
-  for (double& value : result) {
-    (void)ApplyLink(*this, value, &value);
+void ParametricMean::ApplyLink(Eigen::Ref<Eigen::ArrayXd> predictors,
+                               Eigen::Ref<Eigen::ArrayXd> derivatives) const {
+  for (Eigen::Index i = 0; i < predictors.size(); ++i) {
+    predictors[i] = LinkOf(*this, predictors[i], &derivatives[i]);
   }
 }
 
@@ -62,7 +59,7 @@ Eigen::VectorXd ParametricMean::EvaluateAll(
   Eigen::VectorXd mean = features * log_c.array().exp().matrix();
   double derivative = 0.0;
   for (double& value : mean) {
-    value = ApplyLink(*this, value, &derivative);
+    value = LinkOf(*this, value, &derivative);
   }
   return mean;
 }

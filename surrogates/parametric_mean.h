@@ -59,11 +59,10 @@ struct ParametricMean {
     return link == Link::kInverse ? 2.0 / mean_value : 0.0;
   }
 
-  // dm / d(sum_j c_j phi_j) at every one of the candidates begin, ...,
-  // begin + result.size() - 1.
-  void LinkDerivatives(int begin,
-                       const Eigen::VectorXd& log_c,
-                       Eigen::Ref<Eigen::ArrayXd> result) const;
+  // Turns linear predictors u = sum_j c_j phi_j into means m(u), in place, and
+  // gives dm / du. Shapes: both alike.
+  void ApplyLink(Eigen::Ref<Eigen::ArrayXd> predictors,
+                 Eigen::Ref<Eigen::ArrayXd> derivatives) const;
 
   // The mean at every candidate, [N].
   [[nodiscard]] Eigen::VectorXd EvaluateAll(const Eigen::VectorXd& log_c) const;

@@ -13,6 +13,8 @@ MAY_INCLUDE = {
     "methods": {"methods", "surrogates", "trials"},
     "plots": {"plots", "trials"},
     "harness": {"harness", "methods", "plots", "surrogates", "trials"},
+    # No layer: programs that use them all, and that none uses.
+    "studies": {"studies", "harness", "methods", "plots", "surrogates", "trials"},
 }
 
 # A prior that shares code with the ground truth it predicts would flatter

@@ -93,12 +93,21 @@ ThroughputEstimate EstimateThroughput(const std::vector<double>& step_times_s,
   return {mean, variance, static_cast<int>(times.size())};
 }
 
+double TauOf(const StopRule& rule, int steps_used) {
+  const double least = std::max(rule.q_min - rule.throughput.warmup_steps, 1);
+  return rule.tau_steps_per_s +
+         rule.confidence_steps_per_s *
+             (1.0 / std::sqrt(least) + 1.0 / std::sqrt(steps_used));
+}
+
 bool ShouldStop(const StopRule& rule, const std::vector<double>& step_times_s) {
   if (step_times_s.empty() || std::cmp_less(step_times_s.size(), rule.q_min)) {
     return false;
   }
-  return EstimateThroughput(step_times_s, rule.throughput).steps_per_s <
-         rule.best_steps_per_s + rule.tau_steps_per_s;
+  const ThroughputEstimate estimate =
+      EstimateThroughput(step_times_s, rule.throughput);
+  return estimate.steps_per_s <
+         rule.best_steps_per_s + TauOf(rule, estimate.steps_used);
 }
 
 }  // namespace trials

@@ -68,16 +68,25 @@ struct ThroughputOptions {
 
 // When to stop a trial that is running: after step q >= q_min, if
 //
-//   r_q < best + tau.
+//   r_q < best + tau_q,   tau_q = tau + c (1 / sqrt(n_min) + 1 / sqrt(n)),
 //
-// Source: OPPA Eq. 5 and Algorithm 3, lines 16-18. `best` is that of feasible
-// trials only (DESIGN: the printed maximum would include infeasible ones).
+// where n steps of the q are used by the estimate of r_q and n_min = q_min less
+// the warm-up, at least 1. A fixed tau has c = 0; the theory has tau = 0 and
+// c = c_1 s, s the standard deviation of a step's throughput.
+//
+// Source: OPPA Eqs. 5 and 56 and Algorithm 3, lines 16-18. `best` is that of
+// feasible trials only (DESIGN: the printed maximum would include infeasible
+// ones).
 struct StopRule {
   int q_min = 0;  // steps that always run; counted as run, warm-up included
   double best_steps_per_s = -std::numeric_limits<double>::infinity();
   double tau_steps_per_s = 1e-3;
+  double confidence_steps_per_s = 0.0;  // c, >= 0
   ThroughputOptions throughput;
 };
+
+// tau_q of the rule when the estimate uses `steps_used` >= 1 steps.
+[[nodiscard]] double TauOf(const StopRule& rule, int steps_used);
 
 // True when a trial with these step times should go no further.
 [[nodiscard]] bool ShouldStop(const StopRule& rule,

@@ -7,6 +7,9 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
@@ -23,6 +26,34 @@ struct TrialRequest {
   // Called after every step with its time; false ends the trial there
   // (Outcome::kTerminatedEarly). Empty: run every step.
   std::function<bool(double step_time_s)> on_step;
+  // What on_step goes by, for a backend that runs its trials elsewhere.
+  std::optional<StopRule> stop_rule;
+  // Asked now and then by backends on a real clock; true ends the trial at
+  // once, with TrialInterrupted. Empty: never.
+  std::function<bool()> interrupted;
+};
+
+// Lets a trial be stopped by a rule. One that is through needs no stopping: it
+// counts as completed.
+inline void StopBy(const std::optional<StopRule>& rule, TrialRequest& request) {
+  request.stop_rule = rule;
+  if (!rule) {
+    return;
+  }
+  request.on_step = [rule = *rule,
+                     max_steps = request.max_steps,
+                     step_times_s =
+                         std::vector<double>()](double step_time_s) mutable {
+    step_times_s.push_back(step_time_s);
+    return std::cmp_greater_equal(step_times_s.size(), max_steps) ||
+           !ShouldStop(rule, step_times_s);
+  };
+}
+
+// A trial was ended because the search is to stop: there is no measurement.
+class TrialInterrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 // A backend, or a wrapper around one (trials/wrappers/).

@@ -33,15 +33,19 @@ constexpr std::uintmax_t kTooLittleSpace = 4096;
 constexpr auto kTermPatience = std::chrono::seconds(2);
 
 // The environment of a worker.
-std::vector<std::string> WorkerEnvironment() {
-  constexpr std::string_view kThreads = "OMP_NUM_THREADS=";
+std::vector<std::string> WorkerEnvironment(int threads) {
+  constexpr std::string_view kOfLibraries = "OMP_NUM_THREADS=";
+  constexpr std::string_view kOfSuggestions = "OPPA_THREADS=";
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!std::string_view(*entry).starts_with(kThreads)) {
-      environment.emplace_back(*entry);
+    const std::string_view variable = *entry;
+    if (!variable.starts_with(kOfLibraries) &&
+        !variable.starts_with(kOfSuggestions)) {
+      environment.emplace_back(variable);
     }
   }
-  environment.push_back(std::string(kThreads) + "1");
+  environment.push_back(std::string(kOfLibraries) + "1");
+  environment.push_back(std::string(kOfSuggestions) + std::to_string(threads));
   return environment;
 }
 
@@ -57,7 +61,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
 }
 
 // Starts a job; an errno value in `error` if that is not possible.
-pid_t Spawn(const Job& job, int& error) {
+pid_t Spawn(const Job& job, int threads, int& error) {
   std::filesystem::create_directories(job.log.parent_path());
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -83,7 +87,7 @@ pid_t Spawn(const Job& job, int& error) {
   sigaddset(&signals, SIGPIPE);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   std::vector<std::string> command = job.command;
-  std::vector<std::string> environment = WorkerEnvironment();
+  std::vector<std::string> environment = WorkerEnvironment(threads);
   pid_t pid = 0;
   error = ::posix_spawn(&pid,
                         command.front().c_str(),
@@ -123,9 +127,9 @@ void RemoveIfEmpty(const std::filesystem::path& log) {
 
 }  // namespace
 
-LocalPool::LocalPool(int workers)
-    : workers_(static_cast<std::size_t>(workers)) {
-  assert(workers > 0);
+LocalPool::LocalPool(int workers, int threads)
+    : workers_(static_cast<std::size_t>(workers)), threads_(threads) {
+  assert(workers > 0 && threads > 0);
 }
 
 LocalPool::~LocalPool() {
@@ -166,7 +170,7 @@ void LocalPool::StartWaiting(std::vector<JobReport>& reports) {
     Job job = std::move(waiting_.front());
     waiting_.pop_front();
     int error = 0;
-    const pid_t pid = Spawn(job, error);
+    const pid_t pid = Spawn(job, threads_, error);
     if (error == EAGAIN && !running_.empty()) {
       waiting_.push_front(std::move(job));  // when another one has ended
       return;

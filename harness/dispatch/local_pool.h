@@ -17,14 +17,15 @@ namespace harness {
 
 // A pool of worker processes. Jobs start in the order in which they were
 // submitted, at most `workers` at a time; a job that fails does not stop the
-// others. Each worker is a process group of its own, reads nothing, and may
-// use one thread for numerics (OMP_NUM_THREADS = 1), so that `workers` is the
-// number of busy cores.
+// others. Each worker is a process group of its own and reads nothing.
+// Libraries in it may use one thread (OMP_NUM_THREADS = 1), its suggestions
+// `threads` (OPPA_THREADS, see SuggestionThreads), so that `workers * threads`
+// is the number of busy cores.
 //
 // Errors: throws std::runtime_error when no process can be started.
 class LocalPool final : public Dispatcher {
  public:
-  explicit LocalPool(int workers);  // > 0
+  explicit LocalPool(int workers, int threads = 1);  // both > 0
   // Ends the workers: SIGTERM to their groups, SIGKILL two seconds later.
   ~LocalPool() override;
   LocalPool(const LocalPool&) = delete;
@@ -38,6 +39,7 @@ class LocalPool final : public Dispatcher {
   void Reap(std::vector<JobReport>& reports);
 
   std::size_t workers_;
+  int threads_;
   std::deque<Job> waiting_;
   std::map<pid_t, Job> running_;
 };

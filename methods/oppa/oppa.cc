@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/read_options.h"
@@ -54,6 +56,7 @@ SurrogatePair::Options PairOptions(const OppaOptions& options,
   pair.fit.learn_misfit = options.learn_misfit;
   pair.throughput_misfit_scale = options.misfit_scale;
   pair.throughput_misfit_log_stddev = options.misfit_log_stddev;
+  pair.prior_error = options.prior_error;
   pair.fit.seed = seed;
   return pair;
 }
@@ -76,15 +79,7 @@ class Oppa final : public Method {
     }
     Suggestion suggestion = WantsRandom() ? SuggestRandom() : SuggestByModel();
     if (options_.early_termination) {
-      trials::StopRule& rule = suggestion.stop.emplace();
-      rule.q_min = options_.q_min;
-      rule.best_steps_per_s = history_.best_steps_per_s();
-      rule.tau_steps_per_s = options_.tau_steps_per_s;
-      if (history_.has_throughput()) {
-        rule.tau_steps_per_s +=
-            options_.tau_share * history_.best_steps_per_s();
-      }
-      rule.throughput = options_.throughput;
+      suggestion.stop = StopRuleNow();
     }
     return suggestion;
   }
@@ -94,6 +89,24 @@ class Oppa final : public Method {
   }
 
  private:
+  [[nodiscard]] trials::StopRule StopRuleNow() const {
+    const double best = history_.best_steps_per_s();
+    trials::StopRule rule{.q_min = options_.q_min,
+                          .best_steps_per_s = best,
+                          .tau_steps_per_s = 0.0,
+                          .throughput = options_.throughput};
+    if (options_.theory_tau) {
+      rule.confidence_steps_per_s = RunningMeanFactor(options_.theory) *
+                                    history_.StepNoise(options_.throughput);
+      return rule;
+    }
+    rule.tau_steps_per_s = options_.tau_steps_per_s;
+    if (history_.has_throughput()) {
+      rule.tau_steps_per_s += options_.tau_share * best;
+    }
+    return rule;
+  }
+
   // App. E.1: at the start, and after too many failures in a row. Also as
   // long as no trial has given a throughput, unless a prior knows better.
   [[nodiscard]] bool WantsRandom() const {
@@ -116,6 +129,10 @@ class Oppa final : public Method {
   [[nodiscard]] double Beta() const {
     if (!history_.has_throughput()) {
       return 0.0;
+    }
+    if (options_.theory_beta) {
+      return GaussianBeta(
+          ConfidenceBeta(options_.theory, surrogates_.information_gain()));
     }
     return options_.beta_in_stddevs ? GaussianBeta(options_.beta)
                                     : options_.beta;
@@ -145,12 +162,10 @@ class Oppa final : public Method {
       drawn = DrawFromCells(*problem_.space, tried, seed, history_.size());
     }
     suggestion.fits = surrogates_.Fit(history_);
-    surrogates_.Predict(throughput_, memory_);
     const int best =
-        ArgMaxConstrainedUcb(throughput_,
-                             MemoryExcess(memory_, 1.0, options_.memory_scale),
-                             Beta(),
-                             excluded);
+        surrogates_
+            .ArgMaxConstrainedUcb(Beta(), options_.memory_scale, excluded)
+            .candidate;
     if (best >= 0) {
       suggestion.candidate = best;
     }
@@ -160,26 +175,20 @@ class Oppa final : public Method {
     Suggestion suggestion;
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
-    surrogates_.Predict(throughput_, memory_);
     // Step 2: the untried candidate with the highest cUCB.
-    ArgMaxSummary summary;
-    suggestion.candidate =
-        ArgMaxConstrainedUcb(throughput_,
-                             MemoryExcess(memory_, 1.0, options_.memory_scale),
-                             Beta(),
-                             history_.tried(),
-                             &summary);
-    if (suggestion.candidate < 0) {
+    const SurrogatePair::Choice best = surrogates_.ArgMaxConstrainedUcb(
+        Beta(), options_.memory_scale, history_.tried());
+    if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }
+    suggestion.candidate = best.candidate;
     suggestion.chosen_by = "model";
     surrogates::FitSummary choice;
-    choice.parameters = {
-        {"cucb", summary.value},
-        {"throughput_mean", throughput_.mean[suggestion.candidate]},
-        {"throughput_variance", throughput_.variance[suggestion.candidate]},
-        {"memory_mean", memory_.mean[suggestion.candidate]},
-        {"memory_variance", memory_.variance[suggestion.candidate]}};
+    choice.parameters = {{"cucb", best.cucb},
+                         {"throughput_mean", best.throughput_mean},
+                         {"throughput_variance", best.throughput_variance},
+                         {"memory_mean", best.memory_mean},
+                         {"memory_variance", best.memory_variance}};
     suggestion.fits.push_back({"choice", std::move(choice)});
     return suggestion;
   }
@@ -189,8 +198,6 @@ class Oppa final : public Method {
   std::uint64_t seed_;
   History history_;
   SurrogatePair surrogates_;
-  surrogates::Prediction throughput_;
-  surrogates::Prediction memory_;
 };
 
 OppaPrior ReadPrior(const trials::TomlTable& table, OppaPrior otherwise) {
@@ -221,6 +228,22 @@ bool ReadFitAsPrinted(const trials::TomlTable& table, bool otherwise) {
   return name == "printed";
 }
 
+void ReadTheory(const trials::TomlTable& table, OppaOptions& options) {
+  Assumption& theory = options.theory;
+  options.theory_tau = table.GetBool("theory_tau", options.theory_tau);
+  options.theory_beta = table.GetBool("theory_beta", options.theory_beta);
+  theory.delta = ReadDouble(table, "theory_delta", theory.delta, 1e-12);
+  if (theory.delta >= 1.0) {
+    table.Fail("theory_delta",
+               fmt::format("theory_delta = {}: a probability of failure must "
+                           "be below 1",
+                           theory.delta));
+  }
+  theory.rounds = ReadInt(table, "theory_rounds", theory.rounds, 1);
+  theory.rkhs_bound =
+      ReadDouble(table, "theory_rkhs_bound", theory.rkhs_bound, 0.0);
+}
+
 }  // namespace
 
 OppaOptions ReadOppaOptions(const trials::TomlTable& table,
@@ -242,6 +265,9 @@ OppaOptions ReadOppaOptions(const trials::TomlTable& table,
   options.tau_steps_per_s =
       ReadDouble(table, "tau", options.tau_steps_per_s, 0.0);
   options.tau_share = ReadDouble(table, "tau_share", options.tau_share, 0.0);
+  ReadTheory(table, options);
+  options.prior_error =
+      ReadDouble(table, "prior_error", options.prior_error, 0.0);
   options.learn_misfit = table.GetBool("learn_misfit", options.learn_misfit);
   options.misfit_scale =
       ReadDouble(table, "misfit_scale", options.misfit_scale, 1e-6);
@@ -276,7 +302,9 @@ OppaOptions ReadOppaOptions(const trials::TomlTable& table,
 std::unique_ptr<Method> MakeOppa(const Problem& problem,
                                  const OppaOptions& options,
                                  std::uint64_t seed) {
-  return std::make_unique<Oppa>(problem, options, seed);
+  OppaOptions of_problem = options;
+  of_problem.theory.q_max = problem.q_max;
+  return std::make_unique<Oppa>(problem, of_problem, seed);
 }
 
 }  // namespace methods

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "methods/confidence.h"
 #include "methods/method.h"
 #include "trials/toml_table.h"
 
@@ -29,6 +30,11 @@ struct OppaOptions {
   // By how much a trial must beat the best: so much, and so much of it.
   double tau_steps_per_s = 0.0;
   double tau_share = 1e-3;
+  // Instead, what Theorems F.5 and F.8 ask for: the tau_q of Eq. 56, its s
+  // estimated from the trials so far; the beta_i of Eq. 32.
+  bool theory_tau = false;
+  bool theory_beta = false;
+  Assumption theory;  // its q_max is the problem's
   double beta = 1.0;  // of cUCB, >= 0
   // False: beta multiplies E|X - E X| as printed, which is 0.798 of a standard
   // deviation where memory is no concern. True: beta counts deviations.
@@ -47,6 +53,9 @@ struct OppaOptions {
   bool learn_misfit = true;
   double misfit_scale = 0.5;       // > 0, of throughput
   double misfit_log_stddev = 0.7;  // > 0, of throughput
+  // A prior that is knowingly wrong by so much of the best throughput, for the
+  // study of App. I.5. >= 0
+  double prior_error = 0.0;
   // The sigmoid of Eq. 4 acts on (memory - capacity) / (memory_scale *
   // capacity); the paper gives no scale. > 0
   double memory_scale = 0.025;
@@ -64,7 +73,8 @@ struct OppaOptions {
 // screened_draws, outlier_iqr, warmup_steps, variance_of_mean, fit ("map",
 // "printed"), fit_starts, learn_misfit, misfit_scale,
 // misfit_log_stddev,
-// memory_scale, out_of_memory_value, memory_noise.
+// memory_scale, out_of_memory_value, memory_noise, theory_tau, theory_beta,
+// theory_delta, theory_rounds, theory_rkhs_bound, prior_error.
 // Errors: throws InputError with the place; q_min > q_max is one.
 [[nodiscard]] OppaOptions ReadOppaOptions(const trials::TomlTable& table,
                                           const Problem& problem,

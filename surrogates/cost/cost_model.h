@@ -32,7 +32,7 @@ enum class CostModelForm {
 //   compute    (mb + (pp - 1) / mc) / gpus                        Eq. 10
 //   DP         2 (D - 1),  (D - 1) / D / (tp pp)   for each x,    Eqs. 11-15
 //              hierarchical where dp > gpus_per_node; ZeRO-3 has
-//              a volume term of its own, the printed lambda_Z
+//              volume terms of its own, the printed lambda_Z
 //   TP         mb 2 (tp - 1),  mb (tp - 1) / tp    for each x     Eq. 16
 //   PP         2 mb (pp - 1)                                      Eqs. 17-18
 //

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <stdexcept>
 #include <string_view>
@@ -9,9 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include <Eigen/Cholesky>
 #include <fmt/format.h>
 
 #include "surrogates/gp/fit.h"
+#include "surrogates/gp/kernel.h"
 #include "surrogates/gp/parallel.h"
 #include "surrogates/gp/starting_points.h"
 #include "surrogates/gp/tile.h"
@@ -27,6 +30,10 @@ constexpr double kMinSignal = 1e-4;
 constexpr double kMaxSignal = 1e2;
 constexpr double kMinMisfit = 1e-4;
 constexpr double kCoefficientReach = 6.0;
+
+// Of an appended observation's pivot, in units of the signal variance: below
+// it the factorisation is made anew, which may add jitter.
+constexpr double kLeastPivot = 1e-9;
 
 void Require(bool condition, std::string_view what) {
   if (!condition) {
@@ -85,6 +92,7 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
 
 }  // namespace
 
+// Rows of kTile candidates, side by side (see tile.h).
 struct GaussianProcess::Buffers {
   Eigen::ArrayXd points;       // of the candidates over length scales, [d]
   Eigen::ArrayXd correlation;  // k_* / s^2, [n]
@@ -93,6 +101,9 @@ struct GaussianProcess::Buffers {
   Eigen::ArrayXd features;     // of the mean, [m]
   Eigen::ArrayXd spread;       // what coefficients add, [m]
   Eigen::ArrayXd link;         // derivatives of the mean, [1]
+  Eigen::ArrayXd mean;         // the result, [1]
+  Eigen::ArrayXd variance;     // the result, [1]
+  Eigen::VectorXd inverse_length_scale, coefficient;  // of the model, [d], [m]
 };
 
 GaussianProcess::GaussianProcess(const EncodedSpace& space,
@@ -183,18 +194,18 @@ void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
 
 FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   Validate(unsorted);
-  const Observations observations = Sorted(unsorted);
-  const bool empty = observations.size() == 0;
+  observations_ = Sorted(unsorted);
+  const bool empty = observations_.size() == 0;
   const int dimensions = options_.mean_only ? 0 : space_->dimension_count();
-  const double scale =
-      TargetScale(observations, PriorModes(mean_, Priors(1.0), dimensions));
-  const KernelPriors priors = Priors(scale);
+  target_scale_ =
+      TargetScale(observations_, PriorModes(mean_, Priors(1.0), dimensions));
+  const KernelPriors priors = Priors(target_scale_);
   std::vector<Hyperparameters> starts = StartingPoints(
-      mean_, priors, observations, dimensions, options_.starts, options_.seed);
+      mean_, priors, observations_, dimensions, options_.starts, options_.seed);
   if (options_.warm_start && fitted_) {
     starts.push_back(hyperparameters_);
   }
-  Likelihood likelihood = MakeLikelihood(observations, priors);
+  Likelihood likelihood = MakeLikelihood(observations_, priors);
   HyperparameterFit fit{.best = starts.front(), .converged = true};
   if (!empty) {
     // Without priors the starts end far apart: each runs to its end.
@@ -202,16 +213,15 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
     fit = MaximiseOverStarts(
         likelihood,
         starts,
-        BoxOf(mean_, options_, dimensions, scale),
+        BoxOf(mean_, options_, dimensions, target_scale_),
         {.max_iterations = options_.max_iterations,
          .finalists = options_.as_printed ? finalists : kFinalists,
          .threads = options_.threads});
   }
   fitted_ = !empty;
   hyperparameters_ = fit.best;
-  SetPosterior(observations, likelihood);
-  FitSummary summary = Summarise(observations, scale);
-  summary.log_posterior = log_posterior_;
+  SetPosterior(likelihood);
+  FitSummary summary = Summarise();
   summary.evaluations = fit.evaluations;
   summary.starts = empty ? 0 : static_cast<int>(starts.size());
   summary.jitter_retries = fit.jitter_retries;
@@ -226,54 +236,153 @@ void GaussianProcess::Condition(const Observations& unsorted,
                   (options_.mean_only ? 0 : space_->dimension_count()) &&
               hyperparameters.log_coefficients.size() == mean_.size(),
           "hyperparameters do not fit the space and the mean");
-  const Observations observations = Sorted(unsorted);
-  Likelihood likelihood = MakeLikelihood(
-      observations, Priors(TargetScale(observations, hyperparameters)));
+  observations_ = Sorted(unsorted);
+  target_scale_ = TargetScale(observations_, hyperparameters);
+  Likelihood likelihood = MakeLikelihood(observations_, Priors(target_scale_));
   hyperparameters_ = hyperparameters;
   fitted_ = true;
-  SetPosterior(observations, likelihood);
+  SetPosterior(likelihood);
 }
 
-void GaussianProcess::SetPosterior(const Observations& observations,
-                                   Likelihood& likelihood) {
+FitSummary GaussianProcess::Append(int candidate,
+                                   double value,
+                                   double noise_variance) {
+  Observations one;
+  one.candidate = {candidate};
+  one.value.setConstant(1, value);
+  one.noise_variance.setConstant(1, noise_variance);
+  Validate(one);
+  const Eigen::Index n = observations_.size();
+  observations_.candidate.push_back(candidate);
+  observations_.value.conservativeResize(n + 1);
+  observations_.value[n] = value;
+  observations_.noise_variance.conservativeResize(n + 1);
+  observations_.noise_variance[n] = noise_variance;
+  if (options_.mean_only || !Extend()) {
+    Likelihood likelihood =
+        MakeLikelihood(observations_, Priors(target_scale_));
+    SetPosterior(likelihood);
+  }
+  return Summarise();
+}
+
+void GaussianProcess::SetPosterior(Likelihood& likelihood) {
   log_posterior_ =
       likelihood.Evaluate(likelihood.Pack(hyperparameters_), nullptr);
   Require(std::isfinite(log_posterior_),
           "the covariance of the observations cannot be factorised");
-  const Eigen::Index n = options_.mean_only ? 0 : observations.size();
+  information_gain_ = likelihood.InformationGain();
+  const Eigen::Index n = options_.mean_only ? 0 : observations_.size();
   inverse_factor_.resize(n, n);
   if (n > 0) {
-    scaled_points_ = (hyperparameters_.log_length_scales.array()
-                          .exp()
-                          .inverse()
-                          .matrix()
-                          .asDiagonal() *
-                      Columns(*space_, observations.candidate))
-                         .transpose();
+    scaled_points_ = ScaledPoints(observations_.candidate).transpose();
     Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
     likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(inverse);
     inverse_factor_ = inverse;
   }
   weights_.resize(1 + (Integrates() ? mean_.size() : 0), n);
   weights_.row(0) = likelihood.alpha().head(n).transpose();
-  coefficient_prior_.resize(0, 0);
   if (Integrates()) {
-    Eigen::MatrixXd inverse =
-        Eigen::MatrixXd::Identity(mean_.size(), mean_.size());
-    likelihood.coefficient_cholesky()
-        .triangularView<Eigen::Lower>()
-        .solveInPlace(inverse);
-    weights_.bottomRows(mean_.size()) =
-        inverse * likelihood.weighted_jacobian().topRows(n).transpose();
-    coefficient_prior_ =
-        inverse *
-        hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal();
+    weighted_jacobian_ = likelihood.weighted_jacobian().topRows(n);
+    coefficient_factor_ = likelihood.coefficient_cholesky();
+    SetCoefficientPosterior();
   }
 }
 
-FitSummary GaussianProcess::Summarise(const Observations& observations,
-                                      double target_scale) const {
+// What follows from A^-1 J and the factor of M.
+void GaussianProcess::SetCoefficientPosterior() {
+  Eigen::MatrixXd inverse =
+      Eigen::MatrixXd::Identity(mean_.size(), mean_.size());
+  coefficient_factor_.triangularView<Eigen::Lower>().solveInPlace(inverse);
+  weights_.bottomRows(mean_.size()) = inverse * weighted_jacobian_.transpose();
+  coefficient_prior_ =
+      inverse *
+      hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal();
+}
+
+// Extends the posterior by the last of observations_. With v = L^-1 k and the
+// new diagonal element e = sqrt(k_nn + noise - v^T v), L^-1 gains the row
+//
+//   b = [-v^T L^-1, 1] / e,
+//
+// A^-1 becomes [A^-1 0; 0 0] + b^T b, and M becomes M + (b J)^T (b J).
+// False, with nothing changed, where rounding leaves no positive e^2.
+bool GaussianProcess::Extend() {
+  const Eigen::Index n = weights_.cols();
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const Eigen::VectorXd point =
+      ScaledPoints({observations_.candidate.back()}).col(0);
+  Eigen::VectorXd covariance(n);
+  if (n > 0) {
+    Eigen::ArrayXd k =
+        (scaled_points_.rowwise() - point.transpose()).rowwise().squaredNorm();
+    MaternCorrelation(k, k, nullptr);
+    covariance = signal_variance * k;
+  }
+  const Eigen::VectorXd v =
+      inverse_factor_.triangularView<Eigen::Lower>() * covariance;
+  const double noise =
+      std::max(observations_.noise_variance[n],
+               options_.relative_noise_floor * signal_variance) +
+      (LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0);
+  const double square = signal_variance + noise - v.squaredNorm();
+  if (!(square > kLeastPivot * signal_variance)) {
+    return false;
+  }
+  const double e = std::sqrt(square);
+  Eigen::RowVectorXd b(n + 1);
+  b << (inverse_factor_.transpose().triangularView<Eigen::Upper>() * v)
+               .transpose() *
+           (-1.0 / e),
+      1.0 / e;
+  Eigen::VectorXd prior_mean;
+  Eigen::MatrixXd jacobian;
+  mean_.Evaluate(observations_.candidate,
+                 hyperparameters_.log_coefficients,
+                 prior_mean,
+                 &jacobian);
+  const double whitened = b * (observations_.value - prior_mean);
+  log_posterior_ -= 0.5 * whitened * whitened + std::log(e) +
+                    0.5 * std::log(2.0 * std::numbers::pi);
+  information_gain_ += std::log(e) - 0.5 * std::log(noise);
+
+  inverse_factor_.conservativeResize(n + 1, n + 1);
+  inverse_factor_.col(n).setZero();
+  inverse_factor_.row(n) = b;
+  scaled_points_.conservativeResize(n + 1, point.size());
+  scaled_points_.row(n) = point.transpose();
+  weights_.conservativeResize(Eigen::NoChange, n + 1);
+  weights_(0, n) = 0.0;
+  weights_.row(0) += whitened * b;
+  if (Integrates()) {
+    const Eigen::RowVectorXd gain = b * jacobian;
+    weighted_jacobian_.conservativeResize(n + 1, Eigen::NoChange);
+    weighted_jacobian_.row(n).setZero();
+    weighted_jacobian_ += b.transpose() * gain;
+    log_posterior_ += coefficient_factor_.diagonal().array().log().sum();
+    Eigen::MatrixXd precision = gain.transpose() * gain;
+    precision.selfadjointView<Eigen::Lower>().rankUpdate(
+        Eigen::MatrixXd(coefficient_factor_.triangularView<Eigen::Lower>()));
+    coefficient_factor_ = precision.llt().matrixL();
+    log_posterior_ -= coefficient_factor_.diagonal().array().log().sum();
+    SetCoefficientPosterior();
+  }
+  return true;
+}
+
+Eigen::MatrixXd GaussianProcess::ScaledPoints(
+    const std::vector<int>& candidates) const {
+  return hyperparameters_.log_length_scales.array()
+             .exp()
+             .inverse()
+             .matrix()
+             .asDiagonal() *
+         Columns(*space_, candidates);
+}
+
+FitSummary GaussianProcess::Summarise() const {
   FitSummary summary;
+  summary.log_posterior = log_posterior_;
   const auto add = [&](std::string name, double value) {
     summary.parameters.push_back({std::move(name), value});
   };
@@ -294,107 +403,163 @@ FitSummary GaussianProcess::Summarise(const Observations& observations,
                     mean_.coefficients[static_cast<std::size_t>(j)].name),
         std::exp(h.log_coefficients[j]));
   }
-  if (observations.size() > 0) {
+  // Of log c, from M^-1 = L_M^-T L_M^-1.
+  for (Eigen::Index j = 0; Integrates() && j < mean_.size(); ++j) {
+    add(fmt::format("prior_log_stddev[{}]",
+                    mean_.coefficients[static_cast<std::size_t>(j)].name),
+        coefficient_prior_.col(j).norm() / std::exp(h.log_coefficients[j]));
+  }
+  if (observations_.size() > 0) {
     const double floor = options_.relative_noise_floor * signal_variance;
     add("noise_stddev",
-        std::sqrt(observations.noise_variance.cwiseMax(floor).mean()));
+        std::sqrt(observations_.noise_variance.cwiseMax(floor).mean()));
   }
-  add("target_scale", target_scale);
+  add("target_scale", target_scale_);
   return summary;
 }
 
 void GaussianProcess::Predict(Prediction& prediction) const {
-  const int size = space_->size();
+  PredictTiles(space_->size(), nullptr, prediction);
+}
+
+void GaussianProcess::PredictSome(const std::vector<int>& candidates,
+                                  Prediction& prediction) const {
+  PredictTiles(
+      static_cast<int>(candidates.size()), candidates.data(), prediction);
+}
+
+void GaussianProcess::PredictTiles(int count,
+                                   const int* chosen,
+                                   Prediction& prediction) const {
+  constexpr int kGrain = 16;  // tiles that a thread takes at a time
+  prediction.mean.resize(count);
+  prediction.variance.resize(count);
+  const int tiles = (count + kTile - 1) / kTile;
+  const int workers =
+      std::clamp((tiles + kGrain - 1) / kGrain, 1, options_.threads);
   const Eigen::Index n = weights_.cols();
-  prediction.mean = mean_.EvaluateAll(hyperparameters_.log_coefficients);
-  // Of a configuration that has not been tried: its own misfit included.
-  const double misfit =
-      LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0;
-  prediction.variance.setConstant(
-      size, std::exp(hyperparameters_.log_signal_variance) + misfit);
-  if (n == 0 && !Integrates()) {
-    return;
-  }
-  const int tiles = (size + kTile - 1) / kTile;
-  const int workers = std::min(options_.threads, tiles);
+  const Eigen::Index m = mean_.size();
   std::vector<Buffers> buffers(static_cast<std::size_t>(workers));
   for (Buffers& buffer : buffers) {
-    buffer.points.resize(scaled_points_.cols() * kTile);
+    buffer.points.setZero(scaled_points_.cols() * kTile);
     buffer.correlation.resize(n * kTile);
     buffer.explained.resize(kTile);
     buffer.weighted.resize(weights_.rows() * kTile);
-    buffer.features.resize(mean_.size() * kTile);
-    buffer.spread.resize(mean_.size() * kTile);
+    buffer.features.setOnes(m * kTile);
+    buffer.spread.resize(m * kTile);
     buffer.link.resize(kTile);
+    buffer.mean.resize(kTile);
+    buffer.variance.resize(kTile);
+    buffer.inverse_length_scale = hyperparameters_.log_length_scales.unaryExpr(
+        [](double log_l) { return std::exp(-log_l); });
+    buffer.coefficient = hyperparameters_.log_coefficients.array().exp();
   }
-  ParallelFor(tiles, workers, [&](int worker, int tile) {
-    const int begin = tile * kTile;
-    PredictTile(begin,
-                std::min(kTile, size - begin),
-                buffers[static_cast<std::size_t>(worker)],
-                prediction);
-  });
+  ParallelFor(
+      tiles,
+      workers,
+      [&](int worker, int tile) {
+        Buffers& buffer = buffers[static_cast<std::size_t>(worker)];
+        const int begin = tile * kTile;
+        const int columns = std::min(kTile, count - begin);
+        LoadTile(begin, columns, chosen, buffer);
+        PredictTile(buffer);
+        prediction.mean.segment(begin, columns) = buffer.mean.head(columns);
+        prediction.variance.segment(begin, columns) =
+            buffer.variance.head(columns);
+      },
+      kGrain);
 }
 
-void GaussianProcess::PredictTile(int begin,
-                                  int columns,
-                                  Buffers& buffers,
-                                  Prediction& prediction) const {
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
-  const auto n = static_cast<int>(weights_.cols());
-  const int m = mean_.size();
-  auto mean = prediction.mean.segment(begin, columns).array();
-  auto variance = prediction.variance.segment(begin, columns).array();
-  if (n > 0) {
-    const auto d = static_cast<int>(scaled_points_.cols());
-    for (int k = 0; k < d; ++k) {
-      // The last tile is not full: what stands in the rest is not read.
-      buffers.points.segment(k * kTile, columns) =
-          space_->points.row(k).segment(begin, columns).transpose().array() *
-          std::exp(-hyperparameters_.log_length_scales[k]);
+// The last tile is not full: what stands in the rest is of an earlier one, and
+// nobody reads what comes of it.
+void GaussianProcess::LoadTile(int begin,
+                               int columns,
+                               const int* chosen,
+                               Buffers& buffers) const {
+  const Eigen::Index d = scaled_points_.cols();
+  for (int t = 0; t < columns; ++t) {
+    const int candidate = chosen != nullptr ? chosen[begin + t] : begin + t;
+    const auto point = space_->points.col(candidate);
+    for (Eigen::Index k = 0; k < d; ++k) {
+      buffers.points[k * kTile + t] =
+          point[k] * buffers.inverse_length_scale[k];
     }
-    MaternTile(scaled_points_.data(),
-               n,
-               d,
-               buffers.points.data(),
-               buffers.correlation.data());
-    TriangularSquaresTile(inverse_factor_.data(),
-                          n,
-                          buffers.correlation.data(),
-                          buffers.explained.data());
-    ProductTile(weights_.data(),
-                static_cast<int>(weights_.rows()),
-                n,
-                buffers.correlation.data(),
-                buffers.weighted.data());
-    mean += signal_variance * buffers.weighted.head(columns);
-    // Rounding can push the variance at an observed point below zero.
-    variance = (variance - signal_variance * signal_variance *
-                               buffers.explained.head(columns))
-                   .max(0.0);
+  }
+  for (Eigen::Index j = 0; j < mean_.size(); ++j) {
+    auto row = buffers.features.segment(j * kTile, columns);
+    if (chosen == nullptr) {
+      row = mean_.features.col(j).segment(begin, columns).array();
+    } else {
+      for (int t = 0; t < columns; ++t) {
+        row[t] = mean_.features(chosen[begin + t], j);
+      }
+    }
+  }
+}
+
+void GaussianProcess::PredictTile(Buffers& buffers) const {
+  // The prior mean; of a configuration that has not been tried the variance
+  // holds its own misfit too.
+  ProductTile(buffers.coefficient.data(),
+              1,
+              mean_.size(),
+              buffers.features.data(),
+              buffers.mean.data());
+  mean_.ApplyLink(buffers.mean, buffers.link);
+  const double misfit =
+      LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0;
+  buffers.variance.setConstant(std::exp(hyperparameters_.log_signal_variance) +
+                               misfit);
+  if (weights_.cols() > 0) {
+    AddObservations(buffers);
   }
   if (Integrates()) {
-    // |L_M^-1 (J_* - J^T A^-1 k_*)|^2.
-    auto link = buffers.link.head(columns);
-    mean_.LinkDerivatives(begin, hyperparameters_.log_coefficients, link);
-    for (int j = 0; j < m; ++j) {
-      buffers.features.segment(j * kTile, columns) =
-          mean_.features.col(j).segment(begin, columns).array();
+    AddCoefficients(buffers);
+  }
+}
+
+// Adds k_*^T A^-1 (y - m) to the mean and takes |L^-1 k_*|^2 off the variance.
+void GaussianProcess::AddObservations(Buffers& buffers) const {
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const auto n = static_cast<int>(weights_.cols());
+  MaternTile(scaled_points_.data(),
+             n,
+             static_cast<int>(scaled_points_.cols()),
+             buffers.points.data(),
+             buffers.correlation.data());
+  TriangularSquaresTile(inverse_factor_.data(),
+                        n,
+                        buffers.correlation.data(),
+                        buffers.explained.data());
+  ProductTile(weights_.data(),
+              static_cast<int>(weights_.rows()),
+              n,
+              buffers.correlation.data(),
+              buffers.weighted.data());
+  buffers.mean += signal_variance * buffers.weighted.head(kTile);
+  // Rounding can push the variance at an observed point below zero.
+  buffers.variance =
+      (buffers.variance - signal_variance * signal_variance * buffers.explained)
+          .max(0.0);
+}
+
+// Adds |L_M^-1 (J_* - J^T A^-1 k_*)|^2 to the variance.
+void GaussianProcess::AddCoefficients(Buffers& buffers) const {
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const int m = mean_.size();
+  ProductTile(coefficient_prior_.data(),
+              m,
+              m,
+              buffers.features.data(),
+              buffers.spread.data());
+  for (int j = 0; j < m; ++j) {
+    auto spread = buffers.spread.segment(j * kTile, kTile);
+    spread *= buffers.link;
+    if (weights_.cols() > 0) {
+      spread -=
+          signal_variance * buffers.weighted.segment((1 + j) * kTile, kTile);
     }
-    ProductTile(coefficient_prior_.data(),
-                m,
-                m,
-                buffers.features.data(),
-                buffers.spread.data());
-    for (int j = 0; j < m; ++j) {
-      auto spread = buffers.spread.segment(j * kTile, columns);
-      spread *= link;
-      if (n > 0) {
-        spread -= signal_variance *
-                  buffers.weighted.segment((1 + j) * kTile, columns);
-      }
-      variance += spread.square();
-    }
+    buffers.variance += spread.square();
   }
 }
 

@@ -135,6 +135,10 @@ void Likelihood::Solve(Eigen::Ref<Eigen::MatrixXd> right) const {
   l_.triangularView<Eigen::Lower>().transpose().solveInPlace(right);
 }
 
+double Likelihood::InformationGain() const {
+  return l_.diagonal().array().log().sum() - 0.5 * noise_.array().log().sum();
+}
+
 double Likelihood::IntegrateCoefficients() {
   weighted_jacobian_ = jacobian_;
   Solve(weighted_jacobian_);

@@ -117,6 +117,9 @@ class Likelihood {
   [[nodiscard]] const Eigen::MatrixXd& coefficient_cholesky() const {
     return coefficient_l_;
   }
+  // 1/2 log |A| - 1/2 log |A - K|: what the observations tell of the function,
+  // in nats. Source: OPPA Eq. 37; the second summand of Eq. 32 is built on it.
+  [[nodiscard]] double InformationGain() const;
   [[nodiscard]] int jitter_retries() const { return jitter_retries_; }
 
   [[nodiscard]] Eigen::VectorXd Pack(const Hyperparameters& parameters) const;

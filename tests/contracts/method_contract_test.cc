@@ -37,6 +37,7 @@ class MethodContract : public testing::TestWithParam<std::string> {
     problem.gpus_per_node = 4;
     problem.memory_capacity_bytes = 16e9;
     problem.q_max = kQMax;
+    problem.threads = threads_;
     return FindMethod(GetParam())->make(problem, trials::TomlTable(), seed);
   }
 
@@ -62,6 +63,7 @@ class MethodContract : public testing::TestWithParam<std::string> {
            fakes::ReadFile(folder / "fits.csv");
   }
 
+  int threads_ = 1;
   fakes::FakeRunner runner_;
   trials::SearchSpace space_ = fakes::SmallSpace(8);
 };
@@ -84,6 +86,29 @@ TEST_P(MethodContract, IsAFunctionOfSeedAndHistory) {
   (void)Run(a.path(), space_, 12);
   (void)Run(b.path(), space_, 12);
   EXPECT_EQ(Records(a.path()), Records(b.path()));
+}
+
+TEST_P(MethodContract, WritesTheSameRecordsOnAnyNumberOfThreads) {
+  const fakes::TemporaryFolder one;
+  const fakes::TemporaryFolder three;
+  (void)Run(one.path(), space_, 12);
+  threads_ = 3;
+  (void)Run(three.path(), space_, 12);
+  EXPECT_EQ(Records(one.path()), Records(three.path()));
+}
+
+// A trial in which the model has a single throughput to learn from, or none
+// but its prior.
+TEST_P(MethodContract, SurvivesASingleCandidateThatFits) {
+  const fakes::TemporaryFolder folder;
+  runner_.max_dp = 1;
+  const auto records = Run(folder.path(), space_, 999);
+  EXPECT_GE(std::count_if(records.begin(),
+                          records.end(),
+                          [](const TrialRecord& record) {
+                            return record.outcome == Outcome::kOutOfMemory;
+                          }),
+            1);
 }
 
 TEST_P(MethodContract, ListensToItsSeed) {

@@ -102,7 +102,15 @@ TEST_F(LocalPoolTest, NeverRunsMoreThanItsWorkers) {
 
 TEST_F(LocalPoolTest, WorkersUseOneThreadForNumerics) {
   LocalPool pool(1);
-  pool.Submit({Shell(0, "test \"$OMP_NUM_THREADS\" = 1")});
+  pool.Submit({Shell(
+      0, "test \"$OMP_NUM_THREADS\" = 1 && test \"$OPPA_THREADS\" = 1")});
+  EXPECT_EQ(Finish(pool, 1).at(0).state, State::kSucceeded);
+}
+
+TEST_F(LocalPoolTest, WorkersLearnHowManyThreadsASuggestionMayUse) {
+  LocalPool pool(1, 3);
+  pool.Submit({Shell(
+      0, "test \"$OMP_NUM_THREADS\" = 1 && test \"$OPPA_THREADS\" = 3")});
   EXPECT_EQ(Finish(pool, 1).at(0).state, State::kSucceeded);
 }
 

@@ -1,7 +1,9 @@
 #include "methods/acquisition.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -27,6 +29,10 @@ ConstrainedBelief RandomBelief(std::mt19937_64& engine) {
 struct Beliefs {
   surrogates::Prediction throughput;
   surrogates::Prediction excess;
+
+  [[nodiscard]] std::size_t Size() const {
+    return static_cast<std::size_t>(throughput.mean.size());
+  }
 };
 
 Beliefs RandomBeliefs(int size, std::mt19937_64& engine) {
@@ -151,6 +157,76 @@ TEST(ArgMaxConstrainedUcb, EqualsBruteForceOnRandomProblems) {
     EXPECT_EQ(ArgMaxConstrainedUcb(
                   beliefs.throughput, beliefs.excess, beta, excluded),
               BruteForce(beliefs, beta, excluded));
+  }
+}
+
+// Batches that are small against the whole, so that every bound decides.
+TEST(ConstrainedUcbSearch, EqualsBruteForceInAnyBatchesOnAnyNumberOfThreads) {
+  std::mt19937_64 engine(19);
+  ConstrainedUcbSearch search;
+  for (int problem = 0; problem < 15; ++problem) {
+    const int size = 1 + static_cast<int>(engine() % 3000);
+    const Beliefs beliefs = RandomBeliefs(size, engine);
+    const double beta = 0.5 * static_cast<double>(problem % 5);
+    const int expected =
+        BruteForce(beliefs, beta, std::vector<char>(beliefs.Size(), 0));
+    for (const int batch : {1, 7, 100, 5000}) {
+      for (const int threads : {1, 3}) {
+        const int best = search.ArgMax(
+            beliefs.throughput,
+            [&](const std::vector<int>& candidates,
+                surrogates::Prediction& excess) {
+              excess.mean = beliefs.excess.mean(candidates);
+              excess.variance = beliefs.excess.variance(candidates);
+            },
+            {},
+            {.beta = beta, .threads = threads, .first_batch = batch});
+        ASSERT_EQ(best, expected) << size << ' ' << batch << ' ' << threads;
+      }
+    }
+  }
+}
+
+TEST(ConstrainedUcbSearch, AsksForTheExcessOfFewWhereThroughputDecides) {
+  std::mt19937_64 engine(23);
+  Beliefs beliefs = RandomBeliefs(100000, engine);
+  beliefs.throughput.variance.setConstant(1e-4);
+  beliefs.excess.mean.setConstant(-8.0);
+  beliefs.excess.variance.setConstant(0.1);
+  beliefs.throughput.mean =
+      Eigen::VectorXd::LinSpaced(100000, 0.0, 1.0).array().pow(8.0);
+  ConstrainedUcbSearch search;
+  const int best = search.ArgMax(
+      beliefs.throughput,
+      [&](const std::vector<int>& candidates, surrogates::Prediction& excess) {
+        excess.mean = beliefs.excess.mean(candidates);
+        excess.variance = beliefs.excess.variance(candidates);
+      },
+      {},
+      {});
+  EXPECT_EQ(best, 99999);
+  EXPECT_LT(search.summary().memory_evaluations, 10000);
+  EXPECT_EQ(search.summary().belief.throughput_mean, 1.0);
+}
+
+// Candidates in another order are the same candidates.
+TEST(ConstrainedUcbSearch, ChoosesTheSameWhereverItStands) {
+  std::mt19937_64 engine(29);
+  const Beliefs beliefs = RandomBeliefs(2000, engine);
+  std::vector<int> order(2000);
+  std::iota(order.begin(), order.end(), 0);
+  const int expected =
+      ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0, {});
+  for (int round = 0; round < 5; ++round) {
+    std::shuffle(order.begin(), order.end(), engine);
+    Beliefs shuffled;
+    shuffled.throughput = {beliefs.throughput.mean(order),
+                           beliefs.throughput.variance(order)};
+    shuffled.excess = {beliefs.excess.mean(order),
+                       beliefs.excess.variance(order)};
+    const int best =
+        ArgMaxConstrainedUcb(shuffled.throughput, shuffled.excess, 1.0, {});
+    EXPECT_EQ(order[static_cast<std::size_t>(best)], expected);
   }
 }
 

@@ -71,5 +71,24 @@ TEST(History, BestCountsEarlyTerminatedTrials) {
   EXPECT_DOUBLE_EQ(history.best_steps_per_s(), 2.0);
 }
 
+// 1%, 2% and 30% of scatter: the median counts, at the best throughput.
+TEST(History, StepNoiseIsTheMedianRelativeOneAtTheBest) {
+  History history(4);
+  EXPECT_EQ(history.StepNoise({}), 0.0);
+  const auto add = [&](int candidate, double steps_per_s, double scatter) {
+    Measurement measurement;
+    measurement.outcome = Outcome::kCompleted;
+    measurement.step_times_s = {9.0,
+                                1.0 / (steps_per_s * (1.0 + scatter)),
+                                1.0 / (steps_per_s * (1.0 - scatter))};
+    history.Add(candidate, measurement, {});
+  };
+  add(0, 1.0, 0.01);
+  add(1, 4.0, 0.02);
+  add(2, 2.0, 0.3);
+  history.Add(3, OutOfMemory(), {});
+  EXPECT_NEAR(history.StepNoise({}), 4.0 * 0.02, 1e-12);
+}
+
 }  // namespace
 }  // namespace methods

@@ -273,6 +273,55 @@ TEST_F(SearchMethods, ATrialMustBeatTheBestByAShareOfIt) {
   EXPECT_NEAR(oppa->Suggest()->stop->tau_steps_per_s, 0.005, 1e-12);
 }
 
+// Step throughputs 0.49 and 0.51: s = 0.01. The problem's q_max is 10.
+TEST_F(SearchMethods, TheoryAsksForTheMarginOfEquation56) {
+  OppaOptions options;
+  options.theory_tau = true;
+  options.theory = {.delta = 0.05, .rounds = 30};
+  const auto oppa = MakeOppa(problem_, options, 6);
+  const auto first = oppa->Suggest();
+  oppa->Observe(first->candidate,
+                {.outcome = trials::Outcome::kCompleted,
+                 .step_times_s = {2.0, 1.0 / 0.49, 1.0 / 0.51},
+                 .peak_memory_bytes = 1e9,
+                 .duration_s = 6.0});
+  const trials::StopRule rule = *oppa->Suggest()->stop;
+  EXPECT_EQ(rule.tau_steps_per_s, 0.0);
+  EXPECT_NEAR(rule.confidence_steps_per_s,
+              0.01 * std::sqrt(2.0 * std::log(2.0 * 30 * 10 / 0.05)),
+              1e-12);
+}
+
+// beta_i = B + ...: with B = 1000 the bound is all uncertainty.
+TEST_F(SearchMethods, BetaOfTheTheoryGrowsWithTheNorm) {
+  const auto modest = MakeOppa(problem_, {.beta = 0.0}, 6);
+  OppaOptions options;
+  options.theory_beta = true;
+  options.theory.rkhs_bound = 1e3;
+  const auto bold = MakeOppa(problem_, options, 6);
+  const auto bound = [&](Method& method) {
+    const Trace trace = Search(method, space_, 4);
+    const auto suggestion = method.Suggest();
+    return suggestion->fits.back().summary.parameters.at(0).value;
+  };
+  EXPECT_GT(bound(*bold), 50.0 * bound(*modest));
+}
+
+TEST_F(SearchMethods, AWrongPriorIsOvercome) {
+  OppaOptions options;
+  options.prior_error = 0.5;
+  const auto oppa = MakeOppa(problem_, options, 7);
+  EXPECT_GE(BestFound(Search(*oppa, space_, 25)), 0.95 * Optimum());
+}
+
+TEST(OppaOptions, ADeltaOfOneIsAnError) {
+  const trials::SearchSpace space = Space();
+  const Problem problem{.space = &space, .q_max = 10};
+  const auto table =
+      trials::TomlTable::ParseString("theory_delta = 1.0", "x.toml");
+  EXPECT_THROW((void)ReadOppaOptions(table, problem), trials::InputError);
+}
+
 TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};

@@ -50,6 +50,16 @@ TEST(Gnuplot, ScriptIsTheGoldenOne) {
                            Script(SomeFigure(), {"pdf", "svg", "png"}));
 }
 
+TEST(Gnuplot, PointsHaveBarsAndNoBand) {
+  Figure figure = SomeFigure();
+  figure.panels[0].series[1].mark = Mark::kPoints;
+  figure.panels[0].diagonal = true;
+  const std::string script = Script(figure, {"pdf"});
+  EXPECT_THAT(script, HasSubstr("using ($1/60):6:(0):($7-$6) with vectors"));
+  EXPECT_THAT(script, testing::Not(HasSubstr(":6:7 with filledcurves")));
+  EXPECT_THAT(script, HasSubstr("x with lines"));
+}
+
 TEST(Gnuplot, DataAreInSiUnitsAndEmptyWhereThereIsNoLine) {
   EXPECT_EQ(DataCsv(SomeFigure().panels[0]),
             "time_s,oppa_median,oppa_q1,oppa_q3,"

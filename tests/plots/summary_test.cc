@@ -160,6 +160,22 @@ TEST(SummaryText, SaysHowManyRunsAreFinished) {
             std::string::npos);
 }
 
+// The budget is 600 s. What comes later than half of it does not count.
+TEST(Summary, HalfwayIsWhatStandsWhenHalfOfTheTimeBudgetIsSpent) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  for (const int repeat : {1, 2, 3}) {
+    WriteRun(folder.path(),
+             "",
+             "oppa",
+             repeat,
+             {{kCompleted, 60, 10, 1.25, 1.5}, {kCompleted, 400, 10, 1.75, 2}});
+  }
+  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  EXPECT_EQ(summary.problems[0].methods[1].throughput_halfway, 1.25);
+  EXPECT_EQ(summary.problems[0].methods[1].throughput.median, 1.75);
+}
+
 // Half of the runs arriving is not enough for a time that can be printed.
 TEST(Summary, ReachIsInfiniteWhereExactlyHalfArrive) {
   const TemporaryFolder folder;

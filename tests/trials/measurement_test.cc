@@ -113,6 +113,20 @@ TEST(StopRule, StopsBelowTheBestPlusTau) {
   EXPECT_FALSE(ShouldStop(rule, {0.5}));
 }
 
+// Eq. 56 with c_1 s = 0.1: after 4 of 5 steps (one is warm-up) and q_min = 5
+// a trial must beat the best by 0.1 (1/2 + 1/2), after 16 by 0.1 (1/2 + 1/4).
+TEST(StopRule, TheMarginOfTheTheoryShrinksWithTheSteps) {
+  StopRule rule{.q_min = 5,
+                .best_steps_per_s = 1.0,
+                .tau_steps_per_s = 0.0,
+                .confidence_steps_per_s = 0.1};
+  EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.1);
+  EXPECT_DOUBLE_EQ(TauOf(rule, 16), 0.075);
+  const double time_s = 1.0 / 1.09;  // 9% better than the best
+  EXPECT_TRUE(ShouldStop(rule, std::vector<double>(5, time_s)));
+  EXPECT_FALSE(ShouldStop(rule, std::vector<double>(17, time_s)));
+}
+
 TEST(StopRule, WithoutABestNothingStops) {
   EXPECT_FALSE(ShouldStop(StopRule{}, {1e9, 1e9, 1e9}));
 }

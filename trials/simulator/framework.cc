@@ -51,6 +51,8 @@ constexpr std::array kNumbers = {
     std::pair{"context_bytes", &Framework::context_bytes},
     std::pair{"nccl_group_bytes", &Framework::nccl_group_bytes},
     std::pair{"fragmentation", &Framework::fragmentation},
+    std::pair{"allocator_pressure", &Framework::allocator_pressure},
+    std::pair{"allocator_retry_s", &Framework::allocator_retry_s},
     std::pair{"loss_bytes_per_logit", &Framework::loss_bytes_per_logit},
     std::pair{"launch_process_s", &Framework::launch_process_s},
     std::pair{"launch_per_local_rank_s", &Framework::launch_per_local_rank_s},

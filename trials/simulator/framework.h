@@ -95,6 +95,11 @@ struct Framework {
   // GMLake (2024) removes 15 % on average, up to 33 %. The optimum of the Qwen
   // experiment turns on it (docs/simulator.md).
   double fragmentation = 0.08;
+  // Above this share of the GPU's memory the caching allocator finds no free
+  // block, waits for the device and asks for one anew: so many seconds in every
+  // microbatch.
+  double allocator_pressure = 1.0;
+  double allocator_retry_s = 0.0;
   double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,
                                        // gradient
 

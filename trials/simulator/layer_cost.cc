@@ -317,7 +317,7 @@ struct Builder {
 
   // BERT and GPT train with dropout, ViT by default does not.
   [[nodiscard]] bool HasDropout() const {
-    return model.max_positions > 0 && model.patch_size == 0;
+    return model.dropout && model.max_positions > 0 && model.patch_size == 0;
   }
 
   [[nodiscard]] LayerCost Block() const {

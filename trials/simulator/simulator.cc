@@ -125,6 +125,7 @@ class Simulator::Impl {
                 s,
                 totals.report);
     }
+    AddAllocatorRetries(config.microbatches, totals.report);
     return totals.report;
   }
 
@@ -156,6 +157,7 @@ class Simulator::Impl {
                 s,
                 totals.report);
     }
+    AddAllocatorRetries(plan.shared.microbatches, totals.report);
     return totals.report;
   }
 
@@ -416,6 +418,15 @@ class Simulator::Impl {
     report.parts.data_s += data_s;
     report.parts.optimizer_s = optimizer_s;
     report.parts.overhead_s += overhead_s;
+  }
+
+  void AddAllocatorRetries(int microbatches, StepReport& report) const {
+    if (report.peak_memory_bytes >
+        framework_.allocator_pressure * report.capacity_bytes) {
+      const double time_s = microbatches * framework_.allocator_retry_s;
+      report.parts.overhead_s += time_s;
+      report.step_time_s += time_s;
+    }
   }
 
   // Keeps the rank that fills its GPU most.

@@ -72,7 +72,8 @@ std::map<std::string, double> Effective(const Constants& k, bool multi_node) {
        k.kappa_dp * k.lambda_z * k.m_model * k.intra.PerByte()},
       {"DP volume, inter-node",
        k.kappa_dp * k.lambda_z * k.m_model * k.inter.PerByte()},
-      {"DP volume, ZeRO-3", 0.05}};
+      {"DP volume ZeRO-3, intra-node", 0.05},
+      {"DP volume ZeRO-3, inter-node", 0.05}};
   for (const auto& [name, link] :
        {std::pair{"intra-node", k.intra}, std::pair{"inter-node", k.inter}}) {
     const std::string where = name;

@@ -189,6 +189,94 @@ TEST(GaussianProcess, IsTheSameToTheLastBitOnAnyNumberOfThreads) {
   EXPECT_EQ(one.variance, three.variance);
 }
 
+TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfCandidates) {
+  const SyntheticProblem problem = MakeSyntheticProblem(500, 4, 6, 1);
+  GaussianProcess process(problem.space, problem.mean, {.threads = 2});
+  process.Fit(Observe(problem, 15, 4));
+  const Prediction all = Predict(process);
+  // Some twice, some never, and a tile that is not full.
+  std::mt19937_64 engine(5);
+  std::vector<int> chosen(777);
+  for (int& candidate : chosen) {
+    candidate = static_cast<int>(engine() % 500);
+  }
+  Prediction some;
+  process.PredictSome(chosen, some);
+  EXPECT_EQ(some.mean, Eigen::VectorXd(all.mean(chosen)));
+  EXPECT_EQ(some.variance, Eigen::VectorXd(all.variance(chosen)));
+  process.PredictSome({}, some);
+  EXPECT_EQ(some.mean.size(), 0);
+}
+
+// Appending one by one, against conditioning on all at once.
+void ExpectAppendingIsConditioning(const SyntheticProblem& problem,
+                                   const Observations& observations,
+                                   GaussianProcess::Options options) {
+  options.target_scale = 0.3;  // the priors then do not move with the data
+  Observations first = observations;
+  const int begin = observations.size() / 2;
+  first.candidate.resize(static_cast<std::size_t>(begin));
+  first.value.conservativeResize(begin);
+  first.noise_variance.conservativeResize(begin);
+  GaussianProcess appended(problem.space, problem.mean, options);
+  appended.Fit(first);
+  for (int i = begin; i < observations.size(); ++i) {
+    appended.Append(observations.candidate[static_cast<std::size_t>(i)],
+                    observations.value[i],
+                    observations.noise_variance[i]);
+  }
+  GaussianProcess conditioned(problem.space, problem.mean, options);
+  conditioned.Condition(observations, appended.hyperparameters());
+  const Prediction a = Predict(appended);
+  const Prediction b = Predict(conditioned);
+  const double scale = b.mean.lpNorm<Eigen::Infinity>();
+  EXPECT_LT((a.mean - b.mean).lpNorm<Eigen::Infinity>(), 1e-9 * scale);
+  EXPECT_LT((a.variance - b.variance).lpNorm<Eigen::Infinity>(),
+            1e-9 * scale * scale);
+  EXPECT_NEAR(appended.log_posterior(), conditioned.log_posterior(), 1e-8);
+  EXPECT_NEAR(
+      appended.information_gain(), conditioned.information_gain(), 1e-8);
+  EXPECT_EQ(appended.observations().size(), observations.size());
+}
+
+TEST(GaussianProcess, AppendingIsConditioningOnAll) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  Observations observations = Observe(problem, 40, 4);
+  observations.candidate[30] = observations.candidate[10];  // a repetition
+  for (const bool as_printed : {false, true}) {
+    ExpectAppendingIsConditioning(
+        problem, observations, {.as_printed = as_printed});
+  }
+  ExpectAppendingIsConditioning(
+      problem, observations, {.integrate_coefficients = false});
+  ExpectAppendingIsConditioning(problem, observations, {.mean_only = true});
+}
+
+TEST(GaussianProcess, AppendsToNothing) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  ExpectAppendingIsConditioning(problem, Observe(problem, 1, 4), {});
+}
+
+// The repetition leaves no pivot: everything is factorised anew, with jitter.
+TEST(GaussianProcess, AppendsARepetitionWithoutNoise) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  Observations observations = Observe(problem, 12, 4);
+  observations.noise_variance.setZero();
+  GaussianProcess process(problem.space,
+                          problem.mean,
+                          {.learn_misfit = false, .relative_noise_floor = 0.0});
+  process.Fit(observations);
+  for (int i = 0; i < 3; ++i) {
+    process.Append(observations.candidate[0], observations.value[0], 0.0);
+  }
+  const Prediction prediction = Predict(process);
+  EXPECT_TRUE(prediction.mean.allFinite());
+  EXPECT_NEAR(prediction.mean[observations.candidate[0]],
+              observations.value[0],
+              1e-3 * observations.value[0]);
+  EXPECT_THROW(process.Append(300, 1.0, 0.0), std::invalid_argument);
+}
+
 TEST(GaussianProcess, TrustsTheLessNoisyOfTwoObservationsOfOnePlace) {
   const SyntheticProblem problem = MakeSyntheticProblem(100, 3, 4, 1);
   Observations observations = Observe(problem, 6, 5);
@@ -365,6 +453,26 @@ TEST(GaussianProcess, RejectsWhatDoesNotFit) {
   observations.noise_variance[0] = 0.0;
   observations.value[0] = std::nan("");
   EXPECT_THROW(process.Fit(observations), std::invalid_argument);
+}
+
+// One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The
+// same place observed twice with twice the noise tells as much.
+TEST(GaussianProcess, InformationGainIsThatOfTheEquation) {
+  const SyntheticProblem problem = MakeSyntheticProblem(20, 2, 2, 3);
+  GaussianProcess process(problem.space, problem.mean, {.as_printed = true});
+  const Hyperparameters hyperparameters{
+      .log_length_scales = Eigen::Vector2d(-1.0, 0.5),
+      .log_signal_variance = std::log(2.0),
+      .log_coefficients = Eigen::Vector2d::Zero()};
+  process.Condition(
+      {{4}, Eigen::VectorXd::Ones(1), Eigen::VectorXd::Constant(1, 0.1)},
+      hyperparameters);
+  const double expected = 0.5 * std::log(1.0 + 2.0 / 0.1);
+  EXPECT_NEAR(process.information_gain(), expected, 1e-12);
+  process.Condition(
+      {{4, 4}, Eigen::Vector2d::Ones(), Eigen::Vector2d::Constant(0.2)},
+      hyperparameters);
+  EXPECT_NEAR(process.information_gain(), expected, 1e-12);
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+#include "plots/figure_files.h"
+
+#include <cstddef>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "plots/gnuplot.h"
+#include "plots/gnuplot_process.h"
+#include "trials/text.h"
+
+namespace plots {
+namespace {
+
+namespace fs = std::filesystem;
+
+void Write(const fs::path& path,
+           const std::string& content,
+           FigureFiles& written) {
+  WriteTextFile(path, content);
+  written.files.push_back(path);
+}
+
+// Writes data and script of one figure; adds the script to the job.
+void WriteFigure(const Figure& figure,
+                 const std::vector<std::string>& formats,
+                 GnuplotJob& job,
+                 FigureFiles& written) {
+  for (std::size_t i = 0; i < figure.panels.size(); ++i) {
+    Write(job.folder / DataFileName(figure, i),
+          DataCsv(figure.panels[i]),
+          written);
+  }
+  const std::string script = figure.name + ".gp";
+  Write(job.folder / script, Script(figure, formats), written);
+  job.scripts.push_back(script);
+}
+
+void Draw(const std::vector<GnuplotJob>& jobs,
+          const std::vector<std::string>& formats,
+          FigureFiles& written) {
+  written.error = RunGnuplot(jobs);
+  if (!written.error.empty()) {
+    return;
+  }
+  for (const GnuplotJob& job : jobs) {
+    for (const std::string& script : job.scripts) {
+      for (const std::string& format : formats) {
+        written.files.push_back(job.folder /
+                                fs::path(script).replace_extension(format));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void WriteTextFile(const fs::path& path, const std::string& content) {
+  const fs::path temporary = path.string() + ".part";
+  std::ofstream out(temporary, std::ios::binary);
+  out << content;
+  out.close();
+  if (!out) {
+    throw trials::InputError(
+        fmt::format("{}: cannot be written", temporary.string()));
+  }
+  fs::rename(temporary, path);
+}
+
+FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
+                         const std::vector<std::string>& formats) {
+  // A script without a format would draw nothing.
+  const std::vector<std::string> script_formats =
+      formats.empty() ? std::vector<std::string>{"pdf", "svg", "png"} : formats;
+  FigureFiles written;
+  std::vector<GnuplotJob> jobs;
+  for (const FigureFolder& of_folder : folders) {
+    if (of_folder.figures.empty()) {
+      continue;
+    }
+    fs::create_directories(of_folder.folder);
+    GnuplotJob& job = jobs.emplace_back();
+    job.folder = of_folder.folder;
+    for (const Figure& figure : of_folder.figures) {
+      WriteFigure(figure, script_formats, job, written);
+    }
+  }
+  if (!formats.empty()) {
+    Draw(jobs, formats, written);
+  }
+  return written;
+}
+
+}  // namespace plots

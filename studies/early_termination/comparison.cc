@@ -1,0 +1,218 @@
+#include "studies/early_termination/comparison.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "plots/curve.h"
+#include "plots/quantiles.h"
+#include "studies/early_termination/repeated_search.h"
+#include "surrogates/gp/parallel.h"
+#include "trials/text.h"
+
+namespace studies {
+namespace {
+
+constexpr std::array<Repeats, 4> kRules = {
+    Repeats::kFixedTau, Repeats::kOnce, Repeats::kAlways, Repeats::kTheoryTau};
+
+// One search, after every round.
+struct Trace {
+  std::vector<double> best;      // f of the best candidate queried
+  std::vector<double> queries;   // so far
+  std::vector<double> returned;  // f of what would be returned; 0: nothing
+};
+
+Trace TraceOf(const std::vector<Round>& rounds, int full_queries) {
+  Trace trace;
+  double best = 0.0;
+  double queries = 0.0;
+  double returned = 0.0;
+  double observed = -std::numeric_limits<double>::infinity();
+  for (const Round& round : rounds) {
+    best = std::max(best, round.value);
+    queries += round.queries;
+    if (round.queries >= full_queries && round.observed > observed) {
+      observed = round.observed;
+      returned = round.value;
+    }
+    trace.best.push_back(best);
+    trace.queries.push_back(queries);
+    trace.returned.push_back(returned);
+  }
+  return trace;
+}
+
+// All searches of one function at one noise level, by rule and repeat.
+using Cell = std::array<std::vector<Trace>, kRules.size()>;
+
+Cell RunCell(const Objective& objective,
+             double noise,
+             const ComparisonOptions& options) {
+  Cell cell;
+  for (std::vector<Trace>& traces : cell) {
+    traces.resize(static_cast<std::size_t>(options.repeats));
+  }
+  const int tasks = static_cast<int>(kRules.size()) * options.repeats;
+  surrogates::ParallelFor(tasks, options.threads, [&](int, int task) {
+    const auto rule = static_cast<std::size_t>(task) % kRules.size();
+    const int repeat = task / static_cast<int>(kRules.size());
+    const SearchOptions search{
+        .repeats = kRules[rule],
+        .q_min = options.q_min,
+        .noise_stddev = noise,
+        .theory = {.rounds = options.rounds, .q_max = options.q_max}};
+    cell[rule][static_cast<std::size_t>(repeat)] =
+        TraceOf(SearchWithLearnedKernel(
+                    objective,
+                    search,
+                    trials::DeriveSeed(objective.name,
+                                       static_cast<std::uint64_t>(repeat))),
+                kRules[rule] == Repeats::kOnce ? 1 : options.q_max);
+  });
+  return cell;
+}
+
+using Column = std::vector<double> Trace::*;
+
+plots::Series SeriesOf(std::size_t rule, plots::Band band) {
+  return {.name = NameOf(kRules[rule]),
+          .label = LabelOf(kRules[rule]),
+          .style = plots::StyleOf(rule == 0 ? 0 : static_cast<int>(rule) - 1,
+                                  rule == 0),
+          .band = std::move(band)};
+}
+
+plots::Panel AgainstRounds(const Cell& cell, Column column, int rounds) {
+  plots::Panel panel{.x_column = "round",
+                     .x_label = "round",
+                     .x_min = 1.0,
+                     .x_max = static_cast<double>(rounds)};
+  for (std::size_t rule = 0; rule < kRules.size(); ++rule) {
+    std::vector<std::vector<double>> runs;
+    for (const Trace& trace : cell[rule]) {
+      runs.push_back(trace.*column);
+    }
+    panel.series.push_back(
+        SeriesOf(rule, BandOver(Counting(rounds), runs, Spread::kQuartiles)));
+  }
+  return panel;
+}
+
+plots::Panel ReturnedAgainstQueries(const Cell& cell, double most) {
+  plots::Panel panel{.name = "returned",
+                     .x_column = "queries",
+                     .x_label = "queries",
+                     .y_label = "value returned",
+                     .x_max = most,
+                     .y_min = 0.0,
+                     .y_max = 1.05};
+  for (std::size_t rule = 0; rule < kRules.size(); ++rule) {
+    std::vector<plots::StepCurve> curves;
+    for (const Trace& trace : cell[rule]) {
+      curves.push_back({.x = trace.queries,
+                        .y = trace.returned,
+                        .known_to = trace.queries.back(),
+                        .keeps_last = true});
+    }
+    panel.series.push_back(
+        SeriesOf(rule, Aggregate(curves, plots::UniformGrid(0.0, most, 201))));
+  }
+  return panel;
+}
+
+plots::Figure FigureOf(const Objective& objective,
+                       double noise,
+                       const Cell& cell,
+                       const ComparisonOptions& options) {
+  plots::Panel best = AgainstRounds(cell, &Trace::best, options.rounds);
+  best.name = "best";
+  best.y_label = "best value queried";
+  best.y_max = 1.02;
+  plots::Panel queries = AgainstRounds(cell, &Trace::queries, options.rounds);
+  queries.name = "queries";
+  queries.y_label = "queries";
+  queries.log_y = true;
+  return {
+      .name = fmt::format("fig14-{}-noise-{}", objective.name, noise),
+      .title = fmt::format("{}, noise {} of the range", objective.name, noise),
+      .caption = fmt::format(
+          "q_min = {}, q_max = {}, UCB with beta = 1, kernel learned in "
+          "every round; {} repeats: median and quartiles. Returned: the "
+          "best mean of a round that ran all its queries.",
+          options.q_min,
+          options.q_max,
+          options.repeats),
+      .panels = {
+          best,
+          queries,
+          ReturnedAgainstQueries(cell, 0.5 * options.rounds * options.q_max)}};
+}
+
+double LastMedian(const std::vector<Trace>& traces, Column column) {
+  std::vector<double> values;
+  for (const Trace& trace : traces) {
+    values.push_back((trace.*column).back());
+  }
+  return plots::Median(values);
+}
+
+void AddRows(const Objective& objective,
+             double noise,
+             const Cell& cell,
+             Output& output) {
+  for (std::size_t rule = 0; rule < kRules.size(); ++rule) {
+    for (std::size_t repeat = 0; repeat < cell[rule].size(); ++repeat) {
+      const Trace& trace = cell[rule][repeat];
+      for (std::size_t i = 0; i < trace.best.size(); ++i) {
+        output.csv += fmt::format("{},{},{},{},{},{},{},{}\n",
+                                  objective.name,
+                                  noise,
+                                  NameOf(kRules[rule]),
+                                  repeat + 1,
+                                  i + 1,
+                                  trace.queries[i],
+                                  trace.best[i],
+                                  trace.returned[i]);
+      }
+    }
+    output.table.rows.push_back(
+        {objective.name,
+         fmt::format("{}", noise),
+         NameOf(kRules[rule]),
+         fmt::format("{:.3f}", LastMedian(cell[rule], &Trace::best)),
+         fmt::format("{:.3f}", LastMedian(cell[rule], &Trace::returned)),
+         fmt::format("{:.0f}", LastMedian(cell[rule], &Trace::queries))});
+  }
+}
+
+}  // namespace
+
+Output CompareRules(const ComparisonOptions& options) {
+  Output output{.name = "comparison"};
+  output.csv = "function,noise,rule,repeat,round,queries,best,returned\n";
+  output.table.header = {
+      "function", "noise", "rule", "best queried", "returned", "queries"};
+  output.conclusion = fmt::format(
+      "Medians over {} repeats after {} rounds; 1 is the best value, noise in "
+      "units of the range.",
+      options.repeats,
+      options.rounds);
+  for (const Objective& objective : TestFunctions()) {
+    for (const double noise : options.noise_levels) {
+      fmt::print(stderr, "{}, noise {}\n", objective.name, noise);
+      const Cell cell = RunCell(objective, noise, options);
+      AddRows(objective, noise, cell, output);
+      output.figures.push_back(FigureOf(objective, noise, cell, options));
+    }
+  }
+  return output;
+}
+
+}  // namespace studies

@@ -1,0 +1,296 @@
+#include "studies/early_termination/demonstration.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "studies/early_termination/finite_process.h"
+
+namespace studies {
+namespace {
+
+constexpr double kDomain = 5.0;
+constexpr int kLevels = 201;
+constexpr double kLengthScale = 0.7 / kDomain;
+constexpr double kNoise = 1.0;      // of one query
+constexpr double kSeenNoise = 0.1;  // of what is known at the start
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::array<double, 3> kSeen = {0.6, 3.3, 4.9};
+constexpr std::array<int, 4> kQueries = {0, 1, 20, 100};
+constexpr int kDraws = 20000;
+constexpr int kBins = 40;
+constexpr double kLeastMaximum = -0.5;
+constexpr double kMostMaximum = 2.5;
+
+double Truth(double x) {
+  return 0.1 * std::exp(-2.0 * (x - 1.9) * (x - 1.9)) +
+         1.3 * std::exp(-2.5 * (x - 4.2) * (x - 4.2)) - 0.4 * std::cos(1.3 * x);
+}
+
+int IndexOf(double x) {
+  return static_cast<int>(std::lround(x / kDomain * (kLevels - 1)));
+}
+
+std::vector<double> Axis() {
+  std::vector<double> x(kLevels);
+  for (int i = 0; i < kLevels; ++i) {
+    x[static_cast<std::size_t>(i)] = kDomain * i / (kLevels - 1);
+  }
+  return x;
+}
+
+// The mean of `queries` noisy queries: those of more queries begin with those
+// of fewer.
+double MeanOf(double x, int queries) {
+  std::mt19937_64 engine(7);
+  std::normal_distribution<double> normal;
+  double sum = 0.0;
+  for (int q = 0; q < queries; ++q) {
+    sum += Truth(x) + kNoise * normal(engine);
+  }
+  return sum / queries;
+}
+
+// What is believed after so many queries of x.
+struct Belief {
+  double x = 0.0;
+  int queries = 0;
+  FiniteProcess process;
+  std::vector<double> where;  // probability (%) of the maximum, per bin of x
+  std::vector<double> how_large;  // density of the maximum, per bin
+  double stddev_of_maximum = 0.0;
+};
+
+void Observe(double x, double value, double noise, FiniteProcess& process) {
+  process.Observe(IndexOf(x), value, noise * noise);
+}
+
+Belief After(double x, int queries) {
+  Belief belief{.x = x,
+                .queries = queries,
+                .process = FiniteProcess(
+                    MaternMatrix(UnitGrid(1, kLevels), kLengthScale)),
+                .where = std::vector<double>(kBins, 0.0),
+                .how_large = std::vector<double>(kBins, 0.0)};
+  for (const double seen : kSeen) {
+    Observe(seen, Truth(seen), kSeenNoise, belief.process);
+  }
+  if (queries > 0) {
+    Observe(x, MeanOf(x, queries), kNoise / std::sqrt(queries), belief.process);
+  }
+  const Eigen::MatrixXd draws = Draw(belief.process, kDraws, 1);
+  Eigen::ArrayXd maxima(kDraws);
+  for (Eigen::Index d = 0; d < kDraws; ++d) {
+    int at = 0;
+    maxima[d] = draws.col(d).maxCoeff(&at);
+    belief.where[static_cast<std::size_t>(at * kBins / kLevels)] +=
+        100.0 / kDraws;
+    const double width = (kMostMaximum - kLeastMaximum) / kBins;
+    const auto bin = static_cast<int>((maxima[d] - kLeastMaximum) / width);
+    if (bin >= 0 && bin < kBins) {
+      belief.how_large[static_cast<std::size_t>(bin)] += 1.0 / (kDraws * width);
+    }
+  }
+  belief.stddev_of_maximum =
+      std::sqrt((maxima - maxima.mean()).square().mean());
+  return belief;
+}
+
+std::vector<double> Centres(double low, double high) {
+  std::vector<double> centres;
+  for (int i = 0; i < kBins; ++i) {
+    centres.push_back(low + (high - low) * (i + 0.5) / kBins);
+  }
+  return centres;
+}
+
+plots::Series Observed(const Belief& belief, const std::vector<double>& axis) {
+  std::vector<double> y(axis.size(), kNan);
+  std::vector<double> low = y;
+  std::vector<double> high = y;
+  const auto set = [&](double x, double value, double noise) {
+    const auto i = static_cast<std::size_t>(IndexOf(x));
+    y[i] = value;
+    low[i] = value - noise;
+    high[i] = value + noise;
+  };
+  for (const double seen : kSeen) {
+    set(seen, Truth(seen), kSeenNoise);
+  }
+  if (belief.queries > 0) {
+    set(belief.x,
+        MeanOf(belief.x, belief.queries),
+        kNoise / std::sqrt(belief.queries));
+  }
+  return {.name = "observed",
+          .label = "observed",
+          .style = plots::StyleOf(5, false),
+          .band = LineBand(axis, y, low, high),
+          .mark = plots::Mark::kPoints};
+}
+
+std::string Times(int queries) {
+  return queries == 1 ? "1 query" : fmt::format("{} queries", queries);
+}
+
+plots::Panel PosteriorPanel(const Belief& belief) {
+  const std::vector<double> axis = Axis();
+  std::vector<double> truth;
+  std::vector<double> mean;
+  std::vector<double> low;
+  std::vector<double> high;
+  for (int i = 0; i < kLevels; ++i) {
+    truth.push_back(Truth(axis[static_cast<std::size_t>(i)]));
+    mean.push_back(belief.process.mean()[i]);
+    low.push_back(mean.back() - belief.process.stddev(i));
+    high.push_back(mean.back() + belief.process.stddev(i));
+  }
+  plots::Panel panel{
+      .name = fmt::format("{}", belief.queries),
+      .x_column = "x",
+      .x_label = fmt::format("x ({} at {})", Times(belief.queries), belief.x),
+      .y_label = "f(x)",
+      .x_max = kDomain,
+      .y_min = -2.5,
+      .y_max = 2.5,
+      .vertical = belief.x};
+  panel.series = {{.name = "posterior",
+                   .label = "mean and standard deviation",
+                   .style = plots::StyleOf(0, true),
+                   .band = LineBand(axis, mean, low, high)},
+                  {.name = "truth",
+                   .label = "f",
+                   .style = plots::StyleOf(1, false),
+                   .band = LineBand(axis, truth)},
+                  Observed(belief, axis)};
+  return panel;
+}
+
+plots::Panel BinPanel(const Belief& belief,
+                      const std::string& x_label,
+                      const std::string& y_label,
+                      double low,
+                      double high,
+                      const std::vector<double>& values) {
+  plots::Panel panel{
+      .name = fmt::format("{}", belief.queries),
+      .x_column = "x",
+      .x_label = fmt::format("{} ({})", x_label, Times(belief.queries)),
+      .y_label = y_label,
+      .x_min = low,
+      .x_max = high,
+      .y_min = 0.0};
+  panel.series = {{.name = "belief",
+                   .label = "belief",
+                   .style = plots::StyleOf(0, true),
+                   .band = LineBand(Centres(low, high), values)}};
+  return panel;
+}
+
+plots::Panel WherePanel(const Belief& belief) {
+  plots::Panel panel = BinPanel(belief,
+                                "x of the maximum",
+                                "probability (%)",
+                                0.0,
+                                kDomain,
+                                belief.where);
+  panel.y_max = 40.0;
+  panel.vertical = belief.x;
+  return panel;
+}
+
+plots::Panel HowLargePanel(const Belief& belief) {
+  plots::Panel panel = BinPanel(belief,
+                                "largest f",
+                                "density",
+                                kLeastMaximum,
+                                kMostMaximum,
+                                belief.how_large);
+  panel.y_max = 3.5;
+  return panel;
+}
+
+plots::Figure FigureOf(const std::string& name,
+                       const std::string& title,
+                       std::vector<plots::Panel> panels) {
+  // Panels of both kinds may follow each other: each has a file of its own.
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    panels[i].name = fmt::format("{}-{}", i + 1, panels[i].name);
+  }
+  return {.name = name,
+          .title = title,
+          .caption = fmt::format(
+              "Known kernel; a query has noise of standard deviation {}; {} "
+              "draws of f.",
+              kNoise,
+              kDraws),
+          .panels = std::move(panels)};
+}
+
+template <typename MakePanel>
+std::vector<plots::Panel> PanelsOf(const std::vector<Belief>& beliefs,
+                                   const MakePanel& make) {
+  std::vector<plots::Panel> panels;
+  for (const Belief& belief : beliefs) {
+    panels.push_back(make(belief));
+  }
+  return panels;
+}
+
+}  // namespace
+
+Output DemonstrateRepeats() {
+  Output output{.name = "demonstration"};
+  output.csv = "x,queries,stddev_of_maximum\n";
+  output.table.header = {"queried at", "0", "1", "20", "100"};
+  std::vector<std::vector<Belief>> places;
+  for (const double x : {2.0, 4.2}) {
+    std::vector<Belief>& beliefs = places.emplace_back();
+    std::vector<std::string>& row =
+        output.table.rows.emplace_back(1, fmt::format("x = {}", x));
+    for (const int queries : kQueries) {
+      const Belief& belief = beliefs.emplace_back(After(x, queries));
+      output.csv +=
+          fmt::format("{},{},{}\n", x, queries, belief.stddev_of_maximum);
+      row.push_back(fmt::format("{:.3f}", belief.stddev_of_maximum));
+    }
+  }
+  const std::vector<Belief>& worse = places[0];
+  const std::vector<Belief>& best = places[1];
+  const auto fall = [](const std::vector<Belief>& beliefs) {
+    return 100.0 *
+           (1.0 - beliefs[3].stddev_of_maximum / beliefs[2].stddev_of_maximum);
+  };
+  output.conclusion = fmt::format(
+      "Standard deviation of the belief about the largest f after so many "
+      "queries of one place. From 20 to 100 queries it falls by {:.0f}% where "
+      "f is not best, by {:.0f}% where it is.",
+      fall(worse),
+      fall(best));
+  output.figures = {FigureOf("fig11-posterior",
+                             "Repeated queries where f is not best",
+                             PanelsOf(worse, PosteriorPanel)),
+                    FigureOf("fig11-optimum",
+                             "Where the maximum may be",
+                             PanelsOf(worse, WherePanel)),
+                    FigureOf("fig12-maximum",
+                             "How large the maximum may be, queries at x = 2",
+                             PanelsOf(worse, HowLargePanel)),
+                    FigureOf("fig13-maximum",
+                             "Repeated queries where f is best",
+                             {PosteriorPanel(best[2]),
+                              HowLargePanel(best[2]),
+                              PosteriorPanel(best[3]),
+                              HowLargePanel(best[3])})};
+  return output;
+}
+
+}  // namespace studies

@@ -1,0 +1,38 @@
+// Functions to be maximised whose best value is known.
+
+#ifndef STUDIES_EARLY_TERMINATION_OBJECTIVE_H_
+#define STUDIES_EARLY_TERMINATION_OBJECTIVE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <Eigen/Core>
+
+namespace studies {
+
+// A function on finitely many points of the unit cube. Shapes: points [d, N],
+// values [N].
+struct Objective {
+  std::string name;  // "branin"
+  Eigen::MatrixXd points;
+  Eigen::VectorXd values;
+};
+
+// Branin, six-hump camel, Ackley (two dimensions) and Hartmann (three), each
+// negated, on a grid over its usual domain, and scaled so that the grid's least
+// value is 0 and its greatest 1: noise is then in units of the range.
+// Source: Surjanovic and Bingham, Virtual Library of Simulation Experiments.
+[[nodiscard]] std::vector<Objective> TestFunctions();
+
+// sum_j a_j k(z_j, .), scaled to the given RKHS norm under `kernel`, the
+// [N, N] matrix of the points: a function for which Assumption F.1 holds with
+// a B that is known. 20 centres, normal weights.
+[[nodiscard]] Objective RandomFunction(const Eigen::MatrixXd& points,
+                                       const Eigen::MatrixXd& kernel,
+                                       double rkhs_norm,
+                                       std::uint64_t seed);
+
+}  // namespace studies
+
+#endif  // STUDIES_EARLY_TERMINATION_OBJECTIVE_H_

@@ -1,0 +1,40 @@
+// Do the theorems hold? Regret against its bound, and what is stopped early.
+
+#ifndef STUDIES_EARLY_TERMINATION_REGRET_H_
+#define STUDIES_EARLY_TERMINATION_REGRET_H_
+
+#include <vector>
+
+#include "studies/output.h"
+
+namespace studies {
+
+struct RegretOptions {
+  int repeats = 20;
+  int rounds = 100;
+  int q_max = 20;
+  double rkhs_norm = 2.0;  // B
+  double delta = 0.1;
+  std::vector<int> q_min = {1, 5};
+  std::vector<double> noise_levels = {1e-4, 1e-2, 0.1, 1.0};
+  int levels = 15;  // a grid of levels x levels candidates
+  double length_scale = 0.2;
+  int threads = 2;
+};
+
+// Algorithm 2 with the beta_i of Eq. 32 and the tau_q of Eq. 56 (and with a
+// fixed tau) on random functions of known RKHS norm under a known kernel, so
+// that Assumption F.1 holds to the letter:
+//
+//   Theorem F.5  cumulative regret against its bound, printed and mended
+//   Theorem F.8  rounds that are worse than an earlier one and still run all
+//                q_max queries: in at most delta of the runs there is any
+//   and what the theorem says nothing of: rounds that are better than all
+//   before and stopped all the same.
+//
+// Source: OPPA App. F.3.2.
+[[nodiscard]] Output CheckTheorems(const RegretOptions& options);
+
+}  // namespace studies
+
+#endif  // STUDIES_EARLY_TERMINATION_REGRET_H_

@@ -1,0 +1,170 @@
+#include "studies/early_termination/repeated_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "studies/early_termination/finite_process.h"
+#include "surrogates/gp/gaussian_process.h"
+
+namespace studies {
+namespace {
+
+// Queries candidates under a rule, and remembers the best mean so far.
+class Querier {
+ public:
+  Querier(const Objective& objective,
+          const SearchOptions& options,
+          std::uint64_t seed)
+      : objective_(objective), options_(options), engine_(seed) {}
+
+  Round Query(int candidate) {
+    Round round{.candidate = candidate, .value = objective_.values[candidate]};
+    double sum = 0.0;
+    do {
+      sum += round.value + options_.noise_stddev * normal_(engine_);
+      ++round.queries;
+    } while (GoesOn(sum / round.queries, round.queries));
+    round.observed = sum / round.queries;
+    best_ = std::max(best_, round.observed);
+    return round;
+  }
+
+ private:
+  // Whether one more query follows the first q with this mean.
+  [[nodiscard]] bool GoesOn(double mean, int q) const {
+    switch (options_.repeats) {
+      case Repeats::kOnce:
+        return false;
+      case Repeats::kAlways:
+        return q < options_.theory.q_max;
+      case Repeats::kFixedTau:
+      case Repeats::kTheoryTau:
+        break;
+    }
+    const double tau =
+        options_.repeats == Repeats::kFixedTau
+            ? options_.tau
+            : methods::TerminationMargin(
+                  options_.theory, options_.noise_stddev, options_.q_min, q);
+    return q < options_.theory.q_max &&
+           (q < options_.q_min || mean >= best_ + tau);
+  }
+
+  const Objective& objective_;
+  const SearchOptions& options_;
+  std::mt19937_64 engine_;
+  std::normal_distribution<double> normal_;
+  double best_ = -std::numeric_limits<double>::infinity();
+};
+
+double NoiseVariance(const SearchOptions& options, const Round& round) {
+  return options.noise_stddev * options.noise_stddev / round.queries;
+}
+
+surrogates::Observations ObservationsOf(const std::vector<Round>& rounds,
+                                        const SearchOptions& options) {
+  surrogates::Observations observations;
+  const auto n = static_cast<Eigen::Index>(rounds.size());
+  observations.value.resize(n);
+  observations.noise_variance.resize(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const Round& round = rounds[static_cast<std::size_t>(i)];
+    observations.candidate.push_back(round.candidate);
+    observations.value[i] = round.observed;
+    observations.noise_variance[i] = NoiseVariance(options, round);
+  }
+  return observations;
+}
+
+}  // namespace
+
+std::string NameOf(Repeats repeats) {
+  switch (repeats) {
+    case Repeats::kOnce:
+      return "once";
+    case Repeats::kAlways:
+      return "always";
+    case Repeats::kFixedTau:
+      return "fixed-tau";
+    case Repeats::kTheoryTau:
+      return "theory-tau";
+  }
+  return "";
+}
+
+std::string LabelOf(Repeats repeats) {
+  switch (repeats) {
+    case Repeats::kOnce:
+      return "one query";
+    case Repeats::kAlways:
+      return "q_max queries";
+    case Repeats::kFixedTau:
+      return "early termination, tau fixed";
+    case Repeats::kTheoryTau:
+      return "early termination, tau_q of Eq. 56";
+  }
+  return "";
+}
+
+std::vector<Round> SearchWithLearnedKernel(const Objective& objective,
+                                           const SearchOptions& options,
+                                           std::uint64_t seed) {
+  surrogates::EncodedSpace space;
+  space.points = objective.points;
+  space.dimensions.assign(static_cast<std::size_t>(objective.points.rows()),
+                          "x");
+  surrogates::GaussianProcess process(
+      space,
+      surrogates::ConstantMean(space.size(), "constant", "", -1.0, 1.0),
+      {.learn_misfit = false, .starts = 4, .seed = seed});
+  surrogates::Prediction prediction;
+  // The start depends on the seed alone, so that rules are compared in pairs.
+  std::mt19937_64 start(seed + 1);
+  Querier querier(objective, options, seed);
+  std::vector<Round> rounds;
+  while (static_cast<int>(rounds.size()) < options.theory.rounds) {
+    int candidate = 0;
+    if (static_cast<int>(rounds.size()) < options.random_rounds) {
+      candidate =
+          static_cast<int>(start() % static_cast<std::uint64_t>(space.size()));
+    } else {
+      (void)process.Fit(ObservationsOf(rounds, options));
+      process.Predict(prediction);
+      (prediction.mean.array() +
+       options.beta * prediction.variance.array().sqrt())
+          .maxCoeff(&candidate);
+    }
+    Round round = querier.Query(candidate);
+    round.beta = options.beta;
+    round.information_gain = process.information_gain();
+    rounds.push_back(round);
+  }
+  return rounds;
+}
+
+std::vector<Round> SearchWithKnownKernel(const Objective& objective,
+                                         const Eigen::MatrixXd& kernel,
+                                         const SearchOptions& options,
+                                         std::uint64_t seed) {
+  FiniteProcess process(kernel);
+  Querier querier(objective, options, seed);
+  std::vector<Round> rounds;
+  while (static_cast<int>(rounds.size()) < options.theory.rounds) {
+    const double beta =
+        methods::ConfidenceBeta(options.theory, process.information_gain());
+    int candidate = 0;
+    (process.mean().array() +
+     beta * process.covariance().diagonal().array().max(0.0).sqrt())
+        .maxCoeff(&candidate);
+    Round round = querier.Query(candidate);
+    process.Observe(candidate, round.observed, NoiseVariance(options, round));
+    round.beta = beta;
+    round.information_gain = process.information_gain();
+    rounds.push_back(round);
+  }
+  return rounds;
+}
+
+}  // namespace studies

@@ -1,0 +1,86 @@
+#include "studies/output.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "plots/figure_files.h"
+#include "plots/quantiles.h"
+
+namespace studies {
+
+int Write(const std::filesystem::path& folder,
+          const std::vector<Output>& outputs) {
+  std::filesystem::create_directories(folder);
+  plots::FigureFolder figures{.folder = folder / "figures"};
+  for (const Output& output : outputs) {
+    if (!output.csv.empty()) {
+      plots::WriteTextFile(folder / (output.name + ".csv"), output.csv);
+    }
+    if (!output.table.header.empty()) {
+      plots::WriteTextFile(
+          folder / (output.name + ".md"),
+          fmt::format("{}\n{}\n", ToMarkdown(output.table), output.conclusion));
+      fmt::print("{}\n{}\n\n", ToText(output.table), output.conclusion);
+    }
+    figures.figures.insert(
+        figures.figures.end(), output.figures.begin(), output.figures.end());
+  }
+  const plots::FigureFiles written =
+      plots::WriteFigures({std::move(figures)}, {"pdf", "svg", "png"});
+  if (!written.error.empty()) {
+    fmt::print(stderr, "{}\n", written.error);
+    return 1;
+  }
+  fmt::print("tables and figures: {}\n", folder.string());
+  return 0;
+}
+
+plots::Band LineBand(const std::vector<double>& x,
+                     const std::vector<double>& y) {
+  return LineBand(x, y, y, y);
+}
+
+plots::Band LineBand(const std::vector<double>& x,
+                     const std::vector<double>& y,
+                     const std::vector<double>& low,
+                     const std::vector<double>& high) {
+  plots::Band band{.x = x};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    band.y.push_back({.q1 = low[i], .median = y[i], .q3 = high[i]});
+  }
+  return band;
+}
+
+plots::Band BandOver(const std::vector<double>& x,
+                     const std::vector<std::vector<double>>& runs,
+                     Spread spread) {
+  plots::Band band{.x = x};
+  std::vector<double> values(runs.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      values[r] = runs[r][i];
+    }
+    plots::Quartiles& y = band.y.emplace_back(plots::ComputeQuartiles(values));
+    if (spread == Spread::kRange) {
+      const auto [low, high] =
+          std::minmax_element(values.begin(), values.end());
+      y.q1 = *low;
+      y.q3 = *high;
+    }
+  }
+  return band;
+}
+
+std::vector<double> Counting(int n) {
+  std::vector<double> x;
+  for (int i = 1; i <= n; ++i) {
+    x.push_back(i);
+  }
+  return x;
+}
+
+}  // namespace studies

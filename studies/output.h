@@ -1,0 +1,51 @@
+// What a study leaves behind: tables and figures in one folder.
+
+#ifndef STUDIES_OUTPUT_H_
+#define STUDIES_OUTPUT_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "plots/figure.h"
+#include "plots/table.h"
+
+namespace studies {
+
+// A part of a study: rows for machines, a table for people, figures.
+struct Output {
+  std::string name;                    // of its files
+  std::string csv;                     // <name>.csv, with its header
+  plots::Table table;                  // <name>.md; no header: none
+  std::string conclusion;              // under the table, one paragraph
+  std::vector<plots::Figure> figures;  // figures/<figure>.*
+};
+
+// Writes all of it below `folder` and prints tables and conclusions.
+// Returns the program's exit code: 1 if no picture could be drawn.
+// Errors: throws trials::InputError when a file cannot be written.
+[[nodiscard]] int Write(const std::filesystem::path& folder,
+                        const std::vector<Output>& outputs);
+
+// A line through these points, with bands between `low` and `high` if they are
+// given. Shapes: all [n].
+[[nodiscard]] plots::Band LineBand(const std::vector<double>& x,
+                                   const std::vector<double>& y);
+[[nodiscard]] plots::Band LineBand(const std::vector<double>& x,
+                                   const std::vector<double>& y,
+                                   const std::vector<double>& low,
+                                   const std::vector<double>& high);
+
+// At every place the median and the quartiles of all runs, or their whole
+// range. Shapes: runs are [n] each, x is [n].
+enum class Spread { kQuartiles, kRange };
+[[nodiscard]] plots::Band BandOver(const std::vector<double>& x,
+                                   const std::vector<std::vector<double>>& runs,
+                                   Spread spread);
+
+// 1, 2, ..., n.
+[[nodiscard]] std::vector<double> Counting(int n);
+
+}  // namespace studies
+
+#endif  // STUDIES_OUTPUT_H_

@@ -1,0 +1,29 @@
+// Prior beliefs that are knowingly wrong.
+
+#ifndef SURROGATES_COST_MISSPECIFICATION_H_
+#define SURROGATES_COST_MISSPECIFICATION_H_
+
+#include <cstdint>
+
+#include <Eigen/Core>
+
+#include "surrogates/encoding.h"
+
+namespace surrogates {
+
+// A wave through the space of configurations,
+//
+//   g(H) = cos(2 pi w . e(H) + phase) / max |cos(...)|,   |w| = 1,
+//
+// its direction w and phase drawn from the seed: as smooth as a real effect, so
+// that a surrogate cannot take it for noise, and of no coefficient's form, so
+// that none can absorb it. Added to a prior mean it makes a wrong one.
+//
+// Source: OPPA App. I.5, which does not say which term it perturbs with.
+// Shapes: [N], in [-1, 1].
+[[nodiscard]] Eigen::VectorXd Misspecification(const EncodedSpace& space,
+                                               std::uint64_t seed);
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_COST_MISSPECIFICATION_H_

@@ -1,0 +1,221 @@
+#include "trials/command/command_runner.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/fakes/temporary_folder.h"
+#include "trials/text.h"
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class CommandRunnerTest : public testing::Test {
+ protected:
+  CommandRunnerTest() {
+    cluster_.nodes = 2;
+    cluster_.gpus_per_node = 4;
+    request_.config.dp = 2;
+    request_.config.tp = 4;
+    request_.max_steps = 3;
+  }
+
+  // Runs a shell script as a trial.
+  Measurement Run(const std::string& script) {
+    Write(script);
+    CommandRunner runner(Options(), cluster_);
+    runner.KeepLogs(folder_.path() / "logs");
+    return runner.Run(request_);
+  }
+
+  void Write(const std::string& script) {
+    const fs::path path = folder_.path() / "train.sh";
+    fakes::WriteFile(path, "#!/bin/sh\n" + script);
+    fs::permissions(path, fs::perms::owner_all);
+  }
+
+  CommandOptions Options() {
+    const fs::path manifest = folder_.path() / "m.toml";
+    fakes::WriteFile(manifest, "patience_s = 0.3\n" + backend_);
+    return ReadCommandOptions(TomlTable::ParseFile(manifest));
+  }
+
+  [[nodiscard]] std::string Log() const {
+    return fakes::ReadFile(folder_.path() / "logs" /
+                           (ToString(request_.config) + ".log"));
+  }
+
+  fakes::TemporaryFolder folder_;
+  Cluster cluster_;
+  TrialRequest request_;
+  std::string backend_ = "program = [\"./train.sh\"]\n";
+};
+
+const std::string kStep = "echo 'oppa {\"step_time_s\": 0.01}'\n";
+
+TEST_F(CommandRunnerTest, MeasuresStepsAndMemory) {
+  const Measurement trial =
+      Run("echo loading\nsleep 0.1\n" + kStep + kStep +
+          "echo 'oppa {\"step_time_s\": 0.02, \"peak_memory_bytes\": 5e9}'\n"
+          "echo 'oppa {\"peak_memory_bytes\": 4e9}'\n");
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.01, 0.01, 0.02));
+  EXPECT_EQ(trial.peak_memory_bytes, 5e9);
+  EXPECT_GT(trial.setup_s, 0.08);
+  EXPECT_GE(trial.duration_s, trial.setup_s);
+  EXPECT_THAT(Log(), HasSubstr("loading\n"));
+}
+
+TEST_F(CommandRunnerTest, TellsTheProgramWhatToTry) {
+  backend_ =
+      "program = [\"./train.sh\", \"--tp={tp}\", \"{nodes}x{gpus_per_node}\", "
+      "\"{{tp}} {\\\"a\\\": 1}\"]\nenvironment = [\"MORE=a b\"]\n";
+  ::setenv("OMP_NUM_THREADS", "1", 1);
+  (void)Run(
+      "echo \"$@\" / $OPPA_DP $OPPA_TP $OPPA_MAX_STEPS / $MORE / "
+      "${OMP_NUM_THREADS-none}\necho \"$OPPA_TRIAL\"; pwd\n");
+  EXPECT_THAT(Log(),
+              HasSubstr("--tp=4 2x4 {tp} {\"a\": 1} / 2 4 3 / a b / none\n"));
+  EXPECT_THAT(Log(), HasSubstr(fs::canonical(folder_.path()).string()));
+  EXPECT_THAT(Log(), HasSubstr("\"config\":{\"dp\":2,\"tp\":4,\"pp\":1"));
+}
+
+TEST_F(CommandRunnerTest, ARuleThatStopsATrialEndsItsProcesses) {
+  request_.max_steps = 1000;
+  StopBy(StopRule{.q_min = 5, .best_steps_per_s = 1e6}, request_);
+  const auto begin = std::chrono::steady_clock::now();
+  const Measurement trial = Run("while :; do " + kStep + "sleep 0.02; done\n");
+  EXPECT_EQ(trial.outcome, Outcome::kTerminatedEarly);
+  EXPECT_EQ(trial.step_times_s.size(), 5U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(CommandRunnerTest, AHangingTrialIsTimedOut) {
+  backend_ += "silence_s = 0.3\n";
+  const Measurement trial = Run(kStep + "trap '' TERM; sleep 60\n");
+  EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
+  EXPECT_THAT(trial.message, HasSubstr("hangs: no report for 0.3 s"));
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.01));
+}
+
+TEST_F(CommandRunnerTest, TheTimeLimitIsNotPassed) {
+  request_.time_limit_s = 0.4;
+  const Measurement trial = Run("trap '' TERM; while :; do sleep 0.05; done\n");
+  EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
+  EXPECT_LE(trial.duration_s, 0.4);
+}
+
+TEST_F(CommandRunnerTest, AProgramThatDoesNotEndAfterItsStepsIsEnded) {
+  const Measurement trial = Run(kStep + kStep + kStep + kStep + "sleep 60\n");
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_EQ(trial.step_times_s.size(), 3U);
+  EXPECT_LT(trial.duration_s, 30.0);
+}
+
+TEST_F(CommandRunnerTest, OutOfMemoryIsSeenInTheReportAndInTheOutput) {
+  Measurement trial = Run(
+      "echo 'oppa {\"status\": \"out_of_memory\", \"message\": \"17 GB\"}'");
+  EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
+  EXPECT_EQ(trial.message, "17 GB");
+  trial = Run(kStep +
+              "echo 'RuntimeError: CUDA out of memory. Tried' >&2\nexit 1\n");
+  EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
+  EXPECT_THAT(trial.message, HasSubstr("CUDA out of memory. Tried"));
+}
+
+TEST_F(CommandRunnerTest, CrashesAreData) {
+  Measurement trial = Run(kStep + "echo no good >&2\nexit 3\n");
+  EXPECT_EQ(trial.outcome, Outcome::kFailed);
+  EXPECT_EQ(trial.message, "exit code 3 after 1 of 3 steps: no good");
+  trial = Run("kill -SEGV $$\n");
+  EXPECT_EQ(trial.outcome, Outcome::kFailed);
+  EXPECT_THAT(trial.message, HasSubstr("killed by signal 11"));
+  trial = Run(kStep);
+  EXPECT_EQ(trial.outcome, Outcome::kFailed);
+  EXPECT_THAT(trial.message, HasSubstr("exit code 0 after 1 of 3 steps"));
+}
+
+TEST_F(CommandRunnerTest, AReportThatCannotBeReadEndsTheTrial) {
+  const Measurement trial =
+      Run("echo 'oppa {\"step_time_s\": \"fast\"}'\nsleep 60\n");
+  EXPECT_EQ(trial.outcome, Outcome::kFailed);
+  EXPECT_THAT(trial.message, HasSubstr("must be a number > 0"));
+}
+
+TEST_F(CommandRunnerTest, AFloodOfOutputIsBounded) {
+  backend_ += "log_bytes = 10000\n";
+  const Measurement trial =
+      Run("echo first\nhead -c 30000000 /dev/zero | tr '\\0' 'x'\n" +
+          std::string("echo; ") + kStep + kStep + kStep + "echo last\n");
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_LT(Log().size(), 10100U);
+  EXPECT_THAT(Log(), HasSubstr("first\n"));
+  EXPECT_THAT(Log(), HasSubstr("bytes left out"));
+  EXPECT_THAT(Log(), HasSubstr("last\n"));
+}
+
+TEST_F(CommandRunnerTest, LogsHaveTheUsersUmask) {
+  const mode_t before = ::umask(077);
+  (void)Run("echo x\n");
+  ::umask(before);
+  struct stat found {};
+  const fs::path log =
+      folder_.path() / "logs" / (ToString(request_.config) + ".log");
+  ASSERT_EQ(::stat(log.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0600U);
+}
+
+TEST_F(CommandRunnerTest, AnUnwritableLogIsNoReasonToLoseATrial) {
+  Write(kStep + kStep + kStep);
+  CommandRunner runner(Options(), cluster_);
+  runner.KeepLogs("/proc/nowhere");
+  EXPECT_EQ(runner.Run(request_).outcome, Outcome::kCompleted);
+}
+
+TEST_F(CommandRunnerTest, AnInterruptedTrialIsNoMeasurement) {
+  request_.interrupted = [] { return true; };
+  EXPECT_THROW((void)Run("sleep 60\n"), TrialInterrupted);
+}
+
+TEST_F(CommandRunnerTest, AProgramThatIsNotThereIsNoTrial) {
+  backend_ = "program = [\"oppa-no-such-program\"]\n";
+  EXPECT_THROW((void)Run(""), std::runtime_error);
+  backend_ = "program = [\"./missing.sh\"]\n";
+  EXPECT_THROW((void)Options(), InputError);
+}
+
+TEST_F(CommandRunnerTest, UnknownPlaceholdersAreRefused) {
+  Write("");
+  backend_ = "program = [\"./train.sh\", \"{max_step}\"]\n";
+  try {
+    (void)Options();
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("did you mean 'max_steps'?"));
+  }
+}
+
+TEST_F(CommandRunnerTest, RanksAreStartedWithSrunInAnAllocationOnly) {
+  Write("");
+  backend_ += "ranks = \"per-gpu\"\n";
+  const auto words = TrialWords(Options(), cluster_, request_);
+  EXPECT_EQ(words.front(), "srun");
+  EXPECT_THAT(words, testing::Contains("--ntasks=8"));
+  EXPECT_THAT(words, testing::Contains("--nodes=2"));
+  ::unsetenv("SLURM_JOB_ID");
+  CommandRunner runner(Options(), cluster_);
+  EXPECT_THROW((void)runner.Run(request_), InputError);
+}
+
+}  // namespace
+}  // namespace trials

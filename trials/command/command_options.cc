@@ -1,0 +1,253 @@
+#include "trials/command/command_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostLogBytes = std::int64_t{1} << 30;
+
+// What can be asked for in braces.
+std::map<std::string, std::string> Placeholders(const Cluster& cluster,
+                                                const TrialRequest& request) {
+  std::map<std::string, std::string> values = {
+      {"config", ToString(request.config)},
+      {"max_steps", std::to_string(request.max_steps)},
+      {"seed", std::to_string(request.seed)},
+      {"gpus", std::to_string(cluster.gpus())},
+      {"nodes", std::to_string(cluster.nodes)},
+      {"gpus_per_node", std::to_string(cluster.gpus_per_node)}};
+  for (const ConfigField& field : ConfigFields()) {
+    values[std::string(field.name)] = std::to_string(field.get(request.config));
+  }
+  return values;
+}
+
+bool IsName(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9');
+  });
+}
+
+// "--tp={tp}" -> "--tp=4"; braces around anything but a name stand for
+// themselves, and "{{name}}" for "{name}".
+// Errors: throws std::invalid_argument for a name that nobody knows.
+std::string Expand(std::string_view word,
+                   const std::map<std::string, std::string>& values) {
+  std::string text;
+  while (!word.empty()) {
+    const std::size_t open = word.find('{');
+    text += word.substr(0, open);
+    if (open == std::string_view::npos) {
+      break;
+    }
+    word.remove_prefix(open);
+    const bool twice = word.starts_with("{{");
+    const std::size_t begin = twice ? 2 : 1;
+    const std::size_t close = word.find('}');
+    const std::string name(close == std::string_view::npos
+                               ? ""
+                               : word.substr(begin, close - begin));
+    if (!IsName(name)) {
+      text += '{';
+      word.remove_prefix(1);
+      continue;
+    }
+    if (twice && word.substr(close).starts_with("}}")) {
+      text += fmt::format("{{{}}}", name);
+      word.remove_prefix(close + 2);
+      continue;
+    }
+    const auto found = values.find(name);
+    if (found == values.end()) {
+      std::vector<std::string> known;
+      for (const auto& [key, value] : values) {
+        known.push_back(key);
+      }
+      throw std::invalid_argument(
+          fmt::format("unknown placeholder '{{{}}}'{}; known here: {}; write "
+                      "{{{{{}}}}} for the text itself",
+                      name,
+                      DidYouMean(name, known),
+                      fmt::join(known, ", "),
+                      name));
+    }
+    text += found->second;
+    word.remove_prefix(close + 1);
+  }
+  return text;
+}
+
+double Positive(const TomlTable& table,
+                std::string_view key,
+                double otherwise) {
+  const double value = table.GetDouble(key, otherwise);
+  if (!(value > 0.0) || !std::isfinite(value)) {
+    table.Fail(
+        key,
+        fmt::format(
+            "{} = {}: must be a number of seconds > 0", key, ExactText(value)));
+  }
+  return value;
+}
+
+CommandOptions::Ranks ReadRanks(const TomlTable& table) {
+  const std::string value = table.GetString("ranks", "one");
+  if (value == "one") {
+    return CommandOptions::Ranks::kOne;
+  }
+  if (value == "per-node") {
+    return CommandOptions::Ranks::kPerNode;
+  }
+  if (value == "per-gpu") {
+    return CommandOptions::Ranks::kPerGpu;
+  }
+  table.Fail(
+      "ranks",
+      fmt::format("ranks = '{}': must be one, per-node or per-gpu", value));
+}
+
+// A program with a '/' is a file, relative to the manifest.
+void ReadProgram(const TomlTable& table, CommandOptions& options) {
+  options.program = table.GetStrings("program");
+  if (options.program.empty() || options.program.front().empty()) {
+    throw InputError(fmt::format(
+        "{}: [backend] of type command needs program = [\"./train.sh\", ...]",
+        table.Where()));
+  }
+  for (const std::string& word : options.program) {
+    if (word.find('\0') != std::string::npos) {
+      table.Fail("program", "a word cannot hold a NUL byte");
+    }
+    try {
+      (void)Expand(word, Placeholders({}, {}));
+    } catch (const std::invalid_argument& e) {
+      table.Fail("program", e.what());
+    }
+  }
+  std::string& program = options.program.front();
+  if (program.find('/') == std::string::npos) {
+    return;  // found in PATH where the trial runs
+  }
+  program = (options.folder / program).lexically_normal().string();
+  if (::access(program.c_str(), X_OK) != 0) {
+    table.Fail("program",
+               fmt::format("'{}' is no file that can be executed (paths are "
+                           "relative to the manifest; chmod +x?)",
+                           program));
+  }
+}
+
+}  // namespace
+
+CommandOptions ReadCommandOptions(const TomlTable& table) {
+  CommandOptions options;
+  options.folder = fs::absolute(table.Folder());
+  ReadProgram(table, options);
+  options.ranks = ReadRanks(table);
+  options.timeout_s = Positive(table, "timeout_s", options.timeout_s);
+  options.silence_s = Positive(table, "silence_s", options.silence_s);
+  options.patience_s = Positive(table, "patience_s", options.patience_s);
+  options.log_bytes = table.GetInt("log_bytes", options.log_bytes);
+  if (options.log_bytes < 1 || options.log_bytes > kMostLogBytes) {
+    table.Fail("log_bytes",
+               fmt::format("log_bytes = {}: must be in [1, {}]",
+                           options.log_bytes,
+                           kMostLogBytes));
+  }
+  options.environment = table.GetStrings("environment");
+  for (const std::string& variable : options.environment) {
+    const std::size_t equals = variable.find('=');
+    if (equals == 0 || equals == std::string::npos ||
+        variable.find('\0') != std::string::npos) {
+      table.Fail("environment",
+                 fmt::format("'{}': write NAME=value", variable));
+    }
+  }
+  if (table.Has("out_of_memory")) {
+    options.out_of_memory = table.GetStrings("out_of_memory");
+  }
+  return options;
+}
+
+std::vector<std::string> TrialWords(const CommandOptions& options,
+                                    const Cluster& cluster,
+                                    const TrialRequest& request) {
+  std::vector<std::string> words;
+  if (options.ranks != CommandOptions::Ranks::kOne) {
+    const int per_node = options.ranks == CommandOptions::Ranks::kPerGpu
+                             ? cluster.gpus_per_node
+                             : 1;
+    // The job has one task a node, with all its cores: --overcommit shares
+    // them among the ranks.
+    words = {"srun",
+             fmt::format("--nodes={}", cluster.nodes),
+             fmt::format("--ntasks={}", cluster.nodes * per_node),
+             fmt::format("--ntasks-per-node={}", per_node),
+             "--overcommit",
+             "--kill-on-bad-exit=1",
+             "--input=none",
+             "--export=ALL",
+             "--chdir=" + options.folder.string()};
+    words.insert(
+        words.end(), options.rank_wrapper.begin(), options.rank_wrapper.end());
+  }
+  const auto values = Placeholders(cluster, request);
+  for (const std::string& word : options.program) {
+    words.push_back(Expand(word, values));
+  }
+  return words;
+}
+
+std::vector<std::string> TrialEnvironment(const CommandOptions& options,
+                                          const Cluster& cluster,
+                                          const TrialRequest& request) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos) {
+      variables[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+    }
+  }
+  variables.erase("OMP_NUM_THREADS");  // of our own numerics
+  nlohmann::ordered_json json = {
+      {"max_steps", request.max_steps},
+      {"seed", request.seed},
+      {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
+      {"nodes", cluster.nodes},
+      {"gpus_per_node", cluster.gpus_per_node}};
+  for (const ConfigField& field : ConfigFields()) {
+    const int value = field.get(request.config);
+    json["config"][std::string(field.name)] = value;
+    std::string name = "OPPA_" + std::string(field.name);
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+      return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    });
+    variables[name] = std::to_string(value);
+  }
+  variables["OPPA_TRIAL"] = json.dump();
+  variables["OPPA_MAX_STEPS"] = std::to_string(request.max_steps);
+  variables["OPPA_SEED"] = std::to_string(request.seed);
+  for (const std::string& variable : options.environment) {
+    const std::size_t equals = variable.find('=');
+    variables[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  std::vector<std::string> environment;
+  environment.reserve(variables.size());
+  for (const auto& [name, value] : variables) {
+    environment.push_back(fmt::format("{}={}", name, value));
+  }
+  return environment;
+}
+
+}  // namespace trials

@@ -1,0 +1,60 @@
+// What a manifest says about an external training program.
+
+#ifndef TRIALS_COMMAND_COMMAND_OPTIONS_H_
+#define TRIALS_COMMAND_COMMAND_OPTIONS_H_
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trials/cluster.h"
+#include "trials/toml_table.h"
+#include "trials/trial_runner.h"
+
+namespace trials {
+
+// The [backend] table of type "command". Format: docs/external-trials.md.
+struct CommandOptions {
+  // Who starts how many processes of the program.
+  enum class Ranks {
+    kOne,      // we, one; it may start others itself (torchrun, mpirun)
+    kPerNode,  // srun, one on each node of the cluster
+    kPerGpu,   // srun, one for each GPU
+  };
+  std::vector<std::string> program;      // program and arguments; no shell
+  std::vector<std::string> environment;  // "NAME=value", besides ours
+  std::filesystem::path folder;          // where it starts
+  Ranks ranks = Ranks::kOne;
+  std::vector<std::string> rank_wrapper;  // words before those of each rank
+  double timeout_s = 3600.0;              // of a trial; > 0
+  double silence_s = 600.0;               // without a report: it hangs; > 0
+  double patience_s = 10.0;  // from being asked to end until SIGKILL; >= 0
+  std::int64_t log_bytes = 1 << 20;  // of its output that are kept; > 0
+  // In its output, these say that it ran out of memory.
+  std::vector<std::string> out_of_memory = {
+      "CUDA out of memory", "OutOfMemoryError", "HIP out of memory"};
+};
+
+// Errors: throws InputError with the place of a value that cannot be, of a
+// placeholder that nobody knows, and of a program that is not there.
+[[nodiscard]] CommandOptions ReadCommandOptions(const TomlTable& table);
+
+// The words of a trial: {FIELD} of the configuration, {max_steps}, {seed},
+// {config}, {gpus}, {nodes} and {gpus_per_node} replaced, srun before them
+// where there are ranks.
+[[nodiscard]] std::vector<std::string> TrialWords(const CommandOptions& options,
+                                                  const Cluster& cluster,
+                                                  const TrialRequest& request);
+
+// The environment of a trial: that of this process without OMP_NUM_THREADS,
+// then OPPA_TRIAL (all of the request as JSON), OPPA_<FIELD>, OPPA_MAX_STEPS,
+// OPPA_SEED, then the manifest's.
+[[nodiscard]] std::vector<std::string> TrialEnvironment(
+    const CommandOptions& options,
+    const Cluster& cluster,
+    const TrialRequest& request);
+
+}  // namespace trials
+
+#endif  // TRIALS_COMMAND_COMMAND_OPTIONS_H_

@@ -1,0 +1,49 @@
+// A backend that runs any training program.
+
+#ifndef TRIALS_COMMAND_COMMAND_RUNNER_H_
+#define TRIALS_COMMAND_COMMAND_RUNNER_H_
+
+#include <filesystem>
+#include <optional>
+
+#include "trials/cluster.h"
+#include "trials/command/command_options.h"
+#include "trials/trial_runner.h"
+
+namespace trials {
+
+// Starts the program once for each trial, as a ContainedProcess, and reads its
+// reports (trial_report.h) from what it prints. Time is that of the wall:
+// set-up is the time until the first step begins, the duration lasts until all
+// of its processes are gone, and neither is more than the time limit.
+//
+// A trial is kCompleted when it has reported max_steps steps, kOutOfMemory when
+// its report or its output says so, kTimedOut at a time limit or when it has
+// reported nothing for silence_s, and kFailed otherwise: another exit, a
+// signal, a report that cannot be read.
+//
+// Errors: Run throws std::runtime_error when the program cannot be started at
+// all, InputError when ranks are asked for outside an allocation of Slurm, and
+// TrialInterrupted.
+class CommandRunner final : public TrialRunner {
+ public:
+  CommandRunner(CommandOptions options, Cluster cluster);
+
+  // Keeps the output of each trial in a file there, named by the
+  // configuration. Without this call it is not kept.
+  void KeepLogs(const std::filesystem::path& folder) { log_folder_ = folder; }
+
+  [[nodiscard]] Measurement Run(const TrialRequest& request) override;
+
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const ParallelConfig& config) const override;
+
+ private:
+  CommandOptions options_;
+  Cluster cluster_;
+  std::filesystem::path log_folder_;
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_COMMAND_COMMAND_RUNNER_H_

@@ -1,0 +1,210 @@
+#include "trials/command/contained_process.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trials/command/supervisor.h"
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kOutput = 0;
+constexpr std::size_t kErrors = 1;
+constexpr std::size_t kWords = 2;
+
+void Close(int& fd) {
+  if (fd >= 0) {
+    ::close(fd);
+    fd = -1;
+  }
+}
+
+std::array<int, 2> MakePipe() {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw std::runtime_error(
+        fmt::format("cannot make a pipe for a trial: {}", strerror(errno)));
+  }
+  return ends;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& word : words) {
+    pointers.push_back(word.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::string NewMark() {
+  static std::atomic<int> count{0};
+  return fmt::format(
+      "OPPA_PROCESS={}-{}-{}",
+      ::getpid(),
+      ++count,
+      std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+// Kills what has the mark in its environment: for the case that the supervisor
+// was killed itself. Returns whether there was something.
+bool KillMarked(const std::string& mark) {
+  bool found = false;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("/proc", none)) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = 0;
+    const auto [end, error] =
+        std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size()) {
+      continue;
+    }
+    std::ifstream in(entry.path() / "environ", std::ios::binary);
+    const std::string environment(std::istreambuf_iterator<char>(in), {});
+    if (('\0' + environment).find('\0' + mark + '\0') != std::string::npos) {
+      found = ::kill(pid, SIGKILL) == 0 || found;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+ContainedProcess::ContainedProcess(const Spec& spec) : mark_(NewMark()) {
+  std::array<int, 2> control = MakePipe();
+  std::array<std::array<int, 2>, 3> pipes{};
+  for (auto& ends : pipes) {
+    ends = MakePipe();
+  }
+  std::vector<std::string> words = spec.words;
+  std::vector<std::string> environment = spec.environment;
+  environment.push_back(mark_);
+  const std::vector<char*> word_pointers = Pointers(words);
+  const std::vector<char*> environment_pointers = Pointers(environment);
+  const SupervisorTask task{
+      .words = word_pointers.data(),
+      .environment = environment_pointers.data(),
+      .folder = spec.folder.empty() ? nullptr : spec.folder.c_str(),
+      .patience_s = spec.patience_s,
+      .control = control[0],
+      .output = pipes[kOutput][1],
+      .errors = pipes[kErrors][1],
+      .say = pipes[kWords][1]};
+  supervisor_ = ::fork();
+  if (supervisor_ == 0) {
+    Supervise(task);
+  }
+  const int error = errno;
+  Close(control[0]);
+  control_ = control[1];
+  for (std::size_t i = 0; i < pipes.size(); ++i) {
+    Close(pipes[i][1]);
+    pipes_[i] = pipes[i][0];
+  }
+  if (supervisor_ < 0) {
+    Close(control_);
+    std::for_each(pipes_.begin(), pipes_.end(), Close);
+    throw std::runtime_error(fmt::format(
+        "cannot start {}: {}", spec.words.front(), strerror(error)));
+  }
+}
+
+ContainedProcess::~ContainedProcess() {
+  End();
+  while (Read(1.0, [](Stream, std::string_view) {})) {
+  }
+  Reap();
+}
+
+void ContainedProcess::End() { Close(control_); }
+
+bool ContainedProcess::Read(double wait_s, const Take& take) {
+  std::array<pollfd, 3> waiting{};
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    waiting[i] = {pipes_[i], POLLIN, 0};
+  }
+  // The supervisor's word comes last: after it no output is waited for that
+  // a process beyond reach might keep open.
+  if (pipes_[kWords] < 0) {
+    Reap();
+    return false;
+  }
+  const int wait_ms = static_cast<int>(std::clamp(wait_s, 0.0, 3600.0) * 1e3);
+  if (::poll(waiting.data(), waiting.size(), wait_ms) <= 0) {
+    return true;
+  }
+  std::array<char, 65536> buffer{};
+  for (const std::size_t i : {kOutput, kErrors}) {
+    if (waiting[i].revents == 0) {
+      continue;
+    }
+    const ssize_t got = ::read(pipes_[i], buffer.data(), buffer.size());
+    if (got > 0) {
+      take(i == kOutput ? Stream::kOutput : Stream::kErrors,
+           {buffer.data(), static_cast<std::size_t>(got)});
+    } else if (got == 0 || errno != EINTR) {
+      Close(pipes_[i]);
+    }
+  }
+  const bool quiet =
+      waiting[kOutput].revents == 0 && waiting[kErrors].revents == 0;
+  if (waiting[kWords].revents != 0 && quiet) {
+    ReadWord();
+  }
+  return true;
+}
+
+void ContainedProcess::ReadWord() {
+  SupervisorWord word;
+  const ssize_t got = ::read(pipes_[kWords], &word, sizeof word);
+  if (got != static_cast<ssize_t>(sizeof word)) {
+    Close(pipes_[kWords]);
+    return;
+  }
+  switch (word.kind) {
+    case SupervisorWord::Kind::kStartError:
+      start_error_ = word.value;
+      break;
+    case SupervisorWord::Kind::kEnded:
+      wait_status_ = word.value;
+      break;
+    case SupervisorWord::Kind::kAllGone:
+      all_gone_ = word.value != 0;
+      break;
+  }
+}
+
+void ContainedProcess::Reap() {
+  if (supervisor_ > 0) {
+    while (::waitpid(supervisor_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    supervisor_ = -1;
+    constexpr int kRounds = 100;
+    for (int round = 0; !all_gone_ && round < kRounds && KillMarked(mark_);
+         ++round) {
+      ::usleep(10000);
+    }
+  }
+  Close(control_);
+  std::for_each(pipes_.begin(), pipes_.end(), Close);
+}
+
+}  // namespace trials

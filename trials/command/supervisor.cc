@@ -1,0 +1,209 @@
+#include "trials/command/supervisor.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace trials {
+namespace {
+
+// System calls only; see SupervisorTask.
+
+constexpr double kGiveUpSeconds = 30.0;  // on processes that do not die
+constexpr int kLookMilliseconds = 5;
+
+double Now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+void Say(int fd, SupervisorWord::Kind kind, int value) {
+  const SupervisorWord word{kind, value};
+  while (::write(fd, &word, sizeof word) < 0 && errno == EINTR) {
+  }
+}
+
+// Closes every descriptor from 3 on but these, so that no pipe of another
+// trial, and no record, is held open by a process that outlives us.
+void CloseOthers(const std::array<int, 4>& kept) {
+  constexpr int kHighest = 1 << 16;
+  int first = 3;
+  for (int fd = first; fd < kHighest; ++fd) {
+    bool keep = false;
+    for (const int k : kept) {
+      keep = keep || k == fd;
+    }
+    if (keep || fd == kHighest - 1) {
+      if (first < fd) {
+        ::syscall(SYS_close_range, first, fd - 1, 0);
+      }
+      first = fd + 1;
+    }
+  }
+}
+
+[[noreturn]] void Execute(const SupervisorTask& task) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    ::signal(signal, SIG_DFL);
+  }
+  ::sigprocmask(SIG_SETMASK, &signals, nullptr);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(task.output, STDOUT_FILENO);
+  ::dup2(task.errors, STDERR_FILENO);
+  constexpr unsigned int kCloseOnExec = 4;  // CLOSE_RANGE_CLOEXEC
+  ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, kCloseOnExec);
+  if (task.folder == nullptr || ::chdir(task.folder) == 0) {
+    environ = const_cast<char**>(task.environment);
+    ::execvp(task.words[0], task.words);  // the others close on exec
+  }
+  Say(task.say, SupervisorWord::Kind::kStartError, errno);
+  ::_exit(127);
+}
+
+// SIGKILL to every child of this process. Grandchildren become children when
+// their parents are gone. False where the system does not list children.
+bool KillChildren() {
+  const int fd = ::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return false;
+  }
+  std::array<char, 4096> text{};
+  pid_t pid = 0;
+  for (ssize_t got = 0; (got = ::read(fd, text.data(), text.size())) > 0;) {
+    for (ssize_t i = 0; i < got; ++i) {
+      const char c = text[static_cast<std::size_t>(i)];
+      if (c >= '0' && c <= '9') {
+        pid = 10 * pid + (c - '0');
+      } else if (pid > 0) {
+        ::kill(pid, SIGKILL);
+        pid = 0;
+      }
+    }
+  }
+  ::close(fd);
+  return true;
+}
+
+class Supervisor {
+ public:
+  Supervisor(const SupervisorTask& task, pid_t program, int signals)
+      : task_(task), program_(program), signals_(signals) {}
+
+  [[noreturn]] void Run() {
+    Watch();
+    const bool all_gone = KillAll();
+    Say(task_.say, SupervisorWord::Kind::kEnded, status_);
+    Say(task_.say, SupervisorWord::Kind::kAllGone, all_gone ? 1 : 0);
+    ::_exit(0);
+  }
+
+ private:
+  // Until the program has ended, or had its time to do so.
+  void Watch() {
+    double give_up_s = 0.0;
+    while (!ended_) {
+      std::array<pollfd, 2> waiting{
+          {{give_up_s > 0.0 ? -1 : task_.control, POLLIN, 0},
+           {signals_, POLLIN, 0}}};
+      ::poll(waiting.data(), waiting.size(), give_up_s > 0.0 ? 20 : -1);
+      if (waiting[0].revents != 0) {
+        ::kill(-program_, SIGTERM);
+        ::kill(-program_, SIGCONT);  // a stopped one hears it too
+        give_up_s = Now() + task_.patience_s;
+      }
+      Reap();
+      if (give_up_s > 0.0 && Now() >= give_up_s) {
+        return;
+      }
+    }
+  }
+
+  // True when this process has no child any more.
+  bool Reap() {
+    signalfd_siginfo ignored{};
+    while (::read(signals_, &ignored, sizeof ignored) > 0) {
+    }
+    int status = 0;
+    pid_t pid = 0;
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+      if (pid == program_) {
+        ended_ = true;
+        status_ = status;
+      }
+    }
+    return pid < 0 && errno == ECHILD;
+  }
+
+  bool KillAll() {
+    const double give_up_s = Now() + kGiveUpSeconds;
+    while (!Reap()) {
+      const bool listed = KillChildren();
+      if (!ended_) {
+        ::kill(-program_, SIGKILL);
+      } else if (!listed) {
+        return false;
+      }
+      if (Now() >= give_up_s) {
+        return false;
+      }
+      pollfd waiting{signals_, POLLIN, 0};
+      ::poll(&waiting, 1, kLookMilliseconds);
+    }
+    return true;
+  }
+
+  const SupervisorTask& task_;
+  pid_t program_;
+  int signals_;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+}  // namespace
+
+void Supervise(const SupervisorTask& task) {
+  ::setsid();  // what ends our parent's group is not for us
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_NAME, "oppa-trial");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGQUIT}) {
+    ::signal(signal, SIG_IGN);
+  }
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &child, nullptr);
+  const pid_t program = ::fork();
+  if (program == 0) {
+    Execute(task);
+  }
+  if (program < 0) {
+    Say(task.say, SupervisorWord::Kind::kStartError, errno);
+    ::_exit(1);
+  }
+  const int signals = ::signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    ::dup2(nothing, standard);
+  }
+  CloseOthers({task.control, task.say, signals, -1});
+  Supervisor(task, program, signals).Run();
+}
+
+}  // namespace trials

@@ -1,0 +1,38 @@
+// What the supervisor of a contained process does.
+
+#ifndef TRIALS_COMMAND_SUPERVISOR_H_
+#define TRIALS_COMMAND_SUPERVISOR_H_
+
+namespace trials {
+
+// What the supervisor has to say, one such word after another in a pipe.
+struct SupervisorWord {
+  enum class Kind : int {
+    kStartError,  // value: errno
+    kEnded,       // value: as by waitpid(2)
+    kAllGone,     // value: 1 if no descendant is left, 0 if some cannot be
+                  // killed or found
+  };
+  Kind kind = Kind::kEnded;
+  int value = 0;
+};
+
+// What it is told. Everything was made before the fork, because between fork
+// and exec of a process that has threads only system calls are safe.
+struct SupervisorTask {
+  char* const* words = nullptr;        // null-terminated
+  char* const* environment = nullptr;  // null-terminated
+  const char* folder = nullptr;        // null: stay
+  double patience_s = 0.0;
+  int control = -1;  // reads; its end means: end the program
+  int output = -1;   // the program's
+  int errors = -1;
+  int say = -1;  // SupervisorWord
+};
+
+// Called in a forked process, which it makes the supervisor and ends.
+[[noreturn]] void Supervise(const SupervisorTask& task);
+
+}  // namespace trials
+
+#endif  // TRIALS_COMMAND_SUPERVISOR_H_

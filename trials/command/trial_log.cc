@@ -1,0 +1,82 @@
+#include "trials/command/trial_log.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "trials/text.h"
+
+namespace trials {
+namespace {
+
+constexpr std::size_t kLastBytes = 4096;
+
+// Keeps the last `most` bytes of a text that grows; returns how many went.
+std::size_t KeepEnd(std::string& text, std::size_t most) {
+  if (text.size() <= most) {
+    return 0;
+  }
+  const std::size_t gone = text.size() - most;
+  text.erase(0, gone);
+  return gone;
+}
+
+}  // namespace
+
+TrialLog::TrialLog(const std::filesystem::path& path, std::size_t most_bytes)
+    : half_(most_bytes / 2) {
+  if (!path.empty()) {
+    std::error_code none;
+    std::filesystem::create_directories(path.parent_path(), none);
+    fd_ = ::open(path.c_str(),
+                 O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+                 0666);
+  }
+}
+
+TrialLog::~TrialLog() {
+  left_out_ += KeepEnd(tail_, half_);
+  if (left_out_ > 0) {
+    Write(fmt::format("\n[... {} bytes left out ...]\n", left_out_));
+  }
+  Write(tail_);
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+void TrialLog::Append(std::string_view text) {
+  last_ += text.substr(text.size() - std::min(text.size(), kLastBytes));
+  KeepEnd(last_, kLastBytes);
+  const std::string_view first = text.substr(0, half_ - head_);
+  Write(first);
+  head_ += first.size();
+  tail_ += text.substr(first.size());
+  if (tail_.size() >= 2 * half_) {  // now and then, not with every piece
+    left_out_ += KeepEnd(tail_, half_);
+  }
+}
+
+std::string TrialLog::LastLine() const {
+  const std::string_view text = Trim(last_);
+  const std::size_t end = text.rfind('\n');
+  return std::string(
+      Trim(end == std::string_view::npos ? text : text.substr(end + 1)));
+}
+
+void TrialLog::Write(std::string_view text) {
+  while (fd_ >= 0 && !text.empty()) {
+    const ssize_t written = ::write(fd_, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      ::close(fd_);
+      fd_ = -1;
+    }
+  }
+}
+
+}  // namespace trials
