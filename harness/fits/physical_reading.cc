@@ -43,7 +43,7 @@ double AllReduces(const KnownSizes& s) { return 4.0 * s.layers; }
 double CheckpointBytes(const KnownSizes& s) { return s.layers * LayerBytes(s); }
 
 // The names of surrogates/cost/physical_terms.cc. Records write ';' for ','.
-constexpr std::array<Entry, 17> kPhysicalTime = {{
+constexpr std::array<Entry, 22> kPhysicalTime = {{
     {"compute", "computation of the batch on one GPU", Kind::kFlopRate, Flop},
     {"recompute", "computation done again with checkpointing"},
     {"launch", "fixed cost of a microbatch, all layers"},
@@ -91,6 +91,11 @@ constexpr std::array<Entry, 17> kPhysicalTime = {{
      Kind::kBandwidth,
      LayerBytes},
     {"PP latency", "one transfer from stage to stage", Kind::kLatency, One},
+    {"EP volume; intra-node", "tokens to their experts within a host"},
+    {"EP volume; inter-node", "tokens to their experts between hosts"},
+    {"EP latency; intra-node", "messages of these within a host"},
+    {"EP latency; inter-node", "messages of these between hosts"},
+    {"CP volume", "keys and values around the context-parallel ring"},
 }};
 
 constexpr std::array<Entry, 7> kPhysicalMemory = {{
