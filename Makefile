@@ -9,7 +9,8 @@ OPPA        := build/release/oppa
 RESULTS     ?= results
 
 run_options := --results $(RESULTS) $(if $(JOBS),--jobs $(JOBS)) $(if $(REPEATS),--repeats $(REPEATS)) \
-               $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH))
+               $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH)) \
+               $(if $(TRIAL_PER_JOB),--trial-per-job)
 wait_options := $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.
