@@ -12,9 +12,11 @@
 #include <fmt/format.h>
 
 #include "harness/contain.h"
+#include "harness/fits/verb.h"
 #include "harness/provenance.h"
 #include "harness/validate/verb.h"
 #include "harness/verbs.h"
+#include "harness/verbs_sweep.h"
 #include "trials/text.h"
 
 namespace {
@@ -42,7 +44,10 @@ struct Arguments {
   harness::RunOneOptions run_one;
   harness::SpaceOptions space;
   harness::SimulateOptions simulate;
+  harness::FitsVerbOptions fits;
   harness::ValidateOptions validate;
+  harness::ScaleOptions scale;
+  harness::NoiseVerbOptions noise;
   std::vector<std::string> figures;
   std::string dispatch = "local";
   int repeats = 0;
@@ -70,9 +75,12 @@ class CommandLineParser {
     AddCancel();
     AddLogs();
     AddReport();
+    AddFits();
     AddSpace();
     AddSimulate();
     AddValidate();
+    AddScale();
+    AddNoise();
     AddMethods();
   }
 
@@ -251,6 +259,24 @@ class CommandLineParser {
         ->delimiter(',');
   }
 
+  void AddFits() {
+    CLI::App* verb = app_.add_subcommand("fits", "what a run has learned");
+    verb->add_option("RUN",
+                     arguments_.fits.run_folder,
+                     "the run's folder: results/EXPERIMENT/METHOD/REPEAT")
+        ->required();
+    verb->add_option("--trial",
+                     arguments_.fits.trial,
+                     "as it was before this trial; otherwise the last")
+        ->check(CLI::PositiveNumber);
+    verb->add_option("--manifest",
+                     arguments_.fits.manifest,
+                     "for sizes, in the place of the one that the run names");
+    verb->add_flag("--json", arguments_.fits.json, "print JSON");
+    verb->callback(
+        [this] { call_ = [this] { return harness::Fits(arguments_.fits); }; });
+  }
+
   void AddSpace() {
     CLI::App* verb =
         AddVerb("space", "the configurations that may be tried", [this] {
@@ -301,12 +327,37 @@ class CommandLineParser {
     verb->add_flag("--csv",
                    options.csv,
                    "print its rows with what the simulator predicts");
+    verb->add_flag("--no-figures", options.no_figures, "draw no figures");
     verb->add_option("--results",
                      options.results,
                      "folder of the figures (default: results)");
     verb->callback([this] {
       call_ = [this] { return harness::Validate(arguments_.validate); };
     });
+  }
+
+  void AddScale() {
+    CLI::App* verb = AddVerb(
+        "scale", "step time and cost of simulating on 8 to 16384 GPUs", [this] {
+          return harness::Scale(arguments_.verb, arguments_.scale);
+        });
+    AddResults(verb);
+    verb->add_option("--gpus", arguments_.scale.gpus, "only these: 8,64,...")
+        ->delimiter(',')
+        ->check(CLI::PositiveNumber);
+  }
+
+  void AddNoise() {
+    CLI::App* verb = AddVerb(
+        "noise", "figures of the step times of simulated trials", [this] {
+          return harness::Noise(arguments_.verb, arguments_.noise);
+        });
+    AddResults(verb);
+    verb->add_option("--trials", arguments_.noise.trials, "configurations")
+        ->check(CLI::Range(1, 20));
+    verb->add_option("--steps", arguments_.noise.steps, "steps of each")
+        ->check(CLI::Range(2, 100000));
+    verb->add_option("--seed", arguments_.noise.seed, "of the draw");
   }
 
   void AddMethods() {
