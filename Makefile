@@ -9,7 +9,8 @@ OPPA        := build/release/oppa
 RESULTS     ?= results
 
 run_options := --results $(RESULTS) $(if $(JOBS),--jobs $(JOBS)) $(if $(REPEATS),--repeats $(REPEATS)) \
-               $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH))
+               $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH)) \
+               $(if $(TRIAL_PER_JOB),--trial-per-job)
 wait_options := $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.
@@ -24,7 +25,7 @@ help: ## list the targets
 	@awk '/^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
 	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-14s %s\n", name, $$0 }' $(MAKEFILE_LIST)
 	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
-	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1\n'
+	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1\n'
 
 deps: ## install what is missing (Debian, Ubuntu)
 	@scripts/install-deps
