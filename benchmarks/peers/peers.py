@@ -15,6 +15,8 @@ download.pytorch.org can be reached, else PyPI's with CUDA, 3 GB to download).
 """
 
 import argparse
+import copy
+import math
 import os
 import pathlib
 import resource
@@ -90,9 +92,11 @@ def botorch_suggests(task, *, starts):
     """BoTorch: its defaults (starts = 0), or Matern-5/2 by likelihood alone, the best of several starts."""
     import torch
     from botorch.acquisition import UpperConfidenceBound
+    from botorch.exceptions.errors import ModelFittingError
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from botorch.optim import optimize_acqf_discrete
+    from gpytorch.constraints import Interval
     from gpytorch.kernels import MaternKernel, ScaleKernel
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
@@ -101,11 +105,18 @@ def botorch_suggests(task, *, starts):
     x, y, noise = tensor(task.points), tensor(task.value)[:, None], tensor(task.noise)[:, None]
 
     def fit(start):
-        kernel = None if starts == 0 else ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=x.shape[1]))
+        kernel = None if starts == 0 else ScaleKernel(
+            # Without any bounds its fit ends in an error on this task.
+            MaternKernel(nu=2.5, ard_num_dims=x.shape[1], lengthscale_constraint=Interval(0.025, 100.0)),
+            outputscale_constraint=Interval(1e-8, 1e4))
         model = SingleTaskGP(x, y, noise, covar_module=kernel, outcome_transform=None)
         if start > 0:
-            kernel.base_kernel.lengthscale = torch.exp(1.7 * torch.randn(x.shape[1], dtype=torch.double) - 0.34)
-        mll = fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            start_log = 1.7 * torch.randn(x.shape[1], dtype=torch.double) - 0.34
+            kernel.base_kernel.lengthscale = torch.exp(start_log).clamp(0.03, 90.0)
+        try:
+            mll = fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        except ModelFittingError:
+            return -math.inf, model  # another start has to do
         model.train()
         value = mll(model(x), model.train_targets).sum().item()
         return value, model.eval()
@@ -179,6 +190,10 @@ def compare(numpy, arguments, candidates):
         "BoTorch, likelihood, 5 starts": lambda: timed(lambda t: botorch_suggests(t, starts=5), task),
         "scikit-learn, 5 starts": lambda: timed(sklearn_suggests, task),
     }
+    few = copy.copy(task)  # warms up: a first call loads and compiles
+    few.candidates = task.candidates[:1000]
+    botorch_suggests(few, starts=0)
+    sklearn_suggests(few)
     rows = {name: [] for name in peers}
     for _ in range(arguments.repeats):  # in turns, so that other load meets them alike
         for name, suggest in peers.items():
