@@ -119,7 +119,7 @@ def growth(arguments):
     }
     for axis, points in axes.items():
         with open(out / f"{axis}.csv", "w", newline="", encoding="ascii") as file:
-            table = csv.writer(file)
+            table = csv.writer(file, lineterminator="\n")
             table.writerow(["case", "n", "candidates", "wall_s", "cpu_s", "fit_s", "peak_mb"])
             for case in ("ucb", "oppa", "oppa-append"):
                 for n, candidates in points:
