@@ -403,6 +403,12 @@ FitSummary GaussianProcess::Summarise() const {
                     mean_.coefficients[static_cast<std::size_t>(j)].name),
         std::exp(h.log_coefficients[j]));
   }
+  // Of log c, from M^-1 = L_M^-T L_M^-1.
+  for (Eigen::Index j = 0; Integrates() && j < mean_.size(); ++j) {
+    add(fmt::format("prior_log_stddev[{}]",
+                    mean_.coefficients[static_cast<std::size_t>(j)].name),
+        coefficient_prior_.col(j).norm() / std::exp(h.log_coefficients[j]));
+  }
   if (observations_.size() > 0) {
     const double floor = options_.relative_noise_floor * signal_variance;
     add("noise_stddev",
