@@ -23,6 +23,7 @@ PROGRAMS = ROOT / "build/release/benchmarks"
 CASES = {
     "floor": "floor: bare kernel, this machine only, -Ofast",
     "ucb": "one process, likelihood alone, 5 starts",
+    "ucb-1": "one process, likelihood alone, 1 start",
     "ucb-map": "one process, priors, 10 starts",
     "oppa": "two processes, 35 coefficients, 10 starts, cUCB",
     "oppa-append": "the same without learning anew",

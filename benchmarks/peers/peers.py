@@ -185,6 +185,7 @@ def compare(numpy, arguments, candidates):
     task = Task(numpy, candidates, arguments.n)
     peers = {
         "oppa, likelihood, 5 starts": lambda: ours("ucb", task, arguments.n, arguments.threads),
+        "oppa, likelihood, 1 start": lambda: ours("ucb-1", task, arguments.n, arguments.threads),
         "oppa, priors, 10 starts": lambda: ours("ucb-map", task, arguments.n, arguments.threads),
         "BoTorch, defaults": lambda: timed(lambda t: botorch_suggests(t, starts=0), task),
         "BoTorch, likelihood, 5 starts": lambda: timed(lambda t: botorch_suggests(t, starts=5), task),
@@ -192,7 +193,7 @@ def compare(numpy, arguments, candidates):
     }
     reference, default = "oppa, likelihood, 5 starts", "BoTorch, defaults"
     peers = {name: peer for name, peer in peers.items()
-             if name in (reference, default) or any(word in name for word in arguments.peers)}
+             if name in (reference, default, "oppa, likelihood, 1 start") or any(word in name for word in arguments.peers)}
     few = copy.copy(task)  # warms up: a first call loads and compiles
     few.candidates = task.candidates[:1000]
     botorch_suggests(few, starts=0)
@@ -213,10 +214,11 @@ def compare(numpy, arguments, candidates):
         ratio = {key: median(name, key) / median(reference, key) for key in ("wall_s", "cpu_s")}
         print(f"{name:30} {median(name, 'wall_s'):9.4f} {median(name, 'cpu_s'):9.4f} {median(name, 'fit_s'):8.4f} "
               f"{ratio['wall_s']:8.1f} {ratio['cpu_s']:8.1f} {fitness[name]:14.4f}", flush=True)
-    ratio = median(default, "wall_s") / median(reference, "wall_s")
-    better = fitness[reference] <= fitness[default] + 1e-3
-    print(f"  {'met   ' if ratio >= TARGET_RATIO and better else 'MISSED'} {ratio:.0f} times as fast as BoTorch's "
-          f"defaults (at least {TARGET_RATIO}), at {'an equal or better' if better else 'a WORSE'} likelihood")
+    for name in ("oppa, likelihood, 1 start", reference):  # BoTorch's default is one start
+        ratio = median(default, "wall_s") / median(name, "wall_s")
+        better = fitness[name] <= fitness[default] + 1e-3
+        print(f"  {'met   ' if ratio >= TARGET_RATIO and better else 'MISSED'} {name}: {ratio:.0f} times as fast as "
+              f"BoTorch's defaults (at least {TARGET_RATIO}), at {'an equal or better' if better else 'a WORSE'} likelihood")
 
 
 def main():

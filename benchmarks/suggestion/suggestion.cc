@@ -209,6 +209,8 @@ void Run(const Arguments& arguments) {
   if (arguments.name == "ucb") {
     // The likelihood alone, as the floor and most peers maximise it.
     TimeUcb(arguments, {.as_printed = true, .starts = 5, .warm_start = false});
+  } else if (arguments.name == "ucb-1") {
+    TimeUcb(arguments, {.as_printed = true, .starts = 1, .warm_start = false});
   } else if (arguments.name == "ucb-map") {
     TimeUcb(arguments, {.warm_start = false});
   } else if (arguments.name == "oppa") {
@@ -219,7 +221,7 @@ void Run(const Arguments& arguments) {
     WriteTask(arguments);
   } else {
     throw std::invalid_argument(
-        "--case must be ucb, ucb-map, oppa, oppa-append or write-task");
+        "--case must be ucb, ucb-1, ucb-map, oppa, oppa-append or write-task");
   }
 }
 
