@@ -17,7 +17,8 @@ wait_options := $(if $(WAIT),--wait)
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean study-early-termination study-calibration bench-astra bench-slurm bench-matrix \
+.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench bench-suggestion bench-growth bench-peers \
+        benchmark-programs figures clean study-early-termination study-calibration bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -98,6 +99,19 @@ bench: deps ## run the micro-benchmarks and write build/benchmarks.json
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target benchmarks
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
+
+benchmark-programs: deps
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target suggestion_benchmark floor_benchmark
+
+bench-suggestion: benchmark-programs ## time one suggestion against the bare floor and the targets (1 minute)
+	@benchmarks/suggestion.py suggestion
+
+bench-growth: benchmark-programs ## draw time against observations and candidates (needs 5 GB of memory)
+	@benchmarks/suggestion.py growth
+
+bench-peers: benchmark-programs ## the same suggestion by BoTorch and scikit-learn (downloads them once)
+	@benchmarks/peers/peers.py $(if $(REPEATS),--repeats $(REPEATS))
 
 bench-astra: deps ## strategies per CPU second on the problems of Astra's Table 1
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
