@@ -15,8 +15,8 @@
 #include "trials/command/command_runner.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
-#include "trials/table_path.h"
 #include "trials/simulator/simulator.h"
+#include "trials/table_path.h"
 #include "trials/text.h"
 #include "trials/workload.h"
 #include "trials/wrappers/noisy_runner.h"
@@ -76,7 +76,10 @@ OppaOptions AsPrinted() {
   options.fit_as_printed = true;
   options.tau_steps_per_s = 1e-3;
   options.tau_share = 0.0;
+  options.random_trials = 4;
   options.screened_draws = 1;
+  options.stagnation_trials = 0;
+  options.neutral_inert_knobs = false;
   return options;
 }
 

@@ -26,6 +26,10 @@ class SurrogatePair {
     // In the place of fit's, for the throughput: it scatters more.
     double throughput_misfit_scale = 0.5;
     double throughput_misfit_log_stddev = 0.7;
+    // By how much of the capacity a memory prior that knows its job's size may
+    // be wrong. > 0
+    double memory_error = 0.2;
+    surrogates::InertKnobs inert_knobs = surrogates::InertKnobs::kNeutral;
     // A wrong opinion added to the throughput's prior mean, at most so much of
     // the best throughput so far; 0: none. See Misspecification. >= 0
     double prior_error = 0.0;
@@ -77,6 +81,7 @@ class SurrogatePair {
   Options options_;
   surrogates::EncodedSpace encoded_;
   surrogates::ParametricMean throughput_prior_;
+  surrogates::ParametricMean memory_prior_;
   surrogates::GaussianProcess throughput_;
   surrogates::GaussianProcess memory_;
   // What is added to the throughput's prior mean, [N], empty: nothing; and by
