@@ -7,6 +7,8 @@
 namespace methods {
 namespace {
 
+constexpr double kGain = 1.01;  // what counts as one, over the best
+
 // Gathers (candidate, value, variance) triples as Observations.
 class Collector {
  public:
@@ -38,9 +40,14 @@ void History::Add(int candidate,
       candidate, measurement.outcome, {}, measurement.peak_memory_bytes};
   const bool failed = measurement.outcome == trials::Outcome::kOutOfMemory ||
                       measurement.outcome == trials::Outcome::kFailed;
+  ++trials_since_gain_;
   if (!failed && !measurement.step_times_s.empty()) {
     entry.throughput =
         trials::EstimateThroughput(measurement.step_times_s, options);
+    if (entry.throughput->steps_per_s > kGain * gained_steps_per_s_) {
+      gained_steps_per_s_ = entry.throughput->steps_per_s;
+      trials_since_gain_ = 0;
+    }
     best_steps_per_s_ =
         std::max(best_steps_per_s_, entry.throughput->steps_per_s);
   }

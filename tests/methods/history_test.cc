@@ -52,6 +52,21 @@ TEST(History, UnknownMemoryIsLeftOut) {
   EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 0);
 }
 
+TEST(History, CountsTrialsSinceTheBestRoseByAPercentInAll) {
+  History history(6);
+  EXPECT_EQ(history.trials_since_gain(), 0);
+  history.Add(0, OutOfMemory(), {});
+  EXPECT_EQ(history.trials_since_gain(), 1);
+  history.Add(1, Completed(1.0, 1e9), {});
+  EXPECT_EQ(history.trials_since_gain(), 0);
+  history.Add(2, Completed(1.0 / 1.008, 1e9), {});
+  EXPECT_EQ(history.trials_since_gain(), 1);
+  history.Add(3, Completed(2.0, 1e9), {});
+  EXPECT_EQ(history.trials_since_gain(), 2);
+  history.Add(4, Completed(1.0 / 1.016, 1e9), {});  // two small gains
+  EXPECT_EQ(history.trials_since_gain(), 0);
+}
+
 TEST(History, FailuresInARowEndWithAThroughput) {
   History history(5);
   history.Add(0, OutOfMemory(), {});
