@@ -90,7 +90,7 @@ bench: deps ## run the micro-benchmarks and write build/benchmarks.json
 	@cmake --build --preset release --target benchmarks
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
 
-STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml) $(FIGURE4:%=experiments/%.toml)
+STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
 study-early-termination: deps ## what early termination costs and saves, and whether its theorems hold (REPEATS=10)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

@@ -78,6 +78,9 @@ Models FitPair(const methods::Problem& problem,
   const surrogates::ClusterShape shape{problem.gpus, problem.gpus_per_node};
   methods::SurrogatePair::Options options;
   options.fit = fit;
+  if (fit.as_printed) {
+    options.inert_knobs = surrogates::InertKnobs::kDefault;
+  }
   methods::SurrogatePair pair(
       problem,
       form == nullptr
