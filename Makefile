@@ -16,7 +16,7 @@ wait_options := $(if $(WAIT),--wait)
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean study-early-termination study-calibration \
+.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean study-early-termination study-calibration bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -41,10 +41,18 @@ test: deps ## build everything and run every test
 test-slurm: build ## test with a private Slurm on this machine (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
+	@tests/slurm/trials_test.sh $(OPPA)
 
-test-faults: build ## break runs in every way and see that nothing is lost (root)
+test-faults: build ## break runs in every way and see that nothing is lost (root; FAULTS=215)
 	@scripts/install-deps --slurm
-	@tests/faults/run.sh $(OPPA)
+	@FAULTS=$(FAULTS) tests/faults/run.sh $(OPPA)
+
+bench-slurm: build ## what an array task of ours costs beside one of `true` (root)
+	@scripts/install-deps --slurm
+	@tests/slurm/overhead.sh $(OPPA)
+
+bench-matrix: build ## time and memory of plan, status and report of 10,000 runs
+	@benchmarks/matrix.py $(OPPA)
 
 fuzz: deps ## fuzz every parser (SECONDS=10 for each)
 	@scripts/install-deps --fuzz
@@ -90,6 +98,11 @@ bench: deps ## run the micro-benchmarks and write build/benchmarks.json
 	@cmake --build --preset release --target benchmarks
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
 
+bench-astra: deps ## strategies per CPU second on the problems of Astra's Table 1
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target astra_table1
+	@build/release/benchmarks/astra_table1 experiments
+
 STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
 study-early-termination: deps ## what early termination costs and saves, and whether its theorems hold (REPEATS=10)
@@ -100,8 +113,7 @@ study-early-termination: deps ## what early termination costs and saves, and whe
 study-calibration: deps ## how far the surrogates can be believed (REPEATS=2; needs OPPA_DATA for measured tables)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target calibration_study
-	@mkdir -p $(RESULTS)
-	@build/release/benchmarks/calibration_study $(RESULTS)/calibration.csv $(or $(REPEATS),2) $(STUDY_MANIFESTS)
+	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
 
 clean: ## remove build/ (results are kept)
 	@rm -rf build

@@ -11,9 +11,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "harness/contain.h"
+#include "harness/fits/verb.h"
 #include "harness/provenance.h"
 #include "harness/validate/verb.h"
 #include "harness/verbs.h"
+#include "harness/verbs_sweep.h"
 #include "trials/text.h"
 
 namespace {
@@ -41,7 +44,10 @@ struct Arguments {
   harness::RunOneOptions run_one;
   harness::SpaceOptions space;
   harness::SimulateOptions simulate;
+  harness::FitsVerbOptions fits;
   harness::ValidateOptions validate;
+  harness::ScaleOptions scale;
+  harness::NoiseVerbOptions noise;
   std::vector<std::string> figures;
   std::string dispatch = "local";
   int repeats = 0;
@@ -49,6 +55,7 @@ struct Arguments {
   std::string run_name;
   std::string submission;
   std::string which;
+  std::vector<std::string> words;
 };
 
 // A command line of this program, executed here.
@@ -63,13 +70,17 @@ class CommandLineParser {
     AddRun();
     AddRunOne();
     AddRunTask();
+    AddContain();
     AddStatus();
     AddCancel();
     AddLogs();
     AddReport();
+    AddFits();
     AddSpace();
     AddSimulate();
     AddValidate();
+    AddScale();
+    AddNoise();
     AddMethods();
   }
 
@@ -127,6 +138,12 @@ class CommandLineParser {
         });
   }
 
+  void AddTrialPerJob(CLI::App* verb) {
+    verb->add_flag("--trial-per-job",
+                   arguments_.verb.trial_per_job,
+                   "with slurm: search here, each trial is a job of its own");
+  }
+
   void AddPlan() {
     CLI::App* verb = AddVerb("plan",
                              "print the run matrix; writes nothing",
@@ -135,6 +152,7 @@ class CommandLineParser {
     AddOverrides(verb);
     AddDispatch(verb);
     verb->add_option("--jobs", arguments_.run.jobs, "has no effect here");
+    AddTrialPerJob(verb);
     verb->add_flag("--json", arguments_.verb.json, "print JSON");
   }
 
@@ -156,6 +174,7 @@ class CommandLineParser {
     verb->add_flag("--requeue-until-done",
                    arguments_.verb.requeue_until_done,
                    "with slurm: go on in a new job after the time limit");
+    AddTrialPerJob(verb);
     verb->add_flag(
         "--no-report", arguments_.run.no_report, "write no tables and figures");
   }
@@ -174,6 +193,7 @@ class CommandLineParser {
     verb->add_option("--lease-s", arguments_.run_one.lease_s)
         ->check(CLI::PositiveNumber);
     verb->add_option("--stop-after-s", arguments_.run_one.stop_after_s);
+    verb->add_flag("--trial-per-job", arguments_.verb.trial_per_job);
   }
 
   void AddRunTask() {
@@ -187,6 +207,16 @@ class CommandLineParser {
         return harness::RunTaskVerb(
             arguments_.submission, arguments_.which, CallSelf);
       };
+    });
+  }
+
+  void AddContain() {
+    CLI::App* verb =
+        app_.add_subcommand("contain", "a rank of a trial on another node");
+    verb->group("");
+    verb->add_option("WORDS", arguments_.words)->required();
+    verb->callback([this] {
+      call_ = [this] { return harness::Contain(arguments_.words); };
     });
   }
 
@@ -227,6 +257,24 @@ class CommandLineParser {
     AddResults(verb);
     verb->add_option("--figures", arguments_.figures, "only these: a,b,...")
         ->delimiter(',');
+  }
+
+  void AddFits() {
+    CLI::App* verb = app_.add_subcommand("fits", "what a run has learned");
+    verb->add_option("RUN",
+                     arguments_.fits.run_folder,
+                     "the run's folder: results/EXPERIMENT/METHOD/REPEAT")
+        ->required();
+    verb->add_option("--trial",
+                     arguments_.fits.trial,
+                     "as it was before this trial; otherwise the last")
+        ->check(CLI::PositiveNumber);
+    verb->add_option("--manifest",
+                     arguments_.fits.manifest,
+                     "for sizes, in the place of the one that the run names");
+    verb->add_flag("--json", arguments_.fits.json, "print JSON");
+    verb->callback(
+        [this] { call_ = [this] { return harness::Fits(arguments_.fits); }; });
   }
 
   void AddSpace() {
@@ -279,12 +327,37 @@ class CommandLineParser {
     verb->add_flag("--csv",
                    options.csv,
                    "print its rows with what the simulator predicts");
+    verb->add_flag("--no-figures", options.no_figures, "draw no figures");
     verb->add_option("--results",
                      options.results,
                      "folder of the figures (default: results)");
     verb->callback([this] {
       call_ = [this] { return harness::Validate(arguments_.validate); };
     });
+  }
+
+  void AddScale() {
+    CLI::App* verb = AddVerb(
+        "scale", "step time and cost of simulating on 8 to 16384 GPUs", [this] {
+          return harness::Scale(arguments_.verb, arguments_.scale);
+        });
+    AddResults(verb);
+    verb->add_option("--gpus", arguments_.scale.gpus, "only these: 8,64,...")
+        ->delimiter(',')
+        ->check(CLI::PositiveNumber);
+  }
+
+  void AddNoise() {
+    CLI::App* verb = AddVerb(
+        "noise", "figures of the step times of simulated trials", [this] {
+          return harness::Noise(arguments_.verb, arguments_.noise);
+        });
+    AddResults(verb);
+    verb->add_option("--trials", arguments_.noise.trials, "configurations")
+        ->check(CLI::Range(1, 20));
+    verb->add_option("--steps", arguments_.noise.steps, "steps of each")
+        ->check(CLI::Range(2, 100000));
+    verb->add_option("--seed", arguments_.noise.seed, "of the draw");
   }
 
   void AddMethods() {

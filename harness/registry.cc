@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/provenance.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
@@ -179,8 +180,7 @@ trials::Cluster ReadCluster(const TomlTable& table) {
 }
 
 Backend MakeSimulator(const ProblemSpec& problem) {
-  const trials::Workload workload = trials::ReadWorkload(problem.workload);
-  const trials::Cluster cluster = ReadCluster(problem.cluster);
+  const auto [workload, cluster, space] = ReadSimulatorSetup(problem);
   Backend backend;
   backend.description = fmt::format("{}, batch {} x {}, on {} ({} x {})",
                                     workload.name,
@@ -192,13 +192,13 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   backend.gpus = cluster.gpus();
   backend.gpus_per_node = cluster.gpus_per_node;
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space =
-      std::make_unique<trials::SearchSpace>(trials::SearchSpace::Enumerate(
-          workload,
-          cluster.gpus(),
-          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)));
+  backend.space = std::make_unique<trials::SearchSpace>(
+      trials::SearchSpace::Enumerate(workload, cluster.gpus(), space));
   auto simulator = std::make_unique<trials::Simulator>(workload, cluster);
   backend.exact = simulator.get();
+  backend.exact_twin = [workload = workload, cluster = cluster] {
+    return std::make_unique<trials::Simulator>(workload, cluster);
+  };
   backend.explain =
       [simulator = simulator.get()](const trials::ParallelConfig& config) {
         return FormatReport(config, simulator->Simulate(config));
@@ -249,7 +249,8 @@ Backend MakeReplay(const ProblemSpec& problem) {
 Backend MakeCommand(const ProblemSpec& problem) {
   const trials::Workload workload = trials::ReadWorkload(problem.workload);
   const trials::Cluster cluster = ReadCluster(problem.cluster);
-  const auto options = trials::ReadCommandOptions(problem.backend);
+  auto options = trials::ReadCommandOptions(problem.backend);
+  options.rank_wrapper = {ProgramPath(), "contain", "--"};
   Backend backend;
   backend.description = fmt::format(
       "{}, batch {} x {}, by {} on {} ({} x {})",
@@ -309,6 +310,18 @@ const Entry* Find(const std::vector<Entry>& entries, std::string_view name) {
 }
 
 }  // namespace
+
+SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
+  const std::string type = problem.backend.RequireString("type");
+  if (type != "simulator") {
+    problem.backend.Fail(
+        "type",
+        fmt::format("this needs the backend 'simulator', not '{}'", type));
+  }
+  return {trials::ReadWorkload(problem.workload),
+          ReadCluster(problem.cluster),
+          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
+}
 
 const std::vector<MethodEntry>& Methods() {
   static const std::vector<MethodEntry> methods = ListMethods();

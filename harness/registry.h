@@ -13,9 +13,11 @@
 
 #include "harness/manifest.h"
 #include "methods/method.h"
+#include "trials/cluster.h"
 #include "trials/search_space.h"
 #include "trials/toml_table.h"
 #include "trials/trial_runner.h"
+#include "trials/workload.h"
 
 namespace harness {
 
@@ -46,11 +48,23 @@ struct Backend {
   std::unique_ptr<trials::SearchSpace> space;
   std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit
   trials::TrialRunner* exact = nullptr;         // the runner within, without
+  // Another runner like `exact`, for another thread; empty where there is none.
+  std::function<std::unique_ptr<trials::TrialRunner>()> exact_twin;
   // The parts of one step as a table for people; empty where unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
   // Has the output of trials kept in that folder; empty where there is none.
   std::function<void(const std::filesystem::path&)> keep_logs;
 };
+
+// What a simulation is made from.
+struct SimulatorSetup {
+  trials::Workload workload;
+  trials::Cluster cluster;
+  trials::SearchSpaceOptions space;
+};
+
+// Errors: throws InputError for a problem of another backend.
+[[nodiscard]] SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem);
 
 // A backend that manifests may name.
 struct BackendEntry {

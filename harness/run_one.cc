@@ -71,11 +71,9 @@ bool IsFinished(const std::filesystem::path& run_folder) {
 bool RunOne(const Manifest& manifest,
             const RunSpec& run,
             const std::filesystem::path& experiment_folder,
-            const std::string& command,
-            const std::function<bool()>& stop,
-            double lease_timeout_s) {
+            const RunConditions& conditions) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
-  trials::RunInfo info = Describe(manifest, run, command);
+  trials::RunInfo info = Describe(manifest, run, conditions.command);
   if (std::filesystem::exists(folder / "run.json") &&
       trials::ReadRunInfo(folder).manifest_hash != info.manifest_hash) {
     throw trials::InputError(
@@ -86,7 +84,7 @@ bool RunOne(const Manifest& manifest,
   if (IsFinished(folder)) {
     return true;  // its files are not touched any more
   }
-  const Backend backend = MakeBackend(*run.problem);
+  Backend backend = MakeBackend(*run.problem);
   info.backend = backend.type;
   methods::Problem problem = ProblemOf(backend, manifest.budget.q_max);
   problem.threads = SuggestionThreads();
@@ -95,20 +93,25 @@ bool RunOne(const Manifest& manifest,
     backend.keep_logs(folder / "trials");
   }
   std::filesystem::create_directories(folder);
-  Journal journal(folder, lease_timeout_s);
+  Journal journal(folder, conditions.lease_timeout_s);
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
   journal.lease().Publish("run.json", ToJson(info));
+  const std::unique_ptr<trials::TrialRunner> elsewhere =
+      conditions.elsewhere ? conditions.elsewhere(backend) : nullptr;
   const SearchSummary summary =
       Search(*backend.space,
              manifest.budget,
              manifest.TrialSeed(*run.problem, run.repeat),
              *method,
-             *backend.runner,
+             elsewhere ? *elsewhere : *backend.runner,
              journal,
-             stop);
+             conditions.stop);
   if (summary.stopped) {
+    if (!summary.finish_reason.empty()) {
+      fmt::print(stderr, "{}\n", summary.finish_reason);
+    }
     return false;
   }
   info.finished = true;

@@ -5,25 +5,34 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "harness/lease.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
+#include "harness/registry.h"
+#include "trials/trial_runner.h"
 
 namespace harness {
 
+// What a run is told that its records do not depend on.
+struct RunConditions {
+  std::string command;         // that started it, for run.json
+  std::function<bool()> stop;  // asked before every trial; empty: never
+  double lease_timeout_s = Lease::kTimeoutSeconds;
+  // Gives trials to somebody else than the backend itself; empty: it runs them.
+  std::function<std::unique_ptr<trials::TrialRunner>(Backend&)> elsewhere;
+};
+
 // Does one run and writes its records. A run that is finished is left alone.
-// `command` is what started it, for run.json. `stop` is asked before every
-// trial. Returns false if it made the run stop before its end.
+// Returns false if `stop` made it stop before its end, or its trial was ended.
 // Errors: as Journal and Search; InputError when the folder holds records that
 // were made from other input.
 bool RunOne(const Manifest& manifest,
             const RunSpec& run,
             const std::filesystem::path& experiment_folder,
-            const std::string& command,
-            const std::function<bool()>& stop = {},
-            double lease_timeout_s = Lease::kTimeoutSeconds);
+            const RunConditions& conditions);
 
 // Threads that a suggestion of this process may use: OPPA_THREADS, else
 // SLURM_CPUS_PER_TASK, else 1. Records do not depend on it.

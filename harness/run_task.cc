@@ -168,6 +168,19 @@ Verdict Judge(const SlurmOptions& options, const SlurmTaskState& state) {
   return {true, true, state.detail};
 }
 
+// The node where it failed: in the job's own words, or in Slurm's.
+void AddBadNode(const SlurmTaskState& state, std::set<std::string>& nodes) {
+  const std::string node = state.attempt ? state.attempt->node : state.node;
+  const bool is_one =
+      !node.empty() && std::all_of(node.begin(), node.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+               (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+      });
+  if (is_one) {
+    nodes.insert(node);
+  }
+}
+
 void Resubmit(const SlurmSubmission& submission,
               const fs::path& experiment_folder,
               const std::vector<SlurmTask>& tasks,
@@ -202,6 +215,11 @@ void Resubmit(const SlurmSubmission& submission,
 
 }  // namespace
 
+double SecondsBeforeLimit(int time_minutes) {
+  const double limit_s = 60.0 * time_minutes;
+  return limit_s - std::min(kMarginSeconds, kLargestMarginShare * limit_s);
+}
+
 int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
   const std::string task_id = Variable("SLURM_ARRAY_TASK_ID");
   if (task_id.empty()) {
@@ -216,11 +234,9 @@ int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
   AttemptRecord record(submission_folder, task.job.id);
   std::vector<std::string> command = task.job.command;
   if (submission.options.time_minutes > 0) {
-    const double limit_s = 60.0 * submission.options.time_minutes;
     command.emplace_back("--stop-after-s");
     command.push_back(fmt::format(
-        "{:.0f}",
-        limit_s - std::min(kMarginSeconds, kLargestMarginShare * limit_s)));
+        "{:.0f}", SecondsBeforeLimit(submission.options.time_minutes)));
   }
   return Call(command, call, record.attempt);
 }
@@ -254,8 +270,8 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call) {
     task.failures += verdict.machine ? 1 : 0;
     task.trials = TrialsOnRecord(RunFolderOf(task.job));
     again.push_back(task);
-    if (verdict.machine && state.attempt && !state.attempt->node.empty()) {
-      bad_nodes.insert(state.attempt->node);
+    if (verdict.machine) {
+      AddBadNode(state, bad_nodes);
     }
   }
   if (!again.empty()) {

@@ -13,6 +13,9 @@ namespace harness {
 // Exit code of a run that stopped in good order before its end.
 inline constexpr int kStoppedEarly = 75;
 
+// How long a job may go on so that it ends by itself before Slurm's limit.
+[[nodiscard]] double SecondsBeforeLimit(int time_minutes);
+
 // Executes a command line of this program in this process; its exit code.
 using CallSelf = std::function<int(const std::vector<std::string>&)>;
 

@@ -200,9 +200,9 @@ class Loop {
     }
     try {
       Try(*suggestion, trial);
-    } catch (const trials::TrialInterrupted&) {
+    } catch (const trials::TrialInterrupted& e) {
       summary_.stopped = true;
-      return "";
+      return e.what();
     }
     journal_.Commit(trial, FitRecords(trial.record.trial, *suggestion));
     Take(trial);

@@ -22,7 +22,7 @@ struct SearchSummary {
   double elapsed_s = 0.0;
   double incumbent_steps_per_s = trials::kUnknown;
   std::string finish_reason;  // see trials::RunInfo
-  bool stopped = false;       // before its end, because `stop` said so
+  bool stopped = false;       // before its end; finish_reason may say why
 };
 
 // Runs one search on a virtual clock. The clock advances by what each trial

@@ -23,6 +23,7 @@ struct VerbOptions {
   bool csv = false;
   bool slurm = false;               // --dispatch slurm
   bool requeue_until_done = false;  // with it: go on after a time limit
+  bool trial_per_job = false;       // with it: the search stays here
 };
 
 // plan: the run matrix, what each run may spend, and what is done already.

@@ -65,8 +65,11 @@ std::vector<std::string> WorkerCommand(const VerbOptions& options,
     command.push_back(flag);
     command.push_back(value);
   };
-  if (!options.slurm) {
+  if (!options.slurm || options.trial_per_job) {
     add("--parent", std::to_string(::getpid()));
+  }
+  if (options.trial_per_job) {
+    command.emplace_back("--trial-per-job");
   }
   if (!run.problem->name.empty()) {
     add("--problem", run.problem->name);
@@ -97,14 +100,18 @@ std::vector<Job> MissingJobs(const VerbOptions& options,
   return jobs;
 }
 
+int Cores() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 // Threads for the suggestions of each run: what the user says, or a fair share
 // of the cores when fewer runs than cores go on at a time.
-int ThreadsOfEach(int cores, int workers, std::size_t jobs) {
+int ThreadsOfEach(int workers, std::size_t jobs) {
   if (std::getenv("OPPA_THREADS") != nullptr) {
     return SuggestionThreads();
   }
   const int running = std::min(workers, static_cast<int>(jobs));
-  return std::max(1, cores / running);
+  return std::max(1, Cores() / running);
 }
 
 // Waits until the jobs that were submitted have ended or a signal came.
@@ -125,6 +132,15 @@ int Wait(std::size_t jobs, Dispatcher& dispatcher, Progress& progress) {
   }
   progress.Clear();
   return failed;
+}
+
+// Runs at a time. A search whose trials are jobs elsewhere mostly waits.
+int Workers(const VerbOptions& options, const RunVerbOptions& run_options) {
+  constexpr int kSearchesThatWait = 8;
+  if (run_options.jobs > 0) {
+    return run_options.jobs;
+  }
+  return std::max(options.trial_per_job ? kSearchesThatWait : 1, Cores());
 }
 
 // Finished runs are kept; a changed program would do them differently.
@@ -165,6 +181,10 @@ int PlanSlurm(const VerbOptions& options,
       NewSubmission(options, manifest, "TOKEN", true);
   const std::vector<RunSpec> runs = RunMatrix(manifest);
   CheckFolder(submission.place.folder);
+  if (options.trial_per_job) {
+    fmt::print("{}", FormatTrialSubmission(submission, manifest));
+    return 0;
+  }
   fmt::print("{}",
              FormatSubmission(submission,
                               WithNeeds(submission.options,
@@ -305,17 +325,19 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
   (void)CheckManifest(manifest);
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
   CheckRecords(manifest, folder);
+  if (options.trial_per_job && !options.slurm) {
+    throw trials::InputError(
+        "--trial-per-job: needs --dispatch slurm, which the jobs go to");
+  }
   CatchStopSignals();
   WriteExperiment(manifest, folder);
   const std::vector<RunSpec> runs = RunMatrix(manifest);
   NoteOtherCommits(runs, folder);
   const std::vector<Job> jobs = MissingJobs(options, runs, folder);
-  if (options.slurm) {
+  if (options.slurm && !options.trial_per_job) {
     return RunSlurm(options, run_options, manifest, jobs);
   }
-  const int cores =
-      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int workers = run_options.jobs > 0 ? run_options.jobs : cores;
+  const int workers = Workers(options, run_options);
   int failed = 0;
   if (!jobs.empty() && StopSignal() == 0) {
     fmt::print("{}: {} of {} runs to do, {} at a time\n",
@@ -324,7 +346,7 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
                runs.size(),
                workers);
     Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
-    LocalPool pool(workers, ThreadsOfEach(cores, workers, jobs.size()));
+    LocalPool pool(workers, ThreadsOfEach(workers, jobs.size()));
     pool.Submit(jobs);
     failed = Wait(jobs.size(), pool, progress);
   }
@@ -352,17 +374,24 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
     }
   }
   const Manifest manifest = ReadManifest(options.manifest, options.overrides);
+  const RunSpec spec =
+      FindRun(manifest, options.problem, run.method, run.repeat);
   const double stop_s = SteadySeconds() + run.stop_after_s;
-  const bool done = RunOne(
-      manifest,
-      FindRun(manifest, options.problem, run.method, run.repeat),
-      ExperimentFolder(options, manifest),
-      run.command,
-      [&run, stop_s] {
-        return StopSignal() != 0 ||
-               (run.stop_after_s > 0.0 && SteadySeconds() >= stop_s);
-      },
-      run.lease_s);
+  RunConditions conditions;
+  conditions.command = run.command;
+  conditions.lease_timeout_s = run.lease_s;
+  conditions.stop = [&run, stop_s] {
+    return StopSignal() != 0 ||
+           (run.stop_after_s > 0.0 && SteadySeconds() >= stop_s);
+  };
+  if (options.trial_per_job) {
+    CatchStopSignals();  // so that the job is cancelled
+    conditions.elsewhere = [&](const Backend& backend) {
+      return MakeTrialJobs(options, manifest, spec, backend);
+    };
+  }
+  const bool done =
+      RunOne(manifest, spec, ExperimentFolder(options, manifest), conditions);
   return done ? 0 : kStoppedEarly;
 }
 

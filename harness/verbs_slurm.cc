@@ -14,13 +14,16 @@
 #include <unistd.h>
 
 #include "harness/dispatch/local_pool.h"
+#include "harness/dispatch/shared_queue.h"
 #include "harness/dispatch/slurm.h"
+#include "harness/dispatch/trial_jobs.h"
 #include "harness/journal.h"
 #include "harness/plan.h"
 #include "harness/provenance.h"
 #include "harness/registry.h"
 #include "harness/run_one.h"
 #include "harness/run_task.h"
+#include "harness/run_trial.h"
 #include "harness/stop.h"
 #include "harness/verbs.h"
 #include "trials/cluster.h"
@@ -98,6 +101,41 @@ std::vector<Job> WithNeeds(const SlurmOptions& options,
   return jobs;
 }
 
+std::string FormatTrialSubmission(const SlurmSubmission& submission,
+                                  const Manifest& manifest) {
+  Job needs;
+  AddNeeds(submission.options, manifest.problems.front(), needs);
+  SlurmPlace place = submission.place;
+  place.folder = place.folder.parent_path().parent_path() / "RUN/jobs/TRIAL";
+  return fmt::format(
+      "# {}\n{}\n# each trial\n{}\n",
+      (place.folder / "task.sh").string(),
+      TaskScript(),
+      ShellLine(SbatchTrial(
+          submission.options, place, needs.nodes, needs.gpus_per_node)));
+}
+
+std::unique_ptr<trials::TrialRunner> MakeTrialJobs(const VerbOptions& options,
+                                                   const Manifest& manifest,
+                                                   const RunSpec& run,
+                                                   const Backend& backend) {
+  const SlurmOptions slurm = SlurmOptionsFor(manifest.slurm);
+  Job needs;
+  AddNeeds(slurm, *run.problem, needs);
+  const fs::path folder = fs::absolute(ExperimentFolder(options, manifest));
+  return std::make_unique<TrialJobs>(
+      slurm,
+      TrialJobs::Place{.program = ProgramPath(),
+                       .experiment_folder = folder,
+                       .run_folder = run.Folder(folder),
+                       .experiment = manifest.name,
+                       .manifest = fs::absolute(manifest.path),
+                       .problem = run.problem->name,
+                       .nodes = needs.nodes,
+                       .gpus_per_node = needs.gpus_per_node},
+      *backend.runner);
+}
+
 std::vector<Job> NotInTheQueue(const fs::path& experiment_folder,
                                const std::vector<Job>& jobs) {
   const auto submissions = ReadSubmissions(experiment_folder);
@@ -141,7 +179,13 @@ void AddQueue(const fs::path& experiment_folder, std::vector<RunStatus>& runs) {
   if (all_done) {
     return;
   }
-  const auto states = LatestTasks(submissions, ReadQueue(submissions));
+  std::vector<std::int64_t> ids;
+  for (const SlurmSubmission& submission : submissions) {
+    const auto more = submission.JobIds();
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  const auto states =
+      LatestTasks(submissions, ReadSharedQueue(experiment_folder, ids));
   for (RunStatus& status : runs) {
     const auto found = states.find(status.run.Name());
     if (found == states.end() || status.state == RunState::kDone ||
@@ -215,12 +259,16 @@ int RunTaskVerb(const fs::path& submission_folder,
   if (which == "finish") {
     return FinishSubmission(submission_folder, call);
   }
+  if (which == "trial") {
+    return RunTrial(submission_folder);
+  }
   int base = 0;
   const auto [end, error] =
       std::from_chars(which.data(), which.data() + which.size(), base);
   if (error != std::errc() || end != which.data() + which.size()) {
     throw InputError(fmt::format(
-        "run-task {}: must be the base of an array, or 'finish'", which));
+        "run-task {}: must be the base of an array, 'finish' or 'trial'",
+        which));
   }
   return RunTask(submission_folder, base, call);
 }
@@ -253,10 +301,17 @@ int CancelVerb(const VerbOptions& options) {
           return entry.second.IsActive() && entry.first.second >= 0;
         }));
   }
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    for (const std::int64_t id : TrialJobIds(run.Folder(folder))) {
+      arrays.push_back(std::to_string(id));
+      ++tasks;
+    }
+  }
   std::string complaint = Cancel(finishers);
   if (complaint.empty()) {
     complaint = Cancel(arrays);
   }
+  ForgetSharedQueue(folder);
   if (!complaint.empty()) {
     throw std::runtime_error("scancel: " + complaint);
   }

@@ -4,12 +4,14 @@
 #define HARNESS_VERBS_SLURM_H_
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "harness/dispatch/slurm_state.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
+#include "harness/registry.h"
 #include "harness/status.h"
 #include "harness/verbs.h"
 
@@ -37,6 +39,18 @@ namespace harness {
 // Adds what Slurm knows of runs that are not done.
 void AddQueue(const std::filesystem::path& experiment_folder,
               std::vector<RunStatus>& runs);
+
+// The command that gives a trial of the first problem to Slurm, for people.
+[[nodiscard]] std::string FormatTrialSubmission(
+    const SlurmSubmission& submission, const Manifest& manifest);
+
+// A runner that makes a job of every trial of a run (trial_jobs.h). `backend`
+// outlives it.
+[[nodiscard]] std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
+    const VerbOptions& options,
+    const Manifest& manifest,
+    const RunSpec& run,
+    const Backend& backend);
 
 // Waits until the last job of the newest submission is through, or a signal
 // came.

@@ -94,7 +94,8 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
         opinion_steps_per_s_ * wrong_opinion_(throughput.candidate);
   }
   std::vector<Suggestion::Fit> fits;
-  fits.push_back({"throughput", throughput_.Fit(throughput)});
+  fits.push_back(
+      {"throughput", Learn(throughput, throughput_, shown_throughput_)});
   const surrogates::Observations memory =
       history.MemoryObservations(capacity_bytes_,
                                  options_.out_of_memory_value,
@@ -105,8 +106,39 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
         surrogates::MatchSharedScale(
             memory_prior_, memory, history.RanWithUnknownMemory())));
   }
-  fits.push_back({"memory", memory_.Fit(memory)});
+  fits.push_back({"memory", Learn(memory, memory_, shown_memory_)});
   return fits;
+}
+
+surrogates::FitSummary SurrogatePair::Learn(
+    const surrogates::Observations& observations,
+    surrogates::GaussianProcess& process,
+    Shown& shown) const {
+  const int known = shown.observations.size();
+  const bool recent =
+      shown.fitted >= options_.refit_every_trial_until &&
+      observations.size() < (1.0 + options_.refit_growth) * shown.fitted;
+  const bool appends =
+      recent && known < observations.size() &&
+      std::equal(shown.observations.candidate.begin(),
+                 shown.observations.candidate.end(),
+                 observations.candidate.begin()) &&
+      shown.observations.value == observations.value.head(known) &&
+      shown.observations.noise_variance ==
+          observations.noise_variance.head(known);
+  shown.observations = observations;
+  if (!appends) {
+    shown.fitted = observations.size();
+    return process.Fit(observations);
+  }
+  surrogates::FitSummary summary;
+  for (int i = known; i < observations.size(); ++i) {
+    summary =
+        process.Append(observations.candidate[static_cast<std::size_t>(i)],
+                       observations.value[i],
+                       observations.noise_variance[i]);
+  }
+  return summary;
 }
 
 void SurrogatePair::PredictThroughput(

@@ -23,6 +23,8 @@ class SurrogatePair {
     double out_of_memory_value = 1.1;          // >= 1, see OppaOptions
     double memory_noise = 0.002;               // > 0, see OppaOptions
     surrogates::GaussianProcess::Options fit;  // threads: the problem's
+    int refit_every_trial_until = 100;         // observations, >= 0
+    double refit_growth = 0.1;                 // >= 0; 0: every trial
     // In the place of fit's, for the throughput: it scatters more.
     double throughput_misfit_scale = 0.5;
     double throughput_misfit_log_stddev = 0.7;
@@ -45,7 +47,9 @@ class SurrogatePair {
   SurrogatePair(const SurrogatePair&) = delete;
   SurrogatePair& operator=(const SurrogatePair&) = delete;
 
-  // Fits both to the history.
+  // Fits both to the history. From refit_every_trial_until observations on,
+  // hyperparameters are learned anew only when the observations have grown by
+  // refit_growth since; those in between are appended.
   [[nodiscard]] std::vector<Suggestion::Fit> Fit(const History& history);
 
   // Predicts every candidate.
@@ -80,10 +84,21 @@ class SurrogatePair {
   double capacity_bytes_;
   Options options_;
   surrogates::EncodedSpace encoded_;
+  // What a process was last shown, in the order of the history.
+  struct Shown {
+    surrogates::Observations observations;
+    int fitted = 0;  // of them, when hyperparameters were learned
+  };
+  [[nodiscard]] surrogates::FitSummary Learn(
+      const surrogates::Observations& observations,
+      surrogates::GaussianProcess& process,
+      Shown& shown) const;
+
   surrogates::ParametricMean throughput_prior_;
   surrogates::ParametricMean memory_prior_;
   surrogates::GaussianProcess throughput_;
   surrogates::GaussianProcess memory_;
+  Shown shown_throughput_, shown_memory_;
   // What is added to the throughput's prior mean, [N], empty: nothing; and by
   // how much, in steps/s.
   Eigen::VectorXd wrong_opinion_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,19 +30,29 @@ std::string PlotCommand(const std::vector<std::string>& parts) {
   return text + "\n";
 }
 
-std::string PointsWithBars(const std::string& data,
-                           const std::string& x,
-                           std::size_t series,
-                           const LineStyle& style) {
-  return fmt::format(
-      "{} using {}:{}:{}:{} with yerrorbars linecolor rgb '{}' linewidth 0.6 "
-      "pointtype 7 pointsize 0.22",
-      data,
-      x,
-      3 * series + 2,
-      3 * series + 3,
-      3 * series + 4,
-      style.color);
+// Bars without caps, and circles over them: these have their size in units of
+// the x axis, so it is the same in every terminal.
+std::vector<std::string> PointsWithBars(const Panel& panel,
+                                        const std::string& data,
+                                        std::size_t series) {
+  constexpr double kRadius = 1.0 / 150.0;  // of the axis
+  const std::string x = Column(1, panel.x_unit);
+  const std::string& color = panel.series[series].style.color;
+  return {fmt::format("{} using {}:{}:(0):(${}-${}) with vectors nohead "
+                      "linecolor rgb '#90{}' linewidth 0.6",
+                      data,
+                      x,
+                      3 * series + 3,
+                      3 * series + 4,
+                      3 * series + 3,
+                      color.substr(1)),
+          fmt::format("{} using {}:{}:({:g}) with circles fillcolor rgb '{}' "
+                      "fillstyle solid noborder",
+                      data,
+                      x,
+                      3 * series + 2,
+                      kRadius * (panel.x_max - panel.x_min) / panel.x_unit,
+                      color)};
 }
 
 // The bands lie under all lines, their edges drawn thinly. Series are drawn in
@@ -75,13 +86,17 @@ std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
   }
   for (std::size_t s = 0; s < panel.series.size(); ++s) {
     const Series& series = panel.series[s];
-    parts.push_back(series.mark == Mark::kPoints
-                        ? PointsWithBars(data, x, s, series.style)
-                        : fmt::format("{} using {}:{} with lines {}",
-                                      data,
-                                      x,
-                                      3 * s + 2,
-                                      LineWords(series.style)));
+    if (series.mark == Mark::kPoints) {
+      for (std::string& part : PointsWithBars(panel, data, s)) {
+        parts.push_back(std::move(part));
+      }
+      continue;
+    }
+    parts.push_back(fmt::format("{} using {}:{} with lines {}",
+                                data,
+                                x,
+                                3 * s + 2,
+                                LineWords(series.style)));
   }
   if (panel.diagonal) {
     parts.push_back(fmt::format("x with lines {}", ReferenceLineWords()));

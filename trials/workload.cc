@@ -55,6 +55,8 @@ class ConfigFile {
       throw InputError(fmt::format("{}:{}: this is not valid JSON",
                                    path_.string(),
                                    LineAndColumn(text, e.byte)));
+    } catch (const Json::exception& e) {  // a number beyond doubles
+      Fail(e.what());
     }
     if (!json_.is_object()) {
       Fail("a JSON object is needed, as in a Hugging Face config.json");

@@ -37,6 +37,7 @@ struct Model {
   bool embedding_norm = false;   // BERT's norm after the embeddings
   bool final_norm = true;        // a norm after the last block
   bool causal = true;
+  bool dropout = true;  // where the family trains with it (BERT, GPT)
   // Mixture of experts: each token goes through `experts_per_token` of
   // `experts` feed-forward layers, which a router chooses. 0: one dense layer.
   int experts = 0;

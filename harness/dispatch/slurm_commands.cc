@@ -33,10 +33,6 @@ constexpr std::array<std::string_view, 16> kVariables = {"PATH",
                                                          "CUDA_HOME",
                                                          "NCCL_HOME"};
 
-std::string JobName(const std::string& experiment) {
-  return ("oppa-" + experiment).substr(0, kMaxJobName);
-}
-
 // What all jobs have in common.
 std::vector<std::string> Common(const SlurmOptions& options,
                                 const SlurmPlace& place) {
@@ -68,6 +64,19 @@ std::vector<std::string> Common(const SlurmOptions& options,
   return words;
 }
 
+// What a task needs of a cluster.
+void AddResources(const SlurmOptions& options,
+                  int nodes,
+                  int gpus_per_node,
+                  std::vector<std::string>& words) {
+  words.push_back(fmt::format("--nodes={}", nodes));
+  words.emplace_back("--ntasks-per-node=1");
+  words.push_back(fmt::format("--cpus-per-task={}", options.cpus));
+  if (gpus_per_node > 0) {
+    words.push_back(fmt::format("--gres=gpu:{}", gpus_per_node));
+  }
+}
+
 }  // namespace
 
 std::vector<SlurmArray> MakeArrays(const std::vector<Job>& jobs,
@@ -87,6 +96,10 @@ std::vector<SlurmArray> MakeArrays(const std::vector<Job>& jobs,
     result.push_back(std::move(array));
   }
   return result;
+}
+
+std::string JobName(const std::string& experiment) {
+  return ("oppa-" + experiment).substr(0, kMaxJobName);
 }
 
 std::string ArraySpec(const std::vector<int>& tasks, int max_running) {
@@ -118,12 +131,7 @@ std::vector<std::string> SbatchArray(const SlurmOptions& options,
   words.push_back("--job-name=" + JobName(place.experiment));
   words.push_back(fmt::format("--comment=oppa:{}:{}", place.token, array.base));
   words.push_back("--array=" + ArraySpec(array.tasks, options.max_running));
-  words.push_back(fmt::format("--nodes={}", array.nodes));
-  words.push_back("--ntasks-per-node=1");
-  words.push_back(fmt::format("--cpus-per-task={}", options.cpus));
-  if (array.gpus_per_node > 0) {
-    words.push_back(fmt::format("--gres=gpu:{}", array.gpus_per_node));
-  }
+  AddResources(options, array.nodes, array.gpus_per_node, words);
   words.push_back(fmt::format(
       "--output={}",
       (place.folder / "log" / fmt::format("{}-%a.txt", array.base)).string()));
@@ -150,6 +158,22 @@ std::vector<std::string> SbatchFinish(const SlurmOptions& options,
   words.push_back(place.program.string());
   words.push_back(place.folder.string());
   words.emplace_back("finish");
+  return words;
+}
+
+std::vector<std::string> SbatchTrial(const SlurmOptions& options,
+                                     const SlurmPlace& place,
+                                     int nodes,
+                                     int gpus_per_node) {
+  std::vector<std::string> words = Common(options, place);
+  words.push_back("--job-name=" + JobName(place.experiment));
+  words.push_back(fmt::format("--comment=oppa:{}:trial", place.token));
+  AddResources(options, nodes, gpus_per_node, words);
+  words.push_back("--output=" + (place.folder / "log.txt").string());
+  words.push_back((place.folder / "task.sh").string());
+  words.push_back(place.program.string());
+  words.push_back(place.folder.string());
+  words.emplace_back("trial");
   return words;
 }
 

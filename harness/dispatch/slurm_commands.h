@@ -39,6 +39,9 @@ struct SlurmPlace {
 [[nodiscard]] std::vector<SlurmArray> MakeArrays(const std::vector<Job>& jobs,
                                                  int max_array_size);
 
+// The name of an experiment's jobs.
+[[nodiscard]] std::string JobName(const std::string& experiment);
+
 // "3,17,40-42%8"; max_running 0: no '%'.
 [[nodiscard]] std::string ArraySpec(const std::vector<int>& tasks,
                                     int max_running);
@@ -56,6 +59,12 @@ struct SlurmPlace {
     const SlurmOptions& options,
     const SlurmPlace& place,
     const std::vector<std::int64_t>& arrays);
+
+// sbatch for one trial (trial_jobs.h), whose folder is place.folder.
+[[nodiscard]] std::vector<std::string> SbatchTrial(const SlurmOptions& options,
+                                                   const SlurmPlace& place,
+                                                   int nodes,
+                                                   int gpus_per_node);
 
 // The output of a task: <folder>/log/<base>-<task>.txt, "finish.txt".
 [[nodiscard]] std::filesystem::path TaskLog(const std::filesystem::path& folder,

@@ -114,28 +114,33 @@ Queue ParseQueue(std::string_view text) {
   return queue;
 }
 
-std::optional<Queue> ReadQueue(const std::vector<std::int64_t>& job_ids) {
-  if (job_ids.empty()) {
-    return Queue{};
-  }
-  // A list with one id that Slurm has forgotten is an error, a longer one is
-  // not: so there is always a second one.
-  std::string ids = "1";
-  for (const std::int64_t id : job_ids) {
-    ids += fmt::format(",{}", id);
-  }
-  const CommandResult result = RunCommand({"squeue",
-                                           "--noheader",
-                                           "--array",
-                                           "--states=all",
-                                           "--jobs=" + ids,
-                                           "--format=%F|%K|%T|%N|%L|%r"},
-                                          SlurmEnvironment());
+std::optional<std::string> AskSqueue(const std::vector<std::string>& which) {
+  std::vector<std::string> words = {"squeue",
+                                    "--noheader",
+                                    "--array",
+                                    "--states=all",
+                                    "--format=%F|%K|%T|%N|%L|%r"};
+  words.insert(words.end(), which.begin(), which.end());
+  const CommandResult result = RunCommand(words, SlurmEnvironment());
   if (result.exit_code != 0 &&
       result.errors.find("Invalid job id") == std::string::npos) {
     return std::nullopt;
   }
-  return ParseQueue(result.output);
+  return result.output;
+}
+
+std::string JobList(const std::vector<std::int64_t>& job_ids) {
+  // A list with one id that Slurm has forgotten is an error, a longer one is
+  // not: so there is always a second one.
+  return fmt::format("--jobs=1,{}", fmt::join(job_ids, ","));
+}
+
+std::optional<Queue> ReadQueue(const std::vector<std::int64_t>& job_ids) {
+  if (job_ids.empty()) {
+    return Queue{};
+  }
+  const std::optional<std::string> text = AskSqueue({JobList(job_ids)});
+  return text ? std::optional(ParseQueue(*text)) : std::nullopt;
 }
 
 }  // namespace harness

@@ -39,9 +39,16 @@ using Queue = std::map<std::pair<std::int64_t, int>, QueueEntry>;
 // skipped.
 [[nodiscard]] Queue ParseQueue(std::string_view text);
 
-// Asks squeue for these jobs, finished ones included as long as Slurm knows
-// them. Jobs that it has forgotten are left out. Nothing if there is no
-// answer: no squeue here, or the controller is down.
+// Asks squeue, finished jobs included as long as Slurm knows them; `which`:
+// its words that say which jobs. The answer is what ParseQueue reads. Nothing
+// if there is none: no squeue here, or the controller is down.
+[[nodiscard]] std::optional<std::string> AskSqueue(
+    const std::vector<std::string>& which);
+
+// Such a word for these jobs. Jobs that Slurm has forgotten are left out.
+[[nodiscard]] std::string JobList(const std::vector<std::int64_t>& job_ids);
+
+// What squeue says of these jobs.
 [[nodiscard]] std::optional<Queue> ReadQueue(
     const std::vector<std::int64_t>& job_ids);
 

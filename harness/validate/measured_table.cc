@@ -27,6 +27,9 @@ using trials::CsvTable;
 using trials::InputError;
 
 constexpr double kBytesPerGb = 1e9;
+constexpr std::string_view kMeasured = "measured";
+// Of a network card's signalling rate, what large messages reach.
+constexpr double kNetworkShare = 0.85;
 
 // A file with a row of facts per scenario, or nothing.
 class Scenarios {
@@ -166,6 +169,11 @@ void Complete(Facts& facts) {
 void Describe(Facts& facts, Library& library, MeasuredRow& row) {
   Complete(facts);
   row.cluster = library.ClusterOf(facts);
+  if (facts.Has("host_gbps")) {
+    row.cluster.inter.bandwidth_bytes_per_s = kNetworkShare *
+                                              facts.Number("host_gbps") * 1e9 /
+                                              8 / row.cluster.nics_per_node;
+  }
   const auto [name, framework] = library.FrameworkOf(facts);
   row.framework_name = name;
   row.framework = framework;
@@ -199,7 +207,14 @@ MeasuredTable Load(const fs::path& path,
       row.peak_memory_bytes = read.facts.Number("peak_memory_gb") * kBytesPerGb;
     }
     if (row.left_out.empty()) {
-      Describe(read.facts, library, row);
+      try {
+        Describe(read.facts, library, row);
+      } catch (const InputError& e) {
+        if (kind.name == kMeasured) {
+          throw;
+        }
+        row.left_out = e.what();  // a table with other models in it
+      }
     }
   }
   return table;
@@ -227,13 +242,13 @@ TableSettings SettingsFor(const fs::path& path) {
   if (found != alike.end()) {
     return *found;
   }
-  if (kind.name != "measured" && alike.size() == 1) {
+  if (kind.name != kMeasured && alike.size() == 1) {
     return alike.front();
   }
-  TableSettings settings;
-  settings.name = stem;
-  settings.title = stem;
-  settings.kind = kind.name;
+  TableSettings settings =
+      ReadTableSettings(trials::ExperimentsFolder() / "validation" / "any" /
+                        fmt::format("{}.toml", kind.name));
+  settings.title = fmt::format("{}, {}", stem, settings.title);
   return settings;
 }
 
@@ -298,7 +313,8 @@ MeasuredTable ReadKnownTable(const std::string& name,
 
 MeasuredTable ReadAnyTable(const fs::path& path,
                            const TableOverrides& overrides) {
-  const TableSettings settings = SettingsFor(path);
+  TableSettings settings = SettingsFor(path);
+  settings.name = path.stem().string();  // of the figures' folder
   return Load(
       path, settings, ScenariosFor(path, settings, overrides), overrides);
 }

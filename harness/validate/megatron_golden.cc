@@ -15,6 +15,7 @@ constexpr double kGbPerGib = 1.073741824;
 // A model under this many hidden units spends its step in the CPU and in the
 // tests' own checks; only its memory says something.
 constexpr double kTinyHidden = 2048;
+constexpr double kGpus = 8;
 
 std::string WhyLeftOut(const trials::CsvTable& table,
                        const trials::CsvTable::Row& row) {
@@ -31,6 +32,13 @@ std::string WhyLeftOut(const trials::CsvTable& table,
   if (!table.Cell(row, "experts").empty() || !table.Cell(row, "fp8").empty() ||
       !table.Cell(row, "fsdp").empty()) {
     return "experts, 8-bit arithmetic and Megatron's FSDP are not simulated";
+  }
+  const auto size = [&](std::string_view column) {
+    const double value = NumberIn(table, row, column);
+    return value > 0.0 ? value : 1.0;
+  };
+  if (size("tp") * size("pp") * size("cp") > kGpus) {
+    return "more than one host of 8 GPUs, of which nothing is published";
   }
   return "";
 }

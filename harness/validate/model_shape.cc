@@ -70,6 +70,7 @@ Model ModelOf(const Facts& facts) {
   model.vocab_size = facts.RequireInt("vocab_size");
   model.gated_ffn = facts.Flag("gated_ffn", model.gated_ffn);
   model.tied_embeddings = facts.Flag("tied_embeddings", model.tied_embeddings);
+  model.dropout = facts.Flag("dropout", model.dropout);
   model.name = facts.Text("model", model.type);
   return model;
 }

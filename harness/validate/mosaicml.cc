@@ -1,5 +1,6 @@
 // MosaicML's LLM Foundry: throughput of MPT models with FSDP.
 
+#include <cstddef>
 #include <string>
 
 #include <fmt/format.h>
@@ -8,6 +9,26 @@
 #include "trials/text.h"
 
 namespace harness {
+namespace {
+
+// "1600" of "A100 80GB with 1600 Gbps node-node interconnect"; "" where the
+// section does not say.
+std::string GbpsOf(const std::string& section) {
+  std::size_t end = section.find("Gbps");
+  if (end == std::string::npos) {
+    return "";
+  }
+  while (end > 0 && section[end - 1] == ' ') {
+    --end;
+  }
+  std::size_t begin = end;
+  while (begin > 0 && section[begin - 1] >= '0' && section[begin - 1] <= '9') {
+    --begin;
+  }
+  return section.substr(begin, end - begin);
+}
+
+}  // namespace
 
 RowFacts ReadMosaicml(const trials::CsvTable& table,
                       const trials::CsvTable::Row& row) {
@@ -34,6 +55,7 @@ RowFacts ReadMosaicml(const trials::CsvTable& table,
   facts.Add("zero_stage", sharding == "SHARD_GRAD_OP" ? "2" : "3");
   facts.Add("grad_checkpoint",
             cell("Activation Checkpointing") == "True" ? "1" : "0");
+  facts.Add("host_gbps", GbpsOf(cell("section")));
   facts.Add("status", "ok");
   // Sequences a second are rounded to whole numbers, often to 0.
   const double time_s = NumberIn(table, row, "GlobalBatchSize (T)") /

@@ -15,21 +15,28 @@ namespace {
 // What rows have in common when one simulator can serve them all.
 std::string ProblemKey(const MeasuredRow& row) {
   const trials::Model& model = row.workload.model;
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
+  const trials::Cluster& cluster = row.cluster;
+  const std::vector<int> sizes = {model.layers,
+                                  model.hidden_size,
+                                  model.attention_heads,
+                                  model.kv_heads,
+                                  model.head_size,
+                                  model.ffn_size,
+                                  model.vocab_size,
+                                  model.gated_ffn ? 1 : 0,
+                                  model.tied_embeddings ? 1 : 0,
+                                  model.dropout ? 1 : 0};
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
                      row.framework_name,
-                     row.cluster.name,
-                     row.cluster.nodes,
-                     row.cluster.gpus_per_node,
+                     cluster.name,
+                     cluster.nodes,
+                     cluster.gpus_per_node,
+                     cluster.inter.bandwidth_bytes_per_s,
                      row.workload.batch_size,
                      row.workload.sequence_length,
                      static_cast<int>(row.workload.precision),
-                     model.name,
                      model.type,
-                     model.layers,
-                     model.hidden_size,
-                     model.attention_heads,
-                     model.ffn_size,
-                     model.vocab_size);
+                     fmt::join(sizes, "|"));
 }
 
 double PeakMemoryOf(const trials::StepReport& report, PeakMemory kind) {

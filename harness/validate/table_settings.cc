@@ -14,7 +14,7 @@ TableSettings ReadTableSettings(const fs::path& path) {
   settings.name = path.stem().string();
   settings.title = table.GetString("title", settings.name);
   settings.kind = table.RequireString("kind");
-  settings.table = table.RequireString("table");
+  settings.table = table.GetString("table", "");
   settings.scenarios = table.GetString("scenarios", "");
   settings.facts = table.GetTable("facts");
   settings.facts_of = table.GetTable("facts_of");

@@ -16,7 +16,8 @@ namespace harness {
 //
 //   title = "..."                     for people
 //   kind = "measured"                 its columns; see table_kind.h
-//   table = "measured/vtrain.csv"     in the folder that OPPA_DATA names
+//   table = "measured/vtrain.csv"     in the folder that OPPA_DATA names; ""
+//                                     where the command line gives the table
 //   scenarios = "measured/..."        optional: a row of facts per scenario
 //   [facts]                           of every row: cluster, framework, ...
 //   [facts_of.1b]                     of rows that name "1b"

@@ -56,7 +56,9 @@ void ValidateOne(const MeasuredTable& table, const ValidateOptions& options) {
   } else {
     fmt::print("{}", ToText(table, predictions, Compare(table, predictions)));
   }
-  Draw(table, predictions, options.results / "validation" / table.name);
+  if (!options.no_figures) {
+    Draw(table, predictions, options.results / "validation" / table.name);
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct ValidateOptions {
   std::vector<std::string> names;  // of known tables; empty: all there are
   std::filesystem::path table;     // another one; empty: none
   TableOverrides overrides;
+  bool no_figures = false;
   bool csv = false;  // rows with predictions instead of numbers
   std::filesystem::path results = "results";
 };

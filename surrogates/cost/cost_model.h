@@ -32,7 +32,7 @@ enum class CostModelForm {
 //   compute    (mb + (pp - 1) / mc) / gpus                        Eq. 10
 //   DP         2 (D - 1),  (D - 1) / D / (tp pp)   for each x,    Eqs. 11-15
 //              hierarchical where dp > gpus_per_node; ZeRO-3 has
-//              a volume term of its own, the printed lambda_Z
+//              volume terms of its own, the printed lambda_Z
 //   TP         mb 2 (tp - 1),  mb (tp - 1) / tp    for each x     Eq. 16
 //   PP         2 mb (pp - 1)                                      Eqs. 17-18
 //
@@ -46,6 +46,12 @@ enum class CostModelForm {
 //              reduction that is not hidden, and for stage 3
 //   TP         s (tp - 1) / tp / (dp pp),  s mb 2 (tp - 1) / pp   for each x
 //   PP         2 mc s / dp,  2 mc s mb
+//   EP         s (ep - 1) / ep / (dp pp),  s mb 2 (ep - 1) / pp   for each x
+//   CP         s (cp - 1) / cp / gpus
+//
+// With ep or cp > 1 the copies of a parameter are dp cp / ep instead of dp and
+// a rank holds 1 / (tp pp ep) of the model: where experts are spread, nearly
+// all parameters are theirs. Tokens are split over dp cp ranks.
 //
 // The paper's 2 beta + gamma + 3 delta, kappa, lambda_Z, M_model, M_act and
 // O_tp only occur in products; each product is one coefficient here, so that

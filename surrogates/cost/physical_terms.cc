@@ -16,10 +16,21 @@ double PipelineStretch(const ParallelConfig& c) {
          (c.pp - 1.0) / (static_cast<double>(c.microbatches) * c.model_chunks);
 }
 
-// A rank's part of the computation: the batch split over dp, the layers over
-// pp, every layer over tp.
+// A rank's part of the computation: the batch split over dp, sequences over cp,
+// the layers over pp, every layer over tp.
 double Computation(const ParallelConfig& c) {
-  return PipelineStretch(c) / (static_cast<double>(c.dp) * c.tp * c.pp);
+  return PipelineStretch(c) / (static_cast<double>(c.dp) * c.cp * c.tp * c.pp);
+}
+
+// Ranks that hold copies of the same parameters. Where experts are spread (ep
+// > 1) nearly all parameters are theirs: a rank holds 1 / ep of them.
+double Copies(const ParallelConfig& c) {
+  return static_cast<double>(c.dp) * c.cp / c.ep;
+}
+
+// A rank's part of the model.
+double Held(const ParallelConfig& c) {
+  return 1.0 / (static_cast<double>(c.tp) * c.pp * c.ep);
 }
 
 // Times that the layers of a stage are run through in a step.
@@ -31,27 +42,32 @@ bool TensorParallelCrosses(const ParallelConfig& c, const ClusterShape& shape) {
   return shape.multi_node() && c.tp > shape.gpus_per_node;
 }
 
+// Expert-parallel ranks stand a whole replica apart.
+bool ExpertsCross(const ParallelConfig& c, const ClusterShape& shape) {
+  return shape.multi_node() && c.ep * c.tp * c.cp * c.pp > shape.gpus_per_node;
+}
+
 // Ranks of a data-parallel group that share a host; tp is innermost, so they
-// stand tp apart.
+// stand tp apart (and ep times as far where experts are spread).
 double DataParallelPerNode(const ParallelConfig& c, const ClusterShape& shape) {
-  return std::clamp(static_cast<double>(shape.gpus_per_node) / c.tp,
-                    1.0,
-                    static_cast<double>(c.dp));
+  return std::clamp(
+      static_cast<double>(shape.gpus_per_node) / (c.tp * c.ep), 1.0, Copies(c));
 }
 
 void AddComputation(std::vector<CostTerm>& terms) {
   // No configuration is faster than its computation.
   terms.push_back({"compute", "s", 0.3, 0.7, Computation, true});
   terms.push_back({"recompute", "s", 0.3, 0.5, [](const ParallelConfig& c) {
-                     return c.grad_checkpoint ? Computation(c) : 0.0;
+                     return c.grad_checkpoint == trials::kRecomputeFull
+                                ? Computation(c)
+                                : 0.0;
                    }});
   // Launching kernels and reading weights costs the same for any microbatch.
   terms.push_back({"launch", "s", 0.3, 1.5, [](const ParallelConfig& c) {
                      return Passes(c) / c.pp;
                    }});
   terms.push_back({"optimizer", "s", 0.05, 1.0, [](const ParallelConfig& c) {
-                     const double shards = c.zero_stage > 0 ? c.dp : 1.0;
-                     return 1.0 / (c.tp * c.pp * shards);
+                     return Held(c) / (c.zero_stage > 0 ? Copies(c) : 1.0);
                    }});
   terms.push_back(
       {"constant", "s", 0.03, 1.5, [](const ParallelConfig&) { return 1.0; }});
@@ -62,21 +78,21 @@ void AddComputation(std::vector<CostTerm>& terms) {
 void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
   terms.push_back(
       {"DP volume, intra-node", "s", 0.3, 1.5, [=](const ParallelConfig& c) {
-         return RingVolume(DataParallelPerNode(c, shape)) / (c.tp * c.pp);
+         return RingVolume(DataParallelPerNode(c, shape)) * Held(c);
        }});
   terms.push_back(
       {"DP volume, inter-node", "s", 0.6, 1.5, [=](const ParallelConfig& c) {
          const double per_node = DataParallelPerNode(c, shape);
-         return RingVolume(c.dp / per_node) / c.pp;
+         return RingVolume(Copies(c) / per_node) / c.pp;
        }});
   terms.push_back({"DP latency", "s", 0.05, 1.5, [](const ParallelConfig& c) {
-                     return RingLatency(c.dp);
+                     return RingLatency(Copies(c));
                    }});
   // What ZeRO moves besides: updated parameters are gathered after the step
   // (and, at stage 3, before every use), gradients are reduced without hiding
   // behind the backward pass where the overlap is off.
   const auto moved = [](bool moves, const ParallelConfig& c) {
-    return moves ? RingVolume(c.dp) / (c.tp * c.pp) : 0.0;
+    return moves ? RingVolume(Copies(c)) * Held(c) : 0.0;
   };
   terms.push_back({"ZeRO gather", "s", 0.1, 1.5, [=](const ParallelConfig& c) {
                      return moved(c.zero_stage > 0 && !c.overlap_zero_allgather,
@@ -102,8 +118,8 @@ void AddTensorParallel(const ClusterShape& shape,
     };
     terms.push_back(
         {"TP volume, " + link, "s", 0.6, 1.5, [=](const ParallelConfig& c) {
-           return if_used(RingVolume(c.tp) * PipelineStretch(c) / (c.dp * c.pp),
-                          c);
+           return if_used(
+               RingVolume(c.tp) * PipelineStretch(c) / (c.dp * c.cp * c.pp), c);
          }});
     terms.push_back(
         {"TP latency, " + link, "s", 0.2, 1.5, [=](const ParallelConfig& c) {
@@ -112,12 +128,36 @@ void AddTensorParallel(const ClusterShape& shape,
   }
 }
 
+// Every layer sends the tokens to their experts and back; keys and values go
+// around the context-parallel ranks. Nothing without ep or cp.
+void AddExpertsAndContexts(const ClusterShape& shape,
+                           std::vector<CostTerm>& terms) {
+  for (const bool inter : {false, true}) {
+    const std::string link = inter ? "inter-node" : "intra-node";
+    const auto if_used = [=](double value, const ParallelConfig& c) {
+      return ExpertsCross(c, shape) == inter ? value : 0.0;
+    };
+    terms.push_back(
+        {"EP volume, " + link, "s", 0.3, 1.5, [=](const ParallelConfig& c) {
+           return if_used(
+               RingVolume(c.ep) * PipelineStretch(c) / (c.dp * c.cp * c.pp), c);
+         }});
+    terms.push_back(
+        {"EP latency, " + link, "s", 0.1, 1.5, [=](const ParallelConfig& c) {
+           return if_used(RingLatency(c.ep) * Passes(c) / c.pp, c);
+         }});
+  }
+  terms.push_back({"CP volume", "s", 0.2, 1.5, [](const ParallelConfig& c) {
+                     return RingVolume(c.cp) * Computation(c);
+                   }});
+}
+
 // Neighbouring stages pass every microbatch on; chunks multiply the transfers.
 void AddPipeline(std::vector<CostTerm>& terms) {
   terms.push_back({"PP volume", "s", 0.1, 1.5, [](const ParallelConfig& c) {
                      return c.pp == 1 ? 0.0
                                       : 2.0 * c.model_chunks *
-                                            PipelineStretch(c) / c.dp;
+                                            PipelineStretch(c) / (c.dp * c.cp);
                    }});
   terms.push_back({"PP latency", "s", 0.2, 1.5, [](const ParallelConfig& c) {
                      return c.pp == 1 ? 0.0 : 2.0 * c.model_chunks * Passes(c);
@@ -134,17 +174,16 @@ double ActivationsInFlight(const ParallelConfig& c) {
           ? 1.0 + (c.pp - 1.0) / (static_cast<double>(c.pp) * c.model_chunks)
           : 1.0;
   return in_flight * interleaved /
-         (static_cast<double>(c.dp) * c.microbatches * c.pp * c.tp);
+         (static_cast<double>(c.dp) * c.cp * c.microbatches * c.pp * c.tp);
 }
 
 double SequencesAtOnce(const ParallelConfig& c) {
-  return 1.0 / (static_cast<double>(c.dp) * c.microbatches * c.tp);
+  return 1.0 / (static_cast<double>(c.dp) * c.cp * c.microbatches * c.tp);
 }
 
-// 1 / (tp pp), and 1 / dp of it from the ZeRO stage that shards it.
+// What a rank holds, and of that its share from the ZeRO stage that shards it.
 double StateShard(const ParallelConfig& c, int from_stage) {
-  const double shards = c.zero_stage >= from_stage ? c.dp : 1.0;
-  return 1.0 / (c.tp * c.pp * shards);
+  return Held(c) / (c.zero_stage >= from_stage ? Copies(c) : 1.0);
 }
 
 }  // namespace
@@ -154,6 +193,7 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
   AddComputation(terms);
   AddDataParallel(shape, terms);
   AddTensorParallel(shape, terms);
+  AddExpertsAndContexts(shape, terms);
   AddPipeline(terms);
   return terms;
 }
@@ -179,14 +219,18 @@ std::vector<CostTerm> PhysicalMemoryTerms(const ClusterShape& /*shape*/) {
            3.0,
            1.5,
            [](const ParallelConfig& c) {
-             return c.grad_checkpoint ? 0.0 : ActivationsInFlight(c);
+             return c.grad_checkpoint == trials::kRecomputeFull
+                        ? 0.0
+                        : ActivationsInFlight(c);
            }},
           {"checkpoints",
            "capacity",
            0.3,
            1.5,
            [](const ParallelConfig& c) {
-             return c.grad_checkpoint ? ActivationsInFlight(c) : 0.0;
+             return c.grad_checkpoint == trials::kRecomputeFull
+                        ? ActivationsInFlight(c)
+                        : 0.0;
            }},
           // Logits, and the layer that is being computed.
           {"one microbatch", "capacity", 1.0, 1.5, SequencesAtOnce},

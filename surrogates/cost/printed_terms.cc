@@ -52,11 +52,26 @@ void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
          return RingVolume(group.inter_ranks) * group.inter_part /
                 (c.tp * c.pp);
        }});
-  // lambda_Z of Eq. 12: what ZeRO-3 gathers on top.
-  terms.push_back(
-      {"DP volume, ZeRO-3", "s", 0.2, 1.5, [](const ParallelConfig& c) {
-         return c.zero_stage < 3 ? 0.0 : RingVolume(c.dp) / (c.tp * c.pp);
-       }});
+  // lambda_Z of Eq. 12: what ZeRO-3 moves on top, where the group's links are.
+  const auto on_top = [](double volume, const ParallelConfig& c) {
+    return c.zero_stage < 3 ? 0.0 : volume / (c.tp * c.pp);
+  };
+  terms.push_back({"DP volume ZeRO-3, intra-node",
+                   "s",
+                   0.2,
+                   1.5,
+                   [=](const ParallelConfig& c) {
+                     return on_top(RingVolume(place(c).intra_ranks), c);
+                   }});
+  terms.push_back({"DP volume ZeRO-3, inter-node",
+                   "s",
+                   0.4,
+                   1.5,
+                   [=](const ParallelConfig& c) {
+                     const DataParallelGroup group = place(c);
+                     return on_top(
+                         RingVolume(group.inter_ranks) * group.inter_part, c);
+                   }});
 }
 
 void AddTensorParallel(const ClusterShape& shape,

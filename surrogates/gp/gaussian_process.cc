@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <stdexcept>
 #include <string_view>
@@ -9,9 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include <Eigen/Cholesky>
 #include <fmt/format.h>
 
 #include "surrogates/gp/fit.h"
+#include "surrogates/gp/kernel.h"
 #include "surrogates/gp/parallel.h"
 #include "surrogates/gp/starting_points.h"
 #include "surrogates/gp/tile.h"
@@ -27,6 +30,10 @@ constexpr double kMinSignal = 1e-4;
 constexpr double kMaxSignal = 1e2;
 constexpr double kMinMisfit = 1e-4;
 constexpr double kCoefficientReach = 6.0;
+
+// Of an appended observation's pivot, in units of the signal variance: below
+// it the factorisation is made anew, which may add jitter.
+constexpr double kLeastPivot = 1e-9;
 
 void Require(bool condition, std::string_view what) {
   if (!condition) {
@@ -187,18 +194,18 @@ void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
 
 FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   Validate(unsorted);
-  const Observations observations = Sorted(unsorted);
-  const bool empty = observations.size() == 0;
+  observations_ = Sorted(unsorted);
+  const bool empty = observations_.size() == 0;
   const int dimensions = options_.mean_only ? 0 : space_->dimension_count();
-  const double scale =
-      TargetScale(observations, PriorModes(mean_, Priors(1.0), dimensions));
-  const KernelPriors priors = Priors(scale);
+  target_scale_ =
+      TargetScale(observations_, PriorModes(mean_, Priors(1.0), dimensions));
+  const KernelPriors priors = Priors(target_scale_);
   std::vector<Hyperparameters> starts = StartingPoints(
-      mean_, priors, observations, dimensions, options_.starts, options_.seed);
+      mean_, priors, observations_, dimensions, options_.starts, options_.seed);
   if (options_.warm_start && fitted_) {
     starts.push_back(hyperparameters_);
   }
-  Likelihood likelihood = MakeLikelihood(observations, priors);
+  Likelihood likelihood = MakeLikelihood(observations_, priors);
   HyperparameterFit fit{.best = starts.front(), .converged = true};
   if (!empty) {
     // Without priors the starts end far apart: each runs to its end.
@@ -206,16 +213,15 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
     fit = MaximiseOverStarts(
         likelihood,
         starts,
-        BoxOf(mean_, options_, dimensions, scale),
+        BoxOf(mean_, options_, dimensions, target_scale_),
         {.max_iterations = options_.max_iterations,
          .finalists = options_.as_printed ? finalists : kFinalists,
          .threads = options_.threads});
   }
   fitted_ = !empty;
   hyperparameters_ = fit.best;
-  SetPosterior(observations, likelihood);
-  FitSummary summary = Summarise(observations, scale);
-  summary.log_posterior = log_posterior_;
+  SetPosterior(likelihood);
+  FitSummary summary = Summarise();
   summary.evaluations = fit.evaluations;
   summary.starts = empty ? 0 : static_cast<int>(starts.size());
   summary.jitter_retries = fit.jitter_retries;
@@ -230,55 +236,153 @@ void GaussianProcess::Condition(const Observations& unsorted,
                   (options_.mean_only ? 0 : space_->dimension_count()) &&
               hyperparameters.log_coefficients.size() == mean_.size(),
           "hyperparameters do not fit the space and the mean");
-  const Observations observations = Sorted(unsorted);
-  Likelihood likelihood = MakeLikelihood(
-      observations, Priors(TargetScale(observations, hyperparameters)));
+  observations_ = Sorted(unsorted);
+  target_scale_ = TargetScale(observations_, hyperparameters);
+  Likelihood likelihood = MakeLikelihood(observations_, Priors(target_scale_));
   hyperparameters_ = hyperparameters;
   fitted_ = true;
-  SetPosterior(observations, likelihood);
+  SetPosterior(likelihood);
 }
 
-void GaussianProcess::SetPosterior(const Observations& observations,
-                                   Likelihood& likelihood) {
+FitSummary GaussianProcess::Append(int candidate,
+                                   double value,
+                                   double noise_variance) {
+  Observations one;
+  one.candidate = {candidate};
+  one.value.setConstant(1, value);
+  one.noise_variance.setConstant(1, noise_variance);
+  Validate(one);
+  const Eigen::Index n = observations_.size();
+  observations_.candidate.push_back(candidate);
+  observations_.value.conservativeResize(n + 1);
+  observations_.value[n] = value;
+  observations_.noise_variance.conservativeResize(n + 1);
+  observations_.noise_variance[n] = noise_variance;
+  if (options_.mean_only || !Extend()) {
+    Likelihood likelihood =
+        MakeLikelihood(observations_, Priors(target_scale_));
+    SetPosterior(likelihood);
+  }
+  return Summarise();
+}
+
+void GaussianProcess::SetPosterior(Likelihood& likelihood) {
   log_posterior_ =
       likelihood.Evaluate(likelihood.Pack(hyperparameters_), nullptr);
   Require(std::isfinite(log_posterior_),
           "the covariance of the observations cannot be factorised");
   information_gain_ = likelihood.InformationGain();
-  const Eigen::Index n = options_.mean_only ? 0 : observations.size();
+  const Eigen::Index n = options_.mean_only ? 0 : observations_.size();
   inverse_factor_.resize(n, n);
   if (n > 0) {
-    scaled_points_ = (hyperparameters_.log_length_scales.array()
-                          .exp()
-                          .inverse()
-                          .matrix()
-                          .asDiagonal() *
-                      Columns(*space_, observations.candidate))
-                         .transpose();
+    scaled_points_ = ScaledPoints(observations_.candidate).transpose();
     Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
     likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(inverse);
     inverse_factor_ = inverse;
   }
   weights_.resize(1 + (Integrates() ? mean_.size() : 0), n);
   weights_.row(0) = likelihood.alpha().head(n).transpose();
-  coefficient_prior_.resize(0, 0);
   if (Integrates()) {
-    Eigen::MatrixXd inverse =
-        Eigen::MatrixXd::Identity(mean_.size(), mean_.size());
-    likelihood.coefficient_cholesky()
-        .triangularView<Eigen::Lower>()
-        .solveInPlace(inverse);
-    weights_.bottomRows(mean_.size()) =
-        inverse * likelihood.weighted_jacobian().topRows(n).transpose();
-    coefficient_prior_ =
-        inverse *
-        hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal();
+    weighted_jacobian_ = likelihood.weighted_jacobian().topRows(n);
+    coefficient_factor_ = likelihood.coefficient_cholesky();
+    SetCoefficientPosterior();
   }
 }
 
-FitSummary GaussianProcess::Summarise(const Observations& observations,
-                                      double target_scale) const {
+// What follows from A^-1 J and the factor of M.
+void GaussianProcess::SetCoefficientPosterior() {
+  Eigen::MatrixXd inverse =
+      Eigen::MatrixXd::Identity(mean_.size(), mean_.size());
+  coefficient_factor_.triangularView<Eigen::Lower>().solveInPlace(inverse);
+  weights_.bottomRows(mean_.size()) = inverse * weighted_jacobian_.transpose();
+  coefficient_prior_ =
+      inverse *
+      hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal();
+}
+
+// Extends the posterior by the last of observations_. With v = L^-1 k and the
+// new diagonal element e = sqrt(k_nn + noise - v^T v), L^-1 gains the row
+//
+//   b = [-v^T L^-1, 1] / e,
+//
+// A^-1 becomes [A^-1 0; 0 0] + b^T b, and M becomes M + (b J)^T (b J).
+// False, with nothing changed, where rounding leaves no positive e^2.
+bool GaussianProcess::Extend() {
+  const Eigen::Index n = weights_.cols();
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const Eigen::VectorXd point =
+      ScaledPoints({observations_.candidate.back()}).col(0);
+  Eigen::VectorXd covariance(n);
+  if (n > 0) {
+    Eigen::ArrayXd k =
+        (scaled_points_.rowwise() - point.transpose()).rowwise().squaredNorm();
+    MaternCorrelation(k, k, nullptr);
+    covariance = signal_variance * k;
+  }
+  const Eigen::VectorXd v =
+      inverse_factor_.triangularView<Eigen::Lower>() * covariance;
+  const double noise =
+      std::max(observations_.noise_variance[n],
+               options_.relative_noise_floor * signal_variance) +
+      (LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0);
+  const double square = signal_variance + noise - v.squaredNorm();
+  if (!(square > kLeastPivot * signal_variance)) {
+    return false;
+  }
+  const double e = std::sqrt(square);
+  Eigen::RowVectorXd b(n + 1);
+  b << (inverse_factor_.transpose().triangularView<Eigen::Upper>() * v)
+               .transpose() *
+           (-1.0 / e),
+      1.0 / e;
+  Eigen::VectorXd prior_mean;
+  Eigen::MatrixXd jacobian;
+  mean_.Evaluate(observations_.candidate,
+                 hyperparameters_.log_coefficients,
+                 prior_mean,
+                 &jacobian);
+  const double whitened = b * (observations_.value - prior_mean);
+  log_posterior_ -= 0.5 * whitened * whitened + std::log(e) +
+                    0.5 * std::log(2.0 * std::numbers::pi);
+  information_gain_ += std::log(e) - 0.5 * std::log(noise);
+
+  inverse_factor_.conservativeResize(n + 1, n + 1);
+  inverse_factor_.col(n).setZero();
+  inverse_factor_.row(n) = b;
+  scaled_points_.conservativeResize(n + 1, point.size());
+  scaled_points_.row(n) = point.transpose();
+  weights_.conservativeResize(Eigen::NoChange, n + 1);
+  weights_(0, n) = 0.0;
+  weights_.row(0) += whitened * b;
+  if (Integrates()) {
+    const Eigen::RowVectorXd gain = b * jacobian;
+    weighted_jacobian_.conservativeResize(n + 1, Eigen::NoChange);
+    weighted_jacobian_.row(n).setZero();
+    weighted_jacobian_ += b.transpose() * gain;
+    log_posterior_ += coefficient_factor_.diagonal().array().log().sum();
+    Eigen::MatrixXd precision = gain.transpose() * gain;
+    precision.selfadjointView<Eigen::Lower>().rankUpdate(
+        Eigen::MatrixXd(coefficient_factor_.triangularView<Eigen::Lower>()));
+    coefficient_factor_ = precision.llt().matrixL();
+    log_posterior_ -= coefficient_factor_.diagonal().array().log().sum();
+    SetCoefficientPosterior();
+  }
+  return true;
+}
+
+Eigen::MatrixXd GaussianProcess::ScaledPoints(
+    const std::vector<int>& candidates) const {
+  return hyperparameters_.log_length_scales.array()
+             .exp()
+             .inverse()
+             .matrix()
+             .asDiagonal() *
+         Columns(*space_, candidates);
+}
+
+FitSummary GaussianProcess::Summarise() const {
   FitSummary summary;
+  summary.log_posterior = log_posterior_;
   const auto add = [&](std::string name, double value) {
     summary.parameters.push_back({std::move(name), value});
   };
@@ -299,12 +403,18 @@ FitSummary GaussianProcess::Summarise(const Observations& observations,
                     mean_.coefficients[static_cast<std::size_t>(j)].name),
         std::exp(h.log_coefficients[j]));
   }
-  if (observations.size() > 0) {
+  // Of log c, from M^-1 = L_M^-T L_M^-1.
+  for (Eigen::Index j = 0; Integrates() && j < mean_.size(); ++j) {
+    add(fmt::format("prior_log_stddev[{}]",
+                    mean_.coefficients[static_cast<std::size_t>(j)].name),
+        coefficient_prior_.col(j).norm() / std::exp(h.log_coefficients[j]));
+  }
+  if (observations_.size() > 0) {
     const double floor = options_.relative_noise_floor * signal_variance;
     add("noise_stddev",
-        std::sqrt(observations.noise_variance.cwiseMax(floor).mean()));
+        std::sqrt(observations_.noise_variance.cwiseMax(floor).mean()));
   }
-  add("target_scale", target_scale);
+  add("target_scale", target_scale_);
   return summary;
 }
 

@@ -81,7 +81,8 @@ class GaussianProcess final : public Surrogate {
   void SetLogCenters(const Eigen::VectorXd& log_centers);
 
   // Parameters of the summary: length_scale[<dimension>], signal_stddev,
-  // prior[<coefficient>], noise_stddev (root mean square, after the floor) and
+  // prior[<coefficient>], where they are integrated prior_log_stddev[<...>], the
+  // standard deviation of its logarithm, noise_stddev (root mean square, after the floor) and
   // target_scale; all but length scales in physical units.
   // Errors: throws std::invalid_argument for a candidate outside the space,
   // for values that are not finite and for negative noise.
@@ -90,6 +91,13 @@ class GaussianProcess final : public Surrogate {
   // Conditions on observations under given hyperparameters, without a fit.
   void Condition(const Observations& observations,
                  const Hyperparameters& hyperparameters);
+
+  // Conditions on one more observation under the hyperparameters at hand, in
+  // O(n^2) where Fit and Condition take O(n^3). log_posterior() then is that of
+  // all observations with the priors of the last Fit or Condition. Parameters
+  // of the summary as those of Fit.
+  // Errors: as Fit.
+  FitSummary Append(int candidate, double value, double noise_variance);
 
   void Predict(Prediction& prediction) const override;
 
@@ -105,6 +113,11 @@ class GaussianProcess final : public Surrogate {
   // Log likelihood (plus log priors unless as_printed) of the last Fit or
   // Condition, up to a constant.
   [[nodiscard]] double log_posterior() const { return log_posterior_; }
+
+  // What it is conditioned on, in an order of its own.
+  [[nodiscard]] const Observations& observations() const {
+    return observations_;
+  }
 
   // What the observations of the last Fit or Condition tell of the function, in
   // nats; see Likelihood::InformationGain.
@@ -125,9 +138,12 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] KernelPriors Priors(double target_scale) const;
   [[nodiscard]] Likelihood MakeLikelihood(const Observations& observations,
                                           const KernelPriors& priors) const;
-  [[nodiscard]] FitSummary Summarise(const Observations& observations,
-                                     double target_scale) const;
-  void SetPosterior(const Observations& observations, Likelihood& likelihood);
+  [[nodiscard]] FitSummary Summarise() const;
+  void SetPosterior(Likelihood& likelihood);
+  void SetCoefficientPosterior();
+  bool Extend();
+  [[nodiscard]] Eigen::MatrixXd ScaledPoints(
+      const std::vector<int>& candidates) const;
   // Predicts `count` candidates, those of `chosen` or, where it is null, all.
   void PredictTiles(int count, const int* chosen, Prediction& prediction) const;
   void PredictTile(Buffers& buffers) const;
@@ -145,6 +161,8 @@ class GaussianProcess final : public Surrogate {
   Hyperparameters hyperparameters_;
   bool fitted_ = false;  // hyperparameters_ are an optimum to start from
   double log_posterior_ = 0.0;
+  double target_scale_ = 1.0;
+  Observations observations_;
   double information_gain_ = 0.0;
   // The posterior, by rows for the tiles of a prediction. Of n observations
   // (none without a kernel): their points over the length scales, L^-1 (lower)
@@ -154,6 +172,8 @@ class GaussianProcess final : public Surrogate {
   // coefficients are not integrated.
   using RowMatrix =
       Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  // The rows of coefficients follow from A^-1 J [n, m] and L_M [m, m].
+  Eigen::MatrixXd weighted_jacobian_, coefficient_factor_;
   RowMatrix scaled_points_;      // [n, d]
   RowMatrix inverse_factor_;     // [n, n]
   RowMatrix weights_;            // [1 + m, n]

@@ -59,7 +59,7 @@ def sbatch():
     script = next(i for i, w in enumerate(words) if not w.startswith("--"))
     array = option("--array")
     hold = (home / "hold").exists()
-    job = {"id": 100 + len(jobs), "comment": option("--comment", ""),
+    job = {"id": 100 + len(jobs), "name": option("--job-name", ""), "comment": option("--comment", ""),
            "tasks": {str(i): "PENDING" if hold else "COMPLETED"
                      for i in (task_ids(array) if array else [-1])}}
     dead = read("die", "").split()
@@ -95,12 +95,15 @@ def squeue():
     for job in jobs:
         if wanted and str(job["id"]) not in wanted.split(","):
             continue
+        if option("--name") and option("--name") != job["name"]:
+            continue
         if option("--format") == "%F|%k":
             print(f"{job['id']}|{job['comment']}")
             continue
         for task, state in job["tasks"].items():
-            reason = {"PENDING": "Priority", "HELD": "launch failed requeued held"}.get(state, "None")
-            state = {"HELD": "PENDING"}.get(state, state)
+            reason = {"PENDING": "Priority", "HELD": "launch failed requeued held",
+                      "AVOIDING": "ReqNodeNotAvail, UnavailableNodes:n1"}.get(state, "None")
+            state = {"HELD": "PENDING", "AVOIDING": "PENDING"}.get(state, state)
             print(f"{job['id']}|{'N/A' if task == '-1' else task}|{state}|n1|9:00|{reason}")
 
 

@@ -204,7 +204,11 @@ class Campaign:
         return before, len(before) < TRIALS
 
     def damage(self, change):
-        """Of the last row of a file, after the runner was killed."""
+        """Of the last row of a file, after the runner was killed.
+
+        What is lost is the trial of that row and those after it, which may have no row in the
+        file (steps.csv, when they ran out of memory); rows of fits.csv are made anew.
+        """
         before, under_way = self.kill_runner()
         names = [n for n in (*FILES, "thinking.csv") if self.read(n).count(b"\n") > 2]
         if not names:
@@ -214,7 +218,8 @@ class Campaign:
         last_row = content.rstrip(b"\n").rfind(b"\n") + 1
         at = self.random.randrange(last_row, len(content))
         (self.folder / name).write_bytes(change(content, at))
-        return before[:-2], under_way  # the last trial, and one just before its end
+        first_lost = int(content[last_row:].split(b",")[0])
+        return before if name == "fits.csv" else before[:first_lost - 1], under_way
 
     def truncate(self):
         return self.damage(lambda content, at: content[:at])

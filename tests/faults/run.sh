@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The fault campaign (campaign.py), on this machine and on a private Slurm.
-# usage: tests/faults/run.sh PROGRAM [options of campaign.py]
+# The fault campaign (campaign.py), on this machine and on a private Slurm, and
+# disks that are really full. FAULTS (215) is how many faults are drawn.
+# usage: [FAULTS=30] tests/faults/run.sh PROGRAM [options of campaign.py]
 set -euo pipefail
 program=$(realpath "$1")
 shift
@@ -12,4 +13,7 @@ unset "${!SLURM_@}" "${!SBATCH_@}" 2>/dev/null || true
 trap 'status=$?; tests/slurm/slurm-down.sh --purge; exit $status' EXIT
 SLURMD_TIMEOUT=5 PORT=17200 tests/slurm/slurm-up.sh
 export SLURM_CONF=$S/slurm.conf
-python3 tests/faults/campaign.py "$program" --faults 180 --slurm 35 "$@"
+faults=${FAULTS:-215}
+by_slurm=$((faults / 6 > 7 ? faults / 6 : 7))
+python3 tests/faults/campaign.py "$program" --faults $((faults - by_slurm)) --slurm "$by_slurm" "$@"
+tests/faults/full_disk.sh "$program"

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Runs every fuzz target for a while and says how many inputs each was given.
-# usage: tests/fuzz/run.sh BUILD-FOLDER [SECONDS]
+# usage: tests/fuzz/run.sh BUILD-FOLDER [SECONDS [TARGET...]]
 set -euo pipefail
 build=$(realpath "$1")
 seconds=${2:-10}
+shift $(($# < 2 ? $# : 2))
+[ $# -gt 0 ] || set -- manifest journal replay_table rules config
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -17,7 +19,7 @@ seed() {  # where each target starts
   esac
 }
 
-for target in manifest journal replay_table rules config; do
+for target in "$@"; do
   mkdir -p "$work/$target"
   seed "$target" "$work/$target"
   log=$work/$target.log

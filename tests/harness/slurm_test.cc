@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "harness/command.h"
 #include "tests/fakes/temporary_folder.h"
@@ -19,6 +20,7 @@ namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -83,6 +85,20 @@ class SlurmTest : public testing::Test {
 
   int Submit() { return Oppa({"run", "--dispatch", "slurm", "--no-report"}); }
 
+  int SubmitTrials(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {
+        "run", "--dispatch", "slurm", "--trial-per-job", "--no-report"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Oppa(words);
+  }
+
+  // In the manifest.
+  void Replace(const std::string& from, const std::string& to) {
+    std::string text = fakes::ReadFile(manifest_);
+    text.replace(text.find(from), from.size(), to);
+    fakes::WriteFile(manifest_, text);
+  }
+
   // Calls of one of the fake programs, in order.
   [[nodiscard]] std::vector<nlohmann::json> Calls(
       const std::string& name) const {
@@ -99,6 +115,7 @@ class SlurmTest : public testing::Test {
 
   // Of the whole experiment: each run's state.
   std::map<std::string, std::string> States() {
+    fs::remove(results_ / "m/.slurm/queue-runs.txt");  // as if time passed
     EXPECT_EQ(Oppa({"status", "--json"}), 0) << output_;
     std::map<std::string, std::string> states;
     const auto status = nlohmann::json::parse(output_);
@@ -166,6 +183,16 @@ TEST_F(SlurmTest, PlanIsAsInTheGoldenFileAndWritesNothing) {
   EXPECT_TRUE(Calls("sbatch").empty());
 }
 
+TEST_F(SlurmTest, PlanShowsTheJobOfATrialAndWritesNothing) {
+  ASSERT_EQ(Oppa({"plan", "--dispatch", "slurm", "--trial-per-job"}), 0);
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("exec \"$1\" run-task"),
+                    HasSubstr("--job-name=oppa-m "),
+                    HasSubstr(" trial\n"),
+                    Not(HasSubstr("--array"))));
+  EXPECT_FALSE(fs::exists(results_));
+}
+
 TEST_F(SlurmTest, ArraysAreCutAtMaxArraySize) {
   fakes::WriteFile(bin_ / "max-array-size", "3");
   ASSERT_EQ(Submit(), 0) << output_;
@@ -194,12 +221,73 @@ TEST_F(SlurmTest, ARunThatTheMachineFailedIsDoneAgainElsewhere) {
   // The task died in each of its three attempts; the others are done.
   const auto calls = Calls("sbatch");
   ASSERT_EQ(calls.size(), 6U);
+  EXPECT_THAT(calls[0]["words"].dump(), Not(HasSubstr("--exclude")));
   EXPECT_THAT(calls[2]["words"].dump(), HasSubstr("--array=1%3"));
+  EXPECT_THAT(calls[2]["words"].dump(), HasSubstr("--exclude=n1"));
   EXPECT_EQ(States()["xgboost/1"], "failed");
   EXPECT_THAT(output_, HasSubstr("its node failed"));
   fs::remove(bin_ / "die");
   ASSERT_EQ(Submit(), 0) << output_;
   EXPECT_EQ(States()["xgboost/1"], "done");
+}
+
+TEST_F(SlurmTest, WhatWaitsForAvoidedNodesIsSubmittedForAnyNode) {
+  fakes::WriteFile(bin_ / "die", "1");
+  ASSERT_EQ(Submit(), 0) << output_;
+  fs::remove(bin_ / "die");
+  // As if the second submission, which avoids n1, still waited.
+  auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
+  for (auto& job : jobs) {
+    if (job["tasks"].contains("1")) {
+      job["tasks"]["1"] = "AVOIDING";
+    }
+  }
+  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  EXPECT_EQ(States()["xgboost/1"], "pending");
+  EXPECT_THAT(output_, HasSubstr("n1 was to be avoided"));
+  ASSERT_EQ(Submit(), 0) << output_;
+  const auto calls = Calls("sbatch");
+  EXPECT_THAT(calls[calls.size() - 2]["words"].dump(),
+              Not(HasSubstr("--exclude")));
+  EXPECT_EQ(States()["xgboost/1"], "done");
+}
+
+TEST_F(SlurmTest, ARunIsToldWhenToStopBeforeSlurmsLimit) {
+  Replace("max_running = 3", "time_minutes = 1");
+  ASSERT_EQ(Submit(), 0) << output_;
+  const std::string command =
+      fakes::ReadFile(folder_.path() / "results/m/random/1/run.json");
+  EXPECT_THAT(command, HasSubstr("--stop-after-s 48"));
+}
+
+TEST_F(SlurmTest, NamesAndPathsOutOfTheResultsFolderAreRefused) {
+  for (const char* name : {"../m", "a/b", ".", "..", "a b", "$(x)", "-x", ""}) {
+    Replace("[experiment]\n",
+            "[experiment]\nname = \"" + std::string(name) + "\"\n");
+    EXPECT_EQ(Submit(), 2) << name;
+    EXPECT_THAT(output_, HasSubstr("cannot be a folder name")) << name;
+    fakes::WriteFile(manifest_, std::string(kManifest));
+  }
+  EXPECT_EQ(Oppa({"logs", "../../random/1"}), 2);
+  EXPECT_TRUE(Calls("sbatch").empty());
+  EXPECT_FALSE(fs::exists(results_));
+}
+
+TEST_F(SlurmTest, FilesOfSubmissionsFollowTheUmask) {
+  const mode_t before = ::umask(077);
+  ASSERT_EQ(Submit(), 0) << output_;
+  ASSERT_EQ(SubmitTrials({"--repeats", "3", "--methods", "random"}), 0);
+  ::umask(before);
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(results_ / "m")) {
+    // Logs are opened by Slurm, here a fake one.
+    EXPECT_EQ(entry.status().permissions() &
+                  (fs::perms::group_all | fs::perms::others_all),
+              fs::perms::none)
+        << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 20);
 }
 
 TEST_F(SlurmTest, WhatTheRecordSaysCountsWhateverSlurmSays) {
@@ -296,6 +384,75 @@ TEST_F(SlurmTest, StatusAsksSqueueOnceAndSacctNever) {
   const std::size_t before = Calls("squeue").size();
   (void)States();
   EXPECT_EQ(Calls("squeue").size(), before + 1);
+}
+
+TEST_F(SlurmTest, StatusInALoopAsksSqueueEveryFewSecondsOnly) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  (void)States();
+  const std::size_t before = Calls("squeue").size();
+  ASSERT_EQ(Oppa({"status", "--all"}), 0);
+  EXPECT_THAT(output_, HasSubstr("pending"));
+  EXPECT_EQ(Calls("squeue").size(), before);
+}
+
+// Works for root too, who may write anywhere but there.
+TEST_F(SlurmTest, StatusWorksOnResultsThatCannotBeWrittenTo) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  const fs::path slurm = results_ / "m/.slurm";
+  fs::remove(slurm / "queue-runs.txt");
+  fs::remove(slurm / "queue-runs.txt.lock");
+  fs::create_directory_symlink("/proc", slurm / "queue-runs.txt.lock");
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(Oppa({"status", "--all"}), 0) << output_;
+    EXPECT_THAT(output_, HasSubstr("pending"));
+  }
+  EXPECT_FALSE(fs::exists(slurm / "queue-runs.txt"));
+}
+
+TEST_F(SlurmTest, TrialPerJobGivesTheRecordsOfTheLocalPool) {
+  ASSERT_EQ(SubmitTrials({"--repeats", "1"}), 0) << output_;
+  const auto by_trials = Records(results_);
+  // 2 runs of 8 trials, each a job that asks for no array.
+  EXPECT_EQ(Calls("sbatch").size(), 16U);
+  EXPECT_THAT(Calls("sbatch")[0]["words"].dump(),
+              AllOf(HasSubstr("--partition=main"), Not(HasSubstr("--array"))));
+  results_ = folder_.path() / "local";
+  ASSERT_EQ(Oppa({"run", "--no-report", "--repeats", "1"}), 0) << output_;
+  EXPECT_EQ(by_trials, Records(results_));
+}
+
+TEST_F(SlurmTest, TrialPerJobSubmitsAgainWhatTheMachineFailed) {
+  Replace("max_running = 3", "retries = 1");
+  fakes::WriteFile(bin_ / "die", "-1");
+  ASSERT_EQ(SubmitTrials({"--methods", "random", "--repeats", "1"}), 1);
+  EXPECT_THAT(output_, HasSubstr("its node failed; tried 2 times"));
+  EXPECT_EQ(Calls("sbatch").size(), 2U);
+  EXPECT_THAT(Calls("sbatch")[1]["words"].dump(), HasSubstr("--exclude=n1"));
+  fs::remove(bin_ / "die");
+  ASSERT_EQ(SubmitTrials({"--methods", "random", "--repeats", "1"}), 0)
+      << output_;
+}
+
+TEST_F(SlurmTest, TrialPerJobWaitsForTheJobOfAnEarlierStart) {
+  ASSERT_EQ(SubmitTrials({"--methods", "random", "--repeats", "1"}), 0);
+  const auto records = Records(results_);
+  const std::size_t submitted = Calls("sbatch").size();
+  // As after kill -9 before any result was taken over.
+  const fs::path run = results_ / "m/random/1";
+  for (const char* name :
+       {"run.json", "trials.csv", "steps.csv", "fits.csv", "thinking.csv"}) {
+    fs::remove(run / name);
+  }
+  ASSERT_EQ(SubmitTrials({"--methods", "random", "--repeats", "1"}), 0);
+  EXPECT_EQ(Calls("sbatch").size(), submitted);
+  EXPECT_EQ(Records(results_), records);
+}
+
+TEST_F(SlurmTest, TrialPerJobIsForSlurm) {
+  EXPECT_EQ(Oppa({"run", "--trial-per-job"}), 2);
+  EXPECT_THAT(output_, HasSubstr("needs --dispatch slurm"));
 }
 
 TEST_F(SlurmTest, LogsShowTheLastOutputOfARun) {

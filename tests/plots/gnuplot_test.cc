@@ -55,7 +55,7 @@ TEST(Gnuplot, PointsHaveBarsAndNoBand) {
   figure.panels[0].series[1].mark = Mark::kPoints;
   figure.panels[0].diagonal = true;
   const std::string script = Script(figure, {"pdf"});
-  EXPECT_THAT(script, HasSubstr("using ($1/60):5:6:7 with yerrorbars"));
+  EXPECT_THAT(script, HasSubstr("using ($1/60):6:(0):($7-$6) with vectors"));
   EXPECT_THAT(script, testing::Not(HasSubstr(":6:7 with filledcurves")));
   EXPECT_THAT(script, HasSubstr("x with lines"));
 }

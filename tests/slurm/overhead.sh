@@ -20,7 +20,8 @@ sed -e 's/^repeats = .*/repeats = 100/' -e 's/^methods = .*/methods = ["random"]
   -e 's/^trials = .*/trials = 1/' experiments/smoke.toml >"$S/trivial.toml"
 
 now() { date +%s.%N; }
-drained() { while squeue --noheader --array --jobs "$1" --states=PD,R,CG,CF 2>/dev/null | grep -q .; do sleep 0.05; done; }
+# Not `squeue | grep -q`, which breaks squeue's pipe and so ends too early.
+drained() { while [ -n "$(squeue --noheader --array --jobs "$1" --states=PD,R,CG,CF 2>/dev/null)" ]; do sleep 0.05; done; }
 
 for turn in $(seq "$turns"); do
   begin=$(now)
@@ -32,7 +33,7 @@ for turn in $(seq "$turns"); do
     sed -n 's/.*submitted as job \([0-9]*\).*/\1/p')
   drained "$job"
   ours=$(awk -v a="$begin" -v b="$(now)" "BEGIN { print b - a }")
-  done=$("$program" status "$S/trivial.toml" --results "$S/r$turn" --json | grep -c '"state": "done"')
+  done=$("$program" status "$S/trivial.toml" --results "$S/r$turn" --json | grep -c '"state": "done"' || true)
   awk -v b="$bare" -v o="$ours" -v d="$done" -v t="$turn" 'BEGIN {
     printf "turn %d: true %.1f ms a task, ours %.1f ms a task (%d of 100 done), ratio %.2f\n", t, 10 * b, 10 * o, d, o / b }'
 done

@@ -185,6 +185,8 @@ TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
   EXPECT_THAT(ModelError("{\n  \"model_type\": llama}"),
               HasSubstr("model.json:2:17: this is not valid JSON"));
   EXPECT_THAT(ModelError("[1]"), HasSubstr("a JSON object is needed"));
+  EXPECT_THAT(ModelError(R"({"vocab_size": 1e2048})"),
+              AllOf(HasSubstr("model.json: "), HasSubstr("1e2048")));
   EXPECT_THAT(
       ModelError(R"({"model_type": "llama", "num_hidden_layers": 2,
         "hidden_size": 64, "num_attention_heads": 5, "intermediate_size": 1,

@@ -198,6 +198,8 @@ std::vector<std::string> TrialWords(const CommandOptions& options,
              "--input=none",
              "--export=ALL",
              "--chdir=" + options.folder.string()};
+    words.insert(
+        words.end(), options.rank_wrapper.begin(), options.rank_wrapper.end());
   }
   const auto values = Placeholders(cluster, request);
   for (const std::string& word : options.program) {

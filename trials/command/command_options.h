@@ -26,9 +26,10 @@ struct CommandOptions {
   std::vector<std::string> environment;  // "NAME=value", besides ours
   std::filesystem::path folder;          // where it starts
   Ranks ranks = Ranks::kOne;
-  double timeout_s = 3600.0;  // of a trial; > 0
-  double silence_s = 600.0;   // without a report: it hangs; > 0
-  double patience_s = 10.0;   // from being asked to end until SIGKILL; >= 0
+  std::vector<std::string> rank_wrapper;  // words before those of each rank
+  double timeout_s = 3600.0;              // of a trial; > 0
+  double silence_s = 600.0;               // without a report: it hangs; > 0
+  double patience_s = 10.0;  // from being asked to end until SIGKILL; >= 0
   std::int64_t log_bytes = 1 << 20;  // of its output that are kept; > 0
   // In its output, these say that it ran out of memory.
   std::vector<std::string> out_of_memory = {

@@ -29,11 +29,44 @@ struct Framework {
   // Tokens of the busiest expert-parallel rank over the mean: the capacity
   // factor of training that GShard and Switch use.
   double expert_imbalance = 1.25;
+  // Ranks in the order (pipeline, data, tensor), as Megatron-LM, DeepSpeed and
+  // nanotron have them: neighbouring stages stand on different hosts first.
+  // False: (data, pipeline, tensor), Colossal-AI's.
+  bool pipeline_outermost = false;
+  // Without ZeRO, gradients are reduced bucket by bucket while backward goes on
+  // (DDP; with a pipeline tensor by tensor after it, Colossal-AI). False: in
+  // one piece after the last backward.
+  bool reduce_in_backward = true;
+  // Under sequence parallelism backward gathers the inputs of linear layers
+  // again (Megatron-LM); false: forward keeps them whole.
+  bool gather_again = true;
+  // ZeRO 1 and 2 gather parameters into one flat buffer that stays.
+  bool flat_gather = false;
+  // Blocks are dealt out by cost, the vocabulary head counting as the blocks
+  // that it is worth (nanotron), instead of evenly.
+  bool balance_stages = false;
   double launch_s = 2e-6;     // gap between two kernels on the GPU; > 0
   double dispatch_s = 14e-6;  // CPU time to issue one kernel, autograd and
                               // Python included
   double dispatch_backward_s = 7e-6;  // the same, issued by the C++ autograd
-  double step_overhead_s = 8e-3;      // data loading, zero_grad, loss.item()
+  // The same for a block beside its kernels: modules and hooks in Python,
+  // bookkeeping of recomputation and of random states.
+  double block_dispatch_s = 0.0;
+  double block_backward_dispatch_s = 0.0;
+  // How CPU and GPU time of an action add up: (cpu^n + gpu^n)^(1/n). Kernels of
+  // an action are short and long, and the CPU runs ahead by some only, so now
+  // the one and now the other waits. 0: the larger of the two.
+  double dispatch_norm = 0.0;
+  // CPU time to issue a tensor-parallel collective, and more for each further
+  // host that its group spreads over.
+  double message_dispatch_s = 0.0;
+  double message_host_dispatch_s = 0.0;
+  // By how much that grows, times the square root of tp, while a pipeline
+  // keeps messages between hosts under way: the network's progress threads
+  // take processors from the ranks, and a collective waits for the last rank.
+  // 0: it does not.
+  double network_contention = 0.0;
+  double step_overhead_s = 8e-3;  // data loading, zero_grad, loss.item()
   double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
   double p2p_overhead_s = 0.25e-3;        // one stage-to-stage message: Python,
                                           // batch_isend_irecv
@@ -42,6 +75,16 @@ struct Framework {
   // fused Adam: casts and copies; ZeRO also norms, scales, packs and unpacks.
   double step_kernels = 3.0;
   double zero_step_kernels = 7.0;
+  // Bytes that the optimizer's step moves per parameter in mixed precision:
+  // weight, moments and gradient in fp32, copies of both in half precision.
+  double optimizer_bytes = 36.0;
+  // Bytes moved per score by the fused softmax of attention without flash.
+  double score_forward_bytes = 4.0;
+  double score_backward_bytes = 6.0;
+  // Bytes moved per logit by the loss: forward from the product's output, and
+  // backward to the gradient that enters the product.
+  double loss_forward_bytes = 22.0;
+  double loss_backward_bytes = 34.0;
   // Share by which compute slows down while a collective runs beside it.
   double overlap_slowdown = 0.12;
 
@@ -52,6 +95,11 @@ struct Framework {
   // GMLake (2024) removes 15 % on average, up to 33 %. The optimum of the Qwen
   // experiment turns on it (docs/simulator.md).
   double fragmentation = 0.08;
+  // Above this share of the GPU's memory the caching allocator finds no free
+  // block, waits for the device and asks for one anew: so many seconds in every
+  // microbatch.
+  double allocator_pressure = 1.0;
+  double allocator_retry_s = 0.0;
   double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,
                                        // gradient
 

@@ -72,11 +72,13 @@ SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
   };
   Packer packer(options.bucket_bytes);
   for (const SyncModule& module : modules) {
-    // A tensor's gradient is ready when its module's backward is done.
-    now_s += module.backward_s;
-    for (const double bytes : module.tensor_bytes) {
-      packer.Add(bytes, emit);
-      ready_s = now_s;
+    for (int i = 0; i < module.count; ++i) {
+      // A tensor's gradient is ready when its module's backward is done.
+      now_s += module.backward_s;
+      for (const double bytes : module.tensor_bytes) {
+        packer.Add(bytes, emit);
+        ready_s = now_s;
+      }
     }
   }
   packer.Flush(emit);
@@ -110,8 +112,10 @@ GatherPlan PlanGather(const std::vector<SyncModule>& modules,
   };
   Packer packer(bucket_bytes);
   for (const SyncModule& module : modules) {
-    for (const double bytes : module.tensor_bytes) {
-      packer.Add(parameter_share * bytes, emit);
+    for (int i = 0; i < module.count; ++i) {
+      for (const double bytes : module.tensor_bytes) {
+        packer.Add(parameter_share * bytes, emit);
+      }
     }
   }
   packer.Flush(emit);

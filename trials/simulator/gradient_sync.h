@@ -12,10 +12,11 @@
 namespace trials {
 
 // Parameter tensors of one module on one rank and the time of its backward,
-// in the order of backward.
+// in the order of backward; `count` such modules follow each other.
 struct SyncModule {
   std::vector<double> tensor_bytes;  // gradients, in the order they are ready
   double backward_s = 0.0;
+  int count = 1;
 };
 
 enum class SyncKind {

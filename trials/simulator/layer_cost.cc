@@ -90,6 +90,12 @@ class Module {
     cost_.message_bytes = bytes;
   }
 
+  // CPU time beside that of the kernels.
+  void Issue(double forward_s, double backward_s) {
+    cost_.forward_dispatch_s += forward_s;
+    cost_.backward_dispatch_s += backward_s;
+  }
+
   [[nodiscard]] LayerCost& cost() { return cost_; }
 
  private:
@@ -167,6 +173,12 @@ struct Builder {
     }
   }
 
+  // What a linear layer keeps of its input, which sequence parallelism has
+  // gathered from the ranks.
+  [[nodiscard]] double LinearInputBytes() const {
+    return e * hidden * (framework.gather_again ? plain_tokens : tokens);
+  }
+
   void Rotary(Module& module) const {
     if (model.max_positions > 0) {
       return;  // learned positions are part of the embedding
@@ -221,7 +233,10 @@ struct Builder {
   // softmax in fp32 and casts back.
   void Scores(Module& module, double n) const {
     if (framework.fused_operators) {
-      module.Elementwise(2 * e * n, 1, 3 * e * n, 1);
+      module.Elementwise(framework.score_forward_bytes * n,
+                         1,
+                         framework.score_backward_bytes * n,
+                         1);
       module.Save(e * n);
       module.Working(2 * e * n);
       if (HasDropout()) {
@@ -242,7 +257,7 @@ struct Builder {
   }
 
   void FeedForward(Module& module) const {
-    module.Save(e * plain_tokens * hidden);
+    module.Save(LinearInputBytes());
     module.Linear(tokens, hidden, ffn, model.ffn_bias);
     if (model.gated_ffn) {
       module.Linear(tokens, hidden, ffn, model.ffn_bias);
@@ -302,7 +317,7 @@ struct Builder {
 
   // BERT and GPT train with dropout, ViT by default does not.
   [[nodiscard]] bool HasDropout() const {
-    return model.max_positions > 0 && model.patch_size == 0;
+    return model.dropout && model.max_positions > 0 && model.patch_size == 0;
   }
 
   [[nodiscard]] LayerCost Block() const {
@@ -311,7 +326,7 @@ struct Builder {
     module.Linear(tokens, hidden, query, model.attention_bias);
     module.Linear(tokens, hidden, key, model.attention_bias);
     module.Linear(tokens, hidden, key, model.attention_bias);
-    module.Save(e * plain_tokens * hidden);
+    module.Save(LinearInputBytes());
     Rotary(module);
     Attention(module);
     module.Linear(tokens, query, hidden, model.output_bias);
@@ -325,10 +340,12 @@ struct Builder {
     }
     Residual(module);
     if (sp) {
-      module.Halves(4, 4, 2, e * tokens * hidden);
+      module.Halves(4, 4, framework.gather_again ? 2 : 0, e * tokens * hidden);
     } else if (tp > 1) {
       module.Messages(2, 2, e * tokens * hidden);
     }
+    module.Issue(framework.block_dispatch_s,
+                 framework.block_backward_dispatch_s);
     return module.cost();
   }
 
@@ -386,14 +403,14 @@ struct Builder {
       module.cost().parameters.pop_back();  // the embedding's table
     }
     module.Save(e * plain_tokens * hidden);
-    if (framework.fused_operators) {
-      module.Elementwise((e + 12) * logits, 3, (8 + e) * logits, 2);
-    } else {  // fp32 copy, shifted copy, log-softmax, and all of it back
-      module.Elementwise((e + 20) * logits, 5, (e + 32) * logits, 6);
-    }
+    const bool fused = framework.fused_operators;
+    module.Elementwise(framework.loss_forward_bytes * logits,
+                       fused ? 3 : 5,
+                       framework.loss_backward_bytes * logits,
+                       fused ? 2 : 6);
     module.cost().logits_bytes = framework.loss_bytes_per_logit * logits;
     if (sp) {
-      module.Halves(1, 1, 1, e * tokens * hidden);
+      module.Halves(1, 1, framework.gather_again ? 1 : 0, e * tokens * hidden);
     } else if (tp > 1) {  // the gradient of the hidden states; sums are small
       module.Messages(0, 1, e * tokens * hidden);
     }

@@ -81,7 +81,11 @@ double BufferBytes(const ParallelConfig& config,
                                    gradient_bytes * stage.largest_tensor,
                                    gradients);
   const int copies = config.overlap_zero_comm ? 2 : 1;
-  return messages + copies * bucket + gathered;
+  const double flat =
+      framework.flat_gather && config.zero_stage < 3
+          ? element_bytes * (stage.parameters + stage.expert_parameters)
+          : 0.0;
+  return messages + copies * bucket + gathered + flat;
 }
 
 }  // namespace

@@ -1,32 +1,43 @@
 #include "trials/simulator/pipeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <stdexcept>
+#include <utility>
 
 namespace trials {
 namespace {
 
 constexpr double kNotYet = -1.0;
 
+// When actions ended, and how long their stage had transferred until then.
+struct Mark {
+  double end_s = 0.0;
+  double transfer_s = 0.0;
+};
+
 // The state of a run: when each input arrives, where each stage stands.
 class Run {
  public:
   Run(const PipelineShape& shape, const PipelineTimes& times)
-      : shape_(shape), times_(times), virtual_(shape.stages * shape.chunks) {
-    const auto inputs = static_cast<std::size_t>(virtual_) * shape.microbatches;
+      : shape_(shape),
+        times_(times),
+        virtual_(shape.stages * shape.chunks),
+        actions_(2 * shape.microbatches * shape.chunks) {
+    const auto inputs = static_cast<std::size_t>(virtual_) *
+                        static_cast<std::size_t>(shape.microbatches);
     hidden_arrival_s_.assign(inputs, kNotYet);
     gradient_arrival_s_.assign(inputs, kNotYet);
     for (int m = 0; m < shape.microbatches; ++m) {
       hidden_arrival_s_[Index(0, m)] = 0.0;  // the data is there
     }
-    stages_.resize(static_cast<std::size_t>(shape.stages));
-    for (int s = 0; s < shape.stages; ++s) {
-      stages_[static_cast<std::size_t>(s)].actions = StageActions(shape, s);
-    }
+    next_.assign(static_cast<std::size_t>(shape.stages), 0);
+    timelines_.resize(next_.size());
+    marks_.resize(next_.size() * static_cast<std::size_t>(actions_));
   }
 
-  std::vector<StageTimeline> Execute() {
+  void Execute() {
     bool progress = true;
     while (progress) {
       progress = false;
@@ -34,34 +45,39 @@ class Run {
         progress |= Advance(s);
       }
     }
-    std::vector<StageTimeline> timelines;
-    for (const Stage& stage : stages_) {
-      if (stage.next < stage.actions.size()) {
+    for (const int next : next_) {
+      if (next < actions_) {
         throw std::logic_error("the pipeline schedule deadlocks");
       }
-      timelines.push_back(stage.timeline);
     }
-    return timelines;
+  }
+
+  [[nodiscard]] std::vector<StageTimeline>& timelines() { return timelines_; }
+
+  // Action i of a stage; the last one before it only goes backward.
+  [[nodiscard]] const Mark& At(int s, int i) const {
+    return marks_[static_cast<std::size_t>(s) *
+                      static_cast<std::size_t>(actions_) +
+                  static_cast<std::size_t>(i)];
+  }
+  [[nodiscard]] int LastAlternating(int s) const {
+    return actions_ - WarmupActions(shape_, s) - 1;
   }
 
  private:
-  struct Stage {
-    std::vector<Action> actions;
-    std::size_t next = 0;
-    StageTimeline timeline;  // its end_s is when the stage is free
-  };
-
   [[nodiscard]] std::size_t Index(int virtual_stage, int microbatch) const {
-    return static_cast<std::size_t>(virtual_stage) * shape_.microbatches +
-           microbatch;
+    return static_cast<std::size_t>(virtual_stage) *
+               static_cast<std::size_t>(shape_.microbatches) +
+           static_cast<std::size_t>(microbatch);
   }
 
   // Runs the actions of a stage as far as their inputs are known.
   bool Advance(int s) {
-    Stage& stage = stages_[static_cast<std::size_t>(s)];
+    const auto stage = static_cast<std::size_t>(s);
+    StageTimeline& timeline = timelines_[stage];
     bool progress = false;
-    while (stage.next < stage.actions.size()) {
-      const Action& action = stage.actions[stage.next];
+    for (int& i = next_[stage]; i < actions_; ++i) {
+      const Action action = ActionAt(shape_, s, i);
       const int v = action.chunk * shape_.stages + s;
       const double arrival_s =
           (action.forward ? hidden_arrival_s_
@@ -69,12 +85,14 @@ class Run {
       if (arrival_s == kNotYet) {
         return progress;
       }
-      Wait(stage.timeline, arrival_s, IncomingTime(action.forward, v));
-      if (stage.next == 0) {
-        stage.timeline.begin_s = stage.timeline.end_s;
+      Wait(timeline, arrival_s, IncomingTime(action.forward, v));
+      if (i == 0) {
+        timeline.begin_s = timeline.end_s;
       }
-      Execute(action, v, stage.timeline);
-      ++stage.next;
+      Execute(action, v, timeline);
+      marks_[stage * static_cast<std::size_t>(actions_) +
+             static_cast<std::size_t>(i)] = {timeline.end_s,
+                                             timeline.transfer_s};
       progress = true;
     }
     return progress;
@@ -133,24 +151,120 @@ class Run {
   const PipelineShape& shape_;
   const PipelineTimes& times_;
   int virtual_;
+  int actions_;                             // of each stage
   std::vector<double> hidden_arrival_s_;    // [virtual stage, microbatch]
   std::vector<double> gradient_arrival_s_;  // [virtual stage, microbatch]
-  std::vector<Stage> stages_;
+  std::vector<int> next_;                   // action of each stage
+  std::vector<StageTimeline> timelines_;    // end_s is when the stage is free
+  std::vector<Mark> marks_;                 // [stage, action]
 };
+
+// Microbatches after which a filled pipeline repeats itself, and a stage's
+// actions in that time.
+int RoundMicrobatches(const PipelineShape& shape) {
+  return shape.chunks > 1 ? shape.stages : 1;
+}
+int RoundActions(const PipelineShape& shape) {
+  return 2 * shape.chunks * RoundMicrobatches(shape);
+}
+
+// How long one more round takes, if the run has become periodic: every action
+// of the last rounds before the stages empty, enough of them to determine all
+// that follows, ended the same time after the one a round earlier. Else < 0.
+double RoundTime(const PipelineShape& shape, const Run& run) {
+  constexpr double kRounding = 1e-12;
+  const int round = RoundActions(shape);
+  // What an action depends on lies back at most the microbatches in flight.
+  const int window = 2 * (2 + shape.chunks) * shape.stages + round;
+  const int last = run.LastAlternating(0);
+  if (last - window - round < WarmupActions(shape, 0)) {
+    return -1.0;
+  }
+  const double round_s = run.At(0, last).end_s - run.At(0, last - round).end_s;
+  for (int s = 0; s < shape.stages; ++s) {
+    const int stage_last = run.LastAlternating(s);
+    for (int i = stage_last; i > stage_last - window; --i) {
+      const double end_s = run.At(s, i).end_s;
+      const double step_s = end_s - run.At(s, i - round).end_s;
+      if (std::abs(step_s - round_s) > kRounding * end_s) {
+        return -1.0;
+      }
+    }
+  }
+  return round_s;
+}
+
+// Adds `rounds` rounds of `round_s` to every stage.
+void AddRounds(const PipelineShape& shape,
+               const PipelineTimes& times,
+               int rounds,
+               double round_s,
+               Run& run) {
+  for (int s = 0; s < shape.stages; ++s) {
+    StageTimeline& timeline = run.timelines()[static_cast<std::size_t>(s)];
+    double busy_s = 0.0;  // of one microbatch
+    for (int c = 0; c < shape.chunks; ++c) {
+      const auto v = static_cast<std::size_t>(c * shape.stages + s);
+      busy_s += times.forward_s[v] + times.backward_s[v];
+    }
+    const int last = run.LastAlternating(s);
+    const double transfer_s = run.At(s, last).transfer_s -
+                              run.At(s, last - RoundActions(shape)).transfer_s;
+    timeline.end_s += rounds * round_s;
+    timeline.busy_s += rounds * RoundMicrobatches(shape) * busy_s;
+    timeline.transfer_s += rounds * transfer_s;
+    timeline.bubble_s =
+        std::max(0.0, timeline.end_s - timeline.busy_s - timeline.transfer_s);
+  }
+}
 
 }  // namespace
 
 std::vector<StageTimeline> RunPipeline(const PipelineShape& shape,
                                        const PipelineTimes& times) {
-  return Run(shape, times).Execute();
+  CheckShape(shape);
+  // A run that is long enough for all stages to be filled for a while; twice
+  // that if they have not settled.
+  const int round = RoundMicrobatches(shape);
+  PipelineShape shorter = shape;
+  shorter.microbatches = (shape.chunks > 1 ? 8 : 6) * shape.stages + 2;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    shorter.microbatches = (shorter.microbatches + round - 1) / round * round;
+    if (2 * shorter.microbatches > shape.microbatches) {
+      break;
+    }
+    const int left = shape.microbatches - shorter.microbatches;
+    if (left % round == 0) {
+      Run run(shorter, times);
+      run.Execute();
+      const double round_s = RoundTime(shorter, run);
+      if (round_s >= 0.0) {
+        AddRounds(shorter, times, left / round, round_s, run);
+        return std::move(run.timelines());
+      }
+    }
+    shorter.microbatches *= 3;
+  }
+  Run run(shape, times);
+  run.Execute();
+  return std::move(run.timelines());
 }
 
 double PeakActivationBytes(const PipelineShape& shape,
                            int stage,
                            const std::vector<double>& saved_bytes_per_chunk) {
+  CheckShape(shape);
+  if (shape.chunks == 1) {  // as many as the stage warms up with, and one
+    return saved_bytes_per_chunk.front() *
+           std::min(shape.microbatches, shape.stages - stage);
+  }
+  // The filled pipeline repeats itself: a few rounds show all there is.
+  PipelineShape filled = shape;
+  filled.microbatches = std::min(shape.microbatches, 5 * shape.stages);
   double bytes = 0.0;
   double peak_bytes = 0.0;
-  for (const Action& action : StageActions(shape, stage)) {
+  for (int i = 0; i < 2 * filled.microbatches * filled.chunks; ++i) {
+    const Action action = ActionAt(filled, stage, i);
     const double saved =
         saved_bytes_per_chunk[static_cast<std::size_t>(action.chunk)];
     bytes += action.forward ? saved : -saved;

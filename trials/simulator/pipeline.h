@@ -35,7 +35,14 @@ struct StageTimeline {
 // Runs the actions of all stages: a forward starts when the stage is free and
 // the hidden states have arrived, a backward when the gradient has arrived.
 //
-// Source: docs/simulator.md, "Pipeline".
+// Once a pipeline is filled it repeats itself, one microbatch (interleaved:
+// `stages` of them) after the other. Where that is seen to happen, the rounds
+// in between are added up instead of run: results are those of running them all
+// up to rounding. Stages that are nearly equally slow settle late or never;
+// then everything is run.
+//
+// Source: docs/simulator.md, "Pipeline"; Baccelli et al. (1992), event graphs
+// become periodic after a finite time.
 // Errors: throws std::logic_error if no stage can go on (no schedule of
 // StageActions does that; a test runs them all).
 [[nodiscard]] std::vector<StageTimeline> RunPipeline(

@@ -156,8 +156,10 @@ PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan) {
 
 }  // namespace
 
-PlanLinks PlacePlan(std::span<const Cluster> pools, const Plan& plan) {
-  if (StagesAlike(plan)) {
+PlanLinks PlacePlan(std::span<const Cluster> pools,
+                    const Plan& plan,
+                    bool pipeline_outermost) {
+  if (StagesAlike(plan) && !pipeline_outermost) {
     const auto pool = static_cast<std::size_t>(plan.stages.front().pool);
     return PlaceGrid(pools[pool], plan);
   }

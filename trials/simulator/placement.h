@@ -29,14 +29,16 @@ struct PlanLinks {
   GroupLink ends;                   // first and last stage: a tied embedding
 };
 
-// Equal stages stand on a RankGrid. Stages that differ stand one after the
-// other, each in successive ranks of its GPU type (pipeline outermost, as
-// Megatron-LM orders ranks); between two GPU types the slower network counts.
+// Equal stages stand on a RankGrid, unless `pipeline_outermost`. Stages that
+// differ stand one after the other, each in successive ranks of its GPU type
+// (pipeline outermost, as Megatron-LM orders ranks); between two GPU types the
+// slower network counts.
 //
 // The time does not grow with data parallelism: replicas beyond those that
 // fill three hosts see the same network as the ones before them.
 [[nodiscard]] PlanLinks PlacePlan(std::span<const Cluster> pools,
-                                  const Plan& plan);
+                                  const Plan& plan,
+                                  bool pipeline_outermost = false);
 
 }  // namespace trials
 

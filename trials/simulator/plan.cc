@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -117,9 +119,14 @@ void CheckStage(const Plan& plan,
 }  // namespace
 
 Plan UniformPlan(const ParallelConfig& config, int layers) {
+  return UniformPlan(config,
+                     DistributeLayers(layers, config.pp * config.model_chunks));
+}
+
+Plan UniformPlan(const ParallelConfig& config, std::vector<int> layers) {
   Plan plan;
   plan.shared = config;
-  plan.layers = DistributeLayers(layers, config.pp * config.model_chunks);
+  plan.layers = std::move(layers);
   const PlanStage stage{config.dp, config.tp, 0, 0};
   plan.stages.assign(static_cast<std::size_t>(config.pp), stage);
   for (int s = 0; config.grad_checkpoint == kRecomputeFull && s < config.pp;

@@ -43,6 +43,9 @@ struct Plan {
 
 // The plan of a configuration: equal stages, layers by DistributeLayers.
 [[nodiscard]] Plan UniformPlan(const ParallelConfig& config, int layers);
+// The same with the given blocks of each virtual stage.
+[[nodiscard]] Plan UniformPlan(const ParallelConfig& config,
+                               std::vector<int> layers);
 
 // All stages have the same sizes and GPU type.
 [[nodiscard]] bool StagesAlike(const Plan& plan);

@@ -1,6 +1,7 @@
 #include "trials/simulator/schedule.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -10,6 +11,9 @@ namespace {
 
 // The k-th forward (or backward) of a stage.
 Action KthAction(const PipelineShape& shape, int k, bool forward) {
+  if (shape.chunks == 1) {
+    return {forward, k, 0};
+  }
   const int group = k / (shape.stages * shape.chunks);
   const int within = k % (shape.stages * shape.chunks);
   const int chunk = within / shape.stages;
@@ -18,7 +22,9 @@ Action KthAction(const PipelineShape& shape, int k, bool forward) {
           forward ? chunk : shape.chunks - 1 - chunk};
 }
 
-void Check(const PipelineShape& shape) {
+}  // namespace
+
+void CheckShape(const PipelineShape& shape) {
   if (shape.stages < 1 || shape.microbatches < 1 || shape.chunks < 1) {
     throw std::invalid_argument(fmt::format(
         "a pipeline of {} stages, {} microbatches and {} chunks: each must be "
@@ -36,31 +42,36 @@ void Check(const PipelineShape& shape) {
   }
 }
 
-}  // namespace
-
-std::vector<Action> StageActions(const PipelineShape& shape, int stage) {
-  Check(shape);
-  const int total = shape.microbatches * shape.chunks;
+int WarmupActions(const PipelineShape& shape, int stage) {
   int warmup = shape.stages - stage - 1;
   if (shape.chunks > 1) {
     warmup = 2 * warmup + (shape.chunks - 1) * shape.stages;
   }
-  warmup = std::min(warmup, total);
+  return std::min(warmup, shape.microbatches * shape.chunks);
+}
 
-  // With one chunk the k-th action is the k-th microbatch, whatever the group.
-  const PipelineShape order =
-      shape.chunks > 1 ? shape : PipelineShape{1, shape.microbatches, 1};
+Action ActionAt(const PipelineShape& shape, int stage, int i) {
+  const int total = shape.microbatches * shape.chunks;
+  const int warmup = WarmupActions(shape, stage);
+  if (i < warmup) {
+    return KthAction(shape, i, true);
+  }
+  const int after = i - warmup;
+  const int alternating = 2 * (total - warmup);
+  if (after < alternating) {
+    return after % 2 == 0 ? KthAction(shape, warmup + after / 2, true)
+                          : KthAction(shape, after / 2, false);
+  }
+  return KthAction(shape, total - warmup + (after - alternating), false);
+}
+
+std::vector<Action> StageActions(const PipelineShape& shape, int stage) {
+  CheckShape(shape);
+  const int count = 2 * shape.microbatches * shape.chunks;
   std::vector<Action> actions;
-  actions.reserve(2 * static_cast<std::size_t>(total));
-  for (int k = 0; k < warmup; ++k) {
-    actions.push_back(KthAction(order, k, true));
-  }
-  for (int k = warmup; k < total; ++k) {
-    actions.push_back(KthAction(order, k, true));
-    actions.push_back(KthAction(order, k - warmup, false));
-  }
-  for (int k = total - warmup; k < total; ++k) {
-    actions.push_back(KthAction(order, k, false));
+  actions.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    actions.push_back(ActionAt(shape, stage, i));
   }
   return actions;
 }

@@ -26,6 +26,16 @@ struct PipelineShape {
   int chunks = 1;  // > 1: interleaved; then microbatches % stages == 0
 };
 
+// The number of a stage's actions that are forwards only, before it alternates.
+[[nodiscard]] int WarmupActions(const PipelineShape& shape, int stage);
+
+// Action i of StageActions, without making the list.
+[[nodiscard]] Action ActionAt(const PipelineShape& shape, int stage, int i);
+
+// Errors: throws std::invalid_argument for interleaving with
+// microbatches % stages != 0 (it would deadlock) and for sizes < 1.
+void CheckShape(const PipelineShape& shape);
+
 // The actions of one stage in order: 1F1B for one chunk, interleaved 1F1B for
 // more. A stage starts with
 //
@@ -38,8 +48,7 @@ struct PipelineShape {
 //
 // Source: Narayanan et al. (2021), Sec. 2.2; Megatron-LM's schedule, which
 // Colossal-AI follows.
-// Errors: throws std::invalid_argument for interleaving with
-// microbatches % stages != 0 (it would deadlock) and for sizes < 1.
+// Errors: as CheckShape.
 [[nodiscard]] std::vector<Action> StageActions(const PipelineShape& shape,
                                                int stage);
 

@@ -11,12 +11,14 @@
 
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/memo.h"
+#include "trials/simulator/stage_balance.h"
 #include "trials/simulator/stage_model.h"
 
 namespace trials {
 namespace {
 
 constexpr double kMega = 1024.0 * 1024.0;
+constexpr int kWholeMegabytes = 1 << 30;  // more than any model's gradients
 
 // What follows the pipeline on every rank of one stage.
 struct StageSync {
@@ -123,12 +125,17 @@ class Simulator::Impl {
                 s,
                 totals.report);
     }
+    AddAllocatorRetries(config.microbatches, totals.report);
     return totals.report;
   }
 
   StepReport Simulate(const Plan& plan) {
     CheckPlan(plan, workload_, pools_);
-    const PlanLinks links = PlacePlan(pools_, plan);
+    const bool grid = StagesAlike(plan) && plan.stages.front().pool == 0;
+    const PlanLinks placed =
+        grid ? PlanLinks{}
+             : PlacePlan(pools_, plan, framework_.pipeline_outermost);
+    const PlanLinks& links = grid ? Links(StageConfig(plan, 0)) : placed;
     const std::vector<StageRecord> stages = Model(plan, links);
     const PlanStage& first = plan.stages.front();
     const PlanStage& last = plan.stages.back();
@@ -150,6 +157,7 @@ class Simulator::Impl {
                 s,
                 totals.report);
     }
+    AddAllocatorRetries(plan.shared.microbatches, totals.report);
     return totals.report;
   }
 
@@ -194,11 +202,21 @@ class Simulator::Impl {
     });
   }
 
+  [[nodiscard]] Plan PlanOf(const ParallelConfig& config) const {
+    const int layers = workload_.model.layers;
+    return framework_.balance_stages
+               ? UniformPlan(config,
+                             BalanceLayers(layers,
+                                           BlocksInHead(workload_.model),
+                                           config.pp * config.model_chunks))
+               : UniformPlan(config, layers);
+  }
+
   const PlanLinks& Links(const ParallelConfig& config) {
     const std::array<int, 5> key = {
         config.dp, config.tp, config.pp, config.cp, config.ep};
     return links_.Get(key, [&] {
-      return PlacePlan(pools_, UniformPlan(config, workload_.model.layers));
+      return PlacePlan(pools_, PlanOf(config), framework_.pipeline_outermost);
     });
   }
 
@@ -237,9 +255,7 @@ class Simulator::Impl {
         sharded ? config.zero_bucket_mb : 0,
         sharded && config.overlap_zero_comm ? 1 : 0,
         sharded && config.overlap_zero_allgather ? 1 : 0};
-    return stages_.Get(key, [&] {
-      return Model(UniformPlan(config, workload_.model.layers), links);
-    });
+    return stages_.Get(key, [&] { return Model(PlanOf(config), links); });
   }
 
   // DDP and its buckets exist without ZeRO and without a pipeline only; with
@@ -249,10 +265,13 @@ class Simulator::Impl {
     if (config.zero_stage > 0) {
       return framework_.fsdp ? 0 : config.zero_bucket_mb;
     }
+    if (!framework_.reduce_in_backward) {
+      return kWholeMegabytes;
+    }
     return config.pp == 1 ? config.dp_bucket_mb : 0;
   }
-  [[nodiscard]] static bool Overlaps(const ParallelConfig& config) {
-    return config.pp == 1 &&
+  [[nodiscard]] bool Overlaps(const ParallelConfig& config) const {
+    return config.pp == 1 && framework_.reduce_in_backward &&
            (config.zero_stage == 0 || config.overlap_zero_comm);
   }
 
@@ -399,6 +418,15 @@ class Simulator::Impl {
     report.parts.data_s += data_s;
     report.parts.optimizer_s = optimizer_s;
     report.parts.overhead_s += overhead_s;
+  }
+
+  void AddAllocatorRetries(int microbatches, StepReport& report) const {
+    if (report.peak_memory_bytes >
+        framework_.allocator_pressure * report.capacity_bytes) {
+      const double time_s = microbatches * framework_.allocator_retry_s;
+      report.parts.overhead_s += time_s;
+      report.step_time_s += time_s;
+    }
   }
 
   // Keeps the rank that fills its GPU most.

@@ -130,6 +130,25 @@ class Builder {
                AllGatherTime(link, bytes);
   }
 
+  // CPU time to issue tensor-parallel collectives.
+  [[nodiscard]] double IssueTime(const Chunk& chunk, double collectives) const {
+    const StageLinks& links = Links(chunk.stage);
+    const double one_s = framework_.message_dispatch_s +
+                         framework_.message_host_dispatch_s *
+                             static_cast<double>(links.tp.hosts - 1);
+    const bool crossing = std::any_of(
+        in_.links.forward.begin(), in_.links.forward.end(), [](const auto& l) {
+          return l.hosts > 1;
+        });
+    const double slowed =
+        shared_.pp > 1 && crossing && framework_.network_contention > 0.0
+            ? std::max(1.0,
+                       framework_.network_contention *
+                           std::sqrt(static_cast<double>(links.tp.size)))
+            : 1.0;
+    return collectives * one_s * slowed;
+  }
+
   // Keys and values go around the context-parallel ring while the part that
   // has arrived is worked on.
   [[nodiscard]] double ContextTime(const Chunk& chunk,
@@ -172,7 +191,11 @@ class Builder {
         chunk.blocks *
         ContextTime(chunk, block.core_forward_s, block.ring_bytes);
     parts.expert_s = ExpertTime(chunk, chunk.blocks);
-    AddOverhead(Sum(chunk, &LayerCost::forward_dispatch_s), parts);
+    AddOverhead(Sum(chunk, &LayerCost::forward_dispatch_s) +
+                    IssueTime(chunk,
+                              Sum(chunk, &LayerCost::forward_messages) +
+                                  Sum(chunk, &LayerCost::forward_halves)),
+                parts);
     parts.overhead_s += framework_.microbatch_overhead_s;
     parts.data_s = GatherParametersTime(Sharded(chunk),
                                         Links(chunk.stage).dp,
@@ -211,7 +234,13 @@ class Builder {
     parts.expert_s = ExpertTime(chunk, blocks + recomputed);
     AddOverhead(Sum(chunk, &LayerCost::backward_dispatch_s) +
                     recomputed * block.forward_dispatch_s +
-                    partly * block.core_dispatch_s,
+                    partly * block.core_dispatch_s +
+                    IssueTime(chunk,
+                              Sum(chunk, &LayerCost::backward_messages) +
+                                  Sum(chunk, &LayerCost::backward_halves) +
+                                  Sum(chunk, &LayerCost::backward_regathers) +
+                                  recomputed * (block.forward_messages +
+                                                block.forward_halves)),
                 parts);
     parts.data_s = GatherAndScatterTime(
         Sharded(chunk),
@@ -224,8 +253,16 @@ class Builder {
 
   // Kernels are issued while earlier ones run; what the CPU needs beyond the
   // GPU's time is exposed.
-  static void AddOverhead(double dispatch_s, StepParts& parts) {
-    parts.overhead_s += std::max(0.0, dispatch_s - parts.Total());
+  void AddOverhead(double dispatch_s, StepParts& parts) const {
+    const double gpu_s = parts.Total();
+    const double n = framework_.dispatch_norm;
+    if (n > 0.0 && gpu_s > 0.0 && dispatch_s > 0.0) {
+      const double both_s =
+          gpu_s * std::pow(1.0 + std::pow(dispatch_s / gpu_s, n), 1.0 / n);
+      parts.overhead_s += both_s - gpu_s;
+    } else {
+      parts.overhead_s += std::max(0.0, dispatch_s - gpu_s);
+    }
   }
 
   void AddTransfers(PipelineTimes& times) const {
@@ -268,9 +305,11 @@ class Builder {
   void AddModule(int stage,
                  const LayerCost& layer,
                  double backward_s,
-                 StageRecord& record) const {
+                 StageRecord& record,
+                 int count = 1) const {
     SyncModule module;
     module.backward_s = backward_s;
+    module.count = count;
     SyncModule experts = module;
     const bool apart = shared_.ep > 1;
     for (auto it = layer.expert_parameters.rbegin();
@@ -278,12 +317,12 @@ class Builder {
          ++it) {
       AddTensor(stage, *it, apart ? experts : module, record);
       (apart ? record.memory.expert_parameters : record.memory.parameters) +=
-          *it;
+          count * *it;
     }
     for (auto it = layer.parameters.rbegin(); it != layer.parameters.rend();
          ++it) {
       AddTensor(stage, *it, module, record);
-      record.memory.parameters += *it;
+      record.memory.parameters += count * *it;
     }
     record.memory.largest_module =
         std::max(record.memory.largest_module, layer.ParameterCount());
@@ -312,8 +351,8 @@ class Builder {
         AddModule(s, layers.head, head_s, record);
         AddSharedTable(s, record);
       }
-      for (int i = 0; i < chunk.blocks; ++i) {
-        AddModule(s, layers.block, block_s, record);
+      if (chunk.blocks > 0) {
+        AddModule(s, layers.block, block_s, record, chunk.blocks);
       }
       if (chunk.first) {
         AddModule(s, layers.embedding, embedding_s, record);
@@ -371,13 +410,13 @@ class Builder {
   void AddOptimizer(int s, StageRecord& record) const {
     const GpuModel& gpu = GpuOf(s);
     const bool mixed = gpu.element_bytes() < 4.0;
-    for (const SyncModule& module : record.modules) {
-      record.tensors += static_cast<int>(module.tensor_bytes.size());
+    for (const auto* modules : {&record.modules, &record.expert_modules}) {
+      for (const SyncModule& module : *modules) {
+        record.tensors +=
+            module.count * static_cast<int>(module.tensor_bytes.size());
+      }
     }
-    for (const SyncModule& module : record.expert_modules) {
-      record.tensors += static_cast<int>(module.tensor_bytes.size());
-    }
-    const double bytes = mixed ? 36.0 : 28.0;
+    const double bytes = mixed ? framework_.optimizer_bytes : 28.0;
     record.optimizer_s = gpu.MemoryTime(bytes * record.memory.parameters);
     record.expert_optimizer_s =
         record.expert_modules.empty()

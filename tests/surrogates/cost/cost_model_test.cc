@@ -72,7 +72,8 @@ std::map<std::string, double> Effective(const Constants& k, bool multi_node) {
        k.kappa_dp * k.lambda_z * k.m_model * k.intra.PerByte()},
       {"DP volume, inter-node",
        k.kappa_dp * k.lambda_z * k.m_model * k.inter.PerByte()},
-      {"DP volume, ZeRO-3", 0.05}};
+      {"DP volume ZeRO-3, intra-node", 0.05},
+      {"DP volume ZeRO-3, inter-node", 0.05}};
   for (const auto& [name, link] :
        {std::pair{"intra-node", k.intra}, std::pair{"inter-node", k.inter}}) {
     const std::string where = name;
@@ -175,6 +176,49 @@ TEST(PhysicalCostModel, ZeroShardsStateFromItsStageOn) {
             Eigen::Vector4d(1.0, 0.25, 0.25, 0.25));
   EXPECT_EQ(Feature(mean, "gradients"), Eigen::Vector4d(1.0, 1.0, 0.25, 0.25));
   EXPECT_EQ(Feature(mean, "parameters"), Eigen::Vector4d(1.0, 1.0, 1.0, 0.25));
+}
+
+// The value of one term of the physical model for each configuration.
+Eigen::VectorXd Term(const std::vector<ParallelConfig>& configs,
+                     const std::string& name,
+                     bool memory) {
+  const trials::SearchSpace space(configs);
+  const ClusterShape shape{8, 8};
+  const ParametricMean mean =
+      memory ? MemoryPrior(space, shape, CostModelForm::kPhysical, 2.0)
+             : ThroughputPrior(space, shape, CostModelForm::kPhysical);
+  for (int j = 0; j < mean.size(); ++j) {
+    if (mean.coefficients[static_cast<std::size_t>(j)].name == name) {
+      return mean.features.col(j);
+    }
+  }
+  return Eigen::VectorXd::Zero(0);
+}
+
+TEST(PhysicalCostModel, SpreadExpertsSaveStateAndCostAllToAlls) {
+  const std::vector<ParallelConfig> configs = {
+      {.dp = 8}, {.dp = 8, .ep = 2}, {.dp = 8, .ep = 8}};
+  const Eigen::VectorXd state = Term(configs, "parameters", true);
+  EXPECT_DOUBLE_EQ(state[1], state[0] / 2);
+  EXPECT_DOUBLE_EQ(state[2], state[0] / 8);
+  const Eigen::VectorXd volume = Term(configs, "EP volume, intra-node", false);
+  EXPECT_EQ(volume[0], 0.0);
+  EXPECT_LT(volume[1], volume[2]);
+  // Nobody holds a copy of these experts: nothing is reduced.
+  EXPECT_EQ(Term(configs, "DP volume, intra-node", false)[2], 0.0);
+  EXPECT_EQ(Term({{.dp = 8}, {.tp = 8}}, "EP volume, intra-node", false).size(),
+            0);
+}
+
+TEST(PhysicalCostModel, ZeroShardsExpertsOverTheirCopiesOnly) {
+  const Eigen::VectorXd state = Term({{.dp = 8, .zero_stage = 1},
+                                      {.dp = 8, .zero_stage = 1, .ep = 4},
+                                      {.dp = 8, .ep = 4}},
+                                     "optimizer state",
+                                     true);
+  EXPECT_DOUBLE_EQ(state[0], 1.0 / 8);
+  EXPECT_DOUBLE_EQ(state[1], 1.0 / 8);
+  EXPECT_DOUBLE_EQ(state[2], 1.0 / 4);
 }
 
 TEST(PhysicalCostModel, OneForwardOneBackwardHoldsAsManyMicrobatchesAsStages) {

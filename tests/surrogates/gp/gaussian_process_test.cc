@@ -208,6 +208,75 @@ TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfCandidates) {
   EXPECT_EQ(some.mean.size(), 0);
 }
 
+// Appending one by one, against conditioning on all at once.
+void ExpectAppendingIsConditioning(const SyntheticProblem& problem,
+                                   const Observations& observations,
+                                   GaussianProcess::Options options) {
+  options.target_scale = 0.3;  // the priors then do not move with the data
+  Observations first = observations;
+  const int begin = observations.size() / 2;
+  first.candidate.resize(static_cast<std::size_t>(begin));
+  first.value.conservativeResize(begin);
+  first.noise_variance.conservativeResize(begin);
+  GaussianProcess appended(problem.space, problem.mean, options);
+  appended.Fit(first);
+  for (int i = begin; i < observations.size(); ++i) {
+    appended.Append(observations.candidate[static_cast<std::size_t>(i)],
+                    observations.value[i],
+                    observations.noise_variance[i]);
+  }
+  GaussianProcess conditioned(problem.space, problem.mean, options);
+  conditioned.Condition(observations, appended.hyperparameters());
+  const Prediction a = Predict(appended);
+  const Prediction b = Predict(conditioned);
+  const double scale = b.mean.lpNorm<Eigen::Infinity>();
+  EXPECT_LT((a.mean - b.mean).lpNorm<Eigen::Infinity>(), 1e-9 * scale);
+  EXPECT_LT((a.variance - b.variance).lpNorm<Eigen::Infinity>(),
+            1e-9 * scale * scale);
+  EXPECT_NEAR(appended.log_posterior(), conditioned.log_posterior(), 1e-8);
+  EXPECT_NEAR(
+      appended.information_gain(), conditioned.information_gain(), 1e-8);
+  EXPECT_EQ(appended.observations().size(), observations.size());
+}
+
+TEST(GaussianProcess, AppendingIsConditioningOnAll) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  Observations observations = Observe(problem, 40, 4);
+  observations.candidate[30] = observations.candidate[10];  // a repetition
+  for (const bool as_printed : {false, true}) {
+    ExpectAppendingIsConditioning(
+        problem, observations, {.as_printed = as_printed});
+  }
+  ExpectAppendingIsConditioning(
+      problem, observations, {.integrate_coefficients = false});
+  ExpectAppendingIsConditioning(problem, observations, {.mean_only = true});
+}
+
+TEST(GaussianProcess, AppendsToNothing) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  ExpectAppendingIsConditioning(problem, Observe(problem, 1, 4), {});
+}
+
+// The repetition leaves no pivot: everything is factorised anew, with jitter.
+TEST(GaussianProcess, AppendsARepetitionWithoutNoise) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  Observations observations = Observe(problem, 12, 4);
+  observations.noise_variance.setZero();
+  GaussianProcess process(problem.space,
+                          problem.mean,
+                          {.learn_misfit = false, .relative_noise_floor = 0.0});
+  process.Fit(observations);
+  for (int i = 0; i < 3; ++i) {
+    process.Append(observations.candidate[0], observations.value[0], 0.0);
+  }
+  const Prediction prediction = Predict(process);
+  EXPECT_TRUE(prediction.mean.allFinite());
+  EXPECT_NEAR(prediction.mean[observations.candidate[0]],
+              observations.value[0],
+              1e-3 * observations.value[0]);
+  EXPECT_THROW(process.Append(300, 1.0, 0.0), std::invalid_argument);
+}
+
 TEST(GaussianProcess, TrustsTheLessNoisyOfTwoObservationsOfOnePlace) {
   const SyntheticProblem problem = MakeSyntheticProblem(100, 3, 4, 1);
   Observations observations = Observe(problem, 6, 5);

@@ -1,6 +1,7 @@
 #include "trials/simulator/pipeline.h"
 
 #include <algorithm>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -44,6 +45,97 @@ TEST(Pipeline, TheBubbleOfUniformStagesIsThatOfTheLiterature) {
                     1e-12)
             << stages << " stages, " << microbatches << " microbatches, "
             << chunks << " chunks";
+      }
+    }
+  }
+}
+
+// Runs every action of every stage, one after the other.
+double EndOfAllActions(const PipelineShape& shape, const PipelineTimes& times) {
+  const int all = shape.stages * shape.chunks;
+  const auto index = [&](int v, int m) {
+    return static_cast<std::size_t>(v * shape.microbatches + m);
+  };
+  std::vector<double> hidden(static_cast<std::size_t>(all * shape.microbatches),
+                             -1.0);
+  std::vector<double> gradient = hidden;
+  for (int m = 0; m < shape.microbatches; ++m) {
+    hidden[index(0, m)] = 0.0;
+  }
+  std::vector<double> free_s(static_cast<std::size_t>(shape.stages), 0.0);
+  std::vector<std::size_t> next(free_s.size(), 0);
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (int s = 0; s < shape.stages; ++s) {
+      const auto stage = static_cast<std::size_t>(s);
+      const std::vector<Action> actions = StageActions(shape, s);
+      while (next[stage] < actions.size()) {
+        const Action& action = actions[next[stage]];
+        const int v = action.chunk * shape.stages + s;
+        const double arrival_s =
+            (action.forward ? hidden : gradient)[index(v, action.microbatch)];
+        if (arrival_s < 0.0) {
+          break;
+        }
+        double& now_s = free_s[stage];
+        now_s =
+            std::max(now_s, arrival_s) +
+            (action.forward ? times.forward_s
+                            : times.backward_s)[static_cast<std::size_t>(v)];
+        const int to = action.forward ? v + 1 : v - 1;
+        const double send_s =
+            to < 0 || to == all
+                ? 0.0
+                : (action.forward
+                       ? times.send_forward_s[stage]
+                       : times.send_backward_s[static_cast<std::size_t>(
+                             to % shape.stages)]);
+        if (action.forward && to == all) {
+          gradient[index(v, action.microbatch)] = now_s;
+        } else if (to >= 0) {
+          (action.forward ? hidden : gradient)[index(to, action.microbatch)] =
+              now_s + send_s;
+          now_s += times.overlap ? 0.0 : send_s;
+        }
+        ++next[stage];
+        progress = true;
+      }
+    }
+  }
+  return *std::max_element(free_s.begin(), free_s.end());
+}
+
+TEST(Pipeline, RoundsThatAreAddedUpAreThoseThatRun) {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> time_s(0.5, 1.0);
+  for (const int stages : {1, 2, 3, 4, 8}) {
+    for (const int chunks : {1, 2, 3}) {
+      for (const int microbatches : {5 * stages, 40 * stages, 200 * stages}) {
+        for (const bool overlap : {false, true}) {
+          for (const bool unequal : {false, true}) {
+            const PipelineShape shape{stages, microbatches, chunks};
+            PipelineTimes times = Uniform(shape, 0.05);
+            times.overlap = overlap;
+            if (unequal) {
+              for (auto* each : {&times.forward_s, &times.backward_s}) {
+                for (double& time : *each) {
+                  time = time_s(random);
+                }
+              }
+            }
+            const std::vector<StageTimeline> stages_run =
+                RunPipeline(shape, times);
+            const double expected_s = EndOfAllActions(shape, times);
+            EXPECT_NEAR(End(stages_run), expected_s, 1e-9 * expected_s)
+                << stages << " stages, " << microbatches << " microbatches, "
+                << chunks << " chunks";
+            for (const StageTimeline& stage : stages_run) {
+              EXPECT_NEAR(stage.busy_s + stage.transfer_s + stage.bubble_s,
+                          stage.end_s,
+                          1e-9 * expected_s);
+            }
+          }
+        }
       }
     }
   }

@@ -1,0 +1,37 @@
+// scale and noise: figures about the simulator itself.
+
+#ifndef HARNESS_VERBS_SWEEP_H_
+#define HARNESS_VERBS_SWEEP_H_
+
+#include <vector>
+
+#include "harness/verbs.h"
+
+namespace harness {
+
+// scale: the problem on more and more hosts of its cluster. For each number of
+// GPUs the fastest configuration of the whole space at the manifest's batch,
+// the time of one fixed replica (tp, pp and microbatches of `replica`) copied
+// over all GPUs, and what simulating costs: CPU microseconds per configuration
+// of the space, and of one configuration that shares nothing with another.
+// Errors: throws InputError for a backend other than the simulator, and for a
+// number of GPUs that does not fill whole hosts.
+struct ScaleOptions {
+  std::vector<int> gpus;  // empty: 8, 16, ... 16384
+};
+[[nodiscard]] int Scale(const VerbOptions& options, const ScaleOptions& scale);
+
+// noise: simulated trials of the problem as the paper draws real ones: step
+// times of a few configurations (Fig. 3), the estimate against the threshold of
+// outlier removal (Fig. 10) and against the number of steps (Fig. 15).
+struct NoiseVerbOptions {
+  int trials = 4;
+  int steps = 100;
+  int seed = 1;
+};
+[[nodiscard]] int Noise(const VerbOptions& options,
+                        const NoiseVerbOptions& noise);
+
+}  // namespace harness
+
+#endif  // HARNESS_VERBS_SWEEP_H_

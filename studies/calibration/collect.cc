@@ -1,0 +1,377 @@
+#include "studies/calibration/collect.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "plots/table.h"
+#include "surrogates/gp/likelihood.h"
+
+namespace studies {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kPointsDrawn = 150;  // held-out ones of a panel
+constexpr double kClearly = 0.1;  // shorter, of a logarithm of a length scale
+
+// A configuration that ran: what was measured and what was said.
+struct Point {
+  int candidate = 0;
+  bool seen = false;
+  double measured = 0.0;
+  double predicted = 0.0;
+  double stddev = 0.0;
+};
+
+// Every seen point and an even choice of the others, by what was measured.
+std::vector<Point> Drawn(std::vector<Point> points) {
+  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
+    return a.measured < b.measured;
+  });
+  const auto held_out = static_cast<std::size_t>(
+      std::count_if(points.begin(), points.end(), [](const Point& point) {
+        return !point.seen;
+      }));
+  const std::size_t stride = 1 + held_out / kPointsDrawn;
+  std::size_t index = 0;
+  std::erase_if(points, [&](const Point& point) {
+    return !point.seen && index++ % stride != 0;
+  });
+  return points;
+}
+
+std::vector<Point> ThroughputPoints(const Fitted& fitted) {
+  std::vector<Point> points;
+  for (const methods::History::Entry& entry : fitted.all.entries()) {
+    if (entry.throughput) {
+      points.push_back(
+          {.candidate = entry.candidate,
+           .seen = fitted.seen[static_cast<std::size_t>(entry.candidate)] != 0,
+           .measured = entry.throughput->steps_per_s,
+           .predicted = fitted.models.throughput.mean[entry.candidate],
+           .stddev = std::sqrt(std::fmax(
+               fitted.models.throughput.variance[entry.candidate], 0.0))});
+    }
+  }
+  return points;
+}
+
+// In percent of the capacity; what ran out of memory has no measurement.
+std::vector<Point> MemoryPoints(const Fitted& fitted, double capacity_bytes) {
+  std::vector<Point> points;
+  for (const methods::History::Entry& entry : fitted.all.entries()) {
+    if (entry.throughput && entry.peak_memory_bytes) {
+      points.push_back(
+          {.candidate = entry.candidate,
+           .seen = fitted.seen[static_cast<std::size_t>(entry.candidate)] != 0,
+           .measured = 100.0 * *entry.peak_memory_bytes / capacity_bytes,
+           .predicted = 100.0 * fitted.models.memory.mean[entry.candidate]});
+    }
+  }
+  return points;
+}
+
+plots::Series PointSeries(const std::vector<Point>& points, bool seen) {
+  std::vector<double> x;
+  std::vector<double> y;
+  std::vector<double> low;
+  std::vector<double> high;
+  for (const Point& point : points) {
+    const bool here = point.seen == seen;
+    x.push_back(point.measured);
+    y.push_back(here ? point.predicted : kNan);
+    low.push_back(here ? point.predicted - point.stddev : kNan);
+    high.push_back(here ? point.predicted + point.stddev : kNan);
+  }
+  return {.name = seen ? "tried" : "held_out",
+          .label = seen ? "tried" : "not tried",
+          .style = plots::StyleOf(0, seen),
+          .band = LineBand(x, y, low, high),
+          .mark = plots::Mark::kPoints};
+}
+
+plots::Panel PointPanel(const Fitted& fitted,
+                        const std::vector<Point>& all,
+                        const std::string& unit) {
+  const std::vector<Point> points = Drawn(all);
+  plots::Panel panel{
+      .x_column = "measured",
+      .x_label = fmt::format(
+          "measured ({}, n={})", fitted.variant.label, fitted.trials),
+      .y_label = fmt::format("predicted {}", unit),
+      .x_min = 0.9 * points.front().measured,
+      .x_max = 1.05 * points.back().measured,
+      .diagonal = true};
+  panel.series = {PointSeries(points, false), PointSeries(points, true)};
+  return panel;
+}
+
+// A figure of those panels that there are.
+template <typename Panels>
+std::optional<plots::Figure> FigureOf(
+    const std::string& name,
+    const std::string& title,
+    const std::string& caption,
+    const Panels& panels,
+    const std::vector<std::pair<std::string, int>>& chosen) {
+  plots::Figure figure{.name = name, .title = title, .caption = caption};
+  for (const auto& key : chosen) {
+    const auto found = panels.find(key);
+    if (found != panels.end()) {
+      figure.panels.push_back(found->second);
+      figure.panels.back().name = fmt::format("{}", figure.panels.size());
+    }
+  }
+  return figure.panels.empty() ? std::nullopt : std::optional(figure);
+}
+
+std::string Csv(double value) {
+  return std::isnan(value) ? "" : fmt::format("{}", value);
+}
+
+// "ultrascale-1b-8" of "ultrascale/ultrascale-1b-8".
+std::string FileName(const std::string& problem) {
+  return problem.substr(problem.rfind('/') + 1);
+}
+
+// Of the belief about length scales, as a density in the length scale.
+double LogMode(int dimensions) {
+  const surrogates::LogNormalPrior prior =
+      surrogates::KernelPriors::DimensionScaled(dimensions, 1.0).length_scale;
+  return prior.log_center - prior.log_stddev * prior.log_stddev;
+}
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+void ScoreTable::Add(const Fitted& fitted) {
+  const Scores scores = Score(fitted.models, fitted.all, fitted.seen);
+  csv_ += fmt::format("{},{},{},\"{}\"",
+                      fitted.problem,
+                      fitted.repeat,
+                      fitted.trials,
+                      fitted.variant.name);
+  Sum& sum = sums_[{fitted.variant.name, fitted.trials}];
+  for (std::size_t k = 0; k < scores.size(); ++k) {
+    csv_ += "," + Csv(scores[k]);
+    if (!std::isnan(scores[k])) {
+      sum.total[k] += scores[k];
+      ++sum.count[k];
+    }
+  }
+  csv_ += "\n";
+}
+
+Output ScoreTable::Take() const {
+  Output output{.name = "scores"};
+  output.csv = "problem,repeat,trials,surrogate";
+  output.table.header = {"surrogate", "n"};
+  for (const char* name : kScoreNames) {
+    output.csv += fmt::format(",{}", name);
+    output.table.header.emplace_back(name);
+  }
+  output.csv += "\n" + csv_;
+  for (const Variant& variant : Variants()) {
+    for (const auto& [key, sum] : sums_) {
+      if (key.first != variant.name) {
+        continue;
+      }
+      std::vector<std::string>& row = output.table.rows.emplace_back();
+      row = {key.first, std::to_string(key.second)};
+      for (std::size_t k = 0; k < kScoreNames.size(); ++k) {
+        row.push_back(sum.count[k] == 0
+                          ? "-"
+                          : fmt::format("{:.2f}", sum.total[k] / sum.count[k]));
+      }
+    }
+  }
+  output.conclusion =
+      "Means over problems and repeats. nlpd: median over held-out "
+      "configurations of -log p(measured) in units of the problem's spread; "
+      "coverage of 95% intervals; rank: Spearman's correlation; precision and "
+      "recall of \"out of memory\"; pick: throughput of the next pick over the "
+      "best of all, 0 where it does not run.";
+  return output;
+}
+
+void PredictionFigures::Add(const Fitted& fitted) {
+  const bool drawn = fitted.trials == 10 || fitted.trials == 20;
+  if (fitted.repeat != 1 || !drawn) {
+    return;
+  }
+  if (!Contains(problems_, fitted.problem)) {
+    problems_.push_back(fitted.problem);
+  }
+  const std::pair<std::string, int> key{fitted.variant.name, fitted.trials};
+  const std::vector<Point> points = ThroughputPoints(fitted);
+  throughput_[fitted.problem][key] = PointPanel(fitted, points, "(steps/s)");
+  for (const Point& point : Drawn(points)) {
+    csv_ += fmt::format("{},{},\"{}\",{},{},{},{},{}\n",
+                        fitted.problem,
+                        fitted.trials,
+                        fitted.variant.name,
+                        point.candidate,
+                        point.seen ? 1 : 0,
+                        point.measured,
+                        point.predicted,
+                        point.stddev);
+  }
+  if (fitted.models.memory.mean.size() == 0) {
+    return;
+  }
+  const std::vector<Point> memory =
+      MemoryPoints(fitted, fitted.memory_capacity_bytes);
+  if (!memory.empty()) {
+    memory_[fitted.problem][key] =
+        PointPanel(fitted, memory, "(% of capacity)");
+  }
+  const Confusion c = ConfusionOf(fitted.models, fitted.all, fitted.seen);
+  confusion_.rows.push_back({fitted.problem,
+                             fitted.variant.name,
+                             std::to_string(fitted.trials),
+                             std::to_string(c.runs_said_runs),
+                             std::to_string(c.runs_said_fails),
+                             std::to_string(c.fails_said_runs),
+                             std::to_string(c.fails_said_fails)});
+}
+
+Output PredictionFigures::Take() const {
+  Output output{.name = "predictions", .table = confusion_};
+  output.csv =
+      "problem,trials,surrogate,candidate,tried,measured_steps_per_s,"
+      "predicted_steps_per_s,predicted_stddev\n" +
+      csv_;
+  output.table.header = {"problem",
+                         "surrogate",
+                         "n",
+                         "runs; said to run",
+                         "runs; said to fail",
+                         "fails; said to run",
+                         "fails; said to fail"};
+  output.conclusion =
+      "Configurations that were not tried: out of memory or not, by what the "
+      "memory model said (Fig. 23).";
+  const std::string caption =
+      "Random trials, the first repeat; bars: standard deviation of the "
+      "prediction; dashed: predicted = measured.";
+  for (const std::string& problem : problems_) {
+    const auto add = [&](const std::string& name,
+                         const std::string& what,
+                         const auto& panels,
+                         const std::vector<std::pair<std::string, int>>& keys) {
+      if (auto figure = FigureOf(name + "-" + FileName(problem),
+                                 FileName(problem) + ": " + what,
+                                 caption,
+                                 panels,
+                                 keys)) {
+        output.figures.push_back(*std::move(figure));
+      }
+    };
+    add("predicted",
+        "throughput",
+        throughput_.at(problem),
+        {{"ours", 10},
+         {"ours", 20},
+         {"prior mean alone", 20},
+         {"no prior mean", 20}});
+    add("predicted-others",
+        "throughput",
+        throughput_.at(problem),
+        {{"no prior mean", 10},
+         {"vanilla BO", 20},
+         {"xgboost", 20},
+         {"as printed", 20}});
+    const auto memory = memory_.find(problem);
+    if (memory != memory_.end()) {
+      add("memory",
+          "peak memory",
+          memory->second,
+          {{"ours", 20}, {"no prior mean", 20}});
+    }
+  }
+  return output;
+}
+
+void LengthScaleTable::Add(const Fitted& fitted) {
+  constexpr int kTrials = 20;
+  constexpr std::string_view kPrefix = "length_scale[";
+  if (fitted.repeat != 1 || fitted.trials != kTrials ||
+      fitted.variant.name != "ours") {
+    return;
+  }
+  problems_.push_back(fitted.problem);
+  for (const auto& parameter : fitted.models.learned.parameters) {
+    if (!parameter.name.starts_with(kPrefix)) {
+      continue;
+    }
+    const std::string field = parameter.name.substr(
+        kPrefix.size(), parameter.name.size() - kPrefix.size() - 1);
+    if (!Contains(fields_, field)) {
+      fields_.push_back(field);
+    }
+    logs_[{fitted.problem, field}] = std::log(parameter.value);
+  }
+}
+
+Output LengthScaleTable::Take() const {
+  Output output{.name = "table5"};
+  output.csv = "problem,field,log_length_scale\n";
+  output.table.header = {"field"};
+  // Those that data made clearly shorter than the prior's mode stand out.
+  std::map<std::string, double> short_up_to;
+  for (const std::string& problem : problems_) {
+    int dimensions = 0;
+    for (const auto& [key, value] : logs_) {
+      if (key.first == problem) {
+        ++dimensions;
+        output.csv += fmt::format("{},{},{}\n", problem, key.second, value);
+      }
+    }
+    short_up_to[problem] = LogMode(dimensions) - kClearly;
+  }
+  // The scenarios of an experiment with an axis are in the CSV alone.
+  std::vector<std::string> shown = problems_;
+  std::erase_if(shown, [](const std::string& problem) {
+    return problem.find('/') != std::string::npos;
+  });
+  if (shown.empty()) {
+    shown = problems_;
+  }
+  output.table.header.insert(
+      output.table.header.end(), shown.begin(), shown.end());
+  for (const std::string& field : fields_) {
+    const bool varies =
+        std::any_of(shown.begin(), shown.end(), [&](const auto& problem) {
+          return logs_.contains({problem, field});
+        });
+    if (!varies) {
+      continue;
+    }
+    std::vector<std::string>& row = output.table.rows.emplace_back();
+    row.push_back(field);
+    for (const std::string& problem : shown) {
+      const auto found = logs_.find({problem, field});
+      row.push_back(found == logs_.end() ? ""
+                    : found->second <= short_up_to[problem]
+                        ? fmt::format("**{:.2f}**", found->second)
+                        : fmt::format("{:.2f}", found->second));
+    }
+  }
+  output.conclusion = fmt::format(
+      "Logarithms of the length scales of the throughput model after 20 random "
+      "trials, fields scaled to [0, 1]. {:.2f} is the prior's mode for {} "
+      "fields: there the data said nothing. In bold: clearly shorter.",
+      LogMode(static_cast<int>(output.table.rows.size())),
+      output.table.rows.size());
+  return output;
+}
+
+}  // namespace studies

@@ -1,0 +1,88 @@
+#include "studies/calibration/held_out.h"
+
+#include <cstdint>
+#include <random>
+#include <utility>
+
+#include "harness/registry.h"
+#include "trials/text.h"
+
+namespace studies {
+namespace {
+
+constexpr int kHeldOut = 8;  // fewer tell nothing
+
+// Every configuration run once, in the problem's own order.
+std::vector<trials::Measurement> MeasureAll(const harness::Backend& backend,
+                                            int q_max,
+                                            std::uint64_t seed) {
+  std::vector<trials::Measurement> all;
+  for (int i = 0; i < backend.space->size(); ++i) {
+    trials::TrialRequest request;
+    request.config = (*backend.space)[i];
+    request.max_steps = q_max;
+    request.seed =
+        trials::DeriveSeed(std::to_string(seed), static_cast<std::uint64_t>(i));
+    all.push_back(backend.runner->Run(request));
+  }
+  return all;
+}
+
+std::vector<int> Shuffled(int size, std::uint64_t seed) {
+  std::vector<int> order;
+  for (int i = 0; i < size; ++i) {
+    order.push_back(i);
+  }
+  std::mt19937_64 engine(seed);
+  for (std::size_t i = order.size(); i > 1; --i) {  // std::shuffle, portable
+    std::swap(order[i - 1], order[engine() % i]);
+  }
+  return order;
+}
+
+}  // namespace
+
+void FitHeldOut(const harness::Manifest& manifest,
+                const harness::ProblemSpec& spec,
+                int repeat,
+                const std::vector<Variant>& variants,
+                const std::function<void(const Fitted&)>& take) {
+  const harness::Backend backend = harness::MakeBackend(spec);
+  const methods::Problem problem =
+      harness::ProblemOf(backend, manifest.budget.q_max);
+  const std::vector<trials::Measurement> measured =
+      MeasureAll(backend, problem.q_max, manifest.TrialSeed(spec, repeat));
+  methods::History all(problem.space->size());
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    all.Add(static_cast<int>(i), measured[i], {});
+  }
+  const std::uint64_t seed = manifest.MethodSeed(spec, repeat);
+  const std::vector<int> order = Shuffled(problem.space->size(), seed);
+  const int running = all.ThroughputObservations().size();
+  methods::History history(problem.space->size());
+  std::size_t next = 0;
+  for (const int n : {4, 8, 10, 20, 40}) {
+    if (running < n + kHeldOut) {
+      return;
+    }
+    while (history.ThroughputObservations().size() < n) {
+      const int candidate = order[next++];
+      history.Add(candidate, measured[static_cast<std::size_t>(candidate)], {});
+    }
+    for (const Variant& variant : variants) {
+      const Models models = variant.fit(problem, history, seed);
+      take({.problem = spec.name.empty() ? manifest.name
+                                         : manifest.name + "/" + spec.name,
+            .repeat = repeat,
+            .trials = n,
+            .variant = variant,
+            .models = models,
+            .space = *problem.space,
+            .all = all,
+            .seen = history.tried(),
+            .memory_capacity_bytes = problem.memory_capacity_bytes});
+    }
+  }
+}
+
+}  // namespace studies

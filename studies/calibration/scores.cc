@@ -1,0 +1,148 @@
+#include "studies/calibration/scores.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "methods/acquisition.h"
+#include "plots/quantiles.h"
+#include "surrogates/gp/starting_points.h"
+
+namespace studies {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kTwoSided95 = 1.959964;
+
+bool Seen(const std::vector<char>& seen, int candidate) {
+  return seen[static_cast<std::size_t>(candidate)] != 0;
+}
+
+std::vector<double> Ranks(const Eigen::VectorXd& values) {
+  std::vector<int> order(static_cast<std::size_t>(values.size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return values[a] < values[b];
+  });
+  std::vector<double> ranks(order.size());
+  for (std::size_t i = 0; i < order.size();) {
+    std::size_t end = i;
+    while (end < order.size() && values[order[end]] == values[order[i]]) {
+      ++end;
+    }
+    for (std::size_t j = i; j < end; ++j) {  // equals share their mean rank
+      ranks[static_cast<std::size_t>(order[j])] =
+          0.5 * static_cast<double>(i + end - 1);
+    }
+    i = end;
+  }
+  return ranks;
+}
+
+// How well the throughput of what was not seen is predicted.
+void ScoreThroughput(const surrogates::Prediction& prediction,
+                     const surrogates::Observations& measured,
+                     const std::vector<char>& seen,
+                     Scores& scores) {
+  const double spread = surrogates::TargetSpread(measured.value);
+  std::vector<double> densities;
+  std::vector<double> predicted;
+  std::vector<double> actual;
+  double covered = 0.0;
+  for (int i = 0; i < measured.size(); ++i) {
+    const int at = measured.candidate[static_cast<std::size_t>(i)];
+    if (Seen(seen, at)) {
+      continue;
+    }
+    const double variance =
+        prediction.variance[at] + measured.noise_variance[i];
+    const double error = measured.value[i] - prediction.mean[at];
+    const double z2 = error * error / variance;
+    densities.push_back(
+        0.5 * z2 + 0.5 * std::log(2.0 * M_PI * variance / (spread * spread)));
+    covered += z2 <= kTwoSided95 * kTwoSided95 ? 1.0 : 0.0;
+    predicted.push_back(prediction.mean[at]);
+    actual.push_back(measured.value[i]);
+  }
+  const auto held_out = static_cast<Eigen::Index>(actual.size());
+  if (prediction.variance.maxCoeff() > 0.0) {  // trees tell none
+    scores[0] = plots::Median(densities);
+    scores[1] = covered / static_cast<double>(held_out);
+  }
+  scores[2] = RankCorrelation(
+      Eigen::Map<const Eigen::VectorXd>(predicted.data(), held_out),
+      Eigen::Map<const Eigen::VectorXd>(actual.data(), held_out));
+}
+
+// Throughput of what would be tried next over the best there is.
+double PickOf(const Models& models,
+              const surrogates::Observations& measured,
+              const std::vector<char>& seen) {
+  const auto size = static_cast<Eigen::Index>(seen.size());
+  surrogates::Prediction excess{Eigen::VectorXd::Constant(size, -1e3),
+                                Eigen::VectorXd::Zero(size)};
+  if (models.memory.mean.size() > 0) {
+    excess = methods::MemoryExcess(models.memory, 1.0, kMemoryScale);
+  }
+  const int pick =
+      methods::ArgMaxConstrainedUcb(models.throughput, excess, 1.0, seen);
+  for (int i = 0; i < measured.size(); ++i) {
+    if (measured.candidate[static_cast<std::size_t>(i)] == pick) {
+      return measured.value[i] / measured.value.maxCoeff();
+    }
+  }
+  return 0.0;  // it does not run
+}
+
+}  // namespace
+
+double RankCorrelation(const Eigen::VectorXd& a, const Eigen::VectorXd& b) {
+  const std::vector<double> ranks_a = Ranks(a);
+  const std::vector<double> ranks_b = Ranks(b);
+  const auto centred = [](const std::vector<double>& ranks) -> Eigen::VectorXd {
+    const Eigen::Map<const Eigen::VectorXd> map(
+        ranks.data(), static_cast<Eigen::Index>(ranks.size()));
+    return map.array() - map.mean();
+  };
+  const Eigen::VectorXd x = centred(ranks_a);
+  const Eigen::VectorXd y = centred(ranks_b);
+  return x.dot(y) / (x.norm() * y.norm());
+}
+
+Confusion ConfusionOf(const Models& models,
+                      const methods::History& all,
+                      const std::vector<char>& seen) {
+  Confusion confusion;
+  for (const methods::History::Entry& entry : all.entries()) {
+    if (Seen(seen, entry.candidate)) {
+      continue;
+    }
+    const bool fails = entry.outcome == trials::Outcome::kOutOfMemory;
+    const bool said = models.memory.mean[entry.candidate] > 1.0;
+    int& count =
+        fails ? (said ? confusion.fails_said_fails : confusion.fails_said_runs)
+              : (said ? confusion.runs_said_fails : confusion.runs_said_runs);
+    ++count;
+  }
+  return confusion;
+}
+
+Scores Score(const Models& models,
+             const methods::History& all,
+             const std::vector<char>& seen) {
+  Scores scores;
+  scores.fill(kNan);
+  const surrogates::Observations measured = all.ThroughputObservations();
+  ScoreThroughput(models.throughput, measured, seen, scores);
+  if (models.memory.mean.size() > 0) {
+    const Confusion c = ConfusionOf(models, all, seen);
+    const double right = c.fails_said_fails;
+    scores[3] = right / (right + c.runs_said_fails);  // NaN: none was called
+    scores[4] = right / (right + c.fails_said_runs);
+  }
+  scores[5] = PickOf(models, measured, seen);
+  return scores;
+}
+
+}  // namespace studies

@@ -1,0 +1,50 @@
+// How far predictions can be believed, as numbers.
+
+#ifndef STUDIES_CALIBRATION_SCORES_H_
+#define STUDIES_CALIBRATION_SCORES_H_
+
+#include <array>
+#include <vector>
+
+#include <Eigen/Core>
+
+#include "methods/history.h"
+#include "studies/calibration/variants.h"
+
+namespace studies {
+
+//   nlpd       median over held-out configurations of -log p(measured), in
+//              units of the problem's spread
+//   coverage   share of them within the 95% interval
+//   rank       Spearman's correlation of prediction and measurement
+//   precision, recall   of "runs out of memory", predicted mean over capacity
+//   pick       throughput of the held-out configuration with the highest cUCB
+//              over the best of all
+inline constexpr std::array<const char*, 6> kScoreNames = {
+    "nlpd", "coverage", "rank", "precision", "recall", "pick"};
+using Scores = std::array<double, kScoreNames.size()>;  // NaN: not defined
+
+// Of predictions made from the configurations that `seen` marks; `all` holds a
+// measurement of every candidate, in order. Shapes: seen [N].
+[[nodiscard]] Scores Score(const Models& models,
+                           const methods::History& all,
+                           const std::vector<char>& seen);
+
+// How often configurations that were not seen run or fail, by what was said.
+struct Confusion {
+  int runs_said_runs = 0;
+  int runs_said_fails = 0;
+  int fails_said_runs = 0;
+  int fails_said_fails = 0;
+};
+[[nodiscard]] Confusion ConfusionOf(const Models& models,
+                                    const methods::History& all,
+                                    const std::vector<char>& seen);
+
+// Spearman's correlation, equals sharing their mean rank. Shapes: [n] both.
+[[nodiscard]] double RankCorrelation(const Eigen::VectorXd& a,
+                                     const Eigen::VectorXd& b);
+
+}  // namespace studies
+
+#endif  // STUDIES_CALIBRATION_SCORES_H_

@@ -1,0 +1,75 @@
+#include "studies/calibration/variants.h"
+
+#include <optional>
+
+#include "methods/surrogate_pair.h"
+#include "surrogates/boosted_trees/boosted_trees.h"
+#include "surrogates/cost/cost_model.h"
+
+namespace studies {
+namespace {
+
+using surrogates::CostModelForm;
+
+Models FitPair(const methods::Problem& problem,
+               const methods::History& history,
+               const surrogates::GaussianProcess::Options& fit,
+               std::optional<CostModelForm> form) {
+  const surrogates::ClusterShape shape{problem.gpus, problem.gpus_per_node};
+  methods::SurrogatePair::Options options;
+  options.fit = fit;
+  if (fit.as_printed) {
+    options.inert_knobs = surrogates::InertKnobs::kDefault;
+  }
+  methods::SurrogatePair pair(
+      problem,
+      form ? surrogates::ThroughputPrior(*problem.space, shape, *form)
+           : surrogates::ConstantPrior(*problem.space),
+      form ? surrogates::MemoryPrior(
+                 *problem.space, shape, *form, kOutOfMemoryValue)
+           : surrogates::ConstantPrior(*problem.space),
+      options);
+  Models models{.learned = pair.Fit(history).front().summary};
+  pair.Predict(models.throughput, models.memory);
+  return models;
+}
+
+Models FitTrees(const methods::Problem& problem,
+                const methods::History& history,
+                std::uint64_t /*seed*/) {
+  surrogates::BoostedTrees trees(*problem.space, {});
+  Models models{.learned = trees.Fit(history.ScoreObservations())};
+  trees.Predict(models.throughput);
+  return models;
+}
+
+auto Pair(const surrogates::GaussianProcess::Options& options,
+          std::optional<CostModelForm> form) {
+  return [options, form](const methods::Problem& problem,
+                         const methods::History& history,
+                         std::uint64_t seed) {
+    surrogates::GaussianProcess::Options seeded = options;
+    seeded.seed = seed;
+    return FitPair(problem, history, seeded, form);
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> Variants() {
+  constexpr CostModelForm kPhysical = CostModelForm::kPhysical;
+  constexpr CostModelForm kPrinted = CostModelForm::kPrinted;
+  return {
+      {"ours", "OPPA", Pair({}, kPhysical)},
+      {"ours, no misfit",
+       "OPPA without misfit",
+       Pair({.learn_misfit = false}, kPhysical)},
+      {"as printed", "as printed", Pair({.as_printed = true}, kPrinted)},
+      {"no prior mean", "no prior", Pair({}, std::nullopt)},
+      {"vanilla BO", "vanilla BO", Pair({.learn_misfit = false}, std::nullopt)},
+      {"prior mean alone", "prior alone", Pair({.mean_only = true}, kPhysical)},
+      {"xgboost", "XGBOOST", FitTrees},
+  };
+}
+
+}  // namespace studies

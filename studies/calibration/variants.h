@@ -1,0 +1,48 @@
+// The surrogates that are compared, each fitted to the same few trials.
+
+#ifndef STUDIES_CALIBRATION_VARIANTS_H_
+#define STUDIES_CALIBRATION_VARIANTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "methods/history.h"
+#include "methods/method.h"
+#include "surrogates/surrogate.h"
+
+namespace studies {
+
+// An out-of-memory trial observes this much, in units of the capacity, and the
+// sigmoid of cUCB acts on so much of it: OPPA's defaults.
+inline constexpr double kOutOfMemoryValue = 1.1;
+inline constexpr double kMemoryScale = 0.025;
+
+// What a surrogate predicts of every candidate, and what it has learned.
+struct Models {
+  surrogates::Prediction throughput;  // steps/s
+  surrogates::Prediction memory;      // of the capacity; empty: none
+  surrogates::FitSummary learned;     // of the throughput
+};
+
+struct Variant {
+  std::string name;   // in records: "ours"
+  std::string label;  // in figures
+  std::function<Models(
+      const methods::Problem&, const methods::History&, std::uint64_t seed)>
+      fit;
+};
+
+// ours                 what the method `oppa` uses
+// ours, no misfit      without the misfit of single configurations
+// as printed           App. D's prior, and Eq. 23 without priors
+// no prior mean        a constant mean, otherwise ours: `oppa-no-prior`
+// vanilla BO           the same without misfit: known noise, nothing else
+// prior mean alone     the cost model with independent misfits, no kernel
+// xgboost              boosted trees, as DeepSpeed's autotuner
+[[nodiscard]] std::vector<Variant> Variants();
+
+}  // namespace studies
+
+#endif  // STUDIES_CALIBRATION_VARIANTS_H_

@@ -1,0 +1,198 @@
+// Every equation of App. D.1 and D.2 on its own, against numbers worked out by
+// hand. cost_model_test.cc has their sum.
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "surrogates/cost/cost_model.h"
+#include "surrogates/cost/term.h"
+
+namespace surrogates {
+namespace {
+
+using trials::ParallelConfig;
+
+constexpr ClusterShape kOneHost{.gpus = 8, .gpus_per_node = 8};
+constexpr ClusterShape kSeveralHosts{.gpus = 32, .gpus_per_node = 4};
+
+// The named feature of one configuration.
+double Time(const std::string& name,
+            const ClusterShape& shape,
+            const ParallelConfig& config) {
+  for (const CostTerm& term : PrintedTimeTerms(shape)) {
+    if (term.name == name) {
+      return term.feature(config);
+    }
+  }
+  ADD_FAILURE() << "no term " << name;
+  return 0.0;
+}
+
+// Eq. 10: (mb + (pp - 1) / mc) / n_gpus.
+TEST(Equation10, ComputationGrowsWithMicrobatchesAndBubble) {
+  const ParallelConfig config{
+      .dp = 2, .pp = 4, .microbatches = 6, .model_chunks = 2};
+  EXPECT_DOUBLE_EQ(Time("compute", kOneHost, config), (6.0 + 3.0 / 2.0) / 8.0);
+  EXPECT_DOUBLE_EQ(Time("compute", kOneHost, {.dp = 8}), 1.0 / 8.0);
+}
+
+// Eq. 11: 2 (D - 1) alpha + (D - 1) / D N (2 beta + gamma + 3 delta).
+TEST(Equation11, RingAllReduceHasMessagesAndAVolume) {
+  EXPECT_DOUBLE_EQ(RingLatency(8.0), 14.0);
+  EXPECT_DOUBLE_EQ(RingVolume(8.0), 7.0 / 8.0);
+  EXPECT_EQ(RingLatency(1.0), 0.0);
+  EXPECT_EQ(RingVolume(1.0), 0.0);
+}
+
+// Eq. 12: N_dp = lambda_Z M_model / (tp pp), lambda_Z apart for ZeRO-3.
+TEST(Equation12, GradientsAreSplitByTensorAndPipelineParallelism) {
+  const ParallelConfig whole{.dp = 2};
+  const ParallelConfig split{.dp = 2, .tp = 2, .pp = 2};
+  const std::string volume = "DP volume, intra-node";
+  EXPECT_DOUBLE_EQ(Time(volume, kOneHost, whole), 0.5);
+  EXPECT_DOUBLE_EQ(Time(volume, kOneHost, split), 0.5 / 4.0);
+}
+
+TEST(Equation12, TheFudgeOfZeroThreeIsProportionalToTheVolumeItScales) {
+  for (const ClusterShape& shape : {kOneHost, kSeveralHosts}) {
+    for (ParallelConfig config : {ParallelConfig{.dp = 8, .tp = 1},
+                                  ParallelConfig{.dp = 2, .tp = 2},
+                                  ParallelConfig{.dp = 4, .pp = 2}}) {
+      for (const std::string link : {"intra-node", "inter-node"}) {
+        config.zero_stage = 2;
+        EXPECT_EQ(Time("DP volume ZeRO-3, " + link, shape, config), 0.0);
+        config.zero_stage = 3;
+        EXPECT_DOUBLE_EQ(Time("DP volume ZeRO-3, " + link, shape, config),
+                         Time("DP volume, " + link, shape, config));
+      }
+    }
+  }
+}
+
+// Eq. 13: a ring of G_node ranks in every host, then one of ceil(dp / G_node)
+// hosts over a G_node-th of the data.
+TEST(Equation13, HierarchicalBeyondTheGpusOfAHost) {
+  const ParallelConfig config{.dp = 16, .tp = 2};
+  EXPECT_DOUBLE_EQ(Time("DP latency, intra-node", kSeveralHosts, config), 6.0);
+  EXPECT_DOUBLE_EQ(Time("DP volume, intra-node", kSeveralHosts, config),
+                   0.75 / 2.0);
+  EXPECT_DOUBLE_EQ(Time("DP latency, inter-node", kSeveralHosts, config), 6.0);
+  EXPECT_DOUBLE_EQ(Time("DP volume, inter-node", kSeveralHosts, config),
+                   0.75 / 4.0 / 2.0);
+  // Six ranks on hosts of four: two hosts.
+  EXPECT_DOUBLE_EQ(Time("DP latency, inter-node", kSeveralHosts, {.dp = 6}),
+                   2.0);
+}
+
+// Eq. 14: several hosts, dp <= G_node: one ring between hosts.
+TEST(Equation14, FlatBetweenHosts) {
+  const ParallelConfig config{.dp = 4, .tp = 8};
+  EXPECT_DOUBLE_EQ(Time("DP latency, inter-node", kSeveralHosts, config), 6.0);
+  EXPECT_DOUBLE_EQ(Time("DP volume, inter-node", kSeveralHosts, config),
+                   0.75 / 8.0);
+  EXPECT_EQ(Time("DP latency, intra-node", kSeveralHosts, config), 0.0);
+  EXPECT_EQ(Time("DP volume, intra-node", kSeveralHosts, config), 0.0);
+}
+
+// Eq. 15: one host: one ring within it.
+TEST(Equation15, FlatWithinAHost) {
+  const ParallelConfig config{.dp = 4, .tp = 2};
+  EXPECT_DOUBLE_EQ(Time("DP latency, intra-node", kOneHost, config), 6.0);
+  EXPECT_DOUBLE_EQ(Time("DP volume, intra-node", kOneHost, config), 0.75 / 2.0);
+  EXPECT_EQ(Time("DP latency, inter-node", kOneHost, config), 0.0);
+  EXPECT_EQ(Time("DP volume, inter-node", kOneHost, config), 0.0);
+}
+
+// Eq. 16: mb operations, each a ring of tp ranks, between hosts if tp > G_node.
+TEST(Equation16, TensorParallelismReducesForEveryMicrobatch) {
+  const ParallelConfig within{.tp = 4, .pp = 2, .microbatches = 3};
+  EXPECT_DOUBLE_EQ(Time("TP latency, intra-node", kSeveralHosts, within),
+                   3.0 * 6.0);
+  EXPECT_DOUBLE_EQ(Time("TP volume, intra-node", kSeveralHosts, within),
+                   3.0 * 0.75);
+  EXPECT_EQ(Time("TP latency, inter-node", kSeveralHosts, within), 0.0);
+  const ParallelConfig across{.tp = 8, .pp = 2, .microbatches = 3};
+  EXPECT_DOUBLE_EQ(Time("TP latency, inter-node", kSeveralHosts, across),
+                   3.0 * 14.0);
+  EXPECT_DOUBLE_EQ(Time("TP volume, inter-node", kSeveralHosts, across),
+                   3.0 * 7.0 / 8.0);
+  EXPECT_EQ(Time("TP volume, intra-node", kSeveralHosts, across), 0.0);
+  // On one host no group crosses, however large.
+  EXPECT_GT(Time("TP volume, intra-node", kOneHost, {.tp = 8}), 0.0);
+}
+
+// Eqs. 17-18: (pp - 1) 2 mb transfers of alpha + N beta, one coefficient.
+TEST(Equation17And18, StagesPassEveryMicrobatchOnAndBack) {
+  const ParallelConfig config{.pp = 4, .microbatches = 5};
+  EXPECT_DOUBLE_EQ(Time("PP transfers, intra-node", kOneHost, config), 30.0);
+  EXPECT_DOUBLE_EQ(Time("PP transfers, inter-node", kSeveralHosts, config),
+                   30.0);
+  EXPECT_EQ(Time("PP transfers, intra-node", kOneHost, {.dp = 8}), 0.0);
+}
+
+// The terms that are not zero for a configuration.
+std::set<std::string> Used(const ClusterShape& shape,
+                           const ParallelConfig& config) {
+  std::set<std::string> used;
+  for (const CostTerm& term : PrintedTimeTerms(shape)) {
+    if (term.feature(config) != 0.0) {
+      used.insert(term.name.substr(0, 2));
+    }
+  }
+  return used;
+}
+
+// Eq. 19: kappa_dp, kappa_tp and kappa_pp each scale coefficients of their own,
+// so that any of them can be learned without the others.
+TEST(Equation19, EveryKindOfParallelismHasItsOwnCoefficients) {
+  using Names = std::set<std::string>;
+  for (const ClusterShape& shape : {kOneHost, kSeveralHosts}) {
+    EXPECT_EQ(Used(shape, {.dp = 8}), (Names{"co", "DP"}));
+    EXPECT_EQ(Used(shape, {.tp = 8}), (Names{"co", "TP"}));
+    EXPECT_EQ(Used(shape, {.pp = 8, .microbatches = 8}), (Names{"co", "PP"}));
+  }
+}
+
+// Eq. 20: R = 1 / (T_comp + T_comm).
+TEST(Equation20, ThroughputIsTheInverseOfAllTimes) {
+  const ParallelConfig config{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4};
+  const trials::SearchSpace space({config});
+  const ParametricMean mean =
+      ThroughputPrior(space, kOneHost, CostModelForm::kPrinted);
+  ASSERT_EQ(mean.size(), 6);  // compute, DP 2, TP 2, PP
+  Eigen::VectorXd c(6);
+  c << 2.0, 0.01, 0.3, 0.02, 0.04, 0.005;
+  const double time = 2.0 * (4.0 + 1.0) / 8.0 + 0.01 * 2.0 + 0.3 * 0.5 / 4.0 +
+                      0.02 * 4.0 * 2.0 + 0.04 * 4.0 * 0.5 + 0.005 * 8.0;
+  EXPECT_NEAR(mean.EvaluateAll(c.array().log())[0], 1.0 / time, 1e-12);
+}
+
+// Eq. 21: min(m_1 / (pp tp) + m_2 / (n_gpus mb) + m_3, M_0).
+TEST(Equation21, MemoryIsClippedAndStillTellsItsGradient) {
+  const trials::SearchSpace space(
+      {{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4}});
+  ParametricMean mean =
+      MemoryPrior(space, kOneHost, CostModelForm::kPrinted, 1.1);
+  const Eigen::Vector3d below(std::log(0.8), std::log(1.6), std::log(0.1));
+  const Eigen::Vector3d above(std::log(8.0), std::log(1.6), std::log(0.1));
+  Eigen::VectorXd value;
+  Eigen::MatrixXd gradient;
+  mean.Evaluate({0}, below, value, &gradient);
+  EXPECT_NEAR(value[0], 0.2 + 0.05 + 0.1, 1e-12);
+  EXPECT_NEAR(gradient(0, 0), 0.2, 1e-12);  // by log m_1
+  mean.Evaluate({0}, above, value, &gradient);
+  EXPECT_DOUBLE_EQ(value[0], 1.1);
+  // What ran out of memory still pulls the coefficients, less strongly.
+  EXPECT_GT(gradient.row(0).minCoeff(), 0.0);
+  EXPECT_NEAR(gradient(0, 0), mean.clip_gradient * 2.0, 1e-12);
+  mean.clip_gradient = 0.0;  // as printed: it would not
+  mean.Evaluate({0}, above, value, &gradient);
+  EXPECT_EQ(gradient.norm(), 0.0);
+}
+
+}  // namespace
+}  // namespace surrogates

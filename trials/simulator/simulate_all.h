@@ -1,0 +1,34 @@
+// Many configurations or plans at once, on all cores.
+
+#ifndef TRIALS_SIMULATOR_SIMULATE_ALL_H_
+#define TRIALS_SIMULATOR_SIMULATE_ALL_H_
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "trials/simulator/simulator.h"
+
+namespace trials {
+
+// Simulates each of `tasks` items: `task(simulator, i)` for i in [0, tasks).
+// Every thread has a simulator of its own, made by `make`, and takes blocks of
+// successive items, which in a SearchSpace share most of what is memoised.
+// Results must go to a place of their own for each i; then they are the same
+// on any number of threads.
+// Errors: the first exception of a task is thrown again after all threads have
+// ended.
+void ForAll(int tasks,
+            int threads,
+            const std::function<Simulator()>& make,
+            const std::function<void(const Simulator&, int)>& task);
+
+// The reports of all configurations, in their order.
+[[nodiscard]] std::vector<StepReport> SimulateAll(
+    std::span<const ParallelConfig> configs,
+    int threads,
+    const std::function<Simulator()>& make);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_SIMULATE_ALL_H_
