@@ -118,7 +118,7 @@ bench-astra: deps ## strategies per CPU second on the problems of Astra's Table 
 	@cmake --build --preset release --target astra_table1
 	@build/release/benchmarks/astra_table1 experiments
 
-STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml) $(FIGURE4:%=experiments/%.toml)
+STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
 study-early-termination: deps ## what early termination costs and saves, and whether its theorems hold (REPEATS=10)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

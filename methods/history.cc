@@ -113,4 +113,14 @@ surrogates::Observations History::MemoryObservations(double capacity_bytes,
   return collector.Take();
 }
 
+std::vector<int> History::RanWithUnknownMemory() const {
+  std::vector<int> candidates;
+  for (const Entry& entry : entries_) {
+    if (entry.throughput && !entry.peak_memory_bytes) {
+      candidates.push_back(entry.candidate);
+    }
+  }
+  return candidates;
+}
+
 }  // namespace methods

@@ -76,6 +76,10 @@ class History {
   [[nodiscard]] surrogates::Observations MemoryObservations(
       double capacity_bytes, double out_of_memory_value, double variance) const;
 
+  // The candidates of trials that gave a throughput but not their memory: all
+  // that is known is that it was enough.
+  [[nodiscard]] std::vector<int> RanWithUnknownMemory() const;
+
  private:
   std::vector<Entry> entries_;
   std::vector<char> tried_;

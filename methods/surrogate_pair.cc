@@ -29,7 +29,7 @@ surrogates::GaussianProcess::Options FitOptions(
   return fit;
 }
 
-// The centres of the coefficients after these observations.
+// The centres of the throughput's coefficients after these observations.
 Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
                         const surrogates::Observations& observations) {
   if (prior.shared_scale) {
@@ -101,7 +101,10 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
                                  options_.out_of_memory_value,
                                  options_.memory_noise * options_.memory_noise);
   if (memory_prior_.shared_scale) {
-    memory_.SetLogCenters(Centers(memory_prior_, memory));
+    memory_.SetLogCenters(surrogates::CentersAtScale(
+        memory_prior_,
+        surrogates::MatchSharedScale(
+            memory_prior_, memory, history.RanWithUnknownMemory())));
   }
   fits.push_back({"memory", Learn(memory, memory_, shown_memory_)});
   return fits;

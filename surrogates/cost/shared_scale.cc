@@ -22,29 +22,42 @@ struct Point {
   double relative = 0.0;  // times the scale
   double absolute = 0.0;
   double measured = 0.0;  // of the sum: a time where the link is inverse
+  bool at_most = false;   // that, and nothing else is known
 };
 
-std::vector<Point> Points(const ParametricMean& mean,
-                          const Observations& observations) {
-  Eigen::VectorXd relative(mean.size());
-  Eigen::VectorXd absolute(mean.size());
+// The guesses of the mean's coefficients, the absolute ones or the others.
+Eigen::VectorXd Guesses(const ParametricMean& mean, bool absolute) {
+  Eigen::VectorXd guesses(mean.size());
   for (int j = 0; j < mean.size(); ++j) {
     const auto& coefficient = mean.coefficients[static_cast<std::size_t>(j)];
-    const double guess = std::exp(coefficient.log_center);
-    relative[j] = coefficient.absolute ? 0.0 : guess;
-    absolute[j] = coefficient.absolute ? guess : 0.0;
+    guesses[j] = coefficient.absolute == absolute
+                     ? std::exp(coefficient.log_center)
+                     : 0.0;
   }
+  return guesses;
+}
+
+std::vector<Point> Points(const ParametricMean& mean,
+                          const Observations& observations,
+                          const std::vector<int>& at_most_one) {
+  const Eigen::VectorXd relative = Guesses(mean, false);
+  const Eigen::VectorXd absolute = Guesses(mean, true);
   const bool inverse = mean.link == ParametricMean::Link::kInverse;
   std::vector<Point> points;
+  const auto add = [&](int candidate, double measured, bool at_most) {
+    const auto phi = mean.features.row(candidate);
+    points.push_back({phi.dot(relative), phi.dot(absolute), measured, at_most});
+  };
   for (int i = 0; i < observations.size(); ++i) {
     const double value = observations.value[i];
     if (value > 0.0) {
-      const auto phi = mean.features.row(
-          observations.candidate[static_cast<std::size_t>(i)]);
-      points.push_back({phi.dot(relative),
-                        phi.dot(absolute),
-                        inverse ? 1.0 / value : value});
+      add(observations.candidate[static_cast<std::size_t>(i)],
+          inverse ? 1.0 / value : value,
+          false);
     }
+  }
+  for (const int candidate : at_most_one) {
+    add(candidate, 1.0, true);
   }
   return points;
 }
@@ -52,19 +65,23 @@ std::vector<Point> Points(const ParametricMean& mean,
 }  // namespace
 
 double MatchSharedScale(const ParametricMean& mean,
-                        const Observations& observations) {
+                        const Observations& observations,
+                        const std::vector<int>& at_most_one) {
   if (!mean.shared_scale) {
     throw std::invalid_argument(
         "MatchSharedScale: the mean has no shared scale");
   }
   const SharedScale prior = *mean.shared_scale;
-  const std::vector<Point> points = Points(mean, observations);
+  const std::vector<Point> points = Points(mean, observations, at_most_one);
   const auto loss = [&](double log_scale) {
     const double z = (log_scale - prior.log_center) / prior.log_stddev;
     double sum = 0.5 * z * z;
     for (const Point& point : points) {
-      const double predicted = std::min(
-          std::exp(log_scale) * point.relative + point.absolute, mean.clip);
+      const double terms =
+          std::exp(log_scale) * point.relative + point.absolute;
+      // What ran is told apart beyond the clip too.
+      const double predicted = point.at_most ? std::max(terms, point.measured)
+                                             : std::min(terms, mean.clip);
       sum += Huber(std::log(predicted / point.measured) / kLogError);
     }
     return sum;

@@ -3,6 +3,8 @@
 #ifndef SURROGATES_COST_SHARED_SCALE_H_
 #define SURROGATES_COST_SHARED_SCALE_H_
 
+#include <vector>
+
 #include <Eigen/Core>
 
 #include "surrogates/parametric_mean.h"
@@ -22,11 +24,16 @@ namespace surrogates {
 // tells much. A single measurement sets it; one that is off by a factor of ten
 // for reasons of its own does not move it far once there are three.
 //
+// Of the candidates in `at_most_one` it is only known that their value is at
+// most 1: configurations that ran but did not tell their peak memory. Where m
+// is larger they count as measured at 1.
+//
 // Source: own; e = 0.3, the error of such a model at its guess.
 // Shapes: scalar. Errors: throws std::invalid_argument without a shared scale.
 // Note: values must be positive; those that are not are passed over.
 [[nodiscard]] double MatchSharedScale(const ParametricMean& mean,
-                                      const Observations& observations);
+                                      const Observations& observations,
+                                      const std::vector<int>& at_most_one = {});
 
 // Log centres of all coefficients at that log scale. Shapes: [m].
 [[nodiscard]] Eigen::VectorXd CentersAtScale(const ParametricMean& mean,

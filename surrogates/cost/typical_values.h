@@ -23,7 +23,7 @@ namespace surrogates {
 // The sizes themselves differ by 10^4 between jobs and are found from the first
 // measurements (shared_scale.h).
 //
-// Source: docs/decisions/0007-physical-guesses.md derives and checks each.
+// Source: docs/decisions/0009-typical-values.md derives and checks them.
 struct TypicalValue {
   double log_value = 0.0;
   double log_stddev = 1.0;  // > 0

@@ -1,6 +1,7 @@
 #include "methods/history.h"
 
 #include <cmath>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -49,7 +50,10 @@ TEST(History, UnknownMemoryIsLeftOut) {
   Measurement measurement = Completed(0.5, 1.0);
   measurement.peak_memory_bytes.reset();
   history.Add(1, measurement, {});
-  EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 0);
+  history.Add(0, OutOfMemory(), {});
+  history.Add(2, Completed(0.5, 1e9), {});
+  EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 2);
+  EXPECT_EQ(history.RanWithUnknownMemory(), std::vector<int>{1});
 }
 
 TEST(History, CountsTrialsSinceTheBestRoseByAPercentInAll) {

@@ -60,6 +60,15 @@ TEST(MatchSharedScale, LearnsFromAFailureOnlyWhereItExpectedNone) {
   EXPECT_NEAR(after(3), std::log(0.2), 1e-9);  // 3.3 of it
 }
 
+TEST(MatchSharedScale, FallsWhereWhatItExpectedToFailRan) {
+  ParametricMean mean = Mean(ParametricMean::Link::kLinear);
+  mean.clip = 1.1;
+  mean.shared_scale = SharedScale{std::log(0.2), 1.7};
+  const double ran = MatchSharedScale(mean, {}, {3});  // 3.3 by the guess
+  EXPECT_LT(AtScale(std::exp(ran), 8.0), 1.1);
+  EXPECT_NEAR(MatchSharedScale(mean, {}, {0}), std::log(0.2), 1e-9);
+}
+
 TEST(MatchSharedScale, IsTheBeliefWithoutObservations) {
   EXPECT_EQ(MatchSharedScale(Mean(ParametricMean::Link::kInverse), {}), 0.0);
   ParametricMean mean = Mean(ParametricMean::Link::kInverse);
