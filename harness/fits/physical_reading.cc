@@ -103,11 +103,6 @@ constexpr std::array<Entry, 22> kPhysicalTime = {{
      Kind::kBandwidth,
      LayerBytes},
     {"PP latency", "one transfer from stage to stage", Kind::kLatency, One},
-    {"EP volume; intra-node", "tokens to their experts within a host"},
-    {"EP volume; inter-node", "tokens to their experts between hosts"},
-    {"EP latency; intra-node", "messages of these within a host"},
-    {"EP latency; inter-node", "messages of these between hosts"},
-    {"CP volume", "keys and values around the context-parallel ring"},
 }};
 
 constexpr std::array<Entry, 7> kPhysicalMemory = {{
