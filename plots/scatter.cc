@@ -87,8 +87,8 @@ std::string Script(const Scatter& scatter,
   const std::vector<std::string> groups = GroupsOf(scatter);
   for (std::size_t i = 0; i < groups.size(); ++i) {
     plots += fmt::format(
-        ", \\\n       '{}.csv' skip 1 using (strcol(1) eq {} ? $3 : 1/0):4 "
-        "with points pointtype 6 pointsize 0.3 linewidth 0.6 linecolor rgb "
+        ", \\\n       '{}.csv' skip 1 using (strcol(1) eq {} ? $3 : NaN):4 "
+        "with points pointtype 6 pointsize 0.35 linewidth 0.8 linecolor rgb "
         "'{}' title {}",
         scatter.name,
         Quoted(groups[i]),

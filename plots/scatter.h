@@ -10,7 +10,7 @@
 namespace plots {
 
 struct ScatterPoint {
-  std::string group;  // colour and legend: "A100, one host"
+  std::string group;  // colour and legend: "A100: one host"
   std::string label;  // in the data file only: the scenario
   double measured = 0.0;
   double predicted = 0.0;

@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "plots/quantiles.h"
 
@@ -178,10 +181,9 @@ std::map<std::string, std::size_t> ScenarioPlaces(const MeasuredTable& table) {
   return places;
 }
 
-}  // namespace
-
-std::vector<Comparison> Compare(const MeasuredTable& table,
-                                const std::vector<Prediction>& predictions) {
+// Rows with a prediction, by GPU type in the order of their first row.
+std::vector<std::pair<std::string, RowIndices>> ByGpu(
+    const MeasuredTable& table, const std::vector<Prediction>& predictions) {
   std::vector<std::pair<std::string, RowIndices>> gpus;
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     if (!predictions[i].left_out.empty()) {
@@ -196,28 +198,44 @@ std::vector<Comparison> Compare(const MeasuredTable& table,
     }
     found->second.push_back(i);
   }
+  return gpus;
+}
+
+bool IsIn(Half half, std::size_t scenario) {
+  const bool odd = scenario % 2 == 1;
+  return half == Half::kAll || odd == (half == Half::kOdd);
+}
+
+}  // namespace
+
+std::vector<Comparison> Compare(const MeasuredTable& table,
+                                const std::vector<Prediction>& predictions) {
   const std::map<std::string, std::size_t> places = ScenarioPlaces(table);
   std::vector<Comparison> comparisons;
-  for (const auto& [gpu, all] : gpus) {
+  const auto add = [&](const std::string& gpu,
+                       const RowIndices& all,
+                       const Scope& scope,
+                       Half half) {
+    RowIndices rows;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(rows), [&](auto i) {
+      return scope.holds(table.rows[i]) &&
+             IsIn(half, places.at(table.rows[i].scenario));
+    });
+    if (rows.empty()) {
+      return;
+    }
+    Comparison& comparison = comparisons.emplace_back();
+    comparison.gpu = gpu;
+    comparison.scope = scope.name;
+    comparison.half = half;
+    comparison.rows = static_cast<int>(rows.size());
+    AddErrors(table, predictions, rows, comparison);
+    AddScenarios(table, predictions, rows, comparison);
+  };
+  for (const auto& [gpu, all] : ByGpu(table, predictions)) {
     for (const Scope& scope : ScopesOf(table, all)) {
       for (const Half half : {Half::kAll, Half::kEven, Half::kOdd}) {
-        RowIndices rows;
-        std::copy_if(
-            all.begin(), all.end(), std::back_inserter(rows), [&](auto i) {
-              const bool odd = places.at(table.rows[i].scenario) % 2 == 1;
-              return scope.holds(table.rows[i]) &&
-                     (half == Half::kAll || odd == (half == Half::kOdd));
-            });
-        if (rows.empty()) {
-          continue;
-        }
-        Comparison& comparison = comparisons.emplace_back();
-        comparison.gpu = gpu;
-        comparison.scope = scope.name;
-        comparison.half = half;
-        comparison.rows = static_cast<int>(rows.size());
-        AddErrors(table, predictions, rows, comparison);
-        AddScenarios(table, predictions, rows, comparison);
+        add(gpu, all, scope, half);
       }
     }
   }

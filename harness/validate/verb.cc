@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -23,7 +24,7 @@ void AddPoint(const MeasuredRow& row,
     const std::string hosts =
         row.cluster.nodes == 1 ? "one host" : "several hosts";
     scatter.points.push_back(
-        {fmt::format("{}, {}", row.cluster.gpu.name, hosts),
+        {fmt::format("{}: {}", row.cluster.gpu.name, hosts),
          row.scenario,
          measured,
          predicted});

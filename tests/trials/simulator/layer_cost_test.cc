@@ -191,16 +191,16 @@ TEST(LayerCost, FlopsOfABlockAreSixPerParameterAndAttention) {
   const LayerCosts costs = ComputeLayerCosts(
       problem.workload, Framework{}, ComputeOnly(gpu), {.sequences = 4});
   const double tokens = 4.0 * problem.workload.sequence_length;
-  const auto& architecture = FindGpuArchitecture(gpu.architecture);
+  const GpuArchitecture& reached = FindGpuArchitecture(gpu.architecture);
   const double scores =
       0.5 * 4.0 * problem.workload.sequence_length * model.hidden_size;
   const double parameters = static_cast<double>(BlockParameters(model));
   const double rate = FlopPerSecond(gpu);
   const double forward =
-      tokens * (2 * parameters + scores / architecture.flash_fraction);
+      tokens * (2 * parameters + scores / reached.flash_fraction);
   const double backward =
       tokens *
-      (4 * parameters + 2.5 * scores / architecture.flash_backward_fraction);
+      (4 * parameters + 2.5 * scores / reached.flash_backward_fraction);
   EXPECT_GE(costs.block.forward_s * rate, forward * 0.999);
   EXPECT_NEAR(costs.block.forward_s * rate / forward, 1.0, 0.05);
   EXPECT_GE(costs.block.backward_s * rate, backward * 0.999);

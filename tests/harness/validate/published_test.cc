@@ -1,0 +1,79 @@
+// How far the simulator is from the published tables; skipped without them.
+// The bounds stand a little above what docs/simulator.md reports.
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "harness/validate/comparison.h"
+#include "harness/validate/prediction.h"
+
+namespace harness {
+namespace {
+
+// The group of a known table's odd scenarios; nothing where it is not there.
+std::optional<Comparison> OddHalf(const std::string& name,
+                                  const std::string& gpu,
+                                  const std::string& scope) {
+  if (!KnownTablePath(name)) {
+    return std::nullopt;
+  }
+  const MeasuredTable table = ReadKnownTable(name, {});
+  const std::vector<Comparison> all = Compare(table, Predict(table));
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Comparison& c) {
+        return c.half == Half::kOdd && c.scope == scope &&
+               c.gpu.starts_with(gpu);
+      });
+  EXPECT_NE(found, all.end()) << name << " " << gpu << " " << scope;
+  return found == all.end() ? Comparison{} : *found;
+}
+
+#define OPPA_NEED(group)                                               \
+  if (!(group)) {                                                      \
+    GTEST_SKIP() << "set OPPA_DATA to the folder of published tables"; \
+  }
+
+TEST(PublishedTables, VtrainOnOneHostIsWithinSevenPercent) {
+  const auto odd = OddHalf("vtrain", "A100", "one host");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->step_time.mean, 0.07);
+  EXPECT_GT(odd->spearman, 0.9);
+}
+
+TEST(PublishedTables, VtrainOnSeveralHostsIsWithinTwelvePercent) {
+  const auto odd = OddHalf("vtrain", "A100", "several hosts");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->step_time.mean, 0.12);
+}
+
+TEST(PublishedTables, KorthikantisTable5IsWithinFourPercent) {
+  const auto odd = OddHalf("korthikanti2022", "A100", "all");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->step_time.mean, 0.04);
+  EXPECT_LT(odd->peak_memory.median, 0.08);
+}
+
+TEST(PublishedTables, MosaicmlIsWithinTenPercent) {
+  for (const char* gpu : {"A100", "H100"}) {
+    const auto odd = OddHalf("mosaicml_llmfoundry", gpu, "all");
+    OPPA_NEED(odd);
+    EXPECT_LT(odd->step_time.mean, 0.10) << gpu;
+  }
+}
+
+TEST(PublishedTables, UltrascalesRanksAndMemoryFailuresAreFound) {
+  const auto odd = OddHalf("ultrascale", "H100", "up to 256 GPUs");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->step_time.median, 0.25);
+  EXPECT_GT(odd->spearman, 0.85);
+  EXPECT_GT(odd->out_of_memory.Precision(), 0.9);
+  EXPECT_GT(odd->out_of_memory.Recall(), 0.88);
+  EXPECT_LT(odd->peak_memory.median, 0.12);
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,56 @@
+// All-reduce on NVLink against vTrain's published NCCL table: A100, 2 to 8
+// GPUs, 4 MB to 1 GB. Skipped without the table.
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "trials/cluster.h"
+#include "trials/csv_table.h"
+#include "trials/simulator/collectives.h"
+#include "trials/simulator/topology.h"
+#include "trials/table_path.h"
+#include "trials/text.h"
+
+namespace trials {
+namespace {
+
+TEST(NcclTable, AllReducesTakeAboutAsLongAsMeasured) {
+  std::filesystem::path path;
+  try {
+    path = ResolveTablePath("published/vtrain_nccl_allreduce_lut.csv", ".");
+  } catch (const InputError&) {
+    GTEST_SKIP() << "set OPPA_DATA to the folder of published tables";
+  }
+  const Cluster cluster =
+      ReadCluster(std::filesystem::path(OPPA_SOURCE_DIR) /
+                  "experiments/clusters/a100-80gb-vtrain.toml");
+  const CsvTable table = CsvTable::Read(path);
+  std::vector<double> errors;
+  for (const CsvTable::Row& row : table.rows()) {
+    if (table.Cell(row, "gpu") != "a100") {
+      continue;
+    }
+    Group group(
+        static_cast<std::size_t>(ParseDouble(table.Cell(row, "ngpus"))));
+    std::iota(group.begin(), group.end(), 0);
+    const double predicted_s =
+        AllReduceTime(RingLink(cluster, std::vector<Group>{group}),
+                      ParseDouble(table.Cell(row, "bytes")));
+    const double measured_s =
+        1e-6 * ParseDouble(table.Cell(row, "out_of_place_us"));
+    errors.push_back(std::abs(predicted_s / measured_s - 1.0));
+  }
+  ASSERT_EQ(errors.size(), 7U * 256U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LT(errors[errors.size() / 2], 0.06);
+  EXPECT_LT(errors.back(), 0.30);
+}
+
+}  // namespace
+}  // namespace trials

@@ -1,0 +1,44 @@
+#include "trials/simulator/stage_balance.h"
+
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace trials {
+namespace {
+
+TEST(StageBalance, TheHeadCountsAsTheBlocksItIsWorth) {
+  // 16 blocks and a head of four: twenty units, five a stage.
+  EXPECT_EQ(BalanceLayers(16, 4.0, 4), (std::vector<int>{5, 5, 5, 1}));
+  EXPECT_EQ(BalanceLayers(16, 4.0, 1), std::vector<int>{16});
+}
+
+TEST(StageBalance, NoBlockIsLost) {
+  for (const int stages : {1, 2, 3, 4, 6, 8}) {
+    const std::vector<int> blocks = BalanceLayers(32, 2.2, stages);
+    EXPECT_EQ(std::accumulate(blocks.begin(), blocks.end(), 0), 32) << stages;
+  }
+}
+
+// The Ultra-Scale Playbook's 1B model fails on 16 stages, its 8B model runs on
+// 32.
+TEST(StageBalance, AStageThatStaysEmptyIsRefused) {
+  EXPECT_THROW((void)BalanceLayers(16, 4.0, 16), std::invalid_argument);
+  EXPECT_NO_THROW((void)BalanceLayers(32, 2.207, 32));
+}
+
+TEST(StageBalance, TheHeadOfALlamaWithAWideVocabularyIsFourBlocks) {
+  Model model;
+  model.hidden_size = 2048;
+  model.attention_heads = model.kv_heads = 32;
+  model.head_size = 64;
+  model.ffn_size = 8192;
+  model.gated_ffn = true;
+  model.vocab_size = 131072;
+  EXPECT_DOUBLE_EQ(BlocksInHead(model), 4.0);
+}
+
+}  // namespace
+}  // namespace trials
