@@ -72,6 +72,41 @@ void Remembered(benchmark::State& state, const Problem& problem) {
   state.SetItemsProcessed(state.iterations());
 }
 
+// One configuration by a simulator that remembers nothing, on ever more GPUs:
+// only the number of identical ranks grows, and the time must not.
+void Alone(benchmark::State& state) {
+  Problem problem = Llama7b();
+  ParallelConfig config{.tp = 4, .pp = 2, .zero_stage = 1, .microbatches = 8};
+  config.dp = static_cast<int>(state.range(0)) / 8;
+  config.zero_stage = config.dp > 1 ? 1 : 0;
+  problem.cluster.nodes = static_cast<int>(state.range(0)) / 4;
+  problem.workload.batch_size = config.dp * config.microbatches;
+  for (auto _ : state) {
+    const Simulator simulator(problem.workload, problem.cluster);
+    benchmark::DoNotOptimize(simulator.Simulate(config));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+// Plans that share layers and links, but no pipeline: one more layer of a stage
+// is recomputed each time.
+void Plans(benchmark::State& state) {
+  const Problem problem = Llama7b();
+  const Simulator simulator(problem.workload, problem.cluster);
+  Plan plan =
+      UniformPlan(ParallelConfig{.dp = 2, .tp = 2, .pp = 8, .microbatches = 64},
+                  problem.workload.model.layers);
+  int turn = 0;
+  for (auto _ : state) {
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      plan.stages[s].recomputed_layers = (turn >> (2 * (s % 4))) % 4;
+    }
+    ++turn;
+    benchmark::DoNotOptimize(simulator.Simulate(plan));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
 // One pipeline from scratch: stages, microbatches, chunks.
 void Pipeline(benchmark::State& state) {
   const PipelineShape shape{static_cast<int>(state.range(0)),
@@ -96,6 +131,8 @@ BENCHMARK_CAPTURE(WholeSpace, llama7b_32gpu, Llama7b())
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Remembered, qwen_8gpu, Qwen());
 BENCHMARK_CAPTURE(Remembered, llama7b_32gpu, Llama7b());
+BENCHMARK(Alone)->RangeMultiplier(8)->Range(8, 16384);
+BENCHMARK(Plans);
 BENCHMARK(Pipeline)->Args({2, 8, 1})->Args({16, 64, 1})->Args({8, 64, 4});
 
 }  // namespace

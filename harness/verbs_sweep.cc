@@ -68,6 +68,14 @@ trials::Cluster WithGpus(trials::Cluster cluster, int gpus) {
                     cluster.gpus_per_node));
   }
   cluster.nodes = gpus / cluster.gpus_per_node;
+  if (cluster.nodes > 1 && cluster.inter.bandwidth_bytes_per_s <= 0.0) {
+    throw InputError(fmt::format(
+        "--gpus {}: {} has no network between hosts; give its file an [inter] "
+        "table, or ask for at most {}",
+        gpus,
+        cluster.name,
+        cluster.gpus_per_node));
+  }
   return cluster;
 }
 
@@ -148,6 +156,10 @@ void ScaleProblem(const VerbOptions& options,
                   const ProblemSpec& problem,
                   const std::vector<int>& gpus) {
   const SimulatorSetup setup = ReadSimulatorSetup(problem);
+  std::vector<trials::Cluster> clusters;
+  for (const int count : gpus) {
+    clusters.push_back(WithGpus(setup.cluster, count));
+  }
   fmt::print("{} x {} tokens on {} like those of {}\n",
              setup.workload.batch_size,
              setup.workload.sequence_length,
@@ -163,8 +175,8 @@ void ScaleProblem(const VerbOptions& options,
              "us alone",
              "best PC");
   std::vector<ScaleRow> rows;
-  for (const int count : gpus) {
-    const trials::Cluster cluster = WithGpus(setup.cluster, count);
+  for (const trials::Cluster& cluster : clusters) {
+    const int count = cluster.gpus();
     ScaleRow& row = rows.emplace_back();
     row.gpus = count;
     SimulateReplica(setup, cluster, row);

@@ -1,11 +1,11 @@
 #include "plots/line_chart.h"
 
 #include <cstddef>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "plots/figure.h"
+#include "plots/figure_files.h"
 #include "plots/figure_layout.h"
 #include "plots/gnuplot_process.h"
 #include "trials/csv_table.h"
@@ -16,16 +16,6 @@ namespace {
 
 constexpr double kPanelWidth = 2.6;  // inches
 constexpr double kHeight = 2.2;
-
-void WriteText(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (!file) {
-    throw trials::InputError(
-        fmt::format("{}: cannot be written; choose another folder (--results)",
-                    path.string()));
-  }
-}
 
 // The rows of the data file that belong to a line.
 std::string LineWordsOf(const LineChart& chart,
@@ -126,9 +116,9 @@ std::string WriteLineCharts(const std::filesystem::path& folder,
   std::filesystem::create_directories(folder, ignored);
   GnuplotJob job{.folder = folder, .scripts = {}};
   for (const LineChart& chart : charts) {
-    WriteText(folder / (chart.name + ".csv"), DataCsv(chart));
-    WriteText(folder / (chart.name + ".gp"),
-              Script(chart, {"pdf", "svg", "png"}));
+    WriteTextFile(folder / (chart.name + ".csv"), DataCsv(chart));
+    WriteTextFile(folder / (chart.name + ".gp"),
+                  Script(chart, {"pdf", "svg", "png"}));
     job.scripts.push_back(chart.name + ".gp");
   }
   return job.scripts.empty() ? "" : RunGnuplot({job});

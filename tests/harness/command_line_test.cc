@@ -353,5 +353,55 @@ TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {
   EXPECT_THAT(Output(), HasSubstr("--pc ddp=8"));
 }
 
+TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
+  const std::vector<std::string> rest = {
+      "--results", results_.string(), "--gpus"};
+  const auto scale = [&](const std::string& gpus) {
+    std::vector<std::string> arguments = {"scale", manifest_.string()};
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    arguments.push_back(gpus);
+    return Oppa(arguments);
+  };
+  EXPECT_EQ(scale("12"), 2);
+  EXPECT_THAT(Output(), HasSubstr("has 8 GPUs to a host"));
+  EXPECT_EQ(scale("64"), 2);
+  EXPECT_THAT(Output(), HasSubstr("no network between hosts"));
+  EXPECT_FALSE(fs::exists(results_));
+  std::string text(kManifest);
+  const std::string cluster = "clusters/a5000-8.toml";
+  text.replace(text.find(cluster), cluster.size(), "clusters/h100-efa.toml");
+  fakes::WriteFile(manifest_, text);
+  ASSERT_EQ(scale("8,64"), 0);
+  const std::string data =
+      fakes::ReadFile(results_ / "scale" / "m" / "scale.csv");
+  EXPECT_THAT(data, HasSubstr(",64,"));
+  EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 1 + 4 * 2);
+}
+
+TEST_F(CommandLineTest, NoiseDrawsTheSameTrialsEveryTime) {
+  std::string first;
+  for (const std::string folder : {"a", "b"}) {
+    ASSERT_EQ(Oppa({"noise",
+                    manifest_.string(),
+                    "--trials",
+                    "2",
+                    "--steps",
+                    "20",
+                    "--results",
+                    (results_ / folder).string()}),
+              0);
+    std::string data;
+    for (const char* name :
+         {"noise-steps", "noise-threshold", "noise-length"}) {
+      data += fakes::ReadFile(results_ / folder / "noise" / "m" /
+                              (std::string(name) + ".csv"));
+    }
+    // Fig. 3 has every step of two trials and two estimates of two points.
+    EXPECT_GT(std::count(data.begin(), data.end(), '\n'), 2 * 20 + 4);
+    EXPECT_TRUE(first.empty() || first == data);
+    first = data;
+  }
+}
+
 }  // namespace
 }  // namespace harness
