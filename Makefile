@@ -9,14 +9,16 @@ OPPA        := build/release/oppa
 RESULTS     ?= results
 
 run_options := --results $(RESULTS) $(if $(JOBS),--jobs $(JOBS)) $(if $(REPEATS),--repeats $(REPEATS)) \
-               $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH))
+               $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH)) \
+               $(if $(TRIAL_PER_JOB),--trial-per-job)
 wait_options := $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench figures clean study-early-termination study-calibration bench-astra bench-slurm bench-matrix \
+.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench bench-suggestion bench-growth bench-peers \
+        benchmark-programs figures clean study-early-termination study-calibration bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -24,7 +26,7 @@ help: ## list the targets
 	@awk '/^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
 	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-14s %s\n", name, $$0 }' $(MAKEFILE_LIST)
 	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
-	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1\n'
+	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1\n'
 
 deps: ## install what is missing (Debian, Ubuntu)
 	@scripts/install-deps
@@ -98,12 +100,25 @@ bench: deps ## run the micro-benchmarks and write build/benchmarks.json
 	@cmake --build --preset release --target benchmarks
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
 
+benchmark-programs: deps
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target suggestion_benchmark floor_benchmark
+
+bench-suggestion: benchmark-programs ## time one suggestion against the bare floor and the targets (1 minute)
+	@benchmarks/suggestion.py suggestion
+
+bench-growth: benchmark-programs ## draw time against observations and candidates (needs 5 GB of memory)
+	@benchmarks/suggestion.py growth
+
+bench-peers: benchmark-programs ## the same suggestion by BoTorch and scikit-learn (downloads them once)
+	@benchmarks/peers/peers.py $(if $(REPEATS),--repeats $(REPEATS))
+
 bench-astra: deps ## strategies per CPU second on the problems of Astra's Table 1
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target astra_table1
 	@build/release/benchmarks/astra_table1 experiments
 
-STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml) $(FIGURE4:%=experiments/%.toml)
+STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
 study-early-termination: deps ## what early termination costs and saves, and whether its theorems hold (REPEATS=10)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

@@ -12,18 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "trials/command/argv.h"
+
 namespace harness {
 namespace {
-
-std::vector<char*> Pointers(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
@@ -95,8 +87,8 @@ CommandResult RunCommand(const std::vector<std::string>& words,
                                    own_words.front().c_str(),
                                    &actions,
                                    nullptr,
-                                   Pointers(own_words).data(),
-                                   Pointers(own_environment).data());
+                                   trials::Argv(own_words).data(),
+                                   trials::Argv(own_environment).data());
   posix_spawn_file_actions_destroy(&actions);
   output.CloseWriter();
   errors.CloseWriter();

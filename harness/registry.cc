@@ -77,7 +77,10 @@ OppaOptions AsPrinted() {
   options.fit_as_printed = true;
   options.tau_steps_per_s = 1e-3;
   options.tau_share = 0.0;
+  options.random_trials = 4;
   options.screened_draws = 1;
+  options.stagnation_trials = 0;
+  options.neutral_inert_knobs = false;
   return options;
 }
 

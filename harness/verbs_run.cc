@@ -19,6 +19,7 @@
 #include "harness/plan.h"
 #include "harness/progress.h"
 #include "harness/provenance.h"
+#include "harness/queue_status.h"
 #include "harness/run_one.h"
 #include "harness/status.h"
 #include "harness/stop.h"
@@ -399,7 +400,7 @@ int Status(const VerbOptions& options, bool all) {
   const Manifest manifest = ReadManifest(options.manifest, options.overrides);
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
   std::vector<RunStatus> runs = ReadStatus(manifest, folder);
-  AddQueue(folder, runs);
+  AddQueue(manifest, folder, runs);
   if (options.json) {
     fmt::print("{}", StatusJson(manifest, runs));
     return 0;

@@ -59,11 +59,6 @@ void AddNeeds(const SlurmOptions& options,
   job.gpus_per_node = cluster.gpus_per_node;
 }
 
-std::string Seen(const SlurmTaskState& state) {
-  return fmt::format("{}{}", state.detail, state.node.empty() ? "" : " on ") +
-         state.node;
-}
-
 }  // namespace
 
 SlurmSubmission NewSubmission(const VerbOptions& options,
@@ -165,65 +160,6 @@ std::vector<Job> NotInTheQueue(const fs::path& experiment_folder,
   }
   (void)Cancel(husks);
   return free;
-}
-
-void AddQueue(const fs::path& experiment_folder, std::vector<RunStatus>& runs) {
-  const auto submissions = ReadSubmissions(experiment_folder);
-  if (submissions.empty()) {
-    return;
-  }
-  const bool all_done =
-      std::all_of(runs.begin(), runs.end(), [](const RunStatus& status) {
-        return status.state == RunState::kDone;
-      });
-  if (all_done) {
-    return;
-  }
-  std::vector<std::int64_t> ids;
-  for (const SlurmSubmission& submission : submissions) {
-    const auto more = submission.JobIds();
-    ids.insert(ids.end(), more.begin(), more.end());
-  }
-  const auto states =
-      LatestTasks(submissions, ReadSharedQueue(experiment_folder, ids));
-  for (RunStatus& status : runs) {
-    const auto found = states.find(status.run.Name());
-    if (found == states.end() || status.state == RunState::kDone ||
-        status.state == RunState::kDamaged) {
-      continue;
-    }
-    const SlurmTaskState& state = found->second;
-    status.log = state.log.string();
-    status.node = state.node;
-    status.time_left = state.time_left;
-    status.message = Seen(state);
-    using Kind = SlurmTaskState::Kind;
-    switch (state.kind) {
-      case Kind::kPending:
-      case Kind::kStuck:
-        status.state = RunState::kPending;
-        status.message = state.detail;
-        break;
-      case Kind::kRunning:
-        status.state = RunState::kRunning;
-        status.message =
-            fmt::format("on {}, {} left", state.node, state.time_left);
-        break;
-      case Kind::kFailed:
-        status.state = status.state == RunState::kRunning ? RunState::kRunning
-                                                          : RunState::kFailed;
-        status.message += fmt::format("; log: {}", state.log.string());
-        break;
-      case Kind::kLost:
-        if (status.state != RunState::kRunning) {
-          status.state = RunState::kLost;
-        }
-        break;
-      case Kind::kEnded:
-      case Kind::kUnknown:
-        break;
-    }
-  }
 }
 
 void WaitForLastJob(const fs::path& experiment_folder) {
@@ -338,9 +274,8 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
     if (const auto found = states.find(run_name); found != states.end()) {
       log = found->second.log;
     }
-    if (!fs::exists(log)) {
-      fmt::print(
-          "{}: wrote nothing (its log would be {})\n", run_name, log.string());
+    if (!fs::exists(log) || fs::file_size(log) == 0) {
+      fmt::print("{}: wrote nothing (its log is {})\n", run_name, log.string());
       return 0;
     }
     fmt::print("{}:\n{}\n", log.string(), Tail(log, kLogLines));

@@ -12,7 +12,6 @@
 #include "harness/manifest.h"
 #include "harness/plan.h"
 #include "harness/registry.h"
-#include "harness/status.h"
 #include "harness/verbs.h"
 
 namespace harness {
@@ -35,10 +34,6 @@ namespace harness {
 [[nodiscard]] std::vector<Job> NotInTheQueue(
     const std::filesystem::path& experiment_folder,
     const std::vector<Job>& jobs);
-
-// Adds what Slurm knows of runs that are not done.
-void AddQueue(const std::filesystem::path& experiment_folder,
-              std::vector<RunStatus>& runs);
 
 // The command that gives a trial of the first problem to Slurm, for people.
 [[nodiscard]] std::string FormatTrialSubmission(

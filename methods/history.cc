@@ -7,6 +7,8 @@
 namespace methods {
 namespace {
 
+constexpr double kGain = 1.01;  // what counts as one, over the best
+
 // Gathers (candidate, value, variance) triples as Observations.
 class Collector {
  public:
@@ -38,9 +40,14 @@ void History::Add(int candidate,
       candidate, measurement.outcome, {}, measurement.peak_memory_bytes};
   const bool failed = measurement.outcome == trials::Outcome::kOutOfMemory ||
                       measurement.outcome == trials::Outcome::kFailed;
+  ++trials_since_gain_;
   if (!failed && !measurement.step_times_s.empty()) {
     entry.throughput =
         trials::EstimateThroughput(measurement.step_times_s, options);
+    if (entry.throughput->steps_per_s > kGain * gained_steps_per_s_) {
+      gained_steps_per_s_ = entry.throughput->steps_per_s;
+      trials_since_gain_ = 0;
+    }
     best_steps_per_s_ =
         std::max(best_steps_per_s_, entry.throughput->steps_per_s);
   }
@@ -104,6 +111,16 @@ surrogates::Observations History::MemoryObservations(double capacity_bytes,
     }
   }
   return collector.Take();
+}
+
+std::vector<int> History::RanWithUnknownMemory() const {
+  std::vector<int> candidates;
+  for (const Entry& entry : entries_) {
+    if (entry.throughput && !entry.peak_memory_bytes) {
+      candidates.push_back(entry.candidate);
+    }
+  }
+  return candidates;
 }
 
 }  // namespace methods

@@ -48,6 +48,10 @@ class History {
   // included; -infinity before the first.
   [[nodiscard]] double best_steps_per_s() const { return best_steps_per_s_; }
 
+  // Trials since the best throughput last rose by more than 1% in all; the
+  // first one counts as a rise.
+  [[nodiscard]] int trials_since_gain() const { return trials_since_gain_; }
+
   [[nodiscard]] bool has_throughput() const {
     return failures_in_a_row_ < size();
   }
@@ -72,10 +76,16 @@ class History {
   [[nodiscard]] surrogates::Observations MemoryObservations(
       double capacity_bytes, double out_of_memory_value, double variance) const;
 
+  // The candidates of trials that gave a throughput but not their memory: all
+  // that is known is that it was enough.
+  [[nodiscard]] std::vector<int> RanWithUnknownMemory() const;
+
  private:
   std::vector<Entry> entries_;
   std::vector<char> tried_;
   int failures_in_a_row_ = 0;
+  int trials_since_gain_ = 0;
+  double gained_steps_per_s_ = 0.0;  // by the last gain
   double best_steps_per_s_ = -std::numeric_limits<double>::infinity();
 };
 

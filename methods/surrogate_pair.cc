@@ -6,6 +6,7 @@
 
 #include "surrogates/cost/cost_model.h"
 #include "surrogates/cost/misspecification.h"
+#include "surrogates/cost/shared_scale.h"
 
 namespace methods {
 namespace {
@@ -28,6 +29,29 @@ surrogates::GaussianProcess::Options FitOptions(
   return fit;
 }
 
+// The centres of the throughput's coefficients after these observations.
+Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
+                        const surrogates::Observations& observations) {
+  if (prior.shared_scale) {
+    return surrogates::CentersAtScale(
+        prior, surrogates::MatchSharedScale(prior, observations));
+  }
+  // Before the first value only ratios are known: any scale does.
+  return surrogates::CentersFor(
+      prior, observations.size() > 0 ? Median(observations.value) : 1.0);
+}
+
+surrogates::GaussianProcess::Options ForMemory(
+    const Problem& problem,
+    const SurrogatePair::Options& options,
+    const surrogates::ParametricMean& prior) {
+  surrogates::GaussianProcess::Options fit = FitOptions(problem, options, 1);
+  if (prior.shared_scale) {
+    fit.target_scale = options.memory_error;
+  }
+  return fit;
+}
+
 surrogates::GaussianProcess::Options ForThroughput(
     const Problem& problem, const SurrogatePair::Options& options) {
   surrogates::GaussianProcess::Options fit = FitOptions(problem, options, 0);
@@ -44,13 +68,15 @@ SurrogatePair::SurrogatePair(const Problem& problem,
                              const Options& options)
     : capacity_bytes_(problem.memory_capacity_bytes),
       options_(options),
-      encoded_(surrogates::Encode(*problem.space)),
+      encoded_(surrogates::Encode(*problem.space, options.inert_knobs)),
       throughput_prior_(throughput_prior),
+      memory_prior_(memory_prior),
       throughput_(encoded_,
                   std::move(throughput_prior),
                   ForThroughput(problem, options)),
-      memory_(
-          encoded_, std::move(memory_prior), FitOptions(problem, options, 1)),
+      memory_(encoded_,
+              std::move(memory_prior),
+              ForMemory(problem, options, memory_prior_)),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
     wrong_opinion_ = surrogates::Misspecification(encoded_, options.fit.seed);
@@ -59,10 +85,7 @@ SurrogatePair::SurrogatePair(const Problem& problem,
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   surrogates::Observations throughput = history.ThroughputObservations();
-  // Before the first throughput only ratios are known: any scale does.
-  throughput_.SetLogCenters(surrogates::CentersFor(
-      throughput_prior_,
-      throughput.size() > 0 ? Median(throughput.value) : 1.0));
+  throughput_.SetLogCenters(Centers(throughput_prior_, throughput));
   if (wrong_opinion_.size() > 0 && throughput.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
     // of what is left after the offset.
@@ -73,13 +96,17 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   std::vector<Suggestion::Fit> fits;
   fits.push_back(
       {"throughput", Learn(throughput, throughput_, shown_throughput_)});
-  fits.push_back({"memory",
-                  Learn(history.MemoryObservations(
-                            capacity_bytes_,
-                            options_.out_of_memory_value,
-                            options_.memory_noise * options_.memory_noise),
-                        memory_,
-                        shown_memory_)});
+  const surrogates::Observations memory =
+      history.MemoryObservations(capacity_bytes_,
+                                 options_.out_of_memory_value,
+                                 options_.memory_noise * options_.memory_noise);
+  if (memory_prior_.shared_scale) {
+    memory_.SetLogCenters(surrogates::CentersAtScale(
+        memory_prior_,
+        surrogates::MatchSharedScale(
+            memory_prior_, memory, history.RanWithUnknownMemory())));
+  }
+  fits.push_back({"memory", Learn(memory, memory_, shown_memory_)});
   return fits;
 }
 

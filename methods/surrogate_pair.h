@@ -28,6 +28,10 @@ class SurrogatePair {
     // In the place of fit's, for the throughput: it scatters more.
     double throughput_misfit_scale = 0.5;
     double throughput_misfit_log_stddev = 0.7;
+    // By how much of the capacity a memory prior that knows its job's size may
+    // be wrong. > 0
+    double memory_error = 0.2;
+    surrogates::InertKnobs inert_knobs = surrogates::InertKnobs::kNeutral;
     // A wrong opinion added to the throughput's prior mean, at most so much of
     // the best throughput so far; 0: none. See Misspecification. >= 0
     double prior_error = 0.0;
@@ -91,6 +95,7 @@ class SurrogatePair {
       Shown& shown) const;
 
   surrogates::ParametricMean throughput_prior_;
+  surrogates::ParametricMean memory_prior_;
   surrogates::GaussianProcess throughput_;
   surrogates::GaussianProcess memory_;
   Shown shown_throughput_, shown_memory_;

@@ -4,12 +4,20 @@
 #define SURROGATES_PARAMETRIC_MEAN_H_
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <Eigen/Core>
 
 namespace surrogates {
+
+// What is believed of a factor that many coefficients share: the size of the
+// job that is searched for. Its logarithm is normal.
+struct SharedScale {
+  double log_center = 0.0;
+  double log_stddev = 1.0;  // > 0
+};
 
 // A prior mean over the candidates of a search space,
 //
@@ -34,6 +42,7 @@ struct ParametricMean {
     std::string unit;  // of c_j, for people
     double log_center = 0.0;
     double log_stddev = 2.0;  // > 0
+    bool absolute = false;    // does not move with the shared scale
   };
 
   Link link = Link::kConstant;
@@ -41,6 +50,9 @@ struct ParametricMean {
   std::vector<Coefficient> coefficients;
   double clip = std::numeric_limits<double>::infinity();
   double clip_gradient = 0.1;
+  // Where there is one, log centres are in units of it (but absolute ones):
+  // see cost/shared_scale.h.
+  std::optional<SharedScale> shared_scale;
 
   [[nodiscard]] int size() const {
     return static_cast<int>(coefficients.size());

@@ -418,4 +418,11 @@ ParallelConfig Canonical(ParallelConfig config) {
   return config;
 }
 
+bool HasEffect(const ConfigField& field, ParallelConfig config) {
+  const int unset = field.get(ParallelConfig{});
+  const int other = unset < field.maximum ? unset + 1 : field.minimum;
+  field.set(config, other);
+  return field.get(Canonical(config)) == other;
+}
+
 }  // namespace trials

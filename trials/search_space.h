@@ -135,6 +135,10 @@ class SearchSpace {
 // which the paper's framework uses without ZeRO and pipeline only.
 [[nodiscard]] ParallelConfig Canonical(ParallelConfig config);
 
+// Whether a value of the field other than its default would mean something in
+// this configuration: it would outlast Canonical.
+[[nodiscard]] bool HasEffect(const ConfigField& field, ParallelConfig config);
+
 }  // namespace trials
 
 #endif  // TRIALS_SEARCH_SPACE_H_

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <Eigen/Core>
@@ -117,29 +118,50 @@ void TimeUcb(const Arguments& arguments, GaussianProcess::Options options) {
   }
 }
 
+Observations AllButLast(const Observations& observations) {
+  Observations most = observations;
+  most.candidate.pop_back();
+  most.value.conservativeResize(most.size());
+  most.noise_variance.conservativeResize(most.size());
+  return most;
+}
+
 // A suggestion of OPPA: throughput and memory with 35 coefficients between
 // them, the constrained bound.
-void TimeOppa(const Arguments& arguments) {
+// `appends`: the last observation is new, hyperparameters are not learned.
+void TimeOppa(const Arguments& arguments, bool appends) {
   const EncodedSpace space = MakeSpace(arguments.candidates);
-  const ParametricMean throughput_mean =
+  ParametricMean throughput_mean =
       MakeMean(space, 22, ParametricMean::Link::kInverse);
-  const ParametricMean memory_mean =
+  ParametricMean memory_mean =
       MakeMean(space, 13, ParametricMean::Link::kLinear, true);
   const Observations throughputs =
       Observe(space, throughput_mean, arguments.n, 0.1);
   const Observations memories = Observe(space, memory_mean, arguments.n, 0.05);
   const double capacity = memories.value.mean();
   const GaussianProcess::Options options{.threads = arguments.threads};
-  GaussianProcess r(space, throughput_mean, options);
-  GaussianProcess m(space, memory_mean, options);
+  GaussianProcess r(space, std::move(throughput_mean), options);
+  GaussianProcess m(space, std::move(memory_mean), options);
   Prediction throughput;
   Prediction memory;
   methods::ConstrainedUcbSearch search;
   for (int i = 0; i < arguments.repeats; ++i) {
     Outcome outcome;
+    if (appends) {
+      r.Condition(AllButLast(throughputs), r.hyperparameters());
+      m.Condition(AllButLast(memories), m.hyperparameters());
+    }
     const Stopwatch watch;
-    outcome.evaluations += r.Fit(throughputs).evaluations;
-    outcome.evaluations += m.Fit(memories).evaluations;
+    for (const auto& [process, observations] :
+         {std::pair(&r, &throughputs), std::pair(&m, &memories)}) {
+      outcome.evaluations +=
+          appends ? process
+                        ->Append(observations->candidate.back(),
+                                 observations->value[arguments.n - 1],
+                                 observations->noise_variance[arguments.n - 1])
+                        .evaluations
+                  : process->Fit(*observations).evaluations;
+    }
     outcome.fit_s = watch.wall_s();
     r.Predict(throughput);
     outcome.argmax = search.ArgMax(
@@ -187,15 +209,19 @@ void Run(const Arguments& arguments) {
   if (arguments.name == "ucb") {
     // The likelihood alone, as the floor and most peers maximise it.
     TimeUcb(arguments, {.as_printed = true, .starts = 5, .warm_start = false});
+  } else if (arguments.name == "ucb-1") {
+    TimeUcb(arguments, {.as_printed = true, .starts = 1, .warm_start = false});
   } else if (arguments.name == "ucb-map") {
     TimeUcb(arguments, {.warm_start = false});
   } else if (arguments.name == "oppa") {
-    TimeOppa(arguments);
+    TimeOppa(arguments, false);
+  } else if (arguments.name == "oppa-append") {
+    TimeOppa(arguments, true);
   } else if (arguments.name == "write-task") {
     WriteTask(arguments);
   } else {
     throw std::invalid_argument(
-        "--case must be ucb, ucb-map, oppa or write-task");
+        "--case must be ucb, ucb-1, ucb-map, oppa, oppa-append or write-task");
   }
 }
 

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "trials/command/argv.h"
 #include "trials/text.h"
 
 namespace harness {
@@ -47,17 +48,6 @@ std::vector<std::string> WorkerEnvironment(int threads) {
   environment.push_back(std::string(kOfLibraries) + "1");
   environment.push_back(std::string(kOfSuggestions) + std::to_string(threads));
   return environment;
-}
-
-// Pointers as the system wants them.
-std::vector<char*> Pointers(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 // Starts a job; an errno value in `error` if that is not possible.
@@ -93,8 +83,8 @@ pid_t Spawn(const Job& job, int threads, int& error) {
                         command.front().c_str(),
                         &actions,
                         &attributes,
-                        Pointers(command).data(),
-                        Pointers(environment).data());
+                        trials::Argv(command).data(),
+                        trials::Argv(environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return pid;

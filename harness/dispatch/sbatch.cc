@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <fstream>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -12,6 +11,7 @@
 
 #include "harness/command.h"
 #include "harness/dispatch/slurm_commands.h"
+#include "harness/replace_file.h"
 #include "trials/text.h"
 
 namespace harness {
@@ -87,13 +87,6 @@ std::int64_t Sbatch(const std::vector<std::string>& words,
                   ShellLine(words)));
 }
 
-void WriteTaskScript(const fs::path& path) {
-  std::ofstream out(path, std::ios::binary);
-  out << TaskScript() << std::flush;
-  if (!out) {
-    throw std::runtime_error(fmt::format(
-        "{}: cannot write (disk full or not writable?)", path.string()));
-  }
-}
+void WriteTaskScript(const fs::path& path) { ReplaceFile(path, TaskScript()); }
 
 }  // namespace harness

@@ -1,6 +1,7 @@
 #include "harness/dispatch/shared_queue.h"
 
 #include <chrono>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "harness/dispatch/slurm_state.h"
+#include "harness/replace_file.h"
 
 namespace harness {
 namespace {
@@ -42,20 +44,6 @@ std::optional<Queue> FromFile(const fs::path& path,
     return std::nullopt;
   }
   return ParseQueue(std::string_view(content).substr(question.size() + 1));
-}
-
-void Write(const fs::path& path,
-           const std::string& question,
-           const std::string& answer) {
-  const fs::path temporary = path.string() + fmt::format(".{}", ::getpid());
-  std::ofstream out(temporary, std::ios::binary);
-  out << question << "\n" << answer << std::flush;
-  std::error_code none;
-  if (out) {
-    fs::rename(temporary, path, none);
-  } else {
-    fs::remove(temporary, none);
-  }
 }
 
 // Held while one process asks, so that the others wait for its answer.
@@ -100,7 +88,11 @@ std::optional<Queue> Ask(const fs::path& path,
     return std::nullopt;
   }
   if (turn.ok()) {
-    Write(path, question, *answer);
+    try {
+      ReplaceFile(path, question + "\n" + *answer);
+    } catch (const std::exception&) {
+      // A full disk: everybody asks for himself.
+    }
   }
   return ParseQueue(*answer);
 }

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
+#include "harness/replace_file.h"
 #include "trials/text.h"
 
 namespace harness {
@@ -21,21 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 6> kAttemptStates = {
     "running", "done", "stopped", "lost", "failed", "refused"};
-
-// Through a temporary file of this process and a rename: never half there.
-void Replace(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  const fs::path temporary = path.string() + fmt::format(".{}", ::getpid());
-  {
-    std::ofstream out(temporary, std::ios::binary);
-    out << text << std::flush;
-    if (!out) {
-      throw std::runtime_error(fmt::format(
-          "{}: cannot write (disk full or not writable?)", temporary.string()));
-    }
-  }
-  fs::rename(temporary, path);
-}
 
 std::string Content(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -55,35 +40,36 @@ auto WithJson(const fs::path& path, const std::string& text, Read read) {
   }
 }
 
+// Every field by its name; what a task asks for is in its array.
+template <typename Options, typename Visit>
+void VisitFields(Options& options, Visit visit) {
+  visit("partition", options.partition);
+  visit("account", options.account);
+  visit("qos", options.qos);
+  visit("constraint", options.constraint);
+  visit("time_minutes", options.time_minutes);
+  visit("cpus", options.cpus);
+  visit("memory_mb", options.memory_mb);
+  visit("max_running", options.max_running);
+  visit("retries", options.retries);
+  visit("requeue_until_done", options.requeue_until_done);
+  visit("options", options.options);
+  visit("environment", options.environment);
+}
+
 Json ToJson(const SlurmOptions& options) {
-  return {{"partition", options.partition},
-          {"account", options.account},
-          {"qos", options.qos},
-          {"constraint", options.constraint},
-          {"time_minutes", options.time_minutes},
-          {"cpus", options.cpus},
-          {"memory_mb", options.memory_mb},
-          {"max_running", options.max_running},
-          {"retries", options.retries},
-          {"requeue_until_done", options.requeue_until_done},
-          {"options", options.options},
-          {"environment", options.environment}};
+  Json json;
+  VisitFields(options, [&json](const char* name, const auto& value) {
+    json[name] = value;
+  });
+  return json;
 }
 
 SlurmOptions OptionsFromJson(const Json& json) {
   SlurmOptions options;
-  json.at("partition").get_to(options.partition);
-  json.at("account").get_to(options.account);
-  json.at("qos").get_to(options.qos);
-  json.at("constraint").get_to(options.constraint);
-  json.at("time_minutes").get_to(options.time_minutes);
-  json.at("cpus").get_to(options.cpus);
-  json.at("memory_mb").get_to(options.memory_mb);
-  json.at("max_running").get_to(options.max_running);
-  json.at("retries").get_to(options.retries);
-  json.at("requeue_until_done").get_to(options.requeue_until_done);
-  json.at("options").get_to(options.options);
-  json.at("environment").get_to(options.environment);
+  VisitFields(options, [&json](const char* name, auto& value) {
+    json.at(name).get_to(value);
+  });
   return options;
 }
 
@@ -195,7 +181,7 @@ void WriteSubmission(const SlurmSubmission& submission) {
                      {"finish_job_id", submission.finish_job_id},
                      {"cancelled", submission.cancelled},
                      {"report", submission.report}};
-  Replace(submission.place.folder / "submission.json", json.dump(1) + "\n");
+  ReplaceFile(submission.place.folder / "submission.json", json.dump(1) + "\n");
 }
 
 SlurmSubmission ReadSubmission(const fs::path& folder) {
@@ -236,7 +222,7 @@ void WriteTasks(const fs::path& folder, const std::vector<SlurmTask>& tasks) {
                        {"command", task.job.command}};
     text += TaskPrefix(task.job.id) + rest.dump().substr(1) + "\n";
   }
-  Replace(folder / "tasks.jsonl", text);
+  ReplaceFile(folder / "tasks.jsonl", text);
 }
 
 std::vector<SlurmTask> ReadTasks(const fs::path& folder) {
@@ -270,8 +256,8 @@ void WriteAttempt(const fs::path& folder, int id, const SlurmAttempt& attempt) {
       {"node", attempt.node},
       {"job", attempt.job},
       {"pid", attempt.pid}};
-  Replace(AttemptPath(folder, id),
-          json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  ReplaceFile(AttemptPath(folder, id),
+              json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::optional<SlurmAttempt> ReadAttempt(const fs::path& folder, int id) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "harness/replace_file.h"
 #include "trials/text.h"
 
 namespace harness {
@@ -127,19 +128,6 @@ auto WithFile(const fs::path& path, Read read)
   }
 }
 
-// A file of this process with that text, to be given its name.
-fs::path Prepare(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  fs::path temporary = path.string() + fmt::format(".{}", ::getpid());
-  std::ofstream out(temporary, std::ios::binary);
-  out << text << std::flush;
-  if (!out) {
-    throw std::runtime_error(fmt::format(
-        "{}: cannot write (disk full or not writable?)", temporary.string()));
-  }
-  return temporary;
-}
-
 std::string Text(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -182,27 +170,24 @@ std::optional<TrialResult> ReadTrialResult(const fs::path& folder) {
 }
 
 void WriteTrialTask(const fs::path& folder, const TrialTask& task) {
-  const fs::path path = folder / "trial.json";
-  fs::rename(Prepare(path, ToJson(task)), path);
+  ReplaceFile(folder / "trial.json", ToJson(task));
 }
 
 void WriteTrialJob(const fs::path& folder, const TrialJob& job) {
-  const fs::path path = folder / "job.json";
-  fs::rename(Prepare(path,
-                     Text({{"id", job.id},
-                           {"failures", job.failures},
-                           {"bad_nodes", job.bad_nodes}})),
-             path);
+  ReplaceFile(folder / "job.json",
+              Text({{"id", job.id},
+                    {"failures", job.failures},
+                    {"bad_nodes", job.bad_nodes}}));
 }
 
 void WriteTrialResult(const fs::path& folder, const TrialResult& result) {
   const fs::path path = folder / "result.json";
   const fs::path temporary =
-      Prepare(path,
-              Text({{"refusal", result.refusal},
-                    {"measurement",
-                     result.measurement ? ToJson(*result.measurement)
-                                        : Json(nullptr)}}));
+      PrepareFile(path,
+                  Text({{"refusal", result.refusal},
+                        {"measurement",
+                         result.measurement ? ToJson(*result.measurement)
+                                            : Json(nullptr)}}));
   const int failed = ::link(temporary.c_str(), path.c_str());
   fs::remove(temporary);
   if (failed != 0 && !fs::exists(path)) {

@@ -177,7 +177,7 @@ void TrialJobs::Submit(const fs::path& folder, TrialJob& job) const {
   WriteTaskScript(folder / "task.sh");
   SlurmPlace place;
   place.program = place_.program;
-  place.directory = place_.manifest.parent_path();
+  place.directory = fs::current_path();
   place.folder = folder;
   place.experiment = place_.experiment;
   place.token = NewToken();

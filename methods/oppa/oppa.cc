@@ -8,6 +8,7 @@
 
 #include "methods/acquisition.h"
 #include "methods/history.h"
+#include "methods/oppa/families.h"
 #include "methods/read_options.h"
 #include "methods/sampling/cell_sampler.h"
 #include "methods/surrogate_pair.h"
@@ -57,6 +58,9 @@ SurrogatePair::Options PairOptions(const OppaOptions& options,
   pair.throughput_misfit_scale = options.misfit_scale;
   pair.throughput_misfit_log_stddev = options.misfit_log_stddev;
   pair.prior_error = options.prior_error;
+  pair.inert_knobs = options.neutral_inert_knobs
+                         ? surrogates::InertKnobs::kNeutral
+                         : surrogates::InertKnobs::kDefault;
   pair.fit.seed = seed;
   return pair;
 }
@@ -171,13 +175,28 @@ class Oppa final : public Method {
     }
   }
 
+  // What the model may not choose: what was tried and, where nothing has been
+  // gained for some trials, whatever belongs to a family that was.
+  [[nodiscard]] std::vector<char> Excluded() const {
+    const int idle = history_.trials_since_gain();
+    if (options_.stagnation_trials > 0 && idle > 0 &&
+        idle % options_.stagnation_trials == 0) {
+      std::vector<char> families =
+          TriedFamilies(*problem_.space, history_.tried());
+      if (!families.empty()) {
+        return families;
+      }
+    }
+    return history_.tried();
+  }
+
   Suggestion SuggestByModel() {
     Suggestion suggestion;
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
     // Step 2: the untried candidate with the highest cUCB.
     const SurrogatePair::Choice best = surrogates_.ArgMaxConstrainedUcb(
-        Beta(), options_.memory_scale, history_.tried());
+        Beta(), options_.memory_scale, Excluded());
     if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }
@@ -273,6 +292,10 @@ OppaOptions ReadOppaOptions(const trials::TomlTable& table,
       ReadDouble(table, "misfit_scale", options.misfit_scale, 1e-6);
   options.misfit_log_stddev =
       ReadDouble(table, "misfit_log_stddev", options.misfit_log_stddev, 1e-6);
+  options.stagnation_trials =
+      ReadInt(table, "stagnation_trials", options.stagnation_trials, 0);
+  options.neutral_inert_knobs =
+      table.GetBool("neutral_inert_knobs", options.neutral_inert_knobs);
   options.screened_draws =
       ReadInt(table, "screened_draws", options.screened_draws, 1);
   options.beta = ReadDouble(table, "beta", options.beta, 0.0);

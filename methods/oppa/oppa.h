@@ -39,12 +39,17 @@ struct OppaOptions {
   // False: beta multiplies E|X - E X| as printed, which is 0.798 of a standard
   // deviation where memory is no concern. True: beta counts deviations.
   bool beta_in_stddevs = false;
-  int random_trials = 4;           // at the start, >= 1 (the paper: "a few")
+  int random_trials = 3;           // at the start, >= 1 (the paper: "a few")
   int failures_before_random = 3;  // in a row, >= 1 (the paper: "too many")
   // A random trial after a failure is the best of so many draws by the model;
   // with 1, as printed, it is blind. Also, with more than 1 the prior chooses
   // when the trials at the start gave no throughput. Needs a prior. >= 1
   int screened_draws = 4;
+  // After so many trials without a gain, and every so many again, the model
+  // chooses from families that nobody tried (families.h); 0: never. >= 0
+  int stagnation_trials = 4;
+  // See InertKnobs: false is the paper's embedding.
+  bool neutral_inert_knobs = true;
   trials::ThroughputOptions throughput;
   // The likelihood without priors on the hyperparameters, Eq. 23 as printed.
   bool fit_as_printed = false;
@@ -70,12 +75,12 @@ struct OppaOptions {
 // Reads the options; those not given stay as they are in `options`. Keys:
 // prior ("none", "printed", "physical"), early_termination, q_min, tau,
 // tau_share, beta, beta_in_stddevs, random_trials, failures_before_random,
-// screened_draws, outlier_iqr, warmup_steps, variance_of_mean, fit ("map",
-// "printed"), fit_starts, learn_misfit, misfit_scale,
-// misfit_log_stddev,
-// memory_scale, out_of_memory_value, memory_noise, theory_tau, theory_beta,
-// theory_delta, theory_rounds, theory_rkhs_bound, prior_error.
-// Errors: throws InputError with the place; q_min > q_max is one.
+// screened_draws, stagnation_trials, neutral_inert_knobs, outlier_iqr,
+// warmup_steps, variance_of_mean, fit ("map", "printed"), fit_starts,
+// learn_misfit, misfit_scale, misfit_log_stddev, memory_scale,
+// out_of_memory_value, memory_noise, theory_tau, theory_beta, theory_delta,
+// theory_rounds, theory_rkhs_bound, prior_error. Errors: throws InputError with
+// the place; q_min > q_max is one.
 [[nodiscard]] OppaOptions ReadOppaOptions(const trials::TomlTable& table,
                                           const Problem& problem,
                                           OppaOptions options = {});

@@ -14,10 +14,12 @@ using surrogates::CostModelForm;
 Models FitPair(const methods::Problem& problem,
                const methods::History& history,
                const surrogates::GaussianProcess::Options& fit,
-               std::optional<CostModelForm> form) {
+               std::optional<CostModelForm> form,
+               surrogates::InertKnobs inert_knobs) {
   const surrogates::ClusterShape shape{problem.gpus, problem.gpus_per_node};
   methods::SurrogatePair::Options options;
   options.fit = fit;
+  options.inert_knobs = inert_knobs;
   methods::SurrogatePair pair(
       problem,
       form ? surrogates::ThroughputPrior(*problem.space, shape, *form)
@@ -41,13 +43,14 @@ Models FitTrees(const methods::Problem& problem,
 }
 
 auto Pair(const surrogates::GaussianProcess::Options& options,
-          std::optional<CostModelForm> form) {
-  return [options, form](const methods::Problem& problem,
-                         const methods::History& history,
-                         std::uint64_t seed) {
+          std::optional<CostModelForm> form,
+          surrogates::InertKnobs inert_knobs) {
+  return [=](const methods::Problem& problem,
+             const methods::History& history,
+             std::uint64_t seed) {
     surrogates::GaussianProcess::Options seeded = options;
     seeded.seed = seed;
-    return FitPair(problem, history, seeded, form);
+    return FitPair(problem, history, seeded, form, inert_knobs);
   };
 }
 
@@ -56,15 +59,24 @@ auto Pair(const surrogates::GaussianProcess::Options& options,
 std::vector<Variant> Variants() {
   constexpr CostModelForm kPhysical = CostModelForm::kPhysical;
   constexpr CostModelForm kPrinted = CostModelForm::kPrinted;
+  using surrogates::InertKnobs;
+  constexpr InertKnobs kOurs = InertKnobs::kNeutral;
+  constexpr InertKnobs kPaper = InertKnobs::kDefault;
   return {
-      {"ours", "OPPA", Pair({}, kPhysical)},
+      {"ours", "OPPA", Pair({}, kPhysical, kOurs)},
       {"ours, no misfit",
        "OPPA without misfit",
-       Pair({.learn_misfit = false}, kPhysical)},
-      {"as printed", "as printed", Pair({.as_printed = true}, kPrinted)},
-      {"no prior mean", "no prior", Pair({}, std::nullopt)},
-      {"vanilla BO", "vanilla BO", Pair({.learn_misfit = false}, std::nullopt)},
-      {"prior mean alone", "prior alone", Pair({.mean_only = true}, kPhysical)},
+       Pair({.learn_misfit = false}, kPhysical, kOurs)},
+      {"as printed",
+       "as printed",
+       Pair({.as_printed = true}, kPrinted, kPaper)},
+      {"no prior mean", "no prior", Pair({}, std::nullopt, kOurs)},
+      {"vanilla BO",
+       "vanilla BO",
+       Pair({.learn_misfit = false}, std::nullopt, kPaper)},
+      {"prior mean alone",
+       "prior alone",
+       Pair({.mean_only = true}, kPhysical, kOurs)},
       {"xgboost", "XGBOOST", FitTrees},
   };
 }

@@ -36,9 +36,9 @@ struct Variant {
 
 // ours                 what the method `oppa` uses
 // ours, no misfit      without the misfit of single configurations
-// as printed           App. D's prior, and Eq. 23 without priors
+// as printed           App. D's prior and embedding, Eq. 23 without priors
 // no prior mean        a constant mean, otherwise ours: `oppa-no-prior`
-// vanilla BO           the same without misfit: known noise, nothing else
+// vanilla BO           a constant mean, the paper's embedding, known noise
 // prior mean alone     the cost model with independent misfits, no kernel
 // xgboost              boosted trees, as DeepSpeed's autotuner
 [[nodiscard]] std::vector<Variant> Variants();

@@ -15,7 +15,7 @@ struct RegretOptions {
   int q_max = 20;
   double rkhs_norm = 2.0;  // B
   double delta = 0.1;
-  std::vector<int> q_min = {1, 5};
+  std::vector<int> q_min = {1, 5, 10};
   std::vector<double> noise_levels = {1e-4, 1e-2, 0.1, 1.0};
   int levels = 15;  // a grid of levels x levels candidates
   double length_scale = 0.2;
@@ -26,6 +26,7 @@ struct RegretOptions {
 // fixed tau) on random functions of known RKHS norm under a known kernel, so
 // that Assumption F.1 holds to the letter:
 //
+//   Lemma F.3    |f - mu| <= beta_i sigma everywhere, but in delta of the runs
 //   Theorem F.5  cumulative regret against its bound, printed and mended
 //   Theorem F.8  rounds that are worse than an earlier one and still run all
 //                q_max queries: in at most delta of the runs there is any

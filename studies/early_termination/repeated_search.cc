@@ -11,6 +11,8 @@
 namespace studies {
 namespace {
 
+constexpr double kRounding = 1e-9;  // where f is known for certain
+
 // Queries candidates under a rule, and remembers the best mean so far.
 class Querier {
  public:
@@ -154,11 +156,14 @@ std::vector<Round> SearchWithKnownKernel(const Objective& objective,
   while (static_cast<int>(rounds.size()) < options.theory.rounds) {
     const double beta =
         methods::ConfidenceBeta(options.theory, process.information_gain());
+    const Eigen::ArrayXd width =
+        beta * process.covariance().diagonal().array().max(0.0).sqrt();
     int candidate = 0;
-    (process.mean().array() +
-     beta * process.covariance().diagonal().array().max(0.0).sqrt())
-        .maxCoeff(&candidate);
+    (process.mean().array() + width).maxCoeff(&candidate);
     Round round = querier.Query(candidate);
+    round.contained =
+        ((objective.values - process.mean()).array().abs() <= width + kRounding)
+            .all();
     process.Observe(candidate, round.observed, NoiseVariance(options, round));
     round.beta = beta;
     round.information_gain = process.information_gain();

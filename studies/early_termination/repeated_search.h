@@ -40,6 +40,8 @@ struct Round {
   double observed = 0.0;  // mean of the queries
   double beta = 0.0;
   double information_gain = 0.0;  // of all rounds so far
+  // With a known kernel: |f - mu| <= beta sigma everywhere before the round.
+  bool contained = true;
 };
 
 // Searches with a process whose kernel and mean are learned anew in every

@@ -59,8 +59,9 @@ enum class CostModelForm {
 //
 // Source: OPPA Eqs. 10-20; docs/decisions/0004-cost-model.md.
 // Shapes: features is [N, m]. Units: step time in s.
-// Note: log centres are relative to a target of about 1; CentersFor moves
-// them to where a problem's data are.
+// Note: printed, log centres are relative to a target of about 1 and CentersFor
+// moves them to where a problem's data are; physical, they are typical values
+// (typical_values.h) in units of a shared scale.
 [[nodiscard]] ParametricMean ThroughputPrior(const trials::SearchSpace& space,
                                              const ClusterShape& shape,
                                              CostModelForm form);
@@ -80,7 +81,8 @@ enum class CostModelForm {
 //            microbatch 1 / (dp mb tp); 1
 //
 // Source: OPPA Eq. 21. Units: 1 = capacity. `clip` >= 1 is where the
-// observations of configurations that ran out of memory stand.
+// observations of configurations that ran out of memory stand. The physical
+// form has typical values and a shared scale.
 [[nodiscard]] ParametricMean MemoryPrior(const trials::SearchSpace& space,
                                          const ClusterShape& shape,
                                          CostModelForm form,

@@ -25,7 +25,8 @@ struct CostTerm {
   std::string unit;
   // Guess of the term at the candidate that has most of it, in units of a
   // typical step (or of the capacity), and the standard deviation of the
-  // guess's logarithm.
+  // guess's logarithm. Of the printed form only: typical_values.h guesses for
+  // the physical one.
   double share = 0.1;
   double log_stddev = 1.5;
   std::function<double(const trials::ParallelConfig&)> feature;

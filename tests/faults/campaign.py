@@ -14,6 +14,8 @@ After each fault:
      the same. (Not where the fault is damage to that very row.)
   2. the run is run again, to its end, and trials.csv, steps.csv and fits.csv are
      byte for byte those of a run that was left alone.
+  3. external trials, which run on a real clock: instead of 2, the rows that were on record
+     are unchanged, the run comes to its end, and no process of a trial is left.
 The report is a table: fault, times, how often it struck a run that was under way,
 survived.
 """
@@ -56,6 +58,19 @@ trials = {TRIALS}
 q_max = 6
 [slurm]
 retries = 3
+"""
+
+
+# Trials by a program (docs/external-trials.md), on a real clock: what they take
+# differs from run to run, so here the rows of what was on record must stay.
+EXTERNAL_TRIALS = 8
+EXTERNAL = MANIFEST.replace('type = "simulator"', """type = "command"
+program = ["./trial.sh"]
+patience_s = 0.2""").replace('"vanilla-bo"', '"random"').replace(
+    f"trials = {TRIALS}", f"trials = {EXTERNAL_TRIALS}").replace('name = "m"', 'name = "x"')
+TRIAL = """#!/bin/sh
+setsid -f sh -c 'trap "" TERM; while :; do sleep 0.05; done' "$PWD/stray"
+for i in 1 2 3 4 5 6; do sleep 0.02; echo 'oppa {"step_time_s": 0.02}'; done
 """
 
 
@@ -229,6 +244,80 @@ class Campaign:
         return self.damage(
             lambda content, at: content[:at] + bytes([content[at] ^ bit]) + content[at + 1:])
 
+    # Faults of external trials.
+
+    def external(self, strike):
+        """Strikes while a trial runs; then the run has to come to its end."""
+        (self.work / "trial.sh").write_text(TRIAL)
+        (self.work / "trial.sh").chmod(0o755)
+        manifest = self.work / "x.toml"
+        manifest.write_text(EXTERNAL)
+        self.folder = self.results / "x/random/1"
+        run = [self.program, "run-one", manifest, "--results", self.results, "--method",
+               "random", "--repeat", "1", "--lease-s", "0.4"]
+        process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.wait_for_trials(self.random.randint(1, EXTERNAL_TRIALS - 3), process)
+        time.sleep(self.random.uniform(0.0, 0.1))
+        before = self.acknowledged()
+        rows = self.read("trials.csv").split(b"\n")[:2 + len(before)]
+        killed = strike(self, process)
+        process.communicate()
+        if process.returncode == 0 and killed == "runner":
+            raise Lost("the runner was killed and says that it is done")
+        for _ in range(200):
+            left = self.strays()
+            if not left:
+                break
+            time.sleep(0.05)
+        else:
+            raise Lost(f"{len(left)} processes of trials are left")
+        again = subprocess.run(run, capture_output=True, text=True)
+        if again.returncode != 0:
+            raise Lost("cannot be run again: " + again.stderr)
+        self.check(before)
+        after = self.read("trials.csv").split(b"\n")
+        if after[:len(rows)] != rows:
+            raise Lost("rows of trials.csv have changed")
+        if len(after) != EXTERNAL_TRIALS + 3 or len(set(after)) != len(after):
+            raise Lost(f"{len(after) - 3} trials on record at the end")
+        shutil.rmtree(self.results, ignore_errors=True)
+        return len(before) < EXTERNAL_TRIALS
+
+    def strays(self, *words):
+        """Processes of trials: (words), or what they leave behind."""
+        mark = str(self.work / "stray").encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            ours = mark in line or str(self.work / "trial.sh").encode() in line
+            if entry.name.isdigit() and ours and (
+                    not words or any(word.encode() in line for word in words)):
+                found.append(int(entry.name))
+        return found
+
+    def kill_pids(self, pids):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def kill_trial(self, process):
+        self.kill_pids(self.strays("trial.sh"))
+        return "trial"
+
+    def kill_supervisor(self, process):
+        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            self.kill_pids([int(child)])
+        return "supervisor"
+
+    def kill_runner_in_a_trial(self, process):
+        process.kill()
+        return "runner"
+
     # Faults of Slurm. The run is an array task.
 
     def submit(self):
@@ -348,7 +437,10 @@ class Campaign:
 
     def one(self, fault):
         self.new_results()
-        before, under_way = fault()
+        outcome = fault()
+        if isinstance(outcome, bool):
+            return outcome  # has made its own checks
+        before, under_way = outcome
         self.check(before)
         self.run_again()
         self.check(before)
@@ -377,6 +469,9 @@ LOCAL = {
     "clock jump, with a second attempt": Campaign.clock_jump,
     "truncated tail": Campaign.truncate,
     "flipped bit in the last row": Campaign.flip,
+    "kill -9 of a trial": lambda c: c.external(Campaign.kill_trial),
+    "kill -9 of a trial's supervisor": lambda c: c.external(Campaign.kill_supervisor),
+    "kill -9 of the runner in a trial": lambda c: c.external(Campaign.kill_runner_in_a_trial),
 }
 SLURM = {
     "kill -9 of the runner under Slurm": Campaign.slurm_kill_runner,

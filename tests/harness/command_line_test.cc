@@ -335,6 +335,32 @@ TEST_F(CommandLineTest, AReadOnlyManifestAndRecordsAreEnoughForStatus) {
   EXPECT_EQ(Records(results_), records);
 }
 
+TEST_F(CommandLineTest, FitsTellsWhatARunHasLearnedAlsoAsJson) {
+  const fs::path results = folder_.path() / "results";
+  ASSERT_EQ(Oppa(RunArguments(results)), 0) << Output();
+  const fs::path runs = results / "m";
+  ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string()}), 0) << Output();
+  EXPECT_THAT(Output(), HasSubstr("TFLOP/s"));
+  EXPECT_THAT(Output(), HasSubstr("computation of the batch on one GPU"));
+  ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string(), "--json"}), 0);
+  const auto json = nlohmann::json::parse(Output());
+  EXPECT_EQ(json["trial"], 14);
+  const auto& first = json["surrogates"]["throughput"]["coefficients"][0];
+  EXPECT_EQ(first["name"], "compute");
+  EXPECT_LT(first["physical"]["low"], first["physical"]["value"]);
+  EXPECT_EQ(json["surrogates"]["memory"]["coefficients"][0]["physical"]["unit"],
+            "GB");
+  // Random trials teach nothing, and a folder may hold no run.
+  EXPECT_EQ(Oppa({"fits", (runs / "random/1").string()}), 2);
+  EXPECT_THAT(Output(), HasSubstr("no surrogate was fitted"));
+  EXPECT_EQ(Oppa({"fits", (runs / "nobody/1").string()}), 2);
+  // Without its manifest: the coefficients as they stand, and why.
+  fs::remove(manifest_);
+  ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string()}), 0);
+  EXPECT_THAT(Output(), HasSubstr("no physical units"));
+  EXPECT_THAT(Output(), testing::Not(HasSubstr("TFLOP/s")));
+}
+
 TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {
   ASSERT_EQ(Oppa({"space", manifest_.string(), "--count"}), 0);
   const int count = std::stoi(Output());

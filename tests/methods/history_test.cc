@@ -1,6 +1,7 @@
 #include "methods/history.h"
 
 #include <cmath>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -49,7 +50,25 @@ TEST(History, UnknownMemoryIsLeftOut) {
   Measurement measurement = Completed(0.5, 1.0);
   measurement.peak_memory_bytes.reset();
   history.Add(1, measurement, {});
-  EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 0);
+  history.Add(0, OutOfMemory(), {});
+  history.Add(2, Completed(0.5, 1e9), {});
+  EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 2);
+  EXPECT_EQ(history.RanWithUnknownMemory(), std::vector<int>{1});
+}
+
+TEST(History, CountsTrialsSinceTheBestRoseByAPercentInAll) {
+  History history(6);
+  EXPECT_EQ(history.trials_since_gain(), 0);
+  history.Add(0, OutOfMemory(), {});
+  EXPECT_EQ(history.trials_since_gain(), 1);
+  history.Add(1, Completed(1.0, 1e9), {});
+  EXPECT_EQ(history.trials_since_gain(), 0);
+  history.Add(2, Completed(1.0 / 1.008, 1e9), {});
+  EXPECT_EQ(history.trials_since_gain(), 1);
+  history.Add(3, Completed(2.0, 1e9), {});
+  EXPECT_EQ(history.trials_since_gain(), 2);
+  history.Add(4, Completed(1.0 / 1.016, 1e9), {});  // two small gains
+  EXPECT_EQ(history.trials_since_gain(), 0);
 }
 
 TEST(History, FailuresInARowEndWithAThroughput) {

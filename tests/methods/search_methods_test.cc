@@ -1,6 +1,7 @@
 // What each method is said to do, on a problem small enough to know.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -237,8 +238,8 @@ TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
   const auto oppa = MakeOppa(problem_, {.screened_draws = 1}, 6);
   const auto vanilla = MakeOppa(
       problem_, {.prior = OppaPrior::kNone, .early_termination = false}, 6);
-  const Trace a = Search(*oppa, space_, 4);
-  const Trace b = Search(*vanilla, space_, 4);
+  const Trace a = Search(*oppa, space_, 3);
+  const Trace b = Search(*vanilla, space_, 3);
   EXPECT_EQ(a.candidates, b.candidates);
 }
 
@@ -259,6 +260,41 @@ TEST_F(SearchMethods, APriorScreensRandomTrialsAfterAFailureOnly) {
     // Nothing has run yet: only a prior can choose.
     EXPECT_EQ(oppa->Suggest()->chosen_by, screens ? "model" : "random");
   }
+}
+
+TEST_F(SearchMethods, WithoutGainsAnUntriedFamilyIsNext) {
+  const auto family = [&](int candidate) {
+    const trials::ParallelConfig& c = space_[candidate];
+    return std::array{c.dp, c.tp, c.pp, c.zero_stage};
+  };
+  std::set<std::array<int, 4>> all;
+  for (int i = 0; i < space_.size(); ++i) {
+    all.insert(family(i));
+  }
+  const auto oppa = MakeOppa(problem_,
+                             {.random_trials = 1,
+                              .failures_before_random = 100,
+                              .stagnation_trials = 3},
+                             6);
+  std::set<std::array<int, 4>> families;
+  int checked = 0;
+  for (int trial = 1; trial <= 14; ++trial) {
+    const int candidate = oppa->Suggest()->candidate;
+    const bool any_left = families.size() < all.size();
+    const bool is_new = families.insert(family(candidate)).second;
+    // Every trial measures the same: the first is the only gain.
+    const int idle = trial - 2;
+    if (idle > 0 && idle % 3 == 0 && any_left) {
+      EXPECT_TRUE(is_new) << "trial " << trial;
+      ++checked;
+    }
+    oppa->Observe(candidate,
+                  {.outcome = trials::Outcome::kCompleted,
+                   .step_times_s = {2.0, 2.0, 2.0},
+                   .peak_memory_bytes = 1e9,
+                   .duration_s = 6.0});
+  }
+  EXPECT_GE(checked, 2);
 }
 
 TEST_F(SearchMethods, ATrialMustBeatTheBestByAShareOfIt) {

@@ -127,6 +127,8 @@ manifest perjob 'program = ["./slow.sh", "2"]' 4 'resources = "cpu"'
 search=$!
 wait_for 30 has_trials perjob 1
 wait_for 20 stray_is_there
+"$program" status "$S/perjob.toml" --results "$S" --all | grep -q 'its trial is job [0-9]*: running on n' ||
+  fail "status of a trial's job: $("$program" status "$S/perjob.toml" --results "$S" --all)"
 "$program" cancel "$S/perjob.toml" --results "$S"
 wait "$search" && fail "a search whose trial was cancelled says that it is done"
 wait_for 20 no_strays

@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include <Eigen/Cholesky>
 #include <gtest/gtest.h>
 
+#include "studies/early_termination/comparison.h"
+#include "studies/early_termination/demonstration.h"
 #include "studies/early_termination/finite_process.h"
 #include "studies/early_termination/objective.h"
+#include "studies/early_termination/regret.h"
 #include "studies/early_termination/repeated_search.h"
 #include "surrogates/gp/gaussian_process.h"
 
@@ -153,6 +157,49 @@ TEST(RepeatedSearch, WithAKnownKernelRegretStopsGrowing) {
   };
   EXPECT_LT(regret(30), 0.7 * regret(0));
   EXPECT_GT(rounds.back().information_gain, rounds.front().information_gain);
+}
+
+// Eq. 43 takes x <= log(1 + x): with little noise every run shows it.
+TEST(Theorems, TheoremF5FailsAsPrintedWithoutNoiseAndHoldsMended) {
+  const Output output = CheckTheorems({.repeats = 3,
+                                       .rounds = 15,
+                                       .q_min = {1},
+                                       .noise_levels = {1e-4},
+                                       .levels = 8});
+  ASSERT_EQ(output.table.rows.size(), 2U);  // both rules
+  for (const std::vector<std::string>& row : output.table.rows) {
+    EXPECT_EQ(row[4], "3/3");
+    EXPECT_EQ(row[5], "0/3");
+  }
+  ASSERT_EQ(output.figures.size(), 2U);
+}
+
+TEST(Theorems, TheoremF8HoldsButItsMarginStopsBetterRoundsToo) {
+  const Output output = CheckTheorems(
+      {.repeats = 5, .rounds = 40, .q_min = {1}, .noise_levels = {1.0}});
+  const std::vector<std::string>& theory = output.table.rows[0];
+  EXPECT_EQ(theory[7], "0/5");
+  EXPECT_EQ(theory[9], "100.0%");
+}
+
+TEST(Comparison, HasARowAndAFigureForEveryFunctionAndNoise) {
+  const Output output =
+      CompareRules({.repeats = 1, .rounds = 5, .noise_levels = {0.1}});
+  EXPECT_EQ(output.table.rows.size(), 4U * 4U);
+  EXPECT_EQ(output.figures.size(), 4U);
+  EXPECT_EQ(output.figures.front().panels.size(), 3U);
+}
+
+// What Figs. 11-13 are there to show.
+TEST(Demonstration, QueriesBeyondTwentyTellMoreWhereFunctionIsBest) {
+  const Output output = DemonstrateRepeats();
+  const auto fall = [&](std::size_t row) {
+    const std::vector<std::string>& cells = output.table.rows[row];
+    return 1.0 - std::stod(cells[4]) / std::stod(cells[3]);
+  };
+  EXPECT_LT(fall(0), 0.05);
+  EXPECT_GT(fall(1), 0.05);
+  EXPECT_EQ(output.figures.size(), 4U);
 }
 
 }  // namespace

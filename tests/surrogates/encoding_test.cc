@@ -1,5 +1,6 @@
 #include "surrogates/encoding.h"
 
+#include <cmath>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -34,12 +35,56 @@ TEST(Encode, PutsEveryDimensionOnTheUnitInterval) {
 }
 
 TEST(Encode, SpacesSizesByTheirLogarithmAndStagesEvenly) {
-  const EncodedSpace encoded = EncodeAll({{.dp = 1, .zero_stage = 0},
-                                          {.dp = 2, .zero_stage = 1},
-                                          {.dp = 16, .zero_stage = 2}});
+  const EncodedSpace encoded = EncodeAll({{.dp = 2, .zero_stage = 0},
+                                          {.dp = 4, .zero_stage = 1},
+                                          {.dp = 32, .zero_stage = 2}});
   EXPECT_THAT(encoded.dimensions, ElementsAre("dp", "zero_stage"));
   EXPECT_DOUBLE_EQ(encoded.points(0, 1), 0.25);
   EXPECT_DOUBLE_EQ(encoded.points(1, 1), 0.5);
+}
+
+// ZeRO 0, and ZeRO 1 with the smallest and the largest bucket.
+const std::vector<ParallelConfig> kBuckets = {
+    {.dp = 8},
+    {.dp = 8, .zero_stage = 1, .zero_bucket_mb = 1},
+    {.dp = 8, .zero_stage = 1, .zero_bucket_mb = 4096}};
+
+TEST(Encode, PutsAKnobWithoutEffectInTheMiddleOfItsValues) {
+  const EncodedSpace encoded = EncodeAll(kBuckets);
+  ASSERT_THAT(encoded.dimensions, ElementsAre("zero_stage", "zero_bucket_mb"));
+  EXPECT_DOUBLE_EQ(encoded.points(1, 0), 0.5);
+  EXPECT_DOUBLE_EQ(encoded.points(1, 1), 0.0);
+  EXPECT_DOUBLE_EQ(encoded.points(1, 2), 1.0);
+}
+
+TEST(Encode, LeavesAKnobWithoutEffectAtItsDefaultAsThePaperDoes) {
+  const EncodedSpace encoded =
+      Encode(trials::SearchSpace(kBuckets), InertKnobs::kDefault);
+  EXPECT_DOUBLE_EQ(encoded.points(1, 0), std::log2(24.0) / 12.0);
+}
+
+TEST(Encode, DropsAKnobThatHasAnEffectAtOneValueOnly) {
+  const EncodedSpace encoded =
+      EncodeAll({{.dp = 8}, {.dp = 8, .zero_stage = 1, .zero_bucket_mb = 64}});
+  EXPECT_THAT(encoded.dimensions, ElementsAre("zero_stage"));
+}
+
+TEST(Encode, TakesOneMicrobatchForANumberLikeOthers) {
+  const EncodedSpace encoded = EncodeAll({{.dp = 4},
+                                          {.dp = 2, .pp = 2, .microbatches = 2},
+                                          {.pp = 4, .microbatches = 16}});
+  ASSERT_EQ(encoded.dimensions.back(), "microbatches");
+  EXPECT_EQ(encoded.points(encoded.points.rows() - 1, 0), 0.0);
+}
+
+TEST(Encode, BelievesATableThatUsesAKnobWhereWeSeeNoEffect) {
+  const EncodedSpace encoded = EncodeAll({{.tp = 8, .overlap_p2p = true},
+                                          {.tp = 8, .overlap_p2p = false},
+                                          {.tp = 4, .pp = 2}});
+  const auto row = encoded.points.row(2);  // tp, pp, overlap_p2p
+  ASSERT_EQ(encoded.dimensions[2], "overlap_p2p");
+  EXPECT_EQ(row[0], 1.0);
+  EXPECT_EQ(row[1], 0.0);
 }
 
 TEST(Encode, GivesASingleCandidateNoDimensions) {

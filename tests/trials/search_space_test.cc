@@ -265,6 +265,20 @@ TEST(SearchSpace, CellsPartitionTheCandidatesBySizes) {
   EXPECT_EQ(space.cells().size(), 10U);  // ordered factorisations of 8 in 3
 }
 
+TEST(HasEffect, IsWhetherAnotherValueOutlastsTheCanonicalForm) {
+  const ConfigField& bucket = *FindConfigField("zero_bucket_mb");
+  EXPECT_FALSE(HasEffect(bucket, {.dp = 8}));
+  EXPECT_TRUE(HasEffect(bucket, {.dp = 8, .zero_stage = 1}));
+  const ConfigField& overlap = *FindConfigField("overlap_zero_comm");
+  EXPECT_FALSE(HasEffect(overlap, {.dp = 8}));
+  EXPECT_TRUE(HasEffect(overlap, {.dp = 8, .zero_stage = 2}));
+  const ConfigField& dp_bucket = *FindConfigField("dp_bucket_mb");
+  EXPECT_TRUE(HasEffect(dp_bucket, {.dp = 8}));
+  EXPECT_FALSE(HasEffect(dp_bucket, {.dp = 4, .pp = 2, .microbatches = 2}));
+  EXPECT_FALSE(HasEffect(*FindConfigField("zero_stage"), {.tp = 8}));
+  EXPECT_TRUE(HasEffect(*FindConfigField("tp"), {.tp = 8}));
+}
+
 TEST(SearchSpace, CanonicalIsIdempotentAndRemovesWhatHasNoEffect) {
   const ParallelConfig busy{.dp = 1,
                             .tp = 1,

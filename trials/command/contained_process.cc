@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "trials/command/argv.h"
 #include "trials/command/supervisor.h"
 
 namespace trials {
@@ -43,16 +44,6 @@ std::array<int, 2> MakePipe() {
         fmt::format("cannot make a pipe for a trial: {}", strerror(errno)));
   }
   return ends;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 std::string NewMark() {
@@ -97,8 +88,8 @@ ContainedProcess::ContainedProcess(const Spec& spec) : mark_(NewMark()) {
   std::vector<std::string> words = spec.words;
   std::vector<std::string> environment = spec.environment;
   environment.push_back(mark_);
-  const std::vector<char*> word_pointers = Pointers(words);
-  const std::vector<char*> environment_pointers = Pointers(environment);
+  const std::vector<char*> word_pointers = Argv(words);
+  const std::vector<char*> environment_pointers = Argv(environment);
   const SupervisorTask task{
       .words = word_pointers.data(),
       .environment = environment_pointers.data(),

@@ -342,6 +342,43 @@ TEST(GaussianProcess, StandsEqualValuesAndEqualPlaces) {
   }
 }
 
+// Nothing tells the candidates apart: neither may the predictions.
+TEST(GaussianProcess, StandsASpaceOfEqualCandidates) {
+  SyntheticProblem problem = MakeSyntheticProblem(70, 3, 4, 1);
+  problem.space.points.colwise() = Eigen::Vector3d(0.25, 0.5, 1.0);
+  problem.mean.features.setOnes();
+  Observations observations = Observe(problem, 6, 7);
+  for (const bool as_printed : {false, true}) {
+    const Prediction prediction =
+        FitAndPredict(problem, observations, {.as_printed = as_printed});
+    EXPECT_TRUE(prediction.mean.allFinite());
+    EXPECT_EQ(prediction.mean,
+              Eigen::VectorXd::Constant(70, prediction.mean[0]));
+    EXPECT_EQ(prediction.variance,
+              Eigen::VectorXd::Constant(70, prediction.variance[0]));
+    EXPECT_GE(prediction.mean[0], observations.value.minCoeff());
+    EXPECT_LE(prediction.mean[0], observations.value.maxCoeff());
+  }
+}
+
+// As the noise goes to zero the posterior goes to that without noise.
+TEST(GaussianProcess, IsContinuousAsNoiseVanishes) {
+  const SyntheticProblem problem = MakeSyntheticProblem(200, 3, 4, 1);
+  Observations observations = Observe(problem, 12, 6);
+  GaussianProcess process(problem.space, problem.mean, {.learn_misfit = false});
+  process.Fit(observations);
+  const Hyperparameters given = process.hyperparameters();
+  observations.noise_variance.setZero();
+  process.Condition(observations, given);
+  const Prediction none = Predict(process);
+  for (const double variance : {1e-6, 1e-9, 1e-12}) {
+    observations.noise_variance.setConstant(variance);
+    process.Condition(observations, given);
+    EXPECT_LT((Predict(process).mean - none.mean).norm(),
+              1e3 * std::sqrt(variance) * none.mean.norm());
+  }
+}
+
 TEST(GaussianProcess, DoesNotDependOnTheUnitOfTheTarget) {
   const SyntheticProblem problem = MakeSyntheticProblem(200, 3, 1, 1);
   const Observations observations = Observe(problem, 12, 8);

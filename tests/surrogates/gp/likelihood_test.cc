@@ -4,10 +4,12 @@
 #include <limits>
 #include <numbers>
 #include <random>
+#include <vector>
 
 #include <Eigen/LU>
 #include <gtest/gtest.h>
 
+#include "surrogates/cost/cost_model.h"
 #include "tests/reference/gp_reference.h"
 #include "tests/surrogates/gp/synthetic_problem.h"
 
@@ -74,6 +76,58 @@ TEST(Likelihood, GradientMatchesDifferencesAtRandomPoints) {
     for (int i = 0; i < 10; ++i) {
       EXPECT_LT(GradientError(likelihood, RandomParameters(likelihood, engine)),
                 1e-7);
+    }
+  }
+}
+
+// Both prior means of App. D, as printed and physical, with everything that is
+// learned beside them. Memory stays below its clip: above, the gradient is
+// damped on purpose (see ParametricMean).
+TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
+  std::vector<trials::ParallelConfig> configs;
+  for (const int dp : {1, 2, 4, 8, 16}) {
+    for (const int tp : {1, 2, 4, 8, 16}) {
+      for (const int mb : {1, 2, 8}) {
+        if (16 % (dp * tp) == 0) {
+          configs.push_back({.dp = dp,
+                             .tp = tp,
+                             .pp = 16 / dp / tp,
+                             .zero_stage = dp > 1 ? mb % 3 : 0,
+                             .microbatches = mb,
+                             .grad_checkpoint = mb == 2});
+        }
+      }
+    }
+  }
+  const trials::SearchSpace space(configs);
+  const EncodedSpace encoded = Encode(space);
+  std::mt19937_64 engine(3);
+  for (const auto form : {CostModelForm::kPrinted, CostModelForm::kPhysical}) {
+    for (const ParametricMean& mean :
+         {ThroughputPrior(space, {16, 8}, form),
+          MemoryPrior(space, {16, 8}, form, 1e9)}) {
+      const Eigen::VectorXd centers = CentersFor(mean, 1.0);
+      const Eigen::VectorXd level = mean.EvaluateAll(centers);
+      Observations observations;
+      for (int i = 0; i < space.size(); i += 2) {
+        observations.candidate.push_back(i);
+      }
+      observations.value = 1.1 * level(observations.candidate);
+      observations.noise_variance =
+          (0.03 * observations.value.array()).square();
+      for (const bool integrate : {false, true}) {
+        Likelihood likelihood(
+            encoded,
+            mean,
+            observations,
+            KernelPriors::DimensionScaled(encoded.dimension_count(), 0.3),
+            {.integrate_coefficients = integrate, .misfit = true});
+        for (int i = 0; i < 3; ++i) {
+          Eigen::VectorXd at = RandomParameters(likelihood, engine);
+          at.segment(encoded.dimension_count() + 1, mean.size()) += centers;
+          EXPECT_LT(GradientError(likelihood, at), 1e-6);
+        }
+      }
     }
   }
 }

@@ -1,0 +1,87 @@
+#include "surrogates/cost/shared_scale.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace surrogates {
+namespace {
+
+// m = s c_1 x + c_2, the second coefficient absolute.
+ParametricMean Mean(ParametricMean::Link link) {
+  ParametricMean mean;
+  mean.link = link;
+  mean.features.resize(4, 2);
+  mean.features.col(0) << 1.0, 2.0, 4.0, 8.0;
+  mean.features.col(1).setOnes();
+  mean.coefficients = {{"size", "s", std::log(2.0), 0.5, false},
+                       {"latency", "s", std::log(0.1), 0.5, true}};
+  mean.shared_scale = SharedScale{0.0, 3.0};
+  return mean;
+}
+
+double AtScale(double scale, double feature) {
+  return scale * 2.0 * feature + 0.1;
+}
+
+TEST(MatchSharedScale, FindsTheScaleOfTimesBehindThroughputs) {
+  const ParametricMean mean = Mean(ParametricMean::Link::kInverse);
+  const double scale = MatchSharedScale(
+      mean,
+      {{0, 2},
+       Eigen::Vector2d(1.0 / AtScale(40.0, 1.0), 1.0 / AtScale(40.0, 4.0)),
+       Eigen::Vector2d::Zero()});
+  EXPECT_NEAR(scale, std::log(40.0), 0.1);  // its belief pulls a little
+}
+
+TEST(MatchSharedScale, IsNotMovedFarByOneThatIsTenTimesSlower) {
+  const ParametricMean mean = Mean(ParametricMean::Link::kInverse);
+  const Eigen::Vector4d throughput(1.0 / AtScale(5.0, 1.0),
+                                   1.0 / AtScale(5.0, 2.0),
+                                   0.1 / AtScale(5.0, 4.0),
+                                   1.0 / AtScale(5.0, 8.0));
+  const double scale = MatchSharedScale(
+      mean, {{0, 1, 2, 3}, throughput, Eigen::Vector4d::Zero()});
+  EXPECT_NEAR(scale, std::log(5.0), 0.15);
+}
+
+TEST(MatchSharedScale, LearnsFromAFailureOnlyWhereItExpectedNone) {
+  ParametricMean mean = Mean(ParametricMean::Link::kLinear);
+  mean.clip = 1.1;
+  mean.shared_scale = SharedScale{std::log(0.2), 1.7};
+  const auto after = [&](int candidate) {
+    return MatchSharedScale(mean,
+                            {{candidate},
+                             Eigen::VectorXd::Constant(1, 1.1),
+                             Eigen::VectorXd::Zero(1)});
+  };
+  EXPECT_GT(after(0), std::log(0.3));          // 0.5 of the memory by the guess
+  EXPECT_NEAR(after(3), std::log(0.2), 1e-9);  // 3.3 of it
+}
+
+TEST(MatchSharedScale, FallsWhereWhatItExpectedToFailRan) {
+  ParametricMean mean = Mean(ParametricMean::Link::kLinear);
+  mean.clip = 1.1;
+  mean.shared_scale = SharedScale{std::log(0.2), 1.7};
+  const double ran = MatchSharedScale(mean, {}, {3});  // 3.3 by the guess
+  EXPECT_LT(AtScale(std::exp(ran), 8.0), 1.1);
+  EXPECT_NEAR(MatchSharedScale(mean, {}, {0}), std::log(0.2), 1e-9);
+}
+
+TEST(MatchSharedScale, IsTheBeliefWithoutObservations) {
+  EXPECT_EQ(MatchSharedScale(Mean(ParametricMean::Link::kInverse), {}), 0.0);
+  ParametricMean mean = Mean(ParametricMean::Link::kInverse);
+  mean.shared_scale.reset();
+  EXPECT_THROW((void)MatchSharedScale(mean, {}), std::invalid_argument);
+}
+
+TEST(CentersAtScale, MoveTheRelativeCoefficientsOnly) {
+  const Eigen::VectorXd centers =
+      CentersAtScale(Mean(ParametricMean::Link::kInverse), std::log(3.0));
+  EXPECT_DOUBLE_EQ(centers[0], std::log(6.0));
+  EXPECT_DOUBLE_EQ(centers[1], std::log(0.1));
+}
+
+}  // namespace
+}  // namespace surrogates

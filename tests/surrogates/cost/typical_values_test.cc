@@ -1,0 +1,88 @@
+#include "surrogates/cost/typical_values.h"
+
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "surrogates/cost/cost_model.h"
+#include "surrogates/cost/shared_scale.h"
+#include "surrogates/cost/term.h"
+
+namespace surrogates {
+namespace {
+
+TEST(TypicalValues, CoverEveryTermOfThePhysicalModel) {
+  for (const CostTerm& term : PhysicalTimeTerms({16, 8})) {
+    EXPECT_TRUE(TypicalTimeCoefficient(term.name, 256.0)) << term.name;
+  }
+  for (const CostTerm& term : PhysicalMemoryTerms({16, 8})) {
+    EXPECT_TRUE(TypicalMemoryCoefficient(term.name, 256.0)) << term.name;
+  }
+  EXPECT_FALSE(TypicalTimeCoefficient("witchcraft", 256.0));
+}
+
+TEST(TypicalValues, FollowTheBatch) {
+  const auto reduce = [](double sequences) {
+    return TypicalTimeCoefficient("DP volume, intra-node", sequences)
+        ->log_value;
+  };
+  EXPECT_NEAR(reduce(64.0) - reduce(128.0), std::log(2.0), 1e-12);
+  const auto held = [](double sequences) {
+    return TypicalMemoryCoefficient("activations", sequences)->log_value;
+  };
+  EXPECT_NEAR(held(128.0) - held(64.0), std::log(2.0), 1e-12);
+}
+
+// Throughput of `config` over that of the first, at the guesses.
+double Ratio(const std::vector<trials::ParallelConfig>& configs) {
+  const trials::SearchSpace space(configs);
+  const ParametricMean prior =
+      ThroughputPrior(space, {64, 8}, CostModelForm::kPhysical);
+  const Eigen::VectorXd mean =
+      prior.EvaluateAll(CentersAtScale(prior, prior.shared_scale->log_center));
+  return mean[1] / mean[0];
+}
+
+TEST(TypicalValues, KnowWhatSlowsTrainingDownOnSeveralHosts) {
+  const trials::ParallelConfig good{
+      .dp = 32, .tp = 2, .microbatches = 2, .micro_batch_size = 4};
+  // Tensor parallelism across hosts, a deep pipeline that hardly fills, and
+  // one sequence at a time.
+  EXPECT_LT(
+      Ratio({good,
+             {.dp = 4, .tp = 16, .microbatches = 16, .micro_batch_size = 4}}),
+      0.7);
+  EXPECT_LT(Ratio({good,
+                   {.dp = 2,
+                    .tp = 2,
+                    .pp = 16,
+                    .microbatches = 32,
+                    .micro_batch_size = 4}}),
+            0.8);
+  EXPECT_LT(
+      Ratio({good,
+             {.dp = 32, .tp = 2, .microbatches = 8, .micro_batch_size = 1}}),
+      1.0);
+}
+
+TEST(TypicalValues, PredictTheMemoryOfAModelOfKnownSize) {
+  // 8e9 parameters, 16 bytes each, on 80e9 bytes: M = 1.6. A replica on one
+  // GPU does not fit; one over 8 GPUs with ZeRO 1 does.
+  const trials::SearchSpace space(
+      {{.dp = 8, .microbatches = 32, .micro_batch_size = 1},
+       {.dp = 2,
+        .tp = 4,
+        .zero_stage = 1,
+        .microbatches = 128,
+        .micro_batch_size = 1}});
+  const ParametricMean prior =
+      MemoryPrior(space, {8, 8}, CostModelForm::kPhysical, 10.0);
+  const Eigen::VectorXd memory =
+      prior.EvaluateAll(CentersAtScale(prior, std::log(1.6)));
+  EXPECT_GT(memory[0], 1.6);
+  EXPECT_LT(memory[1], 0.9);
+}
+
+}  // namespace
+}  // namespace surrogates
