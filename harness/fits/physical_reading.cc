@@ -32,7 +32,7 @@ double ModelBytes(const KnownSizes& s) {
   return s.parameters * s.bytes_per_value;
 }
 double TwoModels(const KnownSizes& s) { return 2.0 * ModelBytes(s); }
-double OptimizerBytes(const KnownSizes& s) { return 12.0 * s.parameters; }
+double StateBytes(const KnownSizes& s) { return 16.0 * s.parameters; }
 double LayerBytes(const KnownSizes& s) {
   return s.tokens * s.hidden_size * s.bytes_per_value;
 }
@@ -93,13 +93,14 @@ constexpr std::array<Entry, 22> kPhysicalTime = {{
     {"PP latency", "one transfer from stage to stage", Kind::kLatency, One},
 }};
 
-constexpr std::array<Entry, 7> kPhysicalMemory = {{
-    {"parameters", "parameters, whole model", Kind::kMemory, ModelBytes},
-    {"gradients", "gradients, whole model", Kind::kMemory, ModelBytes},
-    {"optimizer state",
-     "optimizer state, whole model",
+constexpr std::array<Entry, 8> kPhysicalMemory = {{
+    {"model state",
+     "parameters, gradients and optimizer, as sharded",
      Kind::kMemory,
-     OptimizerBytes},
+     StateBytes},
+    {"parameters", "parameters beyond that", Kind::kMemory},
+    {"gradients", "gradients beyond that", Kind::kMemory},
+    {"optimizer state", "optimizer state beyond that", Kind::kMemory},
     {"activations", "activations of the batch, all layers", Kind::kMemory},
     {"checkpoints",
      "checkpointed activations of the batch",
@@ -169,8 +170,8 @@ const Entry* Find(const LearnedSurrogate& surrogate, std::string_view name) {
     return nullptr;  // a constant mean, not a cost model
   }
   if (IsMemory(surrogate)) {
-    return Has(surrogate, "model state") ? FindIn(kPrintedMemory, name)
-                                         : FindIn(kPhysicalMemory, name);
+    return Has(surrogate, "gradients") ? FindIn(kPhysicalMemory, name)
+                                       : FindIn(kPrintedMemory, name);
   }
   if (name == "PP transfers; inter-node") {
     name = "PP transfers; intra-node";
