@@ -17,7 +17,10 @@ wait_options := $(if $(WAIT),--wait)
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench bench-suggestion bench-growth bench-peers \ benchmark-programs figures clean study-early-termination study-calibration bench-astra bench-slurm bench-matrix validate \
+.PHONY: help deps build clean format format-check tidy check \
+        test test-slurm test-faults fuzz asan tsan \
+        figures validate study-calibration study-early-termination \
+        bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 

@@ -39,6 +39,7 @@ double LayerBytes(const KnownSizes& s) {
 double AllReducedBytes(const KnownSizes& s) {
   return 8.0 * s.layers * LayerBytes(s);
 }
+// Two forward and two backward, as there are all-to-alls of experts.
 double AllReduces(const KnownSizes& s) { return 4.0 * s.layers; }
 double CheckpointBytes(const KnownSizes& s) { return s.layers * LayerBytes(s); }
 
@@ -86,6 +87,17 @@ constexpr std::array<Entry, 22> kPhysicalTime = {{
      "one message of these between hosts",
      Kind::kLatency,
      AllReduces},
+    {"EP volume; intra-node", "tokens to their experts within a host"},
+    {"EP volume; inter-node", "tokens to their experts between hosts"},
+    {"EP latency; intra-node",
+     "one message of these within a host",
+     Kind::kLatency,
+     AllReduces},
+    {"EP latency; inter-node",
+     "one message of these between hosts",
+     Kind::kLatency,
+     AllReduces},
+    {"CP volume", "keys and values between context-parallel ranks"},
     {"PP volume",
      "activations from stage to stage",
      Kind::kBandwidth,
