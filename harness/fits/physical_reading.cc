@@ -32,7 +32,7 @@ double ModelBytes(const KnownSizes& s) {
   return s.parameters * s.bytes_per_value;
 }
 double TwoModels(const KnownSizes& s) { return 2.0 * ModelBytes(s); }
-double OptimizerBytes(const KnownSizes& s) { return 12.0 * s.parameters; }
+double StateBytes(const KnownSizes& s) { return 16.0 * s.parameters; }
 double LayerBytes(const KnownSizes& s) {
   return s.tokens * s.hidden_size * s.bytes_per_value;
 }
@@ -103,20 +103,16 @@ constexpr std::array<Entry, 22> kPhysicalTime = {{
      Kind::kBandwidth,
      LayerBytes},
     {"PP latency", "one transfer from stage to stage", Kind::kLatency, One},
-    {"EP volume; intra-node", "tokens to their experts within a host"},
-    {"EP volume; inter-node", "tokens to their experts between hosts"},
-    {"EP latency; intra-node", "messages of these within a host"},
-    {"EP latency; inter-node", "messages of these between hosts"},
-    {"CP volume", "keys and values around the context-parallel ring"},
 }};
 
-constexpr std::array<Entry, 7> kPhysicalMemory = {{
-    {"parameters", "parameters, whole model", Kind::kMemory, ModelBytes},
-    {"gradients", "gradients, whole model", Kind::kMemory, ModelBytes},
-    {"optimizer state",
-     "optimizer state, whole model",
+constexpr std::array<Entry, 8> kPhysicalMemory = {{
+    {"training state",
+     "parameters, gradients and optimizer state, whole model",
      Kind::kMemory,
-     OptimizerBytes},
+     StateBytes},
+    {"parameters", "parameters beyond that", Kind::kMemory},
+    {"gradients", "gradients beyond that", Kind::kMemory},
+    {"optimizer state", "optimizer state beyond that", Kind::kMemory},
     {"activations", "activations of the batch, all layers", Kind::kMemory},
     {"checkpoints",
      "checkpointed activations of the batch",
