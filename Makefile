@@ -17,8 +17,7 @@ wait_options := $(if $(WAIT),--wait)
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench bench-suggestion bench-growth bench-peers \
-        benchmark-programs figures clean study-early-termination study-calibration bench-astra bench-slurm bench-matrix \
+.PHONY: help deps build test test-slurm test-faults fuzz check format format-check tidy asan tsan bench bench-suggestion bench-growth bench-peers \ benchmark-programs figures clean study-early-termination study-calibration bench-astra bench-slurm bench-matrix validate \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -129,6 +128,9 @@ study-calibration: deps ## how far the surrogates can be believed (REPEATS=2; ne
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target calibration_study
 	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
+
+validate: build ## the simulator beside published measurements (needs OPPA_DATA)
+	@$(OPPA) validate --results $(RESULTS)
 
 clean: ## remove build/ (results are kept)
 	@rm -rf build

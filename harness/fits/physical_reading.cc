@@ -39,7 +39,6 @@ double LayerBytes(const KnownSizes& s) {
 double AllReducedBytes(const KnownSizes& s) {
   return 8.0 * s.layers * LayerBytes(s);
 }
-// Two forward and two backward, as there are all-to-alls of experts.
 double AllReduces(const KnownSizes& s) { return 4.0 * s.layers; }
 double CheckpointBytes(const KnownSizes& s) { return s.layers * LayerBytes(s); }
 
@@ -87,17 +86,6 @@ constexpr std::array<Entry, 22> kPhysicalTime = {{
      "one message of these between hosts",
      Kind::kLatency,
      AllReduces},
-    {"EP volume; intra-node", "tokens to their experts within a host"},
-    {"EP volume; inter-node", "tokens to their experts between hosts"},
-    {"EP latency; intra-node",
-     "one message of these within a host",
-     Kind::kLatency,
-     AllReduces},
-    {"EP latency; inter-node",
-     "one message of these between hosts",
-     Kind::kLatency,
-     AllReduces},
-    {"CP volume", "keys and values between context-parallel ranks"},
     {"PP volume",
      "activations from stage to stage",
      Kind::kBandwidth,
@@ -106,8 +94,8 @@ constexpr std::array<Entry, 22> kPhysicalTime = {{
 }};
 
 constexpr std::array<Entry, 8> kPhysicalMemory = {{
-    {"training state",
-     "parameters, gradients and optimizer state, whole model",
+    {"model state",
+     "parameters, gradients and optimizer, as sharded",
      Kind::kMemory,
      StateBytes},
     {"parameters", "parameters beyond that", Kind::kMemory},
@@ -182,8 +170,8 @@ const Entry* Find(const LearnedSurrogate& surrogate, std::string_view name) {
     return nullptr;  // a constant mean, not a cost model
   }
   if (IsMemory(surrogate)) {
-    return Has(surrogate, "model state") ? FindIn(kPrintedMemory, name)
-                                         : FindIn(kPhysicalMemory, name);
+    return Has(surrogate, "gradients") ? FindIn(kPhysicalMemory, name)
+                                       : FindIn(kPrintedMemory, name);
   }
   if (name == "PP transfers; inter-node") {
     name = "PP transfers; intra-node";

@@ -52,7 +52,7 @@ double SequencesOfStep(const trials::SearchSpace& space) {
 // Adds the sum of parameters, gradients and optimizer state as mixed-precision
 // Adam has them, 2 + 2 + 12 of 16 bytes, as one term: their ratio is known, and
 // a configuration that ran out of memory says something of all three at once.
-void AddTrainingState(ParametricMean& mean) {
+void AddModelState(ParametricMean& mean) {
   Eigen::VectorXd state = Eigen::VectorXd::Zero(mean.features.rows());
   for (int j = 0; j < mean.size(); ++j) {
     const std::string& name =
@@ -65,7 +65,7 @@ void AddTrainingState(ParametricMean& mean) {
   }
   mean.features.conservativeResize(Eigen::NoChange, mean.size() + 1);
   mean.features.col(mean.size()) = state;
-  mean.coefficients.push_back({"training state", "capacity"});
+  mean.coefficients.push_back({"model state", "capacity"});
 }
 
 // Takes the guesses of typical_values.h.
@@ -131,7 +131,7 @@ ParametricMean MemoryPrior(const trials::SearchSpace& space,
       printed ? PrintedMemoryTerms(shape) : PhysicalMemoryTerms(shape));
   mean.clip = clip;
   if (!printed) {
-    AddTrainingState(mean);
+    AddModelState(mean);
     SetTypical(mean, SequencesOfStep(space), TypicalMemoryCoefficient);
     mean.shared_scale = kTypicalModelState;
   }

@@ -76,8 +76,7 @@ enum class CostModelForm {
 //
 // kPrinted:  1 / (pp tp),  1 / (gpus mb),  1                      Eq. 21
 // kPhysical: 1 / (tp pp) for parameters, gradients and optimizer state, each
-//            over dp from the ZeRO stage that shards it, and their sum in the
-//            ratio 2 : 2 : 12 (training state); activations
+//            over dp from the ZeRO stage that shards it; activations
 //            min(pp, mb) / (dp mb pp tp), apart with checkpointing; one
 //            microbatch 1 / (dp mb tp); 1
 //

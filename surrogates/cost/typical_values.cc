@@ -62,7 +62,7 @@ constexpr std::array kTime = {
 // Of memory: 16 bytes a parameter, 34 a token, layer and unit of width.
 // Source: Rajbhandari et al. (2020), Sec. 3; Korthikanti et al. (2022), Eq. 1.
 constexpr std::array kMemory = {
-    Entry{"training state", Kind::kRatio, 1.0, 0.5},
+    Entry{"model state", Kind::kRatio, 1.0, 0.5},
     // What a framework keeps besides: gradients in single precision, copies.
     Entry{"parameters", Kind::kRatio, 0.02, 1.0},
     Entry{"gradients", Kind::kRatio, 0.02, 1.0},

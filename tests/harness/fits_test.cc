@@ -34,7 +34,8 @@ std::vector<FitRecord> Records() {
     add("throughput", "prior_log_stddev[DP volume; intra-node]", 0.2);
     add("throughput", "prior[TP latency; intra-node]", 0.008);
     add("throughput", "log_posterior", -3.0);
-    add("memory", "prior[training state]", 0.25);
+    add("memory", "prior[gradients]", 0.01);
+    add("memory", "prior[model state]", 0.75);
     add("memory", "prior[constant]", 0.1);
     add("memory", "log_posterior", -3.0);
     add("choice", "cucb", 1.0);
@@ -116,8 +117,8 @@ TEST(PhysicalReading, LatenciesAreThoseOfOneMessage) {
 TEST(PhysicalReading, MemoryIsInBytesBesideWhatTheModelSays) {
   const LearnedSurrogate surrogate = Learned(Records()).surrogates[1];
   const auto reading = ReadingOf(
-      surrogate, ByName(surrogate.coefficients, "training state"), kSizes);
-  EXPECT_NEAR(reading->estimate.value, 6.0, 1e-9);
+      surrogate, ByName(surrogate.coefficients, "model state"), kSizes);
+  EXPECT_NEAR(reading->estimate.value, 18.0, 1e-9);
   EXPECT_NEAR(*reading->expected, 16.0, 1e-9);
 }
 

@@ -19,7 +19,6 @@ TEST(TypicalValues, CoverEveryTermOfThePhysicalModel) {
   for (const CostTerm& term : PhysicalMemoryTerms({16, 8})) {
     EXPECT_TRUE(TypicalMemoryCoefficient(term.name, 256.0)) << term.name;
   }
-  EXPECT_TRUE(TypicalMemoryCoefficient("training state", 256.0));
   EXPECT_FALSE(TypicalTimeCoefficient("witchcraft", 256.0));
 }
 
