@@ -81,9 +81,9 @@ class GaussianProcess final : public Surrogate {
   void SetLogCenters(const Eigen::VectorXd& log_centers);
 
   // Parameters of the summary: length_scale[<dimension>], signal_stddev,
-  // prior[<coefficient>], where they are integrated prior_log_stddev[<...>], the
-  // standard deviation of its logarithm, noise_stddev (root mean square, after the floor) and
-  // target_scale; all but length scales in physical units.
+  // prior[<coefficient>], where they are integrated prior_log_stddev[<...>],
+  // the standard deviation of its logarithm, noise_stddev (root mean square,
+  // after the floor) and target_scale; all but length scales in physical units.
   // Errors: throws std::invalid_argument for a candidate outside the space,
   // for values that are not finite and for negative noise.
   FitSummary Fit(const Observations& observations) override;

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/trials/replay/table_file.h"
-#include "trials/table_path.h"
 #include "trials/search_space.h"
+#include "trials/table_path.h"
 #include "trials/text.h"
 
 namespace trials {
