@@ -92,18 +92,45 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
 
 }  // namespace
 
-// Rows of kTile candidates, side by side (see tile.h).
+// Rows of kTile candidates, side by side (see tile.h), in memory of the caller.
 struct GaussianProcess::Buffers {
-  Eigen::ArrayXd points;       // of the candidates over length scales, [d]
-  Eigen::ArrayXd correlation;  // k_* / s^2, [n]
-  Eigen::ArrayXd explained;    // |L^-1 k_*|^2 / s^4, [1]
-  Eigen::ArrayXd weighted;     // by weights_, [1 + m]
-  Eigen::ArrayXd features;     // of the mean, [m]
-  Eigen::ArrayXd spread;       // what coefficients add, [m]
-  Eigen::ArrayXd link;         // derivatives of the mean, [1]
-  Eigen::ArrayXd mean;         // the result, [1]
-  Eigen::ArrayXd variance;     // the result, [1]
-  Eigen::VectorXd inverse_length_scale, coefficient;  // of the model, [d], [m]
+  using Rows = Eigen::Map<Eigen::ArrayXd>;
+
+  Rows points;       // of the candidates over length scales, [d]
+  Rows correlation;  // k_* / s^2, [n]
+  Rows explained;    // |L^-1 k_*|^2 / s^4, [1]
+  Rows weighted;     // by weights_, [1 + m]
+  Rows features;     // of the mean, [m]
+  Rows spread;       // what coefficients add, [m]
+  Rows link;         // derivatives of the mean, [1]
+  Rows mean;         // the result, [1]
+  Rows variance;     // the result, [1]
+
+  static Eigen::Index Size(Eigen::Index d, Eigen::Index n, Eigen::Index m) {
+    return (d + n + (1 + m) + 2 * m + 4) * kTile;
+  }
+
+  // Takes Size(d, n, m) numbers from `memory` on.
+  Buffers(double* memory, Eigen::Index d, Eigen::Index n, Eigen::Index m)
+      : points(Take(memory, d)),
+        correlation(Take(memory, n)),
+        explained(Take(memory, 1)),
+        weighted(Take(memory, 1 + m)),
+        features(Take(memory, m)),
+        spread(Take(memory, m)),
+        link(Take(memory, 1)),
+        mean(Take(memory, 1)),
+        variance(Take(memory, 1)) {
+    points.setZero();
+    features.setOnes();
+  }
+
+ private:
+  static Rows Take(double*& memory, Eigen::Index rows) {
+    double* const begin = memory;
+    memory += rows * kTile;
+    return {begin, rows * kTile};
+  }
 };
 
 GaussianProcess::GaussianProcess(const EncodedSpace& space,
@@ -272,6 +299,9 @@ void GaussianProcess::SetPosterior(Likelihood& likelihood) {
   Require(std::isfinite(log_posterior_),
           "the covariance of the observations cannot be factorised");
   information_gain_ = likelihood.InformationGain();
+  inverse_length_scale_ = hyperparameters_.log_length_scales.unaryExpr(
+      [](double log_l) { return std::exp(-log_l); });
+  coefficient_ = hyperparameters_.log_coefficients.array().exp();
   const Eigen::Index n = options_.mean_only ? 0 : observations_.size();
   inverse_factor_.resize(n, n);
   if (n > 0) {
@@ -437,22 +467,21 @@ void GaussianProcess::PredictTiles(int count,
   const int tiles = (count + kTile - 1) / kTile;
   const int workers =
       std::clamp((tiles + kGrain - 1) / kGrain, 1, options_.threads);
+  const Eigen::Index d = scaled_points_.cols();
   const Eigen::Index n = weights_.cols();
   const Eigen::Index m = mean_.size();
-  std::vector<Buffers> buffers(static_cast<std::size_t>(workers));
-  for (Buffers& buffer : buffers) {
-    buffer.points.setZero(scaled_points_.cols() * kTile);
-    buffer.correlation.resize(n * kTile);
-    buffer.explained.resize(kTile);
-    buffer.weighted.resize(weights_.rows() * kTile);
-    buffer.features.setOnes(m * kTile);
-    buffer.spread.resize(m * kTile);
-    buffer.link.resize(kTile);
-    buffer.mean.resize(kTile);
-    buffer.variance.resize(kTile);
-    buffer.inverse_length_scale = hyperparameters_.log_length_scales.unaryExpr(
-        [](double log_l) { return std::exp(-log_l); });
-    buffer.coefficient = hyperparameters_.log_coefficients.array().exp();
+  // Of whoever calls, for all workers, kept from call to call: these grow to
+  // the largest model and are not allocated again.
+  thread_local std::vector<double> memory;
+  thread_local std::vector<Buffers> buffers_of_caller;
+  std::vector<Buffers>& buffers = buffers_of_caller;
+  const Eigen::Index size = Buffers::Size(d, n, m);
+  if (memory.size() < static_cast<std::size_t>(workers * size)) {
+    memory.resize(static_cast<std::size_t>(workers * size));
+  }
+  buffers.clear();
+  for (int worker = 0; worker < workers; ++worker) {
+    buffers.emplace_back(memory.data() + worker * size, d, n, m);
   }
   ParallelFor(
       tiles,
@@ -481,8 +510,7 @@ void GaussianProcess::LoadTile(int begin,
     const int candidate = chosen != nullptr ? chosen[begin + t] : begin + t;
     const auto point = space_->points.col(candidate);
     for (Eigen::Index k = 0; k < d; ++k) {
-      buffers.points[k * kTile + t] =
-          point[k] * buffers.inverse_length_scale[k];
+      buffers.points[k * kTile + t] = point[k] * inverse_length_scale_[k];
     }
   }
   for (Eigen::Index j = 0; j < mean_.size(); ++j) {
@@ -500,7 +528,7 @@ void GaussianProcess::LoadTile(int begin,
 void GaussianProcess::PredictTile(Buffers& buffers) const {
   // The prior mean; of a configuration that has not been tried the variance
   // holds its own misfit too.
-  ProductTile(buffers.coefficient.data(),
+  ProductTile(coefficient_.data(),
               1,
               mean_.size(),
               buffers.features.data(),

@@ -99,6 +99,8 @@ class GaussianProcess final : public Surrogate {
   // Errors: as Fit.
   FitSummary Append(int candidate, double value, double noise_variance);
 
+  // Allocates nothing from the second call on, but what starting threads takes
+  // where options.threads > 1.
   void Predict(Prediction& prediction) const override;
 
   // The same numbers, to the last bit, of some candidates only and in the order
@@ -124,7 +126,7 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] double information_gain() const { return information_gain_; }
 
  private:
-  struct Buffers;  // of one thread of Predict
+  struct Buffers;  // of one worker of Predict
 
   [[nodiscard]] bool Integrates() const {
     return options_.integrate_coefficients && !options_.as_printed;
@@ -172,6 +174,8 @@ class GaussianProcess final : public Surrogate {
   // coefficients are not integrated.
   using RowMatrix =
       Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  Eigen::VectorXd inverse_length_scale_;  // [d]
+  Eigen::VectorXd coefficient_;           // c, [m]
   // The rows of coefficients follow from A^-1 J [n, m] and L_M [m, m].
   Eigen::MatrixXd weighted_jacobian_, coefficient_factor_;
   RowMatrix scaled_points_;      // [n, d]
