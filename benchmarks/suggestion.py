@@ -2,7 +2,8 @@
 """Times suggestions and prints a table: medians, minima, CPU, memory, ratios.
 
     benchmarks/suggestion.py suggestion [--rounds 5] [--threads 2]
-    benchmarks/suggestion.py growth [--out build/growth]
+    benchmarks/suggestion.py growth [--out build/growth] [--most-observations 400]
+                                    [--most-candidates 10000000]
 
 Every case runs in a process of its own (for its peak memory), the cases in
 turns (so that other load meets them alike). CPU seconds are those of all
@@ -110,13 +111,20 @@ def suggestion(arguments):
     judge("peak memory", max(s["peak_mb"] for s in summaries.values()), PEAK_MB, "MB")
 
 
+def run_warm(case, n, candidates, threads):
+    """Repeats without the first, which warms up; one of seconds needs no warming."""
+    if n >= 400 or candidates >= 10**7:
+        return run(case, n, candidates, threads, 1)
+    return run(case, n, candidates, threads, 3 if n >= 200 or candidates >= 10**6 else 6)[1:]
+
+
 def growth(arguments):
     out = pathlib.Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     print(f"{arguments.threads} threads; {machine()}")
     axes = {
-        "observations": [(n, 100_000) for n in (10, 20, 50, 100, 200, 400)],
-        "candidates": [(50, 10**power) for power in range(3, 8)],
+        "observations": [(n, 100_000) for n in (10, 20, 50, 100, 200, 400) if n <= arguments.most_observations],
+        "candidates": [(50, 10**power) for power in range(3, 8) if 10**power <= arguments.most_candidates],
     }
     for axis, points in axes.items():
         with open(out / f"{axis}.csv", "w", newline="", encoding="ascii") as file:
@@ -124,8 +132,7 @@ def growth(arguments):
             table.writerow(["case", "n", "candidates", "wall_s", "cpu_s", "fit_s", "peak_mb"])
             for case in ("ucb", "oppa", "oppa-append"):
                 for n, candidates in points:
-                    large = n >= 200 or candidates >= 10**6
-                    s = summarise(run(case, n, candidates, arguments.threads, 2 if large else 5)[1:])
+                    s = summarise(run_warm(case, n, candidates, arguments.threads))
                     row = [case, n, candidates, *(f"{s[key]:.6f}" for key in ("wall_median", "cpu_median", "fit_median")),
                            f"{s['peak_mb']:.0f}"]
                     table.writerow(row)
@@ -142,6 +149,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", default="build/growth")
+    parser.add_argument("--most-observations", type=int, default=400)
+    parser.add_argument("--most-candidates", type=int, default=10_000_000)
     arguments = parser.parse_args()
     (suggestion if arguments.what == "suggestion" else growth)(arguments)
     return 0
