@@ -103,8 +103,8 @@ struct WholeExcesses {
 
 WholeExcesses MakeWholeExcesses() {
   WholeExcesses table{};
-  for (int m = -kFar; m <= kFar; ++m) {
-    const auto i = static_cast<std::size_t>(m + kFar);
+  for (std::size_t i = 0; i < table.left.size(); ++i) {
+    const double m = static_cast<double>(i) - kFar;
     const double g = FeasibleAt(m);
     table.left[i] = g - NormalProbability(-m / kProbit);
     table.spread[i] = g * (1.0 - g);
@@ -119,8 +119,8 @@ FeasibilityMoments WideFeasibility(double mean, double stddev) {
   static const WholeExcesses table = MakeWholeExcesses();
   double first = ProbitFeasibility(mean, stddev);
   double spread = 0.0;  // E[g (1 - g)]
-  for (int m = -kFar; m <= kFar; ++m) {
-    const auto i = static_cast<std::size_t>(m + kFar);
+  for (std::size_t i = 0; i < table.left.size(); ++i) {
+    const double m = static_cast<double>(i) - kFar;
     const double weight = NormalDensity((m - mean) / stddev) / stddev;
     first += weight * table.left[i];
     spread += weight * table.spread[i];

@@ -203,9 +203,9 @@ void AddRounds(const PipelineShape& shape,
   for (int s = 0; s < shape.stages; ++s) {
     StageTimeline& timeline = run.timelines()[static_cast<std::size_t>(s)];
     double busy_s = 0.0;  // of one microbatch
-    for (int c = 0; c < shape.chunks; ++c) {
-      const auto v = static_cast<std::size_t>(c * shape.stages + s);
-      busy_s += times.forward_s[v] + times.backward_s[v];
+    for (int v = s; v < shape.chunks * shape.stages; v += shape.stages) {
+      const auto chunk = static_cast<std::size_t>(v);
+      busy_s += times.forward_s[chunk] + times.backward_s[chunk];
     }
     const int last = run.LastAlternating(s);
     const double transfer_s = run.At(s, last).transfer_s -

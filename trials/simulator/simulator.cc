@@ -473,7 +473,7 @@ Simulator::Simulator(Workload workload,
 Simulator::Simulator(Workload workload, Cluster cluster, Options options)
     : Simulator(std::move(workload),
                 std::vector<Cluster>{std::move(cluster)},
-                std::move(options)) {}
+                options) {}
 Simulator::Simulator(Workload workload, Cluster cluster)
     : Simulator(std::move(workload), std::move(cluster), Options{}) {}
 Simulator::~Simulator() = default;
