@@ -155,6 +155,23 @@ void SurrogatePair::Predict(surrogates::Prediction& throughput,
   memory_.Predict(memory);
 }
 
+surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
+    const {
+  surrogates::Prediction prediction;
+  PredictThroughput(prediction);
+  surrogates::Prediction others = throughput_.LeaveOneOut();
+  // The order of the process, which knows nothing of the wrong opinion.
+  const surrogates::Observations& observed = throughput_.observations();
+  Eigen::VectorXd values = observed.value.head(others.mean.size());
+  if (wrong_opinion_.size() > 0) {
+    const Eigen::VectorXd opinion =
+        opinion_steps_per_s_ * wrong_opinion_(observed.candidate);
+    values += opinion.head(values.size());
+    others.mean += opinion.head(values.size());
+  }
+  return surrogates::PredictMeasurements(values, others, prediction);
+}
+
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
     double beta, double memory_scale, const std::vector<char>& excluded) {
   PredictThroughput(prediction_);

@@ -11,6 +11,7 @@
 #include "methods/method.h"
 #include "surrogates/encoding.h"
 #include "surrogates/gp/gaussian_process.h"
+#include "surrogates/gp/measurement.h"
 #include "surrogates/parametric_mean.h"
 
 namespace methods {
@@ -55,6 +56,11 @@ class SurrogatePair {
   // Predicts every candidate.
   void Predict(surrogates::Prediction& throughput,
                surrogates::Prediction& memory) const;
+
+  // What a person is told of the throughput that a trial of each candidate
+  // would measure; the search does not use it.
+  [[nodiscard]] surrogates::MeasurementPrediction
+  PredictThroughputMeasurements() const;
 
   // Of the throughputs of the last Fit, in nats.
   [[nodiscard]] double information_gain() const {

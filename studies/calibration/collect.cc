@@ -45,6 +45,13 @@ std::vector<Point> Drawn(std::vector<Point> points) {
   return points;
 }
 
+// Of what people are told, without the noise of a measurement's own steps.
+double ToldVariance(const Models& models, int candidate) {
+  return models.told.location.size() > 0
+             ? models.told.kVariance * models.told.scale_squared[candidate]
+             : models.throughput.variance[candidate];
+}
+
 std::vector<Point> ThroughputPoints(const Fitted& fitted) {
   std::vector<Point> points;
   for (const methods::History::Entry& entry : fitted.all.entries()) {
@@ -54,8 +61,8 @@ std::vector<Point> ThroughputPoints(const Fitted& fitted) {
            .seen = fitted.seen[static_cast<std::size_t>(entry.candidate)] != 0,
            .measured = entry.throughput->steps_per_s,
            .predicted = fitted.models.throughput.mean[entry.candidate],
-           .stddev = std::sqrt(std::fmax(
-               fitted.models.throughput.variance[entry.candidate], 0.0))});
+           .stddev = std::sqrt(
+               std::fmax(ToldVariance(fitted.models, entry.candidate), 0.0))});
     }
   }
   return points;
@@ -198,7 +205,8 @@ Output ScoreTable::Take() const {
       "configurations of -log p(measured) in units of the problem's spread; "
       "coverage of 95% intervals; rank: Spearman's correlation; precision and "
       "recall of \"out of memory\"; pick: throughput of the next pick over the "
-      "best of all, 0 where it does not run.";
+      "best of all, 0 where it does not run; width: mean length of the "
+      "intervals over the spread.";
   return output;
 }
 

@@ -40,28 +40,55 @@ std::vector<double> Ranks(const Eigen::VectorXd& values) {
   return ranks;
 }
 
+// What is said of one measurement.
+struct Said {
+  double nlpd = 0.0;
+  double half_width = 0.0;  // of the 95% interval
+};
+
+Said SaidOf(const Models& models,
+            int candidate,
+            double measured,
+            double noise_variance) {
+  const surrogates::MeasurementPrediction& told = models.told;
+  if (told.location.size() > 0) {
+    const double scale_squared = told.scale_squared[candidate] + noise_variance;
+    return {surrogates::NegativeLogDensity(
+                measured, told.location[candidate], scale_squared),
+            told.kTwoSided95 * std::sqrt(scale_squared)};
+  }
+  const double variance =
+      models.throughput.variance[candidate] + noise_variance;
+  const double error = measured - models.throughput.mean[candidate];
+  return {0.5 * (error * error / variance + std::log(2.0 * M_PI * variance)),
+          kTwoSided95 * std::sqrt(variance)};
+}
+
 // How well the throughput of what was not seen is predicted.
-void ScoreThroughput(const surrogates::Prediction& prediction,
+void ScoreThroughput(const Models& models,
                      const surrogates::Observations& measured,
                      const std::vector<char>& seen,
                      Scores& scores) {
+  const surrogates::Prediction& prediction = models.throughput;
   const double spread = surrogates::TargetSpread(measured.value);
   std::vector<double> densities;
   std::vector<double> predicted;
   std::vector<double> actual;
   double covered = 0.0;
+  double total_nlpd = 0.0;
+  double total_width = 0.0;
   for (int i = 0; i < measured.size(); ++i) {
     const int at = measured.candidate[static_cast<std::size_t>(i)];
     if (Seen(seen, at)) {
       continue;
     }
-    const double variance =
-        prediction.variance[at] + measured.noise_variance[i];
+    const Said said =
+        SaidOf(models, at, measured.value[i], measured.noise_variance[i]);
     const double error = measured.value[i] - prediction.mean[at];
-    const double z2 = error * error / variance;
-    densities.push_back(
-        0.5 * z2 + 0.5 * std::log(2.0 * M_PI * variance / (spread * spread)));
-    covered += z2 <= kTwoSided95 * kTwoSided95 ? 1.0 : 0.0;
+    densities.push_back(said.nlpd - std::log(spread));
+    total_nlpd += densities.back();
+    total_width += 2.0 * said.half_width / spread;
+    covered += std::abs(error) <= said.half_width ? 1.0 : 0.0;
     predicted.push_back(prediction.mean[at]);
     actual.push_back(measured.value[i]);
   }
@@ -69,6 +96,8 @@ void ScoreThroughput(const surrogates::Prediction& prediction,
   if (prediction.variance.maxCoeff() > 0.0) {  // trees tell none
     scores[0] = plots::Median(densities);
     scores[1] = covered / static_cast<double>(held_out);
+    scores[6] = total_nlpd / static_cast<double>(held_out);
+    scores[7] = total_width / static_cast<double>(held_out);
   }
   scores[2] = RankCorrelation(
       Eigen::Map<const Eigen::VectorXd>(predicted.data(), held_out),
@@ -134,7 +163,7 @@ Scores Score(const Models& models,
   Scores scores;
   scores.fill(kNan);
   const surrogates::Observations measured = all.ThroughputObservations();
-  ScoreThroughput(models.throughput, measured, seen, scores);
+  ScoreThroughput(models, measured, seen, scores);
   if (models.memory.mean.size() > 0) {
     const Confusion c = ConfusionOf(models, all, seen);
     const double right = c.fails_said_fails;

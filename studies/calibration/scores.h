@@ -15,13 +15,21 @@ namespace studies {
 
 //   nlpd       median over held-out configurations of -log p(measured), in
 //              units of the problem's spread
+//   nlpd mean  mean of the same
 //   coverage   share of them within the 95% interval
+//   width      mean length of that interval, in units of the spread
 //   rank       Spearman's correlation of prediction and measurement
 //   precision, recall   of "runs out of memory", predicted mean over capacity
 //   pick       throughput of the held-out configuration with the highest cUCB
 //              over the best of all
-inline constexpr std::array<const char*, 6> kScoreNames = {
-    "nlpd", "coverage", "rank", "precision", "recall", "pick"};
+inline constexpr std::array<const char*, 8> kScoreNames = {"nlpd",
+                                                           "coverage",
+                                                           "rank",
+                                                           "precision",
+                                                           "recall",
+                                                           "pick",
+                                                           "nlpd mean",
+                                                           "width"};
 using Scores = std::array<double, kScoreNames.size()>;  // NaN: not defined
 
 // Of predictions made from the configurations that `seen` marks; `all` holds a

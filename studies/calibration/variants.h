@@ -10,6 +10,7 @@
 
 #include "methods/history.h"
 #include "methods/method.h"
+#include "surrogates/gp/measurement.h"
 #include "surrogates/surrogate.h"
 
 namespace studies {
@@ -21,9 +22,11 @@ inline constexpr double kMemoryScale = 0.025;
 
 // What a surrogate predicts of every candidate, and what it has learned.
 struct Models {
-  surrogates::Prediction throughput;  // steps/s
-  surrogates::Prediction memory;      // of the capacity; empty: none
-  surrogates::FitSummary learned;     // of the throughput
+  surrogates::Prediction throughput;  // steps/s, what a search goes by
+  // What a person is told of it; empty: a normal distribution, `throughput`.
+  surrogates::MeasurementPrediction told;
+  surrogates::Prediction memory;   // of the capacity; empty: none
+  surrogates::FitSummary learned;  // of the throughput
 };
 
 struct Variant {
@@ -34,7 +37,8 @@ struct Variant {
       fit;
 };
 
-// ours                 what the method `oppa` uses
+// ours                 what the method `oppa` uses, intervals as people are
+// told ours, as searched    the same fit, intervals as the search believes them
 // ours, no misfit      without the misfit of single configurations
 // as printed           App. D's prior and embedding, Eq. 23 without priors
 // no prior mean        a constant mean, otherwise ours: `oppa-no-prior`

@@ -458,6 +458,23 @@ void GaussianProcess::PredictSome(const std::vector<int>& candidates,
       static_cast<int>(candidates.size()), candidates.data(), prediction);
 }
 
+// With B = (A + J S J^T)^-1 = A^-1 - C C^T, C^T the rows of weights_ below the
+// first, the others say y_i - alpha_i / B_ii with variance 1 / B_ii: at the
+// optimum of the coefficients alpha = A^-1 (y - m) is B times the deviation
+// from the mean that was believed before.
+Prediction GaussianProcess::LeaveOneOut() const {
+  const Eigen::Index n = weights_.cols();
+  Prediction others;
+  others.variance =
+      (inverse_factor_.colwise().squaredNorm() -
+       weights_.bottomRows(weights_.rows() - 1).colwise().squaredNorm())
+          .cwiseInverse()
+          .transpose();
+  others.mean = observations_.value.head(n) -
+                weights_.row(0).transpose().cwiseProduct(others.variance);
+  return others;
+}
+
 void GaussianProcess::PredictTiles(int count,
                                    const int* chosen,
                                    Prediction& prediction) const {

@@ -108,6 +108,13 @@ class GaussianProcess final : public Surrogate {
   void PredictSome(const std::vector<int>& candidates,
                    Prediction& prediction) const;
 
+  // What the others say of each observation under the hyperparameters at hand:
+  // mean and variance of its measurement, noise and misfit included, in the
+  // order of observations(). Shapes: [n]; empty when mean_only.
+  // Source: Rasmussen & Williams 2006, Eqs. 5.10-5.12, with the covariance that
+  // the coefficients add.
+  [[nodiscard]] Prediction LeaveOneOut() const;
+
   [[nodiscard]] const Hyperparameters& hyperparameters() const {
     return hyperparameters_;
   }

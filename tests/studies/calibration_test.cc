@@ -50,6 +50,17 @@ TEST(Scores, AreThoseOfTheirDefinitionsOnFiveCandidates) {
   EXPECT_EQ(scores[5], 0.0);  // candidate 3: said to run and be the fastest
 }
 
+TEST(Scores, IntervalsAreThoseThatPeopleAreTold) {
+  Models models = SomeModels();
+  models.told = {models.throughput.mean, Eigen::VectorXd::Constant(5, 0.04)};
+  const Scores told = Score(models, Five(), {0, 0, 0, 0, 0});
+  EXPECT_DOUBLE_EQ(told[1], 1.0);  // errors of 0.5 within 0.2 t_4
+  const Scores searched = Score(SomeModels(), Five(), {0, 0, 0, 0, 0});
+  EXPECT_NEAR(told[7] / searched[7], 2.776445 / 1.959964, 1e-6);
+  EXPECT_EQ(told[2], searched[2]);
+  EXPECT_EQ(told[5], searched[5]);  // the pick is the search's
+}
+
 TEST(Scores, WhatWasSeenDoesNotCount) {
   const Scores scores = Score(SomeModels(), Five(), {1, 0, 0, 1, 0});
   EXPECT_DOUBLE_EQ(scores[1], 0.5);

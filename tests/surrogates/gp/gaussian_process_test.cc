@@ -494,6 +494,65 @@ TEST(GaussianProcess, RejectsWhatDoesNotFit) {
 
 // One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The
 // same place observed twice with twice the noise tells as much.
+// What a process says of each observation after it was conditioned on the rest.
+Prediction RefitWithoutEach(const SyntheticProblem& problem,
+                            const GaussianProcess& process,
+                            const GaussianProcess::Options& options) {
+  const Observations& all = process.observations();
+  const int n = all.size();
+  Prediction others{Eigen::VectorXd(n), Eigen::VectorXd(n)};
+  for (int i = 0; i < n; ++i) {
+    std::vector<int> rest(static_cast<std::size_t>(n));
+    std::iota(rest.begin(), rest.end(), 0);
+    rest.erase(rest.begin() + i);
+    Observations observations{{}, all.value(rest), all.noise_variance(rest)};
+    for (const int j : rest) {
+      observations.candidate.push_back(
+          all.candidate[static_cast<std::size_t>(j)]);
+    }
+    GaussianProcess without(problem.space, problem.mean, options);
+    without.Condition(observations, process.hyperparameters());
+    Prediction one;
+    without.PredictSome({all.candidate[static_cast<std::size_t>(i)]}, one);
+    others.mean[i] = one.mean[0];
+    others.variance[i] = one.variance[0] + all.noise_variance[i];
+  }
+  return others;
+}
+
+// A prediction counts the misfit of what was not tried.
+TEST(GaussianProcess, LeaveOneOutIsConditioningOnTheOthers) {
+  const SyntheticProblem problem = MakeSyntheticProblem(60, 3, 2, 5);
+  const GaussianProcess::Options options{.integrate_coefficients = false};
+  GaussianProcess process(problem.space, problem.mean, options);
+  process.Fit(Observe(problem, 12, 3));
+  const Prediction others = process.LeaveOneOut();
+  const Prediction direct = RefitWithoutEach(problem, process, options);
+  ASSERT_EQ(others.mean.size(), 12);
+  EXPECT_LT((others.mean - direct.mean).lpNorm<Eigen::Infinity>(), 1e-9);
+  EXPECT_LT((others.variance - direct.variance).lpNorm<Eigen::Infinity>(),
+            1e-9);
+}
+
+TEST(GaussianProcess, LeaveOneOutCountsWhatCoefficientsAdd) {
+  const SyntheticProblem problem = MakeSyntheticProblem(60, 3, 2, 5);
+  GaussianProcess process(problem.space, problem.mean, {});
+  process.Fit(Observe(problem, 12, 3));
+  const Prediction direct = RefitWithoutEach(problem, process, {});
+  EXPECT_LT((process.LeaveOneOut().variance - direct.variance)
+                .lpNorm<Eigen::Infinity>(),
+            1e-9);
+}
+
+TEST(GaussianProcess, LeavesOutNothingWhereItHasNoKernelOrObservations) {
+  const SyntheticProblem problem = MakeSyntheticProblem(60, 3, 2, 5);
+  GaussianProcess process(problem.space, problem.mean, {});
+  EXPECT_EQ(process.LeaveOneOut().mean.size(), 0);
+  GaussianProcess mean_only(problem.space, problem.mean, {.mean_only = true});
+  mean_only.Fit(Observe(problem, 12, 3));
+  EXPECT_EQ(mean_only.LeaveOneOut().mean.size(), 0);
+}
+
 TEST(GaussianProcess, InformationGainIsThatOfTheEquation) {
   const SyntheticProblem problem = MakeSyntheticProblem(20, 2, 2, 3);
   GaussianProcess process(problem.space, problem.mean, {.as_printed = true});

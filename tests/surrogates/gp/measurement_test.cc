@@ -1,0 +1,78 @@
+#include "surrogates/gp/measurement.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace surrogates {
+namespace {
+
+Eigen::VectorXd Vector(std::initializer_list<double> values) {
+  return Eigen::VectorXd::Map(values.begin(),
+                              static_cast<Eigen::Index>(values.size()));
+}
+
+const Prediction kThree{Vector({-1.0, 1.0, 4.0}), Vector({0.1, 0.1, 0.1})};
+
+TEST(MeasurementPrediction, WithoutObservationsHasTheVarianceOfThePrediction) {
+  const MeasurementPrediction measured = PredictMeasurements({}, {}, kThree);
+  EXPECT_EQ(measured.location, kThree.mean);
+  EXPECT_EQ(measured.scale_squared, kThree.variance);
+}
+
+// Residuals of 1 and -1 where a deviation of 0.5 was said; values 1 and -1, so
+// that y2 = 1 and, for means of 0 and 0, g = 1 / 6.
+TEST(MeasurementPrediction, IsThatOfTheEquation) {
+  const MeasurementPrediction measured = PredictMeasurements(
+      Vector({1.0, -1.0}), {Vector({0.0, 0.0}), Vector({0.25, 0.25})}, kThree);
+  const double phi = (4.0 + 2.0 * 1.0 / (0.25 / 6.0)) / (4.0 + 2.0);
+  EXPECT_NEAR(measured.scale_squared[0], 0.1 * phi / 6.0, 1e-12);
+  EXPECT_NEAR(measured.scale_squared[1], 0.1 * phi, 1e-12);
+  EXPECT_NEAR(measured.scale_squared[2], 0.1 * phi * 16.2 / 1.2, 1e-12);
+}
+
+TEST(MeasurementPrediction, WidensWhereLeaveOneOutMissedMore) {
+  const Prediction others{Vector({1.0, 2.0}), Vector({0.1, 0.1})};
+  const auto close = PredictMeasurements(Vector({1.1, 2.1}), others, kThree);
+  const auto far = PredictMeasurements(Vector({2.0, 1.0}), others, kThree);
+  EXPECT_GT(far.scale_squared[1], close.scale_squared[1]);
+}
+
+TEST(MeasurementPrediction, DoesNotDependOnTheUnitOfTheTarget) {
+  const Eigen::VectorXd values = Vector({1.1, 2.5});
+  const Prediction others{Vector({1.0, 2.0}), Vector({0.1, 0.2})};
+  const auto plain = PredictMeasurements(values, others, kThree);
+  const auto scaled =
+      PredictMeasurements(1e3 * values,
+                          {1e3 * others.mean, 1e6 * others.variance},
+                          {1e3 * kThree.mean, 1e6 * kThree.variance});
+  EXPECT_TRUE(scaled.scale_squared.isApprox(1e6 * plain.scale_squared, 1e-12));
+}
+
+TEST(MeasurementPrediction, TheDensityIsOneAndTheIntervalHoldsItsShare) {
+  constexpr double kStep = 0.01;
+  constexpr double kScale = 0.5;
+  double all = 0.0;
+  double inside = 0.0;
+  for (int i = -100000; i < 100000; ++i) {
+    const double value = (i + 0.5) * kStep;
+    const double mass =
+        kStep * std::exp(-NegativeLogDensity(value, 2.0, kScale * kScale));
+    all += mass;
+    inside +=
+        std::abs(value - 2.0) <= MeasurementPrediction::kTwoSided95 * kScale
+            ? mass
+            : 0.0;
+  }
+  EXPECT_NEAR(all, 1.0, 1e-6);
+  EXPECT_NEAR(inside, 0.95, 1e-3);
+}
+
+TEST(MeasurementPrediction, RejectsValuesWithoutALeaveOneOutPrediction) {
+  EXPECT_THROW((void)PredictMeasurements(Vector({1.0}), {}, kThree),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace surrogates
