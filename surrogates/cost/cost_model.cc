@@ -11,7 +11,7 @@ namespace surrogates {
 namespace {
 
 // Evaluates the terms on the space and centres each coefficient where its
-// term is `share` at the candidate that has most (or least) of it.
+// term is `share` at the candidate that has most of it.
 ParametricMean Assemble(const trials::SearchSpace& space,
                         ParametricMean::Link link,
                         const std::vector<CostTerm>& terms) {
@@ -27,10 +27,10 @@ ParametricMean Assemble(const trials::SearchSpace& space,
     if (largest <= 0.0) {
       continue;  // absent from this space: nothing to learn
     }
-    const double anchor =
-        term.at_smallest ? mean.features.col(column).minCoeff() : largest;
-    mean.coefficients.push_back(
-        {term.name, term.unit, std::log(term.share / anchor), term.log_stddev});
+    mean.coefficients.push_back({term.name,
+                                 term.unit,
+                                 std::log(term.share / largest),
+                                 term.log_stddev});
     ++column;
   }
   mean.features.conservativeResize(Eigen::NoChange, column);

@@ -56,36 +56,33 @@ double DataParallelPerNode(const ParallelConfig& c, const ClusterShape& shape) {
 
 void AddComputation(std::vector<CostTerm>& terms) {
   // No configuration is faster than its computation.
-  terms.push_back({"compute", "s", 0.3, 0.7, Computation, true});
-  terms.push_back({"recompute", "s", 0.3, 0.5, [](const ParallelConfig& c) {
+  terms.push_back({"compute", "s", Computation});
+  terms.push_back({"recompute", "s", [](const ParallelConfig& c) {
                      return c.grad_checkpoint == trials::kRecomputeFull
                                 ? Computation(c)
                                 : 0.0;
                    }});
   // Launching kernels and reading weights costs the same for any microbatch.
-  terms.push_back({"launch", "s", 0.3, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"launch", "s", [](const ParallelConfig& c) {
                      return Passes(c) / c.pp;
                    }});
-  terms.push_back({"optimizer", "s", 0.05, 1.0, [](const ParallelConfig& c) {
+  terms.push_back({"optimizer", "s", [](const ParallelConfig& c) {
                      return Held(c) / (c.zero_stage > 0 ? Copies(c) : 1.0);
                    }});
-  terms.push_back(
-      {"constant", "s", 0.03, 1.5, [](const ParallelConfig&) { return 1.0; }});
+  terms.push_back({"constant", "s", [](const ParallelConfig&) { return 1.0; }});
 }
 
 // The gradients of a rank's parameters are reduced once per step: within the
 // host, then by all of its groups at once over the host's links.
 void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
-  terms.push_back(
-      {"DP volume, intra-node", "s", 0.3, 1.5, [=](const ParallelConfig& c) {
-         return RingVolume(DataParallelPerNode(c, shape)) * Held(c);
-       }});
-  terms.push_back(
-      {"DP volume, inter-node", "s", 0.6, 1.5, [=](const ParallelConfig& c) {
-         const double per_node = DataParallelPerNode(c, shape);
-         return RingVolume(Copies(c) / per_node) / c.pp;
-       }});
-  terms.push_back({"DP latency", "s", 0.05, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"DP volume, intra-node", "s", [=](const ParallelConfig& c) {
+                     return RingVolume(DataParallelPerNode(c, shape)) * Held(c);
+                   }});
+  terms.push_back({"DP volume, inter-node", "s", [=](const ParallelConfig& c) {
+                     const double per_node = DataParallelPerNode(c, shape);
+                     return RingVolume(Copies(c) / per_node) / c.pp;
+                   }});
+  terms.push_back({"DP latency", "s", [](const ParallelConfig& c) {
                      return RingLatency(Copies(c));
                    }});
   // What ZeRO moves besides: updated parameters are gathered after the step
@@ -94,18 +91,17 @@ void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
   const auto moved = [](bool moves, const ParallelConfig& c) {
     return moves ? RingVolume(Copies(c)) * Held(c) : 0.0;
   };
-  terms.push_back({"ZeRO gather", "s", 0.1, 1.5, [=](const ParallelConfig& c) {
+  terms.push_back({"ZeRO gather", "s", [=](const ParallelConfig& c) {
                      return moved(c.zero_stage > 0 && !c.overlap_zero_allgather,
                                   c);
                    }});
   terms.push_back(
-      {"ZeRO reduce, not hidden", "s", 0.1, 1.5, [=](const ParallelConfig& c) {
+      {"ZeRO reduce, not hidden", "s", [=](const ParallelConfig& c) {
          return moved(c.zero_stage > 0 && !c.overlap_zero_comm, c);
        }});
-  terms.push_back(
-      {"ZeRO-3 gather", "s", 0.2, 1.5, [=](const ParallelConfig& c) {
-         return moved(c.zero_stage == 3, c);
-       }});
+  terms.push_back({"ZeRO-3 gather", "s", [=](const ParallelConfig& c) {
+                     return moved(c.zero_stage == 3, c);
+                   }});
 }
 
 // Every layer of a stage all-reduces its activations, for every microbatch.
@@ -116,15 +112,14 @@ void AddTensorParallel(const ClusterShape& shape,
     const auto if_used = [=](double value, const ParallelConfig& c) {
       return TensorParallelCrosses(c, shape) == inter ? value : 0.0;
     };
-    terms.push_back(
-        {"TP volume, " + link, "s", 0.6, 1.5, [=](const ParallelConfig& c) {
-           return if_used(
-               RingVolume(c.tp) * PipelineStretch(c) / (c.dp * c.cp * c.pp), c);
-         }});
-    terms.push_back(
-        {"TP latency, " + link, "s", 0.2, 1.5, [=](const ParallelConfig& c) {
-           return if_used(RingLatency(c.tp) * Passes(c) / c.pp, c);
-         }});
+    terms.push_back({"TP volume, " + link, "s", [=](const ParallelConfig& c) {
+                       return if_used(RingVolume(c.tp) * PipelineStretch(c) /
+                                          (c.dp * c.cp * c.pp),
+                                      c);
+                     }});
+    terms.push_back({"TP latency, " + link, "s", [=](const ParallelConfig& c) {
+                       return if_used(RingLatency(c.tp) * Passes(c) / c.pp, c);
+                     }});
   }
 }
 
@@ -137,29 +132,28 @@ void AddExpertsAndContexts(const ClusterShape& shape,
     const auto if_used = [=](double value, const ParallelConfig& c) {
       return ExpertsCross(c, shape) == inter ? value : 0.0;
     };
-    terms.push_back(
-        {"EP volume, " + link, "s", 0.3, 1.5, [=](const ParallelConfig& c) {
-           return if_used(
-               RingVolume(c.ep) * PipelineStretch(c) / (c.dp * c.cp * c.pp), c);
-         }});
-    terms.push_back(
-        {"EP latency, " + link, "s", 0.1, 1.5, [=](const ParallelConfig& c) {
-           return if_used(RingLatency(c.ep) * Passes(c) / c.pp, c);
-         }});
+    terms.push_back({"EP volume, " + link, "s", [=](const ParallelConfig& c) {
+                       return if_used(RingVolume(c.ep) * PipelineStretch(c) /
+                                          (c.dp * c.cp * c.pp),
+                                      c);
+                     }});
+    terms.push_back({"EP latency, " + link, "s", [=](const ParallelConfig& c) {
+                       return if_used(RingLatency(c.ep) * Passes(c) / c.pp, c);
+                     }});
   }
-  terms.push_back({"CP volume", "s", 0.2, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"CP volume", "s", [](const ParallelConfig& c) {
                      return RingVolume(c.cp) * Computation(c);
                    }});
 }
 
 // Neighbouring stages pass every microbatch on; chunks multiply the transfers.
 void AddPipeline(std::vector<CostTerm>& terms) {
-  terms.push_back({"PP volume", "s", 0.1, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"PP volume", "s", [](const ParallelConfig& c) {
                      return c.pp == 1 ? 0.0
                                       : 2.0 * c.model_chunks *
                                             PipelineStretch(c) / (c.dp * c.cp);
                    }});
-  terms.push_back({"PP latency", "s", 0.2, 1.5, [](const ParallelConfig& c) {
+  terms.push_back({"PP latency", "s", [](const ParallelConfig& c) {
                      return c.pp == 1 ? 0.0 : 2.0 * c.model_chunks * Passes(c);
                    }});
 }
@@ -201,23 +195,15 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
 std::vector<CostTerm> PhysicalMemoryTerms(const ClusterShape& /*shape*/) {
   return {{"parameters",
            "capacity",
-           0.2,
-           1.5,
            [](const ParallelConfig& c) { return StateShard(c, 3); }},
           {"gradients",
            "capacity",
-           0.2,
-           1.5,
            [](const ParallelConfig& c) { return StateShard(c, 2); }},
           {"optimizer state",
            "capacity",
-           0.6,
-           1.5,
            [](const ParallelConfig& c) { return StateShard(c, 1); }},
           {"activations",
            "capacity",
-           3.0,
-           1.5,
            [](const ParallelConfig& c) {
              return c.grad_checkpoint == trials::kRecomputeFull
                         ? 0.0
@@ -225,18 +211,14 @@ std::vector<CostTerm> PhysicalMemoryTerms(const ClusterShape& /*shape*/) {
            }},
           {"checkpoints",
            "capacity",
-           0.3,
-           1.5,
            [](const ParallelConfig& c) {
              return c.grad_checkpoint == trials::kRecomputeFull
                         ? ActivationsInFlight(c)
                         : 0.0;
            }},
           // Logits, and the layer that is being computed.
-          {"one microbatch", "capacity", 1.0, 1.5, SequencesAtOnce},
-          {"constant", "capacity", 0.08, 0.7, [](const ParallelConfig&) {
-             return 1.0;
-           }}};
+          {"one microbatch", "capacity", SequencesAtOnce},
+          {"constant", "capacity", [](const ParallelConfig&) { return 1.0; }}};
 }
 
 }  // namespace surrogates

@@ -34,44 +34,56 @@ void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
   const auto place = [shape](const ParallelConfig& c) {
     return PlaceDataParallel(c, shape);
   };
-  terms.push_back(
-      {"DP latency, intra-node", "s", 0.05, 1.5, [=](const ParallelConfig& c) {
-         return RingLatency(place(c).intra_ranks);
-       }});
-  terms.push_back(
-      {"DP volume, intra-node", "s", 0.3, 1.5, [=](const ParallelConfig& c) {
-         return RingVolume(place(c).intra_ranks) / (c.tp * c.pp);
-       }});
-  terms.push_back(
-      {"DP latency, inter-node", "s", 0.05, 1.5, [=](const ParallelConfig& c) {
-         return RingLatency(place(c).inter_ranks);
-       }});
-  terms.push_back(
-      {"DP volume, inter-node", "s", 0.6, 1.5, [=](const ParallelConfig& c) {
-         const DataParallelGroup group = place(c);
-         return RingVolume(group.inter_ranks) * group.inter_part /
-                (c.tp * c.pp);
-       }});
+  terms.push_back({"DP latency, intra-node",
+                   "s",
+                   [=](const ParallelConfig& c) {
+                     return RingLatency(place(c).intra_ranks);
+                   },
+                   0.05,
+                   1.5});
+  terms.push_back({"DP volume, intra-node",
+                   "s",
+                   [=](const ParallelConfig& c) {
+                     return RingVolume(place(c).intra_ranks) / (c.tp * c.pp);
+                   },
+                   0.3,
+                   1.5});
+  terms.push_back({"DP latency, inter-node",
+                   "s",
+                   [=](const ParallelConfig& c) {
+                     return RingLatency(place(c).inter_ranks);
+                   },
+                   0.05,
+                   1.5});
+  terms.push_back({"DP volume, inter-node",
+                   "s",
+                   [=](const ParallelConfig& c) {
+                     const DataParallelGroup group = place(c);
+                     return RingVolume(group.inter_ranks) * group.inter_part /
+                            (c.tp * c.pp);
+                   },
+                   0.6,
+                   1.5});
   // lambda_Z of Eq. 12: what ZeRO-3 moves on top, where the group's links are.
   const auto on_top = [](double volume, const ParallelConfig& c) {
     return c.zero_stage < 3 ? 0.0 : volume / (c.tp * c.pp);
   };
   terms.push_back({"DP volume ZeRO-3, intra-node",
                    "s",
-                   0.2,
-                   1.5,
                    [=](const ParallelConfig& c) {
                      return on_top(RingVolume(place(c).intra_ranks), c);
-                   }});
+                   },
+                   0.2,
+                   1.5});
   terms.push_back({"DP volume ZeRO-3, inter-node",
                    "s",
-                   0.4,
-                   1.5,
                    [=](const ParallelConfig& c) {
                      const DataParallelGroup group = place(c);
                      return on_top(
                          RingVolume(group.inter_ranks) * group.inter_part, c);
-                   }});
+                   },
+                   0.4,
+                   1.5});
 }
 
 void AddTensorParallel(const ClusterShape& shape,
@@ -82,14 +94,20 @@ void AddTensorParallel(const ClusterShape& shape,
       const bool crosses = shape.multi_node() && c.tp > shape.gpus_per_node;
       return crosses == inter ? c.microbatches : 0;
     };
-    terms.push_back(
-        {"TP latency, " + link, "s", 0.05, 1.5, [=](const ParallelConfig& c) {
-           return operations(c) * RingLatency(c.tp);
-         }});
-    terms.push_back(
-        {"TP volume, " + link, "s", 0.3, 1.5, [=](const ParallelConfig& c) {
-           return operations(c) * RingVolume(c.tp);
-         }});
+    terms.push_back({"TP latency, " + link,
+                     "s",
+                     [=](const ParallelConfig& c) {
+                       return operations(c) * RingLatency(c.tp);
+                     },
+                     0.05,
+                     1.5});
+    terms.push_back({"TP volume, " + link,
+                     "s",
+                     [=](const ParallelConfig& c) {
+                       return operations(c) * RingVolume(c.tp);
+                     },
+                     0.3,
+                     1.5});
   }
 }
 
@@ -99,10 +117,14 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape) {
   std::vector<CostTerm> terms;
   const double gpus = shape.gpus;
   // Eq. 10
-  terms.push_back({"compute", "s", 1.0, 1.5, [=](const ParallelConfig& c) {
+  terms.push_back({"compute",
+                   "s",
+                   [=](const ParallelConfig& c) {
                      return (c.microbatches + (c.pp - 1.0) / c.model_chunks) /
                             gpus;
-                   }});
+                   },
+                   1.0,
+                   1.5});
   AddDataParallel(shape, terms);    // Eqs. 11-15
   AddTensorParallel(shape, terms);  // Eq. 16
   // Eqs. 17-18. "Approximated if N_H > 1": with several hosts some stage
@@ -110,11 +132,11 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape) {
   terms.push_back({shape.multi_node() ? "PP transfers, inter-node"
                                       : "PP transfers, intra-node",
                    "s",
-                   0.05,
-                   1.5,
                    [](const ParallelConfig& c) {
                      return 2.0 * c.microbatches * (c.pp - 1.0);
-                   }});
+                   },
+                   0.05,
+                   1.5});
   return terms;
 }
 
@@ -123,17 +145,19 @@ std::vector<CostTerm> PrintedMemoryTerms(const ClusterShape& shape) {
   return {
       {"model state",
        "capacity",
+       [](const ParallelConfig& c) { return 1.0 / (c.pp * c.tp); },
        1.0,
-       1.5,
-       [](const ParallelConfig& c) { return 1.0 / (c.pp * c.tp); }},
+       1.5},
       {"activations",
        "capacity",
+       [=](const ParallelConfig& c) { return 1.0 / (gpus * c.microbatches); },
        3.0,
-       1.5,
-       [=](const ParallelConfig& c) { return 1.0 / (gpus * c.microbatches); }},
-      {"constant", "capacity", 0.1, 1.0, [](const ParallelConfig&) {
-         return 1.0;
-       }}};
+       1.5},
+      {"constant",
+       "capacity",
+       [](const ParallelConfig&) { return 1.0; },
+       0.1,
+       1.0}};
 }
 
 }  // namespace surrogates

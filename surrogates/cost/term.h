@@ -23,15 +23,12 @@ struct ClusterShape {
 struct CostTerm {
   std::string name;
   std::string unit;
-  // Guess of the term at the candidate that has most of it, in units of a
-  // typical step (or of the capacity), and the standard deviation of the
-  // guess's logarithm. Of the printed form only: typical_values.h guesses for
-  // the physical one.
+  std::function<double(const trials::ParallelConfig&)> feature;
+  // Of the printed form only (typical_values.h guesses for the physical one):
+  // the term at the candidate that has most of it, in units of a typical step
+  // or of the capacity, and the standard deviation of that guess's logarithm.
   double share = 0.1;
   double log_stddev = 1.5;
-  std::function<double(const trials::ParallelConfig&)> feature;
-  // The guess is for the candidate that has least of it instead.
-  bool at_smallest = false;
 };
 
 // The terms of Eqs. 10-19 as the paper prints them; see cost_model.h.
