@@ -59,6 +59,18 @@ Link ReadLink(const TomlTable& table) {
           RequirePositive(table, "latency_us") * kMicro};
 }
 
+int ReadRingNics(const TomlTable& inter, int nics_per_node) {
+  const std::int64_t nics = inter.GetInt("ring_nics", 0);
+  if (nics < 0 || nics > nics_per_node) {
+    inter.Fail("ring_nics",
+               fmt::format("ring_nics is {}: must be a whole number from 0 "
+                           "(all) to nics_per_node, which is {}",
+                           nics,
+                           nics_per_node));
+  }
+  return static_cast<int>(nics);
+}
+
 }  // namespace
 
 Cluster ReadCluster(const std::filesystem::path& path) {
@@ -88,6 +100,7 @@ Cluster ReadCluster(const std::filesystem::path& path) {
     const TomlTable inter = table.RequireTable("inter");
     cluster.inter = ReadLink(inter);
     cluster.nics_per_node = PositiveInt(inter, "nics_per_node", false);
+    cluster.ring_nics = ReadRingNics(inter, cluster.nics_per_node);
   }
   table.RejectUnknownKeys();
   return cluster;

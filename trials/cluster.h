@@ -43,6 +43,10 @@ struct Cluster {
   bool peer_access = true;  // false: GPU-to-GPU copies go through host memory
   Link inter;               // one NIC, per direction; unused with one node
   int nics_per_node = 1;
+  // Of these, the NICs over which rings leave a host of which they pass more
+  // than one GPU but not all; 0: all. Few, where NCCL does not see which NIC is
+  // near which GPU.
+  int ring_nics = 0;
 
   [[nodiscard]] int gpus() const { return gpus_per_node * nodes; }
 };

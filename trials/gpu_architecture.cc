@@ -36,6 +36,7 @@ GpuArchitecture ReadGpuArchitecture(const std::filesystem::path& path) {
   architecture.flash_backward_fraction =
       Positive(table, "flash_backward_fraction", 1.0);
   architecture.tile_overhead = Positive(table, "tile_overhead", kMostOverhead);
+  architecture.unaligned_fraction = Positive(table, "unaligned_fraction", 1.0);
   table.RejectUnknownKeys();
   return architecture;
 }

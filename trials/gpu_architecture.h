@@ -22,6 +22,8 @@ struct GpuArchitecture {
   double flash_backward_fraction = 0.0;
   // Filling and draining of a tile, in columns of the inner dimension.
   double tile_overhead = 0.0;
+  // Of a GEMM's rate, where rows do not start at multiples of 8 bytes.
+  double unaligned_fraction = 0.0;
 };
 
 // Errors: throws InputError with file:line:column.

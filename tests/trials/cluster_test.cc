@@ -87,6 +87,12 @@ TEST(Cluster, NumbersOutOfRangeAreErrors) {
               HasSubstr("must divide"));
 }
 
+TEST(Cluster, RingsHaveNoMoreCardsThanTheirHost) {
+  EXPECT_THAT(
+      ErrorOf(Edited("nics_per_node = 1", "nics_per_node = 1\nring_nics = 2")),
+      AllOf(HasSubstr("ring_nics is 2"), HasSubstr("nics_per_node")));
+}
+
 TEST(Cluster, SeveralNodesNeedANetwork) {
   EXPECT_THAT(ErrorOf(Edited("[inter]", "[network]")), HasSubstr("inter"));
 }

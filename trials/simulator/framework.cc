@@ -42,6 +42,7 @@ constexpr std::array kNumbers = {
     std::pair{"loss_backward_bytes", &Framework::loss_backward_bytes},
     std::pair{"step_overhead_s", &Framework::step_overhead_s},
     std::pair{"microbatch_overhead_s", &Framework::microbatch_overhead_s},
+    std::pair{"loss_overhead_s", &Framework::loss_overhead_s},
     std::pair{"p2p_overhead_s", &Framework::p2p_overhead_s},
     std::pair{"bucket_overhead_s", &Framework::bucket_overhead_s},
     std::pair{"step_kernels", &Framework::step_kernels},

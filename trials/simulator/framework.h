@@ -68,9 +68,13 @@ struct Framework {
   double network_contention = 0.0;
   double step_overhead_s = 8e-3;  // data loading, zero_grad, loss.item()
   double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
-  double p2p_overhead_s = 0.25e-3;        // one stage-to-stage message: Python,
-                                          // batch_isend_irecv
-  double bucket_overhead_s = 60e-6;       // one bucket: flatten, launch, hooks
+  // The GPU waits so long at the loss of every microbatch; then the CPU is not
+  // ahead, so that the head's time hides no kernels to be issued. 0: no
+  // waiting.
+  double loss_overhead_s = 0.0;
+  double p2p_overhead_s = 0.25e-3;   // one stage-to-stage message: Python,
+                                     // batch_isend_irecv
+  double bucket_overhead_s = 60e-6;  // one bucket: flatten, launch, hooks
   // Kernels issued per parameter tensor in the optimizer's step, beside the
   // fused Adam: casts and copies; ZeRO also norms, scales, packs and unpacks.
   double step_kernels = 3.0;

@@ -44,10 +44,12 @@ GpuModel::GpuModel(const Gpu& gpu, Precision precision, double launch_s)
   flash_fraction_ = architecture.flash_fraction;
   flash_backward_fraction_ = architecture.flash_backward_fraction;
   tile_overhead_ = architecture.tile_overhead;
+  unaligned_fraction_ = architecture.unaligned_fraction;
 }
 
 double GpuModel::GemmTime(const Gemm& gemm) const {
-  const double rate_per_sm = flop_per_s_ / multiprocessors_;
+  const double rate_per_sm = flop_per_s_ / multiprocessors_ *
+                             (gemm.aligned ? 1.0 : unaligned_fraction_);
   const double io_bytes = element_bytes_ * gemm.batch *
                           (gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n);
   double best_s = std::numeric_limits<double>::infinity();

@@ -14,6 +14,9 @@ struct Gemm {
   double m = 0.0;
   double n = 0.0;
   double k = 0.0;
+  // Rows of all three matrices start at multiples of 8 bytes, as the loads of
+  // the fast kernels want it.
+  bool aligned = true;
 
   [[nodiscard]] double Flop() const { return 2.0 * batch * m * n * k; }
 };
@@ -22,7 +25,8 @@ struct Gemm {
 //
 //   t = max(compute, bytes / memory bandwidth) + launch,
 //   compute = waves * tile_m * tile_n * 2 (k / splits + k_0)
-//             / (rate per multiprocessor * efficiency of the tile),
+//             / (rate per multiprocessor * efficiency of the tile
+//                * share that an unaligned product reaches),
 //   waves   = ceil(batch * ceil(m / tile_m) * ceil(n / tile_n) * splits
 //                  / multiprocessors),
 //
@@ -51,6 +55,7 @@ class GpuModel {
   double flash_fraction_;
   double flash_backward_fraction_;
   double tile_overhead_;
+  double unaligned_fraction_;
   double multiprocessors_;
   double element_bytes_;
   double launch_s_;

@@ -1,10 +1,13 @@
 #include "trials/simulator/layer_cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace trials {
 namespace {
+
+bool Aligned(double row_bytes) { return std::fmod(row_bytes, 8.0) == 0.0; }
 
 // Collects the operators of one module.
 class Module {
@@ -15,9 +18,10 @@ class Module {
   // A linear layer: rows [rows, in] times weight [in, out].
   void Linear(double rows, double in, double out, bool bias) {
     const double e = gpu_.element_bytes();
-    cost_.forward_s += gpu_.GemmTime({1.0, rows, out, in});
-    cost_.backward_s += gpu_.GemmTime({1.0, rows, in, out}) +
-                        gpu_.GemmTime({1.0, in, out, rows});
+    const bool aligned = Aligned(e * in) && Aligned(e * out);
+    cost_.forward_s += gpu_.GemmTime({1.0, rows, out, in, aligned});
+    cost_.backward_s += gpu_.GemmTime({1.0, rows, in, out, aligned}) +
+                        gpu_.GemmTime({1.0, in, out, rows, aligned});
     Dispatch(1, 2);
     Parameter(in * out);
     if (bias) {  // its gradient is a sum over rows
@@ -168,7 +172,12 @@ struct Builder {
     const double elements = plain_tokens * hidden;
     module.Elementwise(3 * e * elements, 1, 3 * e * elements, 1);
     if (HasDropout()) {
-      module.Elementwise((2 * e + 1) * elements, 1, (2 * e + 1) * elements, 1);
+      // Fused, the sum and the dropout are one kernel, which writes the mask.
+      const bool fused = framework.fused_operators;
+      module.Elementwise((fused ? 1 : 2 * e + 1) * elements,
+                         fused ? 0 : 1,
+                         (2 * e + 1) * elements,
+                         1);
       module.Save(elements);
     }
   }
@@ -258,9 +267,13 @@ struct Builder {
 
   void FeedForward(Module& module) const {
     module.Save(LinearInputBytes());
-    module.Linear(tokens, hidden, ffn, model.ffn_bias);
-    if (model.gated_ffn) {
+    if (model.gated_ffn && framework.fused_operators) {
+      module.Linear(tokens, hidden, 2 * ffn, model.ffn_bias);
+    } else {
       module.Linear(tokens, hidden, ffn, model.ffn_bias);
+      if (model.gated_ffn) {
+        module.Linear(tokens, hidden, ffn, model.ffn_bias);
+      }
     }
     Activation(module, tokens);
     module.Linear(tokens, ffn, hidden, model.ffn_bias);
@@ -323,9 +336,13 @@ struct Builder {
   [[nodiscard]] LayerCost Block() const {
     Module module(gpu, framework);
     Norm(module);
-    module.Linear(tokens, hidden, query, model.attention_bias);
-    module.Linear(tokens, hidden, key, model.attention_bias);
-    module.Linear(tokens, hidden, key, model.attention_bias);
+    if (framework.fused_operators) {
+      module.Linear(tokens, hidden, query + 2 * key, model.attention_bias);
+    } else {
+      module.Linear(tokens, hidden, query, model.attention_bias);
+      module.Linear(tokens, hidden, key, model.attention_bias);
+      module.Linear(tokens, hidden, key, model.attention_bias);
+    }
     module.Save(LinearInputBytes());
     Rotary(module);
     Attention(module);
@@ -396,7 +413,8 @@ struct Builder {
           4 * e * sequences * hidden, 3, 4 * e * sequences * hidden, 4);
       return module.cost();
     }
-    const double vocabulary = static_cast<double>(model.vocab_size) / tp;
+    const double vocabulary =
+        std::floor(static_cast<double>(model.vocab_size) / tp);
     const double logits = tokens * vocabulary;
     module.Linear(tokens, hidden, vocabulary, false);
     if (model.tied_embeddings) {

@@ -191,12 +191,14 @@ class Builder {
         chunk.blocks *
         ContextTime(chunk, block.core_forward_s, block.ring_bytes);
     parts.expert_s = ExpertTime(chunk, chunk.blocks);
-    AddOverhead(Sum(chunk, &LayerCost::forward_dispatch_s) +
+    AddOverhead(chunk,
+                DispatchTime(chunk, &LayerCost::forward_dispatch_s) +
                     IssueTime(chunk,
                               Sum(chunk, &LayerCost::forward_messages) +
                                   Sum(chunk, &LayerCost::forward_halves)),
                 parts);
     parts.overhead_s += framework_.microbatch_overhead_s;
+    parts.overhead_s += chunk.last ? framework_.loss_overhead_s : 0.0;
     parts.data_s = GatherParametersTime(Sharded(chunk),
                                         Links(chunk.stage).dp,
                                         shared_,
@@ -232,7 +234,8 @@ class Builder {
         (recomputed + partly) *
             ContextTime(chunk, block.core_forward_s, block.ring_bytes);
     parts.expert_s = ExpertTime(chunk, blocks + recomputed);
-    AddOverhead(Sum(chunk, &LayerCost::backward_dispatch_s) +
+    AddOverhead(chunk,
+                DispatchTime(chunk, &LayerCost::backward_dispatch_s) +
                     recomputed * block.forward_dispatch_s +
                     partly * block.core_dispatch_s +
                     IssueTime(chunk,
@@ -251,10 +254,25 @@ class Builder {
     return parts;
   }
 
+  // Nothing that comes before the loss is still running after it.
+  [[nodiscard]] bool WaitsAtLoss(const Chunk& chunk) const {
+    return chunk.last && framework_.loss_overhead_s > 0.0;
+  }
+
+  // CPU time to issue the kernels that can run while others are issued.
+  [[nodiscard]] double DispatchTime(const Chunk& chunk,
+                                    double LayerCost::*dispatch_s) const {
+    return WaitsAtLoss(chunk) ? chunk.blocks * (Layers(chunk).block.*dispatch_s)
+                              : Sum(chunk, dispatch_s);
+  }
+
   // Kernels are issued while earlier ones run; what the CPU needs beyond the
   // GPU's time is exposed.
-  void AddOverhead(double dispatch_s, StepParts& parts) const {
-    const double gpu_s = parts.Total();
+  void AddOverhead(const Chunk& chunk,
+                   double dispatch_s,
+                   StepParts& parts) const {
+    const double gpu_s =
+        parts.Total() - (WaitsAtLoss(chunk) ? parts.head_s : 0.0);
     const double n = framework_.dispatch_norm;
     if (n > 0.0 && gpu_s > 0.0 && dispatch_s > 0.0) {
       const double both_s =

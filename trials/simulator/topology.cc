@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 namespace trials {
@@ -16,7 +17,8 @@ struct Edge {
 // share.
 class Traffic {
  public:
-  explicit Traffic(const Cluster& cluster) : cluster_(cluster) {
+  // `nics` of each host are used.
+  Traffic(const Cluster& cluster, int nics) : cluster_(cluster), nics_(nics) {
     const int switches = cluster.gpus_per_switch > 0
                              ? cluster.gpus() / cluster.gpus_per_switch + 1
                              : 0;
@@ -47,9 +49,8 @@ class Traffic {
     if (CrossesHost(edge)) {
       const int load =
           std::max(nic_out_[Host(edge.from)], nic_in_[Host(edge.to)]);
-      const double nics =
-          cluster_.inter.bandwidth_bytes_per_s * cluster_.nics_per_node / load;
-      bandwidth = std::min(bandwidth, nics);
+      bandwidth = std::min(bandwidth,
+                           cluster_.inter.bandwidth_bytes_per_s * nics_ / load);
     }
     return std::min(bandwidth, cluster_.intra.bandwidth_bytes_per_s);
   }
@@ -70,6 +71,7 @@ class Traffic {
   }
 
   const Cluster& cluster_;
+  int nics_;
   std::vector<int> uplink_out_;
   std::vector<int> uplink_in_;
   std::vector<int> nic_out_;
@@ -78,7 +80,8 @@ class Traffic {
 
 GroupLink Share(const Cluster& cluster,
                 std::span<const Group> groups,
-                const std::vector<Edge>& edges) {
+                const std::vector<Edge>& edges,
+                int nics) {
   GroupLink link;
   link.intra_latency_s = cluster.intra.latency_s;
   link.inter_latency_s = cluster.inter.latency_s;
@@ -90,7 +93,7 @@ GroupLink Share(const Cluster& cluster,
     link.size = static_cast<int>(group.size());
     link.hosts = std::max(link.hosts, static_cast<int>(hosts.size()));
   }
-  Traffic traffic(cluster);
+  Traffic traffic(cluster, nics);
   for (const Edge& edge : edges) {
     traffic.Add(edge);
   }
@@ -100,6 +103,20 @@ GroupLink Share(const Cluster& cluster,
         std::min(link.bandwidth_bytes_per_s, traffic.Bandwidth(edge));
   }
   return link;
+}
+
+// More than one GPU of a host, and fewer than all.
+bool PassesSomeGpusOfAHost(const Cluster& cluster,
+                           std::span<const Group> groups) {
+  return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+    std::map<int, int> gpus;  // of each host
+    for (const int rank : group) {
+      ++gpus[rank / cluster.gpus_per_node];
+    }
+    return std::any_of(gpus.begin(), gpus.end(), [&](const auto& host) {
+      return host.second > 1 && host.second < cluster.gpus_per_node;
+    });
+  });
 }
 
 }  // namespace
@@ -199,7 +216,10 @@ GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
       edges.push_back({group[i], group[(i + 1) % group.size()]});
     }
   }
-  return Share(cluster, groups, edges);
+  const bool few =
+      cluster.ring_nics > 0 && PassesSomeGpusOfAHost(cluster, groups);
+  return Share(
+      cluster, groups, edges, few ? cluster.ring_nics : cluster.nics_per_node);
 }
 
 GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
@@ -215,7 +235,7 @@ GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
   }
   // An edge carries one part in size - 1 of what its rank sends; links that
   // are shared give each edge its share, the rank's own link all of them.
-  GroupLink link = Share(cluster, groups, edges);
+  GroupLink link = Share(cluster, groups, edges, cluster.nics_per_node);
   link.bandwidth_bytes_per_s =
       std::min(cluster.intra.bandwidth_bytes_per_s,
                link.bandwidth_bytes_per_s * std::max(1, link.size - 1));
@@ -227,7 +247,7 @@ GroupLink MessageLink(const Cluster& cluster, std::span<const Group> groups) {
   for (const Group& group : groups) {
     edges.push_back({group.front(), group.back()});
   }
-  return Share(cluster, groups, edges);
+  return Share(cluster, groups, edges, cluster.nics_per_node);
 }
 
 }  // namespace trials

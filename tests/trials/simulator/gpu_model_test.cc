@@ -50,6 +50,16 @@ TEST(GpuModel, TimeNeverFallsWithRowsOrColumns) {
   }
 }
 
+TEST(GpuModel, UnalignedRowsCostALargeProductItsShareOfTheRate) {
+  const double share = FindGpuArchitecture("ampere_ga102").unaligned_fraction;
+  const GpuModel gpu = Model16();
+  const double aligned_s = gpu.GemmTime({1, 8192, 8192, 8192}) - kLaunch_s;
+  const double unaligned_s =
+      gpu.GemmTime({1, 8192, 8192, 8192, /*aligned=*/false}) - kLaunch_s;
+  EXPECT_LT(share, 1.0);
+  EXPECT_NEAR(aligned_s / unaligned_s, share, 1e-9);
+}
+
 TEST(GpuModel, ThinProductsAreBoundByMemory) {
   const GpuModel gpu = Model16();
   const double weights_bytes = 2.0 * 8192 * 8192;

@@ -158,6 +158,28 @@ TEST(LayerCost, TheVocabularyHeadGrowsWithTheVocabulary) {
   EXPECT_DOUBLE_EQ(b.logits_bytes / a.logits_bytes, 4.0);
 }
 
+// GPT-2's 50257 columns are odd; half of them, rounded down, are 8 * 3141.
+TEST(LayerCost, AnOddVocabularyMakesTheHeadSlowUntilARanksShareIsAligned) {
+  Workload odd = SmallWorkload();
+  odd.model.vocab_size = 50257;
+  Workload padded = odd;
+  padded.model.vocab_size = 50304;
+  const auto head_s = [](const Workload& workload, int tp) {
+    return Costs(workload, {}, {4.0, tp, false}).head.forward_s;
+  };
+  EXPECT_GT(head_s(odd, 1), 1.3 * head_s(padded, 1));
+  EXPECT_NEAR(head_s(odd, 2), head_s(padded, 2), 0.01 * head_s(padded, 2));
+}
+
+TEST(LayerCost, FusedBlocksMultiplyQueriesKeysAndValuesAtOnce) {
+  const Shard shard{4.0, 1, false};
+  const LayerCost apart = Costs(SmallWorkload(), {}, shard).block;
+  const LayerCost fused = Costs(SmallWorkload(), Megatron(), shard).block;
+  // Two matrices fewer for q, k and v, one fewer for gate and up.
+  EXPECT_EQ(fused.parameters.size() + 3, apart.parameters.size());
+  EXPECT_DOUBLE_EQ(fused.ParameterCount(), apart.ParameterCount());
+}
+
 TEST(LayerCost, HalfTheRanksWorkIsMoreThanHalfTheTime) {
   const LayerCosts one = Costs(SmallWorkload(), {}, {4.0, 1, false});
   const LayerCosts two = Costs(SmallWorkload(), {}, {4.0, 2, false});

@@ -70,6 +70,25 @@ TEST(Simulator, PartsAddUpToTheStepAndToThePeak) {
   }
 }
 
+// Blocks that wait for the CPU hide the head, unless the GPU waits at the loss.
+TEST(Simulator, WaitingAtTheLossAddsTheHeadToBlocksThatWaitForTheCpu) {
+  Simulator::Options options;
+  options.framework.dispatch_s = options.framework.dispatch_backward_s = 0.0;
+  options.framework.block_dispatch_s = 0.1;
+  options.framework.block_backward_dispatch_s = 0.1;
+  const auto simulate = [&](double loss_overhead_s) {
+    options.framework.loss_overhead_s = loss_overhead_s;
+    return Simulator(SmallWorkload(), SmallCluster(), options)
+        .Simulate(Config("dp=8,tp=1,pp=1"));
+  };
+  const StepReport hidden = simulate(0.0);
+  const StepReport waiting = simulate(0.003);
+  ASSERT_GT(hidden.parts.head_s, 0.0);
+  EXPECT_NEAR(waiting.step_time_s - hidden.step_time_s,
+              hidden.parts.head_s + 0.003,
+              1e-6);
+}
+
 // Every way to split a model with experts over the 8 GPUs.
 TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
   Workload workload = SmallWorkload();

@@ -74,6 +74,19 @@ TEST(Topology, ManyCardsAreNotFasterThanTheGpusLink) {
                    kIntra);
 }
 
+// Four cards a host, of which rings through two of its four GPUs use one.
+TEST(Topology, RingsThroughSomeGpusOfAHostUseTheirCardsOnly) {
+  Cluster cluster = TwoHosts();
+  cluster.nics_per_node = 4;
+  cluster.ring_nics = 1;
+  const auto bandwidth = [&](const RankGrid& grid) {
+    return RingLink(cluster, DpGroups(grid)).bandwidth_bytes_per_s;
+  };
+  EXPECT_DOUBLE_EQ(bandwidth({.dp = 8, .tp = 1, .pp = 1}), 4 * kNic);
+  EXPECT_DOUBLE_EQ(bandwidth({.dp = 4, .tp = 2, .pp = 1}), kNic / 2);
+  EXPECT_DOUBLE_EQ(bandwidth({.dp = 2, .tp = 4, .pp = 1}), kNic);
+}
+
 TEST(Topology, ASwitchIsCrossedOnlyBetweenSwitches) {
   Cluster cluster = TwoHosts();
   cluster.nodes = 1;
