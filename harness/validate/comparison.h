@@ -45,8 +45,8 @@ struct Comparison {
                                  const std::vector<Comparison>& comparisons);
 
 // The table's rows and columns, then predicted_step_time_s,
-// predicted_peak_memory_gb (1e9 bytes) and predicted_status (ok, oom, or
-// left_out with nothing predicted).
+// predicted_peak_memory_gb (1e9 bytes, or the table's unit) and
+// predicted_status (ok, oom, or left_out with nothing predicted).
 [[nodiscard]] std::string ToCsv(const MeasuredTable& table,
                                 const std::vector<Prediction>& predictions);
 

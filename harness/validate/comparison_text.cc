@@ -135,11 +135,11 @@ std::string ToCsv(const MeasuredTable& table,
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const Prediction& prediction = predictions[i];
     add_cells(table.csv.rows()[i].cells);
-    text += fmt::format(
-        "{},{},{}\n",
-        trials::ExactText(prediction.step_time_s),
-        trials::ExactText(prediction.peak_memory_bytes / kBytesPerGb),
-        prediction.Status());
+    text += fmt::format("{},{},{}\n",
+                        trials::ExactText(prediction.step_time_s),
+                        trials::ExactText(prediction.peak_memory_bytes /
+                                          table.rows[i].peak_memory_unit_bytes),
+                        prediction.Status());
   }
   return text;
 }

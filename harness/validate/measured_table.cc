@@ -27,6 +27,7 @@ using trials::CsvTable;
 using trials::InputError;
 
 constexpr double kBytesPerGb = 1e9;
+constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 constexpr std::string_view kMeasured = "measured";
 // Of a network card's signalling rate, what large messages reach.
 constexpr double kNetworkShare = 0.85;
@@ -122,6 +123,9 @@ class Library {
 
 PeakMemory PeakMemoryOf(const Facts& facts) {
   const std::string name = facts.Text("peak_memory", "allocated");
+  if (name == "computed") {
+    return PeakMemory::kComputed;
+  }
   if (name == "allocated") {
     return PeakMemory::kAllocated;
   }
@@ -132,8 +136,36 @@ PeakMemory PeakMemoryOf(const Facts& facts) {
     return PeakMemory::kDevice;
   }
   facts.Fail(fmt::format(
-      "peak_memory '{}' is not known here; known: allocated, reserved, device",
+      "peak_memory '{}' is not known here; known: computed, allocated, "
+      "reserved, device",
       name));
+}
+
+PeakRank PeakRankOf(const Facts& facts) {
+  const std::string name = facts.Text("peak_rank", "fullest");
+  if (name == "fullest") {
+    return PeakRank::kFullest;
+  }
+  if (name == "first") {
+    return PeakRank::kFirst;
+  }
+  if (name == "last") {
+    return PeakRank::kLast;
+  }
+  facts.Fail(fmt::format(
+      "peak_rank '{}' is not known here; known: fullest, first, last", name));
+}
+
+double UnitOf(const Facts& facts) {
+  const std::string name = facts.Text("peak_memory_unit", "GB");
+  if (name == "GB") {
+    return kBytesPerGb;
+  }
+  if (name == "GiB") {
+    return kBytesPerGib;
+  }
+  facts.Fail(fmt::format(
+      "peak_memory_unit '{}' is not known here; known: GB, GiB", name));
 }
 
 trials::ParallelConfig ConfigOf(const Facts& facts) {
@@ -177,9 +209,17 @@ void Describe(Facts& facts, Library& library, MeasuredRow& row) {
   const auto [name, framework] = library.FrameworkOf(facts);
   row.framework_name = name;
   row.framework = framework;
+  for (const auto& [flag, field] : trials::FrameworkFlags()) {
+    if (facts.Has(flag)) {
+      row.framework.*field = facts.Flag(flag, row.framework.*field);
+      row.framework_name +=
+          fmt::format(" {}={}", flag, row.framework.*field ? 1 : 0);
+    }
+  }
   row.workload = WorkloadOf(facts);
   row.config = ConfigOf(facts);
   row.peak_memory = PeakMemoryOf(facts);
+  row.peak_rank = PeakRankOf(facts);
 }
 
 MeasuredTable Load(const fs::path& path,
@@ -202,9 +242,11 @@ MeasuredTable Load(const fs::path& path,
     row.scenario = read.facts.Text("scenario");
     row.left_out = read.left_out;
     row.out_of_memory = read.facts.Text("status") == "oom";
+    row.peak_memory_unit_bytes = UnitOf(read.facts);
     if (!row.out_of_memory) {
       row.step_time_s = read.facts.Number("step_time_s");
-      row.peak_memory_bytes = read.facts.Number("peak_memory_gb") * kBytesPerGb;
+      row.peak_memory_bytes =
+          read.facts.Number("peak_memory_gb") * row.peak_memory_unit_bytes;
     }
     if (row.left_out.empty()) {
       try {

@@ -18,8 +18,13 @@
 namespace harness {
 
 // Which bytes a publisher calls the peak: those handed out by PyTorch's
-// allocator, those it reserved, or all that the process holds.
-enum class PeakMemory { kAllocated, kReserved, kDevice };
+// allocator, those it reserved, or all that the process holds; or of a computed
+// figure, what formulas count: model states and saved activations.
+enum class PeakMemory { kComputed, kAllocated, kReserved, kDevice };
+
+// Whose: the fullest rank's, or that of the one rank that writes the log, the
+// first or the last (of the first or the last stage).
+enum class PeakRank { kFullest, kFirst, kLast };
 
 struct MeasuredRow {
   std::string scenario;
@@ -31,6 +36,8 @@ struct MeasuredRow {
   trials::Framework framework;
   trials::ParallelConfig config;
   PeakMemory peak_memory = PeakMemory::kAllocated;
+  PeakRank peak_rank = PeakRank::kFullest;
+  double peak_memory_unit_bytes = 1e9;  // of the table's own column
   bool out_of_memory = false;
   // NaN: not published.
   double step_time_s = std::numeric_limits<double>::quiet_NaN();

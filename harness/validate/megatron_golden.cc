@@ -2,7 +2,9 @@
 // flags, one host of 8 GPUs.
 
 #include <cmath>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -41,6 +43,16 @@ std::string WhyLeftOut(const trials::CsvTable& table,
     return "more than one host of 8 GPUs, of which nothing is published";
   }
   return "";
+}
+
+// "dev_dgx_a100": dev, dgx, a100.
+std::vector<std::string> PartsOf(const std::string& name) {
+  std::vector<std::string> parts;
+  std::istringstream text(name);
+  for (std::string part; std::getline(text, part, '_');) {
+    parts.push_back(part.substr(0, part.find('-')));
+  }
+  return parts;
 }
 
 }  // namespace
@@ -95,9 +107,20 @@ RowFacts ReadMegatronGolden(const trials::CsvTable& table,
   } else if (!facts.Has("step_time_s") && read.left_out.empty()) {
     read.left_out = "neither memory nor the time of a model that is not tiny";
   }
-  read.tokens = {std::string(table.Cell(row, "case")),
-                 std::string(table.Cell(row, "env")),
-                 std::string(table.Cell(row, "family"))};
+  // Transformer Engine splits a sequence for its fused attention only, and the
+  // local implementation has none.
+  if (NumberIn(table, row, "cp") > 1.0) {
+    facts.Add("flash_attention", "true");
+  } else if (table.Cell(row, "impl") == "local") {
+    facts.Add("flash_attention", "false");
+  }
+  for (const std::string_view column : {"env", "case", "family"}) {
+    const std::string text(table.Cell(row, column));
+    read.tokens.push_back(text);
+    for (const std::string& part : PartsOf(text)) {
+      read.tokens.push_back(part);
+    }
+  }
   return read;
 }
 

@@ -39,9 +39,25 @@ std::string ProblemKey(const MeasuredRow& row) {
                      fmt::join(sizes, "|"));
 }
 
-double PeakMemoryOf(const trials::StepReport& report, PeakMemory kind) {
-  const trials::MemoryParts& memory = report.memory;
-  double bytes = report.peak_memory_bytes;
+const trials::MemoryParts& MemoryOf(const trials::StepReport& report,
+                                    PeakRank rank) {
+  switch (rank) {
+    case PeakRank::kFirst:
+      return report.first_stage_memory;
+    case PeakRank::kLast:
+      return report.last_stage_memory;
+    case PeakRank::kFullest:
+      break;
+  }
+  return report.memory;
+}
+
+double BytesOf(const trials::MemoryParts& memory, PeakMemory kind) {
+  if (kind == PeakMemory::kComputed) {
+    return memory.parameters_bytes + memory.gradients_bytes +
+           memory.optimizer_bytes + memory.activations_bytes;
+  }
+  double bytes = memory.Total();
   if (kind != PeakMemory::kDevice) {
     bytes -= memory.context_bytes;
   }
@@ -85,7 +101,8 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
     try {
       const trials::StepReport report = simulator->Simulate(row.config);
       prediction.step_time_s = report.step_time_s;
-      prediction.peak_memory_bytes = PeakMemoryOf(report, row.peak_memory);
+      prediction.peak_memory_bytes =
+          BytesOf(MemoryOf(report, row.peak_rank), row.peak_memory);
       prediction.fits = report.fits;
     } catch (const std::invalid_argument& e) {
       prediction.refused = ReasonIn(e.what());

@@ -12,17 +12,20 @@
 namespace trials {
 namespace {
 
-constexpr std::array kFlags = {
-    std::pair{"flash_attention", &Framework::flash_attention},
-    std::pair{"fused_operators", &Framework::fused_operators},
-    std::pair{"fp32_gradients", &Framework::fp32_gradients},
-    std::pair{"fsdp", &Framework::fsdp},
-    std::pair{"pipeline_outermost", &Framework::pipeline_outermost},
-    std::pair{"reduce_in_backward", &Framework::reduce_in_backward},
-    std::pair{"gather_again", &Framework::gather_again},
-    std::pair{"flat_gather", &Framework::flat_gather},
-    std::pair{"balance_stages", &Framework::balance_stages},
-};
+constexpr auto kFlags = std::to_array<FrameworkFlag>({
+    {"flash_attention", &Framework::flash_attention},
+    {"fused_operators", &Framework::fused_operators},
+    {"fused_gate", &Framework::fused_gate},
+    {"fp32_gradients", &Framework::fp32_gradients},
+    {"gradients_apart", &Framework::gradients_apart},
+    {"fsdp", &Framework::fsdp},
+    {"pipeline_outermost", &Framework::pipeline_outermost},
+    {"reduce_in_backward", &Framework::reduce_in_backward},
+    {"gather_again", &Framework::gather_again},
+    {"keep_outputs", &Framework::keep_outputs},
+    {"full_pipeline", &Framework::full_pipeline},
+    {"balance_stages", &Framework::balance_stages},
+});
 
 constexpr std::array kNumbers = {
     std::pair{"launch_s", &Framework::launch_s},
@@ -51,7 +54,11 @@ constexpr std::array kNumbers = {
     std::pair{"expert_imbalance", &Framework::expert_imbalance},
     std::pair{"context_bytes", &Framework::context_bytes},
     std::pair{"nccl_group_bytes", &Framework::nccl_group_bytes},
+    std::pair{"workspace_bytes", &Framework::workspace_bytes},
+    std::pair{"pending_messages", &Framework::pending_messages},
+    std::pair{"pending_messages_unpiped", &Framework::pending_messages_unpiped},
     std::pair{"fragmentation", &Framework::fragmentation},
+    std::pair{"usable_memory", &Framework::usable_memory},
     std::pair{"allocator_pressure", &Framework::allocator_pressure},
     std::pair{"allocator_retry_s", &Framework::allocator_retry_s},
     std::pair{"loss_bytes_per_logit", &Framework::loss_bytes_per_logit},
@@ -85,6 +92,8 @@ Framework ReadFramework(const std::filesystem::path& path) {
   table.RejectUnknownKeys();
   return framework;
 }
+
+std::span<const FrameworkFlag> FrameworkFlags() { return kFlags; }
 
 Framework FindFramework(const std::string& name) {
   return ReadFramework(FindDataFile("frameworks", name));

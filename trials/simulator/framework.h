@@ -4,7 +4,9 @@
 #define TRIALS_SIMULATOR_FRAMEWORK_H_
 
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace trials {
 
@@ -20,9 +22,16 @@ struct Framework {
   // scaled_dot_product_attention by default since release 4.36.
   bool flash_attention = true;
   bool fused_operators = false;  // fused norm, rotary, softmax, activation
+  // Of these, the gated activation keeps silu(gate) for backward, too, where
+  // it is written as two operators.
+  bool fused_gate = true;
   // Gradients are accumulated and reduced in fp32 (Megatron-LM with bf16,
   // nanotron), not in the precision of compute.
   bool fp32_gradients = false;
+  // Then a microbatch's gradients come in half precision and are added to the
+  // sums when its backward is through (nanotron); false: its matrix products
+  // add to the sums themselves (Megatron-LM's fused accumulation).
+  bool gradients_apart = false;
   // ZeRO 2 and 3 as PyTorch's FSDP: a unit per block, the next one gathered
   // while this one computes; buckets have no effect.
   bool fsdp = false;
@@ -40,11 +49,14 @@ struct Framework {
   // Under sequence parallelism backward gathers the inputs of linear layers
   // again (Megatron-LM); false: forward keeps them whole.
   bool gather_again = true;
-  // ZeRO 1 and 2 gather parameters into one flat buffer that stays.
-  bool flat_gather = false;
   // Blocks are dealt out by cost, the vocabulary head counting as the blocks
   // that it is worth (nanotron), instead of evenly.
   bool balance_stages = false;
+  // A stage keeps what it sent until the gradient of it comes; false: only the
+  // node of the graph (Megatron-LM's deallocate_pipeline_outputs).
+  bool keep_outputs = true;
+  // A pipeline refuses fewer microbatches than stages but one (nanotron).
+  bool full_pipeline = false;
   double launch_s = 2e-6;     // gap between two kernels on the GPU; > 0
   double dispatch_s = 14e-6;  // CPU time to issue one kernel, autograd and
                               // Python included
@@ -95,13 +107,24 @@ struct Framework {
   // --- memory --------------------------------------------------------------
   double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
   double nccl_group_bytes = 0.06e9;  // channels' buffers of one communicator
+  // What libraries ask of the allocator beside tensors: cuBLAS's workspaces.
+  double workspace_bytes = 0.0;
+  // Messages of tensor parallelism, whole tensors of a microbatch, whose memory
+  // waits for the GPU: the allocator gives a block that another stream has used
+  // to nobody before that stream is through, and the CPU runs ahead. Receiving
+  // from another stage stops it.
+  double pending_messages = 0.0;          // with a pipeline
+  double pending_messages_unpiped = 0.0;  // without
   // Share that the caching allocator holds beyond what it handed out. A choice:
   // GMLake (2024) removes 15 % on average, up to 33 %. The optimum of the Qwen
   // experiment turns on it (docs/simulator.md).
   double fragmentation = 0.08;
-  // Above this share of the GPU's memory the caching allocator finds no free
-  // block, waits for the device and asks for one anew: so many seconds in every
-  // microbatch.
+  // Share of the GPU's memory that can be filled: as a rule the allocator finds
+  // no block that is large enough before all of it is.
+  double usable_memory = 1.0;
+  // Where a rank would take more than this share if nothing stopped it, the
+  // allocator waits for the device, frees what it can and asks anew: so many
+  // seconds in every microbatch.
   double allocator_pressure = 1.0;
   double allocator_retry_s = 0.0;
   double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,
@@ -126,6 +149,13 @@ struct Framework {
 
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] Framework ReadFramework(const std::filesystem::path& path);
+
+// The flags of a framework by the names of their fields.
+struct FrameworkFlag {
+  std::string_view name;
+  bool Framework::*field;
+};
+[[nodiscard]] std::span<const FrameworkFlag> FrameworkFlags();
 
 // The framework of that name, or in the file of that path.
 // Errors: as ReadFramework, and for an unknown name, listing the known ones.

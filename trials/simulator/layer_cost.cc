@@ -319,7 +319,7 @@ struct Builder {
                          fused ? 1 : 2,
                          (fused ? 5 : 9) * e * inner + 3 * e * rows * hidden,
                          fused ? 2 : 4);
-      module.Save((fused ? 3 : 4) * e * inner);
+      module.Save((fused && framework.fused_gate ? 3 : 4) * e * inner);
       module.Working(3 * e * inner);
     } else {
       module.Elementwise(2 * e * inner, 1, 3 * e * inner, 1);

@@ -54,6 +54,28 @@ double GatheredBytes(const ParallelConfig& config,
   return (2.0 * element_bytes + gradient) * stage.largest_module;
 }
 
+// Whole tensors of the tensor-parallel group that cannot be used again yet.
+double PendingBytes(const ParallelConfig& config,
+                    const StageMemory& stage,
+                    const Framework& framework) {
+  if (config.pp > 1) {
+    return framework.pending_messages * stage.message_bytes;
+  }
+  // One microbatch: either its forward's or its backward's, not those of two
+  // microbatches that follow each other.
+  const double share = config.microbatches > 1 ? 1.0 : 0.5;
+  return share * framework.pending_messages_unpiped * stage.message_bytes;
+}
+
+// Gradients of one microbatch on their way to the sums.
+double ApartBytes(const StageMemory& stage,
+                  double element_bytes,
+                  const Framework& framework) {
+  return framework.fp32_gradients && framework.gradients_apart
+             ? element_bytes * (stage.parameters + stage.expert_parameters)
+             : 0.0;
+}
+
 // Buffers of gradient reduction and parameter gathering, and of messages.
 double BufferBytes(const ParallelConfig& config,
                    const StageMemory& stage,
@@ -67,25 +89,21 @@ double BufferBytes(const ParallelConfig& config,
     return messages;
   }
   if (config.zero_stage == 0) {
-    // DDP copies gradients into buckets of its own; with a pipeline, and where
-    // fp32 sums are kept anyhow, every gradient is reduced in place.
+    // DDP copies gradients into buckets of its own; with a pipeline every
+    // gradient is reduced in place, as sums in fp32 always are.
     return messages +
            (config.pp == 1 && !framework.fp32_gradients ? gradients : 0.0);
   }
   const double gathered =
       GatheredBytes(config, stage, element_bytes, framework);
-  if (framework.fsdp && config.zero_stage == 3) {
+  if (framework.fp32_gradients || (framework.fsdp && config.zero_stage == 3)) {
     return messages + gathered;
   }
   const double bucket = std::clamp(config.zero_bucket_mb * kMega,
                                    gradient_bytes * stage.largest_tensor,
                                    gradients);
   const int copies = config.overlap_zero_comm ? 2 : 1;
-  const double flat =
-      framework.flat_gather && config.zero_stage < 3
-          ? element_bytes * (stage.parameters + stage.expert_parameters)
-          : 0.0;
-  return messages + copies * bucket + gathered + flat;
+  return messages + copies * bucket + gathered;
 }
 
 }  // namespace
@@ -110,6 +128,8 @@ MemoryParts ComputeMemory(const ParallelConfig& config,
       ParameterBytes(config, stage, element_bytes, framework);
   states.optimizer_bytes = (mixed ? 12.0 : 8.0) * Elements(config, stage, 1);
   states.buffers_bytes = BufferBytes(config, stage, element_bytes, framework);
+  states.pending_bytes = PendingBytes(config, stage, framework);
+  states.working_bytes = framework.workspace_bytes;
   states.context_bytes = ContextBytes(config, framework);
   const double gradients =
       framework.GradientBytes(element_bytes) * Elements(config, stage, 2);
@@ -119,10 +139,11 @@ MemoryParts ComputeMemory(const ParallelConfig& config,
   MemoryParts backward = states;
   backward.activations_bytes = stage.activations_bytes;
   backward.logits_bytes = stage.logits_bytes;
-  backward.working_bytes =
+  backward.working_bytes +=
       std::max(0.0, stage.working_bytes - stage.logits_bytes);
   backward.gradients_bytes =
       config.microbatches > 1 || framework.fp32_gradients ? gradients : 0.0;
+  backward.gradients_bytes += ApartBytes(stage, element_bytes, framework);
 
   // The end of backward, and then the step with its fp32 gradients. Without
   // ZeRO each half-precision gradient is freed as it is copied.
@@ -134,11 +155,20 @@ MemoryParts ComputeMemory(const ParallelConfig& config,
       config.zero_stage == 0 ? std::max(gradients, copies) : gradients + copies;
 
   MemoryParts& peak = backward.Total() >= step.Total() ? backward : step;
+  // Sums in fp32 never come and go.
+  const double settled = framework.fp32_gradients ? gradients : 0.0;
   peak.allocator_bytes =
       framework.fragmentation *
       (peak.activations_bytes + peak.logits_bytes + peak.working_bytes +
-       peak.buffers_bytes + peak.gradients_bytes);
+       peak.buffers_bytes + peak.gradients_bytes - settled);
   return peak;
+}
+
+MemoryParts WhenFull(MemoryParts memory, double capacity_bytes) {
+  if (memory.Total() > capacity_bytes) {
+    memory.pending_bytes = 0.0;
+  }
+  return memory;
 }
 
 }  // namespace trials

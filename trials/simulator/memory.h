@@ -19,13 +19,15 @@ struct StageMemory {
   double logits_bytes = 0.0;       // peak around the loss; last stage only
   double working_bytes = 0.0;      // temporaries; a whole recomputed block
   double boundary_bytes = 0.0;     // one message between stages
+  double message_bytes = 0.0;      // of tensor parallelism: a whole tensor
 };
 
 // Bytes per parameter element e (2 in mixed precision, 4 in fp32), P elements:
 //
 //   parameters e P       (ZeRO 3: / dp; FSDP keeps the masters only)
 //   gradients  e P, fp32 if the framework accumulates so
-//                        (ZeRO 2, 3: / dp)
+//                        (ZeRO 2, 3: / dp), then e P more for those of one
+//                        microbatch unless products add to the sums directly
 //   optimizer 12 P (fp32 master and two moments; fp32 training 8 P)
 //                        (ZeRO 1, 2, 3: / dp)
 //
@@ -41,6 +43,10 @@ struct StageMemory {
                                         const StageMemory& stage,
                                         double element_bytes,
                                         const Framework& framework);
+
+// The same on a GPU of so many bytes: an allocator that finds no free block
+// waits for the GPU, and then gets what was pending.
+[[nodiscard]] MemoryParts WhenFull(MemoryParts memory, double capacity_bytes);
 
 // What stands in memory after set-up, before the first step.
 [[nodiscard]] double StateBytes(const ParallelConfig& config,

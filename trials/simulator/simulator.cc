@@ -110,6 +110,7 @@ class Simulator::Impl {
 
   StepReport Simulate(const ParallelConfig& config) {
     Check(workload_, pools_.front(), config);
+    CheckFull(config);
     const PlanLinks& links = Links(config);
     const std::vector<StageRecord>& stages = Stages(config, links);
     const std::vector<StageSync>& syncs = Syncs(config, links, stages);
@@ -188,6 +189,16 @@ class Simulator::Impl {
     double table_s = 0.0;  // all-reduce of a tied embedding table
     double both_s = 0.0;   // when first and last stage are there for it
   };
+
+  void CheckFull(const ParallelConfig& config) const {
+    if (framework_.full_pipeline && config.microbatches < config.pp - 1) {
+      throw std::invalid_argument(
+          fmt::format("{}: its 1F1B needs microbatches for all but one of the "
+                      "{} stages",
+                      ToString(config),
+                      config.pp));
+    }
+  }
 
   const LayerCosts& Layers(const Shard& shard, int pool) {
     const std::array<int, 6> key = {pool,
@@ -421,8 +432,7 @@ class Simulator::Impl {
   }
 
   void AddAllocatorRetries(int microbatches, StepReport& report) const {
-    if (report.peak_memory_bytes >
-        framework_.allocator_pressure * report.capacity_bytes) {
+    if (report.short_of_memory) {
       const double time_s = microbatches * framework_.allocator_retry_s;
       report.parts.overhead_s += time_s;
       report.step_time_s += time_s;
@@ -437,10 +447,19 @@ class Simulator::Impl {
                  const PlanLinks& links,
                  int s,
                  StepReport& report) const {
-    const MemoryParts memory =
+    const double capacity = framework_.usable_memory * cluster.gpu.memory_bytes;
+    const MemoryParts wanted =
         ComputeMemory(config, stage.memory, gpu.element_bytes(), framework_);
+    const MemoryParts memory = WhenFull(wanted, capacity);
+    if (wanted.Total() >
+        framework_.allocator_pressure * cluster.gpu.memory_bytes) {
+      report.short_of_memory = true;
+    }
+    report.last_stage_memory = memory;  // stages come in order
+    if (s == 0) {
+      report.first_stage_memory = memory;
+    }
     const double total = memory.Total();
-    const double capacity = cluster.gpu.memory_bytes;
     if (s == 0 ||
         total * report.capacity_bytes > report.peak_memory_bytes * capacity) {
       report.peak_memory_bytes = total;

@@ -390,8 +390,7 @@ class Builder {
     }
   }
 
-  // What a chunk keeps of one microbatch. A stage keeps what it sent until the
-  // gradient comes back.
+  // What a chunk keeps of one microbatch.
   [[nodiscard]] double SavedBytes(const Chunk& chunk) const {
     const LayerCosts& layers = Layers(chunk);
     const double kept = layers.block.saved_bytes -
@@ -399,7 +398,8 @@ class Builder {
     return chunk.recomputed * layers.boundary_bytes +
            (chunk.blocks - chunk.recomputed) * kept +
            Ends(chunk, &LayerCost::saved_bytes) +
-           (chunk.last ? 0.0 : layers.boundary_bytes);
+           (chunk.last || !framework_.keep_outputs ? 0.0
+                                                   : layers.boundary_bytes);
   }
 
   void AddMemory(int s, StageRecord& record) const {
@@ -421,6 +421,7 @@ class Builder {
     memory.logits_bytes = s == shared_.pp - 1 ? layers.head.logits_bytes : 0.0;
     memory.working_bytes = layers.block.working_bytes + recomputed_bytes;
     memory.boundary_bytes = layers.boundary_bytes;
+    memory.message_bytes = layers.block.message_bytes;
   }
 
   // Adam reads and writes fp32 weight and moments; in mixed precision also

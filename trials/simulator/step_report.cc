@@ -32,7 +32,7 @@ constexpr std::array<Part<StepParts>, 12> kStepParts = {{
     {"launch and bucket overhead", &StepParts::overhead_s},
 }};
 
-constexpr std::array<Part<MemoryParts>, 9> kMemoryParts = {{
+constexpr std::array<Part<MemoryParts>, 10> kMemoryParts = {{
     {"parameters", &MemoryParts::parameters_bytes},
     {"gradients", &MemoryParts::gradients_bytes},
     {"optimizer", &MemoryParts::optimizer_bytes},
@@ -40,6 +40,7 @@ constexpr std::array<Part<MemoryParts>, 9> kMemoryParts = {{
     {"logits and loss", &MemoryParts::logits_bytes},
     {"temporaries", &MemoryParts::working_bytes},
     {"communication buffers", &MemoryParts::buffers_bytes},
+    {"waiting to be freed", &MemoryParts::pending_bytes, true},
     {"allocator", &MemoryParts::allocator_bytes},
     {"CUDA and NCCL context", &MemoryParts::context_bytes},
 }};

@@ -30,7 +30,7 @@ struct StepParts {
   [[nodiscard]] double Total() const;
 };
 
-// Memory of the rank with the highest peak, in bytes.
+// Memory of one rank at its peak, in bytes.
 struct MemoryParts {
   double parameters_bytes = 0.0;
   double gradients_bytes = 0.0;
@@ -39,6 +39,7 @@ struct MemoryParts {
   double logits_bytes = 0.0;       // vocabulary head and loss
   double working_bytes = 0.0;      // temporaries of the running operator
   double buffers_bytes = 0.0;      // buckets, gathered parameters
+  double pending_bytes = 0.0;      // freed, but not before the GPU is through
   double allocator_bytes = 0.0;    // rounding and fragmentation
   double context_bytes = 0.0;  // CUDA, cuBLAS and NCCL outside the allocator
 
@@ -50,10 +51,14 @@ struct StepReport {
   StepParts parts;  // of the critical rank
   int critical_rank = 0;
   MemoryParts memory;  // of the peak rank
+  // Of the first and the last stage: a framework logs what one rank sees.
+  MemoryParts first_stage_memory;
+  MemoryParts last_stage_memory;
   double peak_memory_bytes = 0.0;
   double capacity_bytes = 0.0;
   int peak_rank = 0;
   bool fits = false;
+  bool short_of_memory = false;  // the allocator has to wait and ask anew
   // Which phase needs the peak: the states alone exceed the memory already
   // during set-up, or only the first step does.
   bool states_fit = false;

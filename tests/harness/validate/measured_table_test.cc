@@ -1,5 +1,7 @@
 #include "harness/validate/measured_table.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -71,7 +73,10 @@ TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
   EXPECT_EQ(row.cluster.nodes, 2);
   EXPECT_EQ(row.cluster.gpus(), 16);
   EXPECT_TRUE(row.config.sp);
-  EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 20e9);
+  // What nanotron's rank 0 has reserved, in GiB.
+  EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 20.0 * 1024 * 1024 * 1024);
+  EXPECT_EQ(row.peak_memory, PeakMemory::kReserved);
+  EXPECT_EQ(row.peak_rank, PeakRank::kFirst);
   EXPECT_FALSE(row.out_of_memory);
   EXPECT_TRUE(table.rows[1].out_of_memory);
 }
@@ -203,6 +208,70 @@ TEST_F(ValidateTable, MegatronsGoldenValuesAreMemoryInGib) {
   EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 2.0 * 1024 * 1024 * 1024);
   EXPECT_TRUE(std::isnan(row.step_time_s));  // a tiny model
   EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("t5"));
+}
+
+TEST_F(ValidateTable, TheNameOfAGoldenCaseTellsItsAttention) {
+  const fs::path path = Write(
+      "g.csv",
+      "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
+      "mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,seq_parallel,"
+      "recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
+      "te_plain,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
+      "te_resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
+      "te_resume,gpt,lts_dracooci-x,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,"
+      "te,\n"
+      "resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,local,\n"
+      "te_cp,gpt,dev_a100,2,2,2,,,2,,4,32,1024,12,512,8,,,,,,,true,,,te,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  ASSERT_EQ(table.rows.size(), 5U);
+  const auto flash = [&](std::size_t row) {
+    return table.rows[row].framework.flash_attention;
+  };
+  EXPECT_FALSE(flash(0));
+  EXPECT_TRUE(flash(1));
+  EXPECT_FALSE(flash(2));
+  EXPECT_FALSE(flash(3));
+  EXPECT_TRUE(flash(4));
+  EXPECT_NE(table.rows[0].framework_name, table.rows[1].framework_name);
+  EXPECT_EQ(table.rows[0].peak_rank, PeakRank::kLast);
+}
+
+TEST_F(ValidateTable, PeaksAreThoseOfTheRankAndKindThatTheTableTells) {
+  const auto predict = [&](const std::string& rank, const std::string& kind) {
+    const fs::path path =
+        Write("t.csv",
+              "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+              "status,step_time_s,peak_memory_gb,peak_rank,peak_memory\n"
+              "ultrascale-1b-8,8,4,1,2,1,4,16,ok,3.4,41.8," +
+                  rank + "," + kind + "\n");
+    return Predict(ReadAnyTable(path, {})).at(0).peak_memory_bytes;
+  };
+  const double first = predict("first", "reserved");
+  const double last = predict("last", "reserved");
+  EXPECT_NE(first, last);
+  EXPECT_DOUBLE_EQ(predict("fullest", "reserved"), std::max(first, last));
+  EXPECT_LT(predict("first", "computed"), predict("first", "allocated"));
+  EXPECT_LT(predict("first", "allocated"), first);
+  EXPECT_LT(first, predict("first", "device"));
+}
+
+TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
+  const auto last_cell_but_one = [&](const std::string& unit) {
+    const fs::path path =
+        Write("t.csv",
+              "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+              "status,step_time_s,peak_memory_gb,peak_memory_unit\n"
+              "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7," +
+                  unit + "\n");
+    const MeasuredTable table = ReadAnyTable(path, {});
+    const std::string csv = ToCsv(table, Predict(table));
+    const std::size_t end = csv.rfind(',');
+    const std::size_t begin = csv.rfind(',', end - 1) + 1;
+    return std::stod(csv.substr(begin, end - begin));
+  };
+  EXPECT_NEAR(last_cell_but_one("GB") / last_cell_but_one("GiB"),
+              1024.0 * 1024 * 1024 / 1e9,
+              1e-9);
 }
 
 TEST_F(ValidateTable, CsvHasTheTablesColumnsAndThreeMore) {

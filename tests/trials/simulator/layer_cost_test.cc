@@ -47,6 +47,17 @@ TEST(LayerCost, ParameterTensorsSumToTheModelsParameters) {
   }
 }
 
+TEST(LayerCost, AGateOfTwoOperatorsKeepsItsSiluToo) {
+  Framework framework = Megatron();
+  const auto saved = [&] {
+    return Costs(SmallWorkload(), framework, {2.0, 2, true}).block.saved_bytes;
+  };
+  const double fused = saved();
+  framework.fused_gate = false;
+  // Two bytes of each of 512 tokens of two sequences, half of them here.
+  EXPECT_DOUBLE_EQ(saved() - fused, 2.0 * 2 * 512 * SmallLlama().ffn_size / 2);
+}
+
 TEST(LayerCost, SavedActivationsAreKorthikantis) {
   // Korthikanti et al. (2022), Eq. 1: s b h (34 + 5 a s / h) bytes.
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};

@@ -55,6 +55,53 @@ TEST(Memory, SumsInFp32MakeEighteenBytesPerParameter) {
   EXPECT_DOUBLE_EQ(bytes(1), 6.0 + 12.0 / 64);
 }
 
+TEST(Memory, GradientsApartFromTheirSumsTakeTwoBytesMore) {
+  // nanotron's FP32GradientAccumulator: 4 bytes of sums, 2 of a microbatch's.
+  Framework framework;
+  framework.fp32_gradients = framework.gradients_apart = true;
+  for (const int zero : {0, 1}) {
+    EXPECT_DOUBLE_EQ(
+        ComputeMemory(Zero(zero), Stage(), 2.0, framework).gradients_bytes,
+        6.0 * Stage().parameters);
+  }
+}
+
+TEST(Memory, SumsInFp32NeitherFragmentNorNeedBuckets) {
+  Framework framework;
+  framework.fp32_gradients = true;
+  const MemoryParts memory = ComputeMemory(Zero(1), Stage(), 2.0, framework);
+  EXPECT_DOUBLE_EQ(memory.allocator_bytes,
+                   framework.fragmentation * memory.activations_bytes);
+  EXPECT_EQ(memory.buffers_bytes, 0.0);
+}
+
+TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
+  Framework framework;
+  framework.pending_messages = 3;
+  framework.pending_messages_unpiped = 40;
+  StageMemory stage = Stage();
+  stage.message_bytes = 1e9;
+  const auto pending = [&](int pp, int microbatches) {
+    ParallelConfig config = Zero(0);
+    config.pp = pp;
+    config.microbatches = microbatches;
+    return ComputeMemory(config, stage, 2.0, framework).pending_bytes;
+  };
+  EXPECT_DOUBLE_EQ(pending(1, 8), 40e9);
+  EXPECT_DOUBLE_EQ(pending(1, 1), 20e9);
+  EXPECT_DOUBLE_EQ(pending(4, 8), 3e9);
+  stage.message_bytes = 0.0;  // no tensor parallelism
+  EXPECT_EQ(pending(1, 8), 0.0);
+}
+
+TEST(Memory, AFullGpuGetsBackWhatWasPending) {
+  MemoryParts memory;
+  memory.parameters_bytes = 60e9;
+  memory.pending_bytes = 30e9;
+  EXPECT_DOUBLE_EQ(WhenFull(memory, 100e9).Total(), 90e9);
+  EXPECT_DOUBLE_EQ(WhenFull(memory, 80e9).Total(), 60e9);
+}
+
 TEST(Memory, FsdpKeepsMastersAndGathersModules) {
   // 16 bytes a parameter over all ranks (fp32 weight, gradient and moments),
   // and two gathered modules with a gradient of one.

@@ -125,6 +125,55 @@ TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
   }
 }
 
+TEST(Simulator, FirstAndLastStageHaveMemoriesOfTheirOwn) {
+  const StepReport report =
+      Small().Simulate(Config("dp=2,pp=4,microbatches=8"));
+  EXPECT_EQ(report.first_stage_memory.logits_bytes, 0.0);
+  EXPECT_GT(report.last_stage_memory.logits_bytes, 0.0);
+  // Four microbatches in flight before one.
+  EXPECT_GT(report.first_stage_memory.activations_bytes,
+            3.0 * report.last_stage_memory.activations_bytes);
+  EXPECT_LE(report.first_stage_memory.Total(), report.peak_memory_bytes);
+  EXPECT_LE(report.last_stage_memory.Total(), report.peak_memory_bytes);
+}
+
+TEST(Simulator, OutputsThatAreFreedWhenSentAreNotKept) {
+  Simulator::Options options;
+  const auto activations = [&] {
+    const Simulator simulator(SmallWorkload(), SmallCluster(), options);
+    return simulator.Simulate(Config("dp=2,pp=4,microbatches=8"))
+        .first_stage_memory.activations_bytes;
+  };
+  const double kept = activations();
+  options.framework.keep_outputs = false;
+  // Half-precision hidden states of four microbatches of four sequences.
+  EXPECT_DOUBLE_EQ(kept - activations(), 4.0 * 4 * 512 * 1024 * 2);
+}
+
+TEST(Simulator, MemoryThatCannotBeUsedDoesNotCount) {
+  const ParallelConfig config = Config("dp=8");
+  const StepReport plain = Small().Simulate(config);
+  Simulator::Options options;
+  const auto fits = [&](double share) {
+    options.framework.usable_memory = share;
+    const Simulator simulator(SmallWorkload(), SmallCluster(), options);
+    return simulator.Simulate(config).fits;
+  };
+  const double needed = plain.peak_memory_bytes / plain.capacity_bytes;
+  EXPECT_TRUE(fits(1.01 * needed));
+  EXPECT_FALSE(fits(0.99 * needed));
+}
+
+TEST(Simulator, AFullPipelineIsAskedForWhereTheFrameworkDoes) {
+  Simulator::Options options;
+  options.framework.full_pipeline = true;
+  const Simulator simulator(SmallWorkload(), SmallCluster(), options);
+  const ParallelConfig two = Config("dp=2,pp=4,microbatches=2");
+  EXPECT_NO_THROW((void)simulator.Simulate(Config("dp=1,pp=8,microbatches=8")));
+  EXPECT_NO_THROW((void)Small().Simulate(two));
+  EXPECT_THROW((void)simulator.Simulate(two), std::invalid_argument);
+}
+
 TEST(Simulator, SelectiveRecomputationLiesBetweenNoneAndFull) {
   Workload workload{"gpt", Gpt(), 64, 1024, Precision::kFp16};
   Simulator::Options options;
