@@ -22,7 +22,7 @@ constexpr double kGpus = 8;
 std::string WhyLeftOut(const trials::CsvTable& table,
                        const trials::CsvTable::Row& row) {
   const std::string_view family = table.Cell(row, "family");
-  if (family != "gpt" && family != "bert") {
+  if (family != "gpt" && family != "bert" && family != "moe") {
     return fmt::format("models of the family '{}' are not simulated", family);
   }
   for (const std::string_view column :
@@ -31,9 +31,12 @@ std::string WhyLeftOut(const trials::CsvTable& table,
       return fmt::format("'{}' is not published", column);
     }
   }
-  if (!table.Cell(row, "experts").empty() || !table.Cell(row, "fp8").empty() ||
-      !table.Cell(row, "fsdp").empty()) {
-    return "experts, 8-bit arithmetic and Megatron's FSDP are not simulated";
+  if (!table.Cell(row, "fp8").empty() || !table.Cell(row, "fsdp").empty()) {
+    return "8-bit arithmetic and Megatron's FSDP are not simulated";
+  }
+  const std::string_view expert_tp = table.Cell(row, "etp");
+  if (!expert_tp.empty() && expert_tp != table.Cell(row, "tp")) {
+    return "experts with a tensor parallelism of their own are not simulated";
   }
   const auto size = [&](std::string_view column) {
     const double value = NumberIn(table, row, column);
@@ -68,12 +71,14 @@ RowFacts ReadMegatronGolden(const trials::CsvTable& table,
                                         "hidden",
                                         "heads",
                                         "ffn",
-                                        "family",
+                                        "experts",
                                         "cp",
                                         "ep"}) {
     facts.Add(column, table.Cell(row, column));
   }
   facts.Add("scenario", table.Cell(row, "case"));
+  const std::string_view family = table.Cell(row, "family");
+  facts.Add("family", family == "moe" ? "gpt" : family);
   facts.Add("tp", table.Cell(row, "tp"));
   facts.Add("tp", "1");
   facts.Add("pp", table.Cell(row, "pp"));

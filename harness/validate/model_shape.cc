@@ -68,6 +68,11 @@ Model ModelOf(const Facts& facts) {
   constexpr int kUsualFfn = 4;
   model.ffn_size = facts.Int("ffn_size", kUsualFfn * model.hidden_size);
   model.vocab_size = facts.RequireInt("vocab_size");
+  model.experts = facts.Int("experts", 0);
+  if (model.experts > 0) {
+    constexpr int kUsualChoices = 2;
+    model.experts_per_token = facts.Int("experts_per_token", kUsualChoices);
+  }
   model.gated_ffn = facts.Flag("gated_ffn", model.gated_ffn);
   model.tied_embeddings = facts.Flag("tied_embeddings", model.tied_embeddings);
   model.dropout = facts.Flag("dropout", model.dropout);

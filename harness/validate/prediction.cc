@@ -25,7 +25,9 @@ std::string ProblemKey(const MeasuredRow& row) {
                                   model.vocab_size,
                                   model.gated_ffn ? 1 : 0,
                                   model.tied_embeddings ? 1 : 0,
-                                  model.dropout ? 1 : 0};
+                                  model.dropout ? 1 : 0,
+                                  model.experts,
+                                  model.experts_per_token};
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
                      row.framework_name,
                      cluster.name,

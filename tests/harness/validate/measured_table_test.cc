@@ -210,6 +210,29 @@ TEST_F(ValidateTable, MegatronsGoldenValuesAreMemoryInGib) {
   EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("t5"));
 }
 
+TEST_F(ValidateTable, GoldenCasesWithExpertsHaveThemAndTheirChoices) {
+  const fs::path path = Write(
+      "g.csv",
+      "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
+      "etp,mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,"
+      "seq_parallel,recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
+      "te_8experts,moe,dev,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,true,,,te,"
+      "\n"
+      "te_top2router,moe,dev,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,true,,,"
+      "te,\n"
+      "te_etp1,moe,dev,2,2,1,,,,2,1,4,32,1024,12,512,8,,8,,,,,true,,,te,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  ASSERT_EQ(table.rows.size(), 3U);
+  EXPECT_EQ(table.rows[0].workload.model.experts, 8);
+  EXPECT_EQ(table.rows[0].workload.model.experts_per_token, 1);
+  EXPECT_EQ(table.rows[0].config.ep, 2);
+  EXPECT_EQ(table.rows[1].workload.model.experts_per_token, 2);
+  EXPECT_THAT(table.rows[2].left_out, HasSubstr("experts"));
+  const std::vector<Prediction> predictions = Predict(table);
+  EXPECT_GT(predictions[1].peak_memory_bytes,
+            1.1 * predictions[0].peak_memory_bytes);
+}
+
 TEST_F(ValidateTable, TheNameOfAGoldenCaseTellsItsAttention) {
   const fs::path path = Write(
       "g.csv",
