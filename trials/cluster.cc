@@ -1,5 +1,8 @@
 #include "trials/cluster.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include <fmt/format.h>
 
 #include "trials/gpu_architecture.h"
@@ -71,7 +74,39 @@ int ReadRingNics(const TomlTable& inter, int nics_per_node) {
   return static_cast<int>(nics);
 }
 
+std::vector<double> ReadRings(const TomlTable& intra, int gpus_per_node) {
+  std::vector<double> rings = intra.GetDoubles("rings");
+  const auto groups = static_cast<std::size_t>(gpus_per_node) - 1;
+  if (intra.Has("rings") && rings.size() != groups) {
+    intra.Fail("rings",
+               fmt::format("rings has {} numbers: must have one for each group "
+                           "of 2 to {} GPUs, {} in all",
+                           rings.size(),
+                           gpus_per_node,
+                           groups));
+  }
+  for (const double count : rings) {
+    if (!(count > 0.0)) {
+      intra.Fail("rings",
+                 fmt::format("rings has {}: must be greater than 0", count));
+    }
+  }
+  return rings;
+}
+
 }  // namespace
+
+double Cluster::RingBytesPerSecond(int gpus_of_host) const {
+  if (rings.empty()) {
+    return intra.bandwidth_bytes_per_s;
+  }
+  // A ring with one GPU in each host uses no link within a host; its way to
+  // the network card is as wide as all its links together.
+  const std::size_t place = gpus_of_host < 2
+                                ? rings.size()
+                                : static_cast<std::size_t>(gpus_of_host) - 1;
+  return intra.bandwidth_bytes_per_s * rings[std::min(place, rings.size()) - 1];
+}
 
 Cluster ReadCluster(const std::filesystem::path& path) {
   const TomlTable table = TomlTable::ParseFile(path);
@@ -84,6 +119,7 @@ Cluster ReadCluster(const std::filesystem::path& path) {
   const TomlTable intra = table.RequireTable("intra");
   cluster.intra = ReadLink(intra);
   cluster.peer_access = intra.GetBool("peer_access", true);
+  cluster.rings = ReadRings(intra, cluster.gpus_per_node);
   if (table.Has("uplink")) {
     const TomlTable uplink = table.RequireTable("uplink");
     cluster.uplink = ReadLink(uplink);

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace trials {
 
@@ -37,6 +38,10 @@ struct Cluster {
   int gpus_per_node = 1;
   int nodes = 1;
   Link intra;  // between two GPUs of one host, per GPU and direction
+  // Where the GPUs of a host are joined by links without a switch: how many
+  // rings through 2, 3, ... of them fit into the links, `intra` then being one
+  // link. Empty: a switch; a group of any size has what `intra` says.
+  std::vector<double> rings;
   int gpus_per_switch =
       0;        // GPUs behind one PCIe switch; 0: no shared switch (NVLink)
   Link uplink;  // from a switch to the root complex, shared by its GPUs
@@ -49,6 +54,8 @@ struct Cluster {
   int ring_nics = 0;
 
   [[nodiscard]] int gpus() const { return gpus_per_node * nodes; }
+  // What a ring through so many GPUs of one host gets.
+  [[nodiscard]] double RingBytesPerSecond(int gpus_of_host) const;
 };
 
 // Reads a cluster file (experiments/clusters/*.toml; format in

@@ -43,6 +43,23 @@ std::string ErrorOf(const std::filesystem::path& path) {
   return "no error";
 }
 
+TEST(Cluster, AMeshOfLinksGivesAGroupAsManyLinksAsRingsFit) {
+  const Cluster dgx1 = ReadCluster(ShippedFile("v100-dgx1"));
+  const double link = dgx1.intra.bandwidth_bytes_per_s;
+  EXPECT_DOUBLE_EQ(dgx1.RingBytesPerSecond(2), link);
+  EXPECT_DOUBLE_EQ(dgx1.RingBytesPerSecond(4), 4 * link);
+  EXPECT_DOUBLE_EQ(dgx1.RingBytesPerSecond(8), 6 * link);
+  // On its way to the network card a GPU has all its links.
+  EXPECT_DOUBLE_EQ(dgx1.RingBytesPerSecond(1), 6 * link);
+  const Cluster a100 = ReadCluster(ShippedFile("a100-8x4"));
+  EXPECT_DOUBLE_EQ(a100.RingBytesPerSecond(2),
+                   a100.intra.bandwidth_bytes_per_s);
+  EXPECT_THAT(ErrorOf(Edited("peer_access = false",
+                             "peer_access = false\nrings = [1, 2]")),
+              AllOf(HasSubstr("rings has 2 numbers"),
+                    HasSubstr("2 to 8 GPUs, 7 in all")));
+}
+
 TEST(Cluster, ShippedFilesAreThoseOfThePapersTable3) {
   const Cluster a5000 = ReadCluster(ShippedFile("a5000-8"));
   EXPECT_EQ(a5000.gpus(), 8);

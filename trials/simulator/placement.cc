@@ -97,14 +97,14 @@ GroupLink Between(const Cluster& from,
   if (same_host) {
     return {2,
             1,
-            from.intra.bandwidth_bytes_per_s,
+            from.RingBytesPerSecond(2),
             from.intra.latency_s,
             from.inter.latency_s};
   }
   const auto share = [](const Cluster& cluster, int ranks) {
     const int senders = std::min(ranks, cluster.gpus_per_node);
     return std::min(
-        cluster.intra.bandwidth_bytes_per_s,
+        cluster.RingBytesPerSecond(1),
         cluster.inter.bandwidth_bytes_per_s * cluster.nics_per_node / senders);
   };
   return {2,

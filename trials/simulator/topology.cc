@@ -39,7 +39,8 @@ class Traffic {
     }
   }
 
-  [[nodiscard]] double Bandwidth(const Edge& edge) const {
+  // `own`: what the GPUs' own links give.
+  [[nodiscard]] double Bandwidth(const Edge& edge, double own) const {
     double bandwidth = std::numeric_limits<double>::infinity();
     if (CrossesUplink(edge)) {
       const int load =
@@ -52,7 +53,7 @@ class Traffic {
       bandwidth = std::min(bandwidth,
                            cluster_.inter.bandwidth_bytes_per_s * nics_ / load);
     }
-    return std::min(bandwidth, cluster_.intra.bandwidth_bytes_per_s);
+    return std::min(bandwidth, own);
   }
 
  private:
@@ -78,6 +79,19 @@ class Traffic {
   std::vector<int> nic_in_;
 };
 
+// What the GPUs' own links give a group: as many as share a host.
+double OwnBytesPerSecond(const Cluster& cluster,
+                         std::span<const Group> groups) {
+  int local = 1;
+  for (const Group& group : groups) {
+    std::map<int, int> members;  // by host
+    for (const int rank : group) {
+      local = std::max(local, ++members[rank / cluster.gpus_per_node]);
+    }
+  }
+  return cluster.RingBytesPerSecond(local);
+}
+
 GroupLink Share(const Cluster& cluster,
                 std::span<const Group> groups,
                 const std::vector<Edge>& edges,
@@ -93,6 +107,7 @@ GroupLink Share(const Cluster& cluster,
     link.size = static_cast<int>(group.size());
     link.hosts = std::max(link.hosts, static_cast<int>(hosts.size()));
   }
+  const double own = OwnBytesPerSecond(cluster, groups);
   Traffic traffic(cluster, nics);
   for (const Edge& edge : edges) {
     traffic.Add(edge);
@@ -100,7 +115,7 @@ GroupLink Share(const Cluster& cluster,
   link.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
   for (const Edge& edge : edges) {
     link.bandwidth_bytes_per_s =
-        std::min(link.bandwidth_bytes_per_s, traffic.Bandwidth(edge));
+        std::min(link.bandwidth_bytes_per_s, traffic.Bandwidth(edge, own));
   }
   return link;
 }
@@ -237,7 +252,7 @@ GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
   // are shared give each edge its share, the rank's own link all of them.
   GroupLink link = Share(cluster, groups, edges, cluster.nics_per_node);
   link.bandwidth_bytes_per_s =
-      std::min(cluster.intra.bandwidth_bytes_per_s,
+      std::min(OwnBytesPerSecond(cluster, groups),
                link.bandwidth_bytes_per_s * std::max(1, link.size - 1));
   return link;
 }

@@ -59,9 +59,9 @@ using Group = std::vector<int>;
 // what it crosses: the uplinks of PCIe switches (both when peer access is
 // missing: the copy goes through host memory) and the NICs of hosts. An edge
 // gets bandwidth / load of each (of `ring_nics` NICs where a ring passes more
-// than one GPU of a host but not all), and never more than the GPU's own link;
-// the slowest edge of all rings is the result, since the groups work in
-// lockstep.
+// than one GPU of a host but not all), and never more than the GPUs' own links
+// give (Cluster::RingBytesPerSecond); the slowest edge of all rings is the
+// result, since the groups work in lockstep.
 //
 // Source: NCCL's rings enter and leave a host once per channel; contention by
 // counting as in Aceso and Calculon. docs/simulator.md, "Network".
