@@ -37,7 +37,7 @@ std::vector<std::string> Cells(char* text) {
 
 // Note: fast-cpp-csv-parser reads lines and cells; its CSVReader wants the
 // columns at compile time, so the header is ours.
-CsvTable CsvTable::Read(const std::filesystem::path& path) {
+CsvTable CsvTable::Read(const std::filesystem::path& path, Rows rows) {
   CsvTable table;
   table.path_ = path.string();
   std::error_code error;
@@ -60,6 +60,9 @@ CsvTable CsvTable::Read(const std::filesystem::path& path) {
       table.header_ = std::move(cells);
       table.header_line_ = line;
       continue;
+    }
+    if (rows == Rows::kMayBeShort && cells.size() < table.header_.size()) {
+      cells.resize(table.header_.size());
     }
     if (cells.size() != table.header_.size()) {
       table.Fail(line,

@@ -24,7 +24,11 @@ class CsvTable {
     std::vector<std::string> cells;  // as many as the header has
   };
 
-  [[nodiscard]] static CsvTable Read(const std::filesystem::path& path);
+  // Whether a row may have fewer cells than the header: then empty ones follow.
+  enum class Rows { kWhole, kMayBeShort };
+
+  [[nodiscard]] static CsvTable Read(const std::filesystem::path& path,
+                                     Rows rows = Rows::kWhole);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::vector<std::string>& header() const {

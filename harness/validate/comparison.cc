@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/validate/part_time.h"
 #include "plots/quantiles.h"
 
 namespace harness {
@@ -148,9 +149,30 @@ struct Scope {
   std::function<bool(const MeasuredRow&)> holds;
 };
 
+// The groups of parts of a step, in the order of their first row.
+std::vector<Scope> PartScopes(const MeasuredTable& table,
+                              const RowIndices& rows) {
+  std::vector<Scope> scopes;
+  for (const std::size_t i : rows) {
+    const std::string name = PartGroup(table.rows[i]);
+    const bool known =
+        std::any_of(scopes.begin(), scopes.end(), [&](const Scope& scope) {
+          return scope.name == name;
+        });
+    if (!known) {
+      scopes.push_back(
+          {name, [name](const auto& row) { return PartGroup(row) == name; }});
+    }
+  }
+  return scopes;
+}
+
 // Scopes beside "all" that hold for a part of the rows only.
 std::vector<Scope> ScopesOf(const MeasuredTable& table,
                             const RowIndices& rows) {
+  if (!table.rows[rows.front()].part.name.empty()) {
+    return PartScopes(table, rows);
+  }
   const std::vector<Scope> candidates = {
       {"one host", [](const auto& row) { return row.cluster.nodes == 1; }},
       {"several hosts", [](const auto& row) { return row.cluster.nodes > 1; }},

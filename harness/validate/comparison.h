@@ -18,8 +18,10 @@ enum class Half { kAll, kEven, kOdd };
 
 // Numbers of one group of rows.
 struct Comparison {
-  std::string gpu;    // GPU type
-  std::string scope;  // "all", "one host", "several hosts", "up to 256 GPUs"
+  std::string gpu;  // GPU type
+  // "all", "one host", "several hosts", "up to 256 GPUs"; or a group of parts
+  // of a step (part_time.h), whose times then stand in step_time.
+  std::string scope;
   Half half = Half::kAll;
   int rows = 0;  // with a prediction
   int scenarios = 0;

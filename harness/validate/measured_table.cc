@@ -199,6 +199,10 @@ void Complete(Facts& facts) {
 }
 
 void Describe(Facts& facts, Library& library, MeasuredRow& row) {
+  if (row.part.bytes > 0.0) {  // a collective knows of no model
+    row.cluster = library.ClusterOf(facts);
+    return;
+  }
   Complete(facts);
   row.cluster = library.ClusterOf(facts);
   if (facts.Has("host_gbps")) {
@@ -226,7 +230,10 @@ MeasuredTable Load(const fs::path& path,
                    const TableSettings& settings,
                    const Scenarios& scenarios,
                    const TableOverrides& overrides) {
-  MeasuredTable table{settings.name, settings.title, CsvTable::Read(path), {}};
+  MeasuredTable table{settings.name,
+                      settings.title,
+                      CsvTable::Read(path, FindTableKind(settings.kind).rows),
+                      {}};
   const TableKind& kind = KindOf(table.csv);
   Library library(overrides);
   for (const CsvTable::Row& csv_row : table.csv.rows()) {
@@ -241,6 +248,7 @@ MeasuredTable Load(const fs::path& path,
     MeasuredRow& row = table.rows.emplace_back();
     row.scenario = read.facts.Text("scenario");
     row.left_out = read.left_out;
+    row.part = read.part;
     row.out_of_memory = read.facts.Text("status") == "oom";
     row.peak_memory_unit_bytes = UnitOf(read.facts);
     if (!row.out_of_memory) {
@@ -264,7 +272,7 @@ MeasuredTable Load(const fs::path& path,
 
 // The settings for a table that was given by its path.
 TableSettings SettingsFor(const fs::path& path) {
-  const CsvTable csv = CsvTable::Read(path);
+  const CsvTable csv = CsvTable::Read(path, CsvTable::Rows::kMayBeShort);
   const TableKind& kind = KindOf(csv);
   const std::string stem = path.stem().string();
   std::vector<TableSettings> alike;

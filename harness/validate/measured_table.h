@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/validate/table_kind.h"
 #include "trials/cluster.h"
 #include "trials/csv_table.h"
 #include "trials/parallel_config.h"
@@ -30,8 +31,9 @@ struct MeasuredRow {
   std::string scenario;
   // Why nothing is predicted; then of the rest only what is measured holds.
   std::string left_out;
-  trials::Workload workload;
-  trials::Cluster cluster;  // of the size of this row
+  TimedPart part;  // whose time step_time_s is, where it is not a whole step
+  trials::Workload workload;  // nothing for a collective
+  trials::Cluster cluster;    // of the size of this row
   std::string framework_name;
   trials::Framework framework;
   trials::ParallelConfig config;

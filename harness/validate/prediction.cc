@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/validate/part_time.h"
 #include "trials/simulator/simulator.h"
 
 namespace harness {
@@ -91,6 +92,11 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
     Prediction& prediction = predictions.emplace_back();
     prediction.left_out = row.left_out;
     if (!row.left_out.empty()) {
+      continue;
+    }
+    if (!row.part.name.empty()) {
+      prediction.step_time_s = PartTime(row);
+      prediction.fits = true;
       continue;
     }
     std::unique_ptr<trials::Simulator>& simulator = simulators[ProblemKey(row)];

@@ -56,6 +56,20 @@ std::span<const TableKind> TableKinds() {
       {"megatron-golden",
        {"case", "family", "env", "iter_time_median_s", "mem_max_alloc_gib"},
        ReadMegatronGolden},
+      {"aceso-operators",
+       {"model",
+        "mbs",
+        "tp",
+        "algo",
+        "op_name",
+        "forward-compute",
+        "backward-compute"},
+       ReadAcesoOperators},
+      {"aceso-collectives",
+       {"p2p_inter_node"},
+       ReadAcesoCollectives,
+       CsvTable::Rows::kMayBeShort},
+      {"nccl", {"gpu", "ngpus", "bytes", "out_of_place_us"}, ReadNccl},
   };
   return kinds;
 }

@@ -13,6 +13,22 @@
 
 namespace harness {
 
+// What is timed where a row is not a whole step.
+struct TimedPart {
+  // An operator, by its name in trials/simulator/layer_cost.h, or a collective:
+  // all-reduce, reduce-scatter, all-gather, all-to-all. "": a whole step.
+  std::string name;
+  // Of an operator: tensor-parallel all-reduces that are timed with it, and
+  // whether its backward adds to gradients that are there.
+  int forward_messages = 0;
+  int backward_messages = 0;
+  bool accumulates = false;
+  // Of a collective: its buffer (the gathered one), and what the framework
+  // copies beside it. 0: an operator.
+  double bytes = 0.0;
+  double copied_bytes = 0.0;
+};
+
 // One row in our words.
 struct RowFacts {
   Facts facts;
@@ -20,6 +36,7 @@ struct RowFacts {
   std::vector<std::string> tokens;
   // Why nothing is predicted for it; "" when it is.
   std::string left_out;
+  TimedPart part = {};
 };
 
 using ReadRow = RowFacts (*)(const trials::CsvTable&,
@@ -29,6 +46,7 @@ struct TableKind {
   std::string_view name;
   std::vector<std::string_view> columns;  // by which it is recognised
   ReadRow read;
+  trials::CsvTable::Rows rows = trials::CsvTable::Rows::kWhole;
 };
 
 [[nodiscard]] std::span<const TableKind> TableKinds();
@@ -50,6 +68,12 @@ struct TableKind {
                                     const trials::CsvTable::Row& row);
 [[nodiscard]] RowFacts ReadMegatronGolden(const trials::CsvTable& table,
                                           const trials::CsvTable::Row& row);
+[[nodiscard]] RowFacts ReadAcesoOperators(const trials::CsvTable& table,
+                                          const trials::CsvTable::Row& row);
+[[nodiscard]] RowFacts ReadAcesoCollectives(const trials::CsvTable& table,
+                                            const trials::CsvTable::Row& row);
+[[nodiscard]] RowFacts ReadNccl(const trials::CsvTable& table,
+                                const trials::CsvTable::Row& row);
 
 // "file:line" of a row.
 [[nodiscard]] std::string PlaceOf(const trials::CsvTable& table,

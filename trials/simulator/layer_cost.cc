@@ -12,8 +12,32 @@ bool Aligned(double row_bytes) { return std::fmod(row_bytes, 8.0) == 0.0; }
 // Collects the operators of one module.
 class Module {
  public:
-  Module(const GpuModel& gpu, const Framework& framework)
-      : gpu_(gpu), framework_(framework) {}
+  // `operators`: where each operator's part is written to; may be null.
+  Module(const GpuModel& gpu,
+         const Framework& framework,
+         std::vector<OperatorCost>* operators)
+      : gpu_(gpu), framework_(framework), operators_(operators) {}
+
+  // Ends an operator: all that was added since the last one ended.
+  void End(std::string_view name) {
+    if (operators_ == nullptr) {
+      return;
+    }
+    const OperatorCost sum{name,
+                           cost_.forward_s,
+                           cost_.backward_s,
+                           cost_.accumulate_s,
+                           cost_.forward_dispatch_s,
+                           cost_.backward_dispatch_s};
+    operators_->push_back(
+        {name,
+         sum.forward_s - ended_.forward_s,
+         sum.backward_s - ended_.backward_s,
+         sum.accumulate_s - ended_.accumulate_s,
+         sum.forward_dispatch_s - ended_.forward_dispatch_s,
+         sum.backward_dispatch_s - ended_.backward_dispatch_s});
+    ended_ = sum;
+  }
 
   // A linear layer: rows [rows, in] times weight [in, out].
   void Linear(double rows, double in, double out, bool bias) {
@@ -120,6 +144,8 @@ class Module {
   const GpuModel& gpu_;
   const Framework& framework_;
   LayerCost cost_;
+  std::vector<OperatorCost>* operators_;
+  OperatorCost ended_;  // sum of the operators that have ended
 };
 
 // Sizes of one shard, and the operators built from them.
@@ -127,8 +153,12 @@ struct Builder {
   Builder(const Workload& workload,
           const Framework& framework_in,
           const GpuModel& gpu_in,
-          const Shard& shard)
-      : model(workload.model), framework(framework_in), gpu(gpu_in) {
+          const Shard& shard,
+          std::vector<OperatorCost>* operators_in = nullptr)
+      : model(workload.model),
+        framework(framework_in),
+        gpu(gpu_in),
+        operators(operators_in) {
     e = gpu.element_bytes();
     sequence = workload.sequence_length;
     sequences = shard.sequences;
@@ -221,6 +251,7 @@ struct Builder {
       // in that order.
       module.Save((framework.fused_operators ? 1 : 2) * q_bytes +
                   2 * e * tokens * key);
+      module.End("core");
       return;
     }
     if (key < query) {  // key-value heads are copied to every query head
@@ -231,11 +262,13 @@ struct Builder {
     const double head = model.head_size;
     const double rows = sequence / cp;
     module.Product({batch, rows, sequence, head});
+    module.End("scores");
     const double saved_bytes = module.cost().saved_bytes;
     Scores(module, batch * rows * sequence);
     module.cost().core_saved_bytes = module.cost().saved_bytes - saved_bytes;
     module.Product({batch, rows, head, sequence});
     module.Elementwise(2 * q_bytes, 1, 2 * q_bytes, 1);  // contiguous
+    module.End("context");
   }
 
   // Scale, mask, softmax and dropout of n scores. The Llama family takes the
@@ -248,9 +281,11 @@ struct Builder {
                          1);
       module.Save(e * n);
       module.Working(2 * e * n);
+      module.End("softmax");
       if (HasDropout()) {
         module.Elementwise((2 * e + 1) * n, 1, (2 * e + 1) * n, 1);
         module.Save((e + 1) * n);
+        module.End("dropout");
       }
       return;
     }
@@ -263,6 +298,7 @@ struct Builder {
       module.Save((e + 4) * n);
       module.Working((e + 8) * n);
     }
+    module.End("softmax");
   }
 
   void FeedForward(Module& module) const {
@@ -275,8 +311,11 @@ struct Builder {
         module.Linear(tokens, hidden, ffn, model.ffn_bias);
       }
     }
+    module.End("ffn-in");
     Activation(module, tokens);
+    module.End("activation");
     module.Linear(tokens, ffn, hidden, model.ffn_bias);
+    module.End("ffn-out");
   }
 
   // A router chooses experts for every token; the chosen copies travel to
@@ -334,8 +373,9 @@ struct Builder {
   }
 
   [[nodiscard]] LayerCost Block() const {
-    Module module(gpu, framework);
+    Module module(gpu, framework, operators);
     Norm(module);
+    module.End("norm");
     if (framework.fused_operators) {
       module.Linear(tokens, hidden, query + 2 * key, model.attention_bias);
     } else {
@@ -344,18 +384,25 @@ struct Builder {
       module.Linear(tokens, hidden, key, model.attention_bias);
     }
     module.Save(LinearInputBytes());
+    module.End("qkv");
     Rotary(module);
+    module.End("rotary");
     Attention(module);
     module.Linear(tokens, query, hidden, model.output_bias);
     module.Save(e * tokens * query);
+    module.End("output");
     Residual(module);
+    module.End("residual");
     Norm(module);
+    module.End("norm");
     if (model.experts > 0) {
       Experts(module);
+      module.End("experts");
     } else {
       FeedForward(module);
     }
     Residual(module);
+    module.End("residual");
     if (sp) {
       module.Halves(4, 4, framework.gather_again ? 2 : 0, e * tokens * hidden);
     } else if (tp > 1) {
@@ -367,7 +414,7 @@ struct Builder {
   }
 
   [[nodiscard]] LayerCost Embedding() const {
-    Module module(gpu, framework);
+    Module module(gpu, framework, operators);
     const double elements = tokens * hidden;
     if (model.patch_size > 0) {
       module.Linear(tokens, model.patch_size, hidden, /*bias=*/true);
@@ -394,13 +441,15 @@ struct Builder {
     } else if (tp > 1 && model.patch_size == 0) {
       module.Messages(1, 0, e * elements);
     }
+    module.End("embedding");
     return module.cost();
   }
 
   [[nodiscard]] LayerCost Head() const {
-    Module module(gpu, framework);
+    Module module(gpu, framework, operators);
     if (model.final_norm) {
       Norm(module);
+      module.End("final-norm");
     }
     if (model.pooler || model.classes > 0) {  // of the first token
       if (model.pooler) {
@@ -411,6 +460,7 @@ struct Builder {
       }
       module.Elementwise(
           4 * e * sequences * hidden, 3, 4 * e * sequences * hidden, 4);
+      module.End("head");
       return module.cost();
     }
     const double vocabulary =
@@ -426,6 +476,7 @@ struct Builder {
                        fused ? 3 : 5,
                        framework.loss_backward_bytes * logits,
                        fused ? 2 : 6);
+    module.End("head");
     module.cost().logits_bytes = framework.loss_bytes_per_logit * logits;
     if (sp) {
       module.Halves(1, 1, framework.gather_again ? 1 : 0, e * tokens * hidden);
@@ -438,6 +489,7 @@ struct Builder {
   const Model& model;
   const Framework& framework;
   const GpuModel& gpu;
+  std::vector<OperatorCost>* operators;
   double e = 2.0;
   double sequence = 0.0;
   double sequences = 0.0;
@@ -475,6 +527,18 @@ LayerCosts ComputeLayerCosts(const Workload& workload,
           builder.Embedding(),
           builder.Head(),
           builder.e * builder.plain_tokens * builder.hidden};
+}
+
+std::vector<OperatorCost> ComputeOperatorCosts(const Workload& workload,
+                                               const Framework& framework,
+                                               const GpuModel& gpu,
+                                               const Shard& shard) {
+  std::vector<OperatorCost> operators;
+  const Builder builder(workload, framework, gpu, shard, &operators);
+  (void)builder.Block();
+  (void)builder.Embedding();
+  (void)builder.Head();
+  return operators;
 }
 
 }  // namespace trials

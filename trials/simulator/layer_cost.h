@@ -4,6 +4,7 @@
 #ifndef TRIALS_SIMULATOR_LAYER_COST_H_
 #define TRIALS_SIMULATOR_LAYER_COST_H_
 
+#include <string_view>
 #include <vector>
 
 #include "trials/simulator/framework.h"
@@ -83,6 +84,28 @@ struct LayerCosts {
                                            const Framework& framework,
                                            const GpuModel& gpu,
                                            const Shard& shard);
+
+// A part of a LayerCost, for comparison with a profile.
+struct OperatorCost {
+  std::string_view name;
+  double forward_s = 0.0;  // GPU time
+  double backward_s = 0.0;
+  double accumulate_s = 0.0;        // as in LayerCost
+  double forward_dispatch_s = 0.0;  // CPU time to issue the kernels
+  double backward_dispatch_s = 0.0;
+};
+
+// The operators of a block, of the embedding and of the head, in the order of
+// forward; their sums are the fields of LayerCosts, but for what the CPU needs
+// beside its kernels. Names: norm, qkv, rotary, core (fused attention) or
+// scores, softmax, dropout (of
+// fused operators), context, output, residual, ffn-in, activation, ffn-out (or
+// experts), embedding, final-norm, head.
+[[nodiscard]] std::vector<OperatorCost> ComputeOperatorCosts(
+    const Workload& workload,
+    const Framework& framework,
+    const GpuModel& gpu,
+    const Shard& shard);
 
 }  // namespace trials
 

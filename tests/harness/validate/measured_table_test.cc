@@ -297,6 +297,75 @@ TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
               1e-9);
 }
 
+TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
+  const fs::path path =
+      Write("o.csv",
+            "model,mbs,tp,algo,op_name,forward-compute,backward-compute\n"
+            "gpt_1_3B,4,1,0,enc-attention-dense,800,1600\n"
+            "gpt_1_3B,4,4,0,enc-attention-dense,900,400\n"
+            "gpt_1_3B,4,4,0,enc-attention-context,900,400\n"
+            "gpt_1_3B,4,4,1,enc-attention-dense,900,400\n"
+            "gpt_1_3B,8,1,0,enc-attention-dense,10000000,10000000\n"
+            "resnet_2B,4,1,0,conv1,900,400\n"
+            "t5_3B,4,1,0,dec-attention-dense,900,400\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredRow& whole = table.rows.at(0);
+  EXPECT_DOUBLE_EQ(whole.step_time_s, 2.4e-3);
+  EXPECT_EQ(whole.part.name, "output");
+  EXPECT_EQ(whole.workload.model.hidden_size, 2048);
+  const std::vector<Prediction> predictions = Predict(table);
+  // 2 * 8192 * 2048^2 operations and twice as many back, at 125 TFLOPS or less.
+  EXPECT_GT(predictions[0].step_time_s, 3 * 68.7e9 / 125e12);
+  EXPECT_LT(predictions[0].step_time_s, 2 * 3 * 68.7e9 / 125e12);
+  // A quarter of the product, and an all-reduce of 32 MiB among four.
+  EXPECT_GT(predictions[1].step_time_s,
+            predictions[0].step_time_s / 4 + 33.5e6 / 100e9);
+  EXPECT_EQ(table.rows[2].part.forward_messages, 0);
+  EXPECT_THAT(table.rows[3].left_out, HasSubstr("split the other way"));
+  EXPECT_EQ(table.rows[4].left_out, "did not run");
+  EXPECT_THAT(table.rows[5].left_out, HasSubstr("convolutions"));
+  EXPECT_THAT(table.rows[6].left_out, HasSubstr("cross attention"));
+}
+
+TEST_F(ValidateTable, CollectivesAreGroupedByTheirGpus) {
+  const fs::path nccl = Write("n.csv",
+                              "gpu,ngpus,bytes,out_of_place_us\n"
+                              "v100,2,1000000000,44643\n"
+                              "v100,8,1000000000,13021\n");
+  const MeasuredTable table = ReadAnyTable(nccl, {});
+  const std::vector<Prediction> predictions = Predict(table);
+  // 2 (D - 1) / D bytes over one ring of 22.4 GB/s, and over six.
+  EXPECT_NEAR(predictions[0].step_time_s, 1e9 / 22.4e9, 1e-4);
+  EXPECT_NEAR(predictions[1].step_time_s, 1.75e9 / (6 * 22.4e9), 1e-4);
+  const std::vector<Comparison> all = Compare(table, predictions);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0].scope, "all-reduce x2");
+  EXPECT_EQ(all[1].half, Half::kEven);
+  EXPECT_EQ(all[2].scope, "all-reduce x8");
+  EXPECT_EQ(all[3].half, Half::kOdd);
+}
+
+TEST_F(ValidateTable, AcesosCollectivesHaveRowsOfThreeCells) {
+  const fs::path path = Write("c.csv",
+                              "p2p_inter_node,1,2,4,8\n"
+                              "p2p_inter_node,3.88,4.45,4.50,5.10\n"
+                              "prim_gpt_13B_all_gather_4gpus,data_size(MB),ms\n"
+                              "prim_gpt_13B_all_gather_4gpus,10,1.5\n"
+                              "prim_gpt_13B_all_gather_4gpus,0,0.1\n"
+                              "prim_gpt_13B_all_reduce_8gpus,99,1000000000\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("messages"));
+  EXPECT_THAT(table.rows[1].left_out, HasSubstr("titles"));
+  const MeasuredRow& row = table.rows[2];
+  EXPECT_EQ(row.left_out, "");
+  EXPECT_EQ(row.part.name, "all-gather");
+  EXPECT_DOUBLE_EQ(row.part.bytes, 40.0 * 1024 * 1024);  // what is gathered
+  EXPECT_DOUBLE_EQ(row.step_time_s, 1.5e-3);
+  EXPECT_EQ(row.cluster.gpus(), 4);
+  EXPECT_THAT(table.rows[3].left_out, HasSubstr("less than the MiB"));
+  EXPECT_EQ(table.rows[4].left_out, "did not run");
+}
+
 TEST_F(ValidateTable, CsvHasTheTablesColumnsAndThreeMore) {
   const fs::path path = Write(
       "t.csv",

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -56,6 +57,38 @@ TEST(LayerCost, AGateOfTwoOperatorsKeepsItsSiluToo) {
   framework.fused_gate = false;
   // Two bytes of each of 512 tokens of two sequences, half of them here.
   EXPECT_DOUBLE_EQ(saved() - fused, 2.0 * 2 * 512 * SmallLlama().ffn_size / 2);
+}
+
+TEST(LayerCost, OperatorsAddUpToBlockEmbeddingAndHead) {
+  const Workload gpt{"gpt", Gpt(), 8, 1024, Precision::kFp16};
+  const Framework eager;
+  const GpuModel gpu(SmallCluster().gpu, Precision::kFp16, eager.launch_s);
+  for (const auto& [workload, framework] :
+       {std::pair{gpt, Megatron()}, std::pair{SmallWorkload(), eager}}) {
+    const Shard shard{4.0, 2, false};
+    const LayerCosts costs = Costs(workload, framework, shard);
+    OperatorCost sum;
+    for (const OperatorCost& one :
+         ComputeOperatorCosts(workload, framework, gpu, shard)) {
+      EXPECT_GE(one.forward_s, 0.0) << one.name;
+      sum.forward_s += one.forward_s;
+      sum.backward_s += one.backward_s;
+      sum.accumulate_s += one.accumulate_s;
+      sum.forward_dispatch_s += one.forward_dispatch_s;
+      sum.backward_dispatch_s += one.backward_dispatch_s;
+    }
+    const auto total = [&](double LayerCost::*field) {
+      return costs.block.*field + costs.embedding.*field + costs.head.*field;
+    };
+    const auto expect = [&](double actual, double LayerCost::*field) {
+      EXPECT_NEAR(actual, total(field), 1e-9 * total(field));
+    };
+    expect(sum.forward_s, &LayerCost::forward_s);
+    expect(sum.backward_s, &LayerCost::backward_s);
+    expect(sum.accumulate_s, &LayerCost::accumulate_s);
+    expect(sum.forward_dispatch_s, &LayerCost::forward_dispatch_s);
+    expect(sum.backward_dispatch_s, &LayerCost::backward_dispatch_s);
+  }
 }
 
 TEST(LayerCost, SavedActivationsAreKorthikantis) {

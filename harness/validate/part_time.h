@@ -1,0 +1,26 @@
+// The simulator's time of a part of a step.
+
+#ifndef HARNESS_VALIDATE_PART_TIME_H_
+#define HARNESS_VALIDATE_PART_TIME_H_
+
+#include <string>
+
+#include "harness/validate/measured_table.h"
+
+namespace harness {
+
+// Seconds of the part that the row is. An operator, forward and backward,
+//
+//   max(GPU, CPU) + tensor-parallel all-reduces  each way,
+//
+// on one microbatch of the row's configuration; NaN where the model has no such
+// operator. A collective among all GPUs of the row, with the framework's
+// copies.
+[[nodiscard]] double PartTime(const MeasuredRow& row);
+
+// Rows whose errors belong together: "softmax", "all-reduce x4".
+[[nodiscard]] std::string PartGroup(const MeasuredRow& row);
+
+}  // namespace harness
+
+#endif  // HARNESS_VALIDATE_PART_TIME_H_
