@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -79,6 +80,35 @@ TEST(PublishedTables, UltrascalesRanksAndMemoryFailuresAreFound) {
   EXPECT_GT(odd->out_of_memory.Precision(), 0.9);
   EXPECT_GT(odd->out_of_memory.Recall(), 0.9);
   EXPECT_LT(odd->peak_memory.median, 0.08);
+}
+
+TEST(PublishedTables, AcesosOperatorsOnV100AreWithinTheirReportedErrors) {
+  const std::pair<const char*, double> limits[] = {{"qkv", 0.12},
+                                                   {"scores", 0.06},
+                                                   {"context", 0.12},
+                                                   {"output", 0.18},
+                                                   {"ffn-in", 0.15},
+                                                   {"ffn-out", 0.13},
+                                                   {"head", 0.09}};
+  for (const auto& [part, limit] : limits) {
+    const auto odd = OddHalf("aceso_v100_op_profiles", "V100", part);
+    OPPA_NEED(odd);
+    EXPECT_LT(odd->step_time.mean, limit) << part;
+  }
+}
+
+TEST(PublishedTables, AllReducesOnV100FollowTheRingsOfTheirLinks) {
+  for (const char* part :
+       {"all-reduce x2", "all-reduce x4", "all-reduce x6", "all-reduce x8"}) {
+    const auto odd = OddHalf("vtrain_nccl_allreduce_lut", "V100", part);
+    OPPA_NEED(odd);
+    EXPECT_LT(odd->step_time.mean, 0.05) << part;
+  }
+  for (const char* part : {"all-reduce x2", "all-reduce x4", "all-reduce x8"}) {
+    const auto odd = OddHalf("aceso_v100_collectives", "V100", part);
+    OPPA_NEED(odd);
+    EXPECT_LT(odd->step_time.mean, 0.11) << part;
+  }
 }
 
 }  // namespace
