@@ -114,6 +114,32 @@ GroupLink Between(const Cluster& from,
           std::max(from.inter.latency_s, to.inter.latency_s)};
 }
 
+void AddResharding(std::span<const Cluster> pools,
+                   const Plan& plan,
+                   PlanLinks& links) {
+  if (StagesAlike(plan)) {
+    return;
+  }
+  const auto states = [&](int s) {
+    const auto i = static_cast<std::size_t>(s);
+    const PlanStage& stage = plan.stages[i];
+    return HiddenStates{&pools[static_cast<std::size_t>(stage.pool)],
+                        links.stages[i].first_rank,
+                        stage.dp,
+                        stage.tp,
+                        plan.shared.cp,
+                        StageConfig(plan, s).sp};
+  };
+  for (int s = 0; s < plan.shared.pp; ++s) {
+    const int next = (s + 1) % plan.shared.pp;
+    const bool needed = Resharded(plan, s, next);
+    links.forward_resharding.push_back(needed ? Reshard(states(s), states(next))
+                                              : Resharding{});
+    links.backward_resharding.push_back(
+        needed ? Reshard(states(next), states(s)) : Resharding{});
+  }
+}
+
 PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan) {
   const int pp = plan.shared.pp;
   std::vector<int> filled(pools.size(), 0);
@@ -150,6 +176,7 @@ PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan) {
     links.forward.push_back(between(s, (s + 1) % pp));
     links.backward.push_back(between((s + 1) % pp, s));
   }
+  AddResharding(pools, plan, links);
   links.ends = between(0, pp - 1);
   return links;
 }

@@ -8,6 +8,7 @@
 
 #include "trials/cluster.h"
 #include "trials/simulator/plan.h"
+#include "trials/simulator/resharding.h"
 #include "trials/simulator/topology.h"
 
 namespace trials {
@@ -26,7 +27,11 @@ struct PlanLinks {
   std::vector<StageLinks> stages;   // [pp]
   std::vector<GroupLink> forward;   // from stage s to s + 1, last to first [pp]
   std::vector<GroupLink> backward;  // from stage s + 1 to s [pp]
-  GroupLink ends;                   // first and last stage: a tied embedding
+  // In place of these between stages of other sizes (Resharded) [pp], or empty
+  // where all are alike.
+  std::vector<Resharding> forward_resharding;
+  std::vector<Resharding> backward_resharding;
+  GroupLink ends;  // first and last stage: a tied embedding
 };
 
 // Equal stages stand on a RankGrid, unless `pipeline_outermost`. Stages that

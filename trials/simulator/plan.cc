@@ -146,6 +146,12 @@ bool StagesAlike(const Plan& plan) {
       });
 }
 
+bool Resharded(const Plan& plan, int stage, int other) {
+  const PlanStage& a = plan.stages[static_cast<std::size_t>(stage)];
+  const PlanStage& b = plan.stages[static_cast<std::size_t>(other)];
+  return a.dp != b.dp || a.tp != b.tp;
+}
+
 ParallelConfig StageConfig(const Plan& plan, int stage) {
   const PlanStage& own = plan.stages[static_cast<std::size_t>(stage)];
   ParallelConfig config = plan.shared;

@@ -50,6 +50,9 @@ struct Plan {
 // All stages have the same sizes and GPU type.
 [[nodiscard]] bool StagesAlike(const Plan& plan);
 
+// The two stages divide a microbatch differently: it is resharded between them.
+[[nodiscard]] bool Resharded(const Plan& plan, int stage, int other);
+
 // What the configuration of this stage would be if all were like it.
 [[nodiscard]] ParallelConfig StageConfig(const Plan& plan, int stage);
 

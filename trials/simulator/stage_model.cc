@@ -288,26 +288,29 @@ class Builder {
       const int next = (s + 1) % shared_.pp;
       const bool used =
           shared_.pp > 1 && (next > 0 || shared_.model_chunks > 1);
-      const auto i = static_cast<std::size_t>(s);
-      const double bytes = BoundaryBytes(s, next);
-      times.send_forward_s.push_back(
-          used ? SendTime(in_.links.forward[i], bytes) : 0.0);
-      times.send_backward_s.push_back(
-          used ? SendTime(in_.links.backward[i], bytes) : 0.0);
+      times.send_forward_s.push_back(used ? SendTime(s, next, true) : 0.0);
+      times.send_backward_s.push_back(used ? SendTime(s, next, false) : 0.0);
     }
   }
 
-  // The rank of two stages that handles more of a microbatch sets the pace.
-  [[nodiscard]] double BoundaryBytes(int a, int b) const {
-    return std::max(in_.layers[static_cast<std::size_t>(a)]->boundary_bytes,
-                    in_.layers[static_cast<std::size_t>(b)]->boundary_bytes);
-  }
-
-  [[nodiscard]] double SendTime(const GroupLink& link, double bytes) const {
+  // Hidden states from stage s to the next one, or their gradients back.
+  [[nodiscard]] double SendTime(int s, int next, bool forward) const {
     const double overhead_s = shared_.model_chunks > 1 && shared_.overlap_p2p
                                   ? 0.0  // issued beside compute
                                   : framework_.p2p_overhead_s;
-    return MessageTime(link, bytes) + overhead_s;
+    const auto i = static_cast<std::size_t>(s);
+    const double rank_bytes = in_.layers[i]->boundary_bytes;
+    const PlanLinks& links = in_.links;
+    if (!Resharded(in_.plan, s, next)) {
+      const GroupLink& link = forward ? links.forward[i] : links.backward[i];
+      return MessageTime(link, rank_bytes) + overhead_s;
+    }
+    const PlanStage& stage = in_.plan.stages[i];
+    const double bytes =
+        rank_bytes * stage.dp * (StageConfig(in_.plan, s).sp ? stage.tp : 1);
+    const Resharding& moved =
+        forward ? links.forward_resharding[i] : links.backward_resharding[i];
+    return moved.latency_s + moved.seconds_per_byte * bytes + overhead_s;
   }
 
   void AddTensor(int stage,
