@@ -28,6 +28,22 @@ std::string GbpsOf(const std::string& section) {
   return section.substr(begin, end - begin);
 }
 
+// PyTorch's names, of which "hybrid" means within a host.
+void AddSharding(const std::string& strategy, RowFacts& read) {
+  if (strategy == "NO_SHARD") {
+    read.facts.Add("zero_stage", "0");
+  } else if (strategy == "SHARD_GRAD_OP" || strategy == "_HYBRID_SHARD_ZERO2") {
+    read.facts.Add("zero_stage", "2");
+  } else if (strategy == "FULL_SHARD" || strategy == "HYBRID_SHARD") {
+    read.facts.Add("zero_stage", "3");
+  } else {
+    read.left_out = fmt::format("sharding '{}' is not simulated", strategy);
+  }
+  if (strategy.find("HYBRID_SHARD") != std::string::npos) {
+    read.facts.Add("shard_within_host", "1");
+  }
+}
+
 }  // namespace
 
 RowFacts ReadMosaicml(const trials::CsvTable& table,
@@ -51,8 +67,7 @@ RowFacts ReadMosaicml(const trials::CsvTable& table,
   facts.Add("pp", "1");
   facts.Add("micro_batch_size", cell("MicroBatchSize"));
   facts.Add("microbatches", cell("GradAccum"));
-  const std::string sharding = cell("Sharding Strategy");
-  facts.Add("zero_stage", sharding == "SHARD_GRAD_OP" ? "2" : "3");
+  AddSharding(cell("Sharding Strategy"), read);
   facts.Add("grad_checkpoint",
             cell("Activation Checkpointing") == "True" ? "1" : "0");
   facts.Add("host_gbps", GbpsOf(cell("section")));

@@ -19,6 +19,7 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"fp32_gradients", &Framework::fp32_gradients},
     {"gradients_apart", &Framework::gradients_apart},
     {"fsdp", &Framework::fsdp},
+    {"shard_within_host", &Framework::shard_within_host},
     {"pipeline_outermost", &Framework::pipeline_outermost},
     {"reduce_in_backward", &Framework::reduce_in_backward},
     {"gather_again", &Framework::gather_again},
@@ -88,6 +89,10 @@ Framework ReadFramework(const std::filesystem::path& path) {
                              key,
                              framework.*field));
     }
+  }
+  if (framework.shard_within_host && !framework.fsdp) {
+    table.Fail("shard_within_host",
+               "shard_within_host is a way of FSDP: it needs fsdp = true");
   }
   table.RejectUnknownKeys();
   return framework;

@@ -35,6 +35,10 @@ struct Framework {
   // ZeRO 2 and 3 as PyTorch's FSDP: a unit per block, the next one gathered
   // while this one computes; buckets have no effect.
   bool fsdp = false;
+  // FSDP's HYBRID_SHARD: each host holds a whole copy, sharded over its
+  // data-parallel ranks; gradients are scattered within it, then all-reduced
+  // between the ranks of all hosts that hold the same part. Needs fsdp.
+  bool shard_within_host = false;
   // Tokens of the busiest expert-parallel rank over the mean: the capacity
   // factor of training that GShard and Switch use.
   double expert_imbalance = 1.25;

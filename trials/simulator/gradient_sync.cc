@@ -7,9 +7,13 @@
 namespace trials {
 namespace {
 
-double ReduceTime(const GroupLink& link, SyncKind kind, double bytes) {
-  return kind == SyncKind::kAllReduce ? AllReduceTime(link, bytes)
-                                      : ReduceScatterTime(link, bytes);
+double ReduceTime(const GroupLink& link,
+                  const SyncOptions& options,
+                  double bytes) {
+  return options.kind == SyncKind::kAllReduce
+             ? AllReduceTime(link, bytes)
+             : ReduceScatterTime(link, bytes) +
+                   AllReduceTime(options.across, bytes / link.size);
 }
 
 // Fills buckets tensor by tensor and hands each full one to `emit`.
@@ -56,7 +60,7 @@ SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
                          const GroupLink& link,
                          const SyncOptions& options,
                          const Framework& framework) {
-  if (link.size == 1) {
+  if (link.size == 1 && options.across.size == 1) {
     return {};
   }
   double now_s = 0.0;    // of backward
@@ -65,7 +69,7 @@ SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
   double comm_s = 0.0;
   int buckets = 0;
   const auto emit = [&](double bytes) {
-    const double time_s = ReduceTime(link, options.kind, bytes);
+    const double time_s = ReduceTime(link, options, bytes);
     comm_end_s = std::max(ready_s, comm_end_s) + time_s;
     comm_s += time_s;
     ++buckets;

@@ -28,6 +28,8 @@ struct SyncOptions {
   SyncKind kind = SyncKind::kAllReduce;
   double bucket_bytes = 0.0;  // <= 0: one operation per tensor
   bool overlap = false;       // buckets leave while backward goes on
+  // Ranks with the same part: each part is then all-reduced among them.
+  GroupLink across;
 };
 
 // What is added after backward has ended, and what hid behind it.

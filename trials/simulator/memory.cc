@@ -15,12 +15,8 @@ double ContextBytes(const ParallelConfig& config, const Framework& framework) {
   return framework.context_bytes + groups * framework.nccl_group_bytes;
 }
 
-// Ranks over which ZeRO shards: parameters, experts.
-double Shards(const ParallelConfig& config) {
-  return static_cast<double>(config.dp) * config.cp;
-}
 double ExpertShards(const ParallelConfig& config) {
-  return Shards(config) / config.ep;
+  return static_cast<double>(config.dp) * config.cp / config.ep;
 }
 
 // Elements on one rank of what ZeRO shards from `stage` on.
@@ -28,7 +24,7 @@ double Elements(const ParallelConfig& config,
                 const StageMemory& memory,
                 int stage) {
   const bool sharded = config.zero_stage >= stage;
-  return memory.parameters / (sharded ? Shards(config) : 1.0) +
+  return memory.parameters / (sharded ? ShardRanks(config, memory) : 1.0) +
          memory.expert_parameters / (sharded ? ExpertShards(config) : 1.0);
 }
 
@@ -107,6 +103,12 @@ double BufferBytes(const ParallelConfig& config,
 }
 
 }  // namespace
+
+double ShardRanks(const ParallelConfig& config, const StageMemory& stage) {
+  return config.zero_stage >= 2 && stage.shard_ranks > 0
+             ? stage.shard_ranks
+             : static_cast<double>(config.dp) * config.cp;
+}
 
 double StateBytes(const ParallelConfig& config,
                   const StageMemory& stage,

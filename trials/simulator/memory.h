@@ -20,7 +20,13 @@ struct StageMemory {
   double working_bytes = 0.0;      // temporaries; a whole recomputed block
   double boundary_bytes = 0.0;     // one message between stages
   double message_bytes = 0.0;      // of tensor parallelism: a whole tensor
+  // Ranks that FSDP spreads a copy over (ZeRO 2, 3); 0: all dp * cp.
+  int shard_ranks = 0;
 };
+
+// Ranks over which ZeRO spreads what it shards, but experts.
+[[nodiscard]] double ShardRanks(const ParallelConfig& config,
+                                const StageMemory& stage);
 
 // Bytes per parameter element e (2 in mixed precision, 4 in fp32), P elements:
 //
@@ -31,9 +37,9 @@ struct StageMemory {
 //   optimizer 12 P (fp32 master and two moments; fp32 training 8 P)
 //                        (ZeRO 1, 2, 3: / dp)
 //
-// where dp counts context-parallel ranks, and is dp / ep for experts that are
-// spread over ep ranks,
-// and the larger of two moments: in backward (saved activations, logits,
+// where dp counts context-parallel ranks, is only those of a host for FSDP that
+// shards within hosts, and is dp / ep for experts that are spread over ep
+// ranks, and the larger of two moments: in backward (saved activations, logits,
 // buckets; with one microbatch the gradients come as the activations go) and
 // in the optimizer's step (fp32 copies of the gradients).
 //

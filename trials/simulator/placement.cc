@@ -22,7 +22,7 @@ int Representatives(int replicas, int ranks, int gpus_per_node) {
 
 // The link of a group over `replicas` blocks, from that over fewer of them.
 GroupLink Extend(GroupLink link, int replicas, int representatives) {
-  link.size = link.size / representatives * replicas;
+  link.size = link.size * replicas / representatives;
   if (link.hosts > 1) {
     link.hosts = link.hosts * replicas / representatives;
   }
@@ -43,7 +43,8 @@ std::vector<Group> Shifted(std::vector<Group> groups, int offset) {
 StageLinks LinksOf(const Cluster& cluster,
                    const RankGrid& grid,
                    int ep,
-                   int offset) {
+                   int offset,
+                   const PlacementOptions& options) {
   const int replica = grid.tp * grid.pp * grid.cp;
   const int node = cluster.gpus_per_node;
   RankGrid small = grid;
@@ -51,8 +52,14 @@ StageLinks LinksOf(const Cluster& cluster,
   StageLinks links;
   links.tp = RingLink(cluster, Shifted(TpGroups(small), offset));
   links.cp = RingLink(cluster, Shifted(CpGroups(small), offset));
-  links.dp = Extend(
-      RingLink(cluster, Shifted(DpGroups(small), offset)), grid.dp, small.dp);
+  const std::vector<Group> dp_groups = Shifted(DpGroups(small), offset);
+  links.dp = Extend(RingLink(cluster, dp_groups), grid.dp, small.dp);
+  links.shards.within = links.dp;
+  if (options.shard_within_host) {
+    links.shards.within = RingLink(cluster, WithinHosts(cluster, dp_groups));
+    links.shards.across = Extend(
+        RingLink(cluster, AcrossHosts(cluster, dp_groups)), grid.dp, small.dp);
+  }
   if (ep > 1) {
     const int blocks = Representatives(grid.dp / ep, replica * ep, node);
     small.dp = blocks * ep;
@@ -68,13 +75,15 @@ StageLinks LinksOf(const Cluster& cluster,
   return links;
 }
 
-PlanLinks PlaceGrid(const Cluster& cluster, const Plan& plan) {
+PlanLinks PlaceGrid(const Cluster& cluster,
+                    const Plan& plan,
+                    const PlacementOptions& options) {
   const PlanStage& stage = plan.stages.front();
   const int pp = plan.shared.pp;
   const RankGrid grid{stage.dp, stage.tp, pp, plan.shared.cp};
   PlanLinks links;
   links.stages.assign(static_cast<std::size_t>(pp),
-                      LinksOf(cluster, grid, plan.shared.ep, 0));
+                      LinksOf(cluster, grid, plan.shared.ep, 0, options));
   RankGrid small = grid;
   small.dp = Representatives(
       grid.dp, grid.tp * grid.pp * grid.cp, cluster.gpus_per_node);
@@ -140,7 +149,9 @@ void AddResharding(std::span<const Cluster> pools,
   }
 }
 
-PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan) {
+PlanLinks PlaceInOrder(std::span<const Cluster> pools,
+                       const Plan& plan,
+                       const PlacementOptions& options) {
   const int pp = plan.shared.pp;
   std::vector<int> filled(pools.size(), 0);
   PlanLinks links;
@@ -150,7 +161,8 @@ PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan) {
     links.stages.push_back(LinksOf(pools[static_cast<std::size_t>(stage.pool)],
                                    {stage.dp, stage.tp, 1, plan.shared.cp},
                                    plan.shared.ep,
-                                   offset));
+                                   offset,
+                                   options));
     offset += StageGpus(plan, s);
   }
   const auto between = [&](int from, int to) {
@@ -185,12 +197,12 @@ PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan) {
 
 PlanLinks PlacePlan(std::span<const Cluster> pools,
                     const Plan& plan,
-                    bool pipeline_outermost) {
-  if (StagesAlike(plan) && !pipeline_outermost) {
+                    const PlacementOptions& options) {
+  if (StagesAlike(plan) && !options.pipeline_outermost) {
     const auto pool = static_cast<std::size_t>(plan.stages.front().pool);
-    return PlaceGrid(pools[pool], plan);
+    return PlaceGrid(pools[pool], plan, options);
   }
-  return PlaceInOrder(pools, plan);
+  return PlaceInOrder(pools, plan, options);
 }
 
 }  // namespace trials

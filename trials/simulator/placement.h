@@ -17,6 +17,7 @@ namespace trials {
 struct StageLinks {
   GroupLink tp;
   GroupLink dp;         // data- and context-parallel ranks: gradients
+  ShardLinks shards;    // of them; one copy over all of them, if not in hosts
   GroupLink cp;         // keys and values travel around it
   GroupLink ep;         // all-to-all among the experts' ranks
   GroupLink expert_dp;  // ranks that hold the same experts
@@ -34,6 +35,11 @@ struct PlanLinks {
   GroupLink ends;  // first and last stage: a tied embedding
 };
 
+struct PlacementOptions {
+  bool pipeline_outermost = false;  // as the fields of Framework
+  bool shard_within_host = false;
+};
+
 // Equal stages stand on a RankGrid, unless `pipeline_outermost`. Stages that
 // differ stand one after the other, each in successive ranks of its GPU type
 // (pipeline outermost, as Megatron-LM orders ranks); between two GPU types the
@@ -43,7 +49,7 @@ struct PlanLinks {
 // fill three hosts see the same network as the ones before them.
 [[nodiscard]] PlanLinks PlacePlan(std::span<const Cluster> pools,
                                   const Plan& plan,
-                                  bool pipeline_outermost = false);
+                                  const PlacementOptions& options = {});
 
 }  // namespace trials
 

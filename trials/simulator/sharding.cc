@@ -10,8 +10,9 @@ namespace {
 
 constexpr double kMega = 1024.0 * 1024.0;
 
-bool Applies(const GroupLink& link, const ParallelConfig& config) {
-  return config.zero_stage == 3 && link.size > 1;
+bool Applies(const ShardLinks& links, const ParallelConfig& config) {
+  return config.zero_stage == 3 &&
+         (links.within.size > 1 || links.across.size > 1);
 }
 
 // What is exposed of communication of which `hidden_s` may hide.
@@ -71,16 +72,16 @@ double Behind(const ShardedChunk& chunk,
 }  // namespace
 
 double GatherParametersTime(const ShardedChunk& chunk,
-                            const GroupLink& link,
+                            const ShardLinks& links,
                             const ParallelConfig& config,
                             const Framework& framework,
                             double compute_s) {
-  if (!Applies(link, config)) {
+  if (!Applies(links, config)) {
     return 0.0;
   }
   if (!framework.fsdp) {
-    const double gather_s =
-        ByBuckets(chunk, link, config, framework).Gather(chunk.element_bytes);
+    const double gather_s = ByBuckets(chunk, links.within, config, framework)
+                                .Gather(chunk.element_bytes);
     return Exposed(gather_s,
                    config.overlap_zero_allgather ? gather_s : 0.0,
                    compute_s,
@@ -89,7 +90,7 @@ double GatherParametersTime(const ShardedChunk& chunk,
   const auto gather = [&](double elements) {
     return elements == 0.0
                ? 0.0
-               : AllGatherTime(link, elements * chunk.element_bytes) +
+               : AllGatherTime(links.within, elements * chunk.element_bytes) +
                      framework.bucket_overhead_s;
   };
   const double block_s = gather(chunk.block_parameters);
@@ -98,16 +99,16 @@ double GatherParametersTime(const ShardedChunk& chunk,
 }
 
 double GatherAndScatterTime(const ShardedChunk& chunk,
-                            const GroupLink& link,
+                            const ShardLinks& links,
                             const ParallelConfig& config,
                             const Framework& framework,
                             double compute_s) {
-  if (!Applies(link, config)) {
+  if (!Applies(links, config)) {
     return 0.0;
   }
   const double gradient_bytes = framework.GradientBytes(chunk.element_bytes);
   if (!framework.fsdp) {
-    const ByBuckets buckets(chunk, link, config, framework);
+    const ByBuckets buckets(chunk, links.within, config, framework);
     const double gather_s = buckets.Gather(chunk.element_bytes);
     const double scatter_s = buckets.Scatter(gradient_bytes);
     return Exposed(gather_s + scatter_s,
@@ -117,13 +118,16 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
                    framework);
   }
   const auto scatter = [&](double elements) {
+    const double bytes = elements * gradient_bytes;
     return elements == 0.0
                ? 0.0
-               : ReduceScatterTime(link, elements * gradient_bytes) +
+               : ReduceScatterTime(links.within, bytes) +
+                     AllReduceTime(links.across, bytes / links.within.size) +
                      framework.bucket_overhead_s;
   };
   const double gather_s =
-      AllGatherTime(link, chunk.block_parameters * chunk.element_bytes) +
+      AllGatherTime(links.within,
+                    chunk.block_parameters * chunk.element_bytes) +
       framework.bucket_overhead_s;
   const double scatter_s = scatter(chunk.block_parameters);
   return (chunk.blocks > 0 ? gather_s + scatter_s : 0.0) +

@@ -34,7 +34,7 @@ struct ShardedChunk {
 // Source: Rajbhandari et al. (2020), Sec. 7; Zhao et al. (2023), PyTorch FSDP,
 // Sec. 3.3, 4.
 [[nodiscard]] double GatherParametersTime(const ShardedChunk& chunk,
-                                          const GroupLink& link,
+                                          const ShardLinks& links,
                                           const ParallelConfig& config,
                                           const Framework& framework,
                                           double compute_s);
@@ -43,8 +43,12 @@ struct ShardedChunk {
 // r a block (in fp32 if the framework reduces so):
 //
 //   exposed = g + (B - 1) max(0, g + r - c) + r + r_end      by blocks.
+//
+// Where copies of the parameters are sharded over a part of the ranks each
+// (FSDP's HYBRID_SHARD), g and r are of the ranks `within` a copy, and r has an
+// all-reduce of the scattered part `across` the copies besides.
 [[nodiscard]] double GatherAndScatterTime(const ShardedChunk& chunk,
-                                          const GroupLink& link,
+                                          const ShardLinks& links,
                                           const ParallelConfig& config,
                                           const Framework& framework,
                                           double compute_s);

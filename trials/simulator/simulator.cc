@@ -134,8 +134,7 @@ class Simulator::Impl {
     CheckPlan(plan, workload_, pools_);
     const bool grid = StagesAlike(plan) && plan.stages.front().pool == 0;
     const PlanLinks placed =
-        grid ? PlanLinks{}
-             : PlacePlan(pools_, plan, framework_.pipeline_outermost);
+        grid ? PlanLinks{} : PlacePlan(pools_, plan, Placement());
     const PlanLinks& links = grid ? Links(StageConfig(plan, 0)) : placed;
     const std::vector<StageRecord> stages = Model(plan, links);
     const PlanStage& first = plan.stages.front();
@@ -223,12 +222,16 @@ class Simulator::Impl {
                : UniformPlan(config, layers);
   }
 
+  [[nodiscard]] PlacementOptions Placement() const {
+    return {framework_.pipeline_outermost,
+            framework_.fsdp && framework_.shard_within_host};
+  }
+
   const PlanLinks& Links(const ParallelConfig& config) {
     const std::array<int, 5> key = {
         config.dp, config.tp, config.pp, config.cp, config.ep};
-    return links_.Get(key, [&] {
-      return PlacePlan(pools_, PlanOf(config), framework_.pipeline_outermost);
-    });
+    return links_.Get(
+        key, [&] { return PlacePlan(pools_, PlanOf(config), Placement()); });
   }
 
   std::vector<StageRecord> Model(const Plan& plan, const PlanLinks& links) {
@@ -332,7 +335,16 @@ class Simulator::Impl {
                              stage.memory.largest_module;
     }
     options.overlap = Overlaps(config);
-    AddSync(config, options, stage.modules, links.dp, gpu, sync);
+    SyncOptions sharded = options;
+    if (config.zero_stage == 2) {
+      sharded.across = links.shards.across;
+    }
+    AddSync(config,
+            sharded,
+            stage.modules,
+            config.zero_stage == 2 ? links.shards.within : links.dp,
+            gpu,
+            sync);
     AddSync(config, options, stage.expert_modules, links.expert_dp, gpu, sync);
     if (config.zero_stage == 2) {
       // A rank keeps its part of the gradients only, so those of every
@@ -402,8 +414,7 @@ class Simulator::Impl {
     const double dispatch_s =
         framework_.dispatch_s * stage.tensors *
         (sharded ? framework_.zero_step_kernels : framework_.step_kernels);
-    const double shards =
-        sharded ? static_cast<double>(config.dp) * config.cp : 1.0;
+    const double shards = sharded ? ShardRanks(config, stage.memory) : 1.0;
     const double optimizer_s = std::max(
         stage.optimizer_s / shards +
             stage.expert_optimizer_s / (sharded ? shards / config.ep : 1.0),

@@ -200,7 +200,7 @@ class Builder {
     parts.overhead_s += framework_.microbatch_overhead_s;
     parts.overhead_s += chunk.last ? framework_.loss_overhead_s : 0.0;
     parts.data_s = GatherParametersTime(Sharded(chunk),
-                                        Links(chunk.stage).dp,
+                                        Links(chunk.stage).shards,
                                         shared_,
                                         framework_,
                                         parts.forward_s + parts.head_s);
@@ -247,7 +247,7 @@ class Builder {
                 parts);
     parts.data_s = GatherAndScatterTime(
         Sharded(chunk),
-        Links(chunk.stage).dp,
+        Links(chunk.stage).shards,
         shared_,
         framework_,
         parts.backward_s + parts.head_s + parts.recompute_s);
@@ -425,6 +425,7 @@ class Builder {
     memory.working_bytes = layers.block.working_bytes + recomputed_bytes;
     memory.boundary_bytes = layers.boundary_bytes;
     memory.message_bytes = layers.block.message_bytes;
+    memory.shard_ranks = Links(s).shards.within.size;
   }
 
   // Adam reads and writes fp32 weight and moments; in mixed precision also

@@ -4,6 +4,10 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
 
 namespace trials {
 namespace {
@@ -222,6 +226,44 @@ std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
     }
   }
   return groups;
+}
+
+std::vector<Group> WithinHosts(const Cluster& cluster,
+                               std::span<const Group> groups) {
+  std::vector<Group> parts;
+  for (const Group& group : groups) {
+    std::map<int, Group> hosts;
+    for (const int rank : group) {
+      hosts[rank / cluster.gpus_per_node].push_back(rank);
+    }
+    const std::size_t size = hosts.begin()->second.size();
+    for (auto& [host, part] : hosts) {
+      if (part.size() != size) {
+        throw std::invalid_argument(fmt::format(
+            "sharding within hosts needs as many data-parallel ranks in every "
+            "host; there are {} and {}",
+            size,
+            part.size()));
+      }
+      parts.push_back(std::move(part));
+    }
+  }
+  return parts;
+}
+
+std::vector<Group> AcrossHosts(const Cluster& cluster,
+                               std::span<const Group> groups) {
+  std::vector<Group> all;
+  for (const Group& group : groups) {
+    const std::vector<Group> hosts = WithinHosts(cluster, {&group, 1});
+    for (std::size_t i = 0; i < hosts.front().size(); ++i) {
+      Group& across = all.emplace_back();
+      for (const Group& host : hosts) {
+        across.push_back(host[i]);
+      }
+    }
+  }
+  return all;
 }
 
 GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {

@@ -37,6 +37,13 @@ struct GroupLink {
   double inter_latency_s = 0.0;
 };
 
+// How ZeRO's parts lie: a copy of all is spread over the ranks `within`; ranks
+// with the same part of different copies are `across`.
+struct ShardLinks {
+  GroupLink within;
+  GroupLink across;
+};
+
 using Group = std::vector<int>;
 
 // The data-parallel, tensor-parallel and first-to-last-stage groups of a grid
@@ -54,6 +61,15 @@ using Group = std::vector<int>;
 [[nodiscard]] std::vector<Group> StagePairs(const RankGrid& grid,
                                             int from,
                                             int to);
+
+// Each group cut up by hosts, and the ranks of a group that have the same place
+// in their hosts.
+// Errors: throws std::invalid_argument where a group has more ranks in one host
+// than in another.
+[[nodiscard]] std::vector<Group> WithinHosts(const Cluster& cluster,
+                                             std::span<const Group> groups);
+[[nodiscard]] std::vector<Group> AcrossHosts(const Cluster& cluster,
+                                             std::span<const Group> groups);
 
 // A ring through each of the groups, in rank order. Every directed edge loads
 // what it crosses: the uplinks of PCIe switches (both when peer access is

@@ -178,6 +178,8 @@ TEST_F(ValidateTable, MosaicmlsThroughputInTokensBecomesAStepTime) {
       std::string(kMosaicHeader) +
           "7b,2048,8,a100_80gb,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
           "DEFAULT,FULL_SHARD,False,False,6658859008,\"A100, with 400 Gbps\"\n"
+          "7b,2048,16,a100_80gb,64,64,200,6,2,192,12,26000,3250,393216,"
+          "amp_bf16,DEFAULT,HYBRID_SHARD,False,False,6658859008,A100\n"
           "9z,2048,8,a100_80gb,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
           "DEFAULT,FULL_SHARD,False,False,1,A100\n");
   const MeasuredTable table = ReadAnyTable(path, {});
@@ -188,7 +190,10 @@ TEST_F(ValidateTable, MosaicmlsThroughputInTokensBecomesAStepTime) {
   EXPECT_EQ(row.workload.batch_size, 96);
   EXPECT_EQ(trials::ParameterCount(row.workload.model), 6658859008);
   EXPECT_DOUBLE_EQ(row.cluster.inter.bandwidth_bytes_per_s * 8, 0.85 * 50e9);
-  EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("is not known"));
+  EXPECT_FALSE(row.framework.shard_within_host);
+  EXPECT_EQ(table.rows.at(1).config.zero_stage, 3);
+  EXPECT_TRUE(table.rows.at(1).framework.shard_within_host);
+  EXPECT_THAT(table.rows.at(2).left_out, HasSubstr("is not known"));
 }
 
 TEST_F(ValidateTable, MegatronsGoldenValuesAreMemoryInGib) {

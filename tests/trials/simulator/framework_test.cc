@@ -28,7 +28,8 @@ std::string ErrorOf(const std::string& text) {
 }
 
 TEST(Framework, EveryShippedFileCanBeRead) {
-  for (const char* name : {"colossalai",
+  for (const char* name : {"aceso",
+                           "colossalai",
                            "llm-foundry",
                            "megatron",
                            "megatron-core",
@@ -55,6 +56,8 @@ TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
   EXPECT_THAT(ErrorOf("dispatch_s = -1"),
               AllOf(HasSubstr("framework_test.toml:1:14"),
                     HasSubstr("must be 0 or more")));
+  EXPECT_THAT(ErrorOf("shard_within_host = true"),
+              HasSubstr("needs fsdp = true"));
   EXPECT_THAT(ErrorOf("dispatsh_s = 1"), HasSubstr("dispatch_s"));
   EXPECT_THROW((void)FindFramework("megatrom"), InputError);
 }

@@ -64,6 +64,27 @@ TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
   EXPECT_EQ(stage.expert_dp.size, 4);
 }
 
+TEST(Placement, ShardsWithinHostsSeeTheNetworkOfAllReplicas) {
+  for (const char* text :
+       {"dp=64", "dp=32,tp=2", "dp=16,pp=4", "dp=8,tp=8", "dp=16,cp=4"}) {
+    SCOPED_TRACE(text);
+    const ParallelConfig config = ParseParallelConfig(text);
+    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
+    const std::vector<Cluster> pools = {Hosts(16)};
+    const std::vector<Group> groups = DpGroups(grid);
+    const ShardLinks shards =
+        PlacePlan(pools, UniformPlan(config, 64), {.shard_within_host = true})
+            .stages.back()
+            .shards;
+    ExpectSame(shards.within,
+               RingLink(pools[0], WithinHosts(pools[0], groups)));
+    ExpectSame(shards.across,
+               RingLink(pools[0], AcrossHosts(pools[0], groups)));
+    EXPECT_EQ(shards.within.hosts, 1);
+    EXPECT_EQ(shards.within.size * shards.across.size, config.dp * config.cp);
+  }
+}
+
 TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
   Plan plan = UniformPlan(ParseParallelConfig("pp=3"), 6);
   plan.stages[0] = {.dp = 1, .tp = 4};

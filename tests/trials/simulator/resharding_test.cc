@@ -116,7 +116,8 @@ TEST(Resharding, EqualStagesGetTheTimeOfTheirMessages) {
       SCOPED_TRACE(text);
       const ParallelConfig config = ParseParallelConfig(text);
       const GroupLink link =
-          PlacePlan(pools, UniformPlan(config, 8), true).forward[0];
+          PlacePlan(pools, UniformPlan(config, 8), {.pipeline_outermost = true})
+              .forward[0];
       const Resharding r = Reshard({&pools[0], 0, config.dp, config.tp, 1},
                                    {&pools[0], 4, config.dp, config.tp, 1});
       const double bytes = 1e8;

@@ -1,5 +1,6 @@
 #include "trials/simulator/topology.h"
 
+#include <stdexcept>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -52,6 +53,27 @@ TEST(Topology, HostsOfAGroupFollowFromTheRankOrder) {
   EXPECT_THAT(hosts({.dp = 2, .tp = 4, .pp = 1}), ElementsAre(2, 1));
   EXPECT_THAT(hosts({.dp = 1, .tp = 8, .pp = 1}), ElementsAre(1, 2));
   EXPECT_THAT(hosts({.dp = 8, .tp = 1, .pp = 1}), ElementsAre(2, 1));
+}
+
+TEST(Topology, AGroupIsCutUpByHostsAndByPlaces) {
+  const Cluster cluster = TwoHosts();
+  const std::vector<Group> dp = DpGroups({.dp = 4, .tp = 2, .pp = 1});
+  EXPECT_THAT(WithinHosts(cluster, dp),
+              ElementsAre(ElementsAre(0, 2),
+                          ElementsAre(4, 6),
+                          ElementsAre(1, 3),
+                          ElementsAre(5, 7)));
+  EXPECT_THAT(AcrossHosts(cluster, dp),
+              ElementsAre(ElementsAre(0, 4),
+                          ElementsAre(2, 6),
+                          ElementsAre(1, 5),
+                          ElementsAre(3, 7)));
+  // Four rings cross each host's card.
+  EXPECT_DOUBLE_EQ(
+      RingLink(cluster, AcrossHosts(cluster, dp)).bandwidth_bytes_per_s,
+      kNic / 4);
+  const std::vector<Group> uneven = {{0, 1, 2, 4}};
+  EXPECT_THROW((void)WithinHosts(cluster, uneven), std::invalid_argument);
 }
 
 // dp = 8 is one ring that enters each host once; dp = 2, tp = 4 are four rings

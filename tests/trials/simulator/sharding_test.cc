@@ -1,0 +1,112 @@
+#include "trials/simulator/sharding.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/problem.h"
+#include "trials/simulator/collectives.h"
+#include "trials/simulator/simulator.h"
+
+namespace trials {
+namespace {
+
+Framework Fsdp(bool within_host) {
+  Framework framework;
+  framework.fsdp = true;
+  framework.shard_within_host = within_host;
+  framework.overlap_slowdown = 0.0;
+  return framework;
+}
+
+// A copy over four ranks of a host, two copies over a slower network.
+ShardLinks TwoCopies() {
+  return {{4, 1, 20e9, 5e-6, 30e-6}, {2, 2, 1e9, 5e-6, 30e-6}};
+}
+
+TEST(Sharding, HybridGathersWithinTheHostAndReducesAPartBetweenHosts) {
+  const ShardLinks links = TwoCopies();
+  const Framework framework = Fsdp(true);
+  ParallelConfig config;
+  config.dp = 8;
+  config.zero_stage = 3;
+  const ShardedChunk chunk{1, 1e8, 0.0, 2.0};
+  const double gather_s =
+      AllGatherTime(links.within, 2e8) + framework.bucket_overhead_s;
+  EXPECT_DOUBLE_EQ(GatherParametersTime(chunk, links, config, framework, 1.0),
+                   gather_s);
+  // A quarter of the gradients crosses the network, whatever the dp.
+  EXPECT_DOUBLE_EQ(GatherAndScatterTime(chunk, links, config, framework, 1.0),
+                   gather_s + ReduceScatterTime(links.within, 2e8) +
+                       AllReduceTime(links.across, 2e8 / 4) +
+                       framework.bucket_overhead_s);
+}
+
+Workload Problem() {
+  Workload workload = SmallWorkload();
+  workload.model.tied_embeddings = false;
+  return workload;
+}
+
+StepReport ReportOf(int nodes, int zero_stage, bool within_host) {
+  Cluster cluster = SmallCluster();
+  cluster.nodes = nodes;
+  ParallelConfig config;
+  config.dp = cluster.gpus();
+  config.zero_stage = zero_stage;
+  const Simulator simulator(
+      Problem(), cluster, {.framework = Fsdp(within_host)});
+  return simulator.Simulate(config);
+}
+
+TEST(Sharding, HybridOnOneHostIsFullSharding) {
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE(zero_stage);
+    const StepReport full = ReportOf(1, zero_stage, false);
+    const StepReport hybrid = ReportOf(1, zero_stage, true);
+    EXPECT_EQ(hybrid.step_time_s, full.step_time_s);
+    EXPECT_EQ(hybrid.peak_memory_bytes, full.peak_memory_bytes);
+  }
+}
+
+TEST(Sharding, HybridHoldsTheStatesOfOneHostHoweverManyThereAre) {
+  const auto parameters = static_cast<double>(ParameterCount(Problem().model));
+  for (const int nodes : {2, 4}) {
+    const MemoryParts memory = ReportOf(nodes, 3, true).memory;
+    // Masters and two moments in fp32 over the four GPUs of a host.
+    EXPECT_NEAR(memory.parameters_bytes + memory.optimizer_bytes,
+                12 * parameters / 4,
+                1.0);
+    EXPECT_NEAR(ReportOf(nodes, 3, false).memory.optimizer_bytes,
+                12 * parameters / (4 * nodes),
+                1.0);
+  }
+}
+
+TEST(Sharding, HybridWithGradientsOnlyShardsThemWithinTheHost) {
+  const auto parameters = static_cast<double>(ParameterCount(Problem().model));
+  const MemoryParts memory = ReportOf(2, 2, true).memory;
+  EXPECT_NEAR(memory.parameters_bytes, 2 * parameters, 1.0);
+  EXPECT_NEAR(memory.optimizer_bytes, 12 * parameters / 4, 1.0);
+  EXPECT_GT(ReportOf(2, 2, true).parts.data_s,
+            ReportOf(1, 2, true).parts.data_s);
+}
+
+// Full sharding moves parameters twice and gradients once over the network;
+// hybrid all-reduces a quarter of the gradients from each of four ranks.
+TEST(Sharding, HybridIsFasterWhereTheNetworkIsSlow) {
+  EXPECT_LT(ReportOf(2, 3, true).step_time_s,
+            ReportOf(2, 3, false).step_time_s);
+  EXPECT_LT(ReportOf(2, 2, true).parts.data_s,
+            ReportOf(2, 2, false).parts.data_s);
+}
+
+TEST(Sharding, OtherStagesKnowNothingOfHybrid) {
+  for (const int zero_stage : {0, 1}) {
+    EXPECT_EQ(ReportOf(2, zero_stage, true).step_time_s,
+              ReportOf(2, zero_stage, false).step_time_s);
+    EXPECT_EQ(ReportOf(2, zero_stage, true).peak_memory_bytes,
+              ReportOf(2, zero_stage, false).peak_memory_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace trials
