@@ -86,9 +86,27 @@ double Mean(const std::vector<double>& values) {
                               static_cast<double>(values.size());
 }
 
+// The sums of `values` over the rows of each configuration of each scenario.
+std::vector<double> SumByConfiguration(const MeasuredTable& table,
+                                       const RowIndices& rows,
+                                       const std::vector<double>& values) {
+  std::map<std::pair<std::string, trials::ParallelConfig>, double> sums;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const MeasuredRow& row = table.rows[rows[i]];
+    sums[{row.scenario, row.config}] += values[i];
+  }
+  std::vector<double> all;
+  for (const auto& [key, sum] : sums) {
+    all.push_back(sum);
+  }
+  return all;
+}
+
+// `summed`: the parts of a configuration are one time.
 void AddErrors(const MeasuredTable& table,
                const std::vector<Prediction>& predictions,
                const RowIndices& rows,
+               bool summed,
                Comparison& comparison) {
   std::vector<double> predicted_s;
   std::vector<double> measured_s;
@@ -108,6 +126,10 @@ void AddErrors(const MeasuredTable& table,
         row.out_of_memory && prediction.fits ? 1 : 0;
     comparison.out_of_memory.predicted_only +=
         !row.out_of_memory && !prediction.fits ? 1 : 0;
+  }
+  if (summed) {
+    predicted_s = SumByConfiguration(table, rows, predicted_s);
+    measured_s = SumByConfiguration(table, rows, measured_s);
   }
   comparison.step_time = SummariseErrors(predicted_s, measured_s);
   comparison.peak_memory = SummariseErrors(predicted_bytes, measured_bytes);
@@ -147,12 +169,18 @@ void AddScenarios(const MeasuredTable& table,
 struct Scope {
   std::string name;
   std::function<bool(const MeasuredRow&)> holds;
+  bool summed = false;  // over the parts of each configuration
 };
 
 // The groups of parts of a step, in the order of their first row.
 std::vector<Scope> PartScopes(const MeasuredTable& table,
                               const RowIndices& rows) {
   std::vector<Scope> scopes;
+  if (std::any_of(rows.begin(), rows.end(), [&](std::size_t i) {
+        return IsOfBlock(table.rows[i]);
+      })) {
+    scopes.push_back({"block (sum)", IsOfBlock, true});
+  }
   for (const std::size_t i : rows) {
     const std::string name = PartGroup(table.rows[i]);
     const bool known =
@@ -251,7 +279,7 @@ std::vector<Comparison> Compare(const MeasuredTable& table,
     comparison.scope = scope.name;
     comparison.half = half;
     comparison.rows = static_cast<int>(rows.size());
-    AddErrors(table, predictions, rows, comparison);
+    AddErrors(table, predictions, rows, scope.summed, comparison);
     AddScenarios(table, predictions, rows, comparison);
   };
   for (const auto& [gpu, all] : ByGpu(table, predictions)) {

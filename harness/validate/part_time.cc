@@ -75,6 +75,12 @@ double PartTime(const MeasuredRow& row) {
   return row.part.bytes > 0.0 ? CollectiveTime(row) : OperatorTime(row);
 }
 
+bool IsOfBlock(const MeasuredRow& row) {
+  const std::string& name = row.part.name;
+  return row.part.bytes == 0.0 && name != "embedding" && name != "final-norm" &&
+         name != "head";
+}
+
 std::string PartGroup(const MeasuredRow& row) {
   return row.part.bytes > 0.0
              ? fmt::format("{} x{}", row.part.name, row.cluster.gpus())

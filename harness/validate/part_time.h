@@ -18,6 +18,9 @@ namespace harness {
 // copies.
 [[nodiscard]] double PartTime(const MeasuredRow& row);
 
+// An operator of a transformer block.
+[[nodiscard]] bool IsOfBlock(const MeasuredRow& row);
+
 // Rows whose errors belong together: "softmax", "all-reduce x4".
 [[nodiscard]] std::string PartGroup(const MeasuredRow& row);
 

@@ -87,6 +87,9 @@ class Traffic {
 double OwnBytesPerSecond(const Cluster& cluster,
                          std::span<const Group> groups) {
   int local = 1;
+  if (cluster.rings.empty()) {  // whatever the group
+    return cluster.RingBytesPerSecond(local);
+  }
   for (const Group& group : groups) {
     std::map<int, int> members;  // by host
     for (const int rank : group) {

@@ -83,7 +83,8 @@ TEST(PublishedTables, UltrascalesRanksAndMemoryFailuresAreFound) {
 }
 
 TEST(PublishedTables, AcesosOperatorsOnV100AreWithinTheirReportedErrors) {
-  const std::pair<const char*, double> limits[] = {{"qkv", 0.12},
+  const std::pair<const char*, double> limits[] = {{"block (sum)", 0.09},
+                                                   {"qkv", 0.12},
                                                    {"scores", 0.06},
                                                    {"context", 0.12},
                                                    {"output", 0.18},
