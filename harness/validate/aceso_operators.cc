@@ -21,15 +21,16 @@ struct Known {
   int forward_messages = 0;
   int backward_messages = 0;
   bool accumulates = false;
+  bool copies_heads = false;
 };
 
 // Megatron's operators; the runtime of Aceso times the tensor-parallel
-// all-reduces with the matrix products that they belong to, and only the
-// embedding adds up gradients.
+// all-reduces with the matrix products that they belong to, asks for contiguous
+// queries, keys and values, and only the embedding adds up gradients.
 constexpr std::array kOperators = {
     Known{"encoder-embedding", "embedding", 1, 0, true},
     Known{"enc-1st-layernorm", "norm"},
-    Known{"enc-attention-qkv", "qkv", 0, 1},
+    Known{"enc-attention-qkv", "qkv", 0, 1, false, true},
     Known{"enc-attention-score", "scores"},
     Known{"enc-attention-softmax", "softmax"},
     Known{"enc-attention-dropout", "dropout"},
@@ -74,7 +75,8 @@ RowFacts ReadAcesoOperators(const trials::CsvTable& table,
     read.part = {std::string(known->part),
                  known->forward_messages,
                  known->backward_messages,
-                 known->accumulates};
+                 known->accumulates,
+                 known->copies_heads};
   }
   Facts& facts = read.facts;
   facts.Add("model", model);

@@ -25,6 +25,24 @@ trials::GroupLink LinkOf(const trials::Cluster& cluster, int ranks) {
   return trials::RingLink(cluster, std::vector<trials::Group>{group});
 }
 
+// What copying queries, keys and values adds to an operator, each way: they
+// become three tensors, their gradients one.
+void AddCopies(const MeasuredRow& row,
+               const GpuModel& gpu,
+               trials::OperatorCost& cost) {
+  const trials::Model& model = row.workload.model;
+  const double heads = model.attention_heads + 2.0 * model.kv_heads;
+  const double elements = static_cast<double>(row.config.micro_batch_size) *
+                          row.workload.sequence_length * heads *
+                          model.head_size / row.config.tp;
+  const double bytes = 2.0 * gpu.element_bytes() * elements;  // read and write
+  constexpr int kTensors = 3;
+  cost.forward_s += gpu.MemoryTime(bytes, kTensors);
+  cost.backward_s += gpu.MemoryTime(bytes);
+  cost.forward_dispatch_s += kTensors * row.framework.dispatch_s;
+  cost.backward_dispatch_s += row.framework.dispatch_backward_s;
+}
+
 double OperatorTime(const MeasuredRow& row) {
   const GpuModel gpu(
       row.cluster.gpu, row.workload.precision, row.framework.launch_s);
@@ -40,16 +58,27 @@ double OperatorTime(const MeasuredRow& row) {
   if (found == operators.end()) {
     return std::numeric_limits<double>::quiet_NaN();
   }
+  trials::OperatorCost cost = *found;
+  if (row.part.copies_heads) {
+    AddCopies(row, gpu, cost);
+  }
   const double bytes = gpu.element_bytes() * sequences *
                        row.workload.sequence_length *
                        row.workload.model.hidden_size;
   const double message_s =
       trials::AllReduceTime(LinkOf(row.cluster, config.tp), bytes);
-  const double backward_s =
-      found->backward_s + (row.part.accumulates ? found->accumulate_s : 0.0);
-  return std::max(found->forward_s, found->forward_dispatch_s) +
-         std::max(backward_s, found->backward_dispatch_s) +
-         (row.part.forward_messages + row.part.backward_messages) * message_s;
+  const double issue_s = config.tp > 1 ? row.framework.message_dispatch_s : 0.0;
+  const auto time_s = [&](double gpu_s, double dispatch_s, int messages) {
+    return std::max(gpu_s + messages * message_s,
+                    dispatch_s + messages * issue_s);
+  };
+  const double accumulate_s = row.part.accumulates ? cost.accumulate_s : 0.0;
+  return time_s(cost.forward_s,
+                cost.forward_dispatch_s,
+                row.part.forward_messages) +
+         time_s(cost.backward_s + accumulate_s,
+                cost.backward_dispatch_s,
+                row.part.backward_messages);
 }
 
 double CollectiveTime(const MeasuredRow& row) {

@@ -11,8 +11,9 @@ namespace harness {
 
 // Seconds of the part that the row is. An operator, forward and backward,
 //
-//   max(GPU, CPU) + tensor-parallel all-reduces  each way,
+//   max(GPU and its all-reduces, CPU to issue both)  each way,
 //
+// (with what the table times beside it: TimedPart),
 // on one microbatch of the row's configuration; NaN where the model has no such
 // operator. A collective among all GPUs of the row, with the framework's
 // copies.

@@ -18,11 +18,13 @@ struct TimedPart {
   // An operator, by its name in trials/simulator/layer_cost.h, or a collective:
   // all-reduce, reduce-scatter, all-gather, all-to-all. "": a whole step.
   std::string name;
-  // Of an operator: tensor-parallel all-reduces that are timed with it, and
-  // whether its backward adds to gradients that are there.
+  // Of an operator: tensor-parallel all-reduces that are timed with it, whether
+  // its backward adds to gradients that are there, and whether queries, keys
+  // and values are copied apart, and their gradients together.
   int forward_messages = 0;
   int backward_messages = 0;
   bool accumulates = false;
+  bool copies_heads = false;
   // Of a collective: its buffer (the gathered one), and what the framework
   // copies beside it. 0: an operator.
   double bytes = 0.0;
