@@ -135,6 +135,10 @@ void AddErrors(const MeasuredTable& table,
   comparison.peak_memory = SummariseErrors(predicted_bytes, measured_bytes);
 }
 
+bool ArePartsOfSteps(const MeasuredTable& table, const RowIndices& rows) {
+  return !table.rows[rows.front()].part.name.empty();
+}
+
 void AddScenarios(const MeasuredTable& table,
                   const std::vector<Prediction>& predictions,
                   const RowIndices& rows,
@@ -143,6 +147,9 @@ void AddScenarios(const MeasuredTable& table,
   std::vector<double> slowdowns;
   const auto scenarios = ByScenario(table, rows);
   comparison.scenarios = static_cast<int>(scenarios.size());
+  if (ArePartsOfSteps(table, rows)) {
+    return;  // nobody chooses a configuration by one of them
+  }
   for (const auto& [name, members] : scenarios) {
     const std::vector<Candidate> candidates =
         CandidatesOf(table, predictions, members);
@@ -198,7 +205,7 @@ std::vector<Scope> PartScopes(const MeasuredTable& table,
 // Scopes beside "all" that hold for a part of the rows only.
 std::vector<Scope> ScopesOf(const MeasuredTable& table,
                             const RowIndices& rows) {
-  if (!table.rows[rows.front()].part.name.empty()) {
+  if (ArePartsOfSteps(table, rows)) {
     return PartScopes(table, rows);
   }
   const std::vector<Scope> candidates = {

@@ -331,6 +331,7 @@ TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
   EXPECT_EQ(block.scope, "block (sum)");
   EXPECT_EQ(block.rows, 3);
   EXPECT_EQ(block.step_time.rows, 2);
+  EXPECT_TRUE(std::isnan(block.spearman));  // nobody ranks by an operator
   EXPECT_THAT(table.rows[3].left_out, HasSubstr("split the other way"));
   EXPECT_EQ(table.rows[4].left_out, "did not run");
   EXPECT_THAT(table.rows[5].left_out, HasSubstr("convolutions"));
