@@ -62,7 +62,8 @@ void WriteTextFile(const fs::path& path, const std::string& content) {
   out.close();
   if (!out) {
     throw trials::InputError(
-        fmt::format("{}: cannot be written", temporary.string()));
+        fmt::format("{}: cannot be written; choose another folder (--results)",
+                    temporary.string()));
   }
   fs::rename(temporary, path);
 }
@@ -70,8 +71,8 @@ void WriteTextFile(const fs::path& path, const std::string& content) {
 FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
                          const std::vector<std::string>& formats) {
   // A script without a format would draw nothing.
-  const std::vector<std::string> script_formats =
-      formats.empty() ? std::vector<std::string>{"pdf", "svg", "png"} : formats;
+  const std::vector<std::string>& script_formats =
+      formats.empty() ? AllFormats() : formats;
   FigureFiles written;
   std::vector<GnuplotJob> jobs;
   for (const FigureFolder& of_folder : folders) {
@@ -89,6 +90,24 @@ FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
     Draw(jobs, formats, written);
   }
   return written;
+}
+
+std::string DrawFigures(const fs::path& folder,
+                        const std::vector<FigureText>& figures) {
+  std::error_code ignored;  // a folder that is not there fails below
+  fs::create_directories(folder, ignored);
+  GnuplotJob job{.folder = folder, .scripts = {}};
+  for (const FigureText& figure : figures) {
+    WriteTextFile(folder / (figure.name + ".csv"), figure.data);
+    job.scripts.push_back(figure.name + ".gp");
+    WriteTextFile(folder / job.scripts.back(), figure.script);
+  }
+  return figures.empty() ? "" : RunGnuplot({job});
+}
+
+const std::vector<std::string>& AllFormats() {
+  static const std::vector<std::string> formats = {"pdf", "svg", "png"};
+  return formats;
 }
 
 }  // namespace plots

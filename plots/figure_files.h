@@ -30,6 +30,21 @@ struct FigureFiles {
 [[nodiscard]] FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
                                        const std::vector<std::string>& formats);
 
+// A figure as what stands in its files.
+struct FigureText {
+  std::string name;
+  std::string data;
+  std::string script;  // for all three formats
+};
+
+// Writes <name>.csv and <name>.gp of every figure and draws them. Returns ""
+// or, as one line, why there are no pictures. Errors: as above.
+[[nodiscard]] std::string DrawFigures(const std::filesystem::path& folder,
+                                      const std::vector<FigureText>& figures);
+
+// "pdf", "svg", "png".
+[[nodiscard]] const std::vector<std::string>& AllFormats();
+
 // Through a temporary file and a rename: whoever looks at a running experiment
 // never sees half a table. Errors: as above.
 void WriteTextFile(const std::filesystem::path& path,

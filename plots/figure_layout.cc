@@ -183,6 +183,25 @@ std::string TerminalOf(std::string_view format, const Layout& layout) {
       per_inch / kPointsPerInch);
 }
 
+std::string ScriptHead(const std::string& name,
+                       const std::vector<std::string>& formats,
+                       const Layout& layout) {
+  std::string terminals;
+  for (const std::string& format : formats) {
+    terminals += fmt::format(
+        "terminal_{} = \"{}\"\n", format, TerminalOf(format, layout));
+  }
+  return fmt::format(
+      "# Draws the figure '{0}' from the data beside it: gnuplot {0}.gp\n"
+      "reset session\nset encoding utf8\nset datafile separator ','\n{1}"
+      "do for [format in '{2}'] {{\n"
+      "  eval 'set terminal '.value('terminal_'.format)\n"
+      "  set output '{0}.'.format\n",
+      name,
+      terminals,
+      fmt::join(formats, " "));
+}
+
 std::string At(const Layout& layout, double x, double y) {
   return fmt::format(
       "screen {:.4f},{:.4f}", x / layout.width, y / layout.height);

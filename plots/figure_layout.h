@@ -43,6 +43,12 @@ struct Layout {
 [[nodiscard]] std::string TerminalOf(std::string_view format,
                                      const Layout& layout);
 
+// How a script begins: its terminals and the loop over the formats ("pdf",
+// "svg", "png"), which the last lines of the script must close.
+[[nodiscard]] std::string ScriptHead(const std::string& name,
+                                     const std::vector<std::string>& formats,
+                                     const Layout& layout);
+
 // "screen x,y" for a place in inches.
 [[nodiscard]] std::string At(const Layout& layout, double x, double y);
 

@@ -220,31 +220,15 @@ std::string Script(const Figure& figure,
                    const std::vector<std::string>& formats) {
   const Layout layout = LayoutOf(figure);
   const bool several = figure.panels.size() > 1;
-  std::string text = fmt::format(
-      "# Draws the figure '{0}' from the data beside it: gnuplot {0}.gp\n"
-      "reset session\nset encoding utf8\nset datafile separator ','\n",
-      figure.name);
-  for (const std::string& format : formats) {
-    text += fmt::format(
-        "terminal_{} = \"{}\"\n", format, TerminalOf(format, layout));
-  }
-  std::string list;
-  for (const std::string& format : formats) {
-    list += (list.empty() ? "" : " ") + format;
-  }
-  text += fmt::format(
-      "do for [format in '{}'] {{\n"
-      "  eval 'set terminal '.value('terminal_'.format)\n"
-      "  set output '{}.'.format\n"
+  std::string text = ScriptHead(figure.name, formats, layout);
+  text +=
       "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
       "  set tics nomirror out scale 0.4 textcolor rgb '#222222'\n"
       "  set xtics offset 0,0.2\n"
       "  set ytics offset 0.4,0\n"
       "  set grid ytics linetype 1 dashtype solid linewidth 0.4 linecolor rgb "
       "'#dddddd'\n"
-      "  set key off\n",
-      list,
-      figure.name);
+      "  set key off\n";
   text += TextsOf(layout);
   text += several ? "  set multiplot\n" : "";
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {

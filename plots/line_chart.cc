@@ -7,7 +7,6 @@
 #include "plots/figure.h"
 #include "plots/figure_files.h"
 #include "plots/figure_layout.h"
-#include "plots/gnuplot_process.h"
 #include "trials/csv_table.h"
 #include "trials/text.h"
 
@@ -81,47 +80,31 @@ std::string Script(const LineChart& chart,
   Layout layout;
   layout.width = kPanelWidth * static_cast<double>(chart.panels.size());
   layout.height = kHeight;
-  std::string terminals;
-  std::string list;
-  for (const std::string& format : formats) {
-    terminals += fmt::format(
-        "terminal_{} = \"{}\"\n", format, TerminalOf(format, layout));
-    list += (list.empty() ? "" : " ") + format;
-  }
   std::string panels;
   for (std::size_t p = 0; p < chart.panels.size(); ++p) {
     panels += PanelWords(chart, p);
   }
-  return fmt::format(
-      "# Draws the figure '{0}' from the data beside it: gnuplot {0}.gp\n"
-      "reset session\nset encoding utf8\nset datafile separator ','\n{1}"
-      "do for [format in '{2}'] {{\n"
-      "  eval 'set terminal '.value('terminal_'.format)\n"
-      "  set output '{0}.'.format\n"
-      "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
-      "  set tics nomirror out scale 0.4 font ',{3}' textcolor rgb '#222222'\n"
-      "  set key top right font ',{3}' samplen 1\n  set autoscale xfix\n"
-      "  set multiplot layout 1,{4}\n{5}  unset multiplot\n  set output\n}}\n",
-      chart.name,
-      terminals,
-      list,
-      kSmallPoints,
-      chart.panels.size(),
-      panels);
+  return ScriptHead(chart.name, formats, layout) +
+         fmt::format(
+             "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
+             "  set tics nomirror out scale 0.4 font ',{0}' textcolor rgb "
+             "'#222222'\n"
+             "  set key top right font ',{0}' samplen 1\n"
+             "  set autoscale xfix\n  set multiplot layout 1,{1}\n{2}"
+             "  unset multiplot\n  set output\n}}\n",
+             kSmallPoints,
+             chart.panels.size(),
+             panels);
 }
 
 std::string WriteLineCharts(const std::filesystem::path& folder,
                             const std::vector<LineChart>& charts) {
-  std::error_code ignored;  // a folder that is not there fails below
-  std::filesystem::create_directories(folder, ignored);
-  GnuplotJob job{.folder = folder, .scripts = {}};
+  std::vector<FigureText> figures;
   for (const LineChart& chart : charts) {
-    WriteTextFile(folder / (chart.name + ".csv"), DataCsv(chart));
-    WriteTextFile(folder / (chart.name + ".gp"),
-                  Script(chart, {"pdf", "svg", "png"}));
-    job.scripts.push_back(chart.name + ".gp");
+    figures.push_back(
+        {chart.name, DataCsv(chart), Script(chart, AllFormats())});
   }
-  return job.scripts.empty() ? "" : RunGnuplot({job});
+  return DrawFigures(folder, figures);
 }
 
 }  // namespace plots

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "plots/figure.h"
+#include "plots/figure_files.h"
 #include "plots/figure_layout.h"
-#include "plots/gnuplot_process.h"
 #include "trials/csv_table.h"
 #include "trials/text.h"
 
@@ -40,16 +39,6 @@ std::pair<double, double> RangeOf(const Scatter& scatter) {
   return {least / kMargin, most * kMargin};
 }
 
-void WriteText(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (!file) {
-    throw trials::InputError(
-        fmt::format("{}: cannot be written; choose another folder (--results)",
-                    path.string()));
-  }
-}
-
 }  // namespace
 
 std::string DataCsv(const Scatter& scatter) {
@@ -69,13 +58,6 @@ std::string Script(const Scatter& scatter,
   Layout layout;
   layout.width = layout.height = kSize;
   const auto [least, most] = RangeOf(scatter);
-  std::string terminals;
-  std::string list;
-  for (const std::string& format : formats) {
-    terminals += fmt::format(
-        "terminal_{} = \"{}\"\n", format, TerminalOf(format, layout));
-    list += (list.empty() ? "" : " ") + format;
-  }
   std::string plots = fmt::format(
       "x with lines linecolor rgb '#444444' linewidth 0.6 title '', \\\n"
       "       {}*x with lines linecolor rgb '#aaaaaa' dashtype (2,2) linewidth "
@@ -95,47 +77,37 @@ std::string Script(const Scatter& scatter,
         StyleOf(static_cast<int>(i), false).color,
         Quoted(groups[i]));
   }
-  return fmt::format(
-      "# Draws the figure '{0}' from the data beside it: gnuplot {0}.gp\n"
-      "reset session\nset encoding utf8\nset datafile separator ','\n{1}"
-      "do for [format in '{2}'] {{\n"
-      "  eval 'set terminal '.value('terminal_'.format)\n"
-      "  set output '{0}.'.format\n"
-      "  set title {3} font ',{8}'\n"
-      "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
-      "  set tics nomirror out scale 0.4 font ',{9}' textcolor rgb '#222222'\n"
-      "  set size square\n  set logscale xy\n"
-      "  set xrange [{4}:{5}]\n  set yrange [{4}:{5}]\n"
-      "  set xlabel {6} font ',{8}'\n  set ylabel {7} font ',{8}'\n"
-      "  set key top left reverse Left font ',{9}' samplen 0.5\n"
-      "  plot {10}\n  set output\n}}\n",
-      scatter.name,
-      terminals,
-      list,
-      Quoted(scatter.title),
-      least,
-      most,
-      Quoted("measured " + scatter.quantity),
-      Quoted("predicted " + scatter.quantity),
-      kTextPoints,
-      kSmallPoints,
-      plots);
+  return ScriptHead(scatter.name, formats, layout) +
+         fmt::format(
+             "  set title {0} font ',{5}'\n"
+             "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
+             "  set tics nomirror out scale 0.4 font ',{6}' textcolor rgb "
+             "'#222222'\n"
+             "  set size square\n  set logscale xy\n"
+             "  set xrange [{1}:{2}]\n  set yrange [{1}:{2}]\n"
+             "  set xlabel {3} font ',{5}'\n  set ylabel {4} font ',{5}'\n"
+             "  set key top left reverse Left font ',{6}' samplen 0.5\n"
+             "  plot {7}\n  set output\n}}\n",
+             Quoted(scatter.title),
+             least,
+             most,
+             Quoted("measured " + scatter.quantity),
+             Quoted("predicted " + scatter.quantity),
+             kTextPoints,
+             kSmallPoints,
+             plots);
 }
 
 std::string WriteScatters(const std::filesystem::path& folder,
                           const std::vector<Scatter>& scatters) {
-  std::filesystem::create_directories(folder);
-  GnuplotJob job{.folder = folder, .scripts = {}};
+  std::vector<FigureText> figures;
   for (const Scatter& scatter : scatters) {
-    if (scatter.points.empty()) {
-      continue;
+    if (!scatter.points.empty()) {
+      figures.push_back(
+          {scatter.name, DataCsv(scatter), Script(scatter, AllFormats())});
     }
-    WriteText(folder / (scatter.name + ".csv"), DataCsv(scatter));
-    WriteText(folder / (scatter.name + ".gp"),
-              Script(scatter, {"pdf", "svg", "png"}));
-    job.scripts.push_back(scatter.name + ".gp");
   }
-  return job.scripts.empty() ? "" : RunGnuplot({job});
+  return DrawFigures(folder, figures);
 }
 
 }  // namespace plots

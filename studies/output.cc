@@ -30,7 +30,7 @@ int Write(const std::filesystem::path& folder,
         figures.figures.end(), output.figures.begin(), output.figures.end());
   }
   const plots::FigureFiles written =
-      plots::WriteFigures({std::move(figures)}, {"pdf", "svg", "png"});
+      plots::WriteFigures({std::move(figures)}, plots::AllFormats());
   if (!written.error.empty()) {
     fmt::print(stderr, "{}\n", written.error);
     return 1;

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trials/text.h"
+
 namespace plots {
 namespace {
 
@@ -38,6 +40,16 @@ TEST(Scatter, AFigureWithoutPointsIsNotWritten) {
       std::filesystem::path(testing::TempDir()) / "scatter_test";
   EXPECT_EQ(WriteScatters(folder, {{"empty", "", "", {}}}), "");
   EXPECT_FALSE(std::filesystem::exists(folder / "empty.csv"));
+}
+
+TEST(Scatter, AFolderThatCannotBeWrittenIsNamedWithTheRemedy) {
+  try {
+    (void)WriteScatters("/proc/none", {Two()});
+    FAIL() << "/proc/none was written";
+  } catch (const trials::InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("/proc/none/step-time.csv"));
+    EXPECT_THAT(e.what(), HasSubstr("choose another folder (--results)"));
+  }
 }
 
 }  // namespace
