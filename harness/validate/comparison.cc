@@ -80,12 +80,6 @@ double SpearmanOf(const std::vector<Candidate>& candidates) {
   return Spearman(predicted, measured);
 }
 
-double Mean(const std::vector<double>& values) {
-  return values.empty() ? kUndefined
-                        : std::accumulate(values.begin(), values.end(), 0.0) /
-                              static_cast<double>(values.size());
-}
-
 // The sums of `values` over the rows of each configuration of each scenario.
 std::vector<double> SumByConfiguration(const MeasuredTable& table,
                                        const RowIndices& rows,

@@ -31,17 +31,18 @@ std::vector<double> Ranks(const std::vector<double>& values) {
   return ranks;
 }
 
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) /
-         static_cast<double>(values.size());
-}
-
 double Share(int part, int rest) {
   return part + rest == 0 ? kUndefined
                           : static_cast<double>(part) / (part + rest);
 }
 
 }  // namespace
+
+double Mean(const std::vector<double>& values) {
+  return values.empty() ? kUndefined
+                        : std::accumulate(values.begin(), values.end(), 0.0) /
+                              static_cast<double>(values.size());
+}
 
 ErrorSummary SummariseErrors(const std::vector<double>& predicted,
                              const std::vector<double>& measured) {

@@ -11,6 +11,9 @@ namespace harness {
 
 inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
+// NaN for no values.
+[[nodiscard]] double Mean(const std::vector<double>& values);
+
 // Absolute relative errors |predicted - measured| / measured.
 struct ErrorSummary {
   int rows = 0;

@@ -1,10 +1,9 @@
 #include "studies/calibration/scores.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
+#include "harness/validate/statistics.h"
 #include "methods/acquisition.h"
 #include "plots/quantiles.h"
 #include "surrogates/gp/starting_points.h"
@@ -17,27 +16,6 @@ constexpr double kTwoSided95 = 1.959964;
 
 bool Seen(const std::vector<char>& seen, int candidate) {
   return seen[static_cast<std::size_t>(candidate)] != 0;
-}
-
-std::vector<double> Ranks(const Eigen::VectorXd& values) {
-  std::vector<int> order(static_cast<std::size_t>(values.size()));
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
-    return values[a] < values[b];
-  });
-  std::vector<double> ranks(order.size());
-  for (std::size_t i = 0; i < order.size();) {
-    std::size_t end = i;
-    while (end < order.size() && values[order[end]] == values[order[i]]) {
-      ++end;
-    }
-    for (std::size_t j = i; j < end; ++j) {  // equals share their mean rank
-      ranks[static_cast<std::size_t>(order[j])] =
-          0.5 * static_cast<double>(i + end - 1);
-    }
-    i = end;
-  }
-  return ranks;
 }
 
 // What is said of one measurement.
@@ -92,16 +70,14 @@ void ScoreThroughput(const Models& models,
     predicted.push_back(prediction.mean[at]);
     actual.push_back(measured.value[i]);
   }
-  const auto held_out = static_cast<Eigen::Index>(actual.size());
+  const auto held_out = static_cast<double>(actual.size());
   if (prediction.variance.maxCoeff() > 0.0) {  // trees tell none
     scores[0] = plots::Median(densities);
-    scores[1] = covered / static_cast<double>(held_out);
-    scores[6] = total_nlpd / static_cast<double>(held_out);
-    scores[7] = total_width / static_cast<double>(held_out);
+    scores[1] = covered / held_out;
+    scores[6] = total_nlpd / held_out;
+    scores[7] = total_width / held_out;
   }
-  scores[2] = RankCorrelation(
-      Eigen::Map<const Eigen::VectorXd>(predicted.data(), held_out),
-      Eigen::Map<const Eigen::VectorXd>(actual.data(), held_out));
+  scores[2] = harness::Spearman(predicted, actual);
 }
 
 // Throughput of what would be tried next over the best there is.
@@ -125,19 +101,6 @@ double PickOf(const Models& models,
 }
 
 }  // namespace
-
-double RankCorrelation(const Eigen::VectorXd& a, const Eigen::VectorXd& b) {
-  const std::vector<double> ranks_a = Ranks(a);
-  const std::vector<double> ranks_b = Ranks(b);
-  const auto centred = [](const std::vector<double>& ranks) -> Eigen::VectorXd {
-    const Eigen::Map<const Eigen::VectorXd> map(
-        ranks.data(), static_cast<Eigen::Index>(ranks.size()));
-    return map.array() - map.mean();
-  };
-  const Eigen::VectorXd x = centred(ranks_a);
-  const Eigen::VectorXd y = centred(ranks_b);
-  return x.dot(y) / (x.norm() * y.norm());
-}
 
 Confusion ConfusionOf(const Models& models,
                       const methods::History& all,

@@ -6,8 +6,6 @@
 #include <array>
 #include <vector>
 
-#include <Eigen/Core>
-
 #include "methods/history.h"
 #include "studies/calibration/variants.h"
 
@@ -48,10 +46,6 @@ struct Confusion {
 [[nodiscard]] Confusion ConfusionOf(const Models& models,
                                     const methods::History& all,
                                     const std::vector<char>& seen);
-
-// Spearman's correlation, equals sharing their mean rank. Shapes: [n] both.
-[[nodiscard]] double RankCorrelation(const Eigen::VectorXd& a,
-                                     const Eigen::VectorXd& b);
 
 }  // namespace studies
 

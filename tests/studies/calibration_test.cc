@@ -1,4 +1,3 @@
-#include <cmath>
 #include <set>
 #include <string>
 
@@ -76,17 +75,6 @@ TEST(Scores, ConfusionCountsEveryUnseenConfigurationOnce) {
   EXPECT_EQ(c.fails_said_fails, 1);
 }
 
-TEST(Scores, RankCorrelationSharesTheRanksOfEquals) {
-  Eigen::VectorXd a(4);
-  a << 1, 2, 2, 3;
-  Eigen::VectorXd b(4);
-  b << 10, 30, 20, 40;
-  // Ranks 0, 1.5, 1.5, 3 and 0, 2, 1, 3: 4.5 / sqrt(4.5 * 5).
-  EXPECT_NEAR(RankCorrelation(a, b), 4.5 / std::sqrt(4.5 * 5.0), 1e-12);
-  EXPECT_NEAR(RankCorrelation(a, -a), -1.0, 1e-12);
-}
-
-// The smallest manifest there is: every variant at every n, and what they make.
 TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {
   const harness::Manifest manifest = harness::ReadManifest(
       std::string(OPPA_SOURCE_DIR) + "/experiments/smoke.toml");
