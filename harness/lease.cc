@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harness/clock.h"
 #include "harness/provenance.h"
-#include "harness/stop.h"
 #include "trials/text.h"
 
 namespace harness {

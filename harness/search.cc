@@ -1,7 +1,6 @@
 #include "harness/search.h"
 
 #include <cmath>
-#include <ctime>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/clock.h"
 #include "trials/text.h"
 
 namespace harness {
@@ -19,26 +19,19 @@ using trials::Measurement;
 using trials::Outcome;
 using trials::TrialRecord;
 
-double ReadClock(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) +
-         1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 // Time spent in the method since the last Take.
 class ThinkingClock {
  public:
   template <typename Call>
   auto Measure(Call call) {
-    const double wall_s = ReadClock(CLOCK_MONOTONIC);
-    const double cpu_s = ReadClock(CLOCK_PROCESS_CPUTIME_ID);
+    const double wall_s = SteadySeconds();
+    const double cpu_s = CpuSeconds();
     struct Stop {
       ThinkingClock* clock;
       double wall_s, cpu_s;
       ~Stop() {
-        clock->spent_.wall_s += ReadClock(CLOCK_MONOTONIC) - wall_s;
-        clock->spent_.cpu_s += ReadClock(CLOCK_PROCESS_CPUTIME_ID) - cpu_s;
+        clock->spent_.wall_s += SteadySeconds() - wall_s;
+        clock->spent_.cpu_s += CpuSeconds() - cpu_s;
       }
     } stop{this, wall_s, cpu_s};
     return call();

@@ -1,7 +1,6 @@
 #include "harness/stop.h"
 
 #include <atomic>
-#include <chrono>
 #include <csignal>
 
 namespace harness {
@@ -22,10 +21,5 @@ void CatchStopSignals() {
 }
 
 int StopSignal() { return stop_signal; }
-
-double SteadySeconds() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
 
 }  // namespace harness

@@ -11,9 +11,6 @@ void CatchStopSignals();
 // The signal that came, 0 if none did.
 [[nodiscard]] int StopSignal();
 
-// Seconds of a clock that nobody sets.
-[[nodiscard]] double SteadySeconds();
-
 }  // namespace harness
 
 #endif  // HARNESS_STOP_H_

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ctime>
 #include <future>
 #include <thread>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "harness/clock.h"
 #include "harness/registry.h"
 #include "harness/verbs.h"
 #include "trials/parallel_config.h"
@@ -161,10 +161,9 @@ void PrintBest(const Backend& backend, std::vector<Evaluated> all) {
 
 void SimulateAll(const VerbOptions& options, const ProblemSpec& problem) {
   const Backend backend = MakeBackend(problem);
-  const std::clock_t begin = std::clock();
+  const double begin_s = CpuSeconds();
   const std::vector<Evaluated> all = EvaluateAll(backend);
-  const double cpu_s =
-      static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  const double cpu_s = CpuSeconds() - begin_s;
   if (options.csv) {
     PrintCsv(problem, backend, all);
     return;

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "harness/clock.h"
 #include "harness/dispatch/local_pool.h"
 #include "harness/dispatch/slurm.h"
 #include "harness/plan.h"

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <random>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "harness/clock.h"
 #include "harness/registry.h"
 #include "plots/line_chart.h"
 #include "trials/measurement.h"
@@ -23,10 +23,6 @@ using trials::InputError;
 using trials::ParallelConfig;
 
 constexpr double kMicro = 1e-6;
-
-double CpuSeconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
 
 // The folder of a figure: results/<verb>/<manifest>[/<problem>].
 std::filesystem::path FolderOf(const VerbOptions& options,

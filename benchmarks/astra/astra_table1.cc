@@ -16,9 +16,7 @@
 // Source: Astra, Table 1, Table 3.
 
 #include <array>
-#include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -27,6 +25,7 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/stopwatch.h"
 #include "trials/cluster.h"
 #include "trials/simulator/simulate_all.h"
 #include "trials/workload.h"
@@ -141,16 +140,6 @@ StepReport SimulateStrategy(const Simulator& simulator,
   return simulator.Simulate(plan);
 }
 
-double WallSeconds() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double CpuSeconds() {
-  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-}
-
 void RunRow(const Published& row,
             const std::filesystem::path& experiments,
             int threads) {
@@ -166,11 +155,10 @@ void RunRow(const Published& row,
   options.framework.fused_operators = true;
   options.framework.fp32_gradients = true;
 
-  const double begin_s = WallSeconds();
-  const double begin_cpu_s = CpuSeconds();
+  const benchmarks::Stopwatch watch;
   const std::vector<Strategy> strategies =
       ListStrategies(workload.model, row.gpus);
-  const double listed_s = WallSeconds();
+  const double listing_s = watch.wall_s();
   std::vector<StepReport> reports(strategies.size());
   ForAll(
       static_cast<int>(strategies.size()),
@@ -181,8 +169,8 @@ void RunRow(const Published& row,
         reports[at] =
             SimulateStrategy(simulator, strategies[at], workload.model.layers);
       });
-  const double cpu_s = CpuSeconds() - begin_cpu_s;
-  const double end_s = WallSeconds();
+  const double cpu_s = watch.cpu_s();
+  const double simulation_s = watch.wall_s() - listing_s;
   std::size_t best = reports.size();
   int fit = 0;
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -201,8 +189,8 @@ void RunRow(const Published& row,
       row.gpus,
       strategies.size(),
       fit,
-      listed_s - begin_s,
-      end_s - listed_s,
+      listing_s,
+      simulation_s,
       cpu_s,
       static_cast<double>(strategies.size()) / cpu_s,
       row.strategies,

@@ -9,8 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/stopwatch.h"
+#include "benchmarks/suggestion/arguments.h"
 #include "benchmarks/suggestion/task.h"
-#include "benchmarks/suggestion/timing.h"
 #include "surrogates/gp/bfgs.h"
 
 namespace benchmarks {

@@ -14,8 +14,9 @@
 #include <Eigen/Core>
 #include <fmt/format.h>
 
+#include "benchmarks/stopwatch.h"
+#include "benchmarks/suggestion/arguments.h"
 #include "benchmarks/suggestion/task.h"
-#include "benchmarks/suggestion/timing.h"
 #include "methods/acquisition.h"
 #include "surrogates/gp/gaussian_process.h"
 

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "harness/clock.h"
 #include "harness/dispatch/sbatch.h"
 #include "harness/dispatch/shared_queue.h"
-#include "harness/stop.h"
 
 namespace harness {
 namespace {

@@ -9,13 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "harness/clock.h"
 #include "harness/dispatch/local_pool.h"
 #include "harness/dispatch/sbatch.h"
 #include "harness/dispatch/shared_queue.h"
 #include "harness/dispatch/slurm_commands.h"
 #include "harness/dispatch/slurm_state.h"
 #include "harness/dispatch/slurm_tasks.h"
-#include "harness/stop.h"
 #include "trials/text.h"
 
 namespace harness {

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/stop.h"
+#include "harness/clock.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace harness {
