@@ -13,23 +13,18 @@
 
 #include "harness/manifest.h"
 #include "harness/registry.h"
+#include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace harness {
 namespace {
 
-namespace fs = std::filesystem;
 using trials::Measurement;
 using trials::Outcome;
 using trials::TrialRequest;
 
-constexpr std::string_view kSimulator = R"(
-[backend]
+const std::string kSimulator = std::string(fakes::kWorkload) + R"([backend]
 type = "simulator"
-[workload]
-model = "workloads/qwen2-1.5b.json"
-batch_size = 64
-sequence_length = 1024
 [space]
 rule_sets = ["colossalai"]
 dp_bucket_mb = [64]
@@ -38,8 +33,7 @@ microbatches = [1, 8]
 model_chunks = [1]
 )";
 
-constexpr std::string_view kReplay = R"(
-[backend]
+const std::string kReplay = R"([backend]
 type = "replay"
 table = "table.csv"
 scenarios = "s"
@@ -53,11 +47,8 @@ constexpr std::string_view kTable =
     "s,8,2,1,4,1,1,8,ok,1.5,8\n"
     "s,8,1,1,8,0,1,8,oom,,\n";
 
-constexpr std::string_view kRest = R"(
-[experiment]
+const std::string kRest = std::string(fakes::kCluster) + R"([experiment]
 methods = ["random"]
-[cluster]
-file = "clusters/a5000-8.toml"
 [budget]
 trials = 5
 q_max = 5
@@ -66,18 +57,13 @@ q_max = 5
 class BackendContract : public testing::TestWithParam<std::string> {
  protected:
   BackendContract() {
-    const fs::path experiments = fs::path(OPPA_SOURCE_DIR) / "experiments";
-    for (const char* name : {"workloads", "clusters", "rules"}) {
-      fs::create_directory_symlink(experiments / name, folder_.path() / name);
-    }
     fakes::WriteFile(folder_.path() / "table.csv", std::string(kTable));
-    fakes::WriteFile(folder_.path() / "m.toml",
-                     std::string(ProblemFor(GetParam())) + std::string(kRest));
+    fakes::WriteFile(folder_.path() / "m.toml", ProblemFor(GetParam()) + kRest);
     const Manifest manifest = ReadManifest(folder_.path() / "m.toml");
     backend_ = MakeBackend(manifest.problems.at(0));
   }
 
-  static std::string_view ProblemFor(const std::string& backend) {
+  static const std::string& ProblemFor(const std::string& backend) {
     if (backend == "simulator") {
       return kSimulator;
     }
@@ -108,7 +94,7 @@ class BackendContract : public testing::TestWithParam<std::string> {
     return candidates;
   }
 
-  fakes::TemporaryFolder folder_;
+  fakes::ExperimentFolder folder_;
   Backend backend_;
 };
 

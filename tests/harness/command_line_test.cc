@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
@@ -29,40 +30,12 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr std::string_view kManifest = R"([experiment]
-methods = ["random", "vanilla-bo", "oppa"]
-repeats = 2
-
-[backend]
-type = "simulator"
-
-[workload]
-model = "workloads/qwen2-1.5b.json"
-batch_size = 64
-sequence_length = 1024
-
-[cluster]
-file = "clusters/a5000-8.toml"
-
-[space]
-rule_sets = ["colossalai"]
-dp_bucket_mb = [16]
-zero_bucket_mb = [16]
-
-[budget]
-trials = 14
-q_max = 6
-)";
+const std::string kManifest = fakes::SmallManifest(
+    R"("random", "vanilla-bo", "oppa")", "trials = 14\nq_max = 6\n");
 
 class CommandLineTest : public testing::Test {
  protected:
-  CommandLineTest() {
-    const fs::path experiments = fs::path(OPPA_SOURCE_DIR) / "experiments";
-    for (const char* name : {"workloads", "clusters", "rules"}) {
-      fs::create_directory_symlink(experiments / name, folder_.path() / name);
-    }
-    fakes::WriteFile(manifest_, std::string(kManifest));
-  }
+  CommandLineTest() { fakes::WriteFile(manifest_, kManifest); }
 
   // Starts the program; its output goes to out.txt.
   pid_t Start(const std::vector<std::string>& arguments) {
@@ -135,7 +108,7 @@ class CommandLineTest : public testing::Test {
     return false;
   }
 
-  fakes::TemporaryFolder folder_;
+  fakes::ExperimentFolder folder_;
   fs::path manifest_ = folder_.path() / "m.toml";
   fs::path results_ = folder_.path() / "results";
 };
@@ -158,7 +131,7 @@ TEST_F(CommandLineTest, BadInputIsOneLineExitCode2AndNothingWritten) {
       {"repeats = 2", "repeats = 0"},
   };
   for (const auto& [from, to] : changes) {
-    std::string text(kManifest);
+    std::string text = kManifest;
     text.replace(text.find(from), from.size(), to);
     fakes::WriteFile(manifest_, text);
     for (const char* verb : {"run", "plan"}) {
@@ -257,7 +230,7 @@ TEST_F(CommandLineTest, ARunThatCannotBeDoneIsReportedAndTheOthersGoOn) {
 TEST_F(CommandLineTest, AChangedManifestDoesNotMixWithItsOldRecords) {
   ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
   const auto records = Records(results_);
-  std::string text(kManifest);
+  std::string text = kManifest;
   text.replace(text.find("q_max = 6"), 9, "q_max = 7");
   fakes::WriteFile(manifest_, text);
   EXPECT_EQ(Oppa(RunArguments(results_)), 2);
@@ -393,7 +366,7 @@ TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
   EXPECT_EQ(scale("64"), 2);
   EXPECT_THAT(Output(), HasSubstr("no network between hosts"));
   EXPECT_FALSE(fs::exists(results_));
-  std::string text(kManifest);
+  std::string text = kManifest;
   const std::string cluster = "clusters/a5000-8.toml";
   text.replace(text.find(cluster), cluster.size(), "clusters/h100-efa.toml");
   fakes::WriteFile(manifest_, text);

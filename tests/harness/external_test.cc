@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "harness/command.h"
+#include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
@@ -22,19 +23,14 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr std::string_view kManifest = R"([experiment]
+const std::string kManifest = R"([experiment]
 methods = ["random"]
 [backend]
 type = "command"
 program = ["./train.sh"]
 patience_s = 0.2
-[workload]
-model = "workloads/qwen2-1.5b.json"
-batch_size = 64
-sequence_length = 1024
-[cluster]
-file = "clusters/a5000-8.toml"
-[budget]
+)" + std::string(fakes::kWorkload) +
+                              std::string(fakes::kCluster) + R"([budget]
 trials = 6
 q_max = 3
 )";
@@ -54,11 +50,7 @@ for i in 1 2 3; do echo "oppa {\"step_time_s\": 0.01}"; done
 class ExternalTest : public testing::Test {
  protected:
   ExternalTest() {
-    const fs::path experiments = fs::path(OPPA_SOURCE_DIR) / "experiments";
-    for (const char* name : {"workloads", "clusters", "rules"}) {
-      fs::create_directory_symlink(experiments / name, folder_.path() / name);
-    }
-    fakes::WriteFile(folder_.path() / "m.toml", std::string(kManifest));
+    fakes::WriteFile(folder_.path() / "m.toml", kManifest);
     Write(std::string(kProgram));
   }
 
@@ -129,7 +121,7 @@ class ExternalTest : public testing::Test {
     return folder_.path() / "results/m/random/1";
   }
 
-  fakes::TemporaryFolder folder_;
+  fakes::ExperimentFolder folder_;
   std::string output_;
 };
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/plan.h"
+#include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/text.h"
 
@@ -20,45 +21,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // A manifest that is right, with the project's own models and clusters.
-constexpr std::string_view kGood = R"([experiment]
-methods = ["random", "oppa"]
-repeats = 2
-
-[backend]
-type = "simulator"
-
-[workload]
-model = "workloads/qwen2-1.5b.json"
-batch_size = 64
-sequence_length = 1024
-
-[cluster]
-file = "clusters/a5000-8.toml"
-
-[space]
-rule_sets = ["colossalai"]
-dp_bucket_mb = [16]
-zero_bucket_mb = [16]
-
-[budget]
-time_minutes = 20
-q_max = 10
-)";
+const std::string kGood = fakes::SmallManifest(
+    R"("random", "oppa")", "time_minutes = 20\nq_max = 10\n");
 
 class ManifestTest : public testing::Test {
  protected:
-  ManifestTest() {
-    const fs::path experiments = fs::path(OPPA_SOURCE_DIR) / "experiments";
-    for (const char* name : {"workloads", "clusters", "rules"}) {
-      fs::create_directory_symlink(experiments / name, folder_.path() / name);
-    }
-  }
-
   // The good manifest with each text replaced by another.
   Manifest Read(
       const std::vector<std::pair<std::string, std::string>>& changes = {},
       const ManifestOverrides& overrides = {}) {
-    std::string text(kGood);
+    std::string text = kGood;
     for (const auto& [from, to] : changes) {
       const std::size_t at = text.find(from);
       if (at == std::string::npos) {
@@ -86,7 +58,7 @@ class ManifestTest : public testing::Test {
     return "no error";
   }
 
-  fakes::TemporaryFolder folder_;
+  fakes::ExperimentFolder folder_;
   fs::path path_ = folder_.path() / "m.toml";
 };
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "harness/command.h"
+#include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace harness {
@@ -24,30 +25,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::string_view kManifest = R"([experiment]
-methods = ["random", "xgboost"]
-repeats = 2
-
-[backend]
-type = "simulator"
-
-[workload]
-model = "workloads/qwen2-1.5b.json"
-batch_size = 64
-sequence_length = 1024
-
-[cluster]
-file = "clusters/a5000-8.toml"
-
-[space]
-rule_sets = ["colossalai"]
-dp_bucket_mb = [16]
-zero_bucket_mb = [16]
-
-[budget]
-trials = 8
-q_max = 6
-
+const std::string kManifest =
+    fakes::SmallManifest(R"("random", "xgboost")", "trials = 8\nq_max = 6\n") +
+    R"(
 [slurm]
 partition = "main"
 max_running = 3
@@ -61,11 +41,7 @@ class SlurmTest : public testing::Test {
       fs::create_symlink(
           fs::path(OPPA_SOURCE_DIR) / "tests/fakes/fake_slurm.py", bin_ / name);
     }
-    const fs::path experiments = fs::path(OPPA_SOURCE_DIR) / "experiments";
-    for (const char* name : {"workloads", "clusters", "rules"}) {
-      fs::create_directory_symlink(experiments / name, folder_.path() / name);
-    }
-    fakes::WriteFile(manifest_, std::string(kManifest));
+    fakes::WriteFile(manifest_, kManifest);
   }
 
   int Oppa(const std::vector<std::string>& arguments) {
@@ -138,7 +114,7 @@ class SlurmTest : public testing::Test {
     return records;
   }
 
-  fakes::TemporaryFolder folder_;
+  fakes::ExperimentFolder folder_;
   fs::path bin_ = folder_.path() / "bin";
   fs::path manifest_ = folder_.path() / "m.toml";
   fs::path results_ = folder_.path() / "results";
@@ -266,7 +242,7 @@ TEST_F(SlurmTest, NamesAndPathsOutOfTheResultsFolderAreRefused) {
             "[experiment]\nname = \"" + std::string(name) + "\"\n");
     EXPECT_EQ(Submit(), 2) << name;
     EXPECT_THAT(output_, HasSubstr("cannot be a folder name")) << name;
-    fakes::WriteFile(manifest_, std::string(kManifest));
+    fakes::WriteFile(manifest_, kManifest);
   }
   EXPECT_EQ(Oppa({"logs", "../../random/1"}), 2);
   EXPECT_TRUE(Calls("sbatch").empty());
@@ -469,7 +445,7 @@ TEST_F(SlurmTest, LogsShowTheLastOutputOfARun) {
 }
 
 TEST_F(SlurmTest, ABadSlurmTableIsRefusedBeforeAnythingIsWritten) {
-  std::string text(kManifest);
+  std::string text = kManifest;
   text.replace(text.find("max_running = 3"), 15, "options = [\"--wrap=x\"]");
   fakes::WriteFile(manifest_, text);
   EXPECT_EQ(Submit(), 2);

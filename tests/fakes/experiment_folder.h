@@ -1,0 +1,54 @@
+// A small experiment on the simulator, as a manifest in a folder of its own.
+
+#ifndef TESTS_FAKES_EXPERIMENT_FOLDER_H_
+#define TESTS_FAKES_EXPERIMENT_FOLDER_H_
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "tests/fakes/temporary_folder.h"
+
+namespace fakes {
+
+// A temporary folder in which manifests find the project's models, clusters
+// and rules.
+class ExperimentFolder : public TemporaryFolder {
+ public:
+  ExperimentFolder() {
+    const auto experiments =
+        std::filesystem::path(OPPA_SOURCE_DIR) / "experiments";
+    for (const char* name : {"workloads", "clusters", "rules"}) {
+      std::filesystem::create_directory_symlink(experiments / name,
+                                                path() / name);
+    }
+  }
+};
+
+// Tables of a manifest: a model on 8 GPUs.
+inline constexpr std::string_view kWorkload = R"([workload]
+model = "workloads/qwen2-1.5b.json"
+batch_size = 64
+sequence_length = 1024
+)";
+inline constexpr std::string_view kCluster = R"([cluster]
+file = "clusters/a5000-8.toml"
+)";
+
+// A whole manifest: that model on the simulator, in a space of nearly a
+// thousand configurations. `methods`: "\"random\", \"oppa\""; `budget`: the
+// lines of that table.
+[[nodiscard]] inline std::string SmallManifest(std::string_view methods,
+                                               std::string_view budget) {
+  std::string text = "[experiment]\nmethods = [";
+  text.append(methods).append("]\nrepeats = 2\n\n");
+  text.append("[backend]\ntype = \"simulator\"\n\n");
+  text.append(kWorkload).append("\n").append(kCluster);
+  text.append("\n[space]\nrule_sets = [\"colossalai\"]\n");
+  text.append("dp_bucket_mb = [16]\nzero_bucket_mb = [16]\n\n");
+  return text.append("[budget]\n").append(budget);
+}
+
+}  // namespace fakes
+
+#endif  // TESTS_FAKES_EXPERIMENT_FOLDER_H_
