@@ -179,9 +179,22 @@ trials::Cluster ReadCluster(const TomlTable& table) {
   return trials::ReadCluster(file);
 }
 
+// A backend that trains the workload on the whole cluster, without its runner.
+Backend BackendOn(const trials::Workload& workload,
+                  const trials::Cluster& cluster,
+                  const trials::SearchSpaceOptions& space) {
+  Backend backend;
+  backend.gpus = cluster.gpus();
+  backend.gpus_per_node = cluster.gpus_per_node;
+  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
+  backend.space = std::make_unique<trials::SearchSpace>(
+      trials::SearchSpace::Enumerate(workload, cluster.gpus(), space));
+  return backend;
+}
+
 Backend MakeSimulator(const ProblemSpec& problem) {
   const auto [workload, cluster, space] = ReadSimulatorSetup(problem);
-  Backend backend;
+  Backend backend = BackendOn(workload, cluster, space);
   backend.description = fmt::format("{}, batch {} x {}, on {} ({} x {})",
                                     workload.name,
                                     workload.batch_size,
@@ -189,11 +202,6 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                                     cluster.name,
                                     cluster.gpus(),
                                     cluster.gpu.name);
-  backend.gpus = cluster.gpus();
-  backend.gpus_per_node = cluster.gpus_per_node;
-  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space = std::make_unique<trials::SearchSpace>(
-      trials::SearchSpace::Enumerate(workload, cluster.gpus(), space));
   auto simulator = std::make_unique<trials::Simulator>(workload, cluster);
   backend.exact = simulator.get();
   backend.exact_twin = [workload = workload, cluster = cluster] {
@@ -251,7 +259,10 @@ Backend MakeCommand(const ProblemSpec& problem) {
   const trials::Cluster cluster = ReadCluster(problem.cluster);
   auto options = trials::ReadCommandOptions(problem.backend);
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Backend backend;
+  Backend backend = BackendOn(
+      workload,
+      cluster,
+      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder));
   backend.description = fmt::format(
       "{}, batch {} x {}, by {} on {} ({} x {})",
       workload.name,
@@ -261,14 +272,6 @@ Backend MakeCommand(const ProblemSpec& problem) {
       cluster.name,
       cluster.gpus(),
       cluster.gpu.name);
-  backend.gpus = cluster.gpus();
-  backend.gpus_per_node = cluster.gpus_per_node;
-  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space =
-      std::make_unique<trials::SearchSpace>(trials::SearchSpace::Enumerate(
-          workload,
-          cluster.gpus(),
-          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)));
   auto runner = std::make_unique<trials::CommandRunner>(options, cluster);
   backend.exact = runner.get();
   backend.keep_logs = [runner =

@@ -70,6 +70,14 @@ void Facts::Add(const trials::CsvTable& table,
   }
 }
 
+void Facts::Add(const trials::CsvTable& table,
+                const trials::CsvTable::Row& row,
+                std::initializer_list<std::string_view> columns) {
+  for (const std::string_view column : columns) {
+    Add(column, table.Cell(row, column));
+  }
+}
+
 void Facts::Add(const trials::TomlTable& table) {
   for (const std::string& key : table.Keys()) {
     Add(key, table.RequireText(key));

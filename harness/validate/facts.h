@@ -3,6 +3,7 @@
 #ifndef HARNESS_VALIDATE_FACTS_H_
 #define HARNESS_VALIDATE_FACTS_H_
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,8 +30,11 @@ class Facts {
   explicit Facts(std::string place) : place_(std::move(place)) {}
 
   void Add(std::string_view name, std::string_view value);
-  // Every column of a row; every key of a table of a file.
+  // Every column of a row; these columns of it; every key of a table of a file.
   void Add(const trials::CsvTable& table, const trials::CsvTable::Row& row);
+  void Add(const trials::CsvTable& table,
+           const trials::CsvTable::Row& row,
+           std::initializer_list<std::string_view> columns);
   void Add(const trials::TomlTable& table);
 
   [[nodiscard]] bool Has(std::string_view name) const;

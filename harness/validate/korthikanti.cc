@@ -19,19 +19,19 @@ RowFacts ReadKorthikanti(const trials::CsvTable& table,
                          const trials::CsvTable::Row& row) {
   RowFacts read{Facts(PlaceOf(table, row)), {}, ""};
   Facts& facts = read.facts;
-  for (const std::string_view column : {"gpus",
-                                        "tp",
-                                        "pp",
-                                        "dp",
-                                        "gbs",
-                                        "mbs",
-                                        "layers",
-                                        "hidden",
-                                        "heads",
-                                        "seq",
-                                        "model"}) {
-    facts.Add(column, table.Cell(row, column));
-  }
+  facts.Add(table,
+            row,
+            {"gpus",
+             "tp",
+             "pp",
+             "dp",
+             "gbs",
+             "mbs",
+             "layers",
+             "hidden",
+             "heads",
+             "seq",
+             "model"});
   facts.Add("model_chunks", table.Cell(row, "vp"));
   facts.Add("scenario", table.Cell(row, "model"));
   facts.Add("sp", table.Cell(row, "comm") == "rs_ag" ? "1" : "0");

@@ -64,18 +64,18 @@ RowFacts ReadMegatronGolden(const trials::CsvTable& table,
                             const trials::CsvTable::Row& row) {
   RowFacts read{Facts(PlaceOf(table, row)), {}, WhyLeftOut(table, row)};
   Facts& facts = read.facts;
-  for (const std::string_view column : {"gbs",
-                                        "mbs",
-                                        "seq",
-                                        "layers",
-                                        "hidden",
-                                        "heads",
-                                        "ffn",
-                                        "experts",
-                                        "cp",
-                                        "ep"}) {
-    facts.Add(column, table.Cell(row, column));
-  }
+  facts.Add(table,
+            row,
+            {"gbs",
+             "mbs",
+             "seq",
+             "layers",
+             "hidden",
+             "heads",
+             "ffn",
+             "experts",
+             "cp",
+             "ep"});
   facts.Add("scenario", table.Cell(row, "case"));
   const std::string_view family = table.Cell(row, "family");
   facts.Add("family", family == "moe" ? "gpt" : family);
