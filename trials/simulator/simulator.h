@@ -22,8 +22,9 @@ namespace trials {
 //
 // Configurations share what they can: layer costs, collectives and pipeline
 // schedules are memoised inside the object, so evaluating a whole space costs
-// about as much as its distinct schedules. Because of that memory one object
-// must not be used by two threads at once; objects share nothing.
+// about as much as its distinct schedules, and a configuration of known parts
+// allocates nothing. Because of that memory one object must not be used by two
+// threads at once; objects share nothing.
 //
 // Source: docs/simulator.md.
 // Errors: Simulate throws std::invalid_argument for a configuration that is
