@@ -260,12 +260,20 @@ double GaussianBeta(double beta) { return beta * std::sqrt(pi / 2.0); }
 surrogates::Prediction MemoryExcess(const surrogates::Prediction& memory,
                                     double capacity,
                                     double scale) {
+  surrogates::Prediction excess = memory;
+  ToMemoryExcess(capacity, scale, excess.Head(excess.size()));
+  return excess;
+}
+
+void ToMemoryExcess(double capacity,
+                    double scale,
+                    surrogates::PredictionView memory) {
   if (!(scale > 0.0)) {
     throw std::invalid_argument(
         fmt::format("MemoryExcess: scale {} is not positive", scale));
   }
-  return {.mean = (memory.mean.array() - capacity) / scale,
-          .variance = memory.variance / (scale * scale)};
+  memory.mean = (memory.mean.array() - capacity) / scale;
+  memory.variance /= scale * scale;
 }
 
 // The highest bound first, the lowest index of equals.
@@ -290,6 +298,7 @@ int ConstrainedUcbSearch::ArgMax(const surrogates::Prediction& throughput,
     throw std::invalid_argument(
         "ConstrainedUcbSearch: threads and first_batch must be at least 1");
   }
+  MakeRoom(size);
   summary_ = {.value = -kInfinity};
   best_ = -1;
   BoundAll(throughput, excluded, options);
@@ -306,12 +315,23 @@ int ConstrainedUcbSearch::ArgMax(const surrogates::Prediction& throughput,
   return best_;
 }
 
+// For batches as large as they can be: what is not used costs no memory.
+void ConstrainedUcbSearch::MakeRoom(Eigen::Index size) {
+  const auto room = static_cast<std::size_t>(size);
+  any_bounds_.resize(room);
+  open_.reserve(room);
+  batch_.reserve(room);
+  bounds_.reserve(room);
+  if (excess_.size() < size) {
+    excess_.Resize(size);
+  }
+}
+
 // Step 1.
 void ConstrainedUcbSearch::BoundAll(const surrogates::Prediction& throughput,
                                     const std::vector<char>& excluded,
                                     const ArgMaxOptions& options) {
   const auto size = static_cast<int>(throughput.mean.size());
-  any_bounds_.resize(static_cast<std::size_t>(size));
   surrogates::ParallelFor(
       size,
       options.threads,
@@ -347,7 +367,7 @@ void ConstrainedUcbSearch::TakeBatch(std::size_t size,
   }
   open_.erase(first, open_.end());
   std::sort(batch_.begin(), batch_.end());
-  excess(batch_, excess_);
+  excess(batch_, excess_.Head(static_cast<Eigen::Index>(size)));
   summary_.memory_evaluations += static_cast<int>(size);
 }
 
@@ -417,14 +437,15 @@ int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
     throw std::invalid_argument("ArgMaxConstrainedUcb: shapes differ");
   }
   ConstrainedUcbSearch search;
-  const int best = search.ArgMax(
-      throughput,
-      [&](const std::vector<int>& candidates, surrogates::Prediction& excess) {
-        excess.mean = memory_excess.mean(candidates);
-        excess.variance = memory_excess.variance(candidates);
-      },
-      excluded,
-      {.beta = beta});
+  const int best = search.ArgMax(throughput,
+                                 [&](const std::vector<int>& candidates,
+                                     surrogates::PredictionView excess) {
+                                   excess.mean = memory_excess.mean(candidates);
+                                   excess.variance =
+                                       memory_excess.variance(candidates);
+                                 },
+                                 excluded,
+                                 {.beta = beta});
   if (summary != nullptr) {
     *summary = search.summary();
   }

@@ -66,6 +66,11 @@ struct FeasibilityMoments {
 [[nodiscard]] surrogates::Prediction MemoryExcess(
     const surrogates::Prediction& memory, double capacity, double scale);
 
+// The same in the place of the memory.
+void ToMemoryExcess(double capacity,
+                    double scale,
+                    surrogates::PredictionView memory);
+
 // What the search over candidates found and cost.
 struct ArgMaxSummary {
   double value = 0.0;          // cUCB of the winner
@@ -75,8 +80,9 @@ struct ArgMaxSummary {
 };
 
 // Gives beliefs about the memory excess of some candidates, in that order.
+// Shapes: excess is [candidates.size()].
 using ExcessSource = std::function<void(const std::vector<int>& candidates,
-                                        surrogates::Prediction& excess)>;
+                                        surrogates::PredictionView excess)>;
 
 struct ArgMaxOptions {
   double beta = 1.0;  // >= 0
@@ -95,7 +101,8 @@ struct ArgMaxOptions {
 //   3. of a batch, cUCB itself is evaluated in the order of these bounds,
 //      until none exceeds the best value so far.
 //
-// Keeps its buffers from one call to the next.
+// Keeps its buffers from one call to the next: with one thread it allocates
+// nothing from the second call on, over no more candidates.
 class ConstrainedUcbSearch {
  public:
   // The best candidate among those with excluded[i] == 0; the lowest index of
@@ -119,6 +126,7 @@ class ConstrainedUcbSearch {
   static bool Before(const Bounded& a, const Bounded& b);
   [[nodiscard]] ConstrainedBelief BeliefAt(
       const surrogates::Prediction& throughput, int place) const;
+  void MakeRoom(Eigen::Index size);
   void BoundAll(const surrogates::Prediction& throughput,
                 const std::vector<char>& excluded,
                 const ArgMaxOptions& options);
@@ -130,7 +138,7 @@ class ConstrainedUcbSearch {
   std::vector<double> any_bounds_;  // of all candidates, step 1
   std::vector<Bounded> open_;       // not asked for yet
   std::vector<int> batch_;          // candidates
-  surrogates::Prediction excess_;   // of the batch
+  surrogates::Prediction excess_;   // of the batch, and room behind it
   std::vector<Bounded> bounds_;     // of places in the batch, step 2
   ArgMaxSummary summary_;
   int best_ = -1;

@@ -175,23 +175,24 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
     double beta, double memory_scale, const std::vector<char>& excluded) {
   PredictThroughput(prediction_);
-  surrogates::Prediction memory;
   Choice choice;
-  choice.candidate = search_.ArgMax(
-      prediction_,
-      [&](const std::vector<int>& candidates, surrogates::Prediction& excess) {
-        memory_.PredictSome(candidates, memory);
-        excess = MemoryExcess(memory, 1.0, memory_scale);
-      },
-      excluded,
-      {.beta = beta, .threads = threads_});
+  choice.candidate =
+      search_.ArgMax(prediction_,
+                     [this, memory_scale](const std::vector<int>& candidates,
+                                          surrogates::PredictionView excess) {
+                       memory_.PredictSome(candidates, excess);
+                       ToMemoryExcess(1.0, memory_scale, excess);
+                     },
+                     excluded,
+                     {.beta = beta, .threads = threads_});
   if (choice.candidate >= 0) {
-    memory_.PredictSome({choice.candidate}, memory);
     choice.cucb = search_.summary().value;
     choice.throughput_mean = prediction_.mean[choice.candidate];
     choice.throughput_variance = prediction_.variance[choice.candidate];
-    choice.memory_mean = memory.mean[0];
-    choice.memory_variance = memory.variance[0];
+    using One = Eigen::Map<Eigen::VectorXd>;
+    memory_.PredictSome(
+        {&choice.candidate, 1},
+        {One(&choice.memory_mean, 1), One(&choice.memory_variance, 1)});
   }
   return choice;
 }

@@ -21,11 +21,27 @@ struct Observations {
   [[nodiscard]] int size() const { return static_cast<int>(candidate.size()); }
 };
 
+// Where a prediction is written: part of a buffer, perhaps. Shapes: [n] both.
+struct PredictionView {
+  Eigen::Ref<Eigen::VectorXd> mean;
+  Eigen::Ref<Eigen::VectorXd> variance;
+};
+
 // Mean and variance of the latent function (no observation noise) for every
 // candidate of the search space, in its order. Shapes: [N].
 struct Prediction {
   Eigen::VectorXd mean;
   Eigen::VectorXd variance;
+
+  [[nodiscard]] Eigen::Index size() const { return mean.size(); }
+  void Resize(Eigen::Index n) {
+    mean.resize(n);
+    variance.resize(n);
+  }
+  // The first n.
+  [[nodiscard]] PredictionView Head(Eigen::Index n) {
+    return {mean.head(n), variance.head(n)};
+  }
 };
 
 // What a fit has learned and how it went, for records and for people.

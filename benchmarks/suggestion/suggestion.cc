@@ -144,7 +144,6 @@ void TimeOppa(const Arguments& arguments, bool appends) {
   GaussianProcess r(space, std::move(throughput_mean), options);
   GaussianProcess m(space, std::move(memory_mean), options);
   Prediction throughput;
-  Prediction memory;
   methods::ConstrainedUcbSearch search;
   for (int i = 0; i < arguments.repeats; ++i) {
     Outcome outcome;
@@ -165,14 +164,15 @@ void TimeOppa(const Arguments& arguments, bool appends) {
     }
     outcome.fit_s = watch.wall_s();
     r.Predict(throughput);
-    outcome.argmax = search.ArgMax(
-        throughput,
-        [&](const std::vector<int>& candidates, Prediction& excess) {
-          m.PredictSome(candidates, memory);
-          excess = methods::MemoryExcess(memory, capacity, 0.025 * capacity);
-        },
-        {},
-        {.threads = arguments.threads});
+    outcome.argmax = search.ArgMax(throughput,
+                                   [&](const std::vector<int>& candidates,
+                                       surrogates::PredictionView excess) {
+                                     m.PredictSome(candidates, excess);
+                                     methods::ToMemoryExcess(
+                                         capacity, 0.025 * capacity, excess);
+                                   },
+                                   {},
+                                   {.threads = arguments.threads});
     outcome.memory_evaluations = search.summary().memory_evaluations;
     outcome.exact_evaluations = search.summary().exact_evaluations;
     Print(arguments, watch, outcome);

@@ -449,11 +449,12 @@ FitSummary GaussianProcess::Summarise() const {
 }
 
 void GaussianProcess::Predict(Prediction& prediction) const {
-  PredictTiles(space_->size(), nullptr, prediction);
+  prediction.Resize(space_->size());
+  PredictTiles(space_->size(), nullptr, prediction.Head(space_->size()));
 }
 
-void GaussianProcess::PredictSome(const std::vector<int>& candidates,
-                                  Prediction& prediction) const {
+void GaussianProcess::PredictSome(std::span<const int> candidates,
+                                  PredictionView prediction) const {
   PredictTiles(
       static_cast<int>(candidates.size()), candidates.data(), prediction);
 }
@@ -477,10 +478,8 @@ Prediction GaussianProcess::LeaveOneOut() const {
 
 void GaussianProcess::PredictTiles(int count,
                                    const int* chosen,
-                                   Prediction& prediction) const {
+                                   PredictionView prediction) const {
   constexpr int kGrain = 16;  // tiles that a thread takes at a time
-  prediction.mean.resize(count);
-  prediction.variance.resize(count);
   const int tiles = (count + kTile - 1) / kTile;
   const int workers =
       std::clamp((tiles + kGrain - 1) / kGrain, 1, options_.threads);

@@ -4,6 +4,7 @@
 #define SURROGATES_GP_GAUSSIAN_PROCESS_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <Eigen/Core>
@@ -105,8 +106,8 @@ class GaussianProcess final : public Surrogate {
 
   // The same numbers, to the last bit, of some candidates only and in the order
   // given. Shapes: prediction is [candidates.size()].
-  void PredictSome(const std::vector<int>& candidates,
-                   Prediction& prediction) const;
+  void PredictSome(std::span<const int> candidates,
+                   PredictionView prediction) const;
 
   // What the others say of each observation under the hyperparameters at hand:
   // mean and variance of its measurement, noise and misfit included, in the
@@ -154,7 +155,9 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] Eigen::MatrixXd ScaledPoints(
       const std::vector<int>& candidates) const;
   // Predicts `count` candidates, those of `chosen` or, where it is null, all.
-  void PredictTiles(int count, const int* chosen, Prediction& prediction) const;
+  void PredictTiles(int count,
+                    const int* chosen,
+                    PredictionView prediction) const;
   void PredictTile(Buffers& buffers) const;
   void LoadTile(int begin,
                 int columns,

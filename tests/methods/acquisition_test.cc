@@ -175,7 +175,7 @@ TEST(ConstrainedUcbSearch, EqualsBruteForceInAnyBatchesOnAnyNumberOfThreads) {
         const int best = search.ArgMax(
             beliefs.throughput,
             [&](const std::vector<int>& candidates,
-                surrogates::Prediction& excess) {
+                surrogates::PredictionView excess) {
               excess.mean = beliefs.excess.mean(candidates);
               excess.variance = beliefs.excess.variance(candidates);
             },
@@ -196,14 +196,15 @@ TEST(ConstrainedUcbSearch, AsksForTheExcessOfFewWhereThroughputDecides) {
   beliefs.throughput.mean =
       Eigen::VectorXd::LinSpaced(100000, 0.0, 1.0).array().pow(8.0);
   ConstrainedUcbSearch search;
-  const int best = search.ArgMax(
-      beliefs.throughput,
-      [&](const std::vector<int>& candidates, surrogates::Prediction& excess) {
-        excess.mean = beliefs.excess.mean(candidates);
-        excess.variance = beliefs.excess.variance(candidates);
-      },
-      {},
-      {});
+  const int best =
+      search.ArgMax(beliefs.throughput,
+                    [&](const std::vector<int>& candidates,
+                        surrogates::PredictionView excess) {
+                      excess.mean = beliefs.excess.mean(candidates);
+                      excess.variance = beliefs.excess.variance(candidates);
+                    },
+                    {},
+                    {});
   EXPECT_EQ(best, 99999);
   EXPECT_LT(search.summary().memory_evaluations, 10000);
   EXPECT_EQ(search.summary().belief.throughput_mean, 1.0);

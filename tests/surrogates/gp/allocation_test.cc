@@ -37,10 +37,11 @@ TEST_F(GaussianProcessAllocations,
   const GaussianProcess memory = Fitted(small, 8);
   const std::vector<int> some = {3, 1, 4, 159, 26};
   Prediction r, m, of_some;
+  of_some.Resize(5);
   const auto predict = [&] {
     throughput.Predict(r);
     memory.Predict(m);
-    memory.PredictSome(some, of_some);
+    memory.PredictSome(some, of_some.Head(5));
   };
   predict();
   EXPECT_EQ(Allocations(predict), 0);

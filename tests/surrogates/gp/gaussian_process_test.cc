@@ -201,11 +201,13 @@ TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfCandidates) {
     candidate = static_cast<int>(engine() % 500);
   }
   Prediction some;
-  process.PredictSome(chosen, some);
+  some.Resize(777);
+  process.PredictSome(chosen, some.Head(777));
   EXPECT_EQ(some.mean, Eigen::VectorXd(all.mean(chosen)));
   EXPECT_EQ(some.variance, Eigen::VectorXd(all.variance(chosen)));
-  process.PredictSome({}, some);
-  EXPECT_EQ(some.mean.size(), 0);
+  const Eigen::VectorXd before = some.mean;
+  process.PredictSome({}, some.Head(0));
+  EXPECT_EQ(some.mean, before);
 }
 
 // Appending one by one, against conditioning on all at once.
@@ -512,10 +514,10 @@ Prediction RefitWithoutEach(const SyntheticProblem& problem,
     }
     GaussianProcess without(problem.space, problem.mean, options);
     without.Condition(observations, process.hyperparameters());
-    Prediction one;
-    without.PredictSome({all.candidate[static_cast<std::size_t>(i)]}, one);
-    others.mean[i] = one.mean[0];
-    others.variance[i] = one.variance[0] + all.noise_variance[i];
+    without.PredictSome(
+        {&all.candidate[static_cast<std::size_t>(i)], 1},
+        {others.mean.segment(i, 1), others.variance.segment(i, 1)});
+    others.variance[i] += all.noise_variance[i];
   }
   return others;
 }
