@@ -10,14 +10,13 @@ namespace harness {
 // The program and what it was built with: "oppa 0.1.0, g++ 12.2.0, ...".
 [[nodiscard]] std::string Version();
 
-// The commit that the program's folder is checked out at, and whether the
-// working tree differs from it; "unknown" outside a repository. Asked of git
-// once per process.
+// The commit that the program was built from, and whether the working tree
+// differed from it; "unknown" outside a repository. See commit.cmake.
 struct Commit {
   std::string hash = "unknown";
   bool dirty = false;
 };
-[[nodiscard]] const Commit& CurrentCommit();
+[[nodiscard]] const Commit& BuildCommit();
 
 [[nodiscard]] std::string HostName();
 

@@ -28,8 +28,8 @@ trials::RunInfo Describe(const Manifest& manifest,
   info.seed = manifest.MethodSeed(*run.problem, run.repeat);
   info.manifest = manifest.path.string();
   info.manifest_hash = manifest.RunHash(*run.problem, *run.method);
-  info.commit = CurrentCommit().hash;
-  info.dirty = CurrentCommit().dirty;
+  info.commit = BuildCommit().hash;
+  info.dirty = BuildCommit().dirty;
   info.host = HostName();
   info.version = Version();
   info.command = command;

@@ -152,7 +152,7 @@ void NoteOtherCommits(const std::vector<RunSpec>& runs,
   for (const RunSpec& run : runs) {
     const std::filesystem::path run_folder = run.Folder(folder);
     if (IsFinished(run_folder) &&
-        trials::ReadRunInfo(run_folder).commit != CurrentCommit().hash) {
+        trials::ReadRunInfo(run_folder).commit != BuildCommit().hash) {
       ++others;
     }
   }

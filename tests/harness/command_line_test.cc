@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/provenance.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
@@ -39,7 +40,7 @@ class CommandLineTest : public testing::Test {
 
   // Starts the program; its output goes to out.txt.
   pid_t Start(const std::vector<std::string>& arguments) {
-    std::vector<std::string> words{OPPA_BINARY};
+    std::vector<std::string> words{program_.string()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     argv.reserve(words.size() + 1);
@@ -109,6 +110,7 @@ class CommandLineTest : public testing::Test {
   }
 
   fakes::ExperimentFolder folder_;
+  fs::path program_ = OPPA_BINARY;
   fs::path manifest_ = folder_.path() / "m.toml";
   fs::path results_ = folder_.path() / "results";
 };
@@ -170,6 +172,18 @@ TEST_F(CommandLineTest, PlanCountsAndWritesNothing) {
   EXPECT_EQ(plan["runs"][1]["run"], "xgboost/1");
   EXPECT_EQ(plan["runs"][1]["state"], "missing");
   EXPECT_FALSE(fs::exists(results_));
+}
+
+// Where it stands, there is no repository to ask.
+TEST_F(CommandLineTest, RecordsNameTheCommitOfTheBuildWhereverTheProgramIs) {
+  program_ = folder_.path() / "installed";
+  fs::copy_file(OPPA_BINARY, program_);
+  std::vector<std::string> words = RunArguments(results_);
+  words.insert(words.end(), {"--methods", "random", "--repeats", "1"});
+  ASSERT_EQ(Oppa(words), 0) << Output();
+  const auto info = trials::ReadRunInfo(results_ / "m/random/1");
+  EXPECT_EQ(info.commit, BuildCommit().hash);
+  EXPECT_EQ(info.dirty, BuildCommit().dirty);
 }
 
 TEST_F(CommandLineTest, RecordsDoNotDependOnTheNumberOfJobs) {
