@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <numeric>
 #include <stdexcept>
 #include <string_view>
@@ -10,14 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <Eigen/Cholesky>
 #include <fmt/format.h>
 
 #include "surrogates/gp/fit.h"
-#include "surrogates/gp/kernel.h"
-#include "surrogates/gp/parallel.h"
 #include "surrogates/gp/starting_points.h"
-#include "surrogates/gp/tile.h"
 
 namespace surrogates {
 namespace {
@@ -30,10 +25,6 @@ constexpr double kMinSignal = 1e-4;
 constexpr double kMaxSignal = 1e2;
 constexpr double kMinMisfit = 1e-4;
 constexpr double kCoefficientReach = 6.0;
-
-// Of an appended observation's pivot, in units of the signal variance: below
-// it the factorisation is made anew, which may add jitter.
-constexpr double kLeastPivot = 1e-9;
 
 void Require(bool condition, std::string_view what) {
   if (!condition) {
@@ -92,51 +83,15 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
 
 }  // namespace
 
-// Rows of kTile candidates, side by side (see tile.h), in memory of the caller.
-struct GaussianProcess::Buffers {
-  using Rows = Eigen::Map<Eigen::ArrayXd>;
-
-  Rows points;       // of the candidates over length scales, [d]
-  Rows correlation;  // k_* / s^2, [n]
-  Rows explained;    // |L^-1 k_*|^2 / s^4, [1]
-  Rows weighted;     // by weights_, [1 + m]
-  Rows features;     // of the mean, [m]
-  Rows spread;       // what coefficients add, [m]
-  Rows link;         // derivatives of the mean, [1]
-  Rows mean;         // the result, [1]
-  Rows variance;     // the result, [1]
-
-  static Eigen::Index Size(Eigen::Index d, Eigen::Index n, Eigen::Index m) {
-    return (d + n + (1 + m) + 2 * m + 4) * kTile;
-  }
-
-  // Takes Size(d, n, m) numbers from `memory` on.
-  Buffers(double* memory, Eigen::Index d, Eigen::Index n, Eigen::Index m)
-      : points(Take(memory, d)),
-        correlation(Take(memory, n)),
-        explained(Take(memory, 1)),
-        weighted(Take(memory, 1 + m)),
-        features(Take(memory, m)),
-        spread(Take(memory, m)),
-        link(Take(memory, 1)),
-        mean(Take(memory, 1)),
-        variance(Take(memory, 1)) {
-    points.setZero();
-    features.setOnes();
-  }
-
- private:
-  static Rows Take(double*& memory, Eigen::Index rows) {
-    double* const begin = memory;
-    memory += rows * kTile;
-    return {begin, rows * kTile};
-  }
-};
-
 GaussianProcess::GaussianProcess(const EncodedSpace& space,
                                  ParametricMean mean,
                                  const Options& options)
-    : space_(&space), mean_(std::move(mean)), options_(options) {
+    : space_(&space),
+      mean_(std::move(mean)),
+      options_(options),
+      posterior_({.kernel = !options.mean_only,
+                  .integrate_coefficients = Integrates(),
+                  .misfit = LearnsMisfit()}) {
   Require(mean_.features.rows() == space.size(),
           "the mean needs one row of features per candidate");
   Require(mean_.features.cols() == mean_.size(),
@@ -230,7 +185,7 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   std::vector<Hyperparameters> starts = StartingPoints(
       mean_, priors, observations_, dimensions, options_.starts, options_.seed);
   if (options_.warm_start && fitted_) {
-    starts.push_back(hyperparameters_);
+    starts.push_back(hyperparameters());
   }
   Likelihood likelihood = MakeLikelihood(observations_, priors);
   HyperparameterFit fit{.best = starts.front(), .converged = true};
@@ -246,8 +201,7 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
          .threads = options_.threads});
   }
   fitted_ = !empty;
-  hyperparameters_ = fit.best;
-  SetPosterior(likelihood);
+  SetPosterior(fit.best, likelihood);
   FitSummary summary = Summarise();
   summary.evaluations = fit.evaluations;
   summary.starts = empty ? 0 : static_cast<int>(starts.size());
@@ -266,9 +220,8 @@ void GaussianProcess::Condition(const Observations& unsorted,
   observations_ = Sorted(unsorted);
   target_scale_ = TargetScale(observations_, hyperparameters);
   Likelihood likelihood = MakeLikelihood(observations_, Priors(target_scale_));
-  hyperparameters_ = hyperparameters;
   fitted_ = true;
-  SetPosterior(likelihood);
+  SetPosterior(hyperparameters, likelihood);
 }
 
 FitSummary GaussianProcess::Append(int candidate,
@@ -285,138 +238,32 @@ FitSummary GaussianProcess::Append(int candidate,
   observations_.value[n] = value;
   observations_.noise_variance.conservativeResize(n + 1);
   observations_.noise_variance[n] = noise_variance;
-  if (options_.mean_only || !Extend()) {
+  const double floor = options_.relative_noise_floor *
+                       std::exp(hyperparameters().log_signal_variance);
+  if (options_.mean_only ||
+      !posterior_.Append(
+          *space_, mean_, observations_, std::max(noise_variance, floor))) {
     Likelihood likelihood =
         MakeLikelihood(observations_, Priors(target_scale_));
-    SetPosterior(likelihood);
+    SetPosterior(hyperparameters(), likelihood);
   }
   return Summarise();
 }
 
-void GaussianProcess::SetPosterior(Likelihood& likelihood) {
-  log_posterior_ =
-      likelihood.Evaluate(likelihood.Pack(hyperparameters_), nullptr);
-  Require(std::isfinite(log_posterior_),
-          "the covariance of the observations cannot be factorised");
-  information_gain_ = likelihood.InformationGain();
-  inverse_length_scale_ = hyperparameters_.log_length_scales.unaryExpr(
-      [](double log_l) { return std::exp(-log_l); });
-  coefficient_ = hyperparameters_.log_coefficients.array().exp();
-  const Eigen::Index n = options_.mean_only ? 0 : observations_.size();
-  inverse_factor_.resize(n, n);
-  if (n > 0) {
-    scaled_points_ = ScaledPoints(observations_.candidate).transpose();
-    Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
-    likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(inverse);
-    inverse_factor_ = inverse;
-  }
-  weights_.resize(1 + (Integrates() ? mean_.size() : 0), n);
-  weights_.row(0) = likelihood.alpha().head(n).transpose();
-  if (Integrates()) {
-    weighted_jacobian_ = likelihood.weighted_jacobian().topRows(n);
-    coefficient_factor_ = likelihood.coefficient_cholesky();
-    SetCoefficientPosterior();
-  }
-}
-
-// What follows from A^-1 J and the factor of M.
-void GaussianProcess::SetCoefficientPosterior() {
-  Eigen::MatrixXd inverse =
-      Eigen::MatrixXd::Identity(mean_.size(), mean_.size());
-  coefficient_factor_.triangularView<Eigen::Lower>().solveInPlace(inverse);
-  weights_.bottomRows(mean_.size()) = inverse * weighted_jacobian_.transpose();
-  coefficient_prior_ =
-      inverse *
-      hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal();
-}
-
-// Extends the posterior by the last of observations_. With v = L^-1 k and the
-// new diagonal element e = sqrt(k_nn + noise - v^T v), L^-1 gains the row
-//
-//   b = [-v^T L^-1, 1] / e,
-//
-// A^-1 becomes [A^-1 0; 0 0] + b^T b, and M becomes M + (b J)^T (b J).
-// False, with nothing changed, where rounding leaves no positive e^2.
-bool GaussianProcess::Extend() {
-  const Eigen::Index n = weights_.cols();
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
-  const Eigen::VectorXd point =
-      ScaledPoints({observations_.candidate.back()}).col(0);
-  Eigen::VectorXd covariance(n);
-  if (n > 0) {
-    Eigen::ArrayXd k =
-        (scaled_points_.rowwise() - point.transpose()).rowwise().squaredNorm();
-    MaternCorrelation(k, k, nullptr);
-    covariance = signal_variance * k;
-  }
-  const Eigen::VectorXd v =
-      inverse_factor_.triangularView<Eigen::Lower>() * covariance;
-  const double noise =
-      std::max(observations_.noise_variance[n],
-               options_.relative_noise_floor * signal_variance) +
-      (LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0);
-  const double square = signal_variance + noise - v.squaredNorm();
-  if (!(square > kLeastPivot * signal_variance)) {
-    return false;
-  }
-  const double e = std::sqrt(square);
-  Eigen::RowVectorXd b(n + 1);
-  b << (inverse_factor_.transpose().triangularView<Eigen::Upper>() * v)
-               .transpose() *
-           (-1.0 / e),
-      1.0 / e;
-  Eigen::VectorXd prior_mean;
-  Eigen::MatrixXd jacobian;
-  mean_.Evaluate(observations_.candidate,
-                 hyperparameters_.log_coefficients,
-                 prior_mean,
-                 &jacobian);
-  const double whitened = b * (observations_.value - prior_mean);
-  log_posterior_ -= 0.5 * whitened * whitened + std::log(e) +
-                    0.5 * std::log(2.0 * std::numbers::pi);
-  information_gain_ += std::log(e) - 0.5 * std::log(noise);
-
-  inverse_factor_.conservativeResize(n + 1, n + 1);
-  inverse_factor_.col(n).setZero();
-  inverse_factor_.row(n) = b;
-  scaled_points_.conservativeResize(n + 1, point.size());
-  scaled_points_.row(n) = point.transpose();
-  weights_.conservativeResize(Eigen::NoChange, n + 1);
-  weights_(0, n) = 0.0;
-  weights_.row(0) += whitened * b;
-  if (Integrates()) {
-    const Eigen::RowVectorXd gain = b * jacobian;
-    weighted_jacobian_.conservativeResize(n + 1, Eigen::NoChange);
-    weighted_jacobian_.row(n).setZero();
-    weighted_jacobian_ += b.transpose() * gain;
-    log_posterior_ += coefficient_factor_.diagonal().array().log().sum();
-    Eigen::MatrixXd precision = gain.transpose() * gain;
-    precision.selfadjointView<Eigen::Lower>().rankUpdate(
-        Eigen::MatrixXd(coefficient_factor_.triangularView<Eigen::Lower>()));
-    coefficient_factor_ = precision.llt().matrixL();
-    log_posterior_ -= coefficient_factor_.diagonal().array().log().sum();
-    SetCoefficientPosterior();
-  }
-  return true;
-}
-
-Eigen::MatrixXd GaussianProcess::ScaledPoints(
-    const std::vector<int>& candidates) const {
-  return hyperparameters_.log_length_scales.array()
-             .exp()
-             .inverse()
-             .matrix()
-             .asDiagonal() *
-         Columns(*space_, candidates);
+void GaussianProcess::SetPosterior(const Hyperparameters& hyperparameters,
+                                   Likelihood& likelihood) {
+  Require(
+      posterior_.Condition(*space_, observations_, hyperparameters, likelihood),
+      "the covariance of the observations cannot be factorised");
 }
 
 FitSummary GaussianProcess::Summarise() const {
   FitSummary summary;
-  summary.log_posterior = log_posterior_;
+  summary.log_posterior = log_posterior();
   const auto add = [&](std::string name, double value) {
     summary.parameters.push_back({std::move(name), value});
   };
-  const Hyperparameters& h = hyperparameters_;
+  const Hyperparameters& h = hyperparameters();
   for (Eigen::Index k = 0; k < h.log_length_scales.size(); ++k) {
     add(fmt::format("length_scale[{}]",
                     space_->dimensions[static_cast<std::size_t>(k)]),
@@ -433,11 +280,10 @@ FitSummary GaussianProcess::Summarise() const {
                     mean_.coefficients[static_cast<std::size_t>(j)].name),
         std::exp(h.log_coefficients[j]));
   }
-  // Of log c, from M^-1 = L_M^-T L_M^-1.
   for (Eigen::Index j = 0; Integrates() && j < mean_.size(); ++j) {
     add(fmt::format("prior_log_stddev[{}]",
                     mean_.coefficients[static_cast<std::size_t>(j)].name),
-        coefficient_prior_.col(j).norm() / std::exp(h.log_coefficients[j]));
+        posterior_.LogCoefficientStddev(j));
   }
   if (observations_.size() > 0) {
     const double floor = options_.relative_noise_floor * signal_variance;
@@ -449,162 +295,24 @@ FitSummary GaussianProcess::Summarise() const {
 }
 
 void GaussianProcess::Predict(Prediction& prediction) const {
-  prediction.Resize(space_->size());
-  PredictTiles(space_->size(), nullptr, prediction.Head(space_->size()));
+  const int size = space_->size();
+  prediction.Resize(size);
+  posterior_.Predict(
+      *space_, mean_, size, nullptr, options_.threads, prediction.Head(size));
 }
 
 void GaussianProcess::PredictSome(std::span<const int> candidates,
                                   PredictionView prediction) const {
-  PredictTiles(
-      static_cast<int>(candidates.size()), candidates.data(), prediction);
+  posterior_.Predict(*space_,
+                     mean_,
+                     static_cast<int>(candidates.size()),
+                     candidates.data(),
+                     options_.threads,
+                     prediction);
 }
 
-// With B = (A + J S J^T)^-1 = A^-1 - C C^T, C^T the rows of weights_ below the
-// first, the others say y_i - alpha_i / B_ii with variance 1 / B_ii: at the
-// optimum of the coefficients alpha = A^-1 (y - m) is B times the deviation
-// from the mean that was believed before.
 Prediction GaussianProcess::LeaveOneOut() const {
-  const Eigen::Index n = weights_.cols();
-  Prediction others;
-  others.variance =
-      (inverse_factor_.colwise().squaredNorm() -
-       weights_.bottomRows(weights_.rows() - 1).colwise().squaredNorm())
-          .cwiseInverse()
-          .transpose();
-  others.mean = observations_.value.head(n) -
-                weights_.row(0).transpose().cwiseProduct(others.variance);
-  return others;
-}
-
-void GaussianProcess::PredictTiles(int count,
-                                   const int* chosen,
-                                   PredictionView prediction) const {
-  constexpr int kGrain = 16;  // tiles that a thread takes at a time
-  const int tiles = (count + kTile - 1) / kTile;
-  const int workers =
-      std::clamp((tiles + kGrain - 1) / kGrain, 1, options_.threads);
-  const Eigen::Index d = scaled_points_.cols();
-  const Eigen::Index n = weights_.cols();
-  const Eigen::Index m = mean_.size();
-  // Of whoever calls, for all workers, kept from call to call: these grow to
-  // the largest model and are not allocated again.
-  thread_local std::vector<double> memory;
-  thread_local std::vector<Buffers> buffers_of_caller;
-  std::vector<Buffers>& buffers = buffers_of_caller;
-  const Eigen::Index size = Buffers::Size(d, n, m);
-  if (memory.size() < static_cast<std::size_t>(workers * size)) {
-    memory.resize(static_cast<std::size_t>(workers * size));
-  }
-  buffers.clear();
-  for (int worker = 0; worker < workers; ++worker) {
-    buffers.emplace_back(memory.data() + worker * size, d, n, m);
-  }
-  ParallelFor(
-      tiles,
-      workers,
-      [&](int worker, int tile) {
-        Buffers& buffer = buffers[static_cast<std::size_t>(worker)];
-        const int begin = tile * kTile;
-        const int columns = std::min(kTile, count - begin);
-        LoadTile(begin, columns, chosen, buffer);
-        PredictTile(buffer);
-        prediction.mean.segment(begin, columns) = buffer.mean.head(columns);
-        prediction.variance.segment(begin, columns) =
-            buffer.variance.head(columns);
-      },
-      kGrain);
-}
-
-// The last tile is not full: what stands in the rest is of an earlier one, and
-// nobody reads what comes of it.
-void GaussianProcess::LoadTile(int begin,
-                               int columns,
-                               const int* chosen,
-                               Buffers& buffers) const {
-  const Eigen::Index d = scaled_points_.cols();
-  for (int t = 0; t < columns; ++t) {
-    const int candidate = chosen != nullptr ? chosen[begin + t] : begin + t;
-    const auto point = space_->points.col(candidate);
-    for (Eigen::Index k = 0; k < d; ++k) {
-      buffers.points[k * kTile + t] = point[k] * inverse_length_scale_[k];
-    }
-  }
-  for (Eigen::Index j = 0; j < mean_.size(); ++j) {
-    auto row = buffers.features.segment(j * kTile, columns);
-    if (chosen == nullptr) {
-      row = mean_.features.col(j).segment(begin, columns).array();
-    } else {
-      for (int t = 0; t < columns; ++t) {
-        row[t] = mean_.features(chosen[begin + t], j);
-      }
-    }
-  }
-}
-
-void GaussianProcess::PredictTile(Buffers& buffers) const {
-  // The prior mean; of a configuration that has not been tried the variance
-  // holds its own misfit too.
-  ProductTile(coefficient_.data(),
-              1,
-              mean_.size(),
-              buffers.features.data(),
-              buffers.mean.data());
-  mean_.ApplyLink(buffers.mean, buffers.link);
-  const double misfit =
-      LearnsMisfit() ? std::exp(hyperparameters_.log_misfit_variance) : 0.0;
-  buffers.variance.setConstant(std::exp(hyperparameters_.log_signal_variance) +
-                               misfit);
-  if (weights_.cols() > 0) {
-    AddObservations(buffers);
-  }
-  if (Integrates()) {
-    AddCoefficients(buffers);
-  }
-}
-
-// Adds k_*^T A^-1 (y - m) to the mean and takes |L^-1 k_*|^2 off the variance.
-void GaussianProcess::AddObservations(Buffers& buffers) const {
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
-  const auto n = static_cast<int>(weights_.cols());
-  MaternTile(scaled_points_.data(),
-             n,
-             static_cast<int>(scaled_points_.cols()),
-             buffers.points.data(),
-             buffers.correlation.data());
-  TriangularSquaresTile(inverse_factor_.data(),
-                        n,
-                        buffers.correlation.data(),
-                        buffers.explained.data());
-  ProductTile(weights_.data(),
-              static_cast<int>(weights_.rows()),
-              n,
-              buffers.correlation.data(),
-              buffers.weighted.data());
-  buffers.mean += signal_variance * buffers.weighted.head(kTile);
-  // Rounding can push the variance at an observed point below zero.
-  buffers.variance =
-      (buffers.variance - signal_variance * signal_variance * buffers.explained)
-          .max(0.0);
-}
-
-// Adds |L_M^-1 (J_* - J^T A^-1 k_*)|^2 to the variance.
-void GaussianProcess::AddCoefficients(Buffers& buffers) const {
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
-  const int m = mean_.size();
-  ProductTile(coefficient_prior_.data(),
-              m,
-              m,
-              buffers.features.data(),
-              buffers.spread.data());
-  for (int j = 0; j < m; ++j) {
-    auto spread = buffers.spread.segment(j * kTile, kTile);
-    spread *= buffers.link;
-    if (weights_.cols() > 0) {
-      spread -=
-          signal_variance * buffers.weighted.segment((1 + j) * kTile, kTile);
-    }
-    buffers.variance += spread.square();
-  }
+  return posterior_.LeaveOneOut(observations_.value);
 }
 
 }  // namespace surrogates

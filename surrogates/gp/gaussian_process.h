@@ -11,6 +11,7 @@
 
 #include "surrogates/encoding.h"
 #include "surrogates/gp/likelihood.h"
+#include "surrogates/gp/posterior.h"
 #include "surrogates/parametric_mean.h"
 #include "surrogates/surrogate.h"
 
@@ -117,12 +118,14 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] Prediction LeaveOneOut() const;
 
   [[nodiscard]] const Hyperparameters& hyperparameters() const {
-    return hyperparameters_;
+    return posterior_.hyperparameters();
   }
 
   // Log likelihood (plus log priors unless as_printed) of the last Fit or
   // Condition, up to a constant.
-  [[nodiscard]] double log_posterior() const { return log_posterior_; }
+  [[nodiscard]] double log_posterior() const {
+    return posterior_.log_density();
+  }
 
   // What it is conditioned on, in an order of its own.
   [[nodiscard]] const Observations& observations() const {
@@ -131,11 +134,11 @@ class GaussianProcess final : public Surrogate {
 
   // What the observations of the last Fit or Condition tell of the function, in
   // nats; see Likelihood::InformationGain.
-  [[nodiscard]] double information_gain() const { return information_gain_; }
+  [[nodiscard]] double information_gain() const {
+    return posterior_.information_gain();
+  }
 
  private:
-  struct Buffers;  // of one worker of Predict
-
   [[nodiscard]] bool Integrates() const {
     return options_.integrate_coefficients && !options_.as_printed;
   }
@@ -149,49 +152,17 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] Likelihood MakeLikelihood(const Observations& observations,
                                           const KernelPriors& priors) const;
   [[nodiscard]] FitSummary Summarise() const;
-  void SetPosterior(Likelihood& likelihood);
-  void SetCoefficientPosterior();
-  bool Extend();
-  [[nodiscard]] Eigen::MatrixXd ScaledPoints(
-      const std::vector<int>& candidates) const;
-  // Predicts `count` candidates, those of `chosen` or, where it is null, all.
-  void PredictTiles(int count,
-                    const int* chosen,
-                    PredictionView prediction) const;
-  void PredictTile(Buffers& buffers) const;
-  void LoadTile(int begin,
-                int columns,
-                const int* chosen,
-                Buffers& buffers) const;
-  void AddObservations(Buffers& buffers) const;
-  void AddCoefficients(Buffers& buffers) const;
+  void SetPosterior(const Hyperparameters& hyperparameters,
+                    Likelihood& likelihood);
 
   const EncodedSpace* space_;
   ParametricMean mean_;
   Options options_;
 
-  Hyperparameters hyperparameters_;
-  bool fitted_ = false;  // hyperparameters_ are an optimum to start from
-  double log_posterior_ = 0.0;
+  bool fitted_ = false;  // the posterior's hyperparameters are an optimum
   double target_scale_ = 1.0;
   Observations observations_;
-  double information_gain_ = 0.0;
-  // The posterior, by rows for the tiles of a prediction. Of n observations
-  // (none without a kernel): their points over the length scales, L^-1 (lower)
-  // and, in the rows of weights_, (A^-1 (y - m))^T and below it what the
-  // coefficients add, (A^-1 J L_M^-T)^T with M their posterior precision and
-  // L_M its factor. Likewise (diag(c) L_M^-T)^T [m, m], empty when the
-  // coefficients are not integrated.
-  using RowMatrix =
-      Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  Eigen::VectorXd inverse_length_scale_;  // [d]
-  Eigen::VectorXd coefficient_;           // c, [m]
-  // The rows of coefficients follow from A^-1 J [n, m] and L_M [m, m].
-  Eigen::MatrixXd weighted_jacobian_, coefficient_factor_;
-  RowMatrix scaled_points_;      // [n, d]
-  RowMatrix inverse_factor_;     // [n, n]
-  RowMatrix weights_;            // [1 + m, n]
-  RowMatrix coefficient_prior_;  // [m, m]
+  Posterior posterior_;
 };
 
 }  // namespace surrogates

@@ -1,0 +1,350 @@
+#include "surrogates/gp/posterior.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <vector>
+
+#include <Eigen/Cholesky>
+
+#include "surrogates/gp/kernel.h"
+#include "surrogates/gp/parallel.h"
+#include "surrogates/gp/tile.h"
+
+namespace surrogates {
+namespace {
+
+// Of an appended observation's pivot, in units of the signal variance: below
+// it the factorisation is made anew, which may add jitter.
+constexpr double kLeastPivot = 1e-9;
+
+}  // namespace
+
+// Rows of kTile candidates, side by side (see tile.h), in memory of the caller.
+struct Posterior::Buffers {
+  using Rows = Eigen::Map<Eigen::ArrayXd>;
+
+  Rows points;       // of the candidates over length scales, [d]
+  Rows correlation;  // k_* / s^2, [n]
+  Rows explained;    // |L^-1 k_*|^2 / s^4, [1]
+  Rows weighted;     // by weights_, [1 + m]
+  Rows features;     // of the mean, [m]
+  Rows spread;       // what coefficients add, [m]
+  Rows link;         // derivatives of the mean, [1]
+  Rows mean;         // the result, [1]
+  Rows variance;     // the result, [1]
+
+  static Eigen::Index Size(Eigen::Index d, Eigen::Index n, Eigen::Index m) {
+    return (d + n + (1 + m) + 2 * m + 4) * kTile;
+  }
+
+  // Takes Size(d, n, m) numbers from `memory` on.
+  Buffers(double* memory, Eigen::Index d, Eigen::Index n, Eigen::Index m)
+      : points(Take(memory, d)),
+        correlation(Take(memory, n)),
+        explained(Take(memory, 1)),
+        weighted(Take(memory, 1 + m)),
+        features(Take(memory, m)),
+        spread(Take(memory, m)),
+        link(Take(memory, 1)),
+        mean(Take(memory, 1)),
+        variance(Take(memory, 1)) {
+    points.setZero();
+    features.setOnes();
+  }
+
+ private:
+  static Rows Take(double*& memory, Eigen::Index rows) {
+    double* const begin = memory;
+    memory += rows * kTile;
+    return {begin, rows * kTile};
+  }
+};
+
+double Posterior::MisfitVariance() const {
+  return options_.misfit ? std::exp(hyperparameters_.log_misfit_variance) : 0.0;
+}
+
+bool Posterior::Condition(const EncodedSpace& space,
+                          const Observations& observations,
+                          const Hyperparameters& hyperparameters,
+                          Likelihood& likelihood) {
+  hyperparameters_ = hyperparameters;
+  log_density_ =
+      likelihood.Evaluate(likelihood.Pack(hyperparameters_), nullptr);
+  if (!std::isfinite(log_density_)) {
+    return false;
+  }
+  information_gain_ = likelihood.InformationGain();
+  inverse_length_scale_ = hyperparameters_.log_length_scales.unaryExpr(
+      [](double log_l) { return std::exp(-log_l); });
+  coefficient_ = hyperparameters_.log_coefficients.array().exp();
+  const Eigen::Index n = options_.kernel ? observations.size() : 0;
+  inverse_factor_.resize(n, n);
+  if (n > 0) {
+    scaled_points_ = ScaledPoints(space, observations.candidate).transpose();
+    Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
+    likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(inverse);
+    inverse_factor_ = inverse;
+  }
+  const bool integrates = options_.integrate_coefficients;
+  weights_.resize(1 + (integrates ? coefficient_.size() : 0), n);
+  weights_.row(0) = likelihood.alpha().head(n).transpose();
+  if (integrates) {
+    weighted_jacobian_ = likelihood.weighted_jacobian().topRows(n);
+    coefficient_factor_ = likelihood.coefficient_cholesky();
+    SetCoefficients();
+  }
+  return true;
+}
+
+// What follows from A^-1 J and the factor of M.
+void Posterior::SetCoefficients() {
+  Eigen::MatrixXd inverse =
+      Eigen::MatrixXd::Identity(coefficient_.size(), coefficient_.size());
+  coefficient_factor_.triangularView<Eigen::Lower>().solveInPlace(inverse);
+  weights_.bottomRows(coefficient_.size()) =
+      inverse * weighted_jacobian_.transpose();
+  coefficient_prior_ =
+      inverse *
+      hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal();
+}
+
+Eigen::MatrixXd Posterior::ScaledPoints(
+    const EncodedSpace& space, const std::vector<int>& candidates) const {
+  return hyperparameters_.log_length_scales.array()
+             .exp()
+             .inverse()
+             .matrix()
+             .asDiagonal() *
+         Columns(space, candidates);
+}
+
+// With v = L^-1 k and the new diagonal element e = sqrt(k_nn + noise - v^T v),
+// L^-1 gains the row
+//
+//   b = [-v^T L^-1, 1] / e,
+//
+// A^-1 becomes [A^-1 0; 0 0] + b^T b, and M becomes M + (b J)^T (b J).
+bool Posterior::Append(const EncodedSpace& space,
+                       const ParametricMean& mean,
+                       const Observations& observations,
+                       double noise) {
+  const Eigen::Index n = weights_.cols();
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const Eigen::VectorXd point =
+      ScaledPoints(space, {observations.candidate.back()}).col(0);
+  Eigen::VectorXd covariance(n);
+  if (n > 0) {
+    Eigen::ArrayXd k =
+        (scaled_points_.rowwise() - point.transpose()).rowwise().squaredNorm();
+    MaternCorrelation(k, k, nullptr);
+    covariance = signal_variance * k;
+  }
+  const Eigen::VectorXd v =
+      inverse_factor_.triangularView<Eigen::Lower>() * covariance;
+  noise += MisfitVariance();
+  const double square = signal_variance + noise - v.squaredNorm();
+  if (!(square > kLeastPivot * signal_variance)) {
+    return false;
+  }
+  const double e = std::sqrt(square);
+  Eigen::RowVectorXd b(n + 1);
+  b << (inverse_factor_.transpose().triangularView<Eigen::Upper>() * v)
+               .transpose() *
+           (-1.0 / e),
+      1.0 / e;
+  Eigen::VectorXd prior_mean;
+  Eigen::MatrixXd jacobian;
+  mean.Evaluate(observations.candidate,
+                hyperparameters_.log_coefficients,
+                prior_mean,
+                &jacobian);
+  const double whitened = b * (observations.value - prior_mean);
+  log_density_ -= 0.5 * whitened * whitened + std::log(e) +
+                  0.5 * std::log(2.0 * std::numbers::pi);
+  information_gain_ += std::log(e) - 0.5 * std::log(noise);
+
+  inverse_factor_.conservativeResize(n + 1, n + 1);
+  inverse_factor_.col(n).setZero();
+  inverse_factor_.row(n) = b;
+  scaled_points_.conservativeResize(n + 1, point.size());
+  scaled_points_.row(n) = point.transpose();
+  weights_.conservativeResize(Eigen::NoChange, n + 1);
+  weights_(0, n) = 0.0;
+  weights_.row(0) += whitened * b;
+  if (options_.integrate_coefficients) {
+    const Eigen::RowVectorXd gain = b * jacobian;
+    weighted_jacobian_.conservativeResize(n + 1, Eigen::NoChange);
+    weighted_jacobian_.row(n).setZero();
+    weighted_jacobian_ += b.transpose() * gain;
+    log_density_ += coefficient_factor_.diagonal().array().log().sum();
+    Eigen::MatrixXd precision = gain.transpose() * gain;
+    precision.selfadjointView<Eigen::Lower>().rankUpdate(
+        Eigen::MatrixXd(coefficient_factor_.triangularView<Eigen::Lower>()));
+    coefficient_factor_ = precision.llt().matrixL();
+    log_density_ -= coefficient_factor_.diagonal().array().log().sum();
+    SetCoefficients();
+  }
+  return true;
+}
+
+void Posterior::Predict(const EncodedSpace& space,
+                        const ParametricMean& mean,
+                        int count,
+                        const int* chosen,
+                        int threads,
+                        PredictionView prediction) const {
+  constexpr int kGrain = 16;  // tiles that a thread takes at a time
+  const int tiles = (count + kTile - 1) / kTile;
+  const int workers = std::clamp((tiles + kGrain - 1) / kGrain, 1, threads);
+  const Eigen::Index d = scaled_points_.cols();
+  const Eigen::Index n = weights_.cols();
+  const Eigen::Index m = mean.size();
+  // Of whoever calls, for all workers, kept from call to call: these grow to
+  // the largest model and are not allocated again.
+  thread_local std::vector<double> memory;
+  thread_local std::vector<Buffers> buffers_of_caller;
+  std::vector<Buffers>& buffers = buffers_of_caller;
+  const Eigen::Index size = Buffers::Size(d, n, m);
+  if (memory.size() < static_cast<std::size_t>(workers * size)) {
+    memory.resize(static_cast<std::size_t>(workers * size));
+  }
+  buffers.clear();
+  for (int worker = 0; worker < workers; ++worker) {
+    buffers.emplace_back(memory.data() + worker * size, d, n, m);
+  }
+  ParallelFor(
+      tiles,
+      workers,
+      [&](int worker, int tile) {
+        Buffers& buffer = buffers[static_cast<std::size_t>(worker)];
+        const int begin = tile * kTile;
+        const int columns = std::min(kTile, count - begin);
+        LoadTile(space, mean, begin, columns, chosen, buffer);
+        PredictTile(mean, buffer);
+        prediction.mean.segment(begin, columns) = buffer.mean.head(columns);
+        prediction.variance.segment(begin, columns) =
+            buffer.variance.head(columns);
+      },
+      kGrain);
+}
+
+// The last tile is not full: what stands in the rest is of an earlier one, and
+// nobody reads what comes of it.
+void Posterior::LoadTile(const EncodedSpace& space,
+                         const ParametricMean& mean,
+                         int begin,
+                         int columns,
+                         const int* chosen,
+                         Buffers& buffers) const {
+  const Eigen::Index d = scaled_points_.cols();
+  for (int t = 0; t < columns; ++t) {
+    const int candidate = chosen != nullptr ? chosen[begin + t] : begin + t;
+    const auto point = space.points.col(candidate);
+    for (Eigen::Index k = 0; k < d; ++k) {
+      buffers.points[k * kTile + t] = point[k] * inverse_length_scale_[k];
+    }
+  }
+  for (Eigen::Index j = 0; j < mean.size(); ++j) {
+    auto row = buffers.features.segment(j * kTile, columns);
+    if (chosen == nullptr) {
+      row = mean.features.col(j).segment(begin, columns).array();
+    } else {
+      for (int t = 0; t < columns; ++t) {
+        row[t] = mean.features(chosen[begin + t], j);
+      }
+    }
+  }
+}
+
+void Posterior::PredictTile(const ParametricMean& mean,
+                            Buffers& buffers) const {
+  // The prior mean; of a configuration that has not been tried the variance
+  // holds its own misfit too.
+  ProductTile(coefficient_.data(),
+              1,
+              mean.size(),
+              buffers.features.data(),
+              buffers.mean.data());
+  mean.ApplyLink(buffers.mean, buffers.link);
+  buffers.variance.setConstant(std::exp(hyperparameters_.log_signal_variance) +
+                               MisfitVariance());
+  if (weights_.cols() > 0) {
+    AddObservations(buffers);
+  }
+  if (options_.integrate_coefficients) {
+    AddCoefficients(buffers);
+  }
+}
+
+// Adds k_*^T A^-1 (y - m) to the mean and takes |L^-1 k_*|^2 off the variance.
+void Posterior::AddObservations(Buffers& buffers) const {
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const auto n = static_cast<int>(weights_.cols());
+  MaternTile(scaled_points_.data(),
+             n,
+             static_cast<int>(scaled_points_.cols()),
+             buffers.points.data(),
+             buffers.correlation.data());
+  TriangularSquaresTile(inverse_factor_.data(),
+                        n,
+                        buffers.correlation.data(),
+                        buffers.explained.data());
+  ProductTile(weights_.data(),
+              static_cast<int>(weights_.rows()),
+              n,
+              buffers.correlation.data(),
+              buffers.weighted.data());
+  buffers.mean += signal_variance * buffers.weighted.head(kTile);
+  // Rounding can push the variance at an observed point below zero.
+  buffers.variance =
+      (buffers.variance - signal_variance * signal_variance * buffers.explained)
+          .max(0.0);
+}
+
+// Adds |L_M^-1 (J_* - J^T A^-1 k_*)|^2 to the variance.
+void Posterior::AddCoefficients(Buffers& buffers) const {
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const auto m = static_cast<int>(coefficient_.size());
+  ProductTile(coefficient_prior_.data(),
+              m,
+              m,
+              buffers.features.data(),
+              buffers.spread.data());
+  for (int j = 0; j < m; ++j) {
+    auto spread = buffers.spread.segment(j * kTile, kTile);
+    spread *= buffers.link;
+    if (weights_.cols() > 0) {
+      spread -=
+          signal_variance * buffers.weighted.segment((1 + j) * kTile, kTile);
+    }
+    buffers.variance += spread.square();
+  }
+}
+
+// With B = (A + J S J^T)^-1 = A^-1 - C C^T, C^T the rows of weights_ below the
+// first, the others say y_i - alpha_i / B_ii with variance 1 / B_ii: at the
+// optimum of the coefficients alpha = A^-1 (y - m) is B times the deviation
+// from the mean that was believed before.
+Prediction Posterior::LeaveOneOut(const Eigen::VectorXd& values) const {
+  const Eigen::Index n = weights_.cols();
+  Prediction others;
+  others.variance =
+      (inverse_factor_.colwise().squaredNorm() -
+       weights_.bottomRows(weights_.rows() - 1).colwise().squaredNorm())
+          .cwiseInverse()
+          .transpose();
+  others.mean = values.head(n) -
+                weights_.row(0).transpose().cwiseProduct(others.variance);
+  return others;
+}
+
+// Of log c, from M^-1 = L_M^-T L_M^-1.
+double Posterior::LogCoefficientStddev(Eigen::Index j) const {
+  return coefficient_prior_.col(j).norm() /
+         std::exp(hyperparameters_.log_coefficients[j]);
+}
+
+}  // namespace surrogates

@@ -1,0 +1,121 @@
+// What a Gaussian process believes after its observations.
+
+#ifndef SURROGATES_GP_POSTERIOR_H_
+#define SURROGATES_GP_POSTERIOR_H_
+
+#include <vector>
+
+#include <Eigen/Core>
+
+#include "surrogates/encoding.h"
+#include "surrogates/gp/likelihood.h"
+#include "surrogates/parametric_mean.h"
+#include "surrogates/surrogate.h"
+
+namespace surrogates {
+
+// A Gaussian process conditioned on n observations under given hyperparameters,
+//
+//   mean      m_* + k_*^T A^-1 (y - m)
+//   variance  s^2 + w^2 - |L^-1 k_*|^2 + |L_M^-1 (J_* - J^T A^-1 k_*)|^2,
+//
+// A = L L^T the covariance of the observations, m the prior mean and J its
+// derivatives by the logarithms of its coefficients, M = L_M L_M^T the
+// posterior precision of these. The last term only where coefficients are
+// integrated, w only where a misfit is learned; the prior alone without a
+// kernel (the `white` likelihood).
+//
+// The space and the mean that it is given are always those of its likelihood.
+//
+// Source: Rasmussen & Williams (2006), Eqs. 2.25, 2.26, 2.41 and 2.42.
+class Posterior {
+ public:
+  struct Options {
+    bool kernel = true;
+    bool integrate_coefficients = false;
+    bool misfit = false;
+  };
+  Posterior() = default;
+  explicit Posterior(const Options& options) : options_(options) {}
+
+  // Takes the likelihood's observations at these hyperparameters. False, with
+  // nothing changed but the two below, where their covariance cannot be
+  // factorised.
+  bool Condition(const EncodedSpace& space,
+                 const Observations& observations,
+                 const Hyperparameters& hyperparameters,
+                 Likelihood& likelihood);
+
+  // Conditions on the last of `observations` too, all others being known, in
+  // O(n^2). `noise` is that of the last with its floor, without misfit. False,
+  // with nothing changed, where rounding leaves nothing of its own variance.
+  // Precondition: there is a kernel.
+  bool Append(const EncodedSpace& space,
+              const ParametricMean& mean,
+              const Observations& observations,
+              double noise);
+
+  // Predicts `count` candidates, those of `chosen` or, where it is null, all.
+  // Shapes: chosen and prediction [count].
+  void Predict(const EncodedSpace& space,
+               const ParametricMean& mean,
+               int count,
+               const int* chosen,
+               int threads,
+               PredictionView prediction) const;
+
+  // What the others say of each of the first n values; see
+  // GaussianProcess::LeaveOneOut. Shapes: values [>= n], the result [n].
+  [[nodiscard]] Prediction LeaveOneOut(const Eigen::VectorXd& values) const;
+
+  // Of the logarithm of coefficient j, where they are integrated.
+  [[nodiscard]] double LogCoefficientStddev(Eigen::Index j) const;
+
+  [[nodiscard]] const Hyperparameters& hyperparameters() const {
+    return hyperparameters_;
+  }
+  // Of the hyperparameters, and what the observations tell; see Likelihood.
+  [[nodiscard]] double log_density() const { return log_density_; }
+  [[nodiscard]] double information_gain() const { return information_gain_; }
+
+ private:
+  struct Buffers;  // of one worker of Predict
+
+  [[nodiscard]] double MisfitVariance() const;
+  [[nodiscard]] Eigen::MatrixXd ScaledPoints(
+      const EncodedSpace& space, const std::vector<int>& candidates) const;
+  void SetCoefficients();
+  void LoadTile(const EncodedSpace& space,
+                const ParametricMean& mean,
+                int begin,
+                int columns,
+                const int* chosen,
+                Buffers& buffers) const;
+  void PredictTile(const ParametricMean& mean, Buffers& buffers) const;
+  void AddObservations(Buffers& buffers) const;
+  void AddCoefficients(Buffers& buffers) const;
+
+  Options options_;
+  Hyperparameters hyperparameters_;
+  double log_density_ = 0.0;
+  double information_gain_ = 0.0;
+  // By rows for the tiles of a prediction. Of n observations (none without a
+  // kernel): their points over the length scales, L^-1 (lower) and, in the rows
+  // of weights_, (A^-1 (y - m))^T and below it what the coefficients add,
+  // (A^-1 J L_M^-T)^T. Likewise (diag(c) L_M^-T)^T [m, m], empty when the
+  // coefficients are not integrated.
+  using RowMatrix =
+      Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  Eigen::VectorXd inverse_length_scale_;  // [d]
+  Eigen::VectorXd coefficient_;           // c, [m]
+  // The rows of coefficients follow from A^-1 J [n, m] and L_M [m, m].
+  Eigen::MatrixXd weighted_jacobian_, coefficient_factor_;
+  RowMatrix scaled_points_;      // [n, d]
+  RowMatrix inverse_factor_;     // [n, n]
+  RowMatrix weights_;            // [1 + m, n]
+  RowMatrix coefficient_prior_;  // [m, m]
+};
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_GP_POSTERIOR_H_
