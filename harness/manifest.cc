@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/backends.h"
 #include "harness/registry.h"
 #include "plots/report.h"
 #include "trials/text.h"

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/backends.h"
 #include "harness/dispatch/slurm_options.h"
 #include "harness/registry.h"
 #include "trials/text.h"

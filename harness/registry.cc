@@ -1,37 +1,17 @@
 #include "harness/registry.h"
 
-#include <algorithm>
-#include <array>
-#include <stdexcept>
-#include <utility>
-
-#include <fmt/format.h>
-
-#include "harness/provenance.h"
+#include "harness/entries.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/sampling/random.h"
-#include "trials/cluster.h"
-#include "trials/command/command_runner.h"
-#include "trials/replay/replay_runner.h"
-#include "trials/replay/replay_table.h"
-#include "trials/simulator/simulator.h"
-#include "trials/table_path.h"
-#include "trials/text.h"
-#include "trials/workload.h"
-#include "trials/wrappers/noisy_runner.h"
-#include "trials/wrappers/time_limited_runner.h"
 
 namespace harness {
 namespace {
 
 using methods::OppaOptions;
 using methods::OppaPrior;
-using trials::InputError;
 using trials::TomlTable;
-
-// --- methods ---------------------------------------------------------------
 
 std::unique_ptr<methods::Method> MakeRandom(const methods::Problem& problem,
                                             const TomlTable& table,
@@ -126,205 +106,7 @@ std::vector<MethodEntry> ListMethods() {
   };
 }
 
-// --- backends --------------------------------------------------------------
-
-// The options of the step noise: a key per field of NoiseOptions.
-trials::NoiseOptions ReadNoise(const TomlTable& table) {
-  using trials::NoiseOptions;
-  constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
-      kFields = {{
-          {"offset", &NoiseOptions::offset},
-          {"jitter", &NoiseOptions::jitter},
-          {"drift", &NoiseOptions::drift},
-          {"drift_steps", &NoiseOptions::drift_steps},
-          {"outlier_probability", &NoiseOptions::outlier_probability},
-          {"outlier_size", &NoiseOptions::outlier_size},
-          {"first_step_share", &NoiseOptions::first_step_share},
-          {"first_step_s", &NoiseOptions::first_step_s},
-          {"first_step_spread", &NoiseOptions::first_step_spread},
-          {"setup_jitter", &NoiseOptions::setup_jitter},
-      }};
-  NoiseOptions options;
-  for (const auto& [key, field] : kFields) {
-    options.*field = table.GetDouble(key, options.*field);
-  }
-  return options;
-}
-
-// The runner with noise and, outermost, the time limit around it.
-std::unique_ptr<trials::TrialRunner> Wrap(
-    std::unique_ptr<trials::TrialRunner> runner, const TomlTable& noise) {
-  const trials::NoiseOptions options = ReadNoise(noise);
-  try {
-    runner = std::make_unique<trials::NoisyRunner>(std::move(runner), options);
-  } catch (const InputError&) {
-    throw;
-  } catch (const std::invalid_argument& e) {
-    throw InputError(fmt::format("{}: [noise]: {}", noise.Where(), e.what()));
-  }
-  return std::make_unique<trials::TimeLimitedRunner>(std::move(runner));
-}
-
-// The cluster that [cluster] names: file = "clusters/a5000-8.toml".
-trials::Cluster ReadCluster(const TomlTable& table) {
-  const std::filesystem::path file =
-      table.Folder() / table.RequireString("file");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
-    table.Fail("file",
-               fmt::format("no such cluster file: {} (paths are relative to "
-                           "the manifest)",
-                           file.string()));
-  }
-  return trials::ReadCluster(file);
-}
-
-// A backend that trains the workload on the whole cluster, without its runner.
-Backend BackendOn(const trials::Workload& workload,
-                  const trials::Cluster& cluster,
-                  const trials::SearchSpaceOptions& space) {
-  Backend backend;
-  backend.gpus = cluster.gpus();
-  backend.gpus_per_node = cluster.gpus_per_node;
-  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space = std::make_unique<trials::SearchSpace>(
-      trials::SearchSpace::Enumerate(workload, cluster.gpus(), space));
-  return backend;
-}
-
-Backend MakeSimulator(const ProblemSpec& problem) {
-  const auto [workload, cluster, space] = ReadSimulatorSetup(problem);
-  Backend backend = BackendOn(workload, cluster, space);
-  backend.description = fmt::format("{}, batch {} x {}, on {} ({} x {})",
-                                    workload.name,
-                                    workload.batch_size,
-                                    workload.sequence_length,
-                                    cluster.name,
-                                    cluster.gpus(),
-                                    cluster.gpu.name);
-  auto simulator = std::make_unique<trials::Simulator>(workload, cluster);
-  backend.exact = simulator.get();
-  backend.exact_twin = [workload = workload, cluster = cluster] {
-    return std::make_unique<trials::Simulator>(workload, cluster);
-  };
-  backend.explain =
-      [simulator = simulator.get()](const trials::ParallelConfig& config) {
-        return FormatReport(config, simulator->Simulate(config));
-      };
-  backend.runner = Wrap(std::move(simulator), problem.noise);
-  return backend;
-}
-
-// The table of a replay and where it is; errors are at the manifest's key.
-trials::ReplayTable ReadTable(const TomlTable& table) {
-  const std::string name = table.RequireString("table");
-  const std::string scenario = table.RequireString("scenarios");
-  std::filesystem::path path;
-  try {
-    path = trials::ResolveTablePath(name, table.Folder());
-  } catch (const InputError& e) {
-    table.Fail("table", e.what());
-  }
-  try {
-    return trials::ReplayTable::Read(path, scenario);
-  } catch (const InputError& e) {
-    table.Fail("scenarios", e.what());
-  }
-}
-
-Backend MakeReplay(const ProblemSpec& problem) {
-  const trials::Cluster cluster = ReadCluster(problem.cluster);
-  const trials::ReplayTable table = ReadTable(problem.backend);
-  trials::ReplayRunner::Options options;
-  options.setup_s = problem.backend.GetDouble("setup_s", options.setup_s);
-  options.failure_s = problem.backend.GetDouble("failure_s", options.failure_s);
-  Backend backend;
-  backend.warning = table.Warning();
-  backend.description = fmt::format("measured {} on {} GPUs like {}",
-                                    table.scenario(),
-                                    table.gpus(),
-                                    cluster.gpu.name);
-  backend.gpus = table.gpus();
-  backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
-  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space = std::make_unique<trials::SearchSpace>(table.configs());
-  auto replay = std::make_unique<trials::ReplayRunner>(table, options);
-  backend.exact = replay.get();
-  backend.runner = Wrap(std::move(replay), problem.noise);
-  return backend;
-}
-
-Backend MakeCommand(const ProblemSpec& problem) {
-  const trials::Workload workload = trials::ReadWorkload(problem.workload);
-  const trials::Cluster cluster = ReadCluster(problem.cluster);
-  auto options = trials::ReadCommandOptions(problem.backend);
-  options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Backend backend = BackendOn(
-      workload,
-      cluster,
-      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder));
-  backend.description = fmt::format(
-      "{}, batch {} x {}, by {} on {} ({} x {})",
-      workload.name,
-      workload.batch_size,
-      workload.sequence_length,
-      std::filesystem::path(options.program.front()).filename().string(),
-      cluster.name,
-      cluster.gpus(),
-      cluster.gpu.name);
-  auto runner = std::make_unique<trials::CommandRunner>(options, cluster);
-  backend.exact = runner.get();
-  backend.keep_logs = [runner =
-                           runner.get()](const std::filesystem::path& folder) {
-    runner->KeepLogs(folder);
-  };
-  backend.runner = std::move(runner);
-  return backend;
-}
-
-std::vector<BackendEntry> ListBackends() {
-  return {
-      {"simulator", "a GPU cluster in software", MakeSimulator},
-      {"replay", "a table of measured configurations", MakeReplay},
-      {"command", "a training program of your own", MakeCommand, false},
-  };
-}
-
-// An error without a place gets that of the table it comes from.
-template <typename Make>
-auto WithPlace(const TomlTable& table, std::string_view name, Make make) {
-  try {
-    return make();
-  } catch (const InputError&) {
-    throw;
-  } catch (const std::invalid_argument& e) {
-    throw InputError(
-        fmt::format("{}: [{}]: {}", table.Where(), name, e.what()));
-  }
-}
-
-template <typename Entry>
-const Entry* Find(const std::vector<Entry>& entries, std::string_view name) {
-  const auto found =
-      std::find_if(entries.begin(), entries.end(), [name](const Entry& entry) {
-        return entry.name == name;
-      });
-  return found == entries.end() ? nullptr : &*found;
-}
-
 }  // namespace
-
-SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
-  const std::string type = problem.backend.RequireString("type");
-  if (type != "simulator") {
-    problem.backend.Fail(
-        "type",
-        fmt::format("this needs the backend 'simulator', not '{}'", type));
-  }
-  return {trials::ReadWorkload(problem.workload),
-          ReadCluster(problem.cluster),
-          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
-}
 
 const std::vector<MethodEntry>& Methods() {
   static const std::vector<MethodEntry> methods = ListMethods();
@@ -332,74 +114,7 @@ const std::vector<MethodEntry>& Methods() {
 }
 
 const MethodEntry* FindMethod(std::string_view name) {
-  return Find(Methods(), name);
-}
-
-const std::vector<BackendEntry>& Backends() {
-  static const std::vector<BackendEntry> backends = ListBackends();
-  return backends;
-}
-
-const BackendEntry* FindBackend(std::string_view name) {
-  return Find(Backends(), name);
-}
-
-std::vector<std::filesystem::path> InputFiles(const ProblemSpec& problem) {
-  std::vector<std::filesystem::path> files;
-  const auto add = [&files](const std::filesystem::path& path) {
-    std::error_code error;
-    if (std::filesystem::is_regular_file(path, error)) {
-      files.push_back(path);
-    }
-  };
-  add(problem.workload.Folder() / problem.workload.GetString("model", ""));
-  add(problem.cluster.Folder() / problem.cluster.GetString("file", ""));
-  for (const std::string& name : problem.space.GetStrings("rule_sets")) {
-    add(problem.rules_folder / (name + ".rules"));
-    add(problem.space.Folder() / name);
-  }
-  if (problem.backend.Has("table")) {
-    add(trials::ResolveTablePath(problem.backend.RequireString("table"),
-                                 problem.backend.Folder()));
-  }
-  // The program of a command and the scripts among its arguments.
-  constexpr std::uintmax_t kLargestScript = 1 << 20;
-  for (const std::string& word : problem.backend.GetStrings("program")) {
-    const auto file = problem.backend.Folder() / word;
-    std::error_code error;
-    if (std::filesystem::is_regular_file(file, error) &&
-        std::filesystem::file_size(file, error) <= kLargestScript) {
-      add(file);
-    }
-  }
-  return files;
-}
-
-Backend MakeBackend(const ProblemSpec& problem) {
-  const std::string type = problem.backend.RequireString("type");
-  const BackendEntry* entry = FindBackend(type);
-  if (entry == nullptr) {
-    std::vector<std::string> known;
-    for (const BackendEntry& backend : Backends()) {
-      known.push_back(backend.name);
-    }
-    problem.backend.Fail("type",
-                         fmt::format("unknown backend '{}'{}; known here: {}",
-                                     type,
-                                     trials::DidYouMean(type, known),
-                                     fmt::join(known, ", ")));
-  }
-  Backend backend = WithPlace(
-      problem.backend, "backend", [&] { return entry->make(problem); });
-  backend.type = type;
-  for (const TomlTable* table : {&problem.backend,
-                                 &problem.noise,
-                                 &problem.workload,
-                                 &problem.cluster,
-                                 &problem.space}) {
-    table->RejectUnknownKeys();
-  }
-  return backend;
+  return FindByName(Methods(), name);
 }
 
 methods::Problem ProblemOf(const Backend& backend, int q_max) {

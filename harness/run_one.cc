@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/backends.h"
 #include "harness/journal.h"
 #include "harness/provenance.h"
 #include "harness/registry.h"

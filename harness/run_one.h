@@ -8,10 +8,10 @@
 #include <memory>
 #include <string>
 
+#include "harness/backends.h"
 #include "harness/lease.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
-#include "harness/registry.h"
 #include "trials/trial_runner.h"
 
 namespace harness {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "harness/backends.h"
 #include "harness/dispatch/trial_files.h"
 #include "harness/manifest.h"
-#include "harness/registry.h"
 #include "harness/run_task.h"
 #include "harness/stop.h"
 #include "trials/text.h"

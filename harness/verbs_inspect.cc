@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "harness/backends.h"
 #include "harness/clock.h"
 #include "harness/registry.h"
 #include "harness/verbs.h"

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "harness/backends.h"
 #include "harness/dispatch/local_pool.h"
 #include "harness/dispatch/shared_queue.h"
 #include "harness/dispatch/slurm.h"
@@ -20,7 +21,6 @@
 #include "harness/journal.h"
 #include "harness/plan.h"
 #include "harness/provenance.h"
-#include "harness/registry.h"
 #include "harness/run_one.h"
 #include "harness/run_task.h"
 #include "harness/run_trial.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "harness/backends.h"
 #include "harness/dispatch/slurm_state.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
-#include "harness/registry.h"
 #include "harness/verbs.h"
 
 namespace harness {

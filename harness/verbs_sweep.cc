@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "harness/backends.h"
 #include "harness/clock.h"
-#include "harness/registry.h"
 #include "plots/line_chart.h"
 #include "trials/measurement.h"
 #include "trials/simulator/simulate_all.h"

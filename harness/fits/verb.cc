@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "harness/backends.h"
 #include "harness/manifest.h"
-#include "harness/registry.h"
 #include "plots/table.h"
 #include "trials/text.h"
 #include "trials/workload.h"

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "harness/backends.h"
 #include "harness/registry.h"
 #include "trials/text.h"
 

@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/backends.h"
 #include "harness/manifest.h"
-#include "harness/registry.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 

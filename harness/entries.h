@@ -1,0 +1,47 @@
+// What the lists of methods and of backends share.
+
+#ifndef HARNESS_ENTRIES_H_
+#define HARNESS_ENTRIES_H_
+
+#include <algorithm>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trials/text.h"
+#include "trials/toml_table.h"
+
+namespace harness {
+
+// What `make` makes. An error without a place gets that of the table it comes
+// from.
+template <typename Make>
+auto WithPlace(const trials::TomlTable& table,
+               std::string_view name,
+               Make make) {
+  try {
+    return make();
+  } catch (const trials::InputError&) {
+    throw;
+  } catch (const std::invalid_argument& e) {
+    throw trials::InputError(
+        fmt::format("{}: [{}]: {}", table.Where(), name, e.what()));
+  }
+}
+
+// The entry of that name; null where there is none.
+template <typename Entry>
+const Entry* FindByName(const std::vector<Entry>& entries,
+                        std::string_view name) {
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [name](const Entry& entry) {
+        return entry.name == name;
+      });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+}  // namespace harness
+
+#endif  // HARNESS_ENTRIES_H_
