@@ -11,7 +11,8 @@
 #include <fmt/format.h>
 
 #include "harness/backends.h"
-#include "harness/registry.h"
+#include "harness/manifest_methods.h"
+#include "harness/names.h"
 #include "plots/report.h"
 #include "trials/text.h"
 
@@ -36,49 +37,6 @@ constexpr std::array<Axis, 6> kAxes = {{
     {&ProblemSpec::workload, "sequence_length", "s"},
     {&ProblemSpec::workload, "precision", ""},
 }};
-
-constexpr std::size_t kMaxNameLength = 64;
-
-// Keys of a method's table that are not options of the method.
-constexpr std::array<std::string_view, 2> kOwnKeys = {"base", "label"};
-
-bool IsSafe(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-';
-}
-
-// An axis value as a part of a name: a path's stem, small letters, '-' for
-// every character that is not safe.
-std::string NamePart(const std::string& value) {
-  const bool is_path = value.find('/') != std::string::npos ||
-                       value.ends_with(".json") || value.ends_with(".toml");
-  std::string part =
-      is_path ? std::filesystem::path(value).stem().string() : value;
-  for (char& c : part) {
-    if (c >= 'A' && c <= 'Z') {
-      c = static_cast<char>(c - 'A' + 'a');
-    }
-    if (!IsSafe(c)) {
-      c = '-';
-    }
-  }
-  return part;
-}
-
-void CheckName(const TomlTable& table,
-               std::string_view key,
-               std::string_view what,
-               const std::string& name) {
-  if (!IsSafeName(name)) {
-    table.Fail(key,
-               fmt::format("{} '{}' cannot be a folder name: use 1 to {} of "
-                           "a-z, 0-9, '.', '_', '-', a letter or digit first, "
-                           "and not 'figures'",
-                           what,
-                           name,
-                           kMaxNameLength));
-  }
-}
 
 // A whole number that must be positive and not beyond an int.
 int PositiveInt(const TomlTable& table,
@@ -163,136 +121,6 @@ std::vector<ProblemSpec> ReadProblems(const TomlTable& root) {
   return ExpandAxes(problem);
 }
 
-// Every list in a method's table makes variants of the method, named
-// METHOD-OPTION-VALUE.
-std::vector<MethodSpec> ExpandVariants(const MethodSpec& method) {
-  std::vector<MethodSpec> variants{method};
-  for (const std::string& key : method.options.Keys()) {
-    if (std::find(kOwnKeys.begin(), kOwnKeys.end(), key) != kOwnKeys.end()) {
-      continue;
-    }
-    std::vector<MethodSpec> expanded;
-    for (const MethodSpec& variant : variants) {
-      for (auto& [text, table] : variant.options.Alternatives(key)) {
-        MethodSpec& next = expanded.emplace_back(variant);
-        next.options = table;
-        if (!text.empty()) {
-          next.name += fmt::format("-{}-{}", NamePart(key), NamePart(text));
-          next.label += fmt::format(" {}={}", key, text);
-        }
-      }
-    }
-    variants = std::move(expanded);
-  }
-  return variants;
-}
-
-std::vector<std::string> MethodNames(const TomlTable& tables) {
-  std::vector<std::string> names;
-  for (const MethodEntry& entry : Methods()) {
-    names.push_back(entry.name);
-  }
-  for (const std::string& name : tables.Keys()) {
-    if (FindMethod(name) == nullptr) {
-      names.push_back(name);
-    }
-  }
-  return names;
-}
-
-[[noreturn]] void UnknownMethod(const std::string& where,
-                                const std::string& name,
-                                const std::vector<std::string>& known) {
-  throw InputError(fmt::format("{}: unknown method '{}'{}; known here: {}",
-                               where,
-                               name,
-                               trials::DidYouMean(name, known),
-                               fmt::join(known, ", ")));
-}
-
-// One method by name: a table [method.NAME], the registry's, or both.
-MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
-  MethodSpec method;
-  method.name = name;
-  if (tables.Has(name)) {
-    method.options = tables.GetTable(name);
-  }
-  method.base = method.options.GetString("base", name);
-  const MethodEntry* entry = FindMethod(method.base);
-  if (entry == nullptr) {
-    const std::vector<std::string> known = MethodNames(TomlTable());
-    if (method.options.Has("base")) {
-      UnknownMethod(method.options.Where("base"), method.base, known);
-    }
-    throw InputError(fmt::format(
-        "{}: '{}' is no method{}: name one of {}, or say what it is a variant "
-        "of with base = \"...\"",
-        method.options.Where(),
-        name,
-        trials::DidYouMean(name, known),
-        fmt::join(known, ", ")));
-  }
-  CheckName(tables, name, "method", name);
-  method.label = method.options.GetString(
-      "label", method.base == name ? entry->label : name);
-  return method;
-}
-
-// Appends a method and its variants; a name comes only once.
-void AppendMethod(const TomlTable& tables,
-                  const std::string& name,
-                  const std::string& where,
-                  std::vector<MethodSpec>& methods) {
-  const std::vector<std::string> known = MethodNames(tables);
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    UnknownMethod(where, name, known);
-  }
-  for (MethodSpec& variant : ExpandVariants(ReadMethod(tables, name))) {
-    CheckName(tables, name, "method", variant.name);
-    const bool twice = std::any_of(
-        methods.begin(), methods.end(), [&variant](const MethodSpec& other) {
-          return other.name == variant.name;
-        });
-    if (twice) {
-      throw InputError(fmt::format(
-          "{}: method '{}' comes twice: remove one", where, variant.name));
-    }
-    methods.push_back(std::move(variant));
-  }
-}
-
-std::vector<MethodSpec> ReadMethods(const TomlTable& root,
-                                    const TomlTable& experiment,
-                                    const ManifestOverrides& overrides) {
-  (void)experiment.Has("methods");  // known, also when it is overridden
-  const TomlTable tables = root.GetTable("method");
-  // Tables of methods that are not asked for are read too: they may be wrong.
-  std::vector<MethodSpec> methods;
-  for (const std::string& name : tables.Keys()) {
-    AppendMethod(tables, name, tables.Where(name), methods);
-  }
-  methods.clear();
-  if (!overrides.methods.empty()) {
-    for (const std::string& name : overrides.methods) {
-      AppendMethod(tables, name, "--methods", methods);
-    }
-    return methods;
-  }
-  if (!experiment.Has("methods")) {
-    throw InputError(
-        fmt::format("{}: experiment.methods is missing: name at least one, as "
-                    "in methods = [\"random\", \"oppa\"]",
-                    experiment.Where()));
-  }
-  for (const auto& [text, table] : experiment.Alternatives("methods")) {
-    AppendMethod(tables,
-                 table.RequireString("methods"),
-                 table.Where("methods"),
-                 methods);
-  }
-  return methods;
-}
-
 int ReadRepeats(const TomlTable& experiment,
                 const ManifestOverrides& overrides) {
   const int repeats =
@@ -355,12 +183,6 @@ std::string FileContent(const std::filesystem::path& path) {
 }
 
 }  // namespace
-
-bool IsSafeName(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameLength &&
-         std::all_of(name.begin(), name.end(), IsSafe) && name[0] != '.' &&
-         name[0] != '_' && name[0] != '-' && name != "figures";
-}
 
 std::uint64_t Manifest::MethodSeed(const ProblemSpec& problem,
                                    int repeat) const {

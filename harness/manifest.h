@@ -86,10 +86,6 @@ struct ManifestOverrides {
 [[nodiscard]] Manifest ReadManifest(const std::filesystem::path& path,
                                     const ManifestOverrides& overrides = {});
 
-// A folder name from a person: 1 to 64 of a-z, 0-9, '.', '_' and '-', the
-// first a letter or digit, and not the name of a folder that reports use.
-[[nodiscard]] bool IsSafeName(std::string_view name);
-
 }  // namespace harness
 
 #endif  // HARNESS_MANIFEST_H_

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/journal.h"
+#include "harness/names.h"
 #include "harness/registry.h"
 #include "harness/search.h"
 #include "tests/fakes/fake_runner.h"

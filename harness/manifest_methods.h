@@ -1,0 +1,25 @@
+// The methods of a manifest.
+
+#ifndef HARNESS_MANIFEST_METHODS_H_
+#define HARNESS_MANIFEST_METHODS_H_
+
+#include <vector>
+
+#include "harness/manifest.h"
+#include "trials/toml_table.h"
+
+namespace harness {
+
+// The methods that [experiment] or the command line names, each with its table
+// [method.NAME] if there is one. Every list in a method's table makes variants
+// of the method, named METHOD-OPTION-VALUE.
+// Errors: throws InputError for an unknown method, a name that cannot be a
+// folder, a method that comes twice, and where none is named.
+[[nodiscard]] std::vector<MethodSpec> ReadMethods(
+    const trials::TomlTable& root,
+    const trials::TomlTable& experiment,
+    const ManifestOverrides& overrides);
+
+}  // namespace harness
+
+#endif  // HARNESS_MANIFEST_METHODS_H_

@@ -1,0 +1,58 @@
+#include "harness/names.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+namespace harness {
+namespace {
+
+constexpr std::size_t kMaxNameLength = 64;
+
+bool IsSafe(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
+}  // namespace
+
+bool IsSafeName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameLength &&
+         std::all_of(name.begin(), name.end(), IsSafe) && name[0] != '.' &&
+         name[0] != '_' && name[0] != '-' && name != "figures";
+}
+
+void CheckName(const trials::TomlTable& table,
+               std::string_view key,
+               std::string_view what,
+               const std::string& name) {
+  if (!IsSafeName(name)) {
+    table.Fail(key,
+               fmt::format("{} '{}' cannot be a folder name: use 1 to {} of "
+                           "a-z, 0-9, '.', '_', '-', a letter or digit first, "
+                           "and not 'figures'",
+                           what,
+                           name,
+                           kMaxNameLength));
+  }
+}
+
+std::string NamePart(const std::string& value) {
+  const bool is_path = value.find('/') != std::string::npos ||
+                       value.ends_with(".json") || value.ends_with(".toml");
+  std::string part =
+      is_path ? std::filesystem::path(value).stem().string() : value;
+  for (char& c : part) {
+    if (c >= 'A' && c <= 'Z') {
+      c = static_cast<char>(c - 'A' + 'a');
+    }
+    if (!IsSafe(c)) {
+      c = '-';
+    }
+  }
+  return part;
+}
+
+}  // namespace harness

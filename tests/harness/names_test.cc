@@ -1,0 +1,35 @@
+#include "harness/names.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace harness {
+namespace {
+
+TEST(IsSafeName, KeepsToTheResultsFolder) {
+  for (const char* name : {"a", "qwen2-1.5b_b64", "0"}) {
+    EXPECT_TRUE(IsSafeName(name)) << name;
+  }
+  for (const std::string& name : {std::string("."),
+                                  std::string(".."),
+                                  std::string("-x"),
+                                  std::string("a/b"),
+                                  std::string("A"),
+                                  std::string("a b"),
+                                  std::string("a\nb"),
+                                  std::string("$x"),
+                                  std::string(),
+                                  std::string(65, 'a')}) {
+    EXPECT_FALSE(IsSafeName(name)) << name;
+  }
+}
+
+TEST(NamePart, IsAPathsStemInSafeLetters) {
+  EXPECT_EQ(NamePart("workloads/Qwen 2.json"), "qwen-2");
+  EXPECT_EQ(NamePart("BF16"), "bf16");
+  EXPECT_EQ(NamePart("0.5"), "0.5");
+}
+
+}  // namespace
+}  // namespace harness
