@@ -26,6 +26,12 @@ struct VerbOptions {
   bool trial_per_job = false;       // with it: the search stays here
 };
 
+// results/<experiment>.
+[[nodiscard]] inline std::filesystem::path ExperimentFolder(
+    const VerbOptions& options, const Manifest& manifest) {
+  return options.results / manifest.name;
+}
+
 // plan: the run matrix, what each run may spend, and what is done already.
 [[nodiscard]] int Plan(const VerbOptions& options);
 

@@ -1,16 +1,12 @@
-// plan, run, run-one, status, report.
+// run, run-one, status, report.
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <thread>
-#include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -26,81 +22,12 @@
 #include "harness/stop.h"
 #include "harness/verbs.h"
 #include "harness/verbs_slurm.h"
+#include "harness/worker_jobs.h"
 #include "plots/report.h"
 #include "trials/text.h"
 
 namespace harness {
 namespace {
-
-std::filesystem::path ExperimentFolder(const VerbOptions& options,
-                                       const Manifest& manifest) {
-  return options.results / manifest.name;
-}
-
-std::string Describe(const Budget& budget) {
-  std::string text;
-  if (std::isfinite(budget.time_s)) {
-    text = fmt::format("{:g} min", budget.time_s / 60.0);
-  }
-  if (budget.trials > 0) {
-    text +=
-        fmt::format("{}{} trials", text.empty() ? "" : " or ", budget.trials);
-  }
-  return text + fmt::format(", {} steps a trial", budget.q_max);
-}
-
-// The command of one run's worker. Overrides go along: they say which methods
-// and repeats there are.
-std::vector<std::string> WorkerCommand(const VerbOptions& options,
-                                       const RunSpec& run) {
-  std::vector<std::string> command = {ProgramPath(),
-                                      "run-one",
-                                      options.manifest.string(),
-                                      "--results",
-                                      options.results.string(),
-                                      "--method",
-                                      run.method->name,
-                                      "--repeat",
-                                      std::to_string(run.repeat)};
-  const auto add = [&command](const std::string& flag,
-                              const std::string& value) {
-    command.push_back(flag);
-    command.push_back(value);
-  };
-  if (!options.slurm || options.trial_per_job) {
-    add("--parent", std::to_string(::getpid()));
-  }
-  if (options.trial_per_job) {
-    command.emplace_back("--trial-per-job");
-  }
-  if (!run.problem->name.empty()) {
-    add("--problem", run.problem->name);
-  }
-  if (options.overrides.repeats) {
-    add("--repeats", std::to_string(*options.overrides.repeats));
-  }
-  if (!options.overrides.methods.empty()) {
-    add("--methods",
-        fmt::format("{}", fmt::join(options.overrides.methods, ",")));
-  }
-  return command;
-}
-
-std::vector<Job> MissingJobs(const VerbOptions& options,
-                             const std::vector<RunSpec>& runs,
-                             const std::filesystem::path& folder) {
-  std::vector<Job> jobs;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::filesystem::path run_folder = runs[i].Folder(folder);
-    if (!IsFinished(run_folder)) {
-      jobs.push_back({static_cast<int>(i),
-                      runs[i].Name(),
-                      WorkerCommand(options, runs[i]),
-                      run_folder / "log.txt"});
-    }
-  }
-  return jobs;
-}
 
 int Cores() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -176,26 +103,6 @@ int PrintReport(const std::filesystem::path& folder,
   return outcome.pictures_failed ? 1 : 0;
 }
 
-int PlanSlurm(const VerbOptions& options,
-              const Manifest& manifest,
-              const std::filesystem::path& folder) {
-  const SlurmSubmission submission =
-      NewSubmission(options, manifest, "TOKEN", true);
-  const std::vector<RunSpec> runs = RunMatrix(manifest);
-  CheckFolder(submission.place.folder);
-  if (options.trial_per_job) {
-    fmt::print("{}", FormatTrialSubmission(submission, manifest));
-    return 0;
-  }
-  fmt::print("{}",
-             FormatSubmission(submission,
-                              WithNeeds(submission.options,
-                                        runs,
-                                        MissingJobs(options, runs, folder)),
-                              MaxArraySize()));
-  return 0;
-}
-
 // Gives the runs to Slurm; with --wait, shows how they get on until the end.
 int RunSlurm(const VerbOptions& options,
              const RunVerbOptions& run_options,
@@ -252,75 +159,7 @@ int RunSlurm(const VerbOptions& options,
   return failed > 0 ? 1 : 0;
 }
 
-std::string PlanJson(const Manifest& manifest,
-                     const std::vector<trials::ProblemInfo>& problems,
-                     const std::vector<RunStatus>& runs) {
-  nlohmann::ordered_json json;
-  json["experiment"] = manifest.name;
-  json["title"] = manifest.title;
-  json["budget"] = {{"time_s",
-                     std::isfinite(manifest.budget.time_s)
-                         ? nlohmann::ordered_json(manifest.budget.time_s)
-                         : nlohmann::ordered_json(nullptr)},
-                    {"trials", manifest.budget.trials},
-                    {"q_max", manifest.budget.q_max}};
-  for (const trials::ProblemInfo& problem : problems) {
-    json["problems"].push_back({{"name", problem.name},
-                                {"description", problem.description},
-                                {"backend", problem.backend},
-                                {"gpus", problem.gpus},
-                                {"candidates", problem.candidates}});
-  }
-  for (const RunStatus& status : runs) {
-    json["runs"].push_back({{"run", status.run.Name()},
-                            {"problem", status.run.problem->name},
-                            {"method", status.run.method->name},
-                            {"repeat", status.run.repeat},
-                            {"state", ToString(status.state)}});
-  }
-  return json.dump(2) + "\n";
-}
-
 }  // namespace
-
-int Plan(const VerbOptions& options) {
-  const Manifest manifest = ReadManifest(options.manifest, options.overrides);
-  const std::vector<trials::ProblemInfo> problems = CheckManifest(manifest);
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  CheckRecords(manifest, folder);
-  const std::vector<RunStatus> runs = ReadStatus(manifest, folder);
-  if (options.slurm) {
-    return PlanSlurm(options, manifest, folder);
-  }
-  if (options.json) {
-    fmt::print("{}", PlanJson(manifest, problems, runs));
-    return 0;
-  }
-  fmt::print("{}: {}\nbudget of a run: {}\n\n",
-             manifest.name,
-             manifest.title,
-             Describe(manifest.budget));
-  for (const trials::ProblemInfo& problem : problems) {
-    fmt::print("{}{}{} candidates; {} ({})\n",
-               problem.name,
-               problem.name.empty() ? "" : ": ",
-               problem.candidates,
-               problem.description,
-               problem.backend);
-  }
-  fmt::print("\n{}", FormatRuns(runs));
-  const auto done =
-      std::count_if(runs.begin(), runs.end(), [](const RunStatus& status) {
-        return status.state == RunState::kDone;
-      });
-  fmt::print("\n{} runs = {} problems x {} methods x {} repeats; {} to do\n",
-             runs.size(),
-             manifest.problems.size(),
-             manifest.methods.size(),
-             manifest.repeats,
-             static_cast<std::ptrdiff_t>(runs.size()) - done);
-  return 0;
-}
 
 int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
   const Manifest manifest = ReadManifest(options.manifest, options.overrides);

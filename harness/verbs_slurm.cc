@@ -37,11 +37,6 @@ using trials::InputError;
 
 constexpr int kLogLines = 200;
 
-fs::path ExperimentFolder(const VerbOptions& options,
-                          const Manifest& manifest) {
-  return options.results / manifest.name;
-}
-
 // Nodes and GPUs that a run takes up.
 void AddNeeds(const SlurmOptions& options,
               const ProblemSpec& problem,
