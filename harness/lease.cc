@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -19,16 +15,13 @@
 #include <unistd.h>
 
 #include "harness/clock.h"
-#include "harness/provenance.h"
-#include "trials/text.h"
+#include "harness/lease_file.h"
 
 namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kLeasePrefix = ".lease-";
-constexpr std::string_view kPublishPrefix = ".publish-";
 constexpr double kBeatsPerTimeout = 5.0;
 constexpr double kWatchIntervalSeconds = 0.05;
 constexpr double kAliveElsewhereSeconds = 60.0;
@@ -36,102 +29,6 @@ constexpr double kAliveElsewhereSeconds = 60.0;
 [[noreturn]] void ThrowErrno(const fs::path& path, std::string_view what) {
   throw std::runtime_error(
       fmt::format("{}: cannot {}: {}", path.string(), what, strerror(errno)));
-}
-
-fs::path LeasePath(const fs::path& folder, std::int64_t epoch) {
-  return folder / fmt::format("{}{}", kLeasePrefix, epoch);
-}
-
-// "<prefix><epoch>[-...]": the epoch, nothing for another name.
-std::optional<std::int64_t> EpochOf(const std::string& name,
-                                    std::string_view prefix) {
-  if (!name.starts_with(prefix)) {
-    return std::nullopt;
-  }
-  std::int64_t epoch = 0;
-  const char* begin = name.data() + prefix.size();
-  const auto [end, error] =
-      std::from_chars(begin, name.data() + name.size(), epoch);
-  return error == std::errc() && end != begin ? std::optional(epoch)
-                                              : std::nullopt;
-}
-
-std::int64_t HighestEpoch(const fs::path& folder) {
-  std::int64_t highest = 0;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    highest = std::max(
-        highest,
-        EpochOf(entry.path().filename().string(), kLeasePrefix).value_or(0));
-  }
-  return highest;
-}
-
-std::string Content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::string BootId() {
-  return std::string(trials::Trim(Content("/proc/sys/kernel/random/boot_id")));
-}
-
-// When a process of this host started, in clock ticks; "" if there is none.
-std::string StartOf(const std::string& pid) {
-  const std::string stat = Content(fs::path("/proc") / pid / "stat");
-  const std::size_t after_name = stat.rfind(')');
-  if (after_name == std::string::npos || after_name + 2 > stat.size()) {
-    return "";
-  }
-  const std::string after = stat.substr(after_name + 2);
-  const auto cells = trials::Split(after, ' ');
-  constexpr std::size_t kState = 0;
-  constexpr std::size_t kStart = 19;  // proc(5): field 22, counted from state
-  if (cells.size() <= kStart || cells[kState] == "Z" || cells[kState] == "X") {
-    return "";  // what is left of it waits for its parent
-  }
-  return std::string(cells[kStart]);
-}
-
-// What a lease file says: "count|host|boot|pid|start|job".
-struct Holder {
-  std::string count;  // "released" after the end
-  std::string host, boot, pid, start, job;
-
-  [[nodiscard]] std::string Name() const {
-    return fmt::format("process {} on {}{}{}",
-                       pid,
-                       host,
-                       job.empty() ? "" : ", Slurm job ",
-                       job);
-  }
-  [[nodiscard]] bool IsHere() const {
-    return host == HostName() && boot == BootId();
-  }
-  [[nodiscard]] bool IsGone() const {
-    return count == "released" || (IsHere() && StartOf(pid) != start);
-  }
-};
-
-// Nothing for a lease that is still being written, or was cut off at that.
-std::optional<Holder> ReadHolder(const fs::path& path) {
-  const std::string text = Content(path);
-  const auto cells = trials::Split(trials::Trim(text), '|');
-  if (cells.size() != 6 || text.back() != '\n') {
-    return std::nullopt;
-  }
-  Holder holder;
-  holder.count = trials::Trim(cells[0]);
-  holder.host = cells[1];
-  holder.boot = cells[2];
-  holder.pid = cells[3];
-  holder.start = cells[4];
-  holder.job = cells[5];
-  return holder;
-}
-
-// The count has a fixed width, so that it is overwritten in place.
-std::string CountText(std::string_view count) {
-  return fmt::format("{:<20}", count);
 }
 
 void SyncFolder(const fs::path& folder) {
@@ -229,17 +126,8 @@ void Lease::Claim(std::int64_t epoch) {
     }
     ThrowErrno(path, "create");
   }
-  const char* job = std::getenv("SLURM_JOB_ID");
   try {
-    WriteAll(fd_,
-             path,
-             fmt::format("{}|{}|{}|{}|{}|{}\n",
-                         CountText("0"),
-                         HostName(),
-                         BootId(),
-                         ::getpid(),
-                         StartOf(std::to_string(::getpid())),
-                         job == nullptr ? "" : job));
+    WriteAll(fd_, path, Holder::Self().Text());
   } catch (const std::runtime_error&) {
     ::close(fd_);
     ::unlink(path.c_str());

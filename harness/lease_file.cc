@@ -1,0 +1,127 @@
+#include "harness/lease_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "harness/provenance.h"
+#include "trials/text.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Content(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string BootId() {
+  return std::string(trials::Trim(Content("/proc/sys/kernel/random/boot_id")));
+}
+
+// When a process of this host started, in clock ticks; "" if there is none.
+std::string StartOf(const std::string& pid) {
+  const std::string stat = Content(fs::path("/proc") / pid / "stat");
+  const std::size_t after_name = stat.rfind(')');
+  if (after_name == std::string::npos || after_name + 2 > stat.size()) {
+    return "";
+  }
+  const std::string after = stat.substr(after_name + 2);
+  const auto cells = trials::Split(after, ' ');
+  constexpr std::size_t kState = 0;
+  constexpr std::size_t kStart = 19;  // proc(5): field 22, counted from state
+  if (cells.size() <= kStart || cells[kState] == "Z" || cells[kState] == "X") {
+    return "";  // what is left of it waits for its parent
+  }
+  return std::string(cells[kStart]);
+}
+
+}  // namespace
+
+fs::path LeasePath(const fs::path& folder, std::int64_t epoch) {
+  return folder / fmt::format("{}{}", kLeasePrefix, epoch);
+}
+
+std::optional<std::int64_t> EpochOf(const std::string& name,
+                                    std::string_view prefix) {
+  if (!name.starts_with(prefix)) {
+    return std::nullopt;
+  }
+  std::int64_t epoch = 0;
+  const char* begin = name.data() + prefix.size();
+  const auto [end, error] =
+      std::from_chars(begin, name.data() + name.size(), epoch);
+  return error == std::errc() && end != begin ? std::optional(epoch)
+                                              : std::nullopt;
+}
+
+std::int64_t HighestEpoch(const fs::path& folder) {
+  std::int64_t highest = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    highest = std::max(
+        highest,
+        EpochOf(entry.path().filename().string(), kLeasePrefix).value_or(0));
+  }
+  return highest;
+}
+
+Holder Holder::Self() {
+  const std::string pid = std::to_string(::getpid());
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return {.count = "0",
+          .host = HostName(),
+          .boot = BootId(),
+          .pid = pid,
+          .start = StartOf(pid),
+          .job = job == nullptr ? "" : job};
+}
+
+std::string Holder::Name() const {
+  return fmt::format("process {} on {}{}{}",
+                     pid,
+                     host,
+                     job.empty() ? "" : ", Slurm job ",
+                     job);
+}
+
+bool Holder::IsHere() const { return host == HostName() && boot == BootId(); }
+
+bool Holder::IsGone() const {
+  return count == "released" || (IsHere() && StartOf(pid) != start);
+}
+
+std::string Holder::Text() const {
+  return fmt::format(
+      "{}|{}|{}|{}|{}|{}\n", CountText(count), host, boot, pid, start, job);
+}
+
+std::optional<Holder> ReadHolder(const fs::path& path) {
+  const std::string text = Content(path);
+  const auto cells = trials::Split(trials::Trim(text), '|');
+  if (cells.size() != 6 || text.back() != '\n') {
+    return std::nullopt;
+  }
+  Holder holder;
+  holder.count = trials::Trim(cells[0]);
+  holder.host = cells[1];
+  holder.boot = cells[2];
+  holder.pid = cells[3];
+  holder.start = cells[4];
+  holder.job = cells[5];
+  return holder;
+}
+
+std::string CountText(std::string_view count) {
+  return fmt::format("{:<20}", count);
+}
+
+}  // namespace harness
