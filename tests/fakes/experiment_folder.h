@@ -1,9 +1,11 @@
-// A small experiment on the simulator, as a manifest in a folder of its own.
+// A small experiment on the simulator: its manifest in a folder of its own, and
+// what it leaves there.
 
 #ifndef TESTS_FAKES_EXPERIMENT_FOLDER_H_
 #define TESTS_FAKES_EXPERIMENT_FOLDER_H_
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -47,6 +49,21 @@ file = "clusters/a5000-8.toml"
   text.append("\n[space]\nrule_sets = [\"colossalai\"]\n");
   text.append("dp_bucket_mb = [16]\nzero_bucket_mb = [16]\n\n");
   return text.append("[budget]\n").append(budget);
+}
+
+// All records in the folder that must not depend on the circumstances, by path.
+[[nodiscard]] inline std::map<std::string, std::string> Records(
+    const std::filesystem::path& results) {
+  std::map<std::string, std::string> records;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(results)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "trials.csv" || name == "steps.csv" || name == "fits.csv") {
+      records[std::filesystem::relative(entry.path(), results).string()] =
+          ReadFile(entry.path());
+    }
+  }
+  return records;
 }
 
 }  // namespace fakes

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,6 +28,7 @@ namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
+using fakes::Records;
 using testing::HasSubstr;
 
 const std::string kManifest = fakes::SmallManifest(
@@ -81,19 +81,6 @@ class CommandLineTest : public testing::Test {
             "--no-report",
             "--jobs",
             jobs};
-  }
-
-  // All records that must not depend on the circumstances, by path.
-  static std::map<std::string, std::string> Records(const fs::path& results) {
-    std::map<std::string, std::string> records;
-    for (const auto& entry : fs::recursive_directory_iterator(results)) {
-      const std::string name = entry.path().filename().string();
-      if (name == "trials.csv" || name == "steps.csv" || name == "fits.csv") {
-        records[fs::relative(entry.path(), results).string()] =
-            fakes::ReadFile(entry.path());
-      }
-    }
-    return records;
   }
 
   // Waits until the run has that many trials on record.

@@ -21,6 +21,7 @@ namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
+using fakes::Records;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -100,18 +101,6 @@ class SlurmTest : public testing::Test {
              std::to_string(run["repeat"].get<int>())] = run["state"];
     }
     return states;
-  }
-
-  static std::map<std::string, std::string> Records(const fs::path& results) {
-    std::map<std::string, std::string> records;
-    for (const auto& entry : fs::recursive_directory_iterator(results)) {
-      const std::string name = entry.path().filename().string();
-      if (name == "trials.csv" || name == "steps.csv" || name == "fits.csv") {
-        records[fs::relative(entry.path(), results).string()] =
-            fakes::ReadFile(entry.path());
-      }
-    }
-    return records;
   }
 
   fakes::ExperimentFolder folder_;
