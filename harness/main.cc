@@ -13,10 +13,11 @@
 
 #include "harness/contain.h"
 #include "harness/fits/verb.h"
+#include "harness/noise.h"
 #include "harness/provenance.h"
+#include "harness/scale.h"
 #include "harness/validate/verb.h"
 #include "harness/verbs.h"
-#include "harness/verbs_sweep.h"
 #include "trials/text.h"
 
 namespace {

@@ -1,7 +1,7 @@
-// scale and noise: figures about the simulator itself.
+// A problem on more and more GPUs.
 
-#ifndef HARNESS_VERBS_SWEEP_H_
-#define HARNESS_VERBS_SWEEP_H_
+#ifndef HARNESS_SCALE_H_
+#define HARNESS_SCALE_H_
 
 #include <vector>
 
@@ -21,17 +21,6 @@ struct ScaleOptions {
 };
 [[nodiscard]] int Scale(const VerbOptions& options, const ScaleOptions& scale);
 
-// noise: simulated trials of the problem as the paper draws real ones: step
-// times of a few configurations (Fig. 3), the estimate against the threshold of
-// outlier removal (Fig. 10) and against the number of steps (Fig. 15).
-struct NoiseVerbOptions {
-  int trials = 4;
-  int steps = 100;
-  int seed = 1;
-};
-[[nodiscard]] int Noise(const VerbOptions& options,
-                        const NoiseVerbOptions& noise);
-
 }  // namespace harness
 
-#endif  // HARNESS_VERBS_SWEEP_H_
+#endif  // HARNESS_SCALE_H_
