@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "harness/validate/facts.h"
 #include "harness/validate/model_shape.h"
@@ -121,51 +126,45 @@ class Library {
   std::map<std::string, trials::Framework> frameworks_;
 };
 
+// The value that a fact names; the first where the fact is missing.
+template <typename T>
+T Choice(const Facts& facts,
+         std::string_view key,
+         std::initializer_list<std::pair<std::string_view, T>> choices) {
+  const std::string name = facts.Text(key, std::string(choices.begin()->first));
+  std::vector<std::string_view> known;
+  for (const auto& [choice, value] : choices) {
+    if (choice == name) {
+      return value;
+    }
+    known.push_back(choice);
+  }
+  facts.Fail(fmt::format("{} '{}' is not known here; known: {}",
+                         key,
+                         name,
+                         fmt::join(known, ", ")));
+}
+
 PeakMemory PeakMemoryOf(const Facts& facts) {
-  const std::string name = facts.Text("peak_memory", "allocated");
-  if (name == "computed") {
-    return PeakMemory::kComputed;
-  }
-  if (name == "allocated") {
-    return PeakMemory::kAllocated;
-  }
-  if (name == "reserved") {
-    return PeakMemory::kReserved;
-  }
-  if (name == "device") {
-    return PeakMemory::kDevice;
-  }
-  facts.Fail(fmt::format(
-      "peak_memory '{}' is not known here; known: computed, allocated, "
-      "reserved, device",
-      name));
+  return Choice<PeakMemory>(facts,
+                            "peak_memory",
+                            {{"allocated", PeakMemory::kAllocated},
+                             {"reserved", PeakMemory::kReserved},
+                             {"device", PeakMemory::kDevice},
+                             {"computed", PeakMemory::kComputed}});
 }
 
 PeakRank PeakRankOf(const Facts& facts) {
-  const std::string name = facts.Text("peak_rank", "fullest");
-  if (name == "fullest") {
-    return PeakRank::kFullest;
-  }
-  if (name == "first") {
-    return PeakRank::kFirst;
-  }
-  if (name == "last") {
-    return PeakRank::kLast;
-  }
-  facts.Fail(fmt::format(
-      "peak_rank '{}' is not known here; known: fullest, first, last", name));
+  return Choice<PeakRank>(facts,
+                          "peak_rank",
+                          {{"fullest", PeakRank::kFullest},
+                           {"first", PeakRank::kFirst},
+                           {"last", PeakRank::kLast}});
 }
 
-double UnitOf(const Facts& facts) {
-  const std::string name = facts.Text("peak_memory_unit", "GB");
-  if (name == "GB") {
-    return kBytesPerGb;
-  }
-  if (name == "GiB") {
-    return kBytesPerGib;
-  }
-  facts.Fail(fmt::format(
-      "peak_memory_unit '{}' is not known here; known: GB, GiB", name));
+double PeakMemoryUnitOf(const Facts& facts) {
+  return Choice<double>(
+      facts, "peak_memory_unit", {{"GB", kBytesPerGb}, {"GiB", kBytesPerGib}});
 }
 
 trials::ParallelConfig ConfigOf(const Facts& facts) {
@@ -250,7 +249,7 @@ MeasuredTable Load(const fs::path& path,
     row.left_out = read.left_out;
     row.part = read.part;
     row.out_of_memory = read.facts.Text("status") == "oom";
-    row.peak_memory_unit_bytes = UnitOf(read.facts);
+    row.peak_memory_unit_bytes = PeakMemoryUnitOf(read.facts);
     if (!row.out_of_memory) {
       row.step_time_s = read.facts.Number("step_time_s");
       row.peak_memory_bytes =

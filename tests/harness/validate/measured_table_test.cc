@@ -281,6 +281,15 @@ TEST_F(ValidateTable, PeaksAreThoseOfTheRankAndKindThatTheTableTells) {
   EXPECT_LT(predict("first", "computed"), predict("first", "allocated"));
   EXPECT_LT(predict("first", "allocated"), first);
   EXPECT_LT(first, predict("first", "device"));
+  try {
+    predict("middle", "reserved");
+    ADD_FAILURE() << "a rank of the middle";
+  } catch (const trials::InputError& e) {
+    EXPECT_THAT(e.what(),
+                AllOf(HasSubstr("t.csv:2"),
+                      HasSubstr("peak_rank 'middle'"),
+                      HasSubstr("known: fullest, first, last")));
+  }
 }
 
 TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
