@@ -176,15 +176,15 @@ SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
     double beta, double memory_scale, const std::vector<char>& excluded) {
   PredictThroughput(prediction_);
   Choice choice;
-  choice.candidate =
-      search_.ArgMax(prediction_,
-                     [this, memory_scale](const std::vector<int>& candidates,
-                                          surrogates::PredictionView excess) {
-                       memory_.PredictSome(candidates, excess);
-                       ToMemoryExcess(1.0, memory_scale, excess);
-                     },
-                     excluded,
-                     {.beta = beta, .threads = threads_});
+  choice.candidate = search_.ArgMax(
+      prediction_,
+      [this, memory_scale](const std::vector<int>& candidates,
+                           const surrogates::PredictionView& excess) {
+        memory_.PredictSome(candidates, excess);
+        ToMemoryExcess(1.0, memory_scale, excess);
+      },
+      excluded,
+      {.beta = beta, .threads = threads_});
   if (choice.candidate >= 0) {
     choice.cucb = search_.summary().value;
     choice.throughput_mean = prediction_.mean[choice.candidate];

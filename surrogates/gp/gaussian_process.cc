@@ -302,7 +302,7 @@ void GaussianProcess::Predict(Prediction& prediction) const {
 }
 
 void GaussianProcess::PredictSome(std::span<const int> candidates,
-                                  PredictionView prediction) const {
+                                  const PredictionView& prediction) const {
   posterior_.Predict(*space_,
                      mean_,
                      static_cast<int>(candidates.size()),

@@ -108,7 +108,7 @@ class GaussianProcess final : public Surrogate {
   // The same numbers, to the last bit, of some candidates only and in the order
   // given. Shapes: prediction is [candidates.size()].
   void PredictSome(std::span<const int> candidates,
-                   PredictionView prediction) const;
+                   const PredictionView& prediction) const;
 
   // What the others say of each observation under the hyperparameters at hand:
   // mean and variance of its measurement, noise and misfit included, in the
