@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 // The reader truncates long file names in its own messages, on purpose.
 #pragma GCC diagnostic push
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wstringop-truncation"
+#endif
 #include <libfccp/csv.h>
 #pragma GCC diagnostic pop
 

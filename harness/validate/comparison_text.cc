@@ -11,8 +11,6 @@
 namespace harness {
 namespace {
 
-constexpr double kBytesPerGb = 1e9;
-
 std::string Percent(double share) {
   return std::isnan(share) ? "-" : fmt::format("{:.1f}%", 100.0 * share);
 }
