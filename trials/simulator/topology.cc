@@ -83,20 +83,27 @@ class Traffic {
   std::vector<int> nic_in_;
 };
 
+// The ranks of a group on each of its hosts.
+std::map<int, Group> ByHost(const Cluster& cluster, const Group& group) {
+  std::map<int, Group> hosts;
+  for (const int rank : group) {
+    hosts[rank / cluster.gpus_per_node].push_back(rank);
+  }
+  return hosts;
+}
+
 // What the GPUs' own links give a group: as many as share a host.
 double OwnBytesPerSecond(const Cluster& cluster,
                          std::span<const Group> groups) {
-  int local = 1;
-  if (cluster.rings.empty()) {  // whatever the group
-    return cluster.RingBytesPerSecond(local);
-  }
-  for (const Group& group : groups) {
-    std::map<int, int> members;  // by host
-    for (const int rank : group) {
-      local = std::max(local, ++members[rank / cluster.gpus_per_node]);
+  std::size_t local = 1;
+  if (!cluster.rings.empty()) {  // else it is the same whatever the group
+    for (const Group& group : groups) {
+      for (const auto& [host, ranks] : ByHost(cluster, group)) {
+        local = std::max(local, ranks.size());
+      }
     }
   }
-  return cluster.RingBytesPerSecond(local);
+  return cluster.RingBytesPerSecond(static_cast<int>(local));
 }
 
 GroupLink Share(const Cluster& cluster,
@@ -131,12 +138,10 @@ GroupLink Share(const Cluster& cluster,
 bool PassesSomeGpusOfAHost(const Cluster& cluster,
                            std::span<const Group> groups) {
   return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
-    std::map<int, int> gpus;  // of each host
-    for (const int rank : group) {
-      ++gpus[rank / cluster.gpus_per_node];
-    }
-    return std::any_of(gpus.begin(), gpus.end(), [&](const auto& host) {
-      return host.second > 1 && host.second < cluster.gpus_per_node;
+    const std::map<int, Group> hosts = ByHost(cluster, group);
+    return std::any_of(hosts.begin(), hosts.end(), [&](const auto& host) {
+      const auto ranks = static_cast<int>(host.second.size());
+      return ranks > 1 && ranks < cluster.gpus_per_node;
     });
   });
 }
@@ -235,10 +240,7 @@ std::vector<Group> WithinHosts(const Cluster& cluster,
                                std::span<const Group> groups) {
   std::vector<Group> parts;
   for (const Group& group : groups) {
-    std::map<int, Group> hosts;
-    for (const int rank : group) {
-      hosts[rank / cluster.gpus_per_node].push_back(rank);
-    }
+    std::map<int, Group> hosts = ByHost(cluster, group);
     const std::size_t size = hosts.begin()->second.size();
     for (auto& [host, part] : hosts) {
       if (part.size() != size) {
