@@ -21,6 +21,8 @@ struct Gpu {
   double single_flop_per_s = 0.0;  // fp32, no tensor cores
   int multiprocessors = 0;
   double price_per_hour = 0.0;  // 0: unknown
+
+  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 // One direction of one link: time for n bytes = latency + n / bandwidth. The
@@ -29,6 +31,8 @@ struct Link {
   std::string name;
   double bandwidth_bytes_per_s = 0.0;
   double latency_s = 0.0;
+
+  friend bool operator==(const Link&, const Link&) = default;
 };
 
 // A homogeneous cluster. Ranks 0 .. gpus()-1 fill one host after the other.
@@ -56,6 +60,8 @@ struct Cluster {
   [[nodiscard]] int gpus() const { return gpus_per_node * nodes; }
   // What a ring through so many GPUs of one host gets.
   [[nodiscard]] double RingBytesPerSecond(int gpus_of_host) const;
+
+  friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
 // Reads a cluster file (experiments/clusters/*.toml; format in

@@ -46,6 +46,8 @@ struct Model {
   // times pixels). 0: tokens are looked up in a table.
   int patch_size = 0;
   int classes = 0;  // of a classifier in place of the vocabulary head
+
+  friend bool operator==(const Model&, const Model&) = default;
 };
 
 // Reads a Hugging Face config.json (BERT, Qwen2, Llama, Mixtral, ViT).
@@ -72,6 +74,8 @@ struct Workload {
   int sequence_length = 0;  // tokens
   Precision precision =
       Precision::kBf16;  // of compute; the optimizer keeps fp32 masters
+
+  friend bool operator==(const Workload&, const Workload&) = default;
 };
 
 // Reads the [workload] table of a manifest:

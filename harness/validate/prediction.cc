@@ -1,11 +1,10 @@
 #include "harness/validate/prediction.h"
 
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <stdexcept>
-
-#include <fmt/format.h>
+#include <utility>
+#include <vector>
 
 #include "harness/validate/part_time.h"
 #include "trials/simulator/simulator.h"
@@ -13,34 +12,31 @@
 namespace harness {
 namespace {
 
-// What rows have in common when one simulator can serve them all.
-std::string ProblemKey(const MeasuredRow& row) {
-  const trials::Model& model = row.workload.model;
-  const trials::Cluster& cluster = row.cluster;
-  const std::vector<int> sizes = {model.layers,
-                                  model.hidden_size,
-                                  model.attention_heads,
-                                  model.kv_heads,
-                                  model.head_size,
-                                  model.ffn_size,
-                                  model.vocab_size,
-                                  model.gated_ffn ? 1 : 0,
-                                  model.tied_embeddings ? 1 : 0,
-                                  model.dropout ? 1 : 0,
-                                  model.experts,
-                                  model.experts_per_token};
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}",
-                     row.framework_name,
-                     cluster.name,
-                     cluster.nodes,
-                     cluster.gpus_per_node,
-                     cluster.inter.bandwidth_bytes_per_s,
-                     row.workload.batch_size,
-                     row.workload.sequence_length,
-                     static_cast<int>(row.workload.precision),
-                     model.type,
-                     fmt::join(sizes, "|"));
-}
+// The simulators of a table's problems, one for all rows of a problem.
+class Simulators {
+ public:
+  const trials::Simulator& Of(const MeasuredRow& row) {
+    for (const auto& [first, simulator] : made_) {
+      if (first->workload == row.workload && first->cluster == row.cluster &&
+          first->framework == row.framework) {
+        return *simulator;
+      }
+    }
+    return *made_
+                .emplace_back(
+                    &row,
+                    std::make_unique<trials::Simulator>(
+                        row.workload,
+                        row.cluster,
+                        trials::Simulator::Options{.framework = row.framework}))
+                .second;
+  }
+
+ private:
+  // With the first row of the problem.
+  std::vector<std::pair<const MeasuredRow*, std::unique_ptr<trials::Simulator>>>
+      made_;
+};
 
 const trials::MemoryParts& MemoryOf(const trials::StepReport& report,
                                     PeakRank rank) {
@@ -86,7 +82,7 @@ std::string Prediction::Status() const {
 }
 
 std::vector<Prediction> Predict(const MeasuredTable& table) {
-  std::map<std::string, std::unique_ptr<trials::Simulator>> simulators;
+  Simulators simulators;
   std::vector<Prediction> predictions;
   for (const MeasuredRow& row : table.rows) {
     Prediction& prediction = predictions.emplace_back();
@@ -99,15 +95,8 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
       prediction.fits = true;
       continue;
     }
-    std::unique_ptr<trials::Simulator>& simulator = simulators[ProblemKey(row)];
-    if (!simulator) {
-      simulator = std::make_unique<trials::Simulator>(
-          row.workload,
-          row.cluster,
-          trials::Simulator::Options{.framework = row.framework});
-    }
     try {
-      const trials::StepReport report = simulator->Simulate(row.config);
+      const trials::StepReport report = simulators.Of(row).Simulate(row.config);
       prediction.step_time_s = report.step_time_s;
       prediction.peak_memory_bytes =
           BytesOf(MemoryOf(report, row.peak_rank), row.peak_memory);

@@ -149,6 +149,8 @@ struct Framework {
   [[nodiscard]] double GradientBytes(double element_bytes) const {
     return fp32_gradients ? 4.0 : element_bytes;
   }
+
+  friend bool operator==(const Framework&, const Framework&) = default;
 };
 
 // Errors: throws InputError with file:line:column.
