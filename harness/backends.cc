@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "harness/entries.h"
 #include "harness/provenance.h"
 #include "trials/command/command_runner.h"
@@ -14,15 +15,14 @@
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
-#include "trials/text.h"
 #include "trials/wrappers/noisy_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
 
 namespace harness {
 namespace {
 
-using trials::InputError;
-using trials::TomlTable;
+using common::InputError;
+using common::TomlTable;
 
 // The options of the step noise: a key per field of NoiseOptions.
 trials::NoiseOptions ReadNoise(const TomlTable& table) {
@@ -251,7 +251,7 @@ Backend MakeBackend(const ProblemSpec& problem) {
     problem.backend.Fail("type",
                          fmt::format("unknown backend '{}'{}; known here: {}",
                                      type,
-                                     trials::DidYouMean(type, known),
+                                     common::DidYouMean(type, known),
                                      fmt::join(known, ", ")));
   }
   Backend backend = WithPlace(

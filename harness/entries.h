@@ -10,23 +10,23 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
-#include "trials/toml_table.h"
+#include "common/text.h"
+#include "common/toml_table.h"
 
 namespace harness {
 
 // What `make` makes. An error without a place gets that of the table it comes
 // from.
 template <typename Make>
-auto WithPlace(const trials::TomlTable& table,
+auto WithPlace(const common::TomlTable& table,
                std::string_view name,
                Make make) {
   try {
     return make();
-  } catch (const trials::InputError&) {
+  } catch (const common::InputError&) {
     throw;
   } catch (const std::invalid_argument& e) {
-    throw trials::InputError(
+    throw common::InputError(
         fmt::format("{}: [{}]: {}", table.Where(), name, e.what()));
   }
 }

@@ -12,12 +12,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace harness {
 namespace {
 
-using trials::InputError;
+using common::InputError;
 using trials::RecordFile;
 
 [[noreturn]] void ThrowErrno(const std::filesystem::path& path,
@@ -51,7 +51,7 @@ Rows<Record> ReadRows(const std::filesystem::path& folder,
     ThrowErrno(path, "read");  // never taken for an empty one
   }
   Rows<Record> rows;
-  std::vector<std::string_view> lines = trials::Split(text, '\n');
+  std::vector<std::string_view> lines = common::Split(text, '\n');
   lines.pop_back();
   if (lines.size() < 2) {
     return rows;  // cut off in the header: nothing was committed

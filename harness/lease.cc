@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness/clock.h"
+#include "common/clock.h"
 #include "harness/lease_file.h"
 
 namespace harness {
@@ -86,7 +86,7 @@ void Lease::Acquire() {
     const std::optional<Holder> holder =
         highest == 0 ? std::nullopt : ReadHolder(LeasePath(folder_, highest));
     const std::string count = holder ? holder->count : "";
-    const double now_s = SteadySeconds();
+    const double now_s = common::SteadySeconds();
     if (highest != watched) {
       watched = highest;
       last_count = count;

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "common/text.h"
 #include "harness/provenance.h"
-#include "trials/text.h"
 
 namespace harness {
 namespace {
@@ -25,7 +25,7 @@ std::string Content(const fs::path& path) {
 }
 
 std::string BootId() {
-  return std::string(trials::Trim(Content("/proc/sys/kernel/random/boot_id")));
+  return std::string(common::Trim(Content("/proc/sys/kernel/random/boot_id")));
 }
 
 // When a process of this host started, in clock ticks; "" if there is none.
@@ -36,7 +36,7 @@ std::string StartOf(const std::string& pid) {
     return "";
   }
   const std::string after = stat.substr(after_name + 2);
-  const auto cells = trials::Split(after, ' ');
+  const auto cells = common::Split(after, ' ');
   constexpr std::size_t kState = 0;
   constexpr std::size_t kStart = 19;  // proc(5): field 22, counted from state
   if (cells.size() <= kStart || cells[kState] == "Z" || cells[kState] == "X") {
@@ -106,12 +106,12 @@ std::string Holder::Text() const {
 
 std::optional<Holder> ReadHolder(const fs::path& path) {
   const std::string text = Content(path);
-  const auto cells = trials::Split(trials::Trim(text), '|');
+  const auto cells = common::Split(common::Trim(text), '|');
   if (cells.size() != 6 || text.back() != '\n') {
     return std::nullopt;
   }
   Holder holder;
-  holder.count = trials::Trim(cells[0]);
+  holder.count = common::Trim(cells[0]);
   holder.host = cells[1];
   holder.boot = cells[2];
   holder.pid = cells[3];

@@ -10,17 +10,17 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "harness/backends.h"
 #include "harness/manifest_methods.h"
 #include "harness/names.h"
 #include "plots/report.h"
-#include "trials/text.h"
 
 namespace harness {
 namespace {
 
-using trials::InputError;
-using trials::TomlTable;
+using common::InputError;
+using common::TomlTable;
 
 // A list of a problem that makes several problems of it.
 struct Axis {
@@ -57,7 +57,7 @@ Budget ReadBudget(const TomlTable& table, bool simulated) {
     if (!(minutes > 0.0) || !std::isfinite(minutes)) {
       table.Fail("time_minutes",
                  fmt::format("time_minutes = {}: must be a number > 0",
-                             trials::ExactText(minutes)));
+                             common::ExactText(minutes)));
     }
     budget.time_s = minutes * 60.0;
   }
@@ -146,7 +146,7 @@ std::vector<std::string> ReadFigures(const TomlTable& experiment) {
       table.Fail("figures",
                  fmt::format("unknown figure '{}'{}; known here: {}",
                              name,
-                             trials::DidYouMean(name, known),
+                             common::DidYouMean(name, known),
                              fmt::join(known, ", ")));
     }
   }
@@ -169,7 +169,7 @@ void CheckTables(const TomlTable& root) {
       root.Fail(key,
                 fmt::format("unknown key '{}'{}; known here: {}",
                             key,
-                            trials::DidYouMean(key, known),
+                            common::DidYouMean(key, known),
                             fmt::join(known, ", ")));
     }
   }
@@ -186,13 +186,13 @@ std::string FileContent(const std::filesystem::path& path) {
 
 std::uint64_t Manifest::MethodSeed(const ProblemSpec& problem,
                                    int repeat) const {
-  return trials::DeriveSeed(fmt::format("method/{}/{}", seed, problem.name),
+  return common::DeriveSeed(fmt::format("method/{}/{}", seed, problem.name),
                             static_cast<std::uint64_t>(repeat));
 }
 
 std::uint64_t Manifest::TrialSeed(const ProblemSpec& problem,
                                   int repeat) const {
-  return trials::DeriveSeed(fmt::format("trial/{}/{}", seed, problem.name),
+  return common::DeriveSeed(fmt::format("trial/{}/{}", seed, problem.name),
                             static_cast<std::uint64_t>(repeat));
 }
 
@@ -200,7 +200,7 @@ std::string Manifest::RunHash(const ProblemSpec& problem,
                               const MethodSpec& method) const {
   std::string text = fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n",
                                  seed,
-                                 trials::ExactText(budget.time_s),
+                                 common::ExactText(budget.time_s),
                                  budget.trials,
                                  budget.q_max,
                                  budget.charge_thinking,
@@ -224,8 +224,8 @@ std::string Manifest::RunHash(const ProblemSpec& problem,
         fmt::format("file {}\n{}", file.filename().string(), FileContent(file));
   }
   return fmt::format("{:016x}{:016x}",
-                     trials::DeriveSeed(text, 0),
-                     trials::DeriveSeed(text + "\n", 1));
+                     common::DeriveSeed(text, 0),
+                     common::DeriveSeed(text + "\n", 1));
 }
 
 Manifest ReadManifest(const std::filesystem::path& path,

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "trials/toml_table.h"
+#include "common/toml_table.h"
 
 namespace harness {
 
@@ -18,11 +18,11 @@ namespace harness {
 // list that is an axis is replaced by one of its elements.
 struct ProblemSpec {
   std::string name;  // the axis values, "" when there is no axis
-  trials::TomlTable backend;
-  trials::TomlTable noise;
-  trials::TomlTable workload;
-  trials::TomlTable cluster;
-  trials::TomlTable space;
+  common::TomlTable backend;
+  common::TomlTable noise;
+  common::TomlTable workload;
+  common::TomlTable cluster;
+  common::TomlTable space;
   std::filesystem::path rules_folder;  // where rule sets are, by name
 };
 
@@ -31,7 +31,7 @@ struct MethodSpec {
   std::string name;           // folder name, unique in the experiment
   std::string label;          // for legends
   std::string base;           // the registry's name of it
-  trials::TomlTable options;  // [method.NAME], perhaps empty
+  common::TomlTable options;  // [method.NAME], perhaps empty
 };
 
 // What a run may spend; at least one of the first two is a limit.
@@ -53,7 +53,7 @@ struct Manifest {
   Budget budget;
   std::vector<ProblemSpec> problems;
   std::vector<MethodSpec> methods;
-  trials::TomlTable slurm;  // [slurm], perhaps empty; no run depends on it
+  common::TomlTable slurm;  // [slurm], perhaps empty; no run depends on it
 
   // Seeds of everything random. Neither depends on the method: in one repeat
   // of one problem all methods start from the same random state, and a

@@ -8,15 +8,15 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "harness/names.h"
 #include "harness/registry.h"
-#include "trials/text.h"
 
 namespace harness {
 namespace {
 
-using trials::InputError;
-using trials::TomlTable;
+using common::InputError;
+using common::TomlTable;
 
 // Keys of a method's table that are not options of the method.
 constexpr std::array<std::string_view, 2> kOwnKeys = {"base", "label"};
@@ -64,7 +64,7 @@ std::vector<std::string> MethodNames(const TomlTable& tables) {
   throw InputError(fmt::format("{}: unknown method '{}'{}; known here: {}",
                                where,
                                name,
-                               trials::DidYouMean(name, known),
+                               common::DidYouMean(name, known),
                                fmt::join(known, ", ")));
 }
 
@@ -87,7 +87,7 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
         "of with base = \"...\"",
         method.options.Where(),
         name,
-        trials::DidYouMean(name, known),
+        common::DidYouMean(name, known),
         fmt::join(known, ", ")));
   }
   CheckName(tables, name, "method", name);

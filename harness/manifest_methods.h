@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "common/toml_table.h"
 #include "harness/manifest.h"
-#include "trials/toml_table.h"
 
 namespace harness {
 
@@ -16,8 +16,8 @@ namespace harness {
 // Errors: throws InputError for an unknown method, a name that cannot be a
 // folder, a method that comes twice, and where none is named.
 [[nodiscard]] std::vector<MethodSpec> ReadMethods(
-    const trials::TomlTable& root,
-    const trials::TomlTable& experiment,
+    const common::TomlTable& root,
+    const common::TomlTable& experiment,
     const ManifestOverrides& overrides);
 
 }  // namespace harness

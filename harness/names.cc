@@ -24,7 +24,7 @@ bool IsSafeName(std::string_view name) {
          name[0] != '_' && name[0] != '-' && name != "figures";
 }
 
-void CheckName(const trials::TomlTable& table,
+void CheckName(const common::TomlTable& table,
                std::string_view key,
                std::string_view what,
                const std::string& name) {

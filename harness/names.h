@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "trials/toml_table.h"
+#include "common/toml_table.h"
 
 namespace harness {
 
@@ -16,7 +16,7 @@ namespace harness {
 
 // Errors: throws InputError at the table's key unless IsSafeName(name), with
 // the name as that of a `what`: "method", "problem".
-void CheckName(const trials::TomlTable& table,
+void CheckName(const common::TomlTable& table,
                std::string_view key,
                std::string_view what,
                const std::string& name);

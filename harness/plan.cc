@@ -9,15 +9,15 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "harness/backends.h"
-#include "harness/dispatch/slurm_options.h"
 #include "harness/registry.h"
-#include "trials/text.h"
+#include "harness/slurm/slurm_options.h"
 
 namespace harness {
 namespace {
 
-using trials::InputError;
+using common::InputError;
 
 trials::ProblemInfo Describe(const Manifest& manifest,
                              const ProblemSpec& problem,

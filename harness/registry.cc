@@ -9,9 +9,9 @@
 namespace harness {
 namespace {
 
+using common::TomlTable;
 using methods::OppaOptions;
 using methods::OppaPrior;
-using trials::TomlTable;
 
 std::unique_ptr<methods::Method> MakeRandom(const methods::Problem& problem,
                                             const TomlTable& table,

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "common/toml_table.h"
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "methods/method.h"
-#include "trials/toml_table.h"
 
 namespace harness {
 
@@ -25,7 +25,7 @@ struct MethodEntry {
   // Makes the method from its options and a seed.
   // Errors: throws InputError for options that cannot be.
   std::function<std::unique_ptr<methods::Method>(
-      const methods::Problem&, const trials::TomlTable&, std::uint64_t)>
+      const methods::Problem&, const common::TomlTable&, std::uint64_t)>
       make;
 };
 

@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "harness/backends.h"
 #include "harness/journal.h"
 #include "harness/provenance.h"
 #include "harness/registry.h"
 #include "harness/search.h"
 #include "trials/record.h"
-#include "trials/text.h"
 
 namespace harness {
 namespace {
@@ -52,7 +52,7 @@ int SuggestionThreads() {
         std::from_chars(text.data(), text.data() + text.size(), threads);
     if (error != std::errc() || end != text.data() + text.size() ||
         threads < 1 || threads > kMost) {
-      throw trials::InputError(
+      throw common::InputError(
           fmt::format("{} = '{}': a number of threads from 1 to {}; unset it "
                       "for the default",
                       name,
@@ -77,7 +77,7 @@ bool RunOne(const Manifest& manifest,
   trials::RunInfo info = Describe(manifest, run, conditions.command);
   if (std::filesystem::exists(folder / "run.json") &&
       trials::ReadRunInfo(folder).manifest_hash != info.manifest_hash) {
-    throw trials::InputError(
+    throw common::InputError(
         fmt::format("{}: these records were made from other input; use another "
                     "--results folder, or remove it",
                     folder.string()));

@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
-#include "harness/clock.h"
-#include "trials/text.h"
+#include "common/clock.h"
+#include "common/text.h"
 
 namespace harness {
 namespace {
 
-using trials::InputError;
+using common::InputError;
 using trials::Measurement;
 using trials::Outcome;
 using trials::TrialRecord;
@@ -24,14 +24,14 @@ class ThinkingClock {
  public:
   template <typename Call>
   auto Measure(Call call) {
-    const double wall_s = SteadySeconds();
-    const double cpu_s = CpuSeconds();
+    const double wall_s = common::SteadySeconds();
+    const double cpu_s = common::CpuSeconds();
     struct Stop {
       ThinkingClock* clock;
       double wall_s, cpu_s;
       ~Stop() {
-        clock->spent_.wall_s += SteadySeconds() - wall_s;
-        clock->spent_.cpu_s += CpuSeconds() - cpu_s;
+        clock->spent_.wall_s += common::SteadySeconds() - wall_s;
+        clock->spent_.cpu_s += common::CpuSeconds() - cpu_s;
       }
     } stop{this, wall_s, cpu_s};
     return call();
@@ -220,7 +220,7 @@ class Loop {
     trials::TrialRequest request;
     request.config = config;
     request.max_steps = budget_.q_max;
-    request.seed = trials::DeriveSeed(ToString(config), trial_seed_);
+    request.seed = common::DeriveSeed(ToString(config), trial_seed_);
     request.time_limit_s = Left();
     request.interrupted = stop_;
     StopBy(suggestion.stop, request);

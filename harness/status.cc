@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "common/text.h"
 #include "harness/lease.h"
-#include "trials/text.h"
 
 namespace harness {
 namespace {
@@ -138,7 +138,7 @@ RunStatus ReadRunStatus(const RunSpec& run,
   }
   try {
     ReadRecords(folder, status);
-  } catch (const trials::InputError& e) {
+  } catch (const common::InputError& e) {
     status.state = RunState::kDamaged;
     status.message = e.what();
   }

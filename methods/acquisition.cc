@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "surrogates/gp/parallel.h"
+#include "common/parallel.h"
 
 namespace methods {
 namespace {
@@ -332,7 +332,7 @@ void ConstrainedUcbSearch::BoundAll(const surrogates::Prediction& throughput,
                                     const std::vector<char>& excluded,
                                     const ArgMaxOptions& options) {
   const auto size = static_cast<int>(throughput.mean.size());
-  surrogates::ParallelFor(
+  common::ParallelFor(
       size,
       options.threads,
       [&](int, int i) {
@@ -383,7 +383,7 @@ ConstrainedBelief ConstrainedUcbSearch::BeliefAt(
 void ConstrainedUcbSearch::BoundBatch(const surrogates::Prediction& throughput,
                                       const ArgMaxOptions& options) {
   bounds_.resize(batch_.size());
-  surrogates::ParallelFor(
+  common::ParallelFor(
       static_cast<int>(batch_.size()),
       options.threads,
       [&](int, int place) {

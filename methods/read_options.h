@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "trials/toml_table.h"
+#include "common/toml_table.h"
 
 namespace methods {
 
 // The whole number at `key`, `otherwise` if it is not there.
 // Errors: throws InputError with the place unless it is >= least.
-inline int ReadInt(const trials::TomlTable& table,
+inline int ReadInt(const common::TomlTable& table,
                    std::string_view key,
                    int otherwise,
                    int least) {
@@ -27,7 +27,7 @@ inline int ReadInt(const trials::TomlTable& table,
 
 // The number at `key`, `otherwise` if it is not there.
 // Errors: throws InputError with the place unless it is >= least.
-inline double ReadDouble(const trials::TomlTable& table,
+inline double ReadDouble(const common::TomlTable& table,
                          std::string_view key,
                          double otherwise,
                          double least) {

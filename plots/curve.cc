@@ -112,7 +112,8 @@ Band Aggregate(const std::vector<StepCurve>& curves,
       }
     }
     const bool drawn = known > 0 && 2 * known >= curves.size();
-    band.y.push_back(drawn ? ComputeQuartiles(std::move(values)) : Quartiles{});
+    band.y.push_back(drawn ? common::ComputeQuartiles(std::move(values))
+                           : common::Quartiles{});
   }
   return band;
 }

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "common/quantiles.h"
 #include "plots/experiment_records.h"
-#include "plots/quantiles.h"
 #include "trials/record.h"
 
 namespace plots {
@@ -59,7 +59,7 @@ struct StepCurve {
 // line: see Aggregate.
 struct Band {
   std::vector<double> x;
-  std::vector<Quartiles> y;
+  std::vector<common::Quartiles> y;
 };
 
 // The line ends where fewer than half of the runs are known, so that a long

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace plots {
 namespace {
@@ -33,7 +33,7 @@ void Load(const std::filesystem::path& folder, Task& task) {
       run.finish_reason = info.finish_reason;
     }
     task.exists = run.finished || !run.trials.empty();
-  } catch (const trials::InputError& e) {
+  } catch (const common::InputError& e) {
     task.error = e.what();
   }
 }

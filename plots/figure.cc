@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "plots/table.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {
@@ -48,11 +48,11 @@ std::string DataCsv(const Panel& panel) {
   }
   std::string text = CsvRow(cells);
   for (std::size_t i = 0; i < panel.series.front().band.x.size(); ++i) {
-    cells = {trials::ExactText(panel.series.front().band.x[i])};
+    cells = {common::ExactText(panel.series.front().band.x[i])};
     for (const Series& series : panel.series) {
-      const Quartiles& y = series.band.y[i];
+      const common::Quartiles& y = series.band.y[i];
       for (const double value : {y.median, y.q1, y.q3}) {
-        cells.push_back(trials::ExactText(value));
+        cells.push_back(common::ExactText(value));
       }
     }
     text += CsvRow(cells);

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "plots/gnuplot.h"
 #include "plots/gnuplot_process.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {
@@ -61,7 +61,7 @@ void WriteTextFile(const fs::path& path, const std::string& content) {
   out << content;
   out.close();
   if (!out) {
-    throw trials::InputError(
+    throw common::InputError(
         fmt::format("{}: cannot be written; choose another folder (--results)",
                     temporary.string()));
   }

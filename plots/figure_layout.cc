@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace plots {
 namespace {
@@ -44,7 +44,7 @@ constexpr std::array<std::string_view, 7> kDashes = {"(10,3)",
 // Breaks at spaces into lines of at most `width` characters.
 std::vector<std::string> Greedy(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
-  for (const std::string_view word : trials::Split(text, ' ')) {
+  for (const std::string_view word : common::Split(text, ' ')) {
     if (lines.empty() || lines.back().size() + 1 + word.size() > width) {
       lines.emplace_back(word);
     } else {

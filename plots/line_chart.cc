@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "common/csv_table.h"
+#include "common/text.h"
 #include "plots/figure.h"
 #include "plots/figure_files.h"
 #include "plots/figure_layout.h"
-#include "trials/csv_table.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {
@@ -66,9 +66,9 @@ std::string DataCsv(const LineChart& chart) {
         text += fmt::format("{},{},{},{},{}\n",
                             p + 1,
                             l + 1,
-                            trials::CsvCell(lines[l].label),
-                            trials::ExactText(lines[l].x[i]),
-                            trials::ExactText(lines[l].y[i]));
+                            common::CsvCell(lines[l].label),
+                            common::ExactText(lines[l].x[i]),
+                            common::ExactText(lines[l].y[i]));
       }
     }
   }

@@ -111,7 +111,7 @@ void ZoomIn(Panel& panel) {
   for (const Series& series : panel.series) {
     double late = trials::kUnknown;
     for (std::size_t i = 0; i < series.band.y.size(); ++i) {
-      const Quartiles& y = series.band.y[i];
+      const common::Quartiles& y = series.band.y[i];
       top = std::isnan(y.q3) ? top : std::max(top, y.q3);
       if (std::isnan(late) &&
           series.band.x[i] >=
@@ -135,7 +135,7 @@ void FitToQuartiles(Panel& panel) {
   double low = std::numeric_limits<double>::infinity();
   double high = 0.0;
   for (const Series& series : panel.series) {
-    for (const Quartiles& y : series.band.y) {
+    for (const common::Quartiles& y : series.band.y) {
       low = std::min(low, y.q1);
       high = std::max(high, y.q3);
     }
@@ -155,7 +155,7 @@ Band TrainingBand(const MethodRecords& method,
     for (const Run& run : method.runs) {
       steps.push_back(TrainingStepsAt(run, t));
     }
-    band.y.push_back(ComputeQuartiles(std::move(steps)));
+    band.y.push_back(common::ComputeQuartiles(std::move(steps)));
   }
   return band;
 }
@@ -175,7 +175,8 @@ StepCurve ThinkingCurve(const Run& run) {
 // sum += weight * band, or sum = weight * band for the first.
 void AddWeighted(const Band& band, double weight, bool first, Band& sum) {
   for (std::size_t i = 0; i < band.y.size(); ++i) {
-    const Quartiles before = first ? Quartiles{0.0, 0.0, 0.0} : sum.y[i];
+    const common::Quartiles before =
+        first ? common::Quartiles{0.0, 0.0, 0.0} : sum.y[i];
     sum.y[i] = {.q1 = before.q1 + weight * band.y[i].q1,
                 .median = before.median + weight * band.y[i].median,
                 .q3 = before.q3 + weight * band.y[i].q3};

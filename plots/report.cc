@@ -9,12 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"
 #include "plots/figures.h"
 #include "plots/summary.h"
 #include "plots/summary_text.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {
@@ -33,10 +33,10 @@ void CheckNames(const std::vector<std::string>& names,
                 const char* what) {
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw trials::InputError(fmt::format("unknown {} '{}'{}; known are {}",
+      throw common::InputError(fmt::format("unknown {} '{}'{}; known are {}",
                                            what,
                                            name,
-                                           trials::DidYouMean(name, known),
+                                           common::DidYouMean(name, known),
                                            fmt::join(known, ", ")));
     }
   }
@@ -101,7 +101,7 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
   CheckNames(options.figures, FigureNames(), "figure");
   CheckNames(options.formats, ReportOptions{}.formats, "format");
   if (!(options.training_hours > 0.0)) {
-    throw trials::InputError(fmt::format(
+    throw common::InputError(fmt::format(
         "{} hours of training: must be positive", options.training_hours));
   }
   ExperimentRecords records = LoadExperiment(experiment_folder);

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "common/csv_table.h"
+#include "common/text.h"
 #include "plots/figure.h"
 #include "plots/figure_files.h"
 #include "plots/figure_layout.h"
-#include "trials/csv_table.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {
@@ -45,10 +45,10 @@ std::string DataCsv(const Scatter& scatter) {
   std::string text = "group,label,measured,predicted\n";
   for (const ScatterPoint& point : scatter.points) {
     text += fmt::format("{},{},{},{}\n",
-                        trials::CsvCell(point.group),
-                        trials::CsvCell(point.label),
-                        trials::ExactText(point.measured),
-                        trials::ExactText(point.predicted));
+                        common::CsvCell(point.group),
+                        common::CsvCell(point.label),
+                        common::ExactText(point.measured),
+                        common::ExactText(point.predicted));
   }
   return text;
 }

@@ -31,12 +31,14 @@ bool AnyUnknown(const std::vector<double>& values) {
 
 double MedianOf(const std::vector<Run>& runs, const RunNumber& of) {
   const std::vector<double> values = Over(runs, of);
-  return AnyUnknown(values) ? trials::kUnknown : Median(values);
+  return AnyUnknown(values) ? trials::kUnknown : common::Median(values);
 }
 
-Quartiles QuartilesOf(const std::vector<Run>& runs, const RunNumber& of) {
+common::Quartiles QuartilesOf(const std::vector<Run>& runs,
+                              const RunNumber& of) {
   const std::vector<double> values = Over(runs, of);
-  return AnyUnknown(values) ? Quartiles{} : ComputeQuartiles(values);
+  return AnyUnknown(values) ? common::Quartiles{}
+                            : common::ComputeQuartiles(values);
 }
 
 RunNumber CountOf(trials::Outcome outcome) {
@@ -83,8 +85,8 @@ Reach ReachOf(const std::vector<Run>& runs,
     });
   };
   const std::vector<double> times_s = first(Cost::kTime);
-  return {.time_s = Median(times_s),
-          .trials = Median(first(Cost::kTrials)),
+  return {.time_s = common::Median(times_s),
+          .trials = common::Median(first(Cost::kTrials)),
           .runs = static_cast<int>(
               std::count_if(times_s.begin(), times_s.end(), [](double t) {
                 return std::isfinite(t);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/quantiles.h"
 #include "plots/experiment_records.h"
-#include "plots/quantiles.h"
 #include "trials/record.h"
 
 namespace plots {
@@ -26,13 +26,14 @@ struct MethodSummary {
   std::string problem;
   std::string method;
   std::string label;
-  int repeats = 0;       // asked for
-  int runs = 0;          // with records
-  int finished = 0;      // of those
-  Quartiles throughput;  // of the incumbent as measured, steps/s; none is 0
+  int repeats = 0;   // asked for
+  int runs = 0;      // with records
+  int finished = 0;  // of those
+  common::Quartiles
+      throughput;  // of the incumbent as measured, steps/s; none is 0
   // The median of the same when half of the time budget was spent.
   double throughput_halfway = trials::kUnknown;
-  Quartiles ratio;  // its noise-free throughput over the optimum
+  common::Quartiles ratio;  // its noise-free throughput over the optimum
   // Medians of the same after 10 and 20 trials; a run that ended earlier keeps
   // its last.
   double ratio_after_10 = trials::kUnknown;

@@ -1,16 +1,16 @@
 #include <string>
 #include <vector>
 
+#include "common/text.h"
 #include "plots/summary_text.h"
 #include "plots/table.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {
 
 std::vector<std::string> CsvCells(const MethodSummary& s,
                                   const trials::ProblemInfo& info) {
-  using trials::ExactText;
+  using common::ExactText;
   return {s.problem,
           s.method,
           s.label,

@@ -13,7 +13,9 @@
 namespace plots {
 namespace {
 
-std::string WithQuartiles(const Quartiles& q, double scale, int decimals) {
+std::string WithQuartiles(const common::Quartiles& q,
+                          double scale,
+                          int decimals) {
   if (std::isnan(q.median)) {
     return "";
   }

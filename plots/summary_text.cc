@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "plots/summary_table.h"
 #include "plots/table.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {

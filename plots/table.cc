@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace plots {
 namespace {
@@ -44,7 +44,7 @@ std::vector<std::vector<std::string>> WrappedHeader(const Table& table) {
   std::size_t lines = 1;
   for (const std::string& name : table.header) {
     std::vector<std::string>& of_name = words.emplace_back();
-    for (const std::string_view word : trials::Split(name, ' ')) {
+    for (const std::string_view word : common::Split(name, ' ')) {
       of_name.emplace_back(word);
     }
     lines = std::max(lines, of_name.size());

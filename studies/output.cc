@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "common/quantiles.h"
 #include "plots/figure_files.h"
-#include "plots/quantiles.h"
 
 namespace studies {
 
@@ -64,7 +64,8 @@ plots::Band BandOver(const std::vector<double>& x,
     for (std::size_t r = 0; r < runs.size(); ++r) {
       values[r] = runs[r][i];
     }
-    plots::Quartiles& y = band.y.emplace_back(plots::ComputeQuartiles(values));
+    common::Quartiles& y =
+        band.y.emplace_back(common::ComputeQuartiles(values));
     if (spread == Spread::kRange) {
       const auto [low, high] =
           std::minmax_element(values.begin(), values.end());

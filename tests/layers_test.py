@@ -7,33 +7,38 @@ import pathlib
 import re
 import sys
 
-MAY_INCLUDE = {
-    "trials": {"trials"},
-    "surrogates": {"surrogates", "trials"},
-    "methods": {"methods", "surrogates", "trials"},
-    "plots": {"plots", "trials"},
-    "harness": {"harness", "methods", "plots", "surrogates", "trials"},
-    # No layer: programs that use them all, and that none uses.
-    "studies": {"studies", "harness", "methods", "plots", "surrogates", "trials"},
+# Each layer and what it may include besides itself.
+LAYERS = {
+    "common": [],
+    "trials": ["common"],
+    "surrogates": ["trials", "common"],
+    "methods": ["surrogates", "trials", "common"],
+    "plots": ["trials", "common"],
+    "harness": ["methods", "plots", "surrogates", "trials", "common"],
+    "studies": ["harness", "methods", "plots", "surrogates", "trials", "common"],
+    "cli": ["studies", "harness", "methods", "plots", "surrogates", "trials", "common"],
+    "benchmarks": ["studies", "harness", "methods", "plots", "surrogates", "trials", "common"],
 }
 
 # A prior that shares code with the ground truth it predicts would flatter
 # every method that uses it; a method that sees a backend could peek.
-BACKENDS = ("trials/simulator/", "trials/replay/", "trials/wrappers/")
+BACKENDS = re.compile(r"trials/(simulator|replay|command|wrappers)/")
 MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "plots"}
 
-# The places that name concrete methods and backends.
-CONCRETE = {
-    "harness/registry.cc": re.compile(r"methods/(sampling|guided|oppa|planners)/"),
-    "harness/backends.cc": re.compile(r"trials/(replay|wrappers)/"),
-}
+# Concrete types, and the only files of harness/ and cli/ that may name them.
+# cli/contain.cc is the program that the command backend starts on each rank.
+CONCRETE = [
+    ({"harness/registry.cc"}, re.compile(r"methods/(?!oppa/families)[a-z_]+/")),
+    ({"harness/backends.cc", "cli/contain.cc"}, BACKENDS),
+]
 
 
 def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
     errors = []
     files = 0
-    for layer, allowed in MAY_INCLUDE.items():
+    for layer, below in LAYERS.items():
+        allowed = {layer, *below}
         for path in sorted((root / layer).rglob("*")):
             if path.suffix not in {".h", ".cc", ".cu", ".cuh"}:
                 continue
@@ -46,12 +51,15 @@ def main() -> int:
                 header, folder = match.groups()
                 place = f"{where}:{number}"
                 if folder not in allowed:
-                    errors.append(f"{place}: {layer}/ may not include {header}")
-                if layer in MUST_NOT_SEE_BACKENDS and header.startswith(BACKENDS):
-                    errors.append(f"{place}: {layer}/ may not see a backend ({header})")
-                for only, concrete in CONCRETE.items():
-                    if layer == "harness" and concrete.match(header) and str(where) != only:
-                        errors.append(f"{place}: only {only} may name {header}")
+                    errors.append(f"{place}: {layer}/ must not include {header}")
+                if layer in MUST_NOT_SEE_BACKENDS and BACKENDS.match(header):
+                    errors.append(f"{place}: {layer}/ must not include a backend ({header})")
+                for only, concrete in CONCRETE:
+                    if layer in {"harness", "cli"} and concrete.match(header) and str(where) not in only:
+                        errors.append(f"{place}: only {' and '.join(sorted(only))} may name {header}")
+    known = {path.parent.name for path in root.glob("*/*.cc")} - {"tests"}
+    for folder in sorted(known - set(LAYERS)):
+        errors.append(f"{folder}/: a source folder without an entry in LAYERS")
     if files == 0:
         errors.append("no source files found")
     print("\n".join(errors) or f"layers: ok, {files} files")

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "common/toml_table.h"
 #include "trials/gpu_architecture.h"
-#include "trials/toml_table.h"
 
 namespace trials {
 namespace {
@@ -16,7 +16,7 @@ constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
 constexpr double kMicro = 1e-6;
 
-double RequirePositive(const TomlTable& table, std::string_view key) {
+double RequirePositive(const common::TomlTable& table, std::string_view key) {
   const double value = table.RequireDouble(key);
   if (!(value > 0.0)) {
     table.Fail(key,
@@ -25,7 +25,9 @@ double RequirePositive(const TomlTable& table, std::string_view key) {
   return value;
 }
 
-int PositiveInt(const TomlTable& table, std::string_view key, bool required) {
+int PositiveInt(const common::TomlTable& table,
+                std::string_view key,
+                bool required) {
   const std::int64_t value =
       required ? table.RequireInt(key) : table.GetInt(key, 1);
   if (value < 1 || value > 1'000'000) {
@@ -37,13 +39,13 @@ int PositiveInt(const TomlTable& table, std::string_view key, bool required) {
   return static_cast<int>(value);
 }
 
-Gpu ReadGpu(const TomlTable& table) {
+Gpu ReadGpu(const common::TomlTable& table) {
   Gpu gpu;
   gpu.name = table.RequireString("name");
   gpu.architecture = table.RequireString("architecture");
   try {
     (void)FindGpuArchitecture(gpu.architecture);
-  } catch (const InputError& error) {
+  } catch (const common::InputError& error) {
     table.Fail("architecture", error.what());
   }
   gpu.memory_bytes = RequirePositive(table, "memory_gib") * kGibi;
@@ -56,13 +58,13 @@ Gpu ReadGpu(const TomlTable& table) {
   return gpu;
 }
 
-Link ReadLink(const TomlTable& table) {
+Link ReadLink(const common::TomlTable& table) {
   return {table.RequireString("name"),
           RequirePositive(table, "bandwidth_gb_per_s") * kGiga,
           RequirePositive(table, "latency_us") * kMicro};
 }
 
-int ReadRingNics(const TomlTable& inter, int nics_per_node) {
+int ReadRingNics(const common::TomlTable& inter, int nics_per_node) {
   const std::int64_t nics = inter.GetInt("ring_nics", 0);
   if (nics < 0 || nics > nics_per_node) {
     inter.Fail("ring_nics",
@@ -74,7 +76,8 @@ int ReadRingNics(const TomlTable& inter, int nics_per_node) {
   return static_cast<int>(nics);
 }
 
-std::vector<double> ReadRings(const TomlTable& intra, int gpus_per_node) {
+std::vector<double> ReadRings(const common::TomlTable& intra,
+                              int gpus_per_node) {
   std::vector<double> rings = intra.GetDoubles("rings");
   const auto groups = static_cast<std::size_t>(gpus_per_node) - 1;
   if (intra.Has("rings") && rings.size() != groups) {
@@ -109,19 +112,19 @@ double Cluster::RingBytesPerSecond(int gpus_of_host) const {
 }
 
 Cluster ReadCluster(const std::filesystem::path& path) {
-  const TomlTable table = TomlTable::ParseFile(path);
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
   Cluster cluster;
   cluster.name = table.GetString("name", path.stem().string());
   cluster.nodes = PositiveInt(table, "nodes", true);
   cluster.gpus_per_node = PositiveInt(table, "gpus_per_node", true);
   cluster.gpu = ReadGpu(table.RequireTable("gpu"));
 
-  const TomlTable intra = table.RequireTable("intra");
+  const common::TomlTable intra = table.RequireTable("intra");
   cluster.intra = ReadLink(intra);
   cluster.peer_access = intra.GetBool("peer_access", true);
   cluster.rings = ReadRings(intra, cluster.gpus_per_node);
   if (table.Has("uplink")) {
-    const TomlTable uplink = table.RequireTable("uplink");
+    const common::TomlTable uplink = table.RequireTable("uplink");
     cluster.uplink = ReadLink(uplink);
     cluster.gpus_per_switch = PositiveInt(uplink, "gpus_per_switch", true);
     if (cluster.gpus_per_node % cluster.gpus_per_switch != 0) {
@@ -133,7 +136,7 @@ Cluster ReadCluster(const std::filesystem::path& path) {
     }
   }
   if (cluster.nodes > 1 || table.Has("inter")) {
-    const TomlTable inter = table.RequireTable("inter");
+    const common::TomlTable inter = table.RequireTable("inter");
     cluster.inter = ReadLink(inter);
     cluster.nics_per_node = PositiveInt(inter, "nics_per_node", false);
     cluster.ring_nics = ReadRingNics(inter, cluster.nics_per_node);

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -35,7 +35,7 @@ fs::path ExperimentsFolder() {
       set != nullptr && *set != '\0' ? fs::path(set) : OPPA_EXPERIMENTS_DIR;
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    throw InputError(
+    throw common::InputError(
         fmt::format("{}: no such folder; set {} to the folder experiments/ of "
                     "the project",
                     folder.string(),
@@ -51,7 +51,7 @@ fs::path FindDataFile(const std::string& kind,
   if (name.ends_with(".toml")) {
     const fs::path file = from / name;
     if (!fs::is_regular_file(file, error)) {
-      throw InputError(fmt::format("{}: no such file", file.string()));
+      throw common::InputError(fmt::format("{}: no such file", file.string()));
     }
     return file;
   }
@@ -61,11 +61,11 @@ fs::path FindDataFile(const std::string& kind,
     return file;
   }
   const std::vector<std::string> known = NamesIn(folder);
-  throw InputError(fmt::format("'{}' is not in {}{}; there are: {}",
-                               name,
-                               folder.string(),
-                               DidYouMean(name, known),
-                               fmt::join(known, ", ")));
+  throw common::InputError(fmt::format("'{}' is not in {}{}; there are: {}",
+                                       name,
+                                       folder.string(),
+                                       common::DidYouMean(name, known),
+                                       fmt::join(known, ", ")));
 }
 
 }  // namespace trials

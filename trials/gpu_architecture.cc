@@ -5,13 +5,15 @@
 
 #include <fmt/format.h>
 
+#include "common/toml_table.h"
 #include "trials/data_folder.h"
-#include "trials/toml_table.h"
 
 namespace trials {
 namespace {
 
-double Positive(const TomlTable& table, std::string_view key, double most) {
+double Positive(const common::TomlTable& table,
+                std::string_view key,
+                double most) {
   const double value = table.RequireDouble(key);
   if (!(value > 0.0) || value > most) {
     table.Fail(
@@ -26,7 +28,7 @@ double Positive(const TomlTable& table, std::string_view key, double most) {
 
 GpuArchitecture ReadGpuArchitecture(const std::filesystem::path& path) {
   constexpr double kMostOverhead = 4096.0;
-  const TomlTable table = TomlTable::ParseFile(path);
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
   GpuArchitecture architecture;
   architecture.name = path.stem().string();
   architecture.tensor_fraction = Positive(table, "tensor_fraction", 1.0);

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -176,7 +176,7 @@ std::string UnknownField(std::string_view name) {
   }
   return fmt::format("unknown field '{}'{}; fields: {}",
                      name,
-                     DidYouMean(name, known),
+                     common::DidYouMean(name, known),
                      fmt::join(known, ", "));
 }
 
@@ -197,8 +197,8 @@ std::string ToString(const ParallelConfig& config) {
 
 ParallelConfig ParseParallelConfig(std::string_view text) {
   ParallelConfig config;
-  for (const std::string_view part : Split(text, ',')) {
-    const std::string_view item = Trim(part);
+  for (const std::string_view part : common::Split(text, ',')) {
+    const std::string_view item = common::Trim(part);
     if (item.empty()) {
       continue;
     }
@@ -207,12 +207,12 @@ ParallelConfig ParseParallelConfig(std::string_view text) {
       throw std::invalid_argument(
           fmt::format("'{}' is not of the form field=value", item));
     }
-    const std::string_view name = Trim(item.substr(0, equals));
+    const std::string_view name = common::Trim(item.substr(0, equals));
     const ConfigField* field = FindConfigField(name);
     if (field == nullptr) {
       throw std::invalid_argument(UnknownField(name));
     }
-    SetField(config, *field, Trim(item.substr(equals + 1)));
+    SetField(config, *field, common::Trim(item.substr(equals + 1)));
   }
   return config;
 }

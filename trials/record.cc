@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -26,7 +26,7 @@ std::string Cell(std::string text) {
 
 // The row with its check value behind it.
 std::string Checked(std::string row) {
-  return fmt::format("{},{:08x}", row, RowCheck(row));
+  return fmt::format("{},{:08x}", row, common::RowCheck(row));
 }
 
 // The cells of a row, taken from left to right, once its check value is seen
@@ -37,13 +37,14 @@ class RowReader {
     const std::size_t comma = row.rfind(',');
     const std::string_view body = row.substr(0, comma);
     if (comma == std::string_view::npos ||
-        row.substr(comma + 1) != fmt::format("{:08x}", RowCheck(body))) {
-      throw InputError(
+        row.substr(comma + 1) !=
+            fmt::format("{:08x}", common::RowCheck(body))) {
+      throw common::InputError(
           "the row does not match its check value: it was damaged or edited");
     }
-    cells_ = Split(body, ',');
+    cells_ = common::Split(body, ',');
     if (cells_.size() != columns) {
-      throw InputError(fmt::format(
+      throw common::InputError(fmt::format(
           "{} cells where {} are expected", cells_.size(), columns));
     }
   }
@@ -56,7 +57,7 @@ class RowReader {
     const auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
-      throw InputError(
+      throw common::InputError(
           fmt::format("cell {}: '{}' is not a whole number", next_, text));
     }
     return value;
@@ -64,9 +65,9 @@ class RowReader {
 
   double NextDouble() {
     try {
-      return ParseDouble(Next());
+      return common::ParseDouble(Next());
     } catch (const std::invalid_argument& e) {
-      throw InputError(fmt::format("cell {}: {}", next_, e.what()));
+      throw common::InputError(fmt::format("cell {}: {}", next_, e.what()));
     }
   }
 
@@ -103,24 +104,25 @@ std::vector<Record> ReadRecords(const std::filesystem::path& folder,
     return records;
   }
   const std::string text = ReadAll(path);
-  std::vector<std::string_view> lines = Split(text, '\n');
+  std::vector<std::string_view> lines = common::Split(text, '\n');
   lines.pop_back();  // what follows the last newline: nothing, or half a line
   for (std::size_t i = 0; i < lines.size(); ++i) {
     try {
       if (i == 0 && lines[i] != file.version) {
-        throw InputError(fmt::format(
+        throw common::InputError(fmt::format(
             "'{}' where '{}' is expected; was it written by another version?",
             lines[i],
             file.version));
       }
       if (i == 1 && lines[i] != file.header) {
-        throw InputError(fmt::format("the header is not '{}'", file.header));
+        throw common::InputError(
+            fmt::format("the header is not '{}'", file.header));
       }
       if (i > 1) {
         records.push_back(parse(lines[i]));
       }
-    } catch (const InputError& e) {
-      throw InputError(
+    } catch (const common::InputError& e) {
+      throw common::InputError(
           fmt::format("{}:{}: {}", path.string(), i + 1, e.what()));
     }
   }
@@ -173,15 +175,17 @@ std::string ToRow(const TrialRecord& record) {
                              record.elapsed_s,
                              record.incumbent_steps_per_s,
                              record.exact_steps_per_s}) {
-    row += ExactText(value) + ",";
+    row += common::ExactText(value) + ",";
   }
   row += fmt::format("{},{}", Cell(record.chosen_by), Cell(record.message));
   return Checked(std::move(row));
 }
 
 std::string ToRow(const StepRecord& record) {
-  return Checked(fmt::format(
-      "{},{},{}", record.trial, record.step, ExactText(record.step_time_s)));
+  return Checked(fmt::format("{},{},{}",
+                             record.trial,
+                             record.step,
+                             common::ExactText(record.step_time_s)));
 }
 
 std::string ToRow(const FitRecord& record) {
@@ -189,14 +193,14 @@ std::string ToRow(const FitRecord& record) {
                              record.trial,
                              Cell(record.surrogate),
                              Cell(record.parameter),
-                             ExactText(record.value)));
+                             common::ExactText(record.value)));
 }
 
 std::string ToRow(const ThinkingRecord& record) {
   return Checked(fmt::format("{},{},{}",
                              record.trial,
-                             ExactText(record.wall_s),
-                             ExactText(record.cpu_s)));
+                             common::ExactText(record.wall_s),
+                             common::ExactText(record.cpu_s)));
 }
 
 TrialRecord ParseTrialRow(std::string_view row) {
@@ -210,7 +214,7 @@ TrialRecord ParseTrialRow(std::string_view row) {
   try {
     record.outcome = ParseOutcome(reader.Next());
   } catch (const std::invalid_argument& e) {
-    throw InputError(e.what());
+    throw common::InputError(e.what());
   }
   record.steps = reader.NextInt();
   record.throughput_steps_per_s = reader.NextDouble();

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "common/text.h"
 #include "trials/record.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -52,12 +52,12 @@ template <typename Fill>
 void ReadFile(const std::filesystem::path& path, Fill fill) {
   std::ifstream in(path, std::ios::binary);
   if (!in) {
-    throw InputError(fmt::format("{}: no such file", path.string()));
+    throw common::InputError(fmt::format("{}: no such file", path.string()));
   }
   try {
     fill(Json::parse(in));
   } catch (const Json::exception& e) {
-    throw InputError(fmt::format("{}: {}", path.string(), e.what()));
+    throw common::InputError(fmt::format("{}: {}", path.string(), e.what()));
   }
 }
 

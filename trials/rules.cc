@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <muParser.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -100,11 +100,11 @@ class Translator {
 
   [[noreturn]] void Fail(std::size_t position,
                          const std::string& message) const {
-    throw InputError(fmt::format("{}: rule \"{}\", character {}: {}",
-                                 where_,
-                                 expression_,
-                                 position + 1,
-                                 message));
+    throw common::InputError(fmt::format("{}: rule \"{}\", character {}: {}",
+                                         where_,
+                                         expression_,
+                                         position + 1,
+                                         message));
   }
 
   [[nodiscard]] const std::string& text() const { return text_; }
@@ -137,7 +137,7 @@ class Translator {
       Fail(at_,
            fmt::format("unknown variable '${}'{}; known: {}",
                        name,
-                       DidYouMean(name, known),
+                       common::DidYouMean(name, known),
                        fmt::join(known, ", ")));
     }
     // An alias is the field it stands for.
@@ -178,7 +178,7 @@ class Translator {
     }
     const std::string number = expression_.substr(at_, end - at_);
     try {
-      (void)ParseDouble(number);
+      (void)common::ParseDouble(number);
     } catch (const std::invalid_argument& e) {
       Fail(at_, e.what());
     }
@@ -246,8 +246,8 @@ std::span<const std::string_view> Rule::ContextVariables() {
 Rule Rule::Parse(const std::string& expression,
                  const std::string& origin,
                  const std::string& where) {
-  if (Trim(expression).empty()) {
-    throw InputError(fmt::format("{}: a rule is empty", where));
+  if (common::Trim(expression).empty()) {
+    throw common::InputError(fmt::format("{}: a rule is empty", where));
   }
   Translator translator(expression, where);
   translator.Run();
@@ -291,7 +291,7 @@ bool Rule::Matches(const ParallelConfig& config, const Context& context) const {
     }
     const auto found = context.find(variable.name);
     if (found == context.end()) {
-      throw InputError(
+      throw common::InputError(
           fmt::format("rule \"{}\" ({}): ${} is not known for this problem",
                       expression_,
                       origin_,
@@ -302,25 +302,26 @@ bool Rule::Matches(const ParallelConfig& config, const Context& context) const {
   try {
     return compiled_->parser.Eval() != 0.0;
   } catch (const std::domain_error& e) {
-    throw InputError(fmt::format("rule \"{}\" ({}): {} for {}",
-                                 expression_,
-                                 origin_,
-                                 e.what(),
-                                 ToString(config)));
+    throw common::InputError(fmt::format("rule \"{}\" ({}): {} for {}",
+                                         expression_,
+                                         origin_,
+                                         e.what(),
+                                         ToString(config)));
   }
 }
 
 std::vector<Rule> ReadRuleSet(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
-    throw InputError(fmt::format("{}: no such rule set", path.string()));
+    throw common::InputError(
+        fmt::format("{}: no such rule set", path.string()));
   }
   std::ifstream file(path);
   std::vector<Rule> rules;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string_view text =
-        Trim(std::string_view(line).substr(0, line.find('#')));
+        common::Trim(std::string_view(line).substr(0, line.find('#')));
     if (!text.empty()) {
       rules.push_back(Rule::Parse(std::string(text),
                                   path.stem().string(),

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -274,8 +274,8 @@ class Enumeration {
 };
 
 [[noreturn]] void FailAt(const std::string& where, const std::string& message) {
-  throw InputError(where.empty() ? message
-                                 : fmt::format("{}: {}", where, message));
+  throw common::InputError(
+      where.empty() ? message : fmt::format("{}: {}", where, message));
 }
 
 // Most configurations of the grids are of another number of GPUs: the rule to
@@ -329,8 +329,8 @@ SearchSpace::SearchSpace(std::vector<ParallelConfig> configs)
         return (*this)[a] == (*this)[b];
       });
   if (same != sorted_.end()) {
-    throw InputError(fmt::format("the configuration {} is listed twice",
-                                 ToString((*this)[*same])));
+    throw common::InputError(fmt::format("the configuration {} is listed twice",
+                                         ToString((*this)[*same])));
   }
   std::map<std::array<int, 3>, std::vector<int>> cells;
   for (int i = 0; i < size(); ++i) {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "common/toml_table.h"
 #include "trials/parallel_config.h"
 #include "trials/rules.h"
-#include "trials/toml_table.h"
 #include "trials/workload.h"
 
 namespace trials {
@@ -44,7 +44,7 @@ struct SearchSpaceOptions {
 // Errors: throws InputError for an unknown field or rule set, a value out of
 // the field's range, an empty list, a field given twice.
 [[nodiscard]] SearchSpaceOptions ReadSearchSpaceOptions(
-    const TomlTable& table, const std::filesystem::path& rules_folder);
+    const common::TomlTable& table, const std::filesystem::path& rules_folder);
 
 // Why these values cannot be a field's grid ("" if they can): micro_batch_size
 // stands at its default.

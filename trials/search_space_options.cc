@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "trials/search_space.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kFixed =
        "it follows from batch_size / (dp * microbatches); restrict "
        "microbatches, or give a rule such as \"$micro_batch_size > 8\""}}};
 
-std::filesystem::path RuleSetPath(const TomlTable& table,
+std::filesystem::path RuleSetPath(const common::TomlTable& table,
                                   const std::string& name,
                                   const std::filesystem::path& rules_folder) {
   const bool is_path = name.find('/') != std::string::npos ||
@@ -47,13 +47,13 @@ std::filesystem::path RuleSetPath(const TomlTable& table,
       fmt::format(
           "unknown rule set '{}'{}: there is no {}; known: {}",
           name,
-          DidYouMean(name, known),
+          common::DidYouMean(name, known),
           path.string(),
           known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
 }
 
 // The values that a manifest lists for one field, ascending, each once.
-std::vector<int> ReadGrid(const TomlTable& table,
+std::vector<int> ReadGrid(const common::TomlTable& table,
                           const std::string& key,
                           const ConfigField& field) {
   std::set<int> values;
@@ -97,7 +97,7 @@ std::string GridProblem(std::string_view name, const std::vector<int>& values) {
 }
 
 SearchSpaceOptions ReadSearchSpaceOptions(
-    const TomlTable& table, const std::filesystem::path& rules_folder) {
+    const common::TomlTable& table, const std::filesystem::path& rules_folder) {
   SearchSpaceOptions options;
   options.where = table.Where();
   for (const std::string& name : table.GetStrings("rule_sets")) {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -41,7 +41,7 @@ std::filesystem::path ResolveTablePath(
   const std::filesystem::path path = name;
   if (path.is_absolute()) {
     if (!IsFile(path)) {
-      throw InputError(fmt::format("there is no table {}", name));
+      throw common::InputError(fmt::format("there is no table {}", name));
     }
     return path;
   }
@@ -53,10 +53,11 @@ std::filesystem::path ResolveTablePath(
   if (IsFile(manifest_folder / path)) {
     return manifest_folder / path;
   }
-  throw InputError(fmt::format("there is no table {}{} and no {}",
-                               data.empty() ? name : (data / path).string(),
-                               DataProblem(data),
-                               (manifest_folder / path).string()));
+  throw common::InputError(
+      fmt::format("there is no table {}{} and no {}",
+                  data.empty() ? name : (data / path).string(),
+                  DataProblem(data),
+                  (manifest_folder / path).string()));
 }
 
 }  // namespace trials

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -52,9 +52,9 @@ class ConfigFile {
     try {
       json_ = Json::parse(text);
     } catch (const Json::parse_error& e) {
-      throw InputError(fmt::format("{}:{}: this is not valid JSON",
-                                   path_.string(),
-                                   LineAndColumn(text, e.byte)));
+      throw common::InputError(fmt::format("{}:{}: this is not valid JSON",
+                                           path_.string(),
+                                           LineAndColumn(text, e.byte)));
     } catch (const Json::exception& e) {  // a number beyond doubles
       Fail(e.what());
     }
@@ -64,7 +64,7 @@ class ConfigFile {
   }
 
   [[noreturn]] void Fail(const std::string& message) const {
-    throw InputError(fmt::format("{}: {}", path_.string(), message));
+    throw common::InputError(fmt::format("{}: {}", path_.string(), message));
   }
 
   // A key that is absent or null takes its default, as in the library that
@@ -231,7 +231,7 @@ const Architecture& FindArchitecture(const ConfigFile& file) {
   }
   file.Fail(fmt::format("unknown model_type '{}'{}; known: {}",
                         type,
-                        DidYouMean(type, known),
+                        common::DidYouMean(type, known),
                         fmt::join(known, ", ")));
 }
 
@@ -260,7 +260,7 @@ std::int64_t Norm(const Model& model) {
          (model.norm_bias ? 2 : 1);
 }
 
-int RequireSize(const TomlTable& table, std::string_view key) {
+int RequireSize(const common::TomlTable& table, std::string_view key) {
   const std::int64_t value = table.RequireInt(key);
   if (value < 1 || value > std::numeric_limits<int>::max()) {
     table.Fail(key, fmt::format("{} must be from 1, not {}", key, value));
@@ -268,7 +268,7 @@ int RequireSize(const TomlTable& table, std::string_view key) {
   return static_cast<int>(value);
 }
 
-Precision ReadPrecision(const TomlTable& table) {
+Precision ReadPrecision(const common::TomlTable& table) {
   const std::string name = table.GetString("precision", "bf16");
   const std::vector<std::string> known = {"fp32", "fp16", "bf16"};
   constexpr std::array kPrecisions = {
@@ -281,7 +281,7 @@ Precision ReadPrecision(const TomlTable& table) {
   table.Fail("precision",
              fmt::format("unknown precision '{}'{}; known: {}",
                          name,
-                         DidYouMean(name, known),
+                         common::DidYouMean(name, known),
                          fmt::join(known, ", ")));
 }
 
@@ -354,12 +354,12 @@ std::int64_t ParameterCount(const Model& model) {
          HeadParameters(model);
 }
 
-Workload ReadWorkload(const TomlTable& table) {
+Workload ReadWorkload(const common::TomlTable& table) {
   Workload workload;
   const std::string path = table.RequireString("model");
   try {
     workload.model = ReadModel(table.Folder() / path);
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     table.Fail("model", fmt::format("model \"{}\": {}", path, e.what()));
   }
   workload.name = workload.model.name;

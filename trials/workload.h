@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "trials/toml_table.h"
+#include "common/toml_table.h"
 
 namespace trials {
 
@@ -83,7 +83,7 @@ struct Workload {
 //   batch_size = 64
 //   sequence_length = 1024                  (images: patches + 1, the default)
 //   precision = "bf16"                    (fp32, fp16, bf16)
-[[nodiscard]] Workload ReadWorkload(const TomlTable& table);
+[[nodiscard]] Workload ReadWorkload(const common::TomlTable& table);
 
 }  // namespace trials
 

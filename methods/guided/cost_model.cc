@@ -90,7 +90,7 @@ class CostModel final : public Method {
 
 }  // namespace
 
-CostModelOptions ReadCostModelOptions(const trials::TomlTable& table) {
+CostModelOptions ReadCostModelOptions(const common::TomlTable& table) {
   CostModelOptions options;
   options.random_trials =
       ReadInt(table, "random_trials", options.random_trials, 1);

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "common/toml_table.h"
 #include "methods/method.h"
 #include "surrogates/cost/cost_model.h"
-#include "trials/toml_table.h"
 
 namespace methods {
 
@@ -26,7 +26,7 @@ struct CostModelOptions {
 
 // Keys: random_trials, form ("physical", "printed"), fit_starts.
 [[nodiscard]] CostModelOptions ReadCostModelOptions(
-    const trials::TomlTable& table);
+    const common::TomlTable& table);
 
 [[nodiscard]] std::unique_ptr<Method> MakeCostModel(
     const Problem& problem,

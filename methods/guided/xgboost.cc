@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "common/text.h"
 #include "methods/history.h"
 #include "methods/read_options.h"
 #include "methods/sampling/cell_sampler.h"
-#include "trials/text.h"
 
 namespace methods {
 namespace {
@@ -62,7 +62,7 @@ class Xgboost final : public Method {
       }
     }
     std::mt19937_64 engine(
-        trials::DeriveSeed("ties of " + std::to_string(seed_),
+        common::DeriveSeed("ties of " + std::to_string(seed_),
                            static_cast<std::uint64_t>(history_.size())));
     return best[std::uniform_int_distribution<std::size_t>(
         0, best.size() - 1)(engine)];
@@ -78,7 +78,7 @@ class Xgboost final : public Method {
 
 }  // namespace
 
-XgboostOptions ReadXgboostOptions(const trials::TomlTable& table) {
+XgboostOptions ReadXgboostOptions(const common::TomlTable& table) {
   XgboostOptions options;
   options.random_trials =
       ReadInt(table, "random_trials", options.random_trials, 1);

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "common/toml_table.h"
 #include "methods/method.h"
 #include "surrogates/boosted_trees/boosted_trees.h"
-#include "trials/toml_table.h"
 
 namespace methods {
 
@@ -27,7 +27,7 @@ struct XgboostOptions {
 
 // Keys: random_trials, rounds, max_depth, eta, gamma, min_child_weight,
 // lambda, alpha.
-[[nodiscard]] XgboostOptions ReadXgboostOptions(const trials::TomlTable& table);
+[[nodiscard]] XgboostOptions ReadXgboostOptions(const common::TomlTable& table);
 
 [[nodiscard]] std::unique_ptr<Method> MakeXgboost(const Problem& problem,
                                                   const XgboostOptions& options,

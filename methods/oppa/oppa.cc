@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/oppa/families.h"
@@ -13,7 +14,6 @@
 #include "methods/sampling/cell_sampler.h"
 #include "methods/surrogate_pair.h"
 #include "surrogates/cost/cost_model.h"
-#include "trials/text.h"
 
 namespace methods {
 namespace {
@@ -161,7 +161,7 @@ class Oppa final : public Method {
       if (i == options_.screened_draws) {
         break;
       }
-      const std::uint64_t seed = trials::DeriveSeed(
+      const std::uint64_t seed = common::DeriveSeed(
           "draws of " + std::to_string(seed_), static_cast<std::uint64_t>(i));
       drawn = DrawFromCells(*problem_.space, tried, seed, history_.size());
     }
@@ -219,7 +219,7 @@ class Oppa final : public Method {
   SurrogatePair surrogates_;
 };
 
-OppaPrior ReadPrior(const trials::TomlTable& table, OppaPrior otherwise) {
+OppaPrior ReadPrior(const common::TomlTable& table, OppaPrior otherwise) {
   if (!table.Has("prior")) {
     return otherwise;
   }
@@ -238,7 +238,7 @@ OppaPrior ReadPrior(const trials::TomlTable& table, OppaPrior otherwise) {
   return OppaPrior::kPhysical;
 }
 
-bool ReadFitAsPrinted(const trials::TomlTable& table, bool otherwise) {
+bool ReadFitAsPrinted(const common::TomlTable& table, bool otherwise) {
   const std::string name =
       table.GetString("fit", otherwise ? "printed" : "map");
   if (name != "map" && name != "printed") {
@@ -247,7 +247,7 @@ bool ReadFitAsPrinted(const trials::TomlTable& table, bool otherwise) {
   return name == "printed";
 }
 
-void ReadTheory(const trials::TomlTable& table, OppaOptions& options) {
+void ReadTheory(const common::TomlTable& table, OppaOptions& options) {
   Assumption& theory = options.theory;
   options.theory_tau = table.GetBool("theory_tau", options.theory_tau);
   options.theory_beta = table.GetBool("theory_beta", options.theory_beta);
@@ -265,7 +265,7 @@ void ReadTheory(const trials::TomlTable& table, OppaOptions& options) {
 
 }  // namespace
 
-OppaOptions ReadOppaOptions(const trials::TomlTable& table,
+OppaOptions ReadOppaOptions(const common::TomlTable& table,
                             const Problem& problem,
                             OppaOptions options) {
   options.prior = ReadPrior(table, options.prior);

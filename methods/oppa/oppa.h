@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "common/toml_table.h"
 #include "methods/confidence.h"
 #include "methods/method.h"
-#include "trials/toml_table.h"
 
 namespace methods {
 
@@ -81,7 +81,7 @@ struct OppaOptions {
 // out_of_memory_value, memory_noise, theory_tau, theory_beta, theory_delta,
 // theory_rounds, theory_rkhs_bound, prior_error. Errors: throws InputError with
 // the place; q_min > q_max is one.
-[[nodiscard]] OppaOptions ReadOppaOptions(const trials::TomlTable& table,
+[[nodiscard]] OppaOptions ReadOppaOptions(const common::TomlTable& table,
                                           const Problem& problem,
                                           OppaOptions options = {});
 

@@ -3,7 +3,7 @@
 #include <random>
 #include <string>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace methods {
 namespace {
@@ -35,7 +35,7 @@ int DrawFromCells(const trials::SearchSpace& space,
   if (open.empty()) {
     return -1;
   }
-  std::mt19937_64 engine(trials::DeriveSeed(std::to_string(seed),
+  std::mt19937_64 engine(common::DeriveSeed(std::to_string(seed),
                                             static_cast<std::uint64_t>(trial)));
   return Draw(Draw(open, engine), engine);
 }

@@ -30,7 +30,7 @@ class Random final : public Method {
 
 }  // namespace
 
-RandomOptions ReadRandomOptions(const trials::TomlTable& /*table*/) {
+RandomOptions ReadRandomOptions(const common::TomlTable& /*table*/) {
   return {};
 }
 

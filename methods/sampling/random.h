@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "common/toml_table.h"
 #include "methods/method.h"
-#include "trials/toml_table.h"
 
 namespace methods {
 
@@ -17,7 +17,7 @@ namespace methods {
 // Source: OPPA App. H.2.
 struct RandomOptions {};
 
-[[nodiscard]] RandomOptions ReadRandomOptions(const trials::TomlTable& table);
+[[nodiscard]] RandomOptions ReadRandomOptions(const common::TomlTable& table);
 
 [[nodiscard]] std::unique_ptr<Method> MakeRandom(const Problem& problem,
                                                  const RandomOptions& options,

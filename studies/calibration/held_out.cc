@@ -4,9 +4,9 @@
 #include <random>
 #include <utility>
 
+#include "common/text.h"
 #include "harness/backends.h"
 #include "harness/registry.h"
-#include "trials/text.h"
 
 namespace studies {
 namespace {
@@ -23,7 +23,7 @@ std::vector<trials::Measurement> MeasureAll(const harness::Backend& backend,
     request.config = (*backend.space)[i];
     request.max_steps = q_max;
     request.seed =
-        trials::DeriveSeed(std::to_string(seed), static_cast<std::uint64_t>(i));
+        common::DeriveSeed(std::to_string(seed), static_cast<std::uint64_t>(i));
     all.push_back(backend.runner->Run(request));
   }
   return all;

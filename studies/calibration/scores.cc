@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/validate/statistics.h"
+#include "common/quantiles.h"
 #include "methods/acquisition.h"
-#include "plots/quantiles.h"
+#include "studies/validation/statistics.h"
 #include "surrogates/gp/starting_points.h"
 
 namespace studies {
@@ -72,12 +72,12 @@ void ScoreThroughput(const Models& models,
   }
   const auto held_out = static_cast<double>(actual.size());
   if (prediction.variance.maxCoeff() > 0.0) {  // trees tell none
-    scores[0] = plots::Median(densities);
+    scores[0] = common::Median(densities);
     scores[1] = covered / held_out;
     scores[6] = total_nlpd / held_out;
     scores[7] = total_width / held_out;
   }
-  scores[2] = harness::Spearman(predicted, actual);
+  scores[2] = Spearman(predicted, actual);
 }
 
 // Throughput of what would be tried next over the best there is.

@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
+#include "common/parallel.h"
+#include "common/quantiles.h"
+#include "common/text.h"
 #include "plots/curve.h"
-#include "plots/quantiles.h"
 #include "studies/early_termination/repeated_search.h"
-#include "surrogates/gp/parallel.h"
-#include "trials/text.h"
 
 namespace studies {
 namespace {
@@ -60,7 +60,7 @@ Cell RunCell(const Objective& objective,
     traces.resize(static_cast<std::size_t>(options.repeats));
   }
   const int tasks = static_cast<int>(kRules.size()) * options.repeats;
-  surrogates::ParallelFor(tasks, options.threads, [&](int, int task) {
+  common::ParallelFor(tasks, options.threads, [&](int, int task) {
     const auto rule = static_cast<std::size_t>(task) % kRules.size();
     const int repeat = task / static_cast<int>(kRules.size());
     const SearchOptions search{
@@ -72,7 +72,7 @@ Cell RunCell(const Objective& objective,
         TraceOf(SearchWithLearnedKernel(
                     objective,
                     search,
-                    trials::DeriveSeed(objective.name,
+                    common::DeriveSeed(objective.name,
                                        static_cast<std::uint64_t>(repeat))),
                 kRules[rule] == Repeats::kOnce ? 1 : options.q_max);
   });
@@ -160,7 +160,7 @@ double LastMedian(const std::vector<Trace>& traces, Column column) {
   for (const Trace& trace : traces) {
     values.push_back((trace.*column).back());
   }
-  return plots::Median(values);
+  return common::Median(values);
 }
 
 void AddRows(const Objective& objective,

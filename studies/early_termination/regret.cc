@@ -9,12 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "common/parallel.h"
+#include "common/quantiles.h"
+#include "common/text.h"
 #include "methods/confidence.h"
-#include "plots/quantiles.h"
 #include "studies/early_termination/finite_process.h"
 #include "studies/early_termination/repeated_search.h"
-#include "surrogates/gp/parallel.h"
-#include "trials/text.h"
 
 namespace studies {
 namespace {
@@ -87,23 +87,22 @@ std::vector<Run> RunSetting(const Setting& setting,
   const Eigen::VectorXd most_gain = MaximumInformationGain(
       kernel, setting.noise * setting.noise / options.q_max, options.rounds);
   std::vector<Run> runs(static_cast<std::size_t>(options.repeats));
-  surrogates::ParallelFor(
-      options.repeats, options.threads, [&](int, int repeat) {
-        const std::uint64_t seed =
-            trials::DeriveSeed("regret", static_cast<std::uint64_t>(repeat));
-        const Objective objective =
-            RandomFunction(points, kernel, options.rkhs_norm, seed);
-        const std::vector<Round> rounds =
-            SearchWithKnownKernel(objective,
-                                  kernel,
-                                  {.repeats = setting.rule,
-                                   .q_min = setting.q_min,
-                                   .noise_stddev = setting.noise,
-                                   .theory = theory},
-                                  seed);
-        runs[static_cast<std::size_t>(repeat)] = Judge(
-            rounds, setting, theory, most_gain, objective.values.maxCoeff());
-      });
+  common::ParallelFor(options.repeats, options.threads, [&](int, int repeat) {
+    const std::uint64_t seed =
+        common::DeriveSeed("regret", static_cast<std::uint64_t>(repeat));
+    const Objective objective =
+        RandomFunction(points, kernel, options.rkhs_norm, seed);
+    const std::vector<Round> rounds =
+        SearchWithKnownKernel(objective,
+                              kernel,
+                              {.repeats = setting.rule,
+                               .q_min = setting.q_min,
+                               .noise_stddev = setting.noise,
+                               .theory = theory},
+                              seed);
+    runs[static_cast<std::size_t>(repeat)] =
+        Judge(rounds, setting, theory, most_gain, objective.values.maxCoeff());
+  });
   return runs;
 }
 
@@ -184,7 +183,7 @@ Tally TallyOf(const std::vector<Run>& runs) {
     tally.better_stopped += run.better_stopped;
     tally.runs_with_worse_full += run.worse_full > 0 ? 1 : 0;
   }
-  tally.regret = plots::Median(regrets);
+  tally.regret = common::Median(regrets);
   return tally;
 }
 

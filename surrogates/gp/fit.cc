@@ -4,8 +4,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "common/parallel.h"
 #include "surrogates/gp/bfgs.h"
-#include "surrogates/gp/parallel.h"
 
 namespace surrogates {
 
@@ -27,7 +27,7 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
   std::vector<int> order(starts.size());
   std::iota(order.begin(), order.end(), 0);
   const auto advance = [&](int racers, int iterations) {
-    ParallelFor(racers, workers, [&](int worker, int place) {
+    common::ParallelFor(racers, workers, [&](int worker, int place) {
       Likelihood& copy = copies[static_cast<std::size_t>(worker)];
       const Objective objective = [&](const Eigen::VectorXd& x,
                                       Eigen::VectorXd* gradient) {

@@ -8,8 +8,8 @@
 
 #include <Eigen/Cholesky>
 
+#include "common/parallel.h"
 #include "surrogates/gp/kernel.h"
-#include "surrogates/gp/parallel.h"
 #include "surrogates/gp/tile.h"
 
 namespace surrogates {
@@ -215,7 +215,7 @@ void Posterior::Predict(const EncodedSpace& space,
   for (int worker = 0; worker < workers; ++worker) {
     buffers.emplace_back(memory.data() + worker * size, d, n, m);
   }
-  ParallelFor(
+  common::ParallelFor(
       tiles,
       workers,
       [&](int worker, int tile) {

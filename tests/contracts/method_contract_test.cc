@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/toml_table.h"
 #include "harness/journal.h"
 #include "harness/names.h"
 #include "harness/registry.h"
@@ -17,7 +18,6 @@
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
-#include "trials/toml_table.h"
 
 namespace harness {
 namespace {
@@ -39,7 +39,7 @@ class MethodContract : public testing::TestWithParam<std::string> {
     problem.memory_capacity_bytes = 16e9;
     problem.q_max = kQMax;
     problem.threads = threads_;
-    return FindMethod(GetParam())->make(problem, trials::TomlTable(), seed);
+    return FindMethod(GetParam())->make(problem, common::TomlTable(), seed);
   }
 
   // Runs the method in a folder, resuming what is there.

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace fakes {
@@ -18,8 +19,7 @@ namespace fakes {
 class ExperimentFolder : public TemporaryFolder {
  public:
   ExperimentFolder() {
-    const auto experiments =
-        std::filesystem::path(OPPA_SOURCE_DIR) / "experiments";
+    const auto experiments = fakes::SourceFolder() / "experiments";
     for (const char* name : {"workloads", "clusters", "rules"}) {
       std::filesystem::create_directory_symlink(experiments / name,
                                                 path() / name);

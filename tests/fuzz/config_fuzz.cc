@@ -1,7 +1,7 @@
 // Any config.json is read, or refused with an InputError.
 
+#include "common/text.h"
 #include "tests/fuzz/input_file.h"
-#include "trials/text.h"
 #include "trials/workload.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   fuzz::Write(path, fuzz::Text(data, size));
   try {
     (void)trials::ParameterCount(trials::ReadModel(path));
-  } catch (const trials::InputError&) {
+  } catch (const common::InputError&) {
   }
   return 0;
 }

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string>
 
+#include "common/text.h"
 #include "harness/journal.h"
 #include "tests/fuzz/input_file.h"
 #include "trials/record.h"
-#include "trials/text.h"
 
 namespace {
 
@@ -16,11 +16,11 @@ namespace {
 // check value if it ends with '!', which no mutation would find.
 std::string Rows(std::string_view text) {
   std::string rows;
-  for (const std::string_view line : trials::Split(text, '\n')) {
+  for (const std::string_view line : common::Split(text, '\n')) {
     if (line.ends_with('!')) {
       std::string row(line.substr(0, line.size() - 1));
       std::array<char, 16> check{};
-      std::snprintf(check.data(), check.size(), ",%08x", trials::RowCheck(row));
+      std::snprintf(check.data(), check.size(), ",%08x", common::RowCheck(row));
       rows += row + check.data() + "\n";
     } else {
       rows += line;
@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
       &trials::StepsFile(),
       &trials::FitsFile(),
       &trials::ThinkingFile()};
-  const auto parts = trials::Split(fuzz::Text(data, size), '\0');
+  const auto parts = common::Split(fuzz::Text(data, size), '\0');
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::string text =
         std::string(files[i]->version) + "\n" + files[i]->header + "\n";
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     if (harness::Journal(fuzz::Folder()).committed().size() != found) {
       std::abort();
     }
-  } catch (const trials::InputError&) {
+  } catch (const common::InputError&) {
   }
   return 0;
 }

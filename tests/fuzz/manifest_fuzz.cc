@@ -1,9 +1,9 @@
 // Any manifest is read, or refused with an InputError.
 
-#include "harness/dispatch/slurm_options.h"
+#include "common/text.h"
 #include "harness/manifest.h"
+#include "harness/slurm/slurm_options.h"
 #include "tests/fuzz/input_file.h"
-#include "trials/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
       }
     }
     (void)harness::ReadSlurmOptions(manifest.slurm, {});
-  } catch (const trials::InputError&) {
+  } catch (const common::InputError&) {
   }
   return 0;
 }

@@ -1,8 +1,8 @@
 // Any table of measurements is read, or refused with an InputError.
 
+#include "common/text.h"
 #include "tests/fuzz/input_file.h"
 #include "trials/replay/replay_table.h"
-#include "trials/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     if (!scenarios.empty()) {
       (void)trials::ReplayTable::Read(path, scenarios.back());
     }
-  } catch (const trials::InputError&) {
+  } catch (const common::InputError&) {
   }
   return 0;
 }

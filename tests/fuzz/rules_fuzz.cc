@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "common/text.h"
 #include "tests/fuzz/input_file.h"
 #include "trials/rules.h"
-#include "trials/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     const trials::Rule rule =
         trials::Rule::Parse(std::string(fuzz::Text(data, size)), "fuzz", "1");
     (void)rule.Matches(config, context);
-  } catch (const trials::InputError&) {
+  } catch (const common::InputError&) {
   }
   return 0;
 }

@@ -8,11 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "harness/search.h"
 #include "tests/fakes/fake_method.h"
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/text.h"
 
 namespace harness {
 namespace {
@@ -118,7 +118,7 @@ TEST_F(JournalTest, ReportsADamagedRowInTheMiddle) {
   try {
     const Journal journal(whole_.path());
     FAIL() << "opened";
-  } catch (const trials::InputError& e) {
+  } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr("trials.csv:3:"));
   }
 }

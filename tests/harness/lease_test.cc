@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/clock.h"
+#include "common/clock.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace harness {
@@ -56,19 +56,19 @@ class LeaseTest : public testing::Test {
 
 TEST_F(LeaseTest, IsFreeAfterItWasReleased) {
   for (int epoch = 1; epoch <= 3; ++epoch) {
-    const double begin_s = SteadySeconds();
+    const double begin_s = common::SteadySeconds();
     const Lease lease(folder_.path());  // with the long patience
     EXPECT_EQ(lease.epoch(), epoch);
-    EXPECT_LT(SteadySeconds() - begin_s, Lease::kTimeoutSeconds / 2.0);
+    EXPECT_LT(common::SteadySeconds() - begin_s, Lease::kTimeoutSeconds / 2.0);
   }
 }
 
 TEST_F(LeaseTest, IsFreeAtOnceWhenItsHoldersProcessIsGone) {
   Kill(Child([this] { new Lease(folder_.path()); }));
-  const double begin_s = SteadySeconds();
+  const double begin_s = common::SteadySeconds();
   const Lease lease(folder_.path());
   EXPECT_EQ(lease.epoch(), 2);
-  EXPECT_LT(SteadySeconds() - begin_s, Lease::kTimeoutSeconds / 2.0);
+  EXPECT_LT(common::SteadySeconds() - begin_s, Lease::kTimeoutSeconds / 2.0);
 }
 
 TEST_F(LeaseTest, StaysWithAHolderThatIsAlive) {

@@ -1,4 +1,4 @@
-#include "harness/dispatch/local_pool.h"
+#include "harness/local_pool.h"
 
 #include <algorithm>
 #include <chrono>

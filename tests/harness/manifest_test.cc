@@ -8,10 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "harness/plan.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/text.h"
 
 namespace harness {
 namespace {
@@ -48,7 +48,7 @@ class ManifestTest : public testing::Test {
       const ManifestOverrides& overrides = {}) {
     try {
       (void)CheckManifest(Read(changes, overrides));
-    } catch (const trials::InputError& e) {
+    } catch (const common::InputError& e) {
       const std::string message = e.what();
       EXPECT_EQ(message.find('\n'), std::string::npos) << message;
       return message.substr(message.find("m.toml") == std::string::npos
@@ -313,7 +313,7 @@ TEST_F(ManifestTest, TheMatrixInterleavesRepeats) {
                           "b32/random/2",
                           "b32/oppa/2"));
   EXPECT_EQ(FindRun(manifest, "b32", "oppa", 2).Name(), "b32/oppa/2");
-  EXPECT_THROW((void)FindRun(manifest, "b32", "oppa", 3), trials::InputError);
+  EXPECT_THROW((void)FindRun(manifest, "b32", "oppa", 3), common::InputError);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace harness {
 namespace {
@@ -31,7 +31,7 @@ TEST_F(SuggestionThreadsTest, IsOneUnlessSomebodySaysMore) {
 TEST_F(SuggestionThreadsTest, RefusesWhatIsNoNumberOfThreads) {
   for (const char* value : {"0", "-1", "two", "2x", "4000"}) {
     ::setenv("OPPA_THREADS", value, 1);
-    EXPECT_THROW((void)SuggestionThreads(), trials::InputError) << value;
+    EXPECT_THROW((void)SuggestionThreads(), common::InputError) << value;
   }
 }
 

@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/fakes/fake_method.h"
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/text.h"
 
 namespace harness {
 namespace {
@@ -115,8 +115,8 @@ TEST_F(SearchTest, IncumbentIsTheBestOfTrialsThatRanAllTheirSteps) {
     if (record.outcome == Outcome::kTerminatedEarly) {
       EXPECT_EQ(record.steps, 3);
     }
-    EXPECT_EQ(trials::ExactText(record.incumbent_steps_per_s),
-              trials::ExactText(best));
+    EXPECT_EQ(common::ExactText(record.incumbent_steps_per_s),
+              common::ExactText(best));
   }
   EXPECT_TRUE(outcomes.contains(Outcome::kCompleted));
   EXPECT_TRUE(outcomes.contains(Outcome::kTerminatedEarly));
@@ -176,7 +176,7 @@ TEST_F(SearchTest, RefusesRecordsThatTheMethodWouldNotMake) {
   FakeMethod method({2, 5});
   (void)Run(method, {.trials = 2, .q_max = 2});
   FakeMethod other({2, 6});
-  EXPECT_THROW(Run(other, {.trials = 3, .q_max = 2}), trials::InputError);
+  EXPECT_THROW(Run(other, {.trials = 3, .q_max = 2}), common::InputError);
 }
 
 TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/paths.h"
 #include "tests/reference/csv.h"
 
 namespace methods {
@@ -72,8 +73,8 @@ int BruteForce(const Beliefs& beliefs,
 }
 
 TEST(ConstrainedUcb, AgreesWithReferenceToOneInAMillion) {
-  const auto rows =
-      tests::ReadNumbers(OPPA_SOURCE_DIR "/tests/reference/cucb_reference.csv");
+  const auto rows = tests::ReadNumbers(fakes::SourceFolder() /
+                                       "tests/reference/cucb_reference.csv");
   ASSERT_EQ(rows.size(), 20u);
   for (const auto& row : rows) {
     const ConstrainedBelief belief{row[0], row[1], row[2], row[3]};

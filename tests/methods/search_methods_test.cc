@@ -354,19 +354,19 @@ TEST(OppaOptions, ADeltaOfOneIsAnError) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};
   const auto table =
-      trials::TomlTable::ParseString("theory_delta = 1.0", "x.toml");
-  EXPECT_THROW((void)ReadOppaOptions(table, problem), trials::InputError);
+      common::TomlTable::ParseString("theory_delta = 1.0", "x.toml");
+  EXPECT_THROW((void)ReadOppaOptions(table, problem), common::InputError);
 }
 
 TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};
   const auto table =
-      trials::TomlTable::ParseString("prior = \"magic\"", "x.toml");
+      common::TomlTable::ParseString("prior = \"magic\"", "x.toml");
   try {
     (void)ReadOppaOptions(table, problem);
     FAIL();
-  } catch (const trials::InputError& e) {
+  } catch (const common::InputError& e) {
     const std::string message = e.what();
     EXPECT_NE(message.find("x.toml:1:9"), std::string::npos) << message;
     EXPECT_NE(message.find("physical"), std::string::npos) << message;
@@ -376,9 +376,9 @@ TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
 TEST(OppaOptions, MoreStepsBeforeStoppingThanATrialHasIsAnError) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};
-  const auto table = trials::TomlTable::ParseString("q_min = 11", "x.toml");
-  EXPECT_THROW((void)ReadOppaOptions(table, problem), trials::InputError);
-  const auto equal = trials::TomlTable::ParseString("q_min = 10", "x.toml");
+  const auto table = common::TomlTable::ParseString("q_min = 11", "x.toml");
+  EXPECT_THROW((void)ReadOppaOptions(table, problem), common::InputError);
+  const auto equal = common::TomlTable::ParseString("q_min = 10", "x.toml");
   EXPECT_EQ(ReadOppaOptions(equal, problem).q_min, 10);
 }
 

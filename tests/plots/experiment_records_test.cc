@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/plots/synthetic_experiment.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {
@@ -91,7 +91,7 @@ TEST(ExperimentRecords, LeaveOutAProblemThatHasNotBegun) {
 
 TEST(ExperimentRecords, NeedAnExperiment) {
   const TemporaryFolder folder;
-  EXPECT_THROW((void)LoadExperiment(folder.path()), trials::InputError);
+  EXPECT_THROW((void)LoadExperiment(folder.path()), common::InputError);
 }
 
 TEST(Incumbents, AreTheBestCompletedTrialsSoFar) {

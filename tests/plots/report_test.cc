@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/plots/synthetic_experiment.h"
-#include "trials/text.h"
 
 namespace plots {
 namespace {
@@ -183,7 +183,7 @@ TEST(Report, RejectsWhatItDoesNotKnow) {
   const auto message = [&](const ReportOptions& options) {
     try {
       (void)Report(folder.path(), options);
-    } catch (const trials::InputError& e) {
+    } catch (const common::InputError& e) {
       return std::string(e.what());
     }
     return std::string();

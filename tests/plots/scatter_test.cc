@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace plots {
 namespace {
@@ -46,7 +46,7 @@ TEST(Scatter, AFolderThatCannotBeWrittenIsNamedWithTheRemedy) {
   try {
     (void)WriteScatters("/proc/none", {Two()});
     FAIL() << "/proc/none was written";
-  } catch (const trials::InputError& e) {
+  } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(), HasSubstr("/proc/none/step-time.csv"));
     EXPECT_THAT(e.what(), HasSubstr("choose another folder (--results)"));
   }

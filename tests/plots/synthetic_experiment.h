@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
@@ -136,7 +137,7 @@ inline void WriteSmallExperiment(const std::filesystem::path& experiment) {
 // environment the file is written instead: look at what changed in it.
 inline void ExpectGolden(const std::string& name, const std::string& text) {
   const std::filesystem::path path =
-      std::filesystem::path(OPPA_SOURCE_DIR) / "tests/golden" / name;
+      fakes::SourceFolder() / "tests/golden" / name;
   if (std::getenv("OPPA_UPDATE_GOLDEN") != nullptr) {
     fakes::WriteFile(path, text);
   }

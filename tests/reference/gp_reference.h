@@ -14,6 +14,7 @@
 #include "surrogates/gp/likelihood.h"
 #include "surrogates/parametric_mean.h"
 #include "surrogates/surrogate.h"
+#include "tests/fakes/paths.h"
 
 namespace tests {
 
@@ -42,7 +43,7 @@ inline Eigen::VectorXd ToVector(const nlohmann::json& numbers) {
 }
 
 inline GpReference ReadGpReference() {
-  std::ifstream in(OPPA_SOURCE_DIR "/tests/reference/gp_reference.json");
+  std::ifstream in(fakes::SourceFolder() / "tests/reference/gp_reference.json");
   const nlohmann::json json = nlohmann::json::parse(in);
   GpReference reference;
   nlohmann::json points = json.at("points");

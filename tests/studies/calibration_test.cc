@@ -6,6 +6,7 @@
 #include "studies/calibration/collect.h"
 #include "studies/calibration/held_out.h"
 #include "studies/calibration/scores.h"
+#include "tests/fakes/paths.h"
 
 namespace studies {
 namespace {
@@ -76,8 +77,8 @@ TEST(Scores, ConfusionCountsEveryUnseenConfigurationOnce) {
 }
 
 TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {
-  const harness::Manifest manifest = harness::ReadManifest(
-      std::string(OPPA_SOURCE_DIR) + "/experiments/smoke.toml");
+  const harness::Manifest manifest =
+      harness::ReadManifest(fakes::SourceFolder() / "experiments/smoke.toml");
   std::vector<Variant> variants = Variants();
   std::erase_if(variants, [](const Variant& variant) {
     return variant.name != "ours" && variant.name != "xgboost";

@@ -7,7 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trials/text.h"
+#include "common/text.h"
+#include "tests/fakes/paths.h"
 
 namespace trials {
 namespace {
@@ -16,8 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::filesystem::path ShippedFile(const std::string& name) {
-  return std::filesystem::path(OPPA_SOURCE_DIR) / "experiments" / "clusters" /
-         (name + ".toml");
+  return fakes::SourceFolder() / "experiments" / "clusters" / (name + ".toml");
 }
 
 // A file with one line of a good cluster file replaced.
@@ -37,7 +37,7 @@ std::filesystem::path Edited(const std::string& from, const std::string& to) {
 std::string ErrorOf(const std::filesystem::path& path) {
   try {
     (void)ReadCluster(path);
-  } catch (const InputError& error) {
+  } catch (const common::InputError& error) {
     return error.what();
   }
   return "no error";

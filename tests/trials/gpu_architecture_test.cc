@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -31,7 +31,7 @@ TEST(GpuArchitecture, AnUnknownNameListsTheKnownOnes) {
   try {
     (void)FindGpuArchitecture("hoper");
     FAIL();
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(), HasSubstr("did you mean 'hopper'?"));
     EXPECT_THAT(e.what(), HasSubstr("ampere_ga100"));
   }
@@ -44,7 +44,7 @@ TEST(GpuArchitecture, AShareAboveOneIsRefused) {
   try {
     (void)ReadGpuArchitecture(path);
     FAIL();
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(), HasSubstr("at most 1"));
   }
 }

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -77,20 +77,20 @@ TEST(Record, FlipOfAnyBitOfARowIsFound) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = row;
       damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
-      EXPECT_THROW((void)ParseTrialRow(damaged), InputError) << i;
+      EXPECT_THROW((void)ParseTrialRow(damaged), common::InputError) << i;
     }
   }
 }
 
 TEST(Record, HeaderHasOneColumnPerCell) {
-  EXPECT_EQ(Split(TrialsFile().header, ',').size(),
-            Split(ToRow(SomeTrial()), ',').size());
-  EXPECT_EQ(Split(StepsFile().header, ',').size(),
-            Split(ToRow(StepRecord{1, 2, 0.5}), ',').size());
-  EXPECT_EQ(Split(FitsFile().header, ',').size(),
-            Split(ToRow(FitRecord{1, "a", "b", 0.5}), ',').size());
-  EXPECT_EQ(Split(ThinkingFile().header, ',').size(),
-            Split(ToRow(ThinkingRecord{1, 2, 3}), ',').size());
+  EXPECT_EQ(common::Split(TrialsFile().header, ',').size(),
+            common::Split(ToRow(SomeTrial()), ',').size());
+  EXPECT_EQ(common::Split(StepsFile().header, ',').size(),
+            common::Split(ToRow(StepRecord{1, 2, 0.5}), ',').size());
+  EXPECT_EQ(common::Split(FitsFile().header, ',').size(),
+            common::Split(ToRow(FitRecord{1, "a", "b", 0.5}), ',').size());
+  EXPECT_EQ(common::Split(ThinkingFile().header, ',').size(),
+            common::Split(ToRow(ThinkingRecord{1, 2, 3}), ',').size());
 }
 
 TEST_F(RecordFiles, IncompleteLastLineIsDropped) {
@@ -106,7 +106,7 @@ TEST_F(RecordFiles, DamagedLineIsNamedByFileAndLine) {
   try {
     (void)ReadTrials(folder_);
     FAIL() << "a row of three cells was accepted";
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     EXPECT_NE(std::string(e.what()).find("trials.csv:3:"), std::string::npos)
         << e.what();
   }

@@ -10,8 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
+#include "tests/fakes/paths.h"
 #include "trials/parallel_config.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -21,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 const std::filesystem::path kRules =
-    std::filesystem::path(OPPA_SOURCE_DIR) / "experiments/rules";
+    fakes::SourceFolder() / "experiments/rules";
 
 bool Matches(const std::string& rule,
              const ParallelConfig& config = {},
@@ -32,7 +33,7 @@ bool Matches(const std::string& rule,
 std::string ParseError(const std::string& rule) {
   try {
     (void)Rule::Parse(rule, "test", "fig.toml:7:12");
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     return e.what();
   }
   return "no error";
@@ -171,11 +172,11 @@ TEST(Rules, SyntaxErrorsNameTheCharacter) {
 }
 
 TEST(Rules, AVariableThatTheProblemLacksIsAnError) {
-  EXPECT_THROW((void)Matches("$layers > 4"), InputError);
+  EXPECT_THROW((void)Matches("$layers > 4"), common::InputError);
 }
 
 TEST(Rules, ARemainderOfADivisionByZeroIsAnError) {
-  EXPECT_THROW((void)Matches("$dp % $zero_stage = 0"), InputError);
+  EXPECT_THROW((void)Matches("$dp % $zero_stage = 0"), common::InputError);
   EXPECT_TRUE(Matches("$dp % $zero_stage = 0", {.dp = 4, .zero_stage = 2}));
 }
 
@@ -218,11 +219,11 @@ TEST(Rules, ReadsARuleSetWithCommentsAndNamesTheLineOfAnError) {
   try {
     (void)ReadRuleSet(path);
     FAIL() << "no error";
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(), StartsWith(path.string() + ":2: rule \"$nope > 2\""));
   }
   std::filesystem::remove(path);
-  EXPECT_THROW((void)ReadRuleSet(path), InputError);
+  EXPECT_THROW((void)ReadRuleSet(path), common::InputError);
 }
 
 }  // namespace

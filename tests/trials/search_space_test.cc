@@ -11,8 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trials/text.h"
-#include "trials/toml_table.h"
+#include "common/text.h"
+#include "common/toml_table.h"
+#include "tests/fakes/paths.h"
 
 namespace trials {
 namespace {
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 const std::filesystem::path kExperiments =
-    std::filesystem::path(OPPA_SOURCE_DIR) / "experiments";
+    fakes::SourceFolder() / "experiments";
 
 struct Problem {
   std::string name;
@@ -54,7 +55,8 @@ Workload MakeWorkload(const Problem& problem) {
 
 SearchSpaceOptions ParseOptions(const std::string& text) {
   return ReadSearchSpaceOptions(
-      TomlTable::ParseString("[space]\n" + text, "fig.toml").GetTable("space"),
+      common::TomlTable::ParseString("[space]\n" + text, "fig.toml")
+          .GetTable("space"),
       kExperiments / "rules");
 }
 
@@ -323,13 +325,13 @@ TEST(SearchSpace, ListIsTakenAsItStands) {
   EXPECT_EQ(space.Find({.tp = 2}), 1);
   EXPECT_THROW(
       SearchSpace(std::vector<ParallelConfig>{{.dp = 2}, {.tp = 2}, {.dp = 2}}),
-      InputError);
+      common::InputError);
 }
 
 std::string Error(const Problem& problem) {
   try {
     (void)Enumerate(problem);
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     return e.what();
   }
   return "no error";

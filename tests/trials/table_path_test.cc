@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/trials/replay/table_file.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -41,7 +41,7 @@ class TablePath : public TableFile {
   [[nodiscard]] std::string Error(const std::string& name) const {
     try {
       (void)ResolveTablePath(name, folder_);
-    } catch (const InputError& e) {
+    } catch (const common::InputError& e) {
       return e.what();
     }
     return "no error";

@@ -7,8 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trials/text.h"
-#include "trials/toml_table.h"
+#include "common/text.h"
+#include "common/toml_table.h"
+#include "tests/fakes/paths.h"
 
 namespace trials {
 namespace {
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 const std::filesystem::path kWorkloads =
-    std::filesystem::path(OPPA_SOURCE_DIR) / "experiments/workloads";
+    fakes::SourceFolder() / "experiments/workloads";
 
 // A temporary folder with a config.json and a manifest's table over it.
 class WorkloadTest : public ::testing::Test {
@@ -40,7 +41,7 @@ class WorkloadTest : public ::testing::Test {
   std::string ModelError(const std::string& text) const {
     try {
       (void)ReadModel(Write("model.json", text));
-    } catch (const InputError& e) {
+    } catch (const common::InputError& e) {
       return e.what();
     }
     return "no error";
@@ -49,9 +50,10 @@ class WorkloadTest : public ::testing::Test {
   // The same of a [workload] table that stands in fig.toml.
   std::string WorkloadError(const std::string& text) const {
     try {
-      const TomlTable manifest = TomlTable::ParseFile(Write("fig.toml", text));
+      const common::TomlTable manifest =
+          common::TomlTable::ParseFile(Write("fig.toml", text));
       (void)ReadWorkload(manifest.RequireTable("workload"));
-    } catch (const InputError& e) {
+    } catch (const common::InputError& e) {
       return e.what();
     }
     return "no error";
@@ -151,7 +153,8 @@ TEST_F(WorkloadTest, ImagesAreAsManyTokensAsTheirPatchesAndOne) {
   std::filesystem::copy_file(kWorkloads / "vit-base-patch16-224.json",
                              folder_ / "vit.json");
   const std::string text = "[workload]\nmodel = 'vit.json'\nbatch_size = 8\n";
-  const TomlTable manifest = TomlTable::ParseFile(Write("fig.toml", text));
+  const common::TomlTable manifest =
+      common::TomlTable::ParseFile(Write("fig.toml", text));
   EXPECT_EQ(ReadWorkload(manifest.RequireTable("workload")).sequence_length,
             197);
   EXPECT_THAT(WorkloadError(text + "sequence_length = 196\n"),
@@ -197,7 +200,7 @@ TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
 TEST_F(WorkloadTest, ReadsTheTrainingSettings) {
   std::filesystem::copy_file(kWorkloads / "qwen2-1.5b.json",
                              folder_ / "qwen2-1.5b.json");
-  const TomlTable manifest = TomlTable::ParseFile(
+  const common::TomlTable manifest = common::TomlTable::ParseFile(
       Write("fig.toml",
             "[workload]\nmodel = 'qwen2-1.5b.json'\nbatch_size = 64\n"
             "sequence_length = 1024\nprecision = 'fp16'\n"));

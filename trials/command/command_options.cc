@@ -77,7 +77,7 @@ std::string Expand(std::string_view word,
           fmt::format("unknown placeholder '{{{}}}'{}; known here: {}; write "
                       "{{{{{}}}}} for the text itself",
                       name,
-                      DidYouMean(name, known),
+                      common::DidYouMean(name, known),
                       fmt::join(known, ", "),
                       name));
     }
@@ -87,20 +87,20 @@ std::string Expand(std::string_view word,
   return text;
 }
 
-double Positive(const TomlTable& table,
+double Positive(const common::TomlTable& table,
                 std::string_view key,
                 double otherwise) {
   const double value = table.GetDouble(key, otherwise);
   if (!(value > 0.0) || !std::isfinite(value)) {
-    table.Fail(
-        key,
-        fmt::format(
-            "{} = {}: must be a number of seconds > 0", key, ExactText(value)));
+    table.Fail(key,
+               fmt::format("{} = {}: must be a number of seconds > 0",
+                           key,
+                           common::ExactText(value)));
   }
   return value;
 }
 
-CommandOptions::Ranks ReadRanks(const TomlTable& table) {
+CommandOptions::Ranks ReadRanks(const common::TomlTable& table) {
   const std::string value = table.GetString("ranks", "one");
   if (value == "one") {
     return CommandOptions::Ranks::kOne;
@@ -117,10 +117,10 @@ CommandOptions::Ranks ReadRanks(const TomlTable& table) {
 }
 
 // A program with a '/' is a file, relative to the manifest.
-void ReadProgram(const TomlTable& table, CommandOptions& options) {
+void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
   options.program = table.GetStrings("program");
   if (options.program.empty() || options.program.front().empty()) {
-    throw InputError(fmt::format(
+    throw common::InputError(fmt::format(
         "{}: [backend] of type command needs program = [\"./train.sh\", ...]",
         table.Where()));
   }
@@ -149,7 +149,7 @@ void ReadProgram(const TomlTable& table, CommandOptions& options) {
 
 }  // namespace
 
-CommandOptions ReadCommandOptions(const TomlTable& table) {
+CommandOptions ReadCommandOptions(const common::TomlTable& table) {
   CommandOptions options;
   options.folder = fs::absolute(table.Folder());
   ReadProgram(table, options);

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/toml_table.h"
 #include "trials/cluster.h"
-#include "trials/toml_table.h"
 #include "trials/trial_runner.h"
 
 namespace trials {
@@ -38,7 +38,7 @@ struct CommandOptions {
 
 // Errors: throws InputError with the place of a value that cannot be, of a
 // placeholder that nobody knows, and of a program that is not there.
-[[nodiscard]] CommandOptions ReadCommandOptions(const TomlTable& table);
+[[nodiscard]] CommandOptions ReadCommandOptions(const common::TomlTable& table);
 
 // The words of a trial: {FIELD} of the configuration, {max_steps}, {seed},
 // {config}, {gpus}, {nodes} and {gpus_per_node} replaced, srun before them

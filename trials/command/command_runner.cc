@@ -35,7 +35,7 @@ fs::path LogPath(const fs::path& folder, const ParallelConfig& config) {
   }
   std::string name = ToString(config);
   if (name.size() > kMostFileName) {
-    name = fmt::format("{:016x}", DeriveSeed(name));
+    name = fmt::format("{:016x}", common::DeriveSeed(name));
   }
   return folder / (name + ".log");
 }
@@ -234,7 +234,7 @@ CommandRunner::CommandRunner(CommandOptions options, Cluster cluster)
 Measurement CommandRunner::Run(const TrialRequest& request) {
   if (options_.ranks != CommandOptions::Ranks::kOne &&
       std::getenv("SLURM_JOB_ID") == nullptr) {
-    throw InputError(
+    throw common::InputError(
         "[backend] ranks are started with srun, and this is not in an "
         "allocation of Slurm: give --dispatch slurm, or ranks = \"one\" and a "
         "program that starts them itself");

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "trials/command/argv.h"
+#include "common/process.h"
 #include "trials/command/supervisor.h"
 
 namespace trials {
@@ -88,8 +88,8 @@ ContainedProcess::ContainedProcess(const Spec& spec) : mark_(NewMark()) {
   std::vector<std::string> words = spec.words;
   std::vector<std::string> environment = spec.environment;
   environment.push_back(mark_);
-  const std::vector<char*> word_pointers = Argv(words);
-  const std::vector<char*> environment_pointers = Argv(environment);
+  const std::vector<char*> word_pointers = common::Argv(words);
+  const std::vector<char*> environment_pointers = common::Argv(environment);
   const SupervisorTask task{
       .words = word_pointers.data(),
       .environment = environment_pointers.data(),

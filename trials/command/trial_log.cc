@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -61,10 +61,10 @@ void TrialLog::Append(std::string_view text) {
 }
 
 std::string TrialLog::LastLine() const {
-  const std::string_view text = Trim(last_);
+  const std::string_view text = common::Trim(last_);
   const std::size_t end = text.rfind('\n');
-  return std::string(
-      Trim(end == std::string_view::npos ? text : text.substr(end + 1)));
+  return std::string(common::Trim(
+      end == std::string_view::npos ? text : text.substr(end + 1)));
 }
 
 void TrialLog::Write(std::string_view text) {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -69,9 +69,9 @@ TrialReport FromJson(const Json& json) {
 }  // namespace
 
 std::optional<TrialReport> ParseTrialReport(std::string_view line) {
-  line = Trim(line);
+  line = common::Trim(line);
   if (!line.starts_with(kMark) || line.find('{') == std::string_view::npos ||
-      Trim(line.substr(kMark.size())).front() != '{') {
+      common::Trim(line.substr(kMark.size())).front() != '{') {
     return std::nullopt;
   }
   try {

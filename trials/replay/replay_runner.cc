@@ -5,14 +5,14 @@
 
 #include <fmt/format.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 
 ReplayRunner::ReplayRunner(ReplayTable table, const Options& options)
     : table_(std::move(table)), space_(table_.configs()), options_(options) {
   if (!(options_.setup_s >= 0.0) || !(options_.failure_s >= 0.0)) {
-    throw InputError(fmt::format(
+    throw common::InputError(fmt::format(
         "replay: setup_s = {} and failure_s = {} must be at least 0",
         options_.setup_s,
         options_.failure_s));

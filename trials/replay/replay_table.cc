@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "trials/csv_table.h"
-#include "trials/text.h"
+#include "common/csv_table.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -36,7 +36,7 @@ constexpr std::size_t kAbsent = std::numeric_limits<std::size_t>::max();
 class CsvFile {
  public:
   explicit CsvFile(const std::filesystem::path& path)
-      : table_(CsvTable::Read(path)) {
+      : table_(common::CsvTable::Read(path)) {
     for (std::size_t i = 0; i < table_.header().size(); ++i) {
       AddColumn(i);
     }
@@ -79,7 +79,7 @@ class CsvFile {
   [[nodiscard]] double Number(Column column) const {
     double value = 0.0;
     try {
-      value = ParseDouble(Cell(column));
+      value = common::ParseDouble(Cell(column));
     } catch (const std::invalid_argument&) {
       value = 0.0;
     }
@@ -148,9 +148,9 @@ class CsvFile {
     fields_.emplace_back(at, field);
   }
 
-  CsvTable table_;
+  common::CsvTable table_;
   std::size_t next_ = 0;
-  const CsvTable::Row* row_ = nullptr;  // the present one
+  const common::CsvTable::Row* row_ = nullptr;  // the present one
   std::array<std::size_t, kColumns> columns_ = {
       kAbsent, kAbsent, kAbsent, kAbsent, kAbsent};
   std::vector<std::pair<std::size_t, const ConfigField*>> fields_;
@@ -258,11 +258,12 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
   table.unknown_columns_ = file.unknown();
   if (table.rows_.empty()) {
     const std::vector<std::string> known = ScenarioNames(path);
-    throw InputError(fmt::format("{}: no scenario '{}'{}; scenarios: {}",
-                                 path.string(),
-                                 scenario,
-                                 DidYouMean(scenario, known),
-                                 Some(known)));
+    throw common::InputError(
+        fmt::format("{}: no scenario '{}'{}; scenarios: {}",
+                    path.string(),
+                    scenario,
+                    common::DidYouMean(scenario, known),
+                    Some(known)));
   }
   return table;
 }

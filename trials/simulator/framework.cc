@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "common/toml_table.h"
 #include "trials/data_folder.h"
-#include "trials/toml_table.h"
 
 namespace trials {
 namespace {
@@ -75,7 +75,7 @@ constexpr std::array kNumbers = {
 }  // namespace
 
 Framework ReadFramework(const std::filesystem::path& path) {
-  const TomlTable table = TomlTable::ParseFile(path);
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
   Framework framework;
   for (const auto& [key, field] : kFlags) {
     framework.*field = table.GetBool(key, framework.*field);

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "common/text.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -47,7 +47,7 @@ class CommandRunnerTest : public testing::Test {
   CommandOptions Options() {
     const fs::path manifest = folder_.path() / "m.toml";
     fakes::WriteFile(manifest, "patience_s = 0.3\n" + backend_);
-    return ReadCommandOptions(TomlTable::ParseFile(manifest));
+    return ReadCommandOptions(common::TomlTable::ParseFile(manifest));
   }
 
   [[nodiscard]] std::string Log() const {
@@ -191,7 +191,7 @@ TEST_F(CommandRunnerTest, AProgramThatIsNotThereIsNoTrial) {
   backend_ = "program = [\"oppa-no-such-program\"]\n";
   EXPECT_THROW((void)Run(""), std::runtime_error);
   backend_ = "program = [\"./missing.sh\"]\n";
-  EXPECT_THROW((void)Options(), InputError);
+  EXPECT_THROW((void)Options(), common::InputError);
 }
 
 TEST_F(CommandRunnerTest, UnknownPlaceholdersAreRefused) {
@@ -200,7 +200,7 @@ TEST_F(CommandRunnerTest, UnknownPlaceholdersAreRefused) {
   try {
     (void)Options();
     FAIL();
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(), HasSubstr("did you mean 'max_steps'?"));
   }
 }
@@ -214,7 +214,7 @@ TEST_F(CommandRunnerTest, RanksAreStartedWithSrunInAnAllocationOnly) {
   EXPECT_THAT(words, testing::Contains("--nodes=2"));
   ::unsetenv("SLURM_JOB_ID");
   CommandRunner runner(Options(), cluster_);
-  EXPECT_THROW((void)runner.Run(request_), InputError);
+  EXPECT_THROW((void)runner.Run(request_), common::InputError);
 }
 
 }  // namespace

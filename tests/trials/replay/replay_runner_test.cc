@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/trials/replay/table_file.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -98,7 +98,7 @@ TEST_F(ReplayRunnerTest, CandidatesAreTheRowsInTheirOrder) {
 
 TEST_F(ReplayRunnerTest, NegativeCostsAreRefused) {
   const ReplayTable table = Runner().table();
-  EXPECT_THROW(ReplayRunner(table, {.setup_s = -1.0}), InputError);
+  EXPECT_THROW(ReplayRunner(table, {.setup_s = -1.0}), common::InputError);
 }
 
 }  // namespace

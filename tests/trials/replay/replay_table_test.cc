@@ -8,10 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/trials/replay/table_file.h"
 #include "trials/search_space.h"
 #include "trials/table_path.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -31,7 +31,7 @@ class ReplayTableTest : public TableFile {
                                   const std::string& scenario = "a") const {
     try {
       (void)ReplayTable::Read(Write(text), scenario);
-    } catch (const InputError& e) {
+    } catch (const common::InputError& e) {
       return e.what();
     }
     return "no error";
@@ -164,7 +164,8 @@ TEST_F(ReplayTableTest, UnknownScenarioAndMissingFileAreErrors) {
   EXPECT_THAT(Error(kHeader + "llama-8,8,4,1,2,1,2,8,ok,1.5,\n", "lama-8"),
               AllOf(HasSubstr("no scenario 'lama-8'"),
                     HasSubstr("did you mean 'llama-8'?")));
-  EXPECT_THROW((void)ReplayTable::Read(folder_ / "nope.csv", "a"), InputError);
+  EXPECT_THROW((void)ReplayTable::Read(folder_ / "nope.csv", "a"),
+               common::InputError);
 }
 
 // The tables themselves belong to their publishers; see docs/replay_tables.md.

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trials/text.h"
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -21,7 +21,7 @@ std::string ErrorOf(const std::string& text) {
   std::ofstream(path) << text;
   try {
     (void)ReadFramework(path);
-  } catch (const InputError& e) {
+  } catch (const common::InputError& e) {
     return e.what();
   }
   return "no error";
@@ -59,7 +59,7 @@ TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
   EXPECT_THAT(ErrorOf("shard_within_host = true"),
               HasSubstr("needs fsdp = true"));
   EXPECT_THAT(ErrorOf("dispatsh_s = 1"), HasSubstr("dispatch_s"));
-  EXPECT_THROW((void)FindFramework("megatrom"), InputError);
+  EXPECT_THROW((void)FindFramework("megatrom"), common::InputError);
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/trials/simulator/problem.h"
 #include "trials/gpu_architecture.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -85,7 +85,7 @@ TEST(GpuModel, SinglePrecisionRunsAtTheRateOfItsUnits) {
 }
 
 TEST(GpuModel, AnUnknownArchitectureIsAnError) {
-  EXPECT_THROW((void)FindGpuArchitecture("pascal"), InputError);
+  EXPECT_THROW((void)FindGpuArchitecture("pascal"), common::InputError);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/paths.h"
 #include "tests/trials/simulator/paper_problem.h"
 #include "tests/trials/simulator/problem.h"
 #include "trials/gpu_architecture.h"
@@ -30,7 +31,7 @@ Framework Megatron() {
 
 TEST(LayerCost, ParameterTensorsSumToTheModelsParameters) {
   const std::filesystem::path folder =
-      std::filesystem::path(OPPA_SOURCE_DIR) / "experiments" / "workloads";
+      fakes::SourceFolder() / "experiments" / "workloads";
   for (const std::string name : {"bert-base-uncased",
                                  "qwen2-1.5b",
                                  "llama-3.2-1b",

@@ -10,12 +10,13 @@
 
 #include <gtest/gtest.h>
 
+#include "common/csv_table.h"
+#include "common/text.h"
+#include "tests/fakes/paths.h"
 #include "trials/cluster.h"
-#include "trials/csv_table.h"
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/topology.h"
 #include "trials/table_path.h"
-#include "trials/text.h"
 
 namespace trials {
 namespace {
@@ -24,26 +25,25 @@ TEST(NcclTable, AllReducesTakeAboutAsLongAsMeasured) {
   std::filesystem::path path;
   try {
     path = ResolveTablePath("published/vtrain_nccl_allreduce_lut.csv", ".");
-  } catch (const InputError&) {
+  } catch (const common::InputError&) {
     GTEST_SKIP() << "set OPPA_DATA to the folder of published tables";
   }
-  const Cluster cluster =
-      ReadCluster(std::filesystem::path(OPPA_SOURCE_DIR) /
-                  "experiments/clusters/a100-80gb-vtrain.toml");
-  const CsvTable table = CsvTable::Read(path);
+  const Cluster cluster = ReadCluster(
+      fakes::SourceFolder() / "experiments/clusters/a100-80gb-vtrain.toml");
+  const common::CsvTable table = common::CsvTable::Read(path);
   std::vector<double> errors;
-  for (const CsvTable::Row& row : table.rows()) {
+  for (const common::CsvTable::Row& row : table.rows()) {
     if (table.Cell(row, "gpu") != "a100") {
       continue;
     }
-    Group group(
-        static_cast<std::size_t>(ParseDouble(table.Cell(row, "ngpus"))));
+    Group group(static_cast<std::size_t>(
+        common::ParseDouble(table.Cell(row, "ngpus"))));
     std::iota(group.begin(), group.end(), 0);
     const double predicted_s =
         AllReduceTime(RingLink(cluster, std::vector<Group>{group}),
-                      ParseDouble(table.Cell(row, "bytes")));
+                      common::ParseDouble(table.Cell(row, "bytes")));
     const double measured_s =
-        1e-6 * ParseDouble(table.Cell(row, "out_of_place_us"));
+        1e-6 * common::ParseDouble(table.Cell(row, "out_of_place_us"));
     errors.push_back(std::abs(predicted_s / measured_s - 1.0));
   }
   ASSERT_EQ(errors.size(), 7U * 256U);

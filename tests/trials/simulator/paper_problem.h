@@ -6,10 +6,11 @@
 #include <filesystem>
 #include <string>
 
+#include "common/toml_table.h"
+#include "tests/fakes/paths.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
 #include "trials/simulator/simulator.h"
-#include "trials/toml_table.h"
 #include "trials/workload.h"
 
 namespace trials {
@@ -17,9 +18,9 @@ namespace trials {
 // experiments/NAME.toml without its methods and budget.
 struct PaperProblem {
   explicit PaperProblem(const std::string& name) {
-    const std::filesystem::path folder =
-        std::filesystem::path(OPPA_SOURCE_DIR) / "experiments";
-    const TomlTable manifest = TomlTable::ParseFile(folder / (name + ".toml"));
+    const std::filesystem::path folder = fakes::SourceFolder() / "experiments";
+    const common::TomlTable manifest =
+        common::TomlTable::ParseFile(folder / (name + ".toml"));
     workload = ReadWorkload(manifest.RequireTable("workload"));
     cluster = ReadCluster(
         folder / manifest.RequireTable("cluster").RequireString("file"));

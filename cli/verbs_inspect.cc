@@ -1,0 +1,272 @@
+// space, simulate, methods.
+
+#include <algorithm>
+#include <cstdint>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/verbs.h"
+#include "common/clock.h"
+#include "common/text.h"
+#include "harness/backends.h"
+#include "harness/registry.h"
+#include "trials/parallel_config.h"
+
+namespace cli {
+namespace {
+
+using common::InputError;
+
+constexpr std::size_t kBestShown = 10;
+
+// The problems that were asked for.
+std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
+                                         const std::string& name) {
+  if (name.empty()) {
+    return manifest.problems;
+  }
+  std::vector<std::string> known;
+  for (const harness::ProblemSpec& problem : manifest.problems) {
+    if (problem.name == name) {
+      return {problem};
+    }
+    known.push_back(problem.name);
+  }
+  throw InputError(fmt::format("--problem {}: unknown{}; known here: {}",
+                               name,
+                               common::DidYouMean(name, known),
+                               fmt::join(known, ", ")));
+}
+
+std::string ConfigColumns() {
+  std::string columns;
+  for (const trials::ConfigField& field : trials::ConfigFields()) {
+    columns += fmt::format(",{}", field.name);
+  }
+  return columns;
+}
+
+std::string ConfigCells(const trials::ParallelConfig& config) {
+  std::string cells;
+  for (const trials::ConfigField& field : trials::ConfigFields()) {
+    cells += fmt::format(",{}", field.get(config));
+  }
+  return cells;
+}
+
+void PrintHeading(const harness::ProblemSpec& problem,
+                  const harness::Backend& backend) {
+  fmt::print("{}{}{}: {} candidates\n",
+             problem.name,
+             problem.name.empty() ? "" : ": ",
+             backend.description,
+             backend.space->size());
+}
+
+void PrintDropped(const trials::SearchSpace& space) {
+  for (const trials::SearchSpace::Dropped& dropped : space.dropped()) {
+    fmt::print(
+        "{:>10}  {}  ({})\n", dropped.count, dropped.rule, dropped.origin);
+  }
+}
+
+// One candidate, tried without noise.
+struct Evaluated {
+  int candidate = 0;
+  trials::Measurement measurement;
+  double throughput_steps_per_s = 0.0;
+};
+
+Evaluated Evaluate(const harness::Backend& backend,
+                   trials::TrialRunner& runner,
+                   int candidate) {
+  trials::TrialRequest request;
+  request.config = (*backend.space)[candidate];
+  Evaluated one;
+  one.candidate = candidate;
+  one.measurement = runner.Run(request);
+  if (one.measurement.outcome == trials::Outcome::kCompleted) {
+    one.throughput_steps_per_s = 1.0 / one.measurement.step_times_s.at(0);
+  }
+  return one;
+}
+
+// Every core takes a part of the space, which lies together, so that its
+// configurations share what they can.
+std::vector<Evaluated> EvaluateAll(const harness::Backend& backend) {
+  const int size = backend.space->size();
+  std::vector<Evaluated> all(static_cast<std::size_t>(size));
+  const auto evaluate = [&](trials::TrialRunner& runner, int begin, int end) {
+    for (int i = begin; i < end; ++i) {
+      all[static_cast<std::size_t>(i)] = Evaluate(backend, runner, i);
+    }
+  };
+  constexpr int kWorthAThread = 2000;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int parts =
+      backend.exact_twin ? std::clamp(size / kWorthAThread, 1, cores) : 1;
+  std::vector<std::future<void>> others;
+  for (int part = 1; part < parts; ++part) {
+    const auto begin = static_cast<int>(std::int64_t{size} * part / parts);
+    const auto end = static_cast<int>(std::int64_t{size} * (part + 1) / parts);
+    others.push_back(std::async(std::launch::async, [&, begin, end] {
+      evaluate(*backend.exact_twin(), begin, end);
+    }));
+  }
+  evaluate(*backend.exact, 0, size / parts);
+  for (std::future<void>& other : others) {
+    other.get();
+  }
+  return all;
+}
+
+void PrintCsv(const harness::ProblemSpec& problem,
+              const harness::Backend& backend,
+              const std::vector<Evaluated>& all) {
+  for (const Evaluated& one : all) {
+    fmt::print("{},{}{},{},{},{},{}\n",
+               problem.name,
+               one.candidate,
+               ConfigCells((*backend.space)[one.candidate]),
+               ToString(one.measurement.outcome),
+               common::ExactText(one.throughput_steps_per_s),
+               common::ExactText(one.measurement.peak_memory_bytes.value_or(
+                   std::numeric_limits<double>::quiet_NaN())),
+               common::ExactText(one.measurement.setup_s));
+  }
+}
+
+void PrintBest(const harness::Backend& backend, std::vector<Evaluated> all) {
+  std::stable_sort(
+      all.begin(), all.end(), [](const Evaluated& a, const Evaluated& b) {
+        return a.throughput_steps_per_s > b.throughput_steps_per_s;
+      });
+  const auto fit =
+      std::count_if(all.begin(), all.end(), [](const Evaluated& one) {
+        return one.measurement.outcome == trials::Outcome::kCompleted;
+      });
+  fmt::print("{} of {} fit; the best:\n", fit, all.size());
+  fmt::print("{:>10} {:>10} {:>9}  {}\n", "steps/s", "s/step", "GB", "PC");
+  for (std::size_t i = 0; i < std::min(all.size(), kBestShown); ++i) {
+    const Evaluated& one = all[i];
+    fmt::print("{:>10.4g} {:>10.4g} {:>9.2f}  {}\n",
+               one.throughput_steps_per_s,
+               1.0 / one.throughput_steps_per_s,
+               one.measurement.peak_memory_bytes.value_or(0.0) / 1e9,
+               ToString((*backend.space)[one.candidate]));
+  }
+}
+
+void SimulateAll(const VerbOptions& options,
+                 const harness::ProblemSpec& problem) {
+  const harness::Backend backend = harness::MakeBackend(problem);
+  const double begin_s = common::CpuSeconds();
+  const std::vector<Evaluated> all = EvaluateAll(backend);
+  const double cpu_s = common::CpuSeconds() - begin_s;
+  if (options.csv) {
+    PrintCsv(problem, backend, all);
+    return;
+  }
+  PrintHeading(problem, backend);
+  PrintBest(backend, all);
+  fmt::print("evaluated {} PCs in {:.3f} CPU s\n", all.size(), cpu_s);
+}
+
+void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
+  const harness::Backend backend = harness::MakeBackend(problem);
+  trials::ParallelConfig config;
+  try {
+    config = trials::Canonical(trials::ParseParallelConfig(text));
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("--pc {}: {}", text, e.what()));
+  }
+  PrintHeading(problem, backend);
+  if (!backend.space->Find(config)) {
+    fmt::print("note: {} is not in the search space\n",
+               ToString(config));
+  }
+  if (!backend.explain) {
+    throw InputError(fmt::format(
+        "--pc: the backend '{}' has no model of a step to print; use --all",
+        backend.type));
+  }
+  try {
+    fmt::print("{}", backend.explain(config));
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("--pc {}: {}", text, e.what()));
+  }
+}
+
+}  // namespace
+
+int Space(const VerbOptions& options, const SpaceOptions& space) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  if (options.csv) {
+    fmt::print("problem,candidate{}\n", ConfigColumns());
+  }
+  for (const harness::ProblemSpec& problem :
+       Chosen(manifest, options.problem)) {
+    const harness::Backend backend = harness::MakeBackend(problem);
+    if (options.csv) {
+      for (int i = 0; i < backend.space->size(); ++i) {
+        fmt::print(
+            "{},{}{}\n", problem.name, i, ConfigCells((*backend.space)[i]));
+      }
+    } else if (space.count) {
+      fmt::print("{}{}{}\n",
+                 problem.name,
+                 problem.name.empty() ? "" : " ",
+                 backend.space->size());
+    } else {
+      PrintHeading(problem, backend);
+    }
+    if (space.why) {
+      PrintDropped(*backend.space);
+    }
+  }
+  return 0;
+}
+
+int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  if (simulate.all && options.csv) {
+    fmt::print(
+        "problem,candidate{},outcome,throughput_steps_per_s,peak_memory_"
+        "bytes,setup_s\n",
+        ConfigColumns());
+  }
+  for (const harness::ProblemSpec& problem :
+       Chosen(manifest, options.problem)) {
+    if (simulate.all) {
+      SimulateAll(options, problem);
+    } else {
+      SimulateOne(problem, simulate.config);
+    }
+  }
+  return 0;
+}
+
+int ListMethodsVerb(bool json) {
+  if (json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const harness::MethodEntry& method : harness::Methods()) {
+      list.push_back({{"name", method.name},
+                      {"label", method.label},
+                      {"description", method.description}});
+    }
+    fmt::print("{}\n", list.dump(2));
+    return 0;
+  }
+  for (const harness::MethodEntry& method : harness::Methods()) {
+    fmt::print("{:<36} {}\n", method.name, method.description);
+  }
+  return 0;
+}
+
+}  // namespace cli

@@ -1,0 +1,130 @@
+// plan.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/verbs.h"
+#include "cli/verbs_slurm.h"
+#include "cli/worker_jobs.h"
+#include "harness/plan.h"
+#include "harness/slurm/slurm.h"
+#include "harness/slurm/slurm_commands.h"
+#include "harness/status.h"
+
+namespace cli {
+namespace {
+
+std::string Describe(const harness::Budget& budget) {
+  std::string text;
+  if (std::isfinite(budget.time_s)) {
+    text = fmt::format("{:g} min", budget.time_s / 60.0);
+  }
+  if (budget.trials > 0) {
+    text +=
+        fmt::format("{}{} trials", text.empty() ? "" : " or ", budget.trials);
+  }
+  return text + fmt::format(", {} steps a trial", budget.q_max);
+}
+
+int PlanSlurm(const VerbOptions& options,
+              const harness::Manifest& manifest,
+              const std::filesystem::path& folder) {
+  const harness::SlurmSubmission submission =
+      NewSubmission(options, manifest, "TOKEN", true);
+  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
+  harness::CheckFolder(submission.place.folder);
+  if (options.trial_per_job) {
+    fmt::print("{}", FormatTrialSubmission(submission, manifest));
+    return 0;
+  }
+  fmt::print(
+      "{}",
+      harness::FormatSubmission(
+          submission,
+          WithNeeds(
+              submission.options, runs, MissingJobs(options, runs, folder)),
+          harness::MaxArraySize()));
+  return 0;
+}
+
+std::string PlanJson(const harness::Manifest& manifest,
+                     const std::vector<trials::ProblemInfo>& problems,
+                     const std::vector<harness::RunStatus>& runs) {
+  nlohmann::ordered_json json;
+  json["experiment"] = manifest.name;
+  json["title"] = manifest.title;
+  json["budget"] = {{"time_s",
+                     std::isfinite(manifest.budget.time_s)
+                         ? nlohmann::ordered_json(manifest.budget.time_s)
+                         : nlohmann::ordered_json(nullptr)},
+                    {"trials", manifest.budget.trials},
+                    {"q_max", manifest.budget.q_max}};
+  for (const trials::ProblemInfo& problem : problems) {
+    json["problems"].push_back({{"name", problem.name},
+                                {"description", problem.description},
+                                {"backend", problem.backend},
+                                {"gpus", problem.gpus},
+                                {"candidates", problem.candidates}});
+  }
+  for (const harness::RunStatus& status : runs) {
+    json["runs"].push_back({{"run", status.run.Name()},
+                            {"problem", status.run.problem->name},
+                            {"method", status.run.method->name},
+                            {"repeat", status.run.repeat},
+                            {"state", harness::ToString(status.state)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace
+
+int Plan(const VerbOptions& options) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  const std::vector<trials::ProblemInfo> problems =
+      harness::CheckManifest(manifest);
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  harness::CheckRecords(manifest, folder);
+  const std::vector<harness::RunStatus> runs =
+      harness::ReadStatus(manifest, folder);
+  if (options.slurm) {
+    return PlanSlurm(options, manifest, folder);
+  }
+  if (options.json) {
+    fmt::print("{}", PlanJson(manifest, problems, runs));
+    return 0;
+  }
+  fmt::print("{}: {}\nbudget of a run: {}\n\n",
+             manifest.name,
+             manifest.title,
+             Describe(manifest.budget));
+  for (const trials::ProblemInfo& problem : problems) {
+    fmt::print("{}{}{} candidates; {} ({})\n",
+               problem.name,
+               problem.name.empty() ? "" : ": ",
+               problem.candidates,
+               problem.description,
+               problem.backend);
+  }
+  fmt::print("\n{}", harness::FormatRuns(runs));
+  const auto done = std::count_if(
+      runs.begin(), runs.end(), [](const harness::RunStatus& status) {
+        return status.state == harness::RunState::kDone;
+      });
+  fmt::print("\n{} runs = {} problems x {} methods x {} repeats; {} to do\n",
+             runs.size(),
+             manifest.problems.size(),
+             manifest.methods.size(),
+             manifest.repeats,
+             static_cast<std::ptrdiff_t>(runs.size()) - done);
+  return 0;
+}
+
+}  // namespace cli

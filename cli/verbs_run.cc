@@ -1,0 +1,271 @@
+// run, run-one, status, report.
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "cli/verbs.h"
+#include "cli/verbs_slurm.h"
+#include "cli/worker_jobs.h"
+#include "common/clock.h"
+#include "common/text.h"
+#include "harness/local_pool.h"
+#include "harness/plan.h"
+#include "harness/progress.h"
+#include "harness/provenance.h"
+#include "harness/run_one.h"
+#include "harness/slurm/queue_status.h"
+#include "harness/slurm/slurm.h"
+#include "harness/status.h"
+#include "harness/stop.h"
+#include "plots/report.h"
+
+namespace cli {
+namespace {
+
+int Cores() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// Threads for the suggestions of each run: what the user says, or a fair share
+// of the cores when fewer runs than cores go on at a time.
+int ThreadsOfEach(int workers, std::size_t jobs) {
+  if (std::getenv("OPPA_THREADS") != nullptr) {
+    return harness::SuggestionThreads();
+  }
+  const int running = std::min(workers, static_cast<int>(jobs));
+  return std::max(1, Cores() / running);
+}
+
+// Waits until the jobs that were submitted have ended or a signal came.
+// Returns how many failed.
+int Wait(std::size_t jobs,
+         harness::Dispatcher& dispatcher,
+         harness::Progress& progress) {
+  std::size_t ended = 0;
+  int failed = 0;
+  while (ended < jobs && harness::StopSignal() == 0) {
+    progress.Update(common::SteadySeconds());
+    for (const harness::JobReport& report : dispatcher.Poll(0.2)) {
+      if (report.state == harness::JobReport::State::kStarted) {
+        continue;
+      }
+      ++ended;
+      failed += report.state == harness::JobReport::State::kFailed ? 1 : 0;
+      progress.RunEnded(report.id, report.detail);
+    }
+  }
+  progress.Clear();
+  return failed;
+}
+
+// Runs at a time. A search whose trials are jobs elsewhere mostly waits.
+int Workers(const VerbOptions& options, const RunVerbOptions& run_options) {
+  constexpr int kSearchesThatWait = 8;
+  if (run_options.jobs > 0) {
+    return run_options.jobs;
+  }
+  return std::max(options.trial_per_job ? kSearchesThatWait : 1, Cores());
+}
+
+// Finished runs are kept; a changed program would do them differently.
+void NoteOtherCommits(const std::vector<harness::RunSpec>& runs,
+                      const std::filesystem::path& folder) {
+  int others = 0;
+  for (const harness::RunSpec& run : runs) {
+    const std::filesystem::path run_folder = run.Folder(folder);
+    if (harness::IsFinished(run_folder) &&
+        trials::ReadRunInfo(run_folder).commit != harness::BuildCommit().hash) {
+      ++others;
+    }
+  }
+  if (others > 0) {
+    fmt::print(
+        "note: {} finished runs are of another commit and are kept; "
+        "remove {} to do them anew\n",
+        others,
+        folder.string());
+  }
+}
+
+int PrintReport(const std::filesystem::path& folder,
+                const plots::ReportOptions& options) {
+  const plots::ReportOutcome outcome = plots::Report(folder, options);
+  fmt::print("{}", outcome.summary);
+  for (const std::string& note : outcome.notes) {
+    fmt::print("note: {}\n", note);
+  }
+  fmt::print("{} files in {}\n", outcome.files.size(), folder.string());
+  return outcome.pictures_failed ? 1 : 0;
+}
+
+// Gives the runs to Slurm; with --wait, shows how they get on until the end.
+int RunSlurm(const VerbOptions& options,
+             const RunVerbOptions& run_options,
+             const harness::Manifest& manifest,
+             const std::vector<harness::Job>& missing) {
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  harness::SlurmSubmission submission = NewSubmission(
+      options, manifest, harness::NewToken(), !run_options.no_report);
+  if (run_options.jobs > 0) {
+    submission.options.max_running = run_options.jobs;
+  }
+  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
+  const std::vector<harness::Job> jobs =
+      WithNeeds(submission.options, runs, NotInTheQueue(folder, missing));
+  if (jobs.size() < missing.size()) {
+    fmt::print("{} runs are in the queue already\n",
+               missing.size() - jobs.size());
+  }
+  if (jobs.empty()) {
+    fmt::print("{}: nothing to submit\n", manifest.name);
+    return missing.empty() && !run_options.no_report ? PrintReport(folder, {})
+                                                     : 0;
+  }
+  harness::Slurm slurm(submission, folder, [](const harness::Job& job) {
+    return harness::IsFinished(job.log.parent_path());
+  });
+  slurm.Submit(jobs);
+  const std::vector<std::int64_t> ids = slurm.submission().JobIds();
+  fmt::print("{}: {} of {} runs submitted as job{} {}, report as job {}\n",
+             manifest.name,
+             jobs.size(),
+             runs.size(),
+             ids.size() > 2 ? "s" : "",
+             fmt::join(ids.begin(), ids.end() - 1, ", "),
+             ids.back());
+  if (!run_options.wait) {
+    return 0;
+  }
+  harness::Progress progress(
+      manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
+  const int failed = Wait(jobs.size(), slurm, progress);
+  if (harness::StopSignal() != 0) {
+    fmt::print("stopped waiting; the jobs go on, `oppa cancel` ends them\n");
+    return 128 + harness::StopSignal();
+  }
+  if (failed > 0) {
+    fmt::print("{} of {} runs failed; `oppa logs` shows their output\n",
+               failed,
+               jobs.size());
+  }
+  WaitForLastJob(folder);
+  if (!run_options.no_report) {
+    fmt::print("{}", LastJobOutput(folder));
+  }
+  return failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  (void)harness::CheckManifest(manifest);
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  harness::CheckRecords(manifest, folder);
+  if (options.trial_per_job && !options.slurm) {
+    throw common::InputError(
+        "--trial-per-job: needs --dispatch slurm, which the jobs go to");
+  }
+  harness::CatchStopSignals();
+  harness::WriteExperiment(manifest, folder);
+  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
+  NoteOtherCommits(runs, folder);
+  const std::vector<harness::Job> jobs = MissingJobs(options, runs, folder);
+  if (options.slurm && !options.trial_per_job) {
+    return RunSlurm(options, run_options, manifest, jobs);
+  }
+  const int workers = Workers(options, run_options);
+  int failed = 0;
+  if (!jobs.empty() && harness::StopSignal() == 0) {
+    fmt::print("{}: {} of {} runs to do, {} at a time\n",
+               manifest.name,
+               jobs.size(),
+               runs.size(),
+               workers);
+    harness::Progress progress(
+        manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
+    harness::LocalPool pool(workers, ThreadsOfEach(workers, jobs.size()));
+    pool.Submit(jobs);
+    failed = Wait(jobs.size(), pool, progress);
+  }
+  if (harness::StopSignal() != 0) {
+    fmt::print("stopped; the same command goes on from here\n");
+    return 128 + harness::StopSignal();
+  }
+  if (failed > 0) {
+    fmt::print(
+        "{} of {} runs failed; their output is in log.txt of each run's "
+        "folder under {}\n",
+        failed,
+        jobs.size(),
+        folder.string());
+  }
+  const int report = run_options.no_report ? 0 : PrintReport(folder, {});
+  return failed > 0 ? 1 : report;
+}
+
+int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
+  if (run.parent != 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != run.parent) {
+      return 1;  // it ended before this line
+    }
+  }
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  const harness::RunSpec spec =
+      harness::FindRun(manifest, options.problem, run.method, run.repeat);
+  const double stop_s = common::SteadySeconds() + run.stop_after_s;
+  harness::RunConditions conditions;
+  conditions.command = run.command;
+  conditions.lease_timeout_s = run.lease_s;
+  conditions.stop = [&run, stop_s] {
+    return harness::StopSignal() != 0 ||
+           (run.stop_after_s > 0.0 && common::SteadySeconds() >= stop_s);
+  };
+  if (options.trial_per_job) {
+    harness::CatchStopSignals();  // so that the job is cancelled
+    conditions.elsewhere = [&](const harness::Backend& backend) {
+      return MakeTrialJobs(options, manifest, spec, backend);
+    };
+  }
+  const bool done = harness::RunOne(
+      manifest, spec, ExperimentFolder(options, manifest), conditions);
+  return done ? 0 : harness::kStoppedEarly;
+}
+
+int Status(const VerbOptions& options, bool all) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  std::vector<harness::RunStatus> runs = harness::ReadStatus(manifest, folder);
+  harness::AddQueue(manifest, folder, runs);
+  if (options.json) {
+    fmt::print("{}", harness::StatusJson(manifest, runs));
+    return 0;
+  }
+  if (all) {
+    fmt::print("{}\n", harness::FormatRuns(runs));
+  }
+  fmt::print("{}", harness::FormatStatus(manifest, runs));
+  return 0;
+}
+
+int Report(const VerbOptions& options,
+           const std::vector<std::string>& figures) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  plots::ReportOptions report;
+  report.figures = figures;
+  return PrintReport(ExperimentFolder(options, manifest), report);
+}
+
+}  // namespace cli

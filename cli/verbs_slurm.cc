@@ -1,0 +1,289 @@
+// run and plan with --dispatch slurm, run-task, cancel, logs.
+
+#include "cli/verbs_slurm.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/verbs.h"
+#include "common/text.h"
+#include "harness/backends.h"
+#include "harness/journal.h"
+#include "harness/local_pool.h"
+#include "harness/plan.h"
+#include "harness/provenance.h"
+#include "harness/run_one.h"
+#include "harness/slurm/run_task.h"
+#include "harness/slurm/run_trial.h"
+#include "harness/slurm/shared_queue.h"
+#include "harness/slurm/slurm.h"
+#include "harness/slurm/trial_jobs.h"
+#include "harness/stop.h"
+#include "trials/cluster.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+using common::InputError;
+
+constexpr int kLogLines = 200;
+
+// Nodes and GPUs that a run takes up.
+void AddNeeds(const harness::SlurmOptions& options,
+              const harness::ProblemSpec& problem,
+              harness::Job& job) {
+  const harness::BackendEntry* backend =
+      harness::FindBackend(problem.backend.GetString("type", ""));
+  const bool simulated = backend != nullptr && backend->simulated;
+  if (options.resources == harness::SlurmOptions::Resources::kCpu ||
+      (options.resources == harness::SlurmOptions::Resources::kAuto &&
+       simulated)) {
+    return;
+  }
+  const trials::Cluster cluster = trials::ReadCluster(
+      problem.cluster.Folder() / problem.cluster.RequireString("file"));
+  job.nodes = cluster.nodes;
+  job.gpus_per_node = cluster.gpus_per_node;
+}
+
+}  // namespace
+
+harness::SlurmSubmission NewSubmission(const VerbOptions& options,
+                                       const harness::Manifest& manifest,
+                                       const std::string& token,
+                                       bool report) {
+  harness::SlurmSubmission submission;
+  submission.options = harness::SlurmOptionsFor(manifest.slurm);
+  if (options.requeue_until_done) {
+    submission.options.requeue_until_done = true;
+  }
+  submission.place.program = harness::ProgramPath();
+  submission.place.directory = fs::current_path();
+  submission.place.folder = fs::absolute(
+      harness::SlurmFolder(ExperimentFolder(options, manifest)) / token);
+  submission.place.experiment = manifest.name;
+  submission.place.token = token;
+  if (report) {
+    submission.report = {submission.place.program.string(),
+                         "report",
+                         options.manifest.string(),
+                         "--results",
+                         options.results.string()};
+  }
+  return submission;
+}
+
+std::vector<harness::Job> WithNeeds(const harness::SlurmOptions& options,
+                                    const std::vector<harness::RunSpec>& runs,
+                                    std::vector<harness::Job> jobs) {
+  for (harness::Job& job : jobs) {
+    AddNeeds(options, *runs[static_cast<std::size_t>(job.id)].problem, job);
+    job.log = fs::absolute(job.log);
+  }
+  return jobs;
+}
+
+std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
+                                  const harness::Manifest& manifest) {
+  harness::Job needs;
+  AddNeeds(submission.options, manifest.problems.front(), needs);
+  harness::SlurmPlace place = submission.place;
+  place.folder = place.folder.parent_path().parent_path() / "RUN/jobs/TRIAL";
+  return fmt::format(
+      "# {}\n{}\n# each trial\n{}\n",
+      (place.folder / "task.sh").string(),
+      harness::TaskScript(),
+      harness::ShellLine(harness::SbatchTrial(
+          submission.options, place, needs.nodes, needs.gpus_per_node)));
+}
+
+std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
+    const VerbOptions& options,
+    const harness::Manifest& manifest,
+    const harness::RunSpec& run,
+    const harness::Backend& backend) {
+  const harness::SlurmOptions slurm = harness::SlurmOptionsFor(manifest.slurm);
+  harness::Job needs;
+  AddNeeds(slurm, *run.problem, needs);
+  const fs::path folder = fs::absolute(ExperimentFolder(options, manifest));
+  return std::make_unique<harness::TrialJobs>(
+      slurm,
+      harness::TrialJobs::Place{.program = harness::ProgramPath(),
+                                .experiment_folder = folder,
+                                .run_folder = run.Folder(folder),
+                                .experiment = manifest.name,
+                                .manifest = fs::absolute(manifest.path),
+                                .problem = run.problem->name,
+                                .nodes = needs.nodes,
+                                .gpus_per_node = needs.gpus_per_node},
+      *backend.runner);
+}
+
+std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
+                                        const std::vector<harness::Job>& jobs) {
+  const auto submissions = harness::ReadSubmissions(experiment_folder);
+  if (submissions.empty()) {
+    return jobs;
+  }
+  const std::optional<harness::Queue> queue = harness::ReadQueue(submissions);
+  if (!queue) {
+    throw std::runtime_error(
+        fmt::format("{}: jobs were submitted before, and squeue does not say "
+                    "what became of them: try again when it answers",
+                    experiment_folder.string()));
+  }
+  const auto states = harness::LatestTasks(submissions, queue);
+  std::vector<harness::Job> free;
+  std::vector<std::string> husks;
+  for (const harness::Job& job : jobs) {
+    const auto found = states.find(job.name);
+    const bool active = found != states.end() && found->second.IsActive();
+    if (active && found->second.kind == harness::SlurmTaskState::Kind::kStuck) {
+      husks.push_back(fmt::format(
+          "{}_{}", found->second.array_job_id, found->second.array_task));
+    } else if (active) {
+      continue;
+    }
+    free.push_back(job);
+  }
+  (void)harness::Cancel(husks);
+  return free;
+}
+
+void WaitForLastJob(const fs::path& experiment_folder) {
+  while (harness::StopSignal() == 0) {
+    const auto submissions = harness::ReadSubmissions(experiment_folder);
+    const std::int64_t last = submissions.back().finish_job_id;
+    const std::optional<harness::Queue> queue =
+        harness::ReadQueue(std::vector<std::int64_t>{last});
+    if (queue) {
+      const auto entry = queue->find({last, -1});
+      if (entry == queue->end() || !entry->second.IsActive() ||
+          entry->second.IsStuck()) {
+        return;
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  }
+}
+
+std::string LastJobOutput(const fs::path& experiment_folder) {
+  const auto submissions = harness::ReadSubmissions(experiment_folder);
+  const fs::path log = harness::FinishLog(submissions.back().place.folder);
+  return fs::exists(log) ? harness::Tail(log, kLogLines) + "\n"
+                         : fmt::format(
+                               "{}: was not written; `oppa report` "
+                               "draws what there is\n",
+                               log.string());
+}
+
+int RunTaskVerb(const fs::path& submission_folder,
+                const std::string& which,
+                const harness::CallSelf& call) {
+  if (which == "finish") {
+    return harness::FinishSubmission(submission_folder, call);
+  }
+  if (which == "trial") {
+    return harness::RunTrial(submission_folder);
+  }
+  int base = 0;
+  const auto [end, error] =
+      std::from_chars(which.data(), which.data() + which.size(), base);
+  if (error != std::errc() || end != which.data() + which.size()) {
+    throw InputError(fmt::format(
+        "run-task {}: must be the base of an array, 'finish' or 'trial'",
+        which));
+  }
+  return harness::RunTask(submission_folder, base, call);
+}
+
+int CancelVerb(const VerbOptions& options) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  const fs::path folder = ExperimentFolder(options, manifest);
+  auto submissions = harness::ReadSubmissions(folder);
+  const std::optional<harness::Queue> queue = harness::ReadQueue(submissions);
+  int tasks = 0;
+  std::vector<std::string> finishers;
+  std::vector<std::string> arrays;
+  for (harness::SlurmSubmission& submission : submissions) {
+    if (submission.finish_job_id != 0) {
+      finishers.push_back(std::to_string(submission.finish_job_id));
+    }
+    for (const harness::SlurmArray& array : submission.arrays) {
+      if (array.job_id != 0) {
+        arrays.push_back(std::to_string(array.job_id));
+      }
+    }
+    if (!submission.cancelled) {
+      submission.cancelled = true;  // so that its last job submits nothing
+      harness::WriteSubmission(submission);
+    }
+  }
+  if (queue) {
+    tasks = static_cast<int>(
+        std::count_if(queue->begin(), queue->end(), [](const auto& entry) {
+          return entry.second.IsActive() && entry.first.second >= 0;
+        }));
+  }
+  for (const harness::RunSpec& run : harness::RunMatrix(manifest)) {
+    for (const std::int64_t id : harness::TrialJobIds(run.Folder(folder))) {
+      arrays.push_back(std::to_string(id));
+      ++tasks;
+    }
+  }
+  std::string complaint = harness::Cancel(finishers);
+  if (complaint.empty()) {
+    complaint = harness::Cancel(arrays);
+  }
+  harness::ForgetSharedQueue(folder);
+  if (!complaint.empty()) {
+    throw std::runtime_error("scancel: " + complaint);
+  }
+  fmt::print(
+      "{}: {} jobs cancelled; their records stay, and `oppa run` goes "
+      "on from them\n",
+      manifest.name,
+      queue ? std::to_string(tasks) : std::string("all"));
+  return 0;
+}
+
+int Logs(const VerbOptions& options, const std::string& run_name) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  const fs::path folder = ExperimentFolder(options, manifest);
+  std::vector<std::string> names;
+  for (const harness::RunSpec& run : harness::RunMatrix(manifest)) {
+    names.push_back(run.Name());
+    if (run.Name() != run_name) {
+      continue;
+    }
+    const auto submissions = harness::ReadSubmissions(folder);
+    fs::path log = run.Folder(folder) / "log.txt";
+    const auto states = harness::LatestTasks(submissions, std::nullopt);
+    if (const auto found = states.find(run_name); found != states.end()) {
+      log = found->second.log;
+    }
+    if (!fs::exists(log) || fs::file_size(log) == 0) {
+      fmt::print("{}: wrote nothing (its log is {})\n", run_name, log.string());
+      return 0;
+    }
+    fmt::print("{}:\n{}\n", log.string(), harness::Tail(log, kLogLines));
+    return 0;
+  }
+  throw InputError(fmt::format("'{}' is no run of {}{}; `oppa plan` lists them",
+                               run_name,
+                               manifest.path.string(),
+                               common::DidYouMean(run_name, names)));
+}
+
+}  // namespace cli

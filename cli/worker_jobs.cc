@@ -1,0 +1,70 @@
+#include "cli/worker_jobs.h"
+
+#include <cstddef>
+#include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "harness/provenance.h"
+#include "harness/run_one.h"
+
+namespace cli {
+namespace {
+
+// The command of one run's worker. Overrides go along: they say which methods
+// and repeats there are.
+std::vector<std::string> WorkerCommand(const VerbOptions& options,
+                                       const harness::RunSpec& run) {
+  std::vector<std::string> command = {harness::ProgramPath(),
+                                      "run-one",
+                                      options.manifest.string(),
+                                      "--results",
+                                      options.results.string(),
+                                      "--method",
+                                      run.method->name,
+                                      "--repeat",
+                                      std::to_string(run.repeat)};
+  const auto add = [&command](const std::string& flag,
+                              const std::string& value) {
+    command.push_back(flag);
+    command.push_back(value);
+  };
+  if (!options.slurm || options.trial_per_job) {
+    add("--parent", std::to_string(::getpid()));
+  }
+  if (options.trial_per_job) {
+    command.emplace_back("--trial-per-job");
+  }
+  if (!run.problem->name.empty()) {
+    add("--problem", run.problem->name);
+  }
+  if (options.overrides.repeats) {
+    add("--repeats", std::to_string(*options.overrides.repeats));
+  }
+  if (!options.overrides.methods.empty()) {
+    add("--methods",
+        fmt::format("{}", fmt::join(options.overrides.methods, ",")));
+  }
+  return command;
+}
+
+}  // namespace
+
+std::vector<harness::Job> MissingJobs(const VerbOptions& options,
+                                      const std::vector<harness::RunSpec>& runs,
+                                      const std::filesystem::path& folder) {
+  std::vector<harness::Job> jobs;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::filesystem::path run_folder = runs[i].Folder(folder);
+    if (!harness::IsFinished(run_folder)) {
+      jobs.push_back({static_cast<int>(i),
+                      runs[i].Name(),
+                      WorkerCommand(options, runs[i]),
+                      run_folder / "log.txt"});
+    }
+  }
+  return jobs;
+}
+
+}  // namespace cli

@@ -1,0 +1,26 @@
+// The runs of an experiment as jobs for a dispatcher.
+
+#ifndef CLI_WORKER_JOBS_H_
+#define CLI_WORKER_JOBS_H_
+
+#include <filesystem>
+#include <vector>
+
+#include "cli/verbs.h"
+#include "harness/dispatcher.h"
+#include "harness/manifest.h"
+#include "harness/plan.h"
+
+namespace cli {
+
+// A job for each run that is not done: a process of this program (`run-one`)
+// with its log in the run's folder. Ids are indices into `runs`; `folder` is
+// the experiment's.
+[[nodiscard]] std::vector<harness::Job> MissingJobs(
+    const VerbOptions& options,
+    const std::vector<harness::RunSpec>& runs,
+    const std::filesystem::path& folder);
+
+}  // namespace cli
+
+#endif  // CLI_WORKER_JOBS_H_

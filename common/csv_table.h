@@ -1,0 +1,61 @@
+// A CSV file with a header line, read whole.
+
+#ifndef COMMON_CSV_TABLE_H_
+#define COMMON_CSV_TABLE_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace common {
+
+// Cells are text, without the spaces around them; quotes, byte order marks and
+// foreign line ends are dealt with. Empty lines and lines that start with # are
+// passed over.
+//
+// Errors: every function throws InputError "file:line: ...".
+class CsvTable {
+ public:
+  struct Row {
+    unsigned line = 0;
+    std::vector<std::string> cells;  // as many as the header has
+  };
+
+  // Whether a row may have fewer cells than the header: then empty ones follow.
+  enum class Rows { kWhole, kMayBeShort };
+
+  [[nodiscard]] static CsvTable Read(const std::filesystem::path& path,
+                                     Rows rows = Rows::kWhole);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::vector<std::string>& header() const {
+    return header_;
+  }
+  [[nodiscard]] unsigned header_line() const { return header_line_; }
+  [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
+
+  // The place of a column; absent when the header has no such name.
+  [[nodiscard]] std::optional<std::size_t> Find(std::string_view name) const;
+
+  // The cell of a column in a row; "" where the table has no such column.
+  [[nodiscard]] std::string_view Cell(const Row& row,
+                                      std::string_view column) const;
+
+  [[noreturn]] void Fail(unsigned line, const std::string& message) const;
+
+ private:
+  std::string path_;
+  unsigned header_line_ = 0;
+  std::vector<std::string> header_;
+  std::vector<Row> rows_;
+};
+
+// A cell as CSV wants it: in quotes where it has a comma or a quote.
+[[nodiscard]] std::string CsvCell(std::string_view text);
+
+}  // namespace common
+
+#endif  // COMMON_CSV_TABLE_H_

@@ -1,0 +1,125 @@
+#include "common/process.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace common {
+namespace {
+
+struct Pipe {
+  std::array<int, 2> ends{-1, -1};
+  bool ok = ::pipe2(ends.data(), O_CLOEXEC) == 0;
+  Pipe() = default;
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe() {
+    CloseWriter();
+    if (ends[0] >= 0) {
+      ::close(ends[0]);
+    }
+  }
+  void CloseWriter() {
+    if (ends[1] >= 0) {
+      ::close(ends[1]);
+      ends[1] = -1;
+    }
+  }
+};
+
+// Reads both pipes until their ends, whichever has something.
+void Drain(Pipe& output, Pipe& errors, CommandResult& result) {
+  std::array<pollfd, 2> waiting{
+      {{output.ends[0], POLLIN, 0}, {errors.ends[0], POLLIN, 0}}};
+  const std::array<std::string*, 2> texts{&result.output, &result.errors};
+  std::array<char, 65536> buffer{};
+  int open = 2;
+  while (open > 0) {
+    if (::poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) {
+      return;
+    }
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      if (waiting[i].fd < 0 || waiting[i].revents == 0) {
+        continue;
+      }
+      const ssize_t got = ::read(waiting[i].fd, buffer.data(), buffer.size());
+      if (got > 0) {
+        texts[i]->append(buffer.data(), static_cast<std::size_t>(got));
+      } else if (got == 0 || errno != EINTR) {
+        waiting[i].fd = -1;  // poll leaves it alone from now on
+        --open;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+CommandResult RunCommand(const std::vector<std::string>& words,
+                         const std::vector<std::string>& environment) {
+  CommandResult result;
+  Pipe output;
+  Pipe errors;
+  if (!output.ok || !errors.ok) {
+    result.errors = fmt::format("cannot make a pipe: {}", strerror(errno));
+    return result;
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(
+      &actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output.ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, errors.ends[1], STDERR_FILENO);
+  std::vector<std::string> own_words = words;
+  std::vector<std::string> own_environment = environment;
+  pid_t pid = 0;
+  const int error = ::posix_spawnp(&pid,
+                                   own_words.front().c_str(),
+                                   &actions,
+                                   nullptr,
+                                   Argv(own_words).data(),
+                                   Argv(own_environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  output.CloseWriter();
+  errors.CloseWriter();
+  if (error != 0) {
+    result.errors =
+        fmt::format("cannot start {}: {}", words.front(), strerror(error));
+    return result;
+  }
+  Drain(output, errors, result);
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.exit_code =
+      WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return result;
+}
+
+std::vector<char*> Argv(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& word : words) {
+    pointers.push_back(word.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> CurrentEnvironment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    environment.emplace_back(*entry);
+  }
+  return environment;
+}
+
+}  // namespace common

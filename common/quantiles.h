@@ -1,0 +1,54 @@
+// Medians and quartiles.
+
+#ifndef COMMON_QUANTILES_H_
+#define COMMON_QUANTILES_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace common {
+
+struct Quartiles {
+  double q1 = std::numeric_limits<double>::quiet_NaN();
+  double median = std::numeric_limits<double>::quiet_NaN();
+  double q3 = std::numeric_limits<double>::quiet_NaN();
+};
+
+// Quantile of a sorted sample by linear interpolation between order
+// statistics, at position p (n - 1) counted from 0: type 7, the default of R
+// and NumPy. Infinite values are allowed ("never reached"): between a finite
+// and an infinite neighbour the quantile is infinite. NaN for no values.
+//
+// Source: Hyndman and Fan (1996), definition 7.
+[[nodiscard]] inline double SortedQuantile(const std::vector<double>& sorted,
+                                           double p) {
+  if (sorted.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const double position = p * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(std::floor(position));
+  const double fraction = position - std::floor(position);
+  if (fraction == 0.0 || sorted[below] == sorted[below + 1]) {
+    return sorted[below];
+  }
+  return sorted[below] + fraction * (sorted[below + 1] - sorted[below]);
+}
+
+[[nodiscard]] inline Quartiles ComputeQuartiles(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {.q1 = SortedQuantile(values, 0.25),
+          .median = SortedQuantile(values, 0.5),
+          .q3 = SortedQuantile(values, 0.75)};
+}
+
+[[nodiscard]] inline double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return SortedQuantile(values, 0.5);
+}
+
+}  // namespace common
+
+#endif  // COMMON_QUANTILES_H_

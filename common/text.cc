@@ -1,0 +1,117 @@
+#include "common/text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace common {
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) {
+    return {};
+  }
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) {
+      return parts;
+    }
+    begin = end + 1;
+  }
+}
+
+int EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<int>> distance(a.size() + 1,
+                                         std::vector<int>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        distance[i][j] = static_cast<int>(i + j);
+        continue;
+      }
+      const int change = a[i - 1] == b[j - 1] ? 0 : 1;
+      distance[i][j] = std::min({distance[i - 1][j] + 1,
+                                 distance[i][j - 1] + 1,
+                                 distance[i - 1][j - 1] + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        distance[i][j] = std::min(distance[i][j], distance[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return distance[a.size()][b.size()];
+}
+
+std::string DidYouMean(std::string_view name,
+                       std::span<const std::string> known) {
+  const std::string* best = nullptr;
+  int best_distance = std::numeric_limits<int>::max();
+  for (const std::string& candidate : known) {
+    const int distance = EditDistance(name, candidate);
+    if (distance < best_distance) {
+      best = &candidate;
+      best_distance = distance;
+    }
+  }
+  const int limit = std::max(1, static_cast<int>(name.size()) / 3);
+  if (best == nullptr || best_distance > limit) {
+    return "";
+  }
+  return fmt::format(" (did you mean '{}'?)", *best);
+}
+
+std::string ExactText(double value) {
+  if (std::isnan(value)) {
+    return "";
+  }
+  std::array<char, 32> buffer{};
+  const auto result =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), result.ptr};
+}
+
+double ParseDouble(std::string_view text) {
+  text = Trim(text);
+  if (text.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  double value = 0.0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw std::invalid_argument(fmt::format("'{}' is not a number", text));
+  }
+  return value;
+}
+
+std::uint32_t RowCheck(std::string_view row) {
+  std::uint32_t hash = 0x811c9dc5U;
+  for (const char c : row) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193U;
+  }
+  return hash;
+}
+
+std::uint64_t DeriveSeed(std::string_view text, std::uint64_t index) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  std::uint64_t z = hash + (index + 1) * 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31U);
+}
+
+}  // namespace common

@@ -1,0 +1,458 @@
+#include "common/toml_table.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+namespace common {
+namespace {
+
+// What a value is, in words for people.
+std::string_view Kind(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "text";
+    case toml::node_type::integer:
+      return "a whole number";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "true or false";
+    case toml::node_type::array:
+      return "a list";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+std::string Show(const toml::node& node) {
+  if (const auto* text = node.as_string()) {
+    return fmt::format("\"{}\"", text->get());
+  }
+  if (const auto* number = node.as_integer()) {
+    return std::to_string(number->get());
+  }
+  if (const auto* number = node.as_floating_point()) {
+    return ExactText(number->get());
+  }
+  if (const auto* flag = node.as_boolean()) {
+    return flag->get() ? "true" : "false";
+  }
+  return std::string(Kind(node));
+}
+
+// A table as text: sorted keys, one `path = value` a line.
+void Flatten(const toml::node& node,
+             const std::string& path,
+             std::string& text) {
+  if (const toml::table* table = node.as_table()) {
+    for (const auto& [key, value] : *table) {
+      Flatten(value, fmt::format("{}.{}", path, key.str()), text);
+    }
+  } else if (const toml::array* array = node.as_array()) {
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      Flatten(*array->get(i), fmt::format("{}[{}]", path, i), text);
+    }
+  } else {
+    text += fmt::format("{} = {}\n", path, Show(node));
+  }
+}
+
+}  // namespace
+
+struct TomlTable::Node {
+  std::shared_ptr<const toml::table> root;  // keeps everything below alive
+  const toml::table* table = nullptr;       // nullptr: an empty table
+  std::string source;
+  std::string name;  // dotted path of this table, "" for the root
+  std::string place;
+  std::set<std::string, std::less<>> asked;
+  std::map<std::string, std::vector<std::shared_ptr<Node>>, std::less<>>
+      children;
+  // Set in a table made by Alternatives: where it was made from, and the
+  // elements that stand in the place of lists.
+  std::shared_ptr<Node> origin;
+  std::map<std::string, const toml::node*, std::less<>> chosen;
+
+  [[nodiscard]] const toml::node* Peek(std::string_view key) const {
+    const auto element = chosen.find(key);
+    if (element != chosen.end()) {
+      return element->second;
+    }
+    return table == nullptr ? nullptr : table->get(key);
+  }
+
+  [[nodiscard]] const toml::node* Find(std::string_view key) {
+    for (Node* node = this; node != nullptr; node = node->origin.get()) {
+      node->asked.emplace(key);
+    }
+    return Peek(key);
+  }
+
+  [[nodiscard]] std::string At(const toml::node& node) const {
+    const auto& begin = node.source().begin;
+    return fmt::format("{}:{}:{}", source, begin.line, begin.column);
+  }
+
+  [[nodiscard]] std::string Path(std::string_view key) const {
+    return name.empty() ? std::string(key) : fmt::format("{}.{}", name, key);
+  }
+
+  [[noreturn]] void WrongKind(const toml::node& node,
+                              std::string_view key,
+                              std::string_view wanted) const {
+    throw InputError(fmt::format("{}: {} must be {}, not {} ({})",
+                                 At(node),
+                                 Path(key),
+                                 wanted,
+                                 Kind(node),
+                                 Show(node)));
+  }
+
+  [[noreturn]] void Missing(std::string_view key,
+                            std::string_view wanted) const {
+    throw InputError(
+        fmt::format("{}: {} is missing: {}", place, Path(key), wanted));
+  }
+
+  template <typename T>
+  std::optional<T> Scalar(const toml::node& node, std::string_view key) const;
+
+  template <typename T>
+  std::optional<T> Value(std::string_view key) {
+    const toml::node* node = Find(key);
+    return node == nullptr ? std::nullopt : Scalar<T>(*node, key);
+  }
+
+  template <typename T>
+  std::vector<T> List(std::string_view key) {
+    const toml::node* node = Find(key);
+    std::vector<T> values;
+    if (node == nullptr) {
+      return values;
+    }
+    if (const toml::array* array = node->as_array()) {
+      for (const toml::node& element : *array) {
+        values.push_back(*Scalar<T>(element, key));
+      }
+    } else {
+      values.push_back(*Scalar<T>(*node, key));
+    }
+    return values;
+  }
+
+  std::shared_ptr<Node> Child(std::string_view key, const toml::table& child) {
+    std::vector<std::shared_ptr<Node>>& known = children[std::string(key)];
+    // Whoever asks again goes on with the same list of keys asked for.
+    for (const std::shared_ptr<Node>& each : known) {
+      if (each->table == &child) {
+        return each;
+      }
+    }
+    auto node = std::make_shared<Node>();
+    node->root = root;
+    node->table = &child;
+    node->source = source;
+    node->name = Path(key);
+    node->place = At(child);
+    known.push_back(node);
+    return node;
+  }
+};
+
+template <>
+std::optional<std::string> TomlTable::Node::Scalar(const toml::node& node,
+                                                   std::string_view key) const {
+  if (const auto* text = node.as_string()) {
+    return text->get();
+  }
+  WrongKind(node, key, "text");
+}
+
+template <>
+std::optional<std::int64_t> TomlTable::Node::Scalar(
+    const toml::node& node, std::string_view key) const {
+  if (const auto* number = node.as_integer()) {
+    return number->get();
+  }
+  if (const auto* flag = node.as_boolean()) {
+    return flag->get() ? 1 : 0;
+  }
+  WrongKind(node, key, "a whole number");
+}
+
+template <>
+std::optional<double> TomlTable::Node::Scalar(const toml::node& node,
+                                              std::string_view key) const {
+  if (const auto* number = node.as_floating_point()) {
+    return number->get();
+  }
+  if (const auto* number = node.as_integer()) {
+    return static_cast<double>(number->get());
+  }
+  WrongKind(node, key, "a number");
+}
+
+template <>
+std::optional<bool> TomlTable::Node::Scalar(const toml::node& node,
+                                            std::string_view key) const {
+  if (const auto* flag = node.as_boolean()) {
+    return flag->get();
+  }
+  WrongKind(node, key, "true or false");
+}
+
+TomlTable::TomlTable() : node_(std::make_shared<Node>()) {}
+
+TomlTable TomlTable::ParseFile(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw InputError(fmt::format("{}: no such file", path.string()));
+  }
+  try {
+    auto node = std::make_shared<Node>();
+    node->root =
+        std::make_shared<const toml::table>(toml::parse_file(path.string()));
+    node->table = node->root.get();
+    node->source = path.string();
+    node->place = fmt::format("{}:1:1", node->source);
+    return TomlTable(std::move(node));
+  } catch (const toml::parse_error& e) {
+    const auto& at = e.source().begin;
+    throw InputError(fmt::format(
+        "{}:{}:{}: {}", path.string(), at.line, at.column, e.description()));
+  }
+}
+
+TomlTable TomlTable::ParseString(std::string_view text,
+                                 const std::string& source) {
+  try {
+    auto node = std::make_shared<Node>();
+    node->root = std::make_shared<const toml::table>(toml::parse(text, source));
+    node->table = node->root.get();
+    node->source = source;
+    node->place = fmt::format("{}:1:1", source);
+    return TomlTable(std::move(node));
+  } catch (const toml::parse_error& e) {
+    const auto& at = e.source().begin;
+    throw InputError(fmt::format(
+        "{}:{}:{}: {}", source, at.line, at.column, e.description()));
+  }
+}
+
+bool TomlTable::Has(std::string_view key) const {
+  return node_->Find(key) != nullptr;
+}
+
+std::vector<std::string> TomlTable::Keys() const {
+  // toml++ sorts keys; the position in the file restores the author's order.
+  std::vector<std::pair<std::pair<std::uint32_t, std::uint32_t>, std::string>>
+      keys;
+  if (node_->table != nullptr) {
+    for (const auto& [key, value] : *node_->table) {
+      keys.push_back({{key.source().begin.line, key.source().begin.column},
+                      std::string(key.str())});
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<std::string> names;
+  for (auto& [at, key] : keys) {
+    names.push_back(std::move(key));
+  }
+  return names;
+}
+
+std::filesystem::path TomlTable::Folder() const {
+  return std::filesystem::path(node_->source).parent_path();
+}
+
+std::string TomlTable::RequireString(std::string_view key) const {
+  const auto value = node_->Value<std::string>(key);
+  if (!value) {
+    node_->Missing(key, "text is needed here");
+  }
+  return *value;
+}
+
+std::string TomlTable::GetString(std::string_view key,
+                                 const std::string& otherwise) const {
+  return node_->Value<std::string>(key).value_or(otherwise);
+}
+
+std::int64_t TomlTable::RequireInt(std::string_view key) const {
+  const auto value = node_->Value<std::int64_t>(key);
+  if (!value) {
+    node_->Missing(key, "a whole number is needed here");
+  }
+  return *value;
+}
+
+std::int64_t TomlTable::GetInt(std::string_view key,
+                               std::int64_t otherwise) const {
+  return node_->Value<std::int64_t>(key).value_or(otherwise);
+}
+
+double TomlTable::RequireDouble(std::string_view key) const {
+  const auto value = node_->Value<double>(key);
+  if (!value) {
+    node_->Missing(key, "a number is needed here");
+  }
+  return *value;
+}
+
+double TomlTable::GetDouble(std::string_view key, double otherwise) const {
+  return node_->Value<double>(key).value_or(otherwise);
+}
+
+bool TomlTable::GetBool(std::string_view key, bool otherwise) const {
+  return node_->Value<bool>(key).value_or(otherwise);
+}
+
+std::string TomlTable::RequireText(std::string_view key) const {
+  const toml::node* found = node_->Find(key);
+  if (found == nullptr) {
+    node_->Missing(key, "a value is needed here");
+  }
+  if (!found->is_value()) {
+    Fail(key,
+         fmt::format(
+             "{} must be one value, not {}", node_->Path(key), Kind(*found)));
+  }
+  const auto* text = found->as_string();
+  return text != nullptr ? text->get() : Show(*found);
+}
+
+std::vector<std::string> TomlTable::GetStrings(std::string_view key) const {
+  return node_->List<std::string>(key);
+}
+std::vector<std::int64_t> TomlTable::GetInts(std::string_view key) const {
+  return node_->List<std::int64_t>(key);
+}
+std::vector<double> TomlTable::GetDoubles(std::string_view key) const {
+  return node_->List<double>(key);
+}
+
+TomlTable TomlTable::GetTable(std::string_view key) const {
+  const toml::node* found = node_->Find(key);
+  if (found == nullptr) {
+    auto empty = std::make_shared<Node>();
+    empty->source = node_->source;
+    empty->name = node_->Path(key);
+    empty->place = node_->place;
+    return TomlTable(std::move(empty));
+  }
+  const toml::table* table = found->as_table();
+  if (table == nullptr) {
+    node_->WrongKind(*found, key, "a table");
+  }
+  return TomlTable(node_->Child(key, *table));
+}
+
+TomlTable TomlTable::RequireTable(std::string_view key) const {
+  if (!Has(key)) {
+    node_->Missing(
+        key, fmt::format("a table [{}] is needed here", node_->Path(key)));
+  }
+  return GetTable(key);
+}
+
+std::vector<TomlTable> TomlTable::GetTables(std::string_view key) const {
+  const toml::node* found = node_->Find(key);
+  std::vector<TomlTable> tables;
+  if (found == nullptr) {
+    return tables;
+  }
+  const toml::array* array = found->as_array();
+  if (array == nullptr) {
+    return {GetTable(key)};
+  }
+  for (const toml::node& element : *array) {
+    const toml::table* table = element.as_table();
+    if (table == nullptr) {
+      node_->WrongKind(element, key, "a table");
+    }
+    tables.push_back(TomlTable(node_->Child(key, *table)));
+  }
+  return tables;
+}
+
+std::vector<std::pair<std::string, TomlTable>> TomlTable::Alternatives(
+    std::string_view key) const {
+  const toml::node* found = node_->Peek(key);
+  const toml::array* array = found == nullptr ? nullptr : found->as_array();
+  if (array == nullptr) {
+    return {{"", *this}};
+  }
+  if (array->empty()) {
+    Fail(key,
+         fmt::format("{} is an empty list: give at least one value",
+                     node_->Path(key)));
+  }
+  std::vector<std::pair<std::string, TomlTable>> alternatives;
+  for (const toml::node& element : *array) {
+    auto node = std::make_shared<Node>(*node_);
+    node->children.clear();
+    node->origin = node_;
+    node->chosen.insert_or_assign(std::string(key), &element);
+    const auto* text = element.as_string();
+    alternatives.emplace_back(text != nullptr ? text->get() : Show(element),
+                              TomlTable(std::move(node)));
+  }
+  return alternatives;
+}
+
+std::string TomlTable::CanonicalText() const {
+  std::string text;
+  if (node_->table != nullptr) {
+    for (const auto& [key, value] : *node_->table) {
+      Flatten(*node_->Peek(key.str()), std::string(key.str()), text);
+    }
+  }
+  return text;
+}
+
+std::string TomlTable::Where(std::string_view key) const {
+  const toml::node* found = node_->Find(key);
+  return found == nullptr ? node_->place : node_->At(*found);
+}
+
+std::string TomlTable::Where() const { return node_->place; }
+
+void TomlTable::Fail(std::string_view key, const std::string& message) const {
+  throw InputError(fmt::format("{}: {}", Where(key), message));
+}
+
+void TomlTable::RejectUnknownKeys() const {
+  if (node_->table == nullptr) {
+    return;
+  }
+  for (const auto& [key, value] : *node_->table) {
+    if (node_->asked.contains(key.str())) {
+      continue;
+    }
+    const std::vector<std::string> known(node_->asked.begin(),
+                                         node_->asked.end());
+    const auto& at = key.source().begin;
+    throw InputError(fmt::format("{}:{}:{}: unknown key '{}'{}; known here: {}",
+                                 node_->source,
+                                 at.line,
+                                 at.column,
+                                 node_->Path(key.str()),
+                                 DidYouMean(key.str(), known),
+                                 fmt::join(known, ", ")));
+  }
+  for (const auto& [key, nodes] : node_->children) {
+    for (const auto& node : nodes) {
+      TomlTable(node).RejectUnknownKeys();
+    }
+  }
+}
+
+}  // namespace common

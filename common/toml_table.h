@@ -1,0 +1,97 @@
+// Reads TOML files that people write: every error has a place and a remedy.
+
+#ifndef COMMON_TOML_TABLE_H_
+#define COMMON_TOML_TABLE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/text.h"
+
+namespace common {
+
+// One table of a TOML file, which remembers where everything stands and which
+// keys were asked for.
+//
+// Keys are asked for with Get (default) or Require (must be there); at the end
+// RejectUnknownKeys() makes an error of every key nobody asked for, with the
+// nearest known name. So the set of known keys is the code that reads them.
+//
+// Errors: every function throws InputError "file:line:column: ...".
+class TomlTable {
+ public:
+  // An empty table that stands nowhere: every Get gives its default.
+  TomlTable();
+
+  [[nodiscard]] static TomlTable ParseFile(const std::filesystem::path& path);
+  // `source` names the text in messages.
+  [[nodiscard]] static TomlTable ParseString(std::string_view text,
+                                             const std::string& source);
+
+  [[nodiscard]] bool Has(std::string_view key) const;
+  // The keys in file order.
+  [[nodiscard]] std::vector<std::string> Keys() const;
+  // The folder of the file this table was read from; relative paths in it
+  // are relative to that folder.
+  [[nodiscard]] std::filesystem::path Folder() const;
+
+  // Scalars. GetDouble accepts whole numbers.
+  [[nodiscard]] std::string RequireString(std::string_view key) const;
+  [[nodiscard]] std::string GetString(std::string_view key,
+                                      const std::string& otherwise) const;
+  [[nodiscard]] std::int64_t RequireInt(std::string_view key) const;
+  [[nodiscard]] std::int64_t GetInt(std::string_view key,
+                                    std::int64_t otherwise) const;
+  [[nodiscard]] double RequireDouble(std::string_view key) const;
+  [[nodiscard]] double GetDouble(std::string_view key, double otherwise) const;
+  [[nodiscard]] bool GetBool(std::string_view key, bool otherwise) const;
+  // A scalar of any type as text: "gpt", "16", "0.5", "true".
+  [[nodiscard]] std::string RequireText(std::string_view key) const;
+
+  // Lists. A scalar counts as a list of one; a missing key is an empty list.
+  // Flags in GetInts are 0 and 1.
+  [[nodiscard]] std::vector<std::string> GetStrings(std::string_view key) const;
+  [[nodiscard]] std::vector<std::int64_t> GetInts(std::string_view key) const;
+  [[nodiscard]] std::vector<double> GetDoubles(std::string_view key) const;
+
+  // A sub-table; an empty one (standing at the parent) if the key is missing.
+  [[nodiscard]] TomlTable GetTable(std::string_view key) const;
+  [[nodiscard]] TomlTable RequireTable(std::string_view key) const;
+  // An array of tables ([[key]]); a single table counts as a list of one.
+  [[nodiscard]] std::vector<TomlTable> GetTables(std::string_view key) const;
+
+  // The values that an axis takes. If the key's value is a list: for each
+  // element its text ("64", "workloads/bert.json") and this table with that
+  // element in the list's place. Otherwise: "" and this table as it is.
+  [[nodiscard]] std::vector<std::pair<std::string, TomlTable>> Alternatives(
+      std::string_view key) const;
+
+  // The content without comments, spacing and order, with the elements that
+  // Alternatives chose: equal texts ask for the same.
+  [[nodiscard]] std::string CanonicalText() const;
+
+  // "file:line:column" of the key's value, or of this table.
+  [[nodiscard]] std::string Where(std::string_view key) const;
+  [[nodiscard]] std::string Where() const;
+  // Throws InputError "where: message" at the key's value.
+  [[noreturn]] void Fail(std::string_view key,
+                         const std::string& message) const;
+
+  // Throws unless every key was asked for (here and in sub-tables obtained
+  // from this object and its copies).
+  void RejectUnknownKeys() const;
+
+ private:
+  struct Node;
+  explicit TomlTable(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+  std::shared_ptr<Node> node_;
+};
+
+}  // namespace common
+
+#endif  // COMMON_TOML_TABLE_H_

@@ -1,0 +1,213 @@
+#include "harness/local_pool.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/process.h"
+#include "common/text.h"
+
+namespace harness {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPollInterval = std::chrono::milliseconds(5);
+// Not enough for a message in a log.
+constexpr std::uintmax_t kTooLittleSpace = 4096;
+
+constexpr auto kTermPatience = std::chrono::seconds(2);
+
+// The environment of a worker.
+std::vector<std::string> WorkerEnvironment(int threads) {
+  constexpr std::string_view kOfLibraries = "OMP_NUM_THREADS=";
+  constexpr std::string_view kOfSuggestions = "OPPA_THREADS=";
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    if (!variable.starts_with(kOfLibraries) &&
+        !variable.starts_with(kOfSuggestions)) {
+      environment.emplace_back(variable);
+    }
+  }
+  environment.push_back(std::string(kOfLibraries) + "1");
+  environment.push_back(std::string(kOfSuggestions) + std::to_string(threads));
+  return environment;
+}
+
+// Starts a job; an errno value in `error` if that is not possible.
+pid_t Spawn(const Job& job, int threads, int& error) {
+  std::filesystem::create_directories(job.log.parent_path());
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(
+      &actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions,
+                                   STDOUT_FILENO,
+                                   job.log.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC,
+                                   0666);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(
+      &attributes,
+      POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  sigset_t signals;
+  sigemptyset(&signals);
+  posix_spawnattr_setsigmask(&attributes, &signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &signals);
+  std::vector<std::string> command = job.command;
+  std::vector<std::string> environment = WorkerEnvironment(threads);
+  pid_t pid = 0;
+  error = ::posix_spawn(&pid,
+                        command.front().c_str(),
+                        &actions,
+                        &attributes,
+                        common::Argv(command).data(),
+                        common::Argv(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return pid;
+}
+
+std::string Explain(int status, const Job& job) {
+  const std::string how =
+      WIFSIGNALED(status) ? fmt::format("killed by signal {} ({})",
+                                        WTERMSIG(status),
+                                        strsignal(WTERMSIG(status)))
+                          : fmt::format("exit code {}", WEXITSTATUS(status));
+  const std::string why = Tail(job.log, 1);
+  std::error_code unknown;
+  const auto space = std::filesystem::space(job.log.parent_path(), unknown);
+  if (why.empty() && !unknown && space.available < kTooLittleSpace) {
+    return fmt::format("{}: the disk that holds {} is full",
+                       how,
+                       job.log.parent_path().string());
+  }
+  return why.empty() ? how : fmt::format("{}: {}", how, why);
+}
+
+// A log in which nothing was written is of no use.
+void RemoveIfEmpty(const std::filesystem::path& log) {
+  std::error_code error;
+  if (std::filesystem::file_size(log, error) == 0 && !error) {
+    std::filesystem::remove(log, error);
+  }
+}
+
+}  // namespace
+
+LocalPool::LocalPool(int workers, int threads)
+    : workers_(static_cast<std::size_t>(workers)), threads_(threads) {
+  assert(workers > 0 && threads > 0);
+}
+
+LocalPool::~LocalPool() {
+  for (const auto& [pid, job] : running_) {
+    ::kill(-pid, SIGTERM);
+  }
+  const auto give_up = Clock::now() + kTermPatience;
+  std::vector<JobReport> reports;
+  while (!running_.empty() && Clock::now() < give_up) {
+    Reap(reports);
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  for (const auto& [pid, job] : running_) {
+    ::kill(-pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+}
+
+void LocalPool::Submit(const std::vector<Job>& jobs) {
+  waiting_.insert(waiting_.end(), jobs.begin(), jobs.end());
+}
+
+std::vector<JobReport> LocalPool::Poll(double wait_s) {
+  const auto give_up = Clock::now() + std::chrono::duration<double>(wait_s);
+  std::vector<JobReport> reports;
+  while (true) {
+    Reap(reports);
+    StartWaiting(reports);
+    if (!reports.empty() || Clock::now() >= give_up) {
+      return reports;
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+void LocalPool::StartWaiting(std::vector<JobReport>& reports) {
+  while (running_.size() < workers_ && !waiting_.empty()) {
+    Job job = std::move(waiting_.front());
+    waiting_.pop_front();
+    int error = 0;
+    const pid_t pid = Spawn(job, threads_, error);
+    if (error == EAGAIN && !running_.empty()) {
+      waiting_.push_front(std::move(job));  // when another one has ended
+      return;
+    }
+    if (error != 0) {
+      reports.push_back(
+          {job.id,
+           JobReport::State::kFailed,
+           fmt::format(
+               "cannot start {}: {}", job.command.front(), strerror(error))});
+      continue;
+    }
+    reports.push_back({job.id, JobReport::State::kStarted, ""});
+    running_.emplace(pid, std::move(job));
+  }
+}
+
+void LocalPool::Reap(std::vector<JobReport>& reports) {
+  for (auto it = running_.begin(); it != running_.end();) {
+    int status = 0;
+    if (::waitpid(it->first, &status, WNOHANG) != it->first) {
+      ++it;
+      continue;
+    }
+    const Job& job = it->second;
+    const bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    reports.push_back(
+        {job.id,
+         ok ? JobReport::State::kSucceeded : JobReport::State::kFailed,
+         ok ? "" : Explain(status, job)});
+    RemoveIfEmpty(job.log);
+    it = running_.erase(it);
+  }
+}
+
+std::string Tail(const std::filesystem::path& log, int lines) {
+  std::ifstream in(log, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string_view trimmed = common::Trim(text);
+  std::size_t begin = trimmed.size();
+  for (int i = 0; i < lines && begin != std::string_view::npos && begin > 0;
+       ++i) {
+    begin = trimmed.rfind('\n', begin - 1);
+  }
+  return std::string(begin == std::string_view::npos
+                         ? trimmed
+                         : common::Trim(trimmed.substr(begin)));
+}
+
+}  // namespace harness

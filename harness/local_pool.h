@@ -1,0 +1,52 @@
+// Executes jobs as processes of this machine, a few at a time.
+
+#ifndef HARNESS_LOCAL_POOL_H_
+#define HARNESS_LOCAL_POOL_H_
+
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "harness/dispatcher.h"
+
+namespace harness {
+
+// A pool of worker processes. Jobs start in the order in which they were
+// submitted, at most `workers` at a time; a job that fails does not stop the
+// others. Each worker is a process group of its own and reads nothing.
+// Libraries in it may use one thread (OMP_NUM_THREADS = 1), its suggestions
+// `threads` (OPPA_THREADS, see SuggestionThreads), so that `workers * threads`
+// is the number of busy cores.
+//
+// Errors: throws std::runtime_error when no process can be started.
+class LocalPool final : public Dispatcher {
+ public:
+  explicit LocalPool(int workers, int threads = 1);  // both > 0
+  // Ends the workers: SIGTERM to their groups, SIGKILL two seconds later.
+  ~LocalPool() override;
+  LocalPool(const LocalPool&) = delete;
+  LocalPool& operator=(const LocalPool&) = delete;
+
+  void Submit(const std::vector<Job>& jobs) override;
+  [[nodiscard]] std::vector<JobReport> Poll(double wait_s) override;
+
+ private:
+  void StartWaiting(std::vector<JobReport>& reports);
+  void Reap(std::vector<JobReport>& reports);
+
+  std::size_t workers_;
+  int threads_;
+  std::deque<Job> waiting_;
+  std::map<pid_t, Job> running_;
+};
+
+// The last `lines` lines of a log, for a message about a job that failed.
+[[nodiscard]] std::string Tail(const std::filesystem::path& log, int lines);
+
+}  // namespace harness
+
+#endif  // HARNESS_LOCAL_POOL_H_

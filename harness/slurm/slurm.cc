@@ -1,0 +1,177 @@
+#include "harness/slurm/slurm.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/clock.h"
+#include "harness/slurm/sbatch.h"
+#include "harness/slurm/shared_queue.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kLookIntervalSeconds = 2.0;
+
+void Sleep(double seconds) {
+  std::this_thread::sleep_for(
+      std::chrono::duration<double>(std::max(seconds, 0.0)));
+}
+
+// True while a submission's last job may still submit more.
+bool MaySubmitMore(const std::vector<SlurmSubmission>& submissions,
+                   const Queue& queue) {
+  return std::any_of(
+      submissions.begin(),
+      submissions.end(),
+      [&queue](const SlurmSubmission& submission) {
+        const auto found = queue.find({submission.finish_job_id, -1});
+        return found != queue.end() && found->second.IsActive() &&
+               !found->second.IsStuck();
+      });
+}
+
+}  // namespace
+
+Slurm::Slurm(SlurmSubmission submission,
+             fs::path experiment_folder,
+             IsDone is_done)
+    : submission_(std::move(submission)),
+      experiment_folder_(std::move(experiment_folder)),
+      is_done_(std::move(is_done)) {}
+
+void Slurm::Submit(const std::vector<Job>& jobs) {
+  std::vector<SlurmTask> tasks;
+  tasks.reserve(jobs.size());
+  for (const Job& job : jobs) {
+    tasks.push_back({job});
+  }
+  Submit(tasks);
+}
+
+void Slurm::Submit(const std::vector<SlurmTask>& tasks) {
+  std::vector<Job> jobs;
+  for (const SlurmTask& task : tasks) {
+    jobs.push_back(task.job);
+    waiting_[task.job.name] = task.job;
+  }
+  const SlurmPlace& place = submission_.place;
+  CheckFolder(place.folder);
+  fs::create_directories(place.folder / "log");
+  fs::create_directories(place.folder / "attempts");
+  WriteTaskScript(place.folder / "task.sh");
+  WriteTasks(place.folder, tasks);
+  submission_.arrays = MakeArrays(jobs, MaxArraySize());
+  WriteSubmission(submission_);
+  const auto environment = SlurmEnvironment(submission_.options.environment);
+  ForgetSharedQueue(experiment_folder_);
+  try {
+    for (SlurmArray& array : submission_.arrays) {
+      array.job_id =
+          Sbatch(SbatchArray(submission_.options, place, array), environment);
+      WriteSubmission(submission_);  // known from now on, whatever comes
+    }
+    submission_.finish_job_id =
+        Sbatch(SbatchFinish(submission_.options, place, submission_.JobIds()),
+               environment);
+    WriteSubmission(submission_);
+  } catch (const std::exception&) {
+    std::vector<std::string> submitted;
+    for (const std::int64_t id : submission_.JobIds()) {
+      submitted.push_back(std::to_string(id));
+    }
+    (void)Cancel(submitted);
+    submission_.cancelled = true;
+    WriteSubmission(submission_);
+    throw;
+  }
+}
+
+std::vector<JobReport> Slurm::Poll(double wait_s) {
+  const double give_up_s = common::SteadySeconds() + wait_s;
+  if (next_look_s_ > give_up_s) {
+    Sleep(wait_s);
+    return {};
+  }
+  Sleep(next_look_s_ - common::SteadySeconds());
+  std::vector<JobReport> reports = Look();
+  next_look_s_ = common::SteadySeconds() + kLookIntervalSeconds;
+  return reports;
+}
+
+std::vector<JobReport> Slurm::Look() {
+  const auto submissions = ReadSubmissions(experiment_folder_);
+  const std::optional<Queue> queue = ReadQueue(submissions);
+  if (!queue) {
+    return {};  // the controller is away: wait for it
+  }
+  const bool more_may_come =
+      MaySubmitMore(submissions, *queue) ||
+      ReadSubmissions(experiment_folder_).size() > submissions.size();
+  const auto states = LatestTasks(submissions, queue);
+  std::vector<JobReport> reports;
+  std::vector<std::string> husks;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const Job& job = it->second;
+    const auto found = states.find(job.name);
+    const SlurmTaskState state =
+        found == states.end() ? SlurmTaskState{} : found->second;
+    if (is_done_(job)) {
+      if (state.kind == SlurmTaskState::Kind::kStuck) {
+        husks.push_back(
+            fmt::format("{}_{}", state.array_job_id, state.array_task));
+      }
+      reports.push_back({job.id, JobReport::State::kSucceeded, ""});
+    } else if (state.kind == SlurmTaskState::Kind::kStuck ||
+               (!state.IsActive() && !more_may_come)) {
+      reports.push_back({job.id, JobReport::State::kFailed, state.detail});
+    } else {
+      if (state.kind == SlurmTaskState::Kind::kRunning &&
+          !std::exchange(started_[job.name], true)) {
+        reports.push_back({job.id, JobReport::State::kStarted, ""});
+      }
+      ++it;
+      continue;
+    }
+    it = waiting_.erase(it);
+  }
+  (void)Cancel(husks);
+  return reports;
+}
+
+std::string FormatSubmission(const SlurmSubmission& submission,
+                             const std::vector<Job>& jobs,
+                             int max_array_size) {
+  const SlurmPlace& place = submission.place;
+  std::string text = fmt::format("# {}\n{}\n# environment\n",
+                                 (place.folder / "task.sh").string(),
+                                 TaskScript());
+  for (const std::string& variable :
+       SlurmEnvironment(submission.options.environment)) {
+    text += fmt::format("#   {}\n", variable.substr(0, variable.find('=')));
+  }
+  std::string ids;
+  int number = 0;
+  for (const SlurmArray& array : MakeArrays(jobs, max_array_size)) {
+    text +=
+        fmt::format("\n# {} of {} runs\n{}\n",
+                    array.tasks.size(),
+                    jobs.size(),
+                    ShellLine(SbatchArray(submission.options, place, array)));
+    ids += fmt::format("{}ARRAY{}", ids.empty() ? "" : ":", ++number);
+  }
+  std::string finish = ShellLine(SbatchFinish(submission.options, place, {}));
+  const std::string_view flag = "--dependency=afterany:";
+  finish.insert(finish.find(flag) + flag.size(), ids);
+  return text + fmt::format(
+                    "\n# when all of them are through: what the machine failed "
+                    "again, then the report\n{}\n",
+                    finish);
+}
+
+}  // namespace harness

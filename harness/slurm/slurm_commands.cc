@@ -1,0 +1,265 @@
+#include "harness/slurm/slurm_commands.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace harness {
+namespace {
+
+constexpr int kDefaultMaxArraySize = 1001;
+constexpr std::size_t kMaxJobName = 64;
+
+constexpr std::array<std::string_view, 16> kVariables = {"PATH",
+                                                         "HOME",
+                                                         "USER",
+                                                         "LOGNAME",
+                                                         "SHELL",
+                                                         "LANG",
+                                                         "LC_ALL",
+                                                         "TZ",
+                                                         "TMPDIR",
+                                                         "XDG_CONFIG_HOME",
+                                                         "OPPA_DATA",
+                                                         "OPPA_SLURM_SITE",
+                                                         "LD_LIBRARY_PATH",
+                                                         "SLURM_CONF",
+                                                         "CUDA_HOME",
+                                                         "NCCL_HOME"};
+
+// What all jobs have in common.
+std::vector<std::string> Common(const SlurmOptions& options,
+                                const SlurmPlace& place) {
+  std::vector<std::string> words = {"sbatch",
+                                    "--parsable",
+                                    "--no-requeue",
+                                    "--open-mode=append",
+                                    "--export=ALL",
+                                    "--chdir=" + place.directory.string()};
+  const auto add = [&words](std::string_view name, const std::string& value) {
+    if (!value.empty()) {
+      words.push_back(fmt::format("--{}={}", name, value));
+    }
+  };
+  add("partition", options.partition);
+  add("account", options.account);
+  add("qos", options.qos);
+  add("constraint", options.constraint);
+  if (options.time_minutes > 0) {
+    add("time", std::to_string(options.time_minutes));
+  }
+  if (options.memory_mb > 0) {
+    add("mem", fmt::format("{}M", options.memory_mb));
+  }
+  if (!place.bad_nodes.empty()) {
+    add("exclude", fmt::format("{}", fmt::join(place.bad_nodes, ",")));
+  }
+  words.insert(words.end(), options.options.begin(), options.options.end());
+  return words;
+}
+
+// What a task needs of a cluster.
+void AddResources(const SlurmOptions& options,
+                  int nodes,
+                  int gpus_per_node,
+                  std::vector<std::string>& words) {
+  words.push_back(fmt::format("--nodes={}", nodes));
+  words.emplace_back("--ntasks-per-node=1");
+  words.push_back(fmt::format("--cpus-per-task={}", options.cpus));
+  if (gpus_per_node > 0) {
+    words.push_back(fmt::format("--gres=gpu:{}", gpus_per_node));
+  }
+}
+
+}  // namespace
+
+std::vector<SlurmArray> MakeArrays(const std::vector<Job>& jobs,
+                                   int max_array_size) {
+  std::map<std::tuple<int, int, int>, SlurmArray> arrays;
+  for (const Job& job : jobs) {
+    const int base = job.id / max_array_size * max_array_size;
+    SlurmArray& array = arrays[{base, job.nodes, job.gpus_per_node}];
+    array.base = base;
+    array.nodes = job.nodes;
+    array.gpus_per_node = job.gpus_per_node;
+    array.tasks.push_back(job.id - base);
+  }
+  std::vector<SlurmArray> result;
+  for (auto& [key, array] : arrays) {
+    std::sort(array.tasks.begin(), array.tasks.end());
+    result.push_back(std::move(array));
+  }
+  return result;
+}
+
+std::string JobName(const std::string& experiment) {
+  return ("oppa-" + experiment).substr(0, kMaxJobName);
+}
+
+std::string ArraySpec(const std::vector<int>& tasks, int max_running) {
+  std::string text;
+  for (std::size_t i = 0; i < tasks.size();) {
+    std::size_t end = i + 1;
+    while (end < tasks.size() && tasks[end] == tasks[end - 1] + 1) {
+      ++end;
+    }
+    text += fmt::format("{}{}", text.empty() ? "" : ",", tasks[i]);
+    if (end - i > 1) {
+      text += fmt::format("-{}", tasks[end - 1]);
+    }
+    i = end;
+  }
+  return max_running > 0 ? fmt::format("{}%{}", text, max_running) : text;
+}
+
+std::string_view TaskScript() {
+  return "#!/bin/sh\n"
+         "# Starts a task of an experiment: program, submission, which one.\n"
+         "exec \"$1\" run-task \"$2\" \"$3\"\n";
+}
+
+std::vector<std::string> SbatchArray(const SlurmOptions& options,
+                                     const SlurmPlace& place,
+                                     const SlurmArray& array) {
+  std::vector<std::string> words = Common(options, place);
+  words.push_back("--job-name=" + JobName(place.experiment));
+  words.push_back(fmt::format("--comment=oppa:{}:{}", place.token, array.base));
+  words.push_back("--array=" + ArraySpec(array.tasks, options.max_running));
+  AddResources(options, array.nodes, array.gpus_per_node, words);
+  words.push_back(fmt::format(
+      "--output={}",
+      (place.folder / "log" / fmt::format("{}-%a.txt", array.base)).string()));
+  words.push_back((place.folder / "task.sh").string());
+  words.push_back(place.program.string());
+  words.push_back(place.folder.string());
+  words.push_back(std::to_string(array.base));
+  return words;
+}
+
+std::vector<std::string> SbatchFinish(const SlurmOptions& options,
+                                      const SlurmPlace& place,
+                                      const std::vector<std::int64_t>& arrays) {
+  std::vector<std::string> words = Common(options, place);
+  words.push_back("--job-name=" + JobName(place.experiment));
+  words.push_back(fmt::format("--comment=oppa:{}:finish", place.token));
+  words.push_back(
+      fmt::format("--dependency=afterany:{}", fmt::join(arrays, ":")));
+  words.emplace_back("--kill-on-invalid-dep=yes");
+  words.emplace_back("--nodes=1");
+  words.emplace_back("--ntasks=1");
+  words.push_back("--output=" + FinishLog(place.folder).string());
+  words.push_back((place.folder / "task.sh").string());
+  words.push_back(place.program.string());
+  words.push_back(place.folder.string());
+  words.emplace_back("finish");
+  return words;
+}
+
+std::vector<std::string> SbatchTrial(const SlurmOptions& options,
+                                     const SlurmPlace& place,
+                                     int nodes,
+                                     int gpus_per_node) {
+  std::vector<std::string> words = Common(options, place);
+  words.push_back("--job-name=" + JobName(place.experiment));
+  words.push_back(fmt::format("--comment=oppa:{}:trial", place.token));
+  AddResources(options, nodes, gpus_per_node, words);
+  words.push_back("--output=" + (place.folder / "log.txt").string());
+  words.push_back((place.folder / "task.sh").string());
+  words.push_back(place.program.string());
+  words.push_back(place.folder.string());
+  words.emplace_back("trial");
+  return words;
+}
+
+std::filesystem::path TaskLog(const std::filesystem::path& folder,
+                              int base,
+                              int task) {
+  return folder / "log" / fmt::format("{}-{}.txt", base, task);
+}
+
+std::filesystem::path FinishLog(const std::filesystem::path& folder) {
+  return folder / "log" / "finish.txt";
+}
+
+std::vector<std::string> SlurmEnvironment(
+    const std::vector<std::string>& also) {
+  std::map<std::string, std::string> variables;
+  const auto take = [&variables](const std::string& name) {
+    if (const char* value = std::getenv(name.c_str())) {
+      variables[name] = value;
+    }
+  };
+  for (const std::string_view name : kVariables) {
+    take(std::string(name));
+  }
+  variables["OMP_NUM_THREADS"] = "1";
+  for (const std::string& entry : also) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos) {
+      take(entry);
+    } else {
+      variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+    }
+  }
+  std::vector<std::string> environment;
+  environment.reserve(variables.size());
+  for (const auto& [name, value] : variables) {
+    environment.push_back(fmt::format("{}={}", name, value));
+  }
+  return environment;
+}
+
+std::string ShellLine(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    const bool plain =
+        !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                 (c >= '0' && c <= '9') ||
+                 std::string_view("-_./=:,+@%").find(c) !=
+                     std::string_view::npos;
+        });
+    line += line.empty() ? "" : " ";
+    if (plain) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) {
+      line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    line += '\'';
+  }
+  return line;
+}
+
+int MaxArraySize() {
+  const common::CommandResult result =
+      common::RunCommand({"scontrol", "show", "config"}, SlurmEnvironment());
+  for (const std::string_view line : common::Split(result.output, '\n')) {
+    if (!line.starts_with("MaxArraySize")) {
+      continue;
+    }
+    const std::string value(common::Trim(line.substr(line.find('=') + 1)));
+    const int size = std::atoi(value.c_str());
+    return size > 0 ? size : kDefaultMaxArraySize;
+  }
+  return kDefaultMaxArraySize;
+}
+
+void CheckFolder(const std::filesystem::path& folder) {
+  if (folder.string().find_first_of("%\\\n") != std::string::npos) {
+    throw common::InputError(fmt::format(
+        "--results {}: '%', '\\' and line breaks have a meaning for sbatch and "
+        "cannot be in the path: use another folder",
+        folder.string()));
+  }
+}
+
+}  // namespace harness

@@ -1,0 +1,182 @@
+#include "harness/slurm/slurm_options.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace harness {
+namespace {
+
+using common::TomlTable;
+
+constexpr std::size_t kMaxLength = 200;
+
+// Options of sbatch that this program sets itself, or that would take a job
+// out of its sight.
+constexpr std::array<std::string_view, 24> kOwnOptions = {
+    "account",     "array",        "chdir",    "clusters", "comment",
+    "constraint",  "dependency",   "deadline", "error",    "export",
+    "export-file", "get-user-env", "hold",     "input",    "job-name",
+    "no-requeue",  "open-mode",    "output",   "parsable", "partition",
+    "qos",         "requeue",      "time",     "wrap"};
+
+bool IsPlain(std::string_view text) {
+  return text.size() <= kMaxLength &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return c >= ' ' && c < 127;
+         });
+}
+
+std::string GetWord(const TomlTable& table,
+                    std::string_view key,
+                    const std::string& otherwise) {
+  std::string value = table.GetString(key, otherwise);
+  if (!IsPlain(value)) {
+    table.Fail(
+        key,
+        fmt::format(
+            "{}: at most {} printable ASCII characters", key, kMaxLength));
+  }
+  return value;
+}
+
+int GetCount(const TomlTable& table,
+             std::string_view key,
+             int otherwise,
+             int least) {
+  const std::int64_t value = table.GetInt(key, otherwise);
+  if (value < least || value > std::numeric_limits<int>::max()) {
+    table.Fail(key,
+               fmt::format(
+                   "{} = {}: must be a whole number >= {}", key, value, least));
+  }
+  return static_cast<int>(value);
+}
+
+SlurmOptions::Resources GetResources(const TomlTable& table,
+                                     SlurmOptions::Resources otherwise) {
+  if (!table.Has("resources")) {
+    return otherwise;
+  }
+  const std::string value = table.RequireString("resources");
+  if (value == "auto") {
+    return SlurmOptions::Resources::kAuto;
+  }
+  if (value == "cluster") {
+    return SlurmOptions::Resources::kCluster;
+  }
+  if (value == "cpu") {
+    return SlurmOptions::Resources::kCpu;
+  }
+  table.Fail(
+      "resources",
+      fmt::format("resources = '{}': must be auto, cluster or cpu", value));
+}
+
+// An option of sbatch as a person writes it. Its getopt takes beginnings of
+// names, so the beginning of an option of ours is refused as well.
+void CheckOption(const TomlTable& table, const std::string& option) {
+  const std::string_view text = option;
+  const std::string_view name = text.substr(0, text.find('='));
+  const bool well_formed =
+      IsPlain(option) && name.size() > 2 && name.starts_with("--") &&
+      std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+      });
+  if (!well_formed) {
+    table.Fail("options",
+               fmt::format("option '{}': write sbatch options as --name or "
+                           "--name=value, one per element",
+                           option));
+  }
+  const bool own = std::any_of(
+      kOwnOptions.begin(), kOwnOptions.end(), [&](std::string_view known) {
+        return known.starts_with(name.substr(2));
+      });
+  if (own) {
+    table.Fail("options",
+               fmt::format("option '{}' is set by oppa: use the key of [slurm] "
+                           "that stands for it, if there is one",
+                           option));
+  }
+}
+
+void CheckVariable(const TomlTable& table, const std::string& variable) {
+  const std::string name = variable.substr(0, variable.find('='));
+  const bool well_formed =
+      !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+               (c >= '0' && c <= '9') || c == '_';
+      });
+  if (!well_formed || name.starts_with("SLURM_") ||
+      name.starts_with("SBATCH_")) {
+    table.Fail("environment",
+               fmt::format("variable '{}': write NAME or NAME=value; names of "
+                           "Slurm's own (SLURM_*, SBATCH_*) cannot be set",
+                           variable));
+  }
+}
+
+}  // namespace
+
+SlurmOptions ReadSlurmOptions(const TomlTable& table,
+                              const SlurmOptions& defaults) {
+  SlurmOptions options = defaults;
+  options.partition = GetWord(table, "partition", defaults.partition);
+  options.account = GetWord(table, "account", defaults.account);
+  options.qos = GetWord(table, "qos", defaults.qos);
+  options.constraint = GetWord(table, "constraint", defaults.constraint);
+  options.time_minutes =
+      GetCount(table, "time_minutes", defaults.time_minutes, 0);
+  options.cpus = GetCount(table, "cpus", defaults.cpus, 1);
+  options.memory_mb = GetCount(table, "memory_mb", defaults.memory_mb, 0);
+  options.resources = GetResources(table, defaults.resources);
+  options.max_running = GetCount(table, "max_running", defaults.max_running, 0);
+  options.retries = GetCount(table, "retries", defaults.retries, 0);
+  options.requeue_until_done =
+      table.GetBool("requeue_until_done", defaults.requeue_until_done);
+  if (table.Has("options")) {
+    options.options = table.GetStrings("options");
+  }
+  for (const std::string& option : options.options) {
+    CheckOption(table, option);
+  }
+  if (table.Has("environment")) {
+    options.environment = table.GetStrings("environment");
+  }
+  for (const std::string& variable : options.environment) {
+    CheckVariable(table, variable);
+  }
+  table.RejectUnknownKeys();
+  return options;
+}
+
+std::filesystem::path SlurmSiteFile() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  if (auto site = variable("OPPA_SLURM_SITE"); !site.empty()) {
+    return site;
+  }
+  auto folder = variable("XDG_CONFIG_HOME");
+  if (folder.empty()) {
+    folder = variable("HOME") / ".config";
+  }
+  return folder / "oppa" / "slurm.toml";
+}
+
+SlurmOptions SlurmOptionsFor(const TomlTable& manifest) {
+  SlurmOptions site;
+  const std::filesystem::path file = SlurmSiteFile();
+  if (std::filesystem::exists(file)) {
+    site = ReadSlurmOptions(TomlTable::ParseFile(file), {});
+  }
+  return ReadSlurmOptions(manifest, site);
+}
+
+}  // namespace harness

@@ -1,0 +1,53 @@
+// What a site and a manifest say about Slurm.
+
+#ifndef HARNESS_SLURM_SLURM_OPTIONS_H_
+#define HARNESS_SLURM_SLURM_OPTIONS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/toml_table.h"
+
+namespace harness {
+
+// How jobs are submitted. Everything reaches sbatch as a word of its command
+// line, never through a shell.
+struct SlurmOptions {
+  enum class Resources {
+    kAuto,     // the cluster's for real backends, one core for simulated ones
+    kCluster,  // the nodes and GPUs of the manifest's cluster
+    kCpu,      // cores only
+  };
+  std::string partition;  // empty: the site's default, as for the next three
+  std::string account;
+  std::string qos;
+  std::string constraint;
+  int time_minutes = 0;  // limit of a task; >= 0; 0: the partition's
+  int cpus = 1;          // per task; > 0
+  int memory_mb = 0;     // per node; >= 0; 0: the site's default
+  Resources resources = Resources::kAuto;
+  int max_running = 0;  // tasks at a time; >= 0; 0: as many as fit
+  int retries = 2;      // of a run after failures of the machine; >= 0
+  bool requeue_until_done = false;   // go on in a new job after the time limit
+  std::vector<std::string> options;  // more of sbatch's, "--name=value"
+  std::vector<std::string> environment;  // variables that jobs get as well
+};
+
+// Reads the keys of a [slurm] table over `defaults`.
+// Errors: throws InputError with the place of a value that cannot be, of an
+// option that this program sets itself, and of an unknown key.
+[[nodiscard]] SlurmOptions ReadSlurmOptions(const common::TomlTable& table,
+                                            const SlurmOptions& defaults);
+
+// The site's file with the same keys: $OPPA_SLURM_SITE, or oppa/slurm.toml in
+// the user's configuration folder ($XDG_CONFIG_HOME, ~/.config). It need not
+// be there.
+[[nodiscard]] std::filesystem::path SlurmSiteFile();
+
+// The site's options, then the manifest's table over them.
+[[nodiscard]] SlurmOptions SlurmOptionsFor(const common::TomlTable& manifest);
+
+}  // namespace harness
+
+#endif  // HARNESS_SLURM_SLURM_OPTIONS_H_

@@ -1,0 +1,96 @@
+// What a submission to Slurm leaves on disk, so that any process, on any
+// machine and later, knows what was submitted and what became of it.
+//
+//   results/<experiment>/.slurm/<token>/
+//       submission.json        options, arrays with their job ids
+//       tasks.jsonl            a line per job: its command
+//       task.sh                the script that every job runs
+//       attempts/<id>.json     what the last start of a job wrote of itself
+//       log/<base>-<task>.txt  its output; log/finish.txt
+//
+// A token begins with the time of the submission, so that names sort by age.
+
+#ifndef HARNESS_SLURM_SLURM_STATE_H_
+#define HARNESS_SLURM_SLURM_STATE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/dispatcher.h"
+#include "harness/slurm/slurm_commands.h"
+#include "harness/slurm/slurm_options.h"
+#include "harness/slurm/slurm_queue.h"
+
+namespace harness {
+
+struct SlurmSubmission {
+  SlurmPlace place;
+  SlurmOptions options;
+  std::vector<SlurmArray> arrays;
+  std::int64_t finish_job_id = 0;   // 0: none yet
+  bool cancelled = false;           // by `oppa cancel`
+  std::vector<std::string> report;  // command; empty: none is asked for
+
+  // Every job id that there is so far.
+  [[nodiscard]] std::vector<std::int64_t> JobIds() const;
+};
+
+// A job as it was submitted.
+struct SlurmTask {
+  Job job;
+  int failures = 0;  // of the machine, in earlier submissions
+  int trials = 0;    // on record when it was submitted
+};
+
+// How one start of a job went, in its own words.
+struct SlurmAttempt {
+  enum class State {
+    kRunning,  // or it was cut off before it could say more
+    kDone,
+    kStopped,  // in good order before its end: time limit, SIGTERM
+    kLost,     // another process writes these records
+    kFailed,   // the machine's fault, or unknown: worth another try
+    kRefused,  // the input is at fault: would fail again
+  };
+  State state = State::kRunning;
+  std::string message;  // one line
+  std::string host;
+  std::string node;  // Slurm's name of it
+  std::string job;   // Slurm's id of this attempt
+  std::int64_t pid = 0;
+};
+
+// <experiment folder>/.slurm
+[[nodiscard]] std::filesystem::path SlurmFolder(
+    const std::filesystem::path& experiment_folder);
+
+// A new token: time and random digits.
+[[nodiscard]] std::string NewToken();
+
+void WriteSubmission(const SlurmSubmission& submission);
+// Errors: throw InputError when the file cannot be understood.
+[[nodiscard]] SlurmSubmission ReadSubmission(
+    const std::filesystem::path& folder);
+// Oldest first; folders in which a submission was cut off are left out.
+[[nodiscard]] std::vector<SlurmSubmission> ReadSubmissions(
+    const std::filesystem::path& experiment_folder);
+
+void WriteTasks(const std::filesystem::path& folder,
+                const std::vector<SlurmTask>& tasks);
+[[nodiscard]] std::vector<SlurmTask> ReadTasks(
+    const std::filesystem::path& folder);
+// One of them, without parsing the others.
+[[nodiscard]] SlurmTask ReadTask(const std::filesystem::path& folder, int id);
+
+void WriteAttempt(const std::filesystem::path& folder,
+                  int id,
+                  const SlurmAttempt& attempt);
+[[nodiscard]] std::optional<SlurmAttempt> ReadAttempt(
+    const std::filesystem::path& folder, int id);
+
+}  // namespace harness
+
+#endif  // HARNESS_SLURM_SLURM_STATE_H_

@@ -1,0 +1,64 @@
+// What a trial that is a job of its own leaves on disk:
+//
+//   <run folder>/jobs/<configuration's hash>/
+//       trial.json    what is to be tried, and where the problem is described
+//       job.json      the job that was submitted for it
+//       result.json   the measurement, or why there is none
+//       task.sh, log.txt
+
+#ifndef HARNESS_SLURM_TRIAL_FILES_H_
+#define HARNESS_SLURM_TRIAL_FILES_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trials/measurement.h"
+#include "trials/trial_runner.h"
+
+namespace harness {
+
+struct TrialTask {
+  std::filesystem::path manifest;
+  std::string problem;           // its name in the manifest
+  int time_minutes = 0;          // Slurm's limit; 0: unknown
+  trials::TrialRequest request;  // on_step stands for stop_rule only
+};
+
+struct TrialJob {
+  std::int64_t id = 0;  // 0: none is submitted
+  int failures = 0;     // of the machine, before this job
+  std::vector<std::string> bad_nodes;
+};
+
+// A measurement, or why there can be none.
+struct TrialResult {
+  std::optional<trials::Measurement> measurement;
+  std::string refusal;  // bad input, no such program: trying again is vain
+};
+
+// <run folder>/jobs
+[[nodiscard]] std::filesystem::path TrialJobsFolder(
+    const std::filesystem::path& run_folder);
+
+// Numbers are read back as the same numbers.
+[[nodiscard]] std::string ToJson(const TrialTask& task);
+// Errors: throw InputError when the file cannot be understood; nothing where
+// there is none.
+[[nodiscard]] TrialTask ReadTrialTask(const std::filesystem::path& folder);
+[[nodiscard]] std::optional<TrialJob> ReadTrialJob(
+    const std::filesystem::path& folder);
+[[nodiscard]] std::optional<TrialResult> ReadTrialResult(
+    const std::filesystem::path& folder);
+
+void WriteTrialTask(const std::filesystem::path& folder, const TrialTask& task);
+void WriteTrialJob(const std::filesystem::path& folder, const TrialJob& job);
+// The first result stays: another attempt may have been there before.
+void WriteTrialResult(const std::filesystem::path& folder,
+                      const TrialResult& result);
+
+}  // namespace harness
+
+#endif  // HARNESS_SLURM_TRIAL_FILES_H_

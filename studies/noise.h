@@ -1,0 +1,23 @@
+// The step times of simulated trials.
+
+#ifndef STUDIES_NOISE_H_
+#define STUDIES_NOISE_H_
+
+#include "studies/charts.h"
+
+namespace studies {
+
+// noise: simulated trials of the problem as the paper draws real ones: step
+// times of a few configurations (Fig. 3), the estimate against the threshold of
+// outlier removal (Fig. 10) and against the number of steps (Fig. 15).
+struct NoiseVerbOptions {
+  int trials = 4;
+  int steps = 100;
+  int seed = 1;
+};
+[[nodiscard]] int Noise(const StudyOptions& options,
+                        const NoiseVerbOptions& noise);
+
+}  // namespace studies
+
+#endif  // STUDIES_NOISE_H_

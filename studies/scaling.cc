@@ -1,0 +1,187 @@
+#include "studies/scaling.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/clock.h"
+#include "common/text.h"
+#include "harness/backends.h"
+#include "studies/charts.h"
+#include "trials/simulator/simulate_all.h"
+
+namespace studies {
+namespace {
+
+using common::InputError;
+using trials::ParallelConfig;
+
+constexpr double kMicro = 1e-6;
+
+// What is found on one number of GPUs.
+struct ScaleRow {
+  int gpus = 0;
+  int configs = 0;
+  double best_s = 0.0;  // 0: nothing fits
+  ParallelConfig best;
+  double replica_s = 0.0;      // the fixed replica, copied
+  double config_cost_s = 0.0;  // CPU time, in the course of the whole space
+  double alone_cost_s = 0.0;   // by a simulator that knows nothing yet
+};
+
+trials::Cluster WithGpus(trials::Cluster cluster, int gpus) {
+  if (gpus < 1 || gpus % cluster.gpus_per_node != 0) {
+    throw InputError(
+        fmt::format("--gpus {}: {} has {} GPUs to a host; ask for a multiple",
+                    gpus,
+                    cluster.name,
+                    cluster.gpus_per_node));
+  }
+  cluster.nodes = gpus / cluster.gpus_per_node;
+  if (cluster.nodes > 1 && cluster.inter.bandwidth_bytes_per_s <= 0.0) {
+    throw InputError(fmt::format(
+        "--gpus {}: {} has no network between hosts; give its file an [inter] "
+        "table, or ask for at most {}",
+        gpus,
+        cluster.name,
+        cluster.gpus_per_node));
+  }
+  return cluster;
+}
+
+void SimulateSpace(const harness::SimulatorSetup& setup,
+                   const trials::Cluster& cluster,
+                   ScaleRow& row) {
+  const auto space = trials::SearchSpace::Enumerate(
+      setup.workload, cluster.gpus(), setup.space);
+  const double begin_s = common::CpuSeconds();
+  const auto reports = trials::SimulateAll(space.configs(), 1, [&] {
+    return trials::Simulator(setup.workload, cluster);
+  });
+  row.configs = space.size();
+  row.config_cost_s = (common::CpuSeconds() - begin_s) / row.configs;
+  for (int i = 0; i < space.size(); ++i) {
+    const trials::StepReport& report = reports[static_cast<std::size_t>(i)];
+    if (report.fits && (row.best_s == 0.0 || report.step_time_s < row.best_s)) {
+      row.best_s = report.step_time_s;
+      row.best = space[i];
+    }
+  }
+}
+
+// Eight GPUs to a replica of the model, each with its own part of a batch that
+// grows with them: only the number of identical ranks changes.
+void SimulateReplica(const harness::SimulatorSetup& setup,
+                     const trials::Cluster& cluster,
+                     ScaleRow& row) {
+  ParallelConfig config{.tp = 4, .pp = 2, .zero_stage = 0, .microbatches = 8};
+  config.dp = std::max(1, cluster.gpus() / (config.tp * config.pp));
+  config.zero_stage = config.dp > 1 ? 1 : 0;
+  trials::Workload workload = setup.workload;
+  workload.batch_size = config.dp * config.microbatches;
+  constexpr int kTimes = 50;
+  const double begin_s = common::CpuSeconds();
+  for (int i = 0; i < kTimes; ++i) {
+    row.replica_s =
+        trials::Simulator(workload, cluster).Simulate(config).step_time_s;
+  }
+  row.alone_cost_s = (common::CpuSeconds() - begin_s) / kTimes;
+}
+
+plots::LineChart ScaleChart(const harness::SimulatorSetup& setup,
+                            const std::vector<ScaleRow>& rows) {
+  plots::ChartLine best{
+      fmt::format("fastest, batch {}", setup.workload.batch_size), {}, {}, 0};
+  plots::ChartLine replica{"tp 4, pp 2 copied, 8 x dp", {}, {}, 1};
+  plots::ChartLine whole{"among its whole space", {}, {}, 0};
+  plots::ChartLine alone{"alone", {}, {}, 1};
+  const auto add = [](plots::ChartLine& line, int gpus, double y) {
+    if (y > 0.0) {
+      line.x.push_back(gpus);
+      line.y.push_back(y);
+    }
+  };
+  for (const ScaleRow& row : rows) {
+    add(best, row.gpus, row.best_s);
+    add(replica, row.gpus, row.replica_s);
+    add(whole, row.gpus, row.config_cost_s / kMicro);
+    add(alone, row.gpus, row.alone_cost_s / kMicro);
+  }
+  return {"scale",
+          {{setup.workload.name,
+            "GPUs",
+            "step (s)",
+            true,
+            true,
+            {std::move(best), std::move(replica)}},
+           {"cost of simulating one configuration",
+            "GPUs",
+            "CPU time (us)",
+            true,
+            true,
+            {std::move(whole), std::move(alone)}}}};
+}
+
+void ScaleProblem(const StudyOptions& options,
+                  const harness::ProblemSpec& problem,
+                  const std::vector<int>& gpus) {
+  const harness::SimulatorSetup setup = harness::ReadSimulatorSetup(problem);
+  std::vector<trials::Cluster> clusters;
+  for (const int count : gpus) {
+    clusters.push_back(WithGpus(setup.cluster, count));
+  }
+  fmt::print("{} x {} tokens on {} like those of {}\n",
+             setup.workload.batch_size,
+             setup.workload.sequence_length,
+             setup.cluster.gpu.name,
+             setup.cluster.name);
+  fmt::print("{:>6} {:>8} {:>9} {:>12} {:>11} {:>9} {:>9}  {}\n",
+             "GPUs",
+             "PCs",
+             "best (s)",
+             "tokens/s/GPU",
+             "replica (s)",
+             "us/PC",
+             "us alone",
+             "best PC");
+  std::vector<ScaleRow> rows;
+  for (const trials::Cluster& cluster : clusters) {
+    const int count = cluster.gpus();
+    ScaleRow& row = rows.emplace_back();
+    row.gpus = count;
+    SimulateReplica(setup, cluster, row);
+    SimulateSpace(setup, cluster, row);
+    const double tokens = static_cast<double>(setup.workload.batch_size) *
+                          setup.workload.sequence_length;
+    fmt::print(
+        "{:>6} {:>8} {:>9.4g} {:>12.0f} {:>11.4g} {:>9.2f} {:>9.1f}  {}\n",
+        row.gpus,
+        row.configs,
+        row.best_s,
+        row.best_s > 0.0 ? tokens / (row.best_s * count) : 0.0,
+        row.replica_s,
+        row.config_cost_s / kMicro,
+        row.alone_cost_s / kMicro,
+        row.best_s > 0.0 ? ToString(row.best) : "nothing fits");
+  }
+  DrawCharts(options, "scale", problem, {ScaleChart(setup, rows)});
+}
+
+}  // namespace
+
+int Scale(const StudyOptions& options, const ScaleOptions& scale) {
+  std::vector<int> gpus = scale.gpus;
+  for (int count = 8; scale.gpus.empty() && count <= 16384; count *= 2) {
+    gpus.push_back(count);
+  }
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  for (const harness::ProblemSpec& problem : manifest.problems) {
+    ScaleProblem(options, problem, gpus);
+  }
+  return 0;
+}
+
+}  // namespace studies

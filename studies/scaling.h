@@ -1,0 +1,26 @@
+// A problem on more and more GPUs.
+
+#ifndef STUDIES_SCALING_H_
+#define STUDIES_SCALING_H_
+
+#include <vector>
+
+#include "studies/charts.h"
+
+namespace studies {
+
+// scale: the problem on more and more hosts of its cluster. For each number of
+// GPUs the fastest configuration of the whole space at the manifest's batch,
+// the time of one fixed replica (tp, pp and microbatches of `replica`) copied
+// over all GPUs, and what simulating costs: CPU microseconds per configuration
+// of the space, and of one configuration that shares nothing with another.
+// Errors: throws InputError for a backend other than the simulator, and for a
+// number of GPUs that does not fill whole hosts.
+struct ScaleOptions {
+  std::vector<int> gpus;  // empty: 8, 16, ... 16384
+};
+[[nodiscard]] int Scale(const StudyOptions& options, const ScaleOptions& scale);
+
+}  // namespace studies
+
+#endif  // STUDIES_SCALING_H_

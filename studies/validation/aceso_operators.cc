@@ -1,0 +1,103 @@
+// Aceso's profiles of operators on V100: one GPU's share of one microbatch,
+// forward and backward in microseconds.
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "studies/validation/table_kind.h"
+
+namespace studies {
+namespace {
+
+constexpr double kFailedUs = 1e7;  // what the profiler writes for a failure
+
+struct Known {
+  std::string_view name;  // in the table
+  std::string_view part;  // here
+  int forward_messages = 0;
+  int backward_messages = 0;
+  bool accumulates = false;
+  bool copies_heads = false;
+};
+
+// Megatron's operators; the runtime of Aceso times the tensor-parallel
+// all-reduces with the matrix products that they belong to, asks for contiguous
+// queries, keys and values, and only the embedding adds up gradients.
+constexpr std::array kOperators = {
+    Known{"encoder-embedding", "embedding", 1, 0, true},
+    Known{"enc-1st-layernorm", "norm"},
+    Known{"enc-attention-qkv", "qkv", 0, 1, false, true},
+    Known{"enc-attention-score", "scores"},
+    Known{"enc-attention-softmax", "softmax"},
+    Known{"enc-attention-dropout", "dropout"},
+    Known{"enc-attention-context", "context"},
+    Known{"enc-attention-dense", "output", 1, 0},
+    Known{"enc-post-attention-dropout", "residual"},
+    Known{"enc-2nd-layernorm", "norm"},
+    Known{"enc-MLP-GEMM-1", "ffn-in", 0, 1},
+    Known{"enc-MLP-gelu", "activation"},
+    Known{"enc-MLP-GEMM-2", "ffn-out", 1, 0},
+    Known{"enc-post-MLP-dropout", "residual"},
+    Known{"final-layernorm", "final-norm"},
+    Known{"gpt-post-process", "head", 0, 1},
+};
+
+std::string WhyLeftOut(std::string_view model,
+                       std::string_view algorithm,
+                       bool known) {
+  if (model.starts_with("resnet")) {
+    return "convolutions are not simulated";
+  }
+  if (algorithm != "0") {
+    return "matrix products split the other way are not simulated";
+  }
+  return known ? "" : "decoders with cross attention are not simulated";
+}
+
+}  // namespace
+
+RowFacts ReadAcesoOperators(const common::CsvTable& table,
+                            const common::CsvTable::Row& row) {
+  RowFacts read{Facts(PlaceOf(table, row)), {}, "", {}};
+  const std::string model(table.Cell(row, "model"));
+  const std::string_view name = table.Cell(row, "op_name");
+  const auto* known =
+      std::find_if(kOperators.begin(), kOperators.end(), [&](const Known& one) {
+        return one.name == name;
+      });
+  read.left_out =
+      WhyLeftOut(model, table.Cell(row, "algo"), known != kOperators.end());
+  if (known != kOperators.end()) {
+    read.part = {std::string(known->part),
+                 known->forward_messages,
+                 known->backward_messages,
+                 known->accumulates,
+                 known->copies_heads};
+  }
+  Facts& facts = read.facts;
+  facts.Add("model", model);
+  facts.Add("scenario", model);
+  facts.Add("gpus", table.Cell(row, "tp"));
+  facts.Add("tp", table.Cell(row, "tp"));
+  facts.Add("dp", "1");
+  facts.Add("pp", "1");
+  facts.Add("micro_batch_size", table.Cell(row, "mbs"));
+  facts.Add("microbatches", "1");
+  facts.Add("status", "ok");
+  const double forward_us = NumberIn(table, row, "forward-compute");
+  const double backward_us = NumberIn(table, row, "backward-compute");
+  if (std::max(forward_us, backward_us) < kFailedUs) {
+    facts.Add("step_time_s",
+              common::ExactText(1e-6 * (forward_us + backward_us)));
+  } else if (read.left_out.empty()) {
+    read.left_out = "did not run";
+  }
+  read.tokens = {model};
+  return read;
+}
+
+}  // namespace studies

@@ -1,0 +1,296 @@
+#include "studies/validation/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "common/quantiles.h"
+#include "studies/validation/part_time.h"
+
+namespace studies {
+namespace {
+
+// Fewer configurations leave little to choose from.
+constexpr std::size_t kLeastToPickFrom = 8;
+constexpr int kLargestAskedFor = 256;  // GPUs; see docs/validation.md
+
+using RowIndices = std::vector<std::size_t>;
+
+// Rows by scenario, in the order of their first row.
+std::vector<std::pair<std::string, RowIndices>> ByScenario(
+    const MeasuredTable& table, const RowIndices& rows) {
+  std::vector<std::pair<std::string, RowIndices>> scenarios;
+  std::map<std::string, std::size_t> place;
+  for (const std::size_t i : rows) {
+    const auto [at, is_new] =
+        place.try_emplace(table.rows[i].scenario, scenarios.size());
+    if (is_new) {
+      scenarios.emplace_back(table.rows[i].scenario, RowIndices{});
+    }
+    scenarios[at->second].second.push_back(i);
+  }
+  return scenarios;
+}
+
+// The rows of a scenario by configuration: what ran counts, by its median.
+std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
+                                    const std::vector<Prediction>& predictions,
+                                    const RowIndices& rows) {
+  std::map<trials::ParallelConfig, RowIndices> configs;
+  for (const std::size_t i : rows) {
+    configs[table.rows[i].config].push_back(i);
+  }
+  std::vector<Candidate> candidates;
+  for (const auto& [config, repeats] : configs) {
+    Candidate& candidate = candidates.emplace_back();
+    const Prediction& prediction = predictions[repeats.front()];
+    candidate.predicted_s = prediction.refused.empty()
+                                ? prediction.step_time_s
+                                : std::numeric_limits<double>::infinity();
+    candidate.predicted_fits = prediction.fits;
+    std::vector<double> times;
+    for (const std::size_t i : repeats) {
+      if (!std::isnan(table.rows[i].step_time_s)) {
+        times.push_back(table.rows[i].step_time_s);
+      }
+    }
+    if (!times.empty()) {
+      candidate.measured_s = common::Median(times);
+    }
+  }
+  return candidates;
+}
+
+double SpearmanOf(const std::vector<Candidate>& candidates) {
+  std::vector<double> predicted;
+  std::vector<double> measured;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.measured_s && std::isfinite(candidate.predicted_s)) {
+      predicted.push_back(candidate.predicted_s);
+      measured.push_back(*candidate.measured_s);
+    }
+  }
+  return Spearman(predicted, measured);
+}
+
+// The sums of `values` over the rows of each configuration of each scenario.
+std::vector<double> SumByConfiguration(const MeasuredTable& table,
+                                       const RowIndices& rows,
+                                       const std::vector<double>& values) {
+  std::map<std::pair<std::string, trials::ParallelConfig>, double> sums;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const MeasuredRow& row = table.rows[rows[i]];
+    sums[{row.scenario, row.config}] += values[i];
+  }
+  std::vector<double> all;
+  for (const auto& [key, sum] : sums) {
+    all.push_back(sum);
+  }
+  return all;
+}
+
+// `summed`: the parts of a configuration are one time.
+void AddErrors(const MeasuredTable& table,
+               const std::vector<Prediction>& predictions,
+               const RowIndices& rows,
+               bool summed,
+               Comparison& comparison) {
+  std::vector<double> predicted_s;
+  std::vector<double> measured_s;
+  std::vector<double> predicted_bytes;
+  std::vector<double> measured_bytes;
+  for (const std::size_t i : rows) {
+    const MeasuredRow& row = table.rows[i];
+    const Prediction& prediction = predictions[i];
+    predicted_s.push_back(prediction.step_time_s);
+    measured_s.push_back(row.step_time_s);
+    predicted_bytes.push_back(prediction.peak_memory_bytes);
+    measured_bytes.push_back(row.peak_memory_bytes);
+    comparison.out_of_memory_rows += row.out_of_memory ? 1 : 0;
+    comparison.out_of_memory.both +=
+        row.out_of_memory && !prediction.fits ? 1 : 0;
+    comparison.out_of_memory.measured_only +=
+        row.out_of_memory && prediction.fits ? 1 : 0;
+    comparison.out_of_memory.predicted_only +=
+        !row.out_of_memory && !prediction.fits ? 1 : 0;
+  }
+  if (summed) {
+    predicted_s = SumByConfiguration(table, rows, predicted_s);
+    measured_s = SumByConfiguration(table, rows, measured_s);
+  }
+  comparison.step_time = SummariseErrors(predicted_s, measured_s);
+  comparison.peak_memory = SummariseErrors(predicted_bytes, measured_bytes);
+}
+
+bool ArePartsOfSteps(const MeasuredTable& table, const RowIndices& rows) {
+  return !table.rows[rows.front()].part.name.empty();
+}
+
+void AddScenarios(const MeasuredTable& table,
+                  const std::vector<Prediction>& predictions,
+                  const RowIndices& rows,
+                  Comparison& comparison) {
+  std::vector<double> correlations;
+  std::vector<double> slowdowns;
+  const auto scenarios = ByScenario(table, rows);
+  comparison.scenarios = static_cast<int>(scenarios.size());
+  if (ArePartsOfSteps(table, rows)) {
+    return;  // nobody chooses a configuration by one of them
+  }
+  for (const auto& [name, members] : scenarios) {
+    const std::vector<Candidate> candidates =
+        CandidatesOf(table, predictions, members);
+    const double correlation = SpearmanOf(candidates);
+    if (!std::isnan(correlation)) {
+      correlations.push_back(correlation);
+    }
+    const std::optional<Pick> pick = candidates.size() < kLeastToPickFrom
+                                         ? std::nullopt
+                                         : PickOf(candidates);
+    if (pick) {
+      ++comparison.picks;
+      comparison.failed_picks += pick->runs ? 0 : 1;
+      if (pick->runs) {
+        slowdowns.push_back(pick->slowdown);
+      }
+    }
+  }
+  comparison.ranked_scenarios = static_cast<int>(correlations.size());
+  comparison.spearman = Mean(correlations);
+  comparison.pick_slowdown = Mean(slowdowns);
+}
+
+struct Scope {
+  std::string name;
+  std::function<bool(const MeasuredRow&)> holds;
+  bool summed = false;  // over the parts of each configuration
+};
+
+// The groups of parts of a step, in the order of their first row.
+std::vector<Scope> PartScopes(const MeasuredTable& table,
+                              const RowIndices& rows) {
+  std::vector<Scope> scopes;
+  if (std::any_of(rows.begin(), rows.end(), [&](std::size_t i) {
+        return IsOfBlock(table.rows[i]);
+      })) {
+    scopes.push_back({"block (sum)", IsOfBlock, true});
+  }
+  for (const std::size_t i : rows) {
+    const std::string name = PartGroup(table.rows[i]);
+    const bool known =
+        std::any_of(scopes.begin(), scopes.end(), [&](const Scope& scope) {
+          return scope.name == name;
+        });
+    if (!known) {
+      scopes.push_back(
+          {name, [name](const auto& row) { return PartGroup(row) == name; }});
+    }
+  }
+  return scopes;
+}
+
+// Scopes beside "all" that hold for a part of the rows only.
+std::vector<Scope> ScopesOf(const MeasuredTable& table,
+                            const RowIndices& rows) {
+  if (ArePartsOfSteps(table, rows)) {
+    return PartScopes(table, rows);
+  }
+  const std::vector<Scope> candidates = {
+      {"one host", [](const auto& row) { return row.cluster.nodes == 1; }},
+      {"several hosts", [](const auto& row) { return row.cluster.nodes > 1; }},
+      {"up to 256 GPUs",
+       [](const auto& row) { return row.cluster.gpus() <= kLargestAskedFor; }},
+  };
+  std::vector<Scope> scopes = {{"all", [](const auto&) { return true; }}};
+  for (const Scope& scope : candidates) {
+    const auto count =
+        std::count_if(rows.begin(), rows.end(), [&](std::size_t i) {
+          return scope.holds(table.rows[i]);
+        });
+    if (count > 0 && count < static_cast<std::ptrdiff_t>(rows.size())) {
+      scopes.push_back(scope);
+    }
+  }
+  return scopes;
+}
+
+// The place of each scenario among all of its table.
+std::map<std::string, std::size_t> ScenarioPlaces(const MeasuredTable& table) {
+  RowIndices all(table.rows.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::map<std::string, std::size_t> places;
+  for (const auto& [name, members] : ByScenario(table, all)) {
+    places.emplace(name, places.size());
+  }
+  return places;
+}
+
+// Rows with a prediction, by GPU type in the order of their first row.
+std::vector<std::pair<std::string, RowIndices>> ByGpu(
+    const MeasuredTable& table, const std::vector<Prediction>& predictions) {
+  std::vector<std::pair<std::string, RowIndices>> gpus;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    if (!predictions[i].left_out.empty()) {
+      continue;
+    }
+    const std::string& name = table.rows[i].cluster.gpu.name;
+    auto found = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) {
+      return gpu.first == name;
+    });
+    if (found == gpus.end()) {
+      found = gpus.insert(found, {name, {}});
+    }
+    found->second.push_back(i);
+  }
+  return gpus;
+}
+
+bool IsIn(Half half, std::size_t scenario) {
+  const bool odd = scenario % 2 == 1;
+  return half == Half::kAll || odd == (half == Half::kOdd);
+}
+
+}  // namespace
+
+std::vector<Comparison> Compare(const MeasuredTable& table,
+                                const std::vector<Prediction>& predictions) {
+  const std::map<std::string, std::size_t> places = ScenarioPlaces(table);
+  std::vector<Comparison> comparisons;
+  const auto add = [&](const std::string& gpu,
+                       const RowIndices& all,
+                       const Scope& scope,
+                       Half half) {
+    RowIndices rows;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(rows), [&](auto i) {
+      return scope.holds(table.rows[i]) &&
+             IsIn(half, places.at(table.rows[i].scenario));
+    });
+    if (rows.empty()) {
+      return;
+    }
+    Comparison& comparison = comparisons.emplace_back();
+    comparison.gpu = gpu;
+    comparison.scope = scope.name;
+    comparison.half = half;
+    comparison.rows = static_cast<int>(rows.size());
+    AddErrors(table, predictions, rows, scope.summed, comparison);
+    AddScenarios(table, predictions, rows, comparison);
+  };
+  for (const auto& [gpu, all] : ByGpu(table, predictions)) {
+    for (const Scope& scope : ScopesOf(table, all)) {
+      for (const Half half : {Half::kAll, Half::kEven, Half::kOdd}) {
+        add(gpu, all, scope, half);
+      }
+    }
+  }
+  return comparisons;
+}
+
+}  // namespace studies

@@ -1,0 +1,57 @@
+// Predictions beside measurements, summed up for groups of rows.
+
+#ifndef STUDIES_VALIDATION_COMPARISON_H_
+#define STUDIES_VALIDATION_COMPARISON_H_
+
+#include <string>
+#include <vector>
+
+#include "studies/validation/measured_table.h"
+#include "studies/validation/prediction.h"
+#include "studies/validation/statistics.h"
+
+namespace studies {
+
+// Scenarios in the order of their first row, counted from 0: constants are
+// fitted on the even ones only, and reported on the odd ones.
+enum class Half { kAll, kEven, kOdd };
+
+// Numbers of one group of rows.
+struct Comparison {
+  std::string gpu;  // GPU type
+  // "all", "one host", "several hosts", "up to 256 GPUs"; or a group of parts
+  // of a step (part_time.h), whose times then stand in step_time.
+  std::string scope;
+  Half half = Half::kAll;
+  int rows = 0;  // with a prediction
+  int scenarios = 0;
+  ErrorSummary step_time;
+  ErrorSummary peak_memory;
+  double spearman = kUndefined;  // of step times, mean over scenarios
+  int ranked_scenarios = 0;      // with a rank correlation
+  // The simulator's own pick, over scenarios of at least 8 configurations.
+  int picks = 0;
+  int failed_picks = 0;               // measured as out of memory
+  double pick_slowdown = kUndefined;  // mean over picks that ran
+  int out_of_memory_rows = 0;         // measured
+  OutOfMemoryCounts out_of_memory;
+};
+
+// Every GPU type, every scope that a part of its rows is in, every half.
+[[nodiscard]] std::vector<Comparison> Compare(
+    const MeasuredTable& table, const std::vector<Prediction>& predictions);
+
+// Lines for a terminal, the reasons for rows that were left out included.
+[[nodiscard]] std::string ToText(const MeasuredTable& table,
+                                 const std::vector<Prediction>& predictions,
+                                 const std::vector<Comparison>& comparisons);
+
+// The table's rows and columns, then predicted_step_time_s,
+// predicted_peak_memory_gb (1e9 bytes, or the table's unit) and
+// predicted_status (ok, oom, or left_out with nothing predicted).
+[[nodiscard]] std::string ToCsv(const MeasuredTable& table,
+                                const std::vector<Prediction>& predictions);
+
+}  // namespace studies
+
+#endif  // STUDIES_VALIDATION_COMPARISON_H_

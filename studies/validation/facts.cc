@@ -1,0 +1,155 @@
+#include "studies/validation/facts.h"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "trials/parallel_config.h"
+
+namespace studies {
+namespace {
+
+using Alias = std::pair<std::string_view, std::string_view>;
+
+// Other names under which tables and Hugging Face's files have the same.
+constexpr std::array kAliases = {
+    Alias{"num_layers", "layers"},
+    Alias{"num_hidden_layers", "layers"},
+    Alias{"n_layers", "layers"},
+    Alias{"hidden", "hidden_size"},
+    Alias{"d_model", "hidden_size"},
+    Alias{"heads", "attention_heads"},
+    Alias{"num_attention_heads", "attention_heads"},
+    Alias{"n_heads", "attention_heads"},
+    Alias{"num_key_value_heads", "kv_heads"},
+    Alias{"num_kv_heads", "kv_heads"},
+    Alias{"ffn", "ffn_size"},
+    Alias{"ffn_hidden_size", "ffn_size"},
+    Alias{"intermediate_size", "ffn_size"},
+    Alias{"vocab", "vocab_size"},
+    Alias{"vocabulary_size", "vocab_size"},
+    Alias{"seq", "sequence_length"},
+    Alias{"seq_len", "sequence_length"},
+    Alias{"seq_length", "sequence_length"},
+    Alias{"gbs", "global_batch_size"},
+    Alias{"batch_size", "global_batch_size"},
+    Alias{"global_batch", "global_batch_size"},
+    Alias{"mbs", "micro_batch_size"},
+    Alias{"tie_word_embeddings", "tied_embeddings"},
+    Alias{"num_gpus", "gpus"},
+};
+
+}  // namespace
+
+std::string FactName(std::string_view name) {
+  for (const Alias& alias : kAliases) {
+    if (alias.first == name) {
+      return std::string(alias.second);
+    }
+  }
+  const trials::ConfigField* field = trials::FindConfigField(name);
+  return std::string(field == nullptr ? name : field->name);
+}
+
+void Facts::Add(std::string_view name, std::string_view value) {
+  if (!value.empty()) {
+    facts_.emplace(FactName(name), value);
+  }
+}
+
+void Facts::Add(const common::CsvTable& table,
+                const common::CsvTable::Row& row) {
+  for (std::size_t i = 0; i < row.cells.size(); ++i) {
+    Add(table.header()[i], row.cells[i]);
+  }
+}
+
+void Facts::Add(const common::CsvTable& table,
+                const common::CsvTable::Row& row,
+                std::initializer_list<std::string_view> columns) {
+  for (const std::string_view column : columns) {
+    Add(column, table.Cell(row, column));
+  }
+}
+
+void Facts::Add(const common::TomlTable& table) {
+  for (const std::string& key : table.Keys()) {
+    Add(key, table.RequireText(key));
+  }
+}
+
+bool Facts::Has(std::string_view name) const { return facts_.contains(name); }
+
+std::string Facts::Text(std::string_view name,
+                        std::string_view otherwise) const {
+  const auto found = facts_.find(name);
+  return found == facts_.end() ? std::string(otherwise) : found->second;
+}
+
+std::string Facts::RequireText(std::string_view name) const {
+  const auto found = facts_.find(name);
+  if (found == facts_.end()) {
+    const std::string scenario = Text("scenario");
+    Fail(fmt::format(
+        "'{}' is not known{}; add a column '{}' to the table or to a file of "
+        "scenarios (--scenarios S.csv)",
+        name,
+        scenario.empty() ? "" : fmt::format(" of scenario '{}'", scenario),
+        name));
+  }
+  return found->second;
+}
+
+double Facts::Number(std::string_view name) const {
+  const auto found = facts_.find(name);
+  if (found == facts_.end()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  double value = 0.0;
+  try {
+    value = common::ParseDouble(found->second);
+  } catch (const std::invalid_argument&) {
+    value = 0.0;
+  }
+  if (!std::isfinite(value) || value <= 0.0) {
+    Fail(fmt::format(
+        "{} must be a number above 0, not '{}'", name, found->second));
+  }
+  return value;
+}
+
+int Facts::RequireInt(std::string_view name) const {
+  (void)RequireText(name);
+  const double value = Number(name);
+  if (value != std::trunc(value) || value > std::numeric_limits<int>::max()) {
+    Fail(fmt::format("{} must be a whole number, not {}", name, value));
+  }
+  return static_cast<int>(value);
+}
+
+int Facts::Int(std::string_view name, int otherwise) const {
+  return Has(name) ? RequireInt(name) : otherwise;
+}
+
+bool Facts::Flag(std::string_view name, bool otherwise) const {
+  const std::string text = Text(name, otherwise ? "1" : "0");
+  if (text == "1" || text == "true" || text == "True") {
+    return true;
+  }
+  if (text == "0" || text == "false" || text == "False") {
+    return false;
+  }
+  Fail(fmt::format("{} must be true or false, not '{}'", name, text));
+}
+
+void Facts::Fail(const std::string& message) const {
+  throw common::InputError(fmt::format("{}: {}", place_, message));
+}
+
+}  // namespace studies

@@ -1,0 +1,67 @@
+// What is known about one row of a table, by name, whoever said it.
+
+#ifndef STUDIES_VALIDATION_FACTS_H_
+#define STUDIES_VALIDATION_FACTS_H_
+
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/csv_table.h"
+#include "common/toml_table.h"
+
+namespace studies {
+
+// Names and their values as text. The names are those of the fields of a
+// ParallelConfig, of a model's shape (layers, hidden_size, attention_heads,
+// kv_heads, ffn_size, vocab_size, family, tied_embeddings), of a workload
+// (sequence_length, global_batch_size, precision) and of a measurement
+// (scenario, gpus, status, step_time_s, peak_memory_gb).
+//
+// The first to tell a fact is believed: add the row before its scenario, and
+// that before what holds for the whole table. Empty text tells nothing.
+//
+// Errors: throw InputError "place: ..." with the name and a remedy.
+class Facts {
+ public:
+  // `place` is "file:line", for messages.
+  explicit Facts(std::string place) : place_(std::move(place)) {}
+
+  void Add(std::string_view name, std::string_view value);
+  // Every column of a row; these columns of it; every key of a table of a file.
+  void Add(const common::CsvTable& table, const common::CsvTable::Row& row);
+  void Add(const common::CsvTable& table,
+           const common::CsvTable::Row& row,
+           std::initializer_list<std::string_view> columns);
+  void Add(const common::TomlTable& table);
+
+  [[nodiscard]] bool Has(std::string_view name) const;
+  [[nodiscard]] std::string Text(std::string_view name,
+                                 std::string_view otherwise = "") const;
+  [[nodiscard]] std::string RequireText(std::string_view name) const;
+  [[nodiscard]] int RequireInt(std::string_view name) const;
+  [[nodiscard]] int Int(std::string_view name, int otherwise) const;
+  // A number above 0; NaN where nothing is known.
+  [[nodiscard]] double Number(std::string_view name) const;
+  [[nodiscard]] bool Flag(std::string_view name, bool otherwise) const;
+
+  [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all()
+      const {
+    return facts_;
+  }
+  [[noreturn]] void Fail(const std::string& message) const;
+
+ private:
+  std::string place_;
+  std::map<std::string, std::string, std::less<>> facts_;
+};
+
+// The name under which a column or key is known here: "num_layers" is
+// "layers". Names of fields of a ParallelConfig too: "mb" is "microbatches".
+[[nodiscard]] std::string FactName(std::string_view name);
+
+}  // namespace studies
+
+#endif  // STUDIES_VALIDATION_FACTS_H_

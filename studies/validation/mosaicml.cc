@@ -1,0 +1,89 @@
+// MosaicML's LLM Foundry: throughput of MPT models with FSDP.
+
+#include <cstddef>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "studies/validation/table_kind.h"
+
+namespace studies {
+namespace {
+
+// "1600" of "A100 80GB with 1600 Gbps node-node interconnect"; "" where the
+// section does not say.
+std::string GbpsOf(const std::string& section) {
+  std::size_t end = section.find("Gbps");
+  if (end == std::string::npos) {
+    return "";
+  }
+  while (end > 0 && section[end - 1] == ' ') {
+    --end;
+  }
+  std::size_t begin = end;
+  while (begin > 0 && section[begin - 1] >= '0' && section[begin - 1] <= '9') {
+    --begin;
+  }
+  return section.substr(begin, end - begin);
+}
+
+// PyTorch's names, of which "hybrid" means within a host.
+void AddSharding(const std::string& strategy, RowFacts& read) {
+  if (strategy == "NO_SHARD") {
+    read.facts.Add("zero_stage", "0");
+  } else if (strategy == "SHARD_GRAD_OP" || strategy == "_HYBRID_SHARD_ZERO2") {
+    read.facts.Add("zero_stage", "2");
+  } else if (strategy == "FULL_SHARD" || strategy == "HYBRID_SHARD") {
+    read.facts.Add("zero_stage", "3");
+  } else {
+    read.left_out = fmt::format("sharding '{}' is not simulated", strategy);
+  }
+  if (strategy.find("HYBRID_SHARD") != std::string::npos) {
+    read.facts.Add("shard_within_host", "1");
+  }
+}
+
+}  // namespace
+
+RowFacts ReadMosaicml(const common::CsvTable& table,
+                      const common::CsvTable::Row& row) {
+  RowFacts read{Facts(PlaceOf(table, row)), {}, ""};
+  Facts& facts = read.facts;
+  const auto cell = [&](std::string_view column) {
+    return std::string(table.Cell(row, column));
+  };
+  facts.Add("model", "mpt-" + cell("Model"));
+  facts.Add("scenario",
+            fmt::format("{}-{}-{}-{}",
+                        cell("Model"),
+                        cell("GPU"),
+                        cell("# GPUs"),
+                        cell("SeqLen (T)")));
+  facts.Add("sequence_length", cell("SeqLen (T)"));
+  facts.Add("gpus", cell("# GPUs"));
+  facts.Add("dp", cell("# GPUs"));
+  facts.Add("tp", "1");
+  facts.Add("pp", "1");
+  facts.Add("micro_batch_size", cell("MicroBatchSize"));
+  facts.Add("microbatches", cell("GradAccum"));
+  AddSharding(cell("Sharding Strategy"), read);
+  facts.Add("grad_checkpoint",
+            cell("Activation Checkpointing") == "True" ? "1" : "0");
+  facts.Add("host_gbps", GbpsOf(cell("section")));
+  facts.Add("status", "ok");
+  // Sequences a second are rounded to whole numbers, often to 0.
+  const double time_s = NumberIn(table, row, "GlobalBatchSize (T)") /
+                        NumberIn(table, row, "Throughput (T/s)");
+  facts.Add("step_time_s", common::ExactText(time_s));
+  const std::string precision = cell("Precision");
+  if (precision.find("fp8") != std::string::npos) {
+    read.left_out = "8-bit arithmetic is not simulated";
+  } else if (cell("Activation CPUOffload") == "True") {
+    read.left_out = "offloading is not simulated";
+  }
+  read.tokens = {cell("section"), cell("MP Mode"), cell("GPU"), cell("Model")};
+  return read;
+}
+
+}  // namespace studies

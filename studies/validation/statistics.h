@@ -1,0 +1,68 @@
+// How far predictions are from measurements, in numbers.
+
+#ifndef STUDIES_VALIDATION_STATISTICS_H_
+#define STUDIES_VALIDATION_STATISTICS_H_
+
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace studies {
+
+inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+
+// NaN for no values.
+[[nodiscard]] double Mean(const std::vector<double>& values);
+
+// Absolute relative errors |predicted - measured| / measured.
+struct ErrorSummary {
+  int rows = 0;
+  double mean = kUndefined;
+  double median = kUndefined;
+  double p90 = kUndefined;   // quantile of type 7, as everywhere (plots)
+  double bias = kUndefined;  // mean of (predicted - measured) / measured
+};
+
+// Pairs with a NaN are left out. Precondition: the same length.
+[[nodiscard]] ErrorSummary SummariseErrors(const std::vector<double>& predicted,
+                                           const std::vector<double>& measured);
+
+// Spearman's rank correlation: Pearson's of the ranks, equal values sharing
+// the mean of their ranks. NaN for fewer than two pairs, or when all values of
+// one side are equal.
+[[nodiscard]] double Spearman(const std::vector<double>& x,
+                              const std::vector<double>& y);
+
+// Predicted against measured "out of memory".
+struct OutOfMemoryCounts {
+  int both = 0;
+  int predicted_only = 0;
+  int measured_only = 0;
+
+  // Of those predicted to run out, the share that did; NaN for none.
+  [[nodiscard]] double Precision() const;
+  // Of those that ran out, the share that was predicted; NaN for none.
+  [[nodiscard]] double Recall() const;
+};
+
+// One configuration of a scenario.
+struct Candidate {
+  // Seconds of a step; absent: does not run (out of memory).
+  std::optional<double> measured_s;
+  double predicted_s = 0.0;
+  bool predicted_fits = true;
+};
+
+// What it costs to take the simulator's word: the candidate with the smallest
+// prediction among those that are predicted to fit (among all when none is).
+struct Pick {
+  bool runs = false;             // measured; not out of memory
+  double slowdown = kUndefined;  // measured / best measured - 1
+};
+
+// Absent when no candidate ran.
+[[nodiscard]] std::optional<Pick> PickOf(const std::vector<Candidate>& all);
+
+}  // namespace studies
+
+#endif  // STUDIES_VALIDATION_STATISTICS_H_

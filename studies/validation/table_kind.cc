@@ -1,0 +1,130 @@
+#include "studies/validation/table_kind.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace studies {
+namespace {
+
+using common::CsvTable;
+using common::InputError;
+
+// A column may stand there under another name of the same fact.
+std::vector<std::string_view> Lacking(const TableKind& kind,
+                                      const CsvTable& table) {
+  std::vector<std::string_view> lacking;
+  for (const std::string_view column : kind.columns) {
+    const bool there =
+        std::any_of(table.header().begin(),
+                    table.header().end(),
+                    [&](const std::string& name) {
+                      return name == column || FactName(name) == column;
+                    });
+    if (!there) {
+      lacking.push_back(column);
+    }
+  }
+  return lacking;
+}
+
+}  // namespace
+
+std::span<const TableKind> TableKinds() {
+  static const std::vector<TableKind> kinds = {
+      {"measured",
+       {"scenario", "gpus", "dp", "tp", "pp", "status", "step_time_s"},
+       ReadMeasured},
+      {"korthikanti",
+       {"where", "model", "gpus", "tp", "pp", "recompute", "iteration_time_s"},
+       ReadKorthikanti},
+      {"mosaicml",
+       {"Model",
+        "SeqLen (T)",
+        "# GPUs",
+        "GPU",
+        "MicroBatchSize",
+        "GradAccum",
+        "Throughput (T/s)",
+        "GlobalBatchSize (T)",
+        "Sharding Strategy",
+        "Activation Checkpointing"},
+       ReadMosaicml},
+      {"megatron-golden",
+       {"case", "family", "env", "iter_time_median_s", "mem_max_alloc_gib"},
+       ReadMegatronGolden},
+      {"aceso-operators",
+       {"model",
+        "mbs",
+        "tp",
+        "algo",
+        "op_name",
+        "forward-compute",
+        "backward-compute"},
+       ReadAcesoOperators},
+      {"aceso-collectives",
+       {"p2p_inter_node"},
+       ReadAcesoCollectives,
+       CsvTable::Rows::kMayBeShort},
+      {"nccl", {"gpu", "ngpus", "bytes", "out_of_place_us"}, ReadNccl},
+  };
+  return kinds;
+}
+
+const TableKind& FindTableKind(std::string_view name) {
+  std::vector<std::string> known;
+  for (const TableKind& kind : TableKinds()) {
+    if (kind.name == name) {
+      return kind;
+    }
+    known.emplace_back(kind.name);
+  }
+  throw InputError(fmt::format("unknown kind of table '{}'{}; known: {}",
+                               name,
+                               common::DidYouMean(name, known),
+                               fmt::join(known, ", ")));
+}
+
+const TableKind& KindOf(const CsvTable& table) {
+  const TableKind* nearest = nullptr;
+  double best = 2.0;
+  for (const TableKind& kind : TableKinds()) {
+    const double share = static_cast<double>(Lacking(kind, table).size()) /
+                         static_cast<double>(kind.columns.size());
+    if (share < best) {
+      best = share;
+      nearest = &kind;
+    }
+  }
+  const std::vector<std::string_view> lacking = Lacking(*nearest, table);
+  if (lacking.empty()) {
+    return *nearest;
+  }
+  table.Fail(
+      table.header_line(),
+      fmt::format("the column '{}' is missing: a table of the kind '{}' has "
+                  "the columns {}; add it, or rename the column that has it "
+                  "(docs/validation.md describes every kind)",
+                  lacking.front(),
+                  nearest->name,
+                  fmt::join(nearest->columns, ", ")));
+}
+
+std::string PlaceOf(const CsvTable& table, const CsvTable::Row& row) {
+  return fmt::format("{}:{}", table.path(), row.line);
+}
+
+double NumberIn(const CsvTable& table,
+                const CsvTable::Row& row,
+                std::string_view column) {
+  try {
+    return common::ParseDouble(table.Cell(row, column));
+  } catch (const std::invalid_argument& e) {
+    table.Fail(row.line, fmt::format("{}: {}", column, e.what()));
+  }
+}
+
+}  // namespace studies

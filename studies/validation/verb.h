@@ -1,0 +1,33 @@
+// validate: the simulator beside what others measured.
+
+#ifndef STUDIES_VALIDATION_VERB_H_
+#define STUDIES_VALIDATION_VERB_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "studies/validation/measured_table.h"
+
+namespace studies {
+
+struct ValidateOptions {
+  std::vector<std::string> names;  // of known tables; empty: all there are
+  std::filesystem::path table;     // another one; empty: none
+  TableOverrides overrides;
+  bool no_figures = false;
+  bool csv = false;  // rows with predictions instead of numbers
+  std::filesystem::path results = "results";
+};
+
+// Prints the numbers of each table and draws
+//
+//   <results>/validation/<table>/step-time.{pdf,svg,png,csv,gp}
+//   <results>/validation/<table>/peak-memory.{...}
+//
+// Returns 0, or 1 when none of the tables that were meant is there.
+[[nodiscard]] int Validate(const ValidateOptions& options);
+
+}  // namespace studies
+
+#endif  // STUDIES_VALIDATION_VERB_H_

@@ -1,0 +1,408 @@
+// The program as people use it: exit codes, what is written and what is not,
+// and what becomes of a run that is killed.
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/provenance.h"
+#include "tests/fakes/experiment_folder.h"
+#include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/record.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+using fakes::Records;
+using testing::HasSubstr;
+
+const std::string kManifest = fakes::SmallManifest(
+    R"("random", "vanilla-bo", "oppa")", "trials = 14\nq_max = 6\n");
+
+class CommandLineTest : public testing::Test {
+ protected:
+  CommandLineTest() { fakes::WriteFile(manifest_, kManifest); }
+
+  // Starts the program; its output goes to out.txt.
+  pid_t Start(const std::vector<std::string>& arguments) {
+    std::vector<std::string> words{program_.string()};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
+    for (std::string& word : words) {
+      argv.push_back(word.data());
+    }
+    argv.push_back(nullptr);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      const int out = ::open((folder_.path() / "out.txt").c_str(),
+                             O_WRONLY | O_CREAT | O_TRUNC,
+                             0666);
+      ::dup2(out, STDOUT_FILENO);
+      ::dup2(out, STDERR_FILENO);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+    return pid;
+  }
+
+  // Runs the program to its end; its exit code.
+  int Oppa(const std::vector<std::string>& arguments) {
+    int status = 0;
+    ::waitpid(Start(arguments), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  [[nodiscard]] std::string Output() const {
+    return fakes::ReadFile(folder_.path() / "out.txt");
+  }
+
+  [[nodiscard]] std::vector<std::string> RunArguments(
+      const fs::path& results, const std::string& jobs = "2") const {
+    return {"run",
+            manifest_.string(),
+            "--results",
+            results.string(),
+            "--no-report",
+            "--jobs",
+            jobs};
+  }
+
+  // Waits until the run has that many trials on record.
+  static bool WaitForTrials(const fs::path& run_folder, std::size_t count) {
+    for (int i = 0; i < 4000; ++i) {
+      const std::string rows = fakes::ReadFile(run_folder / "trials.csv");
+      if (std::count(rows.begin(), rows.end(), '\n') >=
+          static_cast<std::ptrdiff_t>(count) + 2) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+
+  fakes::ExperimentFolder folder_;
+  fs::path program_ = fakes::ProgramFile();
+  fs::path manifest_ = folder_.path() / "m.toml";
+  fs::path results_ = folder_.path() / "results";
+};
+
+TEST_F(CommandLineTest, HelpIsAsInTheGoldenFile) {
+  EXPECT_EQ(Oppa({"--help"}), 0);
+  EXPECT_EQ(
+      Output(),
+      fakes::ReadFile(fakes::SourceFolder() / "tests/golden" / "help.txt"));
+}
+
+TEST_F(CommandLineTest, BadInputIsOneLineExitCode2AndNothingWritten) {
+  const std::vector<std::pair<std::string, std::string>> changes = {
+      {"repeats = 2", "repeat = 2"},
+      {"\"oppa\"", "\"opa\""},
+      {"q_max = 6", "q_max = \"6\""},
+      {"[space]", "[space]\ndp = [3]"},
+      {"qwen2-1.5b", "qwen9"},
+      {"[budget]", "[method.oppa]\nq_min = 7\n[budget]"},
+      {"repeats = 2", "repeats = 0"},
+  };
+  for (const auto& [from, to] : changes) {
+    std::string text = kManifest;
+    text.replace(text.find(from), from.size(), to);
+    fakes::WriteFile(manifest_, text);
+    for (const char* verb : {"run", "plan"}) {
+      EXPECT_EQ(
+          Oppa({verb, manifest_.string(), "--results", results_.string()}), 2)
+          << to;
+      const std::string output = Output();
+      EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
+      EXPECT_THAT(output, HasSubstr("m.toml:"));
+      EXPECT_FALSE(fs::exists(results_)) << to;
+    }
+  }
+}
+
+TEST_F(CommandLineTest, UnknownFlagsAndVerbsExitWith2) {
+  EXPECT_EQ(Oppa({"run"}), 2);
+  EXPECT_EQ(Oppa({"runn", manifest_.string()}), 2);
+  EXPECT_EQ(Oppa({"run", manifest_.string(), "--job", "2"}), 2);
+  EXPECT_EQ(Oppa({"run", manifest_.string(), "--jobs", "0"}), 2);
+  EXPECT_EQ(Oppa({"plan", (folder_.path() / "none.toml").string()}), 2);
+}
+
+TEST_F(CommandLineTest, PlanCountsAndWritesNothing) {
+  EXPECT_EQ(Oppa({"plan",
+                  manifest_.string(),
+                  "--results",
+                  results_.string(),
+                  "--repeats",
+                  "4",
+                  "--methods",
+                  "random,xgboost",
+                  "--json"}),
+            0);
+  const auto plan = nlohmann::json::parse(Output());
+  EXPECT_EQ(plan["runs"].size(), 8U);
+  EXPECT_EQ(plan["runs"][1]["run"], "xgboost/1");
+  EXPECT_EQ(plan["runs"][1]["state"], "missing");
+  EXPECT_FALSE(fs::exists(results_));
+}
+
+// Where it stands, there is no repository to ask.
+TEST_F(CommandLineTest, RecordsNameTheCommitOfTheBuildWhereverTheProgramIs) {
+  program_ = folder_.path() / "installed";
+  fs::copy_file(fakes::ProgramFile(), program_);
+  std::vector<std::string> words = RunArguments(results_);
+  words.insert(words.end(), {"--methods", "random", "--repeats", "1"});
+  ASSERT_EQ(Oppa(words), 0) << Output();
+  const auto info = trials::ReadRunInfo(results_ / "m/random/1");
+  EXPECT_EQ(info.commit, harness::BuildCommit().hash);
+  EXPECT_EQ(info.dirty, harness::BuildCommit().dirty);
+}
+
+TEST_F(CommandLineTest, RecordsDoNotDependOnTheNumberOfJobs) {
+  ASSERT_EQ(Oppa(RunArguments(results_ / "a", "1")), 0) << Output();
+  ASSERT_EQ(Oppa(RunArguments(results_ / "b", "2")), 0) << Output();
+  const auto records = Records(results_ / "a");
+  EXPECT_EQ(records.size(), 3U * 6U);
+  EXPECT_EQ(records, Records(results_ / "b"));
+}
+
+TEST_F(CommandLineTest, RecordsAfterKillMinus9AreThoseOfAnUndisturbedRun) {
+  ASSERT_EQ(Oppa(RunArguments(results_ / "whole")), 0) << Output();
+  const auto expected = Records(results_ / "whole");
+  int cut_off = 0;
+  for (const int trials : {2, 7, 12}) {
+    const fs::path results = results_ / std::to_string(trials);
+    const pid_t pid = Start(RunArguments(results));
+    const fs::path run = results / "m/oppa/1";
+    EXPECT_TRUE(WaitForTrials(run, static_cast<std::size_t>(trials)));
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    cut_off += trials::ReadTrials(run).size() < 14 ? 1 : 0;
+    ASSERT_EQ(Oppa(RunArguments(results)), 0) << Output();
+    EXPECT_EQ(Records(results), expected) << trials;
+  }
+  EXPECT_GE(cut_off, 1) << "no run was cut off: the test shows nothing";
+}
+
+TEST_F(CommandLineTest, TerminationIsCleanAndResumable) {
+  const pid_t pid = Start(RunArguments(results_));
+  EXPECT_TRUE(WaitForTrials(results_ / "m/oppa/1", 2));
+  ::kill(pid, SIGTERM);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+  EXPECT_THAT(Output(), HasSubstr("the same command goes on from here"));
+  EXPECT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+}
+
+TEST_F(CommandLineTest, ARunThatCannotBeDoneIsReportedAndTheOthersGoOn) {
+  ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+  const auto expected = Records(results_);
+  const fs::path run = results_ / "m/oppa/2";
+  fs::remove(run / "run.json");
+  fs::remove(run / "trials.csv");
+  fs::create_directory(run / "trials.csv");  // in the way
+  fs::remove_all(results_ / "m/random/2");
+  EXPECT_EQ(Oppa(RunArguments(results_)), 1);
+  EXPECT_THAT(Output(), HasSubstr("oppa/2: failed: exit code 1"));
+  EXPECT_THAT(Output(), HasSubstr("1 of 2 runs failed"));
+  EXPECT_TRUE(fs::exists(results_ / "m/random/2/run.json"));
+  fs::remove(run / "trials.csv");
+  EXPECT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+  EXPECT_EQ(Records(results_), expected);
+}
+
+TEST_F(CommandLineTest, AChangedManifestDoesNotMixWithItsOldRecords) {
+  ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+  const auto records = Records(results_);
+  std::string text = kManifest;
+  text.replace(text.find("q_max = 6"), 9, "q_max = 7");
+  fakes::WriteFile(manifest_, text);
+  EXPECT_EQ(Oppa(RunArguments(results_)), 2);
+  EXPECT_THAT(Output(), HasSubstr("made from other input"));
+  EXPECT_EQ(Records(results_), records);
+}
+
+TEST_F(CommandLineTest, AnExperimentMayGrow) {
+  ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+  const auto before = Records(results_);
+  auto arguments = RunArguments(results_);
+  arguments.insert(arguments.end(), {"--repeats", "3", "--methods", "random"});
+  ASSERT_EQ(Oppa(arguments), 0) << Output();
+  EXPECT_THAT(Output(), HasSubstr("1 of 3 runs to do"));
+  const auto after = Records(results_);
+  EXPECT_EQ(after.size(), before.size() + 3);
+  for (const auto& [path, content] : before) {
+    EXPECT_EQ(after.at(path), content) << path;
+  }
+}
+
+TEST_F(CommandLineTest, StatusTellsHowFarTheRunsAre) {
+  ASSERT_EQ(Oppa({"status",
+                  manifest_.string(),
+                  "--results",
+                  results_.string(),
+                  "--json"}),
+            0);
+  EXPECT_EQ(nlohmann::json::parse(Output())["runs_done"], 0);
+  ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+  ASSERT_EQ(Oppa({"status",
+                  manifest_.string(),
+                  "--results",
+                  results_.string(),
+                  "--json"}),
+            0);
+  const auto status = nlohmann::json::parse(Output());
+  EXPECT_EQ(status["runs_total"], 6);
+  EXPECT_EQ(status["runs_done"], 6);
+  EXPECT_EQ(status["runs"][0]["trials"], 14);
+  EXPECT_EQ(status["runs"][0]["state"], "done");
+}
+
+TEST_F(CommandLineTest, RecordsFollowTheUmask) {
+  const mode_t before = ::umask(027);
+  const int code = Oppa(RunArguments(results_));
+  ::umask(before);
+  ASSERT_EQ(code, 0) << Output();
+  for (const auto& entry : fs::recursive_directory_iterator(results_)) {
+    EXPECT_EQ(fs::status(entry).permissions() &
+                  (fs::perms::others_all | fs::perms::group_write),
+              fs::perms::none)
+        << entry.path();
+  }
+}
+
+TEST_F(CommandLineTest, AResultsFolderThatCannotBeMadeIsOneLine) {
+  fakes::WriteFile(folder_.path() / "file", "");
+  EXPECT_EQ(Oppa(RunArguments(folder_.path() / "file/results")), 1);
+  const std::string output = Output();
+  EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
+  EXPECT_THAT(output, HasSubstr("file/results"));
+}
+
+TEST_F(CommandLineTest, AReadOnlyManifestAndRecordsAreEnoughForStatus) {
+  ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+  const auto records = Records(results_);
+  for (const auto& entry : fs::recursive_directory_iterator(results_)) {
+    fs::permissions(entry, fs::perms::owner_write, fs::perm_options::remove);
+  }
+  fs::permissions(manifest_, fs::perms::owner_write, fs::perm_options::remove);
+  EXPECT_EQ(
+      Oppa({"status", manifest_.string(), "--results", results_.string()}), 0);
+  EXPECT_THAT(Output(), HasSubstr("6 of 6 runs done"));
+  EXPECT_EQ(Records(results_), records);
+}
+
+TEST_F(CommandLineTest, FitsTellsWhatARunHasLearnedAlsoAsJson) {
+  const fs::path results = folder_.path() / "results";
+  ASSERT_EQ(Oppa(RunArguments(results)), 0) << Output();
+  const fs::path runs = results / "m";
+  ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string()}), 0) << Output();
+  EXPECT_THAT(Output(), HasSubstr("TFLOP/s"));
+  EXPECT_THAT(Output(), HasSubstr("computation of the batch on one GPU"));
+  ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string(), "--json"}), 0);
+  const auto json = nlohmann::json::parse(Output());
+  EXPECT_EQ(json["trial"], 14);
+  const auto& first = json["surrogates"]["throughput"]["coefficients"][0];
+  EXPECT_EQ(first["name"], "compute");
+  EXPECT_LT(first["physical"]["low"], first["physical"]["value"]);
+  EXPECT_EQ(json["surrogates"]["memory"]["coefficients"][0]["physical"]["unit"],
+            "GB");
+  // Random trials teach nothing, and a folder may hold no run.
+  EXPECT_EQ(Oppa({"fits", (runs / "random/1").string()}), 2);
+  EXPECT_THAT(Output(), HasSubstr("no surrogate was fitted"));
+  EXPECT_EQ(Oppa({"fits", (runs / "nobody/1").string()}), 2);
+  // Without its manifest: the coefficients as they stand, and why.
+  fs::remove(manifest_);
+  ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string()}), 0);
+  EXPECT_THAT(Output(), HasSubstr("no physical units"));
+  EXPECT_THAT(Output(), testing::Not(HasSubstr("TFLOP/s")));
+}
+
+TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {
+  ASSERT_EQ(Oppa({"space", manifest_.string(), "--count"}), 0);
+  const int count = std::stoi(Output());
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"space", manifest_.string(), "--csv"},
+        {"simulate", manifest_.string(), "--all", "--csv"}}) {
+    ASSERT_EQ(Oppa(arguments), 0);
+    const std::string rows = Output();
+    EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), count + 1);
+  }
+  ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--all"}), 0);
+  EXPECT_THAT(Output(), HasSubstr(fmt::format("evaluated {} PCs in", count)));
+  ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--pc", "dp=8"}), 0);
+  ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--pc", "dp=3"}), 2);
+  ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--pc", "ddp=8"}), 2);
+  EXPECT_THAT(Output(), HasSubstr("--pc ddp=8"));
+}
+
+TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
+  const std::vector<std::string> rest = {
+      "--results", results_.string(), "--gpus"};
+  const auto scale = [&](const std::string& gpus) {
+    std::vector<std::string> arguments = {"scale", manifest_.string()};
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    arguments.push_back(gpus);
+    return Oppa(arguments);
+  };
+  EXPECT_EQ(scale("12"), 2);
+  EXPECT_THAT(Output(), HasSubstr("has 8 GPUs to a host"));
+  EXPECT_EQ(scale("64"), 2);
+  EXPECT_THAT(Output(), HasSubstr("no network between hosts"));
+  EXPECT_FALSE(fs::exists(results_));
+  std::string text = kManifest;
+  const std::string cluster = "clusters/a5000-8.toml";
+  text.replace(text.find(cluster), cluster.size(), "clusters/h100-efa.toml");
+  fakes::WriteFile(manifest_, text);
+  ASSERT_EQ(scale("8,64"), 0);
+  const std::string data =
+      fakes::ReadFile(results_ / "scale" / "m" / "scale.csv");
+  EXPECT_THAT(data, HasSubstr(",64,"));
+  EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 1 + 4 * 2);
+}
+
+TEST_F(CommandLineTest, NoiseDrawsTheSameTrialsEveryTime) {
+  std::string first;
+  for (const std::string folder : {"a", "b"}) {
+    ASSERT_EQ(Oppa({"noise",
+                    manifest_.string(),
+                    "--trials",
+                    "2",
+                    "--steps",
+                    "20",
+                    "--results",
+                    (results_ / folder).string()}),
+              0);
+    std::string data;
+    for (const char* name :
+         {"noise-steps", "noise-threshold", "noise-length"}) {
+      data += fakes::ReadFile(results_ / folder / "noise" / "m" /
+                              (std::string(name) + ".csv"));
+    }
+    // Fig. 3 has every step of two trials and two estimates of two points.
+    EXPECT_GT(std::count(data.begin(), data.end(), '\n'), 2 * 20 + 4);
+    EXPECT_TRUE(first.empty() || first == data);
+    first = data;
+  }
+}
+
+}  // namespace
+}  // namespace cli

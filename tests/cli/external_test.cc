@@ -1,0 +1,173 @@
+// `oppa run` with trials by a program of the user's own.
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/process.h"
+#include "tests/fakes/experiment_folder.h"
+#include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/record.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const std::string kManifest = R"([experiment]
+methods = ["random"]
+[backend]
+type = "command"
+program = ["./train.sh"]
+patience_s = 0.2
+)" + std::string(fakes::kWorkload) +
+                              std::string(fakes::kCluster) + R"([budget]
+trials = 6
+q_max = 3
+)";
+
+// Trial 4 leaves a mark and then hangs, as long as there is a file "hang".
+constexpr std::string_view kProgram = R"sh(#!/bin/sh
+echo x >>started
+if [ -e hang ] && [ "$(wc -l <started)" -ge 4 ]; then
+  setsid -f sh -c 'trap "" TERM; while :; do sleep 0.05; done' "$PWD/stray"
+  touch hanging
+  trap "" TERM
+  while :; do sleep 0.05; done
+fi
+for i in 1 2 3; do echo "oppa {\"step_time_s\": 0.01}"; done
+)sh";
+
+class ExternalTest : public testing::Test {
+ protected:
+  ExternalTest() {
+    fakes::WriteFile(folder_.path() / "m.toml", kManifest);
+    Write(std::string(kProgram));
+  }
+
+  void Write(const std::string& program) {
+    fakes::WriteFile(folder_.path() / "train.sh", program);
+    fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
+  }
+
+  [[nodiscard]] std::vector<std::string> Words(
+      const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {fakes::ProgramFile().string(),
+                                      "run",
+                                      (folder_.path() / "m.toml").string(),
+                                      "--results",
+                                      (folder_.path() / "results").string(),
+                                      "--no-report"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  int Oppa() {
+    const common::CommandResult result =
+        common::RunCommand(Words(), common::CurrentEnvironment());
+    output_ = result.output + result.errors;
+    return result.exit_code;
+  }
+
+  // Starts `oppa run`, waits until a trial hangs, and sends it a signal.
+  void StopWhileATrialHangs(int signal) {
+    fakes::WriteFile(folder_.path() / "hang", "");
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::setpgid(0, 0);
+      std::vector<std::string> words = Words();
+      std::vector<char*> pointers;
+      for (std::string& word : words) {
+        pointers.push_back(word.data());
+      }
+      pointers.push_back(nullptr);
+      ::execv(pointers[0], pointers.data());
+      ::_exit(127);
+    }
+    for (int i = 0; i < 3000 && !fs::exists(folder_.path() / "hanging"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_GT(Strays(), 0);
+    ::kill(pid, signal);
+    ::waitpid(pid, nullptr, 0);
+    for (int i = 0; i < 1000 && Strays() > 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    fs::remove(folder_.path() / "hang");
+  }
+
+  // Processes of trials that are alive.
+  [[nodiscard]] int Strays() const {
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string line = fakes::ReadFile(entry.path() / "cmdline");
+      count +=
+          line.find(folder_.path().string() + "/stray") != std::string::npos
+              ? 1
+              : 0;
+    }
+    return count;
+  }
+
+  [[nodiscard]] fs::path Run() const {
+    return folder_.path() / "results/m/random/1";
+  }
+
+  fakes::ExperimentFolder folder_;
+  std::string output_;
+};
+
+TEST_F(ExternalTest, RunsToItsEndAndKeepsWhatTrialsPrint) {
+  ASSERT_EQ(Oppa(), 0) << output_;
+  const auto trials = trials::ReadTrials(Run());
+  ASSERT_EQ(trials.size(), 6U);
+  EXPECT_EQ(trials[0].outcome, trials::Outcome::kCompleted);
+  EXPECT_DOUBLE_EQ(trials[0].throughput_steps_per_s, 100.0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(Run() / "trials"), {}), 6);
+}
+
+TEST_F(ExternalTest, KilledInATrialItLeavesNoProcessAndGoesOnAfterwards) {
+  StopWhileATrialHangs(SIGKILL);
+  EXPECT_EQ(Strays(), 0);
+  const std::string before = fakes::ReadFile(Run() / "trials.csv");
+  EXPECT_EQ(trials::ReadTrials(Run()).size(), 3U);
+  ASSERT_EQ(Oppa(), 0) << output_;
+  EXPECT_EQ(trials::ReadTrials(Run()).size(), 6U);
+  EXPECT_TRUE(fakes::ReadFile(Run() / "trials.csv").starts_with(before));
+}
+
+TEST_F(ExternalTest, InterruptedInATrialItLeavesNoProcessAndGoesOnAfterwards) {
+  StopWhileATrialHangs(SIGINT);
+  EXPECT_EQ(Strays(), 0);
+  EXPECT_EQ(trials::ReadTrials(Run()).size(), 3U);
+  ASSERT_EQ(Oppa(), 0) << output_;
+  EXPECT_EQ(trials::ReadTrials(Run()).size(), 6U);
+}
+
+TEST_F(ExternalTest, AnotherScriptIsAnotherInput) {
+  ASSERT_EQ(Oppa(), 0) << output_;
+  Write(std::string(kProgram) + "# changed\n");
+  EXPECT_EQ(Oppa(), 2);
+  EXPECT_THAT(output_, HasSubstr("made from other input"));
+}
+
+TEST_F(ExternalTest, AProgramThatCannotBeStartedIsOneLineAndNoTrial) {
+  Write("#!/no/such/interpreter\n");
+  EXPECT_EQ(Oppa(), 1);
+  EXPECT_THAT(output_, HasSubstr("cannot start"));
+  EXPECT_THAT(output_, HasSubstr("No such file"));
+  EXPECT_TRUE(trials::ReadTrials(Run()).empty());
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,90 @@
+#include "common/text.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace common {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Text, TrimRemovesSpaceAtBothEnds) {
+  EXPECT_EQ(Trim(" \t a b\r\n"), "a b");
+  EXPECT_EQ(Trim(" \n "), "");
+  EXPECT_EQ(Trim(""), "");
+}
+
+TEST(Text, SplitKeepsEmptyParts) {
+  EXPECT_THAT(Split("a,,b,", ','), ElementsAre("a", "", "b", ""));
+  EXPECT_THAT(Split("", ','), ElementsAre(""));
+}
+
+TEST(Text, EditDistanceCountsTheFourEdits) {
+  EXPECT_EQ(EditDistance("oppa", "oppa"), 0);
+  EXPECT_EQ(EditDistance("opa", "oppa"), 1);    // insertion
+  EXPECT_EQ(EditDistance("oppaa", "oppa"), 1);  // deletion
+  EXPECT_EQ(EditDistance("opqa", "oppa"), 1);   // substitution
+  EXPECT_EQ(EditDistance("opap", "oppa"), 1);   // swap of neighbours
+  EXPECT_EQ(EditDistance("", "abc"), 3);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
+}
+
+TEST(Text, DidYouMeanNamesTheNearestOrNothing) {
+  const std::vector<std::string> known = {"random", "oppa", "xgboost"};
+  EXPECT_EQ(DidYouMean("opa", known), " (did you mean 'oppa'?)");
+  EXPECT_EQ(DidYouMean("xgbost", known), " (did you mean 'xgboost'?)");
+  EXPECT_EQ(DidYouMean("bayes", known), "");
+  EXPECT_EQ(DidYouMean("opa", {}), "");
+}
+
+TEST(Text, ExactTextReadsBackAsTheSameDouble) {
+  std::mt19937_64 engine(1);
+  std::vector<double> values = {0.0,
+                                -0.0,
+                                0.1,
+                                1e300,
+                                std::numeric_limits<double>::denorm_min(),
+                                std::numeric_limits<double>::max(),
+                                std::numeric_limits<double>::infinity()};
+  for (int i = 0; i < 1000; ++i) {
+    values.push_back(std::ldexp(static_cast<double>(engine()),
+                                static_cast<int>(engine() % 200) - 100));
+  }
+  for (const double value : values) {
+    EXPECT_EQ(ParseDouble(ExactText(value)), value) << ExactText(value);
+  }
+  EXPECT_EQ(ExactText(0.1), "0.1");
+  EXPECT_EQ(ExactText(std::nan("")), "");
+  EXPECT_TRUE(std::isnan(ParseDouble("")));
+}
+
+TEST(Text, ParseDoubleRefusesWhatIsNoNumber) {
+  EXPECT_EQ(ParseDouble(" 2.5 "), 2.5);
+  EXPECT_THROW((void)ParseDouble("2.5s"), std::invalid_argument);
+  EXPECT_THROW((void)ParseDouble("two"), std::invalid_argument);
+  EXPECT_THROW((void)ParseDouble("1 2"), std::invalid_argument);
+}
+
+// The value is fixed: records of one version must be those of another.
+TEST(Text, SeedsDifferByTextAndIndexAndNeverChange) {
+  std::set<std::uint64_t> seeds;
+  for (const auto* text : {"", "a", "b", "ab", "qwen/oppa/1"}) {
+    for (std::uint64_t index = 0; index < 100; ++index) {
+      seeds.insert(DeriveSeed(text, index));
+    }
+  }
+  EXPECT_EQ(seeds.size(), 500U);
+  // splitmix64 of the FNV-1a offset basis: an independent computation.
+  EXPECT_EQ(DeriveSeed(""), 0xc3817c016ba4ff30U);
+  EXPECT_EQ(DeriveSeed("oppa", 3), 0xc00f7db81d793b9fU);
+}
+
+}  // namespace
+}  // namespace common

@@ -1,0 +1,18 @@
+// Where the tests find the project's files and its program.
+
+#ifndef TESTS_FAKES_PATHS_H_
+#define TESTS_FAKES_PATHS_H_
+
+#include <filesystem>
+
+namespace fakes {
+
+// The root of the source tree.
+[[nodiscard]] std::filesystem::path SourceFolder();
+
+// The program `oppa` of this build.
+[[nodiscard]] std::filesystem::path ProgramFile();
+
+}  // namespace fakes
+
+#endif  // TESTS_FAKES_PATHS_H_

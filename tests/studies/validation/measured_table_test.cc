@@ -1,0 +1,430 @@
+#include "studies/validation/measured_table.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/text.h"
+#include "studies/validation/comparison.h"
+#include "studies/validation/prediction.h"
+
+namespace studies {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class ValidateTable : public ::testing::Test {
+ protected:
+  ValidateTable()
+      : folder_(
+            fs::path(testing::TempDir()) /
+            ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+
+  fs::path Write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+
+  static std::string ErrorOf(const fs::path& path,
+                             const TableOverrides& overrides = {}) {
+    try {
+      (void)ReadAnyTable(path, overrides);
+    } catch (const common::InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_;
+};
+
+constexpr const char* kHeader =
+    "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,status,"
+    "step_time_s,peak_memory_gb\n";
+
+TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
+  const fs::path path = Write("elsewhere.csv",
+                              std::string(kHeader) +
+                                  "ultrascale-3b-16,16,2,8,1,1,4,32,ok,3.5,20\n"
+                                  "ultrascale-3b-16,16,16,1,1,0,16,1,oom,,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.name, "elsewhere");
+  ASSERT_EQ(table.rows.size(), 2U);
+  const MeasuredRow& row = table.rows[0];
+  EXPECT_EQ(row.workload.model.layers, 28);
+  EXPECT_EQ(row.workload.model.hidden_size, 3072);
+  EXPECT_TRUE(row.workload.model.tied_embeddings);
+  EXPECT_EQ(row.workload.batch_size, 256);
+  EXPECT_EQ(row.workload.sequence_length, 4096);
+  EXPECT_EQ(row.framework_name, "nanotron");
+  EXPECT_EQ(row.cluster.nodes, 2);
+  EXPECT_EQ(row.cluster.gpus(), 16);
+  EXPECT_TRUE(row.config.sp);
+  // What nanotron's rank 0 has reserved, in GiB.
+  EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 20.0 * 1024 * 1024 * 1024);
+  EXPECT_EQ(row.peak_memory, PeakMemory::kReserved);
+  EXPECT_EQ(row.peak_rank, PeakRank::kFirst);
+  EXPECT_FALSE(row.out_of_memory);
+  EXPECT_TRUE(table.rows[1].out_of_memory);
+}
+
+TEST_F(ValidateTable, AFileOfScenariosBesideTheTableIsRead) {
+  Write("vtrain_mine_scenarios.csv",
+        "scenario,global_batch_size,d_model,num_attention_heads,num_layers,"
+        "seq_len\nx,16,1024,16,12,1024\n");
+  const fs::path path = Write(
+      "vtrain_mine.csv", std::string(kHeader) + "x,2,1,2,1,0,2,8,ok,0.5,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredRow& row = table.rows.at(0);
+  EXPECT_EQ(row.workload.model.layers, 12);
+  EXPECT_EQ(row.workload.model.hidden_size, 1024);
+  EXPECT_EQ(row.workload.model.ffn_size, 4096);
+  EXPECT_EQ(row.framework_name, "megatron-deepspeed");
+  EXPECT_EQ(row.config.grad_checkpoint, trials::kRecomputeFull);
+}
+
+TEST_F(ValidateTable, TheCommandLineSaysWhatNobodyKnows) {
+  const fs::path path =
+      Write("t.csv", std::string(kHeader) + "x,2,1,2,1,0,2,8,ok,0.5,\n");
+  const fs::path scenarios =
+      Write("s.csv",
+            "scenario,hidden_size,attention_heads,layers,sequence_length\n"
+            "x,1024,16,12,1024\n");
+  EXPECT_THAT(ErrorOf(path),
+              AllOf(HasSubstr("t.csv:2"),
+                    HasSubstr("the cluster of this table is not known"),
+                    HasSubstr("--cluster C.toml")));
+  EXPECT_THAT(ErrorOf(path, {.scenarios = {}, .cluster = "h100-efa"}),
+              AllOf(HasSubstr("t.csv:2"), HasSubstr("--scenarios S.csv")));
+  const MeasuredTable table = ReadAnyTable(
+      path,
+      {.scenarios = scenarios, .cluster = "h100-efa", .framework = "nanotron"});
+  EXPECT_EQ(table.rows.at(0).cluster.gpu.architecture, "hopper");
+  EXPECT_EQ(table.rows.at(0).framework_name, "nanotron");
+}
+
+TEST_F(ValidateTable, AMissingColumnIsNamedWithFileAndRemedy) {
+  const fs::path path = Write("t.csv",
+                              "scenario,gpus,dp,tp,pp,status\n"
+                              "ultrascale-1b-8,8,8,1,1,ok\n");
+  EXPECT_THAT(ErrorOf(path),
+              AllOf(HasSubstr("t.csv:1"),
+                    HasSubstr("'step_time_s' is missing"),
+                    HasSubstr("add it")));
+  const fs::path scenarios = Write("s.csv", "hidden_size\n1024\n");
+  EXPECT_THAT(
+      ErrorOf(Write("u.csv", std::string(kHeader) + "x,2,1,2,1,0,2,8,ok,1,\n"),
+              {.scenarios = scenarios}),
+      AllOf(HasSubstr("s.csv:1"), HasSubstr("'scenario' is missing")));
+}
+
+TEST_F(ValidateTable, ACellThatMeansNothingIsNamed) {
+  const auto error = [&](const std::string& row) {
+    return ErrorOf(Write("t.csv", kHeader + row));
+  };
+  EXPECT_THAT(error("ultrascale-1b-8,8,8,1,1,0,1,32,fine,1,\n"),
+              HasSubstr("t.csv:2: status must be ok or oom, not 'fine'"));
+  EXPECT_THAT(error("ultrascale-1b-8,8,8,1,1,0,1,32,ok,fast,\n"),
+              HasSubstr("step_time_s must be a number above 0"));
+  EXPECT_THAT(error("ultrascale-1b-8,8,8,1,1,9,1,32,ok,1,\n"),
+              HasSubstr("zero_stage"));
+}
+
+TEST_F(ValidateTable, KorthikantisRowsKeepRecomputationAndChunks) {
+  const fs::path path = Write(
+      "k.csv",
+      "# source\n"
+      "where,model,mode,gpus,tp,pp,dp,vp,gbs,mbs,recompute,comm,layers,hidden,"
+      "heads,seq,par_opt_gib,act_gib,act_pct_of_no_recompute_tp,"
+      "iteration_time_s\n"
+      "tab5,gpt3-175B,seqsel,64,8,8,1,3,64,1,attn_only,rs_ag,96,12288,96,2048,"
+      ",,,13.75\n"
+      "fig1,megatron-22B,none,8,8,1,1,1,4,4,none,ar,48,6144,64,2048,45,55,,\n"
+      "fig7,megatron-22B,none,8,8,1,1,1,4,4,none,ar,48,6144,64,2048,,,100,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredRow& row = table.rows.at(0);
+  EXPECT_EQ(row.config.grad_checkpoint, trials::kRecomputeSelective);
+  EXPECT_TRUE(row.config.sp);
+  EXPECT_EQ(row.config.model_chunks, 3);
+  EXPECT_EQ(row.config.microbatches, 64);
+  EXPECT_DOUBLE_EQ(row.step_time_s, 13.75);
+  EXPECT_NEAR(
+      table.rows.at(1).peak_memory_bytes, 100.0 * 1024 * 1024 * 1024, 1e3);
+  EXPECT_THAT(table.rows.at(2).left_out, HasSubstr("neither"));
+}
+
+constexpr const char* kMosaicHeader =
+    "Model,SeqLen (T),# GPUs,GPU,MFU,HFU,Model TFLOP,MicroBatchSize,GradAccum,"
+    "GlobalBatchSize,Throughput (S/s),Throughput (T/s),Throughput (T/s/GPU),"
+    "GlobalBatchSize (T),Precision,MP Mode,Sharding Strategy,Activation "
+    "Checkpointing,Activation CPUOffload,NumParams,section\n";
+
+TEST_F(ValidateTable, MosaicmlsThroughputInTokensBecomesAStepTime) {
+  const fs::path path = Write(
+      "m.csv",
+      std::string(kMosaicHeader) +
+          "7b,2048,8,a100_80gb,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
+          "DEFAULT,FULL_SHARD,False,False,6658859008,\"A100, with 400 Gbps\"\n"
+          "7b,2048,16,a100_80gb,64,64,200,6,2,192,12,26000,3250,393216,"
+          "amp_bf16,DEFAULT,HYBRID_SHARD,False,False,6658859008,A100\n"
+          "9z,2048,8,a100_80gb,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
+          "DEFAULT,FULL_SHARD,False,False,1,A100\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredRow& row = table.rows.at(0);
+  EXPECT_DOUBLE_EQ(row.step_time_s, 196608.0 / 26000.0);
+  EXPECT_EQ(row.config.zero_stage, 3);
+  EXPECT_EQ(row.config.dp, 8);
+  EXPECT_EQ(row.workload.batch_size, 96);
+  EXPECT_EQ(trials::ParameterCount(row.workload.model), 6658859008);
+  EXPECT_DOUBLE_EQ(row.cluster.inter.bandwidth_bytes_per_s * 8, 0.85 * 50e9);
+  EXPECT_FALSE(row.framework.shard_within_host);
+  EXPECT_EQ(table.rows.at(1).config.zero_stage, 3);
+  EXPECT_TRUE(table.rows.at(1).framework.shard_within_host);
+  EXPECT_THAT(table.rows.at(2).left_out, HasSubstr("is not known"));
+}
+
+TEST_F(ValidateTable, MegatronsGoldenValuesAreMemoryInGib) {
+  const fs::path path = Write(
+      "g.csv",
+      "case,family,env,iter_time_median_s,mem_max_alloc_gib,tp,pp,vpp,"
+      "vpp_layers_per_stage,cp,ep,mbs,gbs,seq,layers,hidden,heads,ffn,experts,"
+      "dist_opt,fsdp,seq_parallel,recompute,bf16,fp16,fp8\n"
+      "a,gpt,dev_dgx_a100,0.2,2,2,2,,3,,,4,32,1024,12,512,8,,,true,,,full,true,"
+      ",\n"
+      "b,t5,dev_dgx_a100,0.2,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredRow& row = table.rows.at(0);
+  EXPECT_EQ(row.config.dp, 2);
+  EXPECT_EQ(row.config.model_chunks, 2);  // 12 layers, 2 stages, 3 a chunk
+  EXPECT_EQ(row.config.zero_stage, 1);
+  EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 2.0 * 1024 * 1024 * 1024);
+  EXPECT_TRUE(std::isnan(row.step_time_s));  // a tiny model
+  EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("t5"));
+}
+
+TEST_F(ValidateTable, GoldenCasesWithExpertsHaveThemAndTheirChoices) {
+  const fs::path path = Write(
+      "g.csv",
+      "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
+      "etp,mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,"
+      "seq_parallel,recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
+      "te_8experts,moe,dev,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,true,,,te,"
+      "\n"
+      "te_top2router,moe,dev,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,true,,,"
+      "te,\n"
+      "te_etp1,moe,dev,2,2,1,,,,2,1,4,32,1024,12,512,8,,8,,,,,true,,,te,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  ASSERT_EQ(table.rows.size(), 3U);
+  EXPECT_EQ(table.rows[0].workload.model.experts, 8);
+  EXPECT_EQ(table.rows[0].workload.model.experts_per_token, 1);
+  EXPECT_EQ(table.rows[0].config.ep, 2);
+  EXPECT_EQ(table.rows[1].workload.model.experts_per_token, 2);
+  EXPECT_THAT(table.rows[2].left_out, HasSubstr("experts"));
+  const std::vector<Prediction> predictions = Predict(table);
+  EXPECT_GT(predictions[1].peak_memory_bytes,
+            1.1 * predictions[0].peak_memory_bytes);
+}
+
+TEST_F(ValidateTable, TheNameOfAGoldenCaseTellsItsAttention) {
+  const fs::path path = Write(
+      "g.csv",
+      "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
+      "mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,seq_parallel,"
+      "recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
+      "te_plain,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
+      "te_resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
+      "te_resume,gpt,lts_dracooci-x,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,"
+      "te,\n"
+      "resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,local,\n"
+      "te_cp,gpt,dev_a100,2,2,2,,,2,,4,32,1024,12,512,8,,,,,,,true,,,te,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  ASSERT_EQ(table.rows.size(), 5U);
+  const auto flash = [&](std::size_t row) {
+    return table.rows[row].framework.flash_attention;
+  };
+  EXPECT_FALSE(flash(0));
+  EXPECT_TRUE(flash(1));
+  EXPECT_FALSE(flash(2));
+  EXPECT_FALSE(flash(3));
+  EXPECT_TRUE(flash(4));
+  EXPECT_NE(table.rows[0].framework_name, table.rows[1].framework_name);
+  EXPECT_EQ(table.rows[0].peak_rank, PeakRank::kLast);
+}
+
+TEST_F(ValidateTable, PeaksAreThoseOfTheRankAndKindThatTheTableTells) {
+  const auto predict = [&](const std::string& rank, const std::string& kind) {
+    const fs::path path =
+        Write("t.csv",
+              "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+              "status,step_time_s,peak_memory_gb,peak_rank,peak_memory\n"
+              "ultrascale-1b-8,8,4,1,2,1,4,16,ok,3.4,41.8," +
+                  rank + "," + kind + "\n");
+    return Predict(ReadAnyTable(path, {})).at(0).peak_memory_bytes;
+  };
+  const double first = predict("first", "reserved");
+  const double last = predict("last", "reserved");
+  EXPECT_NE(first, last);
+  EXPECT_DOUBLE_EQ(predict("fullest", "reserved"), std::max(first, last));
+  EXPECT_LT(predict("first", "computed"), predict("first", "allocated"));
+  EXPECT_LT(predict("first", "allocated"), first);
+  EXPECT_LT(first, predict("first", "device"));
+  try {
+    predict("middle", "reserved");
+    ADD_FAILURE() << "a rank of the middle";
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(),
+                AllOf(HasSubstr("t.csv:2"),
+                      HasSubstr("peak_rank 'middle'"),
+                      HasSubstr("known: fullest, first, last")));
+  }
+}
+
+TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
+  const auto last_cell_but_one = [&](const std::string& unit) {
+    const fs::path path =
+        Write("t.csv",
+              "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+              "status,step_time_s,peak_memory_gb,peak_memory_unit\n"
+              "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7," +
+                  unit + "\n");
+    const MeasuredTable table = ReadAnyTable(path, {});
+    const std::string csv = ToCsv(table, Predict(table));
+    const std::size_t end = csv.rfind(',');
+    const std::size_t begin = csv.rfind(',', end - 1) + 1;
+    return std::stod(csv.substr(begin, end - begin));
+  };
+  EXPECT_NEAR(last_cell_but_one("GB") / last_cell_but_one("GiB"),
+              1024.0 * 1024 * 1024 / 1e9,
+              1e-9);
+}
+
+TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
+  const fs::path path =
+      Write("o.csv",
+            "model,mbs,tp,algo,op_name,forward-compute,backward-compute\n"
+            "gpt_1_3B,4,1,0,enc-attention-dense,800,1600\n"
+            "gpt_1_3B,4,4,0,enc-attention-dense,900,400\n"
+            "gpt_1_3B,4,4,0,enc-attention-context,900,400\n"
+            "gpt_1_3B,4,4,1,enc-attention-dense,900,400\n"
+            "gpt_1_3B,8,1,0,enc-attention-dense,10000000,10000000\n"
+            "resnet_2B,4,1,0,conv1,900,400\n"
+            "t5_3B,4,1,0,dec-attention-dense,900,400\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredRow& whole = table.rows.at(0);
+  EXPECT_DOUBLE_EQ(whole.step_time_s, 2.4e-3);
+  EXPECT_EQ(whole.part.name, "output");
+  EXPECT_EQ(whole.workload.model.hidden_size, 2048);
+  const std::vector<Prediction> predictions = Predict(table);
+  // 2 * 8192 * 2048^2 operations and twice as many back, at 125 TFLOPS or less.
+  EXPECT_GT(predictions[0].step_time_s, 3 * 68.7e9 / 125e12);
+  EXPECT_LT(predictions[0].step_time_s, 2 * 3 * 68.7e9 / 125e12);
+  // A quarter of the product, and an all-reduce of 32 MiB among four.
+  EXPECT_GT(predictions[1].step_time_s,
+            predictions[0].step_time_s / 4 + 33.5e6 / 100e9);
+  EXPECT_EQ(table.rows[2].part.forward_messages, 0);
+  // Two operators of one configuration are one time in the sum over the block.
+  const Comparison block = Compare(table, predictions).front();
+  EXPECT_EQ(block.scope, "block (sum)");
+  EXPECT_EQ(block.rows, 3);
+  EXPECT_EQ(block.step_time.rows, 2);
+  EXPECT_TRUE(std::isnan(block.spearman));  // nobody ranks by an operator
+  EXPECT_THAT(table.rows[3].left_out, HasSubstr("split the other way"));
+  EXPECT_EQ(table.rows[4].left_out, "did not run");
+  EXPECT_THAT(table.rows[5].left_out, HasSubstr("convolutions"));
+  EXPECT_THAT(table.rows[6].left_out, HasSubstr("cross attention"));
+}
+
+TEST_F(ValidateTable, CollectivesAreGroupedByTheirGpus) {
+  const fs::path nccl = Write("n.csv",
+                              "gpu,ngpus,bytes,out_of_place_us\n"
+                              "v100,2,1000000000,44643\n"
+                              "v100,8,1000000000,13021\n");
+  const MeasuredTable table = ReadAnyTable(nccl, {});
+  const std::vector<Prediction> predictions = Predict(table);
+  // 2 (D - 1) / D bytes over one ring of 22.4 GB/s, and over six.
+  EXPECT_NEAR(predictions[0].step_time_s, 1e9 / 22.4e9, 1e-4);
+  EXPECT_NEAR(predictions[1].step_time_s, 1.75e9 / (6 * 22.4e9), 1e-4);
+  const std::vector<Comparison> all = Compare(table, predictions);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0].scope, "all-reduce x2");
+  EXPECT_EQ(all[1].half, Half::kEven);
+  EXPECT_EQ(all[2].scope, "all-reduce x8");
+  EXPECT_EQ(all[3].half, Half::kOdd);
+}
+
+TEST_F(ValidateTable, AcesosCollectivesHaveRowsOfThreeCells) {
+  const fs::path path = Write("c.csv",
+                              "p2p_inter_node,1,2,4,8\n"
+                              "p2p_inter_node,3.88,4.45,4.50,5.10\n"
+                              "prim_gpt_13B_all_gather_4gpus,data_size(MB),ms\n"
+                              "prim_gpt_13B_all_gather_4gpus,10,1.5\n"
+                              "prim_gpt_13B_all_gather_4gpus,0,0.1\n"
+                              "prim_gpt_13B_all_reduce_8gpus,99,1000000000\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("messages"));
+  EXPECT_THAT(table.rows[1].left_out, HasSubstr("titles"));
+  const MeasuredRow& row = table.rows[2];
+  EXPECT_EQ(row.left_out, "");
+  EXPECT_EQ(row.part.name, "all-gather");
+  EXPECT_DOUBLE_EQ(row.part.bytes, 40.0 * 1024 * 1024);  // what is gathered
+  EXPECT_DOUBLE_EQ(row.step_time_s, 1.5e-3);
+  EXPECT_EQ(row.cluster.gpus(), 4);
+  EXPECT_THAT(table.rows[3].left_out, HasSubstr("less than the MiB"));
+  EXPECT_EQ(table.rows[4].left_out, "did not run");
+}
+
+TEST_F(ValidateTable, CsvHasTheTablesColumnsAndThreeMore) {
+  const fs::path path = Write(
+      "t.csv",
+      "note,scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+      "status,step_time_s,peak_memory_gb\n"
+      "\"a, b\",ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7\n"
+      ",ultrascale-1b-8,8,8,1,1,0,32,1,oom,,\n"
+      ",ultrascale-1b-64,64,1,1,64,0,32,8,oom,,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const std::string csv = ToCsv(table, Predict(table));
+  EXPECT_THAT(
+      csv,
+      StartsWith("note,scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,"
+                 "microbatches,status,step_time_s,peak_memory_gb,predicted_"
+                 "step_time_s,predicted_peak_memory_gb,predicted_status\n"
+                 "\"a, b\",ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7,"));
+  // One that fits, one that does not, one with more stages than blocks.
+  EXPECT_THAT(csv, HasSubstr(",ok\n,ultrascale-1b-8,"));
+  EXPECT_THAT(csv, HasSubstr(",oom\n,ultrascale-1b-64,"));
+  EXPECT_THAT(csv, EndsWith("32,8,oom,,,,,oom\n"));
+}
+
+TEST_F(ValidateTable, HalvesAreByScenarioInTheOrderOfTheirFirstRow) {
+  const fs::path path = Write("t.csv",
+                              std::string(kHeader) +
+                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
+                                  "ultrascale-1b-16,16,16,1,1,0,1,16,ok,2,36\n"
+                                  "ultrascale-1b-8,8,4,2,1,0,1,64,ok,4,19\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const std::vector<Comparison> all = Compare(table, Predict(table));
+  ASSERT_GE(all.size(), 3U);
+  EXPECT_EQ(all[0].half, Half::kAll);
+  EXPECT_EQ(all[0].rows, 3);
+  EXPECT_EQ(all[1].half, Half::kEven);
+  EXPECT_EQ(all[1].rows, 2);
+  EXPECT_EQ(all[2].half, Half::kOdd);
+  EXPECT_EQ(all[2].rows, 1);
+  EXPECT_EQ(all[2].scenarios, 1);
+}
+
+}  // namespace
+}  // namespace studies

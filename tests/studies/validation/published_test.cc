@@ -1,0 +1,116 @@
+// How far the simulator is from the published tables; skipped without them.
+// The bounds stand a little above what docs/simulator.md reports.
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "studies/validation/comparison.h"
+#include "studies/validation/prediction.h"
+
+namespace studies {
+namespace {
+
+// The group of a known table's odd scenarios; nothing where it is not there.
+std::optional<Comparison> OddHalf(const std::string& name,
+                                  const std::string& gpu,
+                                  const std::string& scope) {
+  if (!KnownTablePath(name)) {
+    return std::nullopt;
+  }
+  const MeasuredTable table = ReadKnownTable(name, {});
+  const std::vector<Comparison> all = Compare(table, Predict(table));
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Comparison& c) {
+        return c.half == Half::kOdd && c.scope == scope &&
+               c.gpu.starts_with(gpu);
+      });
+  EXPECT_NE(found, all.end()) << name << " " << gpu << " " << scope;
+  return found == all.end() ? Comparison{} : *found;
+}
+
+#define OPPA_NEED(group)                                               \
+  if (!(group)) {                                                      \
+    GTEST_SKIP() << "set OPPA_DATA to the folder of published tables"; \
+  }
+
+TEST(PublishedTables, VtrainOnOneHostIsWithinSixPercent) {
+  const auto odd = OddHalf("vtrain", "A100", "one host");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->step_time.mean, 0.06);
+  EXPECT_GT(odd->spearman, 0.9);
+}
+
+TEST(PublishedTables, VtrainOnSeveralHostsIsWithinTenPercent) {
+  const auto odd = OddHalf("vtrain", "A100", "several hosts");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->step_time.mean, 0.10);
+}
+
+TEST(PublishedTables, KorthikantisTable5IsWithinFourPercent) {
+  const auto odd = OddHalf("korthikanti2022", "A100", "all");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->step_time.mean, 0.04);
+  EXPECT_LT(odd->peak_memory.median, 0.04);
+}
+
+TEST(PublishedTables, GoldenPeaksAreWithinThreePercent) {
+  const auto odd = OddHalf("megatron_golden_values", "A100", "all");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->peak_memory.median, 0.03);
+}
+
+TEST(PublishedTables, MosaicmlIsWithinTenPercent) {
+  for (const char* gpu : {"A100", "H100"}) {
+    const auto odd = OddHalf("mosaicml_llmfoundry", gpu, "all");
+    OPPA_NEED(odd);
+    EXPECT_LT(odd->step_time.mean, 0.10) << gpu;
+  }
+}
+
+TEST(PublishedTables, UltrascalesRanksAndMemoryFailuresAreFound) {
+  const auto odd = OddHalf("ultrascale", "H100", "up to 256 GPUs");
+  OPPA_NEED(odd);
+  EXPECT_LT(odd->step_time.median, 0.25);
+  EXPECT_GT(odd->spearman, 0.85);
+  EXPECT_GT(odd->out_of_memory.Precision(), 0.9);
+  EXPECT_GT(odd->out_of_memory.Recall(), 0.9);
+  EXPECT_LT(odd->peak_memory.median, 0.08);
+}
+
+TEST(PublishedTables, AcesosOperatorsOnV100AreWithinTheirReportedErrors) {
+  const std::pair<const char*, double> limits[] = {{"block (sum)", 0.09},
+                                                   {"qkv", 0.12},
+                                                   {"scores", 0.06},
+                                                   {"context", 0.14},
+                                                   {"output", 0.16},
+                                                   {"ffn-in", 0.15},
+                                                   {"ffn-out", 0.12},
+                                                   {"head", 0.09}};
+  for (const auto& [part, limit] : limits) {
+    const auto odd = OddHalf("aceso_v100_op_profiles", "V100", part);
+    OPPA_NEED(odd);
+    EXPECT_LT(odd->step_time.mean, limit) << part;
+  }
+}
+
+TEST(PublishedTables, AllReducesOnV100FollowTheRingsOfTheirLinks) {
+  for (const char* part :
+       {"all-reduce x2", "all-reduce x4", "all-reduce x6", "all-reduce x8"}) {
+    const auto odd = OddHalf("vtrain_nccl_allreduce_lut", "V100", part);
+    OPPA_NEED(odd);
+    EXPECT_LT(odd->step_time.mean, 0.05) << part;
+  }
+  for (const char* part : {"all-reduce x2", "all-reduce x4", "all-reduce x8"}) {
+    const auto odd = OddHalf("aceso_v100_collectives", "V100", part);
+    OPPA_NEED(odd);
+    EXPECT_LT(odd->step_time.mean, 0.11) << part;
+  }
+}
+
+}  // namespace
+}  // namespace studies

@@ -1,0 +1,82 @@
+#include "studies/validation/statistics.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace studies {
+namespace {
+
+TEST(ValidateStatistics, ErrorsAreRelativeToTheMeasurementAndLeaveOutUnknowns) {
+  // Errors 0.1, 0.2, 0.5 and one pair that says nothing.
+  const ErrorSummary summary =
+      SummariseErrors({1.1, 1.6, kUndefined, 3.0}, {1.0, 2.0, 5.0, 2.0});
+  EXPECT_EQ(summary.rows, 3);
+  EXPECT_NEAR(summary.mean, 0.8 / 3, 1e-12);
+  EXPECT_NEAR(summary.median, 0.2, 1e-12);
+  EXPECT_NEAR(summary.p90, 0.2 + 0.8 * 0.3, 1e-12);  // type 7
+  EXPECT_NEAR(summary.bias, (0.1 - 0.2 + 0.5) / 3, 1e-12);
+}
+
+TEST(ValidateStatistics, NoPairsHaveNoError) {
+  const ErrorSummary summary = SummariseErrors({}, {});
+  EXPECT_EQ(summary.rows, 0);
+  EXPECT_TRUE(std::isnan(summary.mean));
+}
+
+TEST(ValidateStatistics, TheMeanOfNothingIsUndefined) {
+  EXPECT_DOUBLE_EQ(Mean({1, 2, 6}), 3.0);
+  EXPECT_TRUE(std::isnan(Mean({})));
+}
+
+TEST(ValidateStatistics, SpearmanSeesOnlyOrder) {
+  EXPECT_DOUBLE_EQ(Spearman({1, 2, 3, 4}, {10, 100, 1000, 1e9}), 1.0);
+  EXPECT_DOUBLE_EQ(Spearman({1, 2, 3, 4}, {4, 3, 2, 1}), -1.0);
+  // d = (0, 1, -1, 0): 1 - 6 * 2 / (4 * 15).
+  EXPECT_DOUBLE_EQ(Spearman({1, 2, 3, 4}, {1, 3, 2, 4}), 0.8);
+}
+
+// Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4.
+TEST(ValidateStatistics, EqualValuesShareTheirRank) {
+  EXPECT_NEAR(
+      Spearman({1, 2, 2, 3}, {1, 2, 3, 4}), 4.5 / std::sqrt(22.5), 1e-12);
+}
+
+TEST(ValidateStatistics, ARankCorrelationNeedsTwoDifferentValues) {
+  EXPECT_TRUE(std::isnan(Spearman({1}, {2})));
+  EXPECT_TRUE(std::isnan(Spearman({1, 1, 1}, {1, 2, 3})));
+}
+
+TEST(ValidateStatistics, PrecisionIsOfThePredictedAndRecallOfTheMeasured) {
+  const OutOfMemoryCounts counts{
+      .both = 6, .predicted_only = 2, .measured_only = 4};
+  EXPECT_DOUBLE_EQ(counts.Precision(), 0.75);
+  EXPECT_DOUBLE_EQ(counts.Recall(), 0.6);
+  EXPECT_TRUE(std::isnan(OutOfMemoryCounts{}.Precision()));
+}
+
+TEST(ValidateStatistics, ThePickIsTheFastestThatIsPredictedToFit) {
+  const auto pick = PickOf({{.measured_s = 1.0, .predicted_s = 3.0},
+                            {.measured_s = 1.2, .predicted_s = 2.0},
+                            {.measured_s = std::nullopt,
+                             .predicted_s = 1.0,
+                             .predicted_fits = false}});
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_TRUE(pick->runs);
+  EXPECT_NEAR(pick->slowdown, 0.2, 1e-12);
+}
+
+TEST(ValidateStatistics, APickThatRanOutOfMemoryDoesNotRun) {
+  const auto pick = PickOf({{.measured_s = 1.0, .predicted_s = 3.0},
+                            {.measured_s = std::nullopt, .predicted_s = 2.0}});
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_FALSE(pick->runs);
+}
+
+TEST(ValidateStatistics, AScenarioInWhichNothingRanHasNoPick) {
+  EXPECT_FALSE(
+      PickOf({{.measured_s = std::nullopt, .predicted_s = 1.0}}).has_value());
+}
+
+}  // namespace
+}  // namespace studies
