@@ -13,7 +13,7 @@
 
 #include "cli/contain.h"
 #include "cli/verbs.h"
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/provenance.h"
 #include "studies/fits/verb.h"
 #include "studies/noise.h"

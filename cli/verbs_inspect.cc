@@ -11,6 +11,7 @@
 
 #include "cli/verbs.h"
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/registry.h"
@@ -186,8 +187,7 @@ void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
   }
   PrintHeading(problem, backend);
   if (!backend.space->Find(config)) {
-    fmt::print("note: {} is not in the search space\n",
-               ToString(config));
+    fmt::print("note: {} is not in the search space\n", ToString(config));
   }
   if (!backend.explain) {
     throw InputError(fmt::format(

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -14,7 +13,8 @@
 #include "cli/verbs_slurm.h"
 #include "cli/worker_jobs.h"
 #include "common/clock.h"
-#include "common/text.h"
+#include "common/error.h"
+#include "common/parallel.h"
 #include "harness/local_pool.h"
 #include "harness/plan.h"
 #include "harness/progress.h"
@@ -29,10 +29,6 @@
 namespace cli {
 namespace {
 
-int Cores() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 // Threads for the suggestions of each run: what the user says, or a fair share
 // of the cores when fewer runs than cores go on at a time.
 int ThreadsOfEach(int workers, std::size_t jobs) {
@@ -40,7 +36,7 @@ int ThreadsOfEach(int workers, std::size_t jobs) {
     return harness::SuggestionThreads();
   }
   const int running = std::min(workers, static_cast<int>(jobs));
-  return std::max(1, Cores() / running);
+  return std::max(1, common::Cores() / running);
 }
 
 // Waits until the jobs that were submitted have ended or a signal came.
@@ -71,7 +67,8 @@ int Workers(const VerbOptions& options, const RunVerbOptions& run_options) {
   if (run_options.jobs > 0) {
     return run_options.jobs;
   }
-  return std::max(options.trial_per_job ? kSearchesThatWait : 1, Cores());
+  return std::max(options.trial_per_job ? kSearchesThatWait : 1,
+                  common::Cores());
 }
 
 // Finished runs are kept; a changed program would do them differently.

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/verbs.h"
+#include "common/error.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/journal.h"

@@ -12,6 +12,7 @@
 #include <libfccp/csv.h>
 #pragma GCC diagnostic pop
 
+#include "common/error.h"
 #include "common/text.h"
 
 namespace common {

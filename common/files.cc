@@ -1,31 +1,155 @@
 #include "common/files.h"
 
-#include <fstream>
-#include <stdexcept>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-namespace common {
+#include "common/error.h"
 
-std::filesystem::path PrepareFile(const std::filesystem::path& path,
-                                  std::string_view text) {
-  std::filesystem::create_directories(path.parent_path());
-  std::filesystem::path temporary =
-      path.string() + fmt::format(".{}", ::getpid());
-  std::ofstream out(temporary, std::ios::binary);
-  out << text << std::flush;
-  if (!out) {
+namespace common {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Closes a descriptor at the end of a scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// The rest of an open file; errno in `error`, 0 if all of it was read.
+std::string ReadAll(int fd, int& error) {
+  std::string text;
+  std::array<char, 65536> buffer;  // NOLINT: read fills it
+  error = 0;
+  while (true) {
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count == 0) {
+      return text;
+    }
+    if (count > 0) {
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+    } else if (errno != EINTR) {
+      error = errno;
+      return text;
+    }
+  }
+}
+
+[[noreturn]] void FailToRead(const fs::path& path, const std::string& reason) {
+  throw InputError(fmt::format("{}: {}", path.string(), reason));
+}
+
+}  // namespace
+
+std::optional<std::string> ReadFileIfExists(const fs::path& path) {
+  // Not blocking: opening a FIFO must not wait for a writer.
+  const Descriptor file(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      return std::nullopt;
+    }
+    FailToRead(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+  }
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    FailToRead(path,
+               S_ISDIR(info.st_mode) ? "is a directory, not a file"
+                                     : "is not a regular file");
+  }
+  int error = 0;
+  std::string text = ReadAll(file.get(), error);
+  if (error != 0) {
+    FailToRead(path, fmt::format("cannot be read: {}", std::strerror(error)));
+  }
+  return text;
+}
+
+std::string ReadFile(const fs::path& path) {
+  std::optional<std::string> text = ReadFileIfExists(path);
+  if (!text) {
+    FailToRead(path, "no such file");
+  }
+  return *std::move(text);
+}
+
+std::string ReadProcFile(const fs::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  int error = 0;
+  return file.get() < 0 ? "" : ReadAll(file.get(), error);
+}
+
+fs::path WriteTemporaryFile(const fs::path& path, std::string_view text) {
+  if (path.has_parent_path()) {
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error) {
+      errno = error.value();
+      ThrowErrno(path, "create the folder of the file");
+    }
+  }
+  const fs::path temporary = path.string() + fmt::format(".{}", ::getpid());
+  const Descriptor file(::open(
+      temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (file.get() < 0) {
+    ThrowErrno(temporary, "create");
+  }
+  try {
+    WriteAll(file.get(), temporary, text);
+  } catch (const std::runtime_error&) {
     std::error_code none;
-    std::filesystem::remove(temporary, none);
-    throw std::runtime_error(fmt::format(
-        "{}: cannot write (disk full or not writable?)", temporary.string()));
+    fs::remove(temporary, none);
+    throw;
   }
   return temporary;
 }
 
-void ReplaceFile(const std::filesystem::path& path, std::string_view text) {
-  std::filesystem::rename(PrepareFile(path, text), path);
+void ReplaceFile(const fs::path& path, std::string_view text) {
+  fs::rename(WriteTemporaryFile(path, text), path);
+}
+
+void WriteAll(int fd, const fs::path& path, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno != EINTR) {
+      ThrowErrno(path, "write");
+    }
+  }
+}
+
+void SyncFolder(const fs::path& folder) {
+  const Descriptor open(
+      ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (open.get() >= 0) {
+    ::fsync(open.get());
+  }
+}
+
+void ThrowErrno(const fs::path& path, std::string_view verb) {
+  const int error = errno;  // formatting may change it
+  throw std::runtime_error(fmt::format(
+      "{}: cannot {}: {}", path.string(), verb, std::strerror(error)));
 }
 
 }  // namespace common

@@ -1,21 +1,47 @@
-// Files that are never seen half written.
+// Files: read whole, and replaced so that no reader sees half of one.
 
 #ifndef COMMON_FILES_H_
 #define COMMON_FILES_H_
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace common {
 
-// A new file of this process beside `path` that holds `text`, to be given that
-// name by rename(2) or link(2). Makes the folder.
+// The content of a regular file.
+// Errors: throws InputError "path: reason" when it is missing, no regular file,
+// or cannot be read.
+[[nodiscard]] std::string ReadFile(const std::filesystem::path& path);
+
+// The same; nothing where there is no file of that name.
+[[nodiscard]] std::optional<std::string> ReadFileIfExists(
+    const std::filesystem::path& path);
+
+// A file of /proc: its content, or "" when the process is gone or not ours.
+[[nodiscard]] std::string ReadProcFile(const std::filesystem::path& path);
+
+// Writes `text` to a new file of this process beside `path`, to be renamed or
+// linked to `path`. Creates the folder.
 // Errors: throws std::runtime_error naming the file.
-[[nodiscard]] std::filesystem::path PrepareFile(
+[[nodiscard]] std::filesystem::path WriteTemporaryFile(
     const std::filesystem::path& path, std::string_view text);
 
-// Puts `text` in the place of what `path` held.
+// Replaces the content of `path` by `text`, at once: a crash leaves the old
+// content or the new.
 void ReplaceFile(const std::filesystem::path& path, std::string_view text);
+
+// Writes all of `text` to a descriptor of the file `path`.
+// Errors: throws std::runtime_error naming the file.
+void WriteAll(int fd, const std::filesystem::path& path, std::string_view text);
+
+// Makes the names in a folder durable, as far as the file system can.
+void SyncFolder(const std::filesystem::path& folder);
+
+// Throws std::runtime_error "path: cannot <verb>: <errno's text>".
+[[noreturn]] void ThrowErrno(const std::filesystem::path& path,
+                             std::string_view verb);
 
 }  // namespace common
 

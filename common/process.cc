@@ -63,8 +63,58 @@ void Drain(Pipe& output, Pipe& errors, CommandResult& result) {
 
 }  // namespace
 
+pid_t StartProcess(ProcessOptions options) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (!options.folder.empty()) {
+    posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
+  }
+  posix_spawn_file_actions_addopen(
+      &actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (options.output >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, options.output, STDOUT_FILENO);
+  }
+  if (options.errors >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, options.errors, STDERR_FILENO);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  if (options.own_group) {
+    posix_spawnattr_setflags(
+        &attributes,
+        POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    sigset_t signals;
+    sigemptyset(&signals);
+    posix_spawnattr_setsigmask(&attributes, &signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) {
+      sigaddset(&signals, signal);
+    }
+    posix_spawnattr_setsigdefault(&attributes, &signals);
+  }
+  pid_t child = -1;
+  const int error = ::posix_spawnp(&child,
+                                   options.words.front().c_str(),
+                                   &actions,
+                                   &attributes,
+                                   Argv(options.words).data(),
+                                   Argv(options.environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  errno = error;
+  return error == 0 ? child : -1;
+}
+
+int WaitFor(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 CommandResult RunCommand(const std::vector<std::string>& words,
-                         const std::vector<std::string>& environment) {
+                         const std::vector<std::string>& environment,
+                         const std::filesystem::path& folder) {
   CommandResult result;
   Pipe output;
   Pipe errors;
@@ -72,35 +122,21 @@ CommandResult RunCommand(const std::vector<std::string>& words,
     result.errors = fmt::format("cannot make a pipe: {}", strerror(errno));
     return result;
   }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(
-      &actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, output.ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, errors.ends[1], STDERR_FILENO);
-  std::vector<std::string> own_words = words;
-  std::vector<std::string> own_environment = environment;
-  pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid,
-                                   own_words.front().c_str(),
-                                   &actions,
-                                   nullptr,
-                                   Argv(own_words).data(),
-                                   Argv(own_environment).data());
-  posix_spawn_file_actions_destroy(&actions);
+  const pid_t child = StartProcess({.words = words,
+                                    .environment = environment,
+                                    .folder = folder,
+                                    .output = output.ends[1],
+                                    .errors = errors.ends[1]});
+  const int error = errno;
   output.CloseWriter();
   errors.CloseWriter();
-  if (error != 0) {
+  if (child < 0) {
     result.errors =
         fmt::format("cannot start {}: {}", words.front(), strerror(error));
     return result;
   }
   Drain(output, errors, result);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  result.exit_code =
-      WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  result.exit_code = WaitFor(child);
   return result;
 }
 

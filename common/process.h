@@ -1,12 +1,32 @@
-// Runs another program and keeps what it printed.
+// Starts other programs.
 
 #ifndef COMMON_PROCESS_H_
 #define COMMON_PROCESS_H_
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace common {
+
+// How a program is started. No shell is involved: every word arrives as it is.
+struct ProcessOptions {
+  std::vector<std::string> words;        // the program, looked up in PATH
+  std::vector<std::string> environment;  // "NAME=value"
+  std::filesystem::path folder;          // working directory; empty: this one
+  int output = -1;         // descriptor of its stdout; -1: that of this process
+  int errors = -1;         // of its stderr
+  bool own_group = false;  // its own process group, default signal handling
+};
+
+// Starts a program that reads /dev/null. Returns its process id, or -1 with
+// the reason in errno.
+[[nodiscard]] pid_t StartProcess(ProcessOptions options);
+
+// Waits for the end of a child: its exit code, or 128 + n after signal n.
+[[nodiscard]] int WaitFor(pid_t child);
 
 struct CommandResult {
   int exit_code = 127;  // 127: it could not be started; 128 + n: signal n
@@ -14,12 +34,11 @@ struct CommandResult {
   std::string errors;   // stderr
 };
 
-// Runs `words` with exactly `environment` ("NAME=value") and waits for its
-// end. The program is looked up in this process's PATH. No shell is involved:
-// every word arrives as it is. It reads nothing.
+// Runs a program to its end and keeps what it printed.
 [[nodiscard]] CommandResult RunCommand(
     const std::vector<std::string>& words,
-    const std::vector<std::string>& environment);
+    const std::vector<std::string>& environment,
+    const std::filesystem::path& folder = {});
 
 // Pointers into `words`, a null pointer last, as exec(3) and posix_spawn(3)
 // expect them. They hold as long as `words` is not changed.

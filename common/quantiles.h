@@ -1,4 +1,4 @@
-// Medians and quartiles.
+// Quantiles, medians and quartiles of samples.
 
 #ifndef COMMON_QUANTILES_H_
 #define COMMON_QUANTILES_H_
@@ -44,9 +44,25 @@ struct Quartiles {
           .q3 = SortedQuantile(values, 0.75)};
 }
 
+// The mean of the two middle values, or the middle one; NaN for no values.
 [[nodiscard]] inline double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return SortedQuantile(values, 0.5);
+  if (values.empty()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const auto middle =
+      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return values.size() % 2 == 1
+             ? *middle
+             : 0.5 * (*middle + *std::max_element(values.begin(), middle));
+}
+
+// The middle value, the larger one of two: always one of the values.
+[[nodiscard]] inline double UpperMedian(std::vector<double> values) {
+  const auto middle =
+      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 }  // namespace common

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "common/text.h"
+
 namespace common {
 namespace {
 
@@ -16,13 +18,13 @@ namespace {
 std::string_view Kind(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::string:
-      return "text";
+      return "a string";
     case toml::node_type::integer:
-      return "a whole number";
+      return "an integer";
     case toml::node_type::floating_point:
       return "a number";
     case toml::node_type::boolean:
-      return "true or false";
+      return "a Boolean";
     case toml::node_type::array:
       return "a list";
     case toml::node_type::table:
@@ -173,7 +175,7 @@ std::optional<std::string> TomlTable::Node::Scalar(const toml::node& node,
   if (const auto* text = node.as_string()) {
     return text->get();
   }
-  WrongKind(node, key, "text");
+  WrongKind(node, key, "a string");
 }
 
 template <>
@@ -185,7 +187,7 @@ std::optional<std::int64_t> TomlTable::Node::Scalar(
   if (const auto* flag = node.as_boolean()) {
     return flag->get() ? 1 : 0;
   }
-  WrongKind(node, key, "a whole number");
+  WrongKind(node, key, "an integer");
 }
 
 template <>
@@ -206,7 +208,7 @@ std::optional<bool> TomlTable::Node::Scalar(const toml::node& node,
   if (const auto* flag = node.as_boolean()) {
     return flag->get();
   }
-  WrongKind(node, key, "true or false");
+  WrongKind(node, key, "a Boolean");
 }
 
 TomlTable::TomlTable() : node_(std::make_shared<Node>()) {}
@@ -276,7 +278,7 @@ std::filesystem::path TomlTable::Folder() const {
 std::string TomlTable::RequireString(std::string_view key) const {
   const auto value = node_->Value<std::string>(key);
   if (!value) {
-    node_->Missing(key, "text is needed here");
+    node_->Missing(key, "a string is needed here");
   }
   return *value;
 }
@@ -289,7 +291,7 @@ std::string TomlTable::GetString(std::string_view key,
 std::int64_t TomlTable::RequireInt(std::string_view key) const {
   const auto value = node_->Value<std::int64_t>(key);
   if (!value) {
-    node_->Missing(key, "a whole number is needed here");
+    node_->Missing(key, "an integer is needed here");
   }
   return *value;
 }
@@ -309,6 +311,41 @@ double TomlTable::RequireDouble(std::string_view key) const {
 
 double TomlTable::GetDouble(std::string_view key, double otherwise) const {
   return node_->Value<double>(key).value_or(otherwise);
+}
+
+int TomlTable::RequireIntIn(std::string_view key, int least, int most) const {
+  const std::int64_t value = RequireInt(key);
+  if (value < least || value > most) {
+    const std::string range = most == std::numeric_limits<int>::max()
+                                  ? fmt::format(">= {}", least)
+                                  : fmt::format("from {} to {}", least, most);
+    Fail(key,
+         fmt::format(
+             "{} = {}: must be an integer {}", node_->Path(key), value, range));
+  }
+  return static_cast<int>(value);
+}
+
+int TomlTable::GetIntIn(std::string_view key,
+                        int otherwise,
+                        int least,
+                        int most) const {
+  return Has(key) ? RequireIntIn(key, least, most) : otherwise;
+}
+
+double TomlTable::RequirePositive(std::string_view key) const {
+  const double value = RequireDouble(key);
+  if (!(value > 0.0) || !std::isfinite(value)) {
+    Fail(key,
+         fmt::format("{} = {}: must be a number > 0",
+                     node_->Path(key),
+                     ExactText(value)));
+  }
+  return value;
+}
+
+double TomlTable::GetPositive(std::string_view key, double otherwise) const {
+  return Has(key) ? RequirePositive(key) : otherwise;
 }
 
 bool TomlTable::GetBool(std::string_view key, bool otherwise) const {

@@ -5,13 +5,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "common/text.h"
+#include "common/error.h"
 
 namespace common {
 
@@ -49,6 +50,19 @@ class TomlTable {
                                     std::int64_t otherwise) const;
   [[nodiscard]] double RequireDouble(std::string_view key) const;
   [[nodiscard]] double GetDouble(std::string_view key, double otherwise) const;
+  // Numbers within bounds: an integer from `least` to `most`, a finite number
+  // above 0.
+  [[nodiscard]] int RequireIntIn(
+      std::string_view key,
+      int least,
+      int most = std::numeric_limits<int>::max()) const;
+  [[nodiscard]] int GetIntIn(std::string_view key,
+                             int otherwise,
+                             int least,
+                             int most = std::numeric_limits<int>::max()) const;
+  [[nodiscard]] double RequirePositive(std::string_view key) const;
+  [[nodiscard]] double GetPositive(std::string_view key,
+                                   double otherwise) const;
   [[nodiscard]] bool GetBool(std::string_view key, bool otherwise) const;
   // A scalar of any type as text: "gpt", "16", "0.5", "true".
   [[nodiscard]] std::string RequireText(std::string_view key) const;

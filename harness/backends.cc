@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "harness/entries.h"
 #include "harness/provenance.h"

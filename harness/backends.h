@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
 #include "harness/manifest.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "common/toml_table.h"
 
 namespace harness {

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -12,6 +11,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "common/error.h"
+#include "common/files.h"
 #include "common/text.h"
 
 namespace harness {
@@ -19,12 +20,6 @@ namespace {
 
 using common::InputError;
 using trials::RecordFile;
-
-[[noreturn]] void ThrowErrno(const std::filesystem::path& path,
-                             std::string_view what) {
-  throw std::runtime_error(
-      fmt::format("{}: cannot {}: {}", path.string(), what, strerror(errno)));
-}
 
 std::string Header(const RecordFile& file) {
   return fmt::format("{}\n{}\n", file.version, file.header);
@@ -45,11 +40,7 @@ Rows<Record> ReadRows(const std::filesystem::path& folder,
                       const RecordFile& file,
                       Record (*parse)(std::string_view)) {
   const std::filesystem::path path = folder / file.name;
-  std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  if ((!in.is_open() || in.bad()) && std::filesystem::exists(path)) {
-    ThrowErrno(path, "read");  // never taken for an empty one
-  }
+  const std::string text = common::ReadFileIfExists(path).value_or("");
   Rows<Record> rows;
   std::vector<std::string_view> lines = common::Split(text, '\n');
   lines.pop_back();
@@ -113,20 +104,9 @@ AppendFile::AppendFile(std::filesystem::path path, int fd)
 AppendFile::~AppendFile() { ::close(fd_); }
 
 void AppendFile::Append(const std::string& text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written =
-        ::write(fd_, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written < 0) {
-      ThrowErrno(path_, "write");
-    }
-    done += static_cast<std::size_t>(written);
-  }
+  common::WriteAll(fd_, path_, text);
   if (!text.empty() && ::fdatasync(fd_) != 0) {
-    ThrowErrno(path_, "write");
+    common::ThrowErrno(path_, "write");
   }
 }
 

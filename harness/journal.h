@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "harness/lease.h"
 #include "trials/record.h"
 

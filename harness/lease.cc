@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/files.h"
 #include "harness/lease_file.h"
 
 namespace harness {
@@ -25,32 +26,6 @@ namespace fs = std::filesystem;
 constexpr double kBeatsPerTimeout = 5.0;
 constexpr double kWatchIntervalSeconds = 0.05;
 constexpr double kAliveElsewhereSeconds = 60.0;
-
-[[noreturn]] void ThrowErrno(const fs::path& path, std::string_view what) {
-  throw std::runtime_error(
-      fmt::format("{}: cannot {}: {}", path.string(), what, strerror(errno)));
-}
-
-void SyncFolder(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0) {
-    ::fsync(fd);
-    ::close(fd);
-  }
-}
-
-void WriteAll(int fd, const fs::path& path, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written < 0) {
-      ThrowErrno(path, "write");
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
 
 }  // namespace
 
@@ -124,10 +99,10 @@ void Lease::Claim(std::int64_t epoch) {
     if (errno == EEXIST) {
       return;
     }
-    ThrowErrno(path, "create");
+    common::ThrowErrno(path, "create");
   }
   try {
-    WriteAll(fd_, path, Holder::Self().Text());
+    common::WriteAll(fd_, path, Holder::Self().Text());
   } catch (const std::runtime_error&) {
     ::close(fd_);
     ::unlink(path.c_str());
@@ -140,7 +115,7 @@ void Lease::Claim(std::int64_t epoch) {
     return;
   }
   ::fsync(fd_);
-  SyncFolder(folder_);
+  common::SyncFolder(folder_);
   epoch_ = epoch;
 }
 
@@ -215,13 +190,13 @@ int Lease::PublishOpen(const std::string& name, const std::string& text) const {
                         O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
                         0666);
   if (fd < 0) {
-    ThrowErrno(temporary, "create");
+    common::ThrowErrno(temporary, "create");
   }
   bool renamed = false;
   try {
-    WriteAll(fd, temporary, text);
+    common::WriteAll(fd, temporary, text);
     if (::fsync(fd) != 0) {
-      ThrowErrno(temporary, "write");
+      common::ThrowErrno(temporary, "write");
     }
     Check();
     renamed = ::rename(temporary.c_str(), (folder_ / name).c_str()) == 0;
@@ -229,9 +204,9 @@ int Lease::PublishOpen(const std::string& name, const std::string& text) const {
       const int error = errno;
       Check();  // ENOENT: the next holder has deleted it
       errno = error;
-      ThrowErrno(folder_ / name, "replace");
+      common::ThrowErrno(folder_ / name, "replace");
     }
-    SyncFolder(folder_);
+    common::SyncFolder(folder_);
     Check();
   } catch (const std::runtime_error&) {
     ::close(fd);

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/text.h"
 #include "harness/provenance.h"
 
@@ -19,18 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string Content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 std::string BootId() {
-  return std::string(common::Trim(Content("/proc/sys/kernel/random/boot_id")));
+  return std::string(
+      common::Trim(common::ReadProcFile("/proc/sys/kernel/random/boot_id")));
 }
 
 // When a process of this host started, in clock ticks; "" if there is none.
 std::string StartOf(const std::string& pid) {
-  const std::string stat = Content(fs::path("/proc") / pid / "stat");
+  const std::string stat =
+      common::ReadProcFile(fs::path("/proc") / pid / "stat");
   const std::size_t after_name = stat.rfind(')');
   if (after_name == std::string::npos || after_name + 2 > stat.size()) {
     return "";
@@ -105,7 +102,7 @@ std::string Holder::Text() const {
 }
 
 std::optional<Holder> ReadHolder(const fs::path& path) {
-  const std::string text = Content(path);
+  const std::string text = common::ReadFileIfExists(path).value_or("");
   const auto cells = common::Split(common::Trim(text), '|');
   if (cells.size() != 6 || text.back() != '\n') {
     return std::nullopt;

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -19,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
 
@@ -37,56 +37,34 @@ constexpr auto kTermPatience = std::chrono::seconds(2);
 std::vector<std::string> WorkerEnvironment(int threads) {
   constexpr std::string_view kOfLibraries = "OMP_NUM_THREADS=";
   constexpr std::string_view kOfSuggestions = "OPPA_THREADS=";
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view variable = *entry;
-    if (!variable.starts_with(kOfLibraries) &&
-        !variable.starts_with(kOfSuggestions)) {
-      environment.emplace_back(variable);
-    }
-  }
+  std::vector<std::string> environment = common::CurrentEnvironment();
+  std::erase_if(environment, [&](const std::string& variable) {
+    return variable.starts_with(kOfLibraries) ||
+           variable.starts_with(kOfSuggestions);
+  });
   environment.push_back(std::string(kOfLibraries) + "1");
   environment.push_back(std::string(kOfSuggestions) + std::to_string(threads));
   return environment;
 }
 
-// Starts a job; an errno value in `error` if that is not possible.
-pid_t Spawn(const Job& job, int threads, int& error) {
+// Starts a job with its output in its log. Returns -1 and errno in `error` if
+// that is not possible.
+pid_t Start(const Job& job, int threads, int& error) {
   std::filesystem::create_directories(job.log.parent_path());
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(
-      &actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions,
-                                   STDOUT_FILENO,
-                                   job.log.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC,
-                                   0666);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(
-      &attributes,
-      POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  sigset_t signals;
-  sigemptyset(&signals);
-  posix_spawnattr_setsigmask(&attributes, &signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGPIPE);
-  posix_spawnattr_setsigdefault(&attributes, &signals);
-  std::vector<std::string> command = job.command;
-  std::vector<std::string> environment = WorkerEnvironment(threads);
-  pid_t pid = 0;
-  error = ::posix_spawn(&pid,
-                        command.front().c_str(),
-                        &actions,
-                        &attributes,
-                        common::Argv(command).data(),
-                        common::Argv(environment).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
+  const int log =
+      ::open(job.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  pid_t pid = -1;
+  if (log >= 0) {
+    pid = common::StartProcess({.words = job.command,
+                                .environment = WorkerEnvironment(threads),
+                                .output = log,
+                                .errors = log,
+                                .own_group = true});
+  }
+  error = errno;
+  if (log >= 0) {
+    ::close(log);
+  }
   return pid;
 }
 
@@ -160,12 +138,12 @@ void LocalPool::StartWaiting(std::vector<JobReport>& reports) {
     Job job = std::move(waiting_.front());
     waiting_.pop_front();
     int error = 0;
-    const pid_t pid = Spawn(job, threads_, error);
-    if (error == EAGAIN && !running_.empty()) {
+    const pid_t pid = Start(job, threads_, error);
+    if (pid < 0 && error == EAGAIN && !running_.empty()) {
       waiting_.push_front(std::move(job));  // when another one has ended
       return;
     }
-    if (error != 0) {
+    if (pid < 0) {
       reports.push_back(
           {job.id,
            JobReport::State::kFailed,
@@ -197,8 +175,7 @@ void LocalPool::Reap(std::vector<JobReport>& reports) {
 }
 
 std::string Tail(const std::filesystem::path& log, int lines) {
-  std::ifstream in(log, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string text = common::ReadFileIfExists(log).value_or("");
   const std::string_view trimmed = common::Trim(text);
   std::size_t begin = trimmed.size();
   for (int i = 0; i < lines && begin != std::string_view::npos && begin > 0;

@@ -10,6 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
+#include "common/files.h"
+#include "common/hash.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/manifest_methods.h"
@@ -38,38 +41,22 @@ constexpr std::array<Axis, 6> kAxes = {{
     {&ProblemSpec::workload, "precision", ""},
 }};
 
-// A whole number that must be positive and not beyond an int.
-int PositiveInt(const TomlTable& table,
-                std::string_view key,
-                std::int64_t value) {
-  if (value < 1 || value > std::numeric_limits<int>::max()) {
-    table.Fail(key,
-               fmt::format("{} = {}: must be a whole number > 0", key, value));
-  }
-  return static_cast<int>(value);
-}
-
 // `simulated`: the backend's clock is virtual.
 Budget ReadBudget(const TomlTable& table, bool simulated) {
   Budget budget;
   if (table.Has("time_minutes")) {
-    const double minutes = table.RequireDouble("time_minutes");
-    if (!(minutes > 0.0) || !std::isfinite(minutes)) {
-      table.Fail("time_minutes",
-                 fmt::format("time_minutes = {}: must be a number > 0",
-                             common::ExactText(minutes)));
-    }
+    const double minutes = table.RequirePositive("time_minutes");
     budget.time_s = minutes * 60.0;
   }
   if (table.Has("trials")) {
-    budget.trials = PositiveInt(table, "trials", table.RequireInt("trials"));
+    budget.trials = table.RequireIntIn("trials", 1);
   }
   if (std::isinf(budget.time_s) && budget.trials == 0) {
     throw InputError(fmt::format(
         "{}: a budget is missing: give time_minutes or trials, or both",
         table.Where()));
   }
-  budget.q_max = PositiveInt(table, "q_max", table.RequireInt("q_max"));
+  budget.q_max = table.RequireIntIn("q_max", 1);
   budget.charge_thinking = table.GetBool("charge_thinking", !simulated);
   return budget;
 }
@@ -123,8 +110,7 @@ std::vector<ProblemSpec> ReadProblems(const TomlTable& root) {
 
 int ReadRepeats(const TomlTable& experiment,
                 const ManifestOverrides& overrides) {
-  const int repeats =
-      PositiveInt(experiment, "repeats", experiment.GetInt("repeats", 1));
+  const int repeats = experiment.GetIntIn("repeats", 1, 1);
   if (!overrides.repeats) {
     return repeats;
   }
@@ -175,13 +161,6 @@ void CheckTables(const TomlTable& root) {
   }
 }
 
-std::string FileContent(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 }  // namespace
 
 std::uint64_t Manifest::MethodSeed(const ProblemSpec& problem,
@@ -220,8 +199,8 @@ std::string Manifest::RunHash(const ProblemSpec& problem,
   add("cluster", problem.cluster);
   add("space", problem.space);
   for (const std::filesystem::path& file : InputFiles(problem)) {
-    text +=
-        fmt::format("file {}\n{}", file.filename().string(), FileContent(file));
+    text += fmt::format(
+        "file {}\n{}", file.filename().string(), common::ReadFile(file));
   }
   return fmt::format("{:016x}{:016x}",
                      common::DeriveSeed(text, 0),

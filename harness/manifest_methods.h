@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/manifest.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 
 namespace harness {

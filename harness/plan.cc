@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/backends.h"
 #include "harness/registry.h"
 #include "harness/slurm/slurm_options.h"

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/backends.h"
 #include "harness/manifest.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/backends.h"
 #include "harness/journal.h"
 #include "harness/provenance.h"

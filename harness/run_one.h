@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "common/error.h"
 #include "harness/backends.h"
 #include "harness/lease.h"
 #include "harness/manifest.h"

@@ -9,7 +9,8 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
-#include "common/text.h"
+#include "common/error.h"
+#include "common/hash.h"
 
 namespace harness {
 namespace {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "common/error.h"
 #include "harness/journal.h"
 #include "harness/manifest.h"
 #include "methods/method.h"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/lease.h"
 
 namespace harness {

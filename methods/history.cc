@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/quantiles.h"
+
 namespace methods {
 namespace {
 
@@ -70,10 +72,7 @@ double History::StepNoise(const trials::ThroughputOptions& options) const {
   if (relative.empty()) {
     return 0.0;
   }
-  const auto middle =
-      relative.begin() + static_cast<std::ptrdiff_t>(relative.size() / 2);
-  std::nth_element(relative.begin(), middle, relative.end());
-  return *middle * best_steps_per_s_;
+  return common::UpperMedian(std::move(relative)) * best_steps_per_s_;
 }
 
 surrogates::Observations History::ThroughputObservations() const {

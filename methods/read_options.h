@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 
 namespace methods {

@@ -4,20 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "common/quantiles.h"
 #include "surrogates/cost/cost_model.h"
 #include "surrogates/cost/misspecification.h"
 #include "surrogates/cost/shared_scale.h"
 
 namespace methods {
 namespace {
-
-double Median(const Eigen::VectorXd& values) {
-  std::vector<double> sorted(values.begin(), values.end());
-  const auto middle =
-      sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
 
 surrogates::GaussianProcess::Options FitOptions(
     const Problem& problem,
@@ -38,7 +31,10 @@ Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
   }
   // Before the first value only ratios are known: any scale does.
   return surrogates::CentersFor(
-      prior, observations.size() > 0 ? Median(observations.value) : 1.0);
+      prior,
+      observations.size() > 0 ? common::UpperMedian({observations.value.begin(),
+                                                     observations.value.end()})
+                              : 1.0);
 }
 
 surrogates::GaussianProcess::Options ForMemory(

@@ -1,14 +1,13 @@
 #include "plots/experiment_records.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
+#include "common/parallel.h"
 
 namespace plots {
 namespace {
@@ -41,23 +40,15 @@ void Load(const std::filesystem::path& folder, Task& task) {
 void LoadAll(const std::filesystem::path& experiment_folder,
              const ExperimentRecords& records,
              std::vector<Task>& tasks) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < tasks.size(); i = next++) {
-      Task& task = tasks[i];
-      Load(trials::RunFolder(experiment_folder,
-                             records.problems[task.problem].info.name,
-                             records.info.methods[task.method].name,
-                             task.run.repeat),
-           task);
-    }
-  };
-  std::vector<std::jthread> threads;
-  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  for (std::size_t i = 1; i < std::min(cores, tasks.size()); ++i) {
-    threads.emplace_back(work);
-  }
-  work();
+  common::ParallelFor(
+      static_cast<int>(tasks.size()), common::Cores(), [&](int, int i) {
+        Task& task = tasks[static_cast<std::size_t>(i)];
+        Load(trials::RunFolder(experiment_folder,
+                               records.problems[task.problem].info.name,
+                               records.info.methods[task.method].name,
+                               task.run.repeat),
+             task);
+      });
 }
 
 // The problems that have been started, without runs.

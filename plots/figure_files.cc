@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
+#include "common/files.h"
 #include "plots/gnuplot.h"
 #include "plots/gnuplot_process.h"
 
@@ -56,16 +57,12 @@ void Draw(const std::vector<GnuplotJob>& jobs,
 }  // namespace
 
 void WriteTextFile(const fs::path& path, const std::string& content) {
-  const fs::path temporary = path.string() + ".part";
-  std::ofstream out(temporary, std::ios::binary);
-  out << content;
-  out.close();
-  if (!out) {
+  try {
+    common::ReplaceFile(path, content);
+  } catch (const std::runtime_error& e) {
     throw common::InputError(
-        fmt::format("{}: cannot be written; choose another folder (--results)",
-                    temporary.string()));
+        fmt::format("{}; choose another folder (--results)", e.what()));
   }
-  fs::rename(temporary, path);
 }
 
 FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
+
 namespace plots {
 
 // Points joined by a line, in the colour of `style` (see StyleOf).

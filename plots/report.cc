@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
 #include "plots/summary_table.h"
 #include "plots/table.h"
 

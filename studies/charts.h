@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
 #include "harness/manifest.h"
 #include "plots/line_chart.h"
 

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/backends.h"
 #include "studies/charts.h"
 #include "trials/measurement.h"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/backends.h"
 #include "studies/charts.h"
 #include "trials/simulator/simulate_all.h"

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "common/error.h"
 #include "studies/charts.h"
 
 namespace studies {

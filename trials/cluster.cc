@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/gpu_architecture.h"
 
@@ -16,28 +17,8 @@ constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
 constexpr double kMicro = 1e-6;
 
-double RequirePositive(const common::TomlTable& table, std::string_view key) {
-  const double value = table.RequireDouble(key);
-  if (!(value > 0.0)) {
-    table.Fail(key,
-               fmt::format("{} is {}: must be greater than 0", key, value));
-  }
-  return value;
-}
-
-int PositiveInt(const common::TomlTable& table,
-                std::string_view key,
-                bool required) {
-  const std::int64_t value =
-      required ? table.RequireInt(key) : table.GetInt(key, 1);
-  if (value < 1 || value > 1'000'000) {
-    table.Fail(
-        key,
-        fmt::format(
-            "{} is {}: must be a whole number from 1 to 1000000", key, value));
-  }
-  return static_cast<int>(value);
-}
+// No cluster has more nodes, GPUs in a node or multiprocessors.
+constexpr int kMostParts = 1'000'000;
 
 Gpu ReadGpu(const common::TomlTable& table) {
   Gpu gpu;
@@ -48,20 +29,20 @@ Gpu ReadGpu(const common::TomlTable& table) {
   } catch (const common::InputError& error) {
     table.Fail("architecture", error.what());
   }
-  gpu.memory_bytes = RequirePositive(table, "memory_gib") * kGibi;
+  gpu.memory_bytes = table.RequirePositive("memory_gib") * kGibi;
   gpu.memory_bandwidth_bytes_per_s =
-      RequirePositive(table, "memory_bandwidth_gb_per_s") * kGiga;
-  gpu.half_flop_per_s = RequirePositive(table, "half_tflops") * kTera;
-  gpu.single_flop_per_s = RequirePositive(table, "single_tflops") * kTera;
-  gpu.multiprocessors = PositiveInt(table, "multiprocessors", true);
+      table.RequirePositive("memory_bandwidth_gb_per_s") * kGiga;
+  gpu.half_flop_per_s = table.RequirePositive("half_tflops") * kTera;
+  gpu.single_flop_per_s = table.RequirePositive("single_tflops") * kTera;
+  gpu.multiprocessors = table.RequireIntIn("multiprocessors", 1, kMostParts);
   gpu.price_per_hour = table.GetDouble("price_per_hour", 0.0);
   return gpu;
 }
 
 Link ReadLink(const common::TomlTable& table) {
   return {table.RequireString("name"),
-          RequirePositive(table, "bandwidth_gb_per_s") * kGiga,
-          RequirePositive(table, "latency_us") * kMicro};
+          table.RequirePositive("bandwidth_gb_per_s") * kGiga,
+          table.RequirePositive("latency_us") * kMicro};
 }
 
 int ReadRingNics(const common::TomlTable& inter, int nics_per_node) {
@@ -115,8 +96,8 @@ Cluster ReadCluster(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
   Cluster cluster;
   cluster.name = table.GetString("name", path.stem().string());
-  cluster.nodes = PositiveInt(table, "nodes", true);
-  cluster.gpus_per_node = PositiveInt(table, "gpus_per_node", true);
+  cluster.nodes = table.RequireIntIn("nodes", 1, kMostParts);
+  cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1, kMostParts);
   cluster.gpu = ReadGpu(table.RequireTable("gpu"));
 
   const common::TomlTable intra = table.RequireTable("intra");
@@ -126,7 +107,8 @@ Cluster ReadCluster(const std::filesystem::path& path) {
   if (table.Has("uplink")) {
     const common::TomlTable uplink = table.RequireTable("uplink");
     cluster.uplink = ReadLink(uplink);
-    cluster.gpus_per_switch = PositiveInt(uplink, "gpus_per_switch", true);
+    cluster.gpus_per_switch =
+        uplink.RequireIntIn("gpus_per_switch", 1, kMostParts);
     if (cluster.gpus_per_node % cluster.gpus_per_switch != 0) {
       uplink.Fail("gpus_per_switch",
                   fmt::format("gpus_per_switch is {}: must divide "
@@ -138,7 +120,7 @@ Cluster ReadCluster(const std::filesystem::path& path) {
   if (cluster.nodes > 1 || table.Has("inter")) {
     const common::TomlTable inter = table.RequireTable("inter");
     cluster.inter = ReadLink(inter);
-    cluster.nics_per_node = PositiveInt(inter, "nics_per_node", false);
+    cluster.nics_per_node = inter.GetIntIn("nics_per_node", 1, 1, kMostParts);
     cluster.ring_nics = ReadRingNics(inter, cluster.nics_per_node);
   }
   table.RejectUnknownKeys();

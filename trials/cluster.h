@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
+
 namespace trials {
 
 // One GPU, from its datasheet. SI units; files give GB, GB/s, TFLOPS.

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "common/error.h"
+
 namespace trials {
 
 // The environment variable that names another folder than the project's own

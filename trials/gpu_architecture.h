@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/error.h"
+
 namespace trials {
 
 // Properties of an architecture, from experiments/hardware/<name>.toml, where

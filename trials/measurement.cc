@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "common/quantiles.h"
+
 namespace trials {
 namespace {
 
@@ -19,22 +21,13 @@ constexpr std::array<std::pair<Outcome, std::string_view>, 5> kOutcomes = {{
     {Outcome::kFailed, "failed"},
 }};
 
-// The p-quantile of sorted values by linear interpolation (type 7).
-double SortedQuantile(const std::vector<double>& sorted, double p) {
-  const double position = p * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (position - static_cast<double>(below)) *
-                             (sorted[above] - sorted[below]);
-}
-
 std::vector<double> WithoutOutliers(std::vector<double> times,
                                     double outlier_iqr) {
   std::vector<double> sorted = times;
   std::sort(sorted.begin(), sorted.end());
-  const double median = SortedQuantile(sorted, 0.5);
-  const double iqr =
-      SortedQuantile(sorted, 0.75) - SortedQuantile(sorted, 0.25);
+  const double median = common::SortedQuantile(sorted, 0.5);
+  const double iqr = common::SortedQuantile(sorted, 0.75) -
+                     common::SortedQuantile(sorted, 0.25);
   // With an IQR of zero "at least 0 away" would drop every value.
   if (outlier_iqr <= 0.0 || iqr <= 0.0) {
     return times;

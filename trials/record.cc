@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "common/error.h"
+#include "common/files.h"
+#include "common/hash.h"
 #include "common/text.h"
 
 namespace trials {
@@ -86,13 +88,6 @@ std::string ConfigColumns() {
 
 constexpr std::size_t kTrialColumns = 14;  // besides those of the configuration
 
-std::string ReadAll(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 // Parses every complete line of a record file after its version and header.
 template <typename Record>
 std::vector<Record> ReadRecords(const std::filesystem::path& folder,
@@ -100,10 +95,7 @@ std::vector<Record> ReadRecords(const std::filesystem::path& folder,
                                 Record (*parse)(std::string_view)) {
   const std::filesystem::path path = folder / file.name;
   std::vector<Record> records;
-  if (!std::filesystem::exists(path)) {
-    return records;
-  }
-  const std::string text = ReadAll(path);
+  const std::string text = common::ReadFileIfExists(path).value_or("");
   std::vector<std::string_view> lines = common::Split(text, '\n');
   lines.pop_back();  // what follows the last newline: nothing, or half a line
   for (std::size_t i = 0; i < lines.size(); ++i) {

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
 

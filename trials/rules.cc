@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 #include <muParser.h>
 
+#include "common/error.h"
+#include "common/files.h"
 #include "common/text.h"
 
 namespace trials {
@@ -316,12 +318,12 @@ std::vector<Rule> ReadRuleSet(const std::filesystem::path& path) {
     throw common::InputError(
         fmt::format("{}: no such rule set", path.string()));
   }
-  std::ifstream file(path);
+  const std::string content = common::ReadFile(path);
   std::vector<Rule> rules;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    const std::string_view text =
-        common::Trim(std::string_view(line).substr(0, line.find('#')));
+  int number = 0;
+  for (const std::string_view line : common::Split(content, '\n')) {
+    ++number;
+    const std::string_view text = common::Trim(line.substr(0, line.find('#')));
     if (!text.empty()) {
       rules.push_back(Rule::Parse(std::string(text),
                                   path.stem().string(),

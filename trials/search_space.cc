@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
 
 namespace trials {
 namespace {

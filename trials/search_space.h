@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/parallel_config.h"
 #include "trials/rules.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
 
 namespace trials {
 namespace {

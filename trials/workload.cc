@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -12,29 +11,15 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "common/error.h"
+#include "common/json.h"
 #include "common/text.h"
 
 namespace trials {
 namespace {
 
-using Json = nlohmann::json;
-
-// "line:column" of a byte of a text, both from 1.
-std::string LineAndColumn(std::string_view text, std::size_t byte) {
-  const std::string_view before =
-      text.substr(0, byte == 0 ? 0 : std::min(byte - 1, text.size()));
-  std::size_t line = 1;
-  std::size_t line_begin = 0;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    if (before[i] == '\n') {
-      ++line;
-      line_begin = i + 1;
-    }
-  }
-  return fmt::format("{}:{}", line, before.size() - line_begin + 1);
-}
+using common::Json;
 
 // A config.json: its values, with errors that name the file and the key.
 class ConfigFile {
@@ -44,20 +29,7 @@ class ConfigFile {
     if (!std::filesystem::is_regular_file(path_, error)) {
       Fail("no such file (a Hugging Face config.json is needed)");
     }
-    std::ifstream file(path_);
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    if (!file) {
-      Fail("the file cannot be read");
-    }
-    try {
-      json_ = Json::parse(text);
-    } catch (const Json::parse_error& e) {
-      throw common::InputError(fmt::format("{}:{}: this is not valid JSON",
-                                           path_.string(),
-                                           LineAndColumn(text, e.byte)));
-    } catch (const Json::exception& e) {  // a number beyond doubles
-      Fail(e.what());
-    }
+    json_ = common::ReadJson(path_);
     if (!json_.is_object()) {
       Fail("a JSON object is needed, as in a Hugging Face config.json");
     }
@@ -82,8 +54,9 @@ class ConfigFile {
     const Json& value = json_.at(key);
     if (!value.is_number_integer() || value.get<std::int64_t>() < 1 ||
         value.get<std::int64_t>() > std::numeric_limits<int>::max()) {
-      Fail(fmt::format(
-          "{} must be a whole number from 1, not {}", key, value.dump()));
+      Fail(fmt::format("{} must be a whole number from 1, not {}",
+                       key,
+                       common::ToText(value)));
     }
     return value.get<int>();
   }
@@ -98,7 +71,8 @@ class ConfigFile {
     }
     const Json& value = json_.at(key);
     if (!value.is_boolean()) {
-      Fail(fmt::format("{} must be true or false, not {}", key, value.dump()));
+      Fail(fmt::format(
+          "{} must be true or false, not {}", key, common::ToText(value)));
     }
     return value.get<bool>();
   }
@@ -110,7 +84,7 @@ class ConfigFile {
     }
     const Json& value = json_.at(key);
     if (!value.is_string()) {
-      Fail(fmt::format("{} must be text, not {}", key, value.dump()));
+      Fail(fmt::format("{} must be text, not {}", key, common::ToText(value)));
     }
     return value.get<std::string>();
   }
@@ -260,14 +234,6 @@ std::int64_t Norm(const Model& model) {
          (model.norm_bias ? 2 : 1);
 }
 
-int RequireSize(const common::TomlTable& table, std::string_view key) {
-  const std::int64_t value = table.RequireInt(key);
-  if (value < 1 || value > std::numeric_limits<int>::max()) {
-    table.Fail(key, fmt::format("{} must be from 1, not {}", key, value));
-  }
-  return static_cast<int>(value);
-}
-
 Precision ReadPrecision(const common::TomlTable& table) {
   const std::string name = table.GetString("precision", "bf16");
   const std::vector<std::string> known = {"fp32", "fp16", "bf16"};
@@ -363,12 +329,12 @@ Workload ReadWorkload(const common::TomlTable& table) {
     table.Fail("model", fmt::format("model \"{}\": {}", path, e.what()));
   }
   workload.name = workload.model.name;
-  workload.batch_size = RequireSize(table, "batch_size");
+  workload.batch_size = table.RequireIntIn("batch_size", 1);
   const int positions = workload.model.max_positions;
   const bool images = workload.model.patch_size > 0;
   workload.sequence_length = images && !table.Has("sequence_length")
                                  ? positions
-                                 : RequireSize(table, "sequence_length");
+                                 : table.RequireIntIn("sequence_length", 1);
   workload.precision = ReadPrecision(table);
   if (images && workload.sequence_length != positions) {
     table.Fail("sequence_length",

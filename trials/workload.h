@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 
 namespace trials {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/provenance.h"
 #include "harness/run_one.h"
 #include "harness/slurm/slurm.h"

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
+
 namespace harness {
 
 // Exit code of a run that stopped in good order before its end.

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "harness/slurm/run_task.h"

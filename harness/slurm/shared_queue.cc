@@ -3,7 +3,6 @@
 #include <chrono>
 #include <exception>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include <fcntl.h>
@@ -38,8 +37,7 @@ std::optional<Queue> FromFile(const fs::path& path,
   if (!IsFresh(path)) {
     return std::nullopt;
   }
-  std::ifstream in(path, std::ios::binary);
-  const std::string content(std::istreambuf_iterator<char>(in), {});
+  const std::string content = common::ReadFileIfExists(path).value_or("");
   if (!content.starts_with(question + "\n")) {
     return std::nullopt;
   }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/text.h"
 
 namespace harness {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
 #include "common/process.h"
 #include "harness/dispatcher.h"
 #include "harness/slurm/slurm_options.h"

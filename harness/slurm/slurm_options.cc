@@ -44,19 +44,6 @@ std::string GetWord(const TomlTable& table,
   return value;
 }
 
-int GetCount(const TomlTable& table,
-             std::string_view key,
-             int otherwise,
-             int least) {
-  const std::int64_t value = table.GetInt(key, otherwise);
-  if (value < least || value > std::numeric_limits<int>::max()) {
-    table.Fail(key,
-               fmt::format(
-                   "{} = {}: must be a whole number >= {}", key, value, least));
-  }
-  return static_cast<int>(value);
-}
-
 SlurmOptions::Resources GetResources(const TomlTable& table,
                                      SlurmOptions::Resources otherwise) {
   if (!table.Has("resources")) {
@@ -131,12 +118,12 @@ SlurmOptions ReadSlurmOptions(const TomlTable& table,
   options.qos = GetWord(table, "qos", defaults.qos);
   options.constraint = GetWord(table, "constraint", defaults.constraint);
   options.time_minutes =
-      GetCount(table, "time_minutes", defaults.time_minutes, 0);
-  options.cpus = GetCount(table, "cpus", defaults.cpus, 1);
-  options.memory_mb = GetCount(table, "memory_mb", defaults.memory_mb, 0);
+      table.GetIntIn("time_minutes", defaults.time_minutes, 0);
+  options.cpus = table.GetIntIn("cpus", defaults.cpus, 1);
+  options.memory_mb = table.GetIntIn("memory_mb", defaults.memory_mb, 0);
   options.resources = GetResources(table, defaults.resources);
-  options.max_running = GetCount(table, "max_running", defaults.max_running, 0);
-  options.retries = GetCount(table, "retries", defaults.retries, 0);
+  options.max_running = table.GetIntIn("max_running", defaults.max_running, 0);
+  options.retries = table.GetIntIn("retries", defaults.retries, 0);
   options.requeue_until_done =
       table.GetBool("requeue_until_done", defaults.requeue_until_done);
   if (table.Has("options")) {

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "common/error.h"
 #include "common/files.h"
-#include "common/text.h"
 
 namespace harness {
 namespace {

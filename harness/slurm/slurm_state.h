@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "harness/dispatcher.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/slurm_options.h"

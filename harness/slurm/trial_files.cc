@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/files.h"
-#include "common/text.h"
 
 namespace harness {
 namespace {
@@ -182,7 +182,7 @@ void WriteTrialJob(const fs::path& folder, const TrialJob& job) {
 
 void WriteTrialResult(const fs::path& folder, const TrialResult& result) {
   const fs::path path = folder / "result.json";
-  const fs::path temporary = common::PrepareFile(
+  const fs::path temporary = common::WriteTemporaryFile(
       path,
       Text({{"refusal", result.refusal},
             {"measurement",

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "trials/measurement.h"
 #include "trials/trial_runner.h"
 

@@ -10,7 +10,8 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
-#include "common/text.h"
+#include "common/error.h"
+#include "common/hash.h"
 #include "harness/local_pool.h"
 #include "harness/slurm/sbatch.h"
 #include "harness/slurm/shared_queue.h"

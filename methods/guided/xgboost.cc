@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/text.h"
+#include "common/hash.h"
 #include "methods/history.h"
 #include "methods/read_options.h"
 #include "methods/sampling/cell_sampler.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/hash.h"
 #include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/oppa/families.h"

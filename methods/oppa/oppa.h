@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "methods/confidence.h"
 #include "methods/method.h"

@@ -3,7 +3,7 @@
 #include <random>
 #include <string>
 
-#include "common/text.h"
+#include "common/hash.h"
 
 namespace methods {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "common/text.h"
+#include "common/hash.h"
 #include "harness/backends.h"
 #include "harness/registry.h"
 

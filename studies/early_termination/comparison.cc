@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "common/hash.h"
 #include "common/parallel.h"
 #include "common/quantiles.h"
-#include "common/text.h"
 #include "plots/curve.h"
 #include "studies/early_termination/repeated_search.h"
 

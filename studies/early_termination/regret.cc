@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "common/hash.h"
 #include "common/parallel.h"
 #include "common/quantiles.h"
-#include "common/text.h"
 #include "methods/confidence.h"
 #include "studies/early_termination/finite_process.h"
 #include "studies/early_termination/repeated_search.h"

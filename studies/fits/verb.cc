@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "plots/table.h"
@@ -145,8 +145,7 @@ Json ToJson(const std::vector<LearnedValue>& values) {
   return json;
 }
 
-Json ToJson(const LearnedSurrogate& surrogate,
-                     const KnownSizes& sizes) {
+Json ToJson(const LearnedSurrogate& surrogate, const KnownSizes& sizes) {
   Json json = {{"length_scales", ToJson(surrogate.length_scales)},
                {"standard_deviations", ToJson(surrogate.scales)},
                {"coefficients", Json::array()}};

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "common/error.h"
 #include "studies/fits/learned.h"
 #include "studies/fits/physical_reading.h"
 #include "trials/record.h"

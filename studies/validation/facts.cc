@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "trials/parallel_config.h"
 

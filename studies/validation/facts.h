@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "common/csv_table.h"
+#include "common/error.h"
 #include "common/toml_table.h"
 
 namespace studies {

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "studies/validation/facts.h"
 #include "studies/validation/model_shape.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/csv_table.h"
+#include "common/error.h"
 #include "studies/validation/table_kind.h"
 #include "trials/cluster.h"
 #include "trials/parallel_config.h"

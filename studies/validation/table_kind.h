@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/csv_table.h"
+#include "common/error.h"
 #include "studies/validation/facts.h"
 
 namespace studies {

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
 #include "plots/scatter.h"
 #include "studies/validation/comparison.h"
 #include "studies/validation/prediction.h"

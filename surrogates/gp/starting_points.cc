@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "common/quantiles.h"
+
 namespace surrogates {
 namespace {
 
@@ -11,13 +13,8 @@ namespace {
 // mean is constant or wild, and every such start ends in the same place.
 constexpr double kWidestDraw = 1.5;
 
-double Median(Eigen::VectorXd values) {
-  const auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) {
-    return *middle;
-  }
-  return 0.5 * (*middle + *std::max_element(values.begin(), middle));
+double Median(const Eigen::VectorXd& values) {
+  return common::Median({values.begin(), values.end()});
 }
 
 double Mode(const LogNormalPrior& prior) {

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/error.h"
+
 namespace common {
 namespace {
 
@@ -65,14 +67,14 @@ TEST(TomlTable, WrongKindsAreErrorsWithPlaceAndValue) {
   const TomlTable table =
       Parse("a = 'text'\nb = 2.5\n[sub]\nc = 1\nd = [1,\n 'two']\n");
   EXPECT_THAT(Error([&] { (void)table.RequireInt("a"); }),
-              AllOf(StartsWith("fig.toml:1:5: a must be a whole number"),
+              AllOf(StartsWith("fig.toml:1:5: a must be an integer"),
                     HasSubstr("\"text\"")));
   EXPECT_THAT(Error([&] { (void)table.GetInt("b", 0); }),
               StartsWith("fig.toml:2:5: "));
   EXPECT_THAT(Error([&] { (void)table.GetTable("sub").GetBool("c", true); }),
-              StartsWith("fig.toml:4:5: sub.c must be true or false"));
+              StartsWith("fig.toml:4:5: sub.c must be a Boolean"));
   EXPECT_THAT(Error([&] { (void)table.GetTable("sub").GetInts("d"); }),
-              StartsWith("fig.toml:6:2: sub.d must be a whole number"));
+              StartsWith("fig.toml:6:2: sub.d must be an integer"));
   EXPECT_THAT(Error([&] { (void)table.GetTable("a"); }),
               StartsWith("fig.toml:1:5: a must be a table"));
 }

@@ -1,6 +1,6 @@
 // Any config.json is read, or refused with an InputError.
 
-#include "common/text.h"
+#include "common/error.h"
 #include "tests/fuzz/input_file.h"
 #include "trials/workload.h"
 

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "common/error.h"
+#include "common/hash.h"
 #include "common/text.h"
 #include "harness/journal.h"
 #include "tests/fuzz/input_file.h"

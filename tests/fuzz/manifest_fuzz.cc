@@ -1,6 +1,6 @@
 // Any manifest is read, or refused with an InputError.
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/manifest.h"
 #include "harness/slurm/slurm_options.h"
 #include "tests/fuzz/input_file.h"

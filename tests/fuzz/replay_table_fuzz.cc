@@ -1,6 +1,6 @@
 // Any table of measurements is read, or refused with an InputError.
 
-#include "common/text.h"
+#include "common/error.h"
 #include "tests/fuzz/input_file.h"
 #include "trials/replay/replay_table.h"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "tests/fuzz/input_file.h"
 #include "trials/rules.h"
 

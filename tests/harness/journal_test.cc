@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/search.h"
 #include "tests/fakes/fake_method.h"
 #include "tests/fakes/fake_runner.h"

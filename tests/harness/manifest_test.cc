@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "harness/plan.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
@@ -160,11 +160,11 @@ TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
       {"repeats = 2",
        "repeats = \"two\"",
        "m.toml:3:11",
-       "must be a whole number, not text"},
+       "must be an integer, not a string"},
       {"batch_size = 64",
        "batch_size = \"64\"",
        "m.toml:10:14",
-       "workload.batch_size must be a whole number, not text (\"64\")"},
+       "workload.batch_size must be an integer, not a string (\"64\")"},
       {"q_max = 10", "q_max = 0", "m.toml:23:9", "q_max = 0"},
       {"time_minutes = 20",
        "time_minutes = -1",

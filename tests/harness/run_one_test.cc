@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/text.h"
+#include "common/error.h"
 
 namespace harness {
 namespace {

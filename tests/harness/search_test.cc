@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "tests/fakes/fake_method.h"
 #include "tests/fakes/fake_runner.h"

@@ -9,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/text.h"
 #include "harness/journal.h"
 #include "harness/progress.h"
 #include "tests/fakes/temporary_folder.h"

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/error.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "studies/fits/learned.h"
 #include "studies/fits/physical_reading.h"

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "tests/fakes/paths.h"
 
 namespace trials {
@@ -99,7 +99,7 @@ TEST(Cluster, AnUnknownArchitectureNamesTheNearestKnown) {
 TEST(Cluster, NumbersOutOfRangeAreErrors) {
   EXPECT_THAT(ErrorOf(Edited("nodes = 2", "nodes = 0")), HasSubstr("from 1"));
   EXPECT_THAT(ErrorOf(Edited("single_tflops = 29.8", "single_tflops = -1")),
-              HasSubstr("greater than 0"));
+              HasSubstr("must be a number > 0"));
   EXPECT_THAT(ErrorOf(Edited("gpus_per_switch = 4", "gpus_per_switch = 3")),
               HasSubstr("must divide"));
 }
@@ -154,7 +154,7 @@ TEST(Cluster, ErrorsNamePlaceValueAndRule) {
   const auto path = Edited("half_tflops = 59.5", "half_tflops = -5");
   EXPECT_THAT(ErrorOf(path),
               AllOf(HasSubstr(path.string() + ":14:15: "),
-                    HasSubstr("half_tflops is -5: must be greater than 0")));
+                    HasSubstr("half_tflops = -5: must be a number > 0")));
   EXPECT_THAT(ErrorOf(Edited("memory_gib = 9.78", "memory_gib = \"10\"")),
               HasSubstr(":12:14: "));
   EXPECT_THAT(ErrorOf(Edited("gpus_per_switch = 4", "gpus_per_switch = 3")),

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "common/error.h"
 #include "common/text.h"
 
 namespace trials {

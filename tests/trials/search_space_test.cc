@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "tests/fakes/paths.h"
 
@@ -373,7 +373,7 @@ TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
                     HasSubstr("megatron")));
   EXPECT_THAT(error("rules = ['$pp >> 1']\n"),
               StartsWith("fig.toml:2:9: rule \"$pp >> 1\""));
-  EXPECT_THAT(error("dp = ['two']\n"), HasSubstr("must be a whole number"));
+  EXPECT_THAT(error("dp = ['two']\n"), HasSubstr("must be an integer"));
   EXPECT_EQ(error("cp = [1]\nmicro_batch_size = 0\n"), "no error");
 }
 

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "tests/trials/replay/table_file.h"
 
 namespace trials {

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "tests/fakes/paths.h"
 
@@ -224,7 +224,7 @@ TEST_F(WorkloadTest, WorkloadErrorsNameThePlaceInTheManifest) {
   EXPECT_THAT(WorkloadError(model),
               HasSubstr("workload.batch_size is missing"));
   EXPECT_THAT(WorkloadError(model + "batch_size = 0\nsequence_length = 1\n"),
-              StartsWith(toml + ":3:14: batch_size must be from 1, not 0"));
+              StartsWith(toml + ":3:14: workload.batch_size = 0: must be an integer >= 1"));
   EXPECT_THAT(WorkloadError(model + "batch_size = 8\nsequence_length = 1024\n"),
               HasSubstr("is more than the 512 positions"));
   EXPECT_THAT(

@@ -9,6 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "common/error.h"
+#include "common/text.h"
+
 namespace trials {
 namespace {
 
@@ -87,19 +90,6 @@ std::string Expand(std::string_view word,
   return text;
 }
 
-double Positive(const common::TomlTable& table,
-                std::string_view key,
-                double otherwise) {
-  const double value = table.GetDouble(key, otherwise);
-  if (!(value > 0.0) || !std::isfinite(value)) {
-    table.Fail(key,
-               fmt::format("{} = {}: must be a number of seconds > 0",
-                           key,
-                           common::ExactText(value)));
-  }
-  return value;
-}
-
 CommandOptions::Ranks ReadRanks(const common::TomlTable& table) {
   const std::string value = table.GetString("ranks", "one");
   if (value == "one") {
@@ -154,9 +144,9 @@ CommandOptions ReadCommandOptions(const common::TomlTable& table) {
   options.folder = fs::absolute(table.Folder());
   ReadProgram(table, options);
   options.ranks = ReadRanks(table);
-  options.timeout_s = Positive(table, "timeout_s", options.timeout_s);
-  options.silence_s = Positive(table, "silence_s", options.silence_s);
-  options.patience_s = Positive(table, "patience_s", options.patience_s);
+  options.timeout_s = table.GetPositive("timeout_s", options.timeout_s);
+  options.silence_s = table.GetPositive("silence_s", options.silence_s);
+  options.patience_s = table.GetPositive("patience_s", options.patience_s);
   options.log_bytes = table.GetInt("log_bytes", options.log_bytes);
   if (options.log_bytes < 1 || options.log_bytes > kMostLogBytes) {
     table.Fail("log_bytes",

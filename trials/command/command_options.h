@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/cluster.h"
 #include "trials/trial_runner.h"

@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include "common/error.h"
+#include "common/hash.h"
 #include "trials/command/contained_process.h"
 #include "trials/command/trial_log.h"
 #include "trials/command/trial_report.h"

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "common/error.h"
 #include "trials/cluster.h"
 #include "trials/command/command_options.h"
 #include "trials/trial_runner.h"

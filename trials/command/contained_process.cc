@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -18,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/process.h"
 #include "trials/command/supervisor.h"
 
@@ -68,8 +68,8 @@ bool KillMarked(const std::string& mark) {
     if (error != std::errc() || end != name.data() + name.size()) {
       continue;
     }
-    std::ifstream in(entry.path() / "environ", std::ios::binary);
-    const std::string environment(std::istreambuf_iterator<char>(in), {});
+    const std::string environment =
+        common::ReadProcFile(entry.path() / "environ");
     if (('\0' + environment).find('\0' + mark + '\0') != std::string::npos) {
       found = ::kill(pid, SIGKILL) == 0 || found;
     }

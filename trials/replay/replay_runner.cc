@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "common/error.h"
 
 namespace trials {
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "common/error.h"
 #include "trials/replay/replay_table.h"
 #include "trials/search_space.h"
 #include "trials/trial_runner.h"

@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 
 #include "common/csv_table.h"
+#include "common/error.h"
+#include "common/quantiles.h"
 #include "common/text.h"
 
 namespace trials {
@@ -157,13 +159,6 @@ class CsvFile {
   std::vector<std::string> unknown_;
 };
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half]
-                                : (values[half - 1] + values[half]) / 2.0;
-}
-
 // Gathers the rows of one scenario by configuration.
 class Gathering {
  public:
@@ -198,7 +193,7 @@ class Gathering {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       rows[i].out_of_memory = step_times_s_[i].empty();
       if (!rows[i].out_of_memory) {
-        rows[i].step_time_s = Median(step_times_s_[i]);
+        rows[i].step_time_s = common::Median(step_times_s_[i]);
       }
     }
     return rows;

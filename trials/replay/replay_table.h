@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "trials/parallel_config.h"
 
 namespace trials {

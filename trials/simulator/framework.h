@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/error.h"
+
 namespace trials {
 
 // Constants of a framework on PyTorch. Those of each framework are in

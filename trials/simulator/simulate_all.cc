@@ -1,11 +1,11 @@
 #include "trials/simulator/simulate_all.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <exception>
-#include <thread>
 #include <utility>
+
+#include "common/parallel.h"
 
 namespace trials {
 namespace {
@@ -19,39 +19,20 @@ void ForAll(int tasks,
             int threads,
             const std::function<Simulator()>& make,
             const std::function<void(const Simulator&, int)>& task) {
-  std::atomic<int> taken = 0;
-  std::atomic<bool> failed = false;
-  std::exception_ptr error;
-  const auto work = [&] {
-    try {
-      const Simulator simulator = make();
-      while (!failed.load()) {
-        const int begin = taken.fetch_add(kBlock);
-        if (begin >= tasks) {
-          return;
+  const int useful = std::clamp((tasks + kBlock - 1) / kBlock, 1, threads);
+  std::vector<std::optional<Simulator>> simulators(
+      static_cast<std::size_t>(useful));
+  common::ParallelFor(
+      tasks,
+      useful,
+      [&](int worker, int i) {
+        auto& simulator = simulators[static_cast<std::size_t>(worker)];
+        if (!simulator) {
+          simulator.emplace(make());
         }
-        const int end = std::min(begin + kBlock, tasks);
-        for (int i = begin; i < end; ++i) {
-          task(simulator, i);
-        }
-      }
-    } catch (...) {
-      if (!failed.exchange(true)) {
-        error = std::current_exception();
-      }
-    }
-  };
-  {
-    const int useful = (tasks + kBlock - 1) / kBlock;
-    std::vector<std::jthread> others;
-    for (int t = 1; t < std::min(threads, useful); ++t) {
-      others.emplace_back(work);
-    }
-    work();
-  }
-  if (error) {
-    std::rethrow_exception(error);
-  }
+        task(*simulator, i);
+      },
+      kBlock);
 }
 
 std::vector<StepReport> SimulateAll(std::span<const ParallelConfig> configs,

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/error.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/slurm_options.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace trials {

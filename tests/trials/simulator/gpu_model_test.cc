@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/text.h"
+#include "common/error.h"
 #include "tests/trials/simulator/problem.h"
 #include "trials/gpu_architecture.h"
 

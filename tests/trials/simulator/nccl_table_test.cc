@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "common/csv_table.h"
+#include "common/error.h"
 #include "common/text.h"
 #include "tests/fakes/paths.h"
 #include "trials/cluster.h"

@@ -1,0 +1,44 @@
+#include "common/json.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+
+namespace common {
+namespace {
+
+// "line:column", counted from 1, of a byte that is counted from 1.
+std::string LineAndColumn(std::string_view text, std::size_t byte) {
+  const std::string_view before =
+      text.substr(0, std::min(byte == 0 ? 0 : byte - 1, text.size()));
+  const std::size_t newline = before.rfind('\n');
+  const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
+  return fmt::format("{}:{}",
+                     std::count(before.begin(), before.end(), '\n') + 1,
+                     before.size() - begin + 1);
+}
+
+}  // namespace
+
+Json ParseJson(std::string_view text, const std::string& source) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& e) {
+    throw InputError(fmt::format(
+        "{}:{}: this is not valid JSON", source, LineAndColumn(text, e.byte)));
+  } catch (const Json::exception& e) {  // a number that no double holds
+    throw InputError(fmt::format("{}: {}", source, e.what()));
+  }
+}
+
+Json ReadJson(const std::filesystem::path& path) {
+  return ParseJson(ReadFile(path), path.string());
+}
+
+std::string ToText(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace common

@@ -1,0 +1,133 @@
+// JSON files. Parsing and printing are compiled once, here.
+
+#ifndef COMMON_JSON_H_
+#define COMMON_JSON_H_
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/files.h"
+
+namespace common {
+
+// Keeps the order in which keys were written.
+using Json = nlohmann::ordered_json;
+
+// Errors: throws InputError "source:line:column: ..." for text that is not
+// JSON.
+[[nodiscard]] Json ParseJson(std::string_view text, const std::string& source);
+
+// Errors: those of ReadFile and ParseJson.
+[[nodiscard]] Json ReadJson(const std::filesystem::path& path);
+
+// As text without a newline at its end; `indent` < 0: in one line. Bytes that
+// are not UTF-8 are replaced by U+FFFD.
+[[nodiscard]] std::string ToText(const Json& json, int indent = -1);
+
+// A struct whose fields are listed once, by a function that is found beside it:
+//
+//   template <typename S, typename Visit>  // S: Point or const Point
+//   void VisitFields(S& point, const Visit& visit) {
+//     visit("x", point.x);
+//     visit("y", point.y);
+//   }
+template <typename T>
+concept HasFields = requires(T& value) {
+  VisitFields(value, [](const char*, auto&) {});
+};
+
+// A value as JSON: structs with fields, lists and optional values of them,
+// paths and what nlohmann::json knows. JSON has no NaN and no infinity: they
+// are null, "inf" and "-inf". FromJson is the inverse.
+// Errors: FromJson throws Json::exception for a missing key or a wrong type.
+template <typename T>
+[[nodiscard]] Json ToJson(const T& value) {
+  if constexpr (HasFields<const T>) {
+    Json json = Json::object();
+    VisitFields(value, [&json](const char* name, const auto& field) {
+      json[name] = ToJson(field);
+    });
+    return json;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (std::isinf(value)) {
+      return value > 0.0 ? "inf" : "-inf";
+    }
+    return std::isnan(value) ? Json(nullptr) : Json(value);
+  } else if constexpr (requires { value.has_value(); }) {
+    return value.has_value() ? ToJson(*value) : Json(nullptr);
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    return value.string();
+  } else if constexpr (requires(typename T::value_type item) {
+                         requires HasFields<const decltype(item)>;
+                         value.size();
+                       }) {
+    Json json = Json::array();
+    for (const auto& item : value) {
+      json.push_back(ToJson(item));
+    }
+    return json;
+  } else {
+    return value;
+  }
+}
+
+template <typename T>
+void FromJson(const Json& json, T& value) {
+  if constexpr (HasFields<T>) {
+    VisitFields(value, [&json](const char* name, auto& field) {
+      FromJson(json.at(name), field);
+    });
+  } else if constexpr (std::is_floating_point_v<T>) {
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    value = json.is_null()   ? std::numeric_limits<T>::quiet_NaN()
+            : json == "inf"  ? kInfinity
+            : json == "-inf" ? -kInfinity
+                             : json.get<T>();
+  } else if constexpr (requires { value.has_value(); }) {
+    value.reset();
+    if (!json.is_null()) {
+      FromJson(json, value.emplace());
+    }
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    value = json.get<std::string>();
+  } else if constexpr (requires(typename T::value_type item) {
+                         requires HasFields<decltype(item)>;
+                         value.size();
+                       }) {
+    value.clear();
+    for (const Json& item : json) {
+      FromJson(item, value.emplace_back());
+    }
+  } else {
+    json.get_to(value);
+  }
+}
+
+// A struct with fields from a text or a file.
+// Errors: throw InputError that names the source for text that is not JSON, a
+// missing key or a value of another type.
+template <HasFields T>
+[[nodiscard]] T ParseJsonAs(std::string_view text, const std::string& source) {
+  try {
+    T value;
+    FromJson(ParseJson(text, source), value);
+    return value;
+  } catch (const Json::exception& e) {
+    throw InputError(source + ": " + e.what());
+  }
+}
+template <HasFields T>
+[[nodiscard]] T ReadJsonAs(const std::filesystem::path& path) {
+  return ParseJsonAs<T>(ReadFile(path), path.string());
+}
+
+}  // namespace common
+
+#endif  // COMMON_JSON_H_
