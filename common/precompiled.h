@@ -1,6 +1,6 @@
 // Precompiled for every layer (CMakeLists.txt): the headers that take longest
 // to parse. No source relies on it: each one includes what it uses, and the
-// sanitizer, fuzz and clang-tidy builds compile without it.
+// fuzz and clang-tidy builds do without it.
 
 #include <algorithm>
 #include <array>
