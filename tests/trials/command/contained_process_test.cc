@@ -110,6 +110,10 @@ TEST(ContainedProcess, EndKillsWhatIgnoresSigterm) {
       "trap '' TERM; " + kStray + "; echo up; while :; do sleep 0.05; done",
       mark));
   WaitForOutput(process);
+  // The stray process has been forked, but may not have its command line yet.
+  for (int wait = 0; wait < 100 && Alive(mark) < 2; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   EXPECT_GE(Alive(mark), 2);
   process.End();
   (void)Drain(process);
