@@ -24,7 +24,7 @@ std::string_view Kind(const toml::node& node) {
     case toml::node_type::floating_point:
       return "a number";
     case toml::node_type::boolean:
-      return "a Boolean";
+      return "a boolean";
     case toml::node_type::array:
       return "a list";
     case toml::node_type::table:
@@ -208,7 +208,7 @@ std::optional<bool> TomlTable::Node::Scalar(const toml::node& node,
   if (const auto* flag = node.as_boolean()) {
     return flag->get();
   }
-  WrongKind(node, key, "a Boolean");
+  WrongKind(node, key, "a boolean");
 }
 
 TomlTable::TomlTable() : node_(std::make_shared<Node>()) {}

@@ -72,7 +72,7 @@ TEST(TomlTable, WrongKindsAreErrorsWithPlaceAndValue) {
   EXPECT_THAT(Error([&] { (void)table.GetInt("b", 0); }),
               StartsWith("fig.toml:2:5: "));
   EXPECT_THAT(Error([&] { (void)table.GetTable("sub").GetBool("c", true); }),
-              StartsWith("fig.toml:4:5: sub.c must be a Boolean"));
+              StartsWith("fig.toml:4:5: sub.c must be a boolean"));
   EXPECT_THAT(Error([&] { (void)table.GetTable("sub").GetInts("d"); }),
               StartsWith("fig.toml:6:2: sub.d must be an integer"));
   EXPECT_THAT(Error([&] { (void)table.GetTable("a"); }),
