@@ -15,7 +15,8 @@
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/registry.h"
-#include "trials/parallel_config.h"
+#include "trials/knobs.h"
+#include "trials/search_space.h"
 
 namespace cli {
 namespace {
@@ -41,22 +42,6 @@ std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
                                name,
                                common::DidYouMean(name, known),
                                fmt::join(known, ", ")));
-}
-
-std::string ConfigColumns() {
-  std::string columns;
-  for (const trials::ConfigField& field : trials::ConfigFields()) {
-    columns += fmt::format(",{}", field.name);
-  }
-  return columns;
-}
-
-std::string ConfigCells(const trials::ParallelConfig& config) {
-  std::string cells;
-  for (const trials::ConfigField& field : trials::ConfigFields()) {
-    cells += fmt::format(",{}", field.get(config));
-  }
-  return cells;
 }
 
 void PrintHeading(const harness::ProblemSpec& problem,
@@ -129,10 +114,10 @@ void PrintCsv(const harness::ProblemSpec& problem,
               const harness::Backend& backend,
               const std::vector<Evaluated>& all) {
   for (const Evaluated& one : all) {
-    fmt::print("{},{}{},{},{},{},{}\n",
+    fmt::print("{},{},{},{},{},{},{}\n",
                problem.name,
                one.candidate,
-               ConfigCells((*backend.space)[one.candidate]),
+               backend.space->knobs().Cells((*backend.space)[one.candidate]),
                ToString(one.measurement.outcome),
                common::ExactText(one.throughput_steps_per_s),
                common::ExactText(one.measurement.peak_memory_bytes.value_or(
@@ -179,23 +164,18 @@ void SimulateAll(const VerbOptions& options,
 
 void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
   const harness::Backend backend = harness::MakeBackend(problem);
-  trials::ParallelConfig config;
-  try {
-    config = trials::Canonical(trials::ParseParallelConfig(text));
-  } catch (const std::invalid_argument& e) {
-    throw InputError(fmt::format("--pc {}: {}", text, e.what()));
-  }
-  PrintHeading(problem, backend);
-  if (!backend.space->Find(config)) {
-    fmt::print("note: {} is not in the search space\n", ToString(config));
-  }
   if (!backend.explain) {
     throw InputError(fmt::format(
         "--pc: the backend '{}' has no model of a step to print; use --all",
         backend.type));
   }
   try {
-    fmt::print("{}", backend.explain(config));
+    const trials::Completed pc = trials::Complete(text, *backend.space);
+    PrintHeading(problem, backend);
+    for (const std::string& note : pc.notes) {
+      fmt::print("note: {}\n", note);
+    }
+    fmt::print("{}", backend.explain(pc.config));
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--pc {}: {}", text, e.what()));
   }
@@ -207,15 +187,17 @@ int Space(const VerbOptions& options, const SpaceOptions& space) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
   if (options.csv) {
-    fmt::print("problem,candidate{}\n", ConfigColumns());
+    fmt::print("problem,candidate,{}\n", trials::BuiltInKnobs().Columns());
   }
   for (const harness::ProblemSpec& problem :
        Chosen(manifest, options.problem)) {
     const harness::Backend backend = harness::MakeBackend(problem);
     if (options.csv) {
       for (int i = 0; i < backend.space->size(); ++i) {
-        fmt::print(
-            "{},{}{}\n", problem.name, i, ConfigCells((*backend.space)[i]));
+        fmt::print("{},{},{}\n",
+                   problem.name,
+                   i,
+                   backend.space->knobs().Cells((*backend.space)[i]));
       }
     } else if (space.count) {
       fmt::print("{}{}{}\n",
@@ -237,9 +219,9 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
       harness::ReadManifest(options.manifest, options.overrides);
   if (simulate.all && options.csv) {
     fmt::print(
-        "problem,candidate{},outcome,throughput_steps_per_s,peak_memory_"
+        "problem,candidate,{},outcome,throughput_steps_per_s,peak_memory_"
         "bytes,setup_s\n",
-        ConfigColumns());
+        trials::BuiltInKnobs().Columns());
   }
   for (const harness::ProblemSpec& problem :
        Chosen(manifest, options.problem)) {

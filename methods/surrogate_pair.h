@@ -32,7 +32,7 @@ class SurrogatePair {
     // By how much of the capacity a memory prior that knows its job's size may
     // be wrong. > 0
     double memory_error = 0.2;
-    surrogates::InertKnobs inert_knobs = surrogates::InertKnobs::kNeutral;
+    surrogates::InactiveKnobs inert_knobs = surrogates::InactiveKnobs::kNeutral;
     // A wrong opinion added to the throughput's prior mean, at most so much of
     // the best throughput so far; 0: none. See Misspecification. >= 0
     double prior_error = 0.0;

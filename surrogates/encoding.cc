@@ -4,36 +4,36 @@
 #include <cmath>
 #include <vector>
 
-#include "trials/parallel_config.h"
+#include "trials/knobs.h"
 
 namespace surrogates {
 namespace {
 
-// A size of 0 stands for "derived from the rest": a step below 1.
-double Position(trials::FieldScale scale, int value) {
-  if (scale != trials::FieldScale::kLog2) {
+// A size of 0 means "derived from the rest": a step below 1.
+double Position(trials::KnobScale scale, int value) {
+  if (scale != trials::KnobScale::kLog2) {
     return value;
   }
   return value > 0 ? std::log2(value) : -1.0;
 }
 
-// Moves the candidates in which the field has no effect to the middle of the
-// others. Nothing happens where the space does not keep to canonical values: a
+// Moves the candidates in which the knob is inactive to the middle of the
+// others. Does nothing if the space does not keep to canonical values: a
 // measured table may have microbatches without a pipeline, and mean them.
-void CenterInert(const trials::SearchSpace& space,
-                 const trials::ConfigField& field,
-                 Eigen::Ref<Eigen::RowVectorXd, 0, Eigen::InnerStride<>> row) {
-  const int unset = field.get(trials::ParallelConfig{});
-  std::vector<int> inert;
+void CenterInactive(
+    const trials::SearchSpace& space,
+    const trials::Knob& knob,
+    Eigen::Ref<Eigen::RowVectorXd, 0, Eigen::InnerStride<>> row) {
+  std::vector<int> inactive;
   double low = 0.0;
   double high = 0.0;
   bool any = false;
   for (int i = 0; i < space.size(); ++i) {
-    if (!trials::HasEffect(field, space[i])) {
-      if (field.get(space[i]) != unset) {
+    if (!trials::HasEffect(knob, space[i], space.knobs())) {
+      if (knob.Get(space[i]) != knob.Default()) {
         return;
       }
-      inert.push_back(i);
+      inactive.push_back(i);
       continue;
     }
     low = any ? std::min(low, row[i]) : row[i];
@@ -41,15 +41,10 @@ void CenterInert(const trials::SearchSpace& space,
     any = true;
   }
   if (any) {
-    for (const int i : inert) {
+    for (const int i : inactive) {
       row[i] = 0.5 * (low + high);
     }
   }
-}
-
-// A number of parts, of which 1 is as good a value as any.
-bool Counts(const trials::ConfigField& field) {
-  return field.name == "microbatches" || field.name == "model_chunks";
 }
 
 }  // namespace
@@ -64,17 +59,17 @@ Eigen::MatrixXd Columns(const EncodedSpace& space,
   return columns;
 }
 
-EncodedSpace Encode(const trials::SearchSpace& space, InertKnobs inert) {
+EncodedSpace Encode(const trials::SearchSpace& space, InactiveKnobs inactive) {
   EncodedSpace encoded;
-  const auto fields = trials::ConfigFields();
-  Eigen::MatrixXd rows(static_cast<Eigen::Index>(fields.size()), space.size());
+  const trials::KnobSet& knobs = space.knobs();
+  Eigen::MatrixXd rows(static_cast<Eigen::Index>(knobs.size()), space.size());
   Eigen::Index dimensions = 0;
-  for (const trials::ConfigField& field : fields) {
+  for (const trials::Knob& knob : knobs) {
     for (int i = 0; i < space.size(); ++i) {
-      rows(dimensions, i) = Position(field.scale, field.get(space[i]));
+      rows(dimensions, i) = Position(knob.scale, knob.Get(space[i]));
     }
-    if (inert == InertKnobs::kNeutral && !Counts(field)) {
-      CenterInert(space, field, rows.row(dimensions));
+    if (inactive == InactiveKnobs::kNeutral && !knob.counts_parts) {
+      CenterInactive(space, knob, rows.row(dimensions));
     }
     const double low = rows.row(dimensions).minCoeff();
     const double high = rows.row(dimensions).maxCoeff();
@@ -83,7 +78,7 @@ EncodedSpace Encode(const trials::SearchSpace& space, InertKnobs inert) {
     }
     rows.row(dimensions).array() =
         (rows.row(dimensions).array() - low) / (high - low);
-    encoded.dimensions.emplace_back(field.name);
+    encoded.dimensions.push_back(knob.name);
     ++dimensions;
   }
   encoded.points = rows.topRows(dimensions);

@@ -12,20 +12,19 @@
 
 namespace surrogates {
 
-// Where a knob stands that has no effect in a configuration
-// (trials::HasEffect).
-enum class InertKnobs {
-  // At its default, as in the paper. Two configurations that both have no use
-  // for it agree; but where one has, they differ by how far its value is from
-  // the default, so ZeRO 0 is far from ZeRO 1 with a large bucket.
+// Where an inactive knob of a configuration is (see trials::HasEffect).
+enum class InactiveKnobs {
+  // At its default, as in the paper. Two configurations in which it is inactive
+  // agree; but if it is active in one of them, they differ by how far its value
+  // is from the default, so ZeRO 0 is far from ZeRO 1 with a large bucket.
   kDefault,
-  // In the middle of the values that it takes where it has an effect: from
-  // there no value is further than half of the range. Numbers of microbatches
-  // and chunks stay what they are, because 1 is a number like others.
+  // In the middle of the values that it takes where it is active: from there no
+  // value is further than half of the range. Numbers of parts
+  // (Knob::counts_parts) stay what they are, because 1 is a number like others.
   kNeutral,
 };
 
-// The embedding e(H) of every candidate: a dimension per field that takes
+// The embedding e(H) of every candidate: a dimension per knob that takes
 // more than one value in the space, each scaled to [0, 1] over the space
 // (sizes and buckets by their logarithm).
 //
@@ -33,7 +32,7 @@ enum class InertKnobs {
 // Shapes: points is [d, N], one candidate per column.
 struct EncodedSpace {
   Eigen::MatrixXd points;
-  std::vector<std::string> dimensions;  // field names, [d]
+  std::vector<std::string> dimensions;  // knob names, [d]
 
   [[nodiscard]] int dimension_count() const {
     return static_cast<int>(points.rows());
@@ -45,8 +44,9 @@ struct EncodedSpace {
 [[nodiscard]] Eigen::MatrixXd Columns(const EncodedSpace& space,
                                       const std::vector<int>& candidates);
 
-[[nodiscard]] EncodedSpace Encode(const trials::SearchSpace& space,
-                                  InertKnobs inert = InertKnobs::kNeutral);
+[[nodiscard]] EncodedSpace Encode(
+    const trials::SearchSpace& space,
+    InactiveKnobs inactive = InactiveKnobs::kNeutral);
 
 }  // namespace surrogates
 

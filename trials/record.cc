@@ -60,7 +60,7 @@ class RowReader {
         std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
       throw common::InputError(
-          fmt::format("cell {}: '{}' is not a whole number", next_, text));
+          fmt::format("cell {}: '{}' is not an integer", next_, text));
     }
     return value;
   }
@@ -77,14 +77,6 @@ class RowReader {
   std::vector<std::string_view> cells_;
   std::size_t next_ = 0;
 };
-
-std::string ConfigColumns() {
-  std::string columns;
-  for (const ConfigField& field : ConfigFields()) {
-    columns += fmt::format("{},", field.name);
-  }
-  return columns;
-}
 
 constexpr std::size_t kTrialColumns = 14;  // besides those of the configuration
 
@@ -127,8 +119,8 @@ const RecordFile& TrialsFile() {
   static const RecordFile file{
       "trials.csv",
       "# oppa trials 1",
-      "trial,candidate," + ConfigColumns() +
-          "outcome,steps,throughput_steps_per_s,throughput_variance,peak_"
+      "trial,candidate," + BuiltInKnobs().Columns() +
+          ",outcome,steps,throughput_steps_per_s,throughput_variance,peak_"
           "memory_bytes,"
           "setup_s,duration_s,elapsed_s,incumbent_steps_per_s,exact_steps_per_"
           "s,chosen_by,message,check"};
@@ -154,10 +146,10 @@ const RecordFile& ThinkingFile() {
 }
 
 std::string ToRow(const TrialRecord& record) {
-  std::string row = fmt::format("{},{},", record.trial, record.candidate);
-  for (const ConfigField& field : ConfigFields()) {
-    row += fmt::format("{},", field.get(record.config));
-  }
+  std::string row = fmt::format("{},{},{},",
+                                record.trial,
+                                record.candidate,
+                                BuiltInKnobs().Cells(record.config));
   row += fmt::format("{},{},", ToString(record.outcome), record.steps);
   for (const double value : {record.throughput_steps_per_s,
                              record.throughput_variance,
@@ -196,12 +188,12 @@ std::string ToRow(const ThinkingRecord& record) {
 }
 
 TrialRecord ParseTrialRow(std::string_view row) {
-  RowReader reader(row, kTrialColumns + ConfigFields().size());
+  RowReader reader(row, kTrialColumns + BuiltInKnobs().size());
   TrialRecord record;
   record.trial = reader.NextInt();
   record.candidate = reader.NextInt();
-  for (const ConfigField& field : ConfigFields()) {
-    field.set(record.config, reader.NextInt());
+  for (const Knob& knob : BuiltInKnobs()) {
+    knob.Set(record.config, reader.NextInt());
   }
   try {
     record.outcome = ParseOutcome(reader.Next());

@@ -19,7 +19,7 @@
 
 #include "common/error.h"
 #include "trials/measurement.h"
-#include "trials/parallel_config.h"
+#include "trials/knobs.h"
 
 namespace trials {
 

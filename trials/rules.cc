@@ -19,18 +19,35 @@
 namespace trials {
 namespace {
 
-constexpr std::array<std::string_view, 11> kContextVariables = {
-    "num_gpus",
-    "layers",
-    "heads",
-    "kv_heads",
-    "hidden_size",
-    "ffn_size",
-    "vocab_size",
-    "experts",
-    "batch_size",
-    "sequence_length",
-    "precision_bits"};
+struct ContextVariable {
+  std::string_view name;
+  int (*value)(const Workload& workload, int gpus);
+};
+
+constexpr std::array kContextVariables = {
+    ContextVariable{"num_gpus", [](const Workload&, int gpus) { return gpus; }},
+    ContextVariable{"layers",
+                    [](const Workload& w, int) { return w.model.layers; }},
+    ContextVariable{
+        "heads",
+        [](const Workload& w, int) { return w.model.attention_heads; }},
+    ContextVariable{"kv_heads",
+                    [](const Workload& w, int) { return w.model.kv_heads; }},
+    ContextVariable{"hidden_size",
+                    [](const Workload& w, int) { return w.model.hidden_size; }},
+    ContextVariable{"ffn_size",
+                    [](const Workload& w, int) { return w.model.ffn_size; }},
+    ContextVariable{"vocab_size",
+                    [](const Workload& w, int) { return w.model.vocab_size; }},
+    ContextVariable{"experts",
+                    [](const Workload& w, int) { return w.model.experts; }},
+    ContextVariable{"batch_size",
+                    [](const Workload& w, int) { return w.batch_size; }},
+    ContextVariable{"sequence_length",
+                    [](const Workload& w, int) { return w.sequence_length; }},
+    ContextVariable{"precision_bits", [](const Workload& w, int) {
+                      return w.precision == Precision::kFp32 ? 32 : 16;
+                    }}};
 
 bool IsNameStart(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
@@ -41,17 +58,9 @@ bool IsNamePart(char c) {
 }
 
 bool IsContextVariable(std::string_view name) {
-  return std::find(kContextVariables.begin(), kContextVariables.end(), name) !=
-         kContextVariables.end();
-}
-
-std::vector<std::string> KnownVariables() {
-  std::vector<std::string> known;
-  for (const ConfigField& field : ConfigFields()) {
-    known.emplace_back(field.name);
-  }
-  known.insert(known.end(), kContextVariables.begin(), kContextVariables.end());
-  return known;
+  return std::any_of(kContextVariables.begin(),
+                     kContextVariables.end(),
+                     [&](const auto& each) { return each.name == name; });
 }
 
 double Remainder(double a, double b) {
@@ -65,7 +74,7 @@ double Not(double a) { return a == 0.0 ? 1.0 : 0.0; }
 
 // Where a variable's value comes from.
 struct Variable {
-  const ConfigField* field = nullptr;  // nullptr: from the context
+  const Knob* knob = nullptr;  // nullptr: from the context
   std::string name;
   double value = 0.0;  // what the compiled expression reads
 };
@@ -75,8 +84,10 @@ struct Variable {
 // place in the rule that each character came from.
 class Translator {
  public:
-  Translator(const std::string& expression, std::string where)
-      : expression_(expression), where_(std::move(where)) {}
+  Translator(const std::string& expression,
+             std::string where,
+             const KnobSet& knobs)
+      : expression_(expression), where_(std::move(where)), knobs_(knobs) {}
 
   void Run() {
     while (at_ < expression_.size()) {
@@ -133,18 +144,22 @@ class Translator {
     if (name.empty()) {
       Fail(at_, "a variable's name must follow '$'");
     }
-    const ConfigField* field = FindConfigField(name);
-    if (field == nullptr && !IsContextVariable(name)) {
-      const std::vector<std::string> known = KnownVariables();
+    const Knob* knob = knobs_.Find(name);
+    if (knob == nullptr && !IsContextVariable(name)) {
+      std::vector<std::string> known;
+      for (const Knob& each : knobs_) {
+        known.push_back(each.name);
+      }
+      for (const ContextVariable& each : kContextVariables) {
+        known.emplace_back(each.name);
+      }
       Fail(at_,
            fmt::format("unknown variable '${}'{}; known: {}",
                        name,
                        common::DidYouMean(name, known),
                        fmt::join(known, ", ")));
     }
-    // An alias is the field it stands for.
-    const std::string variable =
-        field == nullptr ? name : std::string(field->name);
+    const std::string variable = knob == nullptr ? name : knob->name;
     if (std::find(names_.begin(), names_.end(), variable) == names_.end()) {
       names_.push_back(variable);
     }
@@ -162,7 +177,7 @@ class Translator {
       Emit(word.size(), word);
     } else {
       const bool known =
-          FindConfigField(word) != nullptr || IsContextVariable(word);
+          knobs_.Find(word) != nullptr || IsContextVariable(word);
       Fail(at_,
            known
                ? fmt::format("'{0}' is a variable: write ${0}", word)
@@ -209,26 +224,22 @@ class Translator {
 
   const std::string& expression_;
   std::string where_;
+  const KnobSet& knobs_;
   std::size_t at_ = 0;
   std::string text_;
   std::vector<std::size_t> origin_;
   std::vector<std::string> names_;
 };
 
-// The value of a field, where 0 may stand for "follows from the others".
-double FieldValue(const ConfigField& field,
-                  const ParallelConfig& config,
-                  const Rule::Context& context) {
-  const int value = field.get(config);
-  if (value != 0 || field.name != "micro_batch_size") {
-    return value;
-  }
+// The value of a knob, where 0 may mean "derived from the others".
+double KnobValue(const Knob& knob,
+                 const ParallelConfig& config,
+                 const Rule::Context& context) {
+  const int value = knob.Get(config);
   const auto batch_size = context.find("batch_size");
-  if (batch_size == context.end()) {
-    return value;
-  }
-  return batch_size->second /
-         (static_cast<double>(config.dp) * config.microbatches);
+  return value == 0 && knob.derived && batch_size != context.end()
+             ? knob.derived(config, batch_size->second)
+             : value;
 }
 
 }  // namespace
@@ -236,31 +247,46 @@ double FieldValue(const ConfigField& field,
 // The parser holds pointers to the variables, so neither ever moves; its
 // evaluation writes to them and to its own stack, hence the lock.
 struct Rule::Compiled {
+  explicit Compiled(KnobSet set) : knobs(std::move(set)) {}
+  KnobSet knobs;  // owns the rows that the variables point to
   std::vector<Variable> variables;
   mu::Parser parser;
   std::mutex mutex;
 };
 
-std::span<const std::string_view> Rule::ContextVariables() {
-  return kContextVariables;
+std::vector<std::string_view> Rule::ContextVariables() {
+  std::vector<std::string_view> names;
+  for (const ContextVariable& each : kContextVariables) {
+    names.push_back(each.name);
+  }
+  return names;
+}
+
+Rule::Context RuleContext(const Workload& workload, int gpus) {
+  Rule::Context context;
+  for (const ContextVariable& each : kContextVariables) {
+    context.emplace(each.name, each.value(workload, gpus));
+  }
+  return context;
 }
 
 Rule Rule::Parse(const std::string& expression,
                  const std::string& origin,
-                 const std::string& where) {
+                 const std::string& where,
+                 const KnobSet& knobs) {
   if (common::Trim(expression).empty()) {
     throw common::InputError(fmt::format("{}: a rule is empty", where));
   }
-  Translator translator(expression, where);
+  Translator translator(expression, where, knobs);
   translator.Run();
 
   Rule rule;
   rule.expression_ = expression;
   rule.origin_ = origin;
-  rule.compiled_ = std::make_shared<Compiled>();
+  rule.compiled_ = std::make_shared<Compiled>(knobs);
   Compiled& compiled = *rule.compiled_;
   for (const std::string& name : translator.names()) {
-    compiled.variables.push_back({FindConfigField(name), name, 1.0});
+    compiled.variables.push_back({knobs.Find(name), name, 1.0});
   }
   try {
     compiled.parser.ClearConst();
@@ -287,8 +313,8 @@ Rule Rule::Parse(const std::string& expression,
 bool Rule::Matches(const ParallelConfig& config, const Context& context) const {
   const std::lock_guard lock(compiled_->mutex);
   for (Variable& variable : compiled_->variables) {
-    if (variable.field != nullptr) {
-      variable.value = FieldValue(*variable.field, config, context);
+    if (variable.knob != nullptr) {
+      variable.value = KnobValue(*variable.knob, config, context);
       continue;
     }
     const auto found = context.find(variable.name);
@@ -308,11 +334,12 @@ bool Rule::Matches(const ParallelConfig& config, const Context& context) const {
                                          expression_,
                                          origin_,
                                          e.what(),
-                                         ToString(config)));
+                                         ToString(config, compiled_->knobs)));
   }
 }
 
-std::vector<Rule> ReadRuleSet(const std::filesystem::path& path) {
+std::vector<Rule> ReadRuleSet(const std::filesystem::path& path,
+                              const KnobSet& knobs) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
     throw common::InputError(
@@ -327,7 +354,8 @@ std::vector<Rule> ReadRuleSet(const std::filesystem::path& path) {
     if (!text.empty()) {
       rules.push_back(Rule::Parse(std::string(text),
                                   path.stem().string(),
-                                  fmt::format("{}:{}", path.string(), number)));
+                                  fmt::format("{}:{}", path.string(), number),
+                                  knobs));
     }
   }
   return rules;

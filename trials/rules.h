@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/error.h"
-#include "trials/parallel_config.h"
+#include "trials/knobs.h"
+#include "trials/workload.h"
 
 namespace trials {
 
@@ -24,11 +24,10 @@ namespace trials {
 //
 // Operators: + - * / % == != < <= > >= && || ! and parentheses, min(a, b) and
 // max(a, b); `=` is read as ==, and the signs for "not equal", "at most" and
-// "at least" as !=, <= and >=. `%` is the remainder of whole numbers. Flags are
-// 0 and 1, which `false` and `true` stand for. Variables: the fields of
-// ParallelConfig (and their aliases), and those of the problem (see
-// ContextVariables). A micro_batch_size of 0 has the value it stands for,
-// batch_size / (dp * microbatches).
+// "at least" as !=, <= and >=. `%` is the remainder of integers. Flags are 0
+// and 1; `false` and `true` mean the same. Variables: the knobs (and their
+// aliases), and those of the problem (see ContextVariables). A micro_batch_size
+// of 0 has the value it is derived as, batch_size / (dp * microbatches).
 //
 // Copies share the compiled expression; any number of threads may use them.
 //
@@ -42,14 +41,15 @@ class Rule {
   // rule set's name, or "manifest".
   [[nodiscard]] static Rule Parse(const std::string& expression,
                                   const std::string& origin,
-                                  const std::string& where);
+                                  const std::string& where,
+                                  const KnobSet& knobs = BuiltInKnobs());
 
   // Values of the variables that do not come from the configuration.
   using Context = std::map<std::string, double, std::less<>>;
 
   // Their names: num_gpus, layers, heads, kv_heads, hidden_size, ffn_size,
-  // vocab_size, batch_size, sequence_length, precision_bits.
-  [[nodiscard]] static std::span<const std::string_view> ContextVariables();
+  // vocab_size, experts, batch_size, sequence_length, precision_bits.
+  [[nodiscard]] static std::vector<std::string_view> ContextVariables();
 
   [[nodiscard]] bool Matches(const ParallelConfig& config,
                              const Context& context) const;
@@ -68,7 +68,11 @@ class Rule {
 // set's name is the file's without its extension.
 // Errors: throws InputError for a missing file, and "file:line: ..." for a rule
 // that cannot be understood.
-[[nodiscard]] std::vector<Rule> ReadRuleSet(const std::filesystem::path& path);
+[[nodiscard]] std::vector<Rule> ReadRuleSet(
+    const std::filesystem::path& path, const KnobSet& knobs = BuiltInKnobs());
+
+// The values of Rule::ContextVariables() for a problem.
+[[nodiscard]] Rule::Context RuleContext(const Workload& workload, int gpus);
 
 }  // namespace trials
 

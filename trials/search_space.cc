@@ -2,287 +2,202 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "trials/constraints.h"
 
 namespace trials {
 namespace {
 
 using PC = ParallelConfig;
-using Grids = std::map<std::string, std::vector<int>, std::less<>>;
-
-std::vector<int> PowersOfTwo(int limit) {
-  std::vector<int> values;
-  for (std::int64_t value = 1; value <= limit; value *= 2) {
-    values.push_back(static_cast<int>(value));
-  }
-  return values;
-}
-
-std::vector<int> Divisors(int number) {
-  std::vector<int> values;
-  for (int value = 1; value <= number; ++value) {
-    if (number % value == 0) {
-      values.push_back(value);
-    }
-  }
-  return values;
-}
-
-// The grid of every field: the manifest's, or the default.
-Grids MakeGrids(const Workload& workload, int gpus, const Grids& given) {
-  const std::vector<int> sizes = Divisors(gpus);
-  const std::vector<int> buckets_mb = {1, 4, 16, 64, 256, 1024, 4096};
-  const std::vector<int> flag = {0, 1};
-  const std::vector<int> off = {1};
-  Grids grids = {{"dp", sizes},
-                 {"tp", sizes},
-                 {"pp", sizes},
-                 {"dp_bucket_mb", buckets_mb},
-                 {"zero_stage", {0, 1, 2, 3}},
-                 {"zero_bucket_mb", buckets_mb},
-                 {"overlap_zero_comm", flag},
-                 {"overlap_zero_allgather", flag},
-                 {"microbatches", PowersOfTwo(workload.batch_size)},
-                 {"model_chunks", PowersOfTwo(workload.model.layers)},
-                 {"overlap_p2p", flag},
-                 {"grad_checkpoint", flag},
-                 {"ep", workload.model.experts > 0 ? sizes : off}};
-  for (const ConfigField& field : ConfigFields()) {
-    const auto found = given.find(field.name);
-    if (found != given.end() && !found->second.empty()) {
-      grids[std::string(field.name)] = found->second;
-    } else {
-      grids.try_emplace(std::string(field.name),
-                        std::vector<int>{field.get(ParallelConfig{})});
-    }
-  }
-  return grids;
-}
-
-// The canonical configurations that `base` becomes by setting these fields to
-// all combinations of their grids, ascending, each once.
-std::vector<PC> Combinations(const PC& base,
-                             const Grids& grids,
-                             std::initializer_list<std::string_view> names) {
-  std::vector<PC> raw = {base};
-  for (const std::string_view name : names) {
-    const ConfigField& field = *FindConfigField(name);
-    std::vector<PC> longer;
-    for (const PC& config : raw) {
-      for (const int value : grids.find(name)->second) {
-        longer.push_back(config);
-        field.set(longer.back(), value);
-      }
-    }
-    raw = std::move(longer);
-  }
-  std::set<PC> canonical;
-  for (const PC& config : raw) {
-    canonical.insert(Canonical(config));
-  }
-  return {canonical.begin(), canonical.end()};
-}
-
-// Counts what each rule dropped, the built-in ones in this order.
-enum BuiltIn : std::size_t {
-  kGpus,
-  kHeads,
-  kKvHeads,
-  kSequence,
-  kLayers,
-  kBatch,
-  kFill,
-  kInterleave,
-  kExpertRanks,
-  kExperts,
-  kBuiltInRules,
-};
-
-std::vector<SearchSpace::Dropped> NothingDropped(
-    const std::vector<Rule>& rules) {
-  static constexpr std::array<std::string_view, kBuiltInRules> kNames = {
-      "dp * tp * pp * cp != num_gpus",
-      "heads % tp != 0",
-      "kv_heads % tp != 0",
-      "sequence_length % cp != 0",
-      "pp * model_chunks > layers",
-      "batch_size % (dp * microbatches) != 0",
-      "microbatches < pp",
-      "model_chunks > 1 && microbatches % pp != 0",
-      "dp % ep != 0",
-      "ep > 1 && experts % ep != 0"};
-  std::vector<SearchSpace::Dropped> dropped;
-  for (const std::string_view name : kNames) {
-    dropped.push_back({std::string(name), "built in", 0});
-  }
-  for (const Rule& rule : rules) {
-    dropped.push_back({rule.expression(), rule.origin(), 0});
-  }
-  return dropped;
-}
-
-// The first built-in rule that drops every configuration of these sizes;
-// kBuiltInRules if none does.
-std::size_t FirstSizeRule(const PC& sizes, const Workload& workload, int gpus) {
-  if (std::int64_t{sizes.dp} * sizes.tp * sizes.pp * sizes.cp != gpus) {
-    return kGpus;
-  }
-  if (workload.model.attention_heads % sizes.tp != 0) {
-    return kHeads;
-  }
-  if (workload.model.kv_heads % sizes.tp != 0) {
-    return kKvHeads;
-  }
-  return workload.sequence_length % sizes.cp != 0 ? kSequence : kBuiltInRules;
-}
-
-// The same for a pipeline: sizes, microbatches and chunks.
-std::size_t FirstPipelineRule(const PC& pipeline, const Workload& workload) {
-  if (std::int64_t{pipeline.pp} * pipeline.model_chunks >
-      workload.model.layers) {
-    return kLayers;
-  }
-  if (workload.batch_size %
-          (std::int64_t{pipeline.dp} * pipeline.microbatches) !=
-      0) {
-    return kBatch;
-  }
-  if (pipeline.microbatches < pipeline.pp) {
-    return kFill;
-  }
-  const bool deadlock =
-      pipeline.model_chunks > 1 && pipeline.microbatches % pipeline.pp != 0;
-  return deadlock ? kInterleave : kBuiltInRules;
-}
-
-// The same for what depends on neither pipeline nor sharding.
-std::size_t FirstOtherRule(const PC& other, const Model& model) {
-  if (other.dp % other.ep != 0) {
-    return kExpertRanks;
-  }
-  const bool uneven = model.experts == 0 || model.experts % other.ep != 0;
-  return other.ep > 1 && uneven ? kExperts : kBuiltInRules;
-}
-
-// Enumerates a space family by family. Canonical() decides about the pipeline
-// knobs, the sharding knobs and the rest independently of each other once the
-// sizes are given, so the configurations of a (dp, tp, pp) are a product of
-// three short lists, and a rule about one of them counts for the others.
-class Enumeration {
- public:
-  Enumeration(const Workload& workload,
-              int gpus,
-              const SearchSpaceOptions& options)
-      : workload_(workload),
-        gpus_(gpus),
-        rules_(options.rules),
-        context_(RuleContext(workload, gpus)),
-        grids_(MakeGrids(workload, gpus, options.values)),
-        dropped_(NothingDropped(options.rules)) {}
-
-  void Run() {
-    for (const PC& sizes :
-         Combinations(PC{}, grids_, {"dp", "tp", "pp", "cp"})) {
-      AddSizes(sizes);
-    }
-    std::sort(configs_.begin(), configs_.end());
-  }
-
-  [[nodiscard]] bool AnySizes() const { return any_sizes_; }
-  [[nodiscard]] const Grids& grids() const { return grids_; }
-  std::vector<PC>& configs() { return configs_; }
-  std::vector<SearchSpace::Dropped>& dropped() { return dropped_; }
-
- private:
-  void AddSizes(const PC& sizes) {
-    const std::vector<PC> pipelines = Combinations(
-        sizes, grids_, {"microbatches", "model_chunks", "overlap_p2p"});
-    const std::vector<PC> shardings = Combinations(sizes,
-                                                   grids_,
-                                                   {"dp_bucket_mb",
-                                                    "zero_stage",
-                                                    "zero_bucket_mb",
-                                                    "overlap_zero_comm",
-                                                    "overlap_zero_allgather"});
-    const std::vector<PC> others =
-        Combinations(sizes, grids_, {"grad_checkpoint", "sp", "ep"});
-    const auto family =
-        static_cast<std::int64_t>(shardings.size() * others.size());
-
-    const std::size_t rule = FirstSizeRule(sizes, workload_, gpus_);
-    any_sizes_ = any_sizes_ || rule != kGpus;
-    if (rule != kBuiltInRules) {
-      dropped_[rule].count +=
-          static_cast<std::int64_t>(pipelines.size()) * family;
-      return;
-    }
-    for (const PC& pipeline : pipelines) {
-      const std::size_t broken = FirstPipelineRule(pipeline, workload_);
-      if (broken != kBuiltInRules) {
-        dropped_[broken].count += family;
-        continue;
-      }
-      for (const PC& other : others) {
-        const std::size_t refused = FirstOtherRule(other, workload_.model);
-        if (refused != kBuiltInRules) {
-          dropped_[refused].count +=
-              static_cast<std::int64_t>(shardings.size());
-          continue;
-        }
-        for (const PC& sharding : shardings) {
-          AddConfig(Merge(pipeline, sharding, other));
-        }
-      }
-    }
-  }
-
-  static PC Merge(const PC& pipeline, const PC& sharding, const PC& other) {
-    PC config = sharding;
-    config.microbatches = pipeline.microbatches;
-    config.model_chunks = pipeline.model_chunks;
-    config.overlap_p2p = pipeline.overlap_p2p;
-    config.grad_checkpoint = other.grad_checkpoint;
-    config.sp = other.sp;
-    config.ep = other.ep;
-    return config;
-  }
-
-  void AddConfig(const PC& config) {
-    for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (rules_[i].Matches(config, context_)) {
-        ++dropped_[kBuiltInRules + i].count;
-        return;
-      }
-    }
-    configs_.push_back(config);
-  }
-
-  const Workload& workload_;
-  int gpus_;
-  const std::vector<Rule>& rules_;
-  Rule::Context context_;
-  Grids grids_;
-  bool any_sizes_ = false;
-  std::vector<PC> configs_;
-  std::vector<SearchSpace::Dropped> dropped_;
-};
 
 [[noreturn]] void FailAt(const std::string& where, const std::string& message) {
   throw common::InputError(
       where.empty() ? message : fmt::format("{}: {}", where, message));
 }
 
+// The knobs of one group with their grids, the manifest's or the default, and
+// the constraints on them with their places in the list of what was dropped.
+struct Family {
+  std::vector<std::pair<const Knob*, std::vector<int>>> grids;
+  std::vector<std::pair<const Constraint*, std::size_t>> constraints;
+};
+
+// The canonical configurations that `base` becomes by setting the knobs of the
+// family to all combinations of their grids, each once: of those that differ
+// in inactive knobs only, the one that has the first value of each is taken.
+std::vector<PC> Combinations(const PC& base, const Family& family) {
+  std::vector<PC> raw = {base};
+  for (const auto& [knob, grid] : family.grids) {
+    std::vector<PC> longer;
+    longer.reserve(raw.size() * grid.size());
+    for (const PC& config : raw) {
+      for (const int value : grid) {
+        knob->Set(longer.emplace_back(config), value);
+      }
+    }
+    raw = std::move(longer);
+  }
+  std::vector<PC> canonical;
+  for (PC& config : raw) {
+    const bool first = std::all_of(
+        family.grids.begin(), family.grids.end(), [&](const auto& row) {
+          const auto& [knob, grid] = row;
+          if (!knob->active.holds || knob->active.holds(config)) {
+            return true;
+          }
+          const bool is_first = knob->Get(config) == grid.front();
+          knob->Set(config, knob->Default());
+          return is_first;
+        });
+    if (first) {
+      canonical.push_back(config);
+    }
+  }
+  return canonical;
+}
+
+class Enumeration {
+ public:
+  Enumeration(const Workload& workload,
+              int gpus,
+              const SearchSpaceOptions& options)
+      : rules_(options.rules),
+        context_{workload, gpus},
+        rule_context_(RuleContext(workload, gpus)) {
+    for (const auto& [name, values] : options.values) {
+      const Knob* knob = options.knobs.Find(name);
+      const std::string problem = knob == nullptr
+                                      ? fmt::format("unknown field '{}'", name)
+                                      : GridProblem(*knob, values);
+      if (!problem.empty()) {
+        FailAt(options.where, problem);
+      }
+    }
+    for (const KnobGroup group : {KnobGroup::kSizes,
+                                  KnobGroup::kPipeline,
+                                  KnobGroup::kOther,
+                                  KnobGroup::kSharding}) {
+      families_.push_back(MakeFamily(group, options));
+    }
+    lists_.resize(families_.size());
+    built_in_ = dropped_.size();
+    for (const Rule& rule : rules_) {
+      dropped_.push_back({rule.expression(), rule.origin(), 0});
+    }
+  }
+
+  void Run() {
+    for (const PC& sizes : Combinations(PC{}, families_.front())) {
+      for (std::size_t i = 1; i < families_.size(); ++i) {
+        lists_[i] = Combinations(sizes, families_[i]);
+      }
+      Extend(sizes, 0);
+    }
+    std::sort(configs_.begin(), configs_.end());
+  }
+
+  // Of the sizes, with their grids: "dp in [1, 2], tp in [1, 2]".
+  [[nodiscard]] std::string Sizes() const {
+    std::string text;
+    for (const auto& [knob, grid] : families_.front().grids) {
+      text += fmt::format("{}{} in [{}]",
+                          text.empty() ? "" : ", ",
+                          knob->name,
+                          fmt::join(grid, ", "));
+    }
+    return text;
+  }
+  [[nodiscard]] bool any_sizes() const { return any_sizes_; }
+  std::vector<PC>& configs() { return configs_; }
+  std::vector<SearchSpace::Dropped>& dropped() { return dropped_; }
+
+ private:
+  Family MakeFamily(KnobGroup group, const SearchSpaceOptions& options) {
+    Family family;
+    for (const Knob& knob : options.knobs) {
+      if (knob.group != group) {
+        continue;
+      }
+      std::vector<int> grid = {knob.Default()};
+      const auto given = options.values.find(knob.name);
+      if (given != options.values.end() && !given->second.empty()) {
+        grid = given->second;
+      } else if (knob.grid.values) {
+        grid = knob.grid.values(context_.workload, context_.gpus);
+      }
+      std::sort(grid.begin(), grid.end());
+      grid.erase(std::unique(grid.begin(), grid.end()), grid.end());
+      family.grids.emplace_back(&knob, std::move(grid));
+    }
+    for (const Constraint& constraint : Constraints()) {
+      if (constraint.group == group) {
+        family.constraints.emplace_back(&constraint, dropped_.size());
+        dropped_.push_back({std::string(constraint.rule), "built in", 0});
+      }
+    }
+    return family;
+  }
+
+  // Adds the configurations that `config` becomes by the families after
+  // `level`, or counts them if it breaks a constraint on the family `level`.
+  void Extend(const PC& config, std::size_t level) {
+    for (const auto& [constraint, place] : families_[level].constraints) {
+      if (constraint->broken(config, context_)) {
+        dropped_[place].count += std::accumulate(
+            lists_.begin() + static_cast<std::ptrdiff_t>(level) + 1,
+            lists_.end(),
+            std::int64_t{1},
+            [](std::int64_t product, const std::vector<PC>& list) {
+              return product * static_cast<std::int64_t>(list.size());
+            });
+        return;
+      }
+      any_sizes_ = true;  // the first constraint is on the number of GPUs
+    }
+    if (level + 1 == families_.size()) {
+      return AddConfig(config);
+    }
+    PC longer = config;
+    for (const PC& values : lists_[level + 1]) {
+      for (const auto& [knob, grid] : families_[level + 1].grids) {
+        knob->Set(longer, knob->Get(values));
+      }
+      Extend(longer, level + 1);
+    }
+  }
+
+  void AddConfig(const PC& config) {
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (rules_[i].Matches(config, rule_context_)) {
+        ++dropped_[built_in_ + i].count;
+        return;
+      }
+    }
+    configs_.push_back(config);
+  }
+
+  const std::vector<Rule>& rules_;
+  ConstraintContext context_;
+  Rule::Context rule_context_;
+  std::vector<Family> families_;        // sizes first
+  std::vector<std::vector<PC>> lists_;  // by family, of the present sizes
+  std::size_t built_in_ = 0;            // constraints in dropped_
+  bool any_sizes_ = false;
+  std::vector<PC> configs_;
+  std::vector<SearchSpace::Dropped> dropped_;
+};
+
 // Most configurations of the grids are of another number of GPUs: the rule to
 // name is another one.
 std::string NothingLeft(int gpus,
                         const std::vector<SearchSpace::Dropped>& dropped) {
-  const auto first = dropped.begin() + kGpus + 1;
+  const auto first = dropped.begin() + 1;
   const auto most =
       std::max_element(first, dropped.end(), [](const auto& a, const auto& b) {
         return a.count < b.count;
@@ -301,25 +216,17 @@ std::string NothingLeft(int gpus,
       most->count);
 }
 
-}  // namespace
-
-Rule::Context RuleContext(const Workload& workload, int gpus) {
-  const Model& model = workload.model;
-  return {{"num_gpus", gpus},
-          {"layers", model.layers},
-          {"heads", model.attention_heads},
-          {"kv_heads", model.kv_heads},
-          {"hidden_size", model.hidden_size},
-          {"ffn_size", model.ffn_size},
-          {"vocab_size", model.vocab_size},
-          {"experts", model.experts},
-          {"batch_size", workload.batch_size},
-          {"sequence_length", workload.sequence_length},
-          {"precision_bits", workload.precision == Precision::kFp32 ? 32 : 16}};
+// The values of a knob as positions; sizes and buckets by their logarithm.
+double Position(const Knob& knob, int value) {
+  return knob.scale == KnobScale::kLog2 ? std::log2(std::max(value, 1)) : value;
 }
 
-SearchSpace::SearchSpace(std::vector<ParallelConfig> configs)
-    : configs_(std::move(configs)), sorted_(configs_.size()) {
+}  // namespace
+
+SearchSpace::SearchSpace(std::vector<ParallelConfig> configs, KnobSet knobs)
+    : knobs_(std::move(knobs)),
+      configs_(std::move(configs)),
+      sorted_(configs_.size()) {
   std::iota(sorted_.begin(), sorted_.end(), 0);
   std::sort(sorted_.begin(), sorted_.end(), [this](int a, int b) {
     return (*this)[a] < (*this)[b];
@@ -330,7 +237,7 @@ SearchSpace::SearchSpace(std::vector<ParallelConfig> configs)
       });
   if (same != sorted_.end()) {
     throw common::InputError(fmt::format("the configuration {} is listed twice",
-                                         ToString((*this)[*same])));
+                                         ToString((*this)[*same], knobs_)));
   }
   std::map<std::array<int, 3>, std::vector<int>> cells;
   for (int i = 0; i < size(); ++i) {
@@ -348,34 +255,18 @@ SearchSpace SearchSpace::Enumerate(const Workload& workload,
   if (gpus < 1) {
     FailAt(options.where, fmt::format("{} GPUs: at least 1 is needed", gpus));
   }
-  for (const auto& [name, values] : options.values) {
-    if (const std::string problem = GridProblem(name, values);
-        !problem.empty()) {
-      FailAt(options.where, problem);
-    }
-  }
   Enumeration enumeration(workload, gpus, options);
   enumeration.Run();
-  if (!enumeration.AnySizes()) {
-    const auto list = [&](std::string_view name) {
-      return fmt::format(
-          "{} in [{}]",
-          name,
-          fmt::join(enumeration.grids().find(name)->second, ", "));
-    };
+  if (!enumeration.any_sizes()) {
     FailAt(options.where,
-           fmt::format(
-               "no dp * tp * pp * cp is {}, the number of GPUs: {}, {}, {}, {}",
-               gpus,
-               list("dp"),
-               list("tp"),
-               list("pp"),
-               list("cp")));
+           fmt::format("no dp * tp * pp * cp is {}, the number of GPUs: {}",
+                       gpus,
+                       enumeration.Sizes()));
   }
   if (enumeration.configs().empty()) {
     FailAt(options.where, NothingLeft(gpus, enumeration.dropped()));
   }
-  SearchSpace space(std::move(enumeration.configs()));
+  SearchSpace space(std::move(enumeration.configs()), options.knobs);
   space.dropped_ = std::move(enumeration.dropped());
   return space;
 }
@@ -392,37 +283,68 @@ std::optional<int> SearchSpace::Find(const ParallelConfig& config) const {
   return *found;
 }
 
-ParallelConfig Canonical(ParallelConfig config) {
-  const ParallelConfig defaults;
-  if (config.dp == 1) {
-    config.zero_stage = 0;
+Completed Complete(std::string_view text, const SearchSpace& space) {
+  ParallelConfig given;
+  const auto settings = ParseSettings(text, space.knobs());
+  for (const auto& [knob, value] : settings) {
+    knob->Set(given, value);
   }
-  if (config.zero_stage == 0) {
-    config.zero_bucket_mb = defaults.zero_bucket_mb;
-    config.overlap_zero_comm = defaults.overlap_zero_comm;
-    config.overlap_zero_allgather = defaults.overlap_zero_allgather;
+  Completed completed{Canonical(given, space.knobs()), {}};
+  std::vector<const Knob*> kept;  // must be equal
+  std::vector<const Knob*> free;
+  for (const Knob& knob : space.knobs()) {
+    const bool named =
+        std::any_of(settings.begin(), settings.end(), [&](const auto& setting) {
+          return setting.first == &knob;
+        });
+    const bool active = HasEffect(knob, given, space.knobs());
+    if (!active && knob.Get(given) != knob.Default()) {
+      completed.notes.push_back(
+          fmt::format("{}={} is ignored: it has an effect only if {}",
+                      knob.name,
+                      knob.Get(given),
+                      knob.active.text));
+    }
+    const bool keep = knob.group == KnobGroup::kSizes || (named && active);
+    (keep ? kept : free).push_back(&knob);
   }
-  if (config.zero_stage > 0 || config.pp > 1 || config.dp == 1) {
-    config.dp_bucket_mb = defaults.dp_bucket_mb;
-  }
-  if (config.pp == 1) {
-    config.microbatches = 1;
-    config.model_chunks = 1;
-  }
-  if (config.model_chunks == 1) {
-    config.overlap_p2p = false;
-  }
-  if (config.tp == 1) {
-    config.sp = false;
-  }
-  return config;
-}
 
-bool HasEffect(const ConfigField& field, ParallelConfig config) {
-  const int unset = field.get(ParallelConfig{});
-  const int other = unset < field.maximum ? unset + 1 : field.minimum;
-  field.set(config, other);
-  return field.get(Canonical(config)) == other;
+  // Other switches are worse than any size or bucket.
+  std::optional<std::pair<double, double>> least;
+  const ParallelConfig wanted = completed.config;
+  for (const ParallelConfig& config : space.configs()) {
+    if (std::any_of(kept.begin(), kept.end(), [&](const Knob* knob) {
+          return knob->Get(config) != knob->Get(wanted);
+        })) {
+      continue;
+    }
+    std::pair<double, double> distance;
+    for (const Knob* knob : free) {
+      (knob->scale == KnobScale::kLog2 ? distance.second : distance.first) +=
+          std::abs(Position(*knob, knob->Get(config)) -
+                   Position(*knob, knob->Default()));
+    }
+    if (!least || distance < *least) {
+      least = distance;
+      completed.config = config;
+    }
+  }
+  if (!least) {
+    completed.notes.push_back(
+        fmt::format("{} is not in the search space",
+                    ToString(completed.config, space.knobs())));
+  }
+  for (const Knob* knob : free) {
+    if (knob->Get(completed.config) != knob->Default()) {
+      completed.notes.push_back(fmt::format(
+          "{}={} is filled in, the value of the search space nearest to the "
+          "default, {}",
+          knob->name,
+          knob->Get(completed.config),
+          knob->Default()));
+    }
+  }
+  return completed;
 }
 
 }  // namespace trials

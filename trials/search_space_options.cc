@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,12 +14,6 @@
 
 namespace trials {
 namespace {
-
-// Fields that stand at their default in an enumerated space, and why.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kFixed =
-    {{{"micro_batch_size",
-       "it follows from batch_size / (dp * microbatches); restrict "
-       "microbatches, or give a rule such as \"$micro_batch_size > 8\""}}};
 
 std::filesystem::path RuleSetPath(const common::TomlTable& table,
                                   const std::string& name,
@@ -52,16 +44,16 @@ std::filesystem::path RuleSetPath(const common::TomlTable& table,
           known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
 }
 
-// The values that a manifest lists for one field, ascending, each once.
+// The values that a manifest lists for one knob, ascending, each once.
 std::vector<int> ReadGrid(const common::TomlTable& table,
                           const std::string& key,
-                          const ConfigField& field) {
+                          const Knob& knob) {
   std::set<int> values;
   for (const std::int64_t value : table.GetInts(key)) {
     try {
       ParallelConfig config;
-      SetField(config, field, value);
-      values.insert(field.get(config));
+      knob.SetChecked(config, value);
+      values.insert(knob.Get(config));
     } catch (const std::invalid_argument& e) {
       table.Fail(key, e.what());
     }
@@ -77,52 +69,40 @@ std::vector<int> ReadGrid(const common::TomlTable& table,
 
 }  // namespace
 
-std::string GridProblem(std::string_view name, const std::vector<int>& values) {
-  const auto* const fixed =
-      std::find_if(kFixed.begin(), kFixed.end(), [&](const auto& each) {
-        return each.first == name;
-      });
-  if (fixed == kFixed.end()) {
-    return "";
-  }
-  const int otherwise = FindConfigField(name)->get(ParallelConfig{});
-  if (values == std::vector<int>{otherwise}) {
-    return "";
-  }
-  return fmt::format("{} can only be [{}] here, not [{}]: {}",
-                     name,
-                     otherwise,
-                     fmt::join(values, ", "),
-                     fixed->second);
-}
-
 SearchSpaceOptions ReadSearchSpaceOptions(
-    const common::TomlTable& table, const std::filesystem::path& rules_folder) {
+    const common::TomlTable& table,
+    const std::filesystem::path& rules_folder,
+    const KnobSet& knobs) {
   SearchSpaceOptions options;
+  options.knobs = knobs;
   options.where = table.Where();
   for (const std::string& name : table.GetStrings("rule_sets")) {
-    const auto rules = ReadRuleSet(RuleSetPath(table, name, rules_folder));
+    const auto rules =
+        ReadRuleSet(RuleSetPath(table, name, rules_folder), knobs);
     options.rules.insert(options.rules.end(), rules.begin(), rules.end());
   }
   for (const std::string& rule : table.GetStrings("rules")) {
     options.rules.push_back(
-        Rule::Parse(rule, "manifest", table.Where("rules")));
+        Rule::Parse(rule, "manifest", table.Where("rules"), knobs));
   }
   for (const std::string& key : table.Keys()) {
     if (key == "rule_sets" || key == "rules") {
       continue;
     }
-    const ConfigField* field = FindConfigField(key);
-    if (field == nullptr) {
-      table.Fail(key, UnknownField(key) + "; and rules, rule_sets");
-    }
-    const std::vector<int> values = ReadGrid(table, key, *field);
-    if (const std::string problem = GridProblem(field->name, values);
-        !problem.empty()) {
-      table.Fail(key, problem);
-    }
-    if (!options.values.emplace(field->name, values).second) {
-      table.Fail(key, fmt::format("{} is given twice", field->name));
+    try {
+      const Knob& knob = knobs.Require(key);
+      const std::vector<int> values = ReadGrid(table, key, knob);
+      if (const std::string problem = GridProblem(knob, values);
+          !problem.empty()) {
+        table.Fail(key, problem);
+      }
+      if (!options.values.emplace(knob.name, values).second) {
+        table.Fail(key, fmt::format("{} is given twice", knob.name));
+      }
+    } catch (const common::InputError&) {
+      throw;
+    } catch (const std::invalid_argument& e) {
+      table.Fail(key, std::string(e.what()) + "; and rules, rule_sets");
     }
   }
   return options;

@@ -59,8 +59,8 @@ SurrogatePair::Options PairOptions(const OppaOptions& options,
   pair.throughput_misfit_log_stddev = options.misfit_log_stddev;
   pair.prior_error = options.prior_error;
   pair.inert_knobs = options.neutral_inert_knobs
-                         ? surrogates::InertKnobs::kNeutral
-                         : surrogates::InertKnobs::kDefault;
+                         ? surrogates::InactiveKnobs::kNeutral
+                         : surrogates::InactiveKnobs::kDefault;
   pair.fit.seed = seed;
   return pair;
 }

@@ -49,7 +49,7 @@ struct OppaOptions {
   // After so many trials without a gain, and every so many again, the model
   // chooses from families that nobody tried (families.h); 0: never. >= 0
   int stagnation_trials = 4;
-  // See InertKnobs: false is the paper's embedding.
+  // See InactiveKnobs: false is the paper's embedding.
   bool neutral_inert_knobs = true;
   trials::ThroughputOptions throughput;
   // The likelihood without priors on the hyperparameters, Eq. 23 as printed.

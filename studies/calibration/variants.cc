@@ -15,7 +15,7 @@ Models FitPair(const methods::Problem& problem,
                const methods::History& history,
                const surrogates::GaussianProcess::Options& fit,
                std::optional<CostModelForm> form,
-               surrogates::InertKnobs inert_knobs,
+               surrogates::InactiveKnobs inert_knobs,
                bool told) {
   const surrogates::ClusterShape shape{problem.gpus, problem.gpus_per_node};
   methods::SurrogatePair::Options options;
@@ -48,7 +48,7 @@ Models FitTrees(const methods::Problem& problem,
 
 auto Pair(const surrogates::GaussianProcess::Options& options,
           std::optional<CostModelForm> form,
-          surrogates::InertKnobs inert_knobs,
+          surrogates::InactiveKnobs inert_knobs,
           bool told = false) {
   return [=](const methods::Problem& problem,
              const methods::History& history,
@@ -64,9 +64,9 @@ auto Pair(const surrogates::GaussianProcess::Options& options,
 std::vector<Variant> Variants() {
   constexpr CostModelForm kPhysical = CostModelForm::kPhysical;
   constexpr CostModelForm kPrinted = CostModelForm::kPrinted;
-  using surrogates::InertKnobs;
-  constexpr InertKnobs kOurs = InertKnobs::kNeutral;
-  constexpr InertKnobs kPaper = InertKnobs::kDefault;
+  using surrogates::InactiveKnobs;
+  constexpr InactiveKnobs kOurs = InactiveKnobs::kNeutral;
+  constexpr InactiveKnobs kPaper = InactiveKnobs::kDefault;
   return {
       {"ours", "OPPA", Pair({}, kPhysical, kOurs, true)},
       {"ours, as searched", "OPPA, as searched", Pair({}, kPhysical, kOurs)},

@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "trials/parallel_config.h"
+#include "trials/knobs.h"
 
 namespace studies {
 namespace {
@@ -54,8 +54,8 @@ std::string FactName(std::string_view name) {
       return std::string(alias.second);
     }
   }
-  const trials::ConfigField* field = trials::FindConfigField(name);
-  return std::string(field == nullptr ? name : field->name);
+  const trials::Knob* knob = trials::BuiltInKnobs().Find(name);
+  return knob == nullptr ? std::string(name) : knob->name;
 }
 
 void Facts::Add(std::string_view name, std::string_view value) {
@@ -129,7 +129,7 @@ int Facts::RequireInt(std::string_view name) const {
   (void)RequireText(name);
   const double value = Number(name);
   if (value != std::trunc(value) || value > std::numeric_limits<int>::max()) {
-    Fail(fmt::format("{} must be a whole number, not {}", name, value));
+    Fail(fmt::format("{} must be an integer, not {}", name, value));
   }
   return static_cast<int>(value);
 }

@@ -170,12 +170,12 @@ double PeakMemoryUnitOf(const Facts& facts) {
 
 trials::ParallelConfig ConfigOf(const Facts& facts) {
   trials::ParallelConfig config;
-  for (const trials::ConfigField& field : trials::ConfigFields()) {
-    if (!facts.Has(field.name)) {
+  for (const trials::Knob& knob : trials::BuiltInKnobs()) {
+    if (!facts.Has(knob.name)) {
       continue;
     }
     try {
-      SetField(config, field, facts.Text(field.name));
+      knob.SetChecked(config, facts.Text(knob.name));
     } catch (const std::invalid_argument& e) {
       facts.Fail(e.what());
     }

@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "studies/validation/table_kind.h"
 #include "trials/cluster.h"
-#include "trials/parallel_config.h"
+#include "trials/knobs.h"
 #include "trials/simulator/framework.h"
 #include "trials/workload.h"
 

@@ -44,11 +44,10 @@ Matrix MakeMatrix(const std::vector<float>& rows, int columns) {
 
 BoostedTrees::BoostedTrees(const trials::SearchSpace& space,
                            const Options& options)
-    : options_(options),
-      columns_(static_cast<int>(trials::ConfigFields().size())) {
+    : options_(options), columns_(static_cast<int>(space.knobs().size())) {
   for (const trials::ParallelConfig& config : space.configs()) {
-    for (const trials::ConfigField& field : trials::ConfigFields()) {
-      features_.push_back(static_cast<float>(field.get(config)));
+    for (const trials::Knob& knob : space.knobs()) {
+      features_.push_back(static_cast<float>(knob.Get(config)));
     }
   }
   prediction_ = Eigen::VectorXd::Zero(space.size());

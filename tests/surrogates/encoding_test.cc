@@ -59,7 +59,7 @@ TEST(Encode, PutsAKnobWithoutEffectInTheMiddleOfItsValues) {
 
 TEST(Encode, LeavesAKnobWithoutEffectAtItsDefaultAsThePaperDoes) {
   const EncodedSpace encoded =
-      Encode(trials::SearchSpace(kBuckets), InertKnobs::kDefault);
+      Encode(trials::SearchSpace(kBuckets), InactiveKnobs::kDefault);
   EXPECT_DOUBLE_EQ(encoded.points(1, 0), std::log2(24.0) / 12.0);
 }
 

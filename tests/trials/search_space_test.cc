@@ -19,7 +19,9 @@ namespace trials {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 const std::filesystem::path kExperiments =
@@ -148,7 +150,7 @@ BruteForce EnumerateByBruteForce(const Problem& problem) {
   while (more) {
     ParallelConfig config;
     for (const auto& [name, values] : grids) {
-      FindConfigField(name)->set(config, values[at[name]]);
+      BuiltInKnobs().Require(name).Set(config, values[at[name]]);
     }
     canonical.insert(Canonical(config));
     more = false;
@@ -268,17 +270,17 @@ TEST(SearchSpace, CellsPartitionTheCandidatesBySizes) {
 }
 
 TEST(HasEffect, IsWhetherAnotherValueOutlastsTheCanonicalForm) {
-  const ConfigField& bucket = *FindConfigField("zero_bucket_mb");
+  const Knob& bucket = BuiltInKnobs().Require("zero_bucket_mb");
   EXPECT_FALSE(HasEffect(bucket, {.dp = 8}));
   EXPECT_TRUE(HasEffect(bucket, {.dp = 8, .zero_stage = 1}));
-  const ConfigField& overlap = *FindConfigField("overlap_zero_comm");
+  const Knob& overlap = BuiltInKnobs().Require("overlap_zero_comm");
   EXPECT_FALSE(HasEffect(overlap, {.dp = 8}));
   EXPECT_TRUE(HasEffect(overlap, {.dp = 8, .zero_stage = 2}));
-  const ConfigField& dp_bucket = *FindConfigField("dp_bucket_mb");
+  const Knob& dp_bucket = BuiltInKnobs().Require("dp_bucket_mb");
   EXPECT_TRUE(HasEffect(dp_bucket, {.dp = 8}));
   EXPECT_FALSE(HasEffect(dp_bucket, {.dp = 4, .pp = 2, .microbatches = 2}));
-  EXPECT_FALSE(HasEffect(*FindConfigField("zero_stage"), {.tp = 8}));
-  EXPECT_TRUE(HasEffect(*FindConfigField("tp"), {.tp = 8}));
+  EXPECT_FALSE(HasEffect(BuiltInKnobs().Require("zero_stage"), {.tp = 8}));
+  EXPECT_TRUE(HasEffect(BuiltInKnobs().Require("tp"), {.tp = 8}));
 }
 
 TEST(SearchSpace, CanonicalIsIdempotentAndRemovesWhatHasNoEffect) {
@@ -328,6 +330,55 @@ TEST(SearchSpace, ListIsTakenAsItStands) {
       common::InputError);
 }
 
+// The README's own example, on 8 GPUs.
+TEST(Complete, FillsActiveKnobsInFromTheSpaceAndSaysSo) {
+  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, ""});
+  const Completed completed =
+      Complete("dp=4,pp=2,zero_stage=1,microbatches=4", space);
+  EXPECT_EQ(completed.config,
+            (ParallelConfig{.dp = 4,
+                            .pp = 2,
+                            .zero_stage = 1,
+                            .zero_bucket_mb = 16,
+                            .microbatches = 4}));
+  EXPECT_TRUE(space.Find(completed.config));
+  EXPECT_THAT(completed.notes,
+              ElementsAre("zero_bucket_mb=16 is filled in, the value of the "
+                          "search space nearest to the default, 24"));
+}
+
+TEST(Complete, KeepsWhatIsGivenAndPrefersBucketsToSwitches) {
+  const SearchSpace space = Enumerate(
+      {"", 8, 8, 8, 8, 16, "dp_bucket_mb = [4096]\nzero_bucket_mb = [24]\n"});
+  EXPECT_EQ(Complete("dp=8", space).config,
+            (ParallelConfig{.dp = 8, .dp_bucket_mb = 4096}));
+  const Completed given = Complete("dp=8,zero=1,zero_bucket=24", space);
+  EXPECT_EQ(given.config, (ParallelConfig{.dp = 8, .zero_stage = 1}));
+  EXPECT_THAT(given.notes, IsEmpty());
+}
+
+TEST(Complete, NamesKnobsWithoutEffect) {
+  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
+  const Completed completed = Complete("dp=1,tp=8,mb=8,overlap_p2p=1", space);
+  EXPECT_EQ(completed.config, (ParallelConfig{.tp = 8}));
+  EXPECT_THAT(
+      completed.notes,
+      ElementsAre(
+          "microbatches=8 is ignored: it has an effect only if pp > 1",
+          "overlap_p2p=1 is ignored: it has an effect only if model_chunks > "
+          "1"));
+}
+
+TEST(Complete, SaysThatNoConfigurationOfTheSpaceAgrees) {
+  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
+  const Completed completed = Complete("dp=8,zero=1,zero_bucket=5", space);
+  EXPECT_EQ(completed.config,
+            (ParallelConfig{.dp = 8, .zero_stage = 1, .zero_bucket_mb = 5}));
+  EXPECT_THAT(completed.notes,
+              ElementsAre("dp=8,tp=1,pp=1,zero_stage=1,zero_bucket_mb=5 is "
+                          "not in the search space"));
+}
+
 std::string Error(const Problem& problem) {
   try {
     (void)Enumerate(problem);
@@ -359,8 +410,8 @@ TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
                     HasSubstr("did you mean 'zero_stage'?")));
   EXPECT_THAT(error("zero_stage = [0, 7]\n"),
               AllOf(StartsWith("fig.toml:2:"),
-                    HasSubstr("'7' is no value for zero_stage: 0 to 3")));
-  EXPECT_THAT(error("dp = [0]\n"), HasSubstr("'0' is no value for dp"));
+                    HasSubstr("invalid value '7' for zero_stage: 0 to 3")));
+  EXPECT_THAT(error("dp = [0]\n"), HasSubstr("invalid value '0' for dp"));
   EXPECT_THAT(error("overlap_p2p = [2]\n"), HasSubstr("true (1) or false (0)"));
   EXPECT_THAT(error("dp = []\n"), HasSubstr("dp is an empty list"));
   EXPECT_THAT(error("mb = [1]\nmicrobatches = [2]\n"),

@@ -184,7 +184,7 @@ TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
               HasSubstr("the key 'num_hidden_layers' is missing"));
   EXPECT_THAT(
       ModelError(R"({"model_type": "llama", "num_hidden_layers": "8"})"),
-      HasSubstr("num_hidden_layers must be a whole number from 1"));
+      HasSubstr("num_hidden_layers must be an integer from 1"));
   EXPECT_THAT(ModelError("{\n  \"model_type\": llama}"),
               HasSubstr("model.json:2:17: this is not valid JSON"));
   EXPECT_THAT(ModelError("[1]"), HasSubstr("a JSON object is needed"));

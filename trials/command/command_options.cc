@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {
@@ -29,8 +30,8 @@ std::map<std::string, std::string> Placeholders(const Cluster& cluster,
       {"gpus", std::to_string(cluster.gpus())},
       {"nodes", std::to_string(cluster.nodes)},
       {"gpus_per_node", std::to_string(cluster.gpus_per_node)}};
-  for (const ConfigField& field : ConfigFields()) {
-    values[std::string(field.name)] = std::to_string(field.get(request.config));
+  for (const Knob& knob : BuiltInKnobs()) {
+    values[knob.name] = std::to_string(knob.Get(request.config));
   }
   return values;
 }
@@ -216,10 +217,10 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
       {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
       {"nodes", cluster.nodes},
       {"gpus_per_node", cluster.gpus_per_node}};
-  for (const ConfigField& field : ConfigFields()) {
-    const int value = field.get(request.config);
-    json["config"][std::string(field.name)] = value;
-    std::string name = "OPPA_" + std::string(field.name);
+  for (const Knob& knob : BuiltInKnobs()) {
+    const int value = knob.Get(request.config);
+    json["config"][knob.name] = value;
+    std::string name = "OPPA_" + knob.name;
     std::transform(name.begin(), name.end(), name.begin(), [](char c) {
       return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
     });

@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/quantiles.h"
 #include "common/text.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {
@@ -56,7 +57,7 @@ class CsvFile {
   // Throws unless the header has all of these.
   void Need(std::initializer_list<std::string_view> names) const {
     for (const std::string_view name : names) {
-      const bool is_field = FindConfigField(name) != nullptr;
+      const bool is_field = BuiltInKnobs().Find(name) != nullptr;
       const bool there =
           std::any_of(fields_.begin(), fields_.end(), [&](const auto& f) {
             return f.second->name == name;
@@ -96,13 +97,11 @@ class CsvFile {
   [[nodiscard]] ParallelConfig Config() const {
     ParallelConfig config;
     for (const auto& [at, field] : fields_) {
-      const bool size =
-          field->name == "dp" || field->name == "tp" || field->name == "pp";
-      if (row_->cells[at].empty() && !size) {
+      if (row_->cells[at].empty() && !field->required) {
         continue;
       }
       try {
-        SetField(config, *field, row_->cells[at]);
+        field->SetChecked(config, row_->cells[at]);
       } catch (const std::invalid_argument& e) {
         Fail(e.what());
       }
@@ -135,7 +134,7 @@ class CsvFile {
       columns_[column] = at;
       return;
     }
-    const ConfigField* field = FindConfigField(name);
+    const Knob* field = BuiltInKnobs().Find(name);
     if (field == nullptr) {
       unknown_.push_back(name);
       return;
@@ -155,7 +154,7 @@ class CsvFile {
   const common::CsvTable::Row* row_ = nullptr;  // the present one
   std::array<std::size_t, kColumns> columns_ = {
       kAbsent, kAbsent, kAbsent, kAbsent, kAbsent};
-  std::vector<std::pair<std::size_t, const ConfigField*>> fields_;
+  std::vector<std::pair<std::size_t, const Knob*>> fields_;
   std::vector<std::string> unknown_;
 };
 
@@ -165,7 +164,7 @@ class Gathering {
   void Add(const CsvFile& file) {
     const double gpus = file.Number(kGpus);
     if (gpus != std::trunc(gpus) || gpus > std::numeric_limits<int>::max()) {
-      file.Fail(fmt::format("gpus must be a whole number, not {}", gpus));
+      file.Fail(fmt::format("gpus must be an integer, not {}", gpus));
     }
     if (gpus_ != 0 && gpus_ != static_cast<int>(gpus)) {
       file.Fail(fmt::format(

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "trials/constraints.h"
 #include "trials/simulator/schedule.h"
 
 namespace trials {
@@ -37,11 +37,6 @@ void CheckShape(const Plan& plan, const Model& model) {
         plan,
         fmt::format("pp must be the number of stages, {}", plan.stages.size()));
   }
-  if (std::min(
-          {shared.microbatches, shared.model_chunks, shared.cp, shared.ep}) <
-      1) {
-    Fail(plan, "sizes must be at least 1");
-  }
   if (plan.layers.size() !=
       plan.stages.size() * static_cast<std::size_t>(shared.model_chunks)) {
     Fail(plan,
@@ -60,25 +55,6 @@ void CheckShape(const Plan& plan, const Model& model) {
                      fmt::join(plan.layers, ", "),
                      model.layers));
   }
-  if (shared.model_chunks > 1 && shared.microbatches % shared.pp != 0) {
-    Fail(plan,
-         "interleaving needs microbatches to be a multiple of pp, or it "
-         "deadlocks");
-  }
-}
-
-void CheckExperts(const Plan& plan,
-                  const PlanStage& stage,
-                  const Model& model) {
-  const int ep = plan.shared.ep;
-  if (ep > 1 && (model.experts == 0 || model.experts % ep != 0)) {
-    Fail(plan,
-         fmt::format(
-             "ep={} must divide the model's {} experts", ep, model.experts));
-  }
-  if (stage.dp % ep != 0) {
-    Fail(plan, fmt::format("ep={} must divide dp={}", ep, stage.dp));
-  }
 }
 
 void CheckStage(const Plan& plan,
@@ -89,17 +65,9 @@ void CheckStage(const Plan& plan,
   const auto fail = [&](const std::string& rule) {
     Fail(plan, fmt::format("stage {}: {}", s, rule));
   };
-  if (std::min(stage.dp, stage.tp) < 1) {
-    fail(fmt::format("dp={} and tp={} must be at least 1", stage.dp, stage.tp));
-  }
   if (stage.pool < 0 || static_cast<std::size_t>(stage.pool) >= pools) {
     fail(fmt::format(
         "there is no GPU type {}; there are {}", stage.pool, pools));
-  }
-  if (workload.model.attention_heads % stage.tp != 0) {
-    fail(fmt::format("tp={} must divide the {} attention heads",
-                     stage.tp,
-                     workload.model.attention_heads));
   }
   if (stage.recomputed_layers < 0 ||
       stage.recomputed_layers > StageLayers(plan, s)) {
@@ -107,13 +75,16 @@ void CheckStage(const Plan& plan,
                      stage.recomputed_layers,
                      StageLayers(plan, s)));
   }
-  const std::int64_t slices = std::int64_t{stage.dp} * plan.shared.microbatches;
-  if (workload.batch_size % slices != 0) {
-    fail(fmt::format("dp * microbatches = {} must divide the batch of {}",
-                     slices,
-                     workload.batch_size));
+  if (const std::string problem =
+          ConfigProblem(StageConfig(plan, s),
+                        {.workload = workload,
+                         .any_gpus = true,
+                         .replicated_kv_heads = true,
+                         .empty_stages = true,
+                         .unfilled_stages = plan.shared.pp});
+      !problem.empty()) {
+    fail(problem);
   }
-  CheckExperts(plan, stage, workload.model);
 }
 
 }  // namespace
@@ -181,15 +152,6 @@ void CheckPlan(const Plan& plan,
                const Workload& workload,
                std::span<const Cluster> pools) {
   CheckShape(plan, workload.model);
-  if (workload.sequence_length % plan.shared.cp != 0) {
-    Fail(plan,
-         fmt::format("cp={} must divide the sequence of {} tokens",
-                     plan.shared.cp,
-                     workload.sequence_length));
-  }
-  if (plan.shared.zero_stage < 0 || plan.shared.zero_stage > 3) {
-    Fail(plan, "zero_stage must be 0, 1, 2 or 3");
-  }
   for (int s = 0; s < plan.shared.pp; ++s) {
     CheckStage(plan, s, workload, pools.size());
   }

@@ -61,11 +61,9 @@ struct Plan {
 [[nodiscard]] int PoolGpus(const Plan& plan, int pool);
 
 // Errors: throws std::invalid_argument naming the stage, the value and the
-// rule: sizes below 1, layers that do not add up to the model's, more
-// recomputed layers than there are, tp that does not divide the heads, dp *
-// microbatches that does not divide the batch, ep that does not divide dp or
-// the experts, cp that does not divide the sequence, an unknown pool or more
-// GPUs than it has, an interleaving that deadlocks.
+// rule: layers that do not add up to the model's, more recomputed layers than
+// there are, an unknown pool or more GPUs than it has, and Constraints() for
+// each stage's configuration.
 void CheckPlan(const Plan& plan,
                const Workload& workload,
                std::span<const Cluster> pools);

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "trials/constraints.h"
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/memo.h"
 #include "trials/simulator/stage_balance.h"
@@ -25,69 +26,6 @@ struct StageSync {
   SyncTime reduce;
   GatherPlan gather;
 };
-
-// Throws unless the configuration is one of this problem.
-void Check(const Workload& workload,
-           const Cluster& cluster,
-           const ParallelConfig& config) {
-  const auto fail = [&](const std::string& rule) {
-    throw std::invalid_argument(fmt::format("{}: {}", ToString(config), rule));
-  };
-  if (std::min({config.dp,
-                config.tp,
-                config.pp,
-                config.microbatches,
-                config.model_chunks,
-                config.cp,
-                config.ep}) < 1 ||
-      config.micro_batch_size < 0) {
-    fail("sizes must be at least 1");
-  }
-  if (config.dp * config.tp * config.pp * config.cp != cluster.gpus()) {
-    fail(fmt::format("dp*tp*pp{} must be the {} GPUs of {}",
-                     config.cp > 1 ? "*cp" : "",
-                     cluster.gpus(),
-                     cluster.name));
-  }
-  const int slices = config.dp * config.microbatches;
-  if (config.micro_batch_size == 0 && workload.batch_size % slices != 0) {
-    fail(fmt::format("dp * microbatches must divide the batch of {}",
-                     workload.batch_size));
-  }
-  if (config.micro_batch_size > 0 &&
-      config.micro_batch_size * slices != workload.batch_size) {
-    fail(fmt::format(
-        "dp * microbatches * micro_batch_size must be the batch of {}",
-        workload.batch_size));
-  }
-  if (config.pp * config.model_chunks > workload.model.layers) {
-    fail(fmt::format("pp * model_chunks must not exceed the {} layers",
-                     workload.model.layers));
-  }
-  if (workload.model.attention_heads % config.tp != 0) {
-    fail(fmt::format("tp must divide the {} attention heads",
-                     workload.model.attention_heads));
-  }
-  if (config.model_chunks > 1 && config.microbatches % config.pp != 0) {
-    fail(
-        "interleaving needs microbatches to be a multiple of pp, or it "
-        "deadlocks");
-  }
-  if (config.zero_stage < 0 || config.zero_stage > 3) {
-    fail("zero_stage must be 0, 1, 2 or 3");
-  }
-  if (workload.sequence_length % config.cp != 0) {
-    fail(fmt::format("cp must divide the sequence of {} tokens",
-                     workload.sequence_length));
-  }
-  if (config.dp % config.ep != 0) {
-    fail("ep must divide dp: experts are spread over data-parallel ranks");
-  }
-  const int experts = workload.model.experts;
-  if (config.ep > 1 && (experts == 0 || experts % config.ep != 0)) {
-    fail(fmt::format("ep must divide the model's {} experts", experts));
-  }
-}
 
 }  // namespace
 
@@ -109,8 +47,16 @@ class Simulator::Impl {
   }
 
   StepReport Simulate(const ParallelConfig& config) {
-    Check(workload_, pools_.front(), config);
-    CheckFull(config);
+    if (const std::string problem = ConfigProblem(
+            config,
+            {.workload = workload_,
+             .gpus = pools_.front().gpus(),
+             .replicated_kv_heads = true,
+             .unfilled_stages = framework_.full_pipeline ? 1 : config.pp});
+        !problem.empty()) {
+      throw std::invalid_argument(
+          fmt::format("{}: {}", ToString(config), problem));
+    }
     const PlanLinks& links = Links(config);
     const std::vector<StageRecord>& stages = Stages(config, links);
     const std::vector<StageSync>& syncs = Syncs(config, links, stages);
@@ -188,16 +134,6 @@ class Simulator::Impl {
     double table_s = 0.0;  // all-reduce of a tied embedding table
     double both_s = 0.0;   // when first and last stage are there for it
   };
-
-  void CheckFull(const ParallelConfig& config) const {
-    if (framework_.full_pipeline && config.microbatches < config.pp - 1) {
-      throw std::invalid_argument(
-          fmt::format("{}: its 1F1B needs microbatches for all but one of the "
-                      "{} stages",
-                      ToString(config),
-                      config.pp));
-    }
-  }
 
   const LayerCosts& Layers(const Shard& shard, int pool) {
     const std::array<int, 6> key = {pool,

@@ -27,11 +27,9 @@ namespace trials {
 // threads at once; objects share nothing.
 //
 // Source: docs/simulator.md.
-// Errors: Simulate throws std::invalid_argument for a configuration that is
-// no configuration of this problem (dp*tp*pp*cp != GPUs, microbatches that do
-// not divide the batch, more chunks than layers, a deadlocking interleaving,
-// ep that does not divide dp or the experts, cp that does not divide the
-// sequence), and for a plan that CheckPlan refuses.
+// Errors: Simulate throws std::invalid_argument for a configuration that breaks
+// one of Constraints(), of which it relaxes two (trials/constraints.cc), and
+// for a plan that CheckPlan refuses.
 class Simulator final : public TrialRunner {
  public:
   struct Options {

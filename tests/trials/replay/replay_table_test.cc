@@ -143,9 +143,11 @@ TEST_F(ReplayTableTest, BadCellsAreErrorsWithFileAndLine) {
     return Error(kHeader + "a,8,4,1,2,1,2,8,ok,1.5,\n" + row + "\n");
   };
   const std::string place = (folder_ / "table.csv").string() + ":3: ";
-  EXPECT_THAT(error("a,8,four,1,2,1,2,8,ok,1.5,"),
-              AllOf(StartsWith(place), HasSubstr("'four' is no value for dp")));
-  EXPECT_THAT(error("a,8,,1,2,1,2,8,ok,1.5,"), HasSubstr("no value for dp"));
+  EXPECT_THAT(
+      error("a,8,four,1,2,1,2,8,ok,1.5,"),
+      AllOf(StartsWith(place), HasSubstr("invalid value 'four' for dp")));
+  EXPECT_THAT(error("a,8,,1,2,1,2,8,ok,1.5,"),
+              HasSubstr("invalid value '' for dp"));
   EXPECT_THAT(error("a,8,4,1,2,5,2,8,ok,1.5,"), HasSubstr("zero_stage"));
   EXPECT_THAT(error("a,8,4,1,2,1,2,8,ok,,"),
               HasSubstr("step_time_s must be a number above 0, not ''"));

@@ -135,7 +135,9 @@ TEST(Plan, ErrorsNameTheStageTheValueAndTheRule) {
   EXPECT_THAT(Error(plan), HasSubstr("stage 1: 3 recomputed layers of 2"));
   plan = FourStages();
   plan.stages[2].tp = 3;
-  EXPECT_THAT(Error(plan), HasSubstr("stage 2: tp=3 must divide the 16"));
+  EXPECT_THAT(Error(plan),
+              HasSubstr("stage 2: tp must divide the number of attention heads "
+                        "(heads = 16, tp = 3)"));
   plan = FourStages();
   plan.stages[3].pool = 1;
   EXPECT_THAT(Error(plan), HasSubstr("there is no GPU type 1"));
@@ -147,7 +149,10 @@ TEST(Plan, ErrorsNameTheStageTheValueAndTheRule) {
   EXPECT_THAT(Error(plan), HasSubstr("pp must be the number of stages, 3"));
   plan = FourStages();
   plan.shared.ep = 2;
-  EXPECT_THAT(Error(plan), HasSubstr("must divide the model's 0 experts"));
+  EXPECT_THAT(
+      Error(plan),
+      HasSubstr("stage 0: ep must divide the number of experts (ep = 2, "
+                "experts = 0)"));
 }
 
 }  // namespace

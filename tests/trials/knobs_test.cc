@@ -1,0 +1,209 @@
+#include "trials/knobs.h"
+
+#include <algorithm>
+#include <random>
+#include <regex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/files.h"
+#include "tests/fakes/paths.h"
+#include "trials/rules.h"
+
+namespace trials {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(ParallelConfig, EveryMemberIsAKnob) {
+  // A config whose members all differ from the default: if a member had no
+  // row, copying knob by knob would lose it.
+  const ParallelConfig all{.dp = 2,
+                           .tp = 3,
+                           .pp = 4,
+                           .dp_bucket_mb = 5,
+                           .zero_stage = 1,
+                           .zero_bucket_mb = 7,
+                           .overlap_zero_comm = false,
+                           .overlap_zero_allgather = true,
+                           .microbatches = 8,
+                           .model_chunks = 9,
+                           .overlap_p2p = true,
+                           .grad_checkpoint = true,
+                           .micro_batch_size = 10,
+                           .ep = 11,
+                           .cp = 12,
+                           .sp = true};
+  ParallelConfig copy;
+  std::set<std::string_view> names;
+  for (const Knob& knob : BuiltInKnobs()) {
+    EXPECT_NE(knob.Get(all), knob.Get(copy)) << knob.name;
+    knob.Set(copy, knob.Get(all));
+    EXPECT_TRUE(names.insert(knob.name).second) << knob.name;
+    EXPECT_EQ(BuiltInKnobs().Find(knob.name), &knob);
+  }
+  EXPECT_EQ(copy, all);
+}
+
+TEST(ParallelConfig, DefaultsLieInTheirRanges) {
+  for (const Knob& knob : BuiltInKnobs()) {
+    EXPECT_GE(knob.Default(), knob.minimum) << knob.name;
+    EXPECT_LE(knob.Default(), knob.maximum) << knob.name;
+  }
+}
+
+TEST(ParallelConfig, TextReadsBackAsTheSameConfiguration) {
+  EXPECT_EQ(ToString(ParallelConfig{}), "dp=1,tp=1,pp=1");
+  const ParallelConfig config{.dp = 4,
+                              .pp = 2,
+                              .zero_stage = 1,
+                              .overlap_zero_comm = false,
+                              .microbatches = 8,
+                              .grad_checkpoint = true};
+  EXPECT_EQ(ToString(config),
+            "dp=4,tp=1,pp=2,zero_stage=1,overlap_zero_comm=0,microbatches=8,"
+            "grad_checkpoint=1");
+  EXPECT_EQ(ParseParallelConfig(ToString(config)), config);
+}
+
+TEST(ParallelConfig, ParsesAnyOrderAliasesSpacesAndFlags) {
+  EXPECT_EQ(
+      ParseParallelConfig(" mb = 8, dp=2 , gradient_checkpointing=true,"),
+      (ParallelConfig{.dp = 2, .microbatches = 8, .grad_checkpoint = true}));
+  EXPECT_EQ(ParseParallelConfig(""), ParallelConfig{});
+}
+
+std::string Error(std::string_view text) {
+  try {
+    (void)ParseParallelConfig(text);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(ParallelConfig, ErrorsNameTheFieldTheValueAndTheRemedy) {
+  EXPECT_THAT(Error("zero_stag=1"),
+              AllOf(HasSubstr("unknown field 'zero_stag'"),
+                    HasSubstr("did you mean 'zero_stage'?"),
+                    HasSubstr("microbatches")));
+  EXPECT_THAT(Error("zero_stage=7"),
+              HasSubstr("invalid value '7' for zero_stage: 0 to 3"));
+  EXPECT_THAT(Error("dp=0"),
+              HasSubstr("invalid value '0' for dp: an integer from 1"));
+  EXPECT_THAT(Error("dp=-1"), HasSubstr("invalid value '-1' for dp"));
+  EXPECT_THAT(Error("dp=true"), HasSubstr("invalid value 'true' for dp"));
+  EXPECT_THAT(Error("sp=2"), HasSubstr("true (1) or false (0)"));
+  EXPECT_THAT(Error("grad_checkpoint=3"),
+              HasSubstr("false (0), true (1) or up to 2"));
+  EXPECT_THAT(Error("dp=2.5"), HasSubstr("'2.5'"));
+  EXPECT_THAT(Error("dp=1e300"), HasSubstr("'1e300'"));
+  EXPECT_THAT(Error("dp=nan"), HasSubstr("'nan'"));
+  EXPECT_THAT(Error("dp="), HasSubstr("invalid value '' for dp"));
+  EXPECT_THAT(Error("dp"), HasSubstr("not of the form field=value"));
+  EXPECT_EQ(Error("dp=4.0"), "no error");
+}
+
+TEST(ParallelConfig, NumbersAreCheckedAgainstTheRange) {
+  ParallelConfig config;
+  const KnobSet& knobs = BuiltInKnobs();
+  knobs.Require("zero").SetChecked(config, 2);
+  EXPECT_EQ(config.zero_stage, 2);
+  EXPECT_THROW(knobs.Require("zero").SetChecked(config, 4),
+               std::invalid_argument);
+  EXPECT_THROW(knobs.Require("dp").SetChecked(config, 1LL << 40),
+               std::invalid_argument);
+  EXPECT_EQ(config.zero_stage, 2);
+}
+
+// Small values of every knob, canonical or not.
+ParallelConfig RandomConfig(std::mt19937& random) {
+  ParallelConfig config;
+  for (const Knob& knob : BuiltInKnobs()) {
+    const int most = std::min(knob.maximum, knob.minimum + 3);
+    knob.Set(config,
+             std::uniform_int_distribution<int>(knob.minimum, most)(random));
+  }
+  return config;
+}
+
+TEST(Knobs, InactiveOnesHaveTheirDefaultInTheCanonicalFormOthersTheirValue) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 5000; ++i) {
+    const ParallelConfig config = RandomConfig(random);
+    const ParallelConfig canonical = Canonical(config);
+    ASSERT_EQ(Canonical(canonical), canonical) << ToString(config);
+    for (const Knob& knob : BuiltInKnobs()) {
+      const bool active = !knob.active.holds || knob.active.holds(canonical);
+      ASSERT_EQ(knob.Get(canonical), active ? knob.Get(config) : knob.Default())
+          << knob.name << " of " << ToString(config);
+      ASSERT_EQ(HasEffect(knob, config), active);
+    }
+  }
+}
+
+TEST(Knobs, ConditionsInWordsAreTheConditions) {
+  std::mt19937 random(2);
+  for (const Knob& knob : BuiltInKnobs()) {
+    ASSERT_EQ(knob.active.text.empty(), !knob.active.holds) << knob.name;
+    if (!knob.active.holds) {
+      continue;
+    }
+    const std::string text =
+        std::regex_replace(knob.active.text, std::regex("[a-z_]+"), "$$$&");
+    const Rule rule = Rule::Parse(text, "test", knob.name);
+    for (int i = 0; i < 500; ++i) {
+      const ParallelConfig config = RandomConfig(random);
+      ASSERT_EQ(rule.Matches(config, {}), knob.active.holds(config))
+          << text << " for " << ToString(config);
+    }
+  }
+}
+
+Knob Offload() {
+  return {.name = "offload", .minimum = 0, .aliases = {"cpu_offload"}};
+}
+
+std::string ErrorOf(Knob knob, const KnobSet& knobs = BuiltInKnobs()) {
+  try {
+    (void)knobs.With(std::move(knob));
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Knobs, ARowThatDoesNotFitTheTableIsAnError) {
+  EXPECT_EQ(ErrorOf(Offload()), "no error");
+  EXPECT_THAT(ErrorOf(Offload(), BuiltInKnobs().With(Offload())),
+              HasSubstr("'cpu_offload' is taken"));
+  Knob knob = Offload();
+  knob.name = "mb";
+  EXPECT_THAT(ErrorOf(knob), HasSubstr("the name 'mb' is taken"));
+  knob.name = "off load";
+  EXPECT_THAT(ErrorOf(knob), HasSubstr("'off load' is not a name"));
+  knob = Offload();
+  knob.minimum = 1;
+  EXPECT_THAT(ErrorOf(knob), HasSubstr("a default value in its range"));
+  knob.minimum = -1;
+  EXPECT_THAT(ErrorOf(knob), HasSubstr("the minimum must be 0 or more"));
+  KnobSet knobs = BuiltInKnobs();
+  for (int i = 0; i < ParallelConfig::kCustomKnobs; ++i) {
+    knobs = knobs.With({.name = "own" + std::to_string(i), .minimum = 0});
+  }
+  EXPECT_THAT(ErrorOf(Offload(), knobs), HasSubstr("at most 8"));
+}
+
+TEST(Knobs, TheDocumentationHasTheTable) {
+  EXPECT_THAT(common::ReadFile(fakes::SourceFolder() / "docs/search_space.md"),
+              HasSubstr(KnobTable()));
+}
+
+}  // namespace
+}  // namespace trials

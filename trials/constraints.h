@@ -1,0 +1,55 @@
+// The constraints of every configuration: one list, which enumeration, the
+// simulator, plans, `oppa space --why` and docs/search_space.md use.
+
+#ifndef TRIALS_CONSTRAINTS_H_
+#define TRIALS_CONSTRAINTS_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "trials/knobs.h"
+#include "trials/workload.h"
+
+namespace trials {
+
+// What a configuration is checked against. An enumerated space relaxes nothing;
+// a simulation of one that was measured, or of a plan, may.
+struct ConstraintContext {
+  const Workload& workload;
+  int gpus = 1;
+  // Each of these relaxes the constraint whose row describes it.
+  bool any_gpus = false;
+  bool replicated_kv_heads = false;
+  bool empty_stages = false;
+  int unfilled_stages = 0;  // stages without a microbatch of their own
+};
+
+// One row. Rows are in the order of the groups, sizes first.
+struct Constraint {
+  // A configuration for which this holds is invalid; a rule without `$`.
+  std::string_view rule;
+  // What must hold, in words, for messages and the docs.
+  std::string_view requirement;
+  // Whose knobs it reads, besides the sizes. One of kFixed knobs does not
+  // concern enumerated configurations.
+  KnobGroup group;
+  bool (*broken)(const ParallelConfig& config,
+                 const ConstraintContext& context);
+  std::string_view relaxed = "";  // where and why it need not hold
+};
+
+[[nodiscard]] std::span<const Constraint> Constraints();
+
+// What is wrong with a configuration: the first knob that is out of range, or
+// the first constraint that is broken, such as "tp must divide the number of
+// attention heads (heads = 16, tp = 3)". "" if it is valid.
+[[nodiscard]] std::string ConfigProblem(const ParallelConfig& config,
+                                        const ConstraintContext& context);
+
+// The constraints as a Markdown table, as docs/search_space.md has it.
+[[nodiscard]] std::string ConstraintTable();
+
+}  // namespace trials
+
+#endif  // TRIALS_CONSTRAINTS_H_

@@ -1,0 +1,423 @@
+#include "trials/knobs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "trials/workload.h"
+
+namespace trials {
+namespace {
+
+using PC = ParallelConfig;
+using enum KnobScale;
+using enum KnobGroup;
+
+std::vector<int> PowersOfTwo(int limit) {
+  std::vector<int> values;
+  for (std::int64_t value = 1; value <= limit; value *= 2) {
+    values.push_back(static_cast<int>(value));
+  }
+  return values;
+}
+
+std::vector<int> Divisors(const Workload& /*workload*/, int gpus) {
+  std::vector<int> values;
+  for (int value = 1; value <= gpus; ++value) {
+    if (gpus % value == 0) {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+// A grid that is the same for every problem.
+Knob::Grid Fixed(std::string text, std::vector<int> values) {
+  return {std::move(text), [values = std::move(values)](const Workload&, int) {
+            return values;
+          }};
+}
+
+std::vector<Knob> Table() {
+  const Knob::Grid divisors = {"divisors of the number of GPUs", Divisors};
+  const Knob::Grid flag = Fixed("0, 1", {0, 1});
+  const Knob::Grid buckets =
+      Fixed("1, 4, 16, 64, 256, 1024, 4096", {1, 4, 16, 64, 256, 1024, 4096});
+  const Knob::Condition zero = {"zero_stage > 0",
+                                [](const PC& c) { return c.zero_stage > 0; }};
+  const Knob::Condition pipeline = {"pp > 1",
+                                    [](const PC& c) { return c.pp > 1; }};
+  return {
+      {.name = "dp",
+       .label = "DP size",
+       .group = kSizes,
+       .grid = divisors,
+       .storage = &PC::dp,
+       .required = true},
+      {.name = "tp",
+       .label = "TP size",
+       .group = kSizes,
+       .grid = divisors,
+       .storage = &PC::tp,
+       .required = true},
+      {.name = "pp",
+       .label = "PP size",
+       .group = kSizes,
+       .grid = divisors,
+       .storage = &PC::pp,
+       .required = true},
+      {.name = "dp_bucket_mb",
+       .label = "DP bucket size (MB)",
+       .group = kSharding,
+       .grid = buckets,
+       .active = {"dp > 1 && pp = 1 && zero_stage = 0",
+                  [](const PC& c) {
+                    return c.dp > 1 && c.pp == 1 && c.zero_stage == 0;
+                  }},
+       .aliases = {"dp_bucket", "dp_bucket_size"},
+       .storage = &PC::dp_bucket_mb},
+      {.name = "zero_stage",
+       .label = "ZeRO stage",
+       .scale = kLinear,
+       .minimum = 0,
+       .maximum = 3,
+       .group = kSharding,
+       .grid = Fixed("0, 1, 2, 3", {0, 1, 2, 3}),
+       .active = {"dp > 1", [](const PC& c) { return c.dp > 1; }},
+       .aliases = {"zero"},
+       .storage = &PC::zero_stage},
+      {.name = "zero_bucket_mb",
+       .label = "ZeRO bucket size (MB)",
+       .group = kSharding,
+       .grid = buckets,
+       .active = zero,
+       .aliases = {"zero_bucket", "zero_bucket_size"},
+       .storage = &PC::zero_bucket_mb},
+      {.name = "overlap_zero_comm",
+       .label = "Overlap ZeRO communication",
+       .scale = kFlag,
+       .minimum = 0,
+       .maximum = 1,
+       .group = kSharding,
+       .grid = flag,
+       .active = zero,
+       .aliases = {"overlap_zero_communication", "overlap_communication"},
+       .storage = &PC::overlap_zero_comm},
+      {.name = "overlap_zero_allgather",
+       .label = "Overlap ZeRO all-gather",
+       .scale = kFlag,
+       .minimum = 0,
+       .maximum = 1,
+       .group = kSharding,
+       .grid = flag,
+       .active = zero,
+       .aliases = {"overlap_allgather"},
+       .storage = &PC::overlap_zero_allgather},
+      {.name = "microbatches",
+       .label = "Microbatches",
+       .group = kPipeline,
+       .grid = {"powers of 2 up to the batch size",
+                [](const Workload& workload, int) {
+                  return PowersOfTwo(workload.batch_size);
+                }},
+       .active = pipeline,
+       .aliases = {"mb", "num_microbatches"},
+       .storage = &PC::microbatches,
+       .counts_parts = true},
+      {.name = "model_chunks",
+       .label = "Model chunks",
+       .group = kPipeline,
+       .grid = {"powers of 2 up to the number of layers",
+                [](const Workload& workload, int) {
+                  return PowersOfTwo(workload.model.layers);
+                }},
+       .active = pipeline,
+       .aliases = {"mc", "num_model_chunks", "chunks"},
+       .storage = &PC::model_chunks,
+       .counts_parts = true},
+      {.name = "overlap_p2p",
+       .label = "Overlap P2P",
+       .scale = kFlag,
+       .minimum = 0,
+       .maximum = 1,
+       .group = kPipeline,
+       .grid = flag,
+       .active = {"model_chunks > 1",
+                  [](const PC& c) { return c.model_chunks > 1; }},
+       .storage = &PC::overlap_p2p},
+      {.name = "grad_checkpoint",
+       .label = "Gradient checkpointing",
+       .scale = kSwitch,
+       .minimum = 0,
+       .maximum = kRecomputeSelective,
+       .grid = flag,
+       .aliases = {"gradient_checkpointing",
+                   "grad_checkpointing",
+                   "checkpointing"},
+       .storage = &PC::grad_checkpoint},
+      {.name = "micro_batch_size",
+       .label = "Microbatch size",
+       .minimum = 0,
+       .group = kFixed,
+       .aliases = {"mbs"},
+       .storage = &PC::micro_batch_size,
+       .derived =
+           [](const PC& c, double batch_size) {
+             return batch_size / (static_cast<double>(c.dp) * c.microbatches);
+           },
+       .remedy = "it follows from batch_size / (dp * microbatches); restrict "
+                 "microbatches, or give a rule such as \"$micro_batch_size > "
+                 "8\""},
+      {.name = "ep",
+       .label = "EP size",
+       .grid = {"divisors of the number of GPUs if the model has experts, else "
+                "1",
+                [](const Workload& workload, int gpus) {
+                  return Divisors(workload,
+                                  workload.model.experts > 0 ? gpus : 1);
+                }},
+       .storage = &PC::ep},
+      {.name = "cp", .label = "CP size", .group = kSizes, .storage = &PC::cp},
+      {.name = "sp",
+       .label = "Sequence parallelism",
+       .scale = kFlag,
+       .minimum = 0,
+       .maximum = 1,
+       .active = {"tp > 1", [](const PC& c) { return c.tp > 1; }},
+       .aliases = {"sequence_parallel"},
+       .storage = &PC::sp},
+  };
+}
+
+// The range of a knob in words.
+std::string Range(const Knob& knob) {
+  if (knob.scale == kFlag) {
+    return "true (1) or false (0)";
+  }
+  if (knob.scale == kSwitch) {
+    return fmt::format("false (0), true (1) or up to {}", knob.maximum);
+  }
+  return knob.maximum == kNoLimit
+             ? fmt::format("an integer from {}", knob.minimum)
+             : fmt::format("{} to {}", knob.minimum, knob.maximum);
+}
+
+bool IsName(std::string_view text) {
+  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !text.empty() && lower(text.front()) &&
+         std::all_of(text.begin(), text.end(), [&](char c) {
+           return lower(c) || c == '_' || (c >= '0' && c <= '9');
+         });
+}
+
+}  // namespace
+
+const KnobSet& BuiltInKnobs() {
+  static const KnobSet knobs(Table());
+  return knobs;
+}
+
+std::string Knob::InvalidValue(std::string_view value) const {
+  return fmt::format(
+      "invalid value '{}' for {}: {}", value, name, Range(*this));
+}
+
+void Knob::SetChecked(ParallelConfig& config, std::int64_t value) const {
+  if (value < minimum || value > maximum) {
+    throw std::invalid_argument(InvalidValue(std::to_string(value)));
+  }
+  Set(config, static_cast<int>(value));
+}
+
+void Knob::SetChecked(ParallelConfig& config, std::string_view text) const {
+  const bool flag = scale == kFlag || scale == kSwitch;
+  if (flag && (text == "true" || text == "True")) {
+    return Set(config, 1);
+  }
+  if (flag && (text == "false" || text == "False")) {
+    return Set(config, 0);
+  }
+  // Integers may be written as 4.0: so do programs whose columns have empty
+  // cells.
+  double value = 0.0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      std::abs(value) > kNoLimit || value != std::trunc(value)) {
+    throw std::invalid_argument(InvalidValue(text));
+  }
+  SetChecked(config, static_cast<std::int64_t>(value));
+}
+
+KnobSet KnobSet::With(Knob knob) const {
+  const auto fail = [&](const std::string& problem) {
+    throw std::invalid_argument(
+        fmt::format("knob '{}': {}", knob.name, problem));
+  };
+  std::vector<std::string> names = knob.aliases;
+  names.push_back(knob.name);
+  for (const std::string& name : names) {
+    if (!IsName(name)) {
+      fail(fmt::format("'{}' is not a name of the form [a-z][a-z0-9_]*", name));
+    }
+    if (Find(name) != nullptr) {
+      fail(fmt::format("the name '{}' is taken", name));
+    }
+  }
+  if (knob.minimum < 0) {
+    fail("the minimum must be 0 or more");
+  }
+  const auto place = static_cast<std::size_t>(
+      std::count_if(begin(), end(), [](const Knob& row) {
+        return std::holds_alternative<Knob::Custom>(row.storage);
+      }));
+  if (place == PC::kCustomKnobs) {
+    fail(fmt::format("there are at most {} knobs without a member",
+                     PC::kCustomKnobs));
+  }
+  auto* const custom = std::get_if<Knob::Custom>(&knob.storage);
+  if (custom == nullptr || !knob.InRange(custom->default_value)) {
+    fail("it needs a default value in its range");
+  }
+  custom->place = place;
+  std::vector<Knob> rows = *rows_;
+  rows.push_back(std::move(knob));
+  return KnobSet(std::move(rows));
+}
+
+const Knob* KnobSet::Find(std::string_view name) const {
+  const auto found = std::find_if(begin(), end(), [&](const Knob& knob) {
+    return knob.name == name ||
+           std::find(knob.aliases.begin(), knob.aliases.end(), name) !=
+               knob.aliases.end();
+  });
+  return found == end() ? nullptr : &*found;
+}
+
+const Knob& KnobSet::Require(std::string_view name) const {
+  if (const Knob* knob = Find(name)) {
+    return *knob;
+  }
+  std::vector<std::string> known;
+  for (const Knob& knob : *this) {
+    known.push_back(knob.name);
+  }
+  throw std::invalid_argument(fmt::format("unknown field '{}'{}; fields: {}",
+                                          name,
+                                          common::DidYouMean(name, known),
+                                          fmt::join(known, ", ")));
+}
+
+std::string KnobSet::Columns() const {
+  std::string columns;
+  for (const Knob& knob : *this) {
+    columns += (columns.empty() ? "" : ",") + knob.name;
+  }
+  return columns;
+}
+
+std::string KnobSet::Cells(const ParallelConfig& config) const {
+  std::string cells;
+  for (const Knob& knob : *this) {
+    cells += fmt::format("{}{}", cells.empty() ? "" : ",", knob.Get(config));
+  }
+  return cells;
+}
+
+std::string ToString(const ParallelConfig& config, const KnobSet& knobs) {
+  std::string text;
+  for (const Knob& knob : knobs) {
+    if (knob.required || knob.Get(config) != knob.Default()) {
+      text += fmt::format(
+          "{}{}={}", text.empty() ? "" : ",", knob.name, knob.Get(config));
+    }
+  }
+  return text;
+}
+
+std::vector<std::pair<const Knob*, int>> ParseSettings(std::string_view text,
+                                                       const KnobSet& knobs) {
+  std::vector<std::pair<const Knob*, int>> settings;
+  for (const std::string_view part : common::Split(text, ',')) {
+    const std::string_view item = common::Trim(part);
+    if (item.empty()) {
+      continue;
+    }
+    const std::size_t equals = item.find('=');
+    if (equals == std::string_view::npos) {
+      throw std::invalid_argument(
+          fmt::format("'{}' is not of the form field=value", item));
+    }
+    const Knob& knob = knobs.Require(common::Trim(item.substr(0, equals)));
+    ParallelConfig config;
+    knob.SetChecked(config, common::Trim(item.substr(equals + 1)));
+    settings.emplace_back(&knob, knob.Get(config));
+  }
+  return settings;
+}
+
+ParallelConfig ParseParallelConfig(std::string_view text,
+                                   const KnobSet& knobs) {
+  ParallelConfig config;
+  for (const auto& [knob, value] : ParseSettings(text, knobs)) {
+    knob->Set(config, value);
+  }
+  return config;
+}
+
+ParallelConfig Canonical(ParallelConfig config, const KnobSet& knobs) {
+  for (const Knob& knob : knobs) {
+    if (knob.active.holds && !knob.active.holds(config)) {
+      knob.Set(config, knob.Default());
+    }
+  }
+  return config;
+}
+
+bool HasEffect(const Knob& knob,
+               const ParallelConfig& config,
+               const KnobSet& knobs) {
+  return !knob.active.holds || knob.active.holds(Canonical(config, knobs));
+}
+
+std::string GridProblem(const Knob& knob, const std::vector<int>& values) {
+  if (knob.group != kFixed || values == std::vector<int>{knob.Default()}) {
+    return "";
+  }
+  return fmt::format("{} can only be [{}] here, not [{}]: {}",
+                     knob.name,
+                     knob.Default(),
+                     fmt::join(values, ", "),
+                     knob.remedy);
+}
+
+std::string KnobTable(const KnobSet& knobs) {
+  std::string table =
+      "| parameter | aliases | range | default | values unless listed | active "
+      "if |\n| --- | --- | --- | --- | --- | --- |\n";
+  const auto code = [](const std::string& text) {
+    return text.empty() ? "" : "`" + text + "`";
+  };
+  for (const Knob& knob : knobs) {
+    const std::string values = knob.group == kFixed ? "cannot be listed"
+                               : knob.grid.values
+                                   ? knob.grid.text
+                                   : std::to_string(knob.Default());
+    table +=
+        fmt::format("| `{}` | {} | {} | {} | {} | {} |\n",
+                    knob.name,
+                    code(fmt::format("{}", fmt::join(knob.aliases, "`, `"))),
+                    Range(knob),
+                    knob.Default(),
+                    values,
+                    knob.active.holds ? code(knob.active.text) : "always");
+  }
+  return table;
+}
+
+}  // namespace trials

@@ -1,0 +1,177 @@
+// The knobs of a parallelism configuration: one table, from which everything
+// that goes through all knobs follows.
+
+#ifndef TRIALS_KNOBS_H_
+#define TRIALS_KNOBS_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trials/parallel_config.h"
+
+namespace trials {
+
+struct Workload;
+
+// How a knob is laid out on [0, 1] for a surrogate, and how it is printed.
+// kSwitch is a flag with further settings: 0 off, 1 on, 2 ...
+enum class KnobScale { kLog2, kLinear, kFlag, kSwitch };
+
+// Once the sizes are given, the groups are independent: whether a knob is
+// active depends on the sizes and on knobs of its own group only. Enumeration
+// multiplies the groups in this order. A kFixed knob follows from the others:
+// an enumerated space has its default only.
+enum class KnobGroup { kSizes, kPipeline, kOther, kSharding, kFixed };
+
+inline constexpr int kNoLimit = std::numeric_limits<int>::max();
+
+// One knob: one row of the table. Records, tables, manifests, rules, the
+// command line, enumeration, the canonical form, the encoding for surrogates
+// and docs/search_space.md all derive from it.
+struct Knob {
+  // The values that a space has unless the manifest lists others.
+  struct Grid {
+    std::string text;  // for people
+    std::function<std::vector<int>(const Workload& workload, int gpus)> values;
+  };
+  // When the knob is active, as a rule without `$` and as a function. It may
+  // read rows above; of a row below it must repeat that row's condition.
+  struct Condition {
+    std::string text;
+    std::function<bool(const ParallelConfig&)> holds;
+  };
+  // Where the value is: a member, or a place in ParallelConfig::custom, which
+  // KnobSet::With assigns.
+  struct Custom {
+    int default_value = 0;
+    std::size_t place = 0;
+  };
+
+  std::string name;   // column name, variable name, key of --pc
+  std::string label;  // for people: axis of a figure, row of a table
+  KnobScale scale = KnobScale::kLog2;
+  int minimum = 1;  // values outside [minimum, maximum] are errors
+  int maximum = kNoLimit;
+  KnobGroup group = KnobGroup::kOther;
+  Grid grid;         // empty: the default value only
+  Condition active;  // empty: always
+  std::vector<std::string> aliases = {};
+  std::variant<int ParallelConfig::*, bool ParallelConfig::*, Custom> storage =
+      Custom{};
+  // ToString always prints it, and a table of measurements must have it.
+  bool required = false;
+  // A number of parts, of which 1 is a value like any other: an encoding keeps
+  // the default of an inactive one (surrogates::InactiveKnobs).
+  bool counts_parts = false;
+  // What 0 means in rules, if it is derived from the rest.
+  std::function<double(const ParallelConfig&, double batch_size)> derived = {};
+  std::string remedy = {};  // kFixed: what to restrict instead
+
+  [[nodiscard]] int Get(const ParallelConfig& config) const {
+    if (const auto* const integer = std::get_if<0>(&storage)) {
+      return config.*(*integer);
+    }
+    if (const auto* const flag = std::get_if<1>(&storage)) {
+      return static_cast<int>(config.*(*flag));
+    }
+    const Custom& custom = std::get<2>(storage);
+    return custom.default_value + config.custom[custom.place];
+  }
+  void Set(ParallelConfig& config, int value) const {
+    if (const auto* const integer = std::get_if<0>(&storage)) {
+      config.*(*integer) = value;
+    } else if (const auto* const flag = std::get_if<1>(&storage)) {
+      config.*(*flag) = value != 0;
+    } else {
+      const Custom& custom = std::get<2>(storage);
+      config.custom[custom.place] = value - custom.default_value;
+    }
+  }
+  [[nodiscard]] int Default() const {
+    static constexpr ParallelConfig kDefaults{};
+    return Get(kDefaults);
+  }
+  [[nodiscard]] bool InRange(int value) const {
+    return value >= minimum && value <= maximum;
+  }
+
+  // "invalid value '0' for dp: an integer from 1".
+  [[nodiscard]] std::string InvalidValue(std::string_view value) const;
+
+  // Set, with a check of the range. The text is an integer; a flag or switch
+  // may also be true or false.
+  // Errors: throw std::invalid_argument naming the knob, the value and the
+  // range.
+  void SetChecked(ParallelConfig& config, std::int64_t value) const;
+  void SetChecked(ParallelConfig& config, std::string_view text) const;
+};
+
+// An ordered set of knobs; the order is that of columns. Copies share the rows,
+// and pointers to rows are valid as long as one copy is.
+class KnobSet {
+ public:
+  // These knobs and one more, which ParallelConfig::custom holds.
+  // Errors: throws std::invalid_argument for a name or alias that is taken or
+  // that is not of the form [a-z][a-z0-9_]*, a negative minimum, a default out
+  // of range, and when ParallelConfig::custom is full.
+  [[nodiscard]] KnobSet With(Knob knob) const;
+
+  [[nodiscard]] auto begin() const { return rows_->begin(); }
+  [[nodiscard]] auto end() const { return rows_->end(); }
+  [[nodiscard]] std::size_t size() const { return rows_->size(); }
+
+  // The knob of that name or alias (`gradient_checkpointing`, `mb`, ...);
+  // nullptr when there is none.
+  [[nodiscard]] const Knob* Find(std::string_view name) const;
+  // Errors: throws std::invalid_argument, "unknown field 'ddp' (did you mean
+  // 'dp'?); fields: dp, tp, ...".
+  [[nodiscard]] const Knob& Require(std::string_view name) const;
+
+  // The names, and one configuration's values, joined by commas.
+  [[nodiscard]] std::string Columns() const;
+  [[nodiscard]] std::string Cells(const ParallelConfig& config) const;
+
+ private:
+  friend const KnobSet& BuiltInKnobs();
+  explicit KnobSet(std::vector<Knob> rows)
+      : rows_(std::make_shared<const std::vector<Knob>>(std::move(rows))) {}
+
+  std::shared_ptr<const std::vector<Knob>> rows_;
+};
+
+// The settings of "dp=4,pp=2,zero=1", in the order given.
+// Errors: as ParseParallelConfig.
+[[nodiscard]] std::vector<std::pair<const Knob*, int>> ParseSettings(
+    std::string_view text, const KnobSet& knobs = BuiltInKnobs());
+
+// The configuration with every inactive knob at its default. Rows are applied
+// from top to bottom.
+//
+// Source: OPPA App. C.1; the DP bucket is of the plain data-parallel wrapper,
+// which the paper's framework uses without ZeRO and pipeline only.
+[[nodiscard]] ParallelConfig Canonical(ParallelConfig config,
+                                       const KnobSet& knobs = BuiltInKnobs());
+
+// Whether the knob is active in this configuration's canonical form: a value
+// other than the default would mean something.
+[[nodiscard]] bool HasEffect(const Knob& knob,
+                             const ParallelConfig& config,
+                             const KnobSet& knobs = BuiltInKnobs());
+
+// Why these values cannot be a knob's grid; "" if they can.
+[[nodiscard]] std::string GridProblem(const Knob& knob,
+                                      const std::vector<int>& values);
+
+// The knobs as a Markdown table, as docs/search_space.md has it.
+[[nodiscard]] std::string KnobTable(const KnobSet& knobs = BuiltInKnobs());
+
+}  // namespace trials
+
+#endif  // TRIALS_KNOBS_H_
