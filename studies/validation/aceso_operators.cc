@@ -18,8 +18,8 @@ constexpr double kFailedUs = 1e7;  // what the profiler writes for a failure
 struct Known {
   std::string_view name;  // in the table
   std::string_view part;  // here
-  int forward_messages = 0;
-  int backward_messages = 0;
+  int forward_all_reduces = 0;
+  int backward_all_reduces = 0;
   bool accumulates = false;
   bool copies_heads = false;
 };
@@ -73,8 +73,8 @@ RowFacts ReadAcesoOperators(const common::CsvTable& table,
       WhyLeftOut(model, table.Cell(row, "algo"), known != kOperators.end());
   if (known != kOperators.end()) {
     read.part = {std::string(known->part),
-                 known->forward_messages,
-                 known->backward_messages,
+                 known->forward_all_reduces,
+                 known->backward_all_reduces,
                  known->accumulates,
                  known->copies_heads};
   }

@@ -22,8 +22,8 @@ struct TimedPart {
   // Of an operator: tensor-parallel all-reduces that are timed with it, whether
   // its backward adds to gradients that are there, and whether queries, keys
   // and values are copied apart, and their gradients together.
-  int forward_messages = 0;
-  int backward_messages = 0;
+  int forward_all_reduces = 0;
+  int backward_all_reduces = 0;
   bool accumulates = false;
   bool copies_heads = false;
   // Of a collective: its buffer (the gathered one), and what the framework
