@@ -25,12 +25,26 @@ const typename Map::mapped_type& Memoized(Map& memo,
   return memo.emplace(key, compute(key)).first->second;
 }
 
+// Spreads the configurations of a space. Equality compares every knob, so a
+// knob that is missing here costs time only.
 struct ParallelConfigHash {
-  std::size_t operator()(const ParallelConfig& config) const {
+  std::size_t operator()(const ParallelConfig& c) const {
     std::uint64_t hash = 0x9e3779b97f4a7c15ULL;
-    for (const ConfigField& field : ConfigFields()) {
-      hash ^= static_cast<std::uint32_t>(field.get(config));
-      hash *= 0xff51afd7ed558ccdULL;
+    for (const int value :
+         {c.dp,
+          c.tp,
+          c.pp,
+          c.cp,
+          c.ep,
+          c.microbatches,
+          c.model_chunks,
+          c.zero_stage,
+          c.zero_bucket_mb,
+          c.dp_bucket_mb,
+          c.grad_checkpoint,
+          8 * c.sp + 4 * c.overlap_p2p + 2 * c.overlap_zero_comm +
+              c.overlap_zero_allgather}) {
+      hash = (hash ^ static_cast<std::uint32_t>(value)) * 0xff51afd7ed558ccdULL;
       hash ^= hash >> 32;
     }
     return static_cast<std::size_t>(hash);

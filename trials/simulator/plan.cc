@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -16,8 +15,7 @@ namespace trials {
 namespace {
 
 [[noreturn]] void Fail(const Plan& plan, const std::string& rule) {
-  throw std::invalid_argument(
-      fmt::format("a plan with {}: {}", ToString(plan.shared), rule));
+  throw InvalidPlan(fmt::format("a plan with {}", ToString(plan.shared)), rule);
 }
 
 int StageLayers(const Plan& plan, int stage) {
@@ -141,6 +139,16 @@ bool Resharded(const Plan& plan, int stage, int other) {
   const PlanStage& a = plan.stages[static_cast<std::size_t>(stage)];
   const PlanStage& b = plan.stages[static_cast<std::size_t>(other)];
   return a.dp != b.dp || a.tp != b.tp;
+}
+
+ParallelConfig StageConfig(const Plan& plan, int stage) {
+  const PlanStage& own = plan.stages[static_cast<std::size_t>(stage)];
+  ParallelConfig config = plan.shared;
+  config.dp = own.dp;
+  config.tp = own.tp;
+  config.micro_batch_size = 0;
+  config.sp = config.sp && own.tp > 1;
+  return config;
 }
 
 bool SplitsTokens(const Plan& plan, int stage) {

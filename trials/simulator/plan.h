@@ -4,7 +4,9 @@
 #define TRIALS_SIMULATOR_PLAN_H_
 
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trials/cluster.h"
@@ -50,6 +52,9 @@ struct Plan {
 // The two stages divide a microbatch differently: it is resharded between them.
 [[nodiscard]] bool Resharded(const Plan& plan, int stage, int other);
 
+// What the configuration of this stage would be if all were like it.
+[[nodiscard]] ParallelConfig StageConfig(const Plan& plan, int stage);
+
 // Sequence parallelism splits the tokens of this stage: it needs tp > 1.
 [[nodiscard]] bool SplitsTokens(const Plan& plan, int stage);
 
@@ -70,7 +75,21 @@ struct Chunk {
 [[nodiscard]] int StageGpus(const Plan& plan, int stage);
 [[nodiscard]] int PoolGpus(const Plan& plan, int pool);
 
-// Errors: throws std::invalid_argument naming the stage, the value and the
+// A plan or a configuration that a problem does not allow.
+class InvalidPlan : public std::invalid_argument {
+ public:
+  // "the plan: the reason".
+  InvalidPlan(const std::string& plan, std::string reason)
+      : std::invalid_argument(plan + ": " + reason),
+        reason_(std::move(reason)) {}
+
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
+};
+
+// Errors: throws InvalidPlan naming the stage, the value and the
 // rule: sizes below 1, layers that do not add up to the model's, more
 // recomputed layers than there are, tp that does not divide the heads, dp *
 // microbatches that does not divide the batch, ep that does not divide dp or

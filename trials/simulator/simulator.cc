@@ -1,7 +1,6 @@
 #include "trials/simulator/simulator.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,7 +20,7 @@ void Check(const Workload& workload,
            const Cluster& cluster,
            const ParallelConfig& config) {
   const auto fail = [&](const std::string& rule) {
-    throw std::invalid_argument(fmt::format("{}: {}", ToString(config), rule));
+    throw InvalidPlan(ToString(config), rule);
   };
   if (std::min({config.dp,
                 config.tp,
@@ -134,11 +133,10 @@ class Simulator::Impl {
 
   void CheckFull(const ParallelConfig& config) const {
     if (framework().full_pipeline && config.microbatches < config.pp - 1) {
-      throw std::invalid_argument(
-          fmt::format("{}: its 1F1B needs microbatches for all but one of the "
-                      "{} stages",
-                      ToString(config),
-                      config.pp));
+      throw InvalidPlan(ToString(config),
+                        fmt::format("its 1F1B needs microbatches for all but "
+                                    "one of the {} stages",
+                                    config.pp));
     }
   }
 

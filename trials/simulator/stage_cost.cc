@@ -10,18 +10,6 @@
 namespace trials {
 namespace {
 
-void AddScaled(StepParts& sum, const StepParts& parts, double times) {
-  sum.forward_s += times * parts.forward_s;
-  sum.backward_s += times * parts.backward_s;
-  sum.recompute_s += times * parts.recompute_s;
-  sum.head_s += times * parts.head_s;
-  sum.tensor_s += times * parts.tensor_s;
-  sum.context_s += times * parts.context_s;
-  sum.expert_s += times * parts.expert_s;
-  sum.data_s += times * parts.data_s;
-  sum.overhead_s += times * parts.overhead_s;
-}
-
 // Time of the hidden states from a stage to the next one, or of their gradients
 // back.
 double SendTime(const StageContext& from,
@@ -99,8 +87,8 @@ std::vector<StageCost> ComputeStageCosts(
   for (std::size_t s = 0; s < costs.size(); ++s) {
     StageCost& cost = costs[s];
     for (std::size_t v = s; v < chunks.size(); v += costs.size()) {
-      AddScaled(cost.parts, forward[v], shared.microbatches);
-      AddScaled(cost.parts, backward[v], shared.microbatches);
+      cost.parts.Add(shared.microbatches, forward[v]);
+      cost.parts.Add(shared.microbatches, backward[v]);
     }
     cost.parts.pipeline_s = timelines[s].transfer_s;
     cost.parts.bubble_s = timelines[s].bubble_s;

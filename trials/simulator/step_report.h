@@ -28,6 +28,7 @@ struct StepParts {
   double overhead_s = 0.0;  // launch-bound time, buckets, the step's fixed cost
 
   [[nodiscard]] double Total() const;
+  void Add(double times, const StepParts& other);
   friend bool operator==(const StepParts&, const StepParts&) = default;
 };
 
