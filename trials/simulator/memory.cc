@@ -5,102 +5,98 @@
 namespace trials {
 namespace {
 
-double ContextBytes(const ParallelConfig& shared,
-                    const StageMemory& stage,
-                    const Framework& framework) {
-  const int groups = 1 + (stage.dp > 1 ? 1 : 0) + (stage.tp > 1 ? 1 : 0) +
-                     (shared.pp > 1 ? 2 : 0) + (shared.cp > 1 ? 1 : 0) +
-                     (shared.ep > 1 ? 2 : 0);
-  return framework.context_bytes + groups * framework.nccl_group_bytes;
-}
+// One rank of a stage.
+struct Rank {
+  const ParallelConfig& shared;
+  const StageMemory& stage;
+  double element_bytes;
+  const Framework& framework;
 
-double ExpertShards(const ParallelConfig& shared, const StageMemory& stage) {
-  return static_cast<double>(stage.dp) * shared.cp / shared.ep;
-}
+  [[nodiscard]] bool mixed() const { return element_bytes < 4.0; }
 
-// Elements on one rank of a tensor that ZeRO shards from `zero_stage` on.
-double Elements(const ParallelConfig& shared,
-                const StageMemory& stage,
-                int zero_stage) {
-  const bool sharded = shared.zero_stage >= zero_stage;
-  return stage.parameters / (sharded ? ShardRanks(shared, stage) : 1.0) +
-         stage.expert_parameters /
-             (sharded ? ExpertShards(shared, stage) : 1.0);
-}
-
-double ParameterBytes(const ParallelConfig& shared,
-                      const StageMemory& stage,
-                      double element_bytes,
-                      const Framework& framework) {
-  const bool masters_only = framework.fsdp && shared.zero_stage == 3;
-  return masters_only ? 0.0 : element_bytes * Elements(shared, stage, 3);
-}
-
-// Parameters that ZeRO 3 has gathered: the running module and the next one.
-// FSDP also holds the gradient of a whole module until it is scattered.
-double GatheredBytes(const ParallelConfig& shared,
-                     const StageMemory& stage,
-                     double element_bytes,
-                     const Framework& framework) {
-  if (shared.zero_stage < 3) {
-    return 0.0;
+  [[nodiscard]] double ContextBytes() const {
+    const int groups = 1 + (stage.dp > 1 ? 1 : 0) + (stage.tp > 1 ? 1 : 0) +
+                       (shared.pp > 1 ? 2 : 0) + (shared.cp > 1 ? 1 : 0) +
+                       (shared.ep > 1 ? 2 : 0);
+    return framework.context_bytes + groups * framework.nccl_group_bytes;
   }
-  const double gradient =
-      framework.fsdp ? framework.GradientBytes(element_bytes) : 0.0;
-  return (2.0 * element_bytes + gradient) * stage.largest_module;
-}
 
-// Tensor-parallel buffers that are freed but cannot be reused yet.
-double PendingBytes(const ParallelConfig& shared,
-                    const StageMemory& stage,
-                    const Framework& framework) {
-  if (shared.pp > 1) {
-    return framework.pending_messages * stage.collective_bytes;
+  // Elements of what ZeRO shards from `zero_stage` on.
+  [[nodiscard]] double Elements(int zero_stage) const {
+    const bool sharded = shared.zero_stage >= zero_stage;
+    const double experts = static_cast<double>(stage.dp) * shared.cp /
+                           shared.ep;  // ranks that hold the same ones
+    return stage.parameters / (sharded ? ShardRanks(shared, stage) : 1.0) +
+           stage.expert_parameters / (sharded ? experts : 1.0);
   }
-  // One microbatch: either its forward's or its backward's, not those of two
-  // microbatches that follow each other.
-  const double share = shared.microbatches > 1 ? 1.0 : 0.5;
-  return share * framework.pending_messages_unpiped * stage.collective_bytes;
-}
 
-// Gradients of one microbatch on their way to the sums.
-double SeparateGradientBytes(const StageMemory& stage,
-                             double element_bytes,
-                             const Framework& framework) {
-  return framework.fp32_gradients && framework.gradients_apart
-             ? element_bytes * (stage.parameters + stage.expert_parameters)
-             : 0.0;
-}
+  [[nodiscard]] double ParameterBytes() const {
+    const bool masters_only = framework.fsdp && shared.zero_stage == 3;
+    return masters_only ? 0.0 : element_bytes * Elements(3);
+  }
 
-// Buffers of gradient reduction, of parameter all-gathers and of the pipeline.
-double BufferBytes(const ParallelConfig& shared,
-                   const StageMemory& stage,
-                   double element_bytes,
-                   const Framework& framework) {
-  const double gradient_bytes = framework.GradientBytes(element_bytes);
-  const double gradients =
-      gradient_bytes * (stage.parameters + stage.expert_parameters);
-  const double messages = shared.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
-  if (stage.dp == 1) {
-    return messages;
+  // fp32 master weights and two moments.
+  [[nodiscard]] double OptimizerBytes() const {
+    return (mixed() ? 12.0 : 8.0) * Elements(1);
   }
-  if (shared.zero_stage == 0) {
-    // DDP copies gradients into buckets of its own; with a pipeline every
-    // gradient is reduced in place, as sums in fp32 always are.
-    return messages +
-           (shared.pp == 1 && !framework.fp32_gradients ? gradients : 0.0);
+
+  // Parameters that ZeRO 3 has gathered: the running module and the next one.
+  // FSDP also holds the gradient of a whole module until it is scattered.
+  [[nodiscard]] double GatheredBytes() const {
+    if (shared.zero_stage < 3) {
+      return 0.0;
+    }
+    const double gradient =
+        framework.fsdp ? framework.GradientBytes(element_bytes) : 0.0;
+    return (2.0 * element_bytes + gradient) * stage.largest_module;
   }
-  const double gathered =
-      GatheredBytes(shared, stage, element_bytes, framework);
-  if (framework.fp32_gradients || (framework.fsdp && shared.zero_stage == 3)) {
-    return messages + gathered;
+
+  // Tensor-parallel buffers that are freed but cannot be reused yet.
+  [[nodiscard]] double PendingBytes() const {
+    if (shared.pp > 1) {
+      return framework.pending_messages * stage.collective_bytes;
+    }
+    // One microbatch: the buffers of its forward or of its backward, but not of
+    // two microbatches that follow each other.
+    const double share = shared.microbatches > 1 ? 1.0 : 0.5;
+    return share * framework.pending_messages_unpiped * stage.collective_bytes;
   }
-  const double bucket = std::clamp(shared.zero_bucket_mb * kBucketMegabyte,
-                                   gradient_bytes * stage.largest_tensor,
-                                   gradients);
-  const int copies = shared.overlap_zero_comm ? 2 : 1;
-  return messages + copies * bucket + gathered;
-}
+
+  // Gradients of one microbatch before they are added to the sums.
+  [[nodiscard]] double SeparateGradientBytes() const {
+    return framework.fp32_gradients && framework.gradients_apart
+               ? element_bytes * (stage.parameters + stage.expert_parameters)
+               : 0.0;
+  }
+
+  // Buffers of gradient reduction, of parameter all-gathers and of the
+  // pipeline.
+  [[nodiscard]] double BufferBytes() const {
+    const double gradient_bytes = framework.GradientBytes(element_bytes);
+    const double gradients =
+        gradient_bytes * (stage.parameters + stage.expert_parameters);
+    const double messages = shared.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
+    if (stage.dp == 1) {
+      return messages;
+    }
+    if (shared.zero_stage == 0) {
+      // DDP copies gradients into buckets of its own; with a pipeline every
+      // gradient is reduced in place, as sums in fp32 always are.
+      return messages +
+             (shared.pp == 1 && !framework.fp32_gradients ? gradients : 0.0);
+    }
+    const double gathered = GatheredBytes();
+    if (framework.fp32_gradients ||
+        (framework.fsdp && shared.zero_stage == 3)) {
+      return messages + gathered;
+    }
+    const double bucket = std::clamp(shared.zero_bucket_mb * kBucketMegabyte,
+                                     gradient_bytes * stage.largest_tensor,
+                                     gradients);
+    const int copies = shared.overlap_zero_comm ? 2 : 1;
+    return messages + copies * bucket + gathered;
+  }
+};
 
 }  // namespace
 
@@ -114,27 +110,24 @@ double StateBytes(const ParallelConfig& shared,
                   const StageMemory& stage,
                   double element_bytes,
                   const Framework& framework) {
-  const bool mixed = element_bytes < 4.0;
-  return ParameterBytes(shared, stage, element_bytes, framework) +
-         (mixed ? 12.0 : 8.0) * Elements(shared, stage, 1) +
-         ContextBytes(shared, stage, framework);
+  const Rank rank{shared, stage, element_bytes, framework};
+  return rank.ParameterBytes() + rank.OptimizerBytes() + rank.ContextBytes();
 }
 
 MemoryParts ComputeMemory(const ParallelConfig& shared,
                           const StageMemory& stage,
                           double element_bytes,
                           const Framework& framework) {
-  const bool mixed = element_bytes < 4.0;
+  const Rank rank{shared, stage, element_bytes, framework};
   MemoryParts states;
-  states.parameters_bytes =
-      ParameterBytes(shared, stage, element_bytes, framework);
-  states.optimizer_bytes = (mixed ? 12.0 : 8.0) * Elements(shared, stage, 1);
-  states.buffers_bytes = BufferBytes(shared, stage, element_bytes, framework);
-  states.pending_bytes = PendingBytes(shared, stage, framework);
+  states.parameters_bytes = rank.ParameterBytes();
+  states.optimizer_bytes = rank.OptimizerBytes();
+  states.buffers_bytes = rank.BufferBytes();
+  states.pending_bytes = rank.PendingBytes();
   states.working_bytes = framework.workspace_bytes;
-  states.context_bytes = ContextBytes(shared, stage, framework);
+  states.context_bytes = rank.ContextBytes();
   const double gradients =
-      framework.GradientBytes(element_bytes) * Elements(shared, stage, 2);
+      framework.GradientBytes(element_bytes) * rank.Elements(2);
 
   // Backward, when the loss has just been computed. Sums in fp32
   // exist from the beginning.
@@ -145,15 +138,13 @@ MemoryParts ComputeMemory(const ParallelConfig& shared,
       std::max(0.0, stage.working_bytes - stage.logits_bytes);
   backward.gradients_bytes =
       shared.microbatches > 1 || framework.fp32_gradients ? gradients : 0.0;
-  backward.gradients_bytes +=
-      SeparateGradientBytes(stage, element_bytes, framework);
+  backward.gradients_bytes += rank.SeparateGradientBytes();
 
-  // The end of backward, and then the step with its fp32 gradients. Without
-  // ZeRO each half-precision gradient is freed as it is copied.
+  // The optimizer's step with its fp32 gradients. Without ZeRO each
+  // half-precision gradient is freed when it is copied.
   MemoryParts step = states;
-  const double copies = mixed && !framework.fp32_gradients
-                            ? 4.0 * Elements(shared, stage, 1)
-                            : 0.0;
+  const double copies =
+      rank.mixed() && !framework.fp32_gradients ? 4.0 * rank.Elements(1) : 0.0;
   step.gradients_bytes =
       shared.zero_stage == 0 ? std::max(gradients, copies) : gradients + copies;
 

@@ -1,15 +1,11 @@
 #include "trials/simulator/simulator.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "trials/simulator/memo.h"
-#include "trials/simulator/plan_model.h"
-#include "trials/simulator/stage_sync.h"
 #include "trials/simulator/step.h"
 
 namespace trials {
@@ -80,102 +76,64 @@ void Check(const Workload& workload,
 
 }  // namespace
 
-class Simulator::Impl {
- public:
-  Impl(Workload workload,
-       std::vector<Cluster> pools,
-       const Framework& framework)
-      : model_(std::move(workload), std::move(pools), framework) {}
-
-  // The plan of the configuration, by way of the memo.
-  StepReport Simulate(const ParallelConfig& config) {
-    Check(problem().workload, problem().pools.front(), config);
-    CheckFull(config);
-    const std::vector<StageCost>& stages = Memoized(
-        stages_, StageCostKnobs(config), [&](const ParallelConfig& knobs) {
-          return model_.StageCosts(model_.PlanOf(knobs));
-        });
-    const std::vector<StageSync>& syncs =
-        Memoized(syncs_,
-                 StageSyncKnobs(framework(), config),
-                 [&](const ParallelConfig& knobs) {
-                   return SynchronizeStages(problem(), knobs, stages);
-                 });
-    return FinishStep(problem(), config, stages, syncs);
-  }
-
-  StepReport Simulate(const Plan& plan) {
-    CheckPlan(plan, problem().workload, problem().pools);
-    const std::vector<StageCost> stages = model_.StageCosts(plan);
-    return FinishStep(problem(),
-                      plan.shared,
-                      stages,
-                      SynchronizeStages(problem(), plan.shared, stages));
-  }
-
-  [[nodiscard]] double SetupTime() const {
-    const Cluster& cluster = problem().pools.front();
-    const double weights =
-        4.0 * static_cast<double>(ParameterCount(problem().workload.model));
-    return framework().launch_process_s +
-           framework().launch_per_local_rank_s * cluster.gpus_per_node +
-           framework().group_init_s +
-           framework().group_init_per_rank_s * cluster.gpus() +
-           weights / framework().weights_bytes_per_s;
-  }
-
-  [[nodiscard]] const Framework& framework() const {
-    return problem().framework;
-  }
-
- private:
-  [[nodiscard]] const Problem& problem() const { return model_.problem(); }
-
-  void CheckFull(const ParallelConfig& config) const {
-    if (framework().full_pipeline && config.microbatches < config.pp - 1) {
-      throw InvalidPlan(ToString(config),
-                        fmt::format("its 1F1B needs microbatches for all but "
-                                    "one of the {} stages",
-                                    config.pp));
-    }
-  }
-
-  using Knobs = ParallelConfig;
-  PlanModel model_;
-  std::unordered_map<Knobs, std::vector<StageCost>, ParallelConfigHash> stages_;
-  std::unordered_map<Knobs, std::vector<StageSync>, ParallelConfigHash> syncs_;
-};
-
 Simulator::Simulator(Workload workload,
                      std::vector<Cluster> pools,
                      Options options)
-    : impl_(std::make_unique<Impl>(
-          std::move(workload), std::move(pools), options.framework)) {}
+    : model_(std::move(workload), std::move(pools), options.framework) {}
 Simulator::Simulator(Workload workload, Cluster cluster, Options options)
     : Simulator(std::move(workload),
                 std::vector<Cluster>{std::move(cluster)},
                 options) {}
 Simulator::Simulator(Workload workload, Cluster cluster)
     : Simulator(std::move(workload), std::move(cluster), Options{}) {}
-Simulator::~Simulator() = default;
-Simulator::Simulator(Simulator&&) noexcept = default;
-Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
-StepReport Simulator::Simulate(const ParallelConfig& config) const {
-  return impl_->Simulate(config);
+void Simulator::CheckFull(const ParallelConfig& config) const {
+  if (framework().full_pipeline && config.microbatches < config.pp - 1) {
+    throw InvalidPlan(ToString(config),
+                      fmt::format("its 1F1B needs microbatches for all but "
+                                  "one of the {} stages",
+                                  config.pp));
+  }
 }
 
 StepReport Simulator::Simulate(const Plan& plan) const {
-  return impl_->Simulate(plan);
+  CheckPlan(plan, problem().workload, problem().pools);
+  const std::vector<StageCost> stages = model_.StageCosts(plan);
+  return FinishStep(problem(),
+                    plan.shared,
+                    stages,
+                    SynchronizeStages(problem(), plan.shared, stages));
 }
 
-double Simulator::SetupTime() const { return impl_->SetupTime(); }
+StepReport Simulator::Simulate(const ParallelConfig& config) const {
+  Check(problem().workload, problem().pools.front(), config);
+  CheckFull(config);
+  const std::vector<StageCost>& stages =
+      Memoized(stages_, StageCostKnobs(config), [&](const Knobs& knobs) {
+        return model_.StageCosts(model_.PlanOf(knobs));
+      });
+  const std::vector<StageSync>& syncs = Memoized(
+      syncs_, StageSyncKnobs(framework(), config), [&](const Knobs& knobs) {
+        return SynchronizeStages(problem(), knobs, stages);
+      });
+  return FinishStep(problem(), config, stages, syncs);
+}
+
+double Simulator::SetupTime() const {
+  const Cluster& cluster = problem().pools.front();
+  const double weights =
+      4.0 * static_cast<double>(ParameterCount(problem().workload.model));
+  return framework().launch_process_s +
+         framework().launch_per_local_rank_s * cluster.gpus_per_node +
+         framework().group_init_s +
+         framework().group_init_per_rank_s * cluster.gpus() +
+         weights / framework().weights_bytes_per_s;
+}
 
 Measurement Simulator::Run(const TrialRequest& request) {
-  const StepReport report = impl_->Simulate(request.config);
-  const Framework& framework = impl_->framework();
+  const StepReport report = Simulate(request.config);
   Measurement measurement;
-  measurement.setup_s = impl_->SetupTime();
+  measurement.setup_s = SetupTime();
   measurement.duration_s = measurement.setup_s;
   if (!report.fits) {
     measurement.outcome = Outcome::kOutOfMemory;
@@ -189,7 +147,7 @@ Measurement Simulator::Run(const TrialRequest& request) {
         LargestPart(report.memory));
     measurement.duration_s +=
         (report.model_states_fit ? report.step_time_s : 0.0) +
-        framework.failure_s;
+        framework().failure_s;
     return measurement;
   }
   measurement.outcome = Outcome::kCompleted;
@@ -203,13 +161,13 @@ Measurement Simulator::Run(const TrialRequest& request) {
       break;
     }
   }
-  measurement.duration_s += framework.teardown_s;
+  measurement.duration_s += framework().teardown_s;
   return measurement;
 }
 
 std::optional<double> Simulator::ExactThroughput(
     const ParallelConfig& config) const {
-  const StepReport report = impl_->Simulate(config);
+  const StepReport report = Simulate(config);
   return report.fits ? 1.0 / report.step_time_s : 0.0;
 }
 
