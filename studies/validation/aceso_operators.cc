@@ -18,8 +18,8 @@ constexpr double kFailedUs = 1e7;  // what the profiler writes for a failure
 struct Known {
   std::string_view name;  // in the table
   std::string_view part;  // here
-  int forward_messages = 0;
-  int backward_messages = 0;
+  int forward_all_reduces = 0;
+  int backward_all_reduces = 0;
   bool accumulates = false;
   bool copies_heads = false;
 };
@@ -60,36 +60,35 @@ std::string WhyLeftOut(std::string_view model,
 
 }  // namespace
 
-RowFacts ReadAcesoOperators(const common::CsvTable& table,
-                            const common::CsvTable::Row& row) {
-  RowFacts read{Facts(PlaceOf(table, row)), {}, "", {}};
-  const std::string model(table.Cell(row, "model"));
-  const std::string_view name = table.Cell(row, "op_name");
+RowFacts ReadAcesoOperators(const TableRow& row) {
+  RowFacts read(row);
+  const std::string model = row.Cell("model");
+  const std::string name = row.Cell("op_name");
   const auto* known =
       std::find_if(kOperators.begin(), kOperators.end(), [&](const Known& one) {
         return one.name == name;
       });
   read.left_out =
-      WhyLeftOut(model, table.Cell(row, "algo"), known != kOperators.end());
+      WhyLeftOut(model, row.Cell("algo"), known != kOperators.end());
   if (known != kOperators.end()) {
     read.part = {std::string(known->part),
-                 known->forward_messages,
-                 known->backward_messages,
+                 known->forward_all_reduces,
+                 known->backward_all_reduces,
                  known->accumulates,
                  known->copies_heads};
   }
   Facts& facts = read.facts;
   facts.Add("model", model);
   facts.Add("scenario", model);
-  facts.Add("gpus", table.Cell(row, "tp"));
-  facts.Add("tp", table.Cell(row, "tp"));
+  facts.Add("gpus", row.Cell("tp"));
+  facts.Add("tp", row.Cell("tp"));
   facts.Add("dp", "1");
   facts.Add("pp", "1");
-  facts.Add("micro_batch_size", table.Cell(row, "mbs"));
+  facts.Add("micro_batch_size", row.Cell("mbs"));
   facts.Add("microbatches", "1");
   facts.Add("status", "ok");
-  const double forward_us = NumberIn(table, row, "forward-compute");
-  const double backward_us = NumberIn(table, row, "backward-compute");
+  const double forward_us = row.Number("forward-compute");
+  const double backward_us = row.Number("backward-compute");
   if (std::max(forward_us, backward_us) < kFailedUs) {
     facts.Add("step_time_s",
               common::ExactText(1e-6 * (forward_us + backward_us)));

@@ -17,19 +17,17 @@ constexpr double kFailedMs = 1e6;  // what Aceso's profiler writes for a failure
 }  // namespace
 
 // One row per size: gpu, ngpus, bytes, out_of_place_us.
-RowFacts ReadNccl(const common::CsvTable& table,
-                  const common::CsvTable::Row& row) {
-  RowFacts read{Facts(PlaceOf(table, row)), {}, "", {}};
-  const std::string gpu(table.Cell(row, "gpu"));
-  const std::string gpus(table.Cell(row, "ngpus"));
+RowFacts ReadNccl(const TableRow& row) {
+  RowFacts read(row);
+  const std::string gpu = row.Cell("gpu");
+  const std::string gpus = row.Cell("ngpus");
   read.part.name = "all-reduce";
-  read.part.bytes = NumberIn(table, row, "bytes");
+  read.part.bytes = row.Number("bytes");
   read.facts.Add("scenario", fmt::format("{}-{}", gpu, gpus));
   read.facts.Add("gpus", gpus);
   read.facts.Add("status", "ok");
-  read.facts.Add(
-      "step_time_s",
-      common::ExactText(1e-6 * NumberIn(table, row, "out_of_place_us")));
+  read.facts.Add("step_time_s",
+                 common::ExactText(1e-6 * row.Number("out_of_place_us")));
   read.tokens = {gpu};
   return read;
 }
@@ -37,15 +35,14 @@ RowFacts ReadNccl(const common::CsvTable& table,
 // Lines "prim_<model>_<collective>_<n>gpus, MB, ms" (MB of 2^20 bytes), each
 // kind of them after a line of titles. The messages between two GPUs are in
 // lines of another form.
-RowFacts ReadAcesoCollectives(const common::CsvTable& table,
-                              const common::CsvTable::Row& row) {
-  RowFacts read{Facts(PlaceOf(table, row)), {}, "", {}};
-  const std::string& name = row.cells[0];
+RowFacts ReadAcesoCollectives(const TableRow& row) {
+  RowFacts read(row);
+  const std::string& name = row.csv.cells[0];
   if (!name.starts_with("prim_")) {
     read.left_out = "messages: see the [intra] and [inter] of the cluster";
     return read;
   }
-  if (row.cells[1].starts_with("data_size")) {
+  if (row.csv.cells[1].starts_with("data_size")) {
     read.left_out = "a line of titles";
     return read;
   }
@@ -68,7 +65,7 @@ RowFacts ReadAcesoCollectives(const common::CsvTable& table,
     }
     const std::size_t digits = at + form.name.size();
     const std::string gpus = name.substr(digits, name.find("gpus") - digits);
-    const double megabytes = common::ParseDouble(row.cells[1]);
+    const double megabytes = common::ParseDouble(row.csv.cells[1]);
     read.part.name = form.part;
     read.part.bytes =
         kMebi * megabytes * (form.gathers ? common::ParseDouble(gpus) : 1.0);
@@ -76,7 +73,7 @@ RowFacts ReadAcesoCollectives(const common::CsvTable& table,
     read.facts.Add("scenario", name.substr(0, at));
     read.facts.Add("gpus", gpus);
     read.facts.Add("status", "ok");
-    const double time_ms = common::ParseDouble(row.cells[2]);
+    const double time_ms = common::ParseDouble(row.csv.cells[2]);
     if (megabytes < 1.0) {
       read.left_out = "less than the MiB that sizes are rounded to";
     } else if (time_ms < kFailedMs) {

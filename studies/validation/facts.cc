@@ -18,7 +18,7 @@ namespace {
 
 using Alias = std::pair<std::string_view, std::string_view>;
 
-// Other names under which tables and Hugging Face's files have the same.
+// Other names in tables and in the files of Hugging Face.
 constexpr std::array kAliases = {
     Alias{"num_layers", "layers"},
     Alias{"num_hidden_layers", "layers"},
@@ -58,24 +58,33 @@ std::string FactName(std::string_view name) {
   return knob == nullptr ? std::string(name) : knob->name;
 }
 
+double TableRow::Number(std::string_view column) const {
+  try {
+    return common::ParseDouble(table.Cell(csv, column));
+  } catch (const std::invalid_argument& e) {
+    table.Fail(csv.line, fmt::format("{}: {}", column, e.what()));
+  }
+}
+
+Facts::Facts(const TableRow& row)
+    : place_(fmt::format("{}:{}", row.table.path(), row.csv.line)) {}
+
 void Facts::Add(std::string_view name, std::string_view value) {
   if (!value.empty()) {
     facts_.emplace(FactName(name), value);
   }
 }
 
-void Facts::Add(const common::CsvTable& table,
-                const common::CsvTable::Row& row) {
-  for (std::size_t i = 0; i < row.cells.size(); ++i) {
-    Add(table.header()[i], row.cells[i]);
+void Facts::Add(const TableRow& row) {
+  for (std::size_t i = 0; i < row.csv.cells.size(); ++i) {
+    Add(row.table.header()[i], row.csv.cells[i]);
   }
 }
 
-void Facts::Add(const common::CsvTable& table,
-                const common::CsvTable::Row& row,
+void Facts::Add(const TableRow& row,
                 std::initializer_list<std::string_view> columns) {
   for (const std::string_view column : columns) {
-    Add(column, table.Cell(row, column));
+    Add(column, row.Cell(column));
   }
 }
 

@@ -1,4 +1,4 @@
-// What is known about one row of a table, by name, whoever said it.
+// The facts about one row of a table, by name, from several sources.
 
 #ifndef STUDIES_VALIDATION_FACTS_H_
 #define STUDIES_VALIDATION_FACTS_H_
@@ -15,26 +15,40 @@
 
 namespace studies {
 
+// One row of a table, by column.
+struct TableRow {
+  const common::CsvTable& table;
+  const common::CsvTable::Row& csv;
+
+  // "" where the table has no such column.
+  [[nodiscard]] std::string Cell(std::string_view column) const {
+    return std::string(table.Cell(csv, column));
+  }
+  // NaN where the cell is empty.
+  // Errors: throws InputError "file:line: ...".
+  [[nodiscard]] double Number(std::string_view column) const;
+};
+
 // Names and their values as text. The names are those of the fields of a
 // ParallelConfig, of a model's shape (layers, hidden_size, attention_heads,
 // kv_heads, ffn_size, vocab_size, family, tied_embeddings), of a workload
 // (sequence_length, global_batch_size, precision) and of a measurement
 // (scenario, gpus, status, step_time_s, peak_memory_gb).
 //
-// The first to tell a fact is believed: add the row before its scenario, and
-// that before what holds for the whole table. Empty text tells nothing.
+// The first value of a fact counts: add the row before its scenario, and the
+// scenario before the whole table. Empty text adds nothing.
 //
 // Errors: throw InputError "place: ..." with the name and a remedy.
 class Facts {
  public:
-  // `place` is "file:line", for messages.
+  // `place` is for messages: "file:line" of a row.
   explicit Facts(std::string place) : place_(std::move(place)) {}
+  explicit Facts(const TableRow& row);
 
   void Add(std::string_view name, std::string_view value);
-  // Every column of a row; these columns of it; every key of a table of a file.
-  void Add(const common::CsvTable& table, const common::CsvTable::Row& row);
-  void Add(const common::CsvTable& table,
-           const common::CsvTable::Row& row,
+  // Every column of a row, these columns of it, every key of a TOML table.
+  void Add(const TableRow& row);
+  void Add(const TableRow& row,
            std::initializer_list<std::string_view> columns);
   void Add(const common::TomlTable& table);
 
@@ -44,7 +58,7 @@ class Facts {
   [[nodiscard]] std::string RequireText(std::string_view name) const;
   [[nodiscard]] int RequireInt(std::string_view name) const;
   [[nodiscard]] int Int(std::string_view name, int otherwise) const;
-  // A number above 0; NaN where nothing is known.
+  // A number above 0; NaN where the fact is missing.
   [[nodiscard]] double Number(std::string_view name) const;
   [[nodiscard]] bool Flag(std::string_view name, bool otherwise) const;
 
@@ -59,8 +73,8 @@ class Facts {
   std::map<std::string, std::string, std::less<>> facts_;
 };
 
-// The name under which a column or key is known here: "num_layers" is
-// "layers". Names of fields of a ParallelConfig too: "mb" is "microbatches".
+// The name of a fact for a column or key: "layers" for "num_layers",
+// "microbatches" for "mb".
 [[nodiscard]] std::string FactName(std::string_view name);
 
 }  // namespace studies

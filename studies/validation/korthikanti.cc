@@ -15,12 +15,10 @@ constexpr double kGbPerGib = 1.073741824;
 
 }  // namespace
 
-RowFacts ReadKorthikanti(const common::CsvTable& table,
-                         const common::CsvTable::Row& row) {
-  RowFacts read{Facts(PlaceOf(table, row)), {}, ""};
+RowFacts ReadKorthikanti(const TableRow& row) {
+  RowFacts read(row);
   Facts& facts = read.facts;
-  facts.Add(table,
-            row,
+  facts.Add(row,
             {"gpus",
              "tp",
              "pp",
@@ -32,25 +30,23 @@ RowFacts ReadKorthikanti(const common::CsvTable& table,
              "heads",
              "seq",
              "model"});
-  facts.Add("model_chunks", table.Cell(row, "vp"));
-  facts.Add("scenario", table.Cell(row, "model"));
-  facts.Add("sp", table.Cell(row, "comm") == "rs_ag" ? "1" : "0");
-  const std::string_view recompute = table.Cell(row, "recompute");
+  facts.Add("model_chunks", row.Cell("vp"));
+  facts.Add("scenario", row.Cell("model"));
+  facts.Add("sp", row.Cell("comm") == "rs_ag" ? "1" : "0");
+  const std::string recompute = row.Cell("recompute");
   facts.Add("grad_checkpoint",
             recompute == "full"        ? "1"
             : recompute == "attn_only" ? "2"
                                        : "0");
-  facts.Add("step_time_s", table.Cell(row, "iteration_time_s"));
+  facts.Add("step_time_s", row.Cell("iteration_time_s"));
   facts.Add("status", "ok");
-  const double memory =
-      NumberIn(table, row, "par_opt_gib") + NumberIn(table, row, "act_gib");
+  const double memory = row.Number("par_opt_gib") + row.Number("act_gib");
   if (!std::isnan(memory)) {
     facts.Add("peak_memory_gb", fmt::format("{}", memory * kGbPerGib));
   } else if (!facts.Has("step_time_s")) {
     read.left_out = "it has neither a step time nor bytes";
   }
-  read.tokens = {std::string(table.Cell(row, "model")),
-                 std::string(table.Cell(row, "where"))};
+  read.tokens = {row.Cell("model"), row.Cell("where")};
   return read;
 }
 

@@ -8,10 +8,9 @@
 
 namespace studies {
 
-RowFacts ReadMeasured(const common::CsvTable& table,
-                      const common::CsvTable::Row& row) {
-  RowFacts read{Facts(PlaceOf(table, row)), {}, ""};
-  read.facts.Add(table, row);
+RowFacts ReadMeasured(const TableRow& row) {
+  RowFacts read(row);
+  read.facts.Add(row);
   const std::string status = read.facts.RequireText("status");
   if (status != "ok" && status != "oom") {
     read.facts.Fail(fmt::format("status must be ok or oom, not '{}'", status));

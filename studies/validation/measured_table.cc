@@ -57,7 +57,7 @@ class Scenarios {
   void AddTo(Facts& facts) const {
     const auto found = rows_.find(facts.Text("scenario"));
     if (found != rows_.end()) {
-      facts.Add(*csv_, csv_->rows()[found->second]);
+      facts.Add(TableRow{*csv_, csv_->rows()[found->second]});
     }
   }
 
@@ -237,7 +237,7 @@ MeasuredTable Load(const fs::path& path,
   const TableKind& kind = KindOf(table.csv);
   Library library(overrides);
   for (const CsvTable::Row& csv_row : table.csv.rows()) {
-    RowFacts read = kind.read(table.csv, csv_row);
+    RowFacts read = kind.read({table.csv, csv_row});
     scenarios.AddTo(read.facts);
     for (const std::string& token : read.tokens) {
       if (settings.facts_of.Has(token)) {

@@ -19,27 +19,26 @@ constexpr double kGbPerGib = 1.073741824;
 constexpr double kTinyHidden = 2048;
 constexpr double kGpus = 8;
 
-std::string WhyLeftOut(const common::CsvTable& table,
-                       const common::CsvTable::Row& row) {
-  const std::string_view family = table.Cell(row, "family");
+std::string WhyLeftOut(const TableRow& row) {
+  const std::string family = row.Cell("family");
   if (family != "gpt" && family != "bert" && family != "moe") {
     return fmt::format("models of the family '{}' are not simulated", family);
   }
   for (const std::string_view column :
        {"gbs", "mbs", "seq", "layers", "hidden", "heads"}) {
-    if (table.Cell(row, column).empty()) {
+    if (row.Cell(column).empty()) {
       return fmt::format("'{}' is not published", column);
     }
   }
-  if (!table.Cell(row, "fp8").empty() || !table.Cell(row, "fsdp").empty()) {
+  if (!row.Cell("fp8").empty() || !row.Cell("fsdp").empty()) {
     return "8-bit arithmetic and Megatron's FSDP are not simulated";
   }
-  const std::string_view expert_tp = table.Cell(row, "etp");
-  if (!expert_tp.empty() && expert_tp != table.Cell(row, "tp")) {
+  const std::string expert_tp = row.Cell("etp");
+  if (!expert_tp.empty() && expert_tp != row.Cell("tp")) {
     return "experts with a tensor parallelism of their own are not simulated";
   }
   const auto size = [&](std::string_view column) {
-    const double value = NumberIn(table, row, column);
+    const double value = row.Number(column);
     return value > 0.0 ? value : 1.0;
   };
   if (size("tp") * size("pp") * size("cp") > kGpus) {
@@ -60,12 +59,11 @@ std::vector<std::string> PartsOf(const std::string& name) {
 
 }  // namespace
 
-RowFacts ReadMegatronGolden(const common::CsvTable& table,
-                            const common::CsvTable::Row& row) {
-  RowFacts read{Facts(PlaceOf(table, row)), {}, WhyLeftOut(table, row)};
+RowFacts ReadMegatronGolden(const TableRow& row) {
+  RowFacts read(row);
+  read.left_out = WhyLeftOut(row);
   Facts& facts = read.facts;
-  facts.Add(table,
-            row,
+  facts.Add(row,
             {"gbs",
              "mbs",
              "seq",
@@ -76,37 +74,37 @@ RowFacts ReadMegatronGolden(const common::CsvTable& table,
              "experts",
              "cp",
              "ep"});
-  facts.Add("scenario", table.Cell(row, "case"));
-  const std::string_view family = table.Cell(row, "family");
+  facts.Add("scenario", row.Cell("case"));
+  const std::string family = row.Cell("family");
   facts.Add("family", family == "moe" ? "gpt" : family);
-  facts.Add("tp", table.Cell(row, "tp"));
+  facts.Add("tp", row.Cell("tp"));
   facts.Add("tp", "1");
-  facts.Add("pp", table.Cell(row, "pp"));
+  facts.Add("pp", row.Cell("pp"));
   facts.Add("pp", "1");
-  facts.Add("model_chunks", table.Cell(row, "vpp"));
-  const double per_stage = NumberIn(table, row, "vpp_layers_per_stage");
+  facts.Add("model_chunks", row.Cell("vpp"));
+  const double per_stage = row.Number("vpp_layers_per_stage");
   if (per_stage > 0.0) {
-    facts.Add("model_chunks",
-              fmt::format("{}",
-                          NumberIn(table, row, "layers") /
-                              facts.RequireInt("pp") / per_stage));
+    facts.Add(
+        "model_chunks",
+        fmt::format("{}",
+                    row.Number("layers") / facts.RequireInt("pp") / per_stage));
   }
-  facts.Add("zero_stage", table.Cell(row, "dist_opt") == "true" ? "1" : "0");
-  facts.Add("sp", table.Cell(row, "seq_parallel") == "true" ? "1" : "0");
-  const std::string_view recompute = table.Cell(row, "recompute");
+  facts.Add("zero_stage", row.Cell("dist_opt") == "true" ? "1" : "0");
+  facts.Add("sp", row.Cell("seq_parallel") == "true" ? "1" : "0");
+  const std::string recompute = row.Cell("recompute");
   facts.Add("grad_checkpoint",
             recompute.empty()          ? "0"
             : recompute == "selective" ? "2"
                                        : "1");
   facts.Add("precision",
-            table.Cell(row, "bf16") == "true"   ? "bf16"
-            : table.Cell(row, "fp16") == "true" ? "fp16"
-                                                : "fp32");
+            row.Cell("bf16") == "true"   ? "bf16"
+            : row.Cell("fp16") == "true" ? "fp16"
+                                         : "fp32");
   facts.Add("status", "ok");
-  if (NumberIn(table, row, "hidden") >= kTinyHidden) {
-    facts.Add("step_time_s", table.Cell(row, "iter_time_median_s"));
+  if (row.Number("hidden") >= kTinyHidden) {
+    facts.Add("step_time_s", row.Cell("iter_time_median_s"));
   }
-  const double memory = NumberIn(table, row, "mem_max_alloc_gib");
+  const double memory = row.Number("mem_max_alloc_gib");
   if (memory > 0.0) {
     facts.Add("peak_memory_gb", fmt::format("{}", memory * kGbPerGib));
   } else if (!facts.Has("step_time_s") && read.left_out.empty()) {
@@ -114,13 +112,13 @@ RowFacts ReadMegatronGolden(const common::CsvTable& table,
   }
   // Transformer Engine splits a sequence for its fused attention only, and the
   // local implementation has none.
-  if (NumberIn(table, row, "cp") > 1.0) {
+  if (row.Number("cp") > 1.0) {
     facts.Add("flash_attention", "true");
-  } else if (table.Cell(row, "impl") == "local") {
+  } else if (row.Cell("impl") == "local") {
     facts.Add("flash_attention", "false");
   }
   for (const std::string_view column : {"env", "case", "family"}) {
-    const std::string text(table.Cell(row, column));
+    const std::string text = row.Cell(column);
     read.tokens.push_back(text);
     for (const std::string& part : PartsOf(text)) {
       read.tokens.push_back(part);

@@ -46,43 +46,42 @@ void AddSharding(const std::string& strategy, RowFacts& read) {
 
 }  // namespace
 
-RowFacts ReadMosaicml(const common::CsvTable& table,
-                      const common::CsvTable::Row& row) {
-  RowFacts read{Facts(PlaceOf(table, row)), {}, ""};
+RowFacts ReadMosaicml(const TableRow& row) {
+  RowFacts read(row);
   Facts& facts = read.facts;
-  const auto cell = [&](std::string_view column) {
-    return std::string(table.Cell(row, column));
-  };
-  facts.Add("model", "mpt-" + cell("Model"));
+  facts.Add("model", "mpt-" + row.Cell("Model"));
   facts.Add("scenario",
             fmt::format("{}-{}-{}-{}",
-                        cell("Model"),
-                        cell("GPU"),
-                        cell("# GPUs"),
-                        cell("SeqLen (T)")));
-  facts.Add("sequence_length", cell("SeqLen (T)"));
-  facts.Add("gpus", cell("# GPUs"));
-  facts.Add("dp", cell("# GPUs"));
+                        row.Cell("Model"),
+                        row.Cell("GPU"),
+                        row.Cell("# GPUs"),
+                        row.Cell("SeqLen (T)")));
+  facts.Add("sequence_length", row.Cell("SeqLen (T)"));
+  facts.Add("gpus", row.Cell("# GPUs"));
+  facts.Add("dp", row.Cell("# GPUs"));
   facts.Add("tp", "1");
   facts.Add("pp", "1");
-  facts.Add("micro_batch_size", cell("MicroBatchSize"));
-  facts.Add("microbatches", cell("GradAccum"));
-  AddSharding(cell("Sharding Strategy"), read);
+  facts.Add("micro_batch_size", row.Cell("MicroBatchSize"));
+  facts.Add("microbatches", row.Cell("GradAccum"));
+  AddSharding(row.Cell("Sharding Strategy"), read);
   facts.Add("grad_checkpoint",
-            cell("Activation Checkpointing") == "True" ? "1" : "0");
-  facts.Add("host_gbps", GbpsOf(cell("section")));
+            row.Cell("Activation Checkpointing") == "True" ? "1" : "0");
+  facts.Add("host_gbps", GbpsOf(row.Cell("section")));
   facts.Add("status", "ok");
   // Sequences a second are rounded to whole numbers, often to 0.
-  const double time_s = NumberIn(table, row, "GlobalBatchSize (T)") /
-                        NumberIn(table, row, "Throughput (T/s)");
+  const double time_s =
+      row.Number("GlobalBatchSize (T)") / row.Number("Throughput (T/s)");
   facts.Add("step_time_s", common::ExactText(time_s));
-  const std::string precision = cell("Precision");
+  const std::string precision = row.Cell("Precision");
   if (precision.find("fp8") != std::string::npos) {
     read.left_out = "8-bit arithmetic is not simulated";
-  } else if (cell("Activation CPUOffload") == "True") {
+  } else if (row.Cell("Activation CPUOffload") == "True") {
     read.left_out = "offloading is not simulated";
   }
-  read.tokens = {cell("section"), cell("MP Mode"), cell("GPU"), cell("Model")};
+  read.tokens = {row.Cell("section"),
+                 row.Cell("MP Mode"),
+                 row.Cell("GPU"),
+                 row.Cell("Model")};
   return read;
 }
 

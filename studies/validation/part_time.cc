@@ -1,32 +1,29 @@
 #include "studies/validation/part_time.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
-#include <numeric>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "trials/simulator/action_time.h"
 #include "trials/simulator/collectives.h"
-#include "trials/simulator/gpu_model.h"
-#include "trials/simulator/layer_cost.h"
-#include "trials/simulator/topology.h"
 
 namespace studies {
 namespace {
 
 using trials::GpuModel;
 
-// The ring through the first `ranks` GPUs.
-trials::GroupLink LinkOf(const trials::Cluster& cluster, int ranks) {
-  trials::Group group(static_cast<std::size_t>(ranks));
-  std::iota(group.begin(), group.end(), 0);
-  return trials::RingLink(cluster, std::vector<trials::Group>{group});
+// The link of one tensor-parallel group.
+trials::GroupLink TensorLink(const trials::Cluster& cluster, int tp) {
+  return trials::PlaceGrid(std::span(&cluster, 1), {.tp = tp})
+      .stages.front()
+      .tp;
 }
 
-// What copying queries, keys and values adds to an operator, each way: they
-// become three tensors, their gradients one.
+// Adds copies of queries, keys and values to an operator: forward copies them
+// into three tensors, backward their gradients into one.
 void AddCopies(const MeasuredRow& row,
                const GpuModel& gpu,
                trials::OperatorCost& cost) {
@@ -44,13 +41,14 @@ void AddCopies(const MeasuredRow& row,
 }
 
 double OperatorTime(const MeasuredRow& row) {
+  const trials::Framework& framework = row.framework;
   const GpuModel gpu(
-      row.cluster.gpu, row.workload.precision, row.framework.launch_s);
-  const trials::ParallelConfig& config = row.config;
-  const auto sequences = static_cast<double>(config.micro_batch_size);
+      row.cluster.gpu, row.workload.precision, framework.launch_s);
+  const int tp = row.config.tp;
+  const trials::Shard shard{
+      static_cast<double>(row.config.micro_batch_size), tp, row.config.sp};
   const std::vector<trials::OperatorCost> operators =
-      trials::ComputeOperatorCosts(
-          row.workload, row.framework, gpu, {sequences, config.tp, config.sp});
+      trials::ComputeOperatorCosts(row.workload, framework, gpu, shard);
   const auto found =
       std::find_if(operators.begin(), operators.end(), [&](const auto& one) {
         return one.name == row.part.name;
@@ -62,27 +60,32 @@ double OperatorTime(const MeasuredRow& row) {
   if (row.part.copies_heads) {
     AddCopies(row, gpu, cost);
   }
-  const double bytes = gpu.element_bytes() * sequences *
-                       row.workload.sequence_length *
-                       row.workload.model.hidden_size;
-  const double message_s =
-      trials::AllReduceTime(LinkOf(row.cluster, config.tp), bytes);
-  const double issue_s = config.tp > 1 ? row.framework.message_dispatch_s : 0.0;
-  const auto time_s = [&](double gpu_s, double dispatch_s, int messages) {
-    return std::max(gpu_s + messages * message_s,
-                    dispatch_s + messages * issue_s);
+  const double bytes =
+      trials::ComputeLayerCosts(row.workload, framework, gpu, shard)
+          .block.collective_bytes;
+  const trials::GroupLink link = TensorLink(row.cluster, tp);
+  // As in an action of the simulator (trials/simulator/action_time.h).
+  const auto time_s = [&](double kernels_s, double dispatch_s, int reduces) {
+    const trials::Collectives collectives{tp > 1 ? reduces : 0.0};
+    const double gpu_s =
+        kernels_s + trials::CollectiveTime(framework, link, bytes, collectives);
+    return gpu_s + trials::DispatchOverhead(
+                       framework,
+                       gpu_s,
+                       dispatch_s + trials::IssueTime(
+                                        framework, link, collectives, false));
   };
   const double accumulate_s = row.part.accumulates ? cost.accumulate_s : 0.0;
   return time_s(cost.forward_s,
                 cost.forward_dispatch_s,
-                row.part.forward_messages) +
+                row.part.forward_all_reduces) +
          time_s(cost.backward_s + accumulate_s,
                 cost.backward_dispatch_s,
-                row.part.backward_messages);
+                row.part.backward_all_reduces);
 }
 
 double CollectiveTime(const MeasuredRow& row) {
-  const trials::GroupLink link = LinkOf(row.cluster, row.cluster.gpus());
+  const trials::GroupLink link = TensorLink(row.cluster, row.cluster.gpus());
   const double bytes = row.part.bytes;
   const std::string& name = row.part.name;
   // Copies move bytes, whatever the precision.

@@ -66,12 +66,6 @@ double BytesOf(const trials::MemoryParts& memory, PeakMemory kind) {
   return bytes;
 }
 
-// "dp=1,...: the rule" without the configuration.
-std::string ReasonIn(const std::string& message) {
-  const std::size_t colon = message.find(": ");
-  return colon == std::string::npos ? message : message.substr(colon + 2);
-}
-
 }  // namespace
 
 std::string Prediction::Status() const {
@@ -101,8 +95,10 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
       prediction.peak_memory_bytes =
           BytesOf(MemoryOf(report, row.peak_rank), row.peak_memory);
       prediction.fits = report.fits;
-    } catch (const std::invalid_argument& e) {
-      prediction.refused = ReasonIn(e.what());
+    } catch (const trials::InvalidPlan& e) {
+      prediction.refused = e.reason();
+    } catch (const std::invalid_argument& e) {  // by its framework
+      prediction.refused = e.what();
     }
   }
   return predictions;

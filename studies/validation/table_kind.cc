@@ -1,7 +1,6 @@
 #include "studies/validation/table_kind.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -14,7 +13,7 @@ namespace {
 using common::CsvTable;
 using common::InputError;
 
-// A column may stand there under another name of the same fact.
+// The columns that a table lacks, under any name of their facts.
 std::vector<std::string_view> Lacking(const TableKind& kind,
                                       const CsvTable& table) {
   std::vector<std::string_view> lacking;
@@ -112,20 +111,6 @@ const TableKind& KindOf(const CsvTable& table) {
                   lacking.front(),
                   nearest->name,
                   fmt::join(nearest->columns, ", ")));
-}
-
-std::string PlaceOf(const CsvTable& table, const CsvTable::Row& row) {
-  return fmt::format("{}:{}", table.path(), row.line);
-}
-
-double NumberIn(const CsvTable& table,
-                const CsvTable::Row& row,
-                std::string_view column) {
-  try {
-    return common::ParseDouble(table.Cell(row, column));
-  } catch (const std::invalid_argument& e) {
-    table.Fail(row.line, fmt::format("{}: {}", column, e.what()));
-  }
 }
 
 }  // namespace studies

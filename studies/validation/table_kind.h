@@ -1,4 +1,4 @@
-// The kinds of table that are understood: one adapter for each set of columns.
+// The kinds of published table: one adapter for each set of columns.
 
 #ifndef STUDIES_VALIDATION_TABLE_KIND_H_
 #define STUDIES_VALIDATION_TABLE_KIND_H_
@@ -14,40 +14,40 @@
 
 namespace studies {
 
-// What is timed where a row is not a whole step.
+// The operator or collective of a row that is not a whole step.
 struct TimedPart {
   // An operator, by its name in trials/simulator/layer_cost.h, or a collective:
   // all-reduce, reduce-scatter, all-gather, all-to-all. "": a whole step.
   std::string name;
   // Of an operator: tensor-parallel all-reduces that are timed with it, whether
-  // its backward adds to gradients that are there, and whether queries, keys
-  // and values are copied apart, and their gradients together.
-  int forward_messages = 0;
-  int backward_messages = 0;
+  // its backward accumulates gradients, and whether it copies queries, keys and
+  // values into separate tensors, and their gradients into one.
+  int forward_all_reduces = 0;
+  int backward_all_reduces = 0;
   bool accumulates = false;
   bool copies_heads = false;
-  // Of a collective: its buffer (the gathered one), and what the framework
-  // copies beside it. 0: an operator.
+  // Of a collective: its buffer (the gathered one), and the bytes that the
+  // framework copies besides. 0: an operator.
   double bytes = 0.0;
   double copied_bytes = 0.0;
 };
 
-// One row in our words.
+// One row under the names of facts.
 struct RowFacts {
+  explicit RowFacts(const TableRow& row) : facts(row) {}
+
   Facts facts;
-  // Names under which a table's settings may tell more: model, GPU type, ...
+  // Names of tables in [facts_of] of the settings: model, GPU type, ...
   std::vector<std::string> tokens;
-  // Why nothing is predicted for it; "" when it is.
-  std::string left_out;
-  TimedPart part = {};
+  std::string left_out;  // why there is no prediction; "" if there is one
+  TimedPart part;
 };
 
-using ReadRow = RowFacts (*)(const common::CsvTable&,
-                             const common::CsvTable::Row&);
+using ReadRow = RowFacts (*)(const TableRow&);
 
 struct TableKind {
   std::string_view name;
-  std::vector<std::string_view> columns;  // by which it is recognised
+  std::vector<std::string_view> columns;  // identify the kind
   ReadRow read;
   common::CsvTable::Rows rows = common::CsvTable::Rows::kWhole;
 };
@@ -63,30 +63,13 @@ struct TableKind {
 [[nodiscard]] const TableKind& FindTableKind(std::string_view name);
 
 // The adapters, each in the file of its name.
-[[nodiscard]] RowFacts ReadMeasured(const common::CsvTable& table,
-                                    const common::CsvTable::Row& row);
-[[nodiscard]] RowFacts ReadKorthikanti(const common::CsvTable& table,
-                                       const common::CsvTable::Row& row);
-[[nodiscard]] RowFacts ReadMosaicml(const common::CsvTable& table,
-                                    const common::CsvTable::Row& row);
-[[nodiscard]] RowFacts ReadMegatronGolden(const common::CsvTable& table,
-                                          const common::CsvTable::Row& row);
-[[nodiscard]] RowFacts ReadAcesoOperators(const common::CsvTable& table,
-                                          const common::CsvTable::Row& row);
-[[nodiscard]] RowFacts ReadAcesoCollectives(const common::CsvTable& table,
-                                            const common::CsvTable::Row& row);
-[[nodiscard]] RowFacts ReadNccl(const common::CsvTable& table,
-                                const common::CsvTable::Row& row);
-
-// "file:line" of a row.
-[[nodiscard]] std::string PlaceOf(const common::CsvTable& table,
-                                  const common::CsvTable::Row& row);
-
-// The number in a cell; NaN where the cell is empty.
-// Errors: throws InputError "file:line: ...".
-[[nodiscard]] double NumberIn(const common::CsvTable& table,
-                              const common::CsvTable::Row& row,
-                              std::string_view column);
+[[nodiscard]] RowFacts ReadMeasured(const TableRow& row);
+[[nodiscard]] RowFacts ReadKorthikanti(const TableRow& row);
+[[nodiscard]] RowFacts ReadMosaicml(const TableRow& row);
+[[nodiscard]] RowFacts ReadMegatronGolden(const TableRow& row);
+[[nodiscard]] RowFacts ReadAcesoOperators(const TableRow& row);
+[[nodiscard]] RowFacts ReadAcesoCollectives(const TableRow& row);
+[[nodiscard]] RowFacts ReadNccl(const TableRow& row);
 
 }  // namespace studies
 

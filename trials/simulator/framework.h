@@ -12,6 +12,9 @@
 
 namespace trials {
 
+// Bytes of the unit of the bucket knobs, dp_bucket_mb and zero_bucket_mb.
+inline constexpr double kBucketMegabyte = 1024.0 * 1024.0;
+
 // Constants of a framework on PyTorch. Those of each framework are in
 // experiments/frameworks/<name>.toml, under the names of these fields and in
 // SI units; what a file leaves out has the default. The defaults describe

@@ -64,7 +64,7 @@ SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
     return {};
   }
   double now_s = 0.0;    // of backward
-  double ready_s = 0.0;  // when the last tensor of the open bucket was there
+  double ready_s = 0.0;  // last tensor of the open bucket
   double comm_end_s = 0.0;
   double comm_s = 0.0;
   int buckets = 0;

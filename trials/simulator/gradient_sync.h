@@ -1,5 +1,5 @@
-// Data parallelism and ZeRO: what synchronising gradients and parameters adds
-// to a step.
+// Data parallelism and ZeRO: the time that synchronizing gradients and
+// parameters adds to a step.
 
 #ifndef TRIALS_SIMULATOR_GRADIENT_SYNC_H_
 #define TRIALS_SIMULATOR_GRADIENT_SYNC_H_
@@ -11,8 +11,8 @@
 
 namespace trials {
 
-// Parameter tensors of one module on one rank and the time of its backward,
-// in the order of backward; `count` such modules follow each other.
+// Parameter tensors of one module on one rank and the time of its backward, in
+// the order of backward; `count` such modules follow one another.
 struct SyncModule {
   std::vector<double> tensor_bytes;  // gradients, in the order they are ready
   double backward_s = 0.0;
@@ -21,25 +21,25 @@ struct SyncModule {
 
 enum class SyncKind {
   kAllReduce,      // ZeRO 0 and 1: every rank gets all gradients
-  kReduceScatter,  // ZeRO 2: its own part
+  kReduceScatter,  // ZeRO 2: every rank gets its own shard
 };
 
 struct SyncOptions {
   SyncKind kind = SyncKind::kAllReduce;
   double bucket_bytes = 0.0;  // <= 0: one operation per tensor
-  bool overlap = false;       // buckets leave while backward goes on
-  // Ranks with the same part: each part is then all-reduced among them.
+  bool overlap = false;       // buckets are sent while backward runs
+  // Ranks with the same shard, which is then all-reduced among them.
   GroupLink across;
 };
 
-// What is added after backward has ended, and what hid behind it.
+// The time that is added after the end of backward.
 struct SyncTime {
-  double exposed_s = 0.0;   // communication (and the slowdown it causes)
+  double exposed_s = 0.0;   // communication, and the slowdown it causes
   double overhead_s = 0.0;  // per-bucket work on the GPU and CPU
 };
 
-// Packs tensors into buckets as torch's DDP and Colossal-AI's ZeRO do: a
-// tensor that no longer fits closes the bucket; a tensor is never split.
+// Packs tensors into buckets as PyTorch's DDP and Colossal-AI's ZeRO do: a
+// tensor that does not fit closes the bucket; a tensor is never split.
 // Returns the bytes of each bucket.
 [[nodiscard]] std::vector<double> PackBuckets(
     const std::vector<double>& tensor_bytes, double bucket_bytes);
@@ -50,19 +50,19 @@ struct SyncTime {
 //   end_i = max(ready_i, end_{i-1}) + t(bytes_i),
 //   exposed = max(0, end_last - backward) + slowdown * hidden,
 //
-// without it everything comes after backward.
+// without overlap all communication follows backward.
 [[nodiscard]] SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
                                        const GroupLink& link,
                                        const SyncOptions& options,
                                        const Framework& framework);
 
-// Gathering the updated parameters (ZeRO 1 and 2) bucket by bucket.
-// `parameter_share` is the size of a parameter over that of its gradient.
+// All-gather of the updated parameters (ZeRO 1 and 2) bucket by bucket.
 struct GatherPlan {
   double total_s = 0.0;
   double first_s = 0.0;  // the bucket that the next forward needs first
   double overhead_s = 0.0;
 };
+// `parameter_share` is the size of a parameter over that of its gradient.
 
 [[nodiscard]] GatherPlan PlanGather(const std::vector<SyncModule>& modules,
                                     const GroupLink& link,
@@ -70,9 +70,9 @@ struct GatherPlan {
                                     const Framework& framework,
                                     double parameter_share = 1.0);
 
-// What of a gather is exposed. With overlap it runs behind the next forward,
-// which starts once the first bucket is there and has `slack_s` of waiting and
-// computing to hide the rest.
+// The exposed time of an all-gather. With overlap it runs beside the next
+// forward, which starts when the first bucket has arrived and hides the rest in
+// `slack_s` of waiting and computation.
 [[nodiscard]] SyncTime ExposeGather(const GatherPlan& plan,
                                     bool overlap,
                                     double slack_s,

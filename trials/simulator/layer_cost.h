@@ -1,9 +1,9 @@
-// Time and memory of one transformer block, and of what stands before the
-// first and after the last one.
+// Time and memory of a transformer block, of the embedding and of the head.
 
 #ifndef TRIALS_SIMULATOR_LAYER_COST_H_
 #define TRIALS_SIMULATOR_LAYER_COST_H_
 
+#include <compare>
 #include <string_view>
 #include <vector>
 
@@ -13,13 +13,38 @@
 
 namespace trials {
 
-// How much of the model one GPU computes on at once.
+// The part of the model and of a microbatch that one GPU computes.
 struct Shard {
   double sequences = 1.0;  // of a microbatch
   int tp = 1;
   bool sp = false;  // norms and residuals are split over the tp ranks too
   int cp = 1;       // ranks that share the tokens of a sequence
   int ep = 1;       // ranks that share the experts
+
+  friend auto operator<=>(const Shard&, const Shard&) = default;
+};
+
+// Numbers of tensor-parallel collectives. Sequence parallelism replaces an
+// all-reduce by an all-gather and a reduce-scatter, which take equally long.
+// Its backward pass repeats some all-gathers behind a matrix product.
+struct Collectives {
+  double all_reduces = 0.0;
+  double gathers_and_scatters = 0.0;
+  double hidden_gathers = 0.0;
+
+  [[nodiscard]] double Count() const {
+    return all_reduces + gathers_and_scatters + hidden_gathers;
+  }
+  friend Collectives operator+(const Collectives& a, const Collectives& b) {
+    return {a.all_reduces + b.all_reduces,
+            a.gathers_and_scatters + b.gathers_and_scatters,
+            a.hidden_gathers + b.hidden_gathers};
+  }
+  friend Collectives operator*(double times, const Collectives& c) {
+    return {times * c.all_reduces,
+            times * c.gathers_and_scatters,
+            times * c.hidden_gathers};
+  }
 };
 
 // One module (block, embedding or head) for one microbatch on one GPU.
@@ -32,40 +57,35 @@ struct LayerCost {
   double saved_bytes = 0.0;    // kept from forward for backward
   double working_bytes = 0.0;  // largest temporary
   double logits_bytes = 0.0;   // peak around the loss (head only)
-  // The core of attention (scores to weighted sum), as far as it is counted
-  // above: what selective recomputation repeats, and need not keep.
+  // The core of attention (scores to weighted sum), included in the fields
+  // above: selective recomputation repeats it and does not keep its scores.
   double core_forward_s = 0.0;
   double core_backward_s = 0.0;
   double core_dispatch_s = 0.0;
   double core_saved_bytes = 0.0;
-  // Elements of each parameter tensor on this GPU, in forward order; those of
-  // experts apart, because fewer ranks hold copies of them.
+  // Elements of each parameter tensor on this GPU, in forward order. Experts
+  // are separate, because fewer ranks hold copies of them.
   std::vector<double> parameters;
   std::vector<double> expert_parameters;
-  // Tensor-parallel all-reduces (of `message_bytes` each). With sequence
-  // parallelism they are all-gathers and reduce-scatters ("halves") instead,
-  // and backward gathers some inputs again, behind a matrix product.
-  int forward_messages = 0;
-  int backward_messages = 0;
-  int forward_halves = 0;
-  int backward_halves = 0;
-  int backward_regathers = 0;
-  double message_bytes = 0.0;
-  // Keys and values that a context-parallel rank passes on, cp - 1 times
-  // forward; backward their gradients travel too.
+  // Tensor-parallel collectives of `collective_bytes` each.
+  Collectives forward_collectives;
+  Collectives backward_collectives;
+  double collective_bytes = 0.0;
+  // Keys and values that a context-parallel rank passes on, cp - 1 times in
+  // forward; in backward their gradients travel too.
   double ring_bytes = 0.0;
-  // Expert-parallel all-to-alls of `all_to_all_bytes` each, both ways alike.
+  // Expert-parallel all-to-alls of `all_to_all_bytes` each, in each direction.
   int all_to_alls = 0;
   double all_to_all_bytes = 0.0;
 
-  [[nodiscard]] double ParameterCount() const;  // experts included
+  [[nodiscard]] double ParameterCount() const;  // including experts
   [[nodiscard]] double ExpertParameterCount() const;
 };
 
 // The three kinds of module of a model. Costs are sums over operators: a
-// matrix product goes through the roofline of GpuModel, every other operator
-// counts as the bytes it reads and writes. Backward has two matrix products
-// for each of the forward's (by weight and by input).
+// matrix product follows the roofline of GpuModel, every other operator costs
+// the bytes that it reads and writes. Backward has two matrix products for each
+// product of forward (by weight and by input).
 //
 // Source: shapes from the Hugging Face implementations of BERT, Llama and
 // Qwen2 (eager: each line of those files is a kernel); Korthikanti et al.
@@ -85,7 +105,7 @@ struct LayerCosts {
                                            const GpuModel& gpu,
                                            const Shard& shard);
 
-// A part of a LayerCost, for comparison with a profile.
+// The share of one operator in a LayerCost, for comparison with a profile.
 struct OperatorCost {
   std::string_view name;
   double forward_s = 0.0;  // GPU time
@@ -96,11 +116,11 @@ struct OperatorCost {
 };
 
 // The operators of a block, of the embedding and of the head, in the order of
-// forward; their sums are the fields of LayerCosts, but for what the CPU needs
-// beside its kernels. Names: norm, qkv, rotary, core (fused attention) or
-// scores, softmax, dropout (of
-// fused operators), context, output, residual, ffn-in, activation, ffn-out (or
-// experts), embedding, final-norm, head.
+// forward. Their sums are the fields of LayerCosts, except for the CPU time
+// that a block needs besides its kernels. Names: norm, qkv, rotary, core (fused
+// attention) or scores, softmax, dropout (of fused operators), context, output,
+// residual, ffn-in, activation, ffn-out (or experts), embedding, final-norm,
+// head.
 [[nodiscard]] std::vector<OperatorCost> ComputeOperatorCosts(
     const Workload& workload,
     const Framework& framework,

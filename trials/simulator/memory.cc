@@ -5,159 +5,151 @@
 namespace trials {
 namespace {
 
-// Bytes of one mebibyte of a bucket knob.
-constexpr double kMega = 1024.0 * 1024.0;
+// One rank of a stage.
+struct Rank {
+  const ParallelConfig& shared;
+  const StageMemory& stage;
+  double element_bytes;
+  const Framework& framework;
 
-double ContextBytes(const ParallelConfig& config, const Framework& framework) {
-  const int groups = 1 + (config.dp > 1 ? 1 : 0) + (config.tp > 1 ? 1 : 0) +
-                     (config.pp > 1 ? 2 : 0) + (config.cp > 1 ? 1 : 0) +
-                     (config.ep > 1 ? 2 : 0);
-  return framework.context_bytes + groups * framework.nccl_group_bytes;
-}
+  [[nodiscard]] bool mixed() const { return element_bytes < 4.0; }
 
-double ExpertShards(const ParallelConfig& config) {
-  return static_cast<double>(config.dp) * config.cp / config.ep;
-}
-
-// Elements on one rank of what ZeRO shards from `stage` on.
-double Elements(const ParallelConfig& config,
-                const StageMemory& memory,
-                int stage) {
-  const bool sharded = config.zero_stage >= stage;
-  return memory.parameters / (sharded ? ShardRanks(config, memory) : 1.0) +
-         memory.expert_parameters / (sharded ? ExpertShards(config) : 1.0);
-}
-
-double ParameterBytes(const ParallelConfig& config,
-                      const StageMemory& stage,
-                      double element_bytes,
-                      const Framework& framework) {
-  const bool masters_only = framework.fsdp && config.zero_stage == 3;
-  return masters_only ? 0.0 : element_bytes * Elements(config, stage, 3);
-}
-
-// What ZeRO 3 has gathered: the module that computes and the next one. FSDP
-// also holds the gradient of a whole module until it is scattered.
-double GatheredBytes(const ParallelConfig& config,
-                     const StageMemory& stage,
-                     double element_bytes,
-                     const Framework& framework) {
-  if (config.zero_stage < 3) {
-    return 0.0;
+  [[nodiscard]] double ContextBytes() const {
+    const int groups = 1 + (stage.dp > 1 ? 1 : 0) + (stage.tp > 1 ? 1 : 0) +
+                       (shared.pp > 1 ? 2 : 0) + (shared.cp > 1 ? 1 : 0) +
+                       (shared.ep > 1 ? 2 : 0);
+    return framework.context_bytes + groups * framework.nccl_group_bytes;
   }
-  const double gradient =
-      framework.fsdp ? framework.GradientBytes(element_bytes) : 0.0;
-  return (2.0 * element_bytes + gradient) * stage.largest_module;
-}
 
-// Whole tensors of the tensor-parallel group that cannot be used again yet.
-double PendingBytes(const ParallelConfig& config,
-                    const StageMemory& stage,
-                    const Framework& framework) {
-  if (config.pp > 1) {
-    return framework.pending_messages * stage.message_bytes;
+  // Elements of what ZeRO shards from `zero_stage` on.
+  [[nodiscard]] double Elements(int zero_stage) const {
+    const bool sharded = shared.zero_stage >= zero_stage;
+    const double experts = static_cast<double>(stage.dp) * shared.cp /
+                           shared.ep;  // ranks that hold the same ones
+    return stage.parameters / (sharded ? ShardRanks(shared, stage) : 1.0) +
+           stage.expert_parameters / (sharded ? experts : 1.0);
   }
-  // One microbatch: either its forward's or its backward's, not those of two
-  // microbatches that follow each other.
-  const double share = config.microbatches > 1 ? 1.0 : 0.5;
-  return share * framework.pending_messages_unpiped * stage.message_bytes;
-}
 
-// Gradients of one microbatch on their way to the sums.
-double ApartBytes(const StageMemory& stage,
-                  double element_bytes,
-                  const Framework& framework) {
-  return framework.fp32_gradients && framework.gradients_apart
-             ? element_bytes * (stage.parameters + stage.expert_parameters)
-             : 0.0;
-}
+  [[nodiscard]] double ParameterBytes() const {
+    const bool masters_only = framework.fsdp && shared.zero_stage == 3;
+    return masters_only ? 0.0 : element_bytes * Elements(3);
+  }
 
-// Buffers of gradient reduction and parameter gathering, and of messages.
-double BufferBytes(const ParallelConfig& config,
-                   const StageMemory& stage,
-                   double element_bytes,
-                   const Framework& framework) {
-  const double gradient_bytes = framework.GradientBytes(element_bytes);
-  const double gradients =
-      gradient_bytes * (stage.parameters + stage.expert_parameters);
-  const double messages = config.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
-  if (config.dp == 1) {
-    return messages;
+  // fp32 master weights and two moments.
+  [[nodiscard]] double OptimizerBytes() const {
+    return (mixed() ? 12.0 : 8.0) * Elements(1);
   }
-  if (config.zero_stage == 0) {
-    // DDP copies gradients into buckets of its own; with a pipeline every
-    // gradient is reduced in place, as sums in fp32 always are.
-    return messages +
-           (config.pp == 1 && !framework.fp32_gradients ? gradients : 0.0);
+
+  // Parameters that ZeRO 3 has gathered: the running module and the next one.
+  // FSDP also holds the gradient of a whole module until it is scattered.
+  [[nodiscard]] double GatheredBytes() const {
+    if (shared.zero_stage < 3) {
+      return 0.0;
+    }
+    const double gradient =
+        framework.fsdp ? framework.GradientBytes(element_bytes) : 0.0;
+    return (2.0 * element_bytes + gradient) * stage.largest_module;
   }
-  const double gathered =
-      GatheredBytes(config, stage, element_bytes, framework);
-  if (framework.fp32_gradients || (framework.fsdp && config.zero_stage == 3)) {
-    return messages + gathered;
+
+  // Tensor-parallel buffers that are freed but cannot be reused yet.
+  [[nodiscard]] double PendingBytes() const {
+    if (shared.pp > 1) {
+      return framework.pending_messages * stage.collective_bytes;
+    }
+    // One microbatch: the buffers of its forward or of its backward, but not of
+    // two microbatches that follow each other.
+    const double share = shared.microbatches > 1 ? 1.0 : 0.5;
+    return share * framework.pending_messages_unpiped * stage.collective_bytes;
   }
-  const double bucket = std::clamp(config.zero_bucket_mb * kMega,
-                                   gradient_bytes * stage.largest_tensor,
-                                   gradients);
-  const int copies = config.overlap_zero_comm ? 2 : 1;
-  return messages + copies * bucket + gathered;
-}
+
+  // Gradients of one microbatch before they are added to the sums.
+  [[nodiscard]] double SeparateGradientBytes() const {
+    return framework.fp32_gradients && framework.gradients_apart
+               ? element_bytes * (stage.parameters + stage.expert_parameters)
+               : 0.0;
+  }
+
+  // Buffers of gradient reduction, of parameter all-gathers and of the
+  // pipeline.
+  [[nodiscard]] double BufferBytes() const {
+    const double gradient_bytes = framework.GradientBytes(element_bytes);
+    const double gradients =
+        gradient_bytes * (stage.parameters + stage.expert_parameters);
+    const double messages = shared.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
+    if (stage.dp == 1) {
+      return messages;
+    }
+    if (shared.zero_stage == 0) {
+      // DDP copies gradients into buckets of its own; with a pipeline every
+      // gradient is reduced in place, as sums in fp32 always are.
+      return messages +
+             (shared.pp == 1 && !framework.fp32_gradients ? gradients : 0.0);
+    }
+    const double gathered = GatheredBytes();
+    if (framework.fp32_gradients ||
+        (framework.fsdp && shared.zero_stage == 3)) {
+      return messages + gathered;
+    }
+    const double bucket = std::clamp(shared.zero_bucket_mb * kBucketMegabyte,
+                                     gradient_bytes * stage.largest_tensor,
+                                     gradients);
+    const int copies = shared.overlap_zero_comm ? 2 : 1;
+    return messages + copies * bucket + gathered;
+  }
+};
 
 }  // namespace
 
-double ShardRanks(const ParallelConfig& config, const StageMemory& stage) {
-  return config.zero_stage >= 2 && stage.shard_ranks > 0
+double ShardRanks(const ParallelConfig& shared, const StageMemory& stage) {
+  return shared.zero_stage >= 2 && stage.shard_ranks > 0
              ? stage.shard_ranks
-             : static_cast<double>(config.dp) * config.cp;
+             : static_cast<double>(stage.dp) * shared.cp;
 }
 
-double StateBytes(const ParallelConfig& config,
+double StateBytes(const ParallelConfig& shared,
                   const StageMemory& stage,
                   double element_bytes,
                   const Framework& framework) {
-  const bool mixed = element_bytes < 4.0;
-  return ParameterBytes(config, stage, element_bytes, framework) +
-         (mixed ? 12.0 : 8.0) * Elements(config, stage, 1) +
-         ContextBytes(config, framework);
+  const Rank rank{shared, stage, element_bytes, framework};
+  return rank.ParameterBytes() + rank.OptimizerBytes() + rank.ContextBytes();
 }
 
-MemoryParts ComputeMemory(const ParallelConfig& config,
+MemoryParts ComputeMemory(const ParallelConfig& shared,
                           const StageMemory& stage,
                           double element_bytes,
                           const Framework& framework) {
-  const bool mixed = element_bytes < 4.0;
+  const Rank rank{shared, stage, element_bytes, framework};
   MemoryParts states;
-  states.parameters_bytes =
-      ParameterBytes(config, stage, element_bytes, framework);
-  states.optimizer_bytes = (mixed ? 12.0 : 8.0) * Elements(config, stage, 1);
-  states.buffers_bytes = BufferBytes(config, stage, element_bytes, framework);
-  states.pending_bytes = PendingBytes(config, stage, framework);
+  states.parameters_bytes = rank.ParameterBytes();
+  states.optimizer_bytes = rank.OptimizerBytes();
+  states.buffers_bytes = rank.BufferBytes();
+  states.pending_bytes = rank.PendingBytes();
   states.working_bytes = framework.workspace_bytes;
-  states.context_bytes = ContextBytes(config, framework);
+  states.context_bytes = rank.ContextBytes();
   const double gradients =
-      framework.GradientBytes(element_bytes) * Elements(config, stage, 2);
+      framework.GradientBytes(element_bytes) * rank.Elements(2);
 
-  // Backward, when the loss has just been computed. Sums in fp32 stand from
-  // the beginning.
+  // Backward, when the loss has just been computed. Sums in fp32
+  // exist from the beginning.
   MemoryParts backward = states;
   backward.activations_bytes = stage.activations_bytes;
   backward.logits_bytes = stage.logits_bytes;
   backward.working_bytes +=
       std::max(0.0, stage.working_bytes - stage.logits_bytes);
   backward.gradients_bytes =
-      config.microbatches > 1 || framework.fp32_gradients ? gradients : 0.0;
-  backward.gradients_bytes += ApartBytes(stage, element_bytes, framework);
+      shared.microbatches > 1 || framework.fp32_gradients ? gradients : 0.0;
+  backward.gradients_bytes += rank.SeparateGradientBytes();
 
-  // The end of backward, and then the step with its fp32 gradients. Without
-  // ZeRO each half-precision gradient is freed as it is copied.
+  // The optimizer's step with its fp32 gradients. Without ZeRO each
+  // half-precision gradient is freed when it is copied.
   MemoryParts step = states;
-  const double copies = mixed && !framework.fp32_gradients
-                            ? 4.0 * Elements(config, stage, 1)
-                            : 0.0;
+  const double copies =
+      rank.mixed() && !framework.fp32_gradients ? 4.0 * rank.Elements(1) : 0.0;
   step.gradients_bytes =
-      config.zero_stage == 0 ? std::max(gradients, copies) : gradients + copies;
+      shared.zero_stage == 0 ? std::max(gradients, copies) : gradients + copies;
 
   MemoryParts& peak = backward.Total() >= step.Total() ? backward : step;
-  // Sums in fp32 never come and go.
+  // Sums in fp32 are allocated once.
   const double settled = framework.fp32_gradients ? gradients : 0.0;
   peak.allocator_bytes =
       framework.fragmentation *

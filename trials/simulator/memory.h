@@ -9,23 +9,27 @@
 
 namespace trials {
 
-// What a stage holds, whatever the ZeRO stage.
+// What one rank of a stage holds, before ZeRO shards it.
 struct StageMemory {
+  int dp = 1;
+  int tp = 1;
   double parameters = 0.0;         // elements on one rank
-  double expert_parameters = 0.0;  // besides: of experts spread over ep ranks
+  double expert_parameters = 0.0;  // additional, with ep > 1
   double largest_tensor = 0.0;     // elements
   double largest_module = 0.0;     // elements; gathered whole by ZeRO 3
   double activations_bytes = 0.0;  // saved by all microbatches in flight
   double logits_bytes = 0.0;       // peak around the loss; last stage only
   double working_bytes = 0.0;      // temporaries; a whole recomputed block
   double boundary_bytes = 0.0;     // one message between stages
-  double message_bytes = 0.0;      // of tensor parallelism: a whole tensor
-  // Ranks that FSDP spreads a copy over (ZeRO 2, 3); 0: all dp * cp.
+  double collective_bytes = 0.0;   // one tensor-parallel collective
+  // Ranks that hold one FSDP copy together (ZeRO 2, 3); 0: all dp * cp.
   int shard_ranks = 0;
 };
 
-// Ranks over which ZeRO spreads what it shards, but experts.
-[[nodiscard]] double ShardRanks(const ParallelConfig& config,
+// In these functions `shared` holds the knobs of the whole plan (Plan::shared).
+
+// Ranks over which ZeRO shards parameters, except experts.
+[[nodiscard]] double ShardRanks(const ParallelConfig& shared,
                                 const StageMemory& stage);
 
 // Bytes per parameter element e (2 in mixed precision, 4 in fp32), P elements:
@@ -37,25 +41,25 @@ struct StageMemory {
 //   optimizer 12 P (fp32 master and two moments; fp32 training 8 P)
 //                        (ZeRO 1, 2, 3: / dp)
 //
-// where dp counts context-parallel ranks, is only those of a host for FSDP that
-// shards within hosts, and is dp / ep for experts that are spread over ep
-// ranks, and the larger of two moments: in backward (saved activations, logits,
-// buckets; with one microbatch the gradients come as the activations go) and
-// in the optimizer's step (fp32 copies of the gradients).
+// where dp includes context-parallel ranks, is limited to a host for FSDP that
+// shards within hosts, and is dp / ep for experts on ep ranks. The result is
+// the larger of two peaks: backward (saved activations, logits, buckets; with
+// one microbatch, gradients replace the activations) and the optimizer's step
+// (fp32 copies of the gradients).
 //
 // Source: Rajbhandari et al. (2020), Sec. 3; Colossal-AI's optimizers for
 // what is copied when; Zhao et al. (2023), FSDP. docs/simulator.md, "Memory".
-[[nodiscard]] MemoryParts ComputeMemory(const ParallelConfig& config,
+[[nodiscard]] MemoryParts ComputeMemory(const ParallelConfig& shared,
                                         const StageMemory& stage,
                                         double element_bytes,
                                         const Framework& framework);
 
-// The same on a GPU of so many bytes: an allocator that finds no free block
-// waits for the GPU, and then gets what was pending.
+// The same on a GPU with `capacity_bytes`: an allocator that finds no free
+// block waits for the GPU, which releases the pending memory.
 [[nodiscard]] MemoryParts WhenFull(MemoryParts memory, double capacity_bytes);
 
-// What stands in memory after set-up, before the first step.
-[[nodiscard]] double StateBytes(const ParallelConfig& config,
+// Memory after set-up, before the first step.
+[[nodiscard]] double StateBytes(const ParallelConfig& shared,
                                 const StageMemory& stage,
                                 double element_bytes,
                                 const Framework& framework);

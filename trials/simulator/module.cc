@@ -15,7 +15,7 @@ Module::Module(const GpuModel& gpu,
                std::vector<OperatorCost>* operators)
     : gpu_(gpu), framework_(framework), operators_(operators) {}
 
-void Module::End(std::string_view name) {
+void Module::EndOperator(std::string_view name) {
   if (operators_ == nullptr) {
     return;
   }
@@ -40,11 +40,11 @@ void Module::Linear(double rows, double in, double out, bool bias) {
   cost_.forward_s += gpu_.GemmTime({1.0, rows, out, in, aligned});
   cost_.backward_s += gpu_.GemmTime({1.0, rows, in, out, aligned}) +
                       gpu_.GemmTime({1.0, in, out, rows, aligned});
-  Dispatch(1, 2);
+  Issue(1, 2);
   Parameter(in * out);
   if (bias) {  // its gradient is a sum over rows
     cost_.backward_s += gpu_.MemoryTime(rows * out * e);
-    Dispatch(0, 1);
+    Issue(0, 1);
     Parameter(out);
   }
 }
@@ -54,7 +54,7 @@ void Module::ExpertLinear(double experts, double rows, double in, double out) {
   cost_.backward_s += gpu_.GemmTime({experts, rows, in, out}) +
                       gpu_.GemmTime({experts, in, out, rows});
   const int kernels = static_cast<int>(experts);
-  Dispatch(kernels, 2 * kernels);
+  Issue(kernels, 2 * kernels);
   cost_.expert_parameters.push_back(experts * in * out);
   Accumulate(experts * in * out);
 }
@@ -63,17 +63,17 @@ void Module::Product(const Gemm& gemm) {
   cost_.forward_s += gpu_.GemmTime(gemm);
   cost_.backward_s += gpu_.GemmTime({gemm.batch, gemm.m, gemm.k, gemm.n}) +
                       gpu_.GemmTime({gemm.batch, gemm.k, gemm.n, gemm.m});
-  Dispatch(1, 2);
+  Issue(1, 2);
 }
 
-void Module::Flash(double forward_flop, double forward_bytes, int passes) {
+void Module::Flash(double forward_flop, double forward_bytes, int rounds) {
   cost_.forward_s +=
-      passes * gpu_.FlashTime(forward_flop / passes, forward_bytes / passes);
+      rounds * gpu_.FlashTime(forward_flop / rounds, forward_bytes / rounds);
   // Backward computes the scores again: five products instead of two.
-  cost_.backward_s += passes * gpu_.FlashTime(2.5 * forward_flop / passes,
-                                              2.5 * forward_bytes / passes,
+  cost_.backward_s += rounds * gpu_.FlashTime(2.5 * forward_flop / rounds,
+                                              2.5 * forward_bytes / rounds,
                                               /*backward=*/true);
-  Dispatch(passes, 2 * passes);
+  Issue(rounds, 2 * rounds);
 }
 
 void Module::Elementwise(double forward_bytes,
@@ -82,12 +82,12 @@ void Module::Elementwise(double forward_bytes,
                          int backward_kernels) {
   cost_.forward_s += gpu_.MemoryTime(forward_bytes, forward_kernels);
   cost_.backward_s += gpu_.MemoryTime(backward_bytes, backward_kernels);
-  Dispatch(forward_kernels, backward_kernels);
+  Issue(forward_kernels, backward_kernels);
 }
 
 void Module::Save(double bytes) { cost_.saved_bytes += bytes; }
 
-void Module::Working(double bytes) {
+void Module::Temporary(double bytes) {
   cost_.working_bytes = std::max(cost_.working_bytes, bytes);
 }
 
@@ -96,33 +96,28 @@ void Module::Parameter(double elements) {
   Accumulate(elements);
 }
 
-void Module::Messages(int forward, int backward, double bytes) {
-  cost_.forward_messages = forward;
-  cost_.backward_messages = backward;
-  cost_.message_bytes = bytes;
+void Module::Communicate(const Collectives& forward,
+                         const Collectives& backward,
+                         double bytes) {
+  cost_.forward_collectives = forward;
+  cost_.backward_collectives = backward;
+  cost_.collective_bytes = bytes;
 }
 
-void Module::Halves(int forward, int backward, int regathers, double bytes) {
-  cost_.forward_halves = forward;
-  cost_.backward_halves = backward;
-  cost_.backward_regathers = regathers;
-  cost_.message_bytes = bytes;
-}
-
-void Module::Issue(double forward_s, double backward_s) {
+void Module::AddDispatch(double forward_s, double backward_s) {
   cost_.forward_dispatch_s += forward_s;
   cost_.backward_dispatch_s += backward_s;
 }
 
 // grad += new: two reads and a write. In the precision of compute it happens
-// in every microbatch but the first; fp32 sums start from zeros.
+// in every microbatch except the first; fp32 sums start from zeros.
 void Module::Accumulate(double elements) {
   const double e = gpu_.element_bytes();
   const double bytes = framework_.fp32_gradients ? e + 8.0 : 3.0 * e;
   cost_.accumulate_s += gpu_.MemoryTime(bytes * elements);
 }
 
-void Module::Dispatch(int forward_kernels, int backward_kernels) {
+void Module::Issue(int forward_kernels, int backward_kernels) {
   cost_.forward_dispatch_s += forward_kernels * framework_.dispatch_s;
   cost_.backward_dispatch_s +=
       backward_kernels * framework_.dispatch_backward_s;

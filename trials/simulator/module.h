@@ -1,4 +1,4 @@
-// Operators of one module of a model, summed up.
+// The cost of one module of a model, summed over its operators.
 
 #ifndef TRIALS_SIMULATOR_MODULE_H_
 #define TRIALS_SIMULATOR_MODULE_H_
@@ -12,19 +12,19 @@
 
 namespace trials {
 
-// Takes the operators of a module one by one and adds up what they cost: GPU
-// time through GpuModel, CPU time by kernels, parameters, bytes, messages. An
-// operator's backward has two matrix products for each of the forward's.
+// Takes the operators of a module one by one and adds up their costs: GPU time
+// by GpuModel, CPU time by kernel, parameters, bytes, collectives. Backward of
+// an operator has two matrix products for each product of forward.
 // Units: seconds, bytes, elements.
 class Module {
  public:
-  // `operators`: where the part of each operator is written to; may be null.
+  // `operators`: receives the cost of each operator; may be null.
   Module(const GpuModel& gpu,
          const Framework& framework,
          std::vector<OperatorCost>* operators);
 
-  // Ends an operator: all that was added since the last one ended.
-  void End(std::string_view name);
+  // Ends an operator: everything added since the last one ended.
+  void EndOperator(std::string_view name);
 
   // A linear layer: rows [rows, in] times weight [in, out].
   void Linear(double rows, double in, double out, bool bias);
@@ -35,8 +35,8 @@ class Module {
   // A product of two activations: both inputs get a gradient.
   void Product(const Gemm& gemm);
 
-  // Fused attention in so many passes.
-  void Flash(double forward_flop, double forward_bytes, int passes);
+  // Fused attention in `rounds` kernels, one for each block of a context.
+  void Flash(double forward_flop, double forward_bytes, int rounds);
 
   // Kernels that only move bytes.
   void Elementwise(double forward_bytes,
@@ -44,24 +44,24 @@ class Module {
                    double backward_bytes,
                    int backward_kernels);
 
-  void Save(double bytes);     // kept for backward
-  void Working(double bytes);  // a temporary
+  void Save(double bytes);       // kept for backward
+  void Temporary(double bytes);  // freed within the module
 
   void Parameter(double elements);
 
-  // All-reduces of `bytes`; an all-gather and a reduce-scatter each with
-  // sequence parallelism (then `regathers` all-gathers come on top).
-  void Messages(int forward, int backward, double bytes);
-  void Halves(int forward, int backward, int regathers, double bytes);
+  // Tensor-parallel collectives of `bytes` each.
+  void Communicate(const Collectives& forward,
+                   const Collectives& backward,
+                   double bytes);
 
-  // CPU time beside that of the kernels.
-  void Issue(double forward_s, double backward_s);
+  // CPU time besides that of the kernels.
+  void AddDispatch(double forward_s, double backward_s);
 
   [[nodiscard]] LayerCost& cost() { return cost_; }
 
  private:
   void Accumulate(double elements);
-  void Dispatch(int forward_kernels, int backward_kernels);
+  void Issue(int forward_kernels, int backward_kernels);
 
   const GpuModel& gpu_;
   const Framework& framework_;

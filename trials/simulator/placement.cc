@@ -6,8 +6,8 @@
 namespace trials {
 namespace {
 
-// How many of `replicas` equal blocks of `ranks` ranks have to be looked at:
-// all, unless blocks and hosts are aligned.
+// The number of `replicas` equal blocks of `ranks` ranks that must be examined:
+// all of them, unless blocks and hosts are aligned.
 int Representatives(int replicas, int ranks, int gpus_per_node) {
   constexpr int kHosts = 3;  // the first, one between, and the wrap around
   int enough = replicas;
@@ -20,7 +20,7 @@ int Representatives(int replicas, int ranks, int gpus_per_node) {
   return std::min(replicas, enough);
 }
 
-// The link of a group over `replicas` blocks, from that over fewer of them.
+// Extends the link of a group over `representatives` blocks to `replicas`.
 GroupLink Extend(GroupLink link, int replicas, int representatives) {
   link.size = link.size * replicas / representatives;
   if (link.hosts > 1) {
@@ -29,7 +29,7 @@ GroupLink Extend(GroupLink link, int replicas, int representatives) {
   return link;
 }
 
-// Moves groups to where a stage begins.
+// Moves groups to the first rank of a stage.
 std::vector<Group> Shifted(std::vector<Group> groups, int offset) {
   for (Group& group : groups) {
     for (int& rank : group) {
@@ -39,7 +39,7 @@ std::vector<Group> Shifted(std::vector<Group> groups, int offset) {
   return groups;
 }
 
-// Everything within the stages of one grid that begins at rank `offset`.
+// The links within the stages of a grid that begins at rank `offset`.
 StageLinks LinksOf(const Cluster& cluster,
                    const RankGrid& grid,
                    int ep,
@@ -75,29 +75,7 @@ StageLinks LinksOf(const Cluster& cluster,
   return links;
 }
 
-PlanLinks PlaceGrid(const Cluster& cluster,
-                    const Plan& plan,
-                    const PlacementOptions& options) {
-  const PlanStage& stage = plan.stages.front();
-  const int pp = plan.shared.pp;
-  const RankGrid grid{stage.dp, stage.tp, pp, plan.shared.cp};
-  PlanLinks links;
-  links.stages.assign(static_cast<std::size_t>(pp),
-                      LinksOf(cluster, grid, plan.shared.ep, 0, options));
-  RankGrid small = grid;
-  small.dp = Representatives(
-      grid.dp, grid.tp * grid.pp * grid.cp, cluster.gpus_per_node);
-  for (int s = 0; s < pp; ++s) {
-    links.stages[static_cast<std::size_t>(s)].first_rank = small.Rank(0, s, 0);
-    const int next = (s + 1) % pp;
-    links.forward.push_back(MessageLink(cluster, StagePairs(small, s, next)));
-    links.backward.push_back(MessageLink(cluster, StagePairs(small, next, s)));
-  }
-  links.ends = RingLink(cluster, StagePairs(small, 0, pp - 1));
-  return links;
-}
-
-// What a rank of `from` and one of `to` can exchange while all others do.
+// The link between a rank of `from` and one of `to` while all others send too.
 GroupLink Between(const Cluster& from,
                   int from_ranks,
                   const Cluster& to,
@@ -126,7 +104,7 @@ GroupLink Between(const Cluster& from,
 void AddResharding(std::span<const Cluster> pools,
                    const Plan& plan,
                    PlanLinks& links) {
-  if (StagesAlike(plan)) {
+  if (GridOf(plan)) {
     return;
   }
   const auto states = [&](int s) {
@@ -137,7 +115,7 @@ void AddResharding(std::span<const Cluster> pools,
                         stage.dp,
                         stage.tp,
                         plan.shared.cp,
-                        StageConfig(plan, s).sp};
+                        SplitsTokens(plan, s)};
   };
   for (int s = 0; s < plan.shared.pp; ++s) {
     const int next = (s + 1) % plan.shared.pp;
@@ -193,16 +171,63 @@ PlanLinks PlaceInOrder(std::span<const Cluster> pools,
   return links;
 }
 
+// The plan of a grid, as far as placement depends on it.
+Plan PlanOf(const StageGrid& grid) {
+  Plan plan;
+  plan.shared.pp = grid.pp;
+  plan.shared.cp = grid.cp;
+  plan.shared.ep = grid.ep;
+  plan.stages.assign(static_cast<std::size_t>(grid.pp),
+                     {grid.dp, grid.tp, 0, grid.pool});
+  return plan;
+}
+
 }  // namespace
+
+std::optional<StageGrid> GridOf(const Plan& plan) {
+  const PlanStage& first = plan.stages.front();
+  const bool alike = std::all_of(
+      plan.stages.begin(), plan.stages.end(), [&](const PlanStage& stage) {
+        return stage.dp == first.dp && stage.tp == first.tp &&
+               stage.pool == first.pool;
+      });
+  if (!alike) {
+    return std::nullopt;
+  }
+  const ParallelConfig& shared = plan.shared;
+  return StageGrid{
+      first.dp, first.tp, shared.pp, shared.cp, shared.ep, first.pool};
+}
+
+PlanLinks PlaceGrid(std::span<const Cluster> pools,
+                    const StageGrid& grid,
+                    const PlacementOptions& options) {
+  if (options.pipeline_outermost) {
+    return PlaceInOrder(pools, PlanOf(grid), options);
+  }
+  const Cluster& cluster = pools[static_cast<std::size_t>(grid.pool)];
+  RankGrid ranks{grid.dp, grid.tp, grid.pp, grid.cp};
+  PlanLinks links;
+  links.stages.assign(static_cast<std::size_t>(grid.pp),
+                      LinksOf(cluster, ranks, grid.ep, 0, options));
+  ranks.dp = Representatives(
+      grid.dp, grid.tp * grid.pp * grid.cp, cluster.gpus_per_node);
+  for (int s = 0; s < grid.pp; ++s) {
+    links.stages[static_cast<std::size_t>(s)].first_rank = ranks.Rank(0, s, 0);
+    const int next = (s + 1) % grid.pp;
+    links.forward.push_back(MessageLink(cluster, StagePairs(ranks, s, next)));
+    links.backward.push_back(MessageLink(cluster, StagePairs(ranks, next, s)));
+  }
+  links.ends = RingLink(cluster, StagePairs(ranks, 0, grid.pp - 1));
+  return links;
+}
 
 PlanLinks PlacePlan(std::span<const Cluster> pools,
                     const Plan& plan,
                     const PlacementOptions& options) {
-  if (StagesAlike(plan) && !options.pipeline_outermost) {
-    const auto pool = static_cast<std::size_t>(plan.stages.front().pool);
-    return PlaceGrid(pools[pool], plan, options);
-  }
-  return PlaceInOrder(pools, plan, options);
+  const std::optional<StageGrid> grid = GridOf(plan);
+  return grid ? PlaceGrid(pools, *grid, options)
+              : PlaceInOrder(pools, plan, options);
 }
 
 }  // namespace trials

@@ -1,8 +1,10 @@
-// Where the groups of a plan stand, and what their links give.
+// The ranks of a plan's groups, and the links between them.
 
 #ifndef TRIALS_SIMULATOR_PLACEMENT_H_
 #define TRIALS_SIMULATOR_PLACEMENT_H_
 
+#include <compare>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,8 +19,8 @@ namespace trials {
 struct StageLinks {
   GroupLink tp;
   GroupLink dp;         // data- and context-parallel ranks: gradients
-  ShardLinks shards;    // of them; one copy over all of them, if not in hosts
-  GroupLink cp;         // keys and values travel around it
+  ShardLinks shards;    // ZeRO's shards among these ranks
+  GroupLink cp;         // ring of keys and values
   GroupLink ep;         // all-to-all among the experts' ranks
   GroupLink expert_dp;  // ranks that hold the same experts
   int first_rank = 0;
@@ -28,8 +30,8 @@ struct PlanLinks {
   std::vector<StageLinks> stages;   // [pp]
   std::vector<GroupLink> forward;   // from stage s to s + 1, last to first [pp]
   std::vector<GroupLink> backward;  // from stage s + 1 to s [pp]
-  // In place of these between stages of other sizes (Resharded) [pp], or empty
-  // where all are alike.
+  // Replace forward and backward between stages of different sizes (Resharded)
+  // [pp]; empty where all stages are alike.
   std::vector<Resharding> forward_resharding;
   std::vector<Resharding> backward_resharding;
   GroupLink ends;  // first and last stage: a tied embedding
@@ -40,13 +42,31 @@ struct PlacementOptions {
   bool shard_within_host = false;
 };
 
-// Equal stages stand on a RankGrid, unless `pipeline_outermost`. Stages that
-// differ stand one after the other, each in successive ranks of its GPU type
-// (pipeline outermost, as Megatron-LM orders ranks); between two GPU types the
-// slower network counts.
+// The sizes and the GPU type of equal stages.
+struct StageGrid {
+  int dp = 1;
+  int tp = 1;
+  int pp = 1;
+  int cp = 1;
+  int ep = 1;
+  int pool = 0;
+
+  friend auto operator<=>(const StageGrid&, const StageGrid&) = default;
+};
+
+// The grid of a plan whose stages are alike.
+[[nodiscard]] std::optional<StageGrid> GridOf(const Plan& plan);
+
+// Equal stages share a RankGrid, unless `pipeline_outermost` is set. Stages
+// that differ follow one another, each on consecutive ranks of its GPU type
+// (pipeline outermost, as in Megatron-LM); between two GPU types the slower
+// network counts.
 //
 // The time does not grow with data parallelism: replicas beyond those that
-// fill three hosts see the same network as the ones before them.
+// fill three hosts see the same network as the replicas before them.
+[[nodiscard]] PlanLinks PlaceGrid(std::span<const Cluster> pools,
+                                  const StageGrid& grid,
+                                  const PlacementOptions& options = {});
 [[nodiscard]] PlanLinks PlacePlan(std::span<const Cluster> pools,
                                   const Plan& plan,
                                   const PlacementOptions& options = {});

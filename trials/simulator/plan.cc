@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -16,8 +15,7 @@ namespace trials {
 namespace {
 
 [[noreturn]] void Fail(const Plan& plan, const std::string& rule) {
-  throw std::invalid_argument(
-      fmt::format("a plan with {}: {}", ToString(plan.shared), rule));
+  throw InvalidPlan(fmt::format("a plan with {}", ToString(plan.shared)), rule);
 }
 
 int StageLayers(const Plan& plan, int stage) {
@@ -108,15 +106,6 @@ Plan UniformPlan(const ParallelConfig& config, std::vector<int> layers) {
   return plan;
 }
 
-bool StagesAlike(const Plan& plan) {
-  const PlanStage& first = plan.stages.front();
-  return std::all_of(
-      plan.stages.begin(), plan.stages.end(), [&](const PlanStage& stage) {
-        return stage.dp == first.dp && stage.tp == first.tp &&
-               stage.pool == first.pool;
-      });
-}
-
 bool Resharded(const Plan& plan, int stage, int other) {
   const PlanStage& a = plan.stages[static_cast<std::size_t>(stage)];
   const PlanStage& b = plan.stages[static_cast<std::size_t>(other)];
@@ -131,6 +120,30 @@ ParallelConfig StageConfig(const Plan& plan, int stage) {
   config.micro_batch_size = 0;
   config.sp = config.sp && own.tp > 1;
   return config;
+}
+
+bool SplitsTokens(const Plan& plan, int stage) {
+  return plan.shared.sp && plan.stages[static_cast<std::size_t>(stage)].tp > 1;
+}
+
+std::vector<Chunk> ChunksOf(const Plan& plan) {
+  std::vector<int> left;  // layers to recompute, by stage
+  for (const PlanStage& stage : plan.stages) {
+    left.push_back(stage.recomputed_layers);
+  }
+  std::vector<Chunk> chunks(plan.layers.size());
+  for (std::size_t v = 0; v < chunks.size(); ++v) {
+    const std::size_t stage = v % plan.stages.size();
+    const int recomputed = std::min(left[stage], plan.layers[v]);
+    left[stage] -= recomputed;
+    chunks[v] = {static_cast<int>(stage),
+                 plan.layers[v],
+                 recomputed,
+                 plan.shared.grad_checkpoint == kRecomputeSelective,
+                 v == 0,
+                 v + 1 == chunks.size()};
+  }
+  return chunks;
 }
 
 int StageGpus(const Plan& plan, int stage) {

@@ -4,7 +4,9 @@
 #define TRIALS_SIMULATOR_PLAN_H_
 
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trials/cluster.h"
@@ -13,25 +15,25 @@
 
 namespace trials {
 
-// What may differ from stage to stage. `pool` says of which GPU type the
-// stage's dp * cp * tp GPUs are: an index into the simulator's clusters.
+// What may differ from stage to stage. `pool` is the GPU type of the stage's
+// dp * cp * tp GPUs, an index into the simulator's clusters.
 struct PlanStage {
   int dp = 1;
   int tp = 1;
-  int recomputed_layers = 0;  // of its layers, wholly; the first ones
+  int recomputed_layers = 0;  // its first layers, which are recomputed fully
   int pool = 0;
 };
 
-// Stages with a layer range, sizes and a GPU type each: the configurations of
-// Aceso (layers, tp, dp and recomputation by stage) and of Astra's
-// heterogeneous search (layers and GPU type by stage). A ParallelConfig is the
-// case in which all stages are alike.
+// What the simulator simulates: stages, each with its own layers, sizes and GPU
+// type, as in the configurations of Aceso (layers, tp, dp and recomputation by
+// stage) and of Astra's heterogeneous search (layers and GPU type by stage). A
+// ParallelConfig is the plan whose stages are alike.
 //
-// `shared` holds the knobs that a plan has once: microbatches (the batch is cut
-// into as many, whatever a stage's dp), model_chunks, ZeRO and buckets, cp, ep,
-// sp; its pp is the number of stages, its dp and tp mean nothing. Layers that
-// are not recomputed wholly follow shared.grad_checkpoint: with
-// kRecomputeSelective their attention is.
+// `shared` holds the knobs that a plan has once: microbatches (the same number
+// for every dp), model_chunks, ZeRO and buckets, cp, ep, sp. Its pp is the
+// number of stages; its dp, tp and micro_batch_size have no meaning. Layers
+// that are not recomputed fully follow shared.grad_checkpoint: with
+// kRecomputeSelective they recompute their attention.
 //
 // Source: Liu et al. (2024), Aceso, Sec. 3.1; Astra, Sec. 3.4, Eq. 23.
 // Shapes: stages [pp]; layers [pp * model_chunks], by virtual stage.
@@ -47,20 +49,47 @@ struct Plan {
 [[nodiscard]] Plan UniformPlan(const ParallelConfig& config,
                                std::vector<int> layers);
 
-// All stages have the same sizes and GPU type.
-[[nodiscard]] bool StagesAlike(const Plan& plan);
-
 // The two stages divide a microbatch differently: it is resharded between them.
 [[nodiscard]] bool Resharded(const Plan& plan, int stage, int other);
 
 // What the configuration of this stage would be if all were like it.
 [[nodiscard]] ParallelConfig StageConfig(const Plan& plan, int stage);
 
-// GPUs of one stage, of the plan from one pool.
+// Sequence parallelism splits the tokens of this stage: it needs tp > 1.
+[[nodiscard]] bool SplitsTokens(const Plan& plan, int stage);
+
+// The layers of one virtual stage.
+struct Chunk {
+  int stage = 0;
+  int blocks = 0;
+  int recomputed = 0;      // blocks that are recomputed fully
+  bool selective = false;  // the other blocks recompute their attention
+  bool first = false;      // holds the embedding
+  bool last = false;       // holds the head
+};
+
+// Shape: [pp * model_chunks].
+[[nodiscard]] std::vector<Chunk> ChunksOf(const Plan& plan);
+
+// GPUs of one stage, and of all stages in one pool.
 [[nodiscard]] int StageGpus(const Plan& plan, int stage);
 [[nodiscard]] int PoolGpus(const Plan& plan, int pool);
 
-// Errors: throws std::invalid_argument naming the stage, the value and the
+// A plan or a configuration that a problem does not allow.
+class InvalidPlan : public std::invalid_argument {
+ public:
+  // "the plan: the reason".
+  InvalidPlan(const std::string& plan, std::string reason)
+      : std::invalid_argument(plan + ": " + reason),
+        reason_(std::move(reason)) {}
+
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
+};
+
+// Errors: throws InvalidPlan naming the stage, the value and the
 // rule: layers that do not add up to the model's, more recomputed layers than
 // there are, an unknown pool or more GPUs than it has, and Constraints() for
 // each stage's configuration.

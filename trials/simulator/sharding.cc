@@ -8,8 +8,6 @@
 namespace trials {
 namespace {
 
-constexpr double kMega = 1024.0 * 1024.0;
-
 bool Applies(const ShardLinks& links, const ParallelConfig& config) {
   return config.zero_stage == 3 &&
          (links.within.size > 1 || links.across.size > 1);
@@ -34,8 +32,9 @@ class ByBuckets {
       : link_(link), framework_(framework) {
     elements_ = chunk.blocks * chunk.block_parameters + chunk.end_parameters;
     const double bytes = elements_ * chunk.element_bytes;
-    messages_ = std::max(std::ceil(bytes / (config.zero_bucket_mb * kMega)),
-                         static_cast<double>(chunk.blocks));
+    messages_ =
+        std::max(std::ceil(bytes / (config.zero_bucket_mb * kBucketMegabyte)),
+                 static_cast<double>(chunk.blocks));
   }
 
   // All of the chunk's elements, of `element_bytes` each.

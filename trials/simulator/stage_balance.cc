@@ -1,10 +1,11 @@
 #include "trials/simulator/stage_balance.h"
 
 #include <cstddef>
-#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "trials/simulator/plan.h"
 
 namespace trials {
 
@@ -36,11 +37,11 @@ std::vector<int> BalanceLayers(int layers, double head, int virtual_stages) {
   advance(layers + head);
   advance(layers + head);  // the cast to fp32; the loss comes last
   if (stage != virtual_stages - 1) {
-    throw std::invalid_argument(fmt::format(
-        "stages dealt out by cost: {} stages are more than the {} blocks and "
-        "the head fill",
-        virtual_stages,
-        layers));
+    throw InvalidPlan(
+        "stages balanced by cost",
+        fmt::format("{} stages are more than the {} blocks and the head fill",
+                    virtual_stages,
+                    layers));
   }
   std::swap(blocks[head_stage], blocks.back());
   return blocks;

@@ -82,6 +82,12 @@ constexpr double kGiga = 1e9;
 }  // namespace
 
 double StepParts::Total() const { return Sum(*this, kStepParts); }
+void StepParts::Add(double times, const StepParts& other) {
+  for (const Part<StepParts>& part : kStepParts) {
+    this->*part.value += times * other.*part.value;
+  }
+}
+
 double MemoryParts::Total() const { return Sum(*this, kMemoryParts); }
 
 std::string LargestPart(const MemoryParts& memory) {

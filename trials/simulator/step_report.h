@@ -28,6 +28,8 @@ struct StepParts {
   double overhead_s = 0.0;  // launch-bound time, buckets, the step's fixed cost
 
   [[nodiscard]] double Total() const;
+  void Add(double times, const StepParts& other);
+  friend bool operator==(const StepParts&, const StepParts&) = default;
 };
 
 // Memory of one rank at its peak, in bytes.
@@ -44,6 +46,7 @@ struct MemoryParts {
   double context_bytes = 0.0;  // CUDA, cuBLAS and NCCL outside the allocator
 
   [[nodiscard]] double Total() const;
+  friend bool operator==(const MemoryParts&, const MemoryParts&) = default;
 };
 
 struct StepReport {
@@ -59,9 +62,11 @@ struct StepReport {
   int peak_rank = 0;
   bool fits = false;
   bool short_of_memory = false;  // the allocator has to wait and ask anew
-  // Which phase needs the peak: the states alone exceed the memory already
-  // during set-up, or only the first step does.
-  bool states_fit = false;
+  // The model states fit. If not, memory runs out during set-up; otherwise in
+  // the first step.
+  bool model_states_fit = false;
+
+  friend bool operator==(const StepReport&, const StepReport&) = default;
 };
 
 // The part of the memory that is largest, by name: "activations".

@@ -43,7 +43,7 @@ class Traffic {
     }
   }
 
-  // `own`: what the GPUs' own links give.
+  // `own`: bandwidth of the GPUs' own links.
   [[nodiscard]] double Bandwidth(const Edge& edge, double own) const {
     double bandwidth = std::numeric_limits<double>::infinity();
     if (CrossesUplink(edge)) {
@@ -92,7 +92,8 @@ std::map<int, Group> ByHost(const Cluster& cluster, const Group& group) {
   return hosts;
 }
 
-// What the GPUs' own links give a group: as many as share a host.
+// The bandwidth that the GPUs' own links give a group, by the largest number of
+// its ranks on one host.
 double OwnBytesPerSecond(const Cluster& cluster,
                          std::span<const Group> groups) {
   std::size_t local = 1;
@@ -146,82 +147,61 @@ bool PassesSomeGpusOfAHost(const Cluster& cluster,
   });
 }
 
-}  // namespace
-
-std::vector<Group> DpGroups(const RankGrid& grid) {
-  std::vector<Group> groups;
-  for (int p = 0; p < grid.pp; ++p) {
-    for (int t = 0; t < grid.tp; ++t) {
-      Group& group = groups.emplace_back();
-      for (int d = 0; d < grid.dp; ++d) {
-        for (int c = 0; c < grid.cp; ++c) {
-          group.push_back(grid.Rank(d, p, t, c));
-        }
-      }
-    }
-  }
-  return groups;
-}
-
-std::vector<Group> CpGroups(const RankGrid& grid) {
-  std::vector<Group> groups;
-  for (int d = 0; d < grid.dp; ++d) {
-    for (int p = 0; p < grid.pp; ++p) {
-      for (int t = 0; t < grid.tp; ++t) {
-        Group& group = groups.emplace_back();
-        for (int c = 0; c < grid.cp; ++c) {
-          group.push_back(grid.Rank(d, p, t, c));
-        }
-      }
-    }
-  }
-  return groups;
-}
-
-std::vector<Group> EpGroups(const RankGrid& grid, int ep) {
-  std::vector<Group> groups;
-  const RankGrid one{1, grid.tp, grid.pp, grid.cp};  // ranks of a replica
-  for (int first = 0; first < grid.dp; first += ep) {
-    for (int rank = 0; rank < one.size(); ++rank) {
-      Group& group = groups.emplace_back();
-      for (int d = first; d < first + ep; ++d) {
-        group.push_back(d * one.size() + rank);
-      }
-    }
-  }
-  return groups;
-}
-
-std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep) {
-  std::vector<Group> groups;
-  for (int e = 0; e < ep; ++e) {
-    for (int p = 0; p < grid.pp; ++p) {
-      for (int t = 0; t < grid.tp; ++t) {
-        Group& group = groups.emplace_back();
-        for (int d = e; d < grid.dp; d += ep) {
-          for (int c = 0; c < grid.cp; ++c) {
-            group.push_back(grid.Rank(d, p, t, c));
-          }
-        }
-      }
-    }
-  }
-  return groups;
-}
-
-std::vector<Group> TpGroups(const RankGrid& grid) {
-  std::vector<Group> groups;
+// Puts each rank of a grid into the group with the index (d, p, c, t) -> int,
+// in the order of the ranks.
+template <typename Index>
+std::vector<Group> GroupRanks(const RankGrid& grid,
+                              int groups,
+                              const Index& index) {
+  std::vector<Group> result(static_cast<std::size_t>(groups));
   for (int d = 0; d < grid.dp; ++d) {
     for (int p = 0; p < grid.pp; ++p) {
       for (int c = 0; c < grid.cp; ++c) {
-        Group& group = groups.emplace_back();
         for (int t = 0; t < grid.tp; ++t) {
-          group.push_back(grid.Rank(d, p, t, c));
+          result[static_cast<std::size_t>(index(d, p, c, t))].push_back(
+              grid.Rank(d, p, t, c));
         }
       }
     }
   }
-  return groups;
+  return result;
+}
+
+}  // namespace
+
+std::vector<Group> DpGroups(const RankGrid& grid) {
+  return GroupRanks(grid, grid.pp * grid.tp, [&](int, int p, int, int t) {
+    return p * grid.tp + t;
+  });
+}
+
+std::vector<Group> CpGroups(const RankGrid& grid) {
+  return GroupRanks(
+      grid, grid.dp * grid.pp * grid.tp, [&](int d, int p, int, int t) {
+        return (d * grid.pp + p) * grid.tp + t;
+      });
+}
+
+std::vector<Group> TpGroups(const RankGrid& grid) {
+  return GroupRanks(
+      grid, grid.dp * grid.pp * grid.cp, [&](int d, int p, int c, int) {
+        return (d * grid.pp + p) * grid.cp + c;
+      });
+}
+
+std::vector<Group> EpGroups(const RankGrid& grid, int ep) {
+  const int replica = grid.pp * grid.cp * grid.tp;
+  return GroupRanks(
+      grid, grid.dp / ep * replica, [&](int d, int p, int c, int t) {
+        return d / ep * replica + grid.Rank(0, p, t, c);
+      });
+}
+
+std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep) {
+  return GroupRanks(
+      grid, ep * grid.pp * grid.tp, [&](int d, int p, int, int t) {
+        return (d % ep * grid.pp + p) * grid.tp + t;
+      });
 }
 
 std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
@@ -238,22 +218,22 @@ std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
 
 std::vector<Group> WithinHosts(const Cluster& cluster,
                                std::span<const Group> groups) {
-  std::vector<Group> parts;
+  std::vector<Group> all;
   for (const Group& group : groups) {
     std::map<int, Group> hosts = ByHost(cluster, group);
     const std::size_t size = hosts.begin()->second.size();
-    for (auto& [host, part] : hosts) {
-      if (part.size() != size) {
+    for (auto& [host, ranks] : hosts) {
+      if (ranks.size() != size) {
         throw std::invalid_argument(fmt::format(
             "sharding within hosts needs as many data-parallel ranks in every "
             "host; there are {} and {}",
             size,
-            part.size()));
+            ranks.size()));
       }
-      parts.push_back(std::move(part));
+      all.push_back(std::move(ranks));
     }
   }
-  return parts;
+  return all;
 }
 
 std::vector<Group> AcrossHosts(const Cluster& cluster,
@@ -295,8 +275,8 @@ GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
       }
     }
   }
-  // An edge carries one part in size - 1 of what its rank sends; links that
-  // are shared give each edge its share, the rank's own link all of them.
+  // An edge carries 1 / (size - 1) of the bytes that its rank sends: shared
+  // links limit each edge, the rank's own links all of its edges together.
   GroupLink link = Share(cluster, groups, edges, cluster.nics_per_node);
   link.bandwidth_bytes_per_s =
       std::min(OwnBytesPerSecond(cluster, groups),

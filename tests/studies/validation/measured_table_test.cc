@@ -334,7 +334,7 @@ TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
   // A quarter of the product, and an all-reduce of 32 MiB among four.
   EXPECT_GT(predictions[1].step_time_s,
             predictions[0].step_time_s / 4 + 33.5e6 / 100e9);
-  EXPECT_EQ(table.rows[2].part.forward_messages, 0);
+  EXPECT_EQ(table.rows[2].part.forward_all_reduces, 0);
   // Two operators of one configuration are one time in the sum over the block.
   const Comparison block = Compare(table, predictions).front();
   EXPECT_EQ(block.scope, "block (sum)");

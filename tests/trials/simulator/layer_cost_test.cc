@@ -126,14 +126,16 @@ TEST(LayerCost, SelectiveRecomputationNeedNotKeepTheScores) {
   EXPECT_LT(block.core_forward_s, block.forward_s);
 }
 
-TEST(LayerCost, SequenceParallelismSplitsAllReducesIntoHalves) {
+TEST(LayerCost, SequenceParallelismSplitsAllReducesIntoTwoCollectives) {
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const LayerCost all = Costs(workload, Megatron(), {4, 4, false}).block;
   const LayerCost split = Costs(workload, Megatron(), {4, 4, true}).block;
-  EXPECT_EQ(split.forward_messages, 0);
-  EXPECT_EQ(split.forward_halves, 2 * all.forward_messages);
-  EXPECT_EQ(split.backward_halves, 2 * all.backward_messages);
-  EXPECT_EQ(split.message_bytes, all.message_bytes);
+  EXPECT_EQ(split.forward_collectives.all_reduces, 0);
+  EXPECT_EQ(split.forward_collectives.gathers_and_scatters,
+            2 * all.forward_collectives.all_reduces);
+  EXPECT_EQ(split.backward_collectives.gathers_and_scatters,
+            2 * all.backward_collectives.all_reduces);
+  EXPECT_EQ(split.collective_bytes, all.collective_bytes);
   EXPECT_LT(split.forward_s, all.forward_s);  // norms of 1/4 of the tokens
 }
 
@@ -230,8 +232,8 @@ TEST(LayerCost, HalfTheRanksWorkIsMoreThanHalfTheTime) {
   const LayerCosts two = Costs(SmallWorkload(), {}, {4.0, 2, false});
   EXPECT_LT(two.block.forward_s, one.block.forward_s);
   EXPECT_GT(two.block.forward_s, 0.5 * one.block.forward_s);
-  EXPECT_EQ(one.block.forward_messages, 0);
-  EXPECT_EQ(two.block.forward_messages, 2);
+  EXPECT_EQ(one.block.forward_collectives.all_reduces, 0);
+  EXPECT_EQ(two.block.forward_collectives.all_reduces, 2);
 }
 
 // A GPU on which only products of matrices take time: no bytes, no launches,

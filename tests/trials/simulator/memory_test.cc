@@ -8,6 +8,7 @@ namespace {
 // A 7.5B model with so many activations that backward is the peak.
 StageMemory Stage() {
   StageMemory stage;
+  stage.dp = 64;
   stage.parameters = 7.5e9;
   stage.largest_tensor = 1e6;
   stage.largest_module = 1e7;
@@ -17,7 +18,6 @@ StageMemory Stage() {
 
 ParallelConfig Zero(int stage) {
   ParallelConfig config;
-  config.dp = 64;
   config.zero_stage = stage;
   config.microbatches = 2;
   config.zero_bucket_mb = 1;
@@ -80,7 +80,7 @@ TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
   framework.pending_messages = 3;
   framework.pending_messages_unpiped = 40;
   StageMemory stage = Stage();
-  stage.message_bytes = 1e9;
+  stage.collective_bytes = 1e9;
   const auto pending = [&](int pp, int microbatches) {
     ParallelConfig config = Zero(0);
     config.pp = pp;
@@ -90,7 +90,7 @@ TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
   EXPECT_DOUBLE_EQ(pending(1, 8), 40e9);
   EXPECT_DOUBLE_EQ(pending(1, 1), 20e9);
   EXPECT_DOUBLE_EQ(pending(4, 8), 3e9);
-  stage.message_bytes = 0.0;  // no tensor parallelism
+  stage.collective_bytes = 0.0;  // no tensor parallelism
   EXPECT_EQ(pending(1, 8), 0.0);
 }
 

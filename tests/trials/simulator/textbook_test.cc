@@ -112,11 +112,12 @@ TEST(Textbook, MicrobatchesThatADeeperPipelineNeeds) {
 // master weights and moments.
 MemoryParts States(double parameters, int dp) {
   ParallelConfig config;
-  config.dp = dp;
-  config.tp = config.pp = 4;
+  config.pp = 4;
   config.zero_stage = 1;
   config.microbatches = 4;
   StageMemory stage;
+  stage.dp = dp;
+  stage.tp = 4;
   stage.parameters = parameters / (4 * 4);
   stage.activations_bytes = 1e12;  // backward is the peak
   return ComputeMemory(config, stage, 2.0, {});

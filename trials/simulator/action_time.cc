@@ -1,0 +1,188 @@
+#include "trials/simulator/action_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trials/simulator/collectives.h"
+#include "trials/simulator/sharding.h"
+
+namespace trials {
+namespace {
+
+template <typename Field>
+Field Sum(const LayerCosts& layers,
+          const Chunk& chunk,
+          Field LayerCost::*field) {
+  return static_cast<double>(chunk.blocks) * (layers.block.*field) +
+         SumOfEnds(layers, chunk, field);
+}
+
+// Exposed time of one round of the context-parallel ring, in which keys and
+// values travel while attention processes the ones that have arrived.
+double RingTime(const StageContext& stage, double core_s, double bytes) {
+  const int cp = stage.plan.shared.cp;
+  if (cp == 1) {
+    return 0.0;
+  }
+  const double step_s = MessageTime(stage.links.cp, bytes);
+  const double hidden_s = std::min(step_s, core_s / cp);
+  return (cp - 1) * (step_s - hidden_s +
+                     stage.problem.framework.overlap_slowdown * hidden_s);
+}
+
+double ExpertTime(const StageContext& stage, double blocks) {
+  const LayerCost& block = stage.layers.block;
+  return blocks * block.all_to_alls *
+         AllToAllTime(stage.links.ep, block.all_to_all_bytes);
+}
+
+ShardedChunk Sharded(const StageContext& stage, const Chunk& chunk) {
+  const LayerCosts& layers = stage.layers;
+  return {chunk.blocks,
+          layers.block.ParameterCount(),
+          (chunk.first ? layers.embedding.ParameterCount() : 0.0) +
+              (chunk.last ? layers.head.ParameterCount() : 0.0),
+          stage.gpu.element_bytes()};
+}
+
+// The GPU runs no kernel from before the loss after it.
+bool WaitsAtLoss(const StageContext& stage, const Chunk& chunk) {
+  return chunk.last && stage.problem.framework.loss_overhead_s > 0.0;
+}
+
+// CPU time to issue the kernels that overlap with other kernels.
+double DispatchTime(const StageContext& stage,
+                    const Chunk& chunk,
+                    double LayerCost::*dispatch_s) {
+  return WaitsAtLoss(stage, chunk)
+             ? chunk.blocks * (stage.layers.block.*dispatch_s)
+             : Sum(stage.layers, chunk, dispatch_s);
+}
+
+// Adds collectives, and the CPU time of all kernels, to the GPU time of an
+// action's layers.
+void AddCollectivesAndDispatch(const StageContext& stage,
+                               const Chunk& chunk,
+                               const Collectives& collectives,
+                               double dispatch_s,
+                               StepParts& parts) {
+  const Framework& framework = stage.problem.framework;
+  const GroupLink& tp = stage.links.tp;
+  parts.tensor_s = CollectiveTime(
+      framework, tp, stage.layers.block.collective_bytes, collectives);
+  const double gpu_s =
+      parts.Total() - (WaitsAtLoss(stage, chunk) ? parts.head_s : 0.0);
+  parts.overhead_s = DispatchOverhead(
+      framework,
+      gpu_s,
+      dispatch_s + IssueTime(framework, tp, collectives, stage.contended));
+}
+
+}  // namespace
+
+double CollectiveTime(const Framework& framework,
+                      const GroupLink& tp,
+                      double bytes,
+                      const Collectives& collectives) {
+  return collectives.all_reduces * AllReduceTime(tp, bytes) +
+         (collectives.gathers_and_scatters +
+          framework.overlap_slowdown * collectives.hidden_gathers) *
+             AllGatherTime(tp, bytes);
+}
+
+double IssueTime(const Framework& framework,
+                 const GroupLink& tp,
+                 const Collectives& collectives,
+                 bool contended) {
+  const double one_s =
+      framework.message_dispatch_s +
+      framework.message_host_dispatch_s * static_cast<double>(tp.hosts - 1);
+  const double slowdown =
+      contended && framework.network_contention > 0.0
+          ? std::max(1.0,
+                     framework.network_contention *
+                         std::sqrt(static_cast<double>(tp.size)))
+          : 1.0;
+  return collectives.Count() * one_s * slowdown;
+}
+
+double DispatchOverhead(const Framework& framework,
+                        double gpu_s,
+                        double dispatch_s) {
+  const double n = framework.dispatch_norm;
+  if (n > 0.0 && gpu_s > 0.0 && dispatch_s > 0.0) {
+    const double both_s =
+        gpu_s * std::pow(1.0 + std::pow(dispatch_s / gpu_s, n), 1.0 / n);
+    return both_s - gpu_s;
+  }
+  return std::max(0.0, dispatch_s - gpu_s);
+}
+
+StepParts ForwardTime(const StageContext& stage, const Chunk& chunk) {
+  const LayerCosts& layers = stage.layers;
+  const LayerCost& block = layers.block;
+  const Framework& framework = stage.problem.framework;
+  StepParts parts;
+  parts.forward_s = chunk.blocks * block.forward_s;
+  parts.head_s = SumOfEnds(layers, chunk, &LayerCost::forward_s);
+  parts.context_s =
+      chunk.blocks * RingTime(stage, block.core_forward_s, block.ring_bytes);
+  parts.expert_s = ExpertTime(stage, chunk.blocks);
+  AddCollectivesAndDispatch(
+      stage,
+      chunk,
+      Sum(layers, chunk, &LayerCost::forward_collectives),
+      DispatchTime(stage, chunk, &LayerCost::forward_dispatch_s),
+      parts);
+  parts.overhead_s += framework.microbatch_overhead_s;
+  parts.overhead_s += chunk.last ? framework.loss_overhead_s : 0.0;
+  parts.data_s = GatherParametersTime(Sharded(stage, chunk),
+                                      stage.links.shards,
+                                      stage.plan.shared,
+                                      framework,
+                                      parts.forward_s + parts.head_s);
+  return parts;
+}
+
+StepParts BackwardTime(const StageContext& stage, const Chunk& chunk) {
+  const LayerCosts& layers = stage.layers;
+  const LayerCost& block = layers.block;
+  const Framework& framework = stage.problem.framework;
+  const bool accumulate =
+      stage.plan.shared.microbatches > 1 || framework.fp32_gradients;
+  const double blocks = chunk.blocks;
+  const double recomputed = chunk.recomputed;
+  const double selective = chunk.selective ? blocks - recomputed : 0.0;
+  StepParts parts;
+  parts.backward_s =
+      blocks * (block.backward_s + (accumulate ? block.accumulate_s : 0.0));
+  parts.head_s =
+      SumOfEnds(layers, chunk, &LayerCost::backward_s) +
+      (accumulate ? SumOfEnds(layers, chunk, &LayerCost::accumulate_s) : 0.0);
+  parts.recompute_s =
+      recomputed * block.forward_s + selective * block.core_forward_s;
+  // Keys and values travel once more, together with the gradients of both.
+  parts.context_s =
+      blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
+      (recomputed + selective) *
+          RingTime(stage, block.core_forward_s, block.ring_bytes);
+  parts.expert_s = ExpertTime(stage, blocks + recomputed);
+  AddCollectivesAndDispatch(
+      stage,
+      chunk,
+      Sum(layers, chunk, &LayerCost::backward_collectives) +
+          recomputed * block.forward_collectives,
+      DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
+          recomputed * block.forward_dispatch_s +
+          selective * block.core_dispatch_s,
+      parts);
+  parts.data_s =
+      GatherAndScatterTime(Sharded(stage, chunk),
+                           stage.links.shards,
+                           stage.plan.shared,
+                           framework,
+                           parts.backward_s + parts.head_s + parts.recompute_s);
+  return parts;
+}
+
+}  // namespace trials

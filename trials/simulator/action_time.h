@@ -1,0 +1,73 @@
+// Time of one action: forward or backward of a microbatch through a chunk.
+
+#ifndef TRIALS_SIMULATOR_ACTION_TIME_H_
+#define TRIALS_SIMULATOR_ACTION_TIME_H_
+
+#include "trials/simulator/layer_cost.h"
+#include "trials/simulator/placement.h"
+#include "trials/simulator/problem.h"
+#include "trials/simulator/step_report.h"
+
+namespace trials {
+
+// Exposed GPU time of tensor-parallel collectives of `bytes` each. A hidden
+// all-gather only slows down the matrix product beside it.
+[[nodiscard]] double CollectiveTime(const Framework& framework,
+                                    const GroupLink& tp,
+                                    double bytes,
+                                    const Collectives& collectives);
+
+// CPU time to issue tensor-parallel collectives. `contended`: a pipeline keeps
+// messages between hosts in transit.
+[[nodiscard]] double IssueTime(const Framework& framework,
+                               const GroupLink& tp,
+                               const Collectives& collectives,
+                               bool contended);
+
+// What the CPU time to issue kernels adds to their GPU time: kernels are issued
+// while earlier ones run, so only the excess is exposed,
+//
+//   (gpu^n + cpu^n)^(1/n) - gpu,   n = Framework::dispatch_norm,
+//   max(0, cpu - gpu)              where n is 0.
+[[nodiscard]] double DispatchOverhead(const Framework& framework,
+                                      double gpu_s,
+                                      double dispatch_s);
+
+// One stage of a plan with everything that its time and memory depend on.
+struct StageContext {
+  const Problem& problem;
+  const Plan& plan;
+  int stage;
+  const GpuModel& gpu;
+  const LayerCosts& layers;
+  const StageLinks& links;
+  bool contended;  // as above
+};
+
+// The sum of a field of LayerCost over the modules of a chunk.
+template <typename Field>
+[[nodiscard]] Field SumOfEnds(const LayerCosts& layers,
+                              const Chunk& chunk,
+                              Field LayerCost::*field) {
+  return (chunk.first ? layers.embedding.*field : Field{}) +
+         (chunk.last ? layers.head.*field : Field{});
+}
+
+// Time of an action of the stage:
+//
+//   forward  = max(GPU, CPU) of the chunk's layers + TP collectives + head
+//              + ring of keys and values + all-to-alls of experts
+//   backward = the same, + recomputation
+//
+// where the excess of CPU time over GPU time counts as overhead. ZeRO 3 gathers
+// parameters and scatters gradients in every action.
+//
+// Source: docs/simulator.md, "A step".
+[[nodiscard]] StepParts ForwardTime(const StageContext& stage,
+                                    const Chunk& chunk);
+[[nodiscard]] StepParts BackwardTime(const StageContext& stage,
+                                     const Chunk& chunk);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_ACTION_TIME_H_

@@ -1,0 +1,49 @@
+// The operators of a model's modules.
+
+#ifndef TRIALS_SIMULATOR_LAYER_OPERATORS_H_
+#define TRIALS_SIMULATOR_LAYER_OPERATORS_H_
+
+#include "trials/simulator/module.h"
+
+namespace trials {
+
+// Sizes of a model's operators on one GPU.
+struct LayerShape {
+  const Model& model;
+  const Framework& framework;
+  double element_bytes;
+  double sequence;   // tokens
+  double sequences;  // of a microbatch
+  double tp;
+  double cp;
+  double ep;
+  bool sp;              // with tp > 1
+  double tokens;        // inside tensor-parallel layers
+  double outer_tokens;  // elsewhere: 1/tp of them with sequence parallelism
+  double hidden;
+  double heads;  // attention heads of this rank
+  double query;  // their width
+  double key;    // width of this rank's key-value heads
+  double ffn;
+};
+
+[[nodiscard]] LayerShape ShapeOf(const Workload& workload,
+                                 const Framework& framework,
+                                 const GpuModel& gpu,
+                                 const Shard& shard);
+
+// Each function adds an operator, or several, to a module.
+void AddNorm(const LayerShape& shape, Module& module);
+// y = x + f(x), with a dropout in BERT's family.
+void AddResidual(const LayerShape& shape, Module& module);
+// Query, key, value; rotary positions; core; output. Ends each of them.
+void AddAttention(const LayerShape& shape, Module& module);
+// Two matrices (gated: three) and what is between them. Ends each of them.
+void AddFeedForward(const LayerShape& shape, Module& module);
+// A router chooses experts for every token; the copies travel to the ranks of
+// their experts and back. The busiest rank sets the pace.
+void AddExperts(const LayerShape& shape, Module& module);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_LAYER_OPERATORS_H_

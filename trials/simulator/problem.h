@@ -1,0 +1,24 @@
+// The inputs of a simulation besides the plan.
+
+#ifndef TRIALS_SIMULATOR_PROBLEM_H_
+#define TRIALS_SIMULATOR_PROBLEM_H_
+
+#include <vector>
+
+#include "trials/cluster.h"
+#include "trials/simulator/framework.h"
+#include "trials/simulator/gpu_model.h"
+#include "trials/workload.h"
+
+namespace trials {
+
+struct Problem {
+  Workload workload;
+  std::vector<Cluster> pools;  // one for each GPU type
+  Framework framework;
+  std::vector<GpuModel> gpus;  // of each pool
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_PROBLEM_H_

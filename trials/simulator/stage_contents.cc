@@ -1,0 +1,164 @@
+#include "trials/simulator/stage_contents.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "trials/simulator/pipeline.h"
+
+namespace trials {
+namespace {
+
+// Adds `count` modules whose backward takes `backward_s` each.
+void AddModule(const StageContext& stage,
+               const LayerCost& layer,
+               double backward_s,
+               int count,
+               StageCost& cost) {
+  const double bytes =
+      stage.problem.framework.GradientBytes(stage.gpu.element_bytes());
+  StageMemory& memory = cost.memory;
+  // Tensors in the order of backward, as gradients of `module`.
+  const auto add = [&](const std::vector<double>& tensors,
+                       SyncModule& module,
+                       double& parameters) {
+    for (auto it = tensors.rbegin(); it != tensors.rend(); ++it) {
+      module.tensor_bytes.push_back(*it * bytes);
+      memory.largest_tensor = std::max(memory.largest_tensor, *it);
+      parameters += count * *it;
+    }
+  };
+  SyncModule module;
+  module.backward_s = backward_s;
+  module.count = count;
+  SyncModule experts = module;
+  const bool separate = stage.plan.shared.ep > 1;
+  add(layer.expert_parameters,
+      separate ? experts : module,
+      separate ? memory.expert_parameters : memory.parameters);
+  add(layer.parameters, module, memory.parameters);
+  memory.largest_module =
+      std::max(memory.largest_module, layer.ParameterCount());
+  cost.modules.push_back(std::move(module));
+  if (!experts.tensor_bytes.empty()) {
+    cost.expert_modules.push_back(std::move(experts));
+  }
+}
+
+// Adds the modules of a chunk from the last to the first. Its blocks share the
+// time of the action that head and embedding leave.
+void AddModules(const StageContext& stage,
+                const Chunk& chunk,
+                double action_s,
+                StageCost& cost) {
+  const LayerCosts& layers = stage.layers;
+  const double head_s = chunk.last ? layers.head.backward_s : 0.0;
+  const double embedding_s = chunk.first ? layers.embedding.backward_s : 0.0;
+  const double block_s =
+      (action_s - head_s - embedding_s) / std::max(1, chunk.blocks);
+  if (chunk.last) {
+    AddModule(stage, layers.head, head_s, 1, cost);
+    const double elements = SharedTableElements(stage);
+    if (elements > 0.0) {  // the last stage's copy
+      LayerCost table;
+      table.parameters = {elements};
+      AddModule(stage, table, 0.0, 1, cost);
+    }
+  }
+  if (chunk.blocks > 0) {
+    AddModule(stage, layers.block, block_s, chunk.blocks, cost);
+  }
+  if (chunk.first) {
+    AddModule(stage, layers.embedding, embedding_s, 1, cost);
+  }
+}
+
+// Bytes that a chunk keeps of one microbatch.
+double SavedBytes(const StageContext& stage, const Chunk& chunk) {
+  const LayerCosts& layers = stage.layers;
+  const double kept = layers.block.saved_bytes -
+                      (chunk.selective ? layers.block.core_saved_bytes : 0.0);
+  return chunk.recomputed * layers.boundary_bytes +
+         (chunk.blocks - chunk.recomputed) * kept +
+         SumOfEnds(layers, chunk, &LayerCost::saved_bytes) +
+         (chunk.last || !stage.problem.framework.keep_outputs
+              ? 0.0
+              : layers.boundary_bytes);
+}
+
+void AddMemory(const StageContext& stage,
+               const std::vector<Chunk>& chunks,
+               StageMemory& memory) {
+  const ParallelConfig& shared = stage.plan.shared;
+  const auto s = static_cast<std::size_t>(stage.stage);
+  const LayerCosts& layers = stage.layers;
+  std::vector<double> saved_bytes;
+  double recomputed_bytes = 0.0;
+  for (std::size_t v = s; v < chunks.size(); v += stage.plan.stages.size()) {
+    const Chunk& chunk = chunks[v];
+    saved_bytes.push_back(SavedBytes(stage, chunk));
+    if (chunk.recomputed > 0) {
+      recomputed_bytes = layers.block.saved_bytes;
+    } else if (chunk.selective) {
+      recomputed_bytes =
+          std::max(recomputed_bytes, layers.block.core_saved_bytes);
+    }
+  }
+  memory.dp = stage.plan.stages[s].dp;
+  memory.tp = stage.plan.stages[s].tp;
+  memory.activations_bytes =
+      PeakActivationBytes({shared.pp, shared.microbatches, shared.model_chunks},
+                          stage.stage,
+                          saved_bytes);
+  memory.logits_bytes =
+      stage.stage == shared.pp - 1 ? layers.head.logits_bytes : 0.0;
+  memory.working_bytes = layers.block.working_bytes + recomputed_bytes;
+  memory.boundary_bytes = layers.boundary_bytes;
+  memory.collective_bytes = layers.block.collective_bytes;
+  memory.shard_ranks = stage.links.shards.within.size;
+}
+
+// Adam reads and writes fp32 weight and moments; in mixed precision it also
+// copies gradient and weight between the two precisions.
+void AddOptimizer(const StageContext& stage, StageCost& cost) {
+  for (const auto* modules : {&cost.modules, &cost.expert_modules}) {
+    for (const SyncModule& module : *modules) {
+      cost.tensors +=
+          module.count * static_cast<int>(module.tensor_bytes.size());
+    }
+  }
+  const GpuModel& gpu = stage.gpu;
+  const bool mixed = gpu.element_bytes() < 4.0;
+  const double bytes = mixed ? stage.problem.framework.optimizer_bytes : 28.0;
+  cost.optimizer_s = gpu.MemoryTime(bytes * cost.memory.parameters);
+  cost.expert_optimizer_s =
+      cost.expert_modules.empty()
+          ? 0.0
+          : gpu.MemoryTime(bytes * cost.memory.expert_parameters);
+}
+
+}  // namespace
+
+double SharedTableElements(const StageContext& stage) {
+  const Model& model = stage.problem.workload.model;
+  if (!model.tied_embeddings || stage.plan.shared.pp == 1 || model.pooler) {
+    return 0.0;
+  }
+  const int tp = stage.plan.stages[static_cast<std::size_t>(stage.stage)].tp;
+  return static_cast<double>(model.vocab_size) * model.hidden_size / tp;
+}
+
+void AddContents(const StageContext& stage,
+                 const std::vector<Chunk>& chunks,
+                 const std::vector<StepParts>& backward,
+                 StageCost& cost) {
+  const ParallelConfig& shared = stage.plan.shared;
+  for (int c = shared.model_chunks - 1; c >= 0; --c) {
+    const auto v = static_cast<std::size_t>(c * shared.pp + stage.stage);
+    AddModules(stage, chunks[v], backward[v].Total(), cost);
+  }
+  AddMemory(stage, chunks, cost.memory);
+  AddOptimizer(stage, cost);
+}
+
+}  // namespace trials

@@ -1,0 +1,120 @@
+#include "trials/simulator/stage_cost.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "trials/simulator/collectives.h"
+#include "trials/simulator/pipeline.h"
+#include "trials/simulator/stage_contents.h"
+
+namespace trials {
+namespace {
+
+// Time of the hidden states from a stage to the next one, or of their gradients
+// back.
+double SendTime(const StageContext& from,
+                int to,
+                const GroupLink& link,
+                const std::vector<Resharding>& reshardings) {
+  const ParallelConfig& shared = from.plan.shared;
+  const double overhead_s = shared.model_chunks > 1 && shared.overlap_p2p
+                                ? 0.0  // issued beside computation
+                                : from.problem.framework.p2p_overhead_s;
+  const double rank_bytes = from.layers.boundary_bytes;
+  if (!Resharded(from.plan, from.stage, to)) {
+    return MessageTime(link, rank_bytes) + overhead_s;
+  }
+  const auto s = static_cast<std::size_t>(from.stage);
+  const PlanStage& stage = from.plan.stages[s];
+  const double bytes = rank_bytes * stage.dp *
+                       (SplitsTokens(from.plan, from.stage) ? stage.tp : 1);
+  const Resharding& moved = reshardings[s];
+  return moved.latency_s + moved.seconds_per_byte * bytes + overhead_s;
+}
+
+void AddTransfers(const std::vector<StageContext>& stages,
+                  const PlanLinks& links,
+                  PipelineTimes& times) {
+  const ParallelConfig& shared = stages.front().plan.shared;
+  for (const StageContext& stage : stages) {
+    const auto s = static_cast<std::size_t>(stage.stage);
+    const int next = (stage.stage + 1) % shared.pp;
+    const bool used = shared.pp > 1 && (next > 0 || shared.model_chunks > 1);
+    times.send_forward_s.push_back(
+        used ? SendTime(stage, next, links.forward[s], links.forward_resharding)
+             : 0.0);
+    times.send_backward_s.push_back(
+        used ? SendTime(
+                   stage, next, links.backward[s], links.backward_resharding)
+             : 0.0);
+  }
+  times.overlap = shared.model_chunks > 1 && shared.overlap_p2p;
+}
+
+// All-reduce of the embedding table that first and last stage share.
+double SharedTableTime(const std::vector<StageContext>& stages,
+                       const PlanLinks& links) {
+  const StageContext& first = stages.front();
+  const double elements =
+      std::max(SharedTableElements(first), SharedTableElements(stages.back()));
+  const double bytes =
+      first.problem.framework.GradientBytes(first.gpu.element_bytes());
+  return elements == 0.0 ? 0.0 : AllReduceTime(links.ends, elements * bytes);
+}
+
+}  // namespace
+
+std::vector<StageCost> ComputeStageCosts(
+    const std::vector<StageContext>& stages, const PlanLinks& links) {
+  const Plan& plan = stages.front().plan;
+  const ParallelConfig& shared = plan.shared;
+  const std::vector<Chunk> chunks = ChunksOf(plan);
+  std::vector<StepParts> forward;
+  std::vector<StepParts> backward;
+  PipelineTimes times;
+  for (const Chunk& chunk : chunks) {
+    const StageContext& stage = stages[static_cast<std::size_t>(chunk.stage)];
+    forward.push_back(ForwardTime(stage, chunk));
+    backward.push_back(BackwardTime(stage, chunk));
+    times.forward_s.push_back(forward.back().Total());
+    times.backward_s.push_back(backward.back().Total());
+  }
+  AddTransfers(stages, links, times);
+  const std::vector<StageTimeline> timelines =
+      RunPipeline({shared.pp, shared.microbatches, shared.model_chunks}, times);
+
+  std::vector<StageCost> costs(stages.size());
+  for (std::size_t s = 0; s < costs.size(); ++s) {
+    StageCost& cost = costs[s];
+    for (std::size_t v = s; v < chunks.size(); v += costs.size()) {
+      cost.parts.Add(shared.microbatches, forward[v]);
+      cost.parts.Add(shared.microbatches, backward[v]);
+    }
+    cost.parts.pipeline_s = timelines[s].transfer_s;
+    cost.parts.bubble_s = timelines[s].bubble_s;
+    cost.begin_s = timelines[s].begin_s;
+    cost.end_s = timelines[s].end_s;
+    cost.first_forward_s = times.forward_s[s];
+    cost.links = links.stages[s];
+    cost.pool = plan.stages[s].pool;
+    AddContents(stages[s], chunks, backward, cost);
+  }
+  costs.front().shared_table_s = costs.back().shared_table_s =
+      SharedTableTime(stages, links);
+  return costs;
+}
+
+ParallelConfig StageCostKnobs(ParallelConfig config) {
+  const ParallelConfig defaults;
+  config.micro_batch_size = defaults.micro_batch_size;  // follows from others
+  config.dp_bucket_mb = defaults.dp_bucket_mb;
+  if (config.zero_stage < 3) {
+    config.zero_stage = defaults.zero_stage;
+    config.zero_bucket_mb = defaults.zero_bucket_mb;
+    config.overlap_zero_comm = defaults.overlap_zero_comm;
+    config.overlap_zero_allgather = defaults.overlap_zero_allgather;
+  }
+  return config;
+}
+
+}  // namespace trials

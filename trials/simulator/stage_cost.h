@@ -1,0 +1,51 @@
+// A step up to the end of the pipeline: time and memory of every stage.
+
+#ifndef TRIALS_SIMULATOR_STAGE_COST_H_
+#define TRIALS_SIMULATOR_STAGE_COST_H_
+
+#include <vector>
+
+#include "trials/simulator/action_time.h"
+#include "trials/simulator/gradient_sync.h"
+#include "trials/simulator/memory.h"
+#include "trials/simulator/placement.h"
+#include "trials/simulator/step_report.h"
+
+namespace trials {
+
+// One stage of the pipeline, of which all ranks are alike.
+struct StageCost {
+  StepParts parts;               // up to the end of the last backward
+  double begin_s = 0.0;          // start of the first action
+  double end_s = 0.0;            // end of the last action
+  double first_forward_s = 0.0;  // of the first chunk: hides late parameters
+  StageMemory memory;
+  std::vector<SyncModule> modules;  // in the order of backward
+  // Experts on ep > 1 ranks; otherwise they are tensors of the modules.
+  std::vector<SyncModule> expert_modules;
+  double optimizer_s = 0.0;         // of the GPU, without ZeRO
+  double expert_optimizer_s = 0.0;  // the same for expert_modules
+  int tensors = 0;                  // of parameters
+  // All-reduce of a tied embedding table between first and last stage; 0 on
+  // other stages.
+  double shared_table_s = 0.0;
+  StageLinks links;
+  int pool = 0;
+};
+
+// Computes the actions of each virtual stage from its layers (embedding on the
+// first, head on the last), runs the pipeline and adds up the time.
+// Shapes: stages [pp], of one plan.
+//
+// Source: docs/simulator.md, "A step".
+[[nodiscard]] std::vector<StageCost> ComputeStageCosts(
+    const std::vector<StageContext>& stages, const PlanLinks& links);
+
+// The configuration with the default of every knob on which stage costs do not
+// depend: the buckets, and ZeRO except stage 3. Costs are computed from, and
+// memoized by, these knobs.
+[[nodiscard]] ParallelConfig StageCostKnobs(ParallelConfig config);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_STAGE_COST_H_

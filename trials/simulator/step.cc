@@ -1,0 +1,123 @@
+#include "trials/simulator/step.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace trials {
+namespace {
+
+// Time of the optimizer. The casts and copies of its step are issued one by one
+// while the GPU has nothing else to do.
+double OptimizerTime(const Framework& framework,
+                     const ParallelConfig& shared,
+                     const StageCost& stage) {
+  const bool zero = shared.zero_stage > 0;
+  const double dispatch_s =
+      framework.dispatch_s * stage.tensors *
+      (zero ? framework.zero_step_kernels : framework.step_kernels);
+  const double shards = zero ? ShardRanks(shared, stage.memory) : 1.0;
+  return std::max(
+      stage.optimizer_s / shards +
+          stage.expert_optimizer_s / (zero ? shards / shared.ep : 1.0),
+      dispatch_s);
+}
+
+// Adds the end of the step of a stage to the report, if the stage ends last.
+// `table_begin_s`: both holders of a tied embedding table have finished.
+void AddTime(const Framework& framework,
+             const ParallelConfig& shared,
+             const StageCost& stage,
+             const StageSync& sync,
+             double table_begin_s,
+             bool first,
+             StepReport& report) {
+  double bubble_s = 0.0;
+  double data_s = sync.reduce.exposed_s;
+  if (stage.shared_table_s > 0.0) {
+    bubble_s = table_begin_s - stage.end_s;
+    data_s += stage.shared_table_s;
+  }
+  double overhead_s = sync.reduce.overhead_s + framework.step_overhead_s;
+  const double optimizer_s = OptimizerTime(framework, shared, stage);
+  if (shared.zero_stage > 0 && shared.zero_stage < 3) {
+    const SyncTime gather = ExposeGather(sync.gather,
+                                         shared.overlap_zero_allgather,
+                                         stage.begin_s + stage.first_forward_s,
+                                         framework);
+    data_s += gather.exposed_s;
+    overhead_s += gather.overhead_s;
+  }
+  const double end_s =
+      stage.end_s + bubble_s + data_s + optimizer_s + overhead_s;
+  if (!first && end_s <= report.step_time_s) {
+    return;
+  }
+  report.step_time_s = end_s;
+  report.critical_rank = stage.links.first_rank;
+  report.parts = stage.parts;
+  report.parts.bubble_s += bubble_s;
+  report.parts.data_s += data_s;
+  report.parts.optimizer_s = optimizer_s;
+  report.parts.overhead_s += overhead_s;
+}
+
+// Adds the memory of a stage, which replaces the peak if it fills its GPU more.
+void AddMemory(const Problem& problem,
+               const ParallelConfig& shared,
+               const StageCost& stage,
+               bool first,
+               StepReport& report) {
+  const Framework& framework = problem.framework;
+  const auto pool = static_cast<std::size_t>(stage.pool);
+  const double gpu_bytes = problem.pools[pool].gpu.memory_bytes;
+  const double element_bytes = problem.gpus[pool].element_bytes();
+  const double capacity = framework.usable_memory * gpu_bytes;
+  const MemoryParts wanted =
+      ComputeMemory(shared, stage.memory, element_bytes, framework);
+  const MemoryParts memory = WhenFull(wanted, capacity);
+  if (wanted.Total() > framework.allocator_pressure * gpu_bytes) {
+    report.short_of_memory = true;
+  }
+  report.last_stage_memory = memory;  // stages come in order
+  if (first) {
+    report.first_stage_memory = memory;
+  }
+  const double total = memory.Total();
+  if (first ||
+      total * report.capacity_bytes > report.peak_memory_bytes * capacity) {
+    report.peak_memory_bytes = total;
+    report.capacity_bytes = capacity;
+    report.memory = memory;
+    report.peak_rank = stage.links.first_rank;
+    report.fits = total <= capacity;
+  }
+  if (StateBytes(shared, stage.memory, element_bytes, framework) > capacity) {
+    report.model_states_fit = false;
+  }
+}
+
+}  // namespace
+
+StepReport FinishStep(const Problem& problem,
+                      const ParallelConfig& shared,
+                      const std::vector<StageCost>& stages,
+                      const std::vector<StageSync>& syncs) {
+  const Framework& framework = problem.framework;
+  StepReport report;
+  report.model_states_fit = true;
+  const double table_begin_s =
+      std::max(stages.front().end_s, stages.back().end_s);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    AddTime(
+        framework, shared, stages[s], syncs[s], table_begin_s, s == 0, report);
+    AddMemory(problem, shared, stages[s], s == 0, report);
+  }
+  if (report.short_of_memory) {
+    const double time_s = shared.microbatches * framework.allocator_retry_s;
+    report.parts.overhead_s += time_s;
+    report.step_time_s += time_s;
+  }
+  return report;
+}
+
+}  // namespace trials
