@@ -26,8 +26,8 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
   }
   std::vector<int> order(starts.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto advance = [&](int racers, int iterations) {
-    common::ParallelFor(racers, workers, [&](int worker, int place) {
+  const auto advance = [&](int starts_left, int iterations) {
+    common::ParallelFor(starts_left, workers, [&](int worker, int place) {
       Likelihood& copy = copies[static_cast<std::size_t>(worker)];
       const Objective objective = [&](const Eigen::VectorXd& x,
                                       Eigen::VectorXd* gradient) {
@@ -44,8 +44,9 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
              searches[static_cast<std::size_t>(b)].summary().value;
     });
   };
-  advance(count, std::min(options.heat_iterations, options.max_iterations));
-  advance(std::min(options.finalists, count), options.max_iterations);
+  advance(count,
+          std::min(options.screening_iterations, options.max_iterations));
+  advance(std::min(options.survivors, count), options.max_iterations);
 
   const BfgsSummary best =
       searches[static_cast<std::size_t>(order.front())].summary();

@@ -27,14 +27,15 @@ struct HyperparameterFit {
 
 struct FitOptions {
   int max_iterations = 200;  // of one start
-  // After this many iterations of every start only the `finalists` best go on.
-  int heat_iterations = 15;
-  int finalists = 3;
+  // Successive halving: every start runs this many iterations, and the best
+  // `survivors` of them run to convergence.
+  int screening_iterations = 15;
+  int survivors = 3;
   int threads = 1;
 };
 
-// Maximises the likelihood's objective from every start and keeps the best
-// (the first of equals): the objective has several local maxima. The result
+// Multistart: maximises the likelihood's objective, which has several local
+// maxima, from every start and keeps the best (the first of equals). The result
 // does not depend on the number of threads.
 // Errors: throws std::invalid_argument without a start.
 [[nodiscard]] HyperparameterFit MaximiseOverStarts(

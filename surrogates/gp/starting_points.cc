@@ -9,8 +9,8 @@
 namespace surrogates {
 namespace {
 
-// Draws of vague coefficients stay this near to their centre: further out the
-// mean is constant or wild, and every such start ends in the same place.
+// Limit of the deviation of a draw: further out the mean is constant or wild,
+// and every such start ends in the same place.
 constexpr double kWidestDraw = 1.5;
 
 double Median(const Eigen::VectorXd& values) {
@@ -63,7 +63,7 @@ Hyperparameters PriorModes(const ParametricMean& mean,
   Hyperparameters modes;
   modes.log_length_scales.setConstant(dimensions, Mode(priors.length_scale));
   modes.log_signal_variance = Mode(priors.signal_variance);
-  modes.log_misfit_variance = Mode(priors.misfit_variance);
+  modes.log_nugget_variance = Mode(priors.nugget_variance);
   modes.log_coefficients.resize(mean.size());
   for (Eigen::Index j = 0; j < mean.size(); ++j) {
     modes.log_coefficients[j] =
@@ -92,8 +92,8 @@ std::vector<Hyperparameters> StartingPoints(const ParametricMean& mean,
     }
     start.log_signal_variance +=
         priors.signal_variance.log_stddev * normal(engine);
-    start.log_misfit_variance +=
-        priors.misfit_variance.log_stddev * normal(engine);
+    start.log_nugget_variance +=
+        priors.nugget_variance.log_stddev * normal(engine);
     for (Eigen::Index j = 0; j < mean.size(); ++j) {
       const double stddev =
           mean.coefficients[static_cast<std::size_t>(j)].log_stddev;

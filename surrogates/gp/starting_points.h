@@ -26,10 +26,10 @@ namespace surrogates {
                                          const KernelPriors& priors,
                                          int dimensions);
 
-// Starting points of the fit: the priors' modes as they stand, and `count` - 1
-// draws from the priors, the same ones for the same seed and the same number
-// of observations. All but the first have their coefficients multiplied by a
-// common factor that puts the median of the mean at that of the data.
+// Starting points of the fit: the priors' modes, and `count` - 1 draws from the
+// priors, which are a function of the seed and the number of observations. All
+// but the first have their coefficients multiplied by a common factor that puts
+// the median of the mean at that of the data.
 [[nodiscard]] std::vector<Hyperparameters> StartingPoints(
     const ParametricMean& mean,
     const KernelPriors& priors,
