@@ -59,16 +59,6 @@ std::vector<std::string> MethodNames(const TomlTable& tables) {
   return names;
 }
 
-[[noreturn]] void UnknownMethod(const std::string& where,
-                                const std::string& name,
-                                const std::vector<std::string>& known) {
-  throw InputError(fmt::format("{}: unknown method '{}'{}; known here: {}",
-                               where,
-                               name,
-                               common::DidYouMean(name, known),
-                               fmt::join(known, ", ")));
-}
-
 // One method by name: a table [method.NAME], the registry's, or both.
 MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
   MethodSpec method;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "common/json.h"
-#include "common/text.h"
 #include "harness/registry.h"
 
 namespace harness {
@@ -20,10 +19,7 @@ const MethodEntry& RequireMethod(const std::string& name) {
   for (const MethodEntry& entry : Methods()) {
     known.push_back(entry.name);
   }
-  throw common::InputError(fmt::format("unknown method '{}'{}; known here: {}",
-                                       name,
-                                       common::DidYouMean(name, known),
-                                       fmt::join(known, ", ")));
+  UnknownMethod("oppa methods", name, known);
 }
 
 common::Json ToJson(const MethodEntry& method, bool with_options) {

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "common/text.h"
 #include "harness/entries.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/xgboost.h"
@@ -121,6 +124,17 @@ const std::vector<MethodEntry>& Methods() {
 
 const MethodEntry* FindMethod(std::string_view name) {
   return FindByName(Methods(), name);
+}
+
+void UnknownMethod(const std::string& where,
+                   const std::string& name,
+                   const std::vector<std::string>& known) {
+  throw common::InputError(
+      fmt::format("{}: unknown method '{}'{}; known here: {}",
+                  where,
+                  name,
+                  common::DidYouMean(name, known),
+                  fmt::join(known, ", ")));
 }
 
 methods::Problem ProblemOf(const Backend& backend, int q_max) {

@@ -38,6 +38,12 @@ struct MethodEntry {
 [[nodiscard]] const std::vector<MethodEntry>& Methods();
 [[nodiscard]] const MethodEntry* FindMethod(std::string_view name);
 
+// Throws the error for a method that is none of `known`; `where` is its place
+// in a manifest, or the option of the command line.
+[[noreturn]] void UnknownMethod(const std::string& where,
+                                const std::string& name,
+                                const std::vector<std::string>& known);
+
 // The problem as methods see it. `backend` outlives the result.
 [[nodiscard]] methods::Problem ProblemOf(const Backend& backend, int q_max);
 

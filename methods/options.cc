@@ -10,12 +10,12 @@ namespace methods {
 namespace {
 
 std::string RangeOf(const Integer& option) {
-  return fmt::format("integer >= {}", option.least);
+  return fmt::format("an integer >= {}", option.least);
 }
 std::string RangeOf(const Number& option) {
   return option.most < std::numeric_limits<double>::max()
-             ? fmt::format("number from {} to {}", option.least, option.most)
-             : fmt::format("number >= {}", option.least);
+             ? fmt::format("a number from {} to {}", option.least, option.most)
+             : fmt::format("a number >= {}", option.least);
 }
 std::string RangeOf(const Boolean& /*option*/) { return "true or false"; }
 std::string RangeOf(const Choice& option) {
@@ -38,44 +38,45 @@ std::string ValueOf(const Choice& option) {
   return fmt::format("\"{}\"", option.names[option.chosen]);
 }
 
-void Read(const common::TomlTable& table,
-          const std::string& key,
-          const Integer& option) {
-  *option.value = table.GetIntIn(key, *option.value, option.least);
-}
-void Read(const common::TomlTable& table,
-          const std::string& key,
-          const Number& option) {
-  const double value = table.GetDouble(key, *option.value);
-  if (!(value >= option.least && value <= option.most)) {
-    table.Fail(key,
-               fmt::format("{} = {}: must be a {}",
-                           key,
-                           common::ExactText(value),
-                           RangeOf(option)));
+// Reads the value of a key.
+struct Reader {
+  const common::TomlTable& table;
+  const std::string& key;
+
+  void operator()(const Integer& option) const {
+    *option.value = table.GetIntIn(key, *option.value, option.least);
   }
-  *option.value = value;
-}
-void Read(const common::TomlTable& table,
-          const std::string& key,
-          const Boolean& option) {
-  *option.value = table.GetBool(key, *option.value);
-}
-void Read(const common::TomlTable& table,
-          const std::string& key,
-          const Choice& option) {
-  const std::string name = table.GetString(key, option.names[option.chosen]);
-  const auto found = std::find(option.names.begin(), option.names.end(), name);
-  if (found == option.names.end()) {
+  void operator()(const Number& option) const {
+    const double value = table.GetDouble(key, *option.value);
+    if (!(value >= option.least && value <= option.most)) {
+      Fail(common::ExactText(value), "", RangeOf(option));
+    }
+    *option.value = value;
+  }
+  void operator()(const Boolean& option) const {
+    *option.value = table.GetBool(key, *option.value);
+  }
+  void operator()(const Choice& option) const {
+    const auto& names = option.names;
+    const std::string name = table.GetString(key, names[option.chosen]);
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      Fail(name, common::DidYouMean(name, names), RangeOf(option));
+    }
+    option.choose(static_cast<std::size_t>(found - names.begin()));
+  }
+
+  [[noreturn]] void Fail(const std::string& value,
+                         const std::string& hint,
+                         const std::string& range) const {
     table.Fail(key,
                fmt::format("invalid value '{}' for {}{}: must be {}",
-                           name,
+                           value,
                            key,
-                           common::DidYouMean(name, option.names),
-                           RangeOf(option)));
+                           hint,
+                           range));
   }
-  option.choose(static_cast<std::size_t>(found - option.names.begin()));
-}
+};
 
 }  // namespace
 
@@ -94,8 +95,7 @@ void ReadOptions(const common::TomlTable& table,
                              option.former_key,
                              option.key));
     }
-    std::visit([&](const auto& value) { Read(table, option.key, value); },
-               option.value);
+    std::visit(Reader{table, option.key}, option.value);
     const std::string error =
         option.check && given(option.key) ? option.check(problem) : "";
     if (!error.empty()) {

@@ -86,7 +86,7 @@ template <typename T>
 struct OptionText {
   std::string key;
   std::string value;  // the default, in TOML
-  std::string range;  // "integer >= 1"
+  std::string range;  // "an integer >= 1"
   std::string meaning;
   std::string reference;
 };

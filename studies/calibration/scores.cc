@@ -7,7 +7,7 @@
 #include "methods/acquisition.h"
 #include "methods/surrogate_pair.h"
 #include "studies/validation/statistics.h"
-#include "surrogates/gp/starting_points.h"
+#include "surrogates/gp/multistart.h"
 
 namespace studies {
 namespace {

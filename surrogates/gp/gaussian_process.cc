@@ -11,8 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "surrogates/gp/fit.h"
-#include "surrogates/gp/starting_points.h"
+#include "surrogates/gp/multistart.h"
 
 namespace surrogates {
 namespace {

@@ -21,7 +21,7 @@ TEST(MethodsMarkdown, IsThePageOfTheDocumentation) {
 }
 
 TEST(Registry, EveryDescribedDefaultIsAValidManifest) {
-  const trials::SearchSpace space({{.dp = 1}});
+  const trials::SearchSpace space(std::vector<trials::ParallelConfig>(1));
   const methods::Problem problem{
       .space = &space, .memory_capacity_bytes = 1e9, .q_max = 10};
   for (const MethodEntry& method : Methods()) {
@@ -48,7 +48,7 @@ TEST(Registry, AVariantHasTheOptionsOfItsMethod) {
 
 TEST(MethodsText, ShowsKeyDefaultRangeAndMeaning) {
   EXPECT_THAT(MethodsText("oppa"),
-              HasSubstr("q_min = 5  (integer >= 1)\n    Steps before"));
+              HasSubstr("q_min = 5  (an integer >= 1)\n    Steps before"));
   EXPECT_THAT(MethodsText("oppa-paper"), HasSubstr("prior = \"printed\""));
   const auto json = common::ParseJson(MethodsJson("oppa"), "text");
   EXPECT_EQ(json["options"][0]["key"], "prior");

@@ -1,11 +1,10 @@
-#include "surrogates/gp/fit.h"
+#include "surrogates/gp/multistart.h"
 
 #include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "surrogates/gp/starting_points.h"
 #include "tests/surrogates/gp/synthetic_problem.h"
 
 namespace surrogates {
