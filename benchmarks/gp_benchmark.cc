@@ -45,7 +45,7 @@ ParametricMean MakeMean(const EncodedSpace& space,
   mean.features = 0.1 + space.points.topRows(terms).transpose().array();
   for (int j = 0; j < terms; ++j) {
     mean.coefficients.push_back(
-        {.name = "c" + std::to_string(j), .unit = "s", .log_stddev = 1.5});
+        {.name = "c" + std::to_string(j), .log_stddev = 1.5});
   }
   return mean;
 }

@@ -45,6 +45,7 @@ struct Arguments {
   cli::RunOneOptions run_one;
   cli::SpaceOptions space;
   cli::SimulateOptions simulate;
+  cli::MethodsOptions methods;
   studies::FitsVerbOptions fits;
   studies::ValidateOptions validate;
   studies::ScaleOptions scale;
@@ -363,9 +364,13 @@ class CommandLineParser {
   void AddMethods() {
     CLI::App* verb =
         app_.add_subcommand("methods", "the methods that a manifest may name");
-    verb->add_flag("--json", arguments_.verb.json, "print JSON");
+    verb->add_option("name", arguments_.methods.name, "show its options");
+    verb->add_flag("--json", arguments_.methods.json, "print JSON");
+    verb->add_flag("--markdown",
+                   arguments_.methods.markdown,
+                   "print the page docs/methods.md");
     verb->callback([this] {
-      call_ = [this] { return cli::ListMethodsVerb(arguments_.verb.json); };
+      call_ = [this] { return cli::Methods(arguments_.methods); };
     });
   }
 

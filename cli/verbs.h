@@ -95,8 +95,14 @@ struct SimulateOptions {
 [[nodiscard]] int Simulate(const VerbOptions& options,
                            const SimulateOptions& simulate);
 
-// methods: what a manifest may name.
-[[nodiscard]] int ListMethodsVerb(bool json);
+struct MethodsOptions {
+  std::string name;  // a method, "": list all
+  bool json = false;
+  bool markdown = false;  // docs/methods.md
+};
+
+// methods: the methods that a manifest may name, and their options.
+[[nodiscard]] int Methods(const MethodsOptions& options);
 
 }  // namespace cli
 

@@ -7,16 +7,15 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/verbs.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/backends.h"
-#include "harness/registry.h"
 #include "trials/knobs.h"
 #include "trials/search_space.h"
+#include "harness/method_text.h"
 
 namespace cli {
 namespace {
@@ -234,20 +233,11 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
   return 0;
 }
 
-int ListMethodsVerb(bool json) {
-  if (json) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const harness::MethodEntry& method : harness::Methods()) {
-      list.push_back({{"name", method.name},
-                      {"label", method.label},
-                      {"description", method.description}});
-    }
-    fmt::print("{}\n", list.dump(2));
-    return 0;
-  }
-  for (const harness::MethodEntry& method : harness::Methods()) {
-    fmt::print("{:<36} {}\n", method.name, method.description);
-  }
+int Methods(const MethodsOptions& options) {
+  fmt::print("{}",
+             options.markdown ? harness::MethodsMarkdown()
+             : options.json   ? harness::MethodsJson(options.name)
+                              : harness::MethodsText(options.name));
   return 0;
 }
 

@@ -59,16 +59,6 @@ std::vector<std::string> MethodNames(const TomlTable& tables) {
   return names;
 }
 
-[[noreturn]] void UnknownMethod(const std::string& where,
-                                const std::string& name,
-                                const std::vector<std::string>& known) {
-  throw InputError(fmt::format("{}: unknown method '{}'{}; known here: {}",
-                               where,
-                               name,
-                               common::DidYouMean(name, known),
-                               fmt::join(known, ", ")));
-}
-
 // One method by name: a table [method.NAME], the registry's, or both.
 MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
   MethodSpec method;
@@ -83,13 +73,14 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
     if (method.options.Has("base")) {
       UnknownMethod(method.options.Where("base"), method.base, known);
     }
-    throw InputError(fmt::format(
-        "{}: '{}' is no method{}: name one of {}, or say what it is a variant "
-        "of with base = \"...\"",
-        method.options.Where(),
-        name,
-        common::DidYouMean(name, known),
-        fmt::join(known, ", ")));
+    throw InputError(
+        fmt::format("{}: unknown method '{}'{}: use one of {}, or set base = "
+                    "\"...\" to the "
+                    "method that it is a variant of",
+                    method.options.Where(),
+                    name,
+                    common::DidYouMean(name, known),
+                    fmt::join(known, ", ")));
   }
   CheckName(tables, name, "method", name);
   method.label = method.options.GetString(
@@ -97,7 +88,7 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
   return method;
 }
 
-// Appends a method and its variants; a name comes only once.
+// Appends a method and its variants. Names are unique.
 void AppendMethod(const TomlTable& tables,
                   const std::string& name,
                   const std::string& where,
@@ -114,7 +105,7 @@ void AppendMethod(const TomlTable& tables,
         });
     if (twice) {
       throw InputError(fmt::format(
-          "{}: method '{}' comes twice: remove one", where, variant.name));
+          "{}: method '{}' is listed twice: remove one", where, variant.name));
     }
     methods.push_back(std::move(variant));
   }
@@ -125,9 +116,9 @@ void AppendMethod(const TomlTable& tables,
 std::vector<MethodSpec> ReadMethods(const TomlTable& root,
                                     const TomlTable& experiment,
                                     const ManifestOverrides& overrides) {
-  (void)experiment.Has("methods");  // known, also when it is overridden
+  (void)experiment.Has("methods");  // a known key, also when it is overridden
   const TomlTable tables = root.GetTable("method");
-  // Tables of methods that are not asked for are read too: they may be wrong.
+  // Tables of methods that the experiment does not use are checked, too.
   std::vector<MethodSpec> methods;
   for (const std::string& name : tables.Keys()) {
     AppendMethod(tables, name, tables.Where(name), methods);

@@ -15,7 +15,7 @@ namespace harness {
 // [method.NAME] if there is one. Every list in a method's table makes variants
 // of the method, named METHOD-OPTION-VALUE.
 // Errors: throws InputError for an unknown method, a name that cannot be a
-// folder, a method that comes twice, and where none is named.
+// folder, a method that is listed twice, and an experiment without methods.
 [[nodiscard]] std::vector<MethodSpec> ReadMethods(
     const common::TomlTable& root,
     const common::TomlTable& experiment,

@@ -1,5 +1,10 @@
 #include "harness/registry.h"
 
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
 #include "harness/entries.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/xgboost.h"
@@ -11,98 +16,102 @@ namespace {
 
 using common::TomlTable;
 using methods::OppaOptions;
-using methods::OppaPrior;
+using surrogates::CostModelForm;
 
-std::unique_ptr<methods::Method> MakeRandom(const methods::Problem& problem,
-                                            const TomlTable& table,
-                                            std::uint64_t seed) {
-  return methods::MakeRandom(problem, methods::ReadRandomOptions(table), seed);
+constexpr const char* kOppa = "oppa";
+
+// A method with its options, whose defaults here are `defaults`.
+template <typename Options>
+MethodEntry Entry(std::string name,
+                  std::string label,
+                  std::string description,
+                  std::unique_ptr<methods::Method> (*make)(
+                      const methods::Problem&, const Options&, std::uint64_t),
+                  const Options& defaults,
+                  std::string variant_of = "") {
+  Options described = defaults;
+  return {std::move(name),
+          std::move(label),
+          std::move(description),
+          [=](const methods::Problem& problem,
+              const TomlTable& table,
+              std::uint64_t seed) {
+            return make(
+                problem, methods::ReadOptions(table, problem, defaults), seed);
+          },
+          methods::Describe(OptionsOf(described)),
+          std::move(variant_of)};
 }
 
-std::unique_ptr<methods::Method> MakeXgboost(const methods::Problem& problem,
-                                             const TomlTable& table,
-                                             std::uint64_t seed) {
-  return methods::MakeXgboost(
-      problem, methods::ReadXgboostOptions(table), seed);
+// OPPA and its ablations: one implementation, with these defaults.
+MethodEntry Oppa(std::string name,
+                 std::string label,
+                 std::string description,
+                 const OppaOptions& defaults) {
+  const std::string variant_of = name == kOppa ? "" : kOppa;
+  return Entry(std::move(name),
+               std::move(label),
+               std::move(description),
+               methods::MakeOppa,
+               defaults,
+               variant_of);
 }
 
-std::unique_ptr<methods::Method> MakeCostModel(const methods::Problem& problem,
-                                               const TomlTable& table,
-                                               std::uint64_t seed) {
-  return methods::MakeCostModel(
-      problem, methods::ReadCostModelOptions(table), seed);
-}
+const methods::SurrogatePair::Options kNoPrior{.prior = CostModelForm::kNone};
 
-// OPPA and its ablations: one implementation, from these settings.
-auto OppaWith(const OppaOptions& defaults) {
-  return [defaults](const methods::Problem& problem,
-                    const TomlTable& table,
-                    std::uint64_t seed) {
-    return methods::MakeOppa(
-        problem, methods::ReadOppaOptions(table, problem, defaults), seed);
-  };
-}
-
-OppaOptions Ablation(OppaPrior prior, bool early_termination) {
-  OppaOptions options;
-  options.prior = prior;
-  options.early_termination = early_termination;
-  return options;
-}
-
-// The method as far as the paper prints it, where our defaults differ.
+// The method as printed in the paper, where our defaults differ.
 OppaOptions AsPrinted() {
-  OppaOptions options;
-  options.prior = OppaPrior::kPrinted;
-  options.fit_as_printed = true;
-  options.tau_steps_per_s = 1e-3;
-  options.tau_share = 0.0;
-  options.random_trials = 4;
-  options.screened_draws = 1;
-  options.stagnation_trials = 0;
-  options.neutral_inert_knobs = false;
-  return options;
+  return {.tau_steps_per_s = 1e-3,
+          .tau_share = 0.0,
+          .random_trials = 4,
+          .screened_draws = 1,
+          .stagnation_trials = 0,
+          .surrogates = {.prior = CostModelForm::kPrinted,
+                         .fit = {.as_printed = true},
+                         .neutral_inactive_parameters = false}};
 }
 
 std::vector<MethodEntry> ListMethods() {
-  constexpr OppaPrior kPrior = OppaOptions{}.prior;
   return {
-      {"random",
-       "RANDOM",
-       "random configurations until the budget is spent",
-       MakeRandom},
-      {"xgboost",
-       "XGBOOST",
-       "the best prediction of boosted trees, as DeepSpeed's autotuner",
-       MakeXgboost},
-      {"cost-model",
-       "COST-MODEL",
-       "a cost model fitted to several random trials, then one shot",
-       MakeCostModel},
-      {"vanilla-bo",
-       "VANILLA-BO",
-       "Bayesian optimisation: constant mean, Matern-5/2, cUCB",
-       OppaWith(Ablation(OppaPrior::kNone, false))},
-      {"oppa",
-       "OPPA",
-       "BO with a parallelism-informed prior and early termination",
-       OppaWith({})},
-      {"oppa-no-prior",
-       "OPPA without prior",
-       "ablation: a constant mean instead of the prior",
-       OppaWith(Ablation(OppaPrior::kNone, true))},
-      {"oppa-no-early-termination",
-       "OPPA without early termination",
-       "ablation: every trial runs all its steps",
-       OppaWith(Ablation(kPrior, false))},
-      {"oppa-no-prior-no-early-termination",
-       "OPPA without both",
-       "ablation: neither prior nor early termination",
-       OppaWith(Ablation(OppaPrior::kNone, false))},
-      {"oppa-paper",
-       "OPPA-PAPER",
-       "OPPA with the paper's sizes and likelihood to the letter",
-       OppaWith(AsPrinted())},
+      Entry("random",
+            "RANDOM",
+            "random configurations until the budget is spent",
+            methods::MakeRandom,
+            {}),
+      Entry("xgboost",
+            "XGBOOST",
+            "the best prediction of boosted trees, as DeepSpeed's autotuner",
+            methods::MakeXgboost,
+            {}),
+      Entry("cost-model",
+            "COST-MODEL",
+            "a cost model fitted to several random trials, then one shot",
+            methods::MakeCostModel,
+            {}),
+      Oppa("vanilla-bo",
+           "VANILLA-BO",
+           "Bayesian optimisation: constant mean, Matern-5/2, cUCB",
+           {.early_termination = false, .surrogates = kNoPrior}),
+      Oppa("oppa",
+           "OPPA",
+           "BO with a parallelism-informed prior and early termination",
+           {}),
+      Oppa("oppa-no-prior",
+           "OPPA without prior",
+           "ablation: a constant mean instead of the prior",
+           {.surrogates = kNoPrior}),
+      Oppa("oppa-no-early-termination",
+           "OPPA without early termination",
+           "ablation: every trial runs all its steps",
+           {.early_termination = false}),
+      Oppa("oppa-no-prior-no-early-termination",
+           "OPPA without both",
+           "ablation: neither prior nor early termination",
+           {.early_termination = false, .surrogates = kNoPrior}),
+      Oppa("oppa-paper",
+           "OPPA-PAPER",
+           "OPPA with the paper's sizes and likelihood to the letter",
+           AsPrinted()),
   };
 }
 
@@ -115,6 +124,17 @@ const std::vector<MethodEntry>& Methods() {
 
 const MethodEntry* FindMethod(std::string_view name) {
   return FindByName(Methods(), name);
+}
+
+void UnknownMethod(const std::string& where,
+                   const std::string& name,
+                   const std::vector<std::string>& known) {
+  throw common::InputError(
+      fmt::format("{}: unknown method '{}'{}; known here: {}",
+                  where,
+                  name,
+                  common::DidYouMean(name, known),
+                  fmt::join(known, ", ")));
 }
 
 methods::Problem ProblemOf(const Backend& backend, int q_max) {

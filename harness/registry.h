@@ -15,30 +15,41 @@
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "methods/method.h"
+#include "methods/options.h"
 
 namespace harness {
 
-// A method that manifests may name. A new one is a line in registry.cc.
+// A method that manifests may name. A new one is a row in registry.cc.
 struct MethodEntry {
   std::string name;         // in manifests and folders
   std::string label;        // in legends
   std::string description;  // one line, for `oppa methods`
-  // Makes the method from its options and a seed.
-  // Errors: throws InputError for options that cannot be.
+  // Makes the method from its table [method.NAME] and a seed.
+  // Errors: throws InputError for invalid options.
   std::function<std::unique_ptr<methods::Method>(
       const methods::Problem&, const common::TomlTable&, std::uint64_t)>
       make;
+  std::vector<methods::OptionText> options = {};  // with their defaults
+  // The method that has the same options with other defaults, "": none.
+  std::string variant_of = "";
 };
 
 // All methods, in the order in which they are listed.
 [[nodiscard]] const std::vector<MethodEntry>& Methods();
 [[nodiscard]] const MethodEntry* FindMethod(std::string_view name);
 
-// What a method is told of a problem. `backend` outlives the result.
+// Throws the error for a method that is none of `known`; `where` is its place
+// in a manifest, or the option of the command line.
+[[noreturn]] void UnknownMethod(const std::string& where,
+                                const std::string& name,
+                                const std::vector<std::string>& known);
+
+// The problem as methods see it. `backend` outlives the result.
 [[nodiscard]] methods::Problem ProblemOf(const Backend& backend, int q_max);
 
-// Makes a method and sees that its table holds no key that nobody asked for.
-// Errors: throws InputError with the place in the manifest.
+// Makes a method from its specification.
+// Errors: throws InputError with the place in the manifest for an unknown key
+// and for invalid options.
 [[nodiscard]] std::unique_ptr<methods::Method> MakeMethod(
     const MethodSpec& method,
     const methods::Problem& problem,

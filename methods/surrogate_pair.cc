@@ -1,26 +1,17 @@
 #include "methods/surrogate_pair.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "common/quantiles.h"
-#include "surrogates/cost/cost_model.h"
 #include "surrogates/cost/misspecification.h"
 #include "surrogates/cost/shared_scale.h"
 
 namespace methods {
 namespace {
 
-surrogates::GaussianProcess::Options FitOptions(
-    const Problem& problem,
-    const SurrogatePair::Options& options,
-    std::uint64_t offset) {
-  surrogates::GaussianProcess::Options fit = options.fit;
-  fit.seed += offset;
-  fit.threads = problem.threads;
-  return fit;
-}
+// The two fits draw different starting points.
+constexpr std::uint64_t kMemorySeedOffset = 1;
 
 // The centres of the throughput's coefficients after these observations.
 Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
@@ -29,7 +20,7 @@ Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
     return surrogates::CentersAtScale(
         prior, surrogates::MatchSharedScale(prior, observations));
   }
-  // Before the first value only ratios are known: any scale does.
+  // Before the first value only ratios are known and any scale serves.
   return surrogates::CentersFor(
       prior,
       observations.size() > 0 ? common::UpperMedian({observations.value.begin(),
@@ -37,61 +28,67 @@ Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
                               : 1.0);
 }
 
+surrogates::GaussianProcess::Options ForThroughput(
+    const Problem& problem, const SurrogatePair::Options& options) {
+  surrogates::GaussianProcess::Options fit = options.fit;
+  fit.threads = problem.threads;
+  fit.nugget = options.throughput_nugget;
+  return fit;
+}
+
 surrogates::GaussianProcess::Options ForMemory(
-    const Problem& problem,
-    const SurrogatePair::Options& options,
-    const surrogates::ParametricMean& prior) {
-  surrogates::GaussianProcess::Options fit = FitOptions(problem, options, 1);
-  if (prior.shared_scale) {
+    const Problem& problem, const SurrogatePair::Options& options) {
+  surrogates::GaussianProcess::Options fit = options.fit;
+  fit.threads = problem.threads;
+  fit.seed += kMemorySeedOffset;
+  if (options.prior == surrogates::CostModelForm::kPhysical) {
     fit.target_scale = options.memory_error;
   }
   return fit;
 }
 
-surrogates::GaussianProcess::Options ForThroughput(
-    const Problem& problem, const SurrogatePair::Options& options) {
-  surrogates::GaussianProcess::Options fit = FitOptions(problem, options, 0);
-  fit.misfit_scale = options.throughput_misfit_scale;
-  fit.misfit_log_stddev = options.throughput_misfit_log_stddev;
-  return fit;
+surrogates::ClusterShape ShapeOf(const Problem& problem) {
+  return {problem.gpus, problem.gpus_per_node};
 }
 
 }  // namespace
 
-SurrogatePair::SurrogatePair(const Problem& problem,
-                             surrogates::ParametricMean throughput_prior,
-                             surrogates::ParametricMean memory_prior,
-                             const Options& options)
+SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
     : capacity_bytes_(problem.memory_capacity_bytes),
       options_(options),
-      encoded_(surrogates::Encode(*problem.space, options.inert_knobs)),
-      throughput_prior_(throughput_prior),
-      memory_prior_(memory_prior),
-      throughput_(encoded_,
-                  std::move(throughput_prior),
-                  ForThroughput(problem, options)),
-      memory_(encoded_,
-              std::move(memory_prior),
-              ForMemory(problem, options, memory_prior_)),
+      encoded_(surrogates::Encode(*problem.space,
+                                  options.neutral_inactive_parameters
+                                      ? surrogates::InactiveKnobs::kNeutral
+                                      : surrogates::InactiveKnobs::kDefault)),
+      throughput_prior_(surrogates::ThroughputPrior(
+          *problem.space, ShapeOf(problem), options.prior)),
+      memory_prior_(surrogates::MemoryPrior(*problem.space,
+                                            ShapeOf(problem),
+                                            options.prior,
+                                            options.out_of_memory_value)),
+      throughput_(encoded_, throughput_prior_, ForThroughput(problem, options)),
+      memory_(encoded_, memory_prior_, ForMemory(problem, options)),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
-    wrong_opinion_ = surrogates::Misspecification(encoded_, options.fit.seed);
+    prior_perturbation_ =
+        surrogates::Misspecification(encoded_, options.fit.seed);
   }
 }
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   surrogates::Observations throughput = history.ThroughputObservations();
   throughput_.SetLogCenters(Centers(throughput_prior_, throughput));
-  if (wrong_opinion_.size() > 0 && throughput.size() > 0) {
+  if (prior_perturbation_.size() > 0 && throughput.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
     // of what is left after the offset.
-    opinion_steps_per_s_ = options_.prior_error * throughput.value.maxCoeff();
+    perturbation_steps_per_s_ =
+        options_.prior_error * throughput.value.maxCoeff();
     throughput.value -=
-        opinion_steps_per_s_ * wrong_opinion_(throughput.candidate);
+        perturbation_steps_per_s_ * prior_perturbation_(throughput.candidate);
   }
   std::vector<Suggestion::Fit> fits;
   fits.push_back(
-      {"throughput", Learn(throughput, throughput_, shown_throughput_)});
+      {"throughput", Update(throughput, throughput_, known_throughput_)});
   const surrogates::Observations memory =
       history.MemoryObservations(capacity_bytes_,
                                  options_.out_of_memory_value,
@@ -102,33 +99,33 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
         surrogates::MatchSharedScale(
             memory_prior_, memory, history.RanWithUnknownMemory())));
   }
-  fits.push_back({"memory", Learn(memory, memory_, shown_memory_)});
+  fits.push_back({"memory", Update(memory, memory_, known_memory_)});
   return fits;
 }
 
-surrogates::FitSummary SurrogatePair::Learn(
+surrogates::FitSummary SurrogatePair::Update(
     const surrogates::Observations& observations,
     surrogates::GaussianProcess& process,
-    Shown& shown) const {
-  const int known = shown.observations.size();
+    Known& known) const {
+  const int old = known.observations.size();
   const bool recent =
-      shown.fitted >= options_.refit_every_trial_until &&
-      observations.size() < (1.0 + options_.refit_growth) * shown.fitted;
+      known.fitted >= options_.refit_every_trial_until &&
+      observations.size() < (1.0 + options_.refit_growth) * known.fitted;
   const bool appends =
-      recent && known < observations.size() &&
-      std::equal(shown.observations.candidate.begin(),
-                 shown.observations.candidate.end(),
+      recent && old < observations.size() &&
+      std::equal(known.observations.candidate.begin(),
+                 known.observations.candidate.end(),
                  observations.candidate.begin()) &&
-      shown.observations.value == observations.value.head(known) &&
-      shown.observations.noise_variance ==
-          observations.noise_variance.head(known);
-  shown.observations = observations;
+      known.observations.value == observations.value.head(old) &&
+      known.observations.noise_variance ==
+          observations.noise_variance.head(old);
+  known.observations = observations;
   if (!appends) {
-    shown.fitted = observations.size();
+    known.fitted = observations.size();
     return process.Fit(observations);
   }
   surrogates::FitSummary summary;
-  for (int i = known; i < observations.size(); ++i) {
+  for (int i = old; i < observations.size(); ++i) {
     summary =
         process.Append(observations.candidate[static_cast<std::size_t>(i)],
                        observations.value[i],
@@ -140,8 +137,8 @@ surrogates::FitSummary SurrogatePair::Learn(
 void SurrogatePair::PredictThroughput(
     surrogates::Prediction& prediction) const {
   throughput_.Predict(prediction);
-  if (wrong_opinion_.size() > 0) {
-    prediction.mean += opinion_steps_per_s_ * wrong_opinion_;
+  if (prior_perturbation_.size() > 0) {
+    prediction.mean += perturbation_steps_per_s_ * prior_perturbation_;
   }
 }
 
@@ -156,31 +153,31 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
   surrogates::Prediction prediction;
   PredictThroughput(prediction);
   surrogates::Prediction others = throughput_.LeaveOneOut();
-  // The order of the process, which knows nothing of the wrong opinion.
+  // In the order of the process, whose values exclude the perturbation.
   const surrogates::Observations& observed = throughput_.observations();
   Eigen::VectorXd values = observed.value.head(others.mean.size());
-  if (wrong_opinion_.size() > 0) {
-    const Eigen::VectorXd opinion =
-        opinion_steps_per_s_ * wrong_opinion_(observed.candidate);
-    values += opinion.head(values.size());
-    others.mean += opinion.head(values.size());
+  if (prior_perturbation_.size() > 0) {
+    const Eigen::VectorXd perturbation =
+        perturbation_steps_per_s_ * prior_perturbation_(observed.candidate);
+    values += perturbation.head(values.size());
+    others.mean += perturbation.head(values.size());
   }
   return surrogates::PredictMeasurements(values, others, prediction);
 }
 
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
-    double beta, double memory_scale, const std::vector<char>& excluded) {
+    double beta, const std::vector<char>& excluded) {
   PredictThroughput(prediction_);
   Choice choice;
-  choice.candidate = search_.ArgMax(
-      prediction_,
-      [this, memory_scale](const std::vector<int>& candidates,
-                           const surrogates::PredictionView& excess) {
-        memory_.PredictSome(candidates, excess);
-        ToMemoryExcess(1.0, memory_scale, excess);
-      },
-      excluded,
-      {.beta = beta, .threads = threads_});
+  choice.candidate =
+      search_.ArgMax(prediction_,
+                     [this](const std::vector<int>& candidates,
+                            const surrogates::PredictionView& excess) {
+                       memory_.PredictSome(candidates, excess);
+                       ToMemoryExcess(1.0, options_.memory_scale, excess);
+                     },
+                     excluded,
+                     {.beta = beta, .threads = threads_});
   if (choice.candidate >= 0) {
     choice.cucb = search_.summary().value;
     choice.throughput_mean = prediction_.mean[choice.candidate];

@@ -9,6 +9,7 @@
 #include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/method.h"
+#include "surrogates/cost/cost_model.h"
 #include "surrogates/encoding.h"
 #include "surrogates/gp/gaussian_process.h"
 #include "surrogates/gp/measurement.h"
@@ -21,53 +22,60 @@ namespace methods {
 class SurrogatePair {
  public:
   struct Options {
-    double out_of_memory_value = 1.1;          // >= 1, see OppaOptions
-    double memory_noise = 0.002;               // > 0, see OppaOptions
-    surrogates::GaussianProcess::Options fit;  // threads: the problem's
-    int refit_every_trial_until = 100;         // observations, >= 0
-    double refit_growth = 0.1;                 // >= 0; 0: every trial
-    // In the place of fit's, for the throughput: it scatters more.
-    double throughput_misfit_scale = 0.5;
-    double throughput_misfit_log_stddev = 0.7;
-    // By how much of the capacity a memory prior that knows its job's size may
-    // be wrong. > 0
+    // The equations of both prior means.
+    surrogates::CostModelForm prior = surrogates::CostModelForm::kPhysical;
+    // Of both processes; `seed` of the throughput's, `threads` is the
+    // problem's.
+    surrogates::GaussianProcess::Options fit;
+    // Replaces fit.nugget for throughput, which scatters more than memory.
+    surrogates::NuggetPrior throughput_nugget{.scale = 0.5, .log_stddev = 0.7};
+    int refit_every_trial_until = 100;  // observations, >= 0
+    double refit_growth = 0.1;          // >= 0; 0: refit at every trial
+    // The observation of an out-of-memory trial in units of the capacity, >= 1.
+    // At exactly 1 the sigmoid of cUCB would call it feasible half the time.
+    double out_of_memory_value = 1.1;
+    // Standard deviation of a memory observation in units of the capacity: the
+    // lambda of Eq. 26. > 0
+    double memory_noise = 0.002;
+    // The sigmoid of Eq. 4 acts on (memory - capacity) / (memory_scale *
+    // capacity); the paper gives no scale. > 0
+    double memory_scale = 0.025;
+    // Error of a memory prior with a known job size, in units of the capacity.
+    // > 0
     double memory_error = 0.2;
-    surrogates::InactiveKnobs inert_knobs = surrogates::InactiveKnobs::kNeutral;
-    // A wrong opinion added to the throughput's prior mean, at most so much of
+    // False: inactive parameters at their defaults, the paper's embedding.
+    bool neutral_inactive_parameters = true;
+    // Amplitude of a perturbation of the throughput's prior mean in units of
     // the best throughput so far; 0: none. See Misspecification. >= 0
     double prior_error = 0.0;
   };
 
-  // The means have a row per candidate of problem.space.
-  SurrogatePair(const Problem& problem,
-                surrogates::ParametricMean throughput_prior,
-                surrogates::ParametricMean memory_prior,
-                const Options& options);
+  SurrogatePair(const Problem& problem, const Options& options);
 
-  // The processes point to the embedding in here.
+  // The processes point to the embedding of this object.
   SurrogatePair(const SurrogatePair&) = delete;
   SurrogatePair& operator=(const SurrogatePair&) = delete;
 
   // Fits both to the history. From refit_every_trial_until observations on,
-  // hyperparameters are learned anew only when the observations have grown by
-  // refit_growth since; those in between are appended.
+  // hyperparameters are fitted again only when the observations have grown by
+  // refit_growth; those in between are appended.
   [[nodiscard]] std::vector<Suggestion::Fit> Fit(const History& history);
 
   // Predicts every candidate.
   void Predict(surrogates::Prediction& throughput,
                surrogates::Prediction& memory) const;
 
-  // What a person is told of the throughput that a trial of each candidate
-  // would measure; the search does not use it.
+  // The throughput that a trial of each candidate would measure, with
+  // calibrated intervals for people; the search does not use it.
   [[nodiscard]] surrogates::MeasurementPrediction
   PredictThroughputMeasurements() const;
 
-  // Of the throughputs of the last Fit, in nats.
+  // Information gain of the throughputs of the last Fit, in nats.
   [[nodiscard]] double information_gain() const {
     return throughput_.information_gain();
   }
 
-  // A candidate and what is believed of it.
+  // A candidate and its prediction.
   struct Choice {
     int candidate = -1;  // -1: there is none
     double cucb = 0.0;
@@ -78,10 +86,8 @@ class SurrogatePair {
   };
 
   // The candidate with the highest cUCB among those with excluded[i] == 0 (see
-  // ConstrainedUcbSearch), the memory's excess in units of `memory_scale` > 0.
-  // Predicts the memory of those only that may win.
+  // ConstrainedUcbSearch). Predicts memory only for candidates that may win.
   [[nodiscard]] Choice ArgMaxConstrainedUcb(double beta,
-                                            double memory_scale,
                                             const std::vector<char>& excluded);
 
  private:
@@ -90,25 +96,25 @@ class SurrogatePair {
   double capacity_bytes_;
   Options options_;
   surrogates::EncodedSpace encoded_;
-  // What a process was last shown, in the order of the history.
-  struct Shown {
+  // The last observations of a process, in the order of the history.
+  struct Known {
     surrogates::Observations observations;
-    int fitted = 0;  // of them, when hyperparameters were learned
+    int fitted = 0;  // their number when hyperparameters were fitted
   };
-  [[nodiscard]] surrogates::FitSummary Learn(
+  [[nodiscard]] surrogates::FitSummary Update(
       const surrogates::Observations& observations,
       surrogates::GaussianProcess& process,
-      Shown& shown) const;
+      Known& known) const;
 
   surrogates::ParametricMean throughput_prior_;
   surrogates::ParametricMean memory_prior_;
   surrogates::GaussianProcess throughput_;
   surrogates::GaussianProcess memory_;
-  Shown shown_throughput_, shown_memory_;
-  // What is added to the throughput's prior mean, [N], empty: nothing; and by
-  // how much, in steps/s.
-  Eigen::VectorXd wrong_opinion_;
-  double opinion_steps_per_s_ = 0.0;
+  Known known_throughput_, known_memory_;
+  // The perturbation of the throughput's prior mean, [N], empty: none; and its
+  // amplitude in steps/s.
+  Eigen::VectorXd prior_perturbation_;
+  double perturbation_steps_per_s_ = 0.0;
   int threads_;
   surrogates::Prediction prediction_;  // of throughput, all candidates
   ConstrainedUcbSearch search_;

@@ -28,7 +28,7 @@ enum class InactiveKnobs {
 // more than one value in the space, each scaled to [0, 1] over the space
 // (sizes and buckets by their logarithm).
 //
-// Source: OPPA Sec. 4.1; docs/decisions/0010-inert-knobs.md.
+// Source: OPPA Sec. 4.1; docs/decisions/0010-inactive-parameters.md.
 // Shapes: points is [d, N], one candidate per column.
 struct EncodedSpace {
   Eigen::MatrixXd points;

@@ -65,14 +65,12 @@ Eigen::VectorXd ParametricMean::EvaluateAll(
 }
 
 ParametricMean ConstantMean(int candidates,
-                            const std::string& name,
-                            const std::string& unit,
                             double log_center,
                             double log_stddev) {
   ParametricMean mean;
   mean.link = ParametricMean::Link::kConstant;
   mean.features = Eigen::MatrixXd::Ones(candidates, 1);
-  mean.coefficients = {{name, unit, log_center, log_stddev}};
+  mean.coefficients = {{"constant", log_center, log_stddev}};
   return mean;
 }
 

@@ -12,8 +12,8 @@
 
 namespace surrogates {
 
-// What is believed of a factor that many coefficients share: the size of the
-// job that is searched for. Its logarithm is normal.
+// Prior of a factor that many coefficients share, the size of the training job.
+// Its logarithm is normal.
 struct SharedScale {
   double log_center = 0.0;
   double log_stddev = 1.0;  // > 0
@@ -39,10 +39,9 @@ struct ParametricMean {
 
   struct Coefficient {
     std::string name;  // "compute", "dp volume, inter-node", ...
-    std::string unit;  // of c_j, for people
     double log_center = 0.0;
     double log_stddev = 2.0;  // > 0
-    bool absolute = false;    // does not move with the shared scale
+    bool absolute = false;    // independent of the shared scale
   };
 
   Link link = Link::kConstant;
@@ -50,8 +49,8 @@ struct ParametricMean {
   std::vector<Coefficient> coefficients;
   double clip = std::numeric_limits<double>::infinity();
   double clip_gradient = 0.1;
-  // Where there is one, log centres are in units of it (but absolute ones):
-  // see cost/shared_scale.h.
+  // If set, log centres (except absolute ones) are in units of it; see
+  // cost/shared_scale.h.
   std::optional<SharedScale> shared_scale;
 
   [[nodiscard]] int size() const {
@@ -65,14 +64,14 @@ struct ParametricMean {
                 Eigen::VectorXd& mean,
                 Eigen::MatrixXd* jacobian) const;
 
-  // What the Jacobian itself does: with J = dm/dlog c,
+  // The derivative of the Jacobian: with J = dm/dlog c,
   //   dJ_ij / dlog c_k = [j = k] J_ij + Curvature(m_i) J_ij J_ik.
   [[nodiscard]] double Curvature(double mean_value) const {
     return link == Link::kInverse ? 2.0 / mean_value : 0.0;
   }
 
   // Turns linear predictors u = sum_j c_j phi_j into means m(u), in place, and
-  // gives dm / du. Shapes: both alike.
+  // returns dm / du. Shapes: equal.
   void ApplyLink(Eigen::Ref<Eigen::ArrayXd> predictors,
                  Eigen::Ref<Eigen::ArrayXd> derivatives) const;
 
@@ -80,14 +79,11 @@ struct ParametricMean {
   [[nodiscard]] Eigen::VectorXd EvaluateAll(const Eigen::VectorXd& log_c) const;
 };
 
-// A constant mean c over `candidates` configurations, its logarithm normal with
-// the given centre and deviation. Positive by construction: right for
-// throughput and memory, which are.
+// A constant c, named "constant", over `candidates` configurations: no prior
+// knowledge but that throughput and memory are positive. log c is normal.
 [[nodiscard]] ParametricMean ConstantMean(int candidates,
-                                          const std::string& name,
-                                          const std::string& unit,
-                                          double log_center,
-                                          double log_stddev);
+                                          double log_center = 0.0,
+                                          double log_stddev = 1.0);
 
 }  // namespace surrogates
 

@@ -1,4 +1,4 @@
-// The interface of a model that is fitted to measurements.
+// What a surrogate learns from and what it predicts.
 
 #ifndef SURROGATES_SURROGATE_H_
 #define SURROGATES_SURROGATE_H_
@@ -10,8 +10,8 @@
 
 namespace surrogates {
 
-// Measurements to learn from. Candidates are named by their index in the
-// search space, which the surrogate was built with.
+// Measurements to learn from. A candidate is an index into the search space
+// that the surrogate was built with.
 // Shapes: all [n]. Units: value in the target's unit, noise_variance squared.
 struct Observations {
   std::vector<int> candidate;
@@ -21,7 +21,7 @@ struct Observations {
   [[nodiscard]] int size() const { return static_cast<int>(candidate.size()); }
 };
 
-// Where a prediction is written: part of a buffer, perhaps. Shapes: [n] both.
+// Where a prediction is written, possibly a part of a buffer. Shapes: [n] both.
 struct PredictionView {
   Eigen::Ref<Eigen::VectorXd> mean;
   Eigen::Ref<Eigen::VectorXd> variance;
@@ -44,7 +44,7 @@ struct Prediction {
   }
 };
 
-// What a fit has learned and how it went, for records and for people.
+// The result of a fit, for records and for people.
 struct FitSummary {
   struct Parameter {
     std::string name;  // "length_scale[dp]", "prior[compute]", ...
@@ -56,18 +56,6 @@ struct FitSummary {
   int starts = 0;
   int jitter_retries = 0;
   bool converged = true;
-};
-
-class Surrogate {
- public:
-  virtual ~Surrogate() = default;
-
-  // Learns from all observations (not only new ones). May start from what an
-  // earlier call found. n = 0 is allowed: the prior alone.
-  virtual FitSummary Fit(const Observations& observations) = 0;
-
-  // Predicts every candidate. `prediction` is resized and overwritten.
-  virtual void Predict(Prediction& prediction) const = 0;
 };
 
 }  // namespace surrogates

@@ -80,7 +80,7 @@ def negative_log_likelihood(numpy, task, learned):
     else:
         a = numpy.sqrt(5.0 * square)
         k = (1.0 + a + a**2 / 3.0) * numpy.exp(-a)
-    covariance = learned["signal_variance"] * k + numpy.diag(task.noise + learned.get("misfit_variance", 0.0))
+    covariance = learned["signal_variance"] * k + numpy.diag(task.noise + learned.get("nugget_variance", 0.0))
     residual = task.value - learned["constant"]
     sign, log_determinant = numpy.linalg.slogdet(covariance)
     assert sign > 0
@@ -176,7 +176,7 @@ def ours(case, task, n, threads):
     learned = row["learned"]
     learned["kernel"] = "matern"
     learned["signal_variance"] /= task.scale**2
-    learned["misfit_variance"] /= task.scale**2
+    learned["nugget_variance"] /= task.scale**2
     learned["constant"] = (learned["constant"] - task.center) / task.scale
     return row
 

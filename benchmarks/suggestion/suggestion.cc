@@ -72,10 +72,10 @@ std::string Learned(const GaussianProcess& process) {
   }
   return text +
          fmt::format(
-             "], \"signal_variance\": {:.17g}, \"misfit_variance\": {:.17g}, "
+             "], \"signal_variance\": {:.17g}, \"nugget_variance\": {:.17g}, "
              "\"constant\": {:.17g}}}",
              std::exp(h.log_signal_variance),
-             std::exp(h.log_misfit_variance),
+             std::exp(h.log_nugget_variance),
              std::exp(h.log_coefficients[0]));
 }
 
@@ -105,11 +105,8 @@ void TimeUcb(const Arguments& arguments, GaussianProcess::Options options) {
               0.3);
   GaussianProcess process(
       space,
-      surrogates::ConstantMean(space.size(),
-                               "constant",
-                               "",
-                               std::log(observations.value.mean()),
-                               2.0),
+      surrogates::ConstantMean(
+          space.size(), std::log(observations.value.mean()), 2.0),
       options);
   Prediction prediction;
   for (int i = 0; i < arguments.repeats; ++i) {

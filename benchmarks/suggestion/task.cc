@@ -61,7 +61,7 @@ surrogates::ParametricMean MakeMean(const surrogates::EncodedSpace& space,
     mean.features.col(j) =
         0.1 + (j < kDimensions ? x : Eigen::ArrayXd(x.square()));
     mean.coefficients.push_back(
-        {.name = "c" + std::to_string(j), .unit = "s", .log_stddev = 1.5});
+        {.name = "c" + std::to_string(j), .log_stddev = 1.5});
   }
   return mean;
 }

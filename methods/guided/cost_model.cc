@@ -3,27 +3,10 @@
 #include <limits>
 
 #include "methods/history.h"
-#include "methods/read_options.h"
 #include "methods/sampling/cell_sampler.h"
-#include "methods/surrogate_pair.h"
 
 namespace methods {
 namespace {
-
-SurrogatePair MakePair(const Problem& problem,
-                       const CostModelOptions& options,
-                       std::uint64_t seed) {
-  const surrogates::ClusterShape shape{problem.gpus, problem.gpus_per_node};
-  SurrogatePair::Options pair;
-  pair.fit.mean_only = true;
-  pair.fit.starts = options.fit_starts;
-  pair.fit.seed = seed;
-  return {problem,
-          surrogates::ThroughputPrior(*problem.space, shape, options.form),
-          surrogates::MemoryPrior(
-              *problem.space, shape, options.form, pair.out_of_memory_value),
-          pair};
-}
 
 class CostModel final : public Method {
  public:
@@ -34,7 +17,7 @@ class CostModel final : public Method {
         options_(options),
         seed_(seed),
         history_(problem.space->size()),
-        surrogates_(MakePair(problem, options, seed)) {}
+        surrogates_(problem, options.surrogates) {}
 
   std::optional<Suggestion> Suggest() override {
     if (done_ || history_.exhausted()) {
@@ -90,25 +73,31 @@ class CostModel final : public Method {
 
 }  // namespace
 
-CostModelOptions ReadCostModelOptions(const common::TomlTable& table) {
-  CostModelOptions options;
-  options.random_trials =
-      ReadInt(table, "random_trials", options.random_trials, 1);
-  options.fit_starts = ReadInt(table, "fit_starts", options.fit_starts, 1);
-  const std::string form = table.GetString("form", "physical");
-  if (form == "printed") {
-    options.form = surrogates::CostModelForm::kPrinted;
-  } else if (form != "physical") {
-    table.Fail("form",
-               fmt::format("unknown form '{}': physical or printed", form));
-  }
-  return options;
+std::vector<Option> OptionsOf(CostModelOptions& o) {
+  using surrogates::CostModelForm;
+  return {{"random_trials",
+           Integer{&o.random_trials, 1},
+           "Random trials before the cost model is fitted.",
+           "App. H.2, \"several\""},
+          {"form",
+           ChoiceOf(o.surrogates.prior,
+                    {{"printed", CostModelForm::kPrinted},
+                     {"physical", CostModelForm::kPhysical}}),
+           "The cost model as the paper prints it, or with every size in its "
+           "place.",
+           "App. D"},
+          {"fit_starts",
+           Integer{&o.surrogates.fit.starts, 1},
+           "Starting points of each fit.",
+           ""}};
 }
 
 std::unique_ptr<Method> MakeCostModel(const Problem& problem,
                                       const CostModelOptions& options,
                                       std::uint64_t seed) {
-  return std::make_unique<CostModel>(problem, options, seed);
+  CostModelOptions seeded = options;
+  seeded.surrogates.fit.seed = seed;
+  return std::make_unique<CostModel>(problem, seeded, seed);
 }
 
 }  // namespace methods

@@ -5,28 +5,26 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "common/toml_table.h"
 #include "methods/method.h"
-#include "surrogates/cost/cost_model.h"
+#include "methods/options.h"
+#include "methods/surrogate_pair.h"
 
 namespace methods {
 
 // Fits the coefficients of the throughput and memory cost models to several
-// random trials and tries the candidate they predict to be the fastest of
-// those that fit. Then it is done; also when that candidate was among the
-// random ones.
+// random trials, tries the candidate with the highest predicted throughput
+// among those predicted to fit, and is done. It is also done if that candidate
+// was one of the random ones.
 //
 // Source: OPPA App. H.2, Eqs. 10-21.
 struct CostModelOptions {
-  int random_trials = 10;  // >= 1 (the paper: "several")
-  surrogates::CostModelForm form = surrogates::CostModelForm::kPhysical;
-  int fit_starts = 10;
+  int random_trials = 10;
+  SurrogatePair::Options surrogates{.fit = {.mean_only = true}};
 };
 
-// Keys: random_trials, form ("physical", "printed"), fit_starts.
-[[nodiscard]] CostModelOptions ReadCostModelOptions(
-    const common::TomlTable& table);
+[[nodiscard]] std::vector<Option> OptionsOf(CostModelOptions& options);
 
 [[nodiscard]] std::unique_ptr<Method> MakeCostModel(
     const Problem& problem,

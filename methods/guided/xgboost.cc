@@ -7,7 +7,6 @@
 
 #include "common/hash.h"
 #include "methods/history.h"
-#include "methods/read_options.h"
 #include "methods/sampling/cell_sampler.h"
 
 namespace methods {
@@ -78,20 +77,31 @@ class Xgboost final : public Method {
 
 }  // namespace
 
-XgboostOptions ReadXgboostOptions(const common::TomlTable& table) {
-  XgboostOptions options;
-  options.random_trials =
-      ReadInt(table, "random_trials", options.random_trials, 1);
-  surrogates::BoostedTrees::Options& trees = options.trees;
-  trees.rounds = ReadInt(table, "rounds", trees.rounds, 1);
-  trees.max_depth = ReadInt(table, "max_depth", trees.max_depth, 1);
-  trees.eta = ReadDouble(table, "eta", trees.eta, 1e-6);
-  trees.gamma = ReadDouble(table, "gamma", trees.gamma, 0.0);
-  trees.min_child_weight =
-      ReadDouble(table, "min_child_weight", trees.min_child_weight, 0.0);
-  trees.lambda = ReadDouble(table, "lambda", trees.lambda, 0.0);
-  trees.alpha = ReadDouble(table, "alpha", trees.alpha, 0.0);
-  return options;
+std::vector<Option> OptionsOf(XgboostOptions& o) {
+  surrogates::BoostedTrees::Options& trees = o.trees;
+  return {{"random_trials",
+           Integer{&o.random_trials, 1},
+           "Random trials before the first fit.",
+           "App. H.2"},
+          {"rounds", Integer{&trees.rounds, 1}, "Trees of a fit.", ""},
+          {"max_depth", Integer{&trees.max_depth, 1}, "Depth of a tree.", ""},
+          {"eta", Number{&trees.eta, 1e-6, 1.0}, "Learning rate.", ""},
+          {"gamma",
+           Number{&trees.gamma, 0.0},
+           "Least reduction of the loss for a split.",
+           ""},
+          {"min_child_weight",
+           Number{&trees.min_child_weight, 0.0},
+           "Least weight of a leaf, in trials.",
+           ""},
+          {"lambda",
+           Number{&trees.lambda, 0.0},
+           "L2 regularisation of leaf weights.",
+           ""},
+          {"alpha",
+           Number{&trees.alpha, 0.0},
+           "L1 regularisation of leaf weights.",
+           ""}};
 }
 
 std::unique_ptr<Method> MakeXgboost(const Problem& problem,

@@ -5,9 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "common/toml_table.h"
 #include "methods/method.h"
+#include "methods/options.h"
 #include "surrogates/boosted_trees/boosted_trees.h"
 
 namespace methods {
@@ -21,13 +22,11 @@ namespace methods {
 // Note: trees predict few distinct values, so many candidates tie; one of
 // them is drawn at random, where DeepSpeed takes the last of its list.
 struct XgboostOptions {
-  int random_trials = 2;  // before the first fit, >= 1
+  int random_trials = 2;
   surrogates::BoostedTrees::Options trees;
 };
 
-// Keys: random_trials, rounds, max_depth, eta, gamma, min_child_weight,
-// lambda, alpha.
-[[nodiscard]] XgboostOptions ReadXgboostOptions(const common::TomlTable& table);
+[[nodiscard]] std::vector<Option> OptionsOf(XgboostOptions& options);
 
 [[nodiscard]] std::unique_ptr<Method> MakeXgboost(const Problem& problem,
                                                   const XgboostOptions& options,

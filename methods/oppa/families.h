@@ -1,4 +1,4 @@
-// Families of configurations, for leaving a neighbourhood that is used up.
+// Families of configurations, for leaving an exhausted neighbourhood.
 
 #ifndef METHODS_OPPA_FAMILIES_H_
 #define METHODS_OPPA_FAMILIES_H_
@@ -10,8 +10,8 @@
 namespace methods {
 
 // Configurations are of one family when they agree in dp, tp, pp and the ZeRO
-// stage: what they differ in (buckets, overlaps, microbatches, chunks) rarely
-// changes which resource is the bottleneck.
+// stage: their other differences (buckets, overlaps, microbatches, chunks)
+// rarely change which resource is the bottleneck.
 //
 // For every candidate 1 if one of its family was tried, [N]; empty once every
 // family was.

@@ -10,60 +10,10 @@
 #include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/oppa/families.h"
-#include "methods/read_options.h"
 #include "methods/sampling/cell_sampler.h"
-#include "methods/surrogate_pair.h"
-#include "surrogates/cost/cost_model.h"
 
 namespace methods {
 namespace {
-
-surrogates::ClusterShape ShapeOf(const Problem& problem) {
-  return {problem.gpus, problem.gpus_per_node};
-}
-
-surrogates::CostModelForm FormOf(OppaPrior prior) {
-  return prior == OppaPrior::kPrinted ? surrogates::CostModelForm::kPrinted
-                                      : surrogates::CostModelForm::kPhysical;
-}
-
-surrogates::ParametricMean ThroughputPriorOf(const Problem& problem,
-                                             OppaPrior prior) {
-  if (prior == OppaPrior::kNone) {
-    return surrogates::ConstantPrior(*problem.space);
-  }
-  return surrogates::ThroughputPrior(
-      *problem.space, ShapeOf(problem), FormOf(prior));
-}
-
-surrogates::ParametricMean MemoryPriorOf(const Problem& problem,
-                                         const OppaOptions& options) {
-  if (options.prior == OppaPrior::kNone) {
-    return surrogates::ConstantPrior(*problem.space);
-  }
-  return surrogates::MemoryPrior(*problem.space,
-                                 ShapeOf(problem),
-                                 FormOf(options.prior),
-                                 options.out_of_memory_value);
-}
-
-SurrogatePair::Options PairOptions(const OppaOptions& options,
-                                   std::uint64_t seed) {
-  SurrogatePair::Options pair;
-  pair.out_of_memory_value = options.out_of_memory_value;
-  pair.memory_noise = options.memory_noise;
-  pair.fit.as_printed = options.fit_as_printed;
-  pair.fit.starts = options.fit_starts;
-  pair.fit.learn_misfit = options.learn_misfit;
-  pair.throughput_misfit_scale = options.misfit_scale;
-  pair.throughput_misfit_log_stddev = options.misfit_log_stddev;
-  pair.prior_error = options.prior_error;
-  pair.inert_knobs = options.neutral_inert_knobs
-                         ? surrogates::InactiveKnobs::kNeutral
-                         : surrogates::InactiveKnobs::kDefault;
-  pair.fit.seed = seed;
-  return pair;
-}
 
 class Oppa final : public Method {
  public:
@@ -72,10 +22,7 @@ class Oppa final : public Method {
         options_(options),
         seed_(seed),
         history_(problem.space->size()),
-        surrogates_(problem,
-                    ThroughputPriorOf(problem, options.prior),
-                    MemoryPriorOf(problem, options),
-                    PairOptions(options, seed)) {}
+        surrogates_(problem, options.surrogates) {}
 
   std::optional<Suggestion> Suggest() override {
     if (history_.exhausted()) {
@@ -111,8 +58,8 @@ class Oppa final : public Method {
     return rule;
   }
 
-  // App. E.1: at the start, and after too many failures in a row. Also as
-  // long as no trial has given a throughput, unless a prior knows better.
+  // App. E.1: at the start, and after too many failures in a row. Also as long
+  // as no trial has given a throughput, unless a prior screens the draws.
   [[nodiscard]] bool WantsRandom() const {
     if (history_.size() < options_.random_trials) {
       return true;
@@ -124,9 +71,10 @@ class Oppa final : public Method {
     return failures > 0 && failures % options_.failures_before_random == 0;
   }
 
-  // Whether the prior may say which of several random candidates fits.
+  // Whether the prior chooses among several random draws.
   [[nodiscard]] bool Screens() const {
-    return options_.prior != OppaPrior::kNone && options_.screened_draws > 1;
+    return options_.surrogates.prior != surrogates::CostModelForm::kNone &&
+           options_.screened_draws > 1;
   }
 
   // Without any throughput there is no scale to explore on.
@@ -167,16 +115,14 @@ class Oppa final : public Method {
     }
     suggestion.fits = surrogates_.Fit(history_);
     const int best =
-        surrogates_
-            .ArgMaxConstrainedUcb(Beta(), options_.memory_scale, excluded)
-            .candidate;
+        surrogates_.ArgMaxConstrainedUcb(Beta(), excluded).candidate;
     if (best >= 0) {
       suggestion.candidate = best;
     }
   }
 
-  // What the model may not choose: what was tried and, where nothing has been
-  // gained for some trials, whatever belongs to a family that was.
+  // Candidates that the model may not choose: tried ones and, after several
+  // trials without a gain, all of the families of tried ones.
   [[nodiscard]] std::vector<char> Excluded() const {
     const int idle = history_.trials_since_gain();
     if (options_.stagnation_trials > 0 && idle > 0 &&
@@ -195,8 +141,8 @@ class Oppa final : public Method {
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
     // Step 2: the untried candidate with the highest cUCB.
-    const SurrogatePair::Choice best = surrogates_.ArgMaxConstrainedUcb(
-        Beta(), options_.memory_scale, Excluded());
+    const SurrogatePair::Choice best =
+        surrogates_.ArgMaxConstrainedUcb(Beta(), Excluded());
     if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }
@@ -219,114 +165,171 @@ class Oppa final : public Method {
   SurrogatePair surrogates_;
 };
 
-OppaPrior ReadPrior(const common::TomlTable& table, OppaPrior otherwise) {
-  if (!table.Has("prior")) {
-    return otherwise;
-  }
-  const std::string name = table.RequireString("prior");
-  if (name == "none") {
-    return OppaPrior::kNone;
-  }
-  if (name == "printed") {
-    return OppaPrior::kPrinted;
-  }
-  if (name != "physical") {
-    table.Fail(
-        "prior",
-        fmt::format("unknown prior '{}': none, printed or physical", name));
-  }
-  return OppaPrior::kPhysical;
-}
-
-bool ReadFitAsPrinted(const common::TomlTable& table, bool otherwise) {
-  const std::string name =
-      table.GetString("fit", otherwise ? "printed" : "map");
-  if (name != "map" && name != "printed") {
-    table.Fail("fit", fmt::format("unknown fit '{}': map or printed", name));
-  }
-  return name == "printed";
-}
-
-void ReadTheory(const common::TomlTable& table, OppaOptions& options) {
-  Assumption& theory = options.theory;
-  options.theory_tau = table.GetBool("theory_tau", options.theory_tau);
-  options.theory_beta = table.GetBool("theory_beta", options.theory_beta);
-  theory.delta = ReadDouble(table, "theory_delta", theory.delta, 1e-12);
-  if (theory.delta >= 1.0) {
-    table.Fail("theory_delta",
-               fmt::format("theory_delta = {}: a probability of failure must "
-                           "be below 1",
-                           theory.delta));
-  }
-  theory.rounds = ReadInt(table, "theory_rounds", theory.rounds, 1);
-  theory.rkhs_bound =
-      ReadDouble(table, "theory_rkhs_bound", theory.rkhs_bound, 0.0);
-}
-
 }  // namespace
 
-OppaOptions ReadOppaOptions(const common::TomlTable& table,
-                            const Problem& problem,
-                            OppaOptions options) {
-  options.prior = ReadPrior(table, options.prior);
-  options.early_termination =
-      table.GetBool("early_termination", options.early_termination);
-  // The default must not be an error where trials are short.
-  options.q_min =
-      ReadInt(table, "q_min", std::min(options.q_min, problem.q_max), 1);
-  if (options.q_min > problem.q_max) {
-    table.Fail("q_min",
-               fmt::format("q_min = {} is more than q_max = {}: a trial would "
-                           "end before it may be stopped; lower q_min",
-                           options.q_min,
-                           problem.q_max));
-  }
-  options.tau_steps_per_s =
-      ReadDouble(table, "tau", options.tau_steps_per_s, 0.0);
-  options.tau_share = ReadDouble(table, "tau_share", options.tau_share, 0.0);
-  ReadTheory(table, options);
-  options.prior_error =
-      ReadDouble(table, "prior_error", options.prior_error, 0.0);
-  options.learn_misfit = table.GetBool("learn_misfit", options.learn_misfit);
-  options.misfit_scale =
-      ReadDouble(table, "misfit_scale", options.misfit_scale, 1e-6);
-  options.misfit_log_stddev =
-      ReadDouble(table, "misfit_log_stddev", options.misfit_log_stddev, 1e-6);
-  options.stagnation_trials =
-      ReadInt(table, "stagnation_trials", options.stagnation_trials, 0);
-  options.neutral_inert_knobs =
-      table.GetBool("neutral_inert_knobs", options.neutral_inert_knobs);
-  options.screened_draws =
-      ReadInt(table, "screened_draws", options.screened_draws, 1);
-  options.beta = ReadDouble(table, "beta", options.beta, 0.0);
-  options.beta_in_stddevs =
-      table.GetBool("beta_in_stddevs", options.beta_in_stddevs);
-  options.random_trials =
-      ReadInt(table, "random_trials", options.random_trials, 1);
-  options.failures_before_random = ReadInt(
-      table, "failures_before_random", options.failures_before_random, 1);
-  options.throughput.outlier_iqr =
-      ReadDouble(table, "outlier_iqr", options.throughput.outlier_iqr, 0.0);
-  options.throughput.warmup_steps =
-      ReadInt(table, "warmup_steps", options.throughput.warmup_steps, 0);
-  options.throughput.variance_of_mean =
-      table.GetBool("variance_of_mean", options.throughput.variance_of_mean);
-  options.fit_as_printed = ReadFitAsPrinted(table, options.fit_as_printed);
-  options.fit_starts = ReadInt(table, "fit_starts", options.fit_starts, 1);
-  options.memory_scale =
-      ReadDouble(table, "memory_scale", options.memory_scale, 1e-6);
-  options.out_of_memory_value = ReadDouble(
-      table, "out_of_memory_value", options.out_of_memory_value, 1.0);
-  options.memory_noise =
-      ReadDouble(table, "memory_noise", options.memory_noise, 1e-9);
-  return options;
+std::vector<Option> OptionsOf(OppaOptions& o) {
+  using surrogates::CostModelForm;
+  SurrogatePair::Options& pair = o.surrogates;
+  return {
+      {"prior",
+       ChoiceOf(pair.prior,
+                {{"none", CostModelForm::kNone},
+                 {"printed", CostModelForm::kPrinted},
+                 {"physical", CostModelForm::kPhysical}}),
+       "Prior means of throughput and memory: a constant, the cost model as "
+       "the "
+       "paper prints it, or the cost model with every size in its place.",
+       "App. D"},
+      {"early_termination",
+       Boolean{&o.early_termination},
+       "Stop a trial that cannot become the best.",
+       "Alg. 3 l. 16"},
+      {"q_min",
+       Integer{&o.q_min, 1},
+       "Steps before a trial may be stopped, at most q_max.",
+       "Eq. 5",
+       "",
+       [&o](const Problem& problem) {
+         return o.q_min <= problem.q_max
+                    ? ""
+                    : fmt::format(
+                          "q_min = {} is more than q_max = {}: a trial "
+                          "would end before it may be stopped; lower "
+                          "q_min",
+                          o.q_min,
+                          problem.q_max);
+       }},
+      {"tau",
+       Number{&o.tau_steps_per_s, 0.0},
+       "Margin in steps/s by which a trial must beat the best so far to "
+       "continue.",
+       "Eq. 5"},
+      {"tau_share",
+       Number{&o.tau_share, 0.0},
+       "The same margin as a share of the best throughput; it is added to tau.",
+       ""},
+      {"theory_tau",
+       Boolean{&o.theory_tau},
+       "Use the margin tau_q of the theory, with the noise estimated from the "
+       "trials so far, instead of tau and tau_share.",
+       "Eq. 56"},
+      {"theory_beta",
+       Boolean{&o.theory_beta},
+       "Use the exploration weight beta_i of the theory instead of beta.",
+       "Eq. 32"},
+      {"theory_delta",
+       Number{&o.theory.delta, 1e-12, 0.999999},
+       "Probability with which the bounds of the theory may fail.",
+       "Thm. F.8"},
+      {"theory_rounds",
+       Integer{&o.theory.rounds, 1},
+       "Trials N of the theory.",
+       "Eq. 56"},
+      {"theory_rkhs_bound",
+       Number{&o.theory.rkhs_bound, 0.0},
+       "Bound B on the norm of the throughput function.",
+       "Eq. 32"},
+      {"beta", Number{&o.beta, 0.0}, "Exploration weight of cUCB.", "Eq. 4"},
+      {"beta_in_stddevs",
+       Boolean{&o.beta_in_stddevs},
+       "Let beta count standard deviations; as printed it counts mean absolute "
+       "deviations, 0.798 of a standard deviation where memory is no concern.",
+       "Eq. 4"},
+      {"random_trials",
+       Integer{&o.random_trials, 1},
+       "Random trials at the start.",
+       "App. E.1, \"a few\""},
+      {"failures_before_random",
+       Integer{&o.failures_before_random, 1},
+       "Failures in a row after which a trial is random.",
+       "App. E.1, \"too many\""},
+      {"screened_draws",
+       Integer{&o.screened_draws, 1},
+       "Random draws of which the model chooses one after a failure; with 1, a "
+       "random trial is blind as in the paper. With more, the prior also "
+       "chooses "
+       "while no trial has given a throughput.",
+       ""},
+      {"stagnation_trials",
+       Integer{&o.stagnation_trials, 0},
+       "Trials without a gain of 1% after which the model chooses among the "
+       "untried (dp, tp, pp, ZeRO); 0: never.",
+       ""},
+      {"neutral_inactive_parameters",
+       Boolean{&pair.neutral_inactive_parameters},
+       "Embed an inactive parameter in the middle of its values; the paper "
+       "embeds it at its default.",
+       "Sec. 4.1",
+       "neutral_inert_knobs"},
+      {"outlier_iqr",
+       Number{&o.throughput.outlier_iqr, 0.0},
+       "Steps further from the quartiles than this many interquartile ranges "
+       "are outliers.",
+       "App. F.2"},
+      {"warmup_steps",
+       Integer{&o.throughput.warmup_steps, 0},
+       "Steps at the start of a trial that do not count.",
+       "App. F.2"},
+      {"variance_of_mean",
+       Boolean{&o.throughput.variance_of_mean},
+       "Let the variance of a throughput be that of the mean over its steps; "
+       "as "
+       "printed it is that of one step.",
+       "Eq. 28"},
+      {"fit",
+       ChoiceOf(pair.fit.as_printed, {{"map", false}, {"printed", true}}),
+       "Fit of the hyperparameters: the maximum of their posterior, or of the "
+       "marginal likelihood without priors.",
+       "Eq. 23"},
+      {"fit_starts",
+       Integer{&pair.fit.starts, 1},
+       "Starting points of each fit.",
+       "Eq. 23"},
+      {"learn_nugget",
+       Boolean{&pair.fit.learn_nugget},
+       "Learn an independent variance of single configurations, which covers "
+       "unreported noise.",
+       "",
+       "learn_misfit"},
+      {"nugget_scale",
+       Number{&pair.throughput_nugget.scale, 1e-6},
+       "Prior centre of the nugget of throughput, in units of the spread of "
+       "the "
+       "data.",
+       "",
+       "misfit_scale"},
+      {"nugget_log_stddev",
+       Number{&pair.throughput_nugget.log_stddev, 1e-6},
+       "Prior standard deviation of the logarithm of the nugget's variance.",
+       "",
+       "misfit_log_stddev"},
+      {"memory_scale",
+       Number{&pair.memory_scale, 1e-6},
+       "Scale of the sigmoid of feasibility, in units of the capacity.",
+       "Eq. 4"},
+      {"out_of_memory_value",
+       Number{&pair.out_of_memory_value, 1.0},
+       "Memory that an out-of-memory trial observes, in units of the capacity.",
+       "Eq. 21"},
+      {"memory_noise",
+       Number{&pair.memory_noise, 1e-9},
+       "Standard deviation of a memory observation, in units of the capacity.",
+       "Eq. 26"},
+      {"prior_error",
+       Number{&pair.prior_error, 0.0},
+       "Amplitude of a perturbation of the throughput's prior, in units of the "
+       "best throughput.",
+       "App. I.5"},
+  };
 }
 
 std::unique_ptr<Method> MakeOppa(const Problem& problem,
                                  const OppaOptions& options,
                                  std::uint64_t seed) {
   OppaOptions of_problem = options;
+  of_problem.q_min = std::min(options.q_min, problem.q_max);
   of_problem.theory.q_max = problem.q_max;
+  of_problem.surrogates.fit.seed = seed;
   return std::make_unique<Oppa>(problem, of_problem, seed);
 }
 

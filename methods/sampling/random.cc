@@ -30,10 +30,6 @@ class Random final : public Method {
 
 }  // namespace
 
-RandomOptions ReadRandomOptions(const common::TomlTable& /*table*/) {
-  return {};
-}
-
 std::unique_ptr<Method> MakeRandom(const Problem& problem,
                                    const RandomOptions& /*options*/,
                                    std::uint64_t seed) {

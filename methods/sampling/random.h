@@ -5,9 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
-#include "common/toml_table.h"
 #include "methods/method.h"
+#include "methods/options.h"
 
 namespace methods {
 
@@ -17,7 +18,9 @@ namespace methods {
 // Source: OPPA App. H.2.
 struct RandomOptions {};
 
-[[nodiscard]] RandomOptions ReadRandomOptions(const common::TomlTable& table);
+[[nodiscard]] inline std::vector<Option> OptionsOf(RandomOptions& /*options*/) {
+  return {};
+}
 
 [[nodiscard]] std::unique_ptr<Method> MakeRandom(const Problem& problem,
                                                  const RandomOptions& options,

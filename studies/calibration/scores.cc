@@ -5,8 +5,9 @@
 
 #include "common/quantiles.h"
 #include "methods/acquisition.h"
+#include "methods/surrogate_pair.h"
 #include "studies/validation/statistics.h"
-#include "surrogates/gp/starting_points.h"
+#include "surrogates/gp/multistart.h"
 
 namespace studies {
 namespace {
@@ -88,7 +89,8 @@ double PickOf(const Models& models,
   surrogates::Prediction excess{Eigen::VectorXd::Constant(size, -1e3),
                                 Eigen::VectorXd::Zero(size)};
   if (models.memory.mean.size() > 0) {
-    excess = methods::MemoryExcess(models.memory, 1.0, kMemoryScale);
+    excess = methods::MemoryExcess(
+        models.memory, 1.0, methods::SurrogatePair::Options{}.memory_scale);
   }
   const int pick =
       methods::ArgMaxConstrainedUcb(models.throughput, excess, 1.0, seen);

@@ -1,41 +1,12 @@
 #include "studies/calibration/variants.h"
 
-#include <optional>
-
 #include "methods/surrogate_pair.h"
 #include "surrogates/boosted_trees/boosted_trees.h"
-#include "surrogates/cost/cost_model.h"
 
 namespace studies {
 namespace {
 
 using surrogates::CostModelForm;
-
-Models FitPair(const methods::Problem& problem,
-               const methods::History& history,
-               const surrogates::GaussianProcess::Options& fit,
-               std::optional<CostModelForm> form,
-               surrogates::InactiveKnobs inert_knobs,
-               bool told) {
-  const surrogates::ClusterShape shape{problem.gpus, problem.gpus_per_node};
-  methods::SurrogatePair::Options options;
-  options.fit = fit;
-  options.inert_knobs = inert_knobs;
-  methods::SurrogatePair pair(
-      problem,
-      form ? surrogates::ThroughputPrior(*problem.space, shape, *form)
-           : surrogates::ConstantPrior(*problem.space),
-      form ? surrogates::MemoryPrior(
-                 *problem.space, shape, *form, kOutOfMemoryValue)
-           : surrogates::ConstantPrior(*problem.space),
-      options);
-  Models models{.learned = pair.Fit(history).front().summary};
-  pair.Predict(models.throughput, models.memory);
-  if (told) {
-    models.told = pair.PredictThroughputMeasurements();
-  }
-  return models;
-}
 
 Models FitTrees(const methods::Problem& problem,
                 const methods::History& history,
@@ -46,43 +17,43 @@ Models FitTrees(const methods::Problem& problem,
   return models;
 }
 
-auto Pair(const surrogates::GaussianProcess::Options& options,
-          std::optional<CostModelForm> form,
-          surrogates::InactiveKnobs inert_knobs,
-          bool told = false) {
+auto Pair(const methods::SurrogatePair::Options& options, bool told = false) {
   return [=](const methods::Problem& problem,
              const methods::History& history,
              std::uint64_t seed) {
-    surrogates::GaussianProcess::Options seeded = options;
-    seeded.seed = seed;
-    return FitPair(problem, history, seeded, form, inert_knobs, told);
+    methods::SurrogatePair::Options seeded = options;
+    seeded.fit.seed = seed;
+    methods::SurrogatePair pair(problem, seeded);
+    Models models{.learned = pair.Fit(history).front().summary};
+    pair.Predict(models.throughput, models.memory);
+    if (told) {
+      models.told = pair.PredictThroughputMeasurements();
+    }
+    return models;
   };
 }
 
 }  // namespace
 
 std::vector<Variant> Variants() {
-  constexpr CostModelForm kPhysical = CostModelForm::kPhysical;
-  constexpr CostModelForm kPrinted = CostModelForm::kPrinted;
-  using surrogates::InactiveKnobs;
-  constexpr InactiveKnobs kOurs = InactiveKnobs::kNeutral;
-  constexpr InactiveKnobs kPaper = InactiveKnobs::kDefault;
   return {
-      {"ours", "OPPA", Pair({}, kPhysical, kOurs, true)},
-      {"ours, as searched", "OPPA, as searched", Pair({}, kPhysical, kOurs)},
-      {"ours, no misfit",
-       "OPPA without misfit",
-       Pair({.learn_misfit = false}, kPhysical, kOurs)},
+      {"ours", "OPPA", Pair({}, true)},
+      {"ours, as searched", "OPPA, as searched", Pair({})},
+      {"ours, no nugget",
+       "OPPA without nugget",
+       Pair({.fit = {.learn_nugget = false}})},
       {"as printed",
        "as printed",
-       Pair({.as_printed = true}, kPrinted, kPaper)},
-      {"no prior mean", "no prior", Pair({}, std::nullopt, kOurs)},
+       Pair({.prior = CostModelForm::kPrinted,
+             .fit = {.as_printed = true},
+             .neutral_inactive_parameters = false})},
+      {"no prior mean", "no prior", Pair({.prior = CostModelForm::kNone})},
       {"vanilla BO",
        "vanilla BO",
-       Pair({.learn_misfit = false}, std::nullopt, kPaper)},
-      {"prior mean alone",
-       "prior alone",
-       Pair({.mean_only = true}, kPhysical, kOurs)},
+       Pair({.prior = CostModelForm::kNone,
+             .fit = {.learn_nugget = false},
+             .neutral_inactive_parameters = false})},
+      {"prior mean alone", "prior alone", Pair({.fit = {.mean_only = true}})},
       {"xgboost", "XGBOOST", FitTrees},
   };
 }

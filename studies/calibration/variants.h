@@ -15,11 +15,6 @@
 
 namespace studies {
 
-// An out-of-memory trial observes this much, in units of the capacity, and the
-// sigmoid of cUCB acts on so much of it: OPPA's defaults.
-inline constexpr double kOutOfMemoryValue = 1.1;
-inline constexpr double kMemoryScale = 0.025;
-
 // What a surrogate predicts of every candidate, and what it has learned.
 struct Models {
   surrogates::Prediction throughput;  // steps/s, what a search goes by
@@ -39,11 +34,11 @@ struct Variant {
 
 // ours                 what the method `oppa` uses, intervals as people are
 // told ours, as searched    the same fit, intervals as the search believes them
-// ours, no misfit      without the misfit of single configurations
+// ours, no nugget      without the nugget of single configurations
 // as printed           App. D's prior and embedding, Eq. 23 without priors
 // no prior mean        a constant mean, otherwise ours: `oppa-no-prior`
 // vanilla BO           a constant mean, the paper's embedding, known noise
-// prior mean alone     the cost model with independent misfits, no kernel
+// prior mean alone     the cost model with independent deviations, no kernel
 // xgboost              boosted trees, as DeepSpeed's autotuner
 [[nodiscard]] std::vector<Variant> Variants();
 

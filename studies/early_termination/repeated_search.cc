@@ -119,8 +119,8 @@ std::vector<Round> SearchWithLearnedKernel(const Objective& objective,
                           "x");
   surrogates::GaussianProcess process(
       space,
-      surrogates::ConstantMean(space.size(), "constant", "", -1.0, 1.0),
-      {.learn_misfit = false, .starts = 4, .seed = seed});
+      surrogates::ConstantMean(space.size(), -1.0, 1.0),
+      {.learn_nugget = false, .starts = 4, .seed = seed});
   surrogates::Prediction prediction;
   // The start depends on the seed alone, so that rules are compared in pairs.
   std::mt19937_64 start(seed + 1);

@@ -6,36 +6,28 @@
 #include <optional>
 #include <string>
 
-#include "studies/fits/learned.h"
+#include "studies/fits/fitted_run.h"
+#include "surrogates/cost/term.h"
 
 namespace studies {
 
-// What is known of a problem besides its records. 0: not known.
-struct KnownSizes {
-  double capacity_bytes = 0.0;  // memory of a GPU
-  double parameters = 0.0;
-  double bytes_per_value = 0.0;  // of parameters and activations in compute
-  double layers = 0.0;
-  double hidden_size = 0.0;
-  double tokens = 0.0;  // of a step, over all ranks
-};
-
-// A number that a person can judge, made from a coefficient.
+// A coefficient as a physical number.
 struct Reading {
   Estimate estimate;
   std::string unit;                // "GB/s", "TFLOP/s", "us", "GB"
-  std::optional<double> expected;  // of the same, where the model tells
+  std::optional<double> expected;  // the same from the shape of the model
 };
 
-// What a coefficient stands for, in words: "all-reduce of all gradients within
-// a host". "" for a name that is not known here.
-[[nodiscard]] std::string MeaningOf(const LearnedSurrogate& surrogate,
+// The meaning of a coefficient: "all-reduce of all gradients within a host". ""
+// for an unknown name.
+[[nodiscard]] std::string MeaningOf(const FittedSurrogate& surrogate,
                                     const std::string& coefficient);
 
 // The unit of the coefficient itself: "s" or "capacity".
-[[nodiscard]] std::string UnitOf(const LearnedSurrogate& surrogate);
+[[nodiscard]] std::string UnitOf(const FittedSurrogate& surrogate);
 
-// The coefficient in physical units, as far as `sizes` are known:
+// The coefficient in physical units where the sizes it needs are known. The
+// rows of the cost model (surrogates/cost/) define it:
 //
 //   compute                6 P tokens / c                TFLOP/s of one GPU
 //   data parallel          2 P b / c, a gather P b / c   GB/s
@@ -46,12 +38,12 @@ struct Reading {
 //
 // with P parameters, b bytes per value, L layers, h the hidden size.
 //
-// Note: these are effective numbers. What overlaps with computation costs
-// nothing, so a bandwidth may be above that of the link.
+// Note: these are effective numbers. Communication that overlaps with
+// computation costs nothing, so a bandwidth can exceed that of the link.
 [[nodiscard]] std::optional<Reading> ReadingOf(
-    const LearnedSurrogate& surrogate,
-    const LearnedValue& coefficient,
-    const KnownSizes& sizes);
+    const FittedSurrogate& surrogate,
+    const FittedParameter& coefficient,
+    const surrogates::JobSizes& sizes);
 
 }  // namespace studies
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "plots/table.h"
@@ -17,7 +17,7 @@
 namespace studies {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using common::Json;
 
 std::string Number(double value) {
   return std::isnan(value) ? "" : fmt::format("{:.3g}", value);
@@ -30,12 +30,12 @@ std::string Interval(const Estimate& estimate) {
                    "{} - {}", Number(estimate.low), Number(estimate.high));
 }
 
-// What the manifest tells of the problem's sizes.
-KnownSizes SizesOf(const harness::ProblemSpec& problem) {
-  KnownSizes sizes{.capacity_bytes =
-                       harness::MakeBackend(problem).memory_capacity_bytes};
+// The sizes of the problem in the manifest.
+surrogates::JobSizes SizesOf(const harness::ProblemSpec& problem) {
+  surrogates::JobSizes sizes{
+      .capacity_bytes = harness::MakeBackend(problem).memory_capacity_bytes};
   if (!problem.workload.Has("model")) {
-    return sizes;  // replayed: the table does not tell
+    return sizes;  // a replayed table does not contain them
   }
   const trials::Workload workload = trials::ReadWorkload(problem.workload);
   sizes.parameters =
@@ -50,7 +50,7 @@ KnownSizes SizesOf(const harness::ProblemSpec& problem) {
 }
 
 // Sizes, or a note saying why there are none.
-std::pair<KnownSizes, std::string> FindSizes(
+std::pair<surrogates::JobSizes, std::string> FindSizes(
     const std::filesystem::path& manifest_path, const std::string& problem) {
   try {
     const harness::Manifest manifest = harness::ReadManifest(manifest_path);
@@ -70,18 +70,18 @@ std::pair<KnownSizes, std::string> FindSizes(
   }
 }
 
-plots::Table KernelTable(const LearnedSurrogate& surrogate) {
+plots::Table KernelTable(const FittedSurrogate& surrogate) {
   plots::Table table{
-      .header = {"length scale (of the field's range)", "", "last fits"}};
-  for (const LearnedValue& value : surrogate.length_scales) {
+      .header = {"length scale (of the parameter's range)", "", "last fits"}};
+  for (const FittedParameter& value : surrogate.length_scales) {
     table.rows.push_back(
         {value.name, Number(value.estimate.value), Interval(value.estimate)});
   }
   return table;
 }
 
-plots::Table ScaleTable(const LearnedSurrogate& surrogate,
-                        const KnownSizes& sizes) {
+plots::Table ScaleTable(const FittedSurrogate& surrogate,
+                        const surrogates::JobSizes& sizes) {
   const bool memory = surrogate.name == "memory";
   const bool in_gb = memory && sizes.capacity_bytes > 0.0;
   const double factor = in_gb ? sizes.capacity_bytes / 1e9 : 1.0;
@@ -93,12 +93,12 @@ plots::Table ScaleTable(const LearnedSurrogate& surrogate,
                                 "last fits"}};
   const auto words = [](const std::string& name) -> std::string {
     if (name == "signal_stddev") {
-      return "what the prior does not explain";
+      return "unexplained by the prior";
     }
-    return name == "misfit_stddev" ? "of single configurations"
+    return name == "misfit_stddev" ? "nugget, of single configurations"
                                    : "noise of a measurement";
   };
-  for (const LearnedValue& value : surrogate.scales) {
+  for (const FittedParameter& value : surrogate.scales) {
     const Estimate& e = value.estimate;
     table.rows.push_back(
         {words(value.name),
@@ -108,13 +108,13 @@ plots::Table ScaleTable(const LearnedSurrogate& surrogate,
   return table;
 }
 
-// In physical units where there are any, else as it stands.
-plots::Table CoefficientTable(const LearnedSurrogate& surrogate,
-                              const KnownSizes& sizes) {
+// In physical units where possible, else unchanged.
+plots::Table CoefficientTable(const FittedSurrogate& surrogate,
+                              const surrogates::JobSizes& sizes) {
   plots::Table table{
-      .header = {"prior", "", "unit", "95%", "by model", "stands for"},
+      .header = {"prior", "", "unit", "95%", "by model", "meaning"},
       .last_is_name = true};
-  for (const LearnedValue& value : surrogate.coefficients) {
+  for (const FittedParameter& value : surrogate.coefficients) {
     const Reading reading =
         ReadingOf(surrogate, value, sizes)
             .value_or(Reading{value.estimate, UnitOf(surrogate), {}});
@@ -137,21 +137,22 @@ Json ToJson(const Estimate& estimate) {
   return json;
 }
 
-Json ToJson(const std::vector<LearnedValue>& values) {
+Json ToJson(const std::vector<FittedParameter>& values) {
   Json json = Json::object();
-  for (const LearnedValue& value : values) {
+  for (const FittedParameter& value : values) {
     json[value.name] = ToJson(value.estimate);
   }
   return json;
 }
 
-Json ToJson(const LearnedSurrogate& surrogate, const KnownSizes& sizes) {
+Json ToJson(const FittedSurrogate& surrogate,
+            const surrogates::JobSizes& sizes) {
   Json json = {{"length_scales", ToJson(surrogate.length_scales)},
                {"standard_deviations", ToJson(surrogate.scales)},
                {"coefficients", Json::array()}};
-  for (const LearnedValue& value : surrogate.coefficients) {
+  for (const FittedParameter& value : surrogate.coefficients) {
     Json one = {{"name", value.name},
-                {"stands_for", MeaningOf(surrogate, value.name)},
+                {"meaning", MeaningOf(surrogate, value.name)},
                 {"unit", UnitOf(surrogate)}};
     one.update(ToJson(value.estimate));
     if (const auto reading = ReadingOf(surrogate, value, sizes)) {
@@ -179,17 +180,17 @@ std::string NameOf(const trials::RunInfo& run) {
 }  // namespace
 
 std::string FitsText(const trials::RunInfo& run,
-                     const LearnedRun& learned,
-                     const KnownSizes& sizes,
+                     const FittedRun& fitted,
+                     const surrogates::JobSizes& sizes,
                      const std::string& note) {
   std::string text = fmt::format("{}, before trial {}{}\n",
                                  NameOf(run),
-                                 learned.trial,
+                                 fitted.trial,
                                  run.finished ? "" : " (not finished)");
   if (!note.empty()) {
     text += note + "\n";
   }
-  for (const LearnedSurrogate& surrogate : learned.surrogates) {
+  for (const FittedSurrogate& surrogate : fitted.surrogates) {
     text += fmt::format("\n{}\n\n", surrogate.name);
     text += ToText(CoefficientTable(surrogate, sizes));
     for (const plots::Table& table :
@@ -200,37 +201,40 @@ std::string FitsText(const trials::RunInfo& run,
     }
   }
   return text +
-         "\nEffective numbers: what overlaps with computation costs nothing. "
-         "`by model`: what the\nmodel's shape says. The interval of a "
-         "coefficient is 95% of its posterior; other intervals\nare the range "
-         "over the last fits. A long length scale: the field matters little "
-         "beyond the prior.\n";
+         "\nThese are effective numbers: communication that overlaps with "
+         "computation costs nothing.\n`by model` follows from the model's "
+         "shape. "
+         "The interval of a coefficient is 95% of its\nposterior; other "
+         "intervals "
+         "are the range over the last fits. A long length scale means\nthat "
+         "the "
+         "parameter matters little beyond the prior.\n";
 }
 
 std::string FitsJson(const trials::RunInfo& run,
-                     const LearnedRun& learned,
-                     const KnownSizes& sizes,
+                     const FittedRun& fitted,
+                     const surrogates::JobSizes& sizes,
                      const std::string& note) {
   Json json = {{"experiment", run.experiment},
                {"problem", run.problem},
                {"method", run.method},
                {"repeat", run.repeat},
                {"finished", run.finished},
-               {"trial", learned.trial}};
+               {"trial", fitted.trial}};
   if (!note.empty()) {
     json["note"] = note;
   }
-  for (const LearnedSurrogate& surrogate : learned.surrogates) {
+  for (const FittedSurrogate& surrogate : fitted.surrogates) {
     json["surrogates"][surrogate.name] = ToJson(surrogate, sizes);
   }
-  return json.dump(2) + "\n";
+  return common::ToText(json, 2) + "\n";
 }
 
 int Fits(const FitsVerbOptions& options) {
   const trials::RunInfo run = trials::ReadRunInfo(options.run_folder);
-  LearnedRun learned;
+  FittedRun fitted;
   try {
-    learned = Learned(trials::ReadFits(options.run_folder), options.trial);
+    fitted = FittedAt(trials::ReadFits(options.run_folder), options.trial);
   } catch (const common::InputError& e) {
     throw common::InputError(
         fmt::format("{}: {}", options.run_folder.string(), e.what()));
@@ -240,7 +244,7 @@ int Fits(const FitsVerbOptions& options) {
                                          : options.manifest,
                 run.problem);
   const auto print = options.json ? FitsJson : FitsText;
-  fmt::print("{}", print(run, learned, sizes, note));
+  fmt::print("{}", print(run, fitted, sizes, note));
   return 0;
 }
 

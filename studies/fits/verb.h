@@ -1,4 +1,4 @@
-// fits: what a run has learned.
+// fits: the fitted parameters of a run.
 
 #ifndef STUDIES_FITS_VERB_H_
 #define STUDIES_FITS_VERB_H_
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "studies/fits/learned.h"
+#include "studies/fits/fitted_run.h"
 #include "studies/fits/physical_reading.h"
 #include "trials/record.h"
 
@@ -16,25 +16,25 @@ namespace studies {
 struct FitsVerbOptions {
   std::filesystem::path run_folder;  // results/<experiment>/.../<repeat>
   int trial = 0;                     // as it was then; 0: now
-  // In the place of the one that run.json names.
+  // Replaces the one that run.json names.
   std::filesystem::path manifest;
   bool json = false;
 };
 
-// Prints what a run has learned. Sizes for physical units come from the run's
-// manifest; without it coefficients are printed as they stand, with a note.
+// Prints the fitted parameters of a run. Sizes for physical units come from the
+// run's manifest; without it coefficients are printed unchanged, with a note.
 // Returns the program's exit code.
 // Errors: throws InputError when the folder holds no run or no fits.
 [[nodiscard]] int Fits(const FitsVerbOptions& options);
 
-// The same as text and as JSON. `note` is a line about what is missing.
+// The same as text and as JSON. `note` is a line about missing sizes.
 [[nodiscard]] std::string FitsText(const trials::RunInfo& run,
-                                   const LearnedRun& learned,
-                                   const KnownSizes& sizes,
+                                   const FittedRun& fitted,
+                                   const surrogates::JobSizes& sizes,
                                    const std::string& note);
 [[nodiscard]] std::string FitsJson(const trials::RunInfo& run,
-                                   const LearnedRun& learned,
-                                   const KnownSizes& sizes,
+                                   const FittedRun& fitted,
+                                   const surrogates::JobSizes& sizes,
                                    const std::string& note);
 
 }  // namespace studies

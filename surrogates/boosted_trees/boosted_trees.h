@@ -15,10 +15,10 @@ namespace surrogates {
 // do not need it), target divided by its largest value.
 //
 // Source: Chen & Guestrin (2016); settings of DeepSpeed's autotuner, with
-// squared error in the place of its pairwise ranking, as OPPA App. H.2 asks.
+// squared error instead of its pairwise ranking, as in OPPA App. H.2.
 // Errors: throws std::runtime_error with the library's message.
-// Note: trees tell no uncertainty; Prediction::variance is zero.
-class BoostedTrees final : public Surrogate {
+// Note: trees give no uncertainty; Prediction::variance is zero.
+class BoostedTrees {
  public:
   struct Options {
     int rounds = 10;                // >= 1
@@ -33,9 +33,9 @@ class BoostedTrees final : public Surrogate {
   BoostedTrees(const trials::SearchSpace& space, const Options& options);
 
   // Noise variances are ignored, as DeepSpeed does.
-  FitSummary Fit(const Observations& observations) override;
-  // With nothing fitted every prediction is zero.
-  void Predict(Prediction& prediction) const override;
+  FitSummary Fit(const Observations& observations);
+  // Before the first fit every prediction is zero.
+  void Predict(Prediction& prediction) const;
 
  private:
   Options options_;

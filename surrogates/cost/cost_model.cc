@@ -5,40 +5,14 @@
 #include <stdexcept>
 #include <vector>
 
-#include "surrogates/cost/typical_values.h"
-
 namespace surrogates {
 namespace {
 
-// Evaluates the terms on the space and centres each coefficient where its
-// term is `share` at the candidate that has most of it.
-ParametricMean Assemble(const trials::SearchSpace& space,
-                        ParametricMean::Link link,
-                        const std::vector<CostTerm>& terms) {
-  ParametricMean mean;
-  mean.link = link;
-  mean.features.resize(space.size(), static_cast<Eigen::Index>(terms.size()));
-  Eigen::Index column = 0;
-  for (const CostTerm& term : terms) {
-    for (int i = 0; i < space.size(); ++i) {
-      mean.features(i, column) = term.feature(space[i]);
-    }
-    const double largest = mean.features.col(column).maxCoeff();
-    if (largest <= 0.0) {
-      continue;  // absent from this space: nothing to learn
-    }
-    mean.coefficients.push_back({term.name,
-                                 term.unit,
-                                 std::log(term.share / largest),
-                                 term.log_stddev});
-    ++column;
-  }
-  mean.features.conservativeResize(Eigen::NoChange, column);
-  return mean;
-}
+// The prior of M: from a twentieth of a GPU to forty of them.
+constexpr SharedScale kTypicalModelState{0.3, 1.7};
 
-// Sequences of one step: all candidates split the same batch, but those that
-// do not say how large a microbatch is show it only where it is one sequence.
+// Sequences of one step. All candidates split the same batch; a candidate
+// without the size of a microbatch shows it only where it is one sequence.
 double SequencesOfStep(const trials::SearchSpace& space) {
   double sequences = 1.0;
   for (const trials::ParallelConfig& config : space.configs()) {
@@ -49,40 +23,32 @@ double SequencesOfStep(const trials::SearchSpace& space) {
   return sequences;
 }
 
-// Adds the sum of parameters, gradients and optimizer state as mixed-precision
-// Adam has them, 2 + 2 + 12 of 16 bytes, as one term: their ratio is known, and
-// a configuration that ran out of memory says something of all three at once.
-void AddModelState(ParametricMean& mean) {
-  Eigen::VectorXd state = Eigen::VectorXd::Zero(mean.features.rows());
-  for (int j = 0; j < mean.size(); ++j) {
-    const std::string& name =
-        mean.coefficients[static_cast<std::size_t>(j)].name;
-    if (name == "optimizer state") {
-      state += 12.0 / 16.0 * mean.features.col(j);
-    } else if (name == "parameters" || name == "gradients") {
-      state += 2.0 / 16.0 * mean.features.col(j);
+// Evaluates the terms on the space; those that vanish on it are left out.
+ParametricMean Assemble(const trials::SearchSpace& space,
+                        ParametricMean::Link link,
+                        const std::vector<CostTerm>& terms) {
+  ParametricMean mean;
+  mean.link = link;
+  mean.features.resize(space.size(), static_cast<Eigen::Index>(terms.size()));
+  const double sequences = SequencesOfStep(space);
+  Eigen::Index column = 0;
+  for (const CostTerm& term : terms) {
+    for (int i = 0; i < space.size(); ++i) {
+      mean.features(i, column) = term.feature(space[i]);
     }
-  }
-  mean.features.conservativeResize(Eigen::NoChange, mean.size() + 1);
-  mean.features.col(mean.size()) = state;
-  mean.coefficients.push_back({"model state", "capacity"});
-}
-
-// Takes the guesses of typical_values.h.
-void SetTypical(ParametricMean& mean,
-                double sequences,
-                std::optional<TypicalValue> (*typical)(std::string_view,
-                                                       double)) {
-  for (ParametricMean::Coefficient& coefficient : mean.coefficients) {
-    const auto value = typical(coefficient.name, sequences);
-    if (!value) {
-      throw std::logic_error("no typical value of the term " +
-                             coefficient.name);
+    const double largest = mean.features.col(column).maxCoeff();
+    if (largest <= 0.0) {
+      continue;
     }
-    coefficient.log_center = value->log_value;
-    coefficient.log_stddev = value->log_stddev;
-    coefficient.absolute = value->absolute;
+    mean.coefficients.push_back(
+        {.name = term.name,
+         .log_center = term.typical.LogCenter(sequences, largest),
+         .log_stddev = term.typical.log_stddev,
+         .absolute = term.typical.kind == TypicalValue::Kind::kAbsolute});
+    ++column;
   }
+  mean.features.conservativeResize(Eigen::NoChange, column);
+  return mean;
 }
 
 }  // namespace
@@ -90,15 +56,16 @@ void SetTypical(ParametricMean& mean,
 ParametricMean ThroughputPrior(const trials::SearchSpace& space,
                                const ClusterShape& shape,
                                CostModelForm form) {
-  if (form == CostModelForm::kPrinted) {
-    return Assemble(
-        space, ParametricMean::Link::kInverse, PrintedTimeTerms(shape));
+  constexpr auto kLink = ParametricMean::Link::kInverse;
+  if (form == CostModelForm::kNone) {
+    return ConstantMean(space.size());
   }
-  ParametricMean mean =
-      Assemble(space, ParametricMean::Link::kInverse, PhysicalTimeTerms(shape));
-  SetTypical(mean, SequencesOfStep(space), TypicalTimeCoefficient);
-  // Any size: the candidate with least computation computes for 1 s, give or
-  // take a factor of e^3. The term of computation is the first.
+  if (form == CostModelForm::kPrinted) {
+    return Assemble(space, kLink, PrintedTimeTerms(shape));
+  }
+  ParametricMean mean = Assemble(space, kLink, PhysicalTimeTerms(shape));
+  // Any size: the candidate with the least computation computes for 1 s, up to
+  // a factor of e^3. The first term is the computation.
   mean.shared_scale =
       SharedScale{-std::log(mean.features.col(0).minCoeff()), 3.0};
   return mean;
@@ -124,25 +91,18 @@ ParametricMean MemoryPrior(const trials::SearchSpace& space,
                            const ClusterShape& shape,
                            CostModelForm form,
                            double clip) {
+  if (form == CostModelForm::kNone) {
+    return ConstantMean(space.size());
+  }
   const bool printed = form == CostModelForm::kPrinted;
-  ParametricMean mean = Assemble(
-      space,
-      ParametricMean::Link::kLinear,
-      printed ? PrintedMemoryTerms(shape) : PhysicalMemoryTerms(shape));
+  ParametricMean mean =
+      Assemble(space,
+               ParametricMean::Link::kLinear,
+               printed ? PrintedMemoryTerms(shape) : PhysicalMemoryTerms());
   mean.clip = clip;
   if (!printed) {
-    AddModelState(mean);
-    SetTypical(mean, SequencesOfStep(space), TypicalMemoryCoefficient);
     mean.shared_scale = kTypicalModelState;
   }
-  return mean;
-}
-
-ParametricMean ConstantPrior(const trials::SearchSpace& space) {
-  ParametricMean mean;
-  mean.link = ParametricMean::Link::kConstant;
-  mean.features = Eigen::MatrixXd::Ones(space.size(), 1);
-  mean.coefficients.push_back({"constant", "", 0.0, 1.0});
   return mean;
 }
 

@@ -11,11 +11,12 @@
 
 namespace surrogates {
 
-// Which equations the features come from.
+// The equations of the features.
 enum class CostModelForm {
-  // App. D as it stands. Its computation term grows with the number of
+  kNone,  // a positive constant: no prior knowledge
+  // App. D as printed. Its computation term grows with the number of
   // microbatches at a fixed batch, its sizes M_act,tp and M_act,pp do not
-  // depend on dp or mb, its memory knows no ZeRO.
+  // depend on dp or mb, and its memory ignores ZeRO.
   kPrinted,
   // The same mechanisms with their dependence on every size: a fixed batch is
   // a fixed amount of work, activations shrink with dp and mb, ZeRO shards
@@ -26,8 +27,8 @@ enum class CostModelForm {
 // Throughput as the inverse of a sum of step-time terms, R = 1 / sum_j c_j
 // phi_j, linear in effective coefficients.
 //
-// kPrinted, with x in {intra, inter} the kind of link that a group uses and D
-// its ranks:
+// kPrinted, with x in {intra, inter} the link that a group uses and D its
+// ranks:
 //
 //   compute    (mb + (pp - 1) / mc) / gpus                        Eq. 10
 //   DP         2 (D - 1),  (D - 1) / D / (tp pp)   for each x,    Eqs. 11-15
@@ -42,16 +43,17 @@ enum class CostModelForm {
 //   launch     s mb / pp
 //   optimizer  1 / (tp pp), over dp with ZeRO;  constant  1
 //   DP         (D - 1) / D / (tp pp) intra, (D - 1) / D / pp inter, 2 (dp - 1)
-//   ZeRO       (dp - 1) / dp / (tp pp) for a gather that is not hidden, for a
-//              reduction that is not hidden, and for stage 3
+//   ZeRO       (dp - 1) / dp / (tp pp) for an all-gather that is not hidden,
+//   for
+//              a reduction that is not hidden, and for stage 3
 //   TP         s (tp - 1) / tp / (dp pp),  s mb 2 (tp - 1) / pp   for each x
 //   PP         2 mc s / dp,  2 mc s mb
 //   EP         s (ep - 1) / ep / (dp pp),  s mb 2 (ep - 1) / pp   for each x
 //   CP         s (cp - 1) / cp / gpus
 //
-// With ep or cp > 1 the copies of a parameter are dp cp / ep instead of dp and
-// a rank holds 1 / (tp pp ep) of the model: where experts are spread, nearly
-// all parameters are theirs. Tokens are split over dp cp ranks.
+// With ep or cp > 1 a parameter has dp cp / ep replicas instead of dp and a
+// rank holds 1 / (tp pp ep) of the model: with expert parallelism, nearly all
+// parameters belong to experts. Tokens are split over dp cp ranks.
 //
 // The paper's 2 beta + gamma + 3 delta, kappa, lambda_Z, M_model, M_act and
 // O_tp only occur in products; each product is one coefficient here, so that
@@ -59,15 +61,15 @@ enum class CostModelForm {
 //
 // Source: OPPA Eqs. 10-20; docs/decisions/0004-cost-model.md.
 // Shapes: features is [N, m]. Units: step time in s.
-// Note: printed, log centres are relative to a target of about 1 and CentersFor
-// moves them to where a problem's data are; physical, they are typical values
-// (typical_values.h) in units of a shared scale.
+// Note: the log centres of kPrinted are relative to a target of about 1, and
+// CentersFor moves them to a problem's data; those of kPhysical are typical
+// values (term.h) in units of a shared scale.
 [[nodiscard]] ParametricMean ThroughputPrior(const trials::SearchSpace& space,
                                              const ClusterShape& shape,
                                              CostModelForm form);
 
 // The log centres of `prior` for a target whose typical value is `typical`:
-// each term's guess is its share of that. Shapes: [m].
+// each term's typical value is its share of that. Shapes: [m].
 // Errors: throws std::invalid_argument unless typical > 0.
 [[nodiscard]] Eigen::VectorXd CentersFor(const ParametricMean& prior,
                                          double typical);
@@ -76,20 +78,18 @@ enum class CostModelForm {
 //
 // kPrinted:  1 / (pp tp),  1 / (gpus mb),  1                      Eq. 21
 // kPhysical: 1 / (tp pp) for parameters, gradients and optimizer state, each
-//            over dp from the ZeRO stage that shards it; activations
+//            over dp from the ZeRO stage that shards it, and their sum as
+//            mixed-precision Adam has them; activations
 //            min(pp, mb) / (dp mb pp tp), apart with checkpointing; one
 //            microbatch 1 / (dp mb tp); 1
 //
-// Source: OPPA Eq. 21. Units: 1 = capacity. `clip` >= 1 is where the
-// observations of configurations that ran out of memory stand. The physical
-// form has typical values and a shared scale.
+// Source: OPPA Eq. 21. Units: 1 = capacity. `clip` >= 1 is the observation of a
+// configuration that ran out of memory. The physical form has typical values
+// and a shared scale.
 [[nodiscard]] ParametricMean MemoryPrior(const trials::SearchSpace& space,
                                          const ClusterShape& shape,
                                          CostModelForm form,
                                          double clip);
-
-// A positive constant, [N, 1]: no prior knowledge.
-[[nodiscard]] ParametricMean ConstantPrior(const trials::SearchSpace& space);
 
 }  // namespace surrogates
 

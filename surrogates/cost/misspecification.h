@@ -1,4 +1,4 @@
-// Prior beliefs that are knowingly wrong.
+// A deliberate error of the prior mean, for studies of wrong priors.
 
 #ifndef SURROGATES_COST_MISSPECIFICATION_H_
 #define SURROGATES_COST_MISSPECIFICATION_H_
@@ -15,11 +15,11 @@ namespace surrogates {
 //
 //   g(H) = cos(2 pi w . e(H) + phase) / max |cos(...)|,   |w| = 1,
 //
-// its direction w and phase drawn from the seed: as smooth as a real effect, so
-// that a surrogate cannot take it for noise, and of no coefficient's form, so
-// that none can absorb it. Added to a prior mean it makes a wrong one.
+// with direction w and phase drawn from the seed. It is as smooth as a real
+// effect, so that a surrogate cannot take it for noise, and no coefficient of
+// the cost model has its form, so that none can absorb it.
 //
-// Source: OPPA App. I.5, which does not say which term it perturbs with.
+// Source: OPPA App. I.5, which does not specify the perturbation.
 // Shapes: [N], in [-1, 1].
 [[nodiscard]] Eigen::VectorXd Misspecification(const EncodedSpace& space,
                                                std::uint64_t seed);

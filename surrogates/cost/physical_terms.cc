@@ -1,6 +1,8 @@
 // The cost model with the dependence of each mechanism on every size.
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include "surrogates/cost/term.h"
 
@@ -8,6 +10,8 @@ namespace surrogates {
 namespace {
 
 using trials::ParallelConfig;
+using Typical = TypicalValue::Kind;
+using Read = Reading::Kind;
 
 // How much longer the pipeline takes than its microbatches alone: the time to
 // fill and drain it. Source: Narayanan et al. (2021), Sec. 2.2.
@@ -16,24 +20,24 @@ double PipelineStretch(const ParallelConfig& c) {
          (c.pp - 1.0) / (static_cast<double>(c.microbatches) * c.model_chunks);
 }
 
-// A rank's part of the computation: the batch split over dp, sequences over cp,
-// the layers over pp, every layer over tp.
+// A rank's share of the computation: the batch is split over dp, sequences over
+// cp, the layers over pp, every layer over tp.
 double Computation(const ParallelConfig& c) {
   return PipelineStretch(c) / (static_cast<double>(c.dp) * c.cp * c.tp * c.pp);
 }
 
-// Ranks that hold copies of the same parameters. Where experts are spread (ep
-// > 1) nearly all parameters are theirs: a rank holds 1 / ep of them.
-double Copies(const ParallelConfig& c) {
+// Ranks that hold the same parameters. With expert parallelism nearly all
+// parameters belong to experts: a rank holds 1 / ep of them.
+double Replicas(const ParallelConfig& c) {
   return static_cast<double>(c.dp) * c.cp / c.ep;
 }
 
-// A rank's part of the model.
-double Held(const ParallelConfig& c) {
+// A rank's share of the model.
+double ModelShare(const ParallelConfig& c) {
   return 1.0 / (static_cast<double>(c.tp) * c.pp * c.ep);
 }
 
-// Times that the layers of a stage are run through in a step.
+// Passes through the layers of a stage in a step.
 double Passes(const ParallelConfig& c) {
   return c.microbatches * PipelineStretch(c);
 }
@@ -42,125 +46,63 @@ bool TensorParallelCrosses(const ParallelConfig& c, const ClusterShape& shape) {
   return shape.multi_node() && c.tp > shape.gpus_per_node;
 }
 
-// Expert-parallel ranks stand a whole replica apart.
+// Expert-parallel ranks are a whole replica apart.
 bool ExpertsCross(const ParallelConfig& c, const ClusterShape& shape) {
   return shape.multi_node() && c.ep * c.tp * c.cp * c.pp > shape.gpus_per_node;
 }
 
 // Ranks of a data-parallel group that share a host; tp is innermost, so they
-// stand tp apart (and ep times as far where experts are spread).
+// are tp apart (ep times as far with expert parallelism).
 double DataParallelPerNode(const ParallelConfig& c, const ClusterShape& shape) {
-  return std::clamp(
-      static_cast<double>(shape.gpus_per_node) / (c.tp * c.ep), 1.0, Copies(c));
+  return std::clamp(static_cast<double>(shape.gpus_per_node) / (c.tp * c.ep),
+                    1.0,
+                    Replicas(c));
 }
 
-void AddComputation(std::vector<CostTerm>& terms) {
-  // No configuration is faster than its computation.
-  terms.push_back({"compute", "s", Computation});
-  terms.push_back({"recompute", "s", [](const ParallelConfig& c) {
-                     return c.grad_checkpoint == trials::kRecomputeFull
-                                ? Computation(c)
-                                : 0.0;
-                   }});
-  // Launching kernels and reading weights costs the same for any microbatch.
-  terms.push_back({"launch", "s", [](const ParallelConfig& c) {
-                     return Passes(c) / c.pp;
-                   }});
-  terms.push_back({"optimizer", "s", [](const ParallelConfig& c) {
-                     return Held(c) / (c.zero_stage > 0 ? Copies(c) : 1.0);
-                   }});
-  terms.push_back({"constant", "s", [](const ParallelConfig&) { return 1.0; }});
+// A term that is zero unless `used`.
+template <typename Used, typename Feature>
+auto If(const Used& used, const Feature& feature) {
+  return [=](const ParallelConfig& c) { return used(c) ? feature(c) : 0.0; };
 }
 
-// The gradients of a rank's parameters are reduced once per step: within the
-// host, then by all of its groups at once over the host's links.
-void AddDataParallel(const ClusterShape& shape, std::vector<CostTerm>& terms) {
-  terms.push_back({"DP volume, intra-node", "s", [=](const ParallelConfig& c) {
-                     return RingVolume(DataParallelPerNode(c, shape)) * Held(c);
-                   }});
-  terms.push_back({"DP volume, inter-node", "s", [=](const ParallelConfig& c) {
-                     const double per_node = DataParallelPerNode(c, shape);
-                     return RingVolume(Copies(c) / per_node) / c.pp;
-                   }});
-  terms.push_back({"DP latency", "s", [](const ParallelConfig& c) {
-                     return RingLatency(Copies(c));
-                   }});
-  // What ZeRO moves besides: updated parameters are gathered after the step
-  // (and, at stage 3, before every use), gradients are reduced without hiding
-  // behind the backward pass where the overlap is off.
-  const auto moved = [](bool moves, const ParallelConfig& c) {
-    return moves ? RingVolume(Copies(c)) * Held(c) : 0.0;
-  };
-  terms.push_back({"ZeRO gather", "s", [=](const ParallelConfig& c) {
-                     return moved(c.zero_stage > 0 && !c.overlap_zero_allgather,
-                                  c);
-                   }});
-  terms.push_back(
-      {"ZeRO reduce, not hidden", "s", [=](const ParallelConfig& c) {
-         return moved(c.zero_stage > 0 && !c.overlap_zero_comm, c);
-       }});
-  terms.push_back({"ZeRO-3 gather", "s", [=](const ParallelConfig& c) {
-                     return moved(c.zero_stage == 3, c);
-                   }});
+bool Recomputes(const ParallelConfig& c) {
+  return c.grad_checkpoint == trials::kRecomputeFull;
 }
 
-// Every layer of a stage all-reduces its activations, for every microbatch.
-void AddTensorParallel(const ClusterShape& shape,
-                       std::vector<CostTerm>& terms) {
-  for (const bool inter : {false, true}) {
-    const std::string link = inter ? "inter-node" : "intra-node";
-    const auto if_used = [=](double value, const ParallelConfig& c) {
-      return TensorParallelCrosses(c, shape) == inter ? value : 0.0;
-    };
-    terms.push_back({"TP volume, " + link, "s", [=](const ParallelConfig& c) {
-                       return if_used(RingVolume(c.tp) * PipelineStretch(c) /
-                                          (c.dp * c.cp * c.pp),
-                                      c);
-                     }});
-    terms.push_back({"TP latency, " + link, "s", [=](const ParallelConfig& c) {
-                       return if_used(RingLatency(c.tp) * Passes(c) / c.pp, c);
-                     }});
-  }
+// Data of one collective over the replicas.
+double ReplicaVolume(const ParallelConfig& c) {
+  return RingVolume(Replicas(c)) * ModelShare(c);
 }
 
-// Every layer sends the tokens to their experts and back; keys and values go
-// around the context-parallel ranks. Nothing without ep or cp.
-void AddExpertsAndContexts(const ClusterShape& shape,
-                           std::vector<CostTerm>& terms) {
-  for (const bool inter : {false, true}) {
-    const std::string link = inter ? "inter-node" : "intra-node";
-    const auto if_used = [=](double value, const ParallelConfig& c) {
-      return ExpertsCross(c, shape) == inter ? value : 0.0;
-    };
-    terms.push_back({"EP volume, " + link, "s", [=](const ParallelConfig& c) {
-                       return if_used(RingVolume(c.ep) * PipelineStretch(c) /
-                                          (c.dp * c.cp * c.pp),
-                                      c);
-                     }});
-    terms.push_back({"EP latency, " + link, "s", [=](const ParallelConfig& c) {
-                       return if_used(RingLatency(c.ep) * Passes(c) / c.pp, c);
-                     }});
-  }
-  terms.push_back({"CP volume", "s", [](const ParallelConfig& c) {
-                     return RingVolume(c.cp) * Computation(c);
-                   }});
+// Data and collectives of a group of `ranks` in every layer of a stage.
+double LayerVolume(const ParallelConfig& c, int ranks) {
+  return RingVolume(ranks) * PipelineStretch(c) / (c.dp * c.cp * c.pp);
+}
+double LayerLatency(const ParallelConfig& c, int ranks) {
+  return RingLatency(ranks) * Passes(c) / c.pp;
 }
 
-// Neighbouring stages pass every microbatch on; chunks multiply the transfers.
-void AddPipeline(std::vector<CostTerm>& terms) {
-  terms.push_back({"PP volume", "s", [](const ParallelConfig& c) {
-                     return c.pp == 1 ? 0.0
-                                      : 2.0 * c.model_chunks *
-                                            PipelineStretch(c) / (c.dp * c.cp);
-                   }});
-  terms.push_back({"PP latency", "s", [](const ParallelConfig& c) {
-                     return c.pp == 1 ? 0.0 : 2.0 * c.model_chunks * Passes(c);
-                   }});
+// Amounts that turn coefficients into physical numbers.
+double One(const JobSizes& /*sizes*/) { return 1.0; }
+double Flop(const JobSizes& s) { return 6.0 * s.parameters * s.tokens; }
+double ModelBytes(const JobSizes& s) {
+  return s.parameters * s.bytes_per_value;
 }
+double TwoModels(const JobSizes& s) { return 2.0 * ModelBytes(s); }
+double StateBytes(const JobSizes& s) { return 16.0 * s.parameters; }
+double LayerBytes(const JobSizes& s) {
+  return s.tokens * s.hidden_size * s.bytes_per_value;
+}
+double AllReducedBytes(const JobSizes& s) {
+  return 8.0 * s.layers * LayerBytes(s);
+}
+// Two forward and two backward; experts have as many all-to-alls.
+double AllReduces(const JobSizes& s) { return 4.0 * s.layers; }
+double CheckpointBytes(const JobSizes& s) { return s.layers * LayerBytes(s); }
 
-// Sequences of activations that a stage holds at once, in units of the batch,
+// Sequences of activations that a stage holds at once, in units of the batch
 // and per layer: 1F1B keeps min(pp, microbatches) microbatches in flight,
-// interleaving some more.
+// interleaving slightly more.
 double ActivationsInFlight(const ParallelConfig& c) {
   const double in_flight = std::min(c.pp, c.microbatches);
   const double interleaved =
@@ -175,50 +117,260 @@ double SequencesAtOnce(const ParallelConfig& c) {
   return 1.0 / (static_cast<double>(c.dp) * c.cp * c.microbatches * c.tp);
 }
 
-// What a rank holds, and of that its share from the ZeRO stage that shards it.
+// A rank's share of a state that ZeRO shards from this stage on.
 double StateShard(const ParallelConfig& c, int from_stage) {
-  return Held(c) / (c.zero_stage >= from_stage ? Copies(c) : 1.0);
+  return ModelShare(c) / (c.zero_stage >= from_stage ? Replicas(c) : 1.0);
 }
 
 }  // namespace
 
+// F / B, the FLOP that a GPU computes while it sends a byte, is about 1,500
+// within a host and 4,000 to 10,000 between hosts; a sequence has about 2,000
+// tokens, a model a width of about 3,000.
 std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
-  std::vector<CostTerm> terms;
-  AddComputation(terms);
-  AddDataParallel(shape, terms);
-  AddTensorParallel(shape, terms);
-  AddExpertsAndContexts(shape, terms);
-  AddPipeline(terms);
-  return terms;
+  const auto tp_within = [=](const ParallelConfig& c) {
+    return !TensorParallelCrosses(c, shape);
+  };
+  const auto tp_across = std::not_fn(tp_within);
+  const auto ep_within = [=](const ParallelConfig& c) {
+    return !ExpertsCross(c, shape);
+  };
+  const auto ep_across = std::not_fn(ep_within);
+  const auto tp_volume = [](const ParallelConfig& c) {
+    return LayerVolume(c, c.tp);
+  };
+  const auto tp_latency = [](const ParallelConfig& c) {
+    return LayerLatency(c, c.tp);
+  };
+  const auto ep_volume = [](const ParallelConfig& c) {
+    return LayerVolume(c, c.ep);
+  };
+  const auto ep_latency = [](const ParallelConfig& c) {
+    return LayerLatency(c, c.ep);
+  };
+  const auto pipelined = [](const ParallelConfig& c) { return c.pp > 1; };
+  return {
+      // Computation. No configuration is faster.
+      {"compute",
+       "computation of the batch on one GPU",
+       Computation,
+       {Typical::kRatio, 1.0, 0.5},
+       {Read::kFlopRate, Flop}},
+      // A second forward pass.
+      {"recompute",
+       "recomputation with checkpointing",
+       If(Recomputes, Computation),
+       {Typical::kRatio, 1.0 / 3.0, 0.3}},
+      // Launching kernels and reading weights costs the same for any
+      // microbatch; a layer launches some 50 kernels per microbatch.
+      {"launch",
+       "fixed cost of a microbatch, all layers",
+       [](const ParallelConfig& c) { return Passes(c) / c.pp; },
+       {Typical::kAbsolute, 0.03, 1.0}},
+      // 30 bytes per parameter at 2 TB/s, against 6 FLOP per parameter and
+      // token.
+      {"optimizer",
+       "optimizer step, whole model on one GPU",
+       [](const ParallelConfig& c) { return StateShard(c, 1); },
+       {Typical::kPerStep, 1.0, 1.0}},
+      {"constant",
+       "fixed cost of a step",
+       [](const ParallelConfig&) { return 1.0; },
+       {Typical::kAbsolute, 0.03, 1.5}},
+      // Data parallelism. The gradients of a rank's parameters are reduced once
+      // per step: within the host, then by all of its groups at once over the
+      // host's links. 4 to 8 bytes per parameter, against 6 FLOP per parameter
+      // and token.
+      {"DP volume, intra-node",
+       "all-reduce of all gradients within a host",
+       [=](const ParallelConfig& c) {
+         return RingVolume(DataParallelPerNode(c, shape)) * ModelShare(c);
+       },
+       {Typical::kPerStep, 1.35, 1.2},
+       {Read::kBandwidth, TwoModels}},
+      {"DP volume, inter-node",
+       "all-reduce of all gradients between hosts",
+       [=](const ParallelConfig& c) {
+         const double per_node = DataParallelPerNode(c, shape);
+         return RingVolume(Replicas(c) / per_node) / c.pp;
+       },
+       {Typical::kPerStep, 1.65, 1.2},
+       {Read::kBandwidth, TwoModels}},
+      {"DP latency",
+       "one message of the gradients' ring",
+       [](const ParallelConfig& c) { return RingLatency(Replicas(c)); },
+       {Typical::kAbsolute, 1e-4, 1.5},
+       {Read::kLatency, One}},
+      // Communication that ZeRO adds: updated parameters are all-gathered after
+      // the step (at stage 3 also before every use), and without overlap the
+      // reduction of gradients is not hidden behind the backward pass.
+      {"ZeRO gather",
+       "all-gather of updated parameters, not hidden",
+       If(
+           [](const ParallelConfig& c) {
+             return c.zero_stage > 0 && !c.overlap_zero_allgather;
+           },
+           ReplicaVolume),
+       {Typical::kPerStep, 1.0, 1.2},
+       {Read::kBandwidth, ModelBytes}},
+      {"ZeRO reduce, not hidden",
+       "reduction of gradients without overlap",
+       If(
+           [](const ParallelConfig& c) {
+             return c.zero_stage > 0 && !c.overlap_zero_comm;
+           },
+           ReplicaVolume),
+       {Typical::kPerStep, 1.0, 1.2},
+       {Read::kBandwidth, ModelBytes}},
+      {"ZeRO-3 gather",
+       "all-gather of parameters before each use",
+       If([](const ParallelConfig& c) { return c.zero_stage == 3; },
+          ReplicaVolume),
+       {Typical::kPerStep, 2.0, 1.2},
+       {Read::kBandwidth, TwoModels}},
+      // Tensor parallelism. Every layer of a stage all-reduces its activations
+      // for every microbatch: 16 bytes per layer, token and unit of width,
+      // against 72 FLOP times the width.
+      {"TP volume, intra-node",
+       "all-reduces of activations within a host",
+       If(tp_within, tp_volume),
+       {Typical::kRatio, 0.11, 0.8},
+       {Read::kBandwidth, AllReducedBytes}},
+      {"TP latency, intra-node",
+       "one all-reduce of activations within a host",
+       If(tp_within, tp_latency),
+       {Typical::kAbsolute, 2e-3, 1.2},
+       {Read::kLatency, AllReduces}},
+      {"TP volume, inter-node",
+       "all-reduces of activations between hosts",
+       If(tp_across, tp_volume),
+       {Typical::kRatio, 0.37, 1.0},
+       {Read::kBandwidth, AllReducedBytes}},
+      {"TP latency, inter-node",
+       "one all-reduce of activations between hosts",
+       If(tp_across, tp_latency),
+       {Typical::kAbsolute, 4e-3, 1.2},
+       {Read::kLatency, AllReduces}},
+      // Expert parallelism. Every layer sends the tokens to their experts and
+      // back: as TP, for the tokens of top-2 routing.
+      {"EP volume, intra-node",
+       "tokens to their experts within a host",
+       If(ep_within, ep_volume),
+       {Typical::kRatio, 0.1, 1.2}},
+      {"EP latency, intra-node",
+       "one all-to-all of tokens within a host",
+       If(ep_within, ep_latency),
+       {Typical::kAbsolute, 2e-3, 1.2},
+       {Read::kLatency, AllReduces}},
+      {"EP volume, inter-node",
+       "tokens to their experts between hosts",
+       If(ep_across, ep_volume),
+       {Typical::kRatio, 0.4, 1.2}},
+      {"EP latency, inter-node",
+       "one all-to-all of tokens between hosts",
+       If(ep_across, ep_latency),
+       {Typical::kAbsolute, 4e-3, 1.2},
+       {Read::kLatency, AllReduces}},
+      // Context parallelism. Keys and values circulate among the ranks.
+      {"CP volume",
+       "keys and values between context-parallel ranks",
+       [](const ParallelConfig& c) {
+         return RingVolume(c.cp) * Computation(c);
+       },
+       {Typical::kRatio, 0.1, 1.2}},
+      // Pipeline parallelism. Neighbouring stages exchange every microbatch,
+      // once per chunk: 2 bytes per token and unit of width, against 72 FLOP
+      // times layers and width squared.
+      {"PP volume",
+       "activations from stage to stage",
+       If(pipelined,
+          [](const ParallelConfig& c) {
+            return 2.0 * c.model_chunks * PipelineStretch(c) / (c.dp * c.cp);
+          }),
+       {Typical::kRatio, 4e-3, 1.5},
+       {Read::kBandwidth, LayerBytes}},
+      // Stages wait for each other at every transfer.
+      {"PP latency",
+       "one transfer from stage to stage",
+       If(pipelined,
+          [](const ParallelConfig& c) {
+            return 2.0 * c.model_chunks * Passes(c);
+          }),
+       {Typical::kAbsolute, 5e-3, 1.7},
+       {Read::kLatency, One}},
+  };
 }
 
-std::vector<CostTerm> PhysicalMemoryTerms(const ClusterShape& /*shape*/) {
-  return {{"parameters",
-           "capacity",
-           [](const ParallelConfig& c) { return StateShard(c, 3); }},
-          {"gradients",
-           "capacity",
-           [](const ParallelConfig& c) { return StateShard(c, 2); }},
-          {"optimizer state",
-           "capacity",
-           [](const ParallelConfig& c) { return StateShard(c, 1); }},
-          {"activations",
-           "capacity",
-           [](const ParallelConfig& c) {
-             return c.grad_checkpoint == trials::kRecomputeFull
-                        ? 0.0
-                        : ActivationsInFlight(c);
-           }},
-          {"checkpoints",
-           "capacity",
-           [](const ParallelConfig& c) {
-             return c.grad_checkpoint == trials::kRecomputeFull
-                        ? ActivationsInFlight(c)
-                        : 0.0;
-           }},
-          // Logits, and the layer that is being computed.
-          {"one microbatch", "capacity", SequencesAtOnce},
-          {"constant", "capacity", [](const ParallelConfig&) { return 1.0; }}};
+// 16 bytes per parameter, 34 per token, layer and unit of width.
+// Source: Rajbhandari et al. (2020), Sec. 3; Korthikanti et al. (2022), Eq. 1.
+std::vector<CostTerm> PhysicalMemoryTerms() {
+  return {
+      // Parameters, gradients and optimizer state as mixed-precision Adam has
+      // them are the last term. The first three are what a framework keeps in
+      // addition: gradients in single precision, copies.
+      {"parameters",
+       "parameters beyond that",
+       [](const ParallelConfig& c) { return StateShard(c, 3); },
+       {Typical::kRatio, 0.02, 1.0},
+       {Read::kMemory}},
+      {"gradients",
+       "gradients beyond that",
+       [](const ParallelConfig& c) { return StateShard(c, 2); },
+       {Typical::kRatio, 0.02, 1.0},
+       {Read::kMemory}},
+      {"optimizer state",
+       "optimizer state beyond that",
+       [](const ParallelConfig& c) { return StateShard(c, 1); },
+       {Typical::kRatio, 0.1, 1.0},
+       {Read::kMemory}},
+      {"activations",
+       "activations of the batch, all layers",
+       If(std::not_fn(Recomputes), ActivationsInFlight),
+       {Typical::kPerSequence, 0.22, 1.0},
+       {Read::kMemory}},
+      // 2 bytes of the 34, and the recomputed activations.
+      {"checkpoints",
+       "checkpointed activations of the batch",
+       If(Recomputes, ActivationsInFlight),
+       {Typical::kPerSequence, 0.014, 1.0},
+       {Read::kMemory, CheckpointBytes}},
+      // Logits, and the activations of the layer that is being computed.
+      {"one microbatch",
+       "logits and one layer, whole batch",
+       SequencesAtOnce,
+       {Typical::kPerSequence, 0.025, 1.0},
+       {Read::kMemory}},
+      {"constant",
+       "fixed memory of a GPU",
+       [](const ParallelConfig&) { return 1.0; },
+       {Typical::kAbsolute, 0.04, 0.8},
+       {Read::kMemory}},
+      // 2 + 2 + 12 of 16 bytes, one term: their ratio is known, and a
+      // configuration that ran out of memory informs about all three at once.
+      {"model state",
+       "parameters, gradients and optimizer, as sharded",
+       [](const ParallelConfig& c) {
+         return 2.0 / 16.0 * StateShard(c, 3) + 2.0 / 16.0 * StateShard(c, 2) +
+                12.0 / 16.0 * StateShard(c, 1);
+       },
+       {Typical::kRatio, 1.0, 0.5},
+       {Read::kMemory, StateBytes}},
+  };
+}
+
+double TypicalValue::LogCenter(double sequences, double largest) const {
+  switch (kind) {
+    case Kind::kShare:
+      return std::log(value / largest);
+    case Kind::kPerStep:
+      return std::log(value / sequences);
+    case Kind::kPerSequence:
+      return std::log(value * sequences);
+    case Kind::kRatio:
+    case Kind::kAbsolute:
+      break;
+  }
+  return std::log(value);
 }
 
 }  // namespace surrogates

@@ -9,8 +9,8 @@ namespace surrogates {
 namespace {
 
 constexpr double kLogError = 0.3;
-constexpr double kReach = 6.0;  // searched, in deviations of the scale
-constexpr int kSteps = 300;  // of the grid, and again between two of its points
+constexpr double kReach = 6.0;  // of the search, in deviations of the scale
+constexpr int kSteps = 300;     // of each of the two grids
 
 double Huber(double z) {
   const double size = std::abs(z);
@@ -22,7 +22,7 @@ struct Point {
   double relative = 0.0;  // times the scale
   double absolute = 0.0;
   double measured = 0.0;  // of the sum: a time where the link is inverse
-  bool at_most = false;   // that, and nothing else is known
+  bool at_most = false;   // `measured` is an upper bound
 };
 
 // The guesses of the mean's coefficients, the absolute ones or the others.
@@ -79,7 +79,7 @@ double MatchSharedScale(const ParametricMean& mean,
     for (const Point& point : points) {
       const double terms =
           std::exp(log_scale) * point.relative + point.absolute;
-      // What ran is told apart beyond the clip too.
+      // Configurations that ran are informative beyond the clip, too.
       const double predicted = point.at_most ? std::max(terms, point.measured)
                                              : std::min(terms, mean.clip);
       sum += Huber(std::log(predicted / point.measured) / kLogError);

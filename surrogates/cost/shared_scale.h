@@ -12,25 +12,26 @@
 
 namespace surrogates {
 
-// The logarithm of the scale that a mean's relative coefficients share: of
-// every guess relative to it, the most plausible under its own belief and what
-// was measured, with all coefficients at their guess,
+// The logarithm of the scale that a mean's relative coefficients share: the
+// most plausible value given its prior and the measurements, with all
+// coefficients at their typical values,
 //
 //   minimise  1/2 ((s - center) / stddev)^2 + sum_i huber(log(y_i / m_i(s)) /
 //   e)
 //
 // where m is limited to the mean's clip, so that a configuration that ran out
-// of memory where m says so tells nothing, and one that did not where m says so
-// tells much. A single measurement sets it; one that is off by a factor of ten
-// for reasons of its own does not move it far once there are three.
+// of memory as predicted carries no information, and one that ran although m
+// predicts the opposite carries much. A single measurement determines the
+// scale; with three of them, one that is off by a factor of ten has little
+// influence.
 //
-// Of the candidates in `at_most_one` it is only known that their value is at
-// most 1: configurations that ran but did not tell their peak memory. Where m
-// is larger they count as measured at 1.
+// The value of the candidates in `at_most_one` is only known to be at most 1:
+// configurations that ran without a report of their peak memory. Where m is
+// larger they count as measured at 1.
 //
-// Source: own; e = 0.3, the error of such a model at its guess.
+// Source: own; e = 0.3, the error of such a model at its typical values.
 // Shapes: scalar. Errors: throws std::invalid_argument without a shared scale.
-// Note: values must be positive; those that are not are passed over.
+// Note: values that are not positive are ignored.
 [[nodiscard]] double MatchSharedScale(const ParametricMean& mean,
                                       const Observations& observations,
                                       const std::vector<int>& at_most_one = {});

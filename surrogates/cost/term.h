@@ -1,4 +1,4 @@
-// Terms of an analytical cost model and where they are counted.
+// A term of the analytical cost model: one row holds everything about it.
 
 #ifndef SURROGATES_COST_TERM_H_
 #define SURROGATES_COST_TERM_H_
@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "surrogates/parametric_mean.h"
 #include "trials/parallel_config.h"
 
 namespace surrogates {
 
-// What the cost model knows of the machine: no speed, no size, only the shape.
+// What the cost model knows about the machine: no speed, no size, only the
+// shape.
 struct ClusterShape {
   int gpus = 1;
   int gpus_per_node = 1;
@@ -19,16 +21,71 @@ struct ClusterShape {
   [[nodiscard]] bool multi_node() const { return gpus > gpus_per_node; }
 };
 
-// One term of a sum: its feature, and what is believed of its coefficient.
+// Sizes of a training job. The cost model does not use them; they turn learned
+// coefficients into bandwidths, latencies and bytes. 0: not known.
+struct JobSizes {
+  double capacity_bytes = 0.0;  // memory of a GPU
+  double parameters = 0.0;
+  double bytes_per_value = 0.0;  // of parameters and activations in compute
+  double layers = 0.0;
+  double hidden_size = 0.0;
+  double tokens = 0.0;  // of a step, over all ranks
+};
+
+// A coefficient's typical value before the first trial and the deviation of its
+// logarithm. Two kinds hold from one training job to another:
+//
+//   relative  a ratio to the job's size. For step time the size is C, the GPU
+//             seconds of computation of a step; the ratio is bytes per FLOP
+//             over bandwidth per FLOP/s. For memory it is M, the bytes of an
+//             unsharded replica's state (16 per parameter) in GPUs.
+//   absolute  a latency in s, or a share of the GPU's memory, which does not
+//             depend on the model.
+//
+// The sizes themselves differ by 10^4 between jobs and are estimated from the
+// first measurements (shared_scale.h).
+//
+// Source: docs/decisions/0009-typical-values.md derives and checks them.
+struct TypicalValue {
+  enum class Kind {
+    kShare,        // of a step or of the capacity, at the term's largest value;
+                   // for the printed form only
+    kRatio,        // relative, to C or M
+    kPerStep,      // relative, to C / S with S the sequences of a step: moves
+                   // or updates parameters once per step
+    kPerSequence,  // relative, to M S: grows with the batch
+    kAbsolute,
+  };
+  Kind kind = Kind::kShare;
+  double value = 0.1;       // > 0
+  double log_stddev = 1.5;  // > 0
+
+  // The prior centre of the coefficient's logarithm, where S is `sequences` and
+  // the largest value of the feature in the space `largest`.
+  [[nodiscard]] double LogCenter(double sequences, double largest) const;
+};
+
+// How a coefficient c is read as a physical number, given an amount.
+struct Reading {
+  enum class Kind {
+    kPlain,      // c, in the term's own unit
+    kBandwidth,  // amount (bytes) / c
+    kFlopRate,   // amount (FLOP) / c
+    kLatency,    // c / amount (collectives in sequence)
+    kMemory,     // c times the capacity; `amount` is the expected bytes
+  };
+  Kind kind = Kind::kPlain;
+  double (*amount)(const JobSizes&) = nullptr;  // null: not known
+};
+
+// One term of a sum. Terms of step time are in s, terms of memory in units of
+// the GPU's capacity.
 struct CostTerm {
-  std::string name;
-  std::string unit;
+  std::string name;     // in records
+  std::string meaning;  // for people
   std::function<double(const trials::ParallelConfig&)> feature;
-  // Of the printed form only (typical_values.h guesses for the physical one):
-  // the term at the candidate that has most of it, in units of a typical step
-  // or of the capacity, and the standard deviation of that guess's logarithm.
-  double share = 0.1;
-  double log_stddev = 1.5;
+  TypicalValue typical;
+  Reading reading;
 };
 
 // The terms of Eqs. 10-19 as the paper prints them; see cost_model.h.
@@ -38,13 +95,13 @@ struct CostTerm {
     const ClusterShape& shape);
 
 // The same mechanisms with their dependence on every size; see cost_model.h.
+// "compute" is the first.
 [[nodiscard]] std::vector<CostTerm> PhysicalTimeTerms(
     const ClusterShape& shape);
-[[nodiscard]] std::vector<CostTerm> PhysicalMemoryTerms(
-    const ClusterShape& shape);
+[[nodiscard]] std::vector<CostTerm> PhysicalMemoryTerms();
 
-// Ring all-reduce over `ranks`: messages in sequence, and the part of the data
-// that each rank sends once. Source: OPPA Eq. 11.
+// Ring all-reduce over `ranks`: messages in sequence, and the fraction of the
+// data that each rank sends once. Source: OPPA Eq. 11.
 [[nodiscard]] inline double RingLatency(double ranks) {
   return 2.0 * (ranks - 1.0);
 }

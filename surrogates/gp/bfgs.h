@@ -41,6 +41,10 @@ struct BfgsSummary {
 // outwards is held (two-metric projection), and the line search, with weak
 // Wolfe conditions by bracketing, follows the projected path. Deterministic.
 //
+// It replaces NLopt because MaximiseOverStarts pauses and resumes searches:
+// Advance continues with the inverse Hessian of the earlier calls, where
+// NLopt's optimisers start from scratch.
+//
 // Source: Bertsekas (1982), "Projected Newton methods for optimization problems
 // with simple constraints"; Nocedal & Wright (2006), Eqs. 6.17 and 6.20.
 // Shapes: start, lower, upper [n]; start is projected first.
@@ -51,11 +55,11 @@ class BoxBfgs {
           const Eigen::VectorXd& upper,
           const BfgsOptions& options = {});
 
-  // Goes on until the search ends or `max_iterations` are done in all, this
-  // call and the earlier ones together. The objective is the same in each.
+  // Continues until the search ends or has done `max_iterations` in this and
+  // all earlier calls. The objective is the same in every call.
   void Advance(const Objective& objective, int max_iterations);
 
-  // What has been found so far.
+  // The best point so far.
   [[nodiscard]] BfgsSummary summary() const;
 
  private:

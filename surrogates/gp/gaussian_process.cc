@@ -11,19 +11,18 @@
 
 #include <fmt/format.h>
 
-#include "surrogates/gp/fit.h"
-#include "surrogates/gp/starting_points.h"
+#include "surrogates/gp/multistart.h"
 
 namespace surrogates {
 namespace {
 
-constexpr int kFinalists = 3;  // of the starts run to convergence
+constexpr int kSurvivors = 3;  // starts that run to convergence
 
 // Bounds of the fit that are no options: the signal's standard deviation
 // relative to the target's spread, and coefficients in prior deviations.
 constexpr double kMinSignal = 1e-4;
 constexpr double kMaxSignal = 1e2;
-constexpr double kMinMisfit = 1e-4;
+constexpr double kMinNugget = 1e-4;
 constexpr double kCoefficientReach = 6.0;
 
 void Require(bool condition, std::string_view what) {
@@ -32,8 +31,8 @@ void Require(bool condition, std::string_view what) {
   }
 }
 
-// In an order of their own, so that results are the same to the last bit for
-// any order of the same observations.
+// Sorted, so that results are the same to the last bit for any order of the
+// same observations.
 Observations Sorted(const Observations& observations) {
   std::vector<int> order(observations.candidate.size());
   std::iota(order.begin(), order.end(), 0);
@@ -57,11 +56,10 @@ Observations Sorted(const Observations& observations) {
 
 HyperparameterBox BoxOf(const ParametricMean& mean,
                         const GaussianProcess::Options& options,
+                        bool nugget,
                         int dimensions,
                         double target_scale) {
-  const bool misfit =
-      options.learn_misfit && !options.as_printed && !options.mean_only;
-  const Eigen::Index size = dimensions + 1 + mean.size() + (misfit ? 1 : 0);
+  const Eigen::Index size = dimensions + 1 + mean.size() + (nugget ? 1 : 0);
   HyperparameterBox box{Eigen::VectorXd(size), Eigen::VectorXd(size)};
   box.lower.head(dimensions).setConstant(std::log(options.min_length_scale));
   box.upper.head(dimensions).setConstant(std::log(options.max_length_scale));
@@ -74,8 +72,8 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
     box.upper[i] = coefficient.log_center + reach;
     ++i;
   }
-  if (misfit) {
-    box.lower[i] = 2.0 * std::log(kMinMisfit * target_scale);
+  if (nugget) {
+    box.lower[i] = 2.0 * std::log(kMinNugget * target_scale);
     box.upper[i] = 2.0 * std::log(kMaxSignal * target_scale);
   }
   return box;
@@ -91,7 +89,7 @@ GaussianProcess::GaussianProcess(const EncodedSpace& space,
       options_(options),
       posterior_({.kernel = !options.mean_only,
                   .integrate_coefficients = Integrates(),
-                  .misfit = LearnsMisfit()}) {
+                  .nugget = LearnsNugget()}) {
   Require(mean_.features.rows() == space.size(),
           "the mean needs one row of features per candidate");
   Require(mean_.features.cols() == mean_.size(),
@@ -107,8 +105,6 @@ GaussianProcess::GaussianProcess(const EncodedSpace& space,
   Require(options.relative_noise_floor >= 0.0,
           "relative_noise_floor must not be negative");
   Require(options.target_scale >= 0.0, "target_scale must not be negative");
-  Require(options.signal_log_stddev > 0.0,
-          "signal_log_stddev must be positive");
   Require(options.min_length_scale > 0.0 &&
               options.min_length_scale < options.max_length_scale,
           "length scales need 0 < min < max");
@@ -122,7 +118,7 @@ void GaussianProcess::Validate(const Observations& observations) const {
       "observations need one value and one noise variance each");
   for (const int candidate : observations.candidate) {
     Require(candidate >= 0 && candidate < space_->size(),
-            "an observation is of no candidate of the space");
+            "an observation names a candidate outside the space");
   }
   Require(
       observations.value.allFinite() && observations.noise_variance.allFinite(),
@@ -142,15 +138,8 @@ double GaussianProcess::TargetScale(const Observations& observations,
 }
 
 KernelPriors GaussianProcess::Priors(double target_scale) const {
-  KernelPriors priors =
-      KernelPriors::DimensionScaled(space_->dimension_count(), target_scale);
-  priors.signal_variance.log_center += options_.signal_log_center;
-  priors.signal_variance.log_stddev = options_.signal_log_stddev;
-  priors.misfit_variance = {
-      .log_center = 2.0 * std::log(options_.misfit_scale * target_scale),
-      .log_stddev = options_.misfit_log_stddev,
-      .density_in_x = false};
-  return priors;
+  return KernelPriors::DimensionScaled(
+      space_->dimension_count(), target_scale, options_.nugget);
 }
 
 Likelihood GaussianProcess::MakeLikelihood(const Observations& observations,
@@ -159,11 +148,11 @@ Likelihood GaussianProcess::MakeLikelihood(const Observations& observations,
           mean_,
           observations,
           priors,
-          {.white = options_.mean_only,
+          {.iid = options_.mean_only,
            .relative_noise_floor = options_.relative_noise_floor,
            .with_priors = !options_.as_printed,
            .integrate_coefficients = Integrates(),
-           .misfit = LearnsMisfit()}};
+           .nugget = LearnsNugget()}};
 }
 
 void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
@@ -190,14 +179,14 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   Likelihood likelihood = MakeLikelihood(observations_, priors);
   HyperparameterFit fit{.best = starts.front(), .converged = true};
   if (!empty) {
-    // Without priors the starts end far apart: each runs to its end.
-    const int finalists = static_cast<int>(starts.size());
+    // Without priors the starts end far apart: every one runs to convergence.
+    const int all = static_cast<int>(starts.size());
     fit = MaximiseOverStarts(
         likelihood,
         starts,
-        BoxOf(mean_, options_, dimensions, target_scale_),
+        BoxOf(mean_, options_, LearnsNugget(), dimensions, target_scale_),
         {.max_iterations = options_.max_iterations,
-         .finalists = options_.as_printed ? finalists : kFinalists,
+         .survivors = options_.as_printed ? all : kSurvivors,
          .threads = options_.threads});
   }
   fitted_ = !empty;
@@ -270,10 +259,11 @@ FitSummary GaussianProcess::Summarise() const {
         std::exp(h.log_length_scales[k]));
   }
   const double signal_variance = std::exp(h.log_signal_variance);
+  // The records' name of the nugget is misfit_stddev.
   add(options_.mean_only ? "misfit_stddev" : "signal_stddev",
       std::sqrt(signal_variance));
-  if (LearnsMisfit()) {
-    add("misfit_stddev", std::exp(0.5 * h.log_misfit_variance));
+  if (LearnsNugget()) {
+    add("misfit_stddev", std::exp(0.5 * h.log_nugget_variance));
   }
   for (Eigen::Index j = 0; j < mean_.size(); ++j) {
     add(fmt::format("prior[{}]",

@@ -23,7 +23,7 @@ namespace surrogates {
 //   f ~ GP(m(.; c), k(e(.), e(.); l, s)),   y_i = f(H_i) + N(0, noise_i),
 //
 // where l, s and the coefficients c are learned together: the maximum of
-// their posterior (or, `as_printed`, of the marginal likelihood) found by
+// their posterior (or, `as_printed`, of the marginal likelihood), found by
 // box-constrained BFGS from several starts. docs/decisions/0002-gp-fit.md has
 // the reasons for the priors, the starts and the treatment of small noise.
 //
@@ -34,7 +34,7 @@ namespace surrogates {
 //
 // Source: OPPA Eqs. 2-3, 22-27.
 // Note: Eq. 22 lacks the square root; the kernel has it.
-class GaussianProcess final : public Surrogate {
+class GaussianProcess {
  public:
   struct Options {
     // The printed fit (Eq. 23): no priors on any hyperparameter, bounds only.
@@ -44,25 +44,21 @@ class GaussianProcess final : public Surrogate {
     // (linearised around their optimum) instead of taking the optimum for
     // certain. Off when as_printed.
     bool integrate_coefficients = true;
-    // The prior mean alone, as a cost model: no kernel, f(H) = m(H; c) with an
-    // independent misfit of learned variance at every configuration.
+    // The prior mean alone, as a cost model: no kernel, f(H) = m(H; c) plus an
+    // independent deviation of learned variance at every configuration.
     bool mean_only = false;
-    // Learn what neither mean nor kernel explains of single configurations, an
-    // independent misfit of variance w^2. Off when as_printed or mean_only.
-    bool learn_misfit = true;
+    // Learn the nugget w^2, an independent variance of single configurations
+    // that neither mean nor kernel explains. Off when as_printed or mean_only.
+    bool learn_nugget = true;
+    NuggetPrior nugget;                  // in units of the target's spread
     int starts = 10;                     // >= 1, besides the warm start
     bool warm_start = true;              // also start from the last optimum
     std::uint64_t seed = 0;              // of the starting points
     int max_iterations = 200;            // of one start; >= 1
     double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
-    // Spread of the target, the unit of the prior on s; 0: from the data.
-    double target_scale = 0.0;  // >= 0
-    // log s^2 in that unit squared is believed to be normal.
-    double signal_log_center = 0.0;
-    double signal_log_stddev = 1.0;  // > 0
-    // The misfit's standard deviation in that unit, and log w^2's deviation.
-    double misfit_scale = 0.2;        // > 0
-    double misfit_log_stddev = 1.5;   // > 0
+    // Spread of the target, the unit of the priors on s and w; 0: estimated
+    // from the data.
+    double target_scale = 0.0;        // >= 0
     double min_length_scale = 0.025;  // > 0, of the unit cube
     double max_length_scale = 100.0;  // > min_length_scale
     int threads = 1;                  // >= 1; results do not depend on it
@@ -76,10 +72,10 @@ class GaussianProcess final : public Surrogate {
                   ParametricMean mean,
                   const Options& options);
 
-  // Moves what is believed of the mean's coefficients, for guesses that come
-  // from the first data. Used by the next Fit. Shapes: [m].
-  // Errors: throws std::invalid_argument for another size or for values that
-  // are not finite.
+  // Replaces the prior centres of the mean's coefficients, for guesses that
+  // come from the first data. The next Fit uses them. Shapes: [m]. Errors:
+  // throws std::invalid_argument for another size or for values that are not
+  // finite.
   void SetLogCenters(const Eigen::VectorXd& log_centers);
 
   // Parameters of the summary: length_scale[<dimension>], signal_stddev,
@@ -88,31 +84,31 @@ class GaussianProcess final : public Surrogate {
   // after the floor) and target_scale; all but length scales in physical units.
   // Errors: throws std::invalid_argument for a candidate outside the space,
   // for values that are not finite and for negative noise.
-  FitSummary Fit(const Observations& observations) override;
+  FitSummary Fit(const Observations& observations);
 
   // Conditions on observations under given hyperparameters, without a fit.
   void Condition(const Observations& observations,
                  const Hyperparameters& hyperparameters);
 
-  // Conditions on one more observation under the hyperparameters at hand, in
-  // O(n^2) where Fit and Condition take O(n^3). log_posterior() then is that of
-  // all observations with the priors of the last Fit or Condition. Parameters
-  // of the summary as those of Fit.
+  // Conditions on one more observation under the current hyperparameters in
+  // O(n^2); Fit and Condition take O(n^3). log_posterior() is then that of all
+  // observations with the priors of the last Fit or Condition. The summary has
+  // the parameters of Fit.
   // Errors: as Fit.
   FitSummary Append(int candidate, double value, double noise_variance);
 
-  // Allocates nothing from the second call on, but what starting threads takes
-  // where options.threads > 1.
-  void Predict(Prediction& prediction) const override;
+  // Predicts every candidate; `prediction` is resized. From the second call on
+  // it allocates only what starting threads takes where options.threads > 1.
+  void Predict(Prediction& prediction) const;
 
-  // The same numbers, to the last bit, of some candidates only and in the order
-  // given. Shapes: prediction is [candidates.size()].
+  // The same numbers, to the last bit, for some candidates in the given order.
+  // Shapes: prediction is [candidates.size()].
   void PredictSome(std::span<const int> candidates,
                    const PredictionView& prediction) const;
 
-  // What the others say of each observation under the hyperparameters at hand:
-  // mean and variance of its measurement, noise and misfit included, in the
-  // order of observations(). Shapes: [n]; empty when mean_only.
+  // Predicts the measurement of each observation from the others under the
+  // current hyperparameters, noise and nugget included, in the order of
+  // observations(). Shapes: [n]; empty when mean_only.
   // Source: Rasmussen & Williams 2006, Eqs. 5.10-5.12, with the covariance that
   // the coefficients add.
   [[nodiscard]] Prediction LeaveOneOut() const;
@@ -127,13 +123,13 @@ class GaussianProcess final : public Surrogate {
     return posterior_.log_density();
   }
 
-  // What it is conditioned on, in an order of its own.
+  // The observations that it is conditioned on, sorted.
   [[nodiscard]] const Observations& observations() const {
     return observations_;
   }
 
-  // What the observations of the last Fit or Condition tell of the function, in
-  // nats; see Likelihood::InformationGain.
+  // Information gain of the observations in nats; see
+  // Likelihood::InformationGain.
   [[nodiscard]] double information_gain() const {
     return posterior_.information_gain();
   }
@@ -142,8 +138,8 @@ class GaussianProcess final : public Surrogate {
   [[nodiscard]] bool Integrates() const {
     return options_.integrate_coefficients && !options_.as_printed;
   }
-  [[nodiscard]] bool LearnsMisfit() const {
-    return options_.learn_misfit && !options_.as_printed && !options_.mean_only;
+  [[nodiscard]] bool LearnsNugget() const {
+    return options_.learn_nugget && !options_.as_printed && !options_.mean_only;
   }
   void Validate(const Observations& observations) const;
   [[nodiscard]] double TargetScale(const Observations& observations,

@@ -25,17 +25,18 @@ double LogNormalPrior::LogDensity(double log_x, double* derivative) const {
 }
 
 KernelPriors KernelPriors::DimensionScaled(int dimensions,
-                                           double signal_scale) {
+                                           double spread,
+                                           const NuggetPrior& nugget) {
   KernelPriors priors;
   const double d = std::max(dimensions, 1);
   priors.length_scale = {.log_center = std::numbers::sqrt2 + 0.5 * std::log(d),
                          .log_stddev = std::numbers::sqrt3,
                          .density_in_x = true};
-  priors.signal_variance = {.log_center = 2.0 * std::log(signal_scale),
+  priors.signal_variance = {.log_center = 2.0 * std::log(spread),
                             .log_stddev = 1.0,
                             .density_in_x = false};
-  priors.misfit_variance = {.log_center = 2.0 * std::log(0.2 * signal_scale),
-                            .log_stddev = 1.5,
+  priors.nugget_variance = {.log_center = 2.0 * std::log(nugget.scale * spread),
+                            .log_stddev = nugget.log_stddev,
                             .density_in_x = false};
   return priors;
 }
@@ -49,8 +50,8 @@ Likelihood::Likelihood(const EncodedSpace& space,
       observations_(observations),
       priors_(priors),
       options_(options),
-      dimension_count_(options.white ? 0 : space.dimension_count()) {
-  if (!options.white) {
+      dimension_count_(options.iid ? 0 : space.dimension_count()) {
+  if (!options.iid) {
     pairs_ = PairwiseSquaredDifferences(Columns(space, observations.candidate));
     correlation_.resize(pairs_.rows());
   }
@@ -70,8 +71,8 @@ Eigen::VectorXd Likelihood::Pack(const Hyperparameters& parameters) const {
   Eigen::VectorXd packed(parameter_count());
   packed << parameters.log_length_scales, parameters.log_signal_variance,
       parameters.log_coefficients,
-      Eigen::VectorXd::Constant(options_.misfit ? 1 : 0,
-                                parameters.log_misfit_variance);
+      Eigen::VectorXd::Constant(options_.nugget ? 1 : 0,
+                                parameters.log_nugget_variance);
   return packed;
 }
 
@@ -79,23 +80,23 @@ Hyperparameters Likelihood::Unpack(const Eigen::VectorXd& packed) const {
   Hyperparameters parameters{.log_length_scales = packed.head(dimension_count_),
                              .log_signal_variance = packed[dimension_count_],
                              .log_coefficients = Coefficients(packed)};
-  if (options_.misfit) {
-    parameters.log_misfit_variance = packed[packed.size() - 1];
+  if (options_.nugget) {
+    parameters.log_nugget_variance = packed[packed.size() - 1];
   }
   return parameters;
 }
 
-double Likelihood::MisfitVariance(const Eigen::VectorXd& packed) const {
-  return options_.misfit ? std::exp(packed[packed.size() - 1]) : 0.0;
+double Likelihood::NuggetVariance(const Eigen::VectorXd& packed) const {
+  return options_.nugget ? std::exp(packed[packed.size() - 1]) : 0.0;
 }
 
-bool Likelihood::Factorise(double signal_variance, double misfit_variance) {
+bool Likelihood::Factorise(double signal_variance, double nugget_variance) {
   const Eigen::Index n = noise_.size();
   noise_ = observations_.noise_variance
                .cwiseMax(options_.relative_noise_floor * signal_variance)
                .array() +
-           misfit_variance;
-  if (options_.white) {
+           nugget_variance;
+  if (options_.iid) {
     a_.diagonal() = noise_.array() + signal_variance;
     l_.diagonal() = a_.diagonal().cwiseSqrt();
     return l_.diagonal().allFinite() && (n == 0 || noise_.minCoeff() >= 0.0);
@@ -127,7 +128,7 @@ bool Likelihood::Factorise(double signal_variance, double misfit_variance) {
 
 // Overwrites `right` with A^-1 right.
 void Likelihood::Solve(Eigen::Ref<Eigen::MatrixXd> right) const {
-  if (options_.white) {
+  if (options_.iid) {
     right = a_.diagonal().cwiseInverse().asDiagonal() * right;
     return;
   }
@@ -160,7 +161,7 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
   }
   const Eigen::Index n = noise_.size();
   const double signal_variance = std::exp(parameters[dimension_count_]);
-  if (!options_.white) {
+  if (!options_.iid) {
     inverse_square_ = (-2.0 * parameters.head(dimension_count_).array()).exp();
     correlation_.matrix().noalias() = pairs_ * inverse_square_;
     MaternCorrelation(
@@ -174,7 +175,7 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
                       : nullptr);
   residual_ = observations_.value - prior_mean_;
   if (!residual_.allFinite() ||
-      !Factorise(signal_variance, MisfitVariance(parameters))) {
+      !Factorise(signal_variance, NuggetVariance(parameters))) {
     return -kInfinity;
   }
   double log_determinant = 0.0;
@@ -204,7 +205,7 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
                                   Eigen::VectorXd& gradient) {
   const Eigen::Index n = noise_.size();
   const double signal_variance = std::exp(parameters[dimension_count_]);
-  if (options_.white) {
+  if (options_.iid) {
     inverse_.diagonal() = a_.diagonal().cwiseInverse();
   } else {
     // A^-1 = L^-T L^-1; a_ is free to hold L^-1.
@@ -219,7 +220,7 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
   if (options_.integrate_coefficients) {
     trace -= IntegratedGradient(gradient);
   }
-  if (!options_.white) {
+  if (!options_.iid) {
     // slope_ becomes the weight of each pair: what is left of the derivative
     // is its factor (x_k - y_k)^2 / l_k^2.
     Eigen::Index pair = 0;
@@ -241,11 +242,11 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
       by_signal -= noise * (alpha_[i] * alpha_[i] - inverse_(i, i));
     }
   }
-  if (options_.misfit) {
-    const double by_misfit = MisfitVariance(parameters) *
+  if (options_.nugget) {
+    const double by_nugget = NuggetVariance(parameters) *
                              (alpha_.squaredNorm() - inverse_.diagonal().sum());
-    by_signal -= by_misfit;
-    gradient[gradient.size() - 1] = 0.5 * by_misfit;
+    by_signal -= by_nugget;
+    gradient[gradient.size() - 1] = 0.5 * by_nugget;
   }
   gradient[dimension_count_] = 0.5 * by_signal;
 }
@@ -258,7 +259,7 @@ double Likelihood::IntegratedGradient(Eigen::VectorXd& gradient) {
   coefficient_l_.triangularView<Eigen::Lower>().solveInPlace(
       coefficient_inverse_);
   whitened_.noalias() = weighted_jacobian_ * coefficient_inverse_.transpose();
-  if (options_.white) {
+  if (options_.iid) {
     inverse_.diagonal() -= whitened_.rowwise().squaredNorm();
   } else {
     inverse_.selfadjointView<Eigen::Lower>().rankUpdate(whitened_, -1.0);
@@ -300,8 +301,8 @@ double Likelihood::AddPriors(const Eigen::VectorXd& parameters,
          .density_in_x = false},
         i++);
   }
-  if (options_.misfit && std::isfinite(parameters[i])) {
-    add(priors_.misfit_variance, i);
+  if (options_.nugget && std::isfinite(parameters[i])) {
+    add(priors_.nugget_variance, i);
   }
   return sum;
 }

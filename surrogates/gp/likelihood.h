@@ -21,8 +21,8 @@ struct Hyperparameters {
   Eigen::VectorXd log_length_scales;
   double log_signal_variance = 0.0;  // target's unit, squared
   Eigen::VectorXd log_coefficients;
-  // Of the misfit, target's unit squared; -infinity: there is none.
-  double log_misfit_variance = -std::numeric_limits<double>::infinity();
+  // Of the nugget, target's unit squared; -infinity: there is none.
+  double log_nugget_variance = -std::numeric_limits<double>::infinity();
 };
 
 // log N(log_center, log_stddev^2) of a positive parameter, optionally with the
@@ -38,20 +38,26 @@ struct LogNormalPrior {
   [[nodiscard]] double LogDensity(double log_x, double* derivative) const;
 };
 
-// Beliefs about the kernel; those about the mean's coefficients stand in
-// ParametricMean.
+// The prior of the nugget w: log w^2 is normal with this deviation around
+// log (scale u)^2, where u is the spread of the target.
+struct NuggetPrior {
+  double scale = 0.2;       // > 0
+  double log_stddev = 1.5;  // > 0
+};
+
+// Priors of the kernel's parameters. ParametricMean holds those of the mean's
+// coefficients.
 struct KernelPriors {
   LogNormalPrior length_scale;
   LogNormalPrior signal_variance;  // in the target's unit, squared
-  LogNormalPrior misfit_variance;  // likewise
+  LogNormalPrior nugget_variance;  // likewise
 
   // Length scales LogNormal(sqrt(2) + 0.5 log d, sqrt(3)), which grow with the
   // number of dimensions as distances in the unit cube do; log s^2 normal
-  // around log signal_scale^2 with deviation 1; log w^2 normal around
-  // log (signal_scale / 5)^2 with deviation 1.5.
+  // around log spread^2 with deviation 1.
   // Source: BoTorch >= 0.12; Hvarfner, Hellsten & Nardi (2024).
-  [[nodiscard]] static KernelPriors DimensionScaled(int dimensions,
-                                                    double signal_scale);
+  [[nodiscard]] static KernelPriors DimensionScaled(
+      int dimensions, double spread, const NuggetPrior& nugget = {});
 };
 
 // The log marginal likelihood of a Gaussian process with known noise,
@@ -62,9 +68,9 @@ struct KernelPriors {
 // and the log posterior of the hyperparameters, which adds their priors.
 // Parameters are packed as [log l (d), log s^2, log c (m), log w^2].
 //
-// The misfit w^2 (with `misfit`; otherwise 0 and not packed) is what neither
-// the mean nor the kernel explains of a configuration, and noise that nobody
-// told of.
+// The nugget w^2 (with `nugget`; otherwise 0 and not packed) is the variance of
+// single configurations that neither the mean nor the kernel explains, and
+// unreported noise.
 //
 // With `integrate_coefficients` the mean is linearised around its coefficients,
 // J = dm / dlog c, and their uncertainty S is integrated out (Laplace):
@@ -74,21 +80,22 @@ struct KernelPriors {
 // Without it a mean with as many coefficients as observations explains them
 // all and leaves s^2 = 0.
 //
-// With `white` the kernel is s^2 on the diagonal and nothing elsewhere (d = 0):
-// the prior mean alone, with independent misfits of variance s^2.
+// With `iid` the kernel is s^2 on the diagonal and zero elsewhere (d = 0): the
+// prior mean alone, with independent deviations of variance s^2.
 //
 // Source: OPPA Eq. 23; Rasmussen & Williams (2006), Eqs. 5.8-5.9 and, for the
 // coefficients, Sec. 2.7.
-// Note: a Cholesky factorisation that fails is tried again with 1e-10 s^2 on
-// the diagonal, times ten up to 1e-6 s^2; after that the value is -infinity.
+// Note: a Cholesky factorisation that fails is retried with 1e-10 s^2 added to
+// the diagonal, then ten times as much up to 1e-6 s^2; if all fail, the value
+// is -infinity.
 class Likelihood {
  public:
   struct Options {
-    bool white = false;
+    bool iid = false;
     double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
     bool with_priors = true;             // false: the marginal likelihood alone
     bool integrate_coefficients = false;
-    bool misfit = false;  // not with `white`, whose s^2 is one
+    bool nugget = false;  // not with `iid`, where s^2 is the nugget
   };
 
   // `mean` must outlive this object; the rest is copied.
@@ -100,7 +107,7 @@ class Likelihood {
 
   [[nodiscard]] int dimension_count() const { return dimension_count_; }
   [[nodiscard]] int parameter_count() const {
-    return dimension_count_ + 1 + mean_->size() + (options_.misfit ? 1 : 0);
+    return dimension_count_ + 1 + mean_->size() + (options_.nugget ? 1 : 0);
   }
 
   // The objective at packed parameters; `gradient` (may be null) is resized.
@@ -117,8 +124,8 @@ class Likelihood {
   [[nodiscard]] const Eigen::MatrixXd& coefficient_cholesky() const {
     return coefficient_l_;
   }
-  // 1/2 log |A| - 1/2 log |A - K|: what the observations tell of the function,
-  // in nats. Source: OPPA Eq. 37; the second summand of Eq. 32 is built on it.
+  // 1/2 log |A| - 1/2 log |A - K|, the information in nats that the
+  // observations give about the function. Source: OPPA Eq. 37, used by Eq. 32.
   [[nodiscard]] double InformationGain() const;
   [[nodiscard]] int jitter_retries() const { return jitter_retries_; }
 
@@ -129,8 +136,8 @@ class Likelihood {
   [[nodiscard]] auto Coefficients(const Eigen::VectorXd& packed) const {
     return packed.segment(dimension_count_ + 1, mean_->size());
   }
-  [[nodiscard]] double MisfitVariance(const Eigen::VectorXd& packed) const;
-  bool Factorise(double signal_variance, double misfit_variance);
+  [[nodiscard]] double NuggetVariance(const Eigen::VectorXd& packed) const;
+  bool Factorise(double signal_variance, double nugget_variance);
   void Solve(Eigen::Ref<Eigen::MatrixXd> right) const;
   double IntegrateCoefficients();
   double IntegratedGradient(Eigen::VectorXd& gradient);
@@ -150,7 +157,7 @@ class Likelihood {
   Eigen::VectorXd inverse_square_;  // 1 / l^2, [d]
   Eigen::ArrayXd correlation_;      // of the pairs
   Eigen::ArrayXd slope_;            // of the pairs, see kernel.h
-  Eigen::VectorXd noise_;           // with its floor and misfit, [n]
+  Eigen::VectorXd noise_;           // with its floor and nugget, [n]
   Eigen::MatrixXd a_, l_, inverse_;
   Eigen::VectorXd prior_mean_, residual_, alpha_, diagonal_;
   Eigen::MatrixXd jacobian_, weighted_jacobian_, whitened_;

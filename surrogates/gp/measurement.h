@@ -1,4 +1,4 @@
-// What a person is told that the next measurement of a configuration will be.
+// The predictive distribution of a configuration's next measurement.
 
 #ifndef SURROGATES_GP_MEASUREMENT_H_
 #define SURROGATES_GP_MEASUREMENT_H_
@@ -9,8 +9,8 @@
 
 namespace surrogates {
 
-// Student's t distribution at every candidate. A search goes by Prediction, the
-// belief about f; intervals that are shown to people come from this one.
+// Student's t distribution at every candidate. The search uses Prediction, the
+// posterior of f; intervals that people read come from this one.
 // Shapes: [N].
 struct MeasurementPrediction {
   // The tails of single configurations stay heavy however many others were
@@ -32,12 +32,12 @@ struct MeasurementPrediction {
 //   scale^2 = phi v g(m),   g(m) = (a + max(m, 0)^2 / y2) / (a + 1),
 //   phi = (n_0 + sum_i r_i^2 / (v_i g(m_i))) / (n_0 + n),
 //
-// where y2 is the mean square of the n observed values, m_i and v_i what the
-// others say of the i-th (GaussianProcess::LeaveOneOut) and r_i its residual.
-// g: fast configurations are missed by more than slow ones, where v hardly
-// differs. phi: how far the process was off where it can be checked, with n_0 =
-// 4 observations' worth of belief that it was not; a = 0.2. Without
-// observations it is `prediction`. docs/decisions/0011-intervals.md has the
+// where y2 is the mean square of the n observed values, m_i and v_i the
+// leave-one-out prediction of the i-th (GaussianProcess::LeaveOneOut) and r_i
+// its residual. g: errors are larger for fast configurations, where v hardly
+// differs. phi: the calibration of the leave-one-out predictions, with a prior
+// weight of n_0 = 4 observations; a = 0.2. Without observations the result is
+// `prediction`. docs/decisions/0011-intervals.md has the
 // figures. Source: leave-one-out residuals as Rasmussen & Williams 2006,
 // Sec. 5.4.2; Sundararajan & Keerthi 2001. Shapes: values [n], others [n],
 // prediction [N]. Errors: throws std::invalid_argument where values and others

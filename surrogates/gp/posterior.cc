@@ -15,8 +15,8 @@
 namespace surrogates {
 namespace {
 
-// Of an appended observation's pivot, in units of the signal variance: below
-// it the factorisation is made anew, which may add jitter.
+// Least pivot of an appended observation, in units of the signal variance;
+// below it the covariance is factorised again, which may add jitter.
 constexpr double kLeastPivot = 1e-9;
 
 }  // namespace
@@ -62,8 +62,8 @@ struct Posterior::Buffers {
   }
 };
 
-double Posterior::MisfitVariance() const {
-  return options_.misfit ? std::exp(hyperparameters_.log_misfit_variance) : 0.0;
+double Posterior::NuggetVariance() const {
+  return options_.nugget ? std::exp(hyperparameters_.log_nugget_variance) : 0.0;
 }
 
 bool Posterior::Condition(const EncodedSpace& space,
@@ -99,7 +99,7 @@ bool Posterior::Condition(const EncodedSpace& space,
   return true;
 }
 
-// What follows from A^-1 J and the factor of M.
+// Sets what follows from A^-1 J and the factor of M.
 void Posterior::SetCoefficients() {
   Eigen::MatrixXd inverse =
       Eigen::MatrixXd::Identity(coefficient_.size(), coefficient_.size());
@@ -144,7 +144,7 @@ bool Posterior::Append(const EncodedSpace& space,
   }
   const Eigen::VectorXd v =
       inverse_factor_.triangularView<Eigen::Lower>() * covariance;
-  noise += MisfitVariance();
+  noise += NuggetVariance();
   const double square = signal_variance + noise - v.squaredNorm();
   if (!(square > kLeastPivot * signal_variance)) {
     return false;
@@ -202,8 +202,8 @@ void Posterior::Predict(const EncodedSpace& space,
   const Eigen::Index d = scaled_points_.cols();
   const Eigen::Index n = weights_.cols();
   const Eigen::Index m = mean.size();
-  // Of whoever calls, for all workers, kept from call to call: these grow to
-  // the largest model and are not allocated again.
+  // Buffers of all workers, owned by the calling thread. They grow to the
+  // largest model and are reused by later calls.
   thread_local std::vector<double> memory;
   thread_local std::vector<Buffers> buffers_of_caller;
   std::vector<Buffers>& buffers = buffers_of_caller;
@@ -231,8 +231,8 @@ void Posterior::Predict(const EncodedSpace& space,
       kGrain);
 }
 
-// The last tile is not full: what stands in the rest is of an earlier one, and
-// nobody reads what comes of it.
+// The last tile is not full: the rest holds values of an earlier tile, whose
+// results are not read.
 void Posterior::LoadTile(const EncodedSpace& space,
                          const ParametricMean& mean,
                          int begin,
@@ -261,8 +261,8 @@ void Posterior::LoadTile(const EncodedSpace& space,
 
 void Posterior::PredictTile(const ParametricMean& mean,
                             Buffers& buffers) const {
-  // The prior mean; of a configuration that has not been tried the variance
-  // holds its own misfit too.
+  // The prior mean; the variance of an untried configuration includes its
+  // nugget.
   ProductTile(coefficient_.data(),
               1,
               mean.size(),
@@ -270,7 +270,7 @@ void Posterior::PredictTile(const ParametricMean& mean,
               buffers.mean.data());
   mean.ApplyLink(buffers.mean, buffers.link);
   buffers.variance.setConstant(std::exp(hyperparameters_.log_signal_variance) +
-                               MisfitVariance());
+                               NuggetVariance());
   if (weights_.cols() > 0) {
     AddObservations(buffers);
   }
@@ -325,9 +325,9 @@ void Posterior::AddCoefficients(Buffers& buffers) const {
 }
 
 // With B = (A + J S J^T)^-1 = A^-1 - C C^T, C^T the rows of weights_ below the
-// first, the others say y_i - alpha_i / B_ii with variance 1 / B_ii: at the
-// optimum of the coefficients alpha = A^-1 (y - m) is B times the deviation
-// from the mean that was believed before.
+// first, the prediction from the others is y_i - alpha_i / B_ii with variance
+// 1 / B_ii: at the optimum of the coefficients alpha = A^-1 (y - m) is B times
+// the deviation from the prior mean.
 Prediction Posterior::LeaveOneOut(const Eigen::VectorXd& values) const {
   const Eigen::Index n = weights_.cols();
   Prediction others;

@@ -1,4 +1,4 @@
-// What a Gaussian process believes after its observations.
+// The posterior of a Gaussian process.
 
 #ifndef SURROGATES_GP_POSTERIOR_H_
 #define SURROGATES_GP_POSTERIOR_H_
@@ -22,10 +22,10 @@ namespace surrogates {
 // A = L L^T the covariance of the observations, m the prior mean and J its
 // derivatives by the logarithms of its coefficients, M = L_M L_M^T the
 // posterior precision of these. The last term only where coefficients are
-// integrated, w only where a misfit is learned; the prior alone without a
-// kernel (the `white` likelihood).
+// integrated, w only where a nugget is learned; without a kernel (the `iid`
+// likelihood) the prior alone.
 //
-// The space and the mean that it is given are always those of its likelihood.
+// The space and the mean passed to it are always those of its likelihood.
 //
 // Source: Rasmussen & Williams (2006), Eqs. 2.25, 2.26, 2.41 and 2.42.
 class Posterior {
@@ -33,22 +33,22 @@ class Posterior {
   struct Options {
     bool kernel = true;
     bool integrate_coefficients = false;
-    bool misfit = false;
+    bool nugget = false;
   };
   Posterior() = default;
   explicit Posterior(const Options& options) : options_(options) {}
 
-  // Takes the likelihood's observations at these hyperparameters. False, with
-  // nothing changed but the two below, where their covariance cannot be
-  // factorised.
+  // Conditions on the likelihood's observations at these hyperparameters. False
+  // where their covariance cannot be factorised; then only hyperparameters()
+  // and log_density() change.
   bool Condition(const EncodedSpace& space,
                  const Observations& observations,
                  const Hyperparameters& hyperparameters,
                  Likelihood& likelihood);
 
-  // Conditions on the last of `observations` too, all others being known, in
-  // O(n^2). `noise` is that of the last with its floor, without misfit. False,
-  // with nothing changed, where rounding leaves nothing of its own variance.
+  // Adds the last of `observations` in O(n^2); it is already conditioned on the
+  // others. `noise` is the last one's with its floor, without nugget. False,
+  // with nothing changed, where rounding leaves no variance of its own.
   // Precondition: there is a kernel.
   bool Append(const EncodedSpace& space,
               const ParametricMean& mean,
@@ -64,7 +64,7 @@ class Posterior {
                int threads,
                PredictionView prediction) const;
 
-  // What the others say of each of the first n values; see
+  // Predicts each of the first n values from the others; see
   // GaussianProcess::LeaveOneOut. Shapes: values [>= n], the result [n].
   [[nodiscard]] Prediction LeaveOneOut(const Eigen::VectorXd& values) const;
 
@@ -74,14 +74,14 @@ class Posterior {
   [[nodiscard]] const Hyperparameters& hyperparameters() const {
     return hyperparameters_;
   }
-  // Of the hyperparameters, and what the observations tell; see Likelihood.
+  // Log density of the hyperparameters and information gain; see Likelihood.
   [[nodiscard]] double log_density() const { return log_density_; }
   [[nodiscard]] double information_gain() const { return information_gain_; }
 
  private:
   struct Buffers;  // of one worker of Predict
 
-  [[nodiscard]] double MisfitVariance() const;
+  [[nodiscard]] double NuggetVariance() const;
   [[nodiscard]] Eigen::MatrixXd ScaledPoints(
       const EncodedSpace& space, const std::vector<int>& candidates) const;
   void SetCoefficients();
@@ -99,11 +99,11 @@ class Posterior {
   Hyperparameters hyperparameters_;
   double log_density_ = 0.0;
   double information_gain_ = 0.0;
-  // By rows for the tiles of a prediction. Of n observations (none without a
-  // kernel): their points over the length scales, L^-1 (lower) and, in the rows
-  // of weights_, (A^-1 (y - m))^T and below it what the coefficients add,
-  // (A^-1 J L_M^-T)^T. Likewise (diag(c) L_M^-T)^T [m, m], empty when the
-  // coefficients are not integrated.
+  // By rows for the tiles of a prediction. For n observations (none without a
+  // kernel): their points over the length scales, L^-1 (lower), and in the rows
+  // of weights_ (A^-1 (y - m))^T followed by the contribution of the
+  // coefficients, (A^-1 J L_M^-T)^T. Likewise (diag(c) L_M^-T)^T [m, m], empty
+  // when the coefficients are not integrated.
   using RowMatrix =
       Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   Eigen::VectorXd inverse_length_scale_;  // [d]

@@ -8,10 +8,11 @@ namespace surrogates {
 // Candidates in a tile. A row of a tile is one quantity for all of them, side
 // by side, so that the same instruction serves several candidates.
 //
-// Every function exists in several versions, of which the processor's own is
-// taken when the program starts (AVX-512, AVX2, any x86-64). Each candidate's
-// sums are formed in the same order in all of them and nothing is fused: the
-// results are the same to the last bit on every machine, and so is the argmax.
+// Every function has several versions (AVX-512, AVX2, any x86-64); the dynamic
+// linker chooses one for the processor when the program starts. Each
+// candidate's sums are formed in the same order in all of them and nothing is
+// fused: the results are the same to the last bit on every machine, and so is
+// the argmax.
 inline constexpr int kTile = 32;
 
 // k[i][t] = (1 + a + a^2 / 3) exp(-a), a = sqrt(5) |x_i - z_t|: the Matern-5/2
@@ -36,8 +37,8 @@ void TriangularSquaresTile(const double* lower,
 void ProductTile(
     const double* weights, int m, int n, const double* k, double* out);
 
-// values[t] = exp(values[t]) for values in [-700, 700] (those outside count as
-// the end that they are beyond). Within 2 units in the last place.
+// values[t] = exp(values[t]), values clamped to [-700, 700]. Within 2 units in
+// the last place.
 void ExpTile(double* values);
 
 }  // namespace surrogates

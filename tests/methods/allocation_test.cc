@@ -8,7 +8,6 @@
 
 #include "methods/acquisition.h"
 #include "methods/surrogate_pair.h"
-#include "surrogates/cost/cost_model.h"
 #include "tests/fakes/allocations.h"
 
 namespace methods {
@@ -65,10 +64,7 @@ TEST_F(AcquisitionAllocations, NoneInASearchWithBothModelsFromTheSecondOn) {
   }
   const trials::SearchSpace space(configs);
   const Problem problem{.space = &space, .memory_capacity_bytes = 16e9};
-  SurrogatePair pair(problem,
-                     surrogates::ConstantPrior(space),
-                     surrogates::ConstantPrior(space),
-                     {});
+  SurrogatePair pair(problem, {.prior = surrogates::CostModelForm::kNone});
   History history(space.size());
   for (int i = 0; i < 8; ++i) {
     trials::Measurement measurement;
@@ -81,7 +77,7 @@ TEST_F(AcquisitionAllocations, NoneInASearchWithBothModelsFromTheSecondOn) {
   std::vector<char> excluded = history.tried();
   const auto suggest = [&] {
     const SurrogatePair::Choice choice =
-        pair.ArgMaxConstrainedUcb(1.0, 0.025, excluded);
+        pair.ArgMaxConstrainedUcb(1.0, excluded);
     excluded[static_cast<std::size_t>(choice.candidate)] = 1;
   };
   EXPECT_GT(Allocations(suggest), 0);

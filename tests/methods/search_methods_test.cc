@@ -237,8 +237,11 @@ TEST_F(SearchMethods, RandomCoversTheWholeSpaceAndStops) {
 
 TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
   const auto oppa = MakeOppa(problem_, {.screened_draws = 1}, 6);
-  const auto vanilla = MakeOppa(
-      problem_, {.prior = OppaPrior::kNone, .early_termination = false}, 6);
+  const auto vanilla =
+      MakeOppa(problem_,
+               {.early_termination = false,
+                .surrogates = {.prior = surrogates::CostModelForm::kNone}},
+               6);
   const Trace a = Search(*oppa, space_, 3);
   const Trace b = Search(*vanilla, space_, 3);
   EXPECT_EQ(a.candidates, b.candidates);
@@ -346,7 +349,7 @@ TEST_F(SearchMethods, BetaOfTheTheoryGrowsWithTheNorm) {
 
 TEST_F(SearchMethods, AWrongPriorIsOvercome) {
   OppaOptions options;
-  options.prior_error = 0.5;
+  options.surrogates.prior_error = 0.5;
   const auto oppa = MakeOppa(problem_, options, 7);
   EXPECT_GE(BestFound(Search(*oppa, space_, 25)), 0.95 * Optimum());
 }
@@ -356,7 +359,8 @@ TEST(OppaOptions, ADeltaOfOneIsAnError) {
   const Problem problem{.space = &space, .q_max = 10};
   const auto table =
       common::TomlTable::ParseString("theory_delta = 1.0", "x.toml");
-  EXPECT_THROW((void)ReadOppaOptions(table, problem), common::InputError);
+  EXPECT_THROW((void)ReadOptions<OppaOptions>(table, problem),
+               common::InputError);
 }
 
 TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
@@ -365,7 +369,7 @@ TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
   const auto table =
       common::TomlTable::ParseString("prior = \"magic\"", "x.toml");
   try {
-    (void)ReadOppaOptions(table, problem);
+    (void)ReadOptions<OppaOptions>(table, problem);
     FAIL();
   } catch (const common::InputError& e) {
     const std::string message = e.what();
@@ -378,9 +382,52 @@ TEST(OppaOptions, MoreStepsBeforeStoppingThanATrialHasIsAnError) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};
   const auto table = common::TomlTable::ParseString("q_min = 11", "x.toml");
-  EXPECT_THROW((void)ReadOppaOptions(table, problem), common::InputError);
+  EXPECT_THROW((void)ReadOptions<OppaOptions>(table, problem),
+               common::InputError);
   const auto equal = common::TomlTable::ParseString("q_min = 10", "x.toml");
-  EXPECT_EQ(ReadOppaOptions(equal, problem).q_min, 10);
+  EXPECT_EQ(ReadOptions<OppaOptions>(equal, problem).q_min, 10);
+}
+
+TEST(OppaOptions, AFormerKeyIsAnErrorThatNamesTheNewOne) {
+  const auto table =
+      common::TomlTable::ParseString("misfit_scale = 0.5", "x.toml");
+  try {
+    (void)ReadOptions<OppaOptions>(table, {});
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_STREQ(
+        e.what(),
+        "x.toml:1:16: unknown key 'misfit_scale' (did you mean its new "
+        "name 'nugget_scale'?)");
+  }
+}
+
+TEST(OppaOptions, AreAllReadAndDescribed) {
+  OppaOptions options;
+  std::string text;
+  for (const OptionText& option : Describe(OptionsOf(options))) {
+    EXPECT_FALSE(option.meaning.empty()) << option.key;
+    EXPECT_FALSE(option.range.empty()) << option.key;
+    text += option.key + " = " + option.value + "\n";
+  }
+  const auto table = common::TomlTable::ParseString(text, "x.toml");
+  (void)ReadOptions<OppaOptions>(table, {.q_max = 10});
+  EXPECT_NO_THROW(table.RejectUnknownKeys());
+}
+
+// Each default is written once; these are the values that results depend on.
+TEST(OppaOptions, HaveTheDefaultsOfTheResults) {
+  const OppaOptions options;
+  const SurrogatePair::Options& pair = options.surrogates;
+  EXPECT_EQ(pair.throughput_nugget.scale, 0.5);
+  EXPECT_EQ(pair.throughput_nugget.log_stddev, 0.7);
+  EXPECT_EQ(pair.fit.nugget.scale, 0.2);  // of memory
+  EXPECT_EQ(pair.fit.nugget.log_stddev, 1.5);
+  EXPECT_EQ(pair.fit.starts, 10);
+  EXPECT_EQ(pair.out_of_memory_value, 1.1);
+  EXPECT_EQ(pair.memory_noise, 0.002);
+  EXPECT_EQ(pair.memory_scale, 0.025);
+  EXPECT_EQ(CostModelOptions{}.surrogates.fit.starts, 10);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "surrogates/cost/cost_model.h"
-
 namespace methods {
 namespace {
 
@@ -42,12 +40,9 @@ int Evaluations(const std::vector<Suggestion::Fit>& fits) {
 class SurrogatePairTest : public testing::Test {
  protected:
   [[nodiscard]] SurrogatePair Make(int refit_every_trial_until) const {
-    SurrogatePair::Options options;
-    options.refit_every_trial_until = refit_every_trial_until;
     return {problem_,
-            surrogates::ConstantPrior(space_),
-            surrogates::ConstantPrior(space_),
-            options};
+            {.prior = surrogates::CostModelForm::kNone,
+             .refit_every_trial_until = refit_every_trial_until}};
   }
 
   trials::SearchSpace space_ = Space();
@@ -89,7 +84,7 @@ TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
     Try(space_, (i * 13) % 64, history);
     (void)pair.Fit(history);
     const SurrogatePair::Choice choice =
-        pair.ArgMaxConstrainedUcb(1.0, 0.025, history.tried());
+        pair.ArgMaxConstrainedUcb(1.0, history.tried());
     surrogates::Prediction r, m;
     pair.Predict(r, m);
     ASSERT_EQ(choice.candidate,

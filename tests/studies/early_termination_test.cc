@@ -24,7 +24,7 @@ TEST(FiniteProcess, AgreesWithTheSurrogate) {
   space.dimensions = {"x", "y"};
   surrogates::GaussianProcess process(
       space,
-      surrogates::ConstantMean(space.size(), "zero", "", -50.0, 1.0),
+      surrogates::ConstantMean(space.size(), -50.0, 1.0),
       {.as_printed = true});
   const std::vector<int> candidates = {3, 17, 17, 30};
   const Eigen::Vector4d values(0.4, -1.0, 0.2, 0.9);

@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "studies/fits/learned.h"
+#include "studies/fits/fitted_run.h"
 #include "studies/fits/physical_reading.h"
 #include "studies/fits/verb.h"
 #include "surrogates/cost/term.h"
@@ -45,9 +45,9 @@ std::vector<FitRecord> Records() {
   return records;
 }
 
-const LearnedValue& ByName(const std::vector<LearnedValue>& values,
-                           const std::string& name) {
-  for (const LearnedValue& value : values) {
+const FittedParameter& ByName(const std::vector<FittedParameter>& values,
+                              const std::string& name) {
+  for (const FittedParameter& value : values) {
     if (value.name == name) {
       return value;
     }
@@ -56,45 +56,46 @@ const LearnedValue& ByName(const std::vector<LearnedValue>& values,
 }
 
 // 1e9 parameters of 2 bytes, 16 layers, 2048 wide, 4096 tokens.
-constexpr KnownSizes kSizes{.capacity_bytes = 24e9,
-                            .parameters = 1e9,
-                            .bytes_per_value = 2.0,
-                            .layers = 16.0,
-                            .hidden_size = 2048.0,
-                            .tokens = 4096.0};
+constexpr surrogates::JobSizes kSizes{.capacity_bytes = 24e9,
+                                      .parameters = 1e9,
+                                      .bytes_per_value = 2.0,
+                                      .layers = 16.0,
+                                      .hidden_size = 2048.0,
+                                      .tokens = 4096.0};
 
-TEST(Learned, TakesTheLastFitAndTheRangeOverTheOnesBefore) {
-  const LearnedRun run = Learned(Records());
+TEST(FittedAt, TakesTheLastFitAndTheRangeOverTheOnesBefore) {
+  const FittedRun run = FittedAt(Records());
   EXPECT_EQ(run.trial, 7);
   ASSERT_EQ(run.surrogates.size(), 2U);  // the choice is none
-  const LearnedValue& dp = run.surrogates[0].length_scales.at(0);
+  const FittedParameter& dp = run.surrogates[0].length_scales.at(0);
   EXPECT_EQ(dp.name, "dp");
   EXPECT_EQ(dp.estimate.value, 0.5);
   EXPECT_EQ(dp.estimate.high, 2.0);
-  EXPECT_EQ(Learned(Records(), 6).surrogates[0].length_scales[0].estimate.value,
-            2.0);
   EXPECT_EQ(
-      Learned(Records(), 0, 1).surrogates[0].length_scales[0].estimate.high,
+      FittedAt(Records(), 6).surrogates[0].length_scales[0].estimate.value,
+      2.0);
+  EXPECT_EQ(
+      FittedAt(Records(), 0, 1).surrogates[0].length_scales[0].estimate.high,
       0.5);
 }
 
-TEST(Learned, IntervalOfACoefficientIsThatOfItsLogarithm) {
-  const LearnedRun run = Learned(Records());
+TEST(FittedAt, IntervalOfACoefficientIsThatOfItsLogarithm) {
+  const FittedRun run = FittedAt(Records());
   const Estimate& e =
       ByName(run.surrogates[0].coefficients, "DP volume; intra-node").estimate;
   EXPECT_NEAR(e.low, 0.5 * std::exp(-1.96 * 0.2), 1e-4);
   EXPECT_NEAR(e.high, 0.5 * std::exp(1.96 * 0.2), 1e-4);
 }
 
-TEST(Learned, WithoutAFitSaysSo) {
-  EXPECT_THROW((void)Learned({}), common::InputError);
-  EXPECT_THROW((void)Learned(Records(), 4), common::InputError);
+TEST(FittedAt, WithoutAFitSaysSo) {
+  EXPECT_THROW((void)FittedAt({}), common::InputError);
+  EXPECT_THROW((void)FittedAt(Records(), 4), common::InputError);
 }
 
 // All gradients, 2 GB, go round the ring twice in 0.5 s: 8 GB/s.
 TEST(PhysicalReading, VolumesAreBandwidthsWithTheirEndsExchanged) {
-  const LearnedSurrogate surrogate = Learned(Records()).surrogates[0];
-  const LearnedValue& volume =
+  const FittedSurrogate surrogate = FittedAt(Records()).surrogates[0];
+  const FittedParameter& volume =
       ByName(surrogate.coefficients, "DP volume; intra-node");
   const auto reading = ReadingOf(surrogate, volume, kSizes);
   ASSERT_TRUE(reading);
@@ -106,7 +107,7 @@ TEST(PhysicalReading, VolumesAreBandwidthsWithTheirEndsExchanged) {
 
 // 64 all-reduces in 8 ms of latency: 125 us each.
 TEST(PhysicalReading, LatenciesAreThoseOfOneMessage) {
-  const LearnedSurrogate surrogate = Learned(Records()).surrogates[0];
+  const FittedSurrogate surrogate = FittedAt(Records()).surrogates[0];
   const auto reading =
       ReadingOf(surrogate,
                 ByName(surrogate.coefficients, "TP latency; intra-node"),
@@ -116,7 +117,7 @@ TEST(PhysicalReading, LatenciesAreThoseOfOneMessage) {
 }
 
 TEST(PhysicalReading, MemoryIsInBytesBesideWhatTheModelSays) {
-  const LearnedSurrogate surrogate = Learned(Records()).surrogates[1];
+  const FittedSurrogate surrogate = FittedAt(Records()).surrogates[1];
   const auto reading = ReadingOf(
       surrogate, ByName(surrogate.coefficients, "model state"), kSizes);
   EXPECT_NEAR(reading->estimate.value, 18.0, 1e-9);
@@ -124,7 +125,7 @@ TEST(PhysicalReading, MemoryIsInBytesBesideWhatTheModelSays) {
 }
 
 TEST(PhysicalReading, WithoutSizesThereIsNone) {
-  const LearnedSurrogate surrogate = Learned(Records()).surrogates[0];
+  const FittedSurrogate surrogate = FittedAt(Records()).surrogates[0];
   EXPECT_FALSE(ReadingOf(
       surrogate, ByName(surrogate.coefficients, "DP volume; intra-node"), {}));
 }
@@ -134,25 +135,25 @@ TEST(PhysicalReading, EveryTermOfTheCostModelsHasAMeaning) {
   const surrogates::ClusterShape shape{.gpus = 16, .gpus_per_node = 4};
   const auto expect = [](const std::string& name,
                          const std::vector<surrogates::CostTerm>& terms) {
-    LearnedSurrogate surrogate{.name = name};
+    FittedSurrogate surrogate{.name = name};
     for (const surrogates::CostTerm& term : terms) {
       std::string recorded = term.name;
       std::replace(recorded.begin(), recorded.end(), ',', ';');
       surrogate.coefficients.push_back({recorded, {1.0, 1.0, 1.0}});
     }
-    for (const LearnedValue& value : surrogate.coefficients) {
+    for (const FittedParameter& value : surrogate.coefficients) {
       EXPECT_NE(MeaningOf(surrogate, value.name), "") << name << value.name;
     }
   };
   expect("throughput", surrogates::PhysicalTimeTerms(shape));
   expect("throughput", surrogates::PrintedTimeTerms(shape));
-  expect("memory", surrogates::PhysicalMemoryTerms(shape));
+  expect("memory", surrogates::PhysicalMemoryTerms());
   expect("memory", surrogates::PrintedMemoryTerms(shape));
 }
 
 TEST(FitsText, NamesPhysicalUnitsIntervalsAndWhatIsMissing) {
   const trials::RunInfo run{.experiment = "e", .method = "oppa", .repeat = 2};
-  const std::string text = FitsText(run, Learned(Records()), kSizes, "a note");
+  const std::string text = FitsText(run, FittedAt(Records()), kSizes, "a note");
   EXPECT_THAT(text, HasSubstr("e/oppa/2, before trial 7 (not finished)"));
   EXPECT_THAT(text, testing::ContainsRegex("8 +GB/s +5.41 - 11.8"));
   EXPECT_THAT(text, HasSubstr("all-reduce of all gradients within a host"));
@@ -164,7 +165,7 @@ TEST(FitsText, NamesPhysicalUnitsIntervalsAndWhatIsMissing) {
 
 TEST(FitsJson, HoldsTheSameNumbers) {
   const auto json = nlohmann::json::parse(
-      FitsJson({.method = "oppa"}, Learned(Records()), kSizes, ""));
+      FitsJson({.method = "oppa"}, FittedAt(Records()), kSizes, ""));
   const auto& throughput = json["surrogates"]["throughput"];
   EXPECT_EQ(throughput["length_scales"]["dp"]["value"], 0.5);
   EXPECT_EQ(throughput["coefficients"][1]["physical"]["unit"], "GB/s");

@@ -82,7 +82,7 @@ TEST(ParametricMean, AllCandidatesAgreeWithSingleOnes) {
 }
 
 TEST(ConstantMean, IsItsCoefficientEverywhere) {
-  const ParametricMean mean = ConstantMean(3, "constant", "steps/s", 0.7, 1.0);
+  const ParametricMean mean = ConstantMean(3, 0.7, 1.0);
   EXPECT_EQ(mean.coefficients[0].log_center, 0.7);
   EXPECT_TRUE(mean.EvaluateAll(Eigen::VectorXd::Constant(1, std::log(2.5)))
                   .isApprox(Eigen::VectorXd::Constant(3, 2.5)));

@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
             kFewBuckets +
                 "rule_sets = ['colossalai']\n"
                 "rules = ['$tp > 2 && $pp > 1', '$micro_batch_size > 2']\n"},
-        Problem{"InertKnobsWithRestrictedGrids",
+        Problem{"InactiveKnobsWithRestrictedGrids",
                 4,
                 4,
                 4,

@@ -15,8 +15,8 @@ ParametricMean Mean(ParametricMean::Link link) {
   mean.features.resize(4, 2);
   mean.features.col(0) << 1.0, 2.0, 4.0, 8.0;
   mean.features.col(1).setOnes();
-  mean.coefficients = {{"size", "s", std::log(2.0), 0.5, false},
-                       {"latency", "s", std::log(0.1), 0.5, true}};
+  mean.coefficients = {{"size", std::log(2.0), 0.5, false},
+                       {"latency", std::log(0.1), 0.5, true}};
   mean.shared_scale = SharedScale{0.0, 3.0};
   return mean;
 }

@@ -1,6 +1,6 @@
-#include "surrogates/cost/typical_values.h"
-
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,23 +13,36 @@ namespace surrogates {
 namespace {
 
 TEST(TypicalValues, CoverEveryTermOfThePhysicalModel) {
-  for (const CostTerm& term : PhysicalTimeTerms({16, 8})) {
-    EXPECT_TRUE(TypicalTimeCoefficient(term.name, 256.0)) << term.name;
+  std::vector<CostTerm> terms = PhysicalTimeTerms({16, 8});
+  for (const CostTerm& term : PhysicalMemoryTerms()) {
+    terms.push_back(term);
   }
-  for (const CostTerm& term : PhysicalMemoryTerms({16, 8})) {
-    EXPECT_TRUE(TypicalMemoryCoefficient(term.name, 256.0)) << term.name;
+  for (const CostTerm& term : terms) {
+    EXPECT_NE(term.typical.kind, TypicalValue::Kind::kShare) << term.name;
+    EXPECT_GT(term.typical.value, 0.0) << term.name;
+    EXPECT_GT(term.typical.log_stddev, 0.0) << term.name;
   }
-  EXPECT_FALSE(TypicalTimeCoefficient("witchcraft", 256.0));
+}
+
+double LogCenter(const std::vector<CostTerm>& terms,
+                 const std::string& name,
+                 double sequences) {
+  for (const CostTerm& term : terms) {
+    if (term.name == name) {
+      return term.typical.LogCenter(sequences, 1.0);
+    }
+  }
+  throw std::out_of_range(name);
 }
 
 TEST(TypicalValues, FollowTheBatch) {
   const auto reduce = [](double sequences) {
-    return TypicalTimeCoefficient("DP volume, intra-node", sequences)
-        ->log_value;
+    return LogCenter(
+        PhysicalTimeTerms({16, 8}), "DP volume, intra-node", sequences);
   };
   EXPECT_NEAR(reduce(64.0) - reduce(128.0), std::log(2.0), 1e-12);
   const auto held = [](double sequences) {
-    return TypicalMemoryCoefficient("activations", sequences)->log_value;
+    return LogCenter(PhysicalMemoryTerms(), "activations", sequences);
   };
   EXPECT_NEAR(held(128.0) - held(64.0), std::log(2.0), 1e-12);
 }

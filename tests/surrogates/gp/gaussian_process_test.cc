@@ -266,7 +266,7 @@ TEST(GaussianProcess, AppendsARepetitionWithoutNoise) {
   observations.noise_variance.setZero();
   GaussianProcess process(problem.space,
                           problem.mean,
-                          {.learn_misfit = false, .relative_noise_floor = 0.0});
+                          {.learn_nugget = false, .relative_noise_floor = 0.0});
   process.Fit(observations);
   for (int i = 0; i < 3; ++i) {
     process.Append(observations.candidate[0], observations.value[0], 0.0);
@@ -300,7 +300,7 @@ TEST(GaussianProcess, InterpolatesAsNoiseVanishes) {
   }
   observations.noise_variance.setZero();
   const Prediction prediction =
-      FitAndPredict(problem, observations, {.learn_misfit = false});
+      FitAndPredict(problem, observations, {.learn_nugget = false});
   for (int i = 0; i < 12; ++i) {
     const int at = observations.candidate[static_cast<std::size_t>(i)];
     EXPECT_NEAR(prediction.mean[at],
@@ -367,7 +367,7 @@ TEST(GaussianProcess, StandsASpaceOfEqualCandidates) {
 TEST(GaussianProcess, IsContinuousAsNoiseVanishes) {
   const SyntheticProblem problem = MakeSyntheticProblem(200, 3, 4, 1);
   Observations observations = Observe(problem, 12, 6);
-  GaussianProcess process(problem.space, problem.mean, {.learn_misfit = false});
+  GaussianProcess process(problem.space, problem.mean, {.learn_nugget = false});
   process.Fit(observations);
   const Hyperparameters given = process.hyperparameters();
   observations.noise_variance.setZero();
@@ -385,7 +385,7 @@ TEST(GaussianProcess, DoesNotDependOnTheUnitOfTheTarget) {
   const SyntheticProblem problem = MakeSyntheticProblem(200, 3, 1, 1);
   const Observations observations = Observe(problem, 12, 8);
   const auto constant = [](double scale) {
-    return ConstantMean(200, "constant", "", std::log(scale), 2.0);
+    return ConstantMean(200, std::log(scale), 2.0);
   };
   GaussianProcess process(problem.space, constant(1.0), {});
   process.Fit(observations);
@@ -424,14 +424,14 @@ TEST(GaussianProcess, MeanAloneFindsTheCoefficientsOfExactData) {
                 0.05);
   }
   EXPECT_EQ(learned.count("length_scale[x0]"), 0u);
-  // The misfit, and what is not known of the coefficients.
+  // The nugget, and what is not known of the coefficients.
   EXPECT_GT(prediction.variance.minCoeff(),
             std::pow(learned.at("misfit_stddev"), 2));
   GaussianProcess certain(problem.space,
                           problem.mean,
                           {.integrate_coefficients = false, .mean_only = true});
-  const double misfit = ByName(certain.Fit(observations)).at("misfit_stddev");
-  EXPECT_NEAR(Predict(certain).variance[0] / (misfit * misfit), 1.0, 1e-12);
+  const double nugget = ByName(certain.Fit(observations)).at("misfit_stddev");
+  EXPECT_NEAR(Predict(certain).variance[0] / (nugget * nugget), 1.0, 1e-12);
 }
 
 TEST(GaussianProcess, NamesWhatItHasLearned) {
@@ -457,7 +457,7 @@ TEST(GaussianProcess, PriorsKeepItFromFalseConfidence) {
   for (int i = 0; i < kProblems; ++i) {
     const auto seed = static_cast<std::uint64_t>(i);
     SyntheticProblem problem = MakeSyntheticProblem(400, 10, 10, seed);
-    problem.mean = ConstantMean(400, "constant", "steps/s", 0.0, 3.0);
+    problem.mean = ConstantMean(400, 0.0, 3.0);
     const Observations observations = Observe(problem, 8, seed + 100);
     for (const bool as_printed : {false, true}) {
       const Prediction prediction =
@@ -476,10 +476,8 @@ TEST(GaussianProcess, PriorsKeepItFromFalseConfidence) {
 
 TEST(GaussianProcess, RejectsWhatDoesNotFit) {
   const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
-  EXPECT_THROW(
-      GaussianProcess(
-          problem.space, ConstantMean(9, "constant", "", 0.0, 1.0), {}),
-      std::invalid_argument);
+  EXPECT_THROW(GaussianProcess(problem.space, ConstantMean(9, 0.0, 1.0), {}),
+               std::invalid_argument);
   EXPECT_THROW(GaussianProcess(problem.space, problem.mean, {.starts = 0}),
                std::invalid_argument);
   GaussianProcess process(problem.space, problem.mean, {});
@@ -522,7 +520,7 @@ Prediction RefitWithoutEach(const SyntheticProblem& problem,
   return others;
 }
 
-// A prediction counts the misfit of what was not tried.
+// A prediction counts the nugget of what was not tried.
 TEST(GaussianProcess, LeaveOneOutIsConditioningOnTheOthers) {
   const SyntheticProblem problem = MakeSyntheticProblem(60, 3, 2, 5);
   const GaussianProcess::Options options{.integrate_coefficients = false};

@@ -121,7 +121,7 @@ TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
             mean,
             observations,
             KernelPriors::DimensionScaled(encoded.dimension_count(), 0.3),
-            {.integrate_coefficients = integrate, .misfit = true});
+            {.integrate_coefficients = integrate, .nugget = true});
         for (int i = 0; i < 3; ++i) {
           Eigen::VectorXd at = RandomParameters(likelihood, engine);
           at.segment(encoded.dimension_count() + 1, mean.size()) += centers;
@@ -132,7 +132,7 @@ TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
   }
 }
 
-TEST(Likelihood, GradientMatchesDifferencesWithMisfit) {
+TEST(Likelihood, GradientMatchesDifferencesWithNugget) {
   const auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
   const Observations observations = tests::Observe(problem, 12, 2);
   std::mt19937_64 engine(7);
@@ -142,7 +142,7 @@ TEST(Likelihood, GradientMatchesDifferencesWithMisfit) {
         problem.mean,
         observations,
         KernelPriors::DimensionScaled(5, 0.3),
-        {.integrate_coefficients = integrate, .misfit = true});
+        {.integrate_coefficients = integrate, .nugget = true});
     EXPECT_EQ(likelihood.parameter_count(), 5 + 1 + 9 + 1);
     for (int i = 0; i < 5; ++i) {
       EXPECT_LT(GradientError(likelihood, RandomParameters(likelihood, engine)),
@@ -151,7 +151,7 @@ TEST(Likelihood, GradientMatchesDifferencesWithMisfit) {
   }
 }
 
-TEST(Likelihood, OfAMisfitIsThatOfSoMuchMoreNoise) {
+TEST(Likelihood, OfANuggetIsThatOfSoMuchMoreNoise) {
   const tests::GpReference reference = tests::ReadGpReference();
   Observations noisier = reference.observations;
   noisier.noise_variance.array() += 0.04;
@@ -160,10 +160,10 @@ TEST(Likelihood, OfAMisfitIsThatOfSoMuchMoreNoise) {
                      reference.mean,
                      reference.observations,
                      {},
-                     {.with_priors = false, .misfit = true});
+                     {.with_priors = false, .nugget = true});
   Hyperparameters parameters = reference.hyperparameters;
   const double expected = told.Evaluate(told.Pack(parameters), nullptr);
-  parameters.log_misfit_variance = std::log(0.04);
+  parameters.log_nugget_variance = std::log(0.04);
   EXPECT_NEAR(
       learned.Evaluate(learned.Pack(parameters), nullptr), expected, 1e-12);
 }
@@ -175,12 +175,12 @@ TEST(Likelihood, GradientMatchesDifferencesWithCoefficientsIntegrated) {
   for (const auto link :
        {ParametricMean::Link::kInverse, ParametricMean::Link::kLinear}) {
     problem.mean.link = link;
-    for (const bool white : {false, true}) {
+    for (const bool iid : {false, true}) {
       Likelihood likelihood(problem.space,
                             problem.mean,
                             observations,
                             KernelPriors::DimensionScaled(5, 0.3),
-                            {.white = white, .integrate_coefficients = true});
+                            {.iid = iid, .integrate_coefficients = true});
       for (int i = 0; i < 5; ++i) {
         EXPECT_LT(
             GradientError(likelihood, RandomParameters(likelihood, engine)),
@@ -233,22 +233,22 @@ TEST(Likelihood, GradientMatchesDifferencesWhereNoiseStandsAtItsFloor) {
   }
 }
 
-TEST(Likelihood, OfWhiteMisfitsIsThatOfIndependentNormals) {
+TEST(Likelihood, OfWhiteNuggetsIsThatOfIndependentNormals) {
   const tests::GpReference reference = tests::ReadGpReference();
   Likelihood likelihood(reference.space,
                         reference.mean,
                         reference.observations,
                         {},
-                        {.white = true, .with_priors = false});
-  const double misfit = 0.09;
+                        {.iid = true, .with_priors = false});
+  const double nugget = 0.09;
   Hyperparameters parameters = reference.hyperparameters;
   parameters.log_length_scales.resize(0);
-  parameters.log_signal_variance = std::log(misfit);
+  parameters.log_signal_variance = std::log(nugget);
   const Eigen::VectorXd mean =
       reference.mean.EvaluateAll(parameters.log_coefficients);
   double expected = 0.0;
   for (int i = 0; i < reference.observations.size(); ++i) {
-    const double variance = misfit + reference.observations.noise_variance[i];
+    const double variance = nugget + reference.observations.noise_variance[i];
     expected -= 0.5 * std::pow(reference.observations.value[i] - mean[i], 2) /
                     variance +
                 0.5 * std::log(2.0 * std::numbers::pi * variance);

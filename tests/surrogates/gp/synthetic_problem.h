@@ -48,7 +48,6 @@ inline SyntheticProblem MakeSyntheticProblem(int candidates,
     problem.mean.features.col(j) =
         (0.1 + problem.space.points.row(k).array()).pow(power).transpose();
     problem.mean.coefficients.push_back({.name = "c" + std::to_string(j),
-                                         .unit = "s",
                                          .log_center = 0.0,
                                          .log_stddev = 1.0});
     log_c[j] = 0.7 * normal(engine);

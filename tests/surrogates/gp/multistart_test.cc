@@ -1,11 +1,10 @@
-#include "surrogates/gp/fit.h"
+#include "surrogates/gp/multistart.h"
 
 #include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "surrogates/gp/starting_points.h"
 #include "tests/surrogates/gp/synthetic_problem.h"
 
 namespace surrogates {
@@ -32,7 +31,7 @@ class MaximiseOverStartsTest : public ::testing::Test {
 
 TEST_F(MaximiseOverStartsTest, EndsAtLeastAsHighAsEachStartAlone) {
   const HyperparameterFit fit =
-      MaximiseOverStarts(likelihood_, starts_, box_, {.finalists = 8});
+      MaximiseOverStarts(likelihood_, starts_, box_, {.survivors = 8});
   for (const Hyperparameters& start : starts_) {
     EXPECT_GE(fit.log_posterior,
               MaximiseOverStarts(likelihood_, {start}, box_, {}).log_posterior);
@@ -47,10 +46,10 @@ TEST_F(MaximiseOverStartsTest, ReportsTheObjectiveAtWhatItReturns) {
   EXPECT_TRUE(fit.converged);
 }
 
-TEST_F(MaximiseOverStartsTest, RacingSavesEvaluations) {
-  const auto evaluations = [&](int finalists) {
+TEST_F(MaximiseOverStartsTest, HalvingSavesEvaluations) {
+  const auto evaluations = [&](int survivors) {
     return MaximiseOverStarts(
-               likelihood_, starts_, box_, {.finalists = finalists})
+               likelihood_, starts_, box_, {.survivors = survivors})
         .evaluations;
   };
   EXPECT_LT(evaluations(2), evaluations(8));

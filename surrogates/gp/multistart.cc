@@ -1,16 +1,20 @@
-#include "surrogates/gp/starting_points.h"
+#include "surrogates/gp/multistart.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
+#include <stdexcept>
 
+#include "common/parallel.h"
 #include "common/quantiles.h"
+#include "surrogates/gp/bfgs.h"
 
 namespace surrogates {
 namespace {
 
-// Draws of vague coefficients stay this near to their centre: further out the
-// mean is constant or wild, and every such start ends in the same place.
+// Limit of the deviation of a draw: further out the mean is constant or wild,
+// and every such start ends in the same place.
 constexpr double kWidestDraw = 1.5;
 
 double Median(const Eigen::VectorXd& values) {
@@ -63,7 +67,7 @@ Hyperparameters PriorModes(const ParametricMean& mean,
   Hyperparameters modes;
   modes.log_length_scales.setConstant(dimensions, Mode(priors.length_scale));
   modes.log_signal_variance = Mode(priors.signal_variance);
-  modes.log_misfit_variance = Mode(priors.misfit_variance);
+  modes.log_nugget_variance = Mode(priors.nugget_variance);
   modes.log_coefficients.resize(mean.size());
   for (Eigen::Index j = 0; j < mean.size(); ++j) {
     modes.log_coefficients[j] =
@@ -92,8 +96,8 @@ std::vector<Hyperparameters> StartingPoints(const ParametricMean& mean,
     }
     start.log_signal_variance +=
         priors.signal_variance.log_stddev * normal(engine);
-    start.log_misfit_variance +=
-        priors.misfit_variance.log_stddev * normal(engine);
+    start.log_nugget_variance +=
+        priors.nugget_variance.log_stddev * normal(engine);
     for (Eigen::Index j = 0; j < mean.size(); ++j) {
       const double stddev =
           mean.coefficients[static_cast<std::size_t>(j)].log_stddev;
@@ -106,6 +110,59 @@ std::vector<Hyperparameters> StartingPoints(const ParametricMean& mean,
     starts.push_back(std::move(start));
   }
   return starts;
+}
+
+HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
+                                     const std::vector<Hyperparameters>& starts,
+                                     const HyperparameterBox& box,
+                                     const FitOptions& options) {
+  if (starts.empty()) {
+    throw std::invalid_argument("MaximiseOverStarts: no start");
+  }
+  const int count = static_cast<int>(starts.size());
+  const int workers = std::min(options.threads, count);
+  // An evaluation keeps buffers, so each worker has its own copy.
+  std::vector<Likelihood> copies(static_cast<std::size_t>(workers), likelihood);
+  std::vector<BoxBfgs> searches;
+  for (const Hyperparameters& start : starts) {
+    searches.emplace_back(likelihood.Pack(start), box.lower, box.upper);
+  }
+  std::vector<int> order(starts.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto advance = [&](int starts_left, int iterations) {
+    common::ParallelFor(starts_left, workers, [&](int worker, int place) {
+      Likelihood& copy = copies[static_cast<std::size_t>(worker)];
+      const Objective objective = [&](const Eigen::VectorXd& x,
+                                      Eigen::VectorXd* gradient) {
+        const double value = -copy.Evaluate(x, gradient);
+        *gradient = -*gradient;
+        return value;
+      };
+      const int start = order[static_cast<std::size_t>(place)];
+      searches[static_cast<std::size_t>(start)].Advance(objective, iterations);
+    });
+    // Stable: the first of equals stays in front.
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return searches[static_cast<std::size_t>(a)].summary().value <
+             searches[static_cast<std::size_t>(b)].summary().value;
+    });
+  };
+  advance(count,
+          std::min(options.screening_iterations, options.max_iterations));
+  advance(std::min(options.survivors, count), options.max_iterations);
+
+  const BfgsSummary best =
+      searches[static_cast<std::size_t>(order.front())].summary();
+  HyperparameterFit fit{.best = likelihood.Unpack(best.x),
+                        .log_posterior = -best.value,
+                        .converged = best.converged};
+  for (const BoxBfgs& search : searches) {
+    fit.evaluations += search.summary().evaluations;
+  }
+  for (const Likelihood& copy : copies) {
+    fit.jitter_retries += copy.jitter_retries();
+  }
+  return fit;
 }
 
 }  // namespace surrogates

@@ -1,4 +1,4 @@
-#include "studies/fits/learned.h"
+#include "studies/fits/fitted_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kTwoSided95 = 1.959964;
 
-// "dp" of "length_scale[dp]", if `parameter` is of that kind.
+// "dp" from "length_scale[dp]", if `parameter` is of that kind.
 std::optional<std::string> Inside(std::string_view parameter,
                                   std::string_view kind) {
   if (!parameter.starts_with(kind) || !parameter.ends_with(']') ||
@@ -85,10 +85,10 @@ Estimate CoefficientOf(const History& history, const std::string& name) {
   return estimate;
 }
 
-LearnedSurrogate SurrogateOf(const History& history, const std::string& name) {
+FittedSurrogate SurrogateOf(const History& history, const std::string& name) {
   static const std::set<std::string> scales = {
       "signal_stddev", "misfit_stddev", "noise_stddev"};
-  LearnedSurrogate learned{.name = name};
+  FittedSurrogate learned{.name = name};
   for (const std::string& parameter : history.parameters) {
     if (const auto dimension = Inside(parameter, "length_scale")) {
       learned.length_scales.push_back(
@@ -105,10 +105,10 @@ LearnedSurrogate SurrogateOf(const History& history, const std::string& name) {
 
 }  // namespace
 
-LearnedRun Learned(const std::vector<trials::FitRecord>& records,
+FittedRun FittedAt(const std::vector<trials::FitRecord>& records,
                    int trial,
                    int fits) {
-  LearnedRun run;
+  FittedRun run;
   std::vector<std::string> surrogates;
   for (const trials::FitRecord& record : records) {
     if ((trial == 0 || record.trial <= trial) &&

@@ -1,0 +1,123 @@
+#include "methods/options.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace methods {
+namespace {
+
+std::string RangeOf(const Integer& option) {
+  return fmt::format("an integer >= {}", option.least);
+}
+std::string RangeOf(const Number& option) {
+  return option.most < std::numeric_limits<double>::max()
+             ? fmt::format("a number from {} to {}", option.least, option.most)
+             : fmt::format("a number >= {}", option.least);
+}
+std::string RangeOf(const Boolean& /*option*/) { return "true or false"; }
+std::string RangeOf(const Choice& option) {
+  const auto last = option.names.end() - 1;
+  return fmt::format("\"{}\" or \"{}\"",
+                     fmt::join(option.names.begin(), last, "\", \""),
+                     *last);
+}
+
+std::string ValueOf(const Integer& option) {
+  return std::to_string(*option.value);
+}
+std::string ValueOf(const Number& option) {
+  return fmt::format("{}", *option.value);
+}
+std::string ValueOf(const Boolean& option) {
+  return *option.value ? "true" : "false";
+}
+std::string ValueOf(const Choice& option) {
+  return fmt::format("\"{}\"", option.names[option.chosen]);
+}
+
+// Reads the value of a key.
+struct Reader {
+  const common::TomlTable& table;
+  const std::string& key;
+
+  void operator()(const Integer& option) const {
+    *option.value = table.GetIntIn(key, *option.value, option.least);
+  }
+  void operator()(const Number& option) const {
+    const double value = table.GetDouble(key, *option.value);
+    if (!(value >= option.least && value <= option.most)) {
+      Fail(common::ExactText(value), "", RangeOf(option));
+    }
+    *option.value = value;
+  }
+  void operator()(const Boolean& option) const {
+    *option.value = table.GetBool(key, *option.value);
+  }
+  void operator()(const Choice& option) const {
+    const auto& names = option.names;
+    const std::string name = table.GetString(key, names[option.chosen]);
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      Fail(name, common::DidYouMean(name, names), RangeOf(option));
+    }
+    option.choose(static_cast<std::size_t>(found - names.begin()));
+  }
+
+  [[noreturn]] void Fail(const std::string& value,
+                         const std::string& hint,
+                         const std::string& range) const {
+    table.Fail(key,
+               fmt::format("invalid value '{}' for {}{}: must be {}",
+                           value,
+                           key,
+                           hint,
+                           range));
+  }
+};
+
+}  // namespace
+
+void ReadOptions(const common::TomlTable& table,
+                 const Problem& problem,
+                 const std::vector<Option>& options) {
+  const std::vector<std::string> keys = table.Keys();
+  const auto given = [&keys](const std::string& key) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  for (const Option& option : options) {
+    if (given(option.former_key)) {
+      table.Fail(option.former_key,
+                 fmt::format("unknown key '{}' (did you mean its new name "
+                             "'{}'?)",
+                             option.former_key,
+                             option.key));
+    }
+    std::visit(Reader{table, option.key}, option.value);
+    const std::string error =
+        option.check && given(option.key) ? option.check(problem) : "";
+    if (!error.empty()) {
+      table.Fail(option.key, error);
+    }
+  }
+}
+
+std::vector<OptionText> Describe(const std::vector<Option>& options) {
+  std::vector<OptionText> texts;
+  for (const Option& option : options) {
+    std::visit(
+        [&](const auto& value) {
+          texts.push_back({option.key,
+                           ValueOf(value),
+                           RangeOf(value),
+                           option.meaning,
+                           option.reference});
+        },
+        option.value);
+  }
+  return texts;
+}
+
+}  // namespace methods

@@ -1,0 +1,98 @@
+// The options of a method, one row each: from the rows follow reading
+// [method.NAME] of a manifest, its errors, `oppa methods NAME` and
+// docs/methods.md.
+
+#ifndef METHODS_OPTIONS_H_
+#define METHODS_OPTIONS_H_
+
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/toml_table.h"
+#include "methods/method.h"
+
+namespace methods {
+
+// Where an option is stored, holding its default, and the values it may take.
+struct Integer {
+  int* value;
+  int least;
+};
+struct Number {
+  double* value;
+  double least;
+  double most = std::numeric_limits<double>::max();
+};
+struct Boolean {
+  bool* value;
+};
+// One of several names.
+struct Choice {
+  std::vector<std::string> names;
+  std::size_t chosen = 0;
+  std::function<void(std::size_t)> choose;
+};
+template <typename T>
+Choice ChoiceOf(T& value,
+                std::initializer_list<std::pair<std::string_view, T>> values) {
+  Choice choice;
+  std::vector<T> all;
+  for (const auto& [name, each] : values) {
+    if (each == value) {
+      choice.chosen = all.size();
+    }
+    choice.names.emplace_back(name);
+    all.push_back(each);
+  }
+  choice.choose = [&value, all](std::size_t i) { value = all[i]; };
+  return choice;
+}
+
+struct Option {
+  std::string key;  // in [method.NAME]
+  std::variant<Integer, Number, Boolean, Choice> value;
+  std::string meaning;    // one sentence
+  std::string reference;  // to the paper, "": none
+  std::string former_key = "";
+  // What is wrong with a value that is given, "": nothing.
+  std::function<std::string(const Problem&)> check = nullptr;
+};
+
+// A struct of options has a function beside it that lists its rows,
+//
+//   std::vector<Option> OptionsOf(MyOptions& options);
+//
+// Reads those that the table gives; the others keep their values.
+// Errors: throws InputError with the place for a value outside its range and
+// for a former key. Unknown keys are found by TomlTable::RejectUnknownKeys.
+void ReadOptions(const common::TomlTable& table,
+                 const Problem& problem,
+                 const std::vector<Option>& options);
+template <typename T>
+[[nodiscard]] T ReadOptions(const common::TomlTable& table,
+                            const Problem& problem,
+                            T options = {}) {
+  ReadOptions(table, problem, OptionsOf(options));
+  return options;
+}
+
+// An option as text, for people.
+struct OptionText {
+  std::string key;
+  std::string value;  // the default, in TOML
+  std::string range;  // "an integer >= 1"
+  std::string meaning;
+  std::string reference;
+};
+[[nodiscard]] std::vector<OptionText> Describe(
+    const std::vector<Option>& options);
+
+}  // namespace methods
+
+#endif  // METHODS_OPTIONS_H_
