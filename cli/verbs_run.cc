@@ -230,7 +230,7 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
   };
   if (options.trial_per_job) {
     harness::CatchStopSignals();  // so that the job is cancelled
-    conditions.elsewhere = [&](const harness::Backend& backend) {
+    conditions.make_remote_runner = [&](const harness::Backend& backend) {
       return MakeTrialJobs(options, manifest, spec, backend);
     };
   }

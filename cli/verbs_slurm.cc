@@ -42,12 +42,9 @@ constexpr int kLogLines = 200;
 void AddNeeds(const harness::SlurmOptions& options,
               const harness::ProblemSpec& problem,
               harness::Job& job) {
-  const harness::BackendEntry* backend =
-      harness::FindBackend(problem.backend.GetString("type", ""));
-  const bool simulated = backend != nullptr && backend->simulated;
   if (options.resources == harness::SlurmOptions::Resources::kCpu ||
       (options.resources == harness::SlurmOptions::Resources::kAuto &&
-       simulated)) {
+       harness::IsSimulated(problem))) {
     return;
   }
   const trials::Cluster cluster = trials::ReadCluster(
