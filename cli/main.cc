@@ -1,5 +1,6 @@
 // The program: reads the command line, calls a verb, reports what went wrong.
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -403,6 +404,7 @@ int CallSelf(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGCHLD, SIG_DFL);  // ignored by the parent, children are lost
   try {
     return Main(argc, argv);
   } catch (const common::InputError& e) {

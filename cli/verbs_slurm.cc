@@ -53,6 +53,21 @@ void AddNeeds(const harness::SlurmOptions& options,
   job.gpus_per_node = cluster.gpus_per_node;
 }
 
+// The output of the last trial of a run with a training program; "" if none.
+fs::path NewestTrialLog(const fs::path& run_folder) {
+  fs::path newest;
+  fs::file_time_type newest_time;
+  std::error_code none;
+  for (const auto& entry : fs::recursive_directory_iterator(run_folder, none)) {
+    if (entry.path().extension() == ".log" && entry.is_regular_file(none) &&
+        (newest.empty() || entry.last_write_time(none) > newest_time)) {
+      newest = entry.path();
+      newest_time = entry.last_write_time(none);
+    }
+  }
+  return newest;
+}
+
 }  // namespace
 
 harness::SlurmSubmission NewSubmission(const VerbOptions& options,
@@ -270,6 +285,12 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
     const auto states = harness::LatestTasks(submissions, std::nullopt);
     if (const auto found = states.find(run_name); found != states.end()) {
       log = found->second.log;
+    }
+    if (!fs::exists(log) || fs::file_size(log) == 0) {
+      if (const fs::path trial = NewestTrialLog(run.Folder(folder));
+          !trial.empty()) {
+        log = trial;
+      }
     }
     if (!fs::exists(log) || fs::file_size(log) == 0) {
       fmt::print("{}: wrote nothing (its log is {})\n", run_name, log.string());
