@@ -23,9 +23,9 @@
 #include "harness/provenance.h"
 #include "harness/run_one.h"
 #include "harness/slurm/run_task.h"
-#include "harness/slurm/run_trial.h"
-#include "harness/slurm/shared_queue.h"
 #include "harness/slurm/slurm.h"
+#include "harness/slurm/slurm_queue.h"
+#include "harness/slurm/task_status.h"
 #include "harness/slurm/trial_jobs.h"
 #include "harness/stop.h"
 #include "trials/cluster.h"
@@ -156,19 +156,18 @@ std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
   }
   const auto states = harness::LatestTasks(submissions, queue);
   std::vector<harness::Job> free;
-  std::vector<std::string> husks;
+  std::vector<std::string> stale_jobs;
   for (const harness::Job& job : jobs) {
     const auto found = states.find(job.name);
     const bool active = found != states.end() && found->second.IsActive();
     if (active && found->second.kind == harness::SlurmTaskState::Kind::kStuck) {
-      husks.push_back(fmt::format(
-          "{}_{}", found->second.array_job_id, found->second.array_task));
+      stale_jobs.push_back(found->second.TaskId());
     } else if (active) {
       continue;
     }
     free.push_back(job);
   }
-  (void)harness::Cancel(husks);
+  (void)harness::Cancel(stale_jobs);
   return free;
 }
 
@@ -258,7 +257,7 @@ int CancelVerb(const VerbOptions& options) {
   if (complaint.empty()) {
     complaint = harness::Cancel(arrays);
   }
-  harness::ForgetSharedQueue(folder);
+  harness::DropCachedQueue(folder);
   if (!complaint.empty()) {
     throw std::runtime_error("scancel: " + complaint);
   }
