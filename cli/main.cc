@@ -1,5 +1,6 @@
 // The program: reads the command line, calls a verb, reports what went wrong.
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -408,6 +409,7 @@ int CallSelf(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGCHLD, SIG_DFL);  // ignored by the parent, children are lost
   try {
     return Main(argc, argv);
   } catch (const common::InputError& e) {

@@ -92,14 +92,15 @@ std::vector<Evaluated> EvaluateAll(const harness::Backend& backend) {
   };
   constexpr int kWorthAThread = 2000;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int parts =
-      backend.exact_twin ? std::clamp(size / kWorthAThread, 1, cores) : 1;
+  const int parts = backend.clone_exact_runner
+                        ? std::clamp(size / kWorthAThread, 1, cores)
+                        : 1;
   std::vector<std::future<void>> others;
   for (int part = 1; part < parts; ++part) {
     const auto begin = static_cast<int>(std::int64_t{size} * part / parts);
     const auto end = static_cast<int>(std::int64_t{size} * (part + 1) / parts);
     others.push_back(std::async(std::launch::async, [&, begin, end] {
-      evaluate(*backend.exact_twin(), begin, end);
+      evaluate(*backend.clone_exact_runner(), begin, end);
     }));
   }
   evaluate(*backend.exact, 0, size / parts);

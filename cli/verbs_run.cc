@@ -15,13 +15,14 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/parallel.h"
+#include "harness/backends.h"
 #include "harness/local_pool.h"
 #include "harness/plan.h"
 #include "harness/progress.h"
 #include "harness/provenance.h"
 #include "harness/run_one.h"
-#include "harness/slurm/queue_status.h"
 #include "harness/slurm/slurm.h"
+#include "harness/slurm/task_status.h"
 #include "harness/status.h"
 #include "harness/stop.h"
 #include "plots/report.h"
@@ -61,11 +62,18 @@ int Wait(std::size_t jobs,
   return failed;
 }
 
-// Runs at a time. A search whose trials are jobs elsewhere mostly waits.
-int Workers(const VerbOptions& options, const RunVerbOptions& run_options) {
+// Runs at a time. A search whose trials are remote jobs mostly waits. Trials on
+// a real clock would slow each other down on the devices that they share.
+int Workers(const VerbOptions& options,
+            const RunVerbOptions& run_options,
+            const harness::Manifest& manifest) {
   constexpr int kSearchesThatWait = 8;
   if (run_options.jobs > 0) {
     return run_options.jobs;
+  }
+  if (!options.trial_per_job &&
+      !harness::IsSimulated(manifest.problems.front())) {
+    return 1;
   }
   return std::max(options.trial_per_job ? kSearchesThatWait : 1,
                   common::Cores());
@@ -179,7 +187,7 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
   if (options.slurm && !options.trial_per_job) {
     return RunSlurm(options, run_options, manifest, jobs);
   }
-  const int workers = Workers(options, run_options);
+  const int workers = Workers(options, run_options, manifest);
   int failed = 0;
   if (!jobs.empty() && harness::StopSignal() == 0) {
     fmt::print("{}: {} of {} runs to do, {} at a time\n",
@@ -230,7 +238,7 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
   };
   if (options.trial_per_job) {
     harness::CatchStopSignals();  // so that the job is cancelled
-    conditions.elsewhere = [&](const harness::Backend& backend) {
+    conditions.make_remote_runner = [&](const harness::Backend& backend) {
       return MakeTrialJobs(options, manifest, spec, backend);
     };
   }

@@ -23,9 +23,9 @@
 #include "harness/provenance.h"
 #include "harness/run_one.h"
 #include "harness/slurm/run_task.h"
-#include "harness/slurm/run_trial.h"
-#include "harness/slurm/shared_queue.h"
 #include "harness/slurm/slurm.h"
+#include "harness/slurm/slurm_queue.h"
+#include "harness/slurm/task_status.h"
 #include "harness/slurm/trial_jobs.h"
 #include "harness/stop.h"
 #include "trials/cluster.h"
@@ -42,18 +42,30 @@ constexpr int kLogLines = 200;
 void AddNeeds(const harness::SlurmOptions& options,
               const harness::ProblemSpec& problem,
               harness::Job& job) {
-  const harness::BackendEntry* backend =
-      harness::FindBackend(problem.backend.GetString("type", ""));
-  const bool simulated = backend != nullptr && backend->simulated;
   if (options.resources == harness::SlurmOptions::Resources::kCpu ||
       (options.resources == harness::SlurmOptions::Resources::kAuto &&
-       simulated)) {
+       harness::IsSimulated(problem))) {
     return;
   }
   const trials::Cluster cluster = trials::ReadCluster(
       problem.cluster.Folder() / problem.cluster.RequireString("file"));
   job.nodes = cluster.nodes;
   job.gpus_per_node = cluster.gpus_per_node;
+}
+
+// The output of the last trial of a run with a training program; "" if none.
+fs::path NewestTrialLog(const fs::path& run_folder) {
+  fs::path newest;
+  fs::file_time_type newest_time;
+  std::error_code none;
+  for (const auto& entry : fs::recursive_directory_iterator(run_folder, none)) {
+    if (entry.path().extension() == ".log" && entry.is_regular_file(none) &&
+        (newest.empty() || entry.last_write_time(none) > newest_time)) {
+      newest = entry.path();
+      newest_time = entry.last_write_time(none);
+    }
+  }
+  return newest;
 }
 
 }  // namespace
@@ -144,19 +156,18 @@ std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
   }
   const auto states = harness::LatestTasks(submissions, queue);
   std::vector<harness::Job> free;
-  std::vector<std::string> husks;
+  std::vector<std::string> stale_jobs;
   for (const harness::Job& job : jobs) {
     const auto found = states.find(job.name);
     const bool active = found != states.end() && found->second.IsActive();
     if (active && found->second.kind == harness::SlurmTaskState::Kind::kStuck) {
-      husks.push_back(fmt::format(
-          "{}_{}", found->second.array_job_id, found->second.array_task));
+      stale_jobs.push_back(found->second.TaskId());
     } else if (active) {
       continue;
     }
     free.push_back(job);
   }
-  (void)harness::Cancel(husks);
+  (void)harness::Cancel(stale_jobs);
   return free;
 }
 
@@ -246,7 +257,7 @@ int CancelVerb(const VerbOptions& options) {
   if (complaint.empty()) {
     complaint = harness::Cancel(arrays);
   }
-  harness::ForgetSharedQueue(folder);
+  harness::DropCachedQueue(folder);
   if (!complaint.empty()) {
     throw std::runtime_error("scancel: " + complaint);
   }
@@ -273,6 +284,12 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
     const auto states = harness::LatestTasks(submissions, std::nullopt);
     if (const auto found = states.find(run_name); found != states.end()) {
       log = found->second.log;
+    }
+    if (!fs::exists(log) || fs::file_size(log) == 0) {
+      if (const fs::path trial = NewestTrialLog(run.Folder(folder));
+          !trial.empty()) {
+        log = trial;
+      }
     }
     if (!fs::exists(log) || fs::file_size(log) == 0) {
       fmt::print("{}: wrote nothing (its log is {})\n", run_name, log.string());

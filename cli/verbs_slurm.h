@@ -12,7 +12,7 @@
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
-#include "harness/slurm/slurm_state.h"
+#include "harness/slurm/submission.h"
 
 namespace cli {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "harness/entries.h"
 #include "harness/provenance.h"
 #include "trials/command/command_runner.h"
+#include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/simulator.h"
@@ -44,6 +46,11 @@ trials::NoiseOptions ReadNoise(const TomlTable& table) {
   NoiseOptions options;
   for (const auto& [key, field] : kFields) {
     options.*field = table.GetDouble(key, options.*field);
+    if (!std::isfinite(options.*field)) {
+      table.Fail(key,
+                 fmt::format(
+                     "{} is {}: must be a finite number", key, options.*field));
+    }
   }
   return options;
 }
@@ -62,10 +69,14 @@ std::unique_ptr<trials::TrialRunner> Wrap(
   return std::make_unique<trials::TimeLimitedRunner>(std::move(runner));
 }
 
+// The file that a key names, relative to the manifest.
+std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
+  return table.Folder() / table.RequireString(key);
+}
+
 // The cluster that [cluster] names: file = "clusters/a5000-8.toml".
 trials::Cluster ReadCluster(const TomlTable& table) {
-  const std::filesystem::path file =
-      table.Folder() / table.RequireString("file");
+  const std::filesystem::path file = NamedFile(table, "file");
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) {
     table.Fail("file",
@@ -74,6 +85,22 @@ trials::Cluster ReadCluster(const TomlTable& table) {
                            file.string()));
   }
   return trials::ReadCluster(file);
+}
+
+// The files of [workload], [cluster] and [space].
+std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
+  std::vector<std::filesystem::path> files = {
+      NamedFile(problem.workload, "model"), NamedFile(problem.cluster, "file")};
+  for (const std::string& name : problem.space.GetStrings("rule_sets")) {
+    for (const auto& path : {problem.rules_folder / (name + ".rules"),
+                             problem.space.Folder() / name}) {
+      std::error_code error;
+      if (std::filesystem::is_regular_file(path, error)) {
+        files.push_back(path);
+      }
+    }
+  }
+  return files;
 }
 
 // A backend that trains the workload on the whole cluster, without its runner.
@@ -90,20 +117,29 @@ Backend BackendOn(const trials::Workload& workload,
 }
 
 Backend MakeSimulator(const ProblemSpec& problem) {
-  const auto [workload, cluster, space] = ReadSimulatorSetup(problem);
-  Backend backend = BackendOn(workload, cluster, space);
-  backend.description = fmt::format("{}, batch {} x {}, on {} ({} x {})",
-                                    workload.name,
-                                    workload.batch_size,
-                                    workload.sequence_length,
-                                    cluster.name,
-                                    cluster.gpus(),
-                                    cluster.gpu.name);
-  auto simulator = std::make_unique<trials::Simulator>(workload, cluster);
+  SimulatorSetup setup = ReadSimulatorSetup(problem);
+  const trials::Workload& workload = setup.workload;
+  const trials::Cluster& cluster = setup.cluster;
+  Backend backend = BackendOn(workload, cluster, setup.space);
+  backend.inputs = std::move(setup.inputs);
+  backend.description =
+      fmt::format("{}, batch {} x {}, on {} ({} x {}){}{}",
+                  workload.name,
+                  workload.batch_size,
+                  workload.sequence_length,
+                  cluster.name,
+                  cluster.gpus(),
+                  cluster.gpu.name,
+                  setup.framework_name.empty() ? "" : ", framework ",
+                  setup.framework_name);
+  backend.clone_exact_runner =
+      [workload, cluster, framework = setup.framework] {
+        return std::make_unique<trials::Simulator>(
+            workload, cluster, trials::Simulator::Options{framework});
+      };
+  auto simulator = std::make_unique<trials::Simulator>(
+      workload, cluster, trials::Simulator::Options{setup.framework});
   backend.exact = simulator.get();
-  backend.exact_twin = [workload = workload, cluster = cluster] {
-    return std::make_unique<trials::Simulator>(workload, cluster);
-  };
   backend.explain =
       [simulator = simulator.get()](const trials::ParallelConfig& config) {
         return FormatReport(config, simulator->Simulate(config));
@@ -112,18 +148,19 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   return backend;
 }
 
-// The table of a replay and where it is; errors are at the manifest's key.
-trials::ReplayTable ReadTable(const TomlTable& table) {
-  const std::string name = table.RequireString("table");
-  const std::string scenario = table.RequireString("scenarios");
-  std::filesystem::path path;
+std::filesystem::path ReplayTablePath(const TomlTable& table) {
   try {
-    path = trials::ResolveTablePath(name, table.Folder());
+    return trials::ResolveTablePath(table.RequireString("table"),
+                                    table.Folder());
   } catch (const InputError& e) {
     table.Fail("table", e.what());
   }
+}
+
+trials::ReplayTable ReadTable(const TomlTable& table,
+                              const std::filesystem::path& path) {
   try {
-    return trials::ReplayTable::Read(path, scenario);
+    return trials::ReplayTable::Read(path, table.RequireString("scenarios"));
   } catch (const InputError& e) {
     table.Fail("scenarios", e.what());
   }
@@ -131,11 +168,13 @@ trials::ReplayTable ReadTable(const TomlTable& table) {
 
 Backend MakeReplay(const ProblemSpec& problem) {
   const trials::Cluster cluster = ReadCluster(problem.cluster);
-  const trials::ReplayTable table = ReadTable(problem.backend);
+  const std::filesystem::path path = ReplayTablePath(problem.backend);
+  const trials::ReplayTable table = ReadTable(problem.backend, path);
   trials::ReplayRunner::Options options;
   options.setup_s = problem.backend.GetDouble("setup_s", options.setup_s);
   options.failure_s = problem.backend.GetDouble("failure_s", options.failure_s);
   Backend backend;
+  backend.inputs = {NamedFile(problem.cluster, "file"), path};
   backend.warning = table.Warning();
   backend.description = fmt::format("measured {} on {} GPUs like {}",
                                     table.scenario(),
@@ -160,6 +199,17 @@ Backend MakeCommand(const ProblemSpec& problem) {
       workload,
       cluster,
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder));
+  backend.inputs = ProblemFiles(problem);
+  // The program and the scripts among its arguments.
+  constexpr std::uintmax_t kLargestScript = 1 << 20;
+  for (const std::string& word : problem.backend.GetStrings("program")) {
+    const auto file = problem.backend.Folder() / word;
+    std::error_code error;
+    if (std::filesystem::is_regular_file(file, error) &&
+        std::filesystem::file_size(file, error) <= kLargestScript) {
+      backend.inputs.push_back(file);
+    }
+  }
   backend.description = fmt::format(
       "{}, batch {} x {}, by {} on {} ({} x {})",
       workload.name,
@@ -196,9 +246,26 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
         "type",
         fmt::format("this needs the backend 'simulator', not '{}'", type));
   }
-  return {trials::ReadWorkload(problem.workload),
-          ReadCluster(problem.cluster),
-          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
+  SimulatorSetup setup{
+      trials::ReadWorkload(problem.workload),
+      ReadCluster(problem.cluster),
+      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
+  setup.inputs = ProblemFiles(problem);
+  setup.inputs.push_back(
+      trials::FindDataFile("hardware", setup.cluster.gpu.architecture));
+  if (problem.backend.Has("framework")) {
+    const std::string name = problem.backend.RequireString("framework");
+    std::filesystem::path file;
+    try {
+      file = trials::FindDataFile("frameworks", name, problem.backend.Folder());
+    } catch (const InputError& e) {
+      problem.backend.Fail("framework", e.what());
+    }
+    setup.framework = trials::ReadFramework(file);
+    setup.framework_name = file.stem().string();
+    setup.inputs.push_back(file);
+  }
+  return setup;
 }
 
 const std::vector<BackendEntry>& Backends() {
@@ -210,35 +277,10 @@ const BackendEntry* FindBackend(std::string_view name) {
   return FindByName(Backends(), name);
 }
 
-std::vector<std::filesystem::path> InputFiles(const ProblemSpec& problem) {
-  std::vector<std::filesystem::path> files;
-  const auto add = [&files](const std::filesystem::path& path) {
-    std::error_code error;
-    if (std::filesystem::is_regular_file(path, error)) {
-      files.push_back(path);
-    }
-  };
-  add(problem.workload.Folder() / problem.workload.GetString("model", ""));
-  add(problem.cluster.Folder() / problem.cluster.GetString("file", ""));
-  for (const std::string& name : problem.space.GetStrings("rule_sets")) {
-    add(problem.rules_folder / (name + ".rules"));
-    add(problem.space.Folder() / name);
-  }
-  if (problem.backend.Has("table")) {
-    add(trials::ResolveTablePath(problem.backend.RequireString("table"),
-                                 problem.backend.Folder()));
-  }
-  // The program of a command and the scripts among its arguments.
-  constexpr std::uintmax_t kLargestScript = 1 << 20;
-  for (const std::string& word : problem.backend.GetStrings("program")) {
-    const auto file = problem.backend.Folder() / word;
-    std::error_code error;
-    if (std::filesystem::is_regular_file(file, error) &&
-        std::filesystem::file_size(file, error) <= kLargestScript) {
-      add(file);
-    }
-  }
-  return files;
+bool IsSimulated(const ProblemSpec& problem) {
+  const BackendEntry* entry =
+      FindBackend(problem.backend.GetString("type", ""));
+  return entry == nullptr || entry->simulated;
 }
 
 Backend MakeBackend(const ProblemSpec& problem) {
@@ -258,6 +300,7 @@ Backend MakeBackend(const ProblemSpec& problem) {
   Backend backend = WithPlace(
       problem.backend, "backend", [&] { return entry->make(problem); });
   backend.type = type;
+  backend.simulated = entry->simulated;
   for (const TomlTable* table : {&problem.backend,
                                  &problem.noise,
                                  &problem.workload,

@@ -1,4 +1,4 @@
-// The one place that names concrete backends.
+// The list of backends. No other file of this layer names a concrete one.
 
 #ifndef HARNESS_BACKENDS_H_
 #define HARNESS_BACKENDS_H_
@@ -11,38 +11,45 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/manifest.h"
+#include "harness/spec.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
+#include "trials/simulator/framework.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
 
 namespace harness {
 
-// One problem made real: where trials run and what may be tried.
+// The system that runs the trials of one problem, and its search space.
 struct Backend {
   std::string type;         // "simulator", "replay"
   std::string description;  // one line for people: model, batch, cluster
-  std::string warning;      // one line about what was left out; "" if nothing
+  std::string warning;      // one line about ignored input; "" if none
+  // Every file that the records depend on.
+  std::vector<std::filesystem::path> inputs;
+  bool simulated = true;  // see BackendEntry
   int gpus = 1;
   int gpus_per_node = 1;
   double memory_capacity_bytes = 0.0;  // per GPU
   std::unique_ptr<trials::SearchSpace> space;
   std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit
   trials::TrialRunner* exact = nullptr;         // the runner within, without
-  // Another runner like `exact`, for another thread; empty where there is none.
-  std::function<std::unique_ptr<trials::TrialRunner>()> exact_twin;
-  // The parts of one step as a table for people; empty where unknown.
+  // Another runner like `exact`, for another thread; empty if there is none.
+  std::function<std::unique_ptr<trials::TrialRunner>()> clone_exact_runner;
+  // The components of one step as a table; empty if unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
-  // Has the output of trials kept in that folder; empty where there is none.
+  // Keeps the output of trials in the given folder; empty if there is none.
   std::function<void(const std::filesystem::path&)> keep_logs;
 };
 
-// What a simulation is made from.
+// The input of a simulation.
 struct SimulatorSetup {
   trials::Workload workload;
   trials::Cluster cluster;
   trials::SearchSpaceOptions space;
+  trials::Framework framework;
+  std::string framework_name;  // "": the default, Colossal-AI
+  std::vector<std::filesystem::path> inputs;
 };
 
 // Errors: throws InputError for a problem of another backend.
@@ -53,20 +60,18 @@ struct BackendEntry {
   std::string name;
   std::string description;
   std::function<Backend(const ProblemSpec&)> make;
-  // Its clock is virtual, and a trial is a function of its request. The others
-  // need the cluster, and time passes while they run.
+  // The clock is virtual, and the result of a trial is a function of the
+  // request. Other backends need the cluster and real time.
   bool simulated = true;
 };
 
 [[nodiscard]] const std::vector<BackendEntry>& Backends();
 [[nodiscard]] const BackendEntry* FindBackend(std::string_view name);
 
-// The files that a problem's tables name, as far as they are there.
-[[nodiscard]] std::vector<std::filesystem::path> InputFiles(
-    const ProblemSpec& problem);
+// BackendEntry::simulated of the problem's backend; true for an unknown one.
+[[nodiscard]] bool IsSimulated(const ProblemSpec& problem);
 
-// Makes the backend of a problem and sees that its tables hold no key that
-// nobody asked for.
+// Makes the backend of a problem and rejects unknown keys in its tables.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] Backend MakeBackend(const ProblemSpec& problem);
 

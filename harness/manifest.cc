@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/files.h"
 #include "common/hash.h"
 #include "common/text.h"
 #include "harness/backends.h"
@@ -25,14 +22,15 @@ namespace {
 using common::InputError;
 using common::TomlTable;
 
-// A list of a problem that makes several problems of it.
+// A key whose list of values creates one problem per value.
 struct Axis {
   TomlTable ProblemSpec::*table;
   std::string_view key;
   std::string_view prefix;  // before the value, where it is a bare number
 };
 
-constexpr std::array<Axis, 6> kAxes = {{
+constexpr std::array<Axis, 7> kAxes = {{
+    {&ProblemSpec::backend, "framework", ""},
     {&ProblemSpec::backend, "scenarios", ""},
     {&ProblemSpec::cluster, "file", ""},
     {&ProblemSpec::workload, "model", ""},
@@ -41,7 +39,7 @@ constexpr std::array<Axis, 6> kAxes = {{
     {&ProblemSpec::workload, "precision", ""},
 }};
 
-// `simulated`: the backend's clock is virtual.
+// `simulated`: the clock of the backend is virtual.
 Budget ReadBudget(const TomlTable& table, bool simulated) {
   Budget budget;
   if (table.Has("time_minutes")) {
@@ -139,7 +137,7 @@ std::vector<std::string> ReadFigures(const TomlTable& experiment) {
   return experiment.GetStrings("figures");
 }
 
-// The tables of a manifest. What stands in each is checked by who reads it.
+// Checks the names of the tables. Their readers check the keys.
 void CheckTables(const TomlTable& root) {
   const std::vector<std::string> known = {"experiment",
                                           "backend",
@@ -175,38 +173,6 @@ std::uint64_t Manifest::TrialSeed(const ProblemSpec& problem,
                             static_cast<std::uint64_t>(repeat));
 }
 
-std::string Manifest::RunHash(const ProblemSpec& problem,
-                              const MethodSpec& method) const {
-  std::string text = fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n",
-                                 seed,
-                                 common::ExactText(budget.time_s),
-                                 budget.trials,
-                                 budget.q_max,
-                                 budget.charge_thinking,
-                                 method.base);
-  std::istringstream options(method.options.CanonicalText());
-  for (std::string line; std::getline(options, line);) {
-    if (!line.starts_with("label = ")) {
-      text += line + "\n";
-    }
-  }
-  const auto add = [&text](std::string_view heading, const TomlTable& table) {
-    text += fmt::format("[{}]\n{}", heading, table.CanonicalText());
-  };
-  add("backend", problem.backend);
-  add("noise", problem.noise);
-  add("workload", problem.workload);
-  add("cluster", problem.cluster);
-  add("space", problem.space);
-  for (const std::filesystem::path& file : InputFiles(problem)) {
-    text += fmt::format(
-        "file {}\n{}", file.filename().string(), common::ReadFile(file));
-  }
-  return fmt::format("{:016x}{:016x}",
-                     common::DeriveSeed(text, 0),
-                     common::DeriveSeed(text + "\n", 1));
-}
-
 Manifest ReadManifest(const std::filesystem::path& path,
                       const ManifestOverrides& overrides) {
   const TomlTable root = TomlTable::ParseFile(path);
@@ -224,10 +190,7 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.problems = ReadProblems(root);
   manifest.slurm = root.GetTable("slurm");
   const TomlTable budget = root.RequireTable("budget");
-  const BackendEntry* backend =
-      FindBackend(manifest.problems.front().backend.GetString("type", ""));
-  manifest.budget =
-      ReadBudget(budget, backend == nullptr || backend->simulated);
+  manifest.budget = ReadBudget(budget, IsSimulated(manifest.problems.front()));
   experiment.RejectUnknownKeys();
   budget.RejectUnknownKeys();
   return manifest;

@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
-#include "harness/manifest.h"
+#include "harness/spec.h"
 
 namespace harness {
 

@@ -1,6 +1,7 @@
 #include "harness/names.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <filesystem>
 
@@ -10,6 +11,14 @@ namespace harness {
 namespace {
 
 constexpr std::size_t kMaxNameLength = 64;
+
+// Files and folders that stand beside the folders of problems and methods.
+constexpr std::array<std::string_view, 5> kReserved = {
+    "figures", "summary.csv", "summary.md", "experiment.json", "problem.json"};
+
+bool IsReserved(std::string_view name) {
+  return std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
+}
 
 bool IsSafe(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -21,18 +30,25 @@ bool IsSafe(char c) {
 bool IsSafeName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameLength &&
          std::all_of(name.begin(), name.end(), IsSafe) && name[0] != '.' &&
-         name[0] != '_' && name[0] != '-' && name != "figures";
+         name[0] != '_' && name[0] != '-' && !IsReserved(name);
 }
 
 void CheckName(const common::TomlTable& table,
                std::string_view key,
                std::string_view what,
                const std::string& name) {
+  if (IsReserved(name)) {
+    table.Fail(
+        key,
+        fmt::format("{} '{}' cannot be a folder name: oppa writes a file "
+                    "or folder of that name; use another one",
+                    what,
+                    name));
+  }
   if (!IsSafeName(name)) {
     table.Fail(key,
                fmt::format("{} '{}' cannot be a folder name: use 1 to {} of "
-                           "a-z, 0-9, '.', '_', '-', a letter or digit first, "
-                           "and not 'figures'",
+                           "a-z, 0-9, '.', '_', '-', a letter or digit first",
                            what,
                            name,
                            kMaxNameLength));

@@ -2,15 +2,20 @@
 
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "harness/backends.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/text.h"
 #include "harness/registry.h"
 #include "harness/slurm/slurm_options.h"
 
@@ -18,6 +23,7 @@ namespace harness {
 namespace {
 
 using common::InputError;
+using common::TomlTable;
 
 trials::ProblemInfo Describe(const Manifest& manifest,
                              const ProblemSpec& problem,
@@ -36,7 +42,7 @@ trials::ProblemInfo Describe(const Manifest& manifest,
   return info;
 }
 
-// Adds what trying every candidate without noise would tell.
+// Adds the result of simulating every candidate without noise.
 void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
   int feasible = 0;
   double best = 0.0;
@@ -117,14 +123,59 @@ std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
   return problems;
 }
 
+std::string RunHash(const Manifest& manifest,
+                    const ProblemSpec& problem,
+                    const MethodSpec& method,
+                    const Backend& backend) {
+  const Budget& budget = manifest.budget;
+  std::string text = fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n",
+                                 manifest.seed,
+                                 common::ExactText(budget.time_s),
+                                 budget.trials,
+                                 budget.q_max,
+                                 budget.charge_thinking,
+                                 method.base);
+  const std::string options = method.options.CanonicalText();
+  for (const std::string_view line : common::Split(options, '\n')) {
+    if (!line.empty() && !line.starts_with("label = ")) {
+      text.append(line).append("\n");
+    }
+  }
+  const auto add = [&text](std::string_view heading, const TomlTable& table) {
+    text += fmt::format("[{}]\n{}", heading, table.CanonicalText());
+  };
+  add("backend", problem.backend);
+  add("noise", problem.noise);
+  add("workload", problem.workload);
+  add("cluster", problem.cluster);
+  add("space", problem.space);
+  for (const std::filesystem::path& file : backend.inputs) {
+    text += fmt::format(
+        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+  }
+  return fmt::format("{:016x}{:016x}",
+                     common::DeriveSeed(text, 0),
+                     common::DeriveSeed(text + "\n", 1));
+}
+
 void CheckRecords(const Manifest& manifest,
                   const std::filesystem::path& experiment_folder) {
+  std::map<const ProblemSpec*, Backend> backends;
+  std::map<std::pair<const ProblemSpec*, const MethodSpec*>, std::string>
+      hashes;
   for (const RunSpec& run : RunMatrix(manifest)) {
     const std::filesystem::path folder = run.Folder(experiment_folder);
     if (!std::filesystem::exists(folder / "run.json")) {
       continue;
     }
-    const std::string hash = manifest.RunHash(*run.problem, *run.method);
+    std::string& hash = hashes[{run.problem, run.method}];
+    if (hash.empty()) {
+      if (!backends.contains(run.problem)) {
+        backends.emplace(run.problem, MakeBackend(*run.problem));
+      }
+      hash = RunHash(
+          manifest, *run.problem, *run.method, backends.at(run.problem));
+    }
     if (trials::ReadRunInfo(folder).manifest_hash != hash) {
       throw InputError(fmt::format(
           "{}: these records were made from other input than {} gives now, "

@@ -1,4 +1,4 @@
-// The run matrix of an experiment, and what is known of its problems.
+// The run matrix of an experiment and the description of its problems.
 
 #ifndef HARNESS_PLAN_H_
 #define HARNESS_PLAN_H_
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "harness/backends.h"
 #include "harness/manifest.h"
 #include "trials/record.h"
 
@@ -38,14 +39,23 @@ struct RunSpec {
                               const std::string& method,
                               int repeat);
 
-// Makes every backend and every method once, and throws all of them away: so
-// what is wrong with a manifest is found before anything is written. Returns
-// what is known of each problem but the optimum.
+// Makes every backend and every method once and discards them, so that errors
+// in a manifest are found before anything is written. Returns what is known
+// about each problem except the optimum.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] std::vector<trials::ProblemInfo> CheckManifest(
     const Manifest& manifest);
 
-// Sees that no run on record was made from other input (RunHash).
+// Everything that the records of a run depend on, as a hash: the tables of the
+// problem and of the method, the contents of the backend's input files, the
+// budget and the seed. Titles, the number of repeats and the other methods are
+// not part of it, so an experiment can grow and keep its records.
+[[nodiscard]] std::string RunHash(const Manifest& manifest,
+                                  const ProblemSpec& problem,
+                                  const MethodSpec& method,
+                                  const Backend& backend);
+
+// Checks that every run on record was made from the present input (RunHash).
 // Errors: throws InputError naming the run and the remedy.
 void CheckRecords(const Manifest& manifest,
                   const std::filesystem::path& experiment_folder);

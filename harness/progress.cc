@@ -11,7 +11,16 @@ namespace harness {
 namespace {
 
 constexpr double kRepaintSeconds = 0.5;
-constexpr double kPlainLineSeconds = 10.0;
+constexpr double kPlainLineSeconds = 30.0;
+
+// "12 trials, best 0.4312 steps/s".
+std::string Trials(int count, double best_steps_per_s) {
+  return fmt::format("{} trials, best {}",
+                     count,
+                     std::isnan(best_steps_per_s)
+                         ? "none"
+                         : fmt::format("{:.4g} steps/s", best_steps_per_s));
+}
 
 }  // namespace
 
@@ -34,15 +43,12 @@ void Progress::RunEnded(int run, const std::string& problem) {
     Clear();
     fmt::print(out_, "{}: failed: {}\n", name, problem);
   } else if (!terminal_) {
-    fmt::print(
-        out_,
-        "{}: {} trials, best {}; {}\n",
-        name,
-        status.trials,
-        std::isnan(status.incumbent_steps_per_s)
-            ? "none"
-            : fmt::format("{:.4g} steps/s", status.incumbent_steps_per_s),
-        Summary());
+    fmt::print(out_,
+               "{}: {}; {}{}\n",
+               name,
+               Trials(status.trials, status.incumbent_steps_per_s),
+               RunsDone(),
+               TimeLeft());
   }
   std::fflush(out_);
 }
@@ -66,7 +72,20 @@ void Progress::Update(double now_s) {
     painted_lines_ =
         static_cast<int>(std::count(text.begin(), text.end(), '\n'));
   } else if (!first) {
-    fmt::print(out_, "{}\n", Summary());
+    int trials = 0;
+    double best = trials::kUnknown;
+    for (const RunStatus& status : runs_) {
+      trials += status.trials;
+      best = std::fmax(best, status.incumbent_steps_per_s);
+    }
+    // Throughputs of different problems cannot be compared.
+    fmt::print(out_,
+               "{}; {}{}\n",
+               RunsDone(),
+               manifest_.problems.size() == 1
+                   ? Trials(trials, best)
+                   : fmt::format("{} trials", trials),
+               TimeLeft());
   }
   std::fflush(out_);
 }
@@ -80,7 +99,7 @@ void Progress::Clear() {
   }
 }
 
-// What is done stays as it is; only the others are read again.
+// Finished runs do not change; only the others are read again.
 void Progress::Refresh() {
   for (RunStatus& status : runs_) {
     if (status.state != RunState::kDone) {
@@ -95,15 +114,21 @@ double Progress::SecondsLeft() const {
   return (now_s_ - begin_s_) * left / (spent - spent_before_);
 }
 
-std::string Progress::Summary() const {
-  const auto done =
+std::string Progress::RunsDone() const {
+  return fmt::format("{} of {} runs done", Done(), runs_.size());
+}
+
+std::string Progress::TimeLeft() const {
+  return Done() == runs_.size()
+             ? ""
+             : fmt::format(", about {} left", FormatDuration(SecondsLeft()));
+}
+
+std::size_t Progress::Done() const {
+  return static_cast<std::size_t>(
       std::count_if(runs_.begin(), runs_.end(), [](const RunStatus& status) {
         return status.state == RunState::kDone;
-      });
-  return fmt::format("{} of {} runs done, about {} left",
-                     done,
-                     runs_.size(),
-                     FormatDuration(SecondsLeft()));
+      }));
 }
 
 }  // namespace harness

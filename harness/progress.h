@@ -1,4 +1,4 @@
-// What `oppa run` shows while it runs.
+// The progress that `oppa run` shows.
 
 #ifndef HARNESS_PROGRESS_H_
 #define HARNESS_PROGRESS_H_
@@ -13,9 +13,9 @@
 
 namespace harness {
 
-// On a terminal: a block with a row per method that is painted anew. Elsewhere
-// (a file, CI): a plain line for each run that ends and one every few seconds.
-// Everything shown is read from the records.
+// On a terminal: a table with a row per method that is redrawn. Elsewhere (a
+// file, CI): a line for each run that ends and one every 30 s. All of it comes
+// from the records.
 class Progress {
  public:
   Progress(const Manifest& manifest,
@@ -23,21 +23,22 @@ class Progress {
            bool terminal,
            std::FILE* out);
 
-  // Records of a run have changed or its job has ended; `problem` says why it
-  // failed, empty if it did not.
+  // The job of a run has ended; `problem`: why it failed, "" if it did not.
   void RunEnded(int run, const std::string& problem);
 
-  // Call often; writes when it is time to. `now_s` is any steady clock.
+  // Call often; writes when it is time. `now_s`: any steady clock.
   void Update(double now_s);
 
-  // Takes the block off the terminal.
+  // Removes the table from the terminal.
   void Clear();
 
  private:
   void Refresh();
   // At the pace since the first Update; NaN while nothing has moved.
   [[nodiscard]] double SecondsLeft() const;
-  [[nodiscard]] std::string Summary() const;
+  [[nodiscard]] std::size_t Done() const;
+  [[nodiscard]] std::string RunsDone() const;  // "3 of 8 runs done"
+  [[nodiscard]] std::string TimeLeft() const;  // ", about 12 s left", or ""
 
   const Manifest& manifest_;
   std::filesystem::path folder_;

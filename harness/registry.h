@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/backends.h"
-#include "harness/manifest.h"
+#include "harness/spec.h"
 #include "methods/method.h"
 #include "methods/options.h"
 

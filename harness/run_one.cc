@@ -20,6 +20,7 @@ namespace {
 
 trials::RunInfo Describe(const Manifest& manifest,
                          const RunSpec& run,
+                         const Backend& backend,
                          const std::string& command) {
   trials::RunInfo info;
   info.experiment = manifest.name;
@@ -28,7 +29,8 @@ trials::RunInfo Describe(const Manifest& manifest,
   info.repeat = run.repeat;
   info.seed = manifest.MethodSeed(*run.problem, run.repeat);
   info.manifest = manifest.path.string();
-  info.manifest_hash = manifest.RunHash(*run.problem, *run.method);
+  info.manifest_hash = RunHash(manifest, *run.problem, *run.method, backend);
+  info.backend = backend.type;
   info.commit = BuildCommit().hash;
   info.dirty = BuildCommit().dirty;
   info.host = HostName();
@@ -74,7 +76,8 @@ bool RunOne(const Manifest& manifest,
             const std::filesystem::path& experiment_folder,
             const RunConditions& conditions) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
-  trials::RunInfo info = Describe(manifest, run, conditions.command);
+  Backend backend = MakeBackend(*run.problem);
+  trials::RunInfo info = Describe(manifest, run, backend, conditions.command);
   if (std::filesystem::exists(folder / "run.json") &&
       trials::ReadRunInfo(folder).manifest_hash != info.manifest_hash) {
     throw common::InputError(
@@ -85,8 +88,6 @@ bool RunOne(const Manifest& manifest,
   if (IsFinished(folder)) {
     return true;  // its files are not touched any more
   }
-  Backend backend = MakeBackend(*run.problem);
-  info.backend = backend.type;
   methods::Problem problem = ProblemOf(backend, manifest.budget.q_max);
   problem.threads = SuggestionThreads();
   const auto method = MakeMethod(*run.method, problem, info.seed);
@@ -99,14 +100,15 @@ bool RunOne(const Manifest& manifest,
     return true;  // by another process, while this one waited for the lock
   }
   journal.lease().Publish("run.json", ToJson(info));
-  const std::unique_ptr<trials::TrialRunner> elsewhere =
-      conditions.elsewhere ? conditions.elsewhere(backend) : nullptr;
+  const std::unique_ptr<trials::TrialRunner> remote =
+      conditions.make_remote_runner ? conditions.make_remote_runner(backend)
+                                    : nullptr;
   const SearchSummary summary =
       Search(*backend.space,
              manifest.budget,
              manifest.TrialSeed(*run.problem, run.repeat),
              *method,
-             elsewhere ? *elsewhere : *backend.runner,
+             remote ? *remote : *backend.runner,
              journal,
              conditions.stop);
   if (summary.stopped) {

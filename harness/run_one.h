@@ -22,8 +22,10 @@ struct RunConditions {
   std::string command;         // that started it, for run.json
   std::function<bool()> stop;  // asked before every trial; empty: never
   double lease_timeout_s = Lease::kTimeoutSeconds;
-  // Gives trials to somebody else than the backend itself; empty: it runs them.
-  std::function<std::unique_ptr<trials::TrialRunner>(Backend&)> elsewhere;
+  // Makes a runner that runs the trials of the backend on other machines;
+  // empty: they run here.
+  std::function<std::unique_ptr<trials::TrialRunner>(Backend&)>
+      make_remote_runner;
 };
 
 // Does one run and writes its records. A run that is finished is left alone.

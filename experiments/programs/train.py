@@ -1,23 +1,19 @@
 #!/usr/bin/env python3
 """A training program as `[backend] type = "command"` expects one.
 
-It stands for yours and needs nothing but Python: dp * tp * pp processes compute
-gradients of a small linear model, each its share, and sum them up over pipes.
-What matters for oppa is in `main`: what is to be tried comes in OPPA_TRIAL, and
-what was measured is printed, a line for each step.
+It takes the place of your program and needs only Python: dp * tp * pp processes
+compute shares of the gradients of a small linear model and sum them over pipes.
+The part that concerns oppa is in `main`: it reads the configuration to try and
+reports the time of each step.
 """
-import json
 import multiprocessing
-import os
 import resource
 import sys
 import time
 
+import oppa_report
+
 WORK = 4000  # numbers in a step, over all ranks
-
-
-def report(**values):
-    print("oppa", json.dumps(values), flush=True)  # flush: the line counts when it is seen
 
 
 def rank(share, connection):
@@ -29,12 +25,12 @@ def rank(share, connection):
 
 
 def main():
-    trial = json.loads(os.environ["OPPA_TRIAL"])
+    trial = oppa_report.trial()
     config = trial["config"]
     ranks = config["dp"] * config["tp"] * config["pp"]
     if config["zero_stage"] == 0 and config["dp"] == ranks:
-        # A model that does not fit; CUDA's own message in the output would do as well.
-        report(status="out_of_memory", message="every rank holds the whole model")
+        # A model that does not fit. The message of CUDA in the output would do as well.
+        oppa_report.report(status="out_of_memory", message="every rank holds the whole model")
         return 1
     connections = []
     for _ in range(ranks):
@@ -52,8 +48,8 @@ def main():
             weight -= 0.1 * gradient
             for connection in connections:
                 connection.send(weight)
-        report(step_time_s=time.perf_counter() - begin)
-    report(peak_memory_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        oppa_report.report(step_time_s=time.perf_counter() - begin)
+    oppa_report.report(peak_memory_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return 0
 
 

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -12,11 +11,15 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "harness/backends.h"
+#include "harness/manifest.h"
 #include "harness/provenance.h"
 #include "harness/run_one.h"
+#include "harness/slurm/retry_policy.h"
 #include "harness/slurm/slurm.h"
-#include "harness/slurm/slurm_state.h"
-#include "harness/slurm/slurm_tasks.h"
+#include "harness/slurm/submission.h"
+#include "harness/slurm/task_status.h"
+#include "harness/slurm/trial_files.h"
 #include "harness/stop.h"
 #include "trials/record.h"
 
@@ -29,9 +32,6 @@ using State = SlurmAttempt::State;
 // How long before Slurm's limit a run stops by itself.
 constexpr double kMarginSeconds = 120.0;
 constexpr double kLargestMarginShare = 0.2;
-
-// More nodes than this are not avoided: then it is not the nodes.
-constexpr std::size_t kMaxBadNodes = 8;
 
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
@@ -52,7 +52,7 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-// The attempt is told how the call ended; an exception goes on from here.
+// Records in `attempt` how the call ended, also by an exception.
 int Call(const std::vector<std::string>& command,
          const CallSelf& call,
          SlurmAttempt& attempt) {
@@ -61,7 +61,7 @@ int Call(const std::vector<std::string>& command,
     if (code == 0) {
       attempt.state = State::kDone;
     } else if (code == kStoppedEarly) {
-      attempt.state = State::kStopped;
+      attempt.state = StopSignal() != 0 ? State::kStopped : State::kTimeLimit;
       attempt.message = StopSignal() != 0
                             ? fmt::format("stopped by signal {}", StopSignal())
                             : "stopped before the time limit";
@@ -85,7 +85,7 @@ int Call(const std::vector<std::string>& command,
   }
 }
 
-// Writes the attempt's end, also when an exception passes.
+// Writes an attempt when the job starts and ends, also by an exception.
 class AttemptRecord {
  public:
   AttemptRecord(fs::path folder, int id) : folder_(std::move(folder)), id_(id) {
@@ -95,7 +95,7 @@ class AttemptRecord {
     try {
       WriteAttempt(folder_, id_, attempt);
     } catch (const std::exception&) {
-      // The disk is full, most likely: Slurm's word has to do.
+      // The disk is full, most likely. The state in Slurm has to suffice.
     }
   }
   AttemptRecord(const AttemptRecord&) = delete;
@@ -118,99 +118,59 @@ int TrialsOnRecord(const fs::path& run_folder) {
   }
 }
 
-// What to do about a run that is not done.
-struct Verdict {
-  bool again = false;
-  bool machine = false;  // it was the machine's fault
-  std::string why;
-};
-
-Verdict GiveUp(std::string why) { return {false, false, std::move(why)}; }
-
-Verdict AfterTimeLimit(const SlurmOptions& options,
-                       const SlurmTaskState& state) {
-  if (!options.requeue_until_done) {
-    return GiveUp(
-        "time limit; it goes on with requeue_until_done, or when "
-        "`oppa run` is given again");
-  }
-  if (TrialsOnRecord(RunFolderOf(state.task.job)) <= state.task.trials) {
-    return GiveUp("time limit, and not one trial fitted into it");
-  }
-  return {true, false, "time limit"};
-}
-
-Verdict Judge(const SlurmOptions& options, const SlurmTaskState& state) {
-  const std::string slurm_state = state.entry ? state.entry->state : "";
-  const State own = state.attempt ? state.attempt->state : State::kRunning;
-  if (slurm_state == "CANCELLED") {
-    return GiveUp("cancelled");
-  }
-  if (own == State::kRefused) {
-    return GiveUp(state.attempt->message);
-  }
-  if (slurm_state == "OUT_OF_MEMORY") {
-    return GiveUp(state.entry->Explain());
-  }
-  if (slurm_state == "TIMEOUT" || slurm_state == "DEADLINE") {
-    return AfterTimeLimit(options, state);
-  }
-  const bool preempted = state.entry && state.entry->IsInfrastructureFailure();
-  if (own == State::kStopped && !preempted) {
-    return state.attempt->message.find("time limit") != std::string::npos
-               ? AfterTimeLimit(options, state)
-               : GiveUp(state.attempt->message);
-  }
-  if (state.task.failures >= options.retries) {
-    return GiveUp(fmt::format(
-        "{}; tried {} times", state.detail, state.task.failures + 1));
-  }
-  return {true, true, state.detail};
-}
-
-// The node where it failed: in the job's own words, or in Slurm's.
-void AddBadNode(const SlurmTaskState& state, std::set<std::string>& nodes) {
-  const std::string node = state.attempt ? state.attempt->node : state.node;
-  const bool is_one =
-      !node.empty() && std::all_of(node.begin(), node.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-               (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
-      });
-  if (is_one) {
-    nodes.insert(node);
-  }
+JobVerdict Decide(const SlurmOptions& options, const SlurmTaskState& state) {
+  JobEvidence evidence;
+  evidence.entry = state.entry;
+  evidence.attempt = state.attempt;
+  evidence.detail = state.detail;
+  evidence.failures = state.task.failures;
+  evidence.progressed =
+      TrialsOnRecord(RunFolderOf(state.task.job)) > state.task.trials;
+  return DecideRetry(options, evidence);
 }
 
 void Resubmit(const SlurmSubmission& submission,
               const fs::path& experiment_folder,
               const std::vector<SlurmTask>& tasks,
-              const std::set<std::string>& bad_nodes) {
-  SlurmSubmission next = submission;
-  next.place.token = NewToken();
-  next.place.folder = SlurmFolder(experiment_folder) / next.place.token;
-  next.finish_job_id = 0;
-  std::set<std::string> nodes(submission.place.bad_nodes.begin(),
-                              submission.place.bad_nodes.end());
-  nodes.insert(bad_nodes.begin(), bad_nodes.end());
-  next.place.bad_nodes.clear();
-  if (nodes.size() <= kMaxBadNodes) {
-    next.place.bad_nodes.assign(nodes.begin(), nodes.end());
-  }
-  const auto is_done = [](const Job& job) {
-    return IsFinished(RunFolderOf(job));
-  };
-  try {
-    Slurm(next, experiment_folder, is_done).Submit(tasks);
-  } catch (const std::runtime_error& e) {
-    if (next.place.bad_nodes.empty()) {
-      throw;
-    }
-    fmt::print("{}\nonce more, on any node\n", e.what());
-    next.place.bad_nodes.clear();
+              const std::vector<std::string>& bad_nodes) {
+  SubmitExcluding(bad_nodes, [&](const std::vector<std::string>& excluded) {
+    SlurmSubmission next = submission;
     next.place.token = NewToken();
     next.place.folder = SlurmFolder(experiment_folder) / next.place.token;
-    Slurm(next, experiment_folder, is_done).Submit(tasks);
+    next.place.bad_nodes = excluded;
+    next.finish_job_id = 0;
+    Slurm(next, experiment_folder, [](const Job& job) {
+      return IsFinished(RunFolderOf(job));
+    }).Submit(tasks);
+  });
+}
+
+const ProblemSpec& FindProblem(const Manifest& manifest,
+                               const std::string& name) {
+  for (const ProblemSpec& problem : manifest.problems) {
+    if (problem.name == name) {
+      return problem;
+    }
   }
+  throw common::InputError(fmt::format(
+      "{}: the experiment no longer has a problem '{}': it was changed while "
+      "a trial waited in the queue",
+      manifest.path.string(),
+      name));
+}
+
+trials::Measurement Measure(const fs::path& folder, TrialTask& task) {
+  const Manifest manifest = ReadManifest(task.manifest);
+  const Backend backend = MakeBackend(FindProblem(manifest, task.problem));
+  if (backend.keep_logs) {
+    backend.keep_logs(folder);
+  }
+  if (!backend.simulated && task.time_minutes > 0) {
+    task.request.time_limit_s = std::min(task.request.time_limit_s,
+                                         SecondsBeforeLimit(task.time_minutes));
+  }
+  task.request.interrupted = [] { return StopSignal() != 0; };
+  return backend.runner->Run(task.request);
 }
 
 }  // namespace
@@ -224,8 +184,8 @@ int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
   const std::string task_id = Variable("SLURM_ARRAY_TASK_ID");
   if (task_id.empty()) {
     throw common::InputError(
-        "run-task: SLURM_ARRAY_TASK_ID is not set: this is what array tasks "
-        "of Slurm call; people call `oppa run`");
+        "run-task: SLURM_ARRAY_TASK_ID is not set: only array tasks of Slurm "
+        "use this command; use `oppa run`");
   }
   const SlurmTask task =
       ReadTask(submission_folder, base + std::atoi(task_id.c_str()));
@@ -250,35 +210,54 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call) {
     return 0;
   }
   const std::optional<Queue> queue = ReadQueue(submission.JobIds());
-  std::vector<SlurmTask> again;
-  std::set<std::string> bad_nodes;
+  std::vector<SlurmTask> retries;
+  std::vector<std::string> bad_nodes = submission.place.bad_nodes;
   int given_up = 0;
   for (SlurmTask& task : ReadTasks(submission_folder)) {
     if (IsFinished(RunFolderOf(task.job))) {
       continue;
     }
     const SlurmTaskState state = StateOf(submission, task, queue);
-    const Verdict verdict = Judge(submission.options, state);
+    const JobVerdict verdict = Decide(submission.options, state);
+    const bool retry = verdict.action != JobAction::kGiveUp;
     fmt::print("{}: {}; {}\n",
                task.job.name,
-               verdict.why,
-               verdict.again ? "again" : "given up");
-    if (!verdict.again) {
+               verdict.reason,
+               retry ? "retrying" : "given up");
+    if (!retry) {
       ++given_up;
       continue;
     }
-    task.failures += verdict.machine ? 1 : 0;
-    task.trials = TrialsOnRecord(RunFolderOf(task.job));
-    again.push_back(task);
-    if (verdict.machine) {
-      AddBadNode(state, bad_nodes);
+    if (verdict.action == JobAction::kRetryOnOtherNodes) {
+      ++task.failures;
+      bad_nodes = ExtendExclusions(
+          bad_nodes, state.attempt ? state.attempt->node : state.node);
     }
+    task.trials = TrialsOnRecord(RunFolderOf(task.job));
+    retries.push_back(task);
   }
-  if (!again.empty()) {
-    Resubmit(submission, experiment_folder, again, bad_nodes);
+  if (!retries.empty()) {
+    Resubmit(submission, experiment_folder, retries, bad_nodes);
   }
   const int report = submission.report.empty() ? 0 : call(submission.report);
   return given_up > 0 ? 1 : report;
+}
+
+int RunTrial(const fs::path& folder) {
+  CatchStopSignals();
+  TrialTask task = ReadTrialTask(folder);
+  TrialResult result;
+  try {
+    result.measurement = Measure(folder, task);
+  } catch (const trials::TrialInterrupted&) {
+    return kStoppedEarly;  // the state in Slurm has to suffice
+  } catch (const std::exception& e) {
+    result.refusal = e.what();
+    WriteTrialResult(folder, result);
+    throw;
+  }
+  WriteTrialResult(folder, result);
+  return 0;
 }
 
 }  // namespace harness

@@ -1,4 +1,4 @@
-// What a job of Slurm does: one run, or the last job of a submission.
+// The jobs of Slurm: one run, the last job of a submission, or one trial.
 
 #ifndef HARNESS_SLURM_RUN_TASK_H_
 #define HARNESS_SLURM_RUN_TASK_H_
@@ -12,28 +12,34 @@
 
 namespace harness {
 
-// Exit code of a run that stopped in good order before its end.
+// Exit code of a run that stopped in an orderly way before its end.
 inline constexpr int kStoppedEarly = 75;
 
-// How long a job may go on so that it ends by itself before Slurm's limit.
+// The time after which a job stops by itself, before Slurm's limit.
 [[nodiscard]] double SecondsBeforeLimit(int time_minutes);
 
-// Executes a command line of this program in this process; its exit code.
+// Executes a command line of this program in this process; returns the exit
+// code.
 using CallSelf = std::function<int(const std::vector<std::string>&)>;
 
-// A task of a submission: SLURM_ARRAY_TASK_ID says which, counted from `base`.
-// Writes down how it went (SlurmAttempt) for whoever asks later.
+// A task of a submission; SLURM_ARRAY_TASK_ID is its number, counted from
+// `base`. Records how it went (SlurmAttempt).
 // Errors: those of the command; InputError outside an array task.
 [[nodiscard]] int RunTask(const std::filesystem::path& submission_folder,
                           int base,
                           const CallSelf& call);
 
-// The last job of a submission. Runs that the machine failed are submitted
-// again, on other nodes, at most SlurmOptions::retries times; runs that a time
-// limit stopped go on in a new job if requeue_until_done is set and they got
-// on; then the report of what there is.
+// The last job of a submission: resubmits the runs that are not done and that
+// the retry policy does not give up, then reports.
 [[nodiscard]] int FinishSubmission(
     const std::filesystem::path& submission_folder, const CallSelf& call);
+
+// A trial that is a job: runs the trial of a folder (trial_files.h) with the
+// backend of its problem and writes the result there. On a real clock it stops
+// before Slurm's limit. Returns the exit code: 0, or kStoppedEarly after a
+// signal.
+// Errors: throws what the backend throws, after writing it down.
+[[nodiscard]] int RunTrial(const std::filesystem::path& folder);
 
 }  // namespace harness
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
-#include "harness/slurm/sbatch.h"
-#include "harness/slurm/shared_queue.h"
+#include "common/files.h"
+#include "harness/slurm/task_status.h"
 
 namespace harness {
 namespace {
@@ -23,7 +23,7 @@ void Sleep(double seconds) {
       std::chrono::duration<double>(std::max(seconds, 0.0)));
 }
 
-// True while a submission's last job may still submit more.
+// True while the last job of a submission may still submit more jobs.
 bool MaySubmitMore(const std::vector<SlurmSubmission>& submissions,
                    const Queue& queue) {
   return std::any_of(
@@ -64,17 +64,17 @@ void Slurm::Submit(const std::vector<SlurmTask>& tasks) {
   CheckFolder(place.folder);
   fs::create_directories(place.folder / "log");
   fs::create_directories(place.folder / "attempts");
-  WriteTaskScript(place.folder / "task.sh");
+  common::ReplaceFile(place.folder / "task.sh", TaskScript());
   WriteTasks(place.folder, tasks);
   submission_.arrays = MakeArrays(jobs, MaxArraySize());
   WriteSubmission(submission_);
   const auto environment = SlurmEnvironment(submission_.options.environment);
-  ForgetSharedQueue(experiment_folder_);
+  DropCachedQueue(experiment_folder_);
   try {
     for (SlurmArray& array : submission_.arrays) {
       array.job_id =
           Sbatch(SbatchArray(submission_.options, place, array), environment);
-      WriteSubmission(submission_);  // known from now on, whatever comes
+      WriteSubmission(submission_);
     }
     submission_.finish_job_id =
         Sbatch(SbatchFinish(submission_.options, place, submission_.JobIds()),
@@ -108,14 +108,14 @@ std::vector<JobReport> Slurm::Look() {
   const auto submissions = ReadSubmissions(experiment_folder_);
   const std::optional<Queue> queue = ReadQueue(submissions);
   if (!queue) {
-    return {};  // the controller is away: wait for it
+    return {};  // the controller does not answer: wait for it
   }
   const bool more_may_come =
       MaySubmitMore(submissions, *queue) ||
       ReadSubmissions(experiment_folder_).size() > submissions.size();
   const auto states = LatestTasks(submissions, queue);
   std::vector<JobReport> reports;
-  std::vector<std::string> husks;
+  std::vector<std::string> stale_jobs;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const Job& job = it->second;
     const auto found = states.find(job.name);
@@ -123,8 +123,7 @@ std::vector<JobReport> Slurm::Look() {
         found == states.end() ? SlurmTaskState{} : found->second;
     if (is_done_(job)) {
       if (state.kind == SlurmTaskState::Kind::kStuck) {
-        husks.push_back(
-            fmt::format("{}_{}", state.array_job_id, state.array_task));
+        stale_jobs.push_back(state.TaskId());
       }
       reports.push_back({job.id, JobReport::State::kSucceeded, ""});
     } else if (state.kind == SlurmTaskState::Kind::kStuck ||
@@ -140,7 +139,7 @@ std::vector<JobReport> Slurm::Look() {
     }
     it = waiting_.erase(it);
   }
-  (void)Cancel(husks);
+  (void)Cancel(stale_jobs);
   return reports;
 }
 
@@ -169,8 +168,8 @@ std::string FormatSubmission(const SlurmSubmission& submission,
   const std::string_view flag = "--dependency=afterany:";
   finish.insert(finish.find(flag) + flag.size(), ids);
   return text + fmt::format(
-                    "\n# when all of them are through: what the machine failed "
-                    "again, then the report\n{}\n",
+                    "\n# after all arrays have ended: retries of what the "
+                    "machine failed, then the report\n{}\n",
                     finish);
 }
 

@@ -10,37 +10,36 @@
 #include <vector>
 
 #include "harness/dispatcher.h"
-#include "harness/slurm/slurm_state.h"
-#include "harness/slurm/slurm_tasks.h"
+#include "harness/slurm/submission.h"
 
 namespace harness {
 
-// Submit gives the jobs to sbatch, as one array for each kind of need and
-// each stretch of MaxArraySize ids, and a last job that starts when the arrays
-// are through: `oppa run-task FOLDER finish`, which submits again what the
-// machine failed and then reports. So nothing of ours has to stay alive.
+// Submit submits one array for each set of equal resources and each range of
+// MaxArraySize ids, and a last job that starts after the arrays have ended:
+// `oppa run-task FOLDER finish`, which retries what the machine failed and then
+// reports. So no process of oppa has to stay alive.
 //
-// Poll asks squeue, at most every few seconds and for all jobs at once, and
-// `is_done` about each job's record: what the record says counts, whatever
-// Slurm says. Jobs that the last job submits again are followed too. A job
-// that is done but still held in the queue is cancelled there.
+// Poll calls squeue, at most every few seconds and for all jobs at once, and
+// `is_done` for each job. If the record of a run says that it is done, the
+// state in Slurm does not matter, and a job of it that is still held is
+// cancelled. Poll also follows the jobs that the last job submits.
 //
 // The destructor leaves jobs alone.
 //
 // Errors: Submit throws std::runtime_error with sbatch's own message, after
-// cancelling what it had submitted; nothing is submitted twice when the
-// controller's answer is lost.
+// cancelling what it had submitted. If the controller's answer is lost, nothing
+// is submitted twice.
 class Slurm final : public Dispatcher {
  public:
   using IsDone = std::function<bool(const Job&)>;
 
-  // `submission` says everything but the arrays.
+  // `submission`: complete except for the arrays.
   Slurm(SlurmSubmission submission,
         std::filesystem::path experiment_folder,
         IsDone is_done);
 
   void Submit(const std::vector<Job>& jobs) override;
-  // With what is known of earlier submissions.
+  // With the history of earlier submissions.
   void Submit(const std::vector<SlurmTask>& tasks);
   [[nodiscard]] std::vector<JobReport> Poll(double wait_s) override;
 
@@ -59,8 +58,8 @@ class Slurm final : public Dispatcher {
   double next_look_s_ = 0.0;  // steady clock
 };
 
-// The commands of a submission as a script for people to read, with the ids
-// that are known only later as words in capitals.
+// The commands of a submission as a script for people to read. Job ids that are
+// not known yet are words in capitals.
 [[nodiscard]] std::string FormatSubmission(const SlurmSubmission& submission,
                                            const std::vector<Job>& jobs,
                                            int max_array_size);

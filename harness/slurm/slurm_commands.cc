@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <stdexcept>
+#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -34,7 +38,7 @@ constexpr std::array<std::string_view, 16> kVariables = {"PATH",
                                                          "CUDA_HOME",
                                                          "NCCL_HOME"};
 
-// What all jobs have in common.
+// The words that all jobs have in common.
 std::vector<std::string> Common(const SlurmOptions& options,
                                 const SlurmPlace& place) {
   std::vector<std::string> words = {"sbatch",
@@ -65,7 +69,7 @@ std::vector<std::string> Common(const SlurmOptions& options,
   return words;
 }
 
-// What a task needs of a cluster.
+// The resources of a task.
 void AddResources(const SlurmOptions& options,
                   int nodes,
                   int gpus_per_node,
@@ -76,6 +80,40 @@ void AddResources(const SlurmOptions& options,
   if (gpus_per_node > 0) {
     words.push_back(fmt::format("--gres=gpu:{}", gpus_per_node));
   }
+}
+
+constexpr int kSubmitAttempts = 3;
+
+// The id that `sbatch --parsable` prints: "17", or "17;cluster".
+std::int64_t ParseJobId(const std::string& output) {
+  std::int64_t id = 0;
+  const std::string_view text = common::Trim(output);
+  std::from_chars(text.data(), text.data() + text.size(), id);
+  return id;
+}
+
+// The controller did not answer in time. It may have accepted the job.
+bool IsTransient(const std::string& errors) {
+  return errors.find("contact slurm controller") != std::string::npos ||
+         errors.find("timed out") != std::string::npos ||
+         errors.find("Connection refused") != std::string::npos ||
+         errors.find("temporarily") != std::string::npos;
+}
+
+// A job with this comment, 0 if there is none.
+std::int64_t FindByComment(const std::string& comment,
+                           const std::vector<std::string>& environment) {
+  const common::CommandResult result = common::RunCommand(
+      {"squeue", "--noheader", "--me", "--states=all", "--format=%F|%k"},
+      environment);
+  for (const std::string_view line : common::Split(result.output, '\n')) {
+    const auto bar = line.find('|');
+    if (bar != std::string_view::npos &&
+        common::Trim(line.substr(bar + 1)) == comment) {
+      return ParseJobId(std::string(line.substr(0, bar)));
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -252,6 +290,49 @@ int MaxArraySize() {
     return size > 0 ? size : kDefaultMaxArraySize;
   }
   return kDefaultMaxArraySize;
+}
+
+std::int64_t Sbatch(const std::vector<std::string>& words,
+                    const std::vector<std::string>& environment) {
+  const auto comment =
+      std::find_if(words.begin(), words.end(), [](const std::string& word) {
+        return word.starts_with("--comment=");
+      });
+  common::CommandResult result;
+  for (int attempt = 1; attempt <= kSubmitAttempts; ++attempt) {
+    result = common::RunCommand(words, environment);
+    if (result.exit_code == 0) {
+      if (const std::int64_t id = ParseJobId(result.output); id > 0) {
+        return id;
+      }
+    }
+    if (!IsTransient(result.errors)) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(2 * attempt));
+    const std::int64_t id =
+        FindByComment(comment->substr(comment->find('=') + 1), environment);
+    if (id > 0) {
+      return id;
+    }
+  }
+  std::string why(common::Trim(result.errors));
+  std::replace(why.begin(), why.end(), '\n', ' ');
+  throw std::runtime_error(
+      fmt::format("sbatch: {}; command: {}",
+                  why.empty() ? "no job id in its output" : why,
+                  ShellLine(words)));
+}
+
+std::string Cancel(const std::vector<std::string>& jobs) {
+  if (jobs.empty()) {
+    return "";
+  }
+  std::vector<std::string> words = {"scancel", "--quiet"};
+  words.insert(words.end(), jobs.begin(), jobs.end());
+  const common::CommandResult result =
+      common::RunCommand(words, SlurmEnvironment());
+  return result.exit_code == 0 ? "" : std::string(common::Trim(result.errors));
 }
 
 void CheckFolder(const std::filesystem::path& folder) {

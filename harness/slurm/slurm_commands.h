@@ -1,4 +1,4 @@
-// The commands by which jobs are given to Slurm.
+// The commands of Slurm that submit and cancel jobs.
 
 #ifndef HARNESS_SLURM_SLURM_COMMANDS_H_
 #define HARNESS_SLURM_SLURM_COMMANDS_H_
@@ -16,26 +16,26 @@
 
 namespace harness {
 
-// A part of the jobs that one `sbatch --array` takes. Job base + i is task i.
+// The jobs of one `sbatch --array`. Job base + i is task i.
 struct SlurmArray {
   int base = 0;
   std::vector<int> tasks;  // ascending, each below Slurm's MaxArraySize
   int nodes = 1;
   int gpus_per_node = 0;
-  std::int64_t job_id = 0;  // once it is submitted
+  std::int64_t job_id = 0;  // 0: not submitted yet
 };
 
-// Where a submission keeps its files, and what it is called.
+// The folder of a submission and its name.
 struct SlurmPlace {
   std::filesystem::path program;    // this one
   std::filesystem::path directory;  // where tasks start
   std::filesystem::path folder;     // <experiment folder>/.slurm/<token>
   std::string experiment;
-  std::string token;                   // says that a job is of this submission
-  std::vector<std::string> bad_nodes;  // to be avoided
+  std::string token;                   // identifies jobs of this submission
+  std::vector<std::string> bad_nodes;  // excluded
 };
 
-// One array for each set of equal needs and each stretch of `max_array_size`
+// One array for each set of equal resources and each range of `max_array_size`
 // ids.
 [[nodiscard]] std::vector<SlurmArray> MakeArrays(const std::vector<Job>& jobs,
                                                  int max_array_size);
@@ -47,12 +47,11 @@ struct SlurmPlace {
 [[nodiscard]] std::string ArraySpec(const std::vector<int>& tasks,
                                     int max_running);
 
-// The text of the script that every job runs. It holds nothing of the
-// experiment: names and paths come as arguments and reach no shell.
+// The script that every job runs. It is always the same: names and paths are
+// arguments and reach no shell.
 [[nodiscard]] std::string_view TaskScript();
 
-// sbatch for an array, and for the job that follows when all arrays are
-// through.
+// sbatch for an array, and for the job that runs after all arrays have ended.
 [[nodiscard]] std::vector<std::string> SbatchArray(const SlurmOptions& options,
                                                    const SlurmPlace& place,
                                                    const SlurmArray& array);
@@ -74,21 +73,31 @@ struct SlurmPlace {
 [[nodiscard]] std::filesystem::path FinishLog(
     const std::filesystem::path& folder);
 
-// The environment of sbatch and so of the jobs: a short list of variables
-// (PATH, HOME, LANG, OPPA_DATA, SLURM_CONF, ...) with the values of now, one
-// thread for numerics, and those that are asked for. Nothing else goes in:
-// SBATCH_* would overrule the manifest, SLURM_* are those of another job.
+// The environment of sbatch and therefore of the jobs: a short list of
+// variables (PATH, HOME, LANG, OPPA_DATA, SLURM_CONF, ...) with their present
+// values, one thread for numerics, and those in `also`. SBATCH_* would override
+// the manifest, and SLURM_* belong to another job.
 [[nodiscard]] std::vector<std::string> SlurmEnvironment(
     const std::vector<std::string>& also = {});
 
-// The words as a line that a shell would read as those words: for people.
+// The words as a line that a shell reads as those words.
 [[nodiscard]] std::string ShellLine(const std::vector<std::string>& words);
 
-// MaxArraySize of the cluster; Slurm's default where nobody can say.
+// MaxArraySize of the cluster; Slurm's default if it is unknown.
 [[nodiscard]] int MaxArraySize();
 
-// A folder that sbatch would take apart ('%' and '\' have a meaning in names
-// of output files) cannot hold results.
+// Runs an sbatch command with a --comment that no other job has; returns the
+// job's id. Retries while the controller does not answer, unless a job with
+// that comment shows that the failed attempt went through. Errors: throws
+// std::runtime_error with sbatch's own message and the command.
+[[nodiscard]] std::int64_t Sbatch(const std::vector<std::string>& words,
+                                  const std::vector<std::string>& environment);
+
+// scancel for these jobs or tasks ("17", "17_3"); its error message, or "".
+std::string Cancel(const std::vector<std::string>& jobs);
+
+// Checks that sbatch does not interpret the path: '%' and '\' have a meaning in
+// names of output files.
 // Errors: throws InputError.
 void CheckFolder(const std::filesystem::path& folder);
 

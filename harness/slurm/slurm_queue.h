@@ -1,9 +1,10 @@
-// What Slurm says about jobs, from one squeue call.
+// The state of jobs according to squeue.
 
 #ifndef HARNESS_SLURM_SLURM_QUEUE_H_
 #define HARNESS_SLURM_SLURM_QUEUE_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,21 +14,35 @@
 
 namespace harness {
 
-// One job or array task. Slurm's word on whether it succeeded is not to be
-// trusted: a job whose script never ran has been seen as COMPLETED.
+// How a job ended.
+enum class JobEnd {
+  kNone,  // it is in the queue, or running
+  kCancelled,
+  kTimeLimit,
+  kHostMemory,
+  kMachine,  // a reason that has nothing to do with the program
+  kOther,    // completed, failed, or a state that is unknown here
+};
+
+// One job or array task. A state of COMPLETED does not prove success: jobs
+// whose script never ran have been COMPLETED.
 struct QueueEntry {
-  std::string state;      // Slurm's long name, "PENDING"; may be one unknown
+  std::string state;      // Slurm's long name, "PENDING"; may be unknown here
   std::string reason;     // "Resources", "Priority", "None", ...
   std::string node;       // where it runs or ran
-  std::string time_left;  // of its limit, Slurm's format
+  std::string time_left;  // of its limit, in Slurm's format
 
-  // It may still run, now or later.
-  [[nodiscard]] bool IsActive() const;
-  // It waits for something that will never come: held, or a dependency that
-  // cannot be met any more.
+  [[nodiscard]] JobEnd End() const;
+  [[nodiscard]] bool IsActive() const { return End() == JobEnd::kNone; }
+  // It will not start: held, or a dependency or constraint that cannot be
+  // satisfied.
   [[nodiscard]] bool IsStuck() const;
-  // It ended for a reason that has nothing to do with what it ran.
-  [[nodiscard]] bool IsInfrastructureFailure() const;
+  // Slurm holds it after a failed launch.
+  [[nodiscard]] bool IsLaunchFailedHold() const;
+  // A user or an administrator holds it.
+  [[nodiscard]] bool IsHeldByUser() const;
+  // The nodes that it may use are down, drained or excluded.
+  [[nodiscard]] bool WaitsForNodes() const;
   // "pending (Priority)", "time limit reached", ...: for people.
   [[nodiscard]] std::string Explain() const;
 };
@@ -35,22 +50,32 @@ struct QueueEntry {
 // By (job id of the array, task id); the task id of a plain job is -1.
 using Queue = std::map<std::pair<std::int64_t, int>, QueueEntry>;
 
-// Reads squeue's lines "%F|%K|%T|%N|%L|%r". Lines that are something else are
-// skipped.
+// Parses the lines "%F|%K|%T|%N|%L|%r" of squeue. Other lines are skipped.
 [[nodiscard]] Queue ParseQueue(std::string_view text);
 
-// Asks squeue, finished jobs included as long as Slurm knows them; `which`:
-// its words that say which jobs. The answer is what ParseQueue reads. Nothing
-// if there is none: no squeue here, or the controller is down.
-[[nodiscard]] std::optional<std::string> AskSqueue(
-    const std::vector<std::string>& which);
-
-// Such a word for these jobs. Jobs that Slurm has forgotten are left out.
-[[nodiscard]] std::string JobList(const std::vector<std::int64_t>& job_ids);
-
-// What squeue says of these jobs.
+// Reads the state of these jobs with one squeue call. Finished jobs are
+// included as long as Slurm knows them. Returns nothing without an answer: no
+// squeue, or the controller is down.
 [[nodiscard]] std::optional<Queue> ReadQueue(
     const std::vector<std::int64_t>& job_ids);
+
+// A cached answer may be this old.
+inline constexpr double kQueueCacheSeconds = 3.0;
+
+// The same for processes that poll: the searches of an experiment, `oppa
+// status` in a loop. They share one squeue call per kQueueCacheSeconds through
+// a file in <experiment folder>/.slurm. Without write permission there, each
+// one calls squeue.
+[[nodiscard]] std::optional<Queue> ReadCachedQueue(
+    const std::filesystem::path& experiment_folder,
+    const std::vector<std::int64_t>& job_ids);
+// All jobs of this user with that name.
+[[nodiscard]] std::optional<Queue> ReadCachedQueue(
+    const std::filesystem::path& experiment_folder,
+    const std::string& job_name);
+
+// Discards cached answers after a change to the queue.
+void DropCachedQueue(const std::filesystem::path& experiment_folder);
 
 }  // namespace harness
 

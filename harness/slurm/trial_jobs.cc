@@ -11,13 +11,13 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/files.h"
 #include "common/hash.h"
 #include "harness/local_pool.h"
-#include "harness/slurm/sbatch.h"
-#include "harness/slurm/shared_queue.h"
+#include "harness/slurm/retry_policy.h"
 #include "harness/slurm/slurm_commands.h"
-#include "harness/slurm/slurm_state.h"
-#include "harness/slurm/slurm_tasks.h"
+#include "harness/slurm/slurm_queue.h"
+#include "harness/slurm/submission.h"
 
 namespace harness {
 namespace {
@@ -26,21 +26,12 @@ namespace fs = std::filesystem;
 using trials::Measurement;
 using trials::Outcome;
 
-constexpr double kLookSeconds = 0.2;  // at the result
+constexpr double kPollSeconds = 0.2;  // of the result
 constexpr double kAfterFailureSeconds = 2.0;
 constexpr double kAfterSuccessSeconds = 30.0;
 
 void Sleep() {
-  std::this_thread::sleep_for(std::chrono::duration<double>(kLookSeconds));
-}
-
-// Held by Slurm itself after a failed start; it would wait for ever.
-bool IsHusk(const QueueEntry& entry) {
-  return entry.IsStuck() && entry.reason.find("launch failed") == 0;
-}
-
-bool IsHeldByPeople(const QueueEntry& entry) {
-  return entry.reason.starts_with("JobHeld");
+  std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
 }
 
 Measurement Without(Outcome outcome, double duration_s, std::string why) {
@@ -59,33 +50,34 @@ Measurement Without(Outcome outcome, double duration_s, std::string why) {
                                        (folder / "log.txt").string()));
 }
 
-// The queue while one waits for a job.
+// The state of a job in the queue while its result is awaited.
 class Watch {
  public:
-  Watch(const TrialJobs::Place& place, std::int64_t job_id)
-      : place_(place), job_id_(job_id) {}
+  Watch(const TrialJobs::Place& place, const TrialJob& job)
+      : place_(place), job_(job) {}
 
-  // True when the job has ended, or been forgotten, and had time to show its
-  // result: a file server may be late.
+  // True if the job cannot produce a result any more: it ended, is unknown to
+  // Slurm, or will not start, and a slow file server had time to show a result.
   [[nodiscard]] bool HasEnded() {
     const double now_s = common::SteadySeconds();
     if (now_s < next_s_) {
       return false;
     }
-    next_s_ = now_s + kSharedQueueSeconds;
+    next_s_ = now_s + kQueueCacheSeconds;
     const std::optional<Queue> queue =
-        ReadSharedQueue(place_.experiment_folder, JobName(place_.experiment));
+        ReadCachedQueue(place_.experiment_folder, JobName(place_.experiment));
     if (!queue) {
-      return false;  // the controller is away: wait for it
+      return false;  // the controller does not answer: wait for it
     }
-    const auto found = queue->find({job_id_, -1});
+    const auto found = queue->find({job_.id, -1});
     if (found != queue->end()) {
       entry_ = found->second;
     } else if (entry_ && entry_->IsActive()) {
-      entry_.reset();  // forgotten before anybody saw how it ended
+      entry_.reset();  // unknown to Slurm before its end was seen
     }
     if (entry_ && entry_->IsActive() &&
-        (!entry_->IsStuck() || IsHeldByPeople(*entry_))) {
+        (!entry_->IsStuck() || entry_->IsHeldByUser()) &&
+        !(entry_->WaitsForNodes() && !job_.bad_nodes.empty())) {
       ended_since_s_.reset();
       return false;
     }
@@ -103,9 +95,9 @@ class Watch {
 
  private:
   const TrialJobs::Place& place_;
-  std::int64_t job_id_;
-  // Every answer that is taken then was asked for after the submission.
-  double next_s_ = common::SteadySeconds() + kSharedQueueSeconds;
+  const TrialJob& job_;
+  // An older cached answer may precede the submission.
+  double next_s_ = common::SteadySeconds() + kQueueCacheSeconds;
   std::optional<double> ended_since_s_;
   std::optional<QueueEntry> entry_;
 };
@@ -114,8 +106,8 @@ class Watch {
 
 TrialJobs::TrialJobs(SlurmOptions options,
                      Place place,
-                     trials::TrialRunner& here)
-    : options_(std::move(options)), place_(std::move(place)), here_(here) {}
+                     trials::TrialRunner& local)
+    : options_(std::move(options)), place_(std::move(place)), local_(local) {}
 
 Measurement TrialJobs::Run(const trials::TrialRequest& request) {
   const fs::path folder =
@@ -129,7 +121,7 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
     if (job.id == 0) {
       Submit(folder, job);
     }
-    Watch watch(place_, job.id);
+    Watch watch(place_, job);
     std::optional<TrialResult> result;
     while (!(result = ReadTrialResult(folder)) && !watch.HasEnded()) {
       if (request.interrupted && request.interrupted()) {
@@ -141,20 +133,20 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
       Sleep();
     }
     if (result && !result->refusal.empty()) {
-      fs::remove(folder / "result.json");  // the reason may go away
+      fs::remove(folder / "result.json");  // the cause may get fixed
       fs::remove(folder / "job.json");
       Refuse(folder, result->refusal);
     }
     if (result && result->measurement) {
       return *result->measurement;
     }
-    if (auto measurement = Judge(folder, watch.entry(), job)) {
+    if (auto measurement = Conclude(folder, watch.entry(), job)) {
       return *measurement;
     }
   }
 }
 
-// A folder of the same trial is gone on with, another one's is made anew.
+// Keeps a folder of the same trial, and replaces one of another trial.
 void TrialJobs::Prepare(const fs::path& folder, const TrialTask& task) {
   std::error_code none;
   bool same = fs::exists(folder / "trial.json", none);
@@ -175,58 +167,62 @@ void TrialJobs::Prepare(const fs::path& folder, const TrialTask& task) {
 
 void TrialJobs::Submit(const fs::path& folder, TrialJob& job) const {
   fs::remove(folder / "result.json");
-  WriteTaskScript(folder / "task.sh");
+  common::ReplaceFile(folder / "task.sh", TaskScript());
   SlurmPlace place;
   place.program = place_.program;
   place.directory = fs::current_path();
   place.folder = folder;
   place.experiment = place_.experiment;
-  place.token = NewToken();
-  place.bad_nodes = job.bad_nodes;
-  job.id =
-      Sbatch(SbatchTrial(options_, place, place_.nodes, place_.gpus_per_node),
-             SlurmEnvironment(options_.environment));
+  SubmitExcluding(job.bad_nodes, [&](const std::vector<std::string>& excluded) {
+    place.token = NewToken();
+    place.bad_nodes = excluded;
+    job.id =
+        Sbatch(SbatchTrial(options_, place, place_.nodes, place_.gpus_per_node),
+               SlurmEnvironment(options_.environment));
+    job.bad_nodes = excluded;
+  });
   WriteTrialJob(folder, job);
 }
 
-std::optional<Measurement> TrialJobs::Judge(
+std::optional<Measurement> TrialJobs::Conclude(
     const fs::path& folder,
     const std::optional<QueueEntry>& entry,
     TrialJob& job) const {
-  const std::string state = entry ? entry->state : "";
-  const std::string why =
-      entry ? entry->Explain() : "Slurm does not know the job any more";
-  if (entry && entry->IsStuck() && !IsHusk(*entry)) {
-    (void)Cancel({std::to_string(job.id)});
-    fs::remove(folder / "job.json");
-    Refuse(folder, why);
-  }
-  if (state == "CANCELLED") {
-    fs::remove(folder / "job.json");
-    throw trials::TrialInterrupted(fmt::format("job {} was cancelled", job.id));
-  }
-  const double limit_s = 60.0 * options_.time_minutes;
-  if (state == "TIMEOUT" || state == "DEADLINE") {
-    return Without(Outcome::kTimedOut, limit_s, why);
-  }
-  if (state == "OUT_OF_MEMORY") {
-    return Without(Outcome::kFailed, 0.0, why);
+  JobEvidence evidence;
+  evidence.entry = entry;
+  evidence.detail = entry ? entry->Explain() : "the job is unknown to Slurm";
+  evidence.failures = job.failures;
+  evidence.excludes_nodes = !job.bad_nodes.empty();
+  const JobVerdict verdict = DecideRetry(options_, evidence);
+  switch (verdict.failure) {  // time limits and memory are data for the search
+    case JobFailure::kTimeLimit:
+      return Without(
+          Outcome::kTimedOut, 60.0 * options_.time_minutes, evidence.detail);
+    case JobFailure::kHostMemory:
+      return Without(Outcome::kFailed, 0.0, evidence.detail);
+    case JobFailure::kCancelled:
+      fs::remove(folder / "job.json");
+      throw trials::TrialInterrupted(
+          fmt::format("job {} was cancelled", job.id));
+    default:
+      break;
   }
   (void)Cancel({std::to_string(job.id)});
-  if (entry && !entry->node.empty() && entry->node != "(null)") {
-    job.bad_nodes.push_back(entry->node);
-  }
-  job.id = 0;
-  ++job.failures;
-  if (job.failures > options_.retries) {
+  if (verdict.action == JobAction::kGiveUp) {
     fs::remove(folder / "job.json");
     const std::string last = Tail(folder / "log.txt", 1);
     Refuse(folder,
-           fmt::format("{}{}{}; tried {} times",
-                       why,
-                       last.empty() ? "" : ": ",
-                       last,
-                       job.failures));
+           fmt::format("{}{}{}",
+                       verdict.reason,
+                       last.empty() ? "" : "; last output: ",
+                       last));
+  }
+  job.id = 0;
+  if (verdict.action == JobAction::kRetryAnywhere) {
+    job.bad_nodes.clear();
+  } else {
+    ++job.failures;
+    job.bad_nodes = ExtendExclusions(job.bad_nodes, entry ? entry->node : "");
   }
   WriteTrialJob(folder, job);
   return std::nullopt;

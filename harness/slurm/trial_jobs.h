@@ -1,4 +1,4 @@
-// A backend that gives every trial to Slurm as a job of its own.
+// A runner that submits every trial to Slurm as a job of its own.
 
 #ifndef HARNESS_SLURM_TRIAL_JOBS_H_
 #define HARNESS_SLURM_TRIAL_JOBS_H_
@@ -15,23 +15,23 @@
 
 namespace harness {
 
-// Submits a trial, waits for its result.json and looks at the queue (one
-// squeue for all loops of the experiment, shared_queue.h). The trial itself is
-// run by `oppa run-task FOLDER trial` with the problem's own backend, so the
-// measurement is that of a trial here. Waiting in the queue costs no search
+// Submits a trial and waits for its result.json or for its end in the queue
+// (one squeue call for all searches of the experiment, slurm_queue.h). The job,
+// `oppa run-task FOLDER trial`, uses the backend of the problem, so the
+// measurement equals that of a local trial. Time in the queue is no search
 // time.
 //
-// A trial whose job is there already, from an earlier start of the search, is
-// waited for and not submitted again. What the machine failed is submitted
-// again, SlurmOptions::retries times at most, on other nodes. Slurm's time
-// limit is kTimedOut, out of host memory is kFailed: both are data.
+// If an earlier start of the search has submitted the trial, Run waits for that
+// job. After failures of the machine it submits the trial again
+// (retry_policy.h). Slurm's time limit is kTimedOut, and out of host memory is
+// kFailed: both are data.
 //
-// Errors: Run throws TrialInterrupted when the search is to stop or somebody
-// cancelled the job; std::runtime_error when the job cannot be run at all.
+// Errors: Run throws TrialInterrupted when the search has to stop or the job
+// was cancelled, and std::runtime_error when the job cannot be run.
 class TrialJobs final : public trials::TrialRunner {
  public:
   struct Place {
-    std::filesystem::path program;            // this one
+    std::filesystem::path program;            // of this process
     std::filesystem::path experiment_folder;  // absolute
     std::filesystem::path run_folder;         // absolute
     std::string experiment;
@@ -41,31 +41,31 @@ class TrialJobs final : public trials::TrialRunner {
     int gpus_per_node = 0;
   };
 
-  // `here` is the same backend in this process; it outlives this object.
-  TrialJobs(SlurmOptions options, Place place, trials::TrialRunner& here);
+  // `local`: the same backend in this process; it outlives this object.
+  TrialJobs(SlurmOptions options, Place place, trials::TrialRunner& local);
 
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override;
   [[nodiscard]] std::optional<double> ExactThroughput(
       const trials::ParallelConfig& config) const override {
-    return here_.ExactThroughput(config);
+    return local_.ExactThroughput(config);
   }
 
  private:
   void Prepare(const std::filesystem::path& folder, const TrialTask& task);
   void Submit(const std::filesystem::path& folder, TrialJob& job) const;
-  // What a job that ended without a result means; nothing: again.
-  [[nodiscard]] std::optional<trials::Measurement> Judge(
+  // The measurement of a job that ended without a result; nothing: retry.
+  [[nodiscard]] std::optional<trials::Measurement> Conclude(
       const std::filesystem::path& folder,
       const std::optional<QueueEntry>& entry,
       TrialJob& job) const;
 
   SlurmOptions options_;
   Place place_;
-  trials::TrialRunner& here_;
+  trials::TrialRunner& local_;
 };
 
-// The jobs of trials below a run's folder that have no result yet.
+// The jobs of the trials of a run that have no result yet.
 [[nodiscard]] std::vector<std::int64_t> TrialJobIds(
     const std::filesystem::path& run_folder);
 

@@ -72,9 +72,13 @@ class ExternalTest : public testing::Test {
     return words;
   }
 
-  int Oppa() {
+  int Oppa(const std::vector<std::string>& more = {}) {
+    return Call(Words(more));
+  }
+
+  int Call(const std::vector<std::string>& words, const fs::path& where = {}) {
     const common::CommandResult result =
-        common::RunCommand(Words(), common::CurrentEnvironment());
+        common::RunCommand(words, common::CurrentEnvironment(), where);
     output_ = result.output + result.errors;
     return result.exit_code;
   }
@@ -159,6 +163,63 @@ TEST_F(ExternalTest, AnotherScriptIsAnotherInput) {
   Write(std::string(kProgram) + "# changed\n");
   EXPECT_EQ(Oppa(), 2);
   EXPECT_THAT(output_, HasSubstr("made from other input"));
+}
+
+TEST_F(ExternalTest, AManifestInTheWorkingFolderNeedsNoPath) {
+  const std::string oppa = fakes::ProgramFile().string();
+  EXPECT_EQ(Call({oppa, "space", "m.toml", "--count"}, folder_.path()), 0)
+      << output_;
+  EXPECT_EQ(Call({oppa, "run", "m.toml", "--no-report"}, folder_.path()), 0)
+      << output_;
+}
+
+TEST_F(ExternalTest, RunsOneAtATimeUnlessToldOtherwise) {
+  ASSERT_EQ(Oppa({"--repeats", "2"}), 0);
+  EXPECT_THAT(output_, HasSubstr("2 of 2 runs to do, 1 at a time"));
+  ASSERT_EQ(Oppa({"--repeats", "3", "--jobs", "3"}), 0);
+  EXPECT_THAT(output_, HasSubstr("1 of 3 runs to do, 3 at a time"));
+}
+
+TEST_F(ExternalTest, LogsShowTheOutputOfTheLastTrial) {
+  ASSERT_EQ(Oppa(), 0) << output_;
+  EXPECT_EQ(Call({fakes::ProgramFile().string(),
+                  "logs",
+                  (folder_.path() / "m.toml").string(),
+                  "random/1",
+                  "--results",
+                  (folder_.path() / "results").string()}),
+            0);
+  EXPECT_THAT(output_, HasSubstr(".log:\noppa {\"step_time_s\": 0.01}"));
+}
+
+TEST_F(ExternalTest, RunsWhereTheParentIgnoresItsChildren) {
+  Write("#!/bin/sh\nexit 3\n");
+  std::vector<std::string> words = {
+      "python3",
+      "-c",
+      "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+      "os.execv(sys.argv[1], sys.argv[1:])"};
+  for (const std::string& word : Words()) {
+    words.push_back(word);
+  }
+  ASSERT_EQ(Call(words), 0) << output_;
+  const auto trials = trials::ReadTrials(Run());
+  ASSERT_EQ(trials.size(), 6U);
+  EXPECT_THAT(trials[0].message, HasSubstr("exit code 3"));
+}
+
+TEST_F(ExternalTest, AProgramInAnUnknownFormatIsOneLineAndNoTrial) {
+  Write("echo no first line\n");
+  EXPECT_EQ(Oppa(), 1);
+  EXPECT_THAT(output_, HasSubstr("Exec format error"));
+  EXPECT_TRUE(trials::ReadTrials(Run()).empty());
+}
+
+TEST_F(ExternalTest, ADirectoryIsNoManifest) {
+  EXPECT_EQ(
+      Call({fakes::ProgramFile().string(), "plan", folder_.path().string()}),
+      2);
+  EXPECT_THAT(output_, HasSubstr("is a directory"));
 }
 
 TEST_F(ExternalTest, AProgramThatCannotBeStartedIsOneLineAndNoTrial) {

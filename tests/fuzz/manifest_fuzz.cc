@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "harness/manifest.h"
+#include "harness/plan.h"
 #include "harness/slurm/slurm_options.h"
 #include "tests/fuzz/input_file.h"
 
@@ -13,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     const harness::Manifest manifest = harness::ReadManifest(path);
     for (const harness::ProblemSpec& problem : manifest.problems) {
       for (const harness::MethodSpec& method : manifest.methods) {
-        (void)manifest.RunHash(problem, method);
+        (void)harness::RunHash(manifest, problem, method, {});
       }
     }
     (void)harness::ReadSlurmOptions(manifest.slurm, {});

@@ -1,6 +1,7 @@
 #include "harness/manifest.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,7 +12,9 @@
 #include "common/error.h"
 #include "harness/plan.h"
 #include "tests/fakes/experiment_folder.h"
+#include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/record.h"
 
 namespace harness {
 namespace {
@@ -19,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // A manifest that is right, with the project's own models and clusters.
 const std::string kGood = fakes::SmallManifest(
@@ -190,6 +194,14 @@ TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
        "noise.jiter"},
       {"[budget]", "[noise]\njitter = -0.1\n[budget]", "m.toml:21:1", "jitter"},
       {"[budget]",
+       "[noise]\njitter = inf\n[budget]",
+       "m.toml:22:10",
+       "jitter is inf: must be a finite number"},
+      {"\"simulator\"\n",
+       "\"simulator\"\nframework = \"megatron-cor\"\n",
+       "m.toml:7:13",
+       "did you mean 'megatron-core'?"},
+      {"[budget]",
        "[method.oppa]\nq_min = 11\n[budget]",
        "m.toml:22:9",
        "q_min = 11 is more than q_max = 10"},
@@ -254,7 +266,10 @@ class RunHashTest : public ManifestTest {
   std::string Hash(
       const std::vector<std::pair<std::string, std::string>>& changes) {
     const Manifest manifest = Read(changes);
-    return manifest.RunHash(manifest.problems.back(), manifest.methods.back());
+    return RunHash(manifest,
+                   manifest.problems.back(),
+                   manifest.methods.back(),
+                   MakeBackend(manifest.problems.back()));
   }
 };
 
@@ -282,6 +297,93 @@ TEST_F(RunHashTest, ChangesWithWhateverChangesTheRun) {
   };
   std::sort(hashes.begin(), hashes.end());
   EXPECT_EQ(std::unique(hashes.begin(), hashes.end()), hashes.end());
+}
+
+TEST_F(RunHashTest, ChangesWithTheChosenFramework) {
+  const auto with = [this](const std::string& name) {
+    return Hash(
+        {{"\"simulator\"\n", "\"simulator\"\nframework = \"" + name + "\"\n"}});
+  };
+  EXPECT_NE(with("megatron-core"), Hash({}));
+  EXPECT_NE(with("megatron-core"), with("megatron"));
+}
+
+// The files of experiments/ in a folder of their own, where they can change.
+class InputFilesTest : public RunHashTest {
+ protected:
+  InputFilesTest() {
+    const fs::path data = folder_.path() / "data";
+    fs::copy(fakes::SourceFolder() / "experiments",
+             data,
+             fs::copy_options::recursive);
+    for (const char* name : {"workloads", "clusters", "rules"}) {
+      fs::remove(folder_.path() / name);
+      fs::create_directory_symlink(data / name, folder_.path() / name);
+    }
+    ::setenv("OPPA_EXPERIMENTS", data.c_str(), 1);
+  }
+  ~InputFilesTest() override { ::unsetenv("OPPA_EXPERIMENTS"); }
+
+  void Append(const std::string& file, const std::string& text) {
+    const fs::path path = folder_.path() / "data" / file;
+    fakes::WriteFile(path, fakes::ReadFile(path) + text);
+  }
+};
+
+TEST_F(InputFilesTest, TheHashChangesWithEveryFileThatASimulationReads) {
+  const std::vector<std::pair<std::string, std::string>> framework = {
+      {"\"simulator\"\n", "\"simulator\"\nframework = \"megatron\"\n"}};
+  std::vector<std::string> hashes = {Hash(framework)};
+  for (const char* file : {"workloads/qwen2-1.5b.json",
+                           "clusters/a5000-8.toml",
+                           "rules/colossalai.rules",
+                           "hardware/ampere_ga102.toml",
+                           "frameworks/megatron.toml"}) {
+    Append(file, "\n");
+    hashes.push_back(Hash(framework));
+  }
+  std::sort(hashes.begin(), hashes.end());
+  EXPECT_EQ(std::unique(hashes.begin(), hashes.end()), hashes.end());
+}
+
+TEST_F(InputFilesTest, RecordsOfAGpuThatWasRefittedAreRefused) {
+  const Manifest manifest = Read();
+  const RunSpec run = RunMatrix(manifest).front();
+  trials::RunInfo info;
+  info.manifest_hash =
+      RunHash(manifest, *run.problem, *run.method, MakeBackend(*run.problem));
+  fs::create_directories(run.Folder(folder_.path() / "results"));
+  fakes::WriteFile(run.Folder(folder_.path() / "results") / "run.json",
+                   ToJson(info));
+  CheckRecords(manifest, folder_.path() / "results");
+  Append("hardware/ampere_ga102.toml", "# refitted\n");
+  EXPECT_THROW(CheckRecords(manifest, folder_.path() / "results"),
+               common::InputError);
+}
+
+TEST_F(ManifestTest, ChoosesTheFrameworkOfTheSimulator) {
+  const auto best = [this](const std::string& framework) {
+    const Manifest manifest =
+        Read({{"\"simulator\"\n", "\"simulator\"\n" + framework + "\n"}});
+    const Backend backend = MakeBackend(manifest.problems.front());
+    return std::make_pair(
+        backend.exact->ExactThroughput((*backend.space)[0]).value_or(0.0),
+        backend.description);
+  };
+  const auto by_default = best("");
+  EXPECT_EQ(best("framework = \"colossalai\"").first, by_default.first);
+  EXPECT_NE(best("framework = \"megatron-core\"").first, by_default.first);
+  EXPECT_THAT(best("framework = \"megatron-core\"").second,
+              HasSubstr("framework megatron-core"));
+  EXPECT_THAT(by_default.second, Not(HasSubstr("framework")));
+}
+
+TEST_F(ManifestTest, AListOfFrameworksIsAnAxis) {
+  const Manifest manifest =
+      Read({{"\"simulator\"\n",
+             "\"simulator\"\nframework = [\"colossalai\", \"megatron\"]\n"}});
+  ASSERT_EQ(manifest.problems.size(), 2U);
+  EXPECT_EQ(manifest.problems[1].name, "megatron");
 }
 
 TEST_F(ManifestTest, SeedsDifferByProblemAndRepeatOnly) {

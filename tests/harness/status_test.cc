@@ -117,7 +117,8 @@ TEST_F(StatusTest, ProgressWritesPlainLinesWhereThereIsNoTerminal) {
             "fast/1: 10 trials, best 0.25 steps/s; 1 of 4 runs done, about 3 s "
             "left\n"
             "slow/1: failed: exit code 3: no luck\n"
-            "1 of 4 runs done, about 3 min 00 s left\n");
+            "1 of 4 runs done; 10 trials, best 0.25 steps/s, about 3 min 00 s "
+            "left\n");
 }
 
 TEST(FormatDuration, SpeaksToPeople) {

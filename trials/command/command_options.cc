@@ -6,10 +6,11 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/json.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "trials/knobs.h"
 
@@ -142,7 +143,9 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
 
 CommandOptions ReadCommandOptions(const common::TomlTable& table) {
   CommandOptions options;
-  options.folder = fs::absolute(table.Folder());
+  // The folder of "m.toml" is "", which fs::absolute does not take.
+  options.folder = table.Folder().empty() ? fs::current_path()
+                                          : fs::absolute(table.Folder());
   ReadProgram(table, options);
   options.ranks = ReadRanks(table);
   options.timeout_s = table.GetPositive("timeout_s", options.timeout_s);
@@ -203,15 +206,15 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
                                           const Cluster& cluster,
                                           const TrialRequest& request) {
   std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      variables[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+  for (const std::string& entry : common::CurrentEnvironment()) {
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string::npos) {
+      variables[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
   }
-  variables.erase("OMP_NUM_THREADS");  // of our own numerics
-  nlohmann::ordered_json json = {
+  variables.erase("OMP_NUM_THREADS");  // set for the numerics of oppa
+  variables.erase("OPPA_REPORT");      // of another trial
+  common::Json json = {
       {"max_steps", request.max_steps},
       {"seed", request.seed},
       {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
@@ -226,7 +229,7 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
     });
     variables[name] = std::to_string(value);
   }
-  variables["OPPA_TRIAL"] = json.dump();
+  variables["OPPA_TRIAL"] = common::ToText(json);
   variables["OPPA_MAX_STEPS"] = std::to_string(request.max_steps);
   variables["OPPA_SEED"] = std::to_string(request.seed);
   for (const std::string& variable : options.environment) {

@@ -1,7 +1,7 @@
 #include "trials/command/command_runner.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/hash.h"
 #include "trials/command/contained_process.h"
@@ -26,20 +27,12 @@ constexpr double kLookSeconds = 0.1;
 constexpr std::size_t kMostMessage = 300;  // bytes
 constexpr std::size_t kMostFileName = 200;
 
-double Now() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
-
-fs::path LogPath(const fs::path& folder, const ParallelConfig& config) {
-  if (folder.empty()) {
-    return {};
-  }
+// The name of a trial's files.
+std::string FileName(const ParallelConfig& config) {
   std::string name = ToString(config);
-  if (name.size() > kMostFileName) {
-    name = fmt::format("{:016x}", common::DeriveSeed(name));
-  }
-  return folder / (name + ".log");
+  return name.size() > kMostFileName
+             ? fmt::format("{:016x}", common::DeriveSeed(name))
+             : name;
 }
 
 // "exit code 3", "killed by signal 11 (Segmentation fault)".
@@ -57,30 +50,39 @@ std::string HowItEnded(const std::optional<int>& status) {
 // One trial while it runs.
 class RunningTrial {
  public:
+  // `report`: where the file for reports is made; an empty `log`: none is kept.
   RunningTrial(const CommandOptions& options,
                const TrialRequest& request,
-               const ContainedProcess::Spec& spec,
-               const fs::path& log)
+               ContainedProcess::Spec spec,
+               const fs::path& log,
+               const fs::path& report)
       : options_(options),
         request_(request),
         limit_s_(std::min(request.time_limit_s, options.timeout_s)),
         log_(log, static_cast<std::size_t>(options.log_bytes)),
-        begin_s_(Now()),
+        report_file_(report),
+        begin_s_(common::SteadySeconds()),
         last_report_s_(begin_s_),
-        process_(spec) {}
+        process_(WithReportFile(std::move(spec), report_file_)) {}
 
   Measurement Run() {
     const auto take = [this](ContainedProcess::Stream stream,
                              std::string_view text) { Take(stream, text); };
     while (process_.Read(kLookSeconds, take)) {
-      Look(Now());
+      ReadReportFile();
+      Look(common::SteadySeconds());
     }
-    output_.Finish([this](std::string_view line) { TakeOutput(line); });
+    ReadReportFile();
+    file_.lines.Finish([this](std::string_view line) { Take(line, file_); });
+    output_.lines.Finish([this](std::string_view line) { TakeOutput(line); });
     errors_.Finish([this](std::string_view line) { LookForMemory(line); });
-    if (process_.start_error() != 0) {
-      throw std::runtime_error(fmt::format("cannot start {}: {}",
-                                           options_.program.front(),
-                                           strerror(process_.start_error())));
+    if (const int error = process_.start_error(); error != 0) {
+      throw std::runtime_error(fmt::format(
+          "cannot start {}: {}{}",
+          options_.program.front(),
+          strerror(error),
+          error == ENOEXEC ? " (a script begins with a line like #!/bin/sh)"
+                           : ""));
     }
     if (interrupted_) {
       throw TrialInterrupted("the trial was ended before its time");
@@ -89,7 +91,19 @@ class RunningTrial {
   }
 
  private:
-  [[nodiscard]] bool IsThrough() const {
+  // Lines of one origin and the reports in them.
+  struct Source {
+    LineReader lines;
+    ReportReader reports;
+  };
+
+  static ContainedProcess::Spec WithReportFile(ContainedProcess::Spec spec,
+                                               const ReportFile& file) {
+    spec.environment.push_back("OPPA_REPORT=" + file.path().string());
+    return spec;
+  }
+
+  [[nodiscard]] bool IsComplete() const {
     return std::cmp_greater_equal(result_.step_times_s.size(),
                                   request_.max_steps);
   }
@@ -104,7 +118,7 @@ class RunningTrial {
   }
 
   void Look(double now_s) {
-    if (request_.interrupted && !decided_ && !IsThrough() &&
+    if (request_.interrupted && !decided_ && !IsComplete() &&
         request_.interrupted()) {
       interrupted_ = true;
       process_.End();
@@ -112,7 +126,7 @@ class RunningTrial {
     if (decided_ || interrupted_) {
       return;
     }
-    if (IsThrough()) {  // it may tear down and tell its peak
+    if (IsComplete()) {  // it may tear down and report its peak
       if (now_s - last_report_s_ > options_.patience_s) {
         process_.End();
       }
@@ -132,21 +146,34 @@ class RunningTrial {
   void Take(ContainedProcess::Stream stream, std::string_view text) {
     log_.Append(text);
     if (stream == ContainedProcess::Stream::kOutput) {
-      output_.Take(text, [this](std::string_view line) { TakeOutput(line); });
+      output_.lines.Take(text,
+                         [this](std::string_view line) { TakeOutput(line); });
     } else {
       errors_.Take(text,
                    [this](std::string_view line) { LookForMemory(line); });
     }
   }
 
+  void ReadReportFile() {
+    file_.lines.Take(report_file_.Read(),
+                     [this](std::string_view line) { Take(line, file_); });
+  }
+
   void TakeOutput(std::string_view line) {
     LookForMemory(line);
-    if (decided_) {
-      return;
-    }
+    Take(line, output_);
+  }
+
+  void Take(std::string_view line, Source& source) {
     try {
-      if (const auto report = ParseTrialReport(line)) {
-        TakeReport(*report);
+      ReportReader::Line found = source.reports.Read(line);
+      for (const TrialReport& report : found.reports) {
+        if (!decided_) {
+          TakeReport(report);
+        }
+      }
+      if (broken_report_.empty()) {
+        broken_report_ = std::move(found.broken);
       }
     } catch (const std::invalid_argument& e) {
       End(Outcome::kFailed, e.what());
@@ -162,12 +189,12 @@ class RunningTrial {
   }
 
   void TakeReport(const TrialReport& report) {
-    last_report_s_ = Now();
+    last_report_s_ = common::SteadySeconds();
     if (report.peak_memory_bytes) {
       result_.peak_memory_bytes = std::max(
           result_.peak_memory_bytes.value_or(0.0), *report.peak_memory_bytes);
     }
-    if (report.step_time_s && !IsThrough()) {
+    if (report.step_time_s && !IsComplete()) {
       if (result_.step_times_s.empty()) {
         result_.setup_s =
             std::max(last_report_s_ - begin_s_ - *report.step_time_s, 0.0);
@@ -175,18 +202,18 @@ class RunningTrial {
       result_.step_times_s.push_back(*report.step_time_s);
       const bool go_on =
           !request_.on_step || request_.on_step(*report.step_time_s);
-      if (!go_on && !IsThrough()) {
+      if (!go_on && !IsComplete()) {
         End(Outcome::kTerminatedEarly, "");
       }
     }
     if (report.status) {
       End(*report.status,
-          report.message.empty() ? "says the program" : report.message);
+          report.message.empty() ? "reported by the program" : report.message);
     }
   }
 
   Measurement Judge() {
-    const double duration_s = Now() - begin_s_;
+    const double duration_s = common::SteadySeconds() - begin_s_;
     if (result_.step_times_s.empty()) {
       result_.setup_s = duration_s;
     }
@@ -194,7 +221,7 @@ class RunningTrial {
     result_.setup_s = std::min(result_.setup_s, result_.duration_s);
     if (decided_) {
       result_.outcome = *decided_;
-    } else if (IsThrough()) {
+    } else if (IsComplete()) {
       result_.outcome = Outcome::kCompleted;
     } else if (!says_out_of_memory_.empty()) {
       result_.outcome = Outcome::kOutOfMemory;
@@ -202,12 +229,16 @@ class RunningTrial {
     } else {
       result_.outcome = Outcome::kFailed;
       const std::string last = log_.LastLine();
-      result_.message = fmt::format("{} after {} of {} steps{}{}",
-                                    HowItEnded(process_.wait_status()),
-                                    result_.step_times_s.size(),
-                                    request_.max_steps,
-                                    last.empty() ? "" : ": ",
-                                    last);
+      result_.message = fmt::format(
+          "{} after {} of {} steps{}{}{}",
+          HowItEnded(process_.wait_status()),
+          result_.step_times_s.size(),
+          request_.max_steps,
+          broken_report_.empty()
+              ? ""
+              : fmt::format("; skipped a broken report '{}'", broken_report_),
+          last.empty() ? "" : ": ",
+          last);
     }
     result_.message.resize(std::min(result_.message.size(), kMostMessage));
     return result_;
@@ -217,8 +248,11 @@ class RunningTrial {
   const TrialRequest& request_;
   double limit_s_;
   TrialLog log_;
-  LineReader output_;
+  ReportFile report_file_;
+  Source file_;
+  Source output_;
   LineReader errors_;
+  std::string broken_report_;
   Measurement result_;
   std::optional<Outcome> decided_;
   bool interrupted_ = false;
@@ -246,14 +280,20 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
   spec.environment = TrialEnvironment(options_, cluster_, request);
   spec.folder = options_.folder;
   spec.patience_s = options_.patience_s;
+  const std::string name = FileName(request.config);
   return RunningTrial(
-             options_, request, spec, LogPath(log_folder_, request.config))
+             options_,
+             request,
+             std::move(spec),
+             log_folder_.empty() ? fs::path() : log_folder_ / (name + ".log"),
+             (log_folder_.empty() ? fs::temp_directory_path() : log_folder_) /
+                 (name + ".report"))
       .Run();
 }
 
 std::optional<double> CommandRunner::ExactThroughput(
     const ParallelConfig& /*config*/) const {
-  return std::nullopt;  // only trying tells
+  return std::nullopt;  // unknown without a trial
 }
 
 }  // namespace trials

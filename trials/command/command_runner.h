@@ -14,18 +14,19 @@
 namespace trials {
 
 // Starts the program once for each trial, as a ContainedProcess, and reads its
-// reports (trial_report.h) from what it prints. Time is that of the wall:
-// set-up is the time until the first step begins, the duration lasts until all
-// of its processes are gone, and neither is more than the time limit.
+// reports (trial_report.h) from its standard output and from the file that
+// OPPA_REPORT names. Times are wall-clock times: the set-up lasts until the
+// first step begins, the duration until all processes are gone, and neither
+// exceeds the time limit.
 //
-// A trial is kCompleted when it has reported max_steps steps, kOutOfMemory when
-// its report or its output says so, kTimedOut at a time limit or when it has
-// reported nothing for silence_s, and kFailed otherwise: another exit, a
-// signal, a report that cannot be read.
+// A trial is kCompleted when it has reported max_steps steps, kOutOfMemory
+// according to its report or its output, kTimedOut at a time limit or after
+// silence_s without a report, and kFailed otherwise: another exit, a signal, an
+// invalid report. Reports that are broken by other output are skipped; the
+// message of a trial that lacks steps quotes the first.
 //
-// Errors: Run throws std::runtime_error when the program cannot be started at
-// all, InputError when ranks are asked for outside an allocation of Slurm, and
-// TrialInterrupted.
+// Errors: Run throws std::runtime_error when the program cannot be started,
+// InputError for ranks outside an allocation of Slurm, and TrialInterrupted.
 class CommandRunner final : public TrialRunner {
  public:
   CommandRunner(CommandOptions options, Cluster cluster);

@@ -19,6 +19,7 @@
 
 #include "common/files.h"
 #include "common/process.h"
+#include "common/text.h"
 #include "trials/command/supervisor.h"
 
 namespace trials {
@@ -44,6 +45,28 @@ std::array<int, 2> MakePipe() {
         fmt::format("cannot make a pipe for a trial: {}", strerror(errno)));
   }
   return ends;
+}
+
+// The files that a program may be, as execvp(3) looks for it.
+std::vector<std::string> Candidates(const ContainedProcess::Spec& spec) {
+  const std::string& program = spec.words.front();
+  if (program.find('/') != std::string::npos) {
+    return {program};
+  }
+  constexpr std::string_view kPath = "PATH=";
+  std::string_view path = "/bin:/usr/bin";
+  for (const std::string& variable : spec.environment) {
+    if (variable.starts_with(kPath)) {
+      path = std::string_view(variable).substr(kPath.size());
+      break;
+    }
+  }
+  std::vector<std::string> candidates;
+  for (const std::string_view folder : common::Split(path, ':')) {
+    candidates.push_back(
+        fmt::format("{}/{}", folder.empty() ? "." : folder, program));
+  }
+  return candidates;
 }
 
 std::string NewMark() {
@@ -88,9 +111,12 @@ ContainedProcess::ContainedProcess(const Spec& spec) : mark_(NewMark()) {
   std::vector<std::string> words = spec.words;
   std::vector<std::string> environment = spec.environment;
   environment.push_back(mark_);
+  std::vector<std::string> candidates = Candidates(spec);
+  const std::vector<char*> candidate_pointers = common::Argv(candidates);
   const std::vector<char*> word_pointers = common::Argv(words);
   const std::vector<char*> environment_pointers = common::Argv(environment);
   const SupervisorTask task{
+      .programs = candidate_pointers.data(),
       .words = word_pointers.data(),
       .environment = environment_pointers.data(),
       .folder = spec.folder.empty() ? nullptr : spec.folder.c_str(),

@@ -69,11 +69,24 @@ void CloseOthers(const std::array<int, 4>& kept) {
   ::dup2(task.errors, STDERR_FILENO);
   constexpr unsigned int kCloseOnExec = 4;  // CLOSE_RANGE_CLOEXEC
   ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, kCloseOnExec);
-  if (task.folder == nullptr || ::chdir(task.folder) == 0) {
-    environ = const_cast<char**>(task.environment);
-    ::execvp(task.words[0], task.words);  // the others close on exec
+  int error = 0;
+  if (task.folder != nullptr && ::chdir(task.folder) != 0) {
+    error = errno;
+  } else {
+    // Not execvp, which starts a shell for a file in an unknown format. The
+    // other descriptors close on exec.
+    error = ENOENT;
+    bool denied = false;
+    for (char* const* program = task.programs;
+         *program != nullptr && error == ENOENT;
+         ++program) {
+      ::execve(*program, task.words, task.environment);
+      denied = denied || errno == EACCES;
+      error = errno == EACCES || errno == ENOTDIR ? ENOENT : errno;
+    }
+    error = error == ENOENT && denied ? EACCES : error;
   }
-  Say(task.say, SupervisorWord::Kind::kStartError, errno);
+  Say(task.say, SupervisorWord::Kind::kStartError, error);
   ::_exit(127);
 }
 

@@ -1,11 +1,11 @@
-// What the supervisor of a contained process does.
+// The supervisor of a contained process.
 
 #ifndef TRIALS_COMMAND_SUPERVISOR_H_
 #define TRIALS_COMMAND_SUPERVISOR_H_
 
 namespace trials {
 
-// What the supervisor has to say, one such word after another in a pipe.
+// Messages of the supervisor, one after another in a pipe.
 struct SupervisorWord {
   enum class Kind : int {
     kStartError,  // value: errno
@@ -17,9 +17,10 @@ struct SupervisorWord {
   int value = 0;
 };
 
-// What it is told. Everything was made before the fork, because between fork
-// and exec of a process that has threads only system calls are safe.
+// Its input. Everything is made before the fork, because only system calls are
+// safe between fork and exec of a process that has threads.
 struct SupervisorTask {
+  char* const* programs = nullptr;     // paths to try; null-terminated
   char* const* words = nullptr;        // null-terminated
   char* const* environment = nullptr;  // null-terminated
   const char* folder = nullptr;        // null: stay

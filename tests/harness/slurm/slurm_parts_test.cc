@@ -12,7 +12,7 @@
 #include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/slurm_options.h"
 #include "harness/slurm/slurm_queue.h"
-#include "harness/slurm/slurm_state.h"
+#include "harness/slurm/submission.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace harness {
@@ -179,9 +179,11 @@ TEST(SlurmQueue, NamesEveryStateAndSurvivesUnknownOnes) {
     EXPECT_THAT(entry("PENDING", reason).Explain(), HasSubstr(reason));
   }
   EXPECT_FALSE(entry("PENDING", "Priority").IsStuck());
-  EXPECT_TRUE(entry("NODE_FAIL", "").IsInfrastructureFailure());
-  EXPECT_TRUE(entry("PREEMPTED", "").IsInfrastructureFailure());
-  EXPECT_FALSE(entry("TIMEOUT", "").IsInfrastructureFailure());
+  EXPECT_EQ(entry("NODE_FAIL", "").End(), JobEnd::kMachine);
+  EXPECT_EQ(entry("PREEMPTED", "").End(), JobEnd::kMachine);
+  EXPECT_EQ(entry("TIMEOUT", "").End(), JobEnd::kTimeLimit);
+  EXPECT_EQ(entry("RUNNING", "").End(), JobEnd::kNone);
+  EXPECT_EQ(entry("SOMETHING_NEW", "").End(), JobEnd::kOther);
   EXPECT_THAT(entry("TIMEOUT", "").Explain(), HasSubstr("time limit"));
   EXPECT_THAT(entry("OUT_OF_MEMORY", "").Explain(), HasSubstr("memory"));
   EXPECT_EQ(entry("SOMETHING_NEW", "").Explain(), "SOMETHING_NEW");
@@ -208,6 +210,27 @@ TEST(SlurmState, IsReadBackAsItWasWritten) {
   EXPECT_EQ(read[0].options.partition, "gpu");
   EXPECT_EQ(read[0].options.retries, 7);
   EXPECT_THAT(read[0].place.bad_nodes, ElementsAre("n3"));
+}
+
+TEST(SlurmState, AttemptsAreReadBackAsTheyWereWritten) {
+  const fakes::TemporaryFolder folder;
+  using State = SlurmAttempt::State;
+  for (const State state : {State::kRunning,
+                            State::kDone,
+                            State::kTimeLimit,
+                            State::kStopped,
+                            State::kLost,
+                            State::kFailed,
+                            State::kRefused}) {
+    SlurmAttempt attempt;
+    attempt.state = state;
+    attempt.message = "bytes that are no UTF-8: \xff";
+    attempt.pid = 7;
+    WriteAttempt(folder.path(), 3, attempt);
+    EXPECT_EQ(ReadAttempt(folder.path(), 3)->state, state);
+    EXPECT_EQ(ReadAttempt(folder.path(), 3)->pid, 7);
+  }
+  EXPECT_FALSE(ReadAttempt(folder.path(), 4).has_value());
 }
 
 TEST(SlurmState, FindsATaskByItsIdAmongSimilarOnes) {

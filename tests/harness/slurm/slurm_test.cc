@@ -210,7 +210,7 @@ TEST_F(SlurmTest, WhatWaitsForAvoidedNodesIsSubmittedForAnyNode) {
   }
   fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
   EXPECT_EQ(States()["xgboost/1"], "pending");
-  EXPECT_THAT(output_, HasSubstr("n1 was to be avoided"));
+  EXPECT_THAT(output_, HasSubstr("n1 is excluded"));
   ASSERT_EQ(Submit(), 0) << output_;
   const auto calls = Calls("sbatch");
   EXPECT_THAT(calls[calls.size() - 2]["words"].dump(),
@@ -289,7 +289,7 @@ TEST_F(SlurmTest, JobsThatSlurmHasForgottenAndThatLeftNoWordAreLost) {
   EXPECT_EQ(States()["random/1"], "done");
 }
 
-TEST_F(SlurmTest, AHeldHuskIsCancelledAndItsRunSubmittedAgain) {
+TEST_F(SlurmTest, AStaleJobIsCancelledAndItsRunSubmittedAgain) {
   fakes::WriteFile(bin_ / "hold", "");
   ASSERT_EQ(Submit(), 0) << output_;
   auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));

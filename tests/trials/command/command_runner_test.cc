@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/error.h"
+#include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace trials {
@@ -150,6 +153,73 @@ TEST_F(CommandRunnerTest, AReportThatCannotBeReadEndsTheTrial) {
       Run("echo 'oppa {\"step_time_s\": \"fast\"}'\nsleep 60\n");
   EXPECT_EQ(trial.outcome, Outcome::kFailed);
   EXPECT_THAT(trial.message, HasSubstr("must be a number > 0"));
+}
+
+TEST_F(CommandRunnerTest, AnInterleavedReportDoesNotFailAHealthyTrial) {
+  const Measurement trial =
+      Run("printf 'oppaoppa {\"peak_memory_bytes\": 5}\\n "
+          "{\"step_time_s\": 0.5}\\n'\n" +
+          kStep + kStep);
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.5, 0.01, 0.01));
+  EXPECT_EQ(trial.peak_memory_bytes, 5.0);
+}
+
+TEST_F(CommandRunnerTest, ABrokenReportFailsATrialOnlyWhereStepsAreMissing) {
+  const std::string broken = "echo 'oppa {\"step_time_s\": 0.0epoch'\n";
+  EXPECT_EQ(Run(broken + kStep + kStep + kStep).outcome, Outcome::kCompleted);
+  const Measurement trial = Run(kStep + broken + kStep);
+  EXPECT_EQ(trial.outcome, Outcome::kFailed);
+  EXPECT_THAT(trial.message,
+              HasSubstr("exit code 0 after 2 of 3 steps; skipped a broken "
+                        "report '{\"step_time_s\": 0.0epoch'"));
+}
+
+TEST_F(CommandRunnerTest, AStepTimeThatNoStepTakesIsAnInvalidReport) {
+  for (const char* time : {"1e-160", "1e30"}) {
+    const Measurement trial = Run(
+        "echo 'oppa {\"step_time_s\": " + std::string(time) + "}'\nsleep 60\n");
+    EXPECT_EQ(trial.outcome, Outcome::kFailed);
+    EXPECT_THAT(trial.message, HasSubstr("from 1e-06 to 1e+06"));
+  }
+}
+
+TEST_F(CommandRunnerTest, ReadsTheFileThatOppaReportNames) {
+  const std::string step =
+      "echo 'oppa {\"step_time_s\": 0.02}' >>\"$OPPA_REPORT\"\n";
+  const Measurement trial = Run(step + kStep + "sleep 0.3\n" + step);
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_THAT(trial.step_times_s,
+              testing::UnorderedElementsAre(0.02, 0.01, 0.02));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path() / "logs"), {}),
+            1);
+}
+
+TEST_F(CommandRunnerTest, TheShippedPythonModuleReports) {
+  const auto programs = fakes::SourceFolder() / "experiments/programs";
+  const Measurement trial =
+      Run("PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" + programs.string() +
+          "' exec python3 -c 'import oppa_report as o\n"
+          "for _ in range(o.trial()[\"max_steps\"]):\n"
+          "  print(end=\"oppa\", flush=True)\n"
+          "  o.report(step_time_s=0.5)'\n");
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.5, 0.5, 0.5));
+}
+
+TEST_F(CommandRunnerTest, AFileInAnUnknownFormatIsNoTrial) {
+  Write("");
+  fakes::WriteFile(folder_.path() / "train.sh",
+                   "\x7f"
+                   "ELF\n");
+  fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
+  CommandRunner runner(Options(), cluster_);
+  try {
+    (void)runner.Run(request_);
+    FAIL();
+  } catch (const std::runtime_error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("Exec format error"));
+  }
 }
 
 TEST_F(CommandRunnerTest, AFloodOfOutputIsBounded) {

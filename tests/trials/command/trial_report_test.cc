@@ -1,33 +1,54 @@
 #include "trials/command/trial_report.h"
 
+#include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/fakes/temporary_folder.h"
 
 namespace trials {
 namespace {
 
 using testing::ElementsAre;
 
-TEST(TrialReport, ReadsSteps) {
-  const auto report = ParseTrialReport("oppa {\"step_time_s\": 0.25}\r");
-  ASSERT_TRUE(report.has_value());
-  EXPECT_EQ(report->step_time_s, 0.25);
+ReportReader::Line Read(std::string_view line) {
+  return ReportReader().Read(line);
 }
 
-TEST(TrialReport, ReadsMemoryAndStatus) {
-  const auto report = ParseTrialReport(
-      R"(oppa {"peak_memory_bytes": 7, "status": "out_of_memory", "message": "m"})");
-  ASSERT_TRUE(report.has_value());
-  EXPECT_EQ(report->peak_memory_bytes, 7.0);
-  EXPECT_EQ(report->status, Outcome::kOutOfMemory);
-  EXPECT_EQ(report->message, "m");
+// The step times in lines that come one after another.
+std::vector<double> Steps(const std::vector<std::string>& lines) {
+  ReportReader reader;
+  std::vector<double> steps;
+  for (const std::string& line : lines) {
+    for (const TrialReport& report : reader.Read(line).reports) {
+      steps.push_back(report.step_time_s.value_or(-1.0));
+    }
+  }
+  return steps;
 }
 
-TEST(TrialReport, OtherLinesAreOutput) {
+TEST(ReportReader, ReadsSteps) {
+  const auto line = Read("oppa {\"step_time_s\": 0.25}\r");
+  ASSERT_EQ(line.reports.size(), 1U);
+  EXPECT_EQ(line.reports[0].step_time_s, 0.25);
+  EXPECT_EQ(line.broken, "");
+}
+
+TEST(ReportReader, ReadsMemoryAndStatus) {
+  const auto line = Read(
+      R"(oppa {"peak_memory_bytes": 7, "status": "out_of_memory", "message": "}{\""})");
+  ASSERT_EQ(line.reports.size(), 1U);
+  EXPECT_EQ(line.reports[0].peak_memory_bytes, 7.0);
+  EXPECT_EQ(line.reports[0].status, Outcome::kOutOfMemory);
+  EXPECT_EQ(line.reports[0].message, "}{\"");
+}
+
+TEST(ReportReader, OtherLinesAreOutput) {
   for (const char* line : {"",
                            "oppa",
                            "oppa ",
@@ -35,23 +56,88 @@ TEST(TrialReport, OtherLinesAreOutput) {
                            "step 3: 0.4 s",
                            "{\"step_time_s\": 1}",
                            " oppas {}"}) {
-    EXPECT_FALSE(ParseTrialReport(line).has_value()) << line;
+    EXPECT_TRUE(Read(line).reports.empty()) << line;
+    EXPECT_EQ(Read(line).broken, "") << line;
   }
 }
 
-TEST(TrialReport, RefusesWhatCannotBe) {
-  for (const char* line : {"oppa {",
-                           "oppa {\"step_time_s\": -1}",
+TEST(ReportReader, RefusesIntactObjectsWithWrongContent) {
+  for (const char* line : {"oppa {\"step_time_s\": -1}",
                            "oppa {\"step_time_s\": 0}",
-                           "oppa {\"step_time_s\": 1e999}",
+                           "oppa {\"step_time_s\": 1e-160}",
+                           "oppa {\"step_time_s\": 1e30}",
                            "oppa {\"step_time_s\": \"1\"}",
-                           "oppa {\"step_time_s\": NaN}",
                            "oppa {\"step_time\": 1}",
                            "oppa {\"peak_memory_bytes\": -1}",
-                           "oppa {\"status\": \"fine\"}",
-                           "oppa {} {}"}) {
-    EXPECT_THROW((void)ParseTrialReport(line), std::invalid_argument) << line;
+                           "oppa {\"status\": \"fine\"}"}) {
+    EXPECT_THROW((void)Read(line), std::invalid_argument) << line;
   }
+}
+
+TEST(ReportReader, SkipsBrokenReportsAndSaysSo) {
+  for (const char* line : {"oppa {",
+                           "oppa {\"step_time_s\": 1e999}",
+                           "oppa {\"step_time_s\": NaN}",
+                           "oppa {\"step_time_s\": 0.4 epoch 3}"}) {
+    EXPECT_TRUE(Read(line).reports.empty()) << line;
+    EXPECT_EQ(Read(line).broken, line + 5) << line;
+  }
+}
+
+TEST(ReportReader, FindsReportsAnywhereInALine) {
+  EXPECT_THAT(Steps({"[rank0]: oppa {\"step_time_s\": 1} {} done"}),
+              ElementsAre(1.0));
+  EXPECT_THAT(Steps({"epoch 3oppa {\"step_time_s\": 1}oppa "
+                     "{\"step_time_s\": 2}"}),
+              ElementsAre(1.0, 2.0));
+  EXPECT_THAT(Steps({"oppa {\"step_timoppa {\"step_time_s\": 3}"}),
+              ElementsAre(3.0));
+}
+
+// print("oppa", report, flush=True) with PYTHONUNBUFFERED=1 writes the word, a
+// space, the object and the newline one by one.
+TEST(ReportReader, RecoversReportsOfSeveralRanksThatInterleave) {
+  EXPECT_THAT(Steps({"oppaoppa {\"peak_memory_bytes\": 9}",
+                     " {\"step_time_s\": 1.008}"}),
+              ElementsAre(-1.0, 1.008));
+  EXPECT_THAT(
+      Steps({"oppaoppa  {\"step_time_s\": 1}{\"step_time_s\": 2}", "", ""}),
+      ElementsAre(1.0, 2.0));
+  EXPECT_THAT(Steps({"oppaepoch 3", "epoch 3", " {\"step_time_s\": 1}"}),
+              ElementsAre(1.0));
+}
+
+TEST(ReportReader, ObjectsWithoutAWordNearbyAreOutput) {
+  const std::string step = "{\"step_time_s\": 1}";
+  EXPECT_THAT(Steps({"results/oppa/1", step}), ElementsAre());
+  EXPECT_THAT(Steps({"oppa " + step, step, step}), ElementsAre(1.0));
+  EXPECT_THAT(Steps({"oppa", "{\"status\": \"failed\"}"}), ElementsAre());
+  std::vector<std::string> lines(10, "epoch");
+  lines.insert(lines.begin(), "oppa starts");
+  lines.push_back(step);
+  EXPECT_THAT(Steps(lines), ElementsAre());
+}
+
+TEST(ReportReader, ALineOfBracesTakesNoTime) {
+  std::string line;
+  while (line.size() < LineReader::kLongest) {
+    line += "oppa {\"step_time_s\"";
+  }
+  EXPECT_TRUE(Read(line).reports.empty());
+}
+
+TEST(ReportFile, ReadsWhatWasAppendedAndIsRemoved) {
+  const fakes::TemporaryFolder folder;
+  const auto path = folder.path() / "sub" / "x.report";
+  {
+    ReportFile file(path);
+    EXPECT_EQ(file.path(), path);
+    EXPECT_EQ(file.Read(), "");
+    fakes::WriteFile(path, "oppa {}\n");
+    EXPECT_EQ(file.Read(), "oppa {}\n");
+    EXPECT_EQ(file.Read(), "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(LineReader, PutsPiecesTogetherAndBoundsALine) {

@@ -1,8 +1,8 @@
-// What became of jobs that were given to Slurm: submissions, attempts and the
-// queue put together.
+// The status of jobs that were submitted to Slurm, from submissions, attempts
+// and the queue.
 
-#ifndef HARNESS_SLURM_SLURM_TASKS_H_
-#define HARNESS_SLURM_SLURM_TASKS_H_
+#ifndef HARNESS_SLURM_TASK_STATUS_H_
+#define HARNESS_SLURM_TASK_STATUS_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -12,20 +12,21 @@
 #include <vector>
 
 #include "harness/slurm/slurm_queue.h"
-#include "harness/slurm/slurm_state.h"
+#include "harness/slurm/submission.h"
+#include "harness/status.h"
 
 namespace harness {
 
-// A job's last submission. None of it says that the run is done: that is for
-// the run's record to say.
+// The last submission of a job. Whether its run is done is in the run's record
+// only.
 struct SlurmTaskState {
   enum class Kind {
     kPending,
-    kStuck,    // pending for something that will not come
-    kRunning,  // says Slurm
-    kEnded,    // in good order, says the job itself
+    kStuck,    // pending, and will not start
+    kRunning,  // according to Slurm
+    kEnded,    // in an orderly way, according to its attempt
     kFailed,
-    kLost,     // Slurm knows nothing of it, and it never said that it ended
+    kLost,     // unknown to Slurm, and its attempt has no end
     kUnknown,  // squeue does not answer
   };
   Kind kind = Kind::kUnknown;
@@ -34,7 +35,7 @@ struct SlurmTaskState {
   std::string time_left;
   std::filesystem::path log;
   SlurmTask task;
-  std::int64_t array_job_id = 0;  // 0: it was not submitted
+  std::int64_t array_job_id = 0;  // 0: not submitted
   int array_task = 0;
   std::optional<QueueEntry> entry;
   std::optional<SlurmAttempt> attempt;
@@ -43,6 +44,8 @@ struct SlurmTaskState {
     return kind == Kind::kPending || kind == Kind::kStuck ||
            kind == Kind::kRunning;
   }
+  // For Cancel: "17_3".
+  [[nodiscard]] std::string TaskId() const;
 };
 
 // The state of one task of a submission.
@@ -50,18 +53,22 @@ struct SlurmTaskState {
                                      const SlurmTask& task,
                                      const std::optional<Queue>& queue);
 
-// The newest submission of every job, by the job's name. Asks squeue once.
+// The newest submission of every job, by the name of the job.
 [[nodiscard]] std::map<std::string, SlurmTaskState> LatestTasks(
     const std::vector<SlurmSubmission>& submissions,
     const std::optional<Queue>& queue);
 
-// What squeue says of all these submissions, in one call.
+// The queue entries of all these submissions, with one squeue call.
 [[nodiscard]] std::optional<Queue> ReadQueue(
     const std::vector<SlurmSubmission>& submissions);
 
-// scancel for these jobs or tasks ("17", "17_3"); its complaint, or "".
-std::string Cancel(const std::vector<std::string>& jobs);
+// Adds the state of Slurm jobs to the runs of an experiment that are not done:
+// pending, running on a node, failed. Calls squeue at most once every
+// kQueueCacheSeconds, however often it is called.
+void AddQueue(const Manifest& manifest,
+              const std::filesystem::path& experiment_folder,
+              std::vector<RunStatus>& runs);
 
 }  // namespace harness
 
-#endif  // HARNESS_SLURM_SLURM_TASKS_H_
+#endif  // HARNESS_SLURM_TASK_STATUS_H_

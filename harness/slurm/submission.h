@@ -1,17 +1,17 @@
-// What a submission to Slurm leaves on disk, so that any process, on any
-// machine and later, knows what was submitted and what became of it.
+// The files of a submission to Slurm. With them, any process on any machine can
+// find out later what was submitted and how it ended.
 //
 //   results/<experiment>/.slurm/<token>/
 //       submission.json        options, arrays with their job ids
 //       tasks.jsonl            a line per job: its command
 //       task.sh                the script that every job runs
-//       attempts/<id>.json     what the last start of a job wrote of itself
+//       attempts/<id>.json     how the last start of a job went
 //       log/<base>-<task>.txt  its output; log/finish.txt
 //
 // A token begins with the time of the submission, so that names sort by age.
 
-#ifndef HARNESS_SLURM_SLURM_STATE_H_
-#define HARNESS_SLURM_SLURM_STATE_H_
+#ifndef HARNESS_SLURM_SUBMISSION_H_
+#define HARNESS_SLURM_SUBMISSION_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -23,7 +23,6 @@
 #include "harness/dispatcher.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/slurm_options.h"
-#include "harness/slurm/slurm_queue.h"
 
 namespace harness {
 
@@ -33,9 +32,9 @@ struct SlurmSubmission {
   std::vector<SlurmArray> arrays;
   std::int64_t finish_job_id = 0;   // 0: none yet
   bool cancelled = false;           // by `oppa cancel`
-  std::vector<std::string> report;  // command; empty: none is asked for
+  std::vector<std::string> report;  // command; empty: no report
 
-  // Every job id that there is so far.
+  // The ids of all jobs that are submitted so far.
   [[nodiscard]] std::vector<std::int64_t> JobIds() const;
 };
 
@@ -46,15 +45,16 @@ struct SlurmTask {
   int trials = 0;    // on record when it was submitted
 };
 
-// How one start of a job went, in its own words.
+// How one start of a job went, as the job itself recorded it.
 struct SlurmAttempt {
   enum class State {
-    kRunning,  // or it was cut off before it could say more
+    kRunning,  // or it was killed
     kDone,
-    kStopped,  // in good order before its end: time limit, SIGTERM
-    kLost,     // another process writes these records
-    kFailed,   // the machine's fault, or unknown: worth another try
-    kRefused,  // the input is at fault: would fail again
+    kTimeLimit,  // stopped before the end, shortly before the time limit
+    kStopped,    // stopped before the end, by a signal
+    kLost,       // another process writes these records
+    kFailed,     // the fault of the machine, or unknown
+    kRefused,    // bad input or a defect: the next attempt would fail too
   };
   State state = State::kRunning;
   std::string message;  // one line
@@ -68,14 +68,14 @@ struct SlurmAttempt {
 [[nodiscard]] std::filesystem::path SlurmFolder(
     const std::filesystem::path& experiment_folder);
 
-// A new token: time and random digits.
+// A new token: the time and random digits.
 [[nodiscard]] std::string NewToken();
 
 void WriteSubmission(const SlurmSubmission& submission);
-// Errors: throw InputError when the file cannot be understood.
+// Errors: throw InputError for a file that cannot be parsed.
 [[nodiscard]] SlurmSubmission ReadSubmission(
     const std::filesystem::path& folder);
-// Oldest first; folders in which a submission was cut off are left out.
+// Oldest first, without folders in which a submission was interrupted.
 [[nodiscard]] std::vector<SlurmSubmission> ReadSubmissions(
     const std::filesystem::path& experiment_folder);
 
@@ -94,4 +94,4 @@ void WriteAttempt(const std::filesystem::path& folder,
 
 }  // namespace harness
 
-#endif  // HARNESS_SLURM_SLURM_STATE_H_
+#endif  // HARNESS_SLURM_SUBMISSION_H_

@@ -1,0 +1,82 @@
+// What to do about a Slurm job that ended, or cannot start, without a result.
+// Runs (run_task.h) and trials that are jobs (trial_jobs.h) share this policy.
+
+#ifndef HARNESS_SLURM_RETRY_POLICY_H_
+#define HARNESS_SLURM_RETRY_POLICY_H_
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "harness/slurm/slurm_options.h"
+#include "harness/slurm/slurm_queue.h"
+#include "harness/slurm/submission.h"
+
+namespace harness {
+
+// Why a job has no result.
+enum class JobFailure {
+  kCancelled,
+  kRefused,        // bad input or a defect: the next attempt would fail too
+  kHostMemory,     // Slurm killed it
+  kTimeLimit,      // Slurm's limit, or the job stopped by itself before it
+  kStopped,        // by a signal
+  kCannotStart,    // held, or a constraint that cannot be satisfied
+  kExcludedNodes,  // waits for nodes that a retry has excluded
+  kMachine,        // node failure, preemption, killed process, or unknown
+};
+
+enum class JobAction {
+  kRetryOnOtherNodes,  // the failure counts against SlurmOptions::retries
+  kRetryAnywhere,      // without node exclusions; does not count
+  kContinue,           // in a new job, after a time limit; does not count
+  kGiveUp,
+};
+
+// What is known about the job.
+struct JobEvidence {
+  std::optional<QueueEntry> entry;      // nothing: unknown to Slurm
+  std::optional<SlurmAttempt> attempt;  // written by the job itself
+  std::string detail;                   // one line for people
+  int failures = 0;                     // of the machine, in earlier attempts
+  bool excludes_nodes = false;          // it was submitted with exclusions
+  bool progressed = false;              // trials were added since submission
+};
+
+struct JobVerdict {
+  JobFailure failure = JobFailure::kMachine;
+  JobAction action = JobAction::kGiveUp;
+  std::string reason;  // one line for people
+};
+
+[[nodiscard]] JobVerdict DecideRetry(const SlurmOptions& options,
+                                     const JobEvidence& evidence);
+
+// The exclusions for the next attempt after a failure on `node`, which may be
+// unknown. Empty after failures on many nodes: then the nodes are not the
+// cause.
+[[nodiscard]] std::vector<std::string> ExtendExclusions(
+    std::vector<std::string> excluded, const std::string& node);
+
+// Calls submit(excluded). If sbatch fails, because no node is left, calls
+// submit({}).
+template <typename Submit>
+void SubmitExcluding(const std::vector<std::string>& excluded,
+                     const Submit& submit) {
+  try {
+    submit(excluded);
+  } catch (const std::runtime_error& e) {
+    if (excluded.empty()) {
+      throw;
+    }
+    fmt::print("{}\nretrying without node exclusions\n", e.what());
+    submit(std::vector<std::string>());
+  }
+}
+
+}  // namespace harness
+
+#endif  // HARNESS_SLURM_RETRY_POLICY_H_

@@ -1,0 +1,214 @@
+#include "harness/slurm/submission.h"
+
+#include <algorithm>
+#include <concepts>
+#include <ctime>
+#include <fstream>
+#include <random>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/json.h"
+
+namespace harness {
+
+// Fields of the files below. The functions are found by their arguments
+// (common/json.h), so they cannot be in an unnamed namespace.
+template <typename T, typename S>
+concept Is = std::same_as<std::remove_const_t<T>, S>;
+
+// Without `resources`, which the arrays contain.
+template <Is<SlurmOptions> S, typename Visit>
+void VisitFields(S& options, const Visit& visit) {
+  visit("partition", options.partition);
+  visit("account", options.account);
+  visit("qos", options.qos);
+  visit("constraint", options.constraint);
+  visit("time_minutes", options.time_minutes);
+  visit("cpus", options.cpus);
+  visit("memory_mb", options.memory_mb);
+  visit("max_running", options.max_running);
+  visit("retries", options.retries);
+  visit("requeue_until_done", options.requeue_until_done);
+  visit("options", options.options);
+  visit("environment", options.environment);
+}
+
+template <Is<SlurmArray> S, typename Visit>
+void VisitFields(S& array, const Visit& visit) {
+  visit("base", array.base);
+  visit("tasks", array.tasks);
+  visit("nodes", array.nodes);
+  visit("gpus_per_node", array.gpus_per_node);
+  visit("job_id", array.job_id);
+}
+
+template <Is<SlurmSubmission> S, typename Visit>
+void VisitFields(S& submission, const Visit& visit) {
+  visit("experiment", submission.place.experiment);
+  visit("token", submission.place.token);
+  visit("program", submission.place.program);
+  visit("directory", submission.place.directory);
+  visit("bad_nodes", submission.place.bad_nodes);
+  visit("options", submission.options);
+  visit("arrays", submission.arrays);
+  visit("finish_job_id", submission.finish_job_id);
+  visit("cancelled", submission.cancelled);
+  visit("report", submission.report);
+}
+
+// The id is first, so that ReadTask finds a line without parsing it.
+template <Is<SlurmTask> S, typename Visit>
+void VisitFields(S& task, const Visit& visit) {
+  visit("id", task.job.id);
+  visit("name", task.job.name);
+  visit("log", task.job.log);
+  visit("nodes", task.job.nodes);
+  visit("gpus_per_node", task.job.gpus_per_node);
+  visit("failures", task.failures);
+  visit("trials", task.trials);
+  visit("command", task.job.command);
+}
+
+// An unknown text is the first: kFailed.
+NLOHMANN_JSON_SERIALIZE_ENUM(SlurmAttempt::State,
+                             {{SlurmAttempt::State::kFailed, "failed"},
+                              {SlurmAttempt::State::kRunning, "running"},
+                              {SlurmAttempt::State::kDone, "done"},
+                              {SlurmAttempt::State::kTimeLimit, "time_limit"},
+                              {SlurmAttempt::State::kStopped, "stopped"},
+                              {SlurmAttempt::State::kLost, "lost"},
+                              {SlurmAttempt::State::kRefused, "refused"}})
+
+template <Is<SlurmAttempt> S, typename Visit>
+void VisitFields(S& attempt, const Visit& visit) {
+  visit("state", attempt.state);
+  visit("message", attempt.message);
+  visit("host", attempt.host);
+  visit("node", attempt.node);
+  visit("job", attempt.job);
+  visit("pid", attempt.pid);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string TaskPrefix(int id) { return fmt::format("{{\"id\":{},", id); }
+
+fs::path AttemptPath(const fs::path& folder, int id) {
+  return folder / "attempts" / fmt::format("{}.json", id);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> SlurmSubmission::JobIds() const {
+  std::vector<std::int64_t> ids;
+  for (const SlurmArray& array : arrays) {
+    ids.push_back(array.job_id);
+  }
+  ids.push_back(finish_job_id);
+  std::erase(ids, 0);
+  return ids;
+}
+
+fs::path SlurmFolder(const fs::path& experiment_folder) {
+  return experiment_folder / ".slurm";
+}
+
+std::string NewToken() {
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  std::tm utc{};
+  ::gmtime_r(&now.tv_sec, &utc);
+  std::random_device random;
+  return fmt::format("{:04}{:02}{:02}t{:02}{:02}{:02}.{:03}-{:08x}",
+                     utc.tm_year + 1900,
+                     utc.tm_mon + 1,
+                     utc.tm_mday,
+                     utc.tm_hour,
+                     utc.tm_min,
+                     utc.tm_sec,
+                     now.tv_nsec / 1000000,
+                     random());
+}
+
+void WriteSubmission(const SlurmSubmission& submission) {
+  common::ReplaceFile(submission.place.folder / "submission.json",
+                      common::ToText(common::ToJson(submission), 1) + "\n");
+}
+
+SlurmSubmission ReadSubmission(const fs::path& folder) {
+  auto submission =
+      common::ReadJsonAs<SlurmSubmission>(folder / "submission.json");
+  submission.place.folder = folder;
+  return submission;
+}
+
+std::vector<SlurmSubmission> ReadSubmissions(
+    const fs::path& experiment_folder) {
+  std::vector<fs::path> folders;
+  std::error_code none;
+  for (const auto& entry :
+       fs::directory_iterator(SlurmFolder(experiment_folder), none)) {
+    if (fs::exists(entry.path() / "submission.json")) {
+      folders.push_back(entry.path());
+    }
+  }
+  std::sort(folders.begin(), folders.end());
+  std::vector<SlurmSubmission> submissions;
+  submissions.reserve(folders.size());
+  for (const fs::path& folder : folders) {
+    submissions.push_back(ReadSubmission(folder));
+  }
+  return submissions;
+}
+
+void WriteTasks(const fs::path& folder, const std::vector<SlurmTask>& tasks) {
+  std::string text;
+  for (const SlurmTask& task : tasks) {
+    text += common::ToText(common::ToJson(task)) + "\n";
+  }
+  common::ReplaceFile(folder / "tasks.jsonl", text);
+}
+
+std::vector<SlurmTask> ReadTasks(const fs::path& folder) {
+  const fs::path path = folder / "tasks.jsonl";
+  std::ifstream in(path, std::ios::binary);
+  std::vector<SlurmTask> tasks;
+  for (std::string line; std::getline(in, line);) {
+    tasks.push_back(common::ParseJsonAs<SlurmTask>(line, path.string()));
+  }
+  return tasks;
+}
+
+SlurmTask ReadTask(const fs::path& folder, int id) {
+  const fs::path path = folder / "tasks.jsonl";
+  std::ifstream in(path, std::ios::binary);
+  const std::string prefix = TaskPrefix(id);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(prefix)) {
+      return common::ParseJsonAs<SlurmTask>(line, path.string());
+    }
+  }
+  throw common::InputError(fmt::format(
+      "{}: no task {}: rerun `oppa run` to submit it", path.string(), id));
+}
+
+void WriteAttempt(const fs::path& folder, int id, const SlurmAttempt& attempt) {
+  common::ReplaceFile(AttemptPath(folder, id),
+                      common::ToText(common::ToJson(attempt)) + "\n");
+}
+
+std::optional<SlurmAttempt> ReadAttempt(const fs::path& folder, int id) {
+  const fs::path path = AttemptPath(folder, id);
+  const std::optional<std::string> text = common::ReadFileIfExists(path);
+  return text ? std::optional(
+                    common::ParseJsonAs<SlurmAttempt>(*text, path.string()))
+              : std::nullopt;
+}
+
+}  // namespace harness

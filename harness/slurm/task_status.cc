@@ -1,0 +1,243 @@
+#include "harness/slurm/task_status.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "harness/slurm/trial_jobs.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = SlurmTaskState::Kind;
+
+// Finds the array that holds a job; nullptr if it was not submitted.
+const SlurmArray* ArrayOf(const SlurmSubmission& submission, const Job& job) {
+  for (const SlurmArray& array : submission.arrays) {
+    if (array.nodes == job.nodes && array.gpus_per_node == job.gpus_per_node &&
+        std::binary_search(
+            array.tasks.begin(), array.tasks.end(), job.id - array.base)) {
+      return &array;
+    }
+  }
+  return nullptr;
+}
+
+// The state of a task according to Slurm.
+void ApplyEntry(const QueueEntry& entry, SlurmTaskState& state) {
+  state.detail = entry.Explain();
+  state.node = entry.node;
+  state.time_left = entry.time_left;
+  if (entry.IsStuck()) {
+    state.kind = Kind::kStuck;
+  } else if (entry.IsActive()) {
+    state.kind = entry.state == "PENDING" || entry.state == "CONFIGURING" ||
+                         entry.state == "REQUEUED"
+                     ? Kind::kPending
+                     : Kind::kRunning;
+  } else {
+    state.kind = Kind::kFailed;
+  }
+}
+
+// The state of a task that is not active, according to the job itself.
+void ApplyAttempt(const SlurmAttempt& attempt, SlurmTaskState& state) {
+  using State = SlurmAttempt::State;
+  if (attempt.state == State::kRunning) {
+    if (state.kind == Kind::kFailed) {
+      state.detail += fmt::format(" while it ran on {}", attempt.node);
+    }
+    return;
+  }
+  state.kind = attempt.state == State::kDone ||
+                       attempt.state == State::kTimeLimit ||
+                       attempt.state == State::kStopped
+                   ? Kind::kEnded
+                   : Kind::kFailed;
+  if (!attempt.message.empty()) {
+    state.detail = attempt.message;
+  }
+}
+
+std::vector<std::int64_t> JobIds(
+    const std::vector<SlurmSubmission>& submissions) {
+  std::vector<std::int64_t> ids;
+  for (const SlurmSubmission& submission : submissions) {
+    const auto more = submission.JobIds();
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  return ids;
+}
+
+std::string Describe(const SlurmTaskState& state) {
+  return fmt::format("{}{}", state.detail, state.node.empty() ? "" : " on ") +
+         state.node;
+}
+
+void Add(const SlurmTaskState& state, RunStatus& status) {
+  status.log = state.log.string();
+  status.node = state.node;
+  status.time_left = state.time_left;
+  status.message = Describe(state);
+  switch (state.kind) {
+    case Kind::kPending:
+    case Kind::kStuck:
+      status.state = RunState::kPending;
+      status.message = state.detail;
+      break;
+    case Kind::kRunning:
+      status.state = RunState::kRunning;
+      status.message =
+          fmt::format("on {}, {} left", state.node, state.time_left);
+      break;
+    case Kind::kFailed:
+      status.state = status.state == RunState::kRunning ? RunState::kRunning
+                                                        : RunState::kFailed;
+      status.message += fmt::format("; log: {}", state.log.string());
+      break;
+    case Kind::kLost:
+      if (status.state != RunState::kRunning) {
+        status.state = RunState::kLost;
+      }
+      break;
+    case Kind::kEnded:
+    case Kind::kUnknown:
+      break;
+  }
+}
+
+bool IsSettled(const RunStatus& status) {
+  return status.state == RunState::kDone || status.state == RunState::kDamaged;
+}
+
+// Runs that are tasks of arrays.
+void AddTasks(const fs::path& experiment_folder, std::vector<RunStatus>& runs) {
+  const auto submissions = ReadSubmissions(experiment_folder);
+  if (submissions.empty()) {
+    return;
+  }
+  const auto states = LatestTasks(
+      submissions, ReadCachedQueue(experiment_folder, JobIds(submissions)));
+  for (RunStatus& status : runs) {
+    const auto found = states.find(status.run.Name());
+    if (found != states.end() && !IsSettled(status)) {
+      Add(found->second, status);
+    }
+  }
+}
+
+// Searches that wait for a trial that is a job.
+void AddTrials(const Manifest& manifest,
+               const fs::path& experiment_folder,
+               std::vector<RunStatus>& runs) {
+  std::optional<Queue> queue;
+  bool is_read = false;
+  for (RunStatus& status : runs) {
+    if (IsSettled(status)) {
+      continue;
+    }
+    for (const std::int64_t id :
+         TrialJobIds(status.run.Folder(experiment_folder))) {
+      if (!is_read) {
+        queue = ReadCachedQueue(experiment_folder, JobName(manifest.name));
+        is_read = true;
+      }
+      const auto found =
+          queue ? queue->find({id, -1}) : Queue::const_iterator();
+      if (!queue || found == queue->end()) {
+        status.message = fmt::format("its trial is job {}", id);
+        continue;
+      }
+      const QueueEntry& entry = found->second;
+      status.node = entry.node;
+      status.time_left = entry.time_left;
+      status.message = fmt::format("its trial is job {}: {}{}{}",
+                                   id,
+                                   entry.IsActive() && entry.state != "PENDING"
+                                       ? "running"
+                                       : entry.Explain(),
+                                   entry.node.empty() ? "" : " on ",
+                                   entry.node);
+    }
+  }
+}
+
+}  // namespace
+
+std::string SlurmTaskState::TaskId() const {
+  return fmt::format("{}_{}", array_job_id, array_task);
+}
+
+SlurmTaskState StateOf(const SlurmSubmission& submission,
+                       const SlurmTask& task,
+                       const std::optional<Queue>& queue) {
+  SlurmTaskState state;
+  state.task = task;
+  state.attempt = ReadAttempt(submission.place.folder, task.job.id);
+  const SlurmArray* array = ArrayOf(submission, task.job);
+  if (array == nullptr || array->job_id == 0) {
+    state.kind = Kind::kLost;
+    state.detail = "was not submitted";
+    return state;
+  }
+  state.array_job_id = array->job_id;
+  state.array_task = task.job.id - array->base;
+  state.log = TaskLog(submission.place.folder, array->base, state.array_task);
+  if (queue) {
+    const auto found = queue->find({array->job_id, state.array_task});
+    if (found != queue->end()) {
+      state.entry = found->second;
+      ApplyEntry(found->second, state);
+      if (state.kind == Kind::kPending && !submission.place.bad_nodes.empty() &&
+          found->second.WaitsForNodes()) {
+        state.kind = Kind::kStuck;
+        state.detail +=
+            fmt::format("; {} is excluded: `oppa run` submits it for any node",
+                        fmt::join(submission.place.bad_nodes, ","));
+      }
+      if (found->second.IsActive()) {
+        return state;
+      }
+    } else {
+      state.kind = Kind::kLost;
+      state.detail = "unknown to Slurm, and without a final state";
+    }
+  } else {
+    state.detail = "squeue does not answer";
+  }
+  if (state.attempt) {
+    ApplyAttempt(*state.attempt, state);
+  }
+  return state;
+}
+
+std::map<std::string, SlurmTaskState> LatestTasks(
+    const std::vector<SlurmSubmission>& submissions,
+    const std::optional<Queue>& queue) {
+  std::map<std::string, SlurmTaskState> latest;
+  for (auto it = submissions.rbegin(); it != submissions.rend(); ++it) {
+    for (const SlurmTask& task : ReadTasks(it->place.folder)) {
+      if (!latest.contains(task.job.name)) {
+        latest[task.job.name] = StateOf(*it, task, queue);
+      }
+    }
+  }
+  return latest;
+}
+
+std::optional<Queue> ReadQueue(
+    const std::vector<SlurmSubmission>& submissions) {
+  return ReadQueue(JobIds(submissions));
+}
+
+void AddQueue(const Manifest& manifest,
+              const fs::path& experiment_folder,
+              std::vector<RunStatus>& runs) {
+  if (!std::all_of(runs.begin(), runs.end(), IsSettled)) {
+    AddTasks(experiment_folder, runs);
+    AddTrials(manifest, experiment_folder, runs);
+  }
+}
+
+}  // namespace harness

@@ -1,0 +1,44 @@
+// The problems and methods of a manifest, as the lists of backends and methods
+// read them.
+
+#ifndef HARNESS_SPEC_H_
+#define HARNESS_SPEC_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/toml_table.h"
+
+namespace harness {
+
+// One problem: the tables of the manifest that describe it, in which every
+// list that is an axis is replaced by one of its elements.
+struct ProblemSpec {
+  std::string name;  // the axis values, "" when there is no axis
+  common::TomlTable backend;
+  common::TomlTable noise;
+  common::TomlTable workload;
+  common::TomlTable cluster;
+  common::TomlTable space;
+  std::filesystem::path rules_folder;  // of the rule sets that have a name
+};
+
+// One method of a manifest.
+struct MethodSpec {
+  std::string name;           // folder name, unique in the experiment
+  std::string label;          // for legends
+  std::string base;           // its name in the registry
+  common::TomlTable options;  // [method.NAME], perhaps empty
+};
+
+// Values of the command line that replace those of the manifest.
+struct ManifestOverrides {
+  std::optional<int> repeats;
+  std::vector<std::string> methods;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_SPEC_H_

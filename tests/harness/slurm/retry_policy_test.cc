@@ -1,0 +1,134 @@
+#include "harness/slurm/retry_policy.h"
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace harness {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using State = SlurmAttempt::State;
+
+JobEvidence Evidence(const std::string& state,
+                     std::optional<State> own = {},
+                     const std::string& reason = "") {
+  JobEvidence evidence;
+  if (!state.empty()) {
+    evidence.entry = QueueEntry{state, reason, "n1", ""};
+  }
+  if (own) {
+    evidence.attempt = SlurmAttempt{};
+    evidence.attempt->state = *own;
+    evidence.attempt->message = "own words";
+  }
+  evidence.detail = "detail";
+  return evidence;
+}
+
+JobVerdict Decide(const JobEvidence& evidence, bool requeue = false) {
+  SlurmOptions options;
+  options.retries = 2;
+  options.requeue_until_done = requeue;
+  return DecideRetry(options, evidence);
+}
+
+TEST(RetryPolicy, RetriesWhatTheMachineFailedOnOtherNodes) {
+  for (const char* state :
+       {"NODE_FAIL", "PREEMPTED", "FAILED", "COMPLETED", "SOMETHING_NEW", ""}) {
+    const JobVerdict verdict = Decide(Evidence(state, State::kRunning));
+    EXPECT_EQ(verdict.failure, JobFailure::kMachine) << state;
+    EXPECT_EQ(verdict.action, JobAction::kRetryOnOtherNodes) << state;
+  }
+  // A preempted job gets a signal and stops in an orderly way.
+  for (const State own : {State::kStopped, State::kTimeLimit}) {
+    EXPECT_EQ(Decide(Evidence("PREEMPTED", own)).action,
+              JobAction::kRetryOnOtherNodes);
+  }
+  const JobVerdict held =
+      Decide(Evidence("PENDING", {}, "launch failed requeued held"));
+  EXPECT_EQ(held.action, JobAction::kRetryOnOtherNodes);
+}
+
+TEST(RetryPolicy, GivesUpAfterTheLastRetry) {
+  JobEvidence evidence = Evidence("NODE_FAIL");
+  evidence.failures = 1;
+  EXPECT_EQ(Decide(evidence).action, JobAction::kRetryOnOtherNodes);
+  evidence.failures = 2;
+  EXPECT_EQ(Decide(evidence).action, JobAction::kGiveUp);
+  EXPECT_EQ(Decide(evidence).reason, "detail; tried 3 times");
+}
+
+TEST(RetryPolicy, GivesUpWhatWouldFailAgain) {
+  const auto failure = [](const JobEvidence& evidence) {
+    const JobVerdict verdict = Decide(evidence, true);
+    EXPECT_EQ(verdict.action, JobAction::kGiveUp);
+    return verdict.failure;
+  };
+  EXPECT_EQ(failure(Evidence("CANCELLED", State::kRefused)),
+            JobFailure::kCancelled);
+  EXPECT_EQ(failure(Evidence("FAILED", State::kRefused)), JobFailure::kRefused);
+  EXPECT_EQ(failure(Evidence("COMPLETED", State::kStopped)),
+            JobFailure::kStopped);
+  EXPECT_EQ(failure(Evidence("OUT_OF_MEMORY", State::kRunning)),
+            JobFailure::kHostMemory);
+  EXPECT_EQ(failure(Evidence("PENDING", {}, "BadConstraints")),
+            JobFailure::kCannotStart);
+  EXPECT_EQ(Decide(Evidence("FAILED", State::kRefused)).reason, "own words");
+}
+
+TEST(RetryPolicy, ContinuesAfterATimeLimitIfAskedToAndIfTrialsWereAdded) {
+  for (const auto& [state, own] : {std::pair("TIMEOUT", State::kRunning),
+                                   std::pair("DEADLINE", State::kRunning),
+                                   std::pair("COMPLETED", State::kTimeLimit)}) {
+    JobEvidence evidence = Evidence(state, own);
+    EXPECT_EQ(Decide(evidence, false).failure, JobFailure::kTimeLimit);
+    EXPECT_EQ(Decide(evidence, false).action, JobAction::kGiveUp);
+    EXPECT_EQ(Decide(evidence, true).action, JobAction::kGiveUp);
+    EXPECT_THAT(Decide(evidence, true).reason, HasSubstr("not one trial"));
+    evidence.progressed = true;
+    evidence.failures = 9;
+    EXPECT_EQ(Decide(evidence, true).action, JobAction::kContinue);
+  }
+}
+
+TEST(RetryPolicy, RetriesWithoutExclusionsWhereOnlyExcludedNodesAreLeft) {
+  JobEvidence evidence = Evidence("PENDING", {}, "ReqNodeNotAvail, n1");
+  evidence.excludes_nodes = true;
+  EXPECT_EQ(Decide(evidence).action, JobAction::kRetryAnywhere);
+}
+
+TEST(RetryPolicy, ExcludesSingleNodesUpToALimit) {
+  EXPECT_THAT(ExtendExclusions({"n2"}, "n1"), ElementsAre("n1", "n2"));
+  EXPECT_THAT(ExtendExclusions({"n2"}, "n2"), ElementsAre("n2"));
+  for (const char* node : {"", "(null)", "n[1-4]", "a b"}) {
+    EXPECT_THAT(ExtendExclusions({"n2"}, node), ElementsAre("n2")) << node;
+  }
+  const std::vector<std::string> many = {
+      "a", "b", "c", "d", "e", "f", "g", "h"};
+  EXPECT_THAT(ExtendExclusions(many, "i"), IsEmpty());
+}
+
+TEST(RetryPolicy, SubmitsWithoutExclusionsIfSbatchRefusesThem) {
+  std::vector<std::size_t> calls;
+  SubmitExcluding({"n1"}, [&calls](const std::vector<std::string>& excluded) {
+    calls.push_back(excluded.size());
+    if (!excluded.empty()) {
+      throw std::runtime_error("Requested node configuration is not available");
+    }
+  });
+  EXPECT_THAT(calls, ElementsAre(1U, 0U));
+  EXPECT_THROW(SubmitExcluding({},
+                               [](const std::vector<std::string>&) {
+                                 throw std::runtime_error("no");
+                               }),
+               std::runtime_error);
+}
+
+}  // namespace
+}  // namespace harness
