@@ -13,21 +13,6 @@
 namespace plots {
 namespace {
 
-std::string WithQuartiles(const common::Quartiles& q,
-                          double scale,
-                          int decimals) {
-  if (std::isnan(q.median)) {
-    return "";
-  }
-  return fmt::format("{:.{}f} [{:.{}f}, {:.{}f}]",
-                     scale * q.median,
-                     decimals,
-                     scale * q.q1,
-                     decimals,
-                     scale * q.q3,
-                     decimals);
-}
-
 std::string Percent(double ratio) {
   return std::isnan(ratio) ? "" : fmt::format("{:.1f}", 100.0 * ratio);
 }
@@ -65,14 +50,19 @@ int Decimals(const std::vector<MethodSummary>& methods) {
 }
 
 using Cell = std::function<std::string(const MethodSummary&)>;
-using Columns = std::vector<std::pair<std::string_view, Cell>>;
+
+struct Column {
+  std::string_view header;
+  Cell cell;
+  std::string_view meaning;  // "": needs no explanation
+};
 
 // One row per method; a column that is empty throughout is left out.
-Table TableOf(const std::vector<MethodSummary>& methods,
-              const Columns& columns) {
-  Table table;
-  table.rows.resize(methods.size());
-  for (const auto& [header, cell] : columns) {
+SummaryTable TableOf(const std::vector<MethodSummary>& methods,
+                     const std::vector<Column>& columns) {
+  SummaryTable result;
+  result.table.rows.resize(methods.size());
+  for (const auto& [header, cell, meaning] : columns) {
     std::vector<std::string> cells;
     std::transform(
         methods.begin(), methods.end(), std::back_inserter(cells), cell);
@@ -81,24 +71,114 @@ Table TableOf(const std::vector<MethodSummary>& methods,
         })) {
       continue;
     }
-    table.header.emplace_back(header);
+    result.table.header.emplace_back(header);
+    if (!meaning.empty()) {
+      result.legend.push_back({std::string(header), std::string(meaning)});
+    }
     for (std::size_t r = 0; r < cells.size(); ++r) {
-      table.rows[r].push_back(std::move(cells[r]));
+      result.table.rows[r].push_back(std::move(cells[r]));
     }
   }
-  return table;
+  return result;
 }
 
-// Columns that a terminal and a document share.
-const std::pair<std::string_view, Cell> kMethod = {
-    "method", [](const MethodSummary& s) { return s.label; }};
-const std::pair<std::string_view, Cell> kRuns = {"runs", Runs};
-const std::pair<std::string_view, Cell> kRatio = {
-    "of optimum (%)",
-    [](const MethodSummary& s) { return WithQuartiles(s.ratio, 100.0, 1); }};
-const std::pair<std::string_view, Cell> kThinking = {
-    "think (ms)",
-    [](const MethodSummary& s) { return Rounded(1e3 * s.thinking_s, 2); }};
+// The columns of one table: they depend on what all methods have.
+class Columns {
+ public:
+  Columns(const std::vector<MethodSummary>& methods, int repeats)
+      : quartiles_(repeats != 1),
+        decimals_(Decimals(methods)),
+        has_ratios_(std::any_of(
+            methods.begin(),
+            methods.end(),
+            [](const auto& s) { return !std::isnan(s.ratio.median); })),
+        some_unfinished_(
+            std::any_of(methods.begin(), methods.end(), [](const auto& s) {
+              return s.finished != s.repeats;
+            })) {}
+
+  [[nodiscard]] static Column Method() {
+    return {"method", [](const auto& s) { return s.label; }, ""};
+  }
+
+  [[nodiscard]] Column Finished() const {
+    return {
+        "runs",
+        Runs,
+        some_unfinished_ ? "finished/requested while some are unfinished" : ""};
+  }
+
+  // The quartiles only where there is no ratio, if `brief`.
+  [[nodiscard]] Column Throughput(std::string_view header, bool brief) const {
+    const bool quartiles = quartiles_ && !(brief && has_ratios_);
+    return {header,
+            [*this, quartiles](const MethodSummary& s) -> std::string {
+              const bool none = s.best_config.empty() && s.throughput.q3 == 0.0;
+              return none ? "none"
+                          : Spread(s.throughput, 1.0, decimals_, quartiles);
+            },
+            has_ratios_ ? "measured throughput of the best configuration, with "
+                          "noise: it can exceed the noise-free optimum; 0 for "
+                          "a run without a completed trial"
+                        : "measured throughput of the best configuration; 0 "
+                          "for a run without a completed trial"};
+  }
+
+  [[nodiscard]] Column Halfway() const {
+    return {"halfway",
+            [*this](const MethodSummary& s) -> std::string {
+              return std::isnan(s.throughput_halfway)
+                         ? ""
+                         : fmt::format(
+                               "{:.{}f}", s.throughput_halfway, decimals_);
+            },
+            "throughput after half of the search time"};
+  }
+
+  [[nodiscard]] Column Ratio() const {
+    constexpr int kDecimals = 1;
+    return {"of optimum (%)",
+            [*this](const auto& s) {
+              return Spread(s.ratio, 100.0, kDecimals, quartiles_);
+            },
+            "noise-free throughput of the configuration returned over that of "
+            "the best of all"};
+  }
+
+  [[nodiscard]] static Column Thinking() {
+    return {"pick (ms)",
+            [](const auto& s) { return Rounded(1e3 * s.thinking_s, 2); },
+            "the method's own time per suggestion"};
+  }
+
+ private:
+  static std::string Spread(const common::Quartiles& q,
+                            double scale,
+                            int decimals,
+                            bool quartiles) {
+    if (std::isnan(q.median)) {
+      return "";
+    }
+    const std::string median =
+        fmt::format("{:.{}f}", scale * q.median, decimals);
+    return quartiles ? fmt::format("{} [{:.{}f}, {:.{}f}]",
+                                   median,
+                                   scale * q.q1,
+                                   decimals,
+                                   scale * q.q3,
+                                   decimals)
+                     : median;
+  }
+
+  bool quartiles_;
+  int decimals_;
+  bool has_ratios_;
+  bool some_unfinished_;
+};
+
+constexpr std::string_view kReachMeaning =
+    "minutes/trials until it reaches 95% of the optimum (runs that do); - "
+    "unless more than half of the runs do";
 
 }  // namespace
 
@@ -114,47 +194,40 @@ std::string Rounded(double value, int digits) {
   return fmt::format("{:.{}f}", value, std::clamp(digits - before, 0, 6));
 }
 
-Table WideTable(const std::vector<MethodSummary>& methods) {
-  const int decimals = Decimals(methods);
+SummaryTable WideTable(const std::vector<MethodSummary>& methods, int repeats) {
+  const Columns columns(methods, repeats);
   return TableOf(
       methods,
-      {kMethod,
-       kRuns,
-       {"throughput (steps/s)",
-        [&](const auto& s) {
-          return WithQuartiles(s.throughput, 1.0, decimals);
-        }},
-       {"halfway",
-        [&](const auto& s) {
-          return std::isnan(s.throughput_halfway)
-                     ? std::string()
-                     : fmt::format("{:.{}f}", s.throughput_halfway, decimals);
-        }},
-       kRatio,
-       {"after 10", [](const auto& s) { return Percent(s.ratio_after_10); }},
-       {"after 20", [](const auto& s) { return Percent(s.ratio_after_20); }},
-       {"95%: min / PCs (runs)",
-        [](const auto& s) { return ReachText(s.reach_95); }},
-       {"99%: min / PCs (runs)",
-        [](const auto& s) { return ReachText(s.reach_99); }},
-       {"PCs", [](const auto& s) { return Rounded(s.trials, 2); }},
-       {"early", [](const auto& s) { return Rounded(s.terminated_early, 2); }},
-       {"OOM", [](const auto& s) { return Rounded(s.out_of_memory, 2); }},
-       kThinking});
+      {Columns::Method(),
+       columns.Finished(),
+       columns.Throughput("throughput (steps/s)", false),
+       columns.Halfway(),
+       columns.Ratio(),
+       {"after 10",
+        [](const auto& s) { return Percent(s.ratio_after_10); },
+        "`of optimum` after 10 trials"},
+       {"after 20",
+        [](const auto& s) { return Percent(s.ratio_after_20); },
+        ""},
+       {"95%: min/trials (runs)",
+        [](const auto& s) { return ReachText(s.reach_95); },
+        kReachMeaning},
+       {"99%: min/trials (runs)",
+        [](const auto& s) { return ReachText(s.reach_99); },
+        ""},
+       {"trials", [](const auto& s) { return Rounded(s.trials, 2); }, ""},
+       {"early",
+        [](const auto& s) { return Rounded(s.terminated_early, 2); },
+        "trials terminated early"},
+       {"OOM",
+        [](const auto& s) { return Rounded(s.out_of_memory, 2); },
+        "trials out of memory"},
+       Columns::Thinking()});
 }
 
-Table NarrowTable(const std::vector<MethodSummary>& methods) {
-  const int decimals = Decimals(methods);
-  const bool ratios =
-      std::any_of(methods.begin(), methods.end(), [](const auto& s) {
-        return !std::isnan(s.ratio.median);
-      });
-  const Cell throughput = [=](const MethodSummary& s) -> std::string {
-    if (!ratios || std::isnan(s.throughput.median)) {
-      return WithQuartiles(s.throughput, 1.0, decimals);
-    }
-    return fmt::format("{:.{}f}", s.throughput.median, decimals);
-  };
+SummaryTable NarrowTable(const std::vector<MethodSummary>& methods,
+                         int repeats) {
+  const Columns columns(methods, repeats);
   const Cell after = [](const MethodSummary& s) -> std::string {
     return std::isnan(s.ratio_after_10)
                ? ""
@@ -172,15 +245,17 @@ Table NarrowTable(const std::vector<MethodSummary>& methods) {
   };
   return TableOf(
       methods,
-      {kMethod,
-       kRuns,
-       {"steps/s", throughput},
-       kRatio,
-       {"at 10, 20", after},
-       {"to 95%", [](const auto& s) { return ReachText(s.reach_95); }},
-       {"to 99%", [](const auto& s) { return ReachText(s.reach_99); }},
-       {"PCs", counts},
-       kThinking});
+      {Columns::Method(),
+       columns.Finished(),
+       columns.Throughput("steps/s", true),
+       columns.Ratio(),
+       {"at 10, 20", after, "the same after 10 and 20 trials"},
+       {"to 95%",
+        [](const auto& s) { return ReachText(s.reach_95); },
+        kReachMeaning},
+       {"to 99%", [](const auto& s) { return ReachText(s.reach_99); }, ""},
+       {"trials", counts, "all/terminated early/out of memory"},
+       Columns::Thinking()});
 }
 
 Table RatioTable(const Summary& summary) {
@@ -200,7 +275,12 @@ Table RatioTable(const Summary& summary) {
 }
 
 Table ConfigTable(const ProblemSummary& problem) {
-  Table table{.header = {"best configuration", "steps/s", "PC"},
+  const bool exact = std::any_of(problem.methods.begin(),
+                                 problem.methods.end(),
+                                 [](const auto& s) { return s.best_is_exact; });
+  Table table{.header = {"best configuration",
+                         exact ? "noise-free steps/s" : "steps/s",
+                         "configuration"},
               .last_is_name = true};
   if (problem.info.optimum_steps_per_s > 0.0) {
     table.rows.push_back({"exhaustive optimum",
