@@ -1,7 +1,6 @@
 #include "plots/figures.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -14,128 +13,85 @@
 namespace plots {
 namespace {
 
-Panel Throughput(const FigureInput& input, Cost cost) {
-  return ThroughputPanel(
-      *input.problems.front(), input.drawn, cost, input.options.value);
-}
-
-template <Cost cost>
-std::vector<Panel> ThroughputAgainst(const FigureInput& input) {
-  return {Throughput(input, cost)};
-}
-
-using enum FigureSet;
-using enum FigureNeeds;
-
-constexpr std::array kFigures = {
-    FigureKind{"throughput-time",
-               "best throughput against search time",
-               "Fig. 4",
-               kMethods,
-               kConfiguration,
-               ThroughputAgainst<Cost::kTime>},
-    FigureKind{"throughput-trials",
-               "best throughput against trials",
-               "Fig. 16",
-               kMethods,
-               kConfiguration,
-               ThroughputAgainst<Cost::kTrials>},
-    FigureKind{"throughput-steps",
-               "best throughput against the training steps run in trials",
-               "Fig. 17",
-               kMethods,
-               kConfiguration,
-               ThroughputAgainst<Cost::kSteps>},
-    FigureKind{"trials-time",
-               "configurations tried against search time",
-               "Fig. 5a",
-               kMethods,
-               kRuns,
-               [](const FigureInput& input) -> std::vector<Panel> {
-                 return {TrialCountPanel(*input.problems.front(), input.drawn)};
-               }},
-    FigureKind{"training-steps",
-               "training steps completed when training follows the search",
-               "Fig. 5b",
-               kMethods,
-               kConfiguration,
-               [](const FigureInput& input) {
-                 return TrainingPanels(*input.problems.front(),
-                                       input.drawn,
-                                       input.options.training_hours);
-               }},
-    FigureKind{"ablation",
-               "OPPA and its ablations against search time",
-               "Fig. 7",
-               kAblations,
-               kConfiguration,
-               ThroughputAgainst<Cost::kTime>},
-    FigureKind{"ablation-views",
-               "OPPA and its ablations against time, trials and steps",
-               "Fig. 24",
-               kAblations,
-               kConfiguration,
-               [](const FigureInput& input) -> std::vector<Panel> {
-                 return {Throughput(input, Cost::kTime),
-                         Throughput(input, Cost::kTrials),
-                         Throughput(input, Cost::kSteps)};
-               }},
-    FigureKind{"thinking",
-               "suggestion time of each method",
-               "",
-               kMethods,
-               kSuggestionTimes,
-               [](const FigureInput& input) -> std::vector<Panel> {
-                 return {ThinkingPanel(input.drawn)};
-               }},
-    FigureKind{"overview",
-               "ratio to the optimum against trials, mean over problems",
-               "",
-               kProblems,
-               kOptima,
-               [](const FigureInput& input) -> std::vector<Panel> {
-                 return {MeanRatioPanel(input.problems)};
-               }},
-};
-
-std::string_view TextOf(FigureNeeds needs) {
-  switch (needs) {
-    case kRuns:
-      return "a run";
-    case kConfiguration:
-      return "a trial that completed";
-    case kSuggestionTimes:
-      return "`thinking.csv`";
-    case kOptima:
-      return "two problems with a known optimum";
-  }
-  return "";
-}
-
-bool AnyRun(const std::vector<Drawn>& drawn, bool (*has)(const Run& run)) {
-  return std::any_of(drawn.begin(), drawn.end(), [&](const Drawn& one) {
-    return std::any_of(one.method->runs.begin(), one.method->runs.end(), has);
-  });
-}
-
 bool HasIncumbent(const Run& run) {
   return !run.trials.empty() && Incumbents(run.trials).back() >= 0;
 }
 
-bool Meets(FigureNeeds needs, const FigureInput& input) {
-  switch (needs) {
-    case kRuns:
-      return true;
-    case kConfiguration:
-      return AnyRun(input.drawn, HasIncumbent);
-    case kSuggestionTimes:
-      return AnyRun(input.drawn,
-                    [](const Run& run) { return !run.thinking.empty(); });
-    case kOptima:
-      return input.problems.size() >= 2;
-  }
-  return false;
+bool AnyRun(const FigureInput& input, bool (*has)(const Run& run)) {
+  return std::any_of(
+      input.drawn.begin(), input.drawn.end(), [&](const Drawn& one) {
+        return std::any_of(
+            one.method->runs.begin(), one.method->runs.end(), has);
+      });
 }
+
+constexpr FigureNeed kRun = {"a run", [](const auto&) { return true; }};
+constexpr FigureNeed kCompleted = {
+    "a trial that completed",
+    [](const auto& input) { return AnyRun(input, HasIncumbent); }};
+constexpr FigureNeed kAblation = {
+    "a trial that completed, an ablation", [](const auto& input) {
+      return input.drawn.size() >= 2 && AnyRun(input, HasIncumbent);
+    }};
+constexpr FigureNeed kSuggestionTimes = {
+    "`thinking.csv`", [](const auto& input) {
+      return AnyRun(input,
+                    [](const Run& run) { return !run.thinking.empty(); });
+    }};
+constexpr FigureNeed kOptima = {
+    "two problems with a known optimum",
+    [](const auto& input) { return input.problems.size() >= 2; }};
+
+using Panels = std::vector<Panel>;
+
+template <Cost... costs>
+Panels Throughput(const FigureInput& input) {
+  return {ThroughputPanel(
+      *input.problems.front(), input.drawn, costs, input.options.value)...};
+}
+
+Panels TrialCount(const FigureInput& input) {
+  return {TrialCountPanel(*input.problems.front(), input.drawn)};
+}
+
+Panels Training(const FigureInput& input) {
+  return TrainingPanels(
+      *input.problems.front(), input.drawn, input.options.training_hours);
+}
+
+Panels SuggestionTime(const FigureInput& input) {
+  return {ThinkingPanel(input.drawn)};
+}
+
+Panels MeanRatio(const FigureInput& input) {
+  return {MeanRatioPanel(input.problems)};
+}
+
+using enum FigureSet;
+using enum Cost;
+
+// clang-format off
+constexpr FigureKind kFigures[] = {
+    {"throughput-time", "best throughput against search time", "Fig. 4",
+     kMethods, kCompleted, Throughput<kTime>},
+    {"throughput-trials", "best throughput against trials", "Fig. 16",
+     kMethods, kCompleted, Throughput<kTrials>},
+    {"throughput-steps", "best throughput against the training steps run in trials", "Fig. 17",
+     kMethods, kCompleted, Throughput<kSteps>},
+    {"trials-time", "configurations tried against search time", "Fig. 5a",
+     kMethods, kRun, TrialCount},
+    {"training-steps", "training steps completed when training follows the search", "Fig. 5b",
+     kMethods, kCompleted, Training},
+    {"ablation", "OPPA and its ablations against search time", "Fig. 7",
+     kAblations, kAblation, Throughput<kTime>},
+    {"ablation-views", "OPPA and its ablations against time, trials and steps", "Fig. 24",
+     kAblations, kAblation, Throughput<kTime, kTrials, kSteps>},
+    {"thinking", "suggestion time of each method", "",
+     kMethods, kSuggestionTimes, SuggestionTime},
+    {"overview", "ratio to the optimum against trials, mean over problems", "",
+     kProblems, kOptima, MeanRatio},
+};
+// clang-format on
 
 // The problems that have an optimum and runs of every method that has any.
 std::vector<const ProblemRecords*> Comparable(
@@ -166,28 +122,19 @@ bool AllFinished(const std::vector<Drawn>& drawn, int repeats) {
 
 std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats) {
   const trials::ProblemInfo& problem = input.problems.front()->info;
-  const std::string backend = BackendName(problem.backend);
-  if (set == kProblems) {
-    return repeats == 1 ? fmt::format("Mean over {} problems; 1 repeat; {}.",
-                                      input.problems.size(),
-                                      backend)
-                        : fmt::format(
-                              "Mean over {} problems of the median (band: of "
-                              "the quartiles) over {} repeats; {}.",
-                              input.problems.size(),
-                              repeats,
-                              backend);
-  }
-  return fmt::format("{}{}{}; {} repeat{}{}{}.",
-                     problem.description,
-                     problem.description.empty() ? "" : "; ",
-                     backend,
-                     repeats,
-                     repeats == 1 ? "" : "s",
-                     AllFinished(input.drawn, repeats) ? ""
-                     : repeats == 1                    ? " (not finished)"
-                                                       : " (not all finished)",
-                     repeats == 1 ? "" : ": median and quartiles");
+  const std::string head =
+      set == kProblems
+          ? fmt::format("Mean over {} problems", input.problems.size())
+          : problem.description;
+  return fmt::format(
+      "{}{}{}; {} repeat{}{}{}.",
+      head,
+      head.empty() ? "" : "; ",
+      BackendName(problem.backend),
+      repeats,
+      repeats == 1 ? "" : "s",
+      AllFinished(input.drawn, repeats) ? "" : " (not all finished)",
+      repeats == 1 ? "" : ": median and quartiles");
 }
 
 }  // namespace
@@ -198,13 +145,10 @@ Table FigureTable() {
   Table table{.header = {"name", "shows", "paper", "needs"},
               .all_are_names = true};
   for (const FigureKind& kind : kFigures) {
-    table.rows.push_back(
-        {fmt::format("`{}`", kind.name),
-         std::string(kind.shows),
-         std::string(kind.paper),
-         fmt::format("{}{}",
-                     TextOf(kind.needs),
-                     kind.set == kAblations ? " and an ablation" : "")});
+    table.rows.push_back({fmt::format("`{}`", kind.name),
+                          std::string(kind.shows),
+                          std::string(kind.paper),
+                          std::string(kind.needs.text)});
   }
   return table;
 }
@@ -219,24 +163,27 @@ bool AnyConfigurationRan(const ProblemRecords& problem) {
 
 std::optional<Figure> MakeFigure(const FigureKind& kind,
                                  const ExperimentRecords& records,
-                                 const ProblemRecords& problem,
+                                 const ProblemRecords* problem,
                                  const FigureOptions& options) {
-  FigureInput input{.problems = {&problem}, .options = options};
-  if (kind.set == kProblems) {
+  const bool of_all = kind.set == kProblems;
+  FigureInput input{.options = options};
+  if (of_all) {
     input.problems = Comparable(records.problems);
+  } else if (problem != nullptr) {
+    input.problems = {problem};
   }
-  if (!input.problems.empty()) {
-    input.drawn =
-        Select(*input.problems.front(),
-               kind.set == kAblations ? Group::kOppaFamily : Group::kMethods);
-  }
-  const std::size_t least = kind.set == kAblations ? 2 : 1;
-  if (input.drawn.size() < least || !Meets(kind.needs, input)) {
+  if (of_all != (problem == nullptr) || input.problems.empty()) {
     return std::nullopt;
   }
-  const bool of_one = kind.set != kProblems && !problem.info.name.empty();
+  input.drawn =
+      Select(*input.problems.front(),
+             kind.set == kAblations ? Group::kOppaFamily : Group::kMethods);
+  if (input.drawn.empty() || !kind.needs.is_met(input)) {
+    return std::nullopt;
+  }
   Figure figure{.name = std::string(kind.name),
-                .title = of_one                       ? problem.info.name
+                .title = !of_all && !problem->info.name.empty()
+                             ? problem->info.name
                          : records.info.title.empty() ? records.info.name
                                                       : records.info.title,
                 .caption = CaptionOf(input, kind.set, records.info.repeats),
@@ -245,8 +192,7 @@ std::optional<Figure> MakeFigure(const FigureKind& kind,
     if (!panel.by_name && !(panel.x_max > 0.0)) {
       return std::nullopt;
     }
-    if (!panel.note.empty() &&
-        figure.caption.find(panel.note) == std::string::npos) {
+    if (figure.caption.find(panel.note) == std::string::npos) {
       figure.caption += " " + panel.note;
     }
   }

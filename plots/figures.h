@@ -28,14 +28,6 @@ enum class FigureSet {
   kProblems,   // the compared methods, over all problems
 };
 
-// The records that a figure cannot do without, besides runs.
-enum class FigureNeeds {
-  kRuns,
-  kConfiguration,    // a trial that completed
-  kSuggestionTimes,  // thinking.csv
-  kOptima,           // two problems with an optimum and runs of every method
-};
-
 // The records that a figure is drawn from.
 struct FigureInput {
   // One; with FigureSet::kProblems all that can be compared.
@@ -44,12 +36,18 @@ struct FigureInput {
   FigureOptions options;
 };
 
+// The records that a figure cannot do without.
+struct FigureNeed {
+  std::string_view text;
+  bool (*is_met)(const FigureInput& input);
+};
+
 struct FigureKind {
   std::string_view name;   // in manifests, options, and of its files
   std::string_view shows;  // for people
   std::string_view paper;  // the figure of the paper; "": none
   FigureSet set = FigureSet::kMethods;
-  FigureNeeds needs = FigureNeeds::kRuns;
+  FigureNeed needs;
   std::vector<Panel> (*panels)(const FigureInput& input) = nullptr;
 };
 
@@ -58,11 +56,11 @@ struct FigureKind {
 // A row per figure, for docs/figures.md.
 [[nodiscard]] Table FigureTable();
 
-// The figure of one problem, or of all: `problem` is not used then. Nothing if
-// the records cannot fill it.
+// The figure of one problem, or of all: null. Nothing if it is not a figure of
+// that, or if the records cannot fill it.
 [[nodiscard]] std::optional<Figure> MakeFigure(const FigureKind& kind,
                                                const ExperimentRecords& records,
-                                               const ProblemRecords& problem,
+                                               const ProblemRecords* problem,
                                                const FigureOptions& options);
 
 // Whether a trial of any run completed.

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -20,28 +21,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRemedy =
     "install it (Debian, Ubuntu: apt-get install gnuplot-nox), then run the "
     "report again; the scripts (*.gp) and their data are written";
-
-// A folder that exists as long as this object.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const fs::path& parent) {
-    std::string name = parent / ".drawing-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) {
-      common::ThrowErrno(parent, "create a folder in");
-    }
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // Whether a picture ends as its format does.
 bool IsComplete(const fs::path& picture) {
@@ -67,8 +46,27 @@ std::string FirstError(const std::string& output) {
   return output.substr(begin, output.find('\n', at) - begin);
 }
 
+// Moves the complete ones of the job's pictures into its folder; returns the
+// names of the others.
+std::vector<std::string> TakePictures(const GnuplotJob& job,
+                                      const fs::path& drawing) {
+  std::vector<std::string> missing;
+  for (const std::string& picture : job.pictures) {
+    const fs::path drawn = drawing / picture;
+    if (!IsComplete(drawn) ||
+        std::rename(drawn.c_str(), (job.folder / picture).c_str()) != 0) {
+      missing.push_back(picture);
+    }
+  }
+  return missing;
+}
+
 std::string RunOne(const GnuplotJob& job, const std::string& program) {
-  const TemporaryFolder drawing(job.folder);
+  std::string drawing = job.folder / ".drawing-XXXXXX";
+  if (::mkdtemp(drawing.data()) == nullptr) {
+    return fmt::format("no pictures: {} cannot be written",
+                       job.folder.string());
+  }
   std::vector<std::string> words = {program};
   words.insert(words.end(), job.scripts.begin(), job.scripts.end());
   std::vector<std::string> environment = common::CurrentEnvironment();
@@ -77,18 +75,13 @@ std::string RunOne(const GnuplotJob& job, const std::string& program) {
   });
   environment.emplace_back("GNUPLOT_LIB=..");  // where scripts and data are
   const common::CommandResult result =
-      common::RunCommand(words, environment, drawing.path());
+      common::RunCommand(words, environment, drawing);
+  const std::vector<std::string> missing = TakePictures(job, drawing);
+  std::error_code ignored;
+  fs::remove_all(drawing, ignored);
   constexpr int kNotStarted = 127;
   if (result.exit_code == kNotStarted) {
     return fmt::format("no pictures: {}: {}", result.errors, kRemedy);
-  }
-  std::string incomplete;
-  for (const std::string& picture : job.pictures) {
-    if (IsComplete(drawing.path() / picture)) {
-      fs::rename(drawing.path() / picture, job.folder / picture);
-    } else {
-      incomplete += (incomplete.empty() ? "" : ", ") + picture;
-    }
   }
   if (result.exit_code != 0) {
     return fmt::format("{} failed in {}: {}; run it there by hand to see more",
@@ -96,11 +89,11 @@ std::string RunOne(const GnuplotJob& job, const std::string& program) {
                        job.folder.string(),
                        FirstError(result.errors + result.output));
   }
-  return incomplete.empty()
+  return missing.empty()
              ? ""
              : fmt::format("{} did not complete {} in {}; is the disk full?",
                            program,
-                           incomplete,
+                           fmt::join(missing, ", "),
                            job.folder.string());
 }
 
@@ -112,11 +105,7 @@ std::string RunGnuplot(const std::vector<GnuplotJob>& jobs,
   common::ParallelFor(
       static_cast<int>(jobs.size()), common::Cores(), [&](int, int i) {
         const auto at = static_cast<std::size_t>(i);
-        try {
-          errors[at] = RunOne(jobs[at], program);
-        } catch (const std::exception& e) {
-          errors[at] = e.what();
-        }
+        errors[at] = RunOne(jobs[at], program);
       });
   const auto first = std::find_if(
       errors.begin(), errors.end(), [](const auto& e) { return !e.empty(); });

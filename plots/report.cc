@@ -59,56 +59,32 @@ void CheckFolders(const fs::path& experiment_json,
   }
 }
 
-// The figures of a set of these names, in the folder.
 void AddFigures(const fs::path& folder,
                 const ExperimentRecords& records,
-                const ProblemRecords& problem,
                 const std::vector<std::string>& names,
-                bool over_problems,
-                const FigureOptions& options,
-                std::vector<FigureFolder>& folders) {
-  FigureFolder& of_folder = folders.emplace_back();
-  of_folder.folder = folder;
-  for (const std::string& name : names) {
-    for (const FigureKind& kind : Figures()) {
-      if (kind.name != name ||
-          (kind.set == FigureSet::kProblems) != over_problems) {
-        continue;
-      }
-      if (auto figure = MakeFigure(kind, records, problem, options)) {
-        of_folder.figures.push_back(*std::move(figure));
-      }
-    }
-  }
-}
-
-void WriteAllFigures(const fs::path& folder,
-                     const ExperimentRecords& records,
-                     const std::vector<std::string>& names,
-                     const ReportOptions& options,
-                     ReportOutcome& outcome) {
+                const ReportOptions& options,
+                ReportOutcome& outcome) {
   const FigureOptions figure_options{
       .training_hours = options.training_hours,
       .value = options.exact ? Value::kExact : Value::kMeasured};
   std::vector<FigureFolder> folders;
+  const auto add = [&](const fs::path& of, const ProblemRecords* problem) {
+    folders.push_back({of, {}});
+    for (const std::string& name : names) {
+      for (const FigureKind& kind : Figures()) {
+        auto figure = kind.name == name
+                          ? MakeFigure(kind, records, problem, figure_options)
+                          : std::nullopt;
+        if (figure) {
+          folders.back().figures.push_back(*std::move(figure));
+        }
+      }
+    }
+  };
   for (const ProblemRecords& problem : records.problems) {
-    AddFigures(trials::ProblemFolder(folder, problem.info.name),
-               records,
-               problem,
-               names,
-               false,
-               figure_options,
-               folders);
+    add(trials::ProblemFolder(folder, problem.info.name), &problem);
   }
-  if (!records.problems.empty()) {
-    AddFigures(folder,
-               records,
-               records.problems.front(),
-               names,
-               true,
-               figure_options,
-               folders);
-  }
+  add(folder, nullptr);
   FigureFiles written = WriteFigures(folders, options.formats);
   outcome.files.insert(
       outcome.files.end(), written.files.begin(), written.files.end());
@@ -170,8 +146,7 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
       !options.figures.empty()        ? options.figures
       : !records.info.figures.empty() ? records.info.figures
                                       : FigureNames();
-  WriteAllFigures(
-      experiment_folder / "figures", records, names, options, outcome);
+  AddFigures(experiment_folder / "figures", records, names, options, outcome);
   return outcome;
 }
 

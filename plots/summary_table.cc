@@ -50,19 +50,14 @@ int Decimals(const std::vector<MethodSummary>& methods) {
 }
 
 using Cell = std::function<std::string(const MethodSummary&)>;
-
-struct Column {
-  std::string_view header;
-  Cell cell;
-  std::string_view meaning;  // "": needs no explanation
-};
+using Columns = std::vector<std::pair<std::string_view, Cell>>;
 
 // One row per method; a column that is empty throughout is left out.
-SummaryTable TableOf(const std::vector<MethodSummary>& methods,
-                     const std::vector<Column>& columns) {
-  SummaryTable result;
-  result.table.rows.resize(methods.size());
-  for (const auto& [header, cell, meaning] : columns) {
+Table TableOf(const std::vector<MethodSummary>& methods,
+              const Columns& columns) {
+  Table table;
+  table.rows.resize(methods.size());
+  for (const auto& [header, cell] : columns) {
     std::vector<std::string> cells;
     std::transform(
         methods.begin(), methods.end(), std::back_inserter(cells), cell);
@@ -71,91 +66,21 @@ SummaryTable TableOf(const std::vector<MethodSummary>& methods,
         })) {
       continue;
     }
-    result.table.header.emplace_back(header);
-    if (!meaning.empty()) {
-      result.legend.push_back({std::string(header), std::string(meaning)});
-    }
+    table.header.emplace_back(header);
     for (std::size_t r = 0; r < cells.size(); ++r) {
-      result.table.rows[r].push_back(std::move(cells[r]));
+      table.rows[r].push_back(std::move(cells[r]));
     }
   }
-  return result;
+  return table;
 }
 
-// The columns of one table: they depend on what all methods have.
-class Columns {
- public:
-  Columns(const std::vector<MethodSummary>& methods, int repeats)
-      : quartiles_(repeats != 1),
-        decimals_(Decimals(methods)),
-        has_ratios_(std::any_of(
-            methods.begin(),
-            methods.end(),
-            [](const auto& s) { return !std::isnan(s.ratio.median); })),
-        some_unfinished_(
-            std::any_of(methods.begin(), methods.end(), [](const auto& s) {
-              return s.finished != s.repeats;
-            })) {}
-
-  [[nodiscard]] static Column Method() {
-    return {"method", [](const auto& s) { return s.label; }, ""};
-  }
-
-  [[nodiscard]] Column Finished() const {
-    return {
-        "runs",
-        Runs,
-        some_unfinished_ ? "finished/requested while some are unfinished" : ""};
-  }
-
-  // The quartiles only where there is no ratio, if `brief`.
-  [[nodiscard]] Column Throughput(std::string_view header, bool brief) const {
-    const bool quartiles = quartiles_ && !(brief && has_ratios_);
-    return {header,
-            [*this, quartiles](const MethodSummary& s) -> std::string {
-              const bool none = s.best_config.empty() && s.throughput.q3 == 0.0;
-              return none ? "none"
-                          : Spread(s.throughput, 1.0, decimals_, quartiles);
-            },
-            has_ratios_ ? "measured throughput of the best configuration, with "
-                          "noise: it can exceed the noise-free optimum; 0 for "
-                          "a run without a completed trial"
-                        : "measured throughput of the best configuration; 0 "
-                          "for a run without a completed trial"};
-  }
-
-  [[nodiscard]] Column Halfway() const {
-    return {"halfway",
-            [*this](const MethodSummary& s) -> std::string {
-              return std::isnan(s.throughput_halfway)
-                         ? ""
-                         : fmt::format(
-                               "{:.{}f}", s.throughput_halfway, decimals_);
-            },
-            "throughput after half of the search time"};
-  }
-
-  [[nodiscard]] Column Ratio() const {
-    constexpr int kDecimals = 1;
-    return {"of optimum (%)",
-            [*this](const auto& s) {
-              return Spread(s.ratio, 100.0, kDecimals, quartiles_);
-            },
-            "noise-free throughput of the configuration returned over that of "
-            "the best of all"};
-  }
-
-  [[nodiscard]] static Column Thinking() {
-    return {"pick (ms)",
-            [](const auto& s) { return Rounded(1e3 * s.thinking_s, 2); },
-            "the method's own time per suggestion"};
-  }
-
- private:
-  static std::string Spread(const common::Quartiles& q,
-                            double scale,
-                            int decimals,
-                            bool quartiles) {
+// A median with its quartiles or without.
+Cell Spread(common::Quartiles MethodSummary::*member,
+            double scale,
+            int decimals,
+            bool quartiles) {
+  return [=](const MethodSummary& s) -> std::string {
+    const common::Quartiles& q = s.*member;
     if (std::isnan(q.median)) {
       return "";
     }
@@ -168,17 +93,53 @@ class Columns {
                                    scale * q.q3,
                                    decimals)
                      : median;
-  }
+  };
+}
 
-  bool quartiles_;
-  int decimals_;
-  bool has_ratios_;
-  bool some_unfinished_;
-};
+// "none" where no run has an incumbent.
+Cell Throughput(int decimals, bool quartiles) {
+  return [=](const MethodSummary& s) -> std::string {
+    return s.best_config.empty() && s.throughput.q3 == 0.0
+               ? "none"
+               : Spread(
+                     &MethodSummary::throughput, 1.0, decimals, quartiles)(s);
+  };
+}
 
+// Columns that a terminal and a document share.
+const std::pair<std::string_view, Cell> kMethod = {
+    "method", [](const MethodSummary& s) { return s.label; }};
+const std::pair<std::string_view, Cell> kRuns = {"runs", Runs};
+const std::pair<std::string_view, Cell> kThinking = {
+    "pick (ms)",
+    [](const MethodSummary& s) { return Rounded(1e3 * s.thinking_s, 2); }};
+
+std::pair<std::string_view, Cell> Ratio(int repeats) {
+  return {"of optimum (%)",
+          Spread(&MethodSummary::ratio, 100.0, 1, repeats != 1)};
+}
+
+constexpr std::string_view kThroughputMeaning =
+    "measured throughput of the best configuration, with noise, so that it can "
+    "exceed the noise-free optimum; 0 for a run without a completed trial";
 constexpr std::string_view kReachMeaning =
     "minutes/trials until it reaches 95% of the optimum (runs that do); - "
     "unless more than half of the runs do";
+constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
+    {"steps/s", kThroughputMeaning},
+    {"throughput (steps/s)", kThroughputMeaning},
+    {"halfway", "throughput after half of the search time"},
+    {"of optimum (%)",
+     "noise-free throughput of the configuration returned over that of the "
+     "best of all"},
+    {"at 10, 20", "the same after 10 and 20 trials"},
+    {"after 10", "the same after 10 trials"},
+    {"to 95%", kReachMeaning},
+    {"95%: min/trials (runs)", kReachMeaning},
+    {"all/early/OOM", "trials, those terminated early and out of memory"},
+    {"early", "trials terminated early"},
+    {"OOM", "trials out of memory"},
+    {"pick (ms)", "the method's own time per suggestion"}};
 
 }  // namespace
 
@@ -194,40 +155,37 @@ std::string Rounded(double value, int digits) {
   return fmt::format("{:.{}f}", value, std::clamp(digits - before, 0, 6));
 }
 
-SummaryTable WideTable(const std::vector<MethodSummary>& methods, int repeats) {
-  const Columns columns(methods, repeats);
+Table WideTable(const std::vector<MethodSummary>& methods, int repeats) {
+  const int decimals = Decimals(methods);
   return TableOf(
       methods,
-      {Columns::Method(),
-       columns.Finished(),
-       columns.Throughput("throughput (steps/s)", false),
-       columns.Halfway(),
-       columns.Ratio(),
-       {"after 10",
-        [](const auto& s) { return Percent(s.ratio_after_10); },
-        "`of optimum` after 10 trials"},
-       {"after 20",
-        [](const auto& s) { return Percent(s.ratio_after_20); },
-        ""},
+      {kMethod,
+       kRuns,
+       {"throughput (steps/s)", Throughput(decimals, repeats != 1)},
+       {"halfway",
+        [&](const auto& s) {
+          return std::isnan(s.throughput_halfway)
+                     ? std::string()
+                     : fmt::format("{:.{}f}", s.throughput_halfway, decimals);
+        }},
+       Ratio(repeats),
+       {"after 10", [](const auto& s) { return Percent(s.ratio_after_10); }},
+       {"after 20", [](const auto& s) { return Percent(s.ratio_after_20); }},
        {"95%: min/trials (runs)",
-        [](const auto& s) { return ReachText(s.reach_95); },
-        kReachMeaning},
+        [](const auto& s) { return ReachText(s.reach_95); }},
        {"99%: min/trials (runs)",
-        [](const auto& s) { return ReachText(s.reach_99); },
-        ""},
-       {"trials", [](const auto& s) { return Rounded(s.trials, 2); }, ""},
-       {"early",
-        [](const auto& s) { return Rounded(s.terminated_early, 2); },
-        "trials terminated early"},
-       {"OOM",
-        [](const auto& s) { return Rounded(s.out_of_memory, 2); },
-        "trials out of memory"},
-       Columns::Thinking()});
+        [](const auto& s) { return ReachText(s.reach_99); }},
+       {"trials", [](const auto& s) { return Rounded(s.trials, 2); }},
+       {"early", [](const auto& s) { return Rounded(s.terminated_early, 2); }},
+       {"OOM", [](const auto& s) { return Rounded(s.out_of_memory, 2); }},
+       kThinking});
 }
 
-SummaryTable NarrowTable(const std::vector<MethodSummary>& methods,
-                         int repeats) {
-  const Columns columns(methods, repeats);
+Table NarrowTable(const std::vector<MethodSummary>& methods, int repeats) {
+  const bool ratios =
+      std::any_of(methods.begin(), methods.end(), [](const auto& s) {
+        return !std::isnan(s.ratio.median);
+      });
   const Cell after = [](const MethodSummary& s) -> std::string {
     return std::isnan(s.ratio_after_10)
                ? ""
@@ -245,17 +203,24 @@ SummaryTable NarrowTable(const std::vector<MethodSummary>& methods,
   };
   return TableOf(
       methods,
-      {Columns::Method(),
-       columns.Finished(),
-       columns.Throughput("steps/s", true),
-       columns.Ratio(),
-       {"at 10, 20", after, "the same after 10 and 20 trials"},
-       {"to 95%",
-        [](const auto& s) { return ReachText(s.reach_95); },
-        kReachMeaning},
-       {"to 99%", [](const auto& s) { return ReachText(s.reach_99); }, ""},
-       {"trials", counts, "all/terminated early/out of memory"},
-       Columns::Thinking()});
+      {kMethod,
+       kRuns,
+       {"steps/s", Throughput(Decimals(methods), !ratios && repeats != 1)},
+       Ratio(repeats),
+       {"at 10, 20", after},
+       {"to 95%", [](const auto& s) { return ReachText(s.reach_95); }},
+       {"to 99%", [](const auto& s) { return ReachText(s.reach_99); }},
+       {"all/early/OOM", counts},
+       kThinking});
+}
+
+std::string_view MeaningOf(std::string_view header) {
+  for (const auto& [known, meaning] : kMeanings) {
+    if (known == header) {
+      return meaning;
+    }
+  }
+  return "";
 }
 
 Table RatioTable(const Summary& summary) {

@@ -4,6 +4,7 @@
 #define PLOTS_SUMMARY_TABLE_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plots/summary.h"
@@ -11,26 +12,19 @@
 
 namespace plots {
 
-// The table of some methods, and what its columns mean.
-struct SummaryTable {
-  struct Meaning {
-    std::string header;
-    std::string text;
-  };
-  Table table;
-  std::vector<Meaning> legend;
-};
-
 // A row per method, for a document: every number in a column of its own. A
 // column that is empty throughout is left out. With one repeat there are no
 // quartiles.
-[[nodiscard]] SummaryTable WideTable(const std::vector<MethodSummary>& methods,
-                                     int repeats);
+[[nodiscard]] Table WideTable(const std::vector<MethodSummary>& methods,
+                              int repeats);
 
 // The same for a terminal of 120 columns: the quartiles of the throughput only
 // where there is no ratio, which shows the same, and counts together.
-[[nodiscard]] SummaryTable NarrowTable(
-    const std::vector<MethodSummary>& methods, int repeats);
+[[nodiscard]] Table NarrowTable(const std::vector<MethodSummary>& methods,
+                                int repeats);
+
+// What a column of these tables means; "" for one that needs no explanation.
+[[nodiscard]] std::string_view MeaningOf(std::string_view header);
 
 // Problems down, methods across: the median ratio to the optimum.
 // Precondition: there is a problem.

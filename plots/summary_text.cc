@@ -72,43 +72,36 @@ std::string MeanTitle(const Summary& summary,
                    "{} of the median over {} repeats", problems, info.repeats);
 }
 
-// The meaning of the columns that are shown, every one once.
-class Legend {
- public:
-  // With `quote` around each header.
-  Legend(int repeats, std::string_view quote)
-      : quote_(quote),
-        text_(repeats == 1 ? "" : "Median [quartiles] over repeats.") {}
-
-  // Adds the columns of a table and returns it.
-  const Table& Explain(const SummaryTable& summary) {
-    for (const SummaryTable::Meaning& meaning : summary.legend) {
-      const std::string entry =
-          fmt::format("{0}{1}{0}: {2}.", quote_, meaning.header, meaning.text);
-      if (text_.find(entry) == std::string::npos) {
-        text_ += (text_.empty() ? "" : " ") + entry;
-      }
+// Adds the meaning of a table's columns, every one once, with `quote` around
+// their names.
+void Explain(const Table& table, std::string_view quote, std::string& legend) {
+  for (const std::string& header : table.header) {
+    const std::string entry =
+        fmt::format("{0}{1}{0}: {2}.", quote, header, MeaningOf(header));
+    if (!MeaningOf(header).empty() && legend.find(entry) == std::string::npos) {
+      legend += (legend.empty() ? "" : " ") + entry;
     }
-    return summary.table;
   }
+}
 
-  [[nodiscard]] std::string Text() const {
-    constexpr std::size_t kWidth = 116;
-    return fmt::format("{}\n", fmt::join(Wrap(text_, kWidth), "\n"));
-  }
+std::string Lines(const std::string& legend) {
+  constexpr std::size_t kWidth = 116;
+  return fmt::format("{}\n", fmt::join(Wrap(legend, kWidth), "\n"));
+}
 
- private:
-  std::string_view quote_;
-  std::string text_;
-};
+std::string LegendFor(int repeats) {
+  return repeats == 1 ? "" : "Median [quartiles] over repeats.";
+}
 
 }  // namespace
 
 std::string ToMarkdown(const Summary& summary,
                        const trials::ExperimentInfo& info) {
-  Legend legend(info.repeats, "`");
+  std::string legend = LegendFor(info.repeats);
   const auto wide = [&](const std::vector<MethodSummary>& methods) {
-    return ToMarkdown(legend.Explain(WideTable(methods, info.repeats)));
+    const Table table = WideTable(methods, info.repeats);
+    Explain(table, "`", legend);
+    return ToMarkdown(table);
   };
   std::string text =
       fmt::format("# {}\n\n", info.title.empty() ? info.name : info.title);
@@ -129,13 +122,15 @@ std::string ToMarkdown(const Summary& summary,
         wide(problem.methods),
         nothing.empty() ? ToMarkdown(ConfigTable(problem)) : nothing);
   }
-  return text + legend.Text();
+  return text + Lines(legend);
 }
 
 std::string ToText(const Summary& summary, const trials::ExperimentInfo& info) {
-  Legend legend(info.repeats, "");
+  std::string legend = LegendFor(info.repeats);
   const auto narrow = [&](const std::vector<MethodSummary>& methods) {
-    return ToText(legend.Explain(NarrowTable(methods, info.repeats)));
+    const Table table = NarrowTable(methods, info.repeats);
+    Explain(table, "", legend);
+    return ToText(table);
   };
   std::string text =
       fmt::format("{}\n", info.title.empty() ? info.name : info.title);
@@ -145,7 +140,7 @@ std::string ToText(const Summary& summary, const trials::ExperimentInfo& info) {
                         BackendName(summary.problems.front().info.backend),
                         narrow(summary.mean.methods),
                         ToText(RatioTable(summary)));
-    return text + legend.Text();
+    return text + Lines(legend);
   }
   for (const ProblemSummary& problem : summary.problems) {
     text += problem.info.name.empty() ? "" : "\n" + problem.info.name + "\n";
@@ -154,7 +149,7 @@ std::string ToText(const Summary& summary, const trials::ExperimentInfo& info) {
                         narrow(problem.methods),
                         BestFound(problem));
   }
-  return text + legend.Text();
+  return text + Lines(legend);
 }
 
 std::string BackendName(const std::string& backend) {

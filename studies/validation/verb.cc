@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -20,93 +19,76 @@ namespace {
 
 constexpr double kBytesPerGb = 1e9;
 
-// Predicted against measured, with logarithmic axes of one range. Source of the
-// form: Aceso, Figs. 15 and 16.
-class Scatter {
- public:
-  // `quantity` has its unit: "step time (s)".
-  Scatter(const std::string& name,
-          const std::string& title,
-          const std::string& quantity)
-      : figure_{.name = name,
-                .title = title,
-                .caption =
-                    "Dashed: predicted = measured, and 20% above and "
-                    "below.",
-                .panels = {{.x_column = "measured",
-                            .x_label = "measured " + quantity,
-                            .y_label = "predicted " + quantity,
-                            .log_x = true,
-                            .log_y = true,
-                            .slopes = {1.0, 1.2, 0.8},
-                            .name_column = "scenario"}},
-                .square = true} {}
+// Rows that have both values, with one color for each kind of cluster.
+struct Points {
+  std::vector<double> measured;
+  std::vector<double> predicted;
+  std::vector<std::string> groups;
+  std::vector<std::string> scenarios;
 
-  void Add(const MeasuredRow& row, double measured, double predicted) {
-    if (!(measured > 0.0 && predicted > 0.0)) {
-      return;
+  void Add(const MeasuredRow& row, double measured_one, double predicted_one) {
+    if (measured_one > 0.0 && predicted_one > 0.0) {
+      measured.push_back(measured_one);
+      predicted.push_back(predicted_one);
+      groups.push_back(
+          fmt::format("{}: {}",
+                      row.cluster.gpu.name,
+                      row.cluster.nodes == 1 ? "one host" : "several hosts"));
+      scenarios.push_back(row.scenario);
     }
-    const std::string group =
-        fmt::format("{}: {}",
-                    row.cluster.gpu.name,
-                    row.cluster.nodes == 1 ? "one host" : "several hosts");
-    groups_.push_back(group);
-    measured_.push_back(measured);
-    predicted_.push_back(predicted);
-    figure_.panels.front().names.push_back(row.scenario);
   }
-
-  // Nothing without points.
-  [[nodiscard]] std::vector<plots::Figure> Take() {
-    if (measured_.empty()) {
-      return {};
-    }
-    constexpr double kMargin = 1.25;
-    plots::Panel& panel = figure_.panels.front();
-    panel.x_min =
-        std::min(std::ranges::min(measured_), std::ranges::min(predicted_)) /
-        kMargin;
-    panel.x_max =
-        std::max(std::ranges::max(measured_), std::ranges::max(predicted_)) *
-        kMargin;
-    panel.y_min = panel.x_min;
-    panel.y_max = panel.x_max;
-    std::vector<std::string> order;
-    for (const std::string& group : groups_) {
-      if (std::ranges::find(order, group) == order.end()) {
-        order.push_back(group);
-        panel.series.push_back(SeriesOf(group, std::ssize(panel.series)));
-      }
-    }
-    return {std::move(figure_)};
-  }
-
- private:
-  [[nodiscard]] plots::Series SeriesOf(const std::string& group,
-                                       std::ptrdiff_t index) const {
-    std::vector<double> y = predicted_;
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      if (groups_[i] != group) {
-        y[i] = kUndefined;
-      }
-    }
-    plots::Series series = Line(
-        group, plots::StyleOf(static_cast<int>(index), false), measured_, y);
-    series.mark = plots::Mark::kScatter;
-    return series;
-  }
-
-  plots::Figure figure_;
-  std::vector<std::string> groups_;
-  std::vector<double> measured_;
-  std::vector<double> predicted_;
 };
+
+// Logarithmic axes of one range; `quantity` has its unit: "step time (s)".
+// Nothing without points. Source of the form: Aceso, Figs. 15 and 16.
+std::vector<plots::Figure> Scatter(const std::string& name,
+                                   const std::string& title,
+                                   const std::string& quantity,
+                                   const Points& points) {
+  if (points.measured.empty()) {
+    return {};
+  }
+  constexpr double kMargin = 1.25;
+  const auto [least_x, most_x] = std::ranges::minmax(points.measured);
+  const auto [least_y, most_y] = std::ranges::minmax(points.predicted);
+  plots::Panel panel{.x_column = "measured",
+                     .x_label = "measured " + quantity,
+                     .y_label = "predicted " + quantity,
+                     .log_x = true,
+                     .log_y = true,
+                     .x_min = std::min(least_x, least_y) / kMargin,
+                     .x_max = std::max(most_x, most_y) * kMargin,
+                     .slopes = {1.0, 1.2, 0.8},
+                     .name_column = "scenario",
+                     .names = points.scenarios};
+  panel.y_min = panel.x_min;
+  panel.y_max = panel.x_max;
+  for (const std::string& group : points.groups) {
+    if (std::ranges::find(panel.series, group, &plots::Series::label) !=
+        panel.series.end()) {
+      continue;
+    }
+    std::vector<double> y = points.predicted;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      y[i] = points.groups[i] == group ? y[i] : kUndefined;
+    }
+    const int index = static_cast<int>(panel.series.size());
+    panel.series.push_back(
+        Line(group, plots::StyleOf(index, false), points.measured, y));
+    panel.series.back().mark = plots::Mark::kScatter;
+  }
+  return {{.name = name,
+           .title = title,
+           .caption = "Dashed: predicted = measured, and 20% above and below.",
+           .panels = {std::move(panel)},
+           .square = true}};
+}
 
 void Draw(const MeasuredTable& table,
           const std::vector<Prediction>& predictions,
           const std::filesystem::path& folder) {
-  Scatter time("step-time", table.title, "step time (s)");
-  Scatter memory("peak-memory", table.title, "peak memory (GB)");
+  Points time;
+  Points memory;
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const MeasuredRow& row = table.rows[i];
     time.Add(row, row.step_time_s, predictions[i].step_time_s);
@@ -115,8 +97,11 @@ void Draw(const MeasuredTable& table,
                predictions[i].peak_memory_bytes / kBytesPerGb);
   }
   const std::string error =
-      plots::WriteFigures({{folder, time.Take()}, {folder, memory.Take()}},
-                          plots::AllFormats())
+      plots::WriteFigures(
+          {{folder, Scatter("step-time", table.title, "step time (s)", time)},
+           {folder,
+            Scatter("peak-memory", table.title, "peak memory (GB)", memory)}},
+          plots::AllFormats())
           .error;
   if (!error.empty()) {
     fmt::print(stderr, "validate: {}\n", error);
