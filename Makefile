@@ -19,7 +19,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .DEFAULT_GOAL := help
 .PHONY: help deps build clean format format-check tidy check \
         test test-slurm test-faults fuzz asan tsan \
-        figures validate study-calibration study-early-termination \
+        figures validate results-docs study-calibration study-early-termination \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
@@ -134,6 +134,9 @@ study-calibration: deps ## how far the surrogates can be believed (REPEATS=2; ne
 
 validate: build ## the simulator beside published measurements (needs OPPA_DATA)
 	@$(OPPA) validate --results $(RESULTS)
+
+results-docs: build ## write the tables of docs/results.md and README.md from results (CHECK=1: compare)
+	@scripts/results-docs --results $(RESULTS) $(if $(CHECK),--check)
 
 clean: ## remove build/ (results are kept)
 	@rm -rf build

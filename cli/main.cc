@@ -329,6 +329,9 @@ class CommandLineParser {
     verb->add_flag("--csv",
                    options.csv,
                    "print its rows with what the simulator predicts");
+    verb->add_flag("--json",
+                   options.json,
+                   "print the numbers as one JSON object per table");
     verb->add_flag("--no-figures", options.no_figures, "draw no figures");
     verb->add_option("--results",
                      options.results,

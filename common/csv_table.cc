@@ -100,7 +100,7 @@ void CsvTable::Fail(unsigned line, const std::string& message) const {
 }
 
 std::string CsvCell(std::string_view text) {
-  if (text.find_first_of(",\"\n") == std::string_view::npos) {
+  if (text.find_first_of(",\"\n\r") == std::string_view::npos) {
     return std::string(text);
   }
   std::string quoted = "\"";

@@ -19,24 +19,34 @@ struct LineStyle {
   double width = 1.0;  // points
 };
 
-// The palette of Okabe and Ito (2008), which colour-blind readers can tell
-// apart, without its yellow, which is lost on white paper. `emphasised` is
-// solid and thicker; other lines differ in dashes as well as in colour, so
-// that they can be told apart in a grey print, and each is thinner than the one
-// before, which is drawn under it: lines that coincide stay visible.
-[[nodiscard]] LineStyle StyleOf(int index, bool emphasised);
+// The palette of Okabe and Ito (2008) for color-blind readers, without its
+// yellow, which is hard to see on white paper. An emphasized line is solid and
+// thicker. Other lines differ in dashes as well as in color, for grayscale
+// prints, and each is thinner than the one before, which is drawn under it:
+// lines that coincide stay visible.
+[[nodiscard]] LineStyle StyleOf(int index, bool emphasized);
 
-// How a series is drawn: a line with a band, or points with bars from q1 to
-// q3.
-enum class Mark { kLine, kPoints };
+// The color of StyleOf(index, false) in a thin solid line, or a dashed one.
+[[nodiscard]] LineStyle ThinStyle(int index, bool dashed = false);
 
-// One method: a median line with a quartile band.
+// How a series is drawn.
+enum class Mark {
+  kBand,     // a line in a band from q1 to q3
+  kLine,     // a line
+  kStep,     // a line of steps, each centered at its x: a histogram
+  kPoints,   // points with bars from q1 to q3
+  kScatter,  // points
+};
+
+// Whether the quartiles of a series are drawn, too, or its median alone.
+[[nodiscard]] bool HasQuartiles(Mark mark);
+
 struct Series {
   std::string name;   // in column names
-  std::string label;  // in the legend
+  std::string label;  // in the legend; "": not in it
   LineStyle style;
   Band band;
-  Mark mark = Mark::kLine;
+  Mark mark = Mark::kBand;
 };
 
 // Axes with series in them.
@@ -46,6 +56,7 @@ struct Panel {
   std::string x_label;
   std::string y_label;
   double x_unit = 1.0;  // data are divided by it for the axis: 60 for minutes
+  bool log_x = false;
   bool log_y = false;
   // One point with quartile bars for each series at its place on the x axis,
   // named by its label, instead of lines; every band has one point.
@@ -57,8 +68,12 @@ struct Panel {
   std::optional<double> horizontal;  // dashed reference line
   std::string horizontal_label;      // written on it
   std::optional<double> vertical;    // dotted reference line
-  bool diagonal = false;             // y = x, dashed, with x_unit 1
+  std::vector<double> slopes;        // y = slope * x, dashed, with x_unit 1
   std::vector<Series> series;        // with the same x
+  // The last column of the data file and a text for each x; "": none.
+  std::string name_column;
+  std::vector<std::string> names;
+  std::string note;  // a sentence that the caption needs for this panel
 };
 
 struct Figure {
@@ -66,11 +81,15 @@ struct Figure {
   std::string title;
   std::string caption;        // small, under the axes; wrapped
   std::vector<Panel> panels;  // side by side
+  bool square = false;        // axes as high as they are wide
 };
 
-// The aggregated data of a panel: x, then per series median, q1 and q3, in SI
-// units; empty where there is no line.
+// The data of a panel: x, then per series its median or, where the mark has
+// them, median, q1 and q3, in SI units; empty where there is no line.
 [[nodiscard]] std::string DataCsv(const Panel& panel);
+
+// For each series the number of its first column in the data file, from 1.
+[[nodiscard]] std::vector<std::size_t> FirstColumns(const Panel& panel);
 
 // The name of a panel's data file: "<figure>.csv", or
 // "<figure>-<panel>.csv" in a figure of several panels.

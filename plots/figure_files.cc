@@ -32,25 +32,10 @@ void WriteFigure(const Figure& figure,
           DataCsv(figure.panels[i]),
           written);
   }
-  const std::string script = figure.name + ".gp";
-  Write(job.folder / script, Script(figure, formats), written);
-  job.scripts.push_back(script);
-}
-
-void Draw(const std::vector<GnuplotJob>& jobs,
-          const std::vector<std::string>& formats,
-          FigureFiles& written) {
-  written.error = RunGnuplot(jobs);
-  if (!written.error.empty()) {
-    return;
-  }
-  for (const GnuplotJob& job : jobs) {
-    for (const std::string& script : job.scripts) {
-      for (const std::string& format : formats) {
-        written.files.push_back(job.folder /
-                                fs::path(script).replace_extension(format));
-      }
-    }
+  job.scripts.push_back(figure.name + ".gp");
+  Write(job.folder / job.scripts.back(), Script(figure, formats), written);
+  for (const std::string& format : formats) {
+    job.pictures.push_back(figure.name + "." + format);
   }
 }
 
@@ -76,30 +61,24 @@ FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
     if (of_folder.figures.empty()) {
       continue;
     }
-    fs::create_directories(of_folder.folder);
     GnuplotJob& job = jobs.emplace_back();
     job.folder = of_folder.folder;
     for (const Figure& figure : of_folder.figures) {
       WriteFigure(figure, script_formats, job, written);
     }
   }
-  if (!formats.empty()) {
-    Draw(jobs, formats, written);
+  if (formats.empty()) {
+    return written;
+  }
+  written.error = RunGnuplot(jobs);
+  for (const GnuplotJob& job : jobs) {
+    for (const std::string& picture : job.pictures) {
+      if (written.error.empty()) {
+        written.files.push_back(job.folder / picture);
+      }
+    }
   }
   return written;
-}
-
-std::string DrawFigures(const fs::path& folder,
-                        const std::vector<FigureText>& figures) {
-  std::error_code ignored;  // a folder that is not there fails below
-  fs::create_directories(folder, ignored);
-  GnuplotJob job{.folder = folder, .scripts = {}};
-  for (const FigureText& figure : figures) {
-    WriteTextFile(folder / (figure.name + ".csv"), figure.data);
-    job.scripts.push_back(figure.name + ".gp");
-    WriteTextFile(folder / job.scripts.back(), figure.script);
-  }
-  return figures.empty() ? "" : RunGnuplot({job});
 }
 
 const std::vector<std::string>& AllFormats() {

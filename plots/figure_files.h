@@ -12,42 +12,29 @@
 
 namespace plots {
 
-// Figures that lie in one folder.
+// Figures of one folder.
 struct FigureFolder {
   std::filesystem::path folder;
   std::vector<Figure> figures;
 };
 
 struct FigureFiles {
-  std::vector<std::filesystem::path> files;  // what was written, in order
-  std::string error;  // why there are no pictures, as one line; "" if there are
+  std::vector<std::filesystem::path> files;  // written, in order
+  std::string error;  // why pictures are missing, as one line; "": none is
 };
 
 // Writes <figure>.csv and <figure>.gp of every figure and draws them in each
 // format ("pdf", "svg", "png"). Without a format nothing is drawn, and the
-// scripts are for all three. A missing gnuplot is no exception: see `error`.
+// scripts are for all three. A missing gnuplot is reported in `error`.
 //
-// Errors: throws trials::InputError when a file cannot be written.
+// Errors: throws InputError when a file cannot be written.
 [[nodiscard]] FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
                                        const std::vector<std::string>& formats);
-
-// A figure as what stands in its files.
-struct FigureText {
-  std::string name;
-  std::string data;
-  std::string script;  // for all three formats
-};
-
-// Writes <name>.csv and <name>.gp of every figure and draws them. Returns ""
-// or, as one line, why there are no pictures. Errors: as above.
-[[nodiscard]] std::string DrawFigures(const std::filesystem::path& folder,
-                                      const std::vector<FigureText>& figures);
 
 // "pdf", "svg", "png".
 [[nodiscard]] const std::vector<std::string>& AllFormats();
 
-// Through a temporary file and a rename: whoever looks at a running experiment
-// never sees half a table. Errors: as above.
+// At once: a reader never sees half a table. Errors: as above.
 void WriteTextFile(const std::filesystem::path& path,
                    const std::string& content);
 

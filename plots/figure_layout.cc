@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
+#include "plots/table.h"
 
 namespace plots {
 namespace {
@@ -15,6 +15,7 @@ namespace {
 // several its whole width; nothing is scaled down when the figure is included.
 constexpr double kPanelWidth = 3.5;
 constexpr double kSeveralPanelsWidth = 7.2;
+constexpr double kLeastPanelWidth = 1.8;  // of several
 constexpr double kAxesHeight = 1.75;
 constexpr double kLeft = 0.56;  // room for the numbers and the label
 constexpr double kRight = 0.12;
@@ -26,9 +27,12 @@ constexpr double kLegendSample = 0.24;
 constexpr double kCaptionRow = 0.105;
 constexpr double kTitleRow = 0.17;
 constexpr double kTitlePoints = 7.5;
-constexpr double kLegendGap = 0.05;   // between a sample and its label
-constexpr double kLegendRight = 0.1;  // after a label
-constexpr double kProseWidth = 0.54;  // of a character, over the font size
+constexpr double kAboveAxes = 0.08;
+constexpr double kTitleCenter = 0.6;     // of its row, from its upper edge
+constexpr double kCaptionCenter = 0.65;  // of its row, from its lower edge
+constexpr double kLegendGap = 0.05;      // between a sample and its label
+constexpr double kLegendRight = 0.1;     // after a label
+constexpr double kProseWidth = 0.54;     // of a character, over the font size
 constexpr double kCapitalWidth = 0.66;
 constexpr double kSmallWidth = 0.52;
 constexpr double kPointsPerInch = 72.0;
@@ -41,26 +45,13 @@ constexpr std::array<std::string_view, 7> kDashes = {"(10,3)",
                                                      "(8,2,2,2,2,2)",
                                                      "(14,5)"};
 
-// Breaks at spaces into lines of at most `width` characters.
-std::vector<std::string> Greedy(std::string_view text, std::size_t width) {
-  std::vector<std::string> lines;
-  for (const std::string_view word : common::Split(text, ' ')) {
-    if (lines.empty() || lines.back().size() + 1 + word.size() > width) {
-      lines.emplace_back(word);
-    } else {
-      lines.back() += fmt::format(" {}", word);
-    }
-  }
-  return lines;
-}
-
 // As few lines as possible, of as equal length as possible.
 std::vector<std::string> Wrapped(std::string_view text, std::size_t width) {
-  const std::size_t lines = Greedy(text, width).size();
-  while (width > 1 && Greedy(text, width - 1).size() == lines) {
+  const std::size_t lines = Wrap(text, width).size();
+  while (width > 1 && Wrap(text, width - 1).size() == lines) {
     --width;
   }
-  return Greedy(text, width);
+  return Wrap(text, width);
 }
 
 std::size_t CharactersIn(double width, double points) {
@@ -68,10 +59,24 @@ std::size_t CharactersIn(double width, double points) {
                                   (kProseWidth * points));
 }
 
-std::vector<LegendEntry> LegendOf(const Panel& panel) {
+// Every label once.
+std::vector<LegendEntry> LegendOf(const Figure& figure) {
   std::vector<LegendEntry> entries;
-  for (const Series& series : panel.series) {
-    entries.push_back({series.label, LineWords(series.style)});
+  for (const Panel& panel : figure.panels) {
+    for (const Series& series : panel.series) {
+      const bool known =
+          std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+            return entry.label == series.label;
+          });
+      if (!known && !series.label.empty()) {
+        const bool filled = series.mark == Mark::kPoints;
+        const bool is_point = filled || series.mark == Mark::kScatter;
+        entries.push_back({series.label,
+                           is_point ? PointWords(series.style, filled)
+                                    : LineWords(series.style),
+                           is_point});
+      }
+    }
   }
   return entries;
 }
@@ -120,21 +125,26 @@ double TitleHeight(const Layout& layout) {
 Layout LayoutOf(const Figure& figure) {
   Layout layout;
   const std::size_t panels = figure.panels.size();
-  layout.width = panels == 1 ? kPanelWidth : kSeveralPanelsWidth;
+  layout.width = panels == 1
+                     ? kPanelWidth
+                     : std::max(kSeveralPanelsWidth,
+                                kLeastPanelWidth * static_cast<double>(panels));
   layout.panel_width = layout.width / static_cast<double>(panels);
   const double text_width = layout.width - 2.0 * kRight;
   layout.caption =
       Wrapped(figure.caption, CharactersIn(text_width, kSmallPoints));
   layout.title = Wrapped(figure.title, CharactersIn(text_width, kTitlePoints));
-  layout.legend = LegendOf(figure.panels.front());
+  layout.legend = LegendOf(figure);
   layout.legend_column_widths = LegendColumns(layout.legend, text_width);
   const std::size_t columns =
       std::max<std::size_t>(layout.legend_column_widths.size(), 1);
   const std::size_t rows = (layout.legend.size() + columns - 1) / columns;
   layout.axes_bottom =
       kBelowAxes + kCaptionRow * static_cast<double>(layout.caption.size());
-  layout.axes_top = layout.axes_bottom + kAxesHeight;
-  layout.height = layout.axes_top + 0.08 +
+  layout.axes_top =
+      layout.axes_bottom +
+      (figure.square ? layout.panel_width - kLeft - kRight : kAxesHeight);
+  layout.height = layout.axes_top + kAboveAxes +
                   kLegendRow * static_cast<double>(rows) + TitleHeight(layout);
   return layout;
 }
@@ -231,7 +241,7 @@ std::string TextsOf(const Layout& layout) {
         "  set label {} at {} center font ',{}'\n",
         Quoted(layout.title[i]),
         at(layout.width / 2.0,
-           layout.height - kTitleRow * (static_cast<double>(i) + 0.6)),
+           layout.height - kTitleRow * (static_cast<double>(i) + kTitleCenter)),
         kTitlePoints);
   }
   const std::vector<double>& widths = layout.legend_column_widths;
@@ -246,12 +256,17 @@ std::string TextsOf(const Layout& layout) {
     const std::size_t row = i / widths.size();
     const double y = layout.height - TitleHeight(layout) -
                      kLegendRow * (static_cast<double>(row) + 0.5);
-    text += fmt::format("  set arrow from {} to {} nohead {}\n",
-                        at(x, y),
-                        at(x + kLegendSample, y),
-                        layout.legend[i].line);
+    const LegendEntry& entry = layout.legend[i];
+    text += entry.is_point
+                ? fmt::format("  set label '' at {} point {}\n",
+                              at(x + 0.5 * kLegendSample, y),
+                              entry.style)
+                : fmt::format("  set arrow from {} to {} nohead {}\n",
+                              at(x, y),
+                              at(x + kLegendSample, y),
+                              entry.style);
     text += fmt::format("  set label {} at {} left\n",
-                        Quoted(layout.legend[i].label),
+                        Quoted(entry.label),
                         at(x + kLegendSample + kLegendGap, y));
   }
   for (std::size_t i = 0; i < layout.caption.size(); ++i) {
@@ -259,8 +274,8 @@ std::string TextsOf(const Layout& layout) {
         "  set label {} at {} left font ',{}' textcolor rgb '#555555'\n",
         Quoted(layout.caption[i]),
         at(kRight,
-           kCaptionRow *
-               (static_cast<double>(layout.caption.size() - i) - 0.35)),
+           kCaptionRow * (static_cast<double>(layout.caption.size() - i - 1) +
+                          kCaptionCenter)),
         kSmallPoints);
   }
   return text;
@@ -274,16 +289,43 @@ std::string LineWords(const LineStyle& style) {
       style.width);
 }
 
+std::string PointWords(const LineStyle& style, bool filled) {
+  constexpr int kCircle = 6;
+  constexpr int kDisk = 7;
+  return fmt::format(
+      "pointtype {} pointsize 0.35 linewidth 0.8 linecolor rgb '{}'",
+      filled ? kDisk : kCircle,
+      style.color);
+}
+
 std::string ReferenceLineWords() {
   return "linecolor rgb '#555555' dashtype (4,3) linewidth 0.7";
 }
 
 std::string Quoted(std::string_view text) {
-  std::string quoted = "'";
+  // Each apostrophe in a text of its own: gnuplot's '' for it fails at the
+  // beginning of a text and beside another.
+  std::string quoted;
+  bool open = false;
   for (const char c : text) {
-    quoted += c == '\'' ? "''" : std::string(1, c == '\n' ? ' ' : c);
+    if (c == '\'') {
+      quoted += open ? "'.\"'\"" : quoted.empty() ? "\"'\"" : ".\"'\"";
+      open = false;
+      continue;
+    }
+    quoted += open ? "" : quoted.empty() ? "'" : ".'";
+    quoted += c == '\n' ? ' ' : c;
+    open = true;
   }
-  return quoted + "'";
+  return quoted.empty() ? "''" : quoted + (open ? "'" : "");
+}
+
+std::string QuotedFormat(std::string_view text) {
+  std::string format;
+  for (const char c : text) {
+    format += c == '%' ? "%%" : std::string(1, c);
+  }
+  return Quoted(format);
 }
 
 }  // namespace plots

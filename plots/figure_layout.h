@@ -1,4 +1,4 @@
-// Where everything stands in a figure, and what is written around its axes.
+// The layout of a figure, and the texts around its axes.
 
 #ifndef PLOTS_FIGURE_LAYOUT_H_
 #define PLOTS_FIGURE_LAYOUT_H_
@@ -12,13 +12,14 @@
 
 namespace plots {
 
-// A sample of a line and what it stands for.
+// A sample of a line or a point, and its meaning.
 struct LegendEntry {
   std::string label;
-  std::string line;  // its style, in gnuplot's words
+  std::string style;  // in gnuplot's words
+  bool is_point = false;
 };
 
-// Where everything stands, in inches from the lower left corner.
+// Positions and sizes in inches, from the lower left corner.
 struct Layout {
   double width = 0.0;
   double height = 0.0;
@@ -61,12 +62,15 @@ struct Layout {
 // Commands that set title, legend and caption.
 [[nodiscard]] std::string TextsOf(const Layout& layout);
 
-// "linecolor ... dashtype ... linewidth ...".
+// "linecolor ... dashtype ... linewidth ...", and the same for points.
 [[nodiscard]] std::string LineWords(const LineStyle& style);
+[[nodiscard]] std::string PointWords(const LineStyle& style, bool filled);
 [[nodiscard]] std::string ReferenceLineWords();
 
-// Text in single quotes, where gnuplot interprets nothing.
+// Text in single quotes, in which gnuplot interprets nothing. A format, such as
+// the label of a tic, needs its percent signs doubled.
 [[nodiscard]] std::string Quoted(std::string_view text);
+[[nodiscard]] std::string QuotedFormat(std::string_view text);
 
 // Fonts, in points: of most text, and of what has little room.
 inline constexpr double kTextPoints = 6.5;

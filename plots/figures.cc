@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,137 +13,190 @@
 namespace plots {
 namespace {
 
-std::string TitleOf(const trials::ExperimentInfo& info) {
-  return info.title.empty() ? info.name : info.title;
+bool HasIncumbent(const Run& run) {
+  return !run.trials.empty() && Incumbents(run.trials).back() >= 0;
 }
 
-std::string CaptionOf(const ProblemRecords& problem,
-                      const std::vector<Drawn>& drawn,
-                      int repeats) {
-  const bool finished =
-      std::all_of(drawn.begin(), drawn.end(), [&](const Drawn& one) {
-        const std::vector<Run>& runs = one.method->runs;
-        return runs.size() == static_cast<std::size_t>(repeats) &&
-               std::all_of(runs.begin(), runs.end(), [](const Run& run) {
-                 return run.finished;
-               });
+bool AnyRun(const FigureInput& input, bool (*has)(const Run& run)) {
+  return std::any_of(
+      input.drawn.begin(), input.drawn.end(), [&](const Drawn& one) {
+        return std::any_of(
+            one.method->runs.begin(), one.method->runs.end(), has);
       });
-  const std::string& description = problem.info.description;
-  return fmt::format("{}{}{}; {} repeat{}{}: median and quartiles.",
-                     description,
-                     description.empty() ? "" : "; ",
-                     BackendName(problem.info.backend),
-                     repeats,
-                     repeats == 1 ? "" : "s",
-                     finished ? "" : " (not all finished)");
 }
 
-// What else a reader has to know.
-std::string NoteOf(const std::string& name, const std::vector<Panel>& panels) {
-  std::string note;
-  if (name == "training-steps") {
-    note += " Training with the best configuration begins when the search ends";
-    note += panels.front().vertical ? " (dotted: the time budget)." : ".";
-  }
-  return note;
+constexpr FigureNeed kRun = {"a run", [](const auto&) { return true; }};
+constexpr FigureNeed kCompleted = {
+    "a trial that completed",
+    [](const auto& input) { return AnyRun(input, HasIncumbent); }};
+constexpr FigureNeed kAblation = {
+    "a trial that completed, an ablation", [](const auto& input) {
+      return input.drawn.size() >= 2 && AnyRun(input, HasIncumbent);
+    }};
+constexpr FigureNeed kSuggestionTimes = {
+    "`thinking.csv`", [](const auto& input) {
+      return AnyRun(input,
+                    [](const Run& run) { return !run.thinking.empty(); });
+    }};
+constexpr FigureNeed kOptima = {
+    "two problems with a known optimum",
+    [](const auto& input) { return input.problems.size() >= 2; }};
+
+using Panels = std::vector<Panel>;
+
+template <Cost... costs>
+Panels Throughput(const FigureInput& input) {
+  return {ThroughputPanel(
+      *input.problems.front(), input.drawn, costs, input.options.value)...};
 }
 
-bool HasThinking(const std::vector<Drawn>& drawn) {
-  return std::any_of(drawn.begin(), drawn.end(), [](const Drawn& one) {
-    return std::any_of(one.method->runs.begin(),
-                       one.method->runs.end(),
-                       [](const Run& run) { return !run.thinking.empty(); });
-  });
+Panels TrialCount(const FigureInput& input) {
+  return {TrialCountPanel(*input.problems.front(), input.drawn)};
 }
 
-std::vector<Panel> PanelsOf(const std::string& name,
-                            const ProblemRecords& problem,
-                            const std::vector<Drawn>& drawn,
-                            const FigureOptions& options) {
-  const auto throughput = [&](Cost cost) {
-    return ThroughputPanel(problem, drawn, cost, options.value);
-  };
-  if (name == "throughput-time" || name == "ablation") {
-    return {throughput(Cost::kTime)};
-  }
-  if (name == "throughput-trials") {
-    return {throughput(Cost::kTrials)};
-  }
-  if (name == "throughput-steps") {
-    return {throughput(Cost::kSteps)};
-  }
-  if (name == "ablation-views") {
-    return {throughput(Cost::kTime),
-            throughput(Cost::kTrials),
-            throughput(Cost::kSteps)};
-  }
-  if (name == "trials-time") {
-    return {TrialCountPanel(problem, drawn)};
-  }
-  if (name == "training-steps") {
-    return TrainingPanels(problem, drawn, options.training_hours);
-  }
-  if (name == "thinking" && HasThinking(drawn)) {
-    return {ThinkingPanel(drawn)};
-  }
-  return {};
+Panels Training(const FigureInput& input) {
+  return TrainingPanels(
+      *input.problems.front(), input.drawn, input.options.training_hours);
 }
 
-}  // namespace
-
-std::optional<Figure> MakeFigure(const std::string& name,
-                                 const ExperimentRecords& records,
-                                 const ProblemRecords& problem,
-                                 const FigureOptions& options) {
-  const bool ablation = name.starts_with("ablation");
-  const std::vector<Drawn> drawn =
-      Select(problem, ablation ? Group::kOppaFamily : Group::kMethods);
-  if (drawn.size() < (ablation ? 2 : 1)) {
-    return std::nullopt;
-  }
-  std::vector<Panel> panels = PanelsOf(name, problem, drawn, options);
-  const bool empty =
-      panels.empty() ||
-      std::any_of(panels.begin(), panels.end(), [](const Panel& panel) {
-        return !panel.by_name && !(panel.x_max > 0.0);
-      });
-  if (empty) {
-    return std::nullopt;
-  }
-  std::string caption =
-      CaptionOf(problem, drawn, records.info.repeats) + NoteOf(name, panels);
-  return Figure{.name = name,
-                .title = problem.info.name.empty() ? TitleOf(records.info)
-                                                   : problem.info.name,
-                .caption = std::move(caption),
-                .panels = std::move(panels)};
+Panels SuggestionTime(const FigureInput& input) {
+  return {ThinkingPanel(input.drawn)};
 }
 
-std::optional<Figure> MakeOverview(const ExperimentRecords& records) {
+Panels MeanRatio(const FigureInput& input) {
+  return {MeanRatioPanel(input.problems)};
+}
+
+using enum FigureSet;
+using enum Cost;
+
+// clang-format off
+constexpr FigureKind kFigures[] = {
+    {"throughput-time", "best throughput against search time", "Fig. 4",
+     kMethods, kCompleted, Throughput<kTime>},
+    {"throughput-trials", "best throughput against trials", "Fig. 16",
+     kMethods, kCompleted, Throughput<kTrials>},
+    {"throughput-steps", "best throughput against the training steps run in trials", "Fig. 17",
+     kMethods, kCompleted, Throughput<kSteps>},
+    {"trials-time", "configurations tried against search time", "Fig. 5a",
+     kMethods, kRun, TrialCount},
+    {"training-steps", "training steps completed when training follows the search", "Fig. 5b",
+     kMethods, kCompleted, Training},
+    {"ablation", "OPPA and its ablations against search time", "Fig. 7",
+     kAblations, kAblation, Throughput<kTime>},
+    {"ablation-views", "OPPA and its ablations against time, trials and steps", "Fig. 24",
+     kAblations, kAblation, Throughput<kTime, kTrials, kSteps>},
+    {"thinking", "suggestion time of each method", "",
+     kMethods, kSuggestionTimes, SuggestionTime},
+    {"overview", "ratio to the optimum against trials, mean over problems", "",
+     kProblems, kOptima, MeanRatio},
+};
+// clang-format on
+
+// The problems that have an optimum and runs of every method that has any.
+std::vector<const ProblemRecords*> Comparable(
+    const std::vector<ProblemRecords>& problems) {
   std::size_t methods = 0;
-  for (const ProblemRecords& problem : records.problems) {
+  for (const ProblemRecords& problem : problems) {
     methods = std::max(methods, Select(problem, Group::kMethods).size());
   }
   std::vector<const ProblemRecords*> comparable;
-  for (const ProblemRecords& problem : records.problems) {
+  for (const ProblemRecords& problem : problems) {
     if (problem.info.optimum_steps_per_s > 0.0 &&
         Select(problem, Group::kMethods).size() == methods) {
       comparable.push_back(&problem);
     }
   }
-  if (comparable.size() < 2 || methods == 0) {
+  return comparable;
+}
+
+bool AllFinished(const std::vector<Drawn>& drawn, int repeats) {
+  return std::all_of(drawn.begin(), drawn.end(), [&](const Drawn& one) {
+    const std::vector<Run>& runs = one.method->runs;
+    return std::ssize(runs) == repeats &&
+           std::all_of(runs.begin(), runs.end(), [](const Run& run) {
+             return run.finished;
+           });
+  });
+}
+
+std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats) {
+  const trials::ProblemInfo& problem = input.problems.front()->info;
+  const std::string head =
+      set == kProblems
+          ? fmt::format("Mean over {} problems", input.problems.size())
+          : problem.description;
+  return fmt::format(
+      "{}{}{}; {} repeat{}{}{}.",
+      head,
+      head.empty() ? "" : "; ",
+      BackendName(problem.backend),
+      repeats,
+      repeats == 1 ? "" : "s",
+      AllFinished(input.drawn, repeats) ? "" : " (not all finished)",
+      repeats == 1 ? "" : ": median and quartiles");
+}
+
+}  // namespace
+
+std::span<const FigureKind> Figures() { return kFigures; }
+
+Table FigureTable() {
+  Table table{.header = {"name", "shows", "paper", "needs"},
+              .all_are_names = true};
+  for (const FigureKind& kind : kFigures) {
+    table.rows.push_back({fmt::format("`{}`", kind.name),
+                          std::string(kind.shows),
+                          std::string(kind.paper),
+                          std::string(kind.needs.text)});
+  }
+  return table;
+}
+
+bool AnyConfigurationRan(const ProblemRecords& problem) {
+  return std::any_of(
+      problem.methods.begin(), problem.methods.end(), [](const auto& method) {
+        return std::any_of(
+            method.runs.begin(), method.runs.end(), HasIncumbent);
+      });
+}
+
+std::optional<Figure> MakeFigure(const FigureKind& kind,
+                                 const ExperimentRecords& records,
+                                 const ProblemRecords* problem,
+                                 const FigureOptions& options) {
+  const bool of_all = kind.set == kProblems;
+  FigureInput input{.options = options};
+  if (of_all) {
+    input.problems = Comparable(records.problems);
+  } else if (problem != nullptr) {
+    input.problems = {problem};
+  }
+  if (of_all != (problem == nullptr) || input.problems.empty()) {
     return std::nullopt;
   }
-  return Figure{
-      .name = "overview",
-      .title = TitleOf(records.info),
-      .caption = fmt::format(
-          "Mean over {} problems of the median (band: of the quartiles) over "
-          "{} repeats; {}.",
-          comparable.size(),
-          records.info.repeats,
-          BackendName(comparable.front()->info.backend)),
-      .panels = {MeanRatioPanel(comparable)}};
+  input.drawn =
+      Select(*input.problems.front(),
+             kind.set == kAblations ? Group::kOppaFamily : Group::kMethods);
+  if (input.drawn.empty() || !kind.needs.is_met(input)) {
+    return std::nullopt;
+  }
+  Figure figure{.name = std::string(kind.name),
+                .title = !of_all && !problem->info.name.empty()
+                             ? problem->info.name
+                         : records.info.title.empty() ? records.info.name
+                                                      : records.info.title,
+                .caption = CaptionOf(input, kind.set, records.info.repeats),
+                .panels = kind.panels(input)};
+  for (const Panel& panel : figure.panels) {
+    if (!panel.by_name && !(panel.x_max > 0.0)) {
+      return std::nullopt;
+    }
+    if (figure.caption.find(panel.note) == std::string::npos) {
+      figure.caption += " " + panel.note;
+    }
+  }
+  return figure;
 }
 
 }  // namespace plots

@@ -1,15 +1,18 @@
-// The figures of the paper, from records.
+// The figures of a report, as a table: a new figure is one row in figures.cc.
 
 #ifndef PLOTS_FIGURES_H_
 #define PLOTS_FIGURES_H_
 
 #include <optional>
-#include <string>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "plots/curve.h"
+#include "plots/drawn.h"
 #include "plots/experiment_records.h"
 #include "plots/figure.h"
+#include "plots/table.h"
 
 namespace plots {
 
@@ -18,19 +21,50 @@ struct FigureOptions {
   Value value = Value::kMeasured;
 };
 
-// One figure of one problem, by its name (see FigureNames in report.h).
-// Nothing if the records cannot fill it: no runs yet, no ablations, no time.
-// Precondition: the name is known and is not that of the overview.
-[[nodiscard]] std::optional<Figure> MakeFigure(const std::string& name,
+// The curves that a figure consists of.
+enum class FigureSet {
+  kMethods,    // the compared methods, on one problem
+  kAblations,  // OPPA and its ablations, on one problem
+  kProblems,   // the compared methods, over all problems
+};
+
+// The records that a figure is drawn from.
+struct FigureInput {
+  // One; with FigureSet::kProblems all that can be compared.
+  std::vector<const ProblemRecords*> problems;
+  std::vector<Drawn> drawn;  // methods, of the first problem
+  FigureOptions options;
+};
+
+// The records that a figure cannot do without.
+struct FigureNeed {
+  std::string_view text;
+  bool (*is_met)(const FigureInput& input);
+};
+
+struct FigureKind {
+  std::string_view name;   // in manifests, options, and of its files
+  std::string_view shows;  // for people
+  std::string_view paper;  // the figure of the paper; "": none
+  FigureSet set = FigureSet::kMethods;
+  FigureNeed needs;
+  std::vector<Panel> (*panels)(const FigureInput& input) = nullptr;
+};
+
+[[nodiscard]] std::span<const FigureKind> Figures();
+
+// A row per figure, for docs/figures.md.
+[[nodiscard]] Table FigureTable();
+
+// The figure of one problem, or of all: null. Nothing if it is not a figure of
+// that, or if the records cannot fill it.
+[[nodiscard]] std::optional<Figure> MakeFigure(const FigureKind& kind,
                                                const ExperimentRecords& records,
-                                               const ProblemRecords& problem,
+                                               const ProblemRecords* problem,
                                                const FigureOptions& options);
 
-// The ratio of the incumbent to the exhaustive optimum against trials, mean
-// over problems (see MeanRatioPanel). Over the problems that have an optimum
-// and runs of every method that has any; nothing with fewer than two of them.
-[[nodiscard]] std::optional<Figure> MakeOverview(
-    const ExperimentRecords& records);
+// Whether a trial of any run completed.
+[[nodiscard]] bool AnyConfigurationRan(const ProblemRecords& problem);
 
 }  // namespace plots
 

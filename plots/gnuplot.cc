@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,127 +15,137 @@ namespace {
 
 // Of a quartile band.
 constexpr double kOpacity = 0.08;
-constexpr double kEmphasisedOpacity = 0.18;
+constexpr double kEmphasizedOpacity = 0.18;
+constexpr std::string_view kEdgeWords = "dashtype solid linewidth 0.4";
+// Points with bars. A circle has its size in units of the x axis, so it is the
+// same in every terminal; a point is not.
+constexpr std::string_view kBarWords = "linewidth 0.6";
+constexpr double kRadius = 1.0 / 150.0;  // of the axis
+// The same where each series has a place, 1 apart, on the x axis.
+constexpr std::string_view kBarByNameWords = "linewidth 1.2 pointtype 0";
+constexpr double kRadiusByName = 0.06;
+constexpr double kRoomByName = 0.6;  // beside the first and the last
+// The label of a horizontal line, as shares of the axes.
+constexpr double kLineLabelX = 0.015;
+constexpr double kLineLabelAbove = 0.036;
 
-std::string Column(std::size_t column, double unit) {
-  return unit == 1.0 ? std::to_string(column)
-                     : fmt::format("(${}/{})", column, unit);
+// A color as gnuplot takes it with a transparency (hexadecimal).
+std::string Transparent(std::string_view transparency,
+                        const std::string& color) {
+  return fmt::format("rgb '#{}{}'", transparency, color.substr(1));
 }
 
 // "plot a, \ b, \ c".
 std::string PlotCommand(const std::vector<std::string>& parts) {
-  std::string text = "  plot ";
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    text += i == 0 ? parts[i] : ", \\\n       " + parts[i];
-  }
-  return text + "\n";
+  return fmt::format("  plot {}\n", fmt::join(parts, ", \\\n       "));
 }
 
-// Bars without caps, and circles over them: these have their size in units of
-// the x axis, so it is the same in every terminal.
-std::vector<std::string> PointsWithBars(const Panel& panel,
-                                        const std::string& data,
-                                        std::size_t series) {
-  constexpr double kRadius = 1.0 / 150.0;  // of the axis
-  const std::string x = Column(1, panel.x_unit);
-  const std::string& color = panel.series[series].style.color;
-  return {fmt::format("{} using {}:{}:(0):(${}-${}) with vectors nohead "
-                      "linecolor rgb '#90{}' linewidth 0.6",
-                      data,
-                      x,
-                      3 * series + 3,
-                      3 * series + 4,
-                      3 * series + 3,
-                      color.substr(1)),
-          fmt::format("{} using {}:{}:({:g}) with circles fillcolor rgb '{}' "
-                      "fillstyle solid noborder",
-                      data,
-                      x,
-                      3 * series + 2,
-                      kRadius * (panel.x_max - panel.x_min) / panel.x_unit,
-                      color)};
-}
+// The parts of a panel's plot command.
+class PlotParts {
+ public:
+  PlotParts(const Panel& panel, std::string data)
+      : panel_(panel),
+        data_(std::move(data)),
+        x_(panel.x_unit == 1.0 ? "1" : fmt::format("($1/{})", panel.x_unit)),
+        columns_(FirstColumns(panel)) {}
 
-// The bands lie under all lines, their edges drawn thinly. Series are drawn in
-// their order, so that thin dashed lines lie on the thick solid one of the
-// first and all can be seen where they coincide.
-std::vector<std::string> LinesOf(const Panel& panel, const std::string& data) {
-  std::vector<std::string> parts;
-  const std::string x = Column(1, panel.x_unit);
-  for (std::size_t s = 0; s < panel.series.size(); ++s) {
-    if (panel.series[s].mark == Mark::kPoints) {
-      continue;
+  // Bands lie under all lines, their edges drawn thinly. Series are drawn in
+  // their order, so that thin dashed lines lie on the thick solid one of the
+  // first and all can be seen where they coincide.
+  std::vector<std::string> Take() {
+    for (const double slope : panel_.slopes) {
+      parts_.push_back(
+          fmt::format("{}*x with lines {}", slope, ReferenceLineWords()));
     }
-    parts.push_back(fmt::format(
-        "{} using {}:{}:{} with filledcurves fillcolor rgb '{}' fillstyle "
-        "transparent solid {} noborder",
-        data,
-        x,
-        3 * s + 3,
-        3 * s + 4,
-        panel.series[s].style.color,
-        panel.series[s].style.dash < 0 ? kEmphasisedOpacity : kOpacity));
-    for (const std::size_t edge : {3 * s + 3, 3 * s + 4}) {
-      parts.push_back(fmt::format(
-          "{} using {}:{} with lines linecolor rgb '#a0{}' dashtype solid "
-          "linewidth 0.4",
-          data,
-          x,
-          edge,
-          panel.series[s].style.color.substr(1)));
-    }
-  }
-  for (std::size_t s = 0; s < panel.series.size(); ++s) {
-    const Series& series = panel.series[s];
-    if (series.mark == Mark::kPoints) {
-      for (std::string& part : PointsWithBars(panel, data, s)) {
-        parts.push_back(std::move(part));
+    for (std::size_t s = 0; s < columns_.size(); ++s) {
+      if (panel_.by_name) {
+        AddPointByName(s);
+      } else if (panel_.series[s].mark == Mark::kBand) {
+        AddBand(s);
       }
-      continue;
     }
-    parts.push_back(fmt::format("{} using {}:{} with lines {}",
-                                data,
-                                x,
-                                3 * s + 2,
-                                LineWords(series.style)));
+    for (std::size_t s = 0; s < columns_.size() && !panel_.by_name; ++s) {
+      AddSeries(s);
+    }
+    // On top, thin: a method that reaches it does not hide it.
+    if (panel_.horizontal && !panel_.by_name) {
+      parts_.push_back(fmt::format(
+          "{} with lines {}", *panel_.horizontal, ReferenceLineWords()));
+    }
+    return std::move(parts_);
   }
-  if (panel.diagonal) {
-    parts.push_back(fmt::format("x with lines {}", ReferenceLineWords()));
-  }
-  // On top, thin: a method that reaches it does not hide it.
-  if (panel.horizontal) {
-    parts.push_back(fmt::format(
-        "{} with lines {}", *panel.horizontal, ReferenceLineWords()));
-  }
-  return parts;
-}
 
-// One point with quartile bars per series.
-std::vector<std::string> PointsOf(const Panel& panel, const std::string& data) {
-  std::vector<std::string> parts;
-  for (std::size_t s = 0; s < panel.series.size(); ++s) {
-    const std::string& color = panel.series[s].style.color;
-    parts.push_back(
-        fmt::format("{} using ({}):{}:{}:{} with yerrorbars linecolor rgb '{}' "
-                    "linewidth 1.2 pointtype 0",
-                    data,
-                    s + 1,
-                    3 * s + 2,
-                    3 * s + 3,
-                    3 * s + 4,
-                    color));
-    // A circle has its size in units of the x axis, so it is the same in every
-    // terminal; a point is not.
-    parts.push_back(fmt::format(
-        "{} using ({}):{}:(0.06) with circles fillcolor rgb '{}' fillstyle "
-        "solid noborder",
-        data,
-        s + 1,
-        3 * s + 2,
-        color));
+ private:
+  void Add(const std::string& columns, const std::string& with) {
+    parts_.push_back(fmt::format("{} using {} with {}", data_, columns, with));
   }
-  return parts;
-}
+
+  void AddBand(std::size_t s) {
+    const LineStyle& style = panel_.series[s].style;
+    const std::size_t q1 = columns_[s] + 1;
+    const std::size_t q3 = columns_[s] + 2;
+    Add(fmt::format("{}:{}:{}", x_, q1, q3),
+        fmt::format("filledcurves fillcolor rgb '{}' fillstyle transparent "
+                    "solid {} noborder",
+                    style.color,
+                    style.dash < 0 ? kEmphasizedOpacity : kOpacity));
+    for (const std::size_t edge : {q1, q3}) {
+      Add(fmt::format("{}:{}", x_, edge),
+          fmt::format("lines linecolor {} {}",
+                      Transparent("a0", style.color),
+                      kEdgeWords));
+    }
+  }
+
+  void AddSeries(std::size_t s) {
+    const Series& series = panel_.series[s];
+    const std::size_t y = columns_[s];
+    const std::string xy = fmt::format("{}:{}", x_, y);
+    switch (series.mark) {
+      case Mark::kBand:
+      case Mark::kLine:
+        Add(xy, "lines " + LineWords(series.style));
+        break;
+      case Mark::kStep:
+        Add(xy, "histeps " + LineWords(series.style));
+        break;
+      case Mark::kScatter:
+        Add(xy, "points " + PointWords(series.style, false));
+        break;
+      case Mark::kPoints:
+        Add(fmt::format("{}:{}:(0):(${}-${})", x_, y + 1, y + 2, y + 1),
+            fmt::format("vectors nohead linecolor {} {}",
+                        Transparent("90", series.style.color),
+                        kBarWords));
+        Add(fmt::format(
+                "{}:({:g})",
+                xy,
+                kRadius * (panel_.x_max - panel_.x_min) / panel_.x_unit),
+            Circles(series.style));
+        break;
+    }
+  }
+
+  void AddPointByName(std::size_t s) {
+    const LineStyle& style = panel_.series[s].style;
+    const std::size_t y = columns_[s];
+    Add(fmt::format("({}):{}:{}:{}", s + 1, y, y + 1, y + 2),
+        fmt::format(
+            "yerrorbars linecolor rgb '{}' {}", style.color, kBarByNameWords));
+    Add(fmt::format("({}):{}:({})", s + 1, y, kRadiusByName), Circles(style));
+  }
+
+  static std::string Circles(const LineStyle& style) {
+    return fmt::format("circles fillcolor rgb '{}' fillstyle solid noborder",
+                       style.color);
+  }
+
+  const Panel& panel_;
+  std::string data_;
+  std::string x_;
+  std::vector<std::size_t> columns_;
+  std::vector<std::string> parts_;
+};
 
 // Steps of 1, 2 or 5 times a power of ten, so that a narrow panel has room for
 // the numbers; elsewhere gnuplot chooses.
@@ -160,16 +171,17 @@ std::string XAxisOf(const Panel& panel, std::size_t panels) {
         panel.x_min / panel.x_unit,
         panel.x_max / panel.x_unit);
   }
-  std::string tics;
-  for (std::size_t s = 0; s < panel.series.size(); ++s) {
-    tics += fmt::format(
-        "{}{} {}", s == 0 ? "" : ", ", Quoted(panel.series[s].label), s + 1);
+  std::vector<std::string> tics;
+  for (const Series& series : panel.series) {
+    tics.push_back(
+        fmt::format("{} {}", QuotedFormat(series.label), tics.size() + 1));
   }
   return fmt::format(
-      "  set xtics ({}) rotate by 20 right font ',{}'\n  set xrange [0.4:{}]\n",
-      tics,
+      "  set xtics ({}) rotate by 20 right font ',{}'\n  set xrange [{}:{}]\n",
+      fmt::join(tics, ", "),
       kSmallPoints,
-      static_cast<double>(panel.series.size()) + 0.6);
+      1.0 - kRoomByName,
+      static_cast<double>(panel.series.size()) + kRoomByName);
 }
 
 std::string PanelOf(const Figure& figure,
@@ -189,17 +201,19 @@ std::string PanelOf(const Figure& figure,
       layout.axes_top / layout.height);
   text += AxisLabelsOf(layout, panel, index);
   text += XAxisOf(panel, figure.panels.size());
+  text += panel.log_x ? "  set logscale x\n" : "";
   text += fmt::format("  {} logscale y\n  set yrange [{}:{}]\n",
                       panel.log_y ? "set" : "unset",
                       limit(panel.y_min),
                       limit(panel.y_max));
   if (panel.horizontal) {
     text += fmt::format(
-        "  set label {} at graph 0.015, first {} left offset graph 0,0.036 "
-        "front font "
-        "',{}' textcolor rgb '#555555'\n",
+        "  set label {} at graph {}, first {} left offset graph 0,{} front "
+        "font ',{}' textcolor rgb '#555555'\n",
         Quoted(panel.horizontal_label),
+        kLineLabelX,
         *panel.horizontal,
+        kLineLabelAbove,
         kSmallPoints);
   }
   if (panel.vertical) {
@@ -209,8 +223,8 @@ std::string PanelOf(const Figure& figure,
         *panel.vertical / panel.x_unit);
   }
   const std::string data = Quoted(DataFileName(figure, index)) + " skip 1";
-  text +=
-      PlotCommand(panel.by_name ? PointsOf(panel, data) : LinesOf(panel, data));
+  text += PlotCommand(PlotParts(panel, data).Take());
+  text += panel.log_x ? "  unset logscale x\n" : "";
   return text + "  unset label\n  unset arrow\n";  // not again in the next
 }
 

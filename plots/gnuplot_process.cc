@@ -1,26 +1,38 @@
 #include "plots/gnuplot_process.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "common/files.h"
 #include "common/parallel.h"
 #include "common/process.h"
 
 namespace plots {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::string_view kRemedy =
     "install it (Debian, Ubuntu: apt-get install gnuplot-nox), then run the "
     "report again; the scripts (*.gp) and their data are written";
+
+// Whether a picture ends as its format does.
+bool IsComplete(const fs::path& picture) {
+  const std::string text = common::ReadFileIfExists(picture).value_or("");
+  const std::string format = picture.extension();
+  const std::string_view end = format == ".pdf"   ? "%%EOF"
+                               : format == ".svg" ? "</svg>"
+                                                  : "IEND\xAE\x42\x60\x82";
+  const std::size_t last = text.find_last_not_of("\r\n");
+  return last != std::string::npos &&
+         std::string_view(text).substr(0, last + 1).ends_with(end);
+}
 
 // The first line of gnuplot's output that says something: it repeats the
 // command, marks the place with a caret, and then names file and line.
@@ -34,22 +46,55 @@ std::string FirstError(const std::string& output) {
   return output.substr(begin, output.find('\n', at) - begin);
 }
 
+// Moves the complete ones of the job's pictures into its folder; returns the
+// names of the others.
+std::vector<std::string> TakePictures(const GnuplotJob& job,
+                                      const fs::path& drawing) {
+  std::vector<std::string> missing;
+  for (const std::string& picture : job.pictures) {
+    const fs::path drawn = drawing / picture;
+    if (!IsComplete(drawn) ||
+        std::rename(drawn.c_str(), (job.folder / picture).c_str()) != 0) {
+      missing.push_back(picture);
+    }
+  }
+  return missing;
+}
+
 std::string RunOne(const GnuplotJob& job, const std::string& program) {
+  std::string drawing = job.folder / ".drawing-XXXXXX";
+  if (::mkdtemp(drawing.data()) == nullptr) {
+    return fmt::format("no pictures: {} cannot be written",
+                       job.folder.string());
+  }
   std::vector<std::string> words = {program};
   words.insert(words.end(), job.scripts.begin(), job.scripts.end());
+  std::vector<std::string> environment = common::CurrentEnvironment();
+  std::erase_if(environment, [](const std::string& variable) {
+    return variable.starts_with("GNUPLOT_LIB=");
+  });
+  environment.emplace_back("GNUPLOT_LIB=..");  // where scripts and data are
   const common::CommandResult result =
-      common::RunCommand(words, common::CurrentEnvironment(), job.folder);
+      common::RunCommand(words, environment, drawing);
+  const std::vector<std::string> missing = TakePictures(job, drawing);
+  std::error_code ignored;
+  fs::remove_all(drawing, ignored);
   constexpr int kNotStarted = 127;
-  if (result.exit_code == 0) {
-    return "";
-  }
   if (result.exit_code == kNotStarted) {
     return fmt::format("no pictures: {}: {}", result.errors, kRemedy);
   }
-  return fmt::format("{} failed in {}: {}; run it there by hand to see more",
-                     program,
-                     job.folder.string(),
-                     FirstError(result.errors + result.output));
+  if (result.exit_code != 0) {
+    return fmt::format("{} failed in {}: {}; run it there by hand to see more",
+                       program,
+                       job.folder.string(),
+                       FirstError(result.errors + result.output));
+  }
+  return missing.empty()
+             ? ""
+             : fmt::format("{} did not complete {} in {}; is the disk full?",
+                           program,
+                           fmt::join(missing, ", "),
+                           job.folder.string());
 }
 
 }  // namespace

@@ -9,15 +9,18 @@
 
 namespace plots {
 
-// Scripts of one folder.
+// Scripts of one folder, and what they draw.
 struct GnuplotJob {
   std::filesystem::path folder;
-  std::vector<std::string> scripts;  // file names; leave nothing behind
+  std::vector<std::string> scripts;   // file names
+  std::vector<std::string> pictures;  // file names, with their format
 };
 
-// Runs `program` once per job, in the job's folder, over all its scripts; as
-// many processes at a time as there are cores. Returns "" or, as one line, what
-// went wrong and the remedy. Scripts and data stay in any case.
+// Runs `program` once per job over all its scripts; as many processes at a time
+// as there are cores. The pictures are drawn in a temporary folder inside the
+// job's and moved when they are complete, so that two reports at once, or a
+// full disk, never leave half a picture. Returns "" or, as one line, what went
+// wrong and the remedy. Scripts and data stay in any case.
 [[nodiscard]] std::string RunGnuplot(const std::vector<GnuplotJob>& jobs,
                                      const std::string& program = "gnuplot");
 

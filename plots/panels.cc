@@ -74,7 +74,7 @@ void SetXAxis(Cost cost, double x_max, Panel& panel) {
   } else if (cost == Cost::kTrials) {
     panel.name = "trials";
     panel.x_column = "trials";
-    panel.x_label = "PCs trialed";
+    panel.x_label = "configurations tried";
     panel.x_min = x_max > 1.0 ? 1.0 : 0.0;
   } else {
     panel.name = "steps";
@@ -103,20 +103,33 @@ void AddSeries(const std::vector<Drawn>& drawn,
   }
 }
 
-// Fits the y axis to what the methods reach after a quarter of the search:
-// from 0 the lines of good methods lie on each other.
+// The highest value that is drawn.
+double Top(const Panel& panel) {
+  double top = 0.0;
+  for (const Series& series : panel.series) {
+    for (const common::Quartiles& y : series.band.y) {
+      top = std::isnan(y.q3) ? top : std::max(top, y.q3);
+    }
+  }
+  return top;
+}
+
+// Fits the y axis to what the methods reach after a quarter of the search: on
+// an axis from 0 the lines of good methods would coincide.
 void ZoomIn(Panel& panel) {
-  double top = panel.horizontal.value_or(0.0);
+  constexpr double kEarly = 0.25;      // of the x axis
+  constexpr double kRoom = 1.4;        // below the top, over the range
+  constexpr double kLeastRange = 0.1;  // over the top
+  constexpr double kLabelRoom = 0.09;  // above the top, over the axis
+  const double top = std::max(panel.horizontal.value_or(0.0), Top(panel));
   double low = std::numeric_limits<double>::infinity();
   for (const Series& series : panel.series) {
     double late = trials::kUnknown;
     for (std::size_t i = 0; i < series.band.y.size(); ++i) {
-      const common::Quartiles& y = series.band.y[i];
-      top = std::isnan(y.q3) ? top : std::max(top, y.q3);
       if (std::isnan(late) &&
           series.band.x[i] >=
-              panel.x_min + 0.25 * (panel.x_max - panel.x_min)) {
-        late = y.median;
+              panel.x_min + kEarly * (panel.x_max - panel.x_min)) {
+        late = series.band.y[i].median;
       }
     }
     low = std::isnan(late) ? low : std::min(low, late);
@@ -124,14 +137,16 @@ void ZoomIn(Panel& panel) {
   if (!(top > 0.0)) {
     return;
   }
-  const double room = std::isinf(low) ? top : std::max(top - low, 0.1 * top);
-  panel.y_min = std::max(0.0, top - 1.4 * room);
-  // Above the top there is room for the label of the reference line.
-  panel.y_max = top + 0.09 * (top - *panel.y_min);
+  const double range =
+      std::isinf(low) ? top : std::max(top - low, kLeastRange * top);
+  panel.y_min = std::max(0.0, top - kRoom * range);
+  panel.y_max = top + kLabelRoom * (top - *panel.y_min);
 }
 
 // The y axis from the lowest to the highest quartile, with room around them.
 void FitToQuartiles(Panel& panel) {
+  constexpr double kRoom = 0.1;        // over the range
+  constexpr double kLeastRoom = 0.01;  // over the highest
   double low = std::numeric_limits<double>::infinity();
   double high = 0.0;
   for (const Series& series : panel.series) {
@@ -140,7 +155,7 @@ void FitToQuartiles(Panel& panel) {
       high = std::max(high, y.q3);
     }
   }
-  const double room = std::max(0.1 * (high - low), 0.01 * high);
+  const double room = std::max(kRoom * (high - low), kLeastRoom * high);
   if (high > 0.0) {
     panel.y_min = std::max(0.0, low - room);
     panel.y_max = high + room;
@@ -160,8 +175,8 @@ Band TrainingBand(const MethodRecords& method,
   return band;
 }
 
-// Nothing is known of a suggestion that was not made: unlike a throughput, a
-// thinking time is not kept.
+// Unlike a throughput, a suggestion time does not hold beyond the last
+// suggestion.
 StepCurve ThinkingCurve(const Run& run) {
   StepCurve curve{.keeps_last = false};
   for (const trials::ThinkingRecord& record : run.thinking) {
@@ -201,10 +216,16 @@ Panel ThroughputPanel(const ProblemRecords& problem,
   if (problem.info.optimum_steps_per_s > 0.0) {
     panel.horizontal = problem.info.optimum_steps_per_s;
     panel.horizontal_label =
-        fmt::format("exhaustive optimum, without noise ({:.3g})",
+        fmt::format("exhaustive optimum, noise-free ({:.3g})",
                     problem.info.optimum_steps_per_s);
   }
   AddSeries(drawn, curves, GridOf(cost, x_max), panel);
+  if (value == Value::kMeasured && panel.horizontal &&
+      Top(panel) > *panel.horizontal) {
+    panel.note =
+        "Measured throughput includes noise and can exceed the noise-free "
+        "optimum.";
+  }
   ZoomIn(panel);
   return panel;
 }
@@ -218,7 +239,7 @@ Panel TrialCountPanel(const ProblemRecords& problem,
   const double x_max = std::isfinite(budget) ? budget : LongestLine(curves);
   Panel panel;
   SetXAxis(Cost::kTime, x_max, panel);
-  panel.y_label = "PCs trialed";
+  panel.y_label = "configurations tried";
   panel.y_min = 0.0;
   AddSeries(drawn, curves, GridOf(Cost::kTime, x_max), panel);
   return panel;
@@ -236,9 +257,13 @@ std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
               .x_unit = unit.seconds,
               .x_max = end_s,
               .y_min = 0.0};
+  lines.note =
+      "Training with the best configuration begins when the search ends";
   if (problem.info.time_budget_s < end_s) {
     lines.vertical = problem.info.time_budget_s;
+    lines.note += " (dotted: the time budget)";
   }
+  lines.note += ".";
   Panel ends{.name = "end",
              .x_column = "time_s",
              .y_label = fmt::format("training steps after {} h", hours),
@@ -263,7 +288,7 @@ Panel ThinkingPanel(const std::vector<Drawn>& drawn) {
   Panel panel;
   SetXAxis(Cost::kTrials, x_max, panel);
   panel.x_label = "trial";
-  panel.y_label = "thinking time (s)";
+  panel.y_label = "suggestion time (s)";
   panel.log_y = true;
   std::vector<double> grid = GridOf(Cost::kTrials, x_max);
   grid.erase(grid.begin());  // there is no suggestion 0

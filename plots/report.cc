@@ -1,10 +1,6 @@
 #include "plots/report.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <fstream>
-#include <map>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -43,9 +39,23 @@ void CheckNames(const std::vector<std::string>& names,
   }
 }
 
-void Append(std::optional<Figure> figure, FigureFolder& folder) {
-  if (figure) {
-    folder.figures.push_back(*std::move(figure));
+// The names of problems and methods are folders of the experiment's.
+void CheckFolders(const fs::path& experiment_json,
+                  const trials::ExperimentInfo& info) {
+  const auto check = [&](const char* what, const std::string& name) {
+    if (name.find('/') != std::string::npos || name == "." || name == "..") {
+      throw common::InputError(
+          fmt::format("{}: {} '{}': must be the name of a folder, without '/'",
+                      experiment_json.string(),
+                      what,
+                      name));
+    }
+  };
+  for (const std::string& problem : info.problems) {
+    check("problem", problem);
+  }
+  for (const trials::ExperimentInfo::Method& method : info.methods) {
+    check("method", method.name);
   }
 }
 
@@ -57,22 +67,24 @@ void AddFigures(const fs::path& folder,
   const FigureOptions figure_options{
       .training_hours = options.training_hours,
       .value = options.exact ? Value::kExact : Value::kMeasured};
-  const fs::path figures = folder / "figures";
   std::vector<FigureFolder> folders;
-  for (const ProblemRecords& problem : records.problems) {
-    FigureFolder& of_problem = folders.emplace_back();
-    of_problem.folder = trials::ProblemFolder(figures, problem.info.name);
+  const auto add = [&](const fs::path& of, const ProblemRecords* problem) {
+    folders.push_back({of, {}});
     for (const std::string& name : names) {
-      if (name != "overview") {
-        Append(MakeFigure(name, records, problem, figure_options), of_problem);
+      for (const FigureKind& kind : Figures()) {
+        auto figure = kind.name == name
+                          ? MakeFigure(kind, records, problem, figure_options)
+                          : std::nullopt;
+        if (figure) {
+          folders.back().figures.push_back(*std::move(figure));
+        }
       }
     }
+  };
+  for (const ProblemRecords& problem : records.problems) {
+    add(trials::ProblemFolder(folder, problem.info.name), &problem);
   }
-  if (std::find(names.begin(), names.end(), "overview") != names.end()) {
-    FigureFolder& over_all = folders.emplace_back();
-    over_all.folder = figures;
-    Append(MakeOverview(records), over_all);
-  }
+  add(folder, nullptr);
   FigureFiles written = WriteFigures(folders, options.formats);
   outcome.files.insert(
       outcome.files.end(), written.files.begin(), written.files.end());
@@ -85,15 +97,13 @@ void AddFigures(const fs::path& folder,
 }  // namespace
 
 const std::vector<std::string>& FigureNames() {
-  static const std::vector<std::string> names = {"throughput-time",
-                                                 "throughput-trials",
-                                                 "throughput-steps",
-                                                 "trials-time",
-                                                 "training-steps",
-                                                 "ablation",
-                                                 "ablation-views",
-                                                 "thinking",
-                                                 "overview"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const FigureKind& kind : Figures()) {
+      all.emplace_back(kind.name);
+    }
+    return all;
+  }();
   return names;
 }
 
@@ -105,13 +115,27 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
     throw common::InputError(fmt::format(
         "{} hours of training: must be positive", options.training_hours));
   }
+  const fs::path experiment_json = experiment_folder / "experiment.json";
   ExperimentRecords records = LoadExperiment(experiment_folder);
+  CheckFolders(experiment_json, records.info);
   CheckNames(records.info.figures,
              FigureNames(),
-             (experiment_folder / "experiment.json: figure").c_str());
+             (experiment_json.string() + ": figure").c_str());
 
   ReportOutcome outcome{.notes = std::move(records.notes)};
-  const Summary summary = Summarise(records);
+  for (const ProblemRecords& problem : records.problems) {
+    const bool any_run = std::any_of(
+        problem.methods.begin(), problem.methods.end(), [](const auto& method) {
+          return !method.runs.empty();
+        });
+    if (any_run && !AnyConfigurationRan(problem)) {
+      outcome.notes.push_back(fmt::format(
+          "{}{}no configuration ran: figures of the throughput are not drawn",
+          problem.info.name,
+          problem.info.name.empty() ? "" : ": "));
+    }
+  }
+  const Summary summary = Summarize(records);
   outcome.summary = ToText(summary, records.info);
   WriteTable(experiment_folder / "summary.csv", ToCsv(summary), outcome);
   WriteTable(experiment_folder / "summary.md",
@@ -122,7 +146,7 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
       !options.figures.empty()        ? options.figures
       : !records.info.figures.empty() ? records.info.figures
                                       : FigureNames();
-  AddFigures(experiment_folder, records, names, options, outcome);
+  AddFigures(experiment_folder / "figures", records, names, options, outcome);
   return outcome;
 }
 

@@ -12,8 +12,8 @@
 namespace plots {
 
 struct ReportOptions {
-  // Names of FigureNames(). Empty: what the experiment asks for in
-  // experiment.json, or else every figure its records can fill.
+  // Names of FigureNames(). Empty: the figures that experiment.json names, or
+  // every figure that its records can fill.
   std::vector<std::string> figures;
   // "pdf", "svg", "png". Empty: tables, scripts and data, but no pictures.
   std::vector<std::string> formats = {"pdf", "svg", "png"};
@@ -27,25 +27,15 @@ struct ReportOptions {
 
 struct ReportOutcome {
   std::string summary;  // the summary table, for a terminal
-  std::vector<std::filesystem::path> files;  // what was written, in order
+  std::vector<std::filesystem::path> files;  // written, in order
   // Runs that are missing or unfinished, figures that could not be drawn: one
   // line each. Empty for a complete experiment.
   std::vector<std::string> notes;
-  bool pictures_failed = false;  // gnuplot is missing or failed; see `notes`
+  bool pictures_failed = false;  // pictures are missing; see `notes`
 };
 
-// What can be asked for in ReportOptions::figures and in a manifest. The
-// summary table is always written.
-//
-//   throughput-time    best throughput against search time      (Fig. 4)
-//   throughput-trials  best throughput against trials           (Fig. 16)
-//   throughput-steps   best throughput against training steps   (Fig. 17)
-//   trials-time        configurations tried against search time (Fig. 5a)
-//   training-steps     steps done in search and training        (Fig. 5b)
-//   ablation           OPPA and its ablations against time      (Fig. 7)
-//   ablation-views     the same against time, trials and steps  (Fig. 24)
-//   thinking           the method's own time for each suggestion
-//   overview           ratio to the optimum, mean over problems
+// The names of ReportOptions::figures and of a manifest: docs/figures.md has a
+// table. The summary is always written.
 [[nodiscard]] const std::vector<std::string>& FigureNames();
 
 // Reads results/<experiment>/ and writes into it
@@ -53,13 +43,12 @@ struct ReportOutcome {
 //   summary.csv summary.md
 //   figures/[<problem>/]<figure>.{pdf,svg,png,csv,gp}
 //
-// Works on records alone, so also while the experiment runs, and on a folder
-// that somebody else made. The names of methods are folder names; `oppa` and
-// those that begin with `oppa-` are the ablation study, and the other figures
-// leave the latter out.
+// Needs records alone: it works while the experiment runs, and on a folder
+// from somebody else.
 //
-// Errors: throws trials::InputError when the folder holds no experiment or an
-// option is not known. A missing gnuplot is not an error: see ReportOutcome.
+// Errors: throws InputError, before it writes anything, when the folder holds
+// no experiment, an option is unknown, or a problem or method is not the name
+// of a folder. A missing gnuplot is not an error: see ReportOutcome.
 [[nodiscard]] ReportOutcome Report(
     const std::filesystem::path& experiment_folder,
     const ReportOptions& options = {});

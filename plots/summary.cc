@@ -101,11 +101,12 @@ void SetBest(const std::vector<Run>& runs, MethodSummary& summary) {
     }
     const trials::TrialRecord& trial =
         run.trials[static_cast<std::size_t>(incumbents.back())];
-    const double value = std::isnan(trial.exact_steps_per_s)
-                             ? trial.throughput_steps_per_s
-                             : trial.exact_steps_per_s;
+    const bool exact = !std::isnan(trial.exact_steps_per_s);
+    const double value =
+        exact ? trial.exact_steps_per_s : trial.throughput_steps_per_s;
     if (!(summary.best_steps_per_s >= value)) {
       summary.best_steps_per_s = value;
+      summary.best_is_exact = exact;
       summary.best_config = trials::ToString(trial.config);
     }
   }
@@ -138,7 +139,7 @@ void SetRatios(const std::vector<Run>& runs,
   }
 }
 
-MethodSummary SummariseMethod(const MethodRecords& method,
+MethodSummary SummarizeMethod(const MethodRecords& method,
                               const trials::ProblemInfo& problem,
                               int repeats) {
   const std::vector<Run>& runs = method.runs;
@@ -239,14 +240,14 @@ MethodSummary MeanOf(const std::vector<const ProblemSummary*>& problems,
 
 }  // namespace
 
-Summary Summarise(const ExperimentRecords& records) {
+Summary Summarize(const ExperimentRecords& records) {
   Summary summary;
   for (const ProblemRecords& problem : records.problems) {
     ProblemSummary& one = summary.problems.emplace_back();
     one.info = problem.info;
     for (const MethodRecords& method : problem.methods) {
       one.methods.push_back(
-          SummariseMethod(method, problem.info, records.info.repeats));
+          SummarizeMethod(method, problem.info, records.info.repeats));
     }
   }
   if (records.info.problems.size() < 2) {

@@ -48,7 +48,8 @@ struct MethodSummary {
   // The best incumbent over repeats, by its noise-free throughput or, where
   // that is unknown, by the measured one.
   double best_steps_per_s = trials::kUnknown;
-  std::string best_config;
+  bool best_is_exact = false;
+  std::string best_config;  // "": no run has one
 };
 
 struct ProblemSummary {
@@ -69,7 +70,7 @@ struct Summary {
   MeanSummary mean;  // empty unless there are at least two problems
 };
 
-[[nodiscard]] Summary Summarise(const ExperimentRecords& records);
+[[nodiscard]] Summary Summarize(const ExperimentRecords& records);
 
 }  // namespace plots
 

@@ -13,21 +13,6 @@
 namespace plots {
 namespace {
 
-std::string WithQuartiles(const common::Quartiles& q,
-                          double scale,
-                          int decimals) {
-  if (std::isnan(q.median)) {
-    return "";
-  }
-  return fmt::format("{:.{}f} [{:.{}f}, {:.{}f}]",
-                     scale * q.median,
-                     decimals,
-                     scale * q.q1,
-                     decimals,
-                     scale * q.q3,
-                     decimals);
-}
-
 std::string Percent(double ratio) {
   return std::isnan(ratio) ? "" : fmt::format("{:.1f}", 100.0 * ratio);
 }
@@ -89,16 +74,72 @@ Table TableOf(const std::vector<MethodSummary>& methods,
   return table;
 }
 
+// A median with its quartiles or without.
+Cell Spread(common::Quartiles MethodSummary::*member,
+            double scale,
+            int decimals,
+            bool quartiles) {
+  return [=](const MethodSummary& s) -> std::string {
+    const common::Quartiles& q = s.*member;
+    if (std::isnan(q.median)) {
+      return "";
+    }
+    const std::string median =
+        fmt::format("{:.{}f}", scale * q.median, decimals);
+    return quartiles ? fmt::format("{} [{:.{}f}, {:.{}f}]",
+                                   median,
+                                   scale * q.q1,
+                                   decimals,
+                                   scale * q.q3,
+                                   decimals)
+                     : median;
+  };
+}
+
+// "none" where no run has an incumbent.
+Cell Throughput(int decimals, bool quartiles) {
+  return [=](const MethodSummary& s) -> std::string {
+    return s.best_config.empty() && s.throughput.q3 == 0.0
+               ? "none"
+               : Spread(
+                     &MethodSummary::throughput, 1.0, decimals, quartiles)(s);
+  };
+}
+
 // Columns that a terminal and a document share.
 const std::pair<std::string_view, Cell> kMethod = {
     "method", [](const MethodSummary& s) { return s.label; }};
 const std::pair<std::string_view, Cell> kRuns = {"runs", Runs};
-const std::pair<std::string_view, Cell> kRatio = {
-    "of optimum (%)",
-    [](const MethodSummary& s) { return WithQuartiles(s.ratio, 100.0, 1); }};
 const std::pair<std::string_view, Cell> kThinking = {
-    "think (ms)",
+    "pick (ms)",
     [](const MethodSummary& s) { return Rounded(1e3 * s.thinking_s, 2); }};
+
+std::pair<std::string_view, Cell> Ratio(int repeats) {
+  return {"of optimum (%)",
+          Spread(&MethodSummary::ratio, 100.0, 1, repeats != 1)};
+}
+
+constexpr std::string_view kThroughputMeaning =
+    "measured throughput of the best configuration, with noise, so that it can "
+    "exceed the noise-free optimum; 0 for a run without a completed trial";
+constexpr std::string_view kReachMeaning =
+    "minutes/trials until it reaches 95% of the optimum (runs that do); - "
+    "unless more than half of the runs do";
+constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
+    {"steps/s", kThroughputMeaning},
+    {"throughput (steps/s)", kThroughputMeaning},
+    {"halfway", "throughput after half of the search time"},
+    {"of optimum (%)",
+     "noise-free throughput of the configuration returned over that of the "
+     "best of all"},
+    {"at 10, 20", "the same after 10 and 20 trials"},
+    {"after 10", "the same after 10 trials"},
+    {"to 95%", kReachMeaning},
+    {"95%: min/trials (runs)", kReachMeaning},
+    {"all/early/OOM", "trials, those terminated early and out of memory"},
+    {"early", "trials terminated early"},
+    {"OOM", "trials out of memory"},
+    {"pick (ms)", "the method's own time per suggestion"}};
 
 }  // namespace
 
@@ -114,47 +155,37 @@ std::string Rounded(double value, int digits) {
   return fmt::format("{:.{}f}", value, std::clamp(digits - before, 0, 6));
 }
 
-Table WideTable(const std::vector<MethodSummary>& methods) {
+Table WideTable(const std::vector<MethodSummary>& methods, int repeats) {
   const int decimals = Decimals(methods);
   return TableOf(
       methods,
       {kMethod,
        kRuns,
-       {"throughput (steps/s)",
-        [&](const auto& s) {
-          return WithQuartiles(s.throughput, 1.0, decimals);
-        }},
+       {"throughput (steps/s)", Throughput(decimals, repeats != 1)},
        {"halfway",
         [&](const auto& s) {
           return std::isnan(s.throughput_halfway)
                      ? std::string()
                      : fmt::format("{:.{}f}", s.throughput_halfway, decimals);
         }},
-       kRatio,
+       Ratio(repeats),
        {"after 10", [](const auto& s) { return Percent(s.ratio_after_10); }},
        {"after 20", [](const auto& s) { return Percent(s.ratio_after_20); }},
-       {"95%: min / PCs (runs)",
+       {"95%: min/trials (runs)",
         [](const auto& s) { return ReachText(s.reach_95); }},
-       {"99%: min / PCs (runs)",
+       {"99%: min/trials (runs)",
         [](const auto& s) { return ReachText(s.reach_99); }},
-       {"PCs", [](const auto& s) { return Rounded(s.trials, 2); }},
+       {"trials", [](const auto& s) { return Rounded(s.trials, 2); }},
        {"early", [](const auto& s) { return Rounded(s.terminated_early, 2); }},
        {"OOM", [](const auto& s) { return Rounded(s.out_of_memory, 2); }},
        kThinking});
 }
 
-Table NarrowTable(const std::vector<MethodSummary>& methods) {
-  const int decimals = Decimals(methods);
+Table NarrowTable(const std::vector<MethodSummary>& methods, int repeats) {
   const bool ratios =
       std::any_of(methods.begin(), methods.end(), [](const auto& s) {
         return !std::isnan(s.ratio.median);
       });
-  const Cell throughput = [=](const MethodSummary& s) -> std::string {
-    if (!ratios || std::isnan(s.throughput.median)) {
-      return WithQuartiles(s.throughput, 1.0, decimals);
-    }
-    return fmt::format("{:.{}f}", s.throughput.median, decimals);
-  };
   const Cell after = [](const MethodSummary& s) -> std::string {
     return std::isnan(s.ratio_after_10)
                ? ""
@@ -174,13 +205,22 @@ Table NarrowTable(const std::vector<MethodSummary>& methods) {
       methods,
       {kMethod,
        kRuns,
-       {"steps/s", throughput},
-       kRatio,
+       {"steps/s", Throughput(Decimals(methods), !ratios && repeats != 1)},
+       Ratio(repeats),
        {"at 10, 20", after},
        {"to 95%", [](const auto& s) { return ReachText(s.reach_95); }},
        {"to 99%", [](const auto& s) { return ReachText(s.reach_99); }},
-       {"PCs", counts},
+       {"all/early/OOM", counts},
        kThinking});
+}
+
+std::string_view MeaningOf(std::string_view header) {
+  for (const auto& [known, meaning] : kMeanings) {
+    if (known == header) {
+      return meaning;
+    }
+  }
+  return "";
 }
 
 Table RatioTable(const Summary& summary) {
@@ -200,7 +240,12 @@ Table RatioTable(const Summary& summary) {
 }
 
 Table ConfigTable(const ProblemSummary& problem) {
-  Table table{.header = {"best configuration", "steps/s", "PC"},
+  const bool exact = std::any_of(problem.methods.begin(),
+                                 problem.methods.end(),
+                                 [](const auto& s) { return s.best_is_exact; });
+  Table table{.header = {"best configuration",
+                         exact ? "noise-free steps/s" : "steps/s",
+                         "configuration"},
               .last_is_name = true};
   if (problem.info.optimum_steps_per_s > 0.0) {
     table.rows.push_back({"exhaustive optimum",

@@ -1,9 +1,10 @@
-// The tables that a summary is made of.
+// The tables of a summary.
 
 #ifndef PLOTS_SUMMARY_TABLE_H_
 #define PLOTS_SUMMARY_TABLE_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plots/summary.h"
@@ -12,18 +13,24 @@
 namespace plots {
 
 // A row per method, for a document: every number in a column of its own. A
-// column that is empty throughout is left out.
-[[nodiscard]] Table WideTable(const std::vector<MethodSummary>& methods);
+// column that is empty throughout is left out. With one repeat there are no
+// quartiles.
+[[nodiscard]] Table WideTable(const std::vector<MethodSummary>& methods,
+                              int repeats);
 
 // The same for a terminal of 120 columns: the quartiles of the throughput only
-// where there is no ratio, which says the same, and counts together.
-[[nodiscard]] Table NarrowTable(const std::vector<MethodSummary>& methods);
+// where there is no ratio, which shows the same, and counts together.
+[[nodiscard]] Table NarrowTable(const std::vector<MethodSummary>& methods,
+                                int repeats);
+
+// What a column of these tables means; "" for one that needs no explanation.
+[[nodiscard]] std::string_view MeaningOf(std::string_view header);
 
 // Problems down, methods across: the median ratio to the optimum.
 // Precondition: there is a problem.
 [[nodiscard]] Table RatioTable(const Summary& summary);
 
-// The optimum, and what the methods returned at best.
+// The optimum, and the best configuration of each method.
 [[nodiscard]] Table ConfigTable(const ProblemSummary& problem);
 
 // Significant digits without an exponent; "" for unknown, "-" for never.

@@ -24,11 +24,23 @@ std::string Describe(const ProblemSummary& problem) {
     text += fmt::format(", {} of them fit", info.feasible);
   }
   if (info.optimum_steps_per_s > 0.0) {
-    text += fmt::format(";\nexhaustive optimum {} steps/s: {}",
+    text += fmt::format(";\nexhaustive optimum, noise-free: {} steps/s: {}",
                         Rounded(info.optimum_steps_per_s, 4),
                         info.optimum_config);
   }
   return text + "\n";
+}
+
+// A line if there are runs, but no trial of them completed.
+std::string NothingRan(const ProblemSummary& problem) {
+  bool any_run = false;
+  for (const MethodSummary& s : problem.methods) {
+    any_run = any_run || s.runs > 0;
+    if (!s.best_config.empty()) {
+      return "";
+    }
+  }
+  return any_run ? "no configuration ran: no trial completed\n" : "";
 }
 
 std::string BestFound(const ProblemSummary& problem) {
@@ -40,9 +52,10 @@ std::string BestFound(const ProblemSummary& problem) {
                                 a.best_steps_per_s < b.best_steps_per_s;
                        });
   if (best == problem.methods.end() || best->best_config.empty()) {
-    return "";
+    return NothingRan(problem);
   }
-  return fmt::format("best found {} steps/s: {} ({})\n",
+  return fmt::format("best found, {}: {} steps/s: {} ({})\n",
+                     best->best_is_exact ? "noise-free" : "measured",
                      Rounded(best->best_steps_per_s, 4),
                      best->best_config,
                      best->label);
@@ -50,75 +63,93 @@ std::string BestFound(const ProblemSummary& problem) {
 
 std::string MeanTitle(const Summary& summary,
                       const trials::ExperimentInfo& info) {
-  return fmt::format(
-      "Mean over {} of {} problems of the median over {} repeat{}",
-      summary.mean.problems,
-      info.problems.size(),
-      info.repeats,
-      info.repeats == 1 ? "" : "s");
+  const std::string problems = fmt::format("Mean over {} of {} problems",
+                                           summary.mean.problems,
+                                           info.problems.size());
+  return info.repeats == 1
+             ? problems + ", 1 repeat"
+             : fmt::format(
+                   "{} of the median over {} repeats", problems, info.repeats);
 }
 
-constexpr std::string_view kLegend =
-    "Median [quartiles] over repeats. `of optimum`: noise-free throughput of "
-    "the configuration returned\nover that of the best of all; `after 10`: the "
-    "same after 10 trials. `95%`: minutes and trials until it\nreaches 95% of "
-    "the optimum, `-` unless more than half of the runs do, and how many do. "
-    "`PCs`: trials;\n`early`: terminated early; `OOM`: out of memory; `think`: "
-    "the method's own time per suggestion. A run\nwithout a completed trial "
-    "counts as 0 steps/s. `runs` reads 7/10 while only 7 of 10 are finished.\n";
+// Adds the meaning of a table's columns, every one once, with `quote` around
+// their names.
+void Explain(const Table& table, std::string_view quote, std::string& legend) {
+  for (const std::string& header : table.header) {
+    const std::string entry =
+        fmt::format("{0}{1}{0}: {2}.", quote, header, MeaningOf(header));
+    if (!MeaningOf(header).empty() && legend.find(entry) == std::string::npos) {
+      legend += (legend.empty() ? "" : " ") + entry;
+    }
+  }
+}
 
-constexpr std::string_view kNarrowLegend =
-    "median [quartiles] over repeats; of optimum: noise-free throughput of the "
-    "configuration returned over the best of\nall, at 10, 20: the same after "
-    "so "
-    "many trials; to 95%: minutes/trials to reach it (runs that do), - unless "
-    "more than\nhalf do; PCs: tried/terminated early/out of memory; think: the "
-    "method's own time per suggestion\n";
+std::string Lines(const std::string& legend) {
+  constexpr std::size_t kWidth = 116;
+  return fmt::format("{}\n", fmt::join(Wrap(legend, kWidth), "\n"));
+}
+
+std::string LegendFor(int repeats) {
+  return repeats == 1 ? "" : "Median [quartiles] over repeats.";
+}
 
 }  // namespace
 
 std::string ToMarkdown(const Summary& summary,
                        const trials::ExperimentInfo& info) {
+  std::string legend = LegendFor(info.repeats);
+  const auto wide = [&](const std::vector<MethodSummary>& methods) {
+    const Table table = WideTable(methods, info.repeats);
+    Explain(table, "`", legend);
+    return ToMarkdown(table);
+  };
   std::string text =
       fmt::format("# {}\n\n", info.title.empty() ? info.name : info.title);
   if (!summary.mean.methods.empty()) {
     text += fmt::format("## {}\n\n{}\n{}\n",
                         MeanTitle(summary, info),
-                        ToMarkdown(WideTable(summary.mean.methods)),
+                        wide(summary.mean.methods),
                         ToMarkdown(RatioTable(summary)));
   }
   for (const ProblemSummary& problem : summary.problems) {
     if (!problem.info.name.empty()) {
       text += fmt::format("## {}\n\n", problem.info.name);
     }
-    text += fmt::format("{}\n{}\n{}\n",
-                        Describe(problem),
-                        ToMarkdown(WideTable(problem.methods)),
-                        ToMarkdown(ConfigTable(problem)));
+    const std::string nothing = NothingRan(problem);
+    text += fmt::format(
+        "{}\n{}\n{}\n",
+        Describe(problem),
+        wide(problem.methods),
+        nothing.empty() ? ToMarkdown(ConfigTable(problem)) : nothing);
   }
-  return text + std::string(kLegend);
+  return text + Lines(legend);
 }
 
 std::string ToText(const Summary& summary, const trials::ExperimentInfo& info) {
+  std::string legend = LegendFor(info.repeats);
+  const auto narrow = [&](const std::vector<MethodSummary>& methods) {
+    const Table table = NarrowTable(methods, info.repeats);
+    Explain(table, "", legend);
+    return ToText(table);
+  };
   std::string text =
       fmt::format("{}\n", info.title.empty() ? info.name : info.title);
   if (!summary.mean.methods.empty()) {
-    return text +
-           fmt::format("{} ({})\n\n{}\n{}",
-                       MeanTitle(summary, info),
-                       BackendName(summary.problems.front().info.backend),
-                       ToText(NarrowTable(summary.mean.methods)),
-                       ToText(RatioTable(summary))) +
-           std::string(kNarrowLegend);
+    text += fmt::format("{} ({})\n\n{}\n{}",
+                        MeanTitle(summary, info),
+                        BackendName(summary.problems.front().info.backend),
+                        narrow(summary.mean.methods),
+                        ToText(RatioTable(summary)));
+    return text + Lines(legend);
   }
   for (const ProblemSummary& problem : summary.problems) {
     text += problem.info.name.empty() ? "" : "\n" + problem.info.name + "\n";
     text += fmt::format("{}\n{}\n{}",
                         Describe(problem),
-                        ToText(NarrowTable(problem.methods)),
+                        narrow(problem.methods),
                         BestFound(problem));
   }
-  return text + std::string(kNarrowLegend);
+  return text + Lines(legend);
 }
 
 std::string BackendName(const std::string& backend) {

@@ -5,6 +5,9 @@
 #include <numeric>
 #include <string_view>
 
+#include <fmt/format.h>
+
+#include "common/csv_table.h"
 #include "common/text.h"
 
 namespace plots {
@@ -61,7 +64,7 @@ std::vector<std::vector<std::string>> WrappedHeader(const Table& table) {
 }
 
 bool IsName(const Table& table, std::size_t column) {
-  return column == 0 ||
+  return column == 0 || table.all_are_names ||
          (table.last_is_name && column + 1 == table.header.size());
 }
 
@@ -118,19 +121,22 @@ std::string ToMarkdown(const Table& table) {
   return text;
 }
 
+std::vector<std::string> Wrap(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  for (const std::string_view word : common::Split(text, ' ')) {
+    if (lines.empty() || Width(lines.back()) + 1 + Width(word) > width) {
+      lines.emplace_back(word);
+    } else {
+      lines.back() += fmt::format(" {}", word);
+    }
+  }
+  return lines;
+}
+
 std::string CsvRow(const std::vector<std::string>& cells) {
   std::string line;
-  for (const std::string& cell : cells) {
-    line += line.empty() && &cell == &cells.front() ? "" : ",";
-    if (cell.find_first_of(",\"\n\r") == std::string::npos) {
-      line += cell;
-      continue;
-    }
-    line += '"';
-    for (const char c : cell) {
-      line += c == '"' ? "\"\"" : std::string(1, c);
-    }
-    line += '"';
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    line += (i == 0 ? "" : ",") + common::CsvCell(cells[i]);
   }
   return line + "\n";
 }

@@ -1,4 +1,4 @@
-// What the studies of a manifest's problems share: options and charts.
+// Options and figures of the studies of a manifest's problems.
 
 #ifndef STUDIES_CHARTS_H_
 #define STUDIES_CHARTS_H_
@@ -9,24 +9,24 @@
 
 #include "common/error.h"
 #include "harness/manifest.h"
-#include "plots/line_chart.h"
+#include "plots/figure.h"
 
 namespace studies {
 
-// Which problems a study is about and where its figures go.
+// The problems of a study and the folder of its figures.
 struct StudyOptions {
   std::filesystem::path manifest;
   std::filesystem::path results = "results";
   harness::ManifestOverrides overrides;
 };
 
-// Draws them in results/<verb>/<manifest>[/<problem>] and prints where they
-// are, or why there are no pictures. Errors: throws InputError where the folder
+// Draws figures in results/<verb>/<manifest>[/<problem>] and prints where they
+// are, or why there are no pictures. Errors: throws InputError if the folder
 // cannot be written.
-void DrawCharts(const StudyOptions& options,
-                std::string_view verb,
-                const harness::ProblemSpec& problem,
-                const std::vector<plots::LineChart>& charts);
+void DrawFigures(const StudyOptions& options,
+                 std::string_view verb,
+                 const harness::ProblemSpec& problem,
+                 std::vector<plots::Figure> figures);
 
 }  // namespace studies
 

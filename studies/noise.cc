@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "harness/backends.h"
 #include "studies/charts.h"
+#include "studies/output.h"
 #include "trials/measurement.h"
 
 namespace studies {
@@ -80,79 +81,101 @@ std::string ShortLabel(const ParallelConfig& config) {
   return fmt::format("dp {}, tp {}, pp {}", config.dp, config.tp, config.pp);
 }
 
-// Fig. 3: every step, and what the throughput is taken for.
-plots::LineChart StepsChart(const std::vector<NoisyTrial>& drawn) {
-  plots::ChartPanel panel{"", "training step", "time (s)", false, false, {}};
+// The x axis covers the points of the first series.
+plots::Panel PanelOf(const std::string& x_column,
+                     const std::string& x_label,
+                     const std::string& y_label,
+                     std::vector<plots::Series> series) {
+  plots::Panel panel{.x_column = x_column,
+                     .x_label = x_label,
+                     .y_label = y_label,
+                     .x_min = series.front().band.x.front(),
+                     .x_max = series.front().band.x.back()};
+  panel.series = std::move(series);
+  return panel;
+}
+
+// Fig. 3: every step, and the estimate of the step time.
+plots::Figure StepsFigure(const std::vector<NoisyTrial>& drawn) {
+  std::vector<plots::Series> series;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const auto& times = drawn[i].step_times_s;
     const int style = static_cast<int>(i);
-    plots::ChartLine line{ShortLabel(drawn[i].config), {}, times, style};
-    for (std::size_t step = 1; step <= times.size(); ++step) {
-      line.x.push_back(static_cast<double>(step));
-    }
+    const std::vector<double> steps = Counting(static_cast<int>(times.size()));
     const double estimate_s =
         EstimatedStep(times, trials::ThroughputOptions{}.outlier_iqr);
-    panel.lines.push_back(std::move(line));
-    panel.lines.push_back({"",
-                           {1.0, static_cast<double>(times.size())},
-                           {estimate_s, estimate_s},
-                           style,
-                           true});
+    series.push_back(Line(
+        ShortLabel(drawn[i].config), plots::ThinStyle(style), steps, times));
+    series.push_back(Line("",
+                          plots::ThinStyle(style, true),
+                          steps,
+                          std::vector<double>(times.size(), estimate_s)));
+    series.back().name = series[2 * i].name + " estimate";
   }
-  return {"noise-steps", {std::move(panel)}};
+  return {.name = "noise-steps",
+          .title = "Step times of simulated trials",
+          .caption = "Dashed: 1 / throughput as estimated from all steps.",
+          .panels = {
+              PanelOf("step", "training step", "time (s)", std::move(series))}};
 }
 
 // Fig. 10: the mean against the threshold, relative to the one in use.
-plots::LineChart ThresholdChart(const std::vector<NoisyTrial>& drawn) {
-  plots::ChartPanel panel{"",
-                          "threshold (inter-quartile ranges)",
-                          "mean step time / that at 2",
-                          false,
-                          false,
-                          {}};
+plots::Figure ThresholdFigure(const std::vector<NoisyTrial>& drawn) {
+  std::vector<plots::Series> series;
+  std::vector<double> thresholds;
+  for (int quarter = 2; quarter <= 24; ++quarter) {
+    thresholds.push_back(0.25 * quarter);
+  }
   for (std::size_t i = 0; i < drawn.size(); ++i) {
-    plots::ChartLine line{
-        ShortLabel(drawn[i].config), {}, {}, static_cast<int>(i)};
     const double usual_s = EstimatedStep(
         drawn[i].step_times_s, trials::ThroughputOptions{}.outlier_iqr);
-    for (int quarter = 2; quarter <= 24; ++quarter) {
-      const double threshold = 0.25 * quarter;
-      line.x.push_back(threshold);
-      line.y.push_back(EstimatedStep(drawn[i].step_times_s, threshold) /
+    std::vector<double> ratios;
+    for (const double threshold : thresholds) {
+      ratios.push_back(EstimatedStep(drawn[i].step_times_s, threshold) /
                        usual_s);
     }
-    panel.lines.push_back(std::move(line));
+    series.push_back(Line(ShortLabel(drawn[i].config),
+                          plots::ThinStyle(static_cast<int>(i)),
+                          thresholds,
+                          ratios));
   }
-  return {"noise-threshold", {std::move(panel)}};
+  return {.name = "noise-threshold",
+          .title = "Outlier threshold",
+          .panels = {PanelOf("threshold",
+                             "threshold (inter-quartile ranges)",
+                             "mean step time / that at 2",
+                             std::move(series))}};
 }
 
 // Fig. 15: the estimate after so many steps.
-plots::LineChart LengthChart(const std::vector<NoisyTrial>& drawn) {
-  plots::LineChart chart{"noise-length", {}};
+plots::Figure LengthFigure(const std::vector<NoisyTrial>& drawn) {
+  plots::Figure figure{.name = "noise-length", .title = "Length of a trial"};
   for (const NoisyTrial& trial : drawn) {
-    plots::ChartPanel panel{ShortLabel(trial.config),
-                            "training step",
-                            "time (s)",
-                            false,
-                            false,
-                            {}};
-    plots::ChartLine steps{"step", {}, {}, 0};
-    plots::ChartLine estimate{"1 / throughput so far", {}, {}, 1, true};
+    std::vector<double> steps;
+    std::vector<double> times_s;
+    std::vector<double> estimates_s;
     for (std::size_t step = 1; step < trial.step_times_s.size(); ++step) {
       // The first step would hide all others.
-      steps.x.push_back(static_cast<double>(step + 1));
-      steps.y.push_back(trial.step_times_s[step]);
-      const std::vector<double> so_far(
-          trial.step_times_s.begin(),
-          trial.step_times_s.begin() + static_cast<std::ptrdiff_t>(step) + 1);
-      estimate.x.push_back(static_cast<double>(step + 1));
-      estimate.y.push_back(
-          EstimatedStep(so_far, trials::ThroughputOptions{}.outlier_iqr));
+      steps.push_back(static_cast<double>(step + 1));
+      times_s.push_back(trial.step_times_s[step]);
+      estimates_s.push_back(EstimatedStep(
+          std::vector<double>(trial.step_times_s.begin(),
+                              trial.step_times_s.begin() +
+                                  static_cast<std::ptrdiff_t>(step) + 1),
+          trials::ThroughputOptions{}.outlier_iqr));
     }
-    panel.lines = {std::move(steps), std::move(estimate)};
-    chart.panels.push_back(std::move(panel));
+    figure.panels.push_back(
+        PanelOf("step",
+                fmt::format("step ({})", ShortLabel(trial.config)),
+                "time (s)",
+                {Line("step", plots::ThinStyle(0), steps, times_s),
+                 Line("1 / throughput so far",
+                      plots::ThinStyle(1, true),
+                      steps,
+                      estimates_s)}));
+    figure.panels.back().name = fmt::format("{}", figure.panels.size());
   }
-  return chart;
+  return figure;
 }
 
 }  // namespace
@@ -188,10 +211,11 @@ int Noise(const StudyOptions& options, const NoiseVerbOptions& noise) {
                  100.0 * (EstimatedStep(five, iqr) / all_s - 1.0),
                  ToString(trial.config));
     }
-    DrawCharts(options,
-               "noise",
-               problem,
-               {StepsChart(drawn), ThresholdChart(drawn), LengthChart(drawn)});
+    DrawFigures(
+        options,
+        "noise",
+        problem,
+        {StepsFigure(drawn), ThresholdFigure(drawn), LengthFigure(drawn)});
   }
   return 0;
 }

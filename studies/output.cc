@@ -40,11 +40,6 @@ int Write(const std::filesystem::path& folder,
 }
 
 plots::Band LineBand(const std::vector<double>& x,
-                     const std::vector<double>& y) {
-  return LineBand(x, y, y, y);
-}
-
-plots::Band LineBand(const std::vector<double>& x,
                      const std::vector<double>& y,
                      const std::vector<double>& low,
                      const std::vector<double>& high) {
@@ -53,6 +48,17 @@ plots::Band LineBand(const std::vector<double>& x,
     band.y.push_back({.q1 = low[i], .median = y[i], .q3 = high[i]});
   }
   return band;
+}
+
+plots::Series Line(const std::string& label,
+                   const plots::LineStyle& style,
+                   const std::vector<double>& x,
+                   const std::vector<double>& y) {
+  return {.name = label,
+          .label = label,
+          .style = style,
+          .band = LineBand(x, y, y, y),
+          .mark = plots::Mark::kLine};
 }
 
 plots::Band BandOver(const std::vector<double>& x,

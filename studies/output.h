@@ -1,4 +1,4 @@
-// What a study leaves behind: tables and figures in one folder.
+// The output of a study: tables and figures in one folder.
 
 #ifndef STUDIES_OUTPUT_H_
 #define STUDIES_OUTPUT_H_
@@ -13,7 +13,7 @@
 
 namespace studies {
 
-// A part of a study: rows for machines, a table for people, figures.
+// One part of a study: rows for programs, a table for people, figures.
 struct Output {
   std::string name;                    // of its files
   std::string csv;                     // <name>.csv, with its header
@@ -24,21 +24,24 @@ struct Output {
 
 // Writes all of it below `folder` and prints tables and conclusions.
 // Returns the program's exit code: 1 if no picture could be drawn.
-// Errors: throws trials::InputError when a file cannot be written.
+// Errors: throws InputError when a file cannot be written.
 [[nodiscard]] int Write(const std::filesystem::path& folder,
                         const std::vector<Output>& outputs);
 
-// A line through these points, with bands between `low` and `high` if they are
-// given. Shapes: all [n].
-[[nodiscard]] plots::Band LineBand(const std::vector<double>& x,
-                                   const std::vector<double>& y);
+// Points with a band between `low` and `high`. Shapes: all [n].
 [[nodiscard]] plots::Band LineBand(const std::vector<double>& x,
                                    const std::vector<double>& y,
                                    const std::vector<double>& low,
                                    const std::vector<double>& high);
 
-// At every place the median and the quartiles of all runs, or their whole
-// range. Shapes: runs are [n] each, x is [n].
+// A line through these points; its column is named by the label.
+[[nodiscard]] plots::Series Line(const std::string& label,
+                                 const plots::LineStyle& style,
+                                 const std::vector<double>& x,
+                                 const std::vector<double>& y);
+
+// At every x the median and the quartiles of all runs, or their whole range.
+// Shapes: runs are [n] each, x is [n].
 enum class Spread { kQuartiles, kRange };
 [[nodiscard]] plots::Band BandOver(const std::vector<double>& x,
                                    const std::vector<std::vector<double>>& runs,

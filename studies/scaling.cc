@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "common/error.h"
 #include "harness/backends.h"
 #include "studies/charts.h"
+#include "studies/output.h"
 #include "trials/simulator/simulate_all.h"
 
 namespace studies {
@@ -91,38 +93,55 @@ void SimulateReplica(const harness::SimulatorSetup& setup,
   row.alone_cost_s = (common::CpuSeconds() - begin_s) / kTimes;
 }
 
-plots::LineChart ScaleChart(const harness::SimulatorSetup& setup,
-                            const std::vector<ScaleRow>& rows) {
-  plots::ChartLine best{
-      fmt::format("fastest, batch {}", setup.workload.batch_size), {}, {}, 0};
-  plots::ChartLine replica{"tp 4, pp 2 copied, 8 x dp", {}, {}, 1};
-  plots::ChartLine whole{"among its whole space", {}, {}, 0};
-  plots::ChartLine alone{"alone", {}, {}, 1};
-  const auto add = [](plots::ChartLine& line, int gpus, double y) {
-    if (y > 0.0) {
-      line.x.push_back(gpus);
-      line.y.push_back(y);
+plots::Panel ScalePanel(const std::string& name,
+                        const std::string& y_label,
+                        const std::vector<ScaleRow>& rows,
+                        std::vector<plots::Series> series) {
+  plots::Panel panel{.name = name,
+                     .x_column = "gpus",
+                     .x_label = "GPUs",
+                     .y_label = y_label,
+                     .log_x = true,
+                     .log_y = true,
+                     .x_min = static_cast<double>(rows.front().gpus),
+                     .x_max = static_cast<double>(rows.back().gpus)};
+  panel.series = std::move(series);
+  return panel;
+}
+
+plots::Figure ScaleFigure(const harness::SimulatorSetup& setup,
+                          const std::vector<ScaleRow>& rows) {
+  int style = 0;
+  const auto line = [&](const std::string& label, auto value) {
+    std::vector<double> gpus;
+    std::vector<double> y;
+    for (const ScaleRow& row : rows) {
+      gpus.push_back(row.gpus);
+      // 0: nothing to draw.
+      y.push_back(value(row) > 0.0 ? value(row)
+                                   : std::numeric_limits<double>::quiet_NaN());
     }
+    return Line(label, plots::ThinStyle(style++), gpus, y);
   };
-  for (const ScaleRow& row : rows) {
-    add(best, row.gpus, row.best_s);
-    add(replica, row.gpus, row.replica_s);
-    add(whole, row.gpus, row.config_cost_s / kMicro);
-    add(alone, row.gpus, row.alone_cost_s / kMicro);
-  }
-  return {"scale",
-          {{setup.workload.name,
-            "GPUs",
-            "step (s)",
-            true,
-            true,
-            {std::move(best), std::move(replica)}},
-           {"cost of simulating one configuration",
-            "GPUs",
-            "CPU time (us)",
-            true,
-            true,
-            {std::move(whole), std::move(alone)}}}};
+  const plots::Series best =
+      line(fmt::format("fastest, batch {}", setup.workload.batch_size),
+           [](const ScaleRow& row) { return row.best_s; });
+  const plots::Series replica =
+      line("tp 4, pp 2 copied, 8 x dp",
+           [](const ScaleRow& row) { return row.replica_s; });
+  const plots::Series whole =
+      line("simulated with its whole space",
+           [](const ScaleRow& row) { return row.config_cost_s / kMicro; });
+  const plots::Series alone = line("simulated alone", [](const ScaleRow& row) {
+    return row.alone_cost_s / kMicro;
+  });
+  return {.name = "scale",
+          .title = setup.workload.name,
+          .panels = {ScalePanel("step", "step (s)", rows, {best, replica}),
+                     ScalePanel("cost",
+                                "CPU time per configuration (us)",
+                                rows,
+                                {whole, alone})}};
 }
 
 void ScaleProblem(const StudyOptions& options,
@@ -167,7 +186,7 @@ void ScaleProblem(const StudyOptions& options,
         row.alone_cost_s / kMicro,
         row.best_s > 0.0 ? ToString(row.best) : "nothing fits");
   }
-  DrawCharts(options, "scale", problem, {ScaleChart(setup, rows)});
+  DrawFigures(options, "scale", problem, {ScaleFigure(setup, rows)});
 }
 
 }  // namespace

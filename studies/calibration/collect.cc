@@ -113,7 +113,7 @@ plots::Panel PointPanel(const Fitted& fitted,
       .y_label = fmt::format("predicted {}", unit),
       .x_min = 0.9 * points.front().measured,
       .x_max = 1.05 * points.back().measured,
-      .diagonal = true};
+      .slopes = {1.0}};
   panel.series = {PointSeries(points, false), PointSeries(points, true)};
   return panel;
 }

@@ -166,10 +166,7 @@ plots::Panel PosteriorPanel(const Belief& belief) {
                    .label = "mean and standard deviation",
                    .style = plots::StyleOf(0, true),
                    .band = LineBand(axis, mean, low, high)},
-                  {.name = "truth",
-                   .label = "f",
-                   .style = plots::StyleOf(1, false),
-                   .band = LineBand(axis, truth)},
+                  Line("f", plots::StyleOf(1, false), axis, truth),
                   Observed(belief, axis)};
   return panel;
 }
@@ -188,10 +185,9 @@ plots::Panel BinPanel(const Belief& belief,
       .x_min = low,
       .x_max = high,
       .y_min = 0.0};
-  panel.series = {{.name = "belief",
-                   .label = "belief",
-                   .style = plots::StyleOf(0, true),
-                   .band = LineBand(Centres(low, high), values)}};
+  panel.series = {
+      Line("belief", plots::StyleOf(0, true), Centres(low, high), values)};
+  panel.series.front().mark = plots::Mark::kStep;
   return panel;
 }
 

@@ -242,7 +242,7 @@ plots::Panel StoppedPanel(const std::vector<std::pair<Setting, Tally>>& tallies,
          .label =
              fmt::format("{}, {}", theory ? "Eq. 56" : "fixed", setting.noise),
          .style = plots::StyleOf(0, theory),
-         .band = LineBand({1.0}, {share})});
+         .band = LineBand({1.0}, {share}, {share}, {share})});
   }
   return panel;
 }

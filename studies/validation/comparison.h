@@ -46,6 +46,11 @@ struct Comparison {
                                  const std::vector<Prediction>& predictions,
                                  const std::vector<Comparison>& comparisons);
 
+// The comparisons as one line of JSON: an object with the table's name, title
+// and number of rows. Shares, not percent; null: undefined.
+[[nodiscard]] std::string ToJson(const MeasuredTable& table,
+                                 const std::vector<Comparison>& comparisons);
+
 // The table's rows and columns, then predicted_step_time_s,
 // predicted_peak_memory_gb (1e9 bytes, or the table's unit) and
 // predicted_status (ok, oom, or left_out with nothing predicted).

@@ -1,10 +1,12 @@
-// Comparisons for a terminal, and rows as CSV.
+// Comparisons for a terminal and as JSON, rows as CSV.
 
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "common/json.h"
 #include "common/text.h"
 #include "studies/validation/comparison.h"
 
@@ -68,7 +70,48 @@ std::string Line(const Comparison& c) {
       Decimal(c.out_of_memory.Recall()));
 }
 
+common::Json JsonOf(const ErrorSummary& error) {
+  using common::ToJson;
+  return {{"rows", error.rows},
+          {"mean", ToJson(error.mean)},
+          {"median", ToJson(error.median)},
+          {"p90", ToJson(error.p90)},
+          {"bias", ToJson(error.bias)}};
+}
+
+common::Json JsonOf(const Comparison& c) {
+  using common::ToJson;
+  return {{"gpu", c.gpu},
+          {"scope", c.scope},
+          {"half", HalfName(c.half)},
+          {"rows", c.rows},
+          {"scenarios", c.scenarios},
+          {"step_time", JsonOf(c.step_time)},
+          {"peak_memory", JsonOf(c.peak_memory)},
+          {"spearman", ToJson(c.spearman)},
+          {"ranked_scenarios", c.ranked_scenarios},
+          {"picks", c.picks},
+          {"failed_picks", c.failed_picks},
+          {"pick_slowdown", ToJson(c.pick_slowdown)},
+          {"out_of_memory_rows", c.out_of_memory_rows},
+          {"precision", ToJson(c.out_of_memory.Precision())},
+          {"recall", ToJson(c.out_of_memory.Recall())}};
+}
+
 }  // namespace
+
+std::string ToJson(const MeasuredTable& table,
+                   const std::vector<Comparison>& comparisons) {
+  common::Json rows = common::Json::array();
+  for (const Comparison& comparison : comparisons) {
+    rows.push_back(JsonOf(comparison));
+  }
+  return common::ToText({{"table", table.name},
+                         {"title", table.title},
+                         {"rows", table.rows.size()},
+                         {"comparisons", std::move(rows)}}) +
+         "\n";
+}
 
 std::string ToText(const MeasuredTable& table,
                    const std::vector<Prediction>& predictions,

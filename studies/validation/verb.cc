@@ -1,12 +1,16 @@
 #include "studies/validation/verb.h"
 
-#include <cmath>
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "plots/scatter.h"
+#include "plots/figure.h"
+#include "plots/figure_files.h"
+#include "studies/output.h"
 #include "studies/validation/comparison.h"
 #include "studies/validation/prediction.h"
 
@@ -15,49 +19,108 @@ namespace {
 
 constexpr double kBytesPerGb = 1e9;
 
-void AddPoint(const MeasuredRow& row,
-              double measured,
-              double predicted,
-              plots::Scatter& scatter) {
-  if (measured > 0.0 && predicted > 0.0) {
-    const std::string hosts =
-        row.cluster.nodes == 1 ? "one host" : "several hosts";
-    scatter.points.push_back(
-        {fmt::format("{}: {}", row.cluster.gpu.name, hosts),
-         row.scenario,
-         measured,
-         predicted});
+// Rows that have both values, with one color for each kind of cluster.
+struct Points {
+  std::vector<double> measured;
+  std::vector<double> predicted;
+  std::vector<std::string> groups;
+  std::vector<std::string> scenarios;
+
+  void Add(const MeasuredRow& row, double measured_one, double predicted_one) {
+    if (measured_one > 0.0 && predicted_one > 0.0) {
+      measured.push_back(measured_one);
+      predicted.push_back(predicted_one);
+      groups.push_back(
+          fmt::format("{}: {}",
+                      row.cluster.gpu.name,
+                      row.cluster.nodes == 1 ? "one host" : "several hosts"));
+      scenarios.push_back(row.scenario);
+    }
   }
+};
+
+// Logarithmic axes of one range; `quantity` has its unit: "step time (s)".
+// Nothing without points. Source of the form: Aceso, Figs. 15 and 16.
+std::vector<plots::Figure> Scatter(const std::string& name,
+                                   const std::string& title,
+                                   const std::string& quantity,
+                                   const Points& points) {
+  if (points.measured.empty()) {
+    return {};
+  }
+  constexpr double kMargin = 1.25;
+  const auto [least_x, most_x] = std::ranges::minmax(points.measured);
+  const auto [least_y, most_y] = std::ranges::minmax(points.predicted);
+  plots::Panel panel{.x_column = "measured",
+                     .x_label = "measured " + quantity,
+                     .y_label = "predicted " + quantity,
+                     .log_x = true,
+                     .log_y = true,
+                     .x_min = std::min(least_x, least_y) / kMargin,
+                     .x_max = std::max(most_x, most_y) * kMargin,
+                     .slopes = {1.0, 1.2, 0.8},
+                     .name_column = "scenario",
+                     .names = points.scenarios};
+  panel.y_min = panel.x_min;
+  panel.y_max = panel.x_max;
+  for (const std::string& group : points.groups) {
+    if (std::ranges::find(panel.series, group, &plots::Series::label) !=
+        panel.series.end()) {
+      continue;
+    }
+    std::vector<double> y = points.predicted;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      y[i] = points.groups[i] == group ? y[i] : kUndefined;
+    }
+    const int index = static_cast<int>(panel.series.size());
+    panel.series.push_back(
+        Line(group, plots::StyleOf(index, false), points.measured, y));
+    panel.series.back().mark = plots::Mark::kScatter;
+  }
+  return {{.name = name,
+           .title = title,
+           .caption = "Dashed: predicted = measured, and 20% above and below.",
+           .panels = {std::move(panel)},
+           .square = true}};
 }
 
 void Draw(const MeasuredTable& table,
           const std::vector<Prediction>& predictions,
           const std::filesystem::path& folder) {
-  plots::Scatter time{"step-time", table.title, "step time (s)", {}};
-  plots::Scatter memory{"peak-memory", table.title, "peak memory (GB)", {}};
+  Points time;
+  Points memory;
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const MeasuredRow& row = table.rows[i];
-    AddPoint(row, row.step_time_s, predictions[i].step_time_s, time);
-    AddPoint(row,
-             row.peak_memory_bytes / kBytesPerGb,
-             predictions[i].peak_memory_bytes / kBytesPerGb,
-             memory);
+    time.Add(row, row.step_time_s, predictions[i].step_time_s);
+    memory.Add(row,
+               row.peak_memory_bytes / kBytesPerGb,
+               predictions[i].peak_memory_bytes / kBytesPerGb);
   }
-  const std::string error = plots::WriteScatters(folder, {time, memory});
+  const std::string error =
+      plots::WriteFigures(
+          {{folder, Scatter("step-time", table.title, "step time (s)", time)},
+           {folder,
+            Scatter("peak-memory", table.title, "peak memory (GB)", memory)}},
+          plots::AllFormats())
+          .error;
   if (!error.empty()) {
-    fmt::print(stderr, "validate: {}: {}\n", folder.string(), error);
+    fmt::print(stderr, "validate: {}\n", error);
   }
 }
 
 void ValidateOne(const MeasuredTable& table, const ValidateOptions& options) {
   const std::vector<Prediction> predictions = Predict(table);
-  if (options.csv) {
-    fmt::print("{}", ToCsv(table, predictions));
-  } else {
-    fmt::print("{}", ToText(table, predictions, Compare(table, predictions)));
-  }
+  const std::vector<Comparison> comparisons = Compare(table, predictions);
+  const std::string json = ToJson(table, comparisons);
+  fmt::print("{}",
+             options.csv    ? ToCsv(table, predictions)
+             : options.json ? json
+                            : ToText(table, predictions, comparisons));
   if (!options.no_figures) {
-    Draw(table, predictions, options.results / "validation" / table.name);
+    const std::filesystem::path folder =
+        options.results / "validation" / table.name;
+    plots::WriteTextFile(folder / "comparison.json", json);
+    Draw(table, predictions, folder);
   }
 }
 
@@ -68,7 +131,7 @@ int Validate(const ValidateOptions& options) {
   const std::vector<std::string> names = chosen ? options.names : KnownTables();
   int done = 0;
   const auto one = [&](const MeasuredTable& table) {
-    fmt::print("{}", done++ > 0 ? "\n" : "");
+    fmt::print("{}", done++ > 0 && !options.json ? "\n" : "");
     ValidateOne(table, options);
   };
   std::string missing;

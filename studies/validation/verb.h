@@ -1,4 +1,4 @@
-// validate: the simulator beside what others measured.
+// validate: the simulator against published measurements.
 
 #ifndef STUDIES_VALIDATION_VERB_H_
 #define STUDIES_VALIDATION_VERB_H_
@@ -16,7 +16,8 @@ struct ValidateOptions {
   std::filesystem::path table;     // another one; empty: none
   TableOverrides overrides;
   bool no_figures = false;
-  bool csv = false;  // rows with predictions instead of numbers
+  bool csv = false;   // rows with predictions instead of numbers
+  bool json = false;  // the numbers, one JSON object per line and table
   std::filesystem::path results = "results";
 };
 
@@ -24,8 +25,9 @@ struct ValidateOptions {
 //
 //   <results>/validation/<table>/step-time.{pdf,svg,png,csv,gp}
 //   <results>/validation/<table>/peak-memory.{...}
+//   <results>/validation/<table>/comparison.json  (the numbers)
 //
-// Returns 0, or 1 when none of the tables that were meant is there.
+// Returns 0, or 1 if no table was found.
 [[nodiscard]] int Validate(const ValidateOptions& options);
 
 }  // namespace studies

@@ -18,7 +18,7 @@ do for [format in 'pdf svg png'] {
   set arrow from screen 0.2699,0.9116 to screen 0.3385,0.9116 nohead linecolor rgb '#D55E00' dashtype solid linewidth 2
   set label 'OPPA' at screen 0.3528,0.9116 left
   set arrow from screen 0.4494,0.9116 to screen 0.5180,0.9116 nohead linecolor rgb '#0072B2' dashtype (10,3) linewidth 1.4
-  set label 'it''s RANDOM' at screen 0.5323,0.9116 left
+  set label 'it'."'".'s RANDOM' at screen 0.5323,0.9116 left
   set label 'simulated cluster; 3 repeats: median and quartiles.' at screen 0.0343,0.0260 left font ',5.5' textcolor rgb '#555555'
   set lmargin at screen 0.1600
   set rmargin at screen 0.9657

@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "plots/figure_files.h"
 #include "plots/figure_layout.h"
 #include "plots/gnuplot_process.h"
 #include "plots/table.h"
@@ -53,11 +55,127 @@ TEST(Gnuplot, ScriptIsTheGoldenOne) {
 TEST(Gnuplot, PointsHaveBarsAndNoBand) {
   Figure figure = SomeFigure();
   figure.panels[0].series[1].mark = Mark::kPoints;
-  figure.panels[0].diagonal = true;
+  figure.panels[0].slopes = {1.0, 1.2};
   const std::string script = Script(figure, {"pdf"});
   EXPECT_THAT(script, HasSubstr("using ($1/60):6:(0):($7-$6) with vectors"));
   EXPECT_THAT(script, testing::Not(HasSubstr(":6:7 with filledcurves")));
-  EXPECT_THAT(script, HasSubstr("x with lines"));
+  EXPECT_THAT(script, HasSubstr("1*x with lines"));
+  EXPECT_THAT(script, HasSubstr("1.2*x with lines"));
+}
+
+// A figure with a series of every mark that has no quartiles.
+Figure PlainFigure() {
+  const Band band{.x = {1, 10}, .y = {{2, 2, 2}, {3, 3, 3}}};
+  Panel panel{.name = "1",
+              .x_column = "gpus",
+              .x_label = "GPUs",
+              .y_label = "s",
+              .log_x = true,
+              .log_y = true,
+              .x_min = 1.0,
+              .x_max = 10.0};
+  panel.series = {{.name = "line",
+                   .label = "it's, fast",
+                   .style = ThinStyle(0, true),
+                   .band = band,
+                   .mark = Mark::kLine},
+                  {.name = "steps", .band = band, .mark = Mark::kStep},
+                  {.name = "points",
+                   .label = "A100",
+                   .band = {.x = {1, 10}, .y = {{2, 2, 2}, {}}},
+                   .mark = Mark::kScatter}};
+  panel.name_column = "scenario";
+  panel.names = {"a,b", "c"};
+  Figure figure{.name = "plain", .title = "It's a figure", .panels = {panel}};
+  figure.panels.push_back(panel);
+  figure.panels.back().name = "2";
+  figure.panels.back().log_x = false;
+  return figure;
+}
+
+TEST(Gnuplot, MarksWithoutQuartilesHaveOneColumn) {
+  EXPECT_EQ(DataCsv(PlainFigure().panels[0]),
+            "gpus,line,steps,points,scenario\n"
+            "1,2,2,2,\"a,b\"\n"
+            "10,3,3,,c\n");
+  const std::string script = Script(PlainFigure(), {"svg"});
+  EXPECT_THAT(script, HasSubstr("using 1:2 with lines"));
+  EXPECT_THAT(script, HasSubstr("using 1:3 with histeps"));
+  EXPECT_THAT(script, HasSubstr("using 1:4 with points"));
+  EXPECT_THAT(script, testing::Not(HasSubstr("terminal_pdf")));
+}
+
+TEST(Gnuplot, EveryPanelIsDrawnOnItsOwnAxes) {
+  const std::string script = Script(PlainFigure(), {"svg"});
+  const std::size_t first = script.find("  set logscale x\n");
+  const std::size_t unset = script.find("  unset logscale x\n");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_LT(script.find("plain-1.csv"), unset);
+  EXPECT_GT(script.find("plain-2.csv"), unset);
+  EXPECT_EQ(script.find("  set logscale x\n", first + 1), std::string::npos);
+}
+
+TEST(Gnuplot, TheLegendHasEveryLabelOfAnyPanelOnce) {
+  Figure figure = PlainFigure();
+  figure.panels[1].series[0].label = "another";
+  const Layout layout = LayoutOf(figure);
+  ASSERT_EQ(layout.legend.size(), 3U);  // steps have no label
+  EXPECT_EQ(layout.legend[0].label, "it's, fast");
+  EXPECT_TRUE(layout.legend[1].is_point);
+  EXPECT_EQ(layout.legend[2].label, "another");
+}
+
+TEST(Gnuplot, ASquareFigureHasAxesOfOneLength) {
+  Figure figure = SomeFigure();
+  figure.square = true;
+  const Layout layout = LayoutOf(figure);
+  EXPECT_NEAR(AxesRight(layout, 0) - AxesLeft(layout, 0),
+              layout.axes_top - layout.axes_bottom,
+              1e-12);
+}
+
+// All texts of an SVG picture, one after the other.
+std::string TextsOfSvg(const std::string& svg) {
+  std::string texts;
+  bool inside = false;
+  for (const char c : svg) {
+    inside = c == '>' || (inside && c != '<');
+    texts += inside && c != '>' ? std::string(1, c) : "";
+  }
+  const std::pair<std::string, char> entities[] = {
+      {"&apos;", '\''}, {"&#39;", '\''}, {"&quot;", '"'}, {"&amp;", '&'}};
+  for (const auto& [entity, c] : entities) {
+    for (std::size_t at = texts.find(entity); at != std::string::npos;
+         at = texts.find(entity)) {
+      texts.replace(at, entity.size(), 1, c);
+    }
+  }
+  return texts;
+}
+
+TEST(Gnuplot, TextsWithQuotesAndPercentSignsAreDrawnAsTheyAre) {
+  const fakes::TemporaryFolder folder;
+  Figure figure = SomeFigure();
+  figure.title = "'quoted' ''twice''";
+  figure.caption = "'";
+  figure.panels[0].series[0].label = "'s {$x} \"a\" `b` @c #d";
+  figure.panels[0].series[1].label = "%d of 50% 'or' \\n";
+  figure.panels[0].horizontal_label = "''%s";
+  figure.panels.push_back(figure.panels[0]);
+  figure.panels[1].name = "end";
+  figure.panels[1].by_name = true;
+  EXPECT_EQ(WriteFigures({{folder.path(), {figure}}}, {"svg"}).error, "");
+  const std::string texts =
+      TextsOfSvg(fakes::ReadFile(folder.path() / "throughput-time.svg"));
+  for (const std::string& text : {figure.title,
+                                  figure.panels[0].series[0].label,
+                                  figure.panels[0].series[1].label,
+                                  figure.panels[0].horizontal_label}) {
+    EXPECT_THAT(texts, HasSubstr(text));
+  }
+  // In the legend and at its tic.
+  const std::string& label = figure.panels[0].series[1].label;
+  EXPECT_NE(texts.find(label), texts.rfind(label));
 }
 
 TEST(Gnuplot, DataAreInSiUnitsAndEmptyWhereThereIsNoLine) {
@@ -69,7 +187,7 @@ TEST(Gnuplot, DataAreInSiUnitsAndEmptyWhereThereIsNoLine) {
             "600,1.95,1.9,2,,,\n");
 }
 
-TEST(Gnuplot, StylesDifferInColourAndInDashes) {
+TEST(Gnuplot, StylesDifferInColorAndInDashes) {
   std::set<std::string> colors = {StyleOf(0, true).color};
   std::set<int> dashes = {StyleOf(0, true).dash};
   for (int i = 0; i < 7; ++i) {
@@ -87,7 +205,12 @@ TEST(Gnuplot, DrawsEveryFormat) {
       << DataCsv(figure.panels[0]);
   std::ofstream(folder.path() / "a.gp")
       << Script(figure, {"pdf", "svg", "png"});
-  ASSERT_EQ(RunGnuplot({{folder.path(), {"a.gp"}}}), "");
+  ASSERT_EQ(RunGnuplot({{folder.path(),
+                         {"a.gp"},
+                         {"throughput-time.pdf",
+                          "throughput-time.svg",
+                          "throughput-time.png"}}}),
+            "");
   const auto begin = [&](const char* format) {
     return fakes::ReadFile(folder.path() /
                            (std::string("throughput-time.") + format))
@@ -100,7 +223,7 @@ TEST(Gnuplot, DrawsEveryFormat) {
 
 TEST(GnuplotProcess, SaysHowToGetGnuplotWhenItIsMissing) {
   const fakes::TemporaryFolder folder;
-  EXPECT_THAT(RunGnuplot({{folder.path(), {"a.gp"}}}, "no-such-gnuplot"),
+  EXPECT_THAT(RunGnuplot({{folder.path(), {"a.gp"}, {}}}, "no-such-gnuplot"),
               testing::AllOf(HasSubstr("no-such-gnuplot"),
                              HasSubstr("apt-get install gnuplot-nox")));
 }
@@ -108,8 +231,48 @@ TEST(GnuplotProcess, SaysHowToGetGnuplotWhenItIsMissing) {
 TEST(GnuplotProcess, PassesOnWhatGnuplotSays) {
   const fakes::TemporaryFolder folder;
   std::ofstream(folder.path() / "bad.gp") << "plot 'missing.csv'\n";
-  EXPECT_THAT(RunGnuplot({{folder.path(), {"bad.gp"}}}),
+  EXPECT_THAT(RunGnuplot({{folder.path(), {"bad.gp"}, {}}}),
               testing::AllOf(HasSubstr("bad.gp"), HasSubstr("line 1")));
+}
+
+// A program that draws `picture` as gnuplot does when it cannot write all of
+// it.
+std::string FakeGnuplot(const fakes::TemporaryFolder& folder,
+                        const std::string& picture,
+                        const std::string& content) {
+  const std::filesystem::path path = folder.path() / "fake-gnuplot";
+  fakes::WriteFile(
+      path,
+      "#!/bin/sh\nprintf '%s' '" + content + "' > " + picture + "\nexit 0\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+TEST(GnuplotProcess, APictureThatIsCutIsAnErrorAndTheOldOneStays) {
+  for (const char* picture : {"a.png", "a.pdf", "a.svg"}) {
+    const fakes::TemporaryFolder folder;
+    fakes::WriteFile(folder.path() / picture, "the old one");
+    const std::string program =
+        FakeGnuplot(folder, picture, "%PDF-1.4 <svg> half of it");
+    EXPECT_THAT(
+        RunGnuplot({{folder.path(), {"a.gp"}, {picture}}}, program),
+        testing::AllOf(HasSubstr(picture), HasSubstr("is the disk full?")));
+    EXPECT_EQ(fakes::ReadFile(folder.path() / picture), "the old one");
+  }
+}
+
+TEST(GnuplotProcess, APictureThatIsMissingIsAnError) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_THAT(RunGnuplot({{folder.path(), {"a.gp"}, {"a.svg"}}}, "true"),
+              HasSubstr("a.svg"));
+}
+
+TEST(GnuplotProcess, ACompletePictureReplacesTheOldOne) {
+  const fakes::TemporaryFolder folder;
+  fakes::WriteFile(folder.path() / "a.svg", "the old one");
+  const std::string program = FakeGnuplot(folder, "a.svg", "<svg>new</svg>");
+  EXPECT_EQ(RunGnuplot({{folder.path(), {"a.gp"}, {"a.svg"}}}, program), "");
+  EXPECT_EQ(fakes::ReadFile(folder.path() / "a.svg"), "<svg>new</svg>");
 }
 
 TEST(Table, QuotesCellsThatNeedIt) {

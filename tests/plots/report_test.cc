@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/error.h"
 #include "tests/plots/synthetic_experiment.h"
@@ -48,9 +51,13 @@ TEST(Report, WritesEveryFigureInEveryFormatWithItsData) {
 TEST(Report, LeavesNoTemporaryFiles) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
-  (void)Report(folder.path(), {.formats = {}});
+  (void)Report(folder.path(), {.formats = {"svg"}});
   for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
-    EXPECT_NE(entry.path().extension(), ".part") << entry.path();
+    EXPECT_THAT(entry.path().extension(),
+                testing::AnyOf("", ".json", ".csv", ".md", ".gp", ".svg"))
+        << entry.path();
+    EXPECT_FALSE(entry.path().filename().string().starts_with('.'))
+        << entry.path();
   }
 }
 
@@ -175,6 +182,105 @@ TEST(Report, KeepsTablesScriptsAndDataWhenGnuplotIsMissing) {
   for (const fs::path& file : outcome.files) {
     EXPECT_TRUE(fs::exists(file)) << file;
   }
+}
+
+TEST(Report, SaysThatNoConfigurationRan) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  for (const char* method : {"random", "oppa", "oppa-bare"}) {
+    for (const int repeat : {1, 2, 3}) {
+      plots_test::WriteRun(folder.path(),
+                           "",
+                           method,
+                           repeat,
+                           {{trials::Outcome::kOutOfMemory, 60}});
+    }
+  }
+  const ReportOutcome outcome = Report(folder.path(), {.formats = {}});
+  EXPECT_THAT(outcome.notes,
+              ElementsAre("no configuration ran: figures of the throughput "
+                          "are not drawn"));
+  EXPECT_THAT(outcome.summary, HasSubstr("no configuration ran"));
+  EXPECT_THAT(outcome.summary, Not(HasSubstr("0.000 [")));
+  EXPECT_FALSE(fs::exists(folder.path() / "figures" / "throughput-time.gp"));
+  EXPECT_TRUE(fs::exists(folder.path() / "figures" / "trials-time.gp"));
+}
+
+TEST(Report, RefusesNamesThatLeaveTheFolderOfTheExperiment) {
+  const TemporaryFolder folder;
+  const fs::path experiment = folder.path() / "a" / "b";
+  WriteSmallExperiment(experiment);
+  const trials::ExperimentInfo good = trials::ReadExperimentInfo(experiment);
+  plots_test::WriteProblem(folder.path(), plots_test::SmallProblem("x"));
+  plots_test::WriteRun(folder.path(),
+                       "x",
+                       "oppa",
+                       1,
+                       {{trials::Outcome::kCompleted, 60, 10, 1.0, 1.0}});
+  trials::ExperimentInfo info = good;
+  for (const char* problem : {"../../x", "..", "a/b", "/tmp"}) {
+    info.problems = {problem};
+    trials::Write(experiment, info);
+    EXPECT_THROW((void)Report(experiment), common::InputError) << problem;
+  }
+  info = good;
+  info.methods.front().name = "../../oppa";
+  trials::Write(experiment, info);
+  EXPECT_THROW((void)Report(experiment), common::InputError);
+  EXPECT_FALSE(fs::exists(folder.path() / "x" / "throughput-time.gp"));
+  EXPECT_FALSE(fs::exists(experiment / "summary.csv"));
+  EXPECT_FALSE(fs::exists(experiment / "figures"));
+}
+
+// Two processes, each with many reports of the same folder.
+TEST(Report, TwoAtOnceLeaveWholeFiles) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  std::vector<pid_t> children;
+  for (int child = 0; child < 2; ++child) {
+    children.push_back(::fork());
+    if (children.back() != 0) {
+      continue;
+    }
+    bool failed = false;
+    for (int i = 0; i < 8 && !failed; ++i) {
+      try {
+        failed = Report(folder.path(),
+                        {.figures = {"throughput-time", "thinking"},
+                         .formats = {"svg"}})
+                     .pictures_failed;
+      } catch (const std::exception&) {
+        failed = true;
+      }
+    }
+    ::_exit(failed ? 1 : 0);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  for (const auto& entry : fs::directory_iterator(folder.path() / "figures")) {
+    EXPECT_THAT(entry.path().extension(),
+                testing::AnyOf(".gp", ".csv", ".svg"));
+    EXPECT_THAT(ReadFile(entry.path()), testing::EndsWith("\n"));
+  }
+}
+
+TEST(Report, ACutPictureIsAFailure) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  const fs::path gnuplot = folder.path() / "bin" / "gnuplot";
+  fs::create_directories(gnuplot.parent_path());
+  fakes::WriteFile(gnuplot, "#!/bin/sh\necho '<svg>' > thinking.svg\n");
+  fs::permissions(gnuplot, fs::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (gnuplot.parent_path().string() + ":" + path).c_str(), 1);
+  const ReportOutcome outcome =
+      Report(folder.path(), {.figures = {"thinking"}, .formats = {"svg"}});
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_TRUE(outcome.pictures_failed);
+  EXPECT_THAT(outcome.notes, ElementsAre(HasSubstr("thinking.svg")));
 }
 
 TEST(Report, RejectsWhatItDoesNotKnow) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "plots/summary_text.h"
@@ -17,11 +18,13 @@ using fakes::TemporaryFolder;
 using plots_test::WriteProblem;
 using plots_test::WriteRun;
 using plots_test::WriteSmallExperiment;
+using testing::HasSubstr;
+using testing::Not;
 using enum trials::Outcome;
 
 Summary SmallSummary(const TemporaryFolder& folder) {
   WriteSmallExperiment(folder.path());
-  return Summarise(LoadExperiment(folder.path()));
+  return Summarize(LoadExperiment(folder.path()));
 }
 
 TEST(Summary, ThroughputIsTheMeasuredOneOfTheIncumbentAndNoneCountsAsZero) {
@@ -78,7 +81,7 @@ TEST(Summary, KnowsNoRatioWithoutAnOptimum) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
   WriteProblem(folder.path(), {.backend = "replay", .time_budget_s = 600.0});
-  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  const Summary summary = Summarize(LoadExperiment(folder.path()));
   const MethodSummary& oppa = summary.problems[0].methods[1];
   EXPECT_TRUE(std::isnan(oppa.ratio.median));
   EXPECT_TRUE(std::isnan(oppa.reach_95.time_s));
@@ -109,7 +112,7 @@ void WriteTwoProblems(const std::filesystem::path& folder) {
 TEST(Summary, MeanOverProblemsIsThatOfTheirMedians) {
   const TemporaryFolder folder;
   WriteTwoProblems(folder.path());
-  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  const Summary summary = Summarize(LoadExperiment(folder.path()));
   EXPECT_EQ(summary.mean.problems, 2);
   ASSERT_EQ(summary.mean.methods.size(), 1U);
   const MethodSummary& mean = summary.mean.methods[0];
@@ -123,7 +126,7 @@ TEST(Summary, MeanLeavesOutAProblemThatIsNotCompleteYet) {
   const TemporaryFolder folder;
   WriteTwoProblems(folder.path());
   std::filesystem::remove_all(folder.path() / "b" / "oppa");
-  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  const Summary summary = Summarize(LoadExperiment(folder.path()));
   EXPECT_EQ(summary.mean.problems, 1);
   EXPECT_DOUBLE_EQ(summary.mean.methods[0].ratio_after_20, 0.5);
 }
@@ -133,14 +136,14 @@ TEST(SummaryText, MarkdownIsTheGoldenOne) {
   WriteSmallExperiment(folder.path());
   const ExperimentRecords records = LoadExperiment(folder.path());
   plots_test::ExpectGolden("summary.md",
-                           ToMarkdown(Summarise(records), records.info));
+                           ToMarkdown(Summarize(records), records.info));
 }
 
 TEST(SummaryText, CsvIsTheGoldenOne) {
   const TemporaryFolder folder;
   WriteTwoProblems(folder.path());
   plots_test::ExpectGolden("summary.csv",
-                           ToCsv(Summarise(LoadExperiment(folder.path()))));
+                           ToCsv(Summarize(LoadExperiment(folder.path()))));
 }
 
 TEST(SummaryText, TerminalTextWithAnAxisOverProblemsIsTheGoldenOne) {
@@ -148,7 +151,56 @@ TEST(SummaryText, TerminalTextWithAnAxisOverProblemsIsTheGoldenOne) {
   WriteTwoProblems(folder.path());
   const ExperimentRecords records = LoadExperiment(folder.path());
   plots_test::ExpectGolden("summary.txt",
-                           ToText(Summarise(records), records.info));
+                           ToText(Summarize(records), records.info));
+}
+
+std::string TextOf(const std::filesystem::path& folder) {
+  const ExperimentRecords records = LoadExperiment(folder);
+  return ToText(Summarize(records), records.info);
+}
+
+TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  const std::string text = TextOf(folder.path());
+  EXPECT_THAT(text, HasSubstr("exhaustive optimum, noise-free: 2.000"));
+  EXPECT_THAT(text, HasSubstr("best found, noise-free: 2.000"));
+  EXPECT_THAT(text,
+              HasSubstr("measured throughput of the best configuration, "
+                        "with noise"));
+}
+
+TEST(SummaryText, CallsTheBestMeasuredWhereNoiseFreeIsUnknown) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  WriteProblem(folder.path(), {.backend = "command", .time_budget_s = 600.0});
+  for (const char* method : {"random", "oppa", "oppa-bare"}) {
+    for (const int repeat : {1, 2, 3}) {
+      WriteRun(folder.path(), "", method, repeat, {{kCompleted, 60, 10, 1.5}});
+    }
+  }
+  EXPECT_THAT(TextOf(folder.path()), HasSubstr("best found, measured: 1.500"));
+}
+
+TEST(SummaryText, ExplainsOnlyTheColumnsThatAreShown) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  EXPECT_THAT(TextOf(folder.path()), HasSubstr("to 95%:"));
+  WriteProblem(folder.path(), {.backend = "command", .time_budget_s = 600.0});
+  const std::string text = TextOf(folder.path());
+  for (const char* absent : {"to 95%", "of optimum", "at 10, 20"}) {
+    EXPECT_THAT(text, Not(HasSubstr(absent)));
+  }
+  EXPECT_THAT(text, HasSubstr("pick (ms): "));
+}
+
+TEST(SummaryText, HasNoQuartilesOfOneRepeat) {
+  const TemporaryFolder folder;
+  WriteTwoProblems(folder.path());
+  const std::string text = TextOf(folder.path());
+  EXPECT_THAT(text, HasSubstr("Mean over 2 of 2 problems, 1 repeat"));
+  EXPECT_THAT(text, Not(HasSubstr("[")));
+  EXPECT_THAT(text, Not(HasSubstr("edian")));
 }
 
 TEST(SummaryText, SaysHowManyRunsAreFinished) {
@@ -156,7 +208,7 @@ TEST(SummaryText, SaysHowManyRunsAreFinished) {
   WriteSmallExperiment(folder.path());
   WriteRun(folder.path(), "", "oppa", 2, {{kOutOfMemory, 5}}, "");
   const ExperimentRecords records = LoadExperiment(folder.path());
-  EXPECT_NE(ToText(Summarise(records), records.info).find(" 2/3 "),
+  EXPECT_NE(ToText(Summarize(records), records.info).find(" 2/3 "),
             std::string::npos);
 }
 
@@ -171,7 +223,7 @@ TEST(Summary, HalfwayIsWhatStandsWhenHalfOfTheTimeBudgetIsSpent) {
              repeat,
              {{kCompleted, 60, 10, 1.25, 1.5}, {kCompleted, 400, 10, 1.75, 2}});
   }
-  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  const Summary summary = Summarize(LoadExperiment(folder.path()));
   EXPECT_EQ(summary.problems[0].methods[1].throughput_halfway, 1.25);
   EXPECT_EQ(summary.problems[0].methods[1].throughput.median, 1.75);
 }
@@ -182,7 +234,7 @@ TEST(Summary, ReachIsInfiniteWhereExactlyHalfArrive) {
   WriteSmallExperiment(folder.path());
   std::filesystem::remove_all(folder.path() / "oppa" / "3");
   WriteRun(folder.path(), "", "oppa", 2, {{kCompleted, 60, 10, 1.5, 1.5}});
-  const Summary summary = Summarise(LoadExperiment(folder.path()));
+  const Summary summary = Summarize(LoadExperiment(folder.path()));
   const MethodSummary& oppa = summary.problems[0].methods[1];
   EXPECT_EQ(oppa.reach_95.runs, 1);
   EXPECT_TRUE(std::isinf(oppa.reach_95.time_s));
