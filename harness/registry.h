@@ -28,6 +28,9 @@ struct MethodEntry {
   std::function<std::unique_ptr<methods::Method>(
       const methods::Problem&, const common::TomlTable&, std::uint64_t)>
       make;
+  // The method of which this one is an ablation or a variant; its own name for
+  // that method. "": no family.
+  std::string family = {};
 };
 
 // All methods, in the order in which they are listed.

@@ -99,19 +99,20 @@ bool RunOne(const Manifest& manifest,
     return true;  // by another process, while this one waited for the lock
   }
   journal.lease().Publish("run.json", ToJson(info));
-  const std::unique_ptr<trials::TrialRunner> elsewhere =
-      conditions.elsewhere ? conditions.elsewhere(backend) : nullptr;
+  const std::unique_ptr<trials::TrialRunner> remote =
+      conditions.make_remote_runner ? conditions.make_remote_runner(backend)
+                                    : nullptr;
   const SearchSummary summary =
       Search(*backend.space,
              manifest.budget,
              manifest.TrialSeed(*run.problem, run.repeat),
              *method,
-             elsewhere ? *elsewhere : *backend.runner,
+             remote ? *remote : *backend.runner,
              journal,
              conditions.stop);
-  if (summary.stopped) {
-    if (!summary.finish_reason.empty()) {
-      fmt::print(stderr, "{}\n", summary.finish_reason);
+  if (summary.finish_reason == trials::FinishReason::kUnfinished) {
+    if (!summary.stop_reason.empty()) {
+      fmt::print(stderr, "{}\n", summary.stop_reason);
     }
     return false;
   }

@@ -49,9 +49,10 @@ std::string NoteOf(const std::string& name, const std::vector<Panel>& panels) {
 
 bool HasThinking(const std::vector<Drawn>& drawn) {
   return std::any_of(drawn.begin(), drawn.end(), [](const Drawn& one) {
-    return std::any_of(one.method->runs.begin(),
-                       one.method->runs.end(),
-                       [](const Run& run) { return !run.thinking.empty(); });
+    return std::any_of(
+        one.method->runs.begin(), one.method->runs.end(), [](const Run& run) {
+          return !run.suggestion_times.empty();
+        });
   });
 }
 
@@ -96,7 +97,7 @@ std::optional<Figure> MakeFigure(const std::string& name,
                                  const FigureOptions& options) {
   const bool ablation = name.starts_with("ablation");
   const std::vector<Drawn> drawn =
-      Select(problem, ablation ? Group::kOppaFamily : Group::kMethods);
+      Select(problem, ablation ? Group::kAblations : Group::kMethods);
   if (drawn.size() < (ablation ? 2 : 1)) {
     return std::nullopt;
   }

@@ -110,7 +110,8 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
              FigureNames(),
              (experiment_folder / "experiment.json: figure").c_str());
 
-  ReportOutcome outcome{.notes = std::move(records.notes)};
+  ReportOutcome outcome{.notes = std::move(records.notes),
+                        .failures = std::move(records.failures)};
   const Summary summary = Summarise(records);
   outcome.summary = ToText(summary, records.info);
   WriteTable(experiment_folder / "summary.csv", ToCsv(summary), outcome);

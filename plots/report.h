@@ -31,6 +31,7 @@ struct ReportOutcome {
   // Runs that are missing or unfinished, figures that could not be drawn: one
   // line each. Empty for a complete experiment.
   std::vector<std::string> notes;
+  std::vector<std::string> failures;  // see ExperimentRecords
   bool pictures_failed = false;  // gnuplot is missing or failed; see `notes`
 };
 
@@ -54,9 +55,9 @@ struct ReportOutcome {
 //   figures/[<problem>/]<figure>.{pdf,svg,png,csv,gp}
 //
 // Works on records alone, so also while the experiment runs, and on a folder
-// that somebody else made. The names of methods are folder names; `oppa` and
-// those that begin with `oppa-` are the ablation study, and the other figures
-// leave the latter out.
+// that another program wrote. The names of methods are folder names; the family
+// of a method (experiment.json) says which ones are ablations or variants, and
+// only the ablation figures draw these.
 //
 // Errors: throws trials::InputError when the folder holds no experiment or an
 // option is not known. A missing gnuplot is not an error: see ReportOutcome.

@@ -30,10 +30,10 @@ class CostModel final : public Method {
   CostModel(const Problem& problem,
             const CostModelOptions& options,
             std::uint64_t seed)
-      : problem_(problem),
+      : Method(problem.space->size()),
+        problem_(problem),
         options_(options),
         seed_(seed),
-        history_(problem.space->size()),
         surrogates_(MakePair(problem, options, seed)) {}
 
   std::optional<Suggestion> Suggest() override {
@@ -49,7 +49,7 @@ class CostModel final : public Method {
     Suggestion suggestion;
     suggestion.fits = surrogates_.Fit(history_);
     suggestion.candidate = PredictedBest();
-    suggestion.chosen_by = "model";
+    suggestion.chosen_by = trials::ChosenBy::kModel;
     const bool tried =
         suggestion.candidate >= 0 &&
         history_.tried()[static_cast<std::size_t>(suggestion.candidate)] != 0;
@@ -57,10 +57,6 @@ class CostModel final : public Method {
       return std::nullopt;
     }
     return suggestion;
-  }
-
-  void Observe(int candidate, const trials::Measurement& measurement) override {
-    history_.Add(candidate, measurement, {});
   }
 
  private:
@@ -83,7 +79,6 @@ class CostModel final : public Method {
   Problem problem_;
   CostModelOptions options_;
   std::uint64_t seed_;
-  History history_;
   SurrogatePair surrogates_;
   bool done_ = false;
 };

@@ -68,10 +68,10 @@ SurrogatePair::Options PairOptions(const OppaOptions& options,
 class Oppa final : public Method {
  public:
   Oppa(const Problem& problem, const OppaOptions& options, std::uint64_t seed)
-      : problem_(problem),
+      : Method(problem.space->size(), options.throughput),
+        problem_(problem),
         options_(options),
         seed_(seed),
-        history_(problem.space->size()),
         surrogates_(problem,
                     ThroughputPriorOf(problem, options.prior),
                     MemoryPriorOf(problem, options),
@@ -88,10 +88,6 @@ class Oppa final : public Method {
     return suggestion;
   }
 
-  void Observe(int candidate, const trials::Measurement& measurement) override {
-    history_.Add(candidate, measurement, options_.throughput);
-  }
-
  private:
   [[nodiscard]] trials::StopRule StopRuleNow() const {
     const double best = history_.best_steps_per_s();
@@ -100,8 +96,8 @@ class Oppa final : public Method {
                           .tau_steps_per_s = 0.0,
                           .throughput = options_.throughput};
     if (options_.theory_tau) {
-      rule.confidence_steps_per_s = RunningMeanFactor(options_.theory) *
-                                    history_.StepNoise(options_.throughput);
+      rule.confidence_steps_per_s =
+          RunningMeanFactor(options_.theory) * history_.StepNoise();
       return rule;
     }
     rule.tau_steps_per_s = options_.tau_steps_per_s;
@@ -175,19 +171,14 @@ class Oppa final : public Method {
     }
   }
 
-  // What the model may not choose: what was tried and, where nothing has been
-  // gained for some trials, whatever belongs to a family that was.
-  [[nodiscard]] std::vector<char> Excluded() const {
+  // After some trials without a gain, the candidates of every family that was
+  // tried; empty where all families were, and otherwise.
+  [[nodiscard]] std::vector<char> StagnantFamilies() const {
     const int idle = history_.trials_since_gain();
-    if (options_.stagnation_trials > 0 && idle > 0 &&
-        idle % options_.stagnation_trials == 0) {
-      std::vector<char> families =
-          TriedFamilies(*problem_.space, history_.tried());
-      if (!families.empty()) {
-        return families;
-      }
-    }
-    return history_.tried();
+    const bool stagnant = options_.stagnation_trials > 0 && idle > 0 &&
+                          idle % options_.stagnation_trials == 0;
+    return stagnant ? TriedFamilies(*problem_.space, history_.tried())
+                    : std::vector<char>();
   }
 
   Suggestion SuggestByModel() {
@@ -195,13 +186,16 @@ class Oppa final : public Method {
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
     // Step 2: the untried candidate with the highest cUCB.
+    const std::vector<char> families = StagnantFamilies();
     const SurrogatePair::Choice best = surrogates_.ArgMaxConstrainedUcb(
-        Beta(), options_.memory_scale, Excluded());
+        Beta(),
+        options_.memory_scale,
+        families.empty() ? history_.tried() : families);
     if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }
     suggestion.candidate = best.candidate;
-    suggestion.chosen_by = "model";
+    suggestion.chosen_by = trials::ChosenBy::kModel;
     surrogates::FitSummary choice;
     choice.parameters = {{"cucb", best.cucb},
                          {"throughput_mean", best.throughput_mean},
@@ -215,7 +209,6 @@ class Oppa final : public Method {
   Problem problem_;
   OppaOptions options_;
   std::uint64_t seed_;
-  History history_;
   SurrogatePair surrogates_;
 };
 

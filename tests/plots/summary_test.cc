@@ -102,7 +102,8 @@ void WriteTwoProblems(const std::filesystem::path& folder) {
       const double exact = i < 15 ? 0.5 : late;
       trials.push_back({kCompleted, 60.0 * i, 10, exact + 0.01, exact});
     }
-    WriteRun(folder, name, "oppa", 1, trials, "trial budget");
+    WriteRun(
+        folder, name, "oppa", 1, trials, trials::FinishReason::kTrialBudget);
   }
 }
 
@@ -154,7 +155,12 @@ TEST(SummaryText, TerminalTextWithAnAxisOverProblemsIsTheGoldenOne) {
 TEST(SummaryText, SaysHowManyRunsAreFinished) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
-  WriteRun(folder.path(), "", "oppa", 2, {{kOutOfMemory, 5}}, "");
+  WriteRun(folder.path(),
+           "",
+           "oppa",
+           2,
+           {{kOutOfMemory, 5}},
+           trials::FinishReason::kUnfinished);
   const ExperimentRecords records = LoadExperiment(folder.path());
   EXPECT_NE(ToText(Summarise(records), records.info).find(" 2/3 "),
             std::string::npos);
