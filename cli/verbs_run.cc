@@ -25,6 +25,7 @@
 #include "harness/slurm/task_status.h"
 #include "harness/status.h"
 #include "harness/stop.h"
+#include "plots/experiment_records.h"
 #include "plots/report.h"
 
 namespace cli {
@@ -99,6 +100,14 @@ void NoteOtherCommits(const std::vector<harness::RunSpec>& runs,
   }
 }
 
+// Says why the records are no complete result. Returns the exit code.
+int PrintFailures(const std::vector<std::string>& failures) {
+  for (const std::string& failure : failures) {
+    fmt::print(stderr, "oppa: {}\n", failure);
+  }
+  return failures.empty() ? 0 : 1;
+}
+
 int PrintReport(const std::filesystem::path& folder,
                 const plots::ReportOptions& options) {
   const plots::ReportOutcome outcome = plots::Report(folder, options);
@@ -107,7 +116,8 @@ int PrintReport(const std::filesystem::path& folder,
     fmt::print("note: {}\n", note);
   }
   fmt::print("{} files in {}\n", outcome.files.size(), folder.string());
-  return outcome.pictures_failed ? 1 : 0;
+  const int code = PrintFailures(outcome.failures);
+  return outcome.pictures_failed ? 1 : code;
 }
 
 // Gives the runs to Slurm; with --wait, shows how they get on until the end.
@@ -164,7 +174,8 @@ int RunSlurm(const VerbOptions& options,
   if (!run_options.no_report) {
     fmt::print("{}", LastJobOutput(folder));
   }
-  return failed > 0 ? 1 : 0;
+  const int code = PrintFailures(plots::LoadExperiment(folder).failures);
+  return failed > 0 ? 1 : code;
 }
 
 }  // namespace
@@ -213,8 +224,10 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
         jobs.size(),
         folder.string());
   }
-  const int report = run_options.no_report ? 0 : PrintReport(folder, {});
-  return failed > 0 ? 1 : report;
+  const int code = run_options.no_report
+                       ? PrintFailures(plots::LoadExperiment(folder).failures)
+                       : PrintReport(folder, {});
+  return failed > 0 ? 1 : code;
 }
 
 int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {

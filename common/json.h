@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/fields.h"
 #include "common/files.h"
 
 namespace common {
@@ -31,21 +33,10 @@ using Json = nlohmann::ordered_json;
 // are not UTF-8 are replaced by U+FFFD.
 [[nodiscard]] std::string ToText(const Json& json, int indent = -1);
 
-// A struct whose fields are listed once, by a function that is found beside it:
-//
-//   template <typename S, typename Visit>  // S: Point or const Point
-//   void VisitFields(S& point, const Visit& visit) {
-//     visit("x", point.x);
-//     visit("y", point.y);
-//   }
-template <typename T>
-concept HasFields = requires(T& value) {
-  VisitFields(value, [](const char*, auto&) {});
-};
-
 // A value as JSON: structs with fields, lists and optional values of them,
-// paths and what nlohmann::json knows. JSON has no NaN and no infinity: they
-// are null, "inf" and "-inf". FromJson is the inverse.
+// types with a text form, paths and what nlohmann::json knows. JSON has no NaN
+// and no infinity: they are null, "inf" and "-inf". FromJson is the inverse; an
+// optional field may be missing.
 // Errors: FromJson throws Json::exception for a missing key or a wrong type.
 template <typename T>
 [[nodiscard]] Json ToJson(const T& value) {
@@ -62,10 +53,13 @@ template <typename T>
     return std::isnan(value) ? Json(nullptr) : Json(value);
   } else if constexpr (requires { value.has_value(); }) {
     return value.has_value() ? ToJson(*value) : Json(nullptr);
+  } else if constexpr (HasText<T>) {
+    return std::string(ToString(value));
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     return value.string();
   } else if constexpr (requires(typename T::value_type item) {
-                         requires HasFields<const decltype(item)>;
+                         requires HasFields<const decltype(item)> ||
+                             std::is_floating_point_v<decltype(item)>;
                          value.size();
                        }) {
     Json json = Json::array();
@@ -82,7 +76,11 @@ template <typename T>
 void FromJson(const Json& json, T& value) {
   if constexpr (HasFields<T>) {
     VisitFields(value, [&json](const char* name, auto& field) {
-      FromJson(json.at(name), field);
+      if constexpr (requires { field.has_value(); }) {
+        FromJson(json.value(name, Json()), field);
+      } else {
+        FromJson(json.at(name), field);
+      }
     });
   } else if constexpr (std::is_floating_point_v<T>) {
     constexpr T kInfinity = std::numeric_limits<T>::infinity();
@@ -95,10 +93,13 @@ void FromJson(const Json& json, T& value) {
     if (!json.is_null()) {
       FromJson(json, value.emplace());
     }
+  } else if constexpr (HasText<T>) {
+    FromText(json.get<std::string>(), value);
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     value = json.get<std::string>();
   } else if constexpr (requires(typename T::value_type item) {
-                         requires HasFields<decltype(item)>;
+                         requires HasFields<decltype(item)> ||
+                             std::is_floating_point_v<decltype(item)>;
                          value.size();
                        }) {
     value.clear();
@@ -115,11 +116,14 @@ void FromJson(const Json& json, T& value) {
 // missing key or a value of another type.
 template <HasFields T>
 [[nodiscard]] T ParseJsonAs(std::string_view text, const std::string& source) {
+  const Json json = ParseJson(text, source);
   try {
     T value;
-    FromJson(ParseJson(text, source), value);
+    FromJson(json, value);
     return value;
   } catch (const Json::exception& e) {
+    throw InputError(source + ": " + e.what());
+  } catch (const std::invalid_argument& e) {  // of FromText
     throw InputError(source + ": " + e.what());
   }
 }

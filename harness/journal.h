@@ -30,18 +30,17 @@ class AppendFile {
   int fd_ = -1;
 };
 
-// Append-only records of one run: trials.csv, steps.csv, fits.csv and
-// thinking.csv of trials/record.h.
+// Append-only records of one run: the CSV files of trials/record.h.
 //
-// A trial's rows are written in the order steps, fits, thinking, trials, each
-// file durable before the next is touched: the row in trials.csv commits the
-// trial. Opening takes the lease (one writer, lease.h), drops the last line of
-// a file if it is cut off or fails its check, and then every row of a trial
-// that is not committed. A trial counts as committed when its row, all the
-// steps that the row promises and its thinking row are there.
+// A trial's rows are written in the order steps, fits, suggestion time, plan,
+// trial, each file durable before the next is touched: the row in trials.csv
+// commits the trial. Opening takes the lease (one writer, lease.h), drops the
+// last line of a file if it is cut off or fails its check, and then every row
+// of a trial that is not committed. A trial counts as committed when its row,
+// all of its steps and its suggestion time are there.
 //
 // Rows of fits.csv are not needed to resume, because replaying the history
-// makes them again: CheckFits compares them, and completes the file where it
+// computes them again: CheckFits compares them, and completes the file where it
 // was cut off.
 //
 // Errors: throws std::runtime_error when a file cannot be read or written,
@@ -52,14 +51,8 @@ class Journal {
   explicit Journal(std::filesystem::path run_folder,
                    double lease_timeout_s = Lease::kTimeoutSeconds);
 
-  struct Trial {
-    trials::TrialRecord record;
-    std::vector<double> step_times_s;
-    trials::ThinkingRecord thinking;
-  };
-
   // What was committed before this journal was opened, in order.
-  [[nodiscard]] const std::vector<Trial>& committed() const {
+  [[nodiscard]] const std::vector<trials::Trial>& committed() const {
     return committed_;
   }
 
@@ -70,16 +63,23 @@ class Journal {
   [[nodiscard]] bool CheckFits(const std::vector<trials::FitRecord>& fits);
 
   // Commits the next trial. On return it survives a crash.
-  void Commit(const Trial& trial, const std::vector<trials::FitRecord>& fits);
+  void Commit(const trials::Trial& trial,
+              const trials::SuggestionTime& suggestion_time,
+              const std::vector<trials::FitRecord>& fits);
 
  private:
+  template <typename Record>
+  [[nodiscard]] std::unique_ptr<AppendFile> Publish(
+      const std::string& text = trials::FileOf<Record>().header) const;
+
   std::filesystem::path folder_;
   Lease lease_;
   std::unique_ptr<AppendFile> trials_;
   std::unique_ptr<AppendFile> steps_;
   std::unique_ptr<AppendFile> fits_;
-  std::unique_ptr<AppendFile> thinking_;
-  std::vector<Trial> committed_;
+  std::unique_ptr<AppendFile> suggestion_times_;
+  std::unique_ptr<AppendFile> plans_;  // from the first plan on
+  std::vector<trials::Trial> committed_;
   std::vector<std::string> known_fits_;  // rows found in fits.csv
   std::size_t checked_fits_ = 0;
 };

@@ -196,7 +196,11 @@ void WriteExperiment(const Manifest& manifest,
   experiment.repeats = manifest.repeats;
   experiment.figures = manifest.figures;
   for (const MethodSpec& method : manifest.methods) {
-    experiment.methods.push_back({method.name, method.label});
+    const std::string& family = FindMethod(method.base)->family;
+    experiment.methods.push_back(
+        {method.name,
+         method.label,
+         family.empty() ? std::nullopt : std::optional(family)});
   }
   std::set<std::string> warned;  // scenarios of one table share theirs
   for (const ProblemSpec& problem : manifest.problems) {

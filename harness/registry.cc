@@ -28,7 +28,8 @@ MethodEntry Entry(std::string name,
                   std::unique_ptr<methods::Method> (*make)(
                       const methods::Problem&, const Options&, std::uint64_t),
                   const Options& defaults,
-                  std::string variant_of = "") {
+                  std::string variant_of = "",
+                  std::string family = "") {
   Options described = defaults;
   return {std::move(name),
           std::move(label),
@@ -40,7 +41,8 @@ MethodEntry Entry(std::string name,
                 problem, methods::ReadOptions(table, problem, defaults), seed);
           },
           methods::Describe(OptionsOf(described)),
-          std::move(variant_of)};
+          std::move(variant_of),
+          std::move(family)};
 }
 
 // OPPA and its ablations: one implementation, with these defaults.
@@ -54,7 +56,8 @@ MethodEntry Oppa(std::string name,
                std::move(description),
                methods::MakeOppa,
                defaults,
-               variant_of);
+               variant_of,
+               kOppa);
 }
 
 const methods::SurrogatePair::Options kNoPrior{.prior = CostModelForm::kNone};
@@ -88,10 +91,12 @@ std::vector<MethodEntry> ListMethods() {
             "a cost model fitted to several random trials, then one shot",
             methods::MakeCostModel,
             {}),
-      Oppa("vanilla-bo",
-           "VANILLA-BO",
-           "Bayesian optimisation: constant mean, Matern-5/2, cUCB",
-           {.early_termination = false, .surrogates = kNoPrior}),
+      Entry("vanilla-bo",
+            "VANILLA-BO",
+            "Bayesian optimization: constant mean, Matern-5/2, cUCB",
+            methods::MakeOppa,
+            OppaOptions{.early_termination = false, .surrogates = kNoPrior},
+            kOppa),
       Oppa("oppa",
            "OPPA",
            "BO with a parallelism-informed prior and early termination",

@@ -111,9 +111,9 @@ bool RunOne(const Manifest& manifest,
              remote ? *remote : *backend.runner,
              journal,
              conditions.stop);
-  if (summary.stopped) {
-    if (!summary.finish_reason.empty()) {
-      fmt::print(stderr, "{}\n", summary.finish_reason);
+  if (summary.finish_reason == trials::FinishReason::kUnfinished) {
+    if (!summary.stop_reason.empty()) {
+      fmt::print(stderr, "{}\n", summary.stop_reason);
     }
     return false;
   }

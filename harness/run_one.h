@@ -17,19 +17,19 @@
 
 namespace harness {
 
-// What a run is told that its records do not depend on.
+// Settings of a run on which its records do not depend.
 struct RunConditions {
   std::string command;         // that started it, for run.json
-  std::function<bool()> stop;  // asked before every trial; empty: never
+  std::function<bool()> stop;  // polled before every trial; empty: never
   double lease_timeout_s = Lease::kTimeoutSeconds;
-  // Makes a runner that runs the trials of the backend on other machines;
-  // empty: they run here.
+  // Makes a runner that runs the trials of a backend in other processes; empty:
+  // the backend runs them here.
   std::function<std::unique_ptr<trials::TrialRunner>(Backend&)>
       make_remote_runner;
 };
 
-// Does one run and writes its records. A run that is finished is left alone.
-// Returns false if `stop` made it stop before its end, or its trial was ended.
+// Executes one run and writes its records; a finished run is left alone.
+// Returns false if it stopped before its end.
 // Errors: as Journal and Search; InputError when the folder holds records that
 // were made from other input.
 bool RunOne(const Manifest& manifest,

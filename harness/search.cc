@@ -15,20 +15,22 @@
 namespace harness {
 namespace {
 
-using common::InputError;
-using trials::Measurement;
+using trials::FinishReason;
 using trials::Outcome;
-using trials::TrialRecord;
+using trials::Trial;
+
+// Relative to the budget: a rest of the time budget below this is rounding.
+constexpr double kBudgetSlack = 1e-9;
 
 // Time spent in the method since the last Take.
-class ThinkingClock {
+class SuggestionClock {
  public:
   template <typename Call>
   auto Measure(Call call) {
     const double wall_s = common::SteadySeconds();
     const double cpu_s = common::CpuSeconds();
     struct Stop {
-      ThinkingClock* clock;
+      SuggestionClock* clock;
       double wall_s, cpu_s;
       ~Stop() {
         clock->spent_.wall_s += common::SteadySeconds() - wall_s;
@@ -38,14 +40,14 @@ class ThinkingClock {
     return call();
   }
 
-  trials::ThinkingRecord Take(int trial) {
-    trials::ThinkingRecord spent = std::exchange(spent_, {});
+  trials::SuggestionTime Take(int trial) {
+    trials::SuggestionTime spent = std::exchange(spent_, {});
     spent.trial = trial;
     return spent;
   }
 
  private:
-  trials::ThinkingRecord spent_;
+  trials::SuggestionTime spent_;
 };
 
 std::vector<trials::FitRecord> FitRecords(
@@ -68,21 +70,6 @@ std::vector<trials::FitRecord> FitRecords(
   return records;
 }
 
-// The measurement that a record and its steps stand for. Methods are always
-// shown this one, live or replayed, so that both see the same.
-Measurement FromRecord(const Journal::Trial& trial) {
-  Measurement measurement;
-  measurement.outcome = trial.record.outcome;
-  measurement.step_times_s = trial.step_times_s;
-  if (!std::isnan(trial.record.peak_memory_bytes)) {
-    measurement.peak_memory_bytes = trial.record.peak_memory_bytes;
-  }
-  measurement.setup_s = trial.record.setup_s;
-  measurement.duration_s = trial.record.duration_s;
-  measurement.message = trial.record.message;
-  return measurement;
-}
-
 class Loop {
  public:
   Loop(const trials::SearchSpace& space,
@@ -98,21 +85,16 @@ class Loop {
         method_(method),
         runner_(runner),
         journal_(journal),
-        stop_(stop),
-        tried_(static_cast<std::size_t>(space.size()), false) {}
+        stop_(stop) {}
 
   SearchSummary Run() {
-    for (const Journal::Trial& trial : journal_.committed()) {
+    for (const Trial& trial : journal_.committed()) {
       Replay(trial);
     }
     summary_.replayed = summary_.trials;
-    while (true) {
-      const std::optional<std::string> reason = Step();
-      if (reason) {
-        summary_.finish_reason = *reason;
-        return summary_;
-      }
+    while (Step()) {
     }
+    return summary_;
   }
 
  private:
@@ -120,87 +102,91 @@ class Loop {
     return budget_.time_s - summary_.elapsed_s;
   }
 
-  // What is left is rounding.
   [[nodiscard]] bool OutOfTime() const {
-    return std::isfinite(budget_.time_s) && Left() <= 1e-9 * budget_.time_s;
+    return std::isfinite(budget_.time_s) &&
+           Left() <= kBudgetSlack * budget_.time_s;
   }
 
-  std::optional<methods::Suggestion> Ask() {
-    return thinking_.Measure([this] { return method_.Suggest(); });
+  std::optional<methods::Suggestion> Suggest() {
+    return clock_.Measure([this] { return method_.Suggest(); });
   }
 
-  // Books a trial and shows it to the method.
-  void Take(const Journal::Trial& trial) {
+  // Adds a trial to the search and to the method's history.
+  void Take(const Trial& trial) {
     ++summary_.trials;
-    tried_[static_cast<std::size_t>(trial.record.candidate)] = true;
-    summary_.elapsed_s = trial.record.elapsed_s;
-    summary_.incumbent_steps_per_s = trial.record.incumbent_steps_per_s;
-    thinking_.Measure(
-        [&] { method_.Observe(trial.record.candidate, FromRecord(trial)); });
+    summary_.elapsed_s = trial.elapsed_s;
+    summary_.incumbent_steps_per_s = trial.incumbent_steps_per_s;
+    clock_.Measure([&] { method_.Observe(trial); });
   }
 
-  void Replay(const Journal::Trial& trial) {
-    const std::optional<methods::Suggestion> suggestion = Ask();
+  void Replay(const Trial& recorded) {
+    const std::optional<methods::Suggestion> suggestion = Suggest();
     const int number = summary_.trials + 1;
-    const bool same = trial.record.trial == number && suggestion &&
-                      suggestion->candidate == trial.record.candidate &&
-                      suggestion->candidate >= 0 &&
-                      suggestion->candidate < space_.size() &&
-                      space_[suggestion->candidate] == trial.record.config &&
-                      journal_.CheckFits(FitRecords(number, *suggestion));
-    if (!same) {
-      throw InputError(fmt::format(
-          "trial {} is recorded as {}, but the method asks for {}: the records "
-          "are of another version of the program; use another --results "
-          "folder, or remove this run's",
-          trial.record.trial,
-          ToString(trial.record.config),
-          suggestion && suggestion->candidate >= 0 &&
-                  suggestion->candidate < space_.size()
-              ? ToString(space_[suggestion->candidate])
-              : "nothing"));
+    const bool exists = suggestion && suggestion->candidate >= 0 &&
+                        suggestion->candidate < space_.size();
+    const std::string label =
+        exists ? ToString(space_[suggestion->candidate]) : "nothing";
+    Trial trial = recorded;
+    trial.throughput = trials::EstimateThroughput(
+        trial.measurement.step_times_s, method_.history().throughput_options());
+    if (!exists || recorded.number != number ||
+        recorded.candidate != suggestion->candidate ||
+        CandidateLabel(recorded) != label || ToRow(trial) != ToRow(recorded) ||
+        !journal_.CheckFits(FitRecords(number, *suggestion))) {
+      throw common::InputError(fmt::format(
+          "trial {} is recorded as {} with {} steps/s, but this program gives "
+          "{} with {}: the records are of another version; use another "
+          "--results folder, or remove this run's",
+          recorded.number,
+          CandidateLabel(recorded),
+          recorded.throughput.steps_per_s,
+          label,
+          trial.throughput.steps_per_s));
     }
     Take(trial);
-    (void)thinking_.Take(number);  // on record already
+    (void)clock_.Take(number);  // it is recorded already
   }
 
-  // One new trial, or the reason why there is none.
-  std::optional<std::string> Step() {
+  bool Finish(FinishReason reason) {
+    summary_.finish_reason = reason;
+    return false;
+  }
+
+  // Runs one new trial; false when the search has ended.
+  bool Step() {
     if (OutOfTime()) {
-      return "time budget";
+      return Finish(FinishReason::kTimeBudget);
     }
     if (budget_.trials > 0 && summary_.trials >= budget_.trials) {
-      return "trial budget";
+      return Finish(FinishReason::kTrialBudget);
     }
     if (summary_.trials >= space_.size()) {
-      return "space exhausted";
+      return Finish(FinishReason::kSpaceExhausted);
     }
     if (stop_ && stop_()) {
-      summary_.stopped = true;
-      return "";
+      return false;
     }
-    const std::optional<methods::Suggestion> suggestion = Ask();
+    const std::optional<methods::Suggestion> suggestion = Suggest();
     if (!suggestion) {
-      return "method done";
+      return Finish(FinishReason::kMethodDone);
     }
     Check(*suggestion);
-    Journal::Trial trial;
-    trial.thinking = thinking_.Take(summary_.trials + 1);
+    const trials::SuggestionTime time = clock_.Take(summary_.trials + 1);
     if (budget_.charge_thinking) {
-      summary_.elapsed_s += trial.thinking.wall_s;
+      summary_.elapsed_s += time.wall_s;
       if (OutOfTime()) {
-        return "time budget";
+        return Finish(FinishReason::kTimeBudget);
       }
     }
     try {
-      Try(*suggestion, trial);
+      const Trial trial = Try(*suggestion);
+      journal_.Commit(trial, time, FitRecords(trial.number, *suggestion));
+      Take(trial);
+      return true;
     } catch (const trials::TrialInterrupted& e) {
-      summary_.stopped = true;
-      return e.what();
+      summary_.stop_reason = e.what();
+      return false;
     }
-    journal_.Commit(trial, FitRecords(trial.record.trial, *suggestion));
-    Take(trial);
-    return std::nullopt;
   }
 
   void Check(const methods::Suggestion& suggestion) const {
@@ -209,59 +195,41 @@ class Loop {
       throw std::logic_error(fmt::format(
           "the method suggests candidate {} of {}", candidate, space_.size()));
     }
-    if (tried_[static_cast<std::size_t>(candidate)]) {
+    if (method_.history().tried()[static_cast<std::size_t>(candidate)] != 0) {
       throw std::logic_error(
           fmt::format("the method suggests {} again, which was tried before",
                       ToString(space_[candidate])));
     }
   }
 
-  void Try(const methods::Suggestion& suggestion, Journal::Trial& trial) {
-    const trials::ParallelConfig& config = space_[suggestion.candidate];
+  [[nodiscard]] Trial Try(const methods::Suggestion& suggestion) {
     trials::TrialRequest request;
-    request.config = config;
+    request.config = space_[suggestion.candidate];
     request.max_steps = budget_.q_max;
-    request.seed = common::DeriveSeed(ToString(config), trial_seed_);
+    request.seed = common::DeriveSeed(ToString(request.config), trial_seed_);
     request.time_limit_s = Left();
     request.interrupted = stop_;
     StopBy(suggestion.stop, request);
-    Measurement measurement = runner_.Run(request);
-    if (measurement.duration_s > Left() * (1.0 + 1e-9)) {
+    Trial trial = MakeTrial(suggestion.candidate,
+                            request.config,
+                            runner_.Run(request),
+                            method_.history().throughput_options());
+    trials::Measurement& measurement = trial.measurement;
+    if (measurement.duration_s > Left() * (1.0 + kBudgetSlack)) {
       measurement.outcome = Outcome::kTimedOut;  // ended after the search did
     }
-    trial.step_times_s = measurement.step_times_s;
-    Fill(suggestion, measurement, trial.record);
-    // As it will be read back: a message may hold what a cell cannot.
-    trial.record = trials::ParseTrialRow(ToRow(trial.record));
-  }
-
-  void Fill(const methods::Suggestion& suggestion,
-            const Measurement& measurement,
-            TrialRecord& record) const {
-    const trials::ThroughputEstimate throughput =
-        trials::EstimateThroughput(measurement.step_times_s);
-    record.trial = summary_.trials + 1;
-    record.candidate = suggestion.candidate;
-    record.config = space_[suggestion.candidate];
-    record.outcome = measurement.outcome;
-    record.steps = static_cast<int>(measurement.step_times_s.size());
-    record.throughput_steps_per_s = throughput.steps_per_s;
-    record.throughput_variance = throughput.variance;
-    record.peak_memory_bytes =
-        measurement.peak_memory_bytes.value_or(trials::kUnknown);
-    record.setup_s = measurement.setup_s;
-    record.duration_s = measurement.duration_s;
-    record.elapsed_s = std::fmin(summary_.elapsed_s + measurement.duration_s,
-                                 std::fmax(budget_.time_s, summary_.elapsed_s));
-    record.incumbent_steps_per_s = summary_.incumbent_steps_per_s;
-    if (record.outcome == Outcome::kCompleted) {
-      record.incumbent_steps_per_s =
-          std::fmax(summary_.incumbent_steps_per_s, throughput.steps_per_s);
+    trial.number = summary_.trials + 1;
+    trial.elapsed_s = std::fmin(summary_.elapsed_s + measurement.duration_s,
+                                std::fmax(budget_.time_s, summary_.elapsed_s));
+    trial.incumbent_steps_per_s = summary_.incumbent_steps_per_s;
+    if (measurement.outcome == Outcome::kCompleted) {
+      trial.incumbent_steps_per_s =
+          std::fmax(trial.incumbent_steps_per_s, trial.throughput.steps_per_s);
     }
-    record.exact_steps_per_s =
-        runner_.ExactThroughput(record.config).value_or(trials::kUnknown);
-    record.chosen_by = suggestion.chosen_by;
-    record.message = measurement.message;
+    trial.exact_steps_per_s =
+        runner_.ExactThroughput(request.config).value_or(trials::kUnknown);
+    trial.chosen_by = suggestion.chosen_by;
+    return trial;
   }
 
   const trials::SearchSpace& space_;
@@ -271,8 +239,7 @@ class Loop {
   trials::TrialRunner& runner_;
   Journal& journal_;
   const std::function<bool()>& stop_;
-  std::vector<bool> tried_;
-  ThinkingClock thinking_;
+  SuggestionClock clock_;
   SearchSummary summary_;
 };
 

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <string>
 
 #include "common/error.h"
@@ -22,27 +21,28 @@ struct SearchSummary {
   int replayed = 0;  // of them, found in the journal
   double elapsed_s = 0.0;
   double incumbent_steps_per_s = trials::kUnknown;
-  std::string finish_reason;  // see trials::RunInfo
-  bool stopped = false;       // before its end; finish_reason may say why
+  // kUnfinished: it was stopped before its end, perhaps with a reason.
+  trials::FinishReason finish_reason = trials::FinishReason::kUnfinished;
+  std::string stop_reason;
 };
 
-// Runs one search on a virtual clock. The clock advances by what each trial
-// cost (and by the method's thinking, if the budget charges it); a trial's
-// time limit is what is left of the budget, so the budget is never passed: a
-// trial that it cuts is timed_out and never the incumbent. The incumbent is
-// the best throughput (Eq. 28) among trials that ran all q_max steps.
+// Runs one search on a virtual clock. The clock advances by the cost of each
+// trial (and by the suggestion times, if the budget charges them). The time
+// limit of a trial is what is left of the budget, so the search never exceeds
+// it: a trial that is cut off has timed out and is never the incumbent. The
+// incumbent is the best throughput (Eq. 28, by the method's own options) among
+// trials that ran all q_max steps.
 //
-// What the journal holds is replayed first: the method is asked and shown the
-// recorded results, and must ask for what is recorded.
+// The trials in the journal are replayed first: the method receives the
+// recorded results and must suggest what is recorded.
 //
-// `stop` is asked before every new trial, and by backends on a real clock
-// during a trial; when it says true the search ends there, to be resumed
-// another time.
+// `stop` is polled before every new trial, and by backends on a real clock
+// during a trial; when it returns true the search stops, to be resumed later.
 //
 // The seed of a trial is derived from `trial_seed` and the configuration.
 //
 // Source: OPPA Algorithm 3.
-// Errors: throws InputError when the journal does not fit the method, which
+// Errors: throws InputError when the journal does not match the method, which
 // then is of another version; std::logic_error when the method suggests a
 // candidate that does not exist or was tried before.
 [[nodiscard]] SearchSummary Search(const trials::SearchSpace& space,

@@ -27,17 +27,18 @@ double Fraction(const Budget& budget, const RunStatus& status) {
 
 void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
   const trials::RunInfo info = trials::ReadRunInfo(folder);
-  for (const trials::TrialRecord& trial : trials::ReadTrials(folder)) {
-    status.trials = trial.trial;
+  for (const trials::Trial& trial : trials::ReadTrials(folder)) {
+    status.trials = trial.number;
     status.elapsed_s = trial.elapsed_s;
     status.incumbent_steps_per_s = trial.incumbent_steps_per_s;
   }
-  for (const trials::ThinkingRecord& row : trials::ReadThinking(folder)) {
+  for (const trials::SuggestionTime& row :
+       trials::ReadSuggestionTimes(folder)) {
     status.thinking_s += row.wall_s;
   }
   if (info.finished) {
     status.state = RunState::kDone;
-    status.message = info.finish_reason;
+    status.message = ToString(info.finish_reason);
   } else {
     status.state = IsLeased(folder) ? RunState::kRunning : RunState::kStopped;
   }

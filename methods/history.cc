@@ -35,35 +35,27 @@ class Collector {
 
 }  // namespace
 
-void History::Add(int candidate,
-                  const trials::Measurement& measurement,
-                  const trials::ThroughputOptions& options) {
-  Entry entry{
-      candidate, measurement.outcome, {}, measurement.peak_memory_bytes};
-  const bool failed = measurement.outcome == trials::Outcome::kOutOfMemory ||
-                      measurement.outcome == trials::Outcome::kFailed;
+void History::Add(const trials::Trial& trial) {
   ++trials_since_gain_;
-  if (!failed && !measurement.step_times_s.empty()) {
-    entry.throughput =
-        trials::EstimateThroughput(measurement.step_times_s, options);
-    if (entry.throughput->steps_per_s > kGain * gained_steps_per_s_) {
-      gained_steps_per_s_ = entry.throughput->steps_per_s;
+  if (trial.HasThroughput()) {
+    const double steps_per_s = trial.throughput.steps_per_s;
+    if (steps_per_s > kGain * gained_steps_per_s_) {
+      gained_steps_per_s_ = steps_per_s;
       trials_since_gain_ = 0;
     }
-    best_steps_per_s_ =
-        std::max(best_steps_per_s_, entry.throughput->steps_per_s);
+    best_steps_per_s_ = std::max(best_steps_per_s_, steps_per_s);
   }
-  failures_in_a_row_ = entry.throughput ? 0 : failures_in_a_row_ + 1;
-  tried_[static_cast<std::size_t>(candidate)] = 1;
-  entries_.push_back(entry);
+  failures_in_a_row_ = trial.HasThroughput() ? 0 : failures_in_a_row_ + 1;
+  tried_[static_cast<std::size_t>(trial.candidate)] = 1;
+  trials_.push_back(trial);
 }
 
-double History::StepNoise(const trials::ThroughputOptions& options) const {
+double History::StepNoise() const {
   std::vector<double> relative;
-  for (const Entry& entry : entries_) {
-    if (entry.throughput) {
-      const trials::ThroughputEstimate& estimate = *entry.throughput;
-      const double variance = options.variance_of_mean
+  for (const trials::Trial& trial : trials_) {
+    if (trial.HasThroughput()) {
+      const trials::ThroughputEstimate& estimate = trial.throughput;
+      const double variance = throughput_options_.variance_of_mean
                                   ? estimate.variance * estimate.steps_used
                                   : estimate.variance;
       relative.push_back(std::sqrt(variance) / estimate.steps_per_s);
@@ -77,11 +69,11 @@ double History::StepNoise(const trials::ThroughputOptions& options) const {
 
 surrogates::Observations History::ThroughputObservations() const {
   Collector collector;
-  for (const Entry& entry : entries_) {
-    if (entry.throughput) {
-      collector.Add(entry.candidate,
-                    entry.throughput->steps_per_s,
-                    entry.throughput->variance);
+  for (const trials::Trial& trial : trials_) {
+    if (trial.HasThroughput()) {
+      collector.Add(trial.candidate,
+                    trial.throughput.steps_per_s,
+                    trial.throughput.variance);
     }
   }
   return collector.Take();
@@ -89,10 +81,11 @@ surrogates::Observations History::ThroughputObservations() const {
 
 surrogates::Observations History::ScoreObservations() const {
   Collector collector;
-  for (const Entry& entry : entries_) {
-    collector.Add(entry.candidate,
-                  entry.throughput ? entry.throughput->steps_per_s : 0.0,
-                  entry.throughput ? entry.throughput->variance : 0.0);
+  for (const trials::Trial& trial : trials_) {
+    const bool ran = trial.HasThroughput();
+    collector.Add(trial.candidate,
+                  ran ? trial.throughput.steps_per_s : 0.0,
+                  ran ? trial.throughput.variance : 0.0);
   }
   return collector.Take();
 }
@@ -101,12 +94,14 @@ surrogates::Observations History::MemoryObservations(double capacity_bytes,
                                                      double out_of_memory_value,
                                                      double variance) const {
   Collector collector;
-  for (const Entry& entry : entries_) {
-    if (entry.outcome == trials::Outcome::kOutOfMemory) {
-      collector.Add(entry.candidate, out_of_memory_value, variance);
-    } else if (entry.peak_memory_bytes) {
-      collector.Add(
-          entry.candidate, *entry.peak_memory_bytes / capacity_bytes, variance);
+  for (const trials::Trial& trial : trials_) {
+    const trials::Measurement& measurement = trial.measurement;
+    if (measurement.outcome == trials::Outcome::kOutOfMemory) {
+      collector.Add(trial.candidate, out_of_memory_value, variance);
+    } else if (measurement.peak_memory_bytes) {
+      collector.Add(trial.candidate,
+                    *measurement.peak_memory_bytes / capacity_bytes,
+                    variance);
     }
   }
   return collector.Take();
@@ -114,9 +109,9 @@ surrogates::Observations History::MemoryObservations(double capacity_bytes,
 
 std::vector<int> History::RanWithUnknownMemory() const {
   std::vector<int> candidates;
-  for (const Entry& entry : entries_) {
-    if (entry.throughput && !entry.peak_memory_bytes) {
-      candidates.push_back(entry.candidate);
+  for (const trials::Trial& trial : trials_) {
+    if (trial.HasThroughput() && !trial.measurement.peak_memory_bytes) {
+      candidates.push_back(trial.candidate);
     }
   }
   return candidates;

@@ -1,43 +1,39 @@
-// What a method has seen so far, in the forms that methods need.
+// The trials of a run so far, in the forms that methods need.
 
 #ifndef METHODS_HISTORY_H_
 #define METHODS_HISTORY_H_
 
 #include <limits>
-#include <optional>
 #include <vector>
 
-#include "methods/method.h"
 #include "surrogates/surrogate.h"
-#include "trials/measurement.h"
+#include "trials/trial.h"
 
 namespace methods {
 
-// The trials of one run. Every method keeps one.
+// The trials of one run. Every method has one; nothing else knows what was
+// tried.
 class History {
  public:
-  explicit History(int candidates)
-      : tried_(static_cast<std::size_t>(candidates), 0) {}
+  // `throughput` says how the throughput of the trials was estimated.
+  explicit History(int candidates,
+                   const trials::ThroughputOptions& throughput = {})
+      : throughput_options_(throughput),
+        tried_(static_cast<std::size_t>(candidates), 0) {}
 
-  struct Entry {
-    int candidate = 0;
-    trials::Outcome outcome = trials::Outcome::kFailed;
-    // Absent when the trial ran no step; an out-of-memory trial tells nothing
-    // about throughput even if it ran some.
-    std::optional<trials::ThroughputEstimate> throughput;
-    std::optional<double> peak_memory_bytes;
-  };
+  void Add(const trials::Trial& trial);
 
-  void Add(int candidate,
-           const trials::Measurement& measurement,
-           const trials::ThroughputOptions& options);
-
-  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
-  [[nodiscard]] int size() const { return static_cast<int>(entries_.size()); }
+  [[nodiscard]] const std::vector<trials::Trial>& trials() const {
+    return trials_;
+  }
+  [[nodiscard]] const trials::ThroughputOptions& throughput_options() const {
+    return throughput_options_;
+  }
+  [[nodiscard]] int size() const { return static_cast<int>(trials_.size()); }
   // 1 for candidates that were tried, 0 for the others, [N].
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }
   [[nodiscard]] bool exhausted() const {
-    return entries_.size() == tried_.size();
+    return trials_.size() == tried_.size();
   }
 
   // Failures (out of memory, time-out, crash) since the last trial that gave
@@ -58,10 +54,8 @@ class History {
 
   // The standard deviation (steps/s) of the throughput of a single step at the
   // best throughput: the median over trials of the relative one, which hardly
-  // depends on the configuration. 0 before the first throughput. `options` say
-  // whether variances are those of steps or of means.
-  [[nodiscard]] double StepNoise(
-      const trials::ThroughputOptions& options) const;
+  // depends on the configuration. 0 before the first throughput.
+  [[nodiscard]] double StepNoise() const;
 
   // Throughputs of feasible trials with their variance.
   [[nodiscard]] surrogates::Observations ThroughputObservations() const;
@@ -71,17 +65,18 @@ class History {
   [[nodiscard]] surrogates::Observations ScoreObservations() const;
 
   // Peak memory in units of the capacity; `out_of_memory_value` (>= 1) for
-  // trials that ran out of it. Trials that do not tell their memory are left
+  // trials that ran out of it. Trials whose memory is unknown are left
   // out. `variance` is that of each value.
   [[nodiscard]] surrogates::Observations MemoryObservations(
       double capacity_bytes, double out_of_memory_value, double variance) const;
 
-  // The candidates of trials that gave a throughput but not their memory: all
+  // The candidates of trials with a throughput but without a peak memory: all
   // that is known is that it was enough.
   [[nodiscard]] std::vector<int> RanWithUnknownMemory() const;
 
  private:
-  std::vector<Entry> entries_;
+  trials::ThroughputOptions throughput_options_;
+  std::vector<trials::Trial> trials_;
   std::vector<char> tried_;
   int failures_in_a_row_ = 0;
   int trials_since_gain_ = 0;

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "methods/history.h"
 #include "surrogates/surrogate.h"
-#include "trials/measurement.h"
 #include "trials/search_space.h"
+#include "trials/trial.h"
 
 namespace methods {
 
@@ -30,7 +31,7 @@ struct Problem {
 struct Suggestion {
   int candidate = -1;  // index into the space, never tried before
   std::optional<trials::StopRule> stop;  // absent: run all q_max steps
-  std::string chosen_by;  // "random", "model", ...: for the record
+  trials::ChosenBy chosen_by = trials::ChosenBy::kUnspecified;
   // What the surrogates behind this suggestion have learned, by surrogate name.
   struct Fit {
     std::string surrogate;
@@ -40,19 +41,29 @@ struct Suggestion {
 };
 
 // Decides what to try next. A method is a function of its options, its seed
-// and the history it has observed: it runs no trial, reads no clock and keeps
-// no other state, so a run resumes by replaying its journal.
+// and its history: it runs no trial, reads no clock and keeps no other state,
+// so a run resumes by replaying its journal.
 class Method {
  public:
+  // For a space of so many candidates; `throughput` says how the method
+  // estimates the throughput of a trial.
+  explicit Method(int candidates,
+                  const trials::ThroughputOptions& throughput = {})
+      : history_(candidates, throughput) {}
   virtual ~Method() = default;
 
   // The next trial, or nothing when the method is done. Called once before
   // each Observe.
   [[nodiscard]] virtual std::optional<Suggestion> Suggest() = 0;
 
-  // The result of the last suggestion.
-  virtual void Observe(int candidate,
-                       const trials::Measurement& measurement) = 0;
+  // Adds the trial of the last suggestion, estimated by the options of the
+  // history.
+  void Observe(const trials::Trial& trial) { history_.Add(trial); }
+
+  [[nodiscard]] const History& history() const { return history_; }
+
+ protected:
+  History history_;
 };
 
 }  // namespace methods

@@ -15,14 +15,14 @@ double KnownTo(const Run& run,
                const trials::ProblemInfo& problem,
                Cost cost,
                double last_x) {
-  const bool done = run.finish_reason == "method done" ||
-                    run.finish_reason == "space exhausted";
+  const bool done = run.finish_reason == trials::FinishReason::kMethodDone ||
+                    run.finish_reason == trials::FinishReason::kSpaceExhausted;
   const bool spent =
       cost == Cost::kTime && std::isfinite(problem.time_budget_s);
   return run.finished && (done || spent) ? kForever : last_x;
 }
 
-double CostOf(const trials::TrialRecord& trial, Cost cost, double before) {
+double CostOf(const trials::Trial& trial, Cost cost, double before) {
   switch (cost) {
     case Cost::kTime:
       return trial.elapsed_s;
@@ -49,11 +49,11 @@ StepCurve IncumbentCurve(const Run& run,
   const std::vector<int> incumbents = Incumbents(run.trials);
   double x = 0.0;
   for (std::size_t i = 0; i < run.trials.size(); ++i) {
-    const trials::TrialRecord& trial = run.trials[i];
+    const trials::Trial& trial = run.trials[i];
     x = CostOf(trial, cost, x);
     if (incumbents[i] == static_cast<int>(i)) {
       curve.x.push_back(x);
-      curve.y.push_back(value == Value::kMeasured ? trial.throughput_steps_per_s
+      curve.y.push_back(value == Value::kMeasured ? trial.throughput.steps_per_s
                                                   : trial.exact_steps_per_s);
     }
   }
@@ -64,7 +64,7 @@ StepCurve IncumbentCurve(const Run& run,
 StepCurve TrialCountCurve(const Run& run, const trials::ProblemInfo& problem) {
   StepCurve curve;
   double x = 0.0;
-  for (const trials::TrialRecord& trial : run.trials) {
+  for (const trials::Trial& trial : run.trials) {
     x = trial.elapsed_s;
     curve.x.push_back(x);
     curve.y.push_back(static_cast<double>(curve.x.size()));
@@ -75,26 +75,23 @@ StepCurve TrialCountCurve(const Run& run, const trials::ProblemInfo& problem) {
 
 double TrainingStepsAt(const Run& run, double t) {
   double steps = 0.0;
-  for (const trials::TrialRecord& trial : run.trials) {
+  for (const trials::Trial& trial : run.trials) {
     if (t >= trial.elapsed_s) {
       steps += trial.steps;
       continue;
     }
-    const double first_step_s =
-        trial.elapsed_s - trial.duration_s + trial.setup_s;
+    const double first_step_s = trial.elapsed_s - trial.measurement.duration_s +
+                                trial.measurement.setup_s;
     const double stepping_s = trial.elapsed_s - first_step_s;
     if (t > first_step_s && stepping_s > 0.0) {
       steps += trial.steps * (t - first_step_s) / stepping_s;
     }
     return steps;
   }
-  if (run.trials.empty() || Incumbents(run.trials).back() < 0) {
-    return steps;
-  }
-  const int incumbent = Incumbents(run.trials).back();
-  return steps + run.trials[static_cast<std::size_t>(incumbent)]
-                         .throughput_steps_per_s *
-                     (t - run.trials.back().elapsed_s);
+  const double incumbent =
+      run.trials.empty() ? 0.0 : run.trials.back().incumbent_steps_per_s;
+  return incumbent > 0.0 ? steps + incumbent * (t - run.trials.back().elapsed_s)
+                         : steps;
 }
 
 Band Aggregate(const std::vector<StepCurve>& curves,

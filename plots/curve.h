@@ -34,8 +34,8 @@ struct StepCurve {
 [[nodiscard]] double ValueAt(const StepCurve& curve, double x);
 
 // The throughput (steps/s) of the incumbent, the best of the completed trials
-// so far. A run without an incumbent yet has 0 steps/s: whoever stops there
-// has no configuration that is known to work.
+// so far. A run without an incumbent has 0 steps/s: it knows no configuration
+// that works.
 //
 // `known_to` is infinite for a finished run whose method was done or whose
 // space was exhausted, and for one that spent the problem's time budget when

@@ -11,13 +11,9 @@
 
 namespace plots {
 
-// Whether a method belongs to the ablation study: it is called `oppa`, or
-// something that begins with `oppa-`.
-[[nodiscard]] bool IsOppaFamily(const std::string& method);
-
-// The methods to be compared, `oppa` included but not its ablations (unless
-// there is nothing else); or `oppa` and its ablations.
-enum class Group { kMethods, kOppaFamily };
+// The methods to be compared, without the ablations and variants of a method
+// (unless there is nothing else); or those with their method.
+enum class Group { kMethods, kAblations };
 
 // A method that is drawn, and how.
 struct Drawn {
@@ -25,8 +21,8 @@ struct Drawn {
   LineStyle style;
 };
 
-// The methods of a group that have runs, OPPA first. A method looks the same
-// whether or not the others have runs yet.
+// The methods of a group that have runs, first the one that has ablations. A
+// method looks the same whether or not the others have runs yet.
 [[nodiscard]] std::vector<Drawn> Select(const ProblemRecords& problem,
                                         Group group);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ void Load(const std::filesystem::path& folder, Task& task) {
   Run& run = task.run;
   try {
     run.trials = trials::ReadTrials(folder);
-    run.thinking = trials::ReadThinking(folder);
+    run.suggestion_times = trials::ReadSuggestionTimes(folder);
     if (std::filesystem::exists(folder / "run.json")) {
       const trials::RunInfo info = trials::ReadRunInfo(folder);
       run.finished = info.finished;
@@ -65,7 +66,9 @@ void LoadProblems(const std::filesystem::path& experiment_folder,
     ProblemRecords problem{.info = trials::ReadProblemInfo(folder)};
     problem.info.name = name;
     for (const trials::ExperimentInfo::Method& method : records.info.methods) {
-      problem.methods.push_back({.name = method.name, .label = method.label});
+      problem.methods.push_back({.name = method.name,
+                                 .label = method.label,
+                                 .family = method.family.value_or("")});
     }
     records.problems.push_back(std::move(problem));
   }
@@ -83,8 +86,9 @@ class Notes {
     std::vector<int> unfinished;
     for (const Task* task = first; task != last; ++task) {
       if (!task->error.empty()) {
-        lines_.push_back({"left out: " + task->error, ""});
-      } else if (!task->exists) {
+        continue;  // see ExperimentRecords::failures
+      }
+      if (!task->exists) {
         missing.push_back(task->run.repeat);
       } else if (!task->run.finished) {
         unfinished.push_back(task->run.repeat);
@@ -122,6 +126,48 @@ class Notes {
   std::vector<std::pair<std::string, std::string>> lines_;
 };
 
+// "out of memory" for kOutOfMemory.
+std::string WordsOf(trials::Outcome outcome) {
+  std::string words(ToString(outcome));
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+// "no trial completed: 4 failed (exit code 3), 2 out of memory" where runs
+// finished without a completed trial; "" otherwise. The message is that of most
+// failures.
+std::string WhyNoResult(const std::vector<Run>& runs) {
+  std::map<trials::Outcome, int> outcomes;
+  std::map<std::string, int> messages;
+  bool finished = false;
+  for (const Run& run : runs) {
+    finished = finished || run.finished;
+    for (const trials::Trial& trial : run.trials) {
+      ++outcomes[trial.measurement.outcome];
+      if (trial.measurement.outcome == trials::Outcome::kFailed) {
+        ++messages[trial.measurement.message];
+      }
+    }
+  }
+  if (!finished || outcomes.contains(trials::Outcome::kCompleted)) {
+    return "";
+  }
+  std::vector<std::string> counts;
+  for (const auto& [outcome, count] : outcomes) {
+    counts.push_back(fmt::format("{} {}", count, WordsOf(outcome)));
+    if (outcome == trials::Outcome::kFailed) {
+      const auto most = std::max_element(
+          messages.begin(), messages.end(), [](const auto& a, const auto& b) {
+            return a.second < b.second;
+          });
+      counts.back() += most->first.empty() ? "" : " (" + most->first + ")";
+    }
+  }
+  return counts.empty()
+             ? "no trial ran"
+             : fmt::format("no trial completed: {}", fmt::join(counts, ", "));
+}
+
 }  // namespace
 
 ExperimentRecords LoadExperiment(
@@ -148,9 +194,19 @@ ExperimentRecords LoadExperiment(
     for (MethodRecords& method : problem.methods) {
       notes.Add(method.name, task, task + repeats);
       for (std::size_t r = 0; r < repeats; ++r, ++task) {
-        if (task->exists) {
+        if (!task->error.empty()) {
+          records.failures.push_back("left out: " + task->error);
+        } else if (task->exists) {
           method.runs.push_back(std::move(task->run));
         }
+      }
+      if (const std::string why = WhyNoResult(method.runs); !why.empty()) {
+        records.failures.push_back(
+            fmt::format("{}{}{}: {}",
+                        problem.info.name,
+                        problem.info.name.empty() ? "" : ": ",
+                        method.name,
+                        why));
       }
     }
     notes.AppendTo(records.notes);
@@ -158,15 +214,14 @@ ExperimentRecords LoadExperiment(
   return records;
 }
 
-std::vector<int> Incumbents(const std::vector<trials::TrialRecord>& trials) {
+std::vector<int> Incumbents(const std::vector<trials::Trial>& trials) {
   std::vector<int> incumbents;
   int incumbent = -1;
   double best = 0.0;
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (trials[i].outcome == trials::Outcome::kCompleted &&
-        trials[i].throughput_steps_per_s > best) {
+    if (trials[i].incumbent_steps_per_s > best) {
       incumbent = static_cast<int>(i);
-      best = trials[i].throughput_steps_per_s;
+      best = trials[i].incumbent_steps_per_s;
     }
     incumbents.push_back(incumbent);
   }

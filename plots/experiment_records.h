@@ -15,15 +15,16 @@ namespace plots {
 // One method, one repeat, as far as it has come.
 struct Run {
   int repeat = 0;
-  std::vector<trials::TrialRecord> trials;
-  std::vector<trials::ThinkingRecord> thinking;
+  std::vector<trials::Trial> trials;  // without step times
+  std::vector<trials::SuggestionTime> suggestion_times;
   bool finished = false;
-  std::string finish_reason;  // see trials::RunInfo
+  trials::FinishReason finish_reason = trials::FinishReason::kUnfinished;
 };
 
 struct MethodRecords {
   std::string name;       // folder name
   std::string label;      // in legends and tables
+  std::string family;     // see trials::ExperimentInfo::Method; "": none
   std::vector<Run> runs;  // those with at least one trial, or finished
 };
 
@@ -35,21 +36,25 @@ struct ProblemRecords {
 struct ExperimentRecords {
   trials::ExperimentInfo info;
   std::vector<ProblemRecords> problems;  // those that have been started
-  // What is missing, unfinished or unreadable, one line each.
+  // What is missing or unfinished, one line each.
   std::vector<std::string> notes;
+  // Why the records are no complete result, one line each: a run that cannot be
+  // read, or a method whose finished runs have no completed trial.
+  std::vector<std::string> failures;
 };
 
 // Reads results/<experiment>/ with one thread per core. A run that has not
-// begun, is under way or cannot be read is no error but a line in `notes`.
+// begun, is under way or cannot be read is not an error but a line in `notes`
+// or `failures`.
 //
-// Errors: throws trials::InputError when experiment.json cannot be read.
+// Errors: throws common::InputError when experiment.json cannot be read.
 [[nodiscard]] ExperimentRecords LoadExperiment(
     const std::filesystem::path& experiment_folder);
 
-// After each trial, the index of the incumbent: the best completed trial so
-// far, of equals the first; -1 while there is none.
+// After each trial, the index of the incumbent as recorded: the best completed
+// trial so far, of equals the first; -1 while there is none.
 [[nodiscard]] std::vector<int> Incumbents(
-    const std::vector<trials::TrialRecord>& trials);
+    const std::vector<trials::Trial>& trials);
 
 // "1-3, 7" for {1, 2, 3, 7}.
 [[nodiscard]] std::string Ranges(const std::vector<int>& ascending);

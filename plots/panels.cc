@@ -179,7 +179,7 @@ Band TrainingBand(const MethodRecords& method,
 // suggestion.
 StepCurve ThinkingCurve(const Run& run) {
   StepCurve curve{.keeps_last = false};
-  for (const trials::ThinkingRecord& record : run.thinking) {
+  for (const trials::SuggestionTime& record : run.suggestion_times) {
     curve.x.push_back(record.trial);
     curve.y.push_back(record.wall_s);
     curve.known_to = record.trial;

@@ -122,7 +122,8 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
              FigureNames(),
              (experiment_json.string() + ": figure").c_str());
 
-  ReportOutcome outcome{.notes = std::move(records.notes)};
+  ReportOutcome outcome{.notes = std::move(records.notes),
+                        .failures = std::move(records.failures)};
   for (const ProblemRecords& problem : records.problems) {
     const bool any_run = std::any_of(
         problem.methods.begin(), problem.methods.end(), [](const auto& method) {

@@ -31,6 +31,7 @@ struct ReportOutcome {
   // Runs that are missing or unfinished, figures that could not be drawn: one
   // line each. Empty for a complete experiment.
   std::vector<std::string> notes;
+  std::vector<std::string> failures;  // see ExperimentRecords
   bool pictures_failed = false;  // pictures are missing; see `notes`
 };
 
@@ -43,8 +44,10 @@ struct ReportOutcome {
 //   summary.csv summary.md
 //   figures/[<problem>/]<figure>.{pdf,svg,png,csv,gp}
 //
-// Needs records alone: it works while the experiment runs, and on a folder
-// from somebody else.
+// Works on records alone, so also while the experiment runs, and on a folder
+// that another program wrote. The names of methods are folder names; the family
+// of a method (experiment.json) says which ones are ablations or variants, and
+// only the ablation figures draw these.
 //
 // Errors: throws InputError, before it writes anything, when the folder holds
 // no experiment, an option is unknown, or a problem or method is not the name

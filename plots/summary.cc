@@ -45,18 +45,19 @@ RunNumber CountOf(trials::Outcome outcome) {
   return [outcome](const Run& run) {
     return static_cast<double>(std::count_if(
         run.trials.begin(), run.trials.end(), [&](const auto& trial) {
-          return trial.outcome == outcome;
+          return trial.measurement.outcome == outcome;
         }));
   };
 }
 
 double MeanThinking(const Run& run) {
   double sum = 0.0;
-  for (const trials::ThinkingRecord& record : run.thinking) {
+  for (const trials::SuggestionTime& record : run.suggestion_times) {
     sum += record.wall_s;
   }
-  return run.thinking.empty() ? trials::kUnknown
-                              : sum / static_cast<double>(run.thinking.size());
+  return run.suggestion_times.empty()
+             ? trials::kUnknown
+             : sum / static_cast<double>(run.suggestion_times.size());
 }
 
 // The final value of an incumbent curve.
@@ -99,15 +100,15 @@ void SetBest(const std::vector<Run>& runs, MethodSummary& summary) {
     if (incumbents.empty() || incumbents.back() < 0) {
       continue;
     }
-    const trials::TrialRecord& trial =
+    const trials::Trial& trial =
         run.trials[static_cast<std::size_t>(incumbents.back())];
     const bool exact = !std::isnan(trial.exact_steps_per_s);
     const double value =
-        exact ? trial.exact_steps_per_s : trial.throughput_steps_per_s;
+        exact ? trial.exact_steps_per_s : trial.throughput.steps_per_s;
     if (!(summary.best_steps_per_s >= value)) {
       summary.best_steps_per_s = value;
       summary.best_is_exact = exact;
-      summary.best_config = trials::ToString(trial.config);
+      summary.best_config = CandidateLabel(trial);
     }
   }
 }

@@ -1,25 +1,13 @@
 #include "trials/measurement.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <stdexcept>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "common/quantiles.h"
 
 namespace trials {
 namespace {
-
-constexpr std::array<std::pair<Outcome, std::string_view>, 5> kOutcomes = {{
-    {Outcome::kCompleted, "completed"},
-    {Outcome::kTerminatedEarly, "terminated_early"},
-    {Outcome::kOutOfMemory, "out_of_memory"},
-    {Outcome::kTimedOut, "timed_out"},
-    {Outcome::kFailed, "failed"},
-}};
 
 std::vector<double> WithoutOutliers(std::vector<double> times,
                                     double outlier_iqr) {
@@ -42,19 +30,6 @@ std::vector<double> WithoutOutliers(std::vector<double> times,
 }
 
 }  // namespace
-
-std::string_view ToString(Outcome outcome) {
-  return kOutcomes.at(static_cast<std::size_t>(outcome)).second;
-}
-
-Outcome ParseOutcome(std::string_view name) {
-  for (const auto& [outcome, text] : kOutcomes) {
-    if (text == name) {
-      return outcome;
-    }
-  }
-  throw std::invalid_argument(fmt::format("unknown outcome '{}'", name));
-}
 
 ThroughputEstimate EstimateThroughput(const std::vector<double>& step_times_s,
                                       const ThroughputOptions& options) {

@@ -1,15 +1,23 @@
-// What a trial tells: step times, memory, cost, and how it ended.
+// The result of a trial: step times, memory, cost, and how it ended.
 
 #ifndef TRIALS_MEASUREMENT_H_
 #define TRIALS_MEASUREMENT_H_
 
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/fields.h"
+
 namespace trials {
+
+using common::FromText;
+using common::ToString;
+
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // How a trial ended. Everything but kCompleted and kTerminatedEarly is a
 // failure; a failure is data to learn from, not an exception.
@@ -21,9 +29,10 @@ enum class Outcome {
   kFailed,           // anything else: crash, hang, bad output
 };
 
-[[nodiscard]] std::string_view ToString(Outcome outcome);
-// Errors: throws std::invalid_argument for an unknown name.
-[[nodiscard]] Outcome ParseOutcome(std::string_view name);
+constexpr std::array<std::string_view, 5> NamesOf(Outcome /*type*/) {
+  return {
+      "completed", "terminated_early", "out_of_memory", "timed_out", "failed"};
+}
 
 // The result of one trial.
 struct Measurement {
@@ -36,11 +45,21 @@ struct Measurement {
   std::string message;      // reason of a failure, for people; one line
 };
 
+template <common::FieldsOf<Measurement> S, typename Visit>
+void VisitFields(S& measurement, const Visit& visit) {
+  visit("outcome", measurement.outcome);
+  visit("step_times_s", measurement.step_times_s);
+  visit("peak_memory_bytes", measurement.peak_memory_bytes);
+  visit("setup_s", measurement.setup_s);
+  visit("duration_s", measurement.duration_s);
+  visit("message", measurement.message);
+}
+
 // Throughput of a trial as the methods see it.
 struct ThroughputEstimate {
-  double steps_per_s = std::numeric_limits<double>::quiet_NaN();
-  double variance = std::numeric_limits<double>::quiet_NaN();  // (steps/s)^2
-  int steps_used = 0;  // after outlier removal
+  double steps_per_s = kUnknown;
+  double variance = kUnknown;  // (steps/s)^2
+  int steps_used = 0;          // after outlier removal
 };
 
 struct ThroughputOptions {
@@ -53,6 +72,13 @@ struct ThroughputOptions {
   // number of steps (and uses the unbiased form): the variance of the mean.
   bool variance_of_mean = false;
 };
+
+template <common::FieldsOf<ThroughputOptions> S, typename Visit>
+void VisitFields(S& options, const Visit& visit) {
+  visit("warmup_steps", options.warmup_steps);
+  visit("outlier_iqr", options.outlier_iqr);
+  visit("variance_of_mean", options.variance_of_mean);
+}
 
 // Estimates the throughput from step times,
 //
@@ -85,10 +111,19 @@ struct StopRule {
   ThroughputOptions throughput;
 };
 
+template <common::FieldsOf<StopRule> S, typename Visit>
+void VisitFields(S& rule, const Visit& visit) {
+  visit("q_min", rule.q_min);
+  visit("best_steps_per_s", rule.best_steps_per_s);
+  visit("tau_steps_per_s", rule.tau_steps_per_s);
+  visit("confidence_steps_per_s", rule.confidence_steps_per_s);
+  visit("throughput", rule.throughput);
+}
+
 // tau_q of the rule when the estimate uses `steps_used` >= 1 steps.
 [[nodiscard]] double TauOf(const StopRule& rule, int steps_used);
 
-// True when a trial with these step times should go no further.
+// True when a trial with these step times should stop.
 [[nodiscard]] bool ShouldStop(const StopRule& rule,
                               const std::vector<double>& step_times_s);
 

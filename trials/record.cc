@@ -2,34 +2,33 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/text.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {
 
-// Text that may stand in one cell: no separator, no line break.
-std::string Cell(std::string text) {
-  std::replace(text.begin(), text.end(), ',', ';');
-  std::replace_if(
-      text.begin(),
-      text.end(),
-      [](char c) { return c == '\n' || c == '\r'; },
-      ' ');
-  return text;
-}
+using common::InputError;
 
-// The row with its check value behind it.
-std::string Checked(std::string row) {
-  return fmt::format("{},{:08x}", row, common::RowCheck(row));
-}
+// The names of the files.
+template <typename Record>
+constexpr std::string_view kName = "";
+template <>
+constexpr std::string_view kName<Trial> = "trials";
+template <>
+constexpr std::string_view kName<StepRecord> = "steps";
+template <>
+constexpr std::string_view kName<FitRecord> = "fits";
+template <>
+constexpr std::string_view kName<SuggestionTime> = "thinking";
+template <>
+constexpr std::string_view kName<PlanRecord> = "plans";
 
 // The cells of a row, taken from left to right, once its check value is seen
 // to be right.
@@ -41,223 +40,210 @@ class RowReader {
     if (comma == std::string_view::npos ||
         row.substr(comma + 1) !=
             fmt::format("{:08x}", common::RowCheck(body))) {
-      throw common::InputError(
+      throw InputError(
           "the row does not match its check value: it was damaged or edited");
     }
     cells_ = common::Split(body, ',');
     if (cells_.size() != columns) {
-      throw common::InputError(fmt::format(
+      throw InputError(fmt::format(
           "{} cells where {} are expected", cells_.size(), columns));
     }
   }
 
-  std::string_view Next() { return cells_[next_++]; }
-
-  int NextInt() {
+  void Read(int& value) {
     const std::string_view text = Next();
-    int value = 0;
     const auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
-      throw common::InputError(
+      throw InputError(
           fmt::format("cell {}: '{}' is not an integer", next_, text));
     }
-    return value;
   }
 
-  double NextDouble() {
+  void Read(double& value) {
     try {
-      return common::ParseDouble(Next());
+      value = common::ParseDouble(Next());
     } catch (const std::invalid_argument& e) {
-      throw common::InputError(fmt::format("cell {}: {}", next_, e.what()));
+      throw InputError(fmt::format("cell {}: {}", next_, e.what()));
     }
+  }
+
+  void Read(std::optional<double>& value) {
+    const bool known = !cells_[next_].empty();
+    Read(value.emplace());
+    if (!known) {
+      value.reset();
+    }
+  }
+
+  void Read(std::string& text) { text = Next(); }
+
+  void Read(ParallelConfig& config) {
+    for (const Knob& knob : BuiltInKnobs()) {
+      int value = 0;
+      Read(value);
+      knob.Set(config, value);
+    }
+  }
+
+  template <common::Named E>
+  void Read(E& value) {
+    FromText(Next(), value);
   }
 
  private:
+  std::string_view Next() { return cells_[next_++]; }
+
   std::vector<std::string_view> cells_;
   std::size_t next_ = 0;
 };
 
-constexpr std::size_t kTrialColumns = 14;  // besides those of the configuration
+// Appends a cell, or those of a configuration, each with a comma behind it.
+void Append(int value, std::string& row) { row += std::to_string(value) + ","; }
+void Append(double value, std::string& row) {
+  row += common::ExactText(value) + ",";
+}
+void Append(const std::optional<double>& value, std::string& row) {
+  Append(value.value_or(kUnknown), row);
+}
+void Append(const std::string& text, std::string& row) {
+  row += AsCell(text) + ",";
+}
+void Append(const ParallelConfig& config, std::string& row) {
+  row += BuiltInKnobs().Cells(config) + ",";
+}
+template <common::Named E>
+void Append(E value, std::string& row) {
+  row += fmt::format("{},", ToString(value));
+}
 
-// Parses every complete line of a record file after its version and header.
 template <typename Record>
-std::vector<Record> ReadRecords(const std::filesystem::path& folder,
-                                const RecordFile& file,
-                                Record (*parse)(std::string_view)) {
-  const std::filesystem::path path = folder / file.name;
-  std::vector<Record> records;
-  const std::string text = common::ReadFileIfExists(path).value_or("");
-  std::vector<std::string_view> lines = common::Split(text, '\n');
-  lines.pop_back();  // what follows the last newline: nothing, or half a line
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    try {
-      if (i == 0 && lines[i] != file.version) {
-        throw common::InputError(fmt::format(
-            "'{}' where '{}' is expected; was it written by another version?",
-            lines[i],
-            file.version));
-      }
-      if (i == 1 && lines[i] != file.header) {
-        throw common::InputError(
-            fmt::format("the header is not '{}'", file.header));
-      }
-      if (i > 1) {
-        records.push_back(parse(lines[i]));
-      }
-    } catch (const common::InputError& e) {
-      throw common::InputError(
-          fmt::format("{}:{}: {}", path.string(), i + 1, e.what()));
+RecordFile MakeFile() {
+  std::string header = fmt::format("# oppa {} 1\n", kName<Record>);
+  const Record none;
+  VisitFields(none, [&header](const char* name, const auto& field) {
+    if constexpr (std::is_same_v<decltype(field), const ParallelConfig&>) {
+      header += BuiltInKnobs().Columns() + ",";
+    } else {
+      header += fmt::format("{},", name);
     }
-  }
-  return records;
+  });
+  return {fmt::format("{}.csv", kName<Record>), header + "check\n"};
 }
 
 }  // namespace
 
-const RecordFile& TrialsFile() {
-  static const RecordFile file{
-      "trials.csv",
-      "# oppa trials 1",
-      "trial,candidate," + BuiltInKnobs().Columns() +
-          ",outcome,steps,throughput_steps_per_s,throughput_variance,peak_"
-          "memory_bytes,"
-          "setup_s,duration_s,elapsed_s,incumbent_steps_per_s,exact_steps_per_"
-          "s,chosen_by,message,check"};
+std::string AsCell(std::string text) {
+  std::replace(text.begin(), text.end(), ',', ';');
+  std::replace_if(
+      text.begin(),
+      text.end(),
+      [](char c) { return c == '\n' || c == '\r'; },
+      ' ');
+  return text;
+}
+
+template <typename Record>
+const RecordFile& FileOf() {
+  static const RecordFile file = MakeFile<Record>();
   return file;
 }
 
-const RecordFile& StepsFile() {
-  static const RecordFile file{
-      "steps.csv", "# oppa steps 1", "trial,step,step_time_s,check"};
-  return file;
+template <typename Record>
+std::string ToRow(const Record& record) {
+  std::string row;
+  VisitFields(record,
+              [&row](const char*, const auto& field) { Append(field, row); });
+  row.pop_back();
+  return fmt::format("{},{:08x}", row, common::RowCheck(row));
 }
 
-const RecordFile& FitsFile() {
-  static const RecordFile file{
-      "fits.csv", "# oppa fits 1", "trial,surrogate,parameter,value,check"};
-  return file;
+template <typename Record>
+Record ParseRow(std::string_view row) {
+  const std::string& header = FileOf<Record>().header;
+  RowReader reader(
+      row,
+      static_cast<std::size_t>(std::count(header.begin(), header.end(), ',')));
+  Record record;
+  VisitFields(record,
+              [&reader](const char*, auto& field) { reader.Read(field); });
+  return record;
 }
 
-const RecordFile& ThinkingFile() {
-  static const RecordFile file{
-      "thinking.csv", "# oppa thinking 1", "trial,wall_s,cpu_s,check"};
-  return file;
-}
-
-std::string ToRow(const TrialRecord& record) {
-  std::string row = fmt::format("{},{},{},",
-                                record.trial,
-                                record.candidate,
-                                BuiltInKnobs().Cells(record.config));
-  row += fmt::format("{},{},", ToString(record.outcome), record.steps);
-  for (const double value : {record.throughput_steps_per_s,
-                             record.throughput_variance,
-                             record.peak_memory_bytes,
-                             record.setup_s,
-                             record.duration_s,
-                             record.elapsed_s,
-                             record.incumbent_steps_per_s,
-                             record.exact_steps_per_s}) {
-    row += common::ExactText(value) + ",";
+template <typename Record>
+Rows<Record> ReadRows(const std::filesystem::path& run_folder,
+                      bool drop_damaged_end) {
+  const RecordFile& file = FileOf<Record>();
+  const std::filesystem::path path = run_folder / file.name;
+  Rows<Record> rows{.text = common::ReadFileIfExists(path).value_or(""),
+                    .ends = {file.header.size()}};
+  if (file.header.starts_with(rows.text)) {
+    rows.text = file.header;
+    return rows;
   }
-  row += fmt::format("{},{}", Cell(record.chosen_by), Cell(record.message));
-  return Checked(std::move(row));
-}
-
-std::string ToRow(const StepRecord& record) {
-  return Checked(fmt::format("{},{},{}",
-                             record.trial,
-                             record.step,
-                             common::ExactText(record.step_time_s)));
-}
-
-std::string ToRow(const FitRecord& record) {
-  return Checked(fmt::format("{},{},{},{}",
-                             record.trial,
-                             Cell(record.surrogate),
-                             Cell(record.parameter),
-                             common::ExactText(record.value)));
-}
-
-std::string ToRow(const ThinkingRecord& record) {
-  return Checked(fmt::format("{},{},{}",
-                             record.trial,
-                             common::ExactText(record.wall_s),
-                             common::ExactText(record.cpu_s)));
-}
-
-TrialRecord ParseTrialRow(std::string_view row) {
-  RowReader reader(row, kTrialColumns + BuiltInKnobs().size());
-  TrialRecord record;
-  record.trial = reader.NextInt();
-  record.candidate = reader.NextInt();
-  for (const Knob& knob : BuiltInKnobs()) {
-    knob.Set(record.config, reader.NextInt());
+  if (!rows.text.starts_with(file.header)) {
+    throw InputError(
+        fmt::format("{}:1: written by another version of the program: use "
+                    "another --results folder, or remove {}",
+                    path.string(),
+                    run_folder.string()));
   }
-  try {
-    record.outcome = ParseOutcome(reader.Next());
-  } catch (const std::invalid_argument& e) {
-    throw common::InputError(e.what());
+  std::size_t end = 0;
+  while ((end = rows.text.find('\n', rows.ends.back())) != std::string::npos) {
+    const std::size_t begin = rows.ends.back();
+    try {
+      rows.records.push_back(ParseRow<Record>(
+          std::string_view(rows.text).substr(begin, end - begin)));
+      rows.ends.push_back(end + 1);
+    } catch (const InputError& e) {
+      if (drop_damaged_end &&
+          rows.text.find('\n', end + 1) == std::string::npos) {
+        break;
+      }
+      throw InputError(fmt::format("{}:{}: {}; remove {} to repeat the run",
+                                   path.string(),
+                                   rows.ends.size() + 2,
+                                   e.what(),
+                                   run_folder.string()));
+    }
   }
-  record.steps = reader.NextInt();
-  record.throughput_steps_per_s = reader.NextDouble();
-  record.throughput_variance = reader.NextDouble();
-  record.peak_memory_bytes = reader.NextDouble();
-  record.setup_s = reader.NextDouble();
-  record.duration_s = reader.NextDouble();
-  record.elapsed_s = reader.NextDouble();
-  record.incumbent_steps_per_s = reader.NextDouble();
-  record.exact_steps_per_s = reader.NextDouble();
-  record.chosen_by = reader.Next();
-  record.message = reader.Next();
-  return record;
+  return rows;
 }
 
-StepRecord ParseStepRow(std::string_view row) {
-  RowReader reader(row, 3);
-  StepRecord record;
-  record.trial = reader.NextInt();
-  record.step = reader.NextInt();
-  record.step_time_s = reader.NextDouble();
-  return record;
+#define OPPA_RECORD(Record)                    \
+  template const RecordFile& FileOf<Record>(); \
+  template std::string ToRow(const Record&);   \
+  template Record ParseRow(std::string_view);  \
+  template Rows<Record> ReadRows(const std::filesystem::path&, bool)
+OPPA_RECORD(Trial);
+OPPA_RECORD(StepRecord);
+OPPA_RECORD(FitRecord);
+OPPA_RECORD(SuggestionTime);
+OPPA_RECORD(PlanRecord);
+#undef OPPA_RECORD
+
+void SetPlans(const std::vector<PlanRecord>& plans,
+              std::vector<Trial>& trials) {
+  for (const PlanRecord& plan : plans) {
+    if (plan.trial >= 1 && std::cmp_less_equal(plan.trial, trials.size())) {
+      trials[static_cast<std::size_t>(plan.trial) - 1].plan = plan.plan;
+    }
+  }
 }
 
-FitRecord ParseFitRow(std::string_view row) {
-  RowReader reader(row, 4);
-  FitRecord record;
-  record.trial = reader.NextInt();
-  record.surrogate = reader.Next();
-  record.parameter = reader.Next();
-  record.value = reader.NextDouble();
-  return record;
-}
-
-ThinkingRecord ParseThinkingRow(std::string_view row) {
-  RowReader reader(row, 3);
-  ThinkingRecord record;
-  record.trial = reader.NextInt();
-  record.wall_s = reader.NextDouble();
-  record.cpu_s = reader.NextDouble();
-  return record;
-}
-
-std::vector<TrialRecord> ReadTrials(const std::filesystem::path& run_folder) {
-  return ReadRecords<TrialRecord>(run_folder, TrialsFile(), ParseTrialRow);
-}
-
-std::vector<StepRecord> ReadSteps(const std::filesystem::path& run_folder) {
-  return ReadRecords<StepRecord>(run_folder, StepsFile(), ParseStepRow);
+std::vector<Trial> ReadTrials(const std::filesystem::path& run_folder) {
+  std::vector<Trial> trials = ReadRows<Trial>(run_folder).records;
+  SetPlans(ReadRows<PlanRecord>(run_folder).records, trials);
+  return trials;
 }
 
 std::vector<FitRecord> ReadFits(const std::filesystem::path& run_folder) {
-  return ReadRecords<FitRecord>(run_folder, FitsFile(), ParseFitRow);
+  return ReadRows<FitRecord>(run_folder).records;
 }
 
-std::vector<ThinkingRecord> ReadThinking(
+std::vector<SuggestionTime> ReadSuggestionTimes(
     const std::filesystem::path& run_folder) {
-  return ReadRecords<ThinkingRecord>(
-      run_folder, ThinkingFile(), ParseThinkingRow);
+  return ReadRows<SuggestionTime>(run_folder).records;
 }
 
 std::filesystem::path ProblemFolder(

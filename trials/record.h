@@ -10,47 +10,36 @@
 #ifndef TRIALS_RECORD_H_
 #define TRIALS_RECORD_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/error.h"
-#include "trials/measurement.h"
-#include "trials/knobs.h"
+#include "common/fields.h"
+#include "trials/trial.h"
 
 namespace trials {
 
-inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-// One row of trials.csv. NaN fields are written empty.
-struct TrialRecord {
-  int trial = 0;      // from 1
-  int candidate = 0;  // index into the search space
-  ParallelConfig config;
-  Outcome outcome = Outcome::kFailed;
-  int steps = 0;
-  double throughput_steps_per_s = kUnknown;  // Eq. 28, after outlier removal
-  double throughput_variance = kUnknown;
-  double peak_memory_bytes = kUnknown;
-  double setup_s = 0.0;
-  double duration_s = 0.0;                  // what the trial cost
-  double elapsed_s = 0.0;                   // search time when it ended
-  double incumbent_steps_per_s = kUnknown;  // best completed trial so far
-  double exact_steps_per_s = kUnknown;  // noise-free, where the backend knows
-  std::string chosen_by;
-  std::string message;  // one line
-};
-
+// One row of steps.csv.
 struct StepRecord {
   int trial = 0;
   int step = 0;  // from 1
   double step_time_s = 0.0;
 };
 
-// One learned hyperparameter of one surrogate before one trial.
+template <common::FieldsOf<StepRecord> S, typename Visit>
+void VisitFields(S& record, const Visit& visit) {
+  visit("trial", record.trial);
+  visit("step", record.step);
+  visit("step_time_s", record.step_time_s);
+}
+
+// One row of fits.csv: a learned hyperparameter of a surrogate before a trial.
 struct FitRecord {
   int trial = 0;
   std::string surrogate;
@@ -58,48 +47,112 @@ struct FitRecord {
   double value = 0.0;
 };
 
-struct ThinkingRecord {
+template <common::FieldsOf<FitRecord> S, typename Visit>
+void VisitFields(S& record, const Visit& visit) {
+  visit("trial", record.trial);
+  visit("surrogate", record.surrogate);
+  visit("parameter", record.parameter);
+  visit("value", record.value);
+}
+
+// One row of thinking.csv: the suggestion time of a trial.
+struct SuggestionTime {
   int trial = 0;
   double wall_s = 0.0;
   double cpu_s = 0.0;
 };
 
-// A CSV file of records: its name, its version line and its header.
-struct RecordFile {
-  std::string_view name;     // "trials.csv"
-  std::string_view version;  // "# oppa trials 1"
-  std::string header;        // column names, comma-separated
+template <common::FieldsOf<SuggestionTime> S, typename Visit>
+void VisitFields(S& time, const Visit& visit) {
+  visit("trial", time.trial);
+  visit("wall_s", time.wall_s);
+  visit("cpu_s", time.cpu_s);
+}
+
+// One row of plans.csv: the plan of a trial. Trials of configurations have
+// none.
+struct PlanRecord {
+  int trial = 0;
+  std::string plan;
 };
 
-[[nodiscard]] const RecordFile& TrialsFile();
-[[nodiscard]] const RecordFile& StepsFile();
-[[nodiscard]] const RecordFile& FitsFile();
-[[nodiscard]] const RecordFile& ThinkingFile();
+template <common::FieldsOf<PlanRecord> S, typename Visit>
+void VisitFields(S& record, const Visit& visit) {
+  visit("trial", record.trial);
+  visit("plan", record.plan);
+}
 
-// One row without its newline. Numbers are written so that they read back as
-// the same double.
-[[nodiscard]] std::string ToRow(const TrialRecord& record);
-[[nodiscard]] std::string ToRow(const StepRecord& record);
-[[nodiscard]] std::string ToRow(const FitRecord& record);
-[[nodiscard]] std::string ToRow(const ThinkingRecord& record);
+// A CSV file of records: its name and its first two lines.
+struct RecordFile {
+  std::string name;    // "trials.csv"
+  std::string header;  // version line and column names, each with its newline
+};
 
-// Read one row back. Errors: throw InputError saying what is wrong with it.
-[[nodiscard]] TrialRecord ParseTrialRow(std::string_view row);
-[[nodiscard]] StepRecord ParseStepRow(std::string_view row);
-[[nodiscard]] FitRecord ParseFitRow(std::string_view row);
-[[nodiscard]] ThinkingRecord ParseThinkingRow(std::string_view row);
+// The functions below exist for Trial, StepRecord, FitRecord, SuggestionTime
+// and PlanRecord. Columns follow from the field lists.
+template <typename Record>
+[[nodiscard]] const RecordFile& FileOf();
 
-// Read a whole file of a run's folder: a missing file is no rows, a last line
-// without its newline is dropped (it was being written when the run was cut).
-// Errors: throw InputError "file:line: ..." for anything else that is wrong.
-[[nodiscard]] std::vector<TrialRecord> ReadTrials(
-    const std::filesystem::path& run_folder);
-[[nodiscard]] std::vector<StepRecord> ReadSteps(
+// Text that can be a cell: ';' for commas and spaces for line breaks.
+[[nodiscard]] std::string AsCell(std::string text);
+
+// One row without its newline, with its check value. Numbers are written so
+// that they read back as the same double; NaN is an empty cell.
+template <typename Record>
+[[nodiscard]] std::string ToRow(const Record& record);
+
+// The inverse of ToRow. Errors: throws InputError that says what is wrong.
+template <typename Record>
+[[nodiscard]] Record ParseRow(std::string_view row);
+
+// The complete rows of a file.
+template <typename Record>
+struct Rows {
+  std::vector<Record> records;
+  std::string text;               // of the file, from its header on
+  std::vector<std::size_t> ends;  // in `text`: of the header and of each row
+
+  // The header and the first `count` rows.
+  [[nodiscard]] std::string Head(std::size_t count) const {
+    return text.substr(0, ends[count]);
+  }
+  // A row without its newline.
+  [[nodiscard]] std::string Row(std::size_t index) const {
+    return text.substr(ends[index], ends[index + 1] - ends[index] - 1);
+  }
+};
+
+// Reads a file of a run's folder. A missing file has no rows, and neither has
+// one that ends in its header. A last line without its newline was being
+// written when the run was interrupted; it is dropped. `drop_damaged_end` also
+// drops a last row that is damaged.
+// Errors: throws InputError "file:line: ..." for anything else that is wrong.
+template <typename Record>
+[[nodiscard]] Rows<Record> ReadRows(const std::filesystem::path& run_folder,
+                                    bool drop_damaged_end = false);
+
+// Sets the plan of every trial that has one; other rows are left out.
+void SetPlans(const std::vector<PlanRecord>& plans, std::vector<Trial>& trials);
+
+// Trials without step times.
+[[nodiscard]] std::vector<Trial> ReadTrials(
     const std::filesystem::path& run_folder);
 [[nodiscard]] std::vector<FitRecord> ReadFits(
     const std::filesystem::path& run_folder);
-[[nodiscard]] std::vector<ThinkingRecord> ReadThinking(
+[[nodiscard]] std::vector<SuggestionTime> ReadSuggestionTimes(
     const std::filesystem::path& run_folder);
+
+// Why a run ended.
+enum class FinishReason {
+  kUnfinished,
+  kTimeBudget,
+  kTrialBudget,
+  kMethodDone,
+  kSpaceExhausted,
+};
+constexpr std::array<std::string_view, 5> NamesOf(FinishReason /*type*/) {
+  return {"", "time budget", "trial budget", "method done", "space exhausted"};
+}
 
 // run.json: where a run's records come from.
 struct RunInfo {
@@ -108,7 +161,7 @@ struct RunInfo {
   std::string method;
   int repeat = 0;  // from 1
   std::uint64_t seed = 0;
-  std::string backend;  // "simulator", "replay"
+  std::string backend;  // "simulator", "replay", "command"
   std::string manifest;
   std::string manifest_hash;
   std::string commit;
@@ -117,15 +170,14 @@ struct RunInfo {
   std::string version;
   std::string command;
   bool finished = false;
-  std::string finish_reason;  // "time budget", "trial budget", "method done",
-                              // "space exhausted"
+  FinishReason finish_reason = FinishReason::kUnfinished;
 };
 
 // problem.json: what a figure needs to know about one problem.
 struct ProblemInfo {
   std::string name;         // "" when the experiment has no axis
   std::string description;  // one line for people: model, batch, cluster
-  std::string backend;      // "simulator", "replay": named in every figure
+  std::string backend;      // named in every figure
   int gpus = 0;
   int candidates = 0;
   int feasible = -1;                      // -1: unknown
@@ -141,6 +193,9 @@ struct ExperimentInfo {
   struct Method {
     std::string name;   // folder name
     std::string label;  // in legends: "OPPA", "VANILLA-BO"
+    // The method of which this one is an ablation or a variant; that method's
+    // own name for itself. Absent: no family.
+    std::optional<std::string> family = std::nullopt;
   };
   std::string name;
   std::string title;

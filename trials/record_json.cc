@@ -1,22 +1,12 @@
 // run.json, problem.json and experiment.json.
 
-#include <cmath>
-#include <fstream>
-
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-#include <unistd.h>
-
-#include "common/error.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "trials/record.h"
 
 namespace trials {
 // The fields of the three files, each listed once.
-template <typename S, typename Visit>
-requires std::is_same_v<std::remove_const_t<S>, RunInfo>
+template <common::FieldsOf<RunInfo> S, typename Visit>
 void VisitFields(S& info, const Visit& visit) {
   visit("experiment", info.experiment);
   visit("problem", info.problem);
@@ -35,8 +25,7 @@ void VisitFields(S& info, const Visit& visit) {
   visit("finish_reason", info.finish_reason);
 }
 
-template <typename S, typename Visit>
-requires std::is_same_v<std::remove_const_t<S>, ProblemInfo>
+template <common::FieldsOf<ProblemInfo> S, typename Visit>
 void VisitFields(S& info, const Visit& visit) {
   visit("name", info.name);
   visit("description", info.description);
@@ -51,15 +40,14 @@ void VisitFields(S& info, const Visit& visit) {
   visit("trial_budget", info.trial_budget);
 }
 
-template <typename S, typename Visit>
-requires std::is_same_v<std::remove_const_t<S>, ExperimentInfo::Method>
+template <common::FieldsOf<ExperimentInfo::Method> S, typename Visit>
 void VisitFields(S& method, const Visit& visit) {
   visit("name", method.name);
   visit("label", method.label);
+  visit("family", method.family);
 }
 
-template <typename S, typename Visit>
-requires std::is_same_v<std::remove_const_t<S>, ExperimentInfo>
+template <common::FieldsOf<ExperimentInfo> S, typename Visit>
 void VisitFields(S& info, const Visit& visit) {
   visit("name", info.name);
   visit("title", info.title);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,12 @@
 
 namespace trials {
 
-// What is asked of a backend. A backend never knows who asked or why.
+// The text form of a configuration in JSON files.
+inline void FromText(std::string_view text, ParallelConfig& config) {
+  config = ParseParallelConfig(text);
+}
+
+// The input of a trial. A backend does not know which method requests it.
 struct TrialRequest {
   ParallelConfig config;
   int max_steps = 1;       // q_max > 0
@@ -26,15 +32,26 @@ struct TrialRequest {
   // Called after every step with its time; false ends the trial there
   // (Outcome::kTerminatedEarly). Empty: run every step.
   std::function<bool(double step_time_s)> on_step;
-  // What on_step goes by, for a backend that runs its trials elsewhere.
+  // The rule that on_step applies, for a backend that runs its trials in
+  // another process.
   std::optional<StopRule> stop_rule;
-  // Asked now and then by backends on a real clock; true ends the trial at
-  // once, with TrialInterrupted. Empty: never.
+  // Polled by backends on a real clock; true ends the trial at once, with
+  // TrialInterrupted. Empty: never.
   std::function<bool()> interrupted;
 };
 
-// Lets a trial be stopped by a rule. One that is through needs no stopping: it
-// counts as completed.
+// The fields that another process needs; it sets on_step by StopBy.
+template <common::FieldsOf<TrialRequest> S, typename Visit>
+void VisitFields(S& request, const Visit& visit) {
+  visit("config", request.config);
+  visit("max_steps", request.max_steps);
+  visit("seed", request.seed);
+  visit("time_limit_s", request.time_limit_s);
+  visit("stop_rule", request.stop_rule);
+}
+
+// Makes a trial stop by a rule. A trial that ran all its steps has completed
+// and is not stopped.
 inline void StopBy(const std::optional<StopRule>& rule, TrialRequest& request) {
   request.stop_rule = rule;
   if (!rule) {
@@ -50,7 +67,7 @@ inline void StopBy(const std::optional<StopRule>& rule, TrialRequest& request) {
   };
 }
 
-// A trial was ended because the search is to stop: there is no measurement.
+// A trial ended because the search stops: there is no measurement.
 class TrialInterrupted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,7 +1,7 @@
-// What a trial that is a job of its own leaves on disk:
+// The files of a trial that is a job of its own:
 //
 //   <run folder>/jobs/<configuration's hash>/
-//       trial.json    what is to be tried, and where the problem is described
+//       trial.json    the request, and where the problem is described
 //       job.json      the job that was submitted for it
 //       result.json   the measurement, or why there is none
 //       task.sh, log.txt
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/fields.h"
 #include "trials/measurement.h"
 #include "trials/trial_runner.h"
 
@@ -25,8 +26,16 @@ struct TrialTask {
   std::filesystem::path manifest;
   std::string problem;           // its name in the manifest
   int time_minutes = 0;          // Slurm's limit; 0: unknown
-  trials::TrialRequest request;  // on_step stands for stop_rule only
+  trials::TrialRequest request;  // on_step applies stop_rule and nothing else
 };
+
+template <common::FieldsOf<TrialTask> S, typename Visit>
+void VisitFields(S& task, const Visit& visit) {
+  visit("manifest", task.manifest);
+  visit("problem", task.problem);
+  visit("time_minutes", task.time_minutes);
+  visit("request", task.request);
+}
 
 struct TrialJob {
   std::int64_t id = 0;  // 0: none is submitted
@@ -34,17 +43,30 @@ struct TrialJob {
   std::vector<std::string> bad_nodes;
 };
 
-// A measurement, or why there can be none.
+template <common::FieldsOf<TrialJob> S, typename Visit>
+void VisitFields(S& job, const Visit& visit) {
+  visit("id", job.id);
+  visit("failures", job.failures);
+  visit("bad_nodes", job.bad_nodes);
+}
+
+// A measurement, or the reason why there is none.
 struct TrialResult {
   std::optional<trials::Measurement> measurement;
-  std::string refusal;  // bad input, no such program: trying again is vain
+  std::string refusal;  // bad input, no such program: a retry cannot help
 };
+
+template <common::FieldsOf<TrialResult> S, typename Visit>
+void VisitFields(S& result, const Visit& visit) {
+  visit("refusal", result.refusal);
+  visit("measurement", result.measurement);
+}
 
 // <run folder>/jobs
 [[nodiscard]] std::filesystem::path TrialJobsFolder(
     const std::filesystem::path& run_folder);
 
-// Numbers are read back as the same numbers.
+// Every number reads back as the same number.
 [[nodiscard]] std::string ToJson(const TrialTask& task);
 // Errors: throw InputError when the file cannot be understood; nothing where
 // there is none.
@@ -56,7 +78,7 @@ struct TrialResult {
 
 void WriteTrialTask(const std::filesystem::path& folder, const TrialTask& task);
 void WriteTrialJob(const std::filesystem::path& folder, const TrialJob& job);
-// The first result stays: another attempt may have been there before.
+// Keeps a result that another attempt has written before.
 void WriteTrialResult(const std::filesystem::path& folder,
                       const TrialResult& result);
 

@@ -13,10 +13,10 @@ class CostModel final : public Method {
   CostModel(const Problem& problem,
             const CostModelOptions& options,
             std::uint64_t seed)
-      : problem_(problem),
+      : Method(problem.space->size()),
+        problem_(problem),
         options_(options),
         seed_(seed),
-        history_(problem.space->size()),
         surrogates_(problem, options.surrogates) {}
 
   std::optional<Suggestion> Suggest() override {
@@ -32,7 +32,7 @@ class CostModel final : public Method {
     Suggestion suggestion;
     suggestion.fits = surrogates_.Fit(history_);
     suggestion.candidate = PredictedBest();
-    suggestion.chosen_by = "model";
+    suggestion.chosen_by = trials::ChosenBy::kModel;
     const bool tried =
         suggestion.candidate >= 0 &&
         history_.tried()[static_cast<std::size_t>(suggestion.candidate)] != 0;
@@ -40,10 +40,6 @@ class CostModel final : public Method {
       return std::nullopt;
     }
     return suggestion;
-  }
-
-  void Observe(int candidate, const trials::Measurement& measurement) override {
-    history_.Add(candidate, measurement, {});
   }
 
  private:
@@ -66,7 +62,6 @@ class CostModel final : public Method {
   Problem problem_;
   CostModelOptions options_;
   std::uint64_t seed_;
-  History history_;
   SurrogatePair surrogates_;
   bool done_ = false;
 };

@@ -17,10 +17,10 @@ class Xgboost final : public Method {
   Xgboost(const Problem& problem,
           const XgboostOptions& options,
           std::uint64_t seed)
-      : problem_(problem),
+      : Method(problem.space->size()),
+        problem_(problem),
         options_(options),
         seed_(seed),
-        history_(problem.space->size()),
         trees_(*problem.space, options.trees) {}
 
   std::optional<Suggestion> Suggest() override {
@@ -35,12 +35,8 @@ class Xgboost final : public Method {
         {"throughput", trees_.Fit(history_.ScoreObservations())});
     trees_.Predict(prediction_);
     suggestion.candidate = DrawBest();
-    suggestion.chosen_by = "model";
+    suggestion.chosen_by = trials::ChosenBy::kModel;
     return suggestion;
-  }
-
-  void Observe(int candidate, const trials::Measurement& measurement) override {
-    history_.Add(candidate, measurement, {});
   }
 
  private:
@@ -70,7 +66,6 @@ class Xgboost final : public Method {
   Problem problem_;
   XgboostOptions options_;
   std::uint64_t seed_;
-  History history_;
   surrogates::BoostedTrees trees_;
   surrogates::Prediction prediction_;
 };

@@ -18,10 +18,10 @@ namespace {
 class Oppa final : public Method {
  public:
   Oppa(const Problem& problem, const OppaOptions& options, std::uint64_t seed)
-      : problem_(problem),
+      : Method(problem.space->size(), options.throughput),
+        problem_(problem),
         options_(options),
         seed_(seed),
-        history_(problem.space->size()),
         surrogates_(problem, options.surrogates) {}
 
   std::optional<Suggestion> Suggest() override {
@@ -35,10 +35,6 @@ class Oppa final : public Method {
     return suggestion;
   }
 
-  void Observe(int candidate, const trials::Measurement& measurement) override {
-    history_.Add(candidate, measurement, options_.throughput);
-  }
-
  private:
   [[nodiscard]] trials::StopRule StopRuleNow() const {
     const double best = history_.best_steps_per_s();
@@ -47,8 +43,8 @@ class Oppa final : public Method {
                           .tau_steps_per_s = 0.0,
                           .throughput = options_.throughput};
     if (options_.theory_tau) {
-      rule.confidence_steps_per_s = RunningMeanFactor(options_.theory) *
-                                    history_.StepNoise(options_.throughput);
+      rule.confidence_steps_per_s =
+          RunningMeanFactor(options_.theory) * history_.StepNoise();
       return rule;
     }
     rule.tau_steps_per_s = options_.tau_steps_per_s;
@@ -121,19 +117,14 @@ class Oppa final : public Method {
     }
   }
 
-  // Candidates that the model may not choose: tried ones and, after several
-  // trials without a gain, all of the families of tried ones.
-  [[nodiscard]] std::vector<char> Excluded() const {
+  // After some trials without a gain, the candidates of every family that was
+  // tried; empty where all families were, and otherwise.
+  [[nodiscard]] std::vector<char> StagnantFamilies() const {
     const int idle = history_.trials_since_gain();
-    if (options_.stagnation_trials > 0 && idle > 0 &&
-        idle % options_.stagnation_trials == 0) {
-      std::vector<char> families =
-          TriedFamilies(*problem_.space, history_.tried());
-      if (!families.empty()) {
-        return families;
-      }
-    }
-    return history_.tried();
+    const bool stagnant = options_.stagnation_trials > 0 && idle > 0 &&
+                          idle % options_.stagnation_trials == 0;
+    return stagnant ? TriedFamilies(*problem_.space, history_.tried())
+                    : std::vector<char>();
   }
 
   Suggestion SuggestByModel() {
@@ -141,13 +132,14 @@ class Oppa final : public Method {
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
     // Step 2: the untried candidate with the highest cUCB.
-    const SurrogatePair::Choice best =
-        surrogates_.ArgMaxConstrainedUcb(Beta(), Excluded());
+    const std::vector<char> families = StagnantFamilies();
+    const SurrogatePair::Choice best = surrogates_.ArgMaxConstrainedUcb(
+        Beta(), families.empty() ? history_.tried() : families);
     if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }
     suggestion.candidate = best.candidate;
-    suggestion.chosen_by = "model";
+    suggestion.chosen_by = trials::ChosenBy::kModel;
     surrogates::FitSummary choice;
     choice.parameters = {{"cucb", best.cucb},
                          {"throughput_mean", best.throughput_mean},
@@ -161,7 +153,6 @@ class Oppa final : public Method {
   Problem problem_;
   OppaOptions options_;
   std::uint64_t seed_;
-  History history_;
   SurrogatePair surrogates_;
 };
 

@@ -46,7 +46,7 @@ Suggestion SuggestRandom(const Problem& problem,
   Suggestion suggestion;
   suggestion.candidate =
       DrawFromCells(*problem.space, history.tried(), seed, history.size());
-  suggestion.chosen_by = "random";
+  suggestion.chosen_by = trials::ChosenBy::kRandom;
   return suggestion;
 }
 

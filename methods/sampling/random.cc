@@ -9,7 +9,7 @@ namespace {
 class Random final : public Method {
  public:
   Random(const Problem& problem, std::uint64_t seed)
-      : problem_(problem), seed_(seed), history_(problem.space->size()) {}
+      : Method(problem.space->size()), problem_(problem), seed_(seed) {}
 
   std::optional<Suggestion> Suggest() override {
     if (history_.exhausted()) {
@@ -18,14 +18,9 @@ class Random final : public Method {
     return SuggestRandom(problem_, history_, seed_);
   }
 
-  void Observe(int candidate, const trials::Measurement& measurement) override {
-    history_.Add(candidate, measurement, {});
-  }
-
  private:
   Problem problem_;
   std::uint64_t seed_;
-  History history_;
 };
 
 }  // namespace

@@ -54,12 +54,12 @@ double ToldVariance(const Models& models, int candidate) {
 
 std::vector<Point> ThroughputPoints(const Fitted& fitted) {
   std::vector<Point> points;
-  for (const methods::History::Entry& entry : fitted.all.entries()) {
-    if (entry.throughput) {
+  for (const trials::Trial& entry : fitted.all.trials()) {
+    if (entry.HasThroughput()) {
       points.push_back(
           {.candidate = entry.candidate,
            .seen = fitted.seen[static_cast<std::size_t>(entry.candidate)] != 0,
-           .measured = entry.throughput->steps_per_s,
+           .measured = entry.throughput.steps_per_s,
            .predicted = fitted.models.throughput.mean[entry.candidate],
            .stddev = std::sqrt(
                std::fmax(ToldVariance(fitted.models, entry.candidate), 0.0))});
@@ -71,12 +71,13 @@ std::vector<Point> ThroughputPoints(const Fitted& fitted) {
 // In percent of the capacity; what ran out of memory has no measurement.
 std::vector<Point> MemoryPoints(const Fitted& fitted, double capacity_bytes) {
   std::vector<Point> points;
-  for (const methods::History::Entry& entry : fitted.all.entries()) {
-    if (entry.throughput && entry.peak_memory_bytes) {
+  for (const trials::Trial& entry : fitted.all.trials()) {
+    if (entry.HasThroughput() && entry.measurement.peak_memory_bytes) {
       points.push_back(
           {.candidate = entry.candidate,
            .seen = fitted.seen[static_cast<std::size_t>(entry.candidate)] != 0,
-           .measured = 100.0 * *entry.peak_memory_bytes / capacity_bytes,
+           .measured =
+               100.0 * *entry.measurement.peak_memory_bytes / capacity_bytes,
            .predicted = 100.0 * fitted.models.memory.mean[entry.candidate]});
     }
   }

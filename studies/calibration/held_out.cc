@@ -55,7 +55,8 @@ void FitHeldOut(const harness::Manifest& manifest,
       MeasureAll(backend, problem.q_max, manifest.TrialSeed(spec, repeat));
   methods::History all(problem.space->size());
   for (std::size_t i = 0; i < measured.size(); ++i) {
-    all.Add(static_cast<int>(i), measured[i], {});
+    const int candidate = static_cast<int>(i);
+    all.Add(MakeTrial(candidate, (*problem.space)[candidate], measured[i]));
   }
   const std::uint64_t seed = manifest.MethodSeed(spec, repeat);
   const std::vector<int> order = Shuffled(problem.space->size(), seed);
@@ -68,7 +69,7 @@ void FitHeldOut(const harness::Manifest& manifest,
     }
     while (history.ThroughputObservations().size() < n) {
       const int candidate = order[next++];
-      history.Add(candidate, measured[static_cast<std::size_t>(candidate)], {});
+      history.Add(all.trials()[static_cast<std::size_t>(candidate)]);
     }
     for (const Variant& variant : variants) {
       const Models models = variant.fit(problem, history, seed);

@@ -108,11 +108,12 @@ Confusion ConfusionOf(const Models& models,
                       const methods::History& all,
                       const std::vector<char>& seen) {
   Confusion confusion;
-  for (const methods::History::Entry& entry : all.entries()) {
+  for (const trials::Trial& entry : all.trials()) {
     if (Seen(seen, entry.candidate)) {
       continue;
     }
-    const bool fails = entry.outcome == trials::Outcome::kOutOfMemory;
+    const bool fails =
+        entry.measurement.outcome == trials::Outcome::kOutOfMemory;
     const bool said = models.memory.mean[entry.candidate] > 1.0;
     int& count =
         fails ? (said ? confusion.fails_said_fails : confusion.fails_said_runs)

@@ -135,8 +135,8 @@ TEST_F(ExternalTest, RunsToItsEndAndKeepsWhatTrialsPrint) {
   ASSERT_EQ(Oppa(), 0) << output_;
   const auto trials = trials::ReadTrials(Run());
   ASSERT_EQ(trials.size(), 6U);
-  EXPECT_EQ(trials[0].outcome, trials::Outcome::kCompleted);
-  EXPECT_DOUBLE_EQ(trials[0].throughput_steps_per_s, 100.0);
+  EXPECT_EQ(trials[0].measurement.outcome, trials::Outcome::kCompleted);
+  EXPECT_DOUBLE_EQ(trials[0].throughput.steps_per_s, 100.0);
   EXPECT_EQ(std::distance(fs::directory_iterator(Run() / "trials"), {}), 6);
 }
 
@@ -156,6 +156,24 @@ TEST_F(ExternalTest, InterruptedInATrialItLeavesNoProcessAndGoesOnAfterwards) {
   EXPECT_EQ(trials::ReadTrials(Run()).size(), 3U);
   ASSERT_EQ(Oppa(), 0) << output_;
   EXPECT_EQ(trials::ReadTrials(Run()).size(), 6U);
+}
+
+TEST_F(ExternalTest, ASearchWithoutACompletedTrialFailsAndSaysWhy) {
+  Write("#!/bin/sh\nexit 3\n");
+  EXPECT_EQ(Oppa(), 1);
+  EXPECT_THAT(output_,
+              HasSubstr("random: no trial completed: 6 failed (exit code 3"));
+  EXPECT_EQ(Oppa(), 1) << "though nothing is left to run";
+  EXPECT_THAT(output_, HasSubstr("no trial completed"));
+}
+
+TEST_F(ExternalTest, ADamagedRowOfAFinishedRunFailsAndIsNamed) {
+  ASSERT_EQ(Oppa(), 0) << output_;
+  std::string rows = fakes::ReadFile(Run() / "trials.csv");
+  rows[rows.find("\n1,") + 1] = '9';
+  fakes::WriteFile(Run() / "trials.csv", rows);
+  EXPECT_EQ(Oppa(), 1);
+  EXPECT_THAT(output_, HasSubstr("trials.csv:3: "));
 }
 
 TEST_F(ExternalTest, AnotherScriptIsAnotherInput) {

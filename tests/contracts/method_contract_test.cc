@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using trials::Outcome;
-using trials::TrialRecord;
+using trials::Trial;
 
 constexpr int kQMax = 6;
 
@@ -43,10 +43,10 @@ class MethodContract : public testing::TestWithParam<std::string> {
   }
 
   // Runs the method in a folder, resuming what is there.
-  std::vector<TrialRecord> Run(const fs::path& folder,
-                               const trials::SearchSpace& space,
-                               int trials,
-                               std::uint64_t seed = 1) {
+  std::vector<Trial> Run(const fs::path& folder,
+                         const trials::SearchSpace& space,
+                         int trials,
+                         std::uint64_t seed = 1) {
     const auto method = Make(space, seed);
     Journal journal(folder);
     (void)Search(space,
@@ -76,8 +76,8 @@ TEST_P(MethodContract, NeverRepeatsACandidateAndEndsWithTheSpace) {
   const auto records = Run(folder.path(), space_, 999);
   EXPECT_GE(records.size(), 2U);
   EXPECT_LE(records.size(), static_cast<std::size_t>(space_.size()));
-  for (const TrialRecord& record : records) {
-    EXPECT_FALSE(record.chosen_by.empty());
+  for (const Trial& record : records) {
+    EXPECT_NE(record.chosen_by, trials::ChosenBy::kUnspecified);
   }
 }
 
@@ -106,8 +106,9 @@ TEST_P(MethodContract, SurvivesASingleCandidateThatFits) {
   const auto records = Run(folder.path(), space_, 999);
   EXPECT_GE(std::count_if(records.begin(),
                           records.end(),
-                          [](const TrialRecord& record) {
-                            return record.outcome == Outcome::kOutOfMemory;
+                          [](const Trial& record) {
+                            return record.measurement.outcome ==
+                                   Outcome::kOutOfMemory;
                           }),
             1);
 }
@@ -136,8 +137,8 @@ TEST_P(MethodContract, ResumesAfterEveryTrialAsIfNothingHadHappened) {
 TEST_P(MethodContract, SurvivesWhenNothingFits) {
   const fakes::TemporaryFolder folder;
   runner_.max_dp = 0;
-  for (const TrialRecord& record : Run(folder.path(), space_, 12)) {
-    EXPECT_EQ(record.outcome, Outcome::kOutOfMemory);
+  for (const Trial& record : Run(folder.path(), space_, 12)) {
+    EXPECT_EQ(record.measurement.outcome, Outcome::kOutOfMemory);
   }
 }
 

@@ -16,35 +16,32 @@ namespace fakes {
 // it reports a fit, and stops trials that are slower than `stop_below`.
 struct FakeMethod final : public methods::Method {
   explicit FakeMethod(std::vector<int> candidates)
-      : script(std::move(candidates)) {}
+      : Method(/*candidates=*/1000), script(std::move(candidates)) {}
 
   std::vector<int> script;
   std::optional<double> stop_below_steps_per_s;
-  std::vector<std::pair<int, trials::Measurement>> observed;
 
   [[nodiscard]] std::optional<methods::Suggestion> Suggest() override {
-    const std::size_t next = observed.size();
+    const std::size_t next = history_.trials().size();
     if (next == script.size()) {
       return std::nullopt;
     }
     methods::Suggestion suggestion;
     suggestion.candidate = script[next];
-    suggestion.chosen_by = next == 0 ? "random" : "model";
+    suggestion.chosen_by =
+        next == 0 ? trials::ChosenBy::kRandom : trials::ChosenBy::kModel;
     if (stop_below_steps_per_s) {
       suggestion.stop = trials::StopRule{
           .q_min = 3, .best_steps_per_s = *stop_below_steps_per_s};
     }
     if (next > 0) {
       surrogates::FitSummary summary;
-      summary.parameters = {{"mean", observed.back().second.duration_s},
-                            {"count", static_cast<double>(next)}};
+      summary.parameters = {
+          {"mean", history_.trials().back().measurement.duration_s},
+          {"count", static_cast<double>(next)}};
       suggestion.fits.push_back({"throughput", summary});
     }
     return suggestion;
-  }
-
-  void Observe(int candidate, const trials::Measurement& measurement) override {
-    observed.emplace_back(candidate, measurement);
   }
 };
 

@@ -14,8 +14,8 @@
 
 namespace {
 
-// Cuts the input at NUL bytes: trials, steps, fits, thinking. A row gets its
-// check value if it ends with '!', which no mutation would find.
+// Cuts the input at NUL bytes: trials, steps, fits, thinking, plans. A row gets
+// its check value if it ends with '!', which no mutation would find.
 std::string Rows(std::string_view text) {
   std::string rows;
   for (const std::string_view line : common::Split(text, '\n')) {
@@ -37,15 +37,15 @@ std::string Rows(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
-  const std::array<const trials::RecordFile*, 4> files = {
-      &trials::TrialsFile(),
-      &trials::StepsFile(),
-      &trials::FitsFile(),
-      &trials::ThinkingFile()};
+  const std::array<const trials::RecordFile*, 5> files = {
+      &trials::FileOf<trials::Trial>(),
+      &trials::FileOf<trials::StepRecord>(),
+      &trials::FileOf<trials::FitRecord>(),
+      &trials::FileOf<trials::SuggestionTime>(),
+      &trials::FileOf<trials::PlanRecord>()};
   const auto parts = common::Split(fuzz::Text(data, size), '\0');
   for (std::size_t i = 0; i < files.size(); ++i) {
-    std::string text =
-        std::string(files[i]->version) + "\n" + files[i]->header + "\n";
+    std::string text = files[i]->header;
     if (i < parts.size() && parts[i].starts_with('#')) {
       text = parts[i];  // with a header of its own
     } else if (i < parts.size()) {

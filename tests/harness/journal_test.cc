@@ -59,7 +59,7 @@ class JournalTest : public testing::Test {
       ASSERT_EQ(ReadFile(copy_.path() / kFiles[i]), expected_[i])
           << kFiles[i] << " after " << what;
     }
-    ASSERT_EQ(trials::ReadThinking(copy_.path()).size(), 5U) << what;
+    ASSERT_EQ(trials::ReadSuggestionTimes(copy_.path()).size(), 5U) << what;
   }
 
   fakes::TemporaryFolder whole_;
@@ -136,6 +136,32 @@ TEST_F(JournalTest, HasOneWriter) {
   journal.reset();
   EXPECT_FALSE(IsLeased(whole_.path()));
   EXPECT_NO_THROW(Journal(whole_.path(), 0.5));
+}
+
+TEST(Journal, KeepsThePlansOfCommittedTrials) {
+  const fakes::TemporaryFolder folder;
+  trials::Trial trial = trials::MakeTrial(4, {.dp = 2}, {.message = "failed"});
+  const auto commit = [&](Journal& journal, int number, std::string plan) {
+    trial.number = number;
+    trial.plan = std::move(plan);
+    journal.Commit(trial, {.trial = number}, {});
+  };
+  {
+    Journal journal(folder.path());
+    commit(journal, 1, "");
+    EXPECT_FALSE(fs::exists(folder.path() / "plans.csv"));
+    commit(journal, 2, "dp=2;pp=2|dp=4");
+    commit(journal, 3, "dp=4|dp=4");
+  }
+  std::string rows = ReadFile(folder.path() / "trials.csv");
+  rows.resize(rows.size() - 1);  // trial 3 is cut off
+  WriteFile(folder.path() / "trials.csv", rows);
+  Journal journal(folder.path());
+  ASSERT_EQ(journal.committed().size(), 2U);
+  EXPECT_EQ(journal.committed()[0].plan, "");
+  EXPECT_EQ(journal.committed()[1].plan, "dp=2;pp=2|dp=4");
+  commit(journal, 3, "dp=8");
+  EXPECT_EQ(CandidateLabel(trials::ReadTrials(folder.path()).at(2)), "dp=8");
 }
 
 TEST(Journal, CannotBeOpenedWhereNothingCanBeWritten) {

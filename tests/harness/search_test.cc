@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "methods/oppa/oppa.h"
 #include "tests/fakes/fake_method.h"
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
@@ -36,7 +37,7 @@ class SearchTest : public testing::Test {
     return Search(space_, budget, kSeed, method, runner_, journal);
   }
 
-  [[nodiscard]] std::vector<trials::TrialRecord> Records() const {
+  [[nodiscard]] std::vector<trials::Trial> Records() const {
     return trials::ReadTrials(folder_.path());
   }
 
@@ -58,13 +59,13 @@ TEST_F(SearchTest, NeverPassesTheTimeBudgetAndUsesItUp) {
                                          journal);
     const auto records = trials::ReadTrials(folder.path());
     double spent_s = 0.0;
-    for (const trials::TrialRecord& record : records) {
-      spent_s += record.duration_s;
+    for (const trials::Trial& record : records) {
+      spent_s += record.measurement.duration_s;
       EXPECT_NEAR(record.elapsed_s, spent_s, 1e-9);
       EXPECT_LE(record.elapsed_s, budget_s);
     }
-    EXPECT_EQ(summary.finish_reason, "time budget");
-    EXPECT_EQ(records.back().outcome, Outcome::kTimedOut);
+    EXPECT_EQ(summary.finish_reason, trials::FinishReason::kTimeBudget);
+    EXPECT_EQ(records.back().measurement.outcome, Outcome::kTimedOut);
     EXPECT_NEAR(summary.elapsed_s, budget_s, 1e-9);
   }
 }
@@ -72,20 +73,20 @@ TEST_F(SearchTest, NeverPassesTheTimeBudgetAndUsesItUp) {
 TEST_F(SearchTest, StopsAtTheTrialBudget) {
   FakeMethod method(AllCandidates());
   const SearchSummary summary = Run(method, {.trials = 4, .q_max = 5});
-  EXPECT_EQ(summary.finish_reason, "trial budget");
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kTrialBudget);
   EXPECT_EQ(Records().size(), 4U);
 }
 
 TEST_F(SearchTest, StopsWhenTheMethodIsDone) {
   FakeMethod method({3, 1});
   EXPECT_EQ(Run(method, {.trials = 9, .q_max = 5}).finish_reason,
-            "method done");
+            trials::FinishReason::kMethodDone);
 }
 
 TEST_F(SearchTest, StopsWhenEveryCandidateWasTried) {
   FakeMethod method(AllCandidates());
   EXPECT_EQ(Run(method, {.trials = 999, .q_max = 2}).finish_reason,
-            "space exhausted");
+            trials::FinishReason::kSpaceExhausted);
   EXPECT_EQ(Records().size(), static_cast<std::size_t>(space_.size()));
 }
 
@@ -107,13 +108,13 @@ TEST_F(SearchTest, IncumbentIsTheBestOfTrialsThatRanAllTheirSteps) {
   (void)Run(method, {.trials = 999, .q_max = 6});
   double best = trials::kUnknown;
   std::set<Outcome> outcomes;
-  for (const trials::TrialRecord& record : Records()) {
-    outcomes.insert(record.outcome);
-    if (record.outcome == Outcome::kCompleted) {
+  for (const trials::Trial& record : Records()) {
+    outcomes.insert(record.measurement.outcome);
+    if (record.measurement.outcome == Outcome::kCompleted) {
       EXPECT_EQ(record.steps, 6);
-      best = std::fmax(best, record.throughput_steps_per_s);
+      best = std::fmax(best, record.throughput.steps_per_s);
     }
-    if (record.outcome == Outcome::kTerminatedEarly) {
+    if (record.measurement.outcome == Outcome::kTerminatedEarly) {
       EXPECT_EQ(record.steps, 3);
     }
     EXPECT_EQ(common::ExactText(record.incumbent_steps_per_s),
@@ -128,14 +129,14 @@ TEST_F(SearchTest, ATrialThatReachesItsLastStepIsCompleteHoweverSlow) {
   FakeMethod method({0});
   method.stop_below_steps_per_s = 1e9;
   (void)Run(method, {.trials = 1, .q_max = 2});  // q_min of the rule is 3
-  EXPECT_EQ(Records().at(0).outcome, Outcome::kCompleted);
+  EXPECT_EQ(Records().at(0).measurement.outcome, Outcome::kCompleted);
   fakes::TemporaryFolder folder;
   FakeMethod same({0});
   same.stop_below_steps_per_s = 1e9;
   Journal journal(folder.path());
   (void)Search(
       space_, {.trials = 1, .q_max = 3}, kSeed, same, runner_, journal);
-  EXPECT_EQ(trials::ReadTrials(folder.path()).at(0).outcome,
+  EXPECT_EQ(trials::ReadTrials(folder.path()).at(0).measurement.outcome,
             Outcome::kCompleted);
 }
 
@@ -160,16 +161,43 @@ TEST_F(SearchTest, MethodsSeeLiveWhatTheyWillSeeReplayed) {
   FakeMethod resumed(AllCandidates());
   const SearchSummary summary = Run(resumed, {.trials = 6, .q_max = 4});
   EXPECT_EQ(summary.replayed, 6);
-  ASSERT_EQ(live.observed.size(), resumed.observed.size());
-  for (std::size_t i = 0; i < live.observed.size(); ++i) {
-    const auto& [candidate, a] = live.observed[i];
-    const auto& [same_candidate, b] = resumed.observed[i];
-    EXPECT_EQ(candidate, same_candidate);
-    EXPECT_EQ(a.outcome, b.outcome);
-    EXPECT_EQ(a.step_times_s, b.step_times_s);
-    EXPECT_EQ(a.peak_memory_bytes, b.peak_memory_bytes);
-    EXPECT_EQ(a.duration_s, b.duration_s);
-    EXPECT_EQ(a.message, b.message);
+  ASSERT_EQ(live.history().size(), resumed.history().size());
+  for (std::size_t i = 0; i < live.history().trials().size(); ++i) {
+    const trials::Trial& a = live.history().trials()[i];
+    const trials::Trial& b = resumed.history().trials()[i];
+    EXPECT_EQ(ToRow(a), ToRow(b));
+    EXPECT_EQ(a.candidate, b.candidate);
+    EXPECT_EQ(a.measurement.outcome, b.measurement.outcome);
+    EXPECT_EQ(a.measurement.step_times_s, b.measurement.step_times_s);
+    EXPECT_EQ(a.measurement.peak_memory_bytes, b.measurement.peak_memory_bytes);
+    EXPECT_EQ(a.measurement.duration_s, b.measurement.duration_s);
+    EXPECT_EQ(a.measurement.message, b.measurement.message);
+    EXPECT_EQ(a.throughput.steps_used, b.throughput.steps_used);
+  }
+}
+
+// With the options of the method's own, that differ from the defaults.
+TEST_F(SearchTest, RecordsHistoryAndStopRuleHaveTheSameIncumbent) {
+  methods::OppaOptions options;
+  options.throughput = {.warmup_steps = 0, .outlier_iqr = 0.0};
+  options.q_min = 6;  // so that every trial completes
+  const methods::Problem problem{.space = &space_,
+                                 .gpus = 8,
+                                 .gpus_per_node = 8,
+                                 .memory_capacity_bytes = 1e12,
+                                 .q_max = 6};
+  const auto method = methods::MakeOppa(problem, options, 1);
+  const SearchSummary summary = Run(*method, {.trials = 6, .q_max = 6});
+  const auto records = Records();
+  const double best = method->history().best_steps_per_s();
+  EXPECT_EQ(records.back().incumbent_steps_per_s, best);
+  EXPECT_EQ(summary.incumbent_steps_per_s, best);
+  EXPECT_EQ(method->Suggest()->stop->best_steps_per_s, best);
+  for (const trials::Trial& trial : method->history().trials()) {
+    EXPECT_EQ(trial.throughput.steps_per_s,
+              trials::EstimateThroughput(trial.measurement.step_times_s,
+                                         options.throughput)
+                  .steps_per_s);
   }
 }
 
@@ -184,8 +212,9 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
   FakeMethod method({2, 5});
   (void)Run(method, {.time_s = 1e6, .trials = 2, .q_max = 2});
   const auto free = Records();
-  EXPECT_NEAR(
-      free[1].elapsed_s, free[0].duration_s + free[1].duration_s, 1e-12);
+  EXPECT_NEAR(free[1].elapsed_s,
+              free[0].measurement.duration_s + free[1].measurement.duration_s,
+              1e-12);
   fakes::TemporaryFolder folder;
   FakeMethod same({2, 5});
   Journal journal(folder.path());
@@ -197,7 +226,7 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
       runner_,
       journal);
   double thought_s = 0.0;
-  for (const auto& row : trials::ReadThinking(folder.path())) {
+  for (const auto& row : trials::ReadSuggestionTimes(folder.path())) {
     thought_s += row.wall_s;
   }
   EXPECT_GT(thought_s, 0.0);

@@ -39,16 +39,16 @@ class StatusTest : public testing::Test {
     std::filesystem::create_directories(folder);
     trials::RunInfo info;
     info.finished = finished;
-    info.finish_reason = finished ? "time budget" : "";
+    info.finish_reason = finished ? trials::FinishReason::kTimeBudget
+                                  : trials::FinishReason::kUnfinished;
     Write(folder, info);
     Journal journal(folder);
     for (int i = 1; i <= trials; ++i) {
-      Journal::Trial trial;
-      trial.record.trial = i;
-      trial.record.elapsed_s = 10.0 * i;
-      trial.record.incumbent_steps_per_s = 0.25;
-      trial.thinking = {i, thinking_s, thinking_s};
-      journal.Commit(trial, {});
+      trials::Trial trial;
+      trial.number = i;
+      trial.elapsed_s = 10.0 * i;
+      trial.incumbent_steps_per_s = 0.25;
+      journal.Commit(trial, {i, thinking_s, thinking_s}, {});
     }
   }
 

@@ -71,7 +71,7 @@ TEST_F(AcquisitionAllocations, NoneInASearchWithBothModelsFromTheSecondOn) {
     measurement.outcome = trials::Outcome::kCompleted;
     measurement.step_times_s = {1.0 / (i + 1), 1.0 / (i + 1)};
     measurement.peak_memory_bytes = 1e9 * (i + 1);
-    history.Add(397 * i, measurement, {});
+    history.Add(MakeTrial(397 * i, space[397 * i], measurement));
   }
   (void)pair.Fit(history);
   std::vector<char> excluded = history.tried();

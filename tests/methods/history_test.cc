@@ -8,6 +8,7 @@
 namespace methods {
 namespace {
 
+using trials::MakeTrial;
 using trials::Measurement;
 using trials::Outcome;
 
@@ -28,7 +29,7 @@ Measurement OutOfMemory() {
 
 TEST(History, OutOfMemoryTellsNothingOfThroughput) {
   History history(3);
-  history.Add(0, OutOfMemory(), {});
+  history.Add(MakeTrial(0, {}, OutOfMemory()));
   EXPECT_EQ(history.ThroughputObservations().size(), 0);
   EXPECT_TRUE(std::isinf(history.best_steps_per_s()));
   ASSERT_EQ(history.ScoreObservations().size(), 1);
@@ -37,8 +38,8 @@ TEST(History, OutOfMemoryTellsNothingOfThroughput) {
 
 TEST(History, OutOfMemoryObservesTheGivenMultipleOfTheCapacity) {
   History history(3);
-  history.Add(0, OutOfMemory(), {});
-  history.Add(1, Completed(0.5, 12e9), {});
+  history.Add(MakeTrial(0, {}, OutOfMemory()));
+  history.Add(MakeTrial(1, {}, Completed(0.5, 12e9)));
   const auto memory = history.MemoryObservations(24e9, 1.1, 1e-4);
   ASSERT_EQ(memory.size(), 2);
   EXPECT_EQ(memory.value[0], 1.1);
@@ -49,9 +50,9 @@ TEST(History, UnknownMemoryIsLeftOut) {
   History history(3);
   Measurement measurement = Completed(0.5, 1.0);
   measurement.peak_memory_bytes.reset();
-  history.Add(1, measurement, {});
-  history.Add(0, OutOfMemory(), {});
-  history.Add(2, Completed(0.5, 1e9), {});
+  history.Add(MakeTrial(1, {}, measurement));
+  history.Add(MakeTrial(0, {}, OutOfMemory()));
+  history.Add(MakeTrial(2, {}, Completed(0.5, 1e9)));
   EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 2);
   EXPECT_EQ(history.RanWithUnknownMemory(), std::vector<int>{1});
 }
@@ -59,26 +60,27 @@ TEST(History, UnknownMemoryIsLeftOut) {
 TEST(History, CountsTrialsSinceTheBestRoseByAPercentInAll) {
   History history(6);
   EXPECT_EQ(history.trials_since_gain(), 0);
-  history.Add(0, OutOfMemory(), {});
+  history.Add(MakeTrial(0, {}, OutOfMemory()));
   EXPECT_EQ(history.trials_since_gain(), 1);
-  history.Add(1, Completed(1.0, 1e9), {});
+  history.Add(MakeTrial(1, {}, Completed(1.0, 1e9)));
   EXPECT_EQ(history.trials_since_gain(), 0);
-  history.Add(2, Completed(1.0 / 1.008, 1e9), {});
+  history.Add(MakeTrial(2, {}, Completed(1.0 / 1.008, 1e9)));
   EXPECT_EQ(history.trials_since_gain(), 1);
-  history.Add(3, Completed(2.0, 1e9), {});
+  history.Add(MakeTrial(3, {}, Completed(2.0, 1e9)));
   EXPECT_EQ(history.trials_since_gain(), 2);
-  history.Add(4, Completed(1.0 / 1.016, 1e9), {});  // two small gains
+  history.Add(
+      MakeTrial(4, {}, Completed(1.0 / 1.016, 1e9)));  // two small gains
   EXPECT_EQ(history.trials_since_gain(), 0);
 }
 
 TEST(History, FailuresInARowEndWithAThroughput) {
   History history(5);
-  history.Add(0, OutOfMemory(), {});
-  history.Add(1, Measurement{}, {});
+  history.Add(MakeTrial(0, {}, OutOfMemory()));
+  history.Add(MakeTrial(1, {}, Measurement{}));
   EXPECT_EQ(history.failures_in_a_row(), 2);
-  history.Add(2, Completed(0.5, 1e9), {});
+  history.Add(MakeTrial(2, {}, Completed(0.5, 1e9)));
   EXPECT_EQ(history.failures_in_a_row(), 0);
-  history.Add(3, OutOfMemory(), {});
+  history.Add(MakeTrial(3, {}, OutOfMemory()));
   EXPECT_EQ(history.failures_in_a_row(), 1);
 }
 
@@ -86,27 +88,27 @@ TEST(History, BestCountsEarlyTerminatedTrials) {
   History history(3);
   Measurement measurement = Completed(0.5, 1e9);
   measurement.outcome = Outcome::kTerminatedEarly;
-  history.Add(2, measurement, {});
+  history.Add(MakeTrial(2, {}, measurement));
   EXPECT_DOUBLE_EQ(history.best_steps_per_s(), 2.0);
 }
 
 // 1%, 2% and 30% of scatter: the median counts, at the best throughput.
 TEST(History, StepNoiseIsTheMedianRelativeOneAtTheBest) {
   History history(4);
-  EXPECT_EQ(history.StepNoise({}), 0.0);
+  EXPECT_EQ(history.StepNoise(), 0.0);
   const auto add = [&](int candidate, double steps_per_s, double scatter) {
     Measurement measurement;
     measurement.outcome = Outcome::kCompleted;
     measurement.step_times_s = {9.0,
                                 1.0 / (steps_per_s * (1.0 + scatter)),
                                 1.0 / (steps_per_s * (1.0 - scatter))};
-    history.Add(candidate, measurement, {});
+    history.Add(MakeTrial(candidate, {}, measurement));
   };
   add(0, 1.0, 0.01);
   add(1, 4.0, 0.02);
   add(2, 2.0, 0.3);
-  history.Add(3, OutOfMemory(), {});
-  EXPECT_NEAR(history.StepNoise({}), 4.0 * 0.02, 1e-12);
+  history.Add(MakeTrial(3, {}, OutOfMemory()));
+  EXPECT_NEAR(history.StepNoise(), 4.0 * 0.02, 1e-12);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 namespace methods {
 namespace {
 
+using trials::ChosenBy;
 using trials::Measurement;
 using trials::Outcome;
 using trials::ParallelConfig;
@@ -81,9 +82,14 @@ Measurement Run(const ParallelConfig& config, const Suggestion& suggestion) {
   return measurement;
 }
 
+void Observe(int candidate, const Measurement& measurement, Method& method) {
+  method.Observe(MakeTrial(
+      candidate, {}, measurement, method.history().throughput_options()));
+}
+
 struct Trace {
   std::vector<int> candidates;
-  std::vector<std::string> chosen_by;
+  std::vector<ChosenBy> chosen_by;
   std::vector<Measurement> measurements;
 };
 
@@ -98,7 +104,7 @@ Trace Search(Method& method, const trials::SearchSpace& space, int trials) {
     trace.chosen_by.push_back(suggestion->chosen_by);
     trace.measurements.push_back(
         Run(space[suggestion->candidate], *suggestion));
-    method.Observe(suggestion->candidate, trace.measurements.back());
+    Observe(suggestion->candidate, trace.measurements.back(), method);
   }
   return trace;
 }
@@ -143,11 +149,14 @@ TEST_F(SearchMethods, OppaFindsTheOptimumWhereItsPriorIsRight) {
 TEST_F(SearchMethods, OppaStartsWithRandomTrialsAndThenAsksItsModel) {
   const auto method = MakeOppa(problem_, {.random_trials = 4}, 1);
   const Trace trace = Search(*method, space_, 10);
-  EXPECT_EQ(std::count(
-                trace.chosen_by.begin(), trace.chosen_by.begin() + 4, "random"),
+  EXPECT_EQ(std::count(trace.chosen_by.begin(),
+                       trace.chosen_by.begin() + 4,
+                       ChosenBy::kRandom),
             4);
-  EXPECT_GE(std::count(trace.chosen_by.begin(), trace.chosen_by.end(), "model"),
-            4);
+  EXPECT_GE(
+      std::count(
+          trace.chosen_by.begin(), trace.chosen_by.end(), ChosenBy::kModel),
+      4);
 }
 
 TEST_F(SearchMethods, EarlyTerminationStopsOnlyTrialsThatAreNotTheBest) {
@@ -189,22 +198,22 @@ TEST_F(SearchMethods, OppaTriesAtRandomAfterTooManyFailures) {
   works.peak_memory_bytes = 0.5 * kCapacity;
   Measurement fails;
   fails.outcome = Outcome::kOutOfMemory;
-  std::vector<std::string> chosen_by;
+  std::vector<ChosenBy> chosen_by;
   for (int i = 0; i < 9; ++i) {
     const auto suggestion = method->Suggest();
     ASSERT_TRUE(suggestion);
     chosen_by.push_back(suggestion->chosen_by);
-    method->Observe(suggestion->candidate, i < 2 ? works : fails);
+    Observe(suggestion->candidate, i < 2 ? works : fails, *method);
   }
-  const std::vector<std::string> expected = {"random",
-                                             "random",
-                                             "model",
-                                             "model",
-                                             "model",
-                                             "random",
-                                             "model",
-                                             "model",
-                                             "random"};
+  const std::vector<ChosenBy> expected = {ChosenBy::kRandom,
+                                          ChosenBy::kRandom,
+                                          ChosenBy::kModel,
+                                          ChosenBy::kModel,
+                                          ChosenBy::kModel,
+                                          ChosenBy::kRandom,
+                                          ChosenBy::kModel,
+                                          ChosenBy::kModel,
+                                          ChosenBy::kRandom};
   EXPECT_EQ(chosen_by, expected);
 }
 
@@ -212,8 +221,8 @@ TEST_F(SearchMethods, XgboostLearnsToAvoidWhatFails) {
   const auto method = MakeXgboost(problem_, {}, 3);
   const Trace trace = Search(*method, space_, 25);
   EXPECT_GE(BestFound(trace), 0.8 * Optimum());
-  EXPECT_EQ(trace.chosen_by[1], "random");
-  EXPECT_EQ(trace.chosen_by[2], "model");
+  EXPECT_EQ(trace.chosen_by[1], ChosenBy::kRandom);
+  EXPECT_EQ(trace.chosen_by[2], ChosenBy::kModel);
 }
 
 TEST_F(SearchMethods, CostModelTakesOneShotAndIsDone) {
@@ -221,7 +230,7 @@ TEST_F(SearchMethods, CostModelTakesOneShotAndIsDone) {
   const Trace trace = Search(*method, space_, 30);
   ASSERT_LE(trace.candidates.size(), 9U);
   for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(trace.chosen_by[i], "random");
+    EXPECT_EQ(trace.chosen_by[i], ChosenBy::kRandom);
   }
   EXPECT_FALSE(method->Suggest());
 }
@@ -255,14 +264,15 @@ TEST_F(SearchMethods, APriorScreensRandomTrialsAfterAFailureOnly) {
         problem_, {.random_trials = 3, .screened_draws = screens ? 4 : 1}, 6);
     const auto first = oppa->Suggest();
     EXPECT_TRUE(first->fits.empty());
-    oppa->Observe(first->candidate, failure);
+    Observe(first->candidate, failure, *oppa);
     const auto second = oppa->Suggest();
-    EXPECT_EQ(second->chosen_by, "random");
+    EXPECT_EQ(second->chosen_by, ChosenBy::kRandom);
     EXPECT_EQ(second->fits.empty(), !screens);
-    oppa->Observe(second->candidate, failure);
-    oppa->Observe(oppa->Suggest()->candidate, failure);
+    Observe(second->candidate, failure, *oppa);
+    Observe(oppa->Suggest()->candidate, failure, *oppa);
     // Nothing has run yet: only a prior can choose.
-    EXPECT_EQ(oppa->Suggest()->chosen_by, screens ? "model" : "random");
+    EXPECT_EQ(oppa->Suggest()->chosen_by,
+              screens ? ChosenBy::kModel : ChosenBy::kRandom);
   }
 }
 
@@ -292,11 +302,12 @@ TEST_F(SearchMethods, WithoutGainsAnUntriedFamilyIsNext) {
       EXPECT_TRUE(is_new) << "trial " << trial;
       ++checked;
     }
-    oppa->Observe(candidate,
-                  {.outcome = trials::Outcome::kCompleted,
-                   .step_times_s = {2.0, 2.0, 2.0},
-                   .peak_memory_bytes = 1e9,
-                   .duration_s = 6.0});
+    Observe(candidate,
+            {.outcome = trials::Outcome::kCompleted,
+             .step_times_s = {2.0, 2.0, 2.0},
+             .peak_memory_bytes = 1e9,
+             .duration_s = 6.0},
+            *oppa);
   }
   EXPECT_GE(checked, 2);
 }
@@ -305,11 +316,12 @@ TEST_F(SearchMethods, ATrialMustBeatTheBestByAShareOfIt) {
   const auto oppa = MakeOppa(problem_, {.tau_share = 0.01}, 6);
   const auto first = oppa->Suggest();
   EXPECT_EQ(first->stop->tau_steps_per_s, 0.0);
-  oppa->Observe(first->candidate,
-                {.outcome = trials::Outcome::kCompleted,
-                 .step_times_s = {2.0, 2.0, 2.0},
-                 .peak_memory_bytes = 1e9,
-                 .duration_s = 6.0});
+  Observe(first->candidate,
+          {.outcome = trials::Outcome::kCompleted,
+           .step_times_s = {2.0, 2.0, 2.0},
+           .peak_memory_bytes = 1e9,
+           .duration_s = 6.0},
+          *oppa);
   EXPECT_NEAR(oppa->Suggest()->stop->tau_steps_per_s, 0.005, 1e-12);
 }
 
@@ -320,11 +332,12 @@ TEST_F(SearchMethods, TheoryAsksForTheMarginOfEquation56) {
   options.theory = {.delta = 0.05, .rounds = 30};
   const auto oppa = MakeOppa(problem_, options, 6);
   const auto first = oppa->Suggest();
-  oppa->Observe(first->candidate,
-                {.outcome = trials::Outcome::kCompleted,
-                 .step_times_s = {2.0, 1.0 / 0.49, 1.0 / 0.51},
-                 .peak_memory_bytes = 1e9,
-                 .duration_s = 6.0});
+  Observe(first->candidate,
+          {.outcome = trials::Outcome::kCompleted,
+           .step_times_s = {2.0, 1.0 / 0.49, 1.0 / 0.51},
+           .peak_memory_bytes = 1e9,
+           .duration_s = 6.0},
+          *oppa);
   const trials::StopRule rule = *oppa->Suggest()->stop;
   EXPECT_EQ(rule.tau_steps_per_s, 0.0);
   EXPECT_NEAR(rule.confidence_steps_per_s,

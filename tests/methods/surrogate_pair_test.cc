@@ -26,7 +26,7 @@ void Try(const trials::SearchSpace& space, int candidate, History& history) {
       1.0 / space[candidate].dp + 0.1 * std::sin(space[candidate].tp);
   measurement.step_times_s = {step_s, 1.01 * step_s, 0.99 * step_s, step_s};
   measurement.peak_memory_bytes = 0.1 * kCapacity * space[candidate].tp;
-  history.Add(candidate, measurement, {});
+  history.Add(MakeTrial(candidate, space[candidate], measurement));
 }
 
 int Evaluations(const std::vector<Suggestion::Fit>& fits) {

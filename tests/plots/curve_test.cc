@@ -23,7 +23,7 @@ Run SomeRun() {
                                         {kCompleted, 60, 20, 0.8, 0.8},
                                         {kCompleted, 80, 20, 2.0, 2.1}}),
           .finished = true,
-          .finish_reason = "trial budget"};
+          .finish_reason = trials::FinishReason::kTrialBudget};
 }
 
 TEST(IncumbentCurve, IsTheBestOfTheCompletedTrialsOnly) {
@@ -66,7 +66,7 @@ TEST(IncumbentCurve, LastsForeverOnlyWhereMoreWouldChangeNothing) {
   EXPECT_EQ(known_to(run, {}, Cost::kTime), 80.0);
   EXPECT_EQ(known_to(run, with_budget, Cost::kTime), kForever);
   EXPECT_EQ(known_to(run, with_budget, Cost::kTrials), 5.0);
-  run.finish_reason = "method done";
+  run.finish_reason = trials::FinishReason::kMethodDone;
   EXPECT_EQ(known_to(run, {}, Cost::kTrials), kForever);
   run.finished = false;
   EXPECT_EQ(known_to(run, with_budget, Cost::kTime), 80.0);
@@ -91,7 +91,7 @@ TEST(TrainingSteps, AreThoseOfTheTrialsAndThenOfTheIncumbent) {
 
 TEST(TrainingSteps, BeginAfterTheSetUpOfATrial) {
   auto run = SomeRun();
-  run.trials[1].setup_s = 10.0;  // of the 20 s from 10 to 30
+  run.trials[1].measurement.setup_s = 10.0;  // of the 20 s from 10 to 30
   EXPECT_DOUBLE_EQ(TrainingStepsAt(run, 20), 0.0);
   EXPECT_DOUBLE_EQ(TrainingStepsAt(run, 25), 10.0);
 }

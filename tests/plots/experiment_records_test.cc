@@ -33,7 +33,7 @@ TEST(ExperimentRecords, HoldEveryRunInTheOrderOfTheManifest) {
   ASSERT_EQ(problem.methods[0].runs.size(), 3U);
   EXPECT_EQ(problem.methods[0].runs[2].repeat, 3);
   EXPECT_EQ(problem.methods[0].runs[2].trials.size(), 3U);
-  EXPECT_EQ(problem.methods[0].runs[2].thinking.size(), 3U);
+  EXPECT_EQ(problem.methods[0].runs[2].suggestion_times.size(), 3U);
   EXPECT_TRUE(problem.methods[0].runs[2].finished);
 }
 
@@ -42,7 +42,12 @@ TEST(ExperimentRecords, SayWhichRunsAreMissingOrUnfinished) {
   WriteSmallExperiment(folder.path());
   std::filesystem::remove_all(folder.path() / "oppa");
   std::filesystem::remove_all(folder.path() / "random" / "3");
-  WriteRun(folder.path(), "", "random", 1, {{kOutOfMemory, 5}}, "");
+  WriteRun(folder.path(),
+           "",
+           "random",
+           1,
+           {{kOutOfMemory, 5}},
+           trials::FinishReason::kUnfinished);
   const ExperimentRecords records = LoadExperiment(folder.path());
   EXPECT_THAT(records.notes,
               ElementsAre("unfinished: repeats 1 of random",
@@ -58,8 +63,35 @@ TEST(ExperimentRecords, LeaveOutADamagedRunAndSaySo) {
   std::ofstream(folder.path() / "oppa/2/trials.csv", std::ios::app)
       << "this is no row\n";
   const ExperimentRecords records = LoadExperiment(folder.path());
-  EXPECT_THAT(records.notes, ElementsAre(HasSubstr("oppa/2/trials.csv:6: ")));
+  EXPECT_THAT(records.failures,
+              ElementsAre(HasSubstr("oppa/2/trials.csv:6: ")));
   EXPECT_EQ(records.problems[0].methods[1].runs.size(), 2U);
+}
+
+// One repeat without a completed trial is a result of a comparison; a method
+// without any is not, once a run of it has finished.
+TEST(ExperimentRecords, SayWhyAMethodHasNoResult) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  EXPECT_THAT(LoadExperiment(folder.path()).failures, IsEmpty());
+  for (const int repeat : {1, 2, 3}) {
+    WriteRun(folder.path(),
+             "",
+             "random",
+             repeat,
+             {{kOutOfMemory, 60}, {kFailed, 70}, {kFailed, 80}},
+             trials::FinishReason::kUnfinished);
+  }
+  EXPECT_THAT(LoadExperiment(folder.path()).failures, IsEmpty());
+  WriteRun(folder.path(), "", "random", 2, {{kOutOfMemory, 60}, {kFailed, 70}});
+  EXPECT_THAT(
+      LoadExperiment(folder.path()).failures,
+      ElementsAre("random: no trial completed: 3 out of memory, 5 failed"));
+  WriteRun(folder.path(), "", "oppa-bare", 1, {});
+  WriteRun(folder.path(), "", "oppa-bare", 2, {});
+  WriteRun(folder.path(), "", "oppa-bare", 3, {});
+  EXPECT_THAT(LoadExperiment(folder.path()).failures,
+              ElementsAre(testing::_, "oppa-bare: no trial ran"));
 }
 
 TEST(ExperimentRecords, IgnoreTheRowThatIsBeingWritten) {

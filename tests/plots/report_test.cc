@@ -77,6 +77,28 @@ TEST(Report, KeepsAblationsApartFromTheOtherMethods) {
             "oppa-bare_median,oppa-bare_q1,oppa-bare_q3");
 }
 
+// A name says nothing: "oppa-like" is a method of its own, "tuned" a variant.
+TEST(Report, KnowsAblationsByTheirFamily) {
+  const TemporaryFolder folder;
+  WriteSmallExperiment(folder.path());
+  trials::ExperimentInfo info = trials::ReadExperimentInfo(folder.path());
+  info.methods = {{"oppa-like", "another method"},
+                  {"oppa", "OPPA", "oppa"},
+                  {"tuned", "OPPA, tuned", "oppa"}};
+  trials::Write(folder.path(), info);
+  fs::rename(folder.path() / "random", folder.path() / "oppa-like");
+  fs::rename(folder.path() / "oppa-bare", folder.path() / "tuned");
+  (void)Report(folder.path(), {.formats = {}});
+  const auto columns = [&](const char* name) {
+    const std::string text = ReadFile(folder.path() / "figures" / name);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_THAT(columns("throughput-time.csv"), HasSubstr("oppa-like_median"));
+  EXPECT_THAT(columns("throughput-time.csv"), Not(HasSubstr("tuned_median")));
+  EXPECT_THAT(columns("ablation.csv"), HasSubstr("tuned_median"));
+  EXPECT_THAT(columns("ablation.csv"), Not(HasSubstr("oppa-like_median")));
+}
+
 TEST(Report, DrawsTheFinalThroughputToTheEndOfTheBudget) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());

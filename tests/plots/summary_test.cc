@@ -105,7 +105,8 @@ void WriteTwoProblems(const std::filesystem::path& folder) {
       const double exact = i < 15 ? 0.5 : late;
       trials.push_back({kCompleted, 60.0 * i, 10, exact + 0.01, exact});
     }
-    WriteRun(folder, name, "oppa", 1, trials, "trial budget");
+    WriteRun(
+        folder, name, "oppa", 1, trials, trials::FinishReason::kTrialBudget);
   }
 }
 
@@ -206,7 +207,12 @@ TEST(SummaryText, HasNoQuartilesOfOneRepeat) {
 TEST(SummaryText, SaysHowManyRunsAreFinished) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
-  WriteRun(folder.path(), "", "oppa", 2, {{kOutOfMemory, 5}}, "");
+  WriteRun(folder.path(),
+           "",
+           "oppa",
+           2,
+           {{kOutOfMemory, 5}},
+           trials::FinishReason::kUnfinished);
   const ExperimentRecords records = LoadExperiment(folder.path());
   EXPECT_NE(ToText(Summarize(records), records.info).find(" 2/3 "),
             std::string::npos);

@@ -3,6 +3,7 @@
 #ifndef TESTS_PLOTS_SYNTHETIC_EXPERIMENT_H_
 #define TESTS_PLOTS_SYNTHETIC_EXPERIMENT_H_
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -28,46 +29,50 @@ struct ShortTrial {
   int dp = 1;
 };
 
-inline std::vector<trials::TrialRecord> Trials(
+inline std::vector<trials::Trial> Trials(
     const std::vector<ShortTrial>& short_trials) {
-  std::vector<trials::TrialRecord> records;
+  std::vector<trials::Trial> trials;
   double before_s = 0.0;
+  double incumbent = trials::kUnknown;
   for (const ShortTrial& one : short_trials) {
-    trials::TrialRecord record;
-    record.trial = static_cast<int>(records.size()) + 1;
-    record.config.dp = one.dp;
-    record.outcome = one.outcome;
-    record.steps = one.steps;
-    record.throughput_steps_per_s = one.throughput;
-    record.exact_steps_per_s = one.exact;
-    record.duration_s = one.elapsed_s - before_s;
-    record.elapsed_s = before_s = one.elapsed_s;
-    records.push_back(record);
+    trials::Trial trial;
+    trial.number = static_cast<int>(trials.size()) + 1;
+    trial.config.dp = one.dp;
+    trial.measurement.outcome = one.outcome;
+    trial.steps = one.steps;
+    trial.throughput.steps_per_s = one.throughput;
+    trial.exact_steps_per_s = one.exact;
+    trial.measurement.duration_s = one.elapsed_s - before_s;
+    trial.elapsed_s = before_s = one.elapsed_s;
+    if (one.outcome == trials::Outcome::kCompleted) {
+      incumbent = std::fmax(incumbent, one.throughput);
+    }
+    trial.incumbent_steps_per_s = incumbent;
+    trials.push_back(trial);
   }
-  return records;
+  return trials;
 }
 
 // Writes one run; `thinking_s` is the wall-clock time of each suggestion.
-inline void WriteRun(const std::filesystem::path& experiment,
-                     const std::string& problem,
-                     const std::string& method,
-                     int repeat,
-                     const std::vector<ShortTrial>& short_trials,
-                     const std::string& finish_reason = "time budget",
-                     double thinking_s = 0.25) {
+inline void WriteRun(
+    const std::filesystem::path& experiment,
+    const std::string& problem,
+    const std::string& method,
+    int repeat,
+    const std::vector<ShortTrial>& short_trials,
+    trials::FinishReason finish_reason = trials::FinishReason::kTimeBudget,
+    double thinking_s = 0.25) {
   const std::filesystem::path folder =
       trials::RunFolder(experiment, problem, method, repeat);
   std::filesystem::create_directories(folder);
   std::ofstream out(folder / "trials.csv");
   std::ofstream thinking(folder / "thinking.csv");
-  out << trials::TrialsFile().version << "\n"
-      << trials::TrialsFile().header << "\n";
-  thinking << trials::ThinkingFile().version << "\n"
-           << trials::ThinkingFile().header << "\n";
-  for (const trials::TrialRecord& record : Trials(short_trials)) {
-    out << trials::ToRow(record) << "\n";
-    thinking << trials::ToRow(trials::ThinkingRecord{
-                    record.trial, thinking_s, thinking_s})
+  out << trials::FileOf<trials::Trial>().header;
+  thinking << trials::FileOf<trials::SuggestionTime>().header;
+  for (const trials::Trial& trial : Trials(short_trials)) {
+    out << trials::ToRow(trial) << "\n";
+    thinking << trials::ToRow(trials::SuggestionTime{
+                    trial.number, thinking_s, thinking_s})
              << "\n";
   }
   trials::Write(folder,
@@ -75,7 +80,8 @@ inline void WriteRun(const std::filesystem::path& experiment,
                                 .method = method,
                                 .repeat = repeat,
                                 .backend = "simulator",
-                                .finished = !finish_reason.empty(),
+                                .finished = finish_reason !=
+                                            trials::FinishReason::kUnfinished,
                                 .finish_reason = finish_reason});
 }
 
@@ -104,14 +110,15 @@ inline trials::ProblemInfo SmallProblem(const std::string& name = "") {
 // numbers in summary_test.cc.
 inline void WriteSmallExperiment(const std::filesystem::path& experiment) {
   using enum trials::Outcome;
-  trials::Write(experiment,
-                trials::ExperimentInfo{.name = "small",
-                                       .title = "A small experiment",
-                                       .problems = {""},
-                                       .methods = {{"random", "RANDOM"},
-                                                   {"oppa", "OPPA"},
-                                                   {"oppa-bare", "OPPA, bare"}},
-                                       .repeats = 3});
+  trials::Write(
+      experiment,
+      trials::ExperimentInfo{.name = "small",
+                             .title = "A small experiment",
+                             .problems = {""},
+                             .methods = {{"random", "RANDOM"},
+                                         {"oppa", "OPPA", "oppa"},
+                                         {"oppa-bare", "OPPA, bare", "oppa"}},
+                             .repeats = 3});
   WriteProblem(experiment, SmallProblem());
   WriteRun(experiment, "", "random", 1, {{kCompleted, 120, 10, 1.01, 1.0, 1}});
   WriteRun(experiment, "", "random", 2, {{kOutOfMemory, 60}});

@@ -94,8 +94,8 @@ TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {
              [&](const Fitted& fitted) {
                trials.insert(fitted.trials);
                int ran = 0;
-               for (const auto& entry : fitted.all.entries()) {
-                 ran += entry.throughput &&
+               for (const auto& entry : fitted.all.trials()) {
+                 ran += entry.HasThroughput() &&
                         fitted.seen[static_cast<std::size_t>(entry.candidate)];
                }
                EXPECT_EQ(ran, fitted.trials);

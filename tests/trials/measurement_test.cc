@@ -18,10 +18,13 @@ TEST(Measurement, OutcomesHaveNamesThatReadBack) {
                                 Outcome::kOutOfMemory,
                                 Outcome::kTimedOut,
                                 Outcome::kFailed}) {
-    EXPECT_EQ(ParseOutcome(ToString(outcome)), outcome);
+    Outcome read{};
+    FromText(ToString(outcome), read);
+    EXPECT_EQ(read, outcome);
   }
   EXPECT_EQ(ToString(Outcome::kOutOfMemory), "out_of_memory");
-  EXPECT_THROW((void)ParseOutcome("oom"), std::invalid_argument);
+  Outcome unknown{};
+  EXPECT_THROW(FromText("oom", unknown), std::invalid_argument);
 }
 
 // Eq. 28: r = mean of 1/t = (2 + 1 + 4) / 3, not 1 / mean of t.

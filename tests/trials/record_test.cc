@@ -13,22 +13,22 @@
 namespace trials {
 namespace {
 
-TrialRecord SomeTrial() {
-  TrialRecord record;
-  record.trial = 3;
-  record.candidate = 17;
-  record.config = ParseParallelConfig(
+Trial SomeTrial() {
+  Trial trial;
+  trial.number = 3;
+  trial.candidate = 17;
+  trial.config = ParseParallelConfig(
       "dp=4,pp=2,zero_stage=1,microbatches=8,overlap_zero_comm=0");
-  record.outcome = Outcome::kTerminatedEarly;
-  record.steps = 5;
-  record.throughput_steps_per_s = 0.1 + 0.2;
-  record.throughput_variance = 1e-300;
-  record.setup_s = 1.0 / 3.0;
-  record.duration_s = 2.0 / 3.0;
-  record.elapsed_s = 100.1;
-  record.chosen_by = "model";
-  record.message = "a, b\nc";
-  return record;
+  trial.measurement.outcome = Outcome::kTerminatedEarly;
+  trial.steps = 5;
+  trial.throughput.steps_per_s = 0.1 + 0.2;
+  trial.throughput.variance = 1e-300;
+  trial.measurement.setup_s = 1.0 / 3.0;
+  trial.measurement.duration_s = 2.0 / 3.0;
+  trial.elapsed_s = 100.1;
+  trial.chosen_by = ChosenBy::kModel;
+  trial.measurement.message = "a, b\nc";
+  return trial;
 }
 
 class RecordFiles : public testing::Test {
@@ -42,34 +42,67 @@ class RecordFiles : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   void WriteTrials(const std::string& tail) {
-    std::ofstream(folder_ / "trials.csv") << TrialsFile().version << '\n'
-                                          << TrialsFile().header << '\n'
-                                          << tail;
+    std::ofstream(folder_ / "trials.csv") << FileOf<Trial>().header << tail;
   }
 
   std::filesystem::path folder_;
 };
 
 TEST(Record, TrialRowReadsBackBitForBit) {
-  const TrialRecord written = SomeTrial();
-  const TrialRecord read = ParseTrialRow(ToRow(written));
-  EXPECT_EQ(read.trial, written.trial);
+  const Trial written = SomeTrial();
+  const Trial read = ParseRow<Trial>(ToRow(written));
+  EXPECT_EQ(read.number, written.number);
   EXPECT_EQ(read.candidate, written.candidate);
   EXPECT_EQ(read.config, written.config);
-  EXPECT_EQ(read.outcome, written.outcome);
-  EXPECT_EQ(read.throughput_steps_per_s, written.throughput_steps_per_s);
-  EXPECT_EQ(read.throughput_variance, written.throughput_variance);
-  EXPECT_TRUE(std::isnan(read.peak_memory_bytes));
+  EXPECT_EQ(read.measurement.outcome, written.measurement.outcome);
+  EXPECT_EQ(read.steps, written.steps);
+  EXPECT_EQ(read.throughput.steps_per_s, written.throughput.steps_per_s);
+  EXPECT_EQ(read.throughput.variance, written.throughput.variance);
+  EXPECT_FALSE(read.measurement.peak_memory_bytes);
   EXPECT_TRUE(std::isnan(read.incumbent_steps_per_s));
-  EXPECT_EQ(read.setup_s, written.setup_s);
+  EXPECT_EQ(read.measurement.setup_s, written.measurement.setup_s);
   EXPECT_EQ(read.elapsed_s, written.elapsed_s);
+  EXPECT_EQ(read.chosen_by, written.chosen_by);
   EXPECT_EQ(ToRow(read), ToRow(written));
+}
+
+TEST(Record, ColumnsAreThoseOfTheRecordFormat) {
+  EXPECT_EQ(FileOf<Trial>().header,
+            "# oppa trials 1\n"
+            "trial,candidate,dp,tp,pp,dp_bucket_mb,zero_stage,zero_bucket_mb,"
+            "overlap_zero_comm,overlap_zero_allgather,microbatches,"
+            "model_chunks,overlap_p2p,grad_checkpoint,micro_batch_size,ep,cp,"
+            "sp,outcome,steps,throughput_steps_per_s,throughput_variance,"
+            "peak_memory_bytes,setup_s,duration_s,elapsed_s,"
+            "incumbent_steps_per_s,exact_steps_per_s,chosen_by,message,check"
+            "\n");
+  EXPECT_EQ(FileOf<StepRecord>().header,
+            "# oppa steps 1\ntrial,step,step_time_s,check\n");
+  EXPECT_EQ(FileOf<FitRecord>().header,
+            "# oppa fits 1\ntrial,surrogate,parameter,value,check\n");
+  EXPECT_EQ(FileOf<SuggestionTime>().header,
+            "# oppa thinking 1\ntrial,wall_s,cpu_s,check\n");
+}
+
+TEST(Record, ATrialIsMadeAsItIsReadBack) {
+  Measurement measurement{.outcome = Outcome::kFailed,
+                          .step_times_s = {0.5, 0.25, 0.3},
+                          .peak_memory_bytes = kUnknown,
+                          .setup_s = 0.1,
+                          .message = "a, b\nc"};
+  const Trial made = MakeTrial(3, {.dp = 2}, measurement);
+  const Trial read = ParseRow<Trial>(ToRow(made));
+  EXPECT_EQ(read.measurement.message, made.measurement.message);
+  EXPECT_EQ(read.measurement.peak_memory_bytes,
+            made.measurement.peak_memory_bytes);
+  EXPECT_EQ(read.throughput.steps_per_s, made.throughput.steps_per_s);
+  EXPECT_EQ(read.steps, 3);
 }
 
 TEST(Record, MessageCannotBreakTheRow) {
   const std::string row = ToRow(SomeTrial());
   EXPECT_EQ(row.find('\n'), std::string::npos);
-  EXPECT_EQ(ParseTrialRow(row).message, "a; b c");
+  EXPECT_EQ(ParseRow<Trial>(row).measurement.message, "a; b c");
 }
 
 TEST(Record, FlipOfAnyBitOfARowIsFound) {
@@ -78,20 +111,40 @@ TEST(Record, FlipOfAnyBitOfARowIsFound) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = row;
       damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
-      EXPECT_THROW((void)ParseTrialRow(damaged), common::InputError) << i;
+      EXPECT_THROW((void)ParseRow<Trial>(damaged), common::InputError) << i;
     }
   }
 }
 
+template <typename Record>
+void ExpectOneColumnPerCell(const Record& record) {
+  const std::string& header = FileOf<Record>().header;
+  EXPECT_EQ(common::Split(header.substr(header.find('\n') + 1), ',').size(),
+            common::Split(ToRow(record), ',').size())
+      << header;
+}
+
 TEST(Record, HeaderHasOneColumnPerCell) {
-  EXPECT_EQ(common::Split(TrialsFile().header, ',').size(),
-            common::Split(ToRow(SomeTrial()), ',').size());
-  EXPECT_EQ(common::Split(StepsFile().header, ',').size(),
-            common::Split(ToRow(StepRecord{1, 2, 0.5}), ',').size());
-  EXPECT_EQ(common::Split(FitsFile().header, ',').size(),
-            common::Split(ToRow(FitRecord{1, "a", "b", 0.5}), ',').size());
-  EXPECT_EQ(common::Split(ThinkingFile().header, ',').size(),
-            common::Split(ToRow(ThinkingRecord{1, 2, 3}), ',').size());
+  ExpectOneColumnPerCell(SomeTrial());
+  ExpectOneColumnPerCell(StepRecord{1, 2, 0.5});
+  ExpectOneColumnPerCell(FitRecord{1, "a", "b", 0.5});
+  ExpectOneColumnPerCell(SuggestionTime{1, 2, 3});
+  ExpectOneColumnPerCell(PlanRecord{1, "2x dp=2 | dp=1;tp=2"});
+}
+
+TEST_F(RecordFiles, ATrialOfAPlanIsLabelledByItsPlan) {
+  Trial trial = SomeTrial();
+  EXPECT_EQ(CandidateLabel(trial), ToString(trial.config));
+  trial.number = 1;
+  WriteTrials(ToRow(trial) + "\n");
+  EXPECT_EQ(ReadTrials(folder_).at(0).plan, "");
+  std::ofstream(folder_ / "plans.csv")
+      << FileOf<PlanRecord>().header
+      << ToRow(PlanRecord{1, "dp=4,pp=2|dp=2,tp=2"}) << "\n"
+      << ToRow(PlanRecord{2, "of a trial that is not committed"}) << "\n";
+  const Trial read = ReadTrials(folder_).at(0);
+  EXPECT_EQ(read.config, trial.config);
+  EXPECT_EQ(CandidateLabel(read), "dp=4;pp=2|dp=2;tp=2");
 }
 
 TEST_F(RecordFiles, IncompleteLastLineIsDropped) {
@@ -114,7 +167,19 @@ TEST_F(RecordFiles, DamagedLineIsNamedByFileAndLine) {
 }
 
 TEST_F(RecordFiles, MissingFileIsNoRows) {
-  EXPECT_TRUE(ReadSteps(folder_).empty());
+  EXPECT_TRUE(ReadRows<StepRecord>(folder_).records.empty());
+}
+
+// Records of earlier versions have no families.
+TEST_F(RecordFiles, AMethodWithoutAFamilyReadsBack) {
+  std::ofstream(folder_ / "experiment.json")
+      << R"({"name": "e", "title": "", "problems": [""], "repeats": 1,
+             "methods": [{"name": "oppa", "label": "OPPA"}], "figures": []})";
+  EXPECT_FALSE(ReadExperimentInfo(folder_).methods.at(0).family);
+  ExperimentInfo experiment;
+  experiment.methods = {{"oppa-bare", "OPPA, bare", "oppa"}};
+  Write(folder_, experiment);
+  EXPECT_EQ(ReadExperimentInfo(folder_).methods.at(0).family, "oppa");
 }
 
 TEST_F(RecordFiles, InfoFilesReadBack) {
@@ -136,9 +201,11 @@ TEST_F(RecordFiles, InfoFilesReadBack) {
   RunInfo run;
   run.seed = 0xffffffffffffffffU;
   run.finished = true;
+  run.finish_reason = FinishReason::kMethodDone;
   Write(folder_, run);
   EXPECT_EQ(ReadRunInfo(folder_).seed, run.seed);
   EXPECT_TRUE(ReadRunInfo(folder_).finished);
+  EXPECT_EQ(ReadRunInfo(folder_).finish_reason, FinishReason::kMethodDone);
 }
 
 }  // namespace

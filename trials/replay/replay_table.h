@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "trials/measurement.h"
 #include "trials/parallel_config.h"
 
 namespace trials {
@@ -19,7 +20,7 @@ struct ReplayRow {
   ParallelConfig config;
   bool out_of_memory = false;  // every row of it is oom
   // The median of its rows that ran; NaN when out of memory.
-  double step_time_s = std::numeric_limits<double>::quiet_NaN();
+  double step_time_s = kUnknown;
   // The largest of its rows that ran; absent when none gives one.
   std::optional<double> peak_memory_bytes;
   int measurements = 0;  // rows of the table

@@ -1,0 +1,73 @@
+// What generic readers and writers know about a type: its fields, its text.
+
+#ifndef COMMON_FIELDS_H_
+#define COMMON_FIELDS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+
+namespace common {
+
+// A struct whose fields are listed once, by a function that is found beside it:
+//
+//   template <common::FieldsOf<Point> S, typename Visit>
+//   void VisitFields(S& point, const Visit& visit) {
+//     visit("x", point.x);
+//     visit("y", point.y);
+//   }
+//
+// S is Point or const Point.
+template <typename S, typename T>
+concept FieldsOf = std::is_same_v<std::remove_const_t<S>, T>;
+
+template <typename T>
+concept HasFields = requires(T& value) {
+  VisitFields(value, [](const char*, auto&) {});
+};
+
+// An enum whose values are named once, in their order, by a function that is
+// found beside it:
+//
+//   constexpr std::array<std::string_view, 2> NamesOf(Colour) {
+//     return {"red", "green"};
+//   }
+template <typename E>
+concept Named = std::is_enum_v<E> && requires(E value) {
+  NamesOf(value);
+};
+
+template <Named E>
+[[nodiscard]] constexpr std::string_view ToString(E value) {
+  return NamesOf(value).at(static_cast<std::size_t>(value));
+}
+
+// The inverse of ToString.
+// Errors: throws InputError for a text that names no value.
+template <Named E>
+void FromText(std::string_view text, E& value) {
+  constexpr auto kNames = NamesOf(E{});
+  const auto found = std::find(kNames.begin(), kNames.end(), text);
+  if (found == kNames.end()) {
+    throw InputError(fmt::format(
+        "unknown name '{}': expected '{}'", text, fmt::join(kNames, "', '")));
+  }
+  value = static_cast<E>(found - kNames.begin());
+}
+
+// A type with a text form and its inverse.
+template <typename T>
+concept HasText = requires(T& value) {
+  std::string(ToString(value));
+  FromText(std::string_view(), value);
+};
+
+}  // namespace common
+
+#endif  // COMMON_FIELDS_H_

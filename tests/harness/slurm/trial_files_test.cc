@@ -1,0 +1,183 @@
+#include "harness/slurm/trial_files.h"
+
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "common/fields.h"
+#include "common/text.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace harness {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Gives every field of a struct a value that is not its default. Numbers differ
+// from field to field, unless `number` is infinite: then they are that.
+class Filler {
+ public:
+  explicit Filler(double number) : number_(number) {}
+
+  template <typename T>
+  void Fill(T& value) {
+    if constexpr (common::HasFields<T>) {
+      VisitFields(value, [this](const char*, auto& field) { Fill(field); });
+    } else if constexpr (std::is_same_v<T, bool>) {
+      value = !value;
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      ++count_;
+      value = std::is_floating_point_v<T> ? static_cast<T>(number_ * count_)
+                                          : static_cast<T>(100 + count_);
+    } else if constexpr (requires { value.has_value(); }) {
+      Fill(value.emplace());
+    } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+      value = {number_, 0.1, number_ / 3.0};
+    } else if constexpr (std::is_same_v<T, trials::Outcome>) {
+      value = trials::Outcome::kTimedOut;
+    } else if constexpr (std::is_same_v<T, trials::ParallelConfig>) {
+      value = {.dp = 2, .tp = 4, .zero_stage = 1};
+    } else {
+      value = "some \"text\"\nof a field";
+    }
+  }
+
+ private:
+  double number_;
+  int count_ = 0;
+};
+
+// The names of all fields of a struct with their values as text.
+using Texts = std::vector<std::pair<std::string, std::string>>;
+
+template <typename T>
+void AddTexts(const std::string& name, const T& value, Texts& texts) {
+  if constexpr (common::HasFields<const T>) {
+    VisitFields(value, [&](const char* field_name, const auto& field) {
+      AddTexts(name + "." + field_name, field, texts);
+    });
+  } else if constexpr (requires { value.has_value(); }) {
+    texts.emplace_back(name, value ? "there" : "absent");
+    AddTexts(name, value.value_or(typename T::value_type{}), texts);
+  } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+    for (const double item : value) {
+      AddTexts(name, item, texts);
+    }
+  } else if constexpr (std::is_floating_point_v<T>) {
+    texts.emplace_back(name, common::ExactText(value));
+  } else if constexpr (std::is_integral_v<T>) {
+    texts.emplace_back(name, std::to_string(value));
+  } else if constexpr (common::HasText<T>) {
+    texts.emplace_back(name, ToString(value));
+  } else {
+    texts.emplace_back(name, value);
+  }
+}
+
+template <typename T>
+Texts TextsOf(const T& value) {
+  Texts texts;
+  AddTexts("", value, texts);
+  return texts;
+}
+
+template <typename T>
+std::size_t CountFields(const T& value) {
+  std::size_t count = 0;
+  VisitFields(value, [&count](const char*, const auto&) { ++count; });
+  return count;
+}
+
+TEST(TrialFiles, EveryMemberIsInTheFieldList) {
+  // A member more or less does not compile: correct its list and this number.
+  [[maybe_unused]] const auto& [q_min, best, tau, confidence, throughput] =
+      trials::StopRule();
+  EXPECT_EQ(CountFields(trials::StopRule()), 5U);
+  [[maybe_unused]] const auto& [warmup, iqr, of_mean] =
+      trials::ThroughputOptions();
+  EXPECT_EQ(CountFields(trials::ThroughputOptions()), 3U);
+  [[maybe_unused]] const auto& [outcome,
+                                steps,
+                                peak,
+                                setup,
+                                duration,
+                                message] = trials::Measurement();
+  EXPECT_EQ(CountFields(trials::Measurement()), 6U);
+  // Functions do not travel.
+  [[maybe_unused]] const auto& [config,
+                                max_steps,
+                                seed,
+                                limit,
+                                on_step,
+                                rule,
+                                interrupted] = trials::TrialRequest();
+  EXPECT_EQ(CountFields(trials::TrialRequest()), 7U - 2U);
+}
+
+class TrialFilesTest : public testing::TestWithParam<double> {
+ protected:
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_P(TrialFilesTest, EveryFieldOfARequestReachesTheJob) {
+  TrialTask task{.manifest = "/some/where.toml",
+                 .problem = "a problem",
+                 .time_minutes = 7};
+  Filler(GetParam()).Fill(task.request);
+  WriteTrialTask(folder_.path(), task);
+  const TrialTask read = ReadTrialTask(folder_.path());
+  EXPECT_EQ(TextsOf(read.request), TextsOf(task.request));
+  EXPECT_TRUE(read.request.on_step);  // from the stop rule
+  EXPECT_EQ(read.manifest, task.manifest);
+  EXPECT_EQ(read.problem, task.problem);
+  EXPECT_EQ(read.time_minutes, task.time_minutes);
+}
+
+TEST_P(TrialFilesTest, EveryFieldOfAMeasurementReachesTheSearch) {
+  TrialResult result;
+  Filler(GetParam()).Fill(result.measurement);
+  WriteTrialResult(folder_.path(), result);
+  const auto read = ReadTrialResult(folder_.path());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(TextsOf(read->measurement), TextsOf(result.measurement));
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers,
+                         TrialFilesTest,
+                         testing::Values(1.0 / 7.0, kInfinity, -kInfinity));
+
+TEST(TrialFiles, ARequestWithoutAStopRuleStaysWithoutOne) {
+  const fakes::TemporaryFolder folder;
+  WriteTrialTask(folder.path(), {});
+  EXPECT_FALSE(ReadTrialTask(folder.path()).request.stop_rule);
+  EXPECT_FALSE(ReadTrialTask(folder.path()).request.on_step);
+  EXPECT_EQ(ReadTrialTask(folder.path()).request.time_limit_s, kInfinity);
+}
+
+TEST(TrialFiles, AResultStaysWhenAnotherAttemptComesLater) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_FALSE(ReadTrialResult(folder.path()));
+  WriteTrialResult(folder.path(), {.refusal = "first"});
+  WriteTrialResult(folder.path(), {.refusal = "second"});
+  EXPECT_EQ(ReadTrialResult(folder.path())->refusal, "first");
+}
+
+TEST(TrialFiles, AFileThatIsCutOffIsNamed) {
+  const fakes::TemporaryFolder folder;
+  fakes::WriteFile(folder.path() / "trial.json", "{\"manifest\": ");
+  try {
+    (void)ReadTrialTask(folder.path());
+    FAIL() << "read";
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("trial.json"));
+  }
+}
+
+}  // namespace
+}  // namespace harness

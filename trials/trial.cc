@@ -1,0 +1,36 @@
+#include "trials/trial.h"
+
+#include <cmath>
+#include <utility>
+
+#include "trials/record.h"
+
+namespace trials {
+
+bool Trial::HasThroughput() const {
+  return steps > 0 && measurement.outcome != Outcome::kOutOfMemory &&
+         measurement.outcome != Outcome::kFailed;
+}
+
+Trial MakeTrial(int candidate,
+                const ParallelConfig& config,
+                Measurement measurement,
+                const ThroughputOptions& options) {
+  Trial trial{.candidate = candidate,
+              .config = config,
+              .measurement = std::move(measurement)};
+  Measurement& made = trial.measurement;
+  made.message = AsCell(std::move(made.message));
+  if (made.peak_memory_bytes && std::isnan(*made.peak_memory_bytes)) {
+    made.peak_memory_bytes.reset();
+  }
+  trial.steps = static_cast<int>(made.step_times_s.size());
+  trial.throughput = EstimateThroughput(made.step_times_s, options);
+  return trial;
+}
+
+std::string CandidateLabel(const Trial& trial) {
+  return trial.plan.empty() ? ToString(trial.config) : trial.plan;
+}
+
+}  // namespace trials

@@ -1,0 +1,85 @@
+// One trial of a search: what was tried, what was measured, and what follows.
+
+#ifndef TRIALS_TRIAL_H_
+#define TRIALS_TRIAL_H_
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "common/fields.h"
+#include "trials/measurement.h"
+#include "trials/parallel_config.h"
+
+namespace trials {
+
+// How a method chose a candidate.
+enum class ChosenBy { kUnspecified, kRandom, kModel };
+constexpr std::array<std::string_view, 3> NamesOf(ChosenBy /*type*/) {
+  return {"", "random", "model"};
+}
+
+// In memory, in the records and on resume a trial has the same values; only
+// step times are in a file of their own (steps.csv).
+struct Trial {
+  int number = 0;     // from 1
+  int candidate = 0;  // index into the search space
+  // The configuration, or what the stages of a plan share.
+  ParallelConfig config;
+  // The text of a plan, whose stages differ; "" for a configuration. Neither
+  // commas nor line breaks.
+  std::string plan;
+  Measurement measurement;
+  int steps = 0;                  // that ran: the size of step_times_s
+  ThroughputEstimate throughput;  // by the options of the method
+  double elapsed_s = 0.0;         // search time when it ended
+  double incumbent_steps_per_s = kUnknown;  // best completed trial so far
+  double exact_steps_per_s = kUnknown;      // noise-free, where known
+  ChosenBy chosen_by = ChosenBy::kUnspecified;
+
+  // Whether its throughput is a sample of the candidate's: it ran a step, and
+  // neither ran out of memory nor failed.
+  [[nodiscard]] bool HasThroughput() const;
+};
+
+// The columns of trials.csv, in their order: those of the measurement, with the
+// number of steps and the estimate in place of the step times, and the message
+// at the end.
+template <common::FieldsOf<Trial> S, typename Visit>
+void VisitFields(S& trial, const Visit& visit) {
+  visit("trial", trial.number);
+  visit("candidate", trial.candidate);
+  visit("config", trial.config);
+  VisitFields(trial.measurement, [&](const char* name, auto& field) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, std::string>) {  // the message
+      visit("elapsed_s", trial.elapsed_s);
+      visit("incumbent_steps_per_s", trial.incumbent_steps_per_s);
+      visit("exact_steps_per_s", trial.exact_steps_per_s);
+      visit("chosen_by", trial.chosen_by);
+    }
+    if constexpr (std::is_same_v<Field, std::vector<double>>) {  // the steps
+      visit("steps", trial.steps);
+      visit("throughput_steps_per_s", trial.throughput.steps_per_s);
+      visit("throughput_variance", trial.throughput.variance);
+    } else {
+      visit(name, field);
+    }
+  });
+}
+
+// The trial of a candidate with its estimate and with texts as the records
+// hold them; number, search time and incumbent are the search's to fill in.
+[[nodiscard]] Trial MakeTrial(int candidate,
+                              const ParallelConfig& config,
+                              Measurement measurement,
+                              const ThroughputOptions& options = {});
+
+// What was tried, for people and for comparison: a configuration or a plan.
+[[nodiscard]] std::string CandidateLabel(const Trial& trial);
+
+}  // namespace trials
+
+#endif  // TRIALS_TRIAL_H_
