@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "common/files.h"
 #include "common/text.h"
 
 namespace common {
@@ -214,23 +215,7 @@ std::optional<bool> TomlTable::Node::Scalar(const toml::node& node,
 TomlTable::TomlTable() : node_(std::make_shared<Node>()) {}
 
 TomlTable TomlTable::ParseFile(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw InputError(fmt::format("{}: no such file", path.string()));
-  }
-  try {
-    auto node = std::make_shared<Node>();
-    node->root =
-        std::make_shared<const toml::table>(toml::parse_file(path.string()));
-    node->table = node->root.get();
-    node->source = path.string();
-    node->place = fmt::format("{}:1:1", node->source);
-    return TomlTable(std::move(node));
-  } catch (const toml::parse_error& e) {
-    const auto& at = e.source().begin;
-    throw InputError(fmt::format(
-        "{}:{}:{}: {}", path.string(), at.line, at.column, e.description()));
-  }
+  return ParseString(ReadFile(path), path.string());
 }
 
 TomlTable TomlTable::ParseString(std::string_view text,

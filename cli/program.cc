@@ -1,0 +1,103 @@
+// methods, completion, man, version.
+
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/command_line.h"
+#include "common/json.h"
+#include "harness/provenance.h"
+#include "harness/registry.h"
+#include "trials/data_folder.h"
+
+namespace cli {
+namespace {
+
+int ListMethodsVerb(bool json) {
+  if (json) {
+    common::Json list = common::Json::array();
+    for (const harness::MethodEntry& method : harness::Methods()) {
+      list.push_back({{"name", method.name},
+                      {"label", method.label},
+                      {"description", method.description}});
+    }
+    fmt::print("{}\n", common::ToText(list, 2));
+    return 0;
+  }
+  for (const harness::MethodEntry& method : harness::Methods()) {
+    fmt::print("{:<36} {}\n", method.name, method.description);
+  }
+  return 0;
+}
+
+Verb MethodsVerb() {
+  const auto json = std::make_shared<bool>(false);
+  return {.group = kReference,
+          .name = "methods",
+          .summary = "list the search methods",
+          .options = {Flag("--json", "print JSON", *json)},
+          .run = [json](const Words&) { return ListMethodsVerb(*json); }};
+}
+
+Verb CompletionVerb() {
+  const auto shell = std::make_shared<std::string>();
+  return {.group = kReference,
+          .name = "completion",
+          .summary = "print a completion script for bash or zsh",
+          .options = {Required(
+              Choice("SHELL",
+                     "",
+                     "bash or zsh",
+                     {"bash", "zsh"},
+                     [shell](const std::string& text) { *shell = text; }))},
+          .examples = {"source <(oppa completion bash)"},
+          .run = [shell](const Words&) {
+            fmt::print("{}",
+                       *shell == "bash" ? BashCompletion(AllVerbs())
+                                        : ZshCompletion(AllVerbs()));
+            return 0;
+          }};
+}
+
+Verb ManVerb() {
+  const auto markdown = std::make_shared<bool>(false);
+  return {.group = kReference,
+          .name = "man",
+          .summary = "print the man page",
+          .options = {Flag("--markdown", "as Markdown", *markdown)},
+          .examples = {"oppa man | man -l -"},
+          .run = [markdown](const Words&) {
+            fmt::print(
+                "{}",
+                *markdown ? ReferencePage(AllVerbs()) : ManPage(AllVerbs()));
+            return 0;
+          }};
+}
+
+Verb VersionVerb() {
+  return {.group = kReference,
+          .name = "version",
+          .summary = "print version, commit, compiler and data folder",
+          .run = [](const Words&) {
+            const harness::Commit& commit = harness::BuildCommit();
+            fmt::print("{} (commit {}{})\n{}\n",
+                       harness::ProgramVersion(),
+                       commit.hash,
+                       commit.dirty ? ", modified" : "",
+                       harness::BuildTools());
+            try {
+              fmt::print("data: {}\n", trials::ExperimentsFolder().string());
+            } catch (const common::InputError& e) {
+              fmt::print("data: {}\n", e.what());
+            }
+            return 0;
+          }};
+}
+
+}  // namespace
+
+Verbs ProgramVerbs() {
+  return {MethodsVerb(), CompletionVerb(), ManVerb(), VersionVerb()};
+}
+
+}  // namespace cli
