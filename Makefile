@@ -1,5 +1,4 @@
-# The front door: each target is one command that people would otherwise have
-# to remember. The build itself is CMake's (see CMakePresets.json).
+# Shortcuts for common commands. CMake builds the project (CMakePresets.json).
 #
 #   make exp-NAME [JOBS=2] [REPEATS=3] [METHODS=oppa,random] [RESULTS=results]
 
@@ -7,17 +6,17 @@ EXPERIMENTS := $(basename $(notdir $(wildcard experiments/*.toml)))
 SOURCES      = $(shell git ls-files -co --exclude-standard '*.h' '*.cc' '*.cu' '*.cuh')
 OPPA        := build/release/oppa
 RESULTS     ?= results
+PREFIX      ?= /usr/local
 
-run_options := --results $(RESULTS) $(if $(JOBS),--jobs $(JOBS)) $(if $(REPEATS),--repeats $(REPEATS)) \
-               $(if $(METHODS),--methods $(METHODS)) $(if $(DISPATCH),--dispatch $(DISPATCH)) \
-               $(if $(TRIAL_PER_JOB),--trial-per-job)
-wait_options := $(if $(WAIT),--wait)
+plan_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(METHODS),--methods $(METHODS)) \
+                $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(TRIAL_PER_JOB),--trial-per-job)
+run_options  := $(plan_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build clean format format-check tidy check \
+.PHONY: help deps build install clean format format-check tidy check \
         test test-slurm test-faults fuzz asan tsan \
         figures validate results-docs study-calibration study-early-termination \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-slurm bench-matrix \
@@ -26,70 +25,73 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 help: ## list the targets
 	@awk '/^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
-	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-14s %s\n", name, $$0 }' $(MAKEFILE_LIST)
+	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-26s %s\n", name, $$0 }' $(MAKEFILE_LIST)
 	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
-	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1\n'
+	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1 PREFIX=/usr/local\n'
 
-deps: ## install what is missing (Debian, Ubuntu)
+deps: ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps
 
 build: deps ## configure and build
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target oppa
 
+install: build ## install program, data, documentation and completion below PREFIX
+	@cmake --install build/release --prefix $(PREFIX)
+
 test: deps ## build everything and run every test
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release
 	@ctest --preset release
 
-test-slurm: build ## test with a private Slurm on this machine (root)
+test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
 	@tests/slurm/trials_test.sh $(OPPA)
 
-test-faults: build ## break runs in every way and see that nothing is lost (root; FAULTS=215)
+test-faults: build ## interrupt and damage runs, then check that nothing is lost (root; FAULTS=215)
 	@scripts/install-deps --slurm
 	@FAULTS=$(FAULTS) tests/faults/run.sh $(OPPA)
 
-bench-slurm: build ## what an array task of ours costs beside one of `true` (root)
+bench-slurm: build ## compare the cost of an array task with that of `true` (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/overhead.sh $(OPPA)
 
-bench-matrix: build ## time and memory of plan, status and report of 10,000 runs
+bench-matrix: build ## measure plan, status and report of 10,000 runs
 	@benchmarks/matrix.py $(OPPA)
 
-fuzz: deps ## fuzz every parser (SECONDS=10 for each)
+fuzz: deps ## fuzz every parser (SECONDS=10 each)
 	@scripts/install-deps --fuzz
 	@test -f build/fuzz/build.ninja || cmake --preset fuzz -Wno-dev
 	@cmake --build --preset fuzz --target fuzzers
 	@tests/fuzz/run.sh build/fuzz $(SECONDS)
 
-$(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run one experiment and draw its figures (resumes)
-	@$(OPPA) run experiments/$*.toml $(run_options) $(wait_options)
+$(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run or resume an experiment, then draw its figures
+	@$(OPPA) run experiments/$*.toml $(run_options)
 
 exp-%:
-	@echo "make: there is no experiments/$*.toml; there are: $(EXPERIMENTS)" >&2; exit 2
+	@echo "make: unknown experiment '$*'; known: $(EXPERIMENTS)" >&2; exit 2
 
 $(addprefix plan-,$(EXPERIMENTS)): plan-%: build ## print the run matrix without running it
-	@$(OPPA) plan experiments/$*.toml $(run_options)
+	@$(OPPA) plan experiments/$*.toml $(plan_options)
 
-$(addprefix status-,$(EXPERIMENTS)): status-%: build ## show how far an experiment is
+$(addprefix status-,$(EXPERIMENTS)): status-%: build ## show the progress of an experiment
 	@$(OPPA) status experiments/$*.toml --results $(RESULTS)
 
-$(addprefix report-,$(EXPERIMENTS)): report-%: build ## draw its figures and tables anew
+$(addprefix report-,$(EXPERIMENTS)): report-%: build ## write its figures and tables again
 	@$(OPPA) report experiments/$*.toml --results $(RESULTS)
 
 figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4
 
-check: format-check tidy test asan ## all that must pass before a commit
+check: format-check tidy test asan ## run all checks that a commit must pass
 
-format: ## rewrite the sources as .clang-format says
+format: ## format the sources
 	@clang-format -i $(SOURCES)
 
-format-check: ## fail where clang-format would change something
+format-check: ## check the format of the sources
 	@clang-format --dry-run --Werror $(SOURCES)
 
-tidy: ## clang-tidy on what changed since the last commit (ALL=1: everything)
+tidy: ## run clang-tidy on files changed since the last commit (ALL=1: on all)
 	@scripts/tidy $(if $(ALL),--all)
 
 asan tsan: deps ## build and test under a sanitizer
@@ -97,7 +99,7 @@ asan tsan: deps ## build and test under a sanitizer
 	@cmake --build --preset $@
 	@ctest --preset $@
 
-bench: deps ## run the micro-benchmarks and write build/benchmarks.json
+bench: deps ## run the micro-benchmarks, write build/benchmarks.json
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target benchmarks
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
@@ -106,37 +108,37 @@ benchmark-programs: deps
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target suggestion_benchmark floor_benchmark
 
-bench-suggestion: benchmark-programs ## time one suggestion against the bare floor and the targets (1 minute)
+bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (1 minute)
 	@benchmarks/suggestion.py suggestion
 
-bench-growth: benchmark-programs ## draw time against observations and candidates (needs 5 GB of memory)
+bench-growth: benchmark-programs ## plot its time against observations and candidates (needs 5 GB of memory)
 	@benchmarks/suggestion.py growth
 
-bench-peers: benchmark-programs ## the same suggestion by BoTorch and scikit-learn (downloads them once)
+bench-peers: benchmark-programs ## time the same suggestion in BoTorch and scikit-learn (downloads them once)
 	@benchmarks/peers/peers.py $(if $(REPEATS),--repeats $(REPEATS))
 
-bench-astra: deps ## strategies per CPU second on the problems of Astra's Table 1
+bench-astra: deps ## count strategies per CPU second on the problems of Astra's Table 1
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target astra_table1
 	@build/release/benchmarks/astra_table1 experiments
 
 STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
-study-early-termination: deps ## what early termination costs and saves, and whether its theorems hold (REPEATS=10)
+study-early-termination: deps ## measure costs and savings of early termination, and check its theorems (REPEATS=10)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target early_termination_study
 	@build/release/studies/early_termination_study $(RESULTS)/study-early-termination $(REPEATS)
 
-study-calibration: deps ## how far the surrogates can be believed (REPEATS=2; needs OPPA_DATA for measured tables)
+study-calibration: deps ## measure the calibration of the surrogates (REPEATS=2; OPPA_DATA adds measured tables)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target calibration_study
 	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
 
-validate: build ## the simulator beside published measurements (needs OPPA_DATA)
+validate: build ## compare the simulator with published measurements (needs OPPA_DATA)
 	@$(OPPA) validate --results $(RESULTS)
 
 results-docs: build ## write the tables of docs/results.md and README.md from results (CHECK=1: compare)
 	@scripts/results-docs --results $(RESULTS) $(if $(CHECK),--check)
 
-clean: ## remove build/ (results are kept)
+clean: ## remove build/, keep the results
 	@rm -rf build

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "cli/verbs.h"
+#include "cli/verb_options.h"
 #include "harness/dispatcher.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"

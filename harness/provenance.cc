@@ -9,14 +9,18 @@
 
 namespace harness {
 
-std::string Version() {
-  return fmt::format("oppa 0.1.0, g++ {}, Eigen {}.{}.{}, fmt {}",
+std::string ProgramVersion() { return "oppa " OPPA_VERSION; }
+
+std::string BuildTools() {
+  return fmt::format("g++ {}, Eigen {}.{}.{}, fmt {}",
                      __VERSION__,
                      EIGEN_WORLD_VERSION,
                      EIGEN_MAJOR_VERSION,
                      EIGEN_MINOR_VERSION,
                      FMT_VERSION);
 }
+
+std::string Version() { return ProgramVersion() + ", " + BuildTools(); }
 
 std::string HostName() {
   std::array<char, 256> name{};

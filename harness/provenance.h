@@ -7,7 +7,11 @@
 
 namespace harness {
 
-// The program and what it was built with: "oppa 0.1.0, g++ 12.2.0, ...".
+// "oppa 0.1.0".
+[[nodiscard]] std::string ProgramVersion();
+// What it was built with: "g++ 12.2.0, Eigen 3.4.0, ...".
+[[nodiscard]] std::string BuildTools();
+// Both, for records.
 [[nodiscard]] std::string Version();
 
 // The commit that the program was built from, and whether the working tree

@@ -28,13 +28,25 @@ std::vector<std::string> NamesIn(const fs::path& folder) {
   return names;
 }
 
+// Where the program is, or would be, installed with its data.
+fs::path InstalledFolder() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() /
+         "share/oppa/experiments";
+}
+
 }  // namespace
 
 fs::path ExperimentsFolder() {
-  const char* set = std::getenv(kExperimentsVariable);
-  const fs::path folder =
-      set != nullptr && *set != '\0' ? fs::path(set) : OPPA_EXPERIMENTS_DIR;
   std::error_code error;
+  fs::path folder = OPPA_EXPERIMENTS_DIR;
+  const char* set = std::getenv(kExperimentsVariable);
+  if (set != nullptr && *set != '\0') {
+    folder = set;
+  } else if (const fs::path installed = InstalledFolder();
+             fs::is_directory(installed, error)) {
+    folder = installed;
+  }
   if (!fs::is_directory(folder, error)) {
     throw common::InputError(
         fmt::format("{}: no such folder; set {} to the folder experiments/ of "

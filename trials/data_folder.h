@@ -10,17 +10,17 @@
 
 namespace trials {
 
-// The environment variable that names another folder than the project's own
-// experiments/.
+// The environment variable that names another folder.
 inline constexpr const char* kExperimentsVariable = "OPPA_EXPERIMENTS";
 
 // The folder with clusters/, frameworks/, hardware/, validation/ and
-// workloads/: what the variable names, else experiments/ of the sources that
-// the program was built from.
-// Errors: throws InputError if it is no folder.
+// workloads/: what the variable names, else that of the installation
+// (../share/oppa/experiments from the program), else experiments/ of the
+// sources that the program was built from.
+// Errors: throws InputError if it is not a folder.
 [[nodiscard]] std::filesystem::path ExperimentsFolder();
 
-// The file that a name stands for: "ampere_ga100" is
+// The file that a name refers to: "ampere_ga100" is
 // <folder>/<kind>/ampere_ga100.toml; a name that ends in .toml is a path,
 // relative to `from`.
 // Errors: throws InputError for an unknown name, listing the known ones.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -30,7 +31,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using fakes::Records;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 const std::string kManifest = fakes::SmallManifest(
     R"("random", "vanilla-bo", "oppa")", "trials = 14\nq_max = 6\n");
@@ -67,6 +71,28 @@ class CommandLineTest : public testing::Test {
     int status = 0;
     ::waitpid(Start(arguments), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  // Runs a shell's command line: $0 is the program, $1 the manifest, $2 the
+  // results.
+  int Shell(const std::string& script) {
+    const fs::path program = std::exchange(program_, "/bin/sh");
+    const int code = Oppa({"-c",
+                           script,
+                           program.string(),
+                           manifest_.string(),
+                           results_.string()});
+    program_ = program;
+    return code;
+  }
+
+  // Bad input: exit code 2 and one line that begins with "oppa: ".
+  std::string Refusal(const std::vector<std::string>& arguments) {
+    EXPECT_EQ(Oppa(arguments), 2);
+    const std::string output = Output();
+    EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
+    EXPECT_THAT(output, StartsWith("oppa: "));
+    return output;
   }
 
   [[nodiscard]] std::string Output() const {
@@ -208,7 +234,8 @@ TEST_F(CommandLineTest, TerminationIsCleanAndResumable) {
   ::waitpid(pid, &status, 0);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
-  EXPECT_THAT(Output(), HasSubstr("the same command goes on from here"));
+  EXPECT_THAT(Output(),
+              HasSubstr("interrupted; rerun the same command to resume"));
   EXPECT_EQ(Oppa(RunArguments(results_)), 0) << Output();
 }
 
@@ -222,6 +249,7 @@ TEST_F(CommandLineTest, ARunThatCannotBeDoneIsReportedAndTheOthersGoOn) {
   fs::remove_all(results_ / "m/random/2");
   EXPECT_EQ(Oppa(RunArguments(results_)), 1);
   EXPECT_THAT(Output(), HasSubstr("trials.csv: is a directory, not a file"));
+  EXPECT_THAT(Output(), HasSubstr("oppa/2: failed: exit code 2"));
   EXPECT_THAT(Output(), HasSubstr("1 of 2 runs failed"));
   EXPECT_TRUE(fs::exists(results_ / "m/random/2/run.json"));
   fs::remove(run / "trials.csv");
@@ -289,12 +317,17 @@ TEST_F(CommandLineTest, RecordsFollowTheUmask) {
   }
 }
 
-TEST_F(CommandLineTest, AResultsFolderThatCannotBeMadeIsOneLine) {
-  fakes::WriteFile(folder_.path() / "file", "");
-  EXPECT_EQ(Oppa(RunArguments(folder_.path() / "file/results")), 1);
-  const std::string output = Output();
-  EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
-  EXPECT_THAT(output, HasSubstr("file/results"));
+TEST_F(CommandLineTest, ResultsAtOrBelowAFileAreBadInput) {
+  const fs::path file = folder_.path() / "file";
+  fakes::WriteFile(file, "");
+  for (const fs::path& results : {file, file / "results"}) {
+    EXPECT_THAT(Refusal(RunArguments(results)),
+                AllOf(HasSubstr("--results " + results.string()),
+                      HasSubstr("is not a folder")));
+    EXPECT_THAT(
+        Refusal({"status", manifest_.string(), "--results", results.string()}),
+        HasSubstr("is not a folder"));
+  }
 }
 
 TEST_F(CommandLineTest, AReadOnlyManifestAndRecordsAreEnoughForStatus) {
@@ -333,7 +366,7 @@ TEST_F(CommandLineTest, FitsTellsWhatARunHasLearnedAlsoAsJson) {
   fs::remove(manifest_);
   ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string()}), 0);
   EXPECT_THAT(Output(), HasSubstr("no physical units"));
-  EXPECT_THAT(Output(), testing::Not(HasSubstr("TFLOP/s")));
+  EXPECT_THAT(Output(), Not(HasSubstr("TFLOP/s")));
 }
 
 TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {
@@ -402,6 +435,212 @@ TEST_F(CommandLineTest, NoiseDrawsTheSameTrialsEveryTime) {
     EXPECT_TRUE(first.empty() || first == data);
     first = data;
   }
+}
+
+TEST_F(CommandLineTest, NamesAnUnknownCommand) {
+  EXPECT_THAT(Refusal({"frobnicate"}),
+              StartsWith("oppa: unknown command 'frobnicate'"));
+  EXPECT_THAT(Refusal({"statu", manifest_.string()}),
+              StartsWith("oppa: unknown command 'statu' (did you mean "
+                         "'status'?)"));
+  EXPECT_THAT(Refusal({"--results", "r", "run"}),
+              StartsWith("oppa: unknown option '--results'"));
+}
+
+TEST_F(CommandLineTest, NamesAMisspelledOptionAndNotTheFile) {
+  const std::string message =
+      Refusal({"run", "--method", "oppa", manifest_.string()});
+  EXPECT_THAT(message,
+              HasSubstr("unknown option '--method' (did you mean "
+                        "'--methods'?)"));
+  EXPECT_THAT(message, Not(HasSubstr("m.toml")));
+  EXPECT_THAT(
+      Refusal({"simulate", "--model", "config.json", "--gpus", "16", "--all"}),
+      HasSubstr("unknown option '--model'"));
+}
+
+TEST_F(CommandLineTest, UsageErrorsAreOneLineWithThePrefix) {
+  EXPECT_THAT(Refusal({"run"}), HasSubstr("run: FILE is missing"));
+  EXPECT_THAT(Refusal({"run", "a.toml", "b.toml"}),
+              HasSubstr("unexpected argument 'b.toml'"));
+  EXPECT_THAT(Refusal({"run", manifest_.string(), "--jobs"}),
+              HasSubstr("--jobs needs a value"));
+  EXPECT_THAT(
+      Refusal({"run", manifest_.string(), "--jobs", "1", "--jobs", "2"}),
+      HasSubstr("--jobs is given twice"));
+  EXPECT_THAT(Refusal({"run", manifest_.string(), "--dispatch", "slrm"}),
+              HasSubstr("--dispatch slrm: must be local or slurm (did you mean "
+                        "'slurm'?)"));
+  EXPECT_THAT(Refusal({"simulate", manifest_.string()}),
+              HasSubstr("--pc or --all"));
+  EXPECT_THAT(
+      Refusal({"simulate", manifest_.string(), "--all", "--pc", "dp=8"}),
+      HasSubstr("--pc or --all"));
+}
+
+TEST_F(CommandLineTest, ANumberOutOfRangeIsRefusedWithTheRange) {
+  for (const std::string jobs : {"0", "-1", "1.5", "two", "99999999999", ""}) {
+    EXPECT_THAT(Refusal({"run", manifest_.string(), "--jobs", jobs}),
+                HasSubstr("--jobs " + jobs + ": must be an integer >= 1\n"));
+  }
+  EXPECT_THAT(Refusal({"plan", manifest_.string(), "--repeats", "0"}),
+              HasSubstr("--repeats 0: must be an integer >= 1"));
+  EXPECT_THAT(Refusal({"noise", manifest_.string(), "--trials", "21"}),
+              HasSubstr("--trials 21: must be an integer from 1 to 20"));
+  EXPECT_THAT(Refusal({"scale", manifest_.string(), "--gpus", "8,x"}),
+              HasSubstr("--gpus 8,x: must be an integer >= 1"));
+}
+
+TEST_F(CommandLineTest, PlanHasNoOptionsWithoutEffect) {
+  EXPECT_THAT(Refusal({"plan", manifest_.string(), "--jobs", "2"}),
+              HasSubstr("unknown option '--jobs'"));
+}
+
+TEST_F(CommandLineTest, HelpAndVersionHaveTheirUsualForms) {
+  ASSERT_EQ(Oppa({"--help"}), 0);
+  const std::string help = Output();
+  for (const char* form : {"-h", "help"}) {
+    EXPECT_EQ(Oppa({form}), 0);
+    EXPECT_EQ(Output(), help);
+  }
+  ASSERT_EQ(Oppa({"run", "--help"}), 0);
+  const std::string run = Output();
+  EXPECT_THAT(run, HasSubstr("--requeue-until-done"));
+  EXPECT_EQ(Oppa({"help", "run"}), 0);
+  EXPECT_EQ(Output(), run);
+  EXPECT_THAT(Refusal({"help", "rum"}), HasSubstr("did you mean 'run'?"));
+  EXPECT_EQ(Oppa({}), 2);
+  EXPECT_EQ(Output(), help);
+
+  ASSERT_EQ(Oppa({"--version"}), 0);
+  const std::string version = Output();
+  const std::string first = version.substr(0, version.find('\n'));
+  EXPECT_THAT(
+      first,
+      AllOf(StartsWith("oppa "), HasSubstr(harness::BuildCommit().hash)));
+  EXPECT_EQ(first.find("modified") != std::string::npos,
+            harness::BuildCommit().dirty);
+  EXPECT_THAT(version, HasSubstr("\ng++ "));
+  EXPECT_EQ(Oppa({"-V"}), 0);
+  EXPECT_EQ(Output(), version);
+}
+
+TEST_F(CommandLineTest, AFolderAsManifestIsNamedAsOne) {
+  EXPECT_THAT(Refusal({"plan", folder_.path().string()}),
+              HasSubstr("is a directory"));
+}
+
+TEST_F(CommandLineTest, OutputThatCannotBeWrittenIsNoSuccess) {
+  for (const char* verb : {"space", "plan", "methods"}) {
+    const std::string file = std::string(verb) == "methods" ? "" : " \"$1\"";
+    EXPECT_EQ(Shell(fmt::format("\"$0\" {}{} > /dev/full", verb, file)), 1);
+    EXPECT_THAT(
+        Output(),
+        AllOf(StartsWith("oppa: "), HasSubstr("No space left on device")));
+  }
+}
+
+TEST_F(CommandLineTest, AReaderThatLeavesEndsTheProgramSilently) {
+  EXPECT_EQ(Shell("{ \"$0\" space \"$1\" --csv; echo \"code $?\" >&2; } | :"),
+            0);
+  EXPECT_EQ(Output(), fmt::format("code {}\n", 128 + SIGPIPE));
+}
+
+// A file that is opened in its place would receive what the program prints.
+TEST_F(CommandLineTest, AClosedOutputDoesNotReachTheRecords) {
+  ASSERT_EQ(Oppa(RunArguments(results_ / "a", "1")), 0) << Output();
+  EXPECT_EQ(Shell("exec \"$0\" run \"$1\" --results \"$2/b\" --no-report "
+                  "--jobs 1 <&- >&- 2>&-"),
+            0);
+  EXPECT_EQ(Records(results_ / "a"), Records(results_ / "b"));
+}
+
+TEST_F(CommandLineTest, ARunEndsWhereTheParentIgnoresSigchld) {
+  EXPECT_EQ(
+      Shell("exec timeout 60 bash -c 'trap \"\" CHLD; exec \"$0\" run \"$1\" "
+            "--results \"$2\" --no-report --repeats 1 --methods random' "
+            "\"$0\" \"$1\" \"$2\""),
+      0)
+      << Output();
+}
+
+TEST_F(CommandLineTest, PathsNeedNotBeUtf8) {
+  manifest_ = folder_.path() / "\xe9.toml";
+  std::string text = kManifest;
+  text.replace(0, 12, "[experiment]\nname = \"m\"");
+  fakes::WriteFile(manifest_, text);
+  results_ /= "r\xe9sultats";
+  auto words = RunArguments(results_, "1");
+  words.insert(words.end(), {"--methods", "random", "--repeats", "1"});
+  ASSERT_EQ(Oppa(words), 0) << Output();
+  EXPECT_EQ(Records(results_).size(), 3U);
+  EXPECT_EQ(Oppa({"status",
+                  manifest_.string(),
+                  "--results",
+                  results_.string(),
+                  "--json"}),
+            0);
+  EXPECT_EQ(
+      Oppa({"report", manifest_.string(), "--results", results_.string()}), 0)
+      << Output();
+}
+
+TEST_F(CommandLineTest, TheReferencePageIsWhatTheProgramPrints) {
+  ASSERT_EQ(Oppa({"man", "--markdown"}), 0);
+  EXPECT_EQ(Output(),
+            fakes::ReadFile(fakes::SourceFolder() / "docs/command_line.md"))
+      << "write it with: oppa man --markdown > docs/command_line.md";
+}
+
+TEST_F(CommandLineTest, TheManPageDocumentsEveryCommand) {
+  ASSERT_EQ(Oppa({"man"}), 0);
+  const std::string page = Output();
+  EXPECT_THAT(page, StartsWith(".TH OPPA 1"));
+  for (const char* verb : {"plan",
+                           "run",
+                           "status",
+                           "report",
+                           "logs",
+                           "cancel",
+                           "space",
+                           "simulate",
+                           "fits",
+                           "noise",
+                           "scale",
+                           "validate",
+                           "methods",
+                           "completion"}) {
+    EXPECT_THAT(page, HasSubstr(fmt::format("oppa {}\\fR", verb)));
+  }
+  EXPECT_THAT(page, Not(HasSubstr("run\\-one")));
+}
+
+// The words that bash offers after what was typed.
+TEST_F(CommandLineTest, BashCompletesCommandsOptionsAndValues) {
+  const auto completed = [this](const std::string& typed) {
+    EXPECT_EQ(Shell("exec bash -c 'eval \"$(\"$0\" completion bash)\"; "
+                    "COMP_WORDS=(" +
+                    typed +
+                    "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _oppa; "
+                    "echo \"${COMPREPLY[@]}\"' \"$0\""),
+              0);
+    return Output();
+  };
+  EXPECT_EQ(completed("oppa sta"), "status\n");
+  EXPECT_EQ(completed("oppa run --no"), "--no-report\n");
+  EXPECT_EQ(completed("oppa run --dispatch sl"), "slurm\n");
+  EXPECT_EQ(completed("oppa help stat"), "status\n");
+  EXPECT_EQ(completed("oppa completion z"), "zsh\n");
+  EXPECT_EQ(completed("oppa run \"\""), "\n");  // a file: bash's own words
+}
+
+TEST_F(CommandLineTest, ZshCompletionListsCommandsAndOptions) {
+  ASSERT_EQ(Oppa({"completion", "zsh"}), 0);
+  EXPECT_THAT(Output(),
+              AllOf(StartsWith("#compdef oppa\n"),
+                    HasSubstr("'status:show the progress of each run'"),
+                    HasSubstr("'--dispatch[")));
+  EXPECT_THAT(Refusal({"completion", "fish"}), HasSubstr("bash or zsh"));
 }
 
 }  // namespace

@@ -341,7 +341,7 @@ TEST_F(SlurmTest, StatusWorksWhileTheControllerIsAwayButNothingIsSubmitted) {
   fakes::WriteFile(bin_ / "squeue-down", "");
   EXPECT_EQ(States()["xgboost/1"], "done");
   EXPECT_EQ(Submit(), 1);
-  EXPECT_THAT(output_, HasSubstr("try again when it answers"));
+  EXPECT_THAT(output_, HasSubstr("try again when it responds"));
 }
 
 TEST_F(SlurmTest, StatusAsksSqueueOnceAndSacctNever) {

@@ -1,21 +1,23 @@
-// space, simulate, methods.
+// space, simulate.
 
 #include <algorithm>
 #include <cstdint>
 #include <future>
+#include <limits>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "cli/verbs.h"
+#include "cli/command_line.h"
+#include "cli/verb_options.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "trials/knobs.h"
 #include "trials/search_space.h"
-#include "harness/method_text.h"
 
 namespace cli {
 namespace {
@@ -181,7 +183,10 @@ void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
   }
 }
 
-}  // namespace
+struct SpaceOptions {
+  bool count = false;
+  bool why = false;  // how many configurations each rule excludes
+};
 
 int Space(const VerbOptions& options, const SpaceOptions& space) {
   const harness::Manifest manifest =
@@ -214,7 +219,15 @@ int Space(const VerbOptions& options, const SpaceOptions& space) {
   return 0;
 }
 
+struct SimulateOptions {
+  std::string config;  // "dp=4,pp=2,..."
+  bool all = false;    // every candidate
+};
+
 int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
+  if (simulate.config.empty() != simulate.all) {
+    throw InputError("simulate: give either --pc or --all");
+  }
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
   if (simulate.all && options.csv) {
@@ -234,12 +247,58 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
   return 0;
 }
 
-int Methods(const MethodsOptions& options) {
-  fmt::print("{}",
-             options.markdown ? harness::MethodsMarkdown()
-             : options.json   ? harness::MethodsJson(options.name)
-                              : harness::MethodsText(options.name));
-  return 0;
+Verb SpaceVerb() {
+  struct Arguments {
+    VerbOptions verb;
+    SpaceOptions space;
+  };
+  const auto all = std::make_shared<Arguments>();
+  return {
+      .group = kProblems,
+      .name = "space",
+      .summary = "count or list the configurations of the search space",
+      .options = {ManifestArgument(all->verb),
+                  ProblemOption(all->verb),
+                  Flag("--count", "print only their number", all->space.count),
+                  Flag("--csv", "list all of them as CSV", all->verb.csv),
+                  Flag("--why",
+                       "print how many configurations each rule excludes",
+                       all->space.why)},
+      .examples = {"oppa space experiments/qwen-8gpu.toml --why"},
+      .run = [all](const Words&) { return Space(all->verb, all->space); }};
 }
+
+Verb SimulateVerb() {
+  struct Arguments {
+    VerbOptions verb;
+    SimulateOptions simulate;
+  };
+  const auto all = std::make_shared<Arguments>();
+  return {
+      .group = kProblems,
+      .name = "simulate",
+      .summary = "simulate trials without noise",
+      .description =
+          "Prints the time and memory of one configuration by "
+          "part, or the best of all.",
+      .options = {ManifestArgument(all->verb),
+                  ProblemOption(all->verb),
+                  Text("--pc",
+                       "CONFIG",
+                       "explain one step of this configuration: dp=4,pp=2,...",
+                       all->simulate.config),
+                  Flag("--all", "simulate every candidate", all->simulate.all),
+                  Flag("--csv", "with --all: print all as CSV", all->verb.csv)},
+      .examples = {"oppa simulate experiments/qwen-8gpu.toml --all",
+                   "oppa simulate experiments/qwen-8gpu.toml --pc "
+                   "dp=4,pp=2,microbatches=8"},
+      .run = [all](const Words&) {
+        return Simulate(all->verb, all->simulate);
+      }};
+}
+
+}  // namespace
+
+Verbs ProblemVerbs() { return {SpaceVerb(), SimulateVerb()}; }
 
 }  // namespace cli

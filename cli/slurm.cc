@@ -1,11 +1,10 @@
-// run and plan with --dispatch slurm, run-task, cancel, logs.
+// run and plan with --dispatch slurm, cancel, logs, run-task, contain.
 
-#include "cli/verbs_slurm.h"
+#include "cli/slurm.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <fstream>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -13,7 +12,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "cli/verbs.h"
+#include "cli/command_line.h"
+#include "cli/contain.h"
+#include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/backends.h"
@@ -150,8 +151,8 @@ std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
   const std::optional<harness::Queue> queue = harness::ReadQueue(submissions);
   if (!queue) {
     throw std::runtime_error(
-        fmt::format("{}: jobs were submitted before, and squeue does not say "
-                    "what became of them: try again when it answers",
+        fmt::format("{}: jobs were submitted before, and squeue does not "
+                    "report their state: try again when it responds",
                     experiment_folder.string()));
   }
   const auto states = harness::LatestTasks(submissions, queue);
@@ -193,29 +194,22 @@ std::string LastJobOutput(const fs::path& experiment_folder) {
   const fs::path log = harness::FinishLog(submissions.back().place.folder);
   return fs::exists(log) ? harness::Tail(log, kLogLines) + "\n"
                          : fmt::format(
-                               "{}: was not written; `oppa report` "
-                               "draws what there is\n",
+                               "{}: missing; `oppa report` writes the "
+                               "report from the records\n",
                                log.string());
 }
 
-int RunTaskVerb(const fs::path& submission_folder,
-                const std::string& which,
-                const harness::CallSelf& call) {
+namespace {
+
+int RunTaskVerb(const fs::path& submission_folder, const std::string& which) {
   if (which == "finish") {
-    return harness::FinishSubmission(submission_folder, call);
+    return harness::FinishSubmission(submission_folder, Execute);
   }
   if (which == "trial") {
     return harness::RunTrial(submission_folder);
   }
-  int base = 0;
-  const auto [end, error] =
-      std::from_chars(which.data(), which.data() + which.size(), base);
-  if (error != std::errc() || end != which.data() + which.size()) {
-    throw InputError(fmt::format(
-        "run-task {}: must be the base of an array, 'finish' or 'trial'",
-        which));
-  }
-  return harness::RunTask(submission_folder, base, call);
+  // Otherwise the base of an array.
+  return harness::RunTask(submission_folder, ParseInteger(which, 0), Execute);
 }
 
 int CancelVerb(const VerbOptions& options) {
@@ -262,8 +256,8 @@ int CancelVerb(const VerbOptions& options) {
     throw std::runtime_error("scancel: " + complaint);
   }
   fmt::print(
-      "{}: {} jobs cancelled; their records stay, and `oppa run` goes "
-      "on from them\n",
+      "{}: {} jobs cancelled; their records are kept, and `oppa run` "
+      "resumes from them\n",
       manifest.name,
       queue ? std::to_string(tasks) : std::string("all"));
   return 0;
@@ -298,10 +292,76 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
     fmt::print("{}:\n{}\n", log.string(), harness::Tail(log, kLogLines));
     return 0;
   }
-  throw InputError(fmt::format("'{}' is no run of {}{}; `oppa plan` lists them",
-                               run_name,
-                               manifest.path.string(),
-                               common::DidYouMean(run_name, names)));
+  throw InputError(
+      fmt::format("'{}' is not a run of {}{}; `oppa plan` lists the runs",
+                  run_name,
+                  manifest.path.string(),
+                  common::DidYouMean(run_name, names)));
+}
+
+Verb LogsVerb() {
+  struct Arguments {
+    VerbOptions verb;
+    std::string run;
+  };
+  const auto all = std::make_shared<Arguments>();
+  return {
+      .group = kExperiments,
+      .name = "logs",
+      .summary = "show the last output of a run",
+      .options =
+          Options{
+              ManifestArgument(all->verb),
+              Required(Text(
+                  "RUN", "", "name of the run, as in `oppa plan`", all->run)),
+              ResultsOption(all->verb)} +
+          OverrideOptions(all->verb),
+      .examples = {"oppa logs experiments/smoke.toml oppa/1"},
+      .run = [all](const Words&) { return Logs(all->verb, all->run); }};
+}
+
+Verb CancelDefinition() {
+  const auto options = std::make_shared<VerbOptions>();
+  return {.group = kExperiments,
+          .name = "cancel",
+          .summary = "cancel the experiment's Slurm jobs",
+          .description = "Records are kept; `oppa run` resumes from them.",
+          .options = {ManifestArgument(*options), ResultsOption(*options)},
+          .examples = {"oppa cancel experiments/smoke.toml"},
+          .run = [options](const Words&) { return CancelVerb(*options); }};
+}
+
+// What a Slurm job calls; see run_task.h.
+Verb RunTaskDefinition() {
+  struct Arguments {
+    fs::path folder;
+    std::string which;
+  };
+  const auto all = std::make_shared<Arguments>();
+  return {.name = "run-task",
+          .summary = "execute a task of a Slurm submission",
+          .options = {Required(Path("FOLDER", "", "", all->folder)),
+                      Required(Text("WHICH", "", "", all->which))},
+          .run = [all](const Words&) {
+            return RunTaskVerb(all->folder, all->which);
+          }};
+}
+
+// A rank of a trial on another node.
+Verb ContainVerb() {
+  const auto program = std::make_shared<Words>();
+  Option words = Required(Repeated({.name = "WORDS"}));
+  words.set = [program](const std::string& word) { program->push_back(word); };
+  return {.name = "contain",
+          .summary = "execute a program and end all its processes",
+          .options = {words},
+          .run = [program](const Words&) { return Contain(*program); }};
+}
+
+}  // namespace
+
+Verbs SlurmVerbs() {
+  return {LogsVerb(), CancelDefinition(), RunTaskDefinition(), ContainVerb()};
 }
 
 }  // namespace cli

@@ -1,19 +1,22 @@
 // plan.
 
+#include "harness/plan.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "cli/verbs.h"
-#include "cli/verbs_slurm.h"
+#include "cli/command_line.h"
+#include "cli/slurm.h"
+#include "cli/verb_options.h"
 #include "cli/worker_jobs.h"
-#include "harness/plan.h"
+#include "common/json.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/status.h"
@@ -57,13 +60,13 @@ int PlanSlurm(const VerbOptions& options,
 std::string PlanJson(const harness::Manifest& manifest,
                      const std::vector<trials::ProblemInfo>& problems,
                      const std::vector<harness::RunStatus>& runs) {
-  nlohmann::ordered_json json;
+  common::Json json;
   json["experiment"] = manifest.name;
   json["title"] = manifest.title;
   json["budget"] = {{"time_s",
                      std::isfinite(manifest.budget.time_s)
-                         ? nlohmann::ordered_json(manifest.budget.time_s)
-                         : nlohmann::ordered_json(nullptr)},
+                         ? common::Json(manifest.budget.time_s)
+                         : common::Json(nullptr)},
                     {"trials", manifest.budget.trials},
                     {"q_max", manifest.budget.q_max}};
   for (const trials::ProblemInfo& problem : problems) {
@@ -80,10 +83,8 @@ std::string PlanJson(const harness::Manifest& manifest,
                             {"repeat", status.run.repeat},
                             {"state", harness::ToString(status.state)}});
   }
-  return json.dump(2) + "\n";
+  return common::ToText(json, 2) + "\n";
 }
-
-}  // namespace
 
 int Plan(const VerbOptions& options) {
   const harness::Manifest manifest =
@@ -125,6 +126,26 @@ int Plan(const VerbOptions& options) {
              manifest.repeats,
              static_cast<std::ptrdiff_t>(runs.size()) - done);
   return 0;
+}
+
+}  // namespace
+
+Verbs PlanVerbs() {
+  const auto options = std::make_shared<VerbOptions>();
+  return {
+      {.group = kExperiments,
+       .name = "plan",
+       .summary = "print the run matrix without running it",
+       .description = "Checks the whole manifest and writes nothing. With "
+                      "--dispatch slurm, prints the job scripts and the "
+                      "sbatch commands.",
+       .options = Options{ManifestArgument(*options), ResultsOption(*options)} +
+                  OverrideOptions(*options) +
+                  Options{DispatchOption(*options),
+                          TrialPerJobFlag(*options),
+                          JsonFlag(*options)},
+       .examples = {"oppa plan experiments/smoke.toml"},
+       .run = [options](const Words&) { return Plan(*options); }}};
 }
 
 }  // namespace cli

@@ -1,14 +1,14 @@
 // The parts of `run`, `plan` and `status` that have to do with Slurm.
 
-#ifndef CLI_VERBS_SLURM_H_
-#define CLI_VERBS_SLURM_H_
+#ifndef CLI_SLURM_H_
+#define CLI_SLURM_H_
 
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "cli/verbs.h"
+#include "cli/verb_options.h"
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
@@ -59,4 +59,4 @@ void WaitForLastJob(const std::filesystem::path& experiment_folder);
 
 }  // namespace cli
 
-#endif  // CLI_VERBS_SLURM_H_
+#endif  // CLI_SLURM_H_

@@ -4,13 +4,17 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "cli/verbs.h"
-#include "cli/verbs_slurm.h"
+#include "cli/command_line.h"
+#include "cli/slurm.h"
+#include "cli/verb_options.h"
 #include "cli/worker_jobs.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -21,6 +25,7 @@
 #include "harness/progress.h"
 #include "harness/provenance.h"
 #include "harness/run_one.h"
+#include "harness/slurm/run_task.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/task_status.h"
 #include "harness/status.h"
@@ -30,6 +35,12 @@
 
 namespace cli {
 namespace {
+
+struct RunVerbOptions {
+  int jobs = 0;  // runs at a time; 0: one per core
+  bool no_report = false;
+  bool wait = false;  // with Slurm: until the end
+};
 
 // Threads for the suggestions of each run: what the user says, or a fair share
 // of the cores when fewer runs than cores go on at a time.
@@ -93,8 +104,8 @@ void NoteOtherCommits(const std::vector<harness::RunSpec>& runs,
   }
   if (others > 0) {
     fmt::print(
-        "note: {} finished runs are of another commit and are kept; "
-        "remove {} to do them anew\n",
+        "note: {} finished runs are from another commit and are kept; "
+        "remove {} to rerun them\n",
         others,
         folder.string());
   }
@@ -162,7 +173,7 @@ int RunSlurm(const VerbOptions& options,
       manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
   const int failed = Wait(jobs.size(), slurm, progress);
   if (harness::StopSignal() != 0) {
-    fmt::print("stopped waiting; the jobs go on, `oppa cancel` ends them\n");
+    fmt::print("stopped waiting; the jobs continue, `oppa cancel` ends them\n");
     return 128 + harness::StopSignal();
   }
   if (failed > 0) {
@@ -178,8 +189,6 @@ int RunSlurm(const VerbOptions& options,
   return failed > 0 ? 1 : code;
 }
 
-}  // namespace
-
 int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
@@ -187,8 +196,7 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
   harness::CheckRecords(manifest, folder);
   if (options.trial_per_job && !options.slurm) {
-    throw common::InputError(
-        "--trial-per-job: needs --dispatch slurm, which the jobs go to");
+    throw common::InputError("--trial-per-job: needs --dispatch slurm");
   }
   harness::CatchStopSignals();
   harness::WriteExperiment(manifest, folder);
@@ -213,7 +221,7 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
     failed = Wait(jobs.size(), pool, progress);
   }
   if (harness::StopSignal() != 0) {
-    fmt::print("stopped; the same command goes on from here\n");
+    fmt::print("interrupted; rerun the same command to resume\n");
     return 128 + harness::StopSignal();
   }
   if (failed > 0) {
@@ -229,6 +237,16 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
                        : PrintReport(folder, {});
   return failed > 0 ? 1 : code;
 }
+
+// One run in this process: what `run` and Slurm jobs start.
+struct RunOneOptions {
+  std::string method;
+  int repeat = 1;
+  int parent = 0;             // process id: end when it ends; 0: ignore
+  double lease_s = 20.0;      // see lease.h
+  double stop_after_s = 0.0;  // stop before the next trial; 0: never
+  std::string command;
+};
 
 int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
   if (run.parent != 0) {
@@ -284,6 +302,130 @@ int Report(const VerbOptions& options,
   plots::ReportOptions report;
   report.figures = figures;
   return PrintReport(ExperimentFolder(options, manifest), report);
+}
+
+// The command line for records, without the parent's process id, so that it
+// can be repeated.
+std::string CommandLine(const Words& words) {
+  Words kept;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--parent") {
+      ++i;
+    } else {
+      kept.push_back(words[i]);
+    }
+  }
+  return fmt::format("{}", fmt::join(kept, " "));
+}
+
+Verb RunVerb() {
+  struct Arguments {
+    VerbOptions verb;
+    RunVerbOptions run;
+  };
+  const auto all = std::make_shared<Arguments>();
+  return {
+      .group = kExperiments,
+      .name = "run",
+      .summary = "complete all runs of an experiment, then write the report",
+      .description =
+          "Completed runs are kept and interrupted ones resume, so rerun the "
+          "same command after an interruption. Several processes can work on "
+          "one experiment.",
+      .options =
+          Options{ManifestArgument(all->verb), ResultsOption(all->verb)} +
+          OverrideOptions(all->verb) +
+          Options{Integer("--jobs",
+                          "N",
+                          "runs at a time (default: one per core)",
+                          all->run.jobs),
+                  Flag("--no-report",
+                       "write no tables and figures",
+                       all->run.no_report),
+                  DispatchOption(all->verb),
+                  Flag("--wait",
+                       "with slurm: show progress until all jobs end",
+                       all->run.wait),
+                  Flag("--requeue-until-done",
+                       "with slurm: continue in a new job after a time limit",
+                       all->verb.requeue_until_done),
+                  TrialPerJobFlag(all->verb)},
+      .examples = {"oppa run experiments/smoke.toml",
+                   "oppa run experiments/qwen-8gpu.toml --methods oppa,random "
+                   "--repeats 3",
+                   "oppa run experiments/smoke.toml --dispatch slurm --wait"},
+      .run = [all](const Words&) { return Run(all->verb, all->run); }};
+}
+
+Verb RunOneDefinition() {
+  struct Arguments {
+    VerbOptions verb;
+    RunOneOptions run;
+  };
+  const auto all = std::make_shared<Arguments>();
+  RunOneOptions& run = all->run;
+  return {.name = "run-one",
+          .summary = "complete one run in this process",
+          .options =
+              Options{ManifestArgument(all->verb), ResultsOption(all->verb)} +
+              OverrideOptions(all->verb) +
+              Options{ProblemOption(all->verb),
+                      Required(Text("--method", "NAME", "", run.method)),
+                      Required(Integer("--repeat", "N", "", run.repeat)),
+                      Integer("--parent", "PID", "", run.parent, 0),
+                      Seconds("--lease-s", "", run.lease_s),
+                      Seconds("--stop-after-s", "", run.stop_after_s),
+                      TrialPerJobFlag(all->verb)},
+          .run = [all](const Words& words) {
+            all->run.command = CommandLine(words);
+            return RunOneVerb(all->verb, all->run);
+          }};
+}
+
+Verb StatusVerb() {
+  struct Arguments {
+    VerbOptions verb;
+    bool all = false;
+  };
+  const auto all = std::make_shared<Arguments>();
+  return {.group = kExperiments,
+          .name = "status",
+          .summary = "show the progress of each run",
+          .options =
+              Options{ManifestArgument(all->verb), ResultsOption(all->verb)} +
+              OverrideOptions(all->verb) +
+              Options{Flag("--all", "list every run", all->all),
+                      JsonFlag(all->verb)},
+          .examples = {"oppa status experiments/smoke.toml --all"},
+          .run = [all](const Words&) { return Status(all->verb, all->all); }};
+}
+
+Verb ReportVerb() {
+  struct Arguments {
+    VerbOptions verb;
+    std::vector<std::string> figures;
+  };
+  const auto all = std::make_shared<Arguments>();
+  return {
+      .group = kExperiments,
+      .name = "report",
+      .summary = "write tables and figures from the records",
+      .options = {ManifestArgument(all->verb),
+                  ResultsOption(all->verb),
+                  List("--figures",
+                       "A,B,...",
+                       "draw only these figures",
+                       all->figures)},
+      .examples = {"oppa report experiments/smoke.toml",
+                   "oppa report experiments/qwen-8gpu.toml --figures "
+                   "throughput-time"},
+      .run = [all](const Words&) { return Report(all->verb, all->figures); }};
+}
+
+}  // namespace
+
+Verbs ExperimentVerbs() {
+  return {RunVerb(), RunOneDefinition(), StatusVerb(), ReportVerb()};
 }
 
 }  // namespace cli

@@ -1,0 +1,48 @@
+// The command line: all verbs, how words become a call of one, and what is
+// printed about them.
+
+#ifndef CLI_COMMAND_LINE_H_
+#define CLI_COMMAND_LINE_H_
+
+#include <string>
+
+#include "cli/verb.h"
+#include "common/error.h"
+
+namespace cli {
+
+// The verbs of each file of this folder. Every call binds the options to new
+// values.
+[[nodiscard]] Verbs PlanVerbs();        // plan.cc
+[[nodiscard]] Verbs ExperimentVerbs();  // experiment.cc
+[[nodiscard]] Verbs SlurmVerbs();       // slurm.cc
+[[nodiscard]] Verbs ProblemVerbs();     // problem.cc
+[[nodiscard]] Verbs StudyVerbs();       // studies.cc
+[[nodiscard]] Verbs ProgramVerbs();     // program.cc
+
+// All of them, in the order of the help.
+[[nodiscard]] Verbs AllVerbs();
+
+// Errors: throws InputError for an unknown name, with the nearest known one.
+[[nodiscard]] const Verb& FindVerb(const Verbs& verbs, const std::string& name);
+
+// Executes a command line of this program, the program's name first. Returns
+// its exit code. Errors: throws InputError for words without meaning.
+[[nodiscard]] int Execute(const Words& words);
+
+// Hands the words after the verb to its options. False: help was requested.
+// Errors: throws InputError that names the word that is wrong.
+[[nodiscard]] bool Parse(const Verb& verb, const Words& words);
+
+// What `oppa --help`, `oppa VERB --help`, `oppa man`, `oppa man --markdown` and
+// `oppa completion` print.
+[[nodiscard]] std::string HelpText(const Verbs& verbs);
+[[nodiscard]] std::string HelpText(const Verb& verb);
+[[nodiscard]] std::string ManPage(const Verbs& verbs);
+[[nodiscard]] std::string ReferencePage(const Verbs& verbs);
+[[nodiscard]] std::string BashCompletion(const Verbs& verbs);
+[[nodiscard]] std::string ZshCompletion(const Verbs& verbs);
+
+}  // namespace cli
+
+#endif  // CLI_COMMAND_LINE_H_

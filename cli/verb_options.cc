@@ -1,0 +1,81 @@
+#include "cli/verb_options.h"
+
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "harness/registry.h"
+
+namespace cli {
+
+namespace fs = std::filesystem;
+
+fs::path ExperimentFolder(const VerbOptions& options,
+                          const harness::Manifest& manifest) {
+  std::error_code error;
+  fs::path above = fs::absolute(options.results, error);
+  while (!fs::exists(above, error) && above.has_relative_path()) {
+    above = above.parent_path();
+  }
+  if (!fs::is_directory(above, error)) {
+    throw common::InputError(fmt::format("--results {}: {} is not a folder",
+                                         options.results.string(),
+                                         above.string()));
+  }
+  return options.results / manifest.name;
+}
+
+Option ManifestArgument(VerbOptions& options) {
+  return Required(
+      Path("FILE", "", "manifest of the experiment", options.manifest));
+}
+
+Option ResultsOption(VerbOptions& options) {
+  return Path("--results", "FOLDER", "folder of all records", options.results);
+}
+
+Options OverrideOptions(VerbOptions& options) {
+  Option methods = List("--methods",
+                        "A,B,...",
+                        "use these methods instead of the manifest's",
+                        options.overrides.methods);
+  for (const harness::MethodEntry& method : harness::Methods()) {
+    methods.choices.push_back(method.name);
+  }
+  return {{.name = "--repeats",
+           .value = "N",
+           .help = "use this number of repeats instead of the manifest's",
+           .set =
+               [&options](const std::string& text) {
+                 options.overrides.repeats = ParseInteger(text);
+               }},
+          methods};
+}
+
+Option ProblemOption(VerbOptions& options) {
+  return Text("--problem",
+              "NAME",
+              "only this problem of a manifest with several",
+              options.problem);
+}
+
+Option JsonFlag(VerbOptions& options) {
+  return Flag("--json", "print JSON", options.json);
+}
+
+Option DispatchOption(VerbOptions& options) {
+  return Choice(
+      "--dispatch",
+      "WHERE",
+      "where runs execute: local (default) or slurm",
+      {"local", "slurm"},
+      [&options](const std::string& text) { options.slurm = text == "slurm"; });
+}
+
+Option TrialPerJobFlag(VerbOptions& options) {
+  return Flag("--trial-per-job",
+              "with slurm: search here and submit each trial as a job",
+              options.trial_per_job);
+}
+
+}  // namespace cli

@@ -1,0 +1,47 @@
+// What the verbs that read a manifest share.
+
+#ifndef CLI_VERB_OPTIONS_H_
+#define CLI_VERB_OPTIONS_H_
+
+#include <filesystem>
+#include <string>
+
+#include "cli/verb.h"
+#include "harness/manifest.h"
+#include "studies/charts.h"
+
+namespace cli {
+
+struct VerbOptions {
+  std::filesystem::path manifest;
+  std::filesystem::path results = "results";
+  harness::ManifestOverrides overrides;
+  std::string problem;  // only this one; empty: all
+  bool json = false;
+  bool csv = false;
+  bool slurm = false;               // --dispatch slurm
+  bool requeue_until_done = false;  // with it: continue after a time limit
+  bool trial_per_job = false;       // with it: the search stays here
+
+  [[nodiscard]] studies::StudyOptions Study() const {
+    return {manifest, results, overrides};
+  }
+};
+
+// results/<experiment>. Errors: throws InputError where that cannot be a folder
+// because `results` is a file or is below one.
+[[nodiscard]] std::filesystem::path ExperimentFolder(
+    const VerbOptions& options, const harness::Manifest& manifest);
+
+// Their options on the command line.
+[[nodiscard]] Option ManifestArgument(VerbOptions& options);
+[[nodiscard]] Option ResultsOption(VerbOptions& options);
+[[nodiscard]] Options OverrideOptions(VerbOptions& options);
+[[nodiscard]] Option ProblemOption(VerbOptions& options);
+[[nodiscard]] Option JsonFlag(VerbOptions& options);
+[[nodiscard]] Option DispatchOption(VerbOptions& options);
+[[nodiscard]] Option TrialPerJobFlag(VerbOptions& options);
+
+}  // namespace cli
+
+#endif  // CLI_VERB_OPTIONS_H_
