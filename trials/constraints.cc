@@ -1,5 +1,6 @@
 #include "trials/constraints.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdint>
@@ -13,123 +14,115 @@ namespace trials {
 namespace {
 
 using PC = ParallelConfig;
+using Context = ConstraintContext;
 using enum KnobGroup;
 
+// One paragraph a row.
+// clang-format off
 constexpr std::array kConstraints = {
-    Constraint{"dp * tp * pp * cp != num_gpus",
-               "dp * tp * pp * cp must be the number of GPUs",
-               kSizes,
-               [](const PC& c, const ConstraintContext& p) {
-                 return !p.any_gpus &&
-                        std::int64_t{c.dp} * c.tp * c.pp * c.cp != p.gpus;
-               },
-               "in plans, which use GPUs of several types: no more than there "
-               "are of each"},
-    Constraint{"heads % tp != 0",
-               "tp must divide the number of attention heads",
-               kSizes,
-               [](const PC& c, const ConstraintContext& p) {
-                 return p.workload.model.attention_heads % c.tp != 0;
-               }},
-    Constraint{"kv_heads % tp != 0",
-               "tp must divide the number of key-value heads",
-               kSizes,
-               [](const PC& c, const ConstraintContext& p) {
-                 return !p.replicated_kv_heads &&
-                        p.workload.model.kv_heads % c.tp != 0;
-               },
-               "in simulations of given configurations: some frameworks "
-               "replicate key-value heads, and their runs were measured"},
-    Constraint{"sequence_length % cp != 0",
-               "cp must divide the sequence length",
-               kSizes,
-               [](const PC& c, const ConstraintContext& p) {
-                 return p.workload.sequence_length % c.cp != 0;
-               }},
-    Constraint{"pp * model_chunks > layers",
-               "there must be a layer for each of the pp * model_chunks chunks",
-               kPipeline,
-               [](const PC& c, const ConstraintContext& p) {
-                 return !p.empty_stages && std::int64_t{c.pp} * c.model_chunks >
-                                               p.workload.model.layers;
-               },
-               "in plans, which list the layers of each stage"},
-    Constraint{"batch_size % (dp * microbatches) != 0",
-               "dp * microbatches must divide the batch size",
-               kPipeline,
-               [](const PC& c, const ConstraintContext& p) {
-                 return p.workload.batch_size %
-                            (std::int64_t{c.dp} * c.microbatches) !=
-                        0;
-               }},
-    Constraint{"microbatches < pp",
-               "there must be a microbatch for each stage, or 1F1B never fills "
-               "the pipeline",
-               kPipeline,
-               [](const PC& c, const ConstraintContext& p) {
-                 return c.microbatches < c.pp - p.unfilled_stages;
-               },
-               "in simulations of given configurations: such runs were "
-               "measured; a framework with `full_pipeline` needs `pp - 1`"},
-    Constraint{"model_chunks > 1 && microbatches % pp != 0",
-               "the interleaved schedule needs microbatches to be a multiple "
-               "of pp, or it deadlocks",
-               kPipeline,
-               [](const PC& c, const ConstraintContext& /*context*/) {
-                 return c.model_chunks > 1 && c.microbatches % c.pp != 0;
-               }},
-    Constraint{"dp % ep != 0",
-               "ep must divide dp: experts are distributed over data-parallel "
-               "ranks",
-               kOther,
-               [](const PC& c, const ConstraintContext& /*context*/) {
-                 return c.dp % c.ep != 0;
-               }},
-    Constraint{"ep > 1 && (experts = 0 || experts % ep != 0)",
-               "ep must divide the number of experts",
-               kOther,
-               [](const PC& c, const ConstraintContext& p) {
-                 const int experts = p.workload.model.experts;
-                 return c.ep > 1 && (experts == 0 || experts % c.ep != 0);
-               }},
-    Constraint{"dp * microbatches * micro_batch_size != batch_size",
-               "dp * microbatches * micro_batch_size must be the batch size",
-               kFixed,
-               [](const PC& c, const ConstraintContext& p) {
-                 return c.micro_batch_size > 0 && std::int64_t{c.dp} *
-                                                          c.microbatches *
-                                                          c.micro_batch_size !=
-                                                      p.workload.batch_size;
-               }},
+    Constraint{
+        "dp * tp * pp * cp != num_gpus",
+        "dp * tp * pp * cp must be the number of GPUs", kSizes,
+        [](const PC& c, const Context& p) {
+          return !p.any_gpus &&
+                 std::int64_t{c.dp} * c.tp * c.pp * c.cp != p.gpus;
+        },
+        "in plans, which may use several types of GPUs, and up to as many as "
+        "there are of each"},
+    Constraint{
+        "heads % tp != 0",
+        "tp must divide the number of attention heads", kSizes,
+        [](const PC& c, const Context& p) {
+          return p.workload.model.attention_heads % c.tp != 0;
+        }},
+    Constraint{
+        "kv_heads % tp != 0",
+        "tp must divide the number of key-value heads", kSizes,
+        [](const PC& c, const Context& p) {
+          return !p.replicated_kv_heads &&
+                 p.workload.model.kv_heads % c.tp != 0;
+        },
+        "in simulations of given configurations and plans: some frameworks "
+        "replicate key-value heads, and their runs were measured"},
+    Constraint{
+        "sequence_length % cp != 0",
+        "cp must divide the sequence length", kSizes,
+        [](const PC& c, const Context& p) {
+          return p.workload.sequence_length % c.cp != 0;
+        }},
+    Constraint{
+        "pp * model_chunks > layers",
+        "pp * model_chunks must not exceed the number of layers", kPipeline,
+        [](const PC& c, const Context& p) {
+          return !p.empty_stages && std::int64_t{c.pp} * c.model_chunks >
+                                        p.workload.model.layers;
+        },
+        "in plans, which list the layers of each stage"},
+    Constraint{
+        "batch_size % (dp * microbatches) != 0",
+        "dp * microbatches must divide the batch size", kPipeline,
+        [](const PC& c, const Context& p) {
+          return p.workload.batch_size %
+                     (std::int64_t{c.dp} * c.microbatches) != 0;
+        }},
+    Constraint{
+        "microbatches < pp",
+        "1F1B needs a microbatch for each stage to fill the pipeline",
+        kPipeline,
+        [](const PC& c, const Context& p) {
+          return c.microbatches < c.pp - p.unfilled_stages;
+        },
+        "in simulations of given configurations and plans, because such runs "
+        "were measured; a framework with `full_pipeline` needs `pp - 1`"},
+    Constraint{
+        "model_chunks > 1 && microbatches % pp != 0",
+        "the interleaved schedule needs microbatches to be a multiple of pp, "
+        "or it deadlocks", kPipeline,
+        [](const PC& c, const Context&) {
+          return c.model_chunks > 1 && c.microbatches % c.pp != 0;
+        }},
+    Constraint{
+        "dp % ep != 0",
+        "ep must divide dp: experts are distributed over data-parallel ranks",
+        kOther,
+        [](const PC& c, const Context&) { return c.dp % c.ep != 0; }},
+    Constraint{
+        "ep > 1 && (experts = 0 || experts % ep != 0)",
+        "ep must divide the number of experts", kOther,
+        [](const PC& c, const Context& p) {
+          const int experts = p.workload.model.experts;
+          return c.ep > 1 && (experts == 0 || experts % c.ep != 0);
+        }},
+    Constraint{
+        "dp * microbatches * micro_batch_size != batch_size",
+        "dp * microbatches * micro_batch_size must be the batch size", kFixed,
+        [](const PC& c, const Context& p) {
+          return c.micro_batch_size > 0 &&
+                 std::int64_t{c.dp} * c.microbatches * c.micro_batch_size !=
+                     p.workload.batch_size;
+        }},
 };
+// clang-format on
 
 // "heads = 16, tp = 3": the variables of a rule and their values.
-std::string Values(std::string_view rule,
+std::string Values(const Constraint& constraint,
                    const ParallelConfig& config,
-                   const Rule::Context& context) {
-  const auto is_name = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-  };
-  Rule::Context values;
-  for (std::size_t begin = 0; begin < rule.size();) {
-    std::size_t end = begin;
-    while (end < rule.size() && is_name(rule[end])) {
-      ++end;
-    }
-    const std::string name(rule.substr(begin, end - begin));
-    if (const Knob* knob = BuiltInKnobs().Find(name)) {
-      values.emplace(name, knob->Get(config));
-    } else if (const auto found = context.find(name); found != context.end()) {
-      values.insert(*found);
-    }
-    begin = end + 1;
+                   const Context& context) {
+  Rule::Context known = RuleContext(context.workload, context.gpus);
+  for (const Knob& knob : BuiltInKnobs()) {
+    known.emplace(knob.name, knob.Get(config));
   }
+  std::string words = fmt::format(" {} ", constraint.rule);
+  const auto is_other = [](unsigned char c) {
+    return std::isalnum(c) == 0 && c != '_';
+  };
+  std::replace_if(words.begin(), words.end(), is_other, ' ');
   std::string text;
-  for (const auto& [name, value] : values) {
-    text += fmt::format("{}{} = {}",
-                        text.empty() ? "" : ", ",
-                        name,
-                        static_cast<std::int64_t>(value));
+  for (const auto& [name, value] : known) {
+    if (words.find(" " + name + " ") != std::string::npos) {
+      text +=
+          fmt::format("{}{} = {:.0f}", text.empty() ? "" : ", ", name, value);
+    }
   }
   return text;
 }
@@ -149,9 +142,7 @@ std::string ConfigProblem(const ParallelConfig& config,
     if (constraint.broken(config, context)) {
       return fmt::format("{} ({})",
                          constraint.requirement,
-                         Values(constraint.rule,
-                                config,
-                                RuleContext(context.workload, context.gpus)));
+                         Values(constraint, config, context));
     }
   }
   return "";

@@ -36,7 +36,7 @@ struct Constraint {
   KnobGroup group;
   bool (*broken)(const ParallelConfig& config,
                  const ConstraintContext& context);
-  std::string_view relaxed = "";  // where and why it need not hold
+  std::string_view relaxed = {};  // where and why it need not hold
 };
 
 [[nodiscard]] std::span<const Constraint> Constraints();

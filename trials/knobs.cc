@@ -43,156 +43,112 @@ Knob::Grid Fixed(std::string text, std::vector<int> values) {
           }};
 }
 
+// One paragraph a row.
+// clang-format off
 std::vector<Knob> Table() {
   const Knob::Grid divisors = {"divisors of the number of GPUs", Divisors};
   const Knob::Grid flag = Fixed("0, 1", {0, 1});
-  const Knob::Grid buckets =
-      Fixed("1, 4, 16, 64, 256, 1024, 4096", {1, 4, 16, 64, 256, 1024, 4096});
-  const Knob::Condition zero = {"zero_stage > 0",
-                                [](const PC& c) { return c.zero_stage > 0; }};
-  const Knob::Condition pipeline = {"pp > 1",
-                                    [](const PC& c) { return c.pp > 1; }};
+  const Knob::Grid buckets = Fixed("1, 4, 16, 64, 256, 1024, 4096",
+                                   {1, 4, 16, 64, 256, 1024, 4096});
+  const Knob::Condition data_parallel = {
+      "dp > 1", [](const PC& c) { return c.dp > 1; }};
+  const Knob::Condition zero = {
+      "zero_stage > 0", [](const PC& c) { return c.zero_stage > 0; }};
+  const Knob::Condition pipeline = {
+      "pp > 1", [](const PC& c) { return c.pp > 1; }};
   return {
-      {.name = "dp",
-       .label = "DP size",
-       .group = kSizes,
-       .grid = divisors,
-       .storage = &PC::dp,
-       .required = true},
-      {.name = "tp",
-       .label = "TP size",
-       .group = kSizes,
-       .grid = divisors,
-       .storage = &PC::tp,
-       .required = true},
-      {.name = "pp",
-       .label = "PP size",
-       .group = kSizes,
-       .grid = divisors,
-       .storage = &PC::pp,
-       .required = true},
-      {.name = "dp_bucket_mb",
-       .label = "DP bucket size (MB)",
-       .group = kSharding,
-       .grid = buckets,
-       .active = {"dp > 1 && pp = 1 && zero_stage = 0",
-                  [](const PC& c) {
+      {.name = "dp", .label = "DP size", .group = kSizes, .grid = divisors,
+       .storage = &PC::dp, .required = true},
+
+      {.name = "tp", .label = "TP size", .group = kSizes, .grid = divisors,
+       .storage = &PC::tp, .required = true},
+
+      {.name = "pp", .label = "PP size", .group = kSizes, .grid = divisors,
+       .storage = &PC::pp, .required = true},
+
+      {.name = "dp_bucket_mb", .label = "DP bucket size (MB)",
+       .group = kSharding, .grid = buckets,
+       .active = {"dp > 1 && pp = 1 && zero_stage = 0", [](const PC& c) {
                     return c.dp > 1 && c.pp == 1 && c.zero_stage == 0;
                   }},
        .aliases = {"dp_bucket", "dp_bucket_size"},
        .storage = &PC::dp_bucket_mb},
-      {.name = "zero_stage",
-       .label = "ZeRO stage",
-       .scale = kLinear,
-       .minimum = 0,
-       .maximum = 3,
-       .group = kSharding,
-       .grid = Fixed("0, 1, 2, 3", {0, 1, 2, 3}),
-       .active = {"dp > 1", [](const PC& c) { return c.dp > 1; }},
-       .aliases = {"zero"},
-       .storage = &PC::zero_stage},
-      {.name = "zero_bucket_mb",
-       .label = "ZeRO bucket size (MB)",
-       .group = kSharding,
-       .grid = buckets,
-       .active = zero,
+
+      {.name = "zero_stage", .label = "ZeRO stage", .scale = kLinear,
+       .minimum = 0, .maximum = 3, .group = kSharding,
+       .grid = Fixed("0, 1, 2, 3", {0, 1, 2, 3}), .active = data_parallel,
+       .aliases = {"zero"}, .storage = &PC::zero_stage},
+
+      {.name = "zero_bucket_mb", .label = "ZeRO bucket size (MB)",
+       .group = kSharding, .grid = buckets, .active = zero,
        .aliases = {"zero_bucket", "zero_bucket_size"},
        .storage = &PC::zero_bucket_mb},
-      {.name = "overlap_zero_comm",
-       .label = "Overlap ZeRO communication",
-       .scale = kFlag,
-       .minimum = 0,
-       .maximum = 1,
-       .group = kSharding,
-       .grid = flag,
-       .active = zero,
+
+      {.name = "overlap_zero_comm", .label = "Overlap ZeRO communication",
+       .scale = kFlag, .minimum = 0, .maximum = 1, .group = kSharding,
+       .grid = flag, .active = zero,
        .aliases = {"overlap_zero_communication", "overlap_communication"},
        .storage = &PC::overlap_zero_comm},
-      {.name = "overlap_zero_allgather",
-       .label = "Overlap ZeRO all-gather",
-       .scale = kFlag,
-       .minimum = 0,
-       .maximum = 1,
-       .group = kSharding,
-       .grid = flag,
-       .active = zero,
-       .aliases = {"overlap_allgather"},
+
+      {.name = "overlap_zero_allgather", .label = "Overlap ZeRO all-gather",
+       .scale = kFlag, .minimum = 0, .maximum = 1, .group = kSharding,
+       .grid = flag, .active = zero, .aliases = {"overlap_allgather"},
        .storage = &PC::overlap_zero_allgather},
-      {.name = "microbatches",
-       .label = "Microbatches",
-       .group = kPipeline,
+
+      {.name = "microbatches", .label = "Microbatches", .group = kPipeline,
        .grid = {"powers of 2 up to the batch size",
-                [](const Workload& workload, int) {
-                  return PowersOfTwo(workload.batch_size);
+                [](const Workload& w, int) {
+                  return PowersOfTwo(w.batch_size);
                 }},
-       .active = pipeline,
-       .aliases = {"mb", "num_microbatches"},
-       .storage = &PC::microbatches,
-       .counts_parts = true},
-      {.name = "model_chunks",
-       .label = "Model chunks",
-       .group = kPipeline,
+       .active = pipeline, .aliases = {"mb", "num_microbatches"},
+       .storage = &PC::microbatches, .counts_parts = true},
+
+      {.name = "model_chunks", .label = "Model chunks", .group = kPipeline,
        .grid = {"powers of 2 up to the number of layers",
-                [](const Workload& workload, int) {
-                  return PowersOfTwo(workload.model.layers);
+                [](const Workload& w, int) {
+                  return PowersOfTwo(w.model.layers);
                 }},
-       .active = pipeline,
-       .aliases = {"mc", "num_model_chunks", "chunks"},
-       .storage = &PC::model_chunks,
-       .counts_parts = true},
-      {.name = "overlap_p2p",
-       .label = "Overlap P2P",
-       .scale = kFlag,
-       .minimum = 0,
-       .maximum = 1,
-       .group = kPipeline,
-       .grid = flag,
+       .active = pipeline, .aliases = {"mc", "num_model_chunks", "chunks"},
+       .storage = &PC::model_chunks, .counts_parts = true},
+
+      {.name = "overlap_p2p", .label = "Overlap P2P", .scale = kFlag,
+       .minimum = 0, .maximum = 1, .group = kPipeline, .grid = flag,
        .active = {"model_chunks > 1",
                   [](const PC& c) { return c.model_chunks > 1; }},
        .storage = &PC::overlap_p2p},
-      {.name = "grad_checkpoint",
-       .label = "Gradient checkpointing",
-       .scale = kSwitch,
-       .minimum = 0,
-       .maximum = kRecomputeSelective,
-       .grid = flag,
-       .aliases = {"gradient_checkpointing",
-                   "grad_checkpointing",
-                   "checkpointing"},
+
+      {.name = "grad_checkpoint", .label = "Gradient checkpointing",
+       .scale = kSwitch, .minimum = 0, .maximum = kRecomputeSelective,
+       .grid = flag, .aliases = {"gradient_checkpointing",
+                                 "grad_checkpointing", "checkpointing"},
        .storage = &PC::grad_checkpoint},
-      {.name = "micro_batch_size",
-       .label = "Microbatch size",
-       .minimum = 0,
-       .group = kFixed,
-       .aliases = {"mbs"},
-       .storage = &PC::micro_batch_size,
-       .derived =
-           [](const PC& c, double batch_size) {
-             return batch_size / (static_cast<double>(c.dp) * c.microbatches);
-           },
+
+      {.name = "micro_batch_size", .label = "Microbatch size", .minimum = 0,
+       .group = kFixed, .aliases = {"mbs"}, .storage = &PC::micro_batch_size,
+       .derived = [](const PC& c, double batch_size) {
+         return batch_size / (static_cast<double>(c.dp) * c.microbatches);
+       },
        .remedy = "it follows from batch_size / (dp * microbatches); restrict "
                  "microbatches, or give a rule such as \"$micro_batch_size > "
                  "8\""},
-      {.name = "ep",
-       .label = "EP size",
-       .grid = {"divisors of the number of GPUs if the model has experts, else "
-                "1",
-                [](const Workload& workload, int gpus) {
-                  return Divisors(workload,
-                                  workload.model.experts > 0 ? gpus : 1);
+
+      {.name = "ep", .label = "EP size",
+       .grid = {"divisors of the number of GPUs if the model has experts, "
+                "else 1",
+                [](const Workload& w, int gpus) {
+                  return Divisors(w, w.model.experts > 0 ? gpus : 1);
                 }},
        .storage = &PC::ep},
+
       {.name = "cp", .label = "CP size", .group = kSizes, .storage = &PC::cp},
-      {.name = "sp",
-       .label = "Sequence parallelism",
-       .scale = kFlag,
-       .minimum = 0,
-       .maximum = 1,
+
+      {.name = "sp", .label = "Sequence parallelism", .scale = kFlag,
+       .minimum = 0, .maximum = 1,
        .active = {"tp > 1", [](const PC& c) { return c.tp > 1; }},
-       .aliases = {"sequence_parallel"},
-       .storage = &PC::sp},
+       .aliases = {"sequence_parallel"}, .storage = &PC::sp},
   };
 }
+// clang-format on
 
 // The range of a knob in words.
 std::string Range(const Knob& knob) {

@@ -24,30 +24,23 @@ struct ContextVariable {
   int (*value)(const Workload& workload, int gpus);
 };
 
-constexpr std::array kContextVariables = {
-    ContextVariable{"num_gpus", [](const Workload&, int gpus) { return gpus; }},
-    ContextVariable{"layers",
-                    [](const Workload& w, int) { return w.model.layers; }},
-    ContextVariable{
-        "heads",
-        [](const Workload& w, int) { return w.model.attention_heads; }},
-    ContextVariable{"kv_heads",
-                    [](const Workload& w, int) { return w.model.kv_heads; }},
-    ContextVariable{"hidden_size",
-                    [](const Workload& w, int) { return w.model.hidden_size; }},
-    ContextVariable{"ffn_size",
-                    [](const Workload& w, int) { return w.model.ffn_size; }},
-    ContextVariable{"vocab_size",
-                    [](const Workload& w, int) { return w.model.vocab_size; }},
-    ContextVariable{"experts",
-                    [](const Workload& w, int) { return w.model.experts; }},
-    ContextVariable{"batch_size",
-                    [](const Workload& w, int) { return w.batch_size; }},
-    ContextVariable{"sequence_length",
-                    [](const Workload& w, int) { return w.sequence_length; }},
-    ContextVariable{"precision_bits", [](const Workload& w, int) {
-                      return w.precision == Precision::kFp32 ? 32 : 16;
-                    }}};
+// clang-format off
+using W = const Workload&;
+constexpr std::array<ContextVariable, 11> kContextVariables = {{
+    {"num_gpus", [](W, int gpus) { return gpus; }},
+    {"layers", [](W w, int) { return w.model.layers; }},
+    {"heads", [](W w, int) { return w.model.attention_heads; }},
+    {"kv_heads", [](W w, int) { return w.model.kv_heads; }},
+    {"hidden_size", [](W w, int) { return w.model.hidden_size; }},
+    {"ffn_size", [](W w, int) { return w.model.ffn_size; }},
+    {"vocab_size", [](W w, int) { return w.model.vocab_size; }},
+    {"experts", [](W w, int) { return w.model.experts; }},
+    {"batch_size", [](W w, int) { return w.batch_size; }},
+    {"sequence_length", [](W w, int) { return w.sequence_length; }},
+    {"precision_bits",
+     [](W w, int) { return w.precision == Precision::kFp32 ? 32 : 16; }},
+}};
+// clang-format on
 
 bool IsNameStart(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';

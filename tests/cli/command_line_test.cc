@@ -387,6 +387,24 @@ TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {
   EXPECT_THAT(Output(), HasSubstr("--pc ddp=8"));
 }
 
+TEST_F(CommandLineTest, SimulateFillsInWhatPcLeavesOutFromTheSpace) {
+  const std::string qwen =
+      (fakes::SourceFolder() / "experiments/qwen-8gpu.toml").string();
+  ASSERT_EQ(
+      Oppa({"simulate", qwen, "--pc", "dp=4,pp=2,zero_stage=1,microbatches=8"}),
+      0);
+  EXPECT_THAT(Output(), testing::Not(HasSubstr("is not in the search space")));
+  EXPECT_THAT(Output(), HasSubstr("note: zero_bucket_mb=16 is filled in"));
+}
+
+TEST_F(CommandLineTest, SimulateNamesKnobsOfPcWithoutEffect) {
+  ASSERT_EQ(
+      Oppa({"simulate", manifest_.string(), "--pc", "dp=8,microbatches=8"}), 0);
+  EXPECT_THAT(Output(),
+              HasSubstr("note: microbatches=8 is ignored: it has an effect "
+                        "only if pp > 1"));
+}
+
 TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
   const std::vector<std::string> rest = {
       "--results", results_.string(), "--gpus"};

@@ -45,7 +45,7 @@ KnobSet WithPrefetch() {
 
 class AddedKnob : public ::testing::Test {
  protected:
-  trials::SearchSpace Enumerate(const std::string& text) const {
+  [[nodiscard]] trials::SearchSpace Enumerate(const std::string& text) const {
     trials::Workload workload;
     workload.model.layers = workload.model.attention_heads = 4;
     workload.model.kv_heads = workload.batch_size = 4;

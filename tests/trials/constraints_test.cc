@@ -69,6 +69,28 @@ TEST(Constraints, RowsAreInTheOrderOfTheGroups) {
   EXPECT_EQ(Constraints().front().rule, "dp * tp * pp * cp != num_gpus");
 }
 
+// Enumeration drops whole families.
+TEST(Constraints, ReadTheSizesAndTheirOwnGroupOnly) {
+  const Workload workload = SmallWorkload();
+  for (const Constraint& constraint : Constraints()) {
+    for (const Knob& knob : BuiltInKnobs()) {
+      if (constraint.group == KnobGroup::kFixed ||
+          knob.group == KnobGroup::kSizes || knob.group == constraint.group) {
+        continue;
+      }
+      for (const int dp : {1, 2, 4}) {
+        for (const int pp : {1, 2, 4}) {
+          ParallelConfig config{.dp = dp, .tp = 3, .pp = pp};
+          const bool broken = constraint.broken(config, {workload, 8});
+          knob.Set(config, std::min(knob.maximum, knob.Default() + 1));
+          ASSERT_EQ(constraint.broken(config, {workload, 8}), broken)
+              << constraint.rule << " and " << knob.name;
+        }
+      }
+    }
+  }
+}
+
 TEST(Constraints, AProblemNamesTheRequirementAndTheValues) {
   const Workload workload = SmallWorkload();
   EXPECT_EQ(ConfigProblem({.dp = 2, .tp = 4}, {workload, 8}), "");

@@ -13,6 +13,7 @@
 
 #include "common/files.h"
 #include "tests/fakes/paths.h"
+#include "trials/record.h"
 #include "trials/rules.h"
 
 namespace trials {
@@ -133,18 +134,23 @@ ParallelConfig RandomConfig(std::mt19937& random) {
   return config;
 }
 
+void ExpectCanonical(const ParallelConfig& config) {
+  const ParallelConfig canonical = Canonical(config);
+  EXPECT_EQ(Canonical(canonical), canonical);
+  for (const Knob& knob : BuiltInKnobs()) {
+    const bool active = !knob.active.holds || knob.active.holds(canonical);
+    EXPECT_EQ(knob.Get(canonical), active ? knob.Get(config) : knob.Default())
+        << knob.name;
+    EXPECT_EQ(HasEffect(knob, config), active);
+  }
+}
+
 TEST(Knobs, InactiveOnesHaveTheirDefaultInTheCanonicalFormOthersTheirValue) {
   std::mt19937 random(1);
   for (int i = 0; i < 5000; ++i) {
     const ParallelConfig config = RandomConfig(random);
-    const ParallelConfig canonical = Canonical(config);
-    ASSERT_EQ(Canonical(canonical), canonical) << ToString(config);
-    for (const Knob& knob : BuiltInKnobs()) {
-      const bool active = !knob.active.holds || knob.active.holds(canonical);
-      ASSERT_EQ(knob.Get(canonical), active ? knob.Get(config) : knob.Default())
-          << knob.name << " of " << ToString(config);
-      ASSERT_EQ(HasEffect(knob, config), active);
-    }
+    SCOPED_TRACE(ToString(config));
+    ExpectCanonical(config);
   }
 }
 
@@ -164,6 +170,41 @@ TEST(Knobs, ConditionsInWordsAreTheConditions) {
           << text << " for " << ToString(config);
     }
   }
+}
+
+// The sizes and the knobs of one group of `config`, the rest of `others`.
+ParallelConfig Mix(const ParallelConfig& config,
+                   const ParallelConfig& others,
+                   KnobGroup group) {
+  ParallelConfig mixed = others;
+  for (const Knob& knob : BuiltInKnobs()) {
+    if (knob.group == KnobGroup::kSizes || knob.group == group) {
+      knob.Set(mixed, knob.Get(config));
+    }
+  }
+  return mixed;
+}
+
+// Enumeration multiplies the groups.
+TEST(Knobs, ConditionsReadTheSizesAndTheirOwnGroupOnly) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    const ParallelConfig config = RandomConfig(random);
+    const ParallelConfig others = RandomConfig(random);
+    for (const Knob& knob : BuiltInKnobs()) {
+      if (knob.active.holds) {
+        EXPECT_EQ(knob.active.holds(Mix(config, others, knob.group)),
+                  knob.active.holds(config))
+            << knob.name << " of " << ToString(config);
+      }
+    }
+  }
+}
+
+TEST(Knobs, AreTheColumnsOfTrialRecords) {
+  EXPECT_THAT(
+      TrialsFile().header,
+      HasSubstr(",candidate," + BuiltInKnobs().Columns() + ",outcome,"));
 }
 
 Knob Offload() {
@@ -193,6 +234,9 @@ TEST(Knobs, ARowThatDoesNotFitTheTableIsAnError) {
   EXPECT_THAT(ErrorOf(knob), HasSubstr("a default value in its range"));
   knob.minimum = -1;
   EXPECT_THAT(ErrorOf(knob), HasSubstr("the minimum must be 0 or more"));
+}
+
+TEST(Knobs, ThereIsRoomForEightWithoutAMember) {
   KnobSet knobs = BuiltInKnobs();
   for (int i = 0; i < ParallelConfig::kCustomKnobs; ++i) {
     knobs = knobs.With({.name = "own" + std::to_string(i), .minimum = 0});

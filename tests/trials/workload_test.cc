@@ -223,8 +223,10 @@ TEST_F(WorkloadTest, WorkloadErrorsNameThePlaceInTheManifest) {
   const std::string model = "[workload]\nmodel = 'bert.json'\n";
   EXPECT_THAT(WorkloadError(model),
               HasSubstr("workload.batch_size is missing"));
-  EXPECT_THAT(WorkloadError(model + "batch_size = 0\nsequence_length = 1\n"),
-              StartsWith(toml + ":3:14: workload.batch_size = 0: must be an integer >= 1"));
+  EXPECT_THAT(
+      WorkloadError(model + "batch_size = 0\nsequence_length = 1\n"),
+      StartsWith(toml +
+                 ":3:14: workload.batch_size = 0: must be an integer >= 1"));
   EXPECT_THAT(WorkloadError(model + "batch_size = 8\nsequence_length = 1024\n"),
               HasSubstr("is more than the 512 positions"));
   EXPECT_THAT(
