@@ -12,23 +12,28 @@
 namespace cli {
 namespace {
 
-Verb HelpVerb(const Verbs& others) {
-  const auto name = std::make_shared<std::string>();
-  Option command = Text("COMMAND", "", "the command to explain", *name);
-  for (const Verb& verb : others) {
+Words PublicNames(const Verbs& verbs) {
+  Words names;
+  for (const Verb& verb : verbs) {
     if (!verb.group.empty()) {
-      command.choices.push_back(verb.name);
+      names.push_back(verb.name);
     }
   }
+  return names;
+}
+
+Verb DefineHelp(const Verbs& others) {
+  const auto name = std::make_shared<std::string>();
+  Option command = Bind("COMMAND", "the command to explain", *name);
+  command.choices = PublicNames(others);
   return {.group = kReference,
           .name = "help",
           .summary = "explain a command",
           .options = {command},
           .run = [name](const Words&) {
-            const Verbs verbs = AllVerbs();
             fmt::print("{}",
-                       name->empty() ? HelpText(verbs)
-                                     : HelpText(FindVerb(verbs, *name)));
+                       name->empty() ? HelpText(PublicVerbs())
+                                     : HelpText(FindVerb(AllVerbs(), *name)));
             return 0;
           }};
 }
@@ -45,31 +50,32 @@ Verbs AllVerbs() {
                            ProgramVerbs}) {
     std::ranges::move(group(), std::back_inserter(all));
   }
-  all.push_back(HelpVerb(all));
+  all.push_back(DefineHelp(all));
   return all;
 }
 
+Verbs PublicVerbs() {
+  Verbs verbs = AllVerbs();
+  std::erase_if(verbs, [](const Verb& verb) { return verb.group.empty(); });
+  return verbs;
+}
+
 const Verb& FindVerb(const Verbs& verbs, const std::string& name) {
-  Words known;
-  for (const Verb& verb : verbs) {
-    if (verb.name == name) {
-      return verb;
-    }
-    if (!verb.group.empty()) {
-      known.push_back(verb.name);
-    }
+  const auto found = std::ranges::find(verbs, name, &Verb::name);
+  if (found == verbs.end()) {
+    throw common::InputError(
+        fmt::format("unknown {} '{}'{}; `oppa help` lists the commands",
+                    name.starts_with('-') ? "option" : "command",
+                    name,
+                    common::DidYouMean(name, PublicNames(verbs))));
   }
-  throw common::InputError(
-      fmt::format("unknown {} '{}'{}; `oppa help` lists the commands",
-                  name.starts_with('-') ? "option" : "command",
-                  name,
-                  common::DidYouMean(name, known)));
+  return *found;
 }
 
 int Execute(const Words& words) {
   const Verbs verbs = AllVerbs();
   if (words.size() < 2) {
-    fmt::print(stderr, "{}", HelpText(verbs));
+    fmt::print(stderr, "{}", HelpText(PublicVerbs()));
     return 2;
   }
   std::string name = words[1];

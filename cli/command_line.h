@@ -22,6 +22,8 @@ namespace cli {
 
 // All of them, in the order of the help.
 [[nodiscard]] Verbs AllVerbs();
+// Without those that only the program itself calls.
+[[nodiscard]] Verbs PublicVerbs();
 
 // Errors: throws InputError for an unknown name, with the nearest known one.
 [[nodiscard]] const Verb& FindVerb(const Verbs& verbs, const std::string& name);
@@ -34,8 +36,8 @@ namespace cli {
 // Errors: throws InputError that names the word that is wrong.
 [[nodiscard]] bool Parse(const Verb& verb, const Words& words);
 
-// What `oppa --help`, `oppa VERB --help`, `oppa man`, `oppa man --markdown` and
-// `oppa completion` print.
+// From public verbs: what `oppa --help`, `oppa VERB --help`, `oppa man`, `oppa
+// man --markdown` and `oppa completion` print.
 [[nodiscard]] std::string HelpText(const Verbs& verbs);
 [[nodiscard]] std::string HelpText(const Verb& verb);
 [[nodiscard]] std::string ManPage(const Verbs& verbs);

@@ -42,9 +42,6 @@ std::string BashCompletion(const Verbs& verbs) {
   Words names;
   std::string cases;
   for (const Verb& verb : verbs) {
-    if (verb.group.empty()) {
-      continue;
-    }
     names.push_back(verb.name);
     Words options;
     Words arguments;
@@ -91,9 +88,6 @@ std::string ZshCompletion(const Verbs& verbs) {
   std::string commands;
   std::string cases;
   for (const Verb& verb : verbs) {
-    if (verb.group.empty()) {
-      continue;
-    }
     commands += fmt::format("    '{}:{}'\n", verb.name, Quoted(verb.summary));
     cases += fmt::format("    {})\n      _arguments", verb.name);
     for (const Option& option : verb.options) {
@@ -120,7 +114,7 @@ std::string ZshCompletion(const Verbs& verbs) {
 # Completion of oppa for zsh, printed by `oppa completion zsh`.
 _oppa() {{
   local -a commands=(
-{})
+{}  )
   if (( CURRENT == 2 )); then
     _describe command commands
     return

@@ -318,12 +318,9 @@ std::string CommandLine(const Words& words) {
   return fmt::format("{}", fmt::join(kept, " "));
 }
 
-Verb RunVerb() {
-  struct Arguments {
-    VerbOptions verb;
-    RunVerbOptions run;
-  };
-  const auto all = std::make_shared<Arguments>();
+Verb DefineRun() {
+  const auto all = std::make_shared<Bound<RunVerbOptions>>();
+  RunVerbOptions& run = all->own;
   return {
       .group = kExperiments,
       .name = "run",
@@ -333,99 +330,78 @@ Verb RunVerb() {
           "same command after an interruption. Several processes can work on "
           "one experiment.",
       .options =
-          Options{ManifestArgument(all->verb), ResultsOption(all->verb)} +
-          OverrideOptions(all->verb) +
-          Options{Integer("--jobs",
-                          "N",
-                          "runs at a time (default: one per core)",
-                          all->run.jobs),
-                  Flag("--no-report",
+          RecordOptions(all->verb) +
+          Options{Bind("--jobs N",
+                       "runs at a time (default: one per core)",
+                       run.jobs),
+                  Bind("--no-report",
                        "write no tables and figures",
-                       all->run.no_report),
-                  DispatchOption(all->verb),
-                  Flag("--wait",
+                       run.no_report)} +
+          DispatchOptions(all->verb) +
+          Options{Bind("--wait",
                        "with slurm: show progress until all jobs end",
-                       all->run.wait),
-                  Flag("--requeue-until-done",
+                       run.wait),
+                  Bind("--requeue-until-done",
                        "with slurm: continue in a new job after a time limit",
-                       all->verb.requeue_until_done),
-                  TrialPerJobFlag(all->verb)},
+                       all->verb.requeue_until_done)},
       .examples = {"oppa run experiments/smoke.toml",
                    "oppa run experiments/qwen-8gpu.toml --methods oppa,random "
                    "--repeats 3",
                    "oppa run experiments/smoke.toml --dispatch slurm --wait"},
-      .run = [all](const Words&) { return Run(all->verb, all->run); }};
+      .run = [all](const Words&) { return Run(all->verb, all->own); }};
 }
 
-Verb RunOneDefinition() {
-  struct Arguments {
-    VerbOptions verb;
-    RunOneOptions run;
-  };
-  const auto all = std::make_shared<Arguments>();
-  RunOneOptions& run = all->run;
-  return {.name = "run-one",
-          .summary = "complete one run in this process",
-          .options =
-              Options{ManifestArgument(all->verb), ResultsOption(all->verb)} +
-              OverrideOptions(all->verb) +
-              Options{ProblemOption(all->verb),
-                      Required(Text("--method", "NAME", "", run.method)),
-                      Required(Integer("--repeat", "N", "", run.repeat)),
-                      Integer("--parent", "PID", "", run.parent, 0),
-                      Seconds("--lease-s", "", run.lease_s),
-                      Seconds("--stop-after-s", "", run.stop_after_s),
-                      TrialPerJobFlag(all->verb)},
-          .run = [all](const Words& words) {
-            all->run.command = CommandLine(words);
-            return RunOneVerb(all->verb, all->run);
-          }};
+Verb DefineRunOne() {
+  const auto all = std::make_shared<Bound<RunOneOptions>>();
+  RunOneOptions& run = all->own;
+  return {
+      .name = "run-one",
+      .summary = "complete one run in this process",
+      .options = RecordOptions(all->verb) + DispatchOptions(all->verb) +
+                 Options{ProblemOption(all->verb),
+                         Required(Bind("--method NAME", "", run.method)),
+                         Required(Bind("--repeat N", "", run.repeat)),
+                         Bind("--parent PID", "", run.parent),
+                         Bind("--lease-s SECONDS", "", run.lease_s),
+                         Bind("--stop-after-s SECONDS", "", run.stop_after_s)},
+      .run = [all](const Words& words) {
+        all->own.command = CommandLine(words);
+        return RunOneVerb(all->verb, all->own);
+      }};
 }
 
-Verb StatusVerb() {
-  struct Arguments {
-    VerbOptions verb;
-    bool all = false;
-  };
-  const auto all = std::make_shared<Arguments>();
+Verb DefineStatus() {
+  const auto all = std::make_shared<Bound<bool>>();
   return {.group = kExperiments,
           .name = "status",
           .summary = "show the progress of each run",
-          .options =
-              Options{ManifestArgument(all->verb), ResultsOption(all->verb)} +
-              OverrideOptions(all->verb) +
-              Options{Flag("--all", "list every run", all->all),
-                      JsonFlag(all->verb)},
+          .options = RecordOptions(all->verb) +
+                     Options{Bind("--all", "list every run", all->own),
+                             JsonFlag(all->verb)},
           .examples = {"oppa status experiments/smoke.toml --all"},
-          .run = [all](const Words&) { return Status(all->verb, all->all); }};
+          .run = [all](const Words&) { return Status(all->verb, all->own); }};
 }
 
-Verb ReportVerb() {
-  struct Arguments {
-    VerbOptions verb;
-    std::vector<std::string> figures;
-  };
-  const auto all = std::make_shared<Arguments>();
-  return {
-      .group = kExperiments,
-      .name = "report",
-      .summary = "write tables and figures from the records",
-      .options = {ManifestArgument(all->verb),
-                  ResultsOption(all->verb),
-                  List("--figures",
-                       "A,B,...",
-                       "draw only these figures",
-                       all->figures)},
-      .examples = {"oppa report experiments/smoke.toml",
-                   "oppa report experiments/qwen-8gpu.toml --figures "
-                   "throughput-time"},
-      .run = [all](const Words&) { return Report(all->verb, all->figures); }};
+Verb DefineReport() {
+  const auto all = std::make_shared<Bound<Words>>();
+  return {.group = kExperiments,
+          .name = "report",
+          .summary = "write tables and figures from the records",
+          .options = {ManifestArgument(all->verb),
+                      ResultsOption(all->verb),
+                      Bind("--figures A,B,...",
+                           "draw only these figures",
+                           all->own)},
+          .examples = {"oppa report experiments/smoke.toml",
+                       "oppa report experiments/qwen-8gpu.toml --figures "
+                       "throughput-time"},
+          .run = [all](const Words&) { return Report(all->verb, all->own); }};
 }
 
 }  // namespace
 
 Verbs ExperimentVerbs() {
-  return {RunVerb(), RunOneDefinition(), StatusVerb(), ReportVerb()};
+  return {DefineRun(), DefineRunOne(), DefineStatus(), DefineReport()};
 }
 
 }  // namespace cli

@@ -90,14 +90,11 @@ std::string Sentence(const Verb& verb) {
   return verb.description.empty() ? text : text + " " + verb.description;
 }
 
-// Calls `heading` for each group that is for people and `item` for its verbs.
+// Calls `heading` for each group and `item` for its verbs.
 template <typename Heading, typename Item>
 void ForEachGroup(const Verbs& verbs, Heading heading, Item item) {
   std::string group;
   for (const Verb& verb : verbs) {
-    if (verb.group.empty()) {
-      continue;
-    }
     if (verb.group != group) {
       group = verb.group;
       heading(group);

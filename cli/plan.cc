@@ -132,20 +132,16 @@ int Plan(const VerbOptions& options) {
 
 Verbs PlanVerbs() {
   const auto options = std::make_shared<VerbOptions>();
-  return {
-      {.group = kExperiments,
-       .name = "plan",
-       .summary = "print the run matrix without running it",
-       .description = "Checks the whole manifest and writes nothing. With "
-                      "--dispatch slurm, prints the job scripts and the "
-                      "sbatch commands.",
-       .options = Options{ManifestArgument(*options), ResultsOption(*options)} +
-                  OverrideOptions(*options) +
-                  Options{DispatchOption(*options),
-                          TrialPerJobFlag(*options),
-                          JsonFlag(*options)},
-       .examples = {"oppa plan experiments/smoke.toml"},
-       .run = [options](const Words&) { return Plan(*options); }}};
+  return {{.group = kExperiments,
+           .name = "plan",
+           .summary = "print the run matrix without running it",
+           .description = "Checks the whole manifest and writes nothing. With "
+                          "--dispatch slurm, prints the job scripts and the "
+                          "sbatch commands.",
+           .options = RecordOptions(*options) + DispatchOptions(*options) +
+                      Options{JsonFlag(*options)},
+           .examples = {"oppa plan experiments/smoke.toml"},
+           .run = [options](const Words&) { return Plan(*options); }}};
 }
 
 }  // namespace cli

@@ -247,58 +247,47 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
   return 0;
 }
 
-Verb SpaceVerb() {
-  struct Arguments {
-    VerbOptions verb;
-    SpaceOptions space;
-  };
-  const auto all = std::make_shared<Arguments>();
+Verb DefineSpace() {
+  const auto all = std::make_shared<Bound<SpaceOptions>>();
   return {
       .group = kProblems,
       .name = "space",
       .summary = "count or list the configurations of the search space",
       .options = {ManifestArgument(all->verb),
                   ProblemOption(all->verb),
-                  Flag("--count", "print only their number", all->space.count),
-                  Flag("--csv", "list all of them as CSV", all->verb.csv),
-                  Flag("--why",
+                  Bind("--count", "print only their number", all->own.count),
+                  Bind("--csv", "list all of them as CSV", all->verb.csv),
+                  Bind("--why",
                        "print how many configurations each rule excludes",
-                       all->space.why)},
+                       all->own.why)},
       .examples = {"oppa space experiments/qwen-8gpu.toml --why"},
-      .run = [all](const Words&) { return Space(all->verb, all->space); }};
+      .run = [all](const Words&) { return Space(all->verb, all->own); }};
 }
 
-Verb SimulateVerb() {
-  struct Arguments {
-    VerbOptions verb;
-    SimulateOptions simulate;
-  };
-  const auto all = std::make_shared<Arguments>();
-  return {
-      .group = kProblems,
-      .name = "simulate",
-      .summary = "simulate trials without noise",
-      .description =
-          "Prints the time and memory of one configuration by "
-          "part, or the best of all.",
-      .options = {ManifestArgument(all->verb),
-                  ProblemOption(all->verb),
-                  Text("--pc",
-                       "CONFIG",
-                       "explain one step of this configuration: dp=4,pp=2,...",
-                       all->simulate.config),
-                  Flag("--all", "simulate every candidate", all->simulate.all),
-                  Flag("--csv", "with --all: print all as CSV", all->verb.csv)},
-      .examples = {"oppa simulate experiments/qwen-8gpu.toml --all",
-                   "oppa simulate experiments/qwen-8gpu.toml --pc "
-                   "dp=4,pp=2,microbatches=8"},
-      .run = [all](const Words&) {
-        return Simulate(all->verb, all->simulate);
-      }};
+Verb DefineSimulate() {
+  const auto all = std::make_shared<Bound<SimulateOptions>>();
+  return {.group = kProblems,
+          .name = "simulate",
+          .summary = "simulate trials without noise",
+          .description =
+              "Prints the time and memory of one configuration by "
+              "part, or the best of all.",
+          .options = {ManifestArgument(all->verb),
+                      ProblemOption(all->verb),
+                      Bind("--pc CONFIG",
+                           "explain one step of this configuration: "
+                           "dp=4,pp=2,...",
+                           all->own.config),
+                      Bind("--all", "simulate every candidate", all->own.all),
+                      Bind("--csv", "with --all: print CSV", all->verb.csv)},
+          .examples = {"oppa simulate experiments/qwen-8gpu.toml --all",
+                       "oppa simulate experiments/qwen-8gpu.toml --pc "
+                       "dp=4,pp=2,microbatches=8"},
+          .run = [all](const Words&) { return Simulate(all->verb, all->own); }};
 }
 
 }  // namespace
 
-Verbs ProblemVerbs() { return {SpaceVerb(), SimulateVerb()}; }
+Verbs ProblemVerbs() { return {DefineSpace(), DefineSimulate()}; }
 
 }  // namespace cli

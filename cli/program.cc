@@ -1,6 +1,7 @@
 // methods, completion, man, version.
 
 #include <memory>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -13,90 +14,93 @@
 namespace cli {
 namespace {
 
-Verb MethodsVerb() {
-  struct Arguments {
+int Print(const std::string& text) {
+  fmt::print("{}", text);
+  return 0;
+}
+
+Verb DefineMethods() {
+  struct Own {
     std::string name;
     bool json = false;
     bool markdown = false;
   };
-  const auto all = std::make_shared<Arguments>();
-  return {.group = kReference,
-          .name = "methods",
-          .summary = "list the search methods, or the options of one",
-          .options = {Text("NAME", "", "list the options of it", all->name),
-                      Flag("--json", "print JSON", all->json),
-                      Flag("--markdown",
-                           "print the page docs/methods.md",
-                           all->markdown)},
-          .examples = {"oppa methods oppa"},
-          .run = [all](const Words&) {
-            fmt::print("{}",
-                       all->markdown ? harness::MethodsMarkdown()
-                       : all->json   ? harness::MethodsJson(all->name)
-                                     : harness::MethodsText(all->name));
-            return 0;
-          }};
+  const auto own = std::make_shared<Own>();
+  return {
+      .group = kReference,
+      .name = "methods",
+      .summary = "list the search methods, or the options of one",
+      .options = {Bind("NAME", "list the options of this method", own->name),
+                  Bind("--json", "print JSON", own->json),
+                  Bind("--markdown",
+                       "print the page docs/methods.md",
+                       own->markdown)},
+      .examples = {"oppa methods oppa"},
+      .run = [own](const Words&) {
+        return Print(own->markdown ? harness::MethodsMarkdown()
+                     : own->json   ? harness::MethodsJson(own->name)
+                                   : harness::MethodsText(own->name));
+      }};
 }
 
-Verb CompletionVerb() {
-  const auto shell = std::make_shared<std::string>();
+Verb DefineCompletion() {
+  const auto script = std::make_shared<std::string (*)(const Verbs&)>();
   return {.group = kReference,
           .name = "completion",
           .summary = "print a completion script for bash or zsh",
-          .options = {Required(
-              Choice("SHELL",
-                     "",
-                     "bash or zsh",
-                     {"bash", "zsh"},
-                     [shell](const std::string& text) { *shell = text; }))},
+          .options = {Required(Choice("SHELL",
+                                      "bash or zsh",
+                                      {"bash", "zsh"},
+                                      [script](const std::string& shell) {
+                                        *script = shell == "bash"
+                                                      ? BashCompletion
+                                                      : ZshCompletion;
+                                      }))},
           .examples = {"source <(oppa completion bash)"},
-          .run = [shell](const Words&) {
-            fmt::print("{}",
-                       *shell == "bash" ? BashCompletion(AllVerbs())
-                                        : ZshCompletion(AllVerbs()));
-            return 0;
+          .run = [script](const Words&) {
+            return Print((*script)(PublicVerbs()));
           }};
 }
 
-Verb ManVerb() {
+Verb DefineMan() {
   const auto markdown = std::make_shared<bool>(false);
   return {.group = kReference,
           .name = "man",
           .summary = "print the man page",
-          .options = {Flag("--markdown", "as Markdown", *markdown)},
+          .options = {Bind("--markdown", "print it as Markdown", *markdown)},
           .examples = {"oppa man | man -l -"},
           .run = [markdown](const Words&) {
-            fmt::print(
-                "{}",
-                *markdown ? ReferencePage(AllVerbs()) : ManPage(AllVerbs()));
-            return 0;
+            return Print((*markdown ? ReferencePage : ManPage)(PublicVerbs()));
           }};
 }
 
-Verb VersionVerb() {
+std::string VersionText() {
+  const harness::Commit& commit = harness::BuildCommit();
+  std::string data;
+  try {
+    data = trials::ExperimentsFolder().string();
+  } catch (const common::InputError& e) {
+    data = e.what();
+  }
+  return fmt::format("{} (commit {}{})\n{}\ndata: {}\n",
+                     harness::ProgramVersion(),
+                     commit.hash,
+                     commit.dirty ? ", modified" : "",
+                     harness::BuildTools(),
+                     data);
+}
+
+Verb DefineVersion() {
   return {.group = kReference,
           .name = "version",
           .summary = "print version, commit, compiler and data folder",
-          .run = [](const Words&) {
-            const harness::Commit& commit = harness::BuildCommit();
-            fmt::print("{} (commit {}{})\n{}\n",
-                       harness::ProgramVersion(),
-                       commit.hash,
-                       commit.dirty ? ", modified" : "",
-                       harness::BuildTools());
-            try {
-              fmt::print("data: {}\n", trials::ExperimentsFolder().string());
-            } catch (const common::InputError& e) {
-              fmt::print("data: {}\n", e.what());
-            }
-            return 0;
-          }};
+          .run = [](const Words&) { return Print(VersionText()); }};
 }
 
 }  // namespace
 
 Verbs ProgramVerbs() {
-  return {MethodsVerb(), CompletionVerb(), ManVerb(), VersionVerb()};
+  return {DefineMethods(), DefineCompletion(), DefineMan(), DefineVersion()};
 }
 
 }  // namespace cli

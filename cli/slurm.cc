@@ -3,6 +3,7 @@
 #include "cli/slurm.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -208,8 +209,9 @@ int RunTaskVerb(const fs::path& submission_folder, const std::string& which) {
   if (which == "trial") {
     return harness::RunTrial(submission_folder);
   }
-  // Otherwise the base of an array.
-  return harness::RunTask(submission_folder, ParseInteger(which, 0), Execute);
+  int array_base = 0;
+  Read(which, {0}, array_base);
+  return harness::RunTask(submission_folder, array_base, Execute);
 }
 
 int CancelVerb(const VerbOptions& options) {
@@ -299,28 +301,21 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
                   common::DidYouMean(run_name, names)));
 }
 
-Verb LogsVerb() {
-  struct Arguments {
-    VerbOptions verb;
-    std::string run;
-  };
-  const auto all = std::make_shared<Arguments>();
-  return {
-      .group = kExperiments,
-      .name = "logs",
-      .summary = "show the last output of a run",
-      .options =
-          Options{
-              ManifestArgument(all->verb),
-              Required(Text(
-                  "RUN", "", "name of the run, as in `oppa plan`", all->run)),
-              ResultsOption(all->verb)} +
-          OverrideOptions(all->verb),
-      .examples = {"oppa logs experiments/smoke.toml oppa/1"},
-      .run = [all](const Words&) { return Logs(all->verb, all->run); }};
+Verb DefineLogs() {
+  const auto all = std::make_shared<Bound<std::string>>();
+  Options options = RecordOptions(all->verb);
+  options.insert(
+      options.begin() + 1,
+      Required(Bind("RUN", "name of the run, as in `oppa plan`", all->own)));
+  return {.group = kExperiments,
+          .name = "logs",
+          .summary = "show the last output of a run",
+          .options = options,
+          .examples = {"oppa logs experiments/smoke.toml oppa/1"},
+          .run = [all](const Words&) { return Logs(all->verb, all->own); }};
 }
 
-Verb CancelDefinition() {
+Verb DefineCancel() {
   const auto options = std::make_shared<VerbOptions>();
   return {.group = kExperiments,
           .name = "cancel",
@@ -332,26 +327,23 @@ Verb CancelDefinition() {
 }
 
 // What a Slurm job calls; see run_task.h.
-Verb RunTaskDefinition() {
-  struct Arguments {
-    fs::path folder;
-    std::string which;
-  };
-  const auto all = std::make_shared<Arguments>();
+Verb DefineRunTask() {
+  const auto words = std::make_shared<std::array<std::string, 2>>();
   return {.name = "run-task",
           .summary = "execute a task of a Slurm submission",
-          .options = {Required(Path("FOLDER", "", "", all->folder)),
-                      Required(Text("WHICH", "", "", all->which))},
-          .run = [all](const Words&) {
-            return RunTaskVerb(all->folder, all->which);
+          .options = {Required(Bind("FOLDER", "", words->front())),
+                      Required(Bind("WHICH", "", words->back()))},
+          .run = [words](const Words&) {
+            return RunTaskVerb(words->front(), words->back());
           }};
 }
 
 // A rank of a trial on another node.
-Verb ContainVerb() {
+Verb DefineContain() {
   const auto program = std::make_shared<Words>();
-  Option words = Required(Repeated({.name = "WORDS"}));
-  words.set = [program](const std::string& word) { program->push_back(word); };
+  Option words = Required(MakeOption(
+      "WORDS", "", [program](const auto& word) { program->push_back(word); }));
+  words.repeated = true;
   return {.name = "contain",
           .summary = "execute a program and end all its processes",
           .options = {words},
@@ -361,7 +353,7 @@ Verb ContainVerb() {
 }  // namespace
 
 Verbs SlurmVerbs() {
-  return {LogsVerb(), CancelDefinition(), RunTaskDefinition(), ContainVerb()};
+  return {DefineLogs(), DefineCancel(), DefineRunTask(), DefineContain()};
 }
 
 }  // namespace cli

@@ -12,141 +12,109 @@
 namespace cli {
 namespace {
 
-Verb FitsVerb() {
-  const auto options = std::make_shared<studies::FitsVerbOptions>();
+Verb DefineFits() {
+  const auto fits = std::make_shared<studies::FitsVerbOptions>();
+  return {.group = kStudies,
+          .name = "fits",
+          .summary = "show the fitted model of a run",
+          .description =
+              "Prints the coefficients of the cost model in physical "
+              "units (TFLOP/s, GB/s, seconds), with intervals.",
+          .options = {Required(Bind("RUN",
+                                    "folder of the run: "
+                                    "results/EXPERIMENT/METHOD/REPEAT",
+                                    fits->run_folder)),
+                      Bind("--trial N",
+                           "the fit before this trial instead of the last one",
+                           fits->trial),
+                      Bind("--manifest FILE",
+                           "read sizes from this manifest instead of the run's",
+                           fits->manifest),
+                      Bind("--json", "print JSON", fits->json)},
+          .examples = {"oppa fits results/qwen-8gpu/oppa/1"},
+          .run = [fits](const Words&) { return studies::Fits(*fits); }};
+}
+
+Verb DefineNoise() {
+  const auto all = std::make_shared<Bound<studies::NoiseVerbOptions>>();
+  studies::NoiseVerbOptions& noise = all->own;
   return {
       .group = kStudies,
-      .name = "fits",
-      .summary = "show the fitted model of a run",
-      .description =
-          "Prints the coefficients of the cost model in physical units "
-          "(TFLOP/s, GB/s, seconds), with intervals.",
-      .options = {Required(Path(
-                      "RUN",
-                      "",
-                      "folder of the run: results/EXPERIMENT/METHOD/REPEAT",
-                      options->run_folder)),
-                  Integer("--trial",
-                          "N",
-                          "the fit before this trial instead of the last one",
-                          options->trial),
-                  Path("--manifest",
-                       "FILE",
-                       "read sizes from this manifest instead of the run's",
-                       options->manifest),
-                  Flag("--json", "print JSON", options->json)},
-      .examples = {"oppa fits results/qwen-8gpu/oppa/1"},
-      .run = [options](const Words&) { return studies::Fits(*options); }};
+      .name = "noise",
+      .summary = "plot step times of simulated trials",
+      .options =
+          {ManifestArgument(all->verb),
+           ResultsOption(all->verb),
+           Bind("--trials N", "configurations to draw", noise.trials, {1, 20}),
+           Bind("--steps N", "steps of each", noise.steps, {2, 100000}),
+           Bind("--seed N", "seed of the choice", noise.seed, {INT_MIN})},
+      .examples = {"oppa noise experiments/qwen-8gpu.toml"},
+      .run = [all](const Words&) {
+        return studies::Noise(all->verb.Study(), all->own);
+      }};
 }
 
-Verb NoiseVerb() {
-  struct Arguments {
-    VerbOptions verb;
-    studies::NoiseVerbOptions noise;
-  };
-  const auto all = std::make_shared<Arguments>();
-  return {.group = kStudies,
-          .name = "noise",
-          .summary = "plot step times of simulated trials",
-          .options = {ManifestArgument(all->verb),
-                      ResultsOption(all->verb),
-                      Integer("--trials",
-                              "N",
-                              "number of configurations",
-                              all->noise.trials,
-                              1,
-                              20),
-                      Integer("--steps",
-                              "N",
-                              "steps of each trial",
-                              all->noise.steps,
-                              2,
-                              100000),
-                      Integer("--seed",
-                              "N",
-                              "seed of the random choice",
-                              all->noise.seed,
-                              INT_MIN)},
-          .examples = {"oppa noise experiments/qwen-8gpu.toml"},
-          .run = [all](const Words&) {
-            return studies::Noise(all->verb.Study(), all->noise);
-          }};
-}
-
-Verb ScaleVerb() {
-  struct Arguments {
-    VerbOptions verb;
-    studies::ScaleOptions scale;
-  };
-  const auto all = std::make_shared<Arguments>();
+Verb DefineScale() {
+  const auto all = std::make_shared<Bound<studies::ScaleOptions>>();
   return {.group = kStudies,
           .name = "scale",
           .summary = "simulate the problem on 8 to 16384 GPUs",
           .description =
-              "Draws the step time and the cost of simulating against the "
-              "number of GPUs.",
+              "Draws the step time and the cost of simulating "
+              "against the number of GPUs.",
           .options = {ManifestArgument(all->verb),
                       ResultsOption(all->verb),
-                      List("--gpus",
-                           "8,64,...",
+                      Bind("--gpus 8,64,...",
                            "only these numbers of GPUs",
-                           all->scale.gpus)},
+                           all->own.gpus)},
           .examples = {"oppa scale experiments/llama7b-scaling.toml"},
           .run = [all](const Words&) {
-            return studies::Scale(all->verb.Study(), all->scale);
+            return studies::Scale(all->verb.Study(), all->own);
           }};
 }
 
-Verb ValidateVerb() {
-  const auto options = std::make_shared<studies::ValidateOptions>();
-  Option names = Repeated({.name = "NAME",
-                           .help = "published tables in the folder that "
-                                   "OPPA_DATA names (default: all of them)"});
-  names.set = [options](const std::string& name) {
-    options->names.push_back(name);
-  };
+Verb DefineValidate() {
+  const auto own = std::make_shared<studies::ValidateOptions>();
   return {
       .group = kStudies,
       .name = "validate",
       .summary = "compare the simulator with published measurements",
-      .options = {names,
-                  Path("--table",
-                       "FILE",
+      .options = {Bind("NAME",
+                       "published tables in the folder that OPPA_DATA names "
+                       "(default: all of them)",
+                       own->names),
+                  Bind("--table FILE",
                        "another table in the format of a published one",
-                       options->table),
-                  Path("--scenarios",
-                       "FILE",
+                       own->table),
+                  Bind("--scenarios FILE",
                        "CSV file with the sizes of each scenario of the table",
-                       options->overrides.scenarios),
-                  Text("--cluster",
-                       "NAME",
+                       own->overrides.scenarios),
+                  Bind("--cluster NAME",
                        "cluster of the table: a file, or a name in "
                        "experiments/clusters",
-                       options->overrides.cluster),
-                  Text("--framework",
-                       "NAME",
+                       own->overrides.cluster),
+                  Bind("--framework NAME",
                        "framework of the table: a file, or a name in "
                        "experiments/frameworks",
-                       options->overrides.framework),
-                  Flag("--csv",
+                       own->overrides.framework),
+                  Bind("--csv",
                        "print the rows with the simulator's predictions",
-                       options->csv),
-                  Flag("--json",
+                       own->csv),
+                  Bind("--json",
                        "print the errors of each table as a JSON object",
-                       options->json),
-                  Flag("--no-figures", "draw no figures", options->no_figures),
-                  Path("--results",
-                       "FOLDER",
-                       "folder of the figures",
-                       options->results)},
+                       own->json),
+                  Bind("--no-figures", "draw no figures", own->no_figures),
+                  Bind("--results FOLDER",
+                       "folder of the figures (default: results)",
+                       own->results)},
       .examples = {"oppa validate", "oppa validate vtrain --csv"},
-      .run = [options](const Words&) { return studies::Validate(*options); }};
+      .run = [own](const Words&) { return studies::Validate(*own); }};
 }
 
 }  // namespace
 
 Verbs StudyVerbs() {
-  return {FitsVerb(), NoiseVerb(), ScaleVerb(), ValidateVerb()};
+  return {DefineFits(), DefineNoise(), DefineScale(), DefineValidate()};
 }
 
 }  // namespace cli

@@ -1,11 +1,10 @@
 #include "cli/verb.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iterator>
 #include <stdexcept>
-#include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,145 +14,87 @@ namespace cli {
 
 using common::InputError;
 
-int ParseInteger(const std::string& text, int low, int high) {
-  int number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < low || number > high) {
-    throw InputError(
-        high == INT_MAX
-            ? fmt::format("must be an integer >= {}", low)
-            : fmt::format("must be an integer from {} to {}", low, high));
-  }
-  return number;
-}
-
-namespace {
-
-std::string WithDefault(std::string help, const std::string& fallback) {
-  return fallback.empty() || fallback == "0"
-             ? std::move(help)
-             : fmt::format("{} (default: {})", help, fallback);
-}
-
-// `item` for each part of a value that is separated by commas.
-template <typename Item>
-Option ListOf(std::string name,
-              std::string value,
-              std::string help,
-              Item item) {
-  Option option{.name = std::move(name),
-                .value = std::move(value),
-                .help = std::move(help)};
-  option.repeated = true;
-  option.set = [item](const std::string& text) {
-    for (const std::string_view part : common::Split(text, ',')) {
-      item(std::string(part));
-    }
-  };
-  return option;
-}
-
-}  // namespace
-
-Option Flag(std::string name, std::string help, bool& target) {
-  return {.name = std::move(name),
-          .value = "",
+Option MakeOption(std::string_view term,
+                  std::string help,
+                  std::function<void(const std::string&)> set) {
+  const std::size_t space = std::min(term.find(' '), term.size());
+  return {.name = std::string(term.substr(0, space)),
+          .value = std::string(common::Trim(term.substr(space))),
           .help = std::move(help),
-          .set = [&target](const std::string&) { target = true; }};
+          .set = std::move(set)};
 }
 
-Option Text(std::string name,
-            std::string value,
-            std::string help,
-            std::string& target) {
-  return {.name = std::move(name),
-          .value = std::move(value),
-          .help = WithDefault(std::move(help), target),
-          .set = [&target](const std::string& text) { target = text; }};
+void Read(const std::string& /*text*/, Range /*range*/, bool& target) {
+  target = true;
 }
 
-Option Path(std::string name,
-            std::string value,
-            std::string help,
-            std::filesystem::path& target) {
-  return {.name = std::move(name),
-          .value = std::move(value),
-          .help = WithDefault(std::move(help), target.string()),
-          .set = [&target](const std::string& text) { target = text; }};
+void Read(const std::string& text, Range range, int& target) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, target);
+  if (error != std::errc() || stop != end || target < range.low ||
+      target > range.high) {
+    throw InputError(range.high == INT_MAX
+                         ? fmt::format("must be an integer >= {}", range.low)
+                         : fmt::format("must be an integer from {} to {}",
+                                       range.low,
+                                       range.high));
+  }
 }
 
-Option Integer(std::string name,
-               std::string value,
-               std::string help,
-               int& target,
-               int low,
-               int high) {
-  return {.name = std::move(name),
-          .value = std::move(value),
-          .help = WithDefault(std::move(help), std::to_string(target)),
-          .set = [&target, low, high](const std::string& text) {
-            target = ParseInteger(text, low, high);
-          }};
+void Read(const std::string& text, Range range, std::optional<int>& target) {
+  Read(text, range, target.emplace());
 }
 
-Option Seconds(std::string name, std::string help, double& target) {
-  return {.name = std::move(name),
-          .value = "SECONDS",
-          .help = WithDefault(std::move(help), fmt::format("{:g}", target)),
-          .set = [&target](const std::string& text) {
-            try {
-              target = common::ParseDouble(text);
-            } catch (const std::invalid_argument&) {
-              target = 0.0;
-            }
-            if (!(target > 0.0) || !std::isfinite(target)) {
-              throw InputError("must be a number > 0");
-            }
-          }};
+void Read(const std::string& text, Range /*range*/, double& target) {
+  try {
+    target = common::ParseDouble(text);
+  } catch (const std::invalid_argument&) {
+    target = 0.0;
+  }
+  if (!(target > 0.0) || !std::isfinite(target)) {
+    throw InputError("must be a number > 0");
+  }
 }
 
-Option Choice(std::string name,
-              std::string value,
+void Read(const std::string& text, Range /*range*/, std::string& target) {
+  target = text;
+}
+
+void Read(const std::string& text,
+          Range /*range*/,
+          std::filesystem::path& target) {
+  target = text;
+}
+
+void Read(const std::string& text, Range range, std::vector<int>& target) {
+  for (const std::string_view part : common::Split(text, ',')) {
+    Read(std::string(part), range, target.emplace_back());
+  }
+}
+
+void Read(const std::string& text, Range /*range*/, Words& target) {
+  for (const std::string_view part : common::Split(text, ',')) {
+    target.emplace_back(part);
+  }
+}
+
+Option Choice(std::string_view term,
               std::string help,
               const Words& choices,
               std::function<void(const std::string&)> set) {
-  Option option{.name = std::move(name),
-                .value = std::move(value),
-                .help = std::move(help)};
-  option.choices = choices;
-  option.set = [choices, set = std::move(set)](const std::string& text) {
-    if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      throw InputError(fmt::format("must be {}{}",
-                                   fmt::join(choices, " or "),
-                                   common::DidYouMean(text, choices)));
-    }
-    set(text);
-  };
-  return option;
-}
-
-Option List(std::string name,
-            std::string value,
-            std::string help,
-            std::vector<std::string>& target) {
-  return ListOf(
-      std::move(name),
-      std::move(value),
+  Option option = MakeOption(
+      term,
       std::move(help),
-      [&target](std::string part) { target.push_back(std::move(part)); });
-}
-
-Option List(std::string name,
-            std::string value,
-            std::string help,
-            std::vector<int>& target) {
-  return ListOf(std::move(name),
-                std::move(value),
-                std::move(help),
-                [&target](const std::string& part) {
-                  target.push_back(ParseInteger(part));
-                });
+      [choices, set = std::move(set)](const std::string& text) {
+        if (std::ranges::find(choices, text) == choices.end()) {
+          throw InputError(fmt::format("must be {}{}",
+                                       fmt::join(choices, " or "),
+                                       common::DidYouMean(text, choices)));
+        }
+        set(text);
+      });
+  option.choices = choices;
+  return option;
 }
 
 Option Required(Option option) {
@@ -161,13 +102,8 @@ Option Required(Option option) {
   return option;
 }
 
-Option Repeated(Option option) {
-  option.repeated = true;
-  return option;
-}
-
 Options operator+(Options a, Options b) {
-  std::move(b.begin(), b.end(), std::back_inserter(a));
+  std::ranges::move(b, std::back_inserter(a));
   return a;
 }
 

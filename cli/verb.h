@@ -7,7 +7,11 @@
 #include <climits>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -16,10 +20,10 @@ namespace cli {
 
 using Words = std::vector<std::string>;
 
-// An option ("--jobs") or an argument ("FILE") of a verb.
+// An option ("--jobs N"), a flag ("--json") or an argument ("FILE") of a verb.
 struct Option {
   std::string name;
-  std::string value;  // of an option, for people: "N"; empty: a flag
+  std::string value;  // of an option, for people: "N"
   std::string help;
   // Receives each value; a flag receives "". Errors: throws InputError with the
   // rule that the value breaks.
@@ -33,51 +37,52 @@ struct Option {
 };
 using Options = std::vector<Option>;
 
-// Options that write to `target`, which outlives them. Help names a default
-// other than 0 and "".
-[[nodiscard]] Option Flag(std::string name, std::string help, bool& target);
-[[nodiscard]] Option Text(std::string name,
-                          std::string value,
+// `term` is a name with the value of an option: "--jobs N".
+[[nodiscard]] Option MakeOption(std::string_view term,
+                                std::string help,
+                                std::function<void(const std::string&)> set);
+
+struct Range {
+  int low = 1;
+  int high = INT_MAX;
+};
+// Reads a value of an option. Lists are separated by commas.
+// Errors: throw InputError with the rule that the text breaks.
+void Read(const std::string& text, Range range, bool& target);  // true
+void Read(const std::string& text, Range range, int& target);
+void Read(const std::string& text, Range range, std::optional<int>& target);
+void Read(const std::string& text, Range range, double& target);  // > 0
+void Read(const std::string& text, Range range, std::string& target);
+void Read(const std::string& text, Range range, std::filesystem::path& target);
+void Read(const std::string& text, Range range, std::vector<int>& target);
+void Read(const std::string& text, Range range, Words& target);
+
+// An option that is read into `target`, which outlives it. The help names the
+// default of a number, unless it is 0.
+template <typename T>
+[[nodiscard]] Option Bind(std::string_view term,
                           std::string help,
-                          std::string& target);
-[[nodiscard]] Option Path(std::string name,
-                          std::string value,
-                          std::string help,
-                          std::filesystem::path& target);
-[[nodiscard]] Option Integer(std::string name,
-                             std::string value,
-                             std::string help,
-                             int& target,
-                             int low = 1,
-                             int high = INT_MAX);
-// A number of seconds > 0.
-[[nodiscard]] Option Seconds(std::string name,
-                             std::string help,
-                             double& target);
+                          T& target,
+                          Range range = {}) {
+  if constexpr (std::is_same_v<T, int>) {
+    help += target == 0 ? "" : " (default: " + std::to_string(target) + ")";
+  }
+  Option option = MakeOption(
+      term, std::move(help), [&target, range](const std::string& text) {
+        Read(text, range, target);
+      });
+  option.repeated = requires { target.push_back({}); }
+  &&!std::is_same_v<T, std::string>;
+  return option;
+}
+
 // One of `choices`.
-[[nodiscard]] Option Choice(std::string name,
-                            std::string value,
+[[nodiscard]] Option Choice(std::string_view term,
                             std::string help,
                             const Words& choices,
                             std::function<void(const std::string&)> set);
-// Values separated by commas, or repeated.
-[[nodiscard]] Option List(std::string name,
-                          std::string value,
-                          std::string help,
-                          std::vector<std::string>& target);
-[[nodiscard]] Option List(std::string name,
-                          std::string value,
-                          std::string help,
-                          std::vector<int>& target);  // >= 1
 
-// An integer in the range. Errors: throws InputError with the range.
-[[nodiscard]] int ParseInteger(const std::string& text,
-                               int low = 1,
-                               int high = INT_MAX);
-
-// A positional argument; as the last one, `repeated` takes all that follow.
 [[nodiscard]] Option Required(Option option);
-[[nodiscard]] Option Repeated(Option option);
 
 // Both, in this order.
 [[nodiscard]] Options operator+(Options a, Options b);

@@ -26,56 +26,49 @@ fs::path ExperimentFolder(const VerbOptions& options,
 }
 
 Option ManifestArgument(VerbOptions& options) {
-  return Required(
-      Path("FILE", "", "manifest of the experiment", options.manifest));
+  return Required(Bind("FILE", "manifest of the experiment", options.manifest));
 }
 
 Option ResultsOption(VerbOptions& options) {
-  return Path("--results", "FOLDER", "folder of all records", options.results);
+  return Bind("--results FOLDER",
+              "folder of all records (default: results)",
+              options.results);
 }
 
-Options OverrideOptions(VerbOptions& options) {
-  Option methods = List("--methods",
-                        "A,B,...",
+Options RecordOptions(VerbOptions& options) {
+  Option methods = Bind("--methods A,B,...",
                         "use these methods instead of the manifest's",
                         options.overrides.methods);
   for (const harness::MethodEntry& method : harness::Methods()) {
     methods.choices.push_back(method.name);
   }
-  return {{.name = "--repeats",
-           .value = "N",
-           .help = "use this number of repeats instead of the manifest's",
-           .set =
-               [&options](const std::string& text) {
-                 options.overrides.repeats = ParseInteger(text);
-               }},
+  return {ManifestArgument(options),
+          ResultsOption(options),
+          Bind("--repeats N",
+               "use this number of repeats instead of the manifest's",
+               options.overrides.repeats),
           methods};
 }
 
 Option ProblemOption(VerbOptions& options) {
-  return Text("--problem",
-              "NAME",
+  return Bind("--problem NAME",
               "only this problem of a manifest with several",
               options.problem);
 }
 
 Option JsonFlag(VerbOptions& options) {
-  return Flag("--json", "print JSON", options.json);
+  return Bind("--json", "print JSON", options.json);
 }
 
-Option DispatchOption(VerbOptions& options) {
-  return Choice(
-      "--dispatch",
-      "WHERE",
-      "where runs execute: local (default) or slurm",
-      {"local", "slurm"},
-      [&options](const std::string& text) { options.slurm = text == "slurm"; });
-}
-
-Option TrialPerJobFlag(VerbOptions& options) {
-  return Flag("--trial-per-job",
-              "with slurm: search here and submit each trial as a job",
-              options.trial_per_job);
+Options DispatchOptions(VerbOptions& options) {
+  return {
+      Choice("--dispatch WHERE",
+             "where runs execute: local (default) or slurm",
+             {"local", "slurm"},
+             [&options](const auto& text) { options.slurm = text == "slurm"; }),
+      Bind("--trial-per-job",
+           "with slurm: search here and submit each trial as a job",
+           options.trial_per_job)};
 }
 
 }  // namespace cli

@@ -36,11 +36,19 @@ struct VerbOptions {
 // Their options on the command line.
 [[nodiscard]] Option ManifestArgument(VerbOptions& options);
 [[nodiscard]] Option ResultsOption(VerbOptions& options);
-[[nodiscard]] Options OverrideOptions(VerbOptions& options);
+// Manifest, results, and what overrides the manifest.
+[[nodiscard]] Options RecordOptions(VerbOptions& options);
 [[nodiscard]] Option ProblemOption(VerbOptions& options);
 [[nodiscard]] Option JsonFlag(VerbOptions& options);
-[[nodiscard]] Option DispatchOption(VerbOptions& options);
-[[nodiscard]] Option TrialPerJobFlag(VerbOptions& options);
+[[nodiscard]] Options DispatchOptions(VerbOptions& options);
+
+// The values that the options of a verb are bound to: what verbs share, and its
+// own.
+template <typename Own>
+struct Bound {
+  VerbOptions verb;
+  Own own;
+};
 
 }  // namespace cli
 
