@@ -150,7 +150,7 @@ double SharedTableElements(const StageContext& stage) {
 
 void AddContents(const StageContext& stage,
                  const std::vector<Chunk>& chunks,
-                 const std::vector<StepParts>& backward,
+                 const std::vector<TimeBreakdown>& backward,
                  StageCost& cost) {
   const ParallelConfig& shared = stage.plan.shared;
   for (int c = shared.model_chunks - 1; c >= 0; --c) {
