@@ -17,16 +17,16 @@ constexpr double kFailedUs = 1e7;  // what the profiler writes for a failure
 
 struct Known {
   std::string_view name;  // in the table
-  std::string_view part;  // here
+  std::string_view part;  // in the simulator
   int forward_all_reduces = 0;
   int backward_all_reduces = 0;
   bool accumulates = false;
   bool copies_heads = false;
 };
 
-// Megatron's operators; the runtime of Aceso times the tensor-parallel
-// all-reduces with the matrix products that they belong to, asks for contiguous
-// queries, keys and values, and only the embedding adds up gradients.
+// Megatron's operators. Aceso's runtime times tensor-parallel all-reduces
+// together with their matrix products, makes queries, keys and values
+// contiguous, and accumulates gradients in the embedding only.
 constexpr std::array kOperators = {
     Known{"encoder-embedding", "embedding", 1, 0, true},
     Known{"enc-1st-layernorm", "norm"},

@@ -33,8 +33,8 @@ RowFacts ReadNccl(const TableRow& row) {
 }
 
 // Lines "prim_<model>_<collective>_<n>gpus, MB, ms" (MB of 2^20 bytes), each
-// kind of them after a line of titles. The messages between two GPUs are in
-// lines of another form.
+// kind after a line of titles. Messages between two GPUs have lines of another
+// form.
 RowFacts ReadAcesoCollectives(const TableRow& row) {
   RowFacts read(row);
   const std::string& name = row.csv.cells[0];
@@ -48,12 +48,12 @@ RowFacts ReadAcesoCollectives(const TableRow& row) {
   }
   struct Form {
     std::string_view name;  // in the table
-    std::string_view part;  // here
-    bool gathers;           // the size is that of one rank's part
+    std::string_view part;  // in the simulator
+    bool gathers;           // the size is that of one rank's share
     double copies;          // of the whole buffer, reading and writing
   };
-  // PyTorch's all_gather and reduce_scatter work on lists of tensors, which are
-  // copied from and to one buffer.
+  // PyTorch's all_gather and reduce_scatter copy lists of tensors from and to
+  // one buffer.
   constexpr Form kForms[] = {{"_all_gather_", "all-gather", true, 2.0},
                              {"_all_reduce_", "all-reduce", false, 0.0},
                              {"_reduce_scatter_", "reduce-scatter", false, 2.0},

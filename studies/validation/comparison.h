@@ -1,4 +1,4 @@
-// Predictions beside measurements, summed up for groups of rows.
+// Comparison of predictions with measurements, for groups of rows.
 
 #ifndef STUDIES_VALIDATION_COMPARISON_H_
 #define STUDIES_VALIDATION_COMPARISON_H_
@@ -19,8 +19,8 @@ enum class Half { kAll, kEven, kOdd };
 // Numbers of one group of rows.
 struct Comparison {
   std::string gpu;  // GPU type
-  // "all", "one host", "several hosts", "up to 256 GPUs"; or a group of parts
-  // of a step (part_time.h), whose times then stand in step_time.
+  // "all", "one host", "several hosts", "up to 256 GPUs"; or a group of
+  // operators or collectives (part_time.h), whose times are in step_time.
   std::string scope;
   Half half = Half::kAll;
   int rows = 0;  // with a prediction
@@ -37,11 +37,11 @@ struct Comparison {
   OutOfMemoryCounts out_of_memory;
 };
 
-// Every GPU type, every scope that a part of its rows is in, every half.
+// Every GPU type, every scope with some of its rows, every half.
 [[nodiscard]] std::vector<Comparison> Compare(
     const MeasuredTable& table, const std::vector<Prediction>& predictions);
 
-// Lines for a terminal, the reasons for rows that were left out included.
+// Lines for a terminal, including the reasons for rows that were left out.
 [[nodiscard]] std::string ToText(const MeasuredTable& table,
                                  const std::vector<Prediction>& predictions,
                                  const std::vector<Comparison>& comparisons);

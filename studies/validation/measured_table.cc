@@ -35,7 +35,7 @@ using common::InputError;
 constexpr double kBytesPerGb = 1e9;
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 constexpr std::string_view kMeasured = "measured";
-// Of a network card's signalling rate, what large messages reach.
+// The fraction of a network card's signaling rate that large messages reach.
 constexpr double kNetworkShare = 0.85;
 
 // A file with a row of facts per scenario, or nothing.
@@ -127,7 +127,7 @@ class Library {
   std::map<std::string, trials::Framework> frameworks_;
 };
 
-// The value that a fact names; the first where the fact is missing.
+// The value that a fact names; the first one if the fact is missing.
 template <typename T>
 T Choice(const Facts& facts,
          std::string_view key,
@@ -199,7 +199,7 @@ void Complete(Facts& facts) {
 }
 
 void Describe(Facts& facts, Library& library, MeasuredRow& row) {
-  if (row.part.bytes > 0.0) {  // a collective knows of no model
+  if (row.part.bytes > 0.0) {  // a collective has no model
     row.cluster = library.ClusterOf(facts);
     return;
   }

@@ -1,4 +1,4 @@
-// A table of measurements, each row with the problem it is a row of.
+// A table of measurements, each row with its problem.
 
 #ifndef STUDIES_VALIDATION_MEASURED_TABLE_H_
 #define STUDIES_VALIDATION_MEASURED_TABLE_H_
@@ -19,21 +19,21 @@
 
 namespace studies {
 
-// Which bytes a publisher calls the peak: those handed out by PyTorch's
-// allocator, those it reserved, or all that the process holds; or of a computed
-// figure, what formulas count: model states and saved activations.
+// The publisher's definition of the peak: bytes that PyTorch's allocator handed
+// out, bytes that it reserved, or all bytes of the process; or computed from
+// formulas: model states and saved activations.
 enum class PeakMemory { kComputed, kAllocated, kReserved, kDevice };
 
-// Whose: the fullest rank's, or that of the one rank that writes the log, the
-// first or the last (of the first or the last stage).
+// The rank of that peak: the fullest one, or the rank that writes the log, the
+// first or the last one (of the first or the last stage).
 enum class PeakRank { kFullest, kFirst, kLast };
 
 struct MeasuredRow {
   std::string scenario;
-  // Why nothing is predicted; then of the rest only what is measured holds.
+  // Why there is no prediction; then only the measured values are set.
   std::string left_out;
-  TimedPart part;  // whose time step_time_s is, where it is not a whole step
-  trials::Workload workload;  // nothing for a collective
+  TimedPart part;             // of step_time_s, if it is not a whole step
+  trials::Workload workload;  // not set for a collective
   trials::Cluster cluster;    // of the size of this row
   std::string framework_name;
   trials::Framework framework;
@@ -54,23 +54,23 @@ struct MeasuredTable {
   std::vector<MeasuredRow> rows;  // as the rows of csv
 };
 
-// What the command line says in place of a table's settings; empty: nothing.
+// Options of the command line that replace a table's settings, if not empty.
 struct TableOverrides {
   std::filesystem::path scenarios;
   std::string cluster;    // a file, or a name in experiments/clusters/
   std::string framework;  // a file, or a name in experiments/frameworks/
 };
 
-// One of the tables that the project knows (names in experiments/validation/),
-// from the folder that OPPA_DATA names.
+// A table of the project (names in experiments/validation/), from the folder
+// OPPA_DATA.
 // Errors: throws InputError for an unknown name, a missing file, a missing
-// column or fact (with its remedy) and for a cell that cannot be understood.
+// column or fact (with its remedy) and for a cell with an invalid value.
 [[nodiscard]] MeasuredTable ReadKnownTable(const std::string& name,
                                            const TableOverrides& overrides);
 
-// Any table. What it does not say itself is taken from the settings of the
-// known table of its name, else of its kind, else of the scenarios' names; a
-// file <stem>_scenarios.csv beside it is read without being asked for.
+// Any table. Facts that it lacks come from the settings of the known table of
+// its name, otherwise of its kind, otherwise of the scenarios' names, and from
+// a file <stem>_scenarios.csv in its folder.
 [[nodiscard]] MeasuredTable ReadAnyTable(const std::filesystem::path& path,
                                          const TableOverrides& overrides);
 

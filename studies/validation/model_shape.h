@@ -1,4 +1,4 @@
-// A model from the few sizes that tables of measurements give.
+// A model from the few sizes in tables of measurements.
 
 #ifndef STUDIES_VALIDATION_MODEL_SHAPE_H_
 #define STUDIES_VALIDATION_MODEL_SHAPE_H_
@@ -8,20 +8,20 @@
 
 namespace studies {
 
-// What a family fixes beyond the sizes:
+// Properties of a family besides the sizes:
 //
 //   gpt    biases everywhere, LayerNorm, learned positions, tied embeddings,
 //          feed-forward of 4 hidden sizes                       (Megatron, MPT)
 //   llama  no biases, RMSNorm, rotary positions, gated feed-forward
 //   bert   as gpt with segments and without the causal mask
 //
-// Facts: family, layers, hidden_size, attention_heads and sequence_length must
-// be known; kv_heads, head_size, ffn_size, vocab_size, tied_embeddings,
-// gated_ffn and dropout may be.
+// Required facts: family, layers, hidden_size, attention_heads, sequence_length
+// and vocab_size. Optional: kv_heads, head_size, ffn_size, tied_embeddings,
+// gated_ffn and dropout.
 [[nodiscard]] trials::Model ModelOf(const Facts& facts);
 
 // The model with its global batch, sequence length and precision. The batch is
-// dp * micro_batch_size * microbatches where all three are known.
+// dp * micro_batch_size * microbatches if all three are known.
 [[nodiscard]] trials::Workload WorkloadOf(const Facts& facts);
 
 }  // namespace studies

@@ -88,7 +88,7 @@ double CollectiveTime(const MeasuredRow& row) {
   const trials::GroupLink link = TensorLink(row.cluster, row.cluster.gpus());
   const double bytes = row.part.bytes;
   const std::string& name = row.part.name;
-  // Copies move bytes, whatever the precision.
+  // Copies move bytes in any precision.
   const GpuModel gpu(
       row.cluster.gpu, trials::Precision::kBf16, trials::Framework{}.launch_s);
   const double copies_s =

@@ -1,4 +1,4 @@
-// The simulator's time of a part of a step.
+// The simulator's time of an operator or a collective.
 
 #ifndef STUDIES_VALIDATION_PART_TIME_H_
 #define STUDIES_VALIDATION_PART_TIME_H_
@@ -9,20 +9,19 @@
 
 namespace studies {
 
-// Seconds of the part that the row is. An operator, forward and backward,
-//
-//   max(GPU and its all-reduces, CPU to issue both)  each way,
-//
-// (with what the table times beside it: TimedPart),
-// on one microbatch of the row's configuration; NaN where the model has no such
-// operator. A collective among all GPUs of the row, with the framework's
-// copies.
+// Seconds of the operator or collective of a row. An operator is the sum of its
+// forward and its backward on one microbatch of the row's configuration, with
+// its all-reduces (TimedPart); each combines GPU and CPU time as an action of
+// the simulator does (trials/simulator/action_time.h). NaN if the model has no
+// such operator. A collective is among all GPUs of the row and includes the
+// framework's copies.
 [[nodiscard]] double PartTime(const MeasuredRow& row);
 
 // An operator of a transformer block.
 [[nodiscard]] bool IsOfBlock(const MeasuredRow& row);
 
-// Rows whose errors belong together: "softmax", "all-reduce x4".
+// The group of rows whose errors are summarized together: "softmax",
+// "all-reduce x4".
 [[nodiscard]] std::string PartGroup(const MeasuredRow& row);
 
 }  // namespace studies

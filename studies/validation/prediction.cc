@@ -33,13 +33,13 @@ class Simulators {
   }
 
  private:
-  // With the first row of the problem.
+  // Each with the first row of its problem.
   std::vector<std::pair<const MeasuredRow*, std::unique_ptr<trials::Simulator>>>
       made_;
 };
 
-const trials::MemoryParts& MemoryOf(const trials::StepReport& report,
-                                    PeakRank rank) {
+const trials::MemoryBreakdown& MemoryOf(const trials::StepReport& report,
+                                        PeakRank rank) {
   switch (rank) {
     case PeakRank::kFirst:
       return report.first_stage_memory;
@@ -51,7 +51,7 @@ const trials::MemoryParts& MemoryOf(const trials::StepReport& report,
   return report.memory;
 }
 
-double BytesOf(const trials::MemoryParts& memory, PeakMemory kind) {
+double BytesOf(const trials::MemoryBreakdown& memory, PeakMemory kind) {
   if (kind == PeakMemory::kComputed) {
     return memory.parameters_bytes + memory.gradients_bytes +
            memory.optimizer_bytes + memory.activations_bytes;

@@ -1,4 +1,4 @@
-// What the simulator says about the rows of a table.
+// The simulator's predictions for the rows of a table.
 
 #ifndef STUDIES_VALIDATION_PREDICTION_H_
 #define STUDIES_VALIDATION_PREDICTION_H_
@@ -11,16 +11,16 @@
 
 namespace studies {
 
-// Time and memory are there for a row that does not fit, too: what it would
-// take on a GPU with more memory. There are none for a row that is no
-// configuration of its problem (more stages than layers, ...): it does not
-// run, which tables write as "oom" like any other crash.
+// A row that does not fit has a time and a peak too: those on a GPU with more
+// memory. A row whose configuration is invalid (more stages than layers, ...)
+// has neither: it does not run, which tables report as "oom" like any other
+// crash.
 struct Prediction {
   double step_time_s = std::numeric_limits<double>::quiet_NaN();
   double peak_memory_bytes = std::numeric_limits<double>::quiet_NaN();
   bool fits = false;
-  std::string refused;   // why it cannot run, whatever the memory
-  std::string left_out;  // why nothing is said about the row
+  std::string refused;   // why the configuration is invalid
+  std::string left_out;  // why there is no prediction
 
   // "ok", "oom" (does not run) or "left_out".
   [[nodiscard]] std::string Status() const;

@@ -1,4 +1,4 @@
-// What a published table does not say about itself.
+// Facts that a published table does not contain.
 
 #ifndef STUDIES_VALIDATION_TABLE_SETTINGS_H_
 #define STUDIES_VALIDATION_TABLE_SETTINGS_H_
@@ -17,8 +17,8 @@ namespace studies {
 //
 //   title = "..."                     for people
 //   kind = "measured"                 its columns; see table_kind.h
-//   table = "measured/vtrain.csv"     in the folder that OPPA_DATA names; ""
-//                                     where the command line gives the table
+//   table = "measured/vtrain.csv"     in the folder OPPA_DATA; "" if the
+//                                     command line names the table
 //   scenarios = "measured/..."        optional: a row of facts per scenario
 //   [facts]                           of every row: cluster, framework, ...
 //   [facts_of.1b]                     of rows that name "1b"

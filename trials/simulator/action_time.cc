@@ -65,14 +65,14 @@ void AddCollectivesAndDispatch(const StageContext& stage,
                                const Chunk& chunk,
                                const Collectives& collectives,
                                double dispatch_s,
-                               StepParts& parts) {
+                               TimeBreakdown& time) {
   const Framework& framework = stage.problem.framework;
   const GroupLink& tp = stage.links.tp;
-  parts.tensor_s = CollectiveTime(
+  time.tensor_s = CollectiveTime(
       framework, tp, stage.layers.block.collective_bytes, collectives);
   const double gpu_s =
-      parts.Total() - (WaitsAtLoss(stage, chunk) ? parts.head_s : 0.0);
-  parts.overhead_s = DispatchOverhead(
+      time.Total() - (WaitsAtLoss(stage, chunk) ? time.head_s : 0.0);
+  time.overhead_s = DispatchOverhead(
       framework,
       gpu_s,
       dispatch_s + IssueTime(framework, tp, collectives, stage.contended));
@@ -118,33 +118,33 @@ double DispatchOverhead(const Framework& framework,
   return std::max(0.0, dispatch_s - gpu_s);
 }
 
-StepParts ForwardTime(const StageContext& stage, const Chunk& chunk) {
+TimeBreakdown ForwardTime(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
   const LayerCost& block = layers.block;
   const Framework& framework = stage.problem.framework;
-  StepParts parts;
-  parts.forward_s = chunk.blocks * block.forward_s;
-  parts.head_s = SumOfEnds(layers, chunk, &LayerCost::forward_s);
-  parts.context_s =
+  TimeBreakdown time;
+  time.forward_s = chunk.blocks * block.forward_s;
+  time.head_s = SumOfEnds(layers, chunk, &LayerCost::forward_s);
+  time.context_s =
       chunk.blocks * RingTime(stage, block.core_forward_s, block.ring_bytes);
-  parts.expert_s = ExpertTime(stage, chunk.blocks);
+  time.expert_s = ExpertTime(stage, chunk.blocks);
   AddCollectivesAndDispatch(
       stage,
       chunk,
       Sum(layers, chunk, &LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::forward_dispatch_s),
-      parts);
-  parts.overhead_s += framework.microbatch_overhead_s;
-  parts.overhead_s += chunk.last ? framework.loss_overhead_s : 0.0;
-  parts.data_s = GatherParametersTime(Sharded(stage, chunk),
-                                      stage.links.shards,
-                                      stage.plan.shared,
-                                      framework,
-                                      parts.forward_s + parts.head_s);
-  return parts;
+      time);
+  time.overhead_s += framework.microbatch_overhead_s;
+  time.overhead_s += chunk.last ? framework.loss_overhead_s : 0.0;
+  time.data_s = GatherParametersTime(Sharded(stage, chunk),
+                                     stage.links.shards,
+                                     stage.plan.shared,
+                                     framework,
+                                     time.forward_s + time.head_s);
+  return time;
 }
 
-StepParts BackwardTime(const StageContext& stage, const Chunk& chunk) {
+TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
   const LayerCost& block = layers.block;
   const Framework& framework = stage.problem.framework;
@@ -153,20 +153,20 @@ StepParts BackwardTime(const StageContext& stage, const Chunk& chunk) {
   const double blocks = chunk.blocks;
   const double recomputed = chunk.recomputed;
   const double selective = chunk.selective ? blocks - recomputed : 0.0;
-  StepParts parts;
-  parts.backward_s =
+  TimeBreakdown time;
+  time.backward_s =
       blocks * (block.backward_s + (accumulate ? block.accumulate_s : 0.0));
-  parts.head_s =
+  time.head_s =
       SumOfEnds(layers, chunk, &LayerCost::backward_s) +
       (accumulate ? SumOfEnds(layers, chunk, &LayerCost::accumulate_s) : 0.0);
-  parts.recompute_s =
+  time.recompute_s =
       recomputed * block.forward_s + selective * block.core_forward_s;
   // Keys and values travel once more, together with the gradients of both.
-  parts.context_s =
+  time.context_s =
       blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
       (recomputed + selective) *
           RingTime(stage, block.core_forward_s, block.ring_bytes);
-  parts.expert_s = ExpertTime(stage, blocks + recomputed);
+  time.expert_s = ExpertTime(stage, blocks + recomputed);
   AddCollectivesAndDispatch(
       stage,
       chunk,
@@ -175,14 +175,14 @@ StepParts BackwardTime(const StageContext& stage, const Chunk& chunk) {
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
           recomputed * block.forward_dispatch_s +
           selective * block.core_dispatch_s,
-      parts);
-  parts.data_s =
+      time);
+  time.data_s =
       GatherAndScatterTime(Sharded(stage, chunk),
                            stage.links.shards,
                            stage.plan.shared,
                            framework,
-                           parts.backward_s + parts.head_s + parts.recompute_s);
-  return parts;
+                           time.backward_s + time.head_s + time.recompute_s);
+  return time;
 }
 
 }  // namespace trials

@@ -63,10 +63,10 @@ template <typename Field>
 // parameters and scatters gradients in every action.
 //
 // Source: docs/simulator.md, "A step".
-[[nodiscard]] StepParts ForwardTime(const StageContext& stage,
-                                    const Chunk& chunk);
-[[nodiscard]] StepParts BackwardTime(const StageContext& stage,
-                                     const Chunk& chunk);
+[[nodiscard]] TimeBreakdown ForwardTime(const StageContext& stage,
+                                        const Chunk& chunk);
+[[nodiscard]] TimeBreakdown BackwardTime(const StageContext& stage,
+                                         const Chunk& chunk);
 
 }  // namespace trials
 

@@ -1,4 +1,4 @@
-// How long collectives and messages take.
+// Time of collectives and messages.
 
 #ifndef TRIALS_SIMULATOR_COLLECTIVES_H_
 #define TRIALS_SIMULATOR_COLLECTIVES_H_
@@ -24,7 +24,7 @@ namespace trials {
 // the gathered buffer). A group of one rank takes no time.
 [[nodiscard]] double AllReduceTime(const GroupLink& link, double bytes);
 
-// Half an all-reduce: (D - 1) / D * n / B, ring.
+// Each is half of a ring all-reduce: (D - 1) / D * n / B.
 [[nodiscard]] double ReduceScatterTime(const GroupLink& link, double bytes);
 [[nodiscard]] double AllGatherTime(const GroupLink& link, double bytes);
 

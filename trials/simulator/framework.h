@@ -1,4 +1,4 @@
-// The training framework, as far as time and memory depend on it.
+// The constants of the training framework on which time and memory depend.
 
 #ifndef TRIALS_SIMULATOR_FRAMEWORK_H_
 #define TRIALS_SIMULATOR_FRAMEWORK_H_
@@ -16,8 +16,8 @@ namespace trials {
 inline constexpr double kBucketMegabyte = 1024.0 * 1024.0;
 
 // Constants of a framework on PyTorch. Those of each framework are in
-// experiments/frameworks/<name>.toml, under the names of these fields and in
-// SI units; what a file leaves out has the default. The defaults describe
+// experiments/frameworks/<name>.toml, under the names of these fields and in SI
+// units; a key that a file omits has the default value. The defaults describe
 // Colossal-AI's HybridParallelPlugin with Hugging Face models run eagerly,
 // which is what the paper measured. docs/simulator.md gives the source of each
 // number.
@@ -27,76 +27,76 @@ struct Framework {
   // scaled_dot_product_attention by default since release 4.36.
   bool flash_attention = true;
   bool fused_operators = false;  // fused norm, rotary, softmax, activation
-  // Of these, the gated activation keeps silu(gate) for backward, too, where
-  // it is written as two operators.
+  // False: the gated activation is two operators and keeps silu(gate) for
+  // backward too.
   bool fused_gate = true;
   // Gradients are accumulated and reduced in fp32 (Megatron-LM with bf16,
-  // nanotron), not in the precision of compute.
+  // nanotron), not in the precision of computation.
   bool fp32_gradients = false;
-  // Then a microbatch's gradients come in half precision and are added to the
-  // sums when its backward is through (nanotron); false: its matrix products
-  // add to the sums themselves (Megatron-LM's fused accumulation).
+  // With fp32_gradients: a microbatch's gradients have half precision and are
+  // added to the sums after its backward (nanotron). False: matrix products add
+  // to the sums directly (Megatron-LM's fused accumulation).
   bool gradients_apart = false;
   // ZeRO 2 and 3 as PyTorch's FSDP: a unit per block, the next one gathered
   // while this one computes; buckets have no effect.
   bool fsdp = false;
-  // FSDP's HYBRID_SHARD: each host holds a whole copy, sharded over its
-  // data-parallel ranks; gradients are scattered within it, then all-reduced
-  // between the ranks of all hosts that hold the same part. Needs fsdp.
+  // FSDP's HYBRID_SHARD: each host holds a complete copy, sharded over its
+  // data-parallel ranks; gradients are scattered within the host, then
+  // all-reduced among the ranks that hold the same shard. Needs fsdp.
   bool shard_within_host = false;
   // Tokens of the busiest expert-parallel rank over the mean: the capacity
   // factor of training that GShard and Switch use.
   double expert_imbalance = 1.25;
   // Ranks in the order (pipeline, data, tensor), as Megatron-LM, DeepSpeed and
-  // nanotron have them: neighbouring stages stand on different hosts first.
+  // nanotron have them: neighboring stages are on different hosts first.
   // False: (data, pipeline, tensor), Colossal-AI's.
   bool pipeline_outermost = false;
-  // Without ZeRO, gradients are reduced bucket by bucket while backward goes on
-  // (DDP; with a pipeline tensor by tensor after it, Colossal-AI). False: in
-  // one piece after the last backward.
+  // Without ZeRO, gradients are reduced bucket by bucket during backward (DDP;
+  // with a pipeline, tensor by tensor after backward, Colossal-AI). False: all
+  // at once after the last backward.
   bool reduce_in_backward = true;
-  // Under sequence parallelism backward gathers the inputs of linear layers
-  // again (Megatron-LM); false: forward keeps them whole.
+  // Under sequence parallelism backward repeats the all-gather of the inputs of
+  // linear layers (Megatron-LM). False: forward keeps the gathered inputs.
   bool gather_again = true;
-  // Blocks are dealt out by cost, the vocabulary head counting as the blocks
-  // that it is worth (nanotron), instead of evenly.
+  // Blocks are distributed by cost, where the vocabulary head counts as a
+  // number of blocks (nanotron). False: evenly.
   bool balance_stages = false;
-  // A stage keeps what it sent until the gradient of it comes; false: only the
-  // node of the graph (Megatron-LM's deallocate_pipeline_outputs).
+  // A stage keeps its output until the gradient arrives. False: only the node
+  // of the graph (Megatron-LM's deallocate_pipeline_outputs).
   bool keep_outputs = true;
-  // A pipeline refuses fewer microbatches than stages but one (nanotron).
+  // A pipeline needs at least as many microbatches as stages minus one
+  // (nanotron).
   bool full_pipeline = false;
   double launch_s = 2e-6;     // gap between two kernels on the GPU; > 0
   double dispatch_s = 14e-6;  // CPU time to issue one kernel, autograd and
                               // Python included
   double dispatch_backward_s = 7e-6;  // the same, issued by the C++ autograd
-  // The same for a block beside its kernels: modules and hooks in Python,
+  // The same for a block besides its kernels: modules and hooks in Python,
   // bookkeeping of recomputation and of random states.
   double block_dispatch_s = 0.0;
   double block_backward_dispatch_s = 0.0;
-  // How CPU and GPU time of an action add up: (cpu^n + gpu^n)^(1/n). Kernels of
-  // an action are short and long, and the CPU runs ahead by some only, so now
-  // the one and now the other waits. 0: the larger of the two.
+  // CPU and GPU time of an action combine to (cpu^n + gpu^n)^(1/n): kernels are
+  // short and long and the CPU runs ahead by a few only, so sometimes the CPU
+  // waits and sometimes the GPU. 0: the maximum of the two.
   double dispatch_norm = 0.0;
-  // CPU time to issue a tensor-parallel collective, and more for each further
-  // host that its group spreads over.
+  // CPU time to issue a tensor-parallel collective, and the increase for each
+  // additional host of its group.
   double message_dispatch_s = 0.0;
   double message_host_dispatch_s = 0.0;
-  // By how much that grows, times the square root of tp, while a pipeline
-  // keeps messages between hosts under way: the network's progress threads
-  // take processors from the ranks, and a collective waits for the last rank.
-  // 0: it does not.
+  // That time grows by the factor max(1, network_contention * sqrt(tp)) while a
+  // pipeline has messages between hosts in transit: the network's progress
+  // threads take processors from the ranks, and a collective waits for the last
+  // rank.
   double network_contention = 0.0;
   double step_overhead_s = 8e-3;  // data loading, zero_grad, loss.item()
   double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
-  // The GPU waits so long at the loss of every microbatch; then the CPU is not
-  // ahead, so that the head's time hides no kernels to be issued. 0: no
-  // waiting.
+  // Time that the GPU waits at the loss of every microbatch. The CPU is then
+  // not ahead, so the head's time hides no dispatch. 0: no waiting.
   double loss_overhead_s = 0.0;
   double p2p_overhead_s = 0.25e-3;   // one stage-to-stage message: Python,
                                      // batch_isend_irecv
   double bucket_overhead_s = 60e-6;  // one bucket: flatten, launch, hooks
-  // Kernels issued per parameter tensor in the optimizer's step, beside the
+  // Kernels issued per parameter tensor in the optimizer's step, besides the
   // fused Adam: casts and copies; ZeRO also norms, scales, packs and unpacks.
   double step_kernels = 3.0;
   double zero_step_kernels = 7.0;
@@ -110,30 +110,30 @@ struct Framework {
   // backward to the gradient that enters the product.
   double loss_forward_bytes = 22.0;
   double loss_backward_bytes = 34.0;
-  // Share by which compute slows down while a collective runs beside it.
+  // The fraction of a hidden collective's time by which computation slows down.
   double overlap_slowdown = 0.12;
 
   // --- memory --------------------------------------------------------------
   double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
   double nccl_group_bytes = 0.06e9;  // channels' buffers of one communicator
-  // What libraries ask of the allocator beside tensors: cuBLAS's workspaces.
+  // Memory that libraries allocate besides tensors: cuBLAS workspaces.
   double workspace_bytes = 0.0;
-  // Messages of tensor parallelism, whole tensors of a microbatch, whose memory
-  // waits for the GPU: the allocator gives a block that another stream has used
-  // to nobody before that stream is through, and the CPU runs ahead. Receiving
-  // from another stage stops it.
+  // Buffers of tensor-parallel collectives, each a tensor of a microbatch,
+  // whose memory waits for the GPU: the allocator does not reuse a block that
+  // another stream has used before that stream has finished, and the CPU runs
+  // ahead. Receiving from another stage stops the CPU.
   double pending_messages = 0.0;          // with a pipeline
   double pending_messages_unpiped = 0.0;  // without
-  // Share that the caching allocator holds beyond what it handed out. A choice:
-  // GMLake (2024) removes 15 % on average, up to 33 %. The optimum of the Qwen
-  // experiment turns on it (docs/simulator.md).
+  // Fraction that the caching allocator holds beyond allocated memory. A
+  // choice: GMLake (2024) removes 15 % on average, up to 33 %. The optimum of
+  // the Qwen experiment turns on it (docs/simulator.md).
   double fragmentation = 0.08;
-  // Share of the GPU's memory that can be filled: as a rule the allocator finds
-  // no block that is large enough before all of it is.
+  // Fraction of the GPU's memory that can be filled: usually the allocator
+  // finds no large enough block before all memory is in use.
   double usable_memory = 1.0;
-  // Where a rank would take more than this share if nothing stopped it, the
-  // allocator waits for the device, frees what it can and asks anew: so many
-  // seconds in every microbatch.
+  // Where a rank would use more than this fraction if it could, the allocator
+  // waits for the device, frees cached blocks and retries, which takes
+  // allocator_retry_s in every microbatch.
   double allocator_pressure = 1.0;
   double allocator_retry_s = 0.0;
   double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,

@@ -1,4 +1,4 @@
-// How long a GPU takes for a matrix product or for moving bytes.
+// Time of matrix products and memory traffic on a GPU.
 
 #ifndef TRIALS_SIMULATOR_GPU_MODEL_H_
 #define TRIALS_SIMULATOR_GPU_MODEL_H_
@@ -15,7 +15,7 @@ struct Gemm {
   double n = 0.0;
   double k = 0.0;
   // Rows of all three matrices start at multiples of 8 bytes, as the loads of
-  // the fast kernels want it.
+  // the fast kernels require.
   bool aligned = true;
 
   [[nodiscard]] double Flop() const { return 2.0 * batch * m * n * k; }

@@ -114,12 +114,12 @@ double StateBytes(const ParallelConfig& shared,
   return rank.ParameterBytes() + rank.OptimizerBytes() + rank.ContextBytes();
 }
 
-MemoryParts ComputeMemory(const ParallelConfig& shared,
-                          const StageMemory& stage,
-                          double element_bytes,
-                          const Framework& framework) {
+MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
+                              const StageMemory& stage,
+                              double element_bytes,
+                              const Framework& framework) {
   const Rank rank{shared, stage, element_bytes, framework};
-  MemoryParts states;
+  MemoryBreakdown states;
   states.parameters_bytes = rank.ParameterBytes();
   states.optimizer_bytes = rank.OptimizerBytes();
   states.buffers_bytes = rank.BufferBytes();
@@ -131,7 +131,7 @@ MemoryParts ComputeMemory(const ParallelConfig& shared,
 
   // Backward, when the loss has just been computed. Sums in fp32
   // exist from the beginning.
-  MemoryParts backward = states;
+  MemoryBreakdown backward = states;
   backward.activations_bytes = stage.activations_bytes;
   backward.logits_bytes = stage.logits_bytes;
   backward.working_bytes +=
@@ -142,13 +142,13 @@ MemoryParts ComputeMemory(const ParallelConfig& shared,
 
   // The optimizer's step with its fp32 gradients. Without ZeRO each
   // half-precision gradient is freed when it is copied.
-  MemoryParts step = states;
+  MemoryBreakdown step = states;
   const double copies =
       rank.mixed() && !framework.fp32_gradients ? 4.0 * rank.Elements(1) : 0.0;
   step.gradients_bytes =
       shared.zero_stage == 0 ? std::max(gradients, copies) : gradients + copies;
 
-  MemoryParts& peak = backward.Total() >= step.Total() ? backward : step;
+  MemoryBreakdown& peak = backward.Total() >= step.Total() ? backward : step;
   // Sums in fp32 are allocated once.
   const double settled = framework.fp32_gradients ? gradients : 0.0;
   peak.allocator_bytes =
@@ -158,7 +158,7 @@ MemoryParts ComputeMemory(const ParallelConfig& shared,
   return peak;
 }
 
-MemoryParts WhenFull(MemoryParts memory, double capacity_bytes) {
+MemoryBreakdown WhenFull(MemoryBreakdown memory, double capacity_bytes) {
   if (memory.Total() > capacity_bytes) {
     memory.pending_bytes = 0.0;
   }

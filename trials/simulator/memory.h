@@ -49,14 +49,15 @@ struct StageMemory {
 //
 // Source: Rajbhandari et al. (2020), Sec. 3; Colossal-AI's optimizers for
 // what is copied when; Zhao et al. (2023), FSDP. docs/simulator.md, "Memory".
-[[nodiscard]] MemoryParts ComputeMemory(const ParallelConfig& shared,
-                                        const StageMemory& stage,
-                                        double element_bytes,
-                                        const Framework& framework);
+[[nodiscard]] MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
+                                            const StageMemory& stage,
+                                            double element_bytes,
+                                            const Framework& framework);
 
 // The same on a GPU with `capacity_bytes`: an allocator that finds no free
 // block waits for the GPU, which releases the pending memory.
-[[nodiscard]] MemoryParts WhenFull(MemoryParts memory, double capacity_bytes);
+[[nodiscard]] MemoryBreakdown WhenFull(MemoryBreakdown memory,
+                                       double capacity_bytes);
 
 // Memory after set-up, before the first step.
 [[nodiscard]] double StateBytes(const ParallelConfig& shared,

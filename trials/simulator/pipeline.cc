@@ -11,13 +11,13 @@ namespace {
 
 constexpr double kNotYet = -1.0;
 
-// When actions ended, and how long their stage had transferred until then.
+// The end of an action, and the time its stage had spent on transfers by then.
 struct Mark {
   double end_s = 0.0;
   double transfer_s = 0.0;
 };
 
-// The state of a run: when each input arrives, where each stage stands.
+// The state of a run: arrival of each input, next action of each stage.
 class Run {
  public:
   Run(const PipelineShape& shape, const PipelineTimes& times)
@@ -54,7 +54,7 @@ class Run {
 
   [[nodiscard]] std::vector<StageTimeline>& timelines() { return timelines_; }
 
-  // Action i of a stage; the last one before it only goes backward.
+  // Action i of a stage; the last one before only backwards remain.
   [[nodiscard]] const Mark& At(int s, int i) const {
     return marks_[static_cast<std::size_t>(s) *
                       static_cast<std::size_t>(actions_) +
@@ -71,7 +71,7 @@ class Run {
            static_cast<std::size_t>(microbatch);
   }
 
-  // Runs the actions of a stage as far as their inputs are known.
+  // Runs the actions of a stage whose inputs have arrived.
   bool Advance(int s) {
     const auto stage = static_cast<std::size_t>(s);
     StageTimeline& timeline = timelines_[stage];
@@ -98,7 +98,7 @@ class Run {
     return progress;
   }
 
-  // The transfer that brought the input of virtual stage v.
+  // The transfer of the input of virtual stage v.
   [[nodiscard]] double IncomingTime(bool forward, int v) const {
     const std::size_t from =
         static_cast<std::size_t>((v - 1 + shape_.stages) % shape_.stages);
@@ -168,13 +168,14 @@ int RoundActions(const PipelineShape& shape) {
   return 2 * shape.chunks * RoundMicrobatches(shape);
 }
 
-// How long one more round takes, if the run has become periodic: every action
-// of the last rounds before the stages empty, enough of them to determine all
-// that follows, ended the same time after the one a round earlier. Else < 0.
+// Time of one more round if the run has become periodic: every action of the
+// last rounds before the stages empty, enough of them to determine all later
+// ones, ended the same time after its counterpart a round earlier. Otherwise
+// < 0.
 double RoundTime(const PipelineShape& shape, const Run& run) {
   constexpr double kRounding = 1e-12;
   const int round = RoundActions(shape);
-  // What an action depends on lies back at most the microbatches in flight.
+  // An action depends on at most the microbatches in flight.
   const int window = 2 * (2 + shape.chunks) * shape.stages + round;
   const int last = run.LastAlternating(0);
   if (last - window - round < WarmupActions(shape, 0)) {
@@ -223,8 +224,8 @@ void AddRounds(const PipelineShape& shape,
 std::vector<StageTimeline> RunPipeline(const PipelineShape& shape,
                                        const PipelineTimes& times) {
   CheckShape(shape);
-  // A run that is long enough for all stages to be filled for a while; twice
-  // that if they have not settled.
+  // A run that fills all stages for a while; a longer one if they have not
+  // settled.
   const int round = RoundMicrobatches(shape);
   PipelineShape shorter = shape;
   shorter.microbatches = (shape.chunks > 1 ? 8 : 6) * shape.stages + 2;
@@ -258,7 +259,7 @@ double PeakActivationBytes(const PipelineShape& shape,
     return saved_bytes_per_chunk.front() *
            std::min(shape.microbatches, shape.stages - stage);
   }
-  // The filled pipeline repeats itself: a few rounds show all there is.
+  // A filled pipeline is periodic: a few rounds show the peak.
   PipelineShape filled = shape;
   filled.microbatches = std::min(shape.microbatches, 5 * shape.stages);
   double bytes = 0.0;

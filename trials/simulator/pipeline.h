@@ -1,4 +1,4 @@
-// Executes a pipeline schedule event by event.
+// Execution of a pipeline schedule, event by event.
 
 #ifndef TRIALS_SIMULATOR_PIPELINE_H_
 #define TRIALS_SIMULATOR_PIPELINE_H_
@@ -22,12 +22,12 @@ struct PipelineTimes {
   bool overlap = false;
 };
 
-// What one stage did until its last action ended.
+// One stage until the end of its last action.
 struct StageTimeline {
   double begin_s = 0.0;     // start of the first action
   double end_s = 0.0;       // end of the last action, its send included
   double busy_s = 0.0;      // in actions
-  double transfer_s = 0.0;  // sending, or waiting while bytes are on the way
+  double transfer_s = 0.0;  // sending, or waiting for bytes in transit
   double bubble_s = 0.0;    // waiting for another stage
   // Invariant: end_s = busy_s + transfer_s + bubble_s.
 };
@@ -35,21 +35,21 @@ struct StageTimeline {
 // Runs the actions of all stages: a forward starts when the stage is free and
 // the hidden states have arrived, a backward when the gradient has arrived.
 //
-// Once a pipeline is filled it repeats itself, one microbatch (interleaved:
-// `stages` of them) after the other. Where that is seen to happen, the rounds
-// in between are added up instead of run: results are those of running them all
-// up to rounding. Stages that are nearly equally slow settle late or never;
-// then everything is run.
+// A filled pipeline is periodic, with a period of one microbatch (interleaved:
+// `stages` microbatches). Once the run has become periodic, the remaining
+// periods are added up instead of run; the result is the same up to rounding.
+// Stages that are almost equally slow settle late or never; then all actions
+// run.
 //
 // Source: docs/simulator.md, "Pipeline"; Baccelli et al. (1992), event graphs
 // become periodic after a finite time.
-// Errors: throws std::logic_error if no stage can go on (no schedule of
-// StageActions does that; a test runs them all).
+// Errors: throws std::logic_error if the schedule deadlocks (no schedule of
+// StageActions does; a test runs them all).
 [[nodiscard]] std::vector<StageTimeline> RunPipeline(
     const PipelineShape& shape, const PipelineTimes& times);
 
-// The largest number of bytes of saved activations that stand at one time on
-// a stage, given what one microbatch saves in each of its chunks.
+// The peak of the saved activations on a stage, in bytes, if one microbatch
+// saves `saved_bytes_per_chunk` in the stage's chunks.
 [[nodiscard]] double PeakActivationBytes(
     const PipelineShape& shape,
     int stage,

@@ -7,14 +7,14 @@
 namespace trials {
 namespace {
 
-// The i-th of n equal parts of [0, 1).
-struct Part {
+// The i-th of n equal intervals of [0, 1).
+struct Interval {
   int i;
   int n;
 };
 
-// Length of what two parts have in common.
-double Overlap(const Part& a, const Part& b) {
+// Length of the intersection.
+double Overlap(const Interval& a, const Interval& b) {
   const double begin =
       std::max(static_cast<double>(a.i) / a.n, static_cast<double>(b.i) / b.n);
   const double end = std::min(static_cast<double>(a.i + 1) / a.n,
@@ -124,7 +124,7 @@ class Messages {
   // All that one rank needs.
   void Fetch(int d, int c, int t) {
     const int receiver = RankOf(to_, d, c, t);
-    const Part tokens = to_.sp ? Part{t, to_.tp} : Part{0, 1};
+    const Interval tokens = to_.sp ? Interval{t, to_.tp} : Interval{0, 1};
     const int first = d * from_.dp / to_.dp;
     for (int s = first; s < from_.dp; ++s) {
       const double sequences = Overlap({s, from_.dp}, {d, to_.dp});
@@ -138,10 +138,10 @@ class Messages {
              sequences / (to_.sp ? to_.tp : 1));
         continue;
       }
-      for (int part = 0; part < from_.tp; ++part) {
-        Send(RankOf(from_, s, c, part),
+      for (int rank = 0; rank < from_.tp; ++rank) {
+        Send(RankOf(from_, s, c, rank),
              receiver,
-             sequences * Overlap({part, from_.tp}, tokens));
+             sequences * Overlap({rank, from_.tp}, tokens));
       }
     }
   }

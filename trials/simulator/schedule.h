@@ -1,4 +1,4 @@
-// Which stage does what in which order.
+// The order of the actions of a pipeline's stages.
 
 #ifndef TRIALS_SIMULATOR_SCHEDULE_H_
 #define TRIALS_SIMULATOR_SCHEDULE_H_
@@ -26,10 +26,10 @@ struct PipelineShape {
   int chunks = 1;  // > 1: interleaved; then microbatches % stages == 0
 };
 
-// The number of a stage's actions that are forwards only, before it alternates.
+// The number of forwards of a stage before forward and backward alternate.
 [[nodiscard]] int WarmupActions(const PipelineShape& shape, int stage);
 
-// Action i of StageActions, without making the list.
+// Action i of StageActions, without the list.
 [[nodiscard]] Action ActionAt(const PipelineShape& shape, int stage, int i);
 
 // Errors: throws std::invalid_argument for interleaving with
@@ -52,8 +52,8 @@ void CheckShape(const PipelineShape& shape);
 [[nodiscard]] std::vector<Action> StageActions(const PipelineShape& shape,
                                                int stage);
 
-// How many blocks each virtual stage gets: an even split, the remainder going
-// one each to the middle ones.
+// The number of blocks of each virtual stage: an even split, with the remainder
+// one each on the middle stages.
 //
 // Source: Colossal-AI, PipelineStageManager::distribute_layers.
 [[nodiscard]] std::vector<int> DistributeLayers(int layers, int virtual_stages);

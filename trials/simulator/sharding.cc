@@ -13,7 +13,7 @@ bool Applies(const ShardLinks& links, const ParallelConfig& config) {
          (links.within.size > 1 || links.across.size > 1);
 }
 
-// What is exposed of communication of which `hidden_s` may hide.
+// The exposed time of communication of which `hidden_s` may overlap.
 double Exposed(double total_s,
                double hidden_s,
                double compute_s,

@@ -1,4 +1,4 @@
-// ZeRO 3: parameters that are gathered for every use.
+// ZeRO 3: all-gathers of parameters for every use.
 
 #ifndef TRIALS_SIMULATOR_SHARDING_H_
 #define TRIALS_SIMULATOR_SHARDING_H_
@@ -9,19 +9,19 @@
 
 namespace trials {
 
-// What one action computes with.
+// The parameters that one action uses.
 struct ShardedChunk {
   int blocks = 0;
   double block_parameters = 0.0;  // elements of one block on one rank
-  double end_parameters = 0.0;    // of embedding and head, where it has them
+  double end_parameters = 0.0;    // of embedding and head, if it has them
   double element_bytes = 2.0;     // of compute
 };
 
-// What gathering the parameters of a chunk adds to its forward, which computes
-// for `compute_s`. Without ZeRO 3 nothing.
+// Exposed time of the parameter all-gathers of a chunk in its forward, which
+// computes for `compute_s`. 0 without ZeRO 3.
 //
 // By buckets (Colossal-AI, DeepSpeed): messages of at most a bucket, at least
-// one per block; with overlap_zero_allgather they hide behind compute.
+// one per block; with overlap_zero_allgather they overlap with computation.
 //
 // By blocks (Framework::fsdp; prefetching is always on): embedding and head
 // form the outer unit, which is gathered first; then, with B blocks, g to
@@ -29,7 +29,7 @@ struct ShardedChunk {
 //
 //   exposed = g_end + g + (B - 1) max(0, g - c).
 //
-// What hides still costs `overlap_slowdown` of its time.
+// Hidden communication costs `overlap_slowdown` of its time.
 //
 // Source: Rajbhandari et al. (2020), Sec. 7; Zhao et al. (2023), PyTorch FSDP,
 // Sec. 3.3, 4.
@@ -44,9 +44,9 @@ struct ShardedChunk {
 //
 //   exposed = g + (B - 1) max(0, g + r - c) + r + r_end      by blocks.
 //
-// Where copies of the parameters are sharded over a part of the ranks each
-// (FSDP's HYBRID_SHARD), g and r are of the ranks `within` a copy, and r has an
-// all-reduce of the scattered part `across` the copies besides.
+// If some of the ranks hold a complete copy together (FSDP's HYBRID_SHARD), g
+// and r are of the ranks `within` a copy, and r includes an all-reduce of the
+// shard `across` the copies.
 [[nodiscard]] double GatherAndScatterTime(const ShardedChunk& chunk,
                                           const ShardLinks& links,
                                           const ParallelConfig& config,

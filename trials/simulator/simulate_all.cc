@@ -10,7 +10,7 @@
 namespace trials {
 namespace {
 
-// Large enough that successive items find what the ones before them left.
+// Large enough that consecutive items share memoized costs.
 constexpr int kBlock = 512;
 
 }  // namespace

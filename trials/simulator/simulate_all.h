@@ -1,4 +1,4 @@
-// Many configurations or plans at once, on all cores.
+// Simulation of many configurations or plans on several threads.
 
 #ifndef TRIALS_SIMULATOR_SIMULATE_ALL_H_
 #define TRIALS_SIMULATOR_SIMULATE_ALL_H_
@@ -12,12 +12,11 @@
 namespace trials {
 
 // Simulates each of `tasks` items: `task(simulator, i)` for i in [0, tasks).
-// Every thread has a simulator of its own, made by `make`, and takes blocks of
-// successive items, which in a SearchSpace share most of what is memoised.
-// Results must go to a place of their own for each i; then they are the same
-// on any number of threads.
-// Errors: the first exception of a task is thrown again after all threads have
-// ended.
+// Every thread has its own simulator, created by `make`, and takes blocks of
+// consecutive items, which in a SearchSpace share most memoized costs. Each i
+// must write to its own result; then results are the same on any number of
+// threads. Errors: rethrows the first exception of a task after all threads
+// have ended.
 void ForAll(int tasks,
             int threads,
             const std::function<Simulator()>& make,

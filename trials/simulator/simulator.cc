@@ -85,7 +85,7 @@ Measurement Simulator::Run(const TrialRequest& request) {
         report.peak_rank,
         report.peak_memory_bytes / 1e9,
         report.capacity_bytes / 1e9,
-        LargestPart(report.memory));
+        LargestComponent(report.memory));
     measurement.duration_s +=
         (report.model_states_fit ? report.step_time_s : 0.0) +
         framework().failure_s;

@@ -150,11 +150,11 @@ double SharedTableElements(const StageContext& stage) {
 
 void AddContents(const StageContext& stage,
                  const std::vector<Chunk>& chunks,
-                 const std::vector<StepParts>& backward,
+                 const std::vector<TimeBreakdown>& backward,
                  StageCost& cost) {
-  const ParallelConfig& shared = stage.plan.shared;
-  for (int c = shared.model_chunks - 1; c >= 0; --c) {
-    const auto v = static_cast<std::size_t>(c * shared.pp + stage.stage);
+  const std::size_t stages = stage.plan.stages.size();
+  for (std::size_t c = chunks.size() / stages; c-- > 0;) {
+    const std::size_t v = c * stages + static_cast<std::size_t>(stage.stage);
     AddModules(stage, chunks[v], backward[v].Total(), cost);
   }
   AddMemory(stage, chunks, cost.memory);

@@ -13,7 +13,7 @@ namespace trials {
 // Shapes: chunks and backward (their actions) [pp * model_chunks].
 void AddContents(const StageContext& stage,
                  const std::vector<Chunk>& chunks,
-                 const std::vector<StepParts>& backward,
+                 const std::vector<TimeBreakdown>& backward,
                  StageCost& cost);
 
 // Elements of the embedding table on one rank of the stage, if first and last

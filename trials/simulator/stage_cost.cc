@@ -69,8 +69,8 @@ std::vector<StageCost> ComputeStageCosts(
   const Plan& plan = stages.front().plan;
   const ParallelConfig& shared = plan.shared;
   const std::vector<Chunk> chunks = ChunksOf(plan);
-  std::vector<StepParts> forward;
-  std::vector<StepParts> backward;
+  std::vector<TimeBreakdown> forward;
+  std::vector<TimeBreakdown> backward;
   PipelineTimes times;
   for (const Chunk& chunk : chunks) {
     const StageContext& stage = stages[static_cast<std::size_t>(chunk.stage)];
@@ -87,11 +87,11 @@ std::vector<StageCost> ComputeStageCosts(
   for (std::size_t s = 0; s < costs.size(); ++s) {
     StageCost& cost = costs[s];
     for (std::size_t v = s; v < chunks.size(); v += costs.size()) {
-      cost.parts.Add(shared.microbatches, forward[v]);
-      cost.parts.Add(shared.microbatches, backward[v]);
+      cost.time.Add(shared.microbatches, forward[v]);
+      cost.time.Add(shared.microbatches, backward[v]);
     }
-    cost.parts.pipeline_s = timelines[s].transfer_s;
-    cost.parts.bubble_s = timelines[s].bubble_s;
+    cost.time.pipeline_s = timelines[s].transfer_s;
+    cost.time.bubble_s = timelines[s].bubble_s;
     cost.begin_s = timelines[s].begin_s;
     cost.end_s = timelines[s].end_s;
     cost.first_forward_s = times.forward_s[s];

@@ -15,7 +15,7 @@ namespace trials {
 
 // One stage of the pipeline, of which all ranks are alike.
 struct StageCost {
-  StepParts parts;               // up to the end of the last backward
+  TimeBreakdown time;            // up to the end of the last backward
   double begin_s = 0.0;          // start of the first action
   double end_s = 0.0;            // end of the last action
   double first_forward_s = 0.0;  // of the first chunk: hides late parameters

@@ -54,11 +54,11 @@ void AddTime(const Framework& framework,
   }
   report.step_time_s = end_s;
   report.critical_rank = stage.links.first_rank;
-  report.parts = stage.parts;
-  report.parts.bubble_s += bubble_s;
-  report.parts.data_s += data_s;
-  report.parts.optimizer_s = optimizer_s;
-  report.parts.overhead_s += overhead_s;
+  report.time = stage.time;
+  report.time.bubble_s += bubble_s;
+  report.time.data_s += data_s;
+  report.time.optimizer_s = optimizer_s;
+  report.time.overhead_s += overhead_s;
 }
 
 // Adds the memory of a stage, which replaces the peak if it fills its GPU more.
@@ -72,9 +72,9 @@ void AddMemory(const Problem& problem,
   const double gpu_bytes = problem.pools[pool].gpu.memory_bytes;
   const double element_bytes = problem.gpus[pool].element_bytes();
   const double capacity = framework.usable_memory * gpu_bytes;
-  const MemoryParts wanted =
+  const MemoryBreakdown wanted =
       ComputeMemory(shared, stage.memory, element_bytes, framework);
-  const MemoryParts memory = WhenFull(wanted, capacity);
+  const MemoryBreakdown memory = WhenFull(wanted, capacity);
   if (wanted.Total() > framework.allocator_pressure * gpu_bytes) {
     report.short_of_memory = true;
   }
@@ -114,7 +114,7 @@ StepReport FinishStep(const Problem& problem,
   }
   if (report.short_of_memory) {
     const double time_s = shared.microbatches * framework.allocator_retry_s;
-    report.parts.overhead_s += time_s;
+    report.time.overhead_s += time_s;
     report.step_time_s += time_s;
   }
   return report;

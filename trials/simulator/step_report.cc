@@ -9,67 +9,68 @@
 namespace trials {
 namespace {
 
-// One part by name: totals, tables and messages go through these lists.
-template <typename Parts>
-struct Part {
+// A component by name. Totals, tables and messages go through these lists.
+template <typename Breakdown>
+struct Component {
   std::string_view name;
-  double Parts::*value;
+  double Breakdown::*value;
   bool optional = false;  // not printed where it is 0
 };
 
-constexpr std::array<Part<StepParts>, 12> kStepParts = {{
-    {"forward", &StepParts::forward_s},
-    {"backward", &StepParts::backward_s},
-    {"recomputation", &StepParts::recompute_s},
-    {"embedding, head, loss", &StepParts::head_s},
-    {"optimizer", &StepParts::optimizer_s},
-    {"tensor-parallel communication", &StepParts::tensor_s},
-    {"context-parallel ring", &StepParts::context_s, true},
-    {"experts' all-to-alls", &StepParts::expert_s, true},
-    {"data-parallel communication", &StepParts::data_s},
-    {"pipeline transfers", &StepParts::pipeline_s},
-    {"pipeline bubble", &StepParts::bubble_s},
-    {"launch and bucket overhead", &StepParts::overhead_s},
+constexpr std::array<Component<TimeBreakdown>, 12> kTimeComponents = {{
+    {"forward", &TimeBreakdown::forward_s},
+    {"backward", &TimeBreakdown::backward_s},
+    {"recomputation", &TimeBreakdown::recompute_s},
+    {"embedding, head, loss", &TimeBreakdown::head_s},
+    {"optimizer", &TimeBreakdown::optimizer_s},
+    {"tensor-parallel communication", &TimeBreakdown::tensor_s},
+    {"context-parallel ring", &TimeBreakdown::context_s, true},
+    {"experts' all-to-alls", &TimeBreakdown::expert_s, true},
+    {"data-parallel communication", &TimeBreakdown::data_s},
+    {"pipeline transfers", &TimeBreakdown::pipeline_s},
+    {"pipeline bubble", &TimeBreakdown::bubble_s},
+    {"launch and bucket overhead", &TimeBreakdown::overhead_s},
 }};
 
-constexpr std::array<Part<MemoryParts>, 10> kMemoryParts = {{
-    {"parameters", &MemoryParts::parameters_bytes},
-    {"gradients", &MemoryParts::gradients_bytes},
-    {"optimizer", &MemoryParts::optimizer_bytes},
-    {"activations", &MemoryParts::activations_bytes},
-    {"logits and loss", &MemoryParts::logits_bytes},
-    {"temporaries", &MemoryParts::working_bytes},
-    {"communication buffers", &MemoryParts::buffers_bytes},
-    {"waiting to be freed", &MemoryParts::pending_bytes, true},
-    {"allocator", &MemoryParts::allocator_bytes},
-    {"CUDA and NCCL context", &MemoryParts::context_bytes},
+constexpr std::array<Component<MemoryBreakdown>, 10> kMemoryComponents = {{
+    {"parameters", &MemoryBreakdown::parameters_bytes},
+    {"gradients", &MemoryBreakdown::gradients_bytes},
+    {"optimizer", &MemoryBreakdown::optimizer_bytes},
+    {"activations", &MemoryBreakdown::activations_bytes},
+    {"logits and loss", &MemoryBreakdown::logits_bytes},
+    {"temporaries", &MemoryBreakdown::working_bytes},
+    {"communication buffers", &MemoryBreakdown::buffers_bytes},
+    {"waiting to be freed", &MemoryBreakdown::pending_bytes, true},
+    {"allocator", &MemoryBreakdown::allocator_bytes},
+    {"CUDA and NCCL context", &MemoryBreakdown::context_bytes},
 }};
 
-template <typename Parts, std::size_t N>
-double Sum(const Parts& parts, const std::array<Part<Parts>, N>& list) {
+template <typename Breakdown, std::size_t N>
+double Sum(const Breakdown& breakdown,
+           const std::array<Component<Breakdown>, N>& list) {
   double sum = 0.0;
-  for (const Part<Parts>& part : list) {
-    sum += parts.*part.value;
+  for (const Component<Breakdown>& component : list) {
+    sum += breakdown.*component.value;
   }
   return sum;
 }
 
-template <typename Parts, std::size_t N>
-std::string Rows(const Parts& parts,
-                 const std::array<Part<Parts>, N>& list,
+template <typename Breakdown, std::size_t N>
+std::string Rows(const Breakdown& breakdown,
+                 const std::array<Component<Breakdown>, N>& list,
                  double unit,
                  std::string_view unit_name) {
-  const double total = Sum(parts, list);
+  const double total = Sum(breakdown, list);
   std::string text;
-  for (const Part<Parts>& part : list) {
-    if (part.optional && parts.*part.value == 0.0) {
+  for (const Component<Breakdown>& component : list) {
+    if (component.optional && breakdown.*component.value == 0.0) {
       continue;
     }
     text += fmt::format("  {:<30}{:>12.3f} {}{:>7.1f} %\n",
-                        part.name,
-                        parts.*part.value / unit,
+                        component.name,
+                        breakdown.*component.value / unit,
                         unit_name,
-                        100.0 * parts.*part.value / total);
+                        100.0 * breakdown.*component.value / total);
   }
   text +=
       fmt::format("  {:<30}{:>12.3f} {}\n", "total", total / unit, unit_name);
@@ -81,19 +82,19 @@ constexpr double kGiga = 1e9;
 
 }  // namespace
 
-double StepParts::Total() const { return Sum(*this, kStepParts); }
-void StepParts::Add(double times, const StepParts& other) {
-  for (const Part<StepParts>& part : kStepParts) {
-    this->*part.value += times * other.*part.value;
+double TimeBreakdown::Total() const { return Sum(*this, kTimeComponents); }
+void TimeBreakdown::Add(double times, const TimeBreakdown& other) {
+  for (const Component<TimeBreakdown>& component : kTimeComponents) {
+    this->*component.value += times * other.*component.value;
   }
 }
 
-double MemoryParts::Total() const { return Sum(*this, kMemoryParts); }
+double MemoryBreakdown::Total() const { return Sum(*this, kMemoryComponents); }
 
-std::string LargestPart(const MemoryParts& memory) {
+std::string LargestComponent(const MemoryBreakdown& memory) {
   const auto* largest =
-      std::max_element(kMemoryParts.begin(),
-                       kMemoryParts.end(),
+      std::max_element(kMemoryComponents.begin(),
+                       kMemoryComponents.end(),
                        [&](const auto& a, const auto& b) {
                          return memory.*a.value < memory.*b.value;
                        });
@@ -108,7 +109,7 @@ std::string FormatReport(const ParallelConfig& config,
       report.step_time_s,
       1.0 / report.step_time_s,
       report.critical_rank);
-  text += Rows(report.parts, kStepParts, kMilli, "ms");
+  text += Rows(report.time, kTimeComponents, kMilli, "ms");
   text += fmt::format("\npeak memory {:.2f} GB of {:.2f} GB on rank {}: {}\n",
                       report.peak_memory_bytes / kGiga,
                       report.capacity_bytes / kGiga,
@@ -116,7 +117,7 @@ std::string FormatReport(const ParallelConfig& config,
                       report.fits
                           ? "fits"
                           : "OUT OF MEMORY, the step time is what it would be");
-  text += Rows(report.memory, kMemoryParts, kGiga, "GB");
+  text += Rows(report.memory, kMemoryComponents, kGiga, "GB");
   return text;
 }
 

@@ -1,5 +1,5 @@
-// Which rank stands where, and what the links between ranks give when all
-// groups of one kind communicate at once.
+// The location of each rank, and the links between ranks when all groups of one
+// kind communicate at the same time.
 
 #ifndef TRIALS_SIMULATOR_TOPOLOGY_H_
 #define TRIALS_SIMULATOR_TOPOLOGY_H_
@@ -27,7 +27,7 @@ struct RankGrid {
   [[nodiscard]] int size() const { return dp * tp * pp * cp; }
 };
 
-// What a group of ranks sees of the network: a share of the bandwidth of its
+// The network as a group of ranks sees it: its share of the bandwidth of its
 // slowest edge, and latencies.
 struct GroupLink {
   int size = 1;
@@ -37,8 +37,8 @@ struct GroupLink {
   double inter_latency_s = 0.0;
 };
 
-// How ZeRO's parts lie: a copy of all is spread over the ranks `within`; ranks
-// with the same part of different copies are `across`.
+// The groups of ZeRO's shards: the ranks `within` hold one complete copy
+// together; the ranks `across` hold the same shard of different copies.
 struct ShardLinks {
   GroupLink within;
   GroupLink across;
@@ -46,11 +46,10 @@ struct ShardLinks {
 
 using Group = std::vector<int>;
 
-// The data-parallel, tensor-parallel and first-to-last-stage groups of a grid
-// that communicate at the same time (gradients are reduced by all stages at
-// once, messages go between two stages in all replicas at once). Ranks of a
-// context-parallel group hold the same parameters: they are part of the
-// data-parallel group.
+// The data-parallel, tensor-parallel and stage-to-stage groups of a grid that
+// communicate at the same time (all stages reduce gradients together, all
+// replicas send between two stages together). The ranks of a context-parallel
+// group hold the same parameters and belong to one data-parallel group.
 [[nodiscard]] std::vector<Group> DpGroups(const RankGrid& grid);
 [[nodiscard]] std::vector<Group> TpGroups(const RankGrid& grid);
 [[nodiscard]] std::vector<Group> CpGroups(const RankGrid& grid);
@@ -62,22 +61,22 @@ using Group = std::vector<int>;
                                             int from,
                                             int to);
 
-// Each group cut up by hosts, and the ranks of a group that have the same place
-// in their hosts.
-// Errors: throws std::invalid_argument where a group has more ranks in one host
-// than in another.
+// Each group split by hosts, and the ranks of a group with the same index in
+// their hosts.
+// Errors: throws std::invalid_argument if a group has more ranks on one host
+// than on another.
 [[nodiscard]] std::vector<Group> WithinHosts(const Cluster& cluster,
                                              std::span<const Group> groups);
 [[nodiscard]] std::vector<Group> AcrossHosts(const Cluster& cluster,
                                              std::span<const Group> groups);
 
 // A ring through each of the groups, in rank order. Every directed edge loads
-// what it crosses: the uplinks of PCIe switches (both when peer access is
-// missing: the copy goes through host memory) and the NICs of hosts. An edge
-// gets bandwidth / load of each (of `ring_nics` NICs where a ring passes more
-// than one GPU of a host but not all), and never more than the GPUs' own links
-// give (Cluster::RingBytesPerSecond); the slowest edge of all rings is the
-// result, since the groups work in lockstep.
+// the resources that it crosses: the uplinks of PCIe switches (both when peer
+// access is missing: the copy goes through host memory) and the NICs of hosts.
+// An edge gets bandwidth / load of each (of `ring_nics` NICs where a ring
+// passes more than one GPU of a host but not all), and never more than the
+// GPUs' own links give (Cluster::RingBytesPerSecond); the slowest edge of all
+// rings is the result, since the groups work in lockstep.
 //
 // Source: NCCL's rings enter and leave a host once per channel; contention by
 // counting as in Aceso and Calculon. docs/simulator.md, "Network".

@@ -25,7 +25,8 @@ ParallelConfig Zero(int stage) {
 }
 
 double StateGigabytes(int zero_stage) {
-  const MemoryParts memory = ComputeMemory(Zero(zero_stage), Stage(), 2.0, {});
+  const MemoryBreakdown memory =
+      ComputeMemory(Zero(zero_stage), Stage(), 2.0, {});
   return (memory.parameters_bytes + memory.gradients_bytes +
           memory.optimizer_bytes) /
          1e9;
@@ -45,7 +46,7 @@ TEST(Memory, SumsInFp32MakeEighteenBytesPerParameter) {
   Framework framework;
   framework.fp32_gradients = true;
   const auto bytes = [&](int zero) {
-    const MemoryParts memory =
+    const MemoryBreakdown memory =
         ComputeMemory(Zero(zero), Stage(), 2.0, framework);
     return (memory.parameters_bytes + memory.gradients_bytes +
             memory.optimizer_bytes) /
@@ -69,7 +70,8 @@ TEST(Memory, GradientsApartFromTheirSumsTakeTwoBytesMore) {
 TEST(Memory, SumsInFp32NeitherFragmentNorNeedBuckets) {
   Framework framework;
   framework.fp32_gradients = true;
-  const MemoryParts memory = ComputeMemory(Zero(1), Stage(), 2.0, framework);
+  const MemoryBreakdown memory =
+      ComputeMemory(Zero(1), Stage(), 2.0, framework);
   EXPECT_DOUBLE_EQ(memory.allocator_bytes,
                    framework.fragmentation * memory.activations_bytes);
   EXPECT_EQ(memory.buffers_bytes, 0.0);
@@ -95,7 +97,7 @@ TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
 }
 
 TEST(Memory, AFullGpuGetsBackWhatWasPending) {
-  MemoryParts memory;
+  MemoryBreakdown memory;
   memory.parameters_bytes = 60e9;
   memory.pending_bytes = 30e9;
   EXPECT_DOUBLE_EQ(WhenFull(memory, 100e9).Total(), 90e9);
@@ -107,7 +109,8 @@ TEST(Memory, FsdpKeepsMastersAndGathersModules) {
   // and two gathered modules with a gradient of one.
   Framework framework;
   framework.fsdp = framework.fp32_gradients = true;
-  const MemoryParts memory = ComputeMemory(Zero(3), Stage(), 2.0, framework);
+  const MemoryBreakdown memory =
+      ComputeMemory(Zero(3), Stage(), 2.0, framework);
   EXPECT_DOUBLE_EQ(
       memory.parameters_bytes + memory.gradients_bytes + memory.optimizer_bytes,
       16.0 * Stage().parameters / 64);
@@ -125,7 +128,7 @@ TEST(Memory, ExpertsAreShardedOverTheRanksThatHoldThem) {
 }
 
 TEST(Memory, SinglePrecisionNeedsNoMasterCopy) {
-  const MemoryParts memory = ComputeMemory(Zero(0), Stage(), 4.0, {});
+  const MemoryBreakdown memory = ComputeMemory(Zero(0), Stage(), 4.0, {});
   EXPECT_DOUBLE_EQ(memory.parameters_bytes, 4 * 7.5e9);
   EXPECT_DOUBLE_EQ(memory.optimizer_bytes, 8 * 7.5e9);
 }

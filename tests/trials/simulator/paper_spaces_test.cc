@@ -25,12 +25,12 @@ TEST_P(PaperSpace, EveryConfigurationIsSimulatedAndItsPartsAddUp) {
   for (const ParallelConfig& config : space.configs()) {
     const StepReport report = simulator.Simulate(config);
     ASSERT_GT(report.step_time_s, 0.0) << ToString(config);
-    ASSERT_NEAR(report.parts.Total() / report.step_time_s, 1.0, 1e-9)
+    ASSERT_NEAR(report.time.Total() / report.step_time_s, 1.0, 1e-9)
         << ToString(config);
     ASSERT_NEAR(report.memory.Total() / report.peak_memory_bytes, 1.0, 1e-9)
         << ToString(config);
-    ASSERT_GE(report.parts.bubble_s, 0.0) << ToString(config);
-    ASSERT_GE(report.parts.data_s, 0.0) << ToString(config);
+    ASSERT_GE(report.time.bubble_s, 0.0) << ToString(config);
+    ASSERT_GE(report.time.data_s, 0.0) << ToString(config);
     ASSERT_TRUE(report.model_states_fit || !report.fits) << ToString(config);
     fitting += report.fits ? 1 : 0;
   }
@@ -74,7 +74,7 @@ TEST(PaperProblems, InterleavingTakesMoreMemoryAndLessBubble) {
   const StepReport plain = problem.Simulate(config);
   config.model_chunks = 4;
   const StepReport interleaved = problem.Simulate(config);
-  EXPECT_LT(interleaved.parts.bubble_s, plain.parts.bubble_s);
+  EXPECT_LT(interleaved.time.bubble_s, plain.time.bubble_s);
   EXPECT_GT(interleaved.memory.activations_bytes,
             plain.memory.activations_bytes);
 }
@@ -91,7 +91,7 @@ TEST(PaperProblems, AnyNumberOfGpusWillDo) {
         ParallelConfig{.pp = 6, .microbatches = 12, .model_chunks = 2}}) {
     const StepReport report = problem.Simulate(config);
     EXPECT_GT(report.step_time_s, 0.0);
-    EXPECT_NEAR(report.parts.Total(), report.step_time_s, 1e-12);
+    EXPECT_NEAR(report.time.Total(), report.step_time_s, 1e-12);
   }
 }
 

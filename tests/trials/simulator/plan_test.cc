@@ -79,7 +79,7 @@ TEST(Plan, StagesMayHaveSizesOfTheirOwn) {
   plan.stages[0] = {.dp = 1, .tp = 4};
   const StepReport report = simulator.Simulate(plan);
   EXPECT_NEAR(
-      report.parts.Total(), report.step_time_s, 1e-9 * report.step_time_s);
+      report.time.Total(), report.step_time_s, 1e-9 * report.step_time_s);
   // The first stage's tensor parallelism is seen where it is critical, and all
   // eight GPUs are used.
   EXPECT_EQ(PoolGpus(plan, 0), 8);

@@ -149,7 +149,7 @@ TEST(Resharding, APlanPaysForWhatItReshards) {
                        workload.model.hidden_size;
   const StepReport report = simulator.Simulate(plan);
   const double moved_s = (4 + 1) * bytes / kCard + 4 * kInter + kInter;
-  EXPECT_NEAR(report.parts.pipeline_s, moved_s, 1e-9);
+  EXPECT_NEAR(report.time.pipeline_s, moved_s, 1e-9);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(Sharding, HybridOnOneHostIsFullSharding) {
 TEST(Sharding, HybridHoldsTheStatesOfOneHostHoweverManyThereAre) {
   const auto parameters = static_cast<double>(ParameterCount(Problem().model));
   for (const int nodes : {2, 4}) {
-    const MemoryParts memory = ReportOf(nodes, 3, true).memory;
+    const MemoryBreakdown memory = ReportOf(nodes, 3, true).memory;
     // Masters and two moments in fp32 over the four GPUs of a host.
     EXPECT_NEAR(memory.parameters_bytes + memory.optimizer_bytes,
                 12 * parameters / 4,
@@ -83,11 +83,10 @@ TEST(Sharding, HybridHoldsTheStatesOfOneHostHoweverManyThereAre) {
 
 TEST(Sharding, HybridWithGradientsOnlyShardsThemWithinTheHost) {
   const auto parameters = static_cast<double>(ParameterCount(Problem().model));
-  const MemoryParts memory = ReportOf(2, 2, true).memory;
+  const MemoryBreakdown memory = ReportOf(2, 2, true).memory;
   EXPECT_NEAR(memory.parameters_bytes, 2 * parameters, 1.0);
   EXPECT_NEAR(memory.optimizer_bytes, 12 * parameters / 4, 1.0);
-  EXPECT_GT(ReportOf(2, 2, true).parts.data_s,
-            ReportOf(1, 2, true).parts.data_s);
+  EXPECT_GT(ReportOf(2, 2, true).time.data_s, ReportOf(1, 2, true).time.data_s);
 }
 
 // Full sharding moves parameters twice and gradients once over the network;
@@ -95,8 +94,8 @@ TEST(Sharding, HybridWithGradientsOnlyShardsThemWithinTheHost) {
 TEST(Sharding, HybridIsFasterWhereTheNetworkIsSlow) {
   EXPECT_LT(ReportOf(2, 3, true).step_time_s,
             ReportOf(2, 3, false).step_time_s);
-  EXPECT_LT(ReportOf(2, 2, true).parts.data_s,
-            ReportOf(2, 2, false).parts.data_s);
+  EXPECT_LT(ReportOf(2, 2, true).time.data_s,
+            ReportOf(2, 2, false).time.data_s);
 }
 
 TEST(Sharding, OtherStagesKnowNothingOfHybrid) {

@@ -66,11 +66,11 @@ TEST(Simulator, PartsAddUpToTheStepAndToThePeak) {
   for (const ParallelConfig& config : Configs()) {
     const StepReport report = simulator.Simulate(config);
     EXPECT_NEAR(
-        report.parts.Total(), report.step_time_s, 1e-9 * report.step_time_s)
+        report.time.Total(), report.step_time_s, 1e-9 * report.step_time_s)
         << ToString(config);
     EXPECT_DOUBLE_EQ(report.memory.Total(), report.peak_memory_bytes);
-    EXPECT_GE(report.parts.bubble_s, 0.0);
-    EXPECT_GE(report.parts.data_s, 0.0);
+    EXPECT_GE(report.time.bubble_s, 0.0);
+    EXPECT_GE(report.time.data_s, 0.0);
   }
 }
 
@@ -87,9 +87,9 @@ TEST(Simulator, WaitingAtTheLossAddsTheHeadToBlocksThatWaitForTheCpu) {
   };
   const StepReport hidden = simulate(0.0);
   const StepReport waiting = simulate(0.003);
-  ASSERT_GT(hidden.parts.head_s, 0.0);
+  ASSERT_GT(hidden.time.head_s, 0.0);
   EXPECT_NEAR(waiting.step_time_s - hidden.step_time_s,
-              hidden.parts.head_s + 0.003,
+              hidden.time.head_s + 0.003,
               1e-6);
 }
 
@@ -116,12 +116,12 @@ TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
           config.zero_stage = config.dp > 1 ? zero : 0;
           config.grad_checkpoint = recomputation;
           const StepReport report = simulator.Simulate(config);
-          EXPECT_NEAR(report.parts.Total(),
+          EXPECT_NEAR(report.time.Total(),
                       report.step_time_s,
                       1e-9 * report.step_time_s)
               << ToString(config);
-          EXPECT_EQ(config.cp > 1, report.parts.context_s > 0.0);
-          EXPECT_EQ(config.ep > 1, report.parts.expert_s > 0.0);
+          EXPECT_EQ(config.cp > 1, report.time.context_s > 0.0);
+          EXPECT_EQ(config.ep > 1, report.time.expert_s > 0.0);
           EXPECT_DOUBLE_EQ(report.memory.Total(), report.peak_memory_bytes);
         }
       }
@@ -207,7 +207,7 @@ TEST(Simulator, FsdpPrefetchesBlockByBlockWhateverTheFlags) {
       Config("dp=8,zero_stage=3,overlap_zero_comm=0,zero_bucket_mb=1"));
   EXPECT_EQ(on.step_time_s, off.step_time_s);
   EXPECT_EQ(on.peak_memory_bytes, off.peak_memory_bytes);
-  EXPECT_GT(on.parts.data_s, 0.0);  // the first unit has nothing before it
+  EXPECT_GT(on.time.data_s, 0.0);  // the first unit has nothing before it
 }
 
 TEST(Simulator, WhatItRemembersChangesNoResult) {
@@ -367,8 +367,8 @@ TEST(Simulator, RecomputationCostsTimeOfItsOwn) {
   const Simulator simulator = Small();
   const StepReport without = simulator.Simulate(Config("dp=8"));
   const StepReport with = simulator.Simulate(Config("dp=8,grad_checkpoint=1"));
-  EXPECT_EQ(without.parts.recompute_s, 0.0);
-  EXPECT_NEAR(with.parts.recompute_s, with.parts.forward_s, 1e-12);
+  EXPECT_EQ(without.time.recompute_s, 0.0);
+  EXPECT_NEAR(with.time.recompute_s, with.time.forward_s, 1e-12);
   EXPECT_GT(with.step_time_s, without.step_time_s);
 }
 
@@ -415,7 +415,7 @@ TEST(Simulator, TheVocabularyHeadMakesTheLastStageCritical) {
   const StepReport report =
       simulator.Simulate(Config("dp=2,pp=4,microbatches=8"));
   EXPECT_EQ(report.critical_rank, 3);
-  EXPECT_GT(report.parts.head_s, report.parts.forward_s);
+  EXPECT_GT(report.time.head_s, report.time.forward_s);
 }
 
 TEST(Simulator, TiedTablesOnTwoStagesAreSynchronised) {
@@ -423,8 +423,8 @@ TEST(Simulator, TiedTablesOnTwoStagesAreSynchronised) {
   untied.model.tied_embeddings = false;
   const ParallelConfig config = Config("dp=1,pp=8,microbatches=16");
   const StepReport tied = Small().Simulate(config);
-  EXPECT_GT(tied.parts.data_s, 0.0);
-  EXPECT_EQ(Simulator(untied, SmallCluster()).Simulate(config).parts.data_s,
+  EXPECT_GT(tied.time.data_s, 0.0);
+  EXPECT_EQ(Simulator(untied, SmallCluster()).Simulate(config).time.data_s,
             0.0);
 }
 
@@ -441,7 +441,7 @@ TEST(Simulator, AStatedMicroBatchSizeMustMakeUpTheBatch) {
 TEST(Simulator, ZeroTwoScattersTheGradientsOfEveryMicrobatch) {
   const Simulator simulator = Small();
   const auto data_s = [&](const std::string& config) {
-    return simulator.Simulate(Config(config)).parts.data_s;
+    return simulator.Simulate(Config(config)).time.data_s;
   };
   const std::string zero =
       "dp=8,overlap_zero_comm=0,zero_bucket_mb=64,zero_stage=";

@@ -110,7 +110,7 @@ TEST(Textbook, MicrobatchesThatADeeperPipelineNeeds) {
 // A GPU's memory for a model of `parameters` in all, of which one of 16 (tp 4,
 // pp 4) is on it, with ZeRO 1 over dp: bf16 parameters and gradients, fp32
 // master weights and moments.
-MemoryParts States(double parameters, int dp) {
+MemoryBreakdown States(double parameters, int dp) {
   ParallelConfig config;
   config.pp = 4;
   config.zero_stage = 1;
@@ -148,7 +148,7 @@ double CheckpointedBytes(const LayerCosts& layers) {
 // tokens: 3.75 + 3.75 + 1.41 GB of states, 997 MB of activations a layer, 9.97
 // GB for the stage's ten. Recomputation leaves at most two layers' worth.
 TEST(Textbook, MemoryOfA30BModelOn256Gpus) {
-  const MemoryParts states = States(30e9, 16);
+  const MemoryBreakdown states = States(30e9, 16);
   EXPECT_NEAR(states.parameters_bytes, 3.75e9, 1.0);
   EXPECT_NEAR(states.gradients_bytes, 3.75e9, 1.0);
   EXPECT_NEAR(states.optimizer_bytes, 1.41e9, 0.005e9);
@@ -167,7 +167,7 @@ TEST(Textbook, MemoryOfA30BModelOn256Gpus) {
 // tokens: 1.63 + 1.63 + 2.44 GB of states, 1.43 GB of activations a layer, 11
 // GB in all with recomputation.
 TEST(Textbook, MemoryOfA13BModelOn64Gpus) {
-  const MemoryParts states = States(13e9, 4);
+  const MemoryBreakdown states = States(13e9, 4);
   EXPECT_NEAR(states.parameters_bytes, 1.63e9, 0.006e9);
   EXPECT_NEAR(states.gradients_bytes, 1.63e9, 0.006e9);
   EXPECT_NEAR(states.optimizer_bytes, 2.44e9, 0.005e9);
