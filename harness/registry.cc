@@ -80,7 +80,7 @@ std::vector<MethodEntry> ListMethods() {
             {}),
       Entry("xgboost",
             "XGBOOST",
-            "the best prediction of boosted trees, as DeepSpeed's autotuner",
+            "the best prediction of boosted trees, as in DeepSpeed's autotuner",
             methods::MakeXgboost,
             {}),
       Entry("cost-model",
@@ -110,7 +110,7 @@ std::vector<MethodEntry> ListMethods() {
            {.early_termination = false, .surrogates = kNoPrior}),
       Oppa("oppa-paper",
            "OPPA-PAPER",
-           "OPPA with the paper's sizes and likelihood to the letter",
+           "OPPA as printed, where the paper is specific",
            AsPrinted()),
   };
 }
