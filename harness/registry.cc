@@ -1,7 +1,5 @@
 #include "harness/registry.h"
 
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "common/text.h"
@@ -18,46 +16,40 @@ using common::TomlTable;
 using methods::OppaOptions;
 using surrogates::CostModelForm;
 
-constexpr const char* kOppa = "oppa";
-
 // A method with its options, whose defaults here are `defaults`.
 template <typename Options>
-MethodEntry Entry(std::string name,
-                  std::string label,
-                  std::string description,
+MethodEntry Entry(const std::string& name,
+                  const std::string& label,
+                  const std::string& description,
                   std::unique_ptr<methods::Method> (*make)(
                       const methods::Problem&, const Options&, std::uint64_t),
-                  const Options& defaults,
-                  std::string variant_of = "") {
+                  const Options& defaults) {
   Options described = defaults;
-  return {std::move(name),
-          std::move(label),
-          std::move(description),
+  return {name,
+          label,
+          description,
           [=](const methods::Problem& problem,
               const TomlTable& table,
               std::uint64_t seed) {
             return make(
                 problem, methods::ReadOptions(table, problem, defaults), seed);
           },
-          methods::Describe(OptionsOf(described)),
-          std::move(variant_of)};
+          methods::Describe(OptionsOf(described))};
 }
 
 // OPPA and its ablations: one implementation, with these defaults.
-MethodEntry Oppa(std::string name,
-                 std::string label,
-                 std::string description,
+MethodEntry Oppa(const std::string& name,
+                 const std::string& label,
+                 const std::string& description,
                  const OppaOptions& defaults) {
-  const std::string variant_of = name == kOppa ? "" : kOppa;
-  return Entry(std::move(name),
-               std::move(label),
-               std::move(description),
-               methods::MakeOppa,
-               defaults,
-               variant_of);
+  MethodEntry entry =
+      Entry(name, label, description, methods::MakeOppa, defaults);
+  entry.variant_of = name == "oppa" ? "" : "oppa";
+  return entry;
 }
 
-const methods::SurrogatePair::Options kNoPrior{.prior = CostModelForm::kNone};
+constexpr methods::SurrogatePair::Options kNoPrior{.prior =
+                                                       CostModelForm::kNone};
 
 // The method as printed in the paper, where our defaults differ.
 OppaOptions AsPrinted() {
