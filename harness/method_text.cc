@@ -94,7 +94,7 @@ std::string MethodsMarkdown() {
       "([manifest_format.md](manifest_format.md)).\n";
   for (const MethodEntry& method : Methods()) {
     text += fmt::format(
-        "\n## {}\n\n{}: {}.\n", method.name, method.label, method.description);
+        "\n## {}\n\n{} ({}).\n", method.name, method.label, method.description);
     if (!method.variant_of.empty()) {
       text += fmt::format("\nOptions of `{}`, with {}.\n",
                           method.variant_of,

@@ -1,7 +1,5 @@
 #include "harness/registry.h"
 
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "common/text.h"
@@ -18,49 +16,42 @@ using common::TomlTable;
 using methods::OppaOptions;
 using surrogates::CostModelForm;
 
-constexpr const char* kOppa = "oppa";
-
 // A method with its options, whose defaults here are `defaults`.
 template <typename Options>
-MethodEntry Entry(std::string name,
-                  std::string label,
-                  std::string description,
+MethodEntry Entry(const std::string& name,
+                  const std::string& label,
+                  const std::string& description,
                   std::unique_ptr<methods::Method> (*make)(
                       const methods::Problem&, const Options&, std::uint64_t),
-                  const Options& defaults,
-                  std::string variant_of = "",
-                  std::string family = "") {
+                  const Options& defaults) {
   Options described = defaults;
-  return {std::move(name),
-          std::move(label),
-          std::move(description),
+  return {name,
+          label,
+          description,
           [=](const methods::Problem& problem,
               const TomlTable& table,
               std::uint64_t seed) {
             return make(
                 problem, methods::ReadOptions(table, problem, defaults), seed);
           },
-          methods::Describe(OptionsOf(described)),
-          std::move(variant_of),
-          std::move(family)};
+          methods::Describe(OptionsOf(described))};
 }
 
 // OPPA and its ablations: one implementation, with these defaults.
-MethodEntry Oppa(std::string name,
-                 std::string label,
-                 std::string description,
+MethodEntry Oppa(const std::string& name,
+                 const std::string& label,
+                 const std::string& description,
                  const OppaOptions& defaults) {
-  const std::string variant_of = name == kOppa ? "" : kOppa;
-  return Entry(std::move(name),
-               std::move(label),
-               std::move(description),
-               methods::MakeOppa,
-               defaults,
-               variant_of,
-               kOppa);
+  MethodEntry entry =
+      Entry(name, label, description, methods::MakeOppa, defaults);
+  entry.variant_of = name == "oppa" ? "" : "oppa";
+  // Ablations and variants of OPPA; VANILLA-BO is a method of the paper.
+  entry.family = name == "vanilla-bo" ? "" : "oppa";
+  return entry;
 }
 
-const methods::SurrogatePair::Options kNoPrior{.prior = CostModelForm::kNone};
+constexpr methods::SurrogatePair::Options kNoPrior{.prior =
+                                                       CostModelForm::kNone};
 
 // The method as printed in the paper, where our defaults differ.
 OppaOptions AsPrinted() {
@@ -83,7 +74,7 @@ std::vector<MethodEntry> ListMethods() {
             {}),
       Entry("xgboost",
             "XGBOOST",
-            "the best prediction of boosted trees, as DeepSpeed's autotuner",
+            "the best prediction of boosted trees, as in DeepSpeed's autotuner",
             methods::MakeXgboost,
             {}),
       Entry("cost-model",
@@ -91,12 +82,10 @@ std::vector<MethodEntry> ListMethods() {
             "a cost model fitted to several random trials, then one shot",
             methods::MakeCostModel,
             {}),
-      Entry("vanilla-bo",
-            "VANILLA-BO",
-            "Bayesian optimization: constant mean, Matern-5/2, cUCB",
-            methods::MakeOppa,
-            OppaOptions{.early_termination = false, .surrogates = kNoPrior},
-            kOppa),
+      Oppa("vanilla-bo",
+           "VANILLA-BO",
+           "Bayesian optimization: constant mean, Matern-5/2, cUCB",
+           {.early_termination = false, .surrogates = kNoPrior}),
       Oppa("oppa",
            "OPPA",
            "BO with a parallelism-informed prior and early termination",
@@ -115,7 +104,7 @@ std::vector<MethodEntry> ListMethods() {
            {.early_termination = false, .surrogates = kNoPrior}),
       Oppa("oppa-paper",
            "OPPA-PAPER",
-           "OPPA with the paper's sizes and likelihood to the letter",
+           "OPPA as printed, where the paper is specific",
            AsPrinted()),
   };
 }

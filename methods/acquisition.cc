@@ -17,7 +17,7 @@ namespace {
 
 using std::numbers::pi;
 
-constexpr double kReach = 6.5;  // of the standard normal; 8e-11 lies beyond
+constexpr double kReach = 6.5;  // of the standard normal; 8e-11 is beyond
 constexpr int kNodes = 64;      // on each side of the kink
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -94,7 +94,7 @@ double ProbitFeasibility(double mean, double stddev) {
   return NormalProbability(-mean / std::hypot(kProbit, stddev));
 }
 
-// At whole m: what the probit approximation leaves, and g (1 - g).
+// At integer m: the residual of the probit approximation, and g (1 - g).
 constexpr int kFar = 22;
 struct WholeExcesses {
   std::array<double, 2 * kFar + 1> left;
@@ -112,9 +112,9 @@ WholeExcesses MakeWholeExcesses() {
   return table;
 }
 
-// The probit approximation of the sigmoid has a closed form; what is left of
+// The probit approximation of the sigmoid has a closed form; the residual of
 // both integrals is confined to small |m| and smooth at the scale of 1, so a
-// sum over whole m does.
+// sum over integer m suffices.
 FeasibilityMoments WideFeasibility(double mean, double stddev) {
   static const WholeExcesses table = MakeWholeExcesses();
   double first = ProbitFeasibility(mean, stddev);
@@ -192,26 +192,26 @@ double BoundFromMoments(const ConstrainedBelief& belief,
          beta * std::sqrt(kInflation * std::max(variance, 0.0));
 }
 
-// A bound that needs no integral, from what a feasibility p can do at most:
+// A bound without an integral, over all feasibilities p:
 //
 //   E X + beta sd(X) <= r p + beta (|r| sqrt(p (1 - p)) + s sqrt(p)),
 //
-// which for r > 0 is largest at r (1 + sqrt(1 + beta^2)) / 2 + beta s.
-// It comes with the slack.
+// whose maximum for r > 0 is r (1 + sqrt(1 + beta^2)) / 2 + beta s. It includes
+// the slack.
 double BoundAtAnyFeasibility(double r, double s, double beta) {
   const double most = r > 0.0 ? 0.5 * r * (1.0 + std::sqrt(1.0 + beta * beta))
                               : -0.5 * r * beta;
   return most + beta * s + kSlack * (std::abs(r) + beta * s);
 }
 
-// A bound that needs no integral, from p = E g, g = 1 - sigmoid(m), being near
-// its probit approximation, and far above capacity below E exp(-m):
+// A bound without an integral: p = E g, g = 1 - sigmoid(m), is near its probit
+// approximation, and far above the capacity it is below E exp(-m):
 //
 //   E X + beta sd(X) <= r p + beta sqrt(r^2 Var g + s^2 p),
 //   Var g <= min(p (1 - p), stddev_m^2 / 16),
 //
 // the latter since |dg / dm| <= 1 / 4 (Poincare). For r < 0 the first term is
-// left out. It comes with the slack.
+// dropped. It includes the slack.
 double BoundFromProbit(const ConstrainedBelief& belief, double beta) {
   const double r = belief.throughput_mean;
   const double s = belief.throughput_stddev;
@@ -234,7 +234,7 @@ double SlackedBound(const ConstrainedBelief& belief, double beta) {
   return ConstrainedUcbBound(belief, beta) + slack;
 }
 
-constexpr int kGrain = 512;  // candidates that a thread bounds at a time
+constexpr int kGrain = 512;  // candidates of one unit of parallel work
 
 }  // namespace
 
@@ -315,7 +315,7 @@ int ConstrainedUcbSearch::ArgMax(const surrogates::Prediction& throughput,
   return best_;
 }
 
-// For batches as large as they can be: what is not used costs no memory.
+// Reserves the largest possible batch; unused pages cost no memory.
 void ConstrainedUcbSearch::MakeRoom(Eigen::Index size) {
   const auto room = static_cast<std::size_t>(size);
   any_bounds_.resize(room);
@@ -396,7 +396,7 @@ void ConstrainedUcbSearch::BoundBatch(const surrogates::Prediction& throughput,
       },
       kGrain);
   std::erase_if(bounds_, [&](const Bounded& place) {
-    return !(place.bound >= summary_.value);  // nor where it is NaN
+    return !(place.bound >= summary_.value);  // or NaN
   });
   std::sort(bounds_.begin(), bounds_.end(), Before);
 }
@@ -411,7 +411,7 @@ void ConstrainedUcbSearch::EvaluateBatch(
       break;
     }
     const ConstrainedBelief belief = BeliefAt(throughput, place);
-    // Candidates that nothing tells apart come one after the other.
+    // Candidates with equal predictions are adjacent.
     if (last != belief) {
       last = belief;
       value = ConstrainedUcb(belief, beta);

@@ -10,7 +10,7 @@
 
 namespace methods {
 
-// Marginal beliefs about one candidate: throughput r and memory excess m.
+// Marginal predictions of one candidate: throughput r and memory excess m.
 struct ConstrainedBelief {
   double throughput_mean = 0.0;
   double throughput_stddev = 0.0;  // >= 0
@@ -28,17 +28,17 @@ struct ConstrainedBelief {
 // with r ~ N(throughput), m ~ N(excess) independent.
 //
 // r stays on its positive scale, never centred: X = 0 means infeasible. m is
-// (memory - capacity) / scale; the sigmoid is not scale-free, so whoever calls
-// states the scale (see MemoryExcess). As printed, beta multiplies the mean
+// (memory - capacity) / scale; the sigmoid is not scale-free, so the caller
+// chooses the scale (see MemoryExcess). As printed, beta multiplies the mean
 // absolute deviation: where memory is no concern the value tends to
 // mean + 0.798 beta stddev. GaussianBeta(beta) gives mean + beta stddev.
 //
-// Source: OPPA Eq. 4. Given m, X - E X is normal, so its absolute mean is known
-// in closed form and one integral over m is left; its integrand has a layer of
-// width ~ stddev_r / mean_r around the m at which E[X | m] = E X, so it is
-// split there and each side is mapped by a sinh before Gauss-Legendre.
-// Accuracy: relative error below 1e-6 in tests.
-// Shapes: scalars. Errors: none; NaN in, NaN out.
+// Source: OPPA Eq. 4. Given m, X - E X is normal, so its absolute mean has a
+// closed form and one integral over m remains. Its integrand has a layer of
+// width ~ stddev_r / mean_r around the m at which E[X | m] = E X, so the
+// integral is split there and each side is mapped by a sinh before
+// Gauss-Legendre. Accuracy: relative error below 1e-6 in tests. Shapes:
+// scalars. Errors: none; NaN in, NaN out.
 [[nodiscard]] double ConstrainedUcb(const ConstrainedBelief& belief,
                                     double beta);
 
@@ -60,26 +60,26 @@ struct FeasibilityMoments {
 // feasible limit.
 [[nodiscard]] double GaussianBeta(double beta);
 
-// (memory - capacity) / scale for every candidate, its variance with it.
-// Units: memory, capacity and scale alike; the result has none.
+// (memory - capacity) / scale for every candidate, with its variance.
+// Units: memory, capacity and scale share a unit; the result has none.
 // Errors: throws std::invalid_argument unless scale > 0.
 [[nodiscard]] surrogates::Prediction MemoryExcess(
     const surrogates::Prediction& memory, double capacity, double scale);
 
-// The same in the place of the memory.
+// The same in place.
 void ToMemoryExcess(double capacity,
                     double scale,
                     surrogates::PredictionView memory);
 
-// What the search over candidates found and cost.
+// Result and cost of the search over candidates.
 struct ArgMaxSummary {
   double value = 0.0;          // cUCB of the winner
-  ConstrainedBelief belief;    // about the winner
-  int memory_evaluations = 0;  // candidates whose excess was asked for
-  int exact_evaluations = 0;   // of cUCB; the rest was pruned
+  ConstrainedBelief belief;    // of the winner
+  int memory_evaluations = 0;  // candidates whose excess was predicted
+  int exact_evaluations = 0;   // of cUCB; the others were pruned
 };
 
-// Gives beliefs about the memory excess of some candidates, in that order.
+// Predicts the memory excess of some candidates, in their order.
 // Shapes: excess is [candidates.size()].
 using ExcessSource = std::function<void(const std::vector<int>& candidates,
                                         surrogates::PredictionView excess)>;
@@ -87,26 +87,26 @@ using ExcessSource = std::function<void(const std::vector<int>& candidates,
 struct ArgMaxOptions {
   double beta = 1.0;  // >= 0
   int threads = 1;    // >= 1; the result does not depend on it
-  // Candidates whose excess is asked for first; the next time four times as
-  // many. >= 1; the result does not depend on it.
+  // Size of the first batch; each further one is four times as large. >= 1; the
+  // result does not depend on it.
   int first_batch = 1024;
 };
 
 // Finds the candidate with the highest ConstrainedUcb. The result is that of
 // evaluating all of them, but
 //
-//   1. all are bounded by their throughput alone;
-//   2. in batches, the highest bounds first, the excess of those that may
-//      still win is asked for and bounds them by ConstrainedUcbBound;
-//   3. of a batch, cUCB itself is evaluated in the order of these bounds,
+//   1. throughput alone bounds every candidate;
+//   2. in batches, the highest bounds first, the excess of the candidates that
+//      may still win is predicted and gives the tighter ConstrainedUcbBound;
+//   3. within a batch, cUCB itself is evaluated in the order of these bounds
 //      until none exceeds the best value so far.
 //
-// Keeps its buffers from one call to the next: with one thread it allocates
-// nothing from the second call on, over no more candidates.
+// Buffers are kept between calls: with one thread and no more candidates than
+// before, calls after the first allocate nothing.
 class ConstrainedUcbSearch {
  public:
-  // The best candidate among those with excluded[i] == 0; the lowest index of
-  // equals; -1 when every candidate is excluded. A NaN is never chosen.
+  // The best candidate among those with excluded[i] == 0, the lowest index of
+  // equals; -1 if every candidate is excluded. A NaN is never chosen.
   // Shapes: throughput [N], excluded [N] (or empty: none is).
   // Errors: throws std::invalid_argument when the shapes differ or an option
   // is outside its range.
@@ -136,15 +136,15 @@ class ConstrainedUcbSearch {
   void EvaluateBatch(const surrogates::Prediction& throughput, double beta);
 
   std::vector<double> any_bounds_;  // of all candidates, step 1
-  std::vector<Bounded> open_;       // not asked for yet
+  std::vector<Bounded> open_;       // excess not predicted yet
   std::vector<int> batch_;          // candidates
-  surrogates::Prediction excess_;   // of the batch, and room behind it
+  surrogates::Prediction excess_;   // of the batch, with spare room
   std::vector<Bounded> bounds_;     // of places in the batch, step 2
   ArgMaxSummary summary_;
   int best_ = -1;
 };
 
-// A single search where the excess of all candidates is known; see above.
+// The same search where the excess of all candidates is known.
 // Shapes: all [N].
 [[nodiscard]] int ArgMaxConstrainedUcb(
     const surrogates::Prediction& throughput,

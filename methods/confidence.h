@@ -1,4 +1,4 @@
-// What the theory of early termination says with probability 1 - delta.
+// Bounds of the theory of early termination, with probability 1 - delta.
 
 #ifndef METHODS_CONFIDENCE_H_
 #define METHODS_CONFIDENCE_H_
@@ -9,11 +9,11 @@ namespace methods {
 // `rkhs_bound` under a known kernel, observed in rounds of up to q_max
 // repetitions with independent normal noise.
 //
-// Note: the kernel's own scale is part of it, so the bound has no unit.
+// Note: the kernel includes its own scale, so the bound has no unit.
 // Source: OPPA Assumption F.1.
 struct Assumption {
   double rkhs_bound = 1.0;  // B >= 0
-  double delta = 0.1;       // in (0, 1): how often the statements may fail
+  double delta = 0.1;       // in (0, 1): probability that a bound fails
   int rounds = 100;         // N >= 1
   int q_max = 1;            // >= 1
 };
@@ -38,16 +38,16 @@ struct Assumption {
 [[nodiscard]] double ConfidenceBeta(const Assumption& assumption,
                                     double information_gain);
 
-// What cumulative regret is bounded by after n rounds, s beta_n sqrt(8 n gamma
-// / q_min), with gamma an information gain. Source: OPPA Theorem F.5, Eq. 39.
-// Note: its proof (Eq. 43) takes x <= log(1 + x), which holds for no x > 0, so
-// the bound is none where s^2 / q_min is small beside the kernel's variance.
+// The bound on cumulative regret after n rounds, s beta_n sqrt(8 n gamma /
+// q_min), with gamma an information gain. Source: OPPA Theorem F.5, Eq. 39.
+// Note: its proof (Eq. 43) uses x <= log(1 + x), which is false for x > 0, so
+// the bound fails where s^2 / q_min is small relative to the kernel's variance.
 [[nodiscard]] double PrintedRegretBound(
     double noise_stddev, double beta, int rounds, double gamma, int q_min);
 
-// The same proof with x <= v log(1 + x) / log(1 + v) for 0 <= x <= v in that
-// place: beta_n sqrt(8 n gamma k / log(1 + k q_min / s^2)), k the kernel's
-// variance. Source: Srinivas et al. (2012), Lemma 5.4.
+// The corrected bound, from x <= v log(1 + x) / log(1 + v) for 0 <= x <= v:
+// beta_n sqrt(8 n gamma k / log(1 + k q_min / s^2)), k the kernel's variance.
+// Source: Srinivas et al. (2012), Lemma 5.4.
 [[nodiscard]] double RegretBound(double noise_stddev,
                                  double beta,
                                  int rounds,

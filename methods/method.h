@@ -15,15 +15,15 @@
 
 namespace methods {
 
-// What a method may know about the problem. It never sees a backend.
+// The problem as a method sees it, without a backend.
 struct Problem {
   const trials::SearchSpace* space = nullptr;  // outlives the method
   int gpus = 1;
   int gpus_per_node = 1;
   double memory_capacity_bytes = 0.0;  // per GPU
   int q_max = 1;                       // steps of a full trial
-  // Threads that a suggestion may use, >= 1. What it suggests does not depend
-  // on them.
+  // Threads that a suggestion may use, >= 1. The suggestion does not depend on
+  // them.
   int threads = 1;
 };
 
@@ -32,7 +32,7 @@ struct Suggestion {
   int candidate = -1;  // index into the space, never tried before
   std::optional<trials::StopRule> stop;  // absent: run all q_max steps
   trials::ChosenBy chosen_by = trials::ChosenBy::kUnspecified;
-  // What the surrogates behind this suggestion have learned, by surrogate name.
+  // The fits of the surrogates behind this suggestion, by surrogate name.
   struct Fit {
     std::string surrogate;
     surrogates::FitSummary summary;

@@ -1,4 +1,4 @@
-// XGBOOST: the best prediction of boosted trees, again and again.
+// XGBOOST: always the best prediction of boosted trees.
 
 #ifndef METHODS_GUIDED_XGBOOST_H_
 #define METHODS_GUIDED_XGBOOST_H_
@@ -16,11 +16,11 @@ namespace methods {
 // Fits boosted trees to the throughput of all trials so far (a failed trial
 // counts as zero) and tries the untried candidate with the highest prediction.
 //
-// Source: OPPA App. H.2; DeepSpeed's autotuner for the settings: two trials
-// before the first fit, no random exploration after it (its 20% of random
-// trials is code that never runs).
-// Note: trees predict few distinct values, so many candidates tie; one of
-// them is drawn at random, where DeepSpeed takes the last of its list.
+// Source: OPPA App. H.2; the settings are those of DeepSpeed's autotuner: two
+// trials before the first fit and no random exploration after it (its 20% of
+// random trials is unreachable code).
+// Note: trees predict few distinct values, so many candidates tie. One of them
+// is drawn at random; DeepSpeed takes the last of its list.
 struct XgboostOptions {
   int random_trials = 2;
   surrogates::BoostedTrees::Options trees;

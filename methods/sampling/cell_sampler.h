@@ -1,4 +1,4 @@
-// The random choice that every method falls back on.
+// The random trial of every method.
 
 #ifndef METHODS_SAMPLING_CELL_SAMPLER_H_
 #define METHODS_SAMPLING_CELL_SAMPLER_H_
@@ -14,12 +14,12 @@ namespace methods {
 
 // Draws an untried candidate: first one of the (dp, tp, pp) cells that still
 // have one, all equally likely, then one of its untried candidates, all
-// equally likely. Without the first step the cells with most knobs would
-// take nearly every draw.
+// equally likely. Without the first step nearly every draw would come from the
+// cells with the most parameters.
 //
-// The draw is a function of the seed, the number of the trial and what was
-// tried, so a run resumes by replaying its journal, and methods that share a
-// seed share their random trials.
+// The draw is a function of the seed, the number of the trial and the tried
+// candidates, so a run resumes by replaying its journal, and methods with the
+// same seed have the same random trials.
 //
 // Source: OPPA App. E.1. Returns -1 when nothing is untried.
 [[nodiscard]] int DrawFromCells(const trials::SearchSpace& space,
@@ -27,7 +27,7 @@ namespace methods {
                                 std::uint64_t seed,
                                 int trial);
 
-// The next random trial of a method: a draw by the history so far.
+// The next random trial of a method.
 [[nodiscard]] Suggestion SuggestRandom(const Problem& problem,
                                        const History& history,
                                        std::uint64_t seed);

@@ -31,7 +31,7 @@ using Booster = std::unique_ptr<void, FreeBooster>;
 
 Matrix MakeMatrix(const std::vector<float>& rows, int columns) {
   DMatrixHandle handle = nullptr;
-  // No value is missing; NaN marks missing ones, and there is none.
+  // NaN marks missing values; there are none.
   Check(XGDMatrixCreateFromMat(rows.data(),
                                rows.size() / static_cast<std::size_t>(columns),
                                static_cast<bst_ulong>(columns),

@@ -53,6 +53,21 @@ ParametricMean Assemble(const trials::SearchSpace& space,
 
 }  // namespace
 
+double TypicalValue::LogCenter(double sequences, double largest) const {
+  switch (kind) {
+    case Kind::kShare:
+      return std::log(value / largest);
+    case Kind::kPerStep:
+      return std::log(value / sequences);
+    case Kind::kPerSequence:
+      return std::log(value * sequences);
+    case Kind::kRatio:
+    case Kind::kAbsolute:
+      break;
+  }
+  return std::log(value);
+}
+
 ParametricMean ThroughputPrior(const trials::SearchSpace& space,
                                const ClusterShape& shape,
                                CostModelForm form) {

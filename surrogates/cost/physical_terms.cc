@@ -1,7 +1,6 @@
 // The cost model with the dependence of each mechanism on every size.
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "surrogates/cost/term.h"
@@ -356,21 +355,6 @@ std::vector<CostTerm> PhysicalMemoryTerms() {
        {Typical::kRatio, 1.0, 0.5},
        {Read::kMemory, StateBytes}},
   };
-}
-
-double TypicalValue::LogCenter(double sequences, double largest) const {
-  switch (kind) {
-    case Kind::kShare:
-      return std::log(value / largest);
-    case Kind::kPerStep:
-      return std::log(value / sequences);
-    case Kind::kPerSequence:
-      return std::log(value * sequences);
-    case Kind::kRatio:
-    case Kind::kAbsolute:
-      break;
-  }
-  return std::log(value);
 }
 
 }  // namespace surrogates

@@ -56,7 +56,7 @@ void BoxBfgs::Advance(const Objective& objective, int max_iterations) {
       Update(next);
       std::swap(now_, next);
     } else if (fresh_) {
-      finished_ = true;  // not even the gradient leads down: a kink, rounding
+      finished_ = true;  // even the gradient does not descend: kink, rounding
     } else {
       ResetHessian();
     }

@@ -32,7 +32,7 @@ struct BfgsSummary {
   double value = 0.0;
   int iterations = 0;
   int evaluations = 0;
-  // False: iterations ran out, or no step along the gradient was downhill.
+  // False: the iterations are used up, or no step along the gradient descends.
   bool converged = false;
 };
 
