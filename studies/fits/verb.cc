@@ -230,7 +230,9 @@ int Fits(const FitsVerbOptions& options) {
   const trials::RunInfo run = trials::ReadRunInfo(options.run_folder);
   LearnedRun learned;
   try {
-    learned = Learned(trials::ReadFits(options.run_folder), options.trial);
+    learned =
+        Learned(trials::ReadRows<trials::FitRecord>(options.run_folder).records,
+                options.trial);
   } catch (const common::InputError& e) {
     throw common::InputError(
         fmt::format("{}: {}", options.run_folder.string(), e.what()));
