@@ -17,14 +17,12 @@ namespace common {
 
 // A struct whose fields are listed once, by a function that is found beside it:
 //
-//   template <common::FieldsOf<Point> S, typename Visit>
-//   void VisitFields(S& point, const Visit& visit) {
+//   void VisitFields(common::FieldsOf<Point> auto& point, const auto& visit) {
 //     visit("x", point.x);
 //     visit("y", point.y);
 //   }
 //
-// S is Point or const Point.
-template <typename S, typename T>
+template <typename S, typename T>  // S: T or const T
 concept FieldsOf = std::is_same_v<std::remove_const_t<S>, T>;
 
 template <typename T>

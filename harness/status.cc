@@ -32,8 +32,8 @@ void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
     status.elapsed_s = trial.elapsed_s;
     status.incumbent_steps_per_s = trial.incumbent_steps_per_s;
   }
-  for (const trials::SuggestionTime& row :
-       trials::ReadSuggestionTimes(folder)) {
+  const auto times = trials::ReadRows<trials::SuggestionTime>(folder);
+  for (const trials::SuggestionTime& row : times.records) {
     status.thinking_s += row.wall_s;
   }
   if (info.finished) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "common/quantiles.h"
@@ -11,27 +12,33 @@ namespace {
 
 constexpr double kGain = 1.01;  // what counts as one, over the best
 
-// Gathers (candidate, value, variance) triples as Observations.
-class Collector {
- public:
-  void Add(int candidate, double value, double variance) {
-    candidates_.push_back(candidate);
-    values_.push_back(value);
-    variances_.push_back(variance);
-  }
+// A value with its variance; nothing for a trial that observes none.
+using Observed = std::optional<std::pair<double, double>>;
 
-  [[nodiscard]] surrogates::Observations Take() {
-    const auto n = static_cast<Eigen::Index>(values_.size());
-    return {std::move(candidates_),
-            Eigen::Map<const Eigen::VectorXd>(values_.data(), n),
-            Eigen::Map<const Eigen::VectorXd>(variances_.data(), n)};
+template <typename Observe>
+surrogates::Observations Collect(const std::vector<trials::Trial>& trials,
+                                 const Observe& observe) {
+  std::vector<int> candidates;
+  std::vector<double> values;
+  std::vector<double> variances;
+  for (const trials::Trial& trial : trials) {
+    if (const Observed observed = observe(trial)) {
+      candidates.push_back(trial.candidate);
+      values.push_back(observed->first);
+      variances.push_back(observed->second);
+    }
   }
+  const auto n = static_cast<Eigen::Index>(values.size());
+  return {std::move(candidates),
+          Eigen::Map<const Eigen::VectorXd>(values.data(), n),
+          Eigen::Map<const Eigen::VectorXd>(variances.data(), n)};
+}
 
- private:
-  std::vector<int> candidates_;
-  std::vector<double> values_;
-  std::vector<double> variances_;
-};
+Observed ThroughputOf(const trials::Trial& trial) {
+  return trial.HasThroughput() ? Observed({trial.throughput.steps_per_s,
+                                           trial.throughput.variance})
+                               : std::nullopt;
+}
 
 }  // namespace
 
@@ -68,43 +75,28 @@ double History::StepNoise() const {
 }
 
 surrogates::Observations History::ThroughputObservations() const {
-  Collector collector;
-  for (const trials::Trial& trial : trials_) {
-    if (trial.HasThroughput()) {
-      collector.Add(trial.candidate,
-                    trial.throughput.steps_per_s,
-                    trial.throughput.variance);
-    }
-  }
-  return collector.Take();
+  return Collect(trials_, ThroughputOf);
 }
 
 surrogates::Observations History::ScoreObservations() const {
-  Collector collector;
-  for (const trials::Trial& trial : trials_) {
-    const bool ran = trial.HasThroughput();
-    collector.Add(trial.candidate,
-                  ran ? trial.throughput.steps_per_s : 0.0,
-                  ran ? trial.throughput.variance : 0.0);
-  }
-  return collector.Take();
+  return Collect(trials_, [](const trials::Trial& trial) {
+    return ThroughputOf(trial).value_or(std::pair(0.0, 0.0));
+  });
 }
 
 surrogates::Observations History::MemoryObservations(double capacity_bytes,
                                                      double out_of_memory_value,
                                                      double variance) const {
-  Collector collector;
-  for (const trials::Trial& trial : trials_) {
+  return Collect(trials_, [&](const trials::Trial& trial) -> Observed {
     const trials::Measurement& measurement = trial.measurement;
     if (measurement.outcome == trials::Outcome::kOutOfMemory) {
-      collector.Add(trial.candidate, out_of_memory_value, variance);
-    } else if (measurement.peak_memory_bytes) {
-      collector.Add(trial.candidate,
-                    *measurement.peak_memory_bytes / capacity_bytes,
-                    variance);
+      return {{out_of_memory_value, variance}};
     }
-  }
-  return collector.Take();
+    if (!measurement.peak_memory_bytes) {
+      return std::nullopt;
+    }
+    return {{*measurement.peak_memory_bytes / capacity_bytes, variance}};
+  });
 }
 
 std::vector<int> History::RanWithUnknownMemory() const {

@@ -26,7 +26,8 @@ void Load(const std::filesystem::path& folder, Task& task) {
   Run& run = task.run;
   try {
     run.trials = trials::ReadTrials(folder);
-    run.suggestion_times = trials::ReadSuggestionTimes(folder);
+    run.suggestion_times =
+        trials::ReadRows<trials::SuggestionTime>(folder).records;
     if (std::filesystem::exists(folder / "run.json")) {
       const trials::RunInfo info = trials::ReadRunInfo(folder);
       run.finished = info.finished;

@@ -45,8 +45,8 @@ struct Measurement {
   std::string message;      // reason of a failure, for people; one line
 };
 
-template <common::FieldsOf<Measurement> S, typename Visit>
-void VisitFields(S& measurement, const Visit& visit) {
+void VisitFields(common::FieldsOf<Measurement> auto& measurement,
+                 const auto& visit) {
   visit("outcome", measurement.outcome);
   visit("step_times_s", measurement.step_times_s);
   visit("peak_memory_bytes", measurement.peak_memory_bytes);
@@ -73,8 +73,8 @@ struct ThroughputOptions {
   bool variance_of_mean = false;
 };
 
-template <common::FieldsOf<ThroughputOptions> S, typename Visit>
-void VisitFields(S& options, const Visit& visit) {
+void VisitFields(common::FieldsOf<ThroughputOptions> auto& options,
+                 const auto& visit) {
   visit("warmup_steps", options.warmup_steps);
   visit("outlier_iqr", options.outlier_iqr);
   visit("variance_of_mean", options.variance_of_mean);
@@ -111,8 +111,7 @@ struct StopRule {
   ThroughputOptions throughput;
 };
 
-template <common::FieldsOf<StopRule> S, typename Visit>
-void VisitFields(S& rule, const Visit& visit) {
+void VisitFields(common::FieldsOf<StopRule> auto& rule, const auto& visit) {
   visit("q_min", rule.q_min);
   visit("best_steps_per_s", rule.best_steps_per_s);
   visit("tau_steps_per_s", rule.tau_steps_per_s);

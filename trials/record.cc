@@ -237,15 +237,6 @@ std::vector<Trial> ReadTrials(const std::filesystem::path& run_folder) {
   return trials;
 }
 
-std::vector<FitRecord> ReadFits(const std::filesystem::path& run_folder) {
-  return ReadRows<FitRecord>(run_folder).records;
-}
-
-std::vector<SuggestionTime> ReadSuggestionTimes(
-    const std::filesystem::path& run_folder) {
-  return ReadRows<SuggestionTime>(run_folder).records;
-}
-
 std::filesystem::path ProblemFolder(
     const std::filesystem::path& experiment_folder,
     const std::string& problem) {

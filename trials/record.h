@@ -32,8 +32,7 @@ struct StepRecord {
   double step_time_s = 0.0;
 };
 
-template <common::FieldsOf<StepRecord> S, typename Visit>
-void VisitFields(S& record, const Visit& visit) {
+void VisitFields(common::FieldsOf<StepRecord> auto& record, const auto& visit) {
   visit("trial", record.trial);
   visit("step", record.step);
   visit("step_time_s", record.step_time_s);
@@ -47,8 +46,7 @@ struct FitRecord {
   double value = 0.0;
 };
 
-template <common::FieldsOf<FitRecord> S, typename Visit>
-void VisitFields(S& record, const Visit& visit) {
+void VisitFields(common::FieldsOf<FitRecord> auto& record, const auto& visit) {
   visit("trial", record.trial);
   visit("surrogate", record.surrogate);
   visit("parameter", record.parameter);
@@ -62,8 +60,8 @@ struct SuggestionTime {
   double cpu_s = 0.0;
 };
 
-template <common::FieldsOf<SuggestionTime> S, typename Visit>
-void VisitFields(S& time, const Visit& visit) {
+void VisitFields(common::FieldsOf<SuggestionTime> auto& time,
+                 const auto& visit) {
   visit("trial", time.trial);
   visit("wall_s", time.wall_s);
   visit("cpu_s", time.cpu_s);
@@ -76,8 +74,7 @@ struct PlanRecord {
   std::string plan;
 };
 
-template <common::FieldsOf<PlanRecord> S, typename Visit>
-void VisitFields(S& record, const Visit& visit) {
+void VisitFields(common::FieldsOf<PlanRecord> auto& record, const auto& visit) {
   visit("trial", record.trial);
   visit("plan", record.plan);
 }
@@ -136,10 +133,6 @@ void SetPlans(const std::vector<PlanRecord>& plans, std::vector<Trial>& trials);
 
 // Trials without step times.
 [[nodiscard]] std::vector<Trial> ReadTrials(
-    const std::filesystem::path& run_folder);
-[[nodiscard]] std::vector<FitRecord> ReadFits(
-    const std::filesystem::path& run_folder);
-[[nodiscard]] std::vector<SuggestionTime> ReadSuggestionTimes(
     const std::filesystem::path& run_folder);
 
 // Why a run ended.

@@ -6,8 +6,7 @@
 
 namespace trials {
 // The fields of the three files, each listed once.
-template <common::FieldsOf<RunInfo> S, typename Visit>
-void VisitFields(S& info, const Visit& visit) {
+void VisitFields(common::FieldsOf<RunInfo> auto& info, const auto& visit) {
   visit("experiment", info.experiment);
   visit("problem", info.problem);
   visit("method", info.method);
@@ -25,8 +24,7 @@ void VisitFields(S& info, const Visit& visit) {
   visit("finish_reason", info.finish_reason);
 }
 
-template <common::FieldsOf<ProblemInfo> S, typename Visit>
-void VisitFields(S& info, const Visit& visit) {
+void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {
   visit("name", info.name);
   visit("description", info.description);
   visit("backend", info.backend);
@@ -40,15 +38,15 @@ void VisitFields(S& info, const Visit& visit) {
   visit("trial_budget", info.trial_budget);
 }
 
-template <common::FieldsOf<ExperimentInfo::Method> S, typename Visit>
-void VisitFields(S& method, const Visit& visit) {
+void VisitFields(common::FieldsOf<ExperimentInfo::Method> auto& method,
+                 const auto& visit) {
   visit("name", method.name);
   visit("label", method.label);
   visit("family", method.family);
 }
 
-template <common::FieldsOf<ExperimentInfo> S, typename Visit>
-void VisitFields(S& info, const Visit& visit) {
+void VisitFields(common::FieldsOf<ExperimentInfo> auto& info,
+                 const auto& visit) {
   visit("name", info.name);
   visit("title", info.title);
   visit("problems", info.problems);

@@ -47,8 +47,7 @@ struct Trial {
 // The columns of trials.csv, in their order: those of the measurement, with the
 // number of steps and the estimate in place of the step times, and the message
 // at the end.
-template <common::FieldsOf<Trial> S, typename Visit>
-void VisitFields(S& trial, const Visit& visit) {
+void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
   visit("trial", trial.number);
   visit("candidate", trial.candidate);
   visit("config", trial.config);

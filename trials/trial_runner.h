@@ -41,8 +41,8 @@ struct TrialRequest {
 };
 
 // The fields that another process needs; it sets on_step by StopBy.
-template <common::FieldsOf<TrialRequest> S, typename Visit>
-void VisitFields(S& request, const Visit& visit) {
+void VisitFields(common::FieldsOf<TrialRequest> auto& request,
+                 const auto& visit) {
   visit("config", request.config);
   visit("max_steps", request.max_steps);
   visit("seed", request.seed);

@@ -29,8 +29,7 @@ struct TrialTask {
   trials::TrialRequest request;  // on_step applies stop_rule and nothing else
 };
 
-template <common::FieldsOf<TrialTask> S, typename Visit>
-void VisitFields(S& task, const Visit& visit) {
+void VisitFields(common::FieldsOf<TrialTask> auto& task, const auto& visit) {
   visit("manifest", task.manifest);
   visit("problem", task.problem);
   visit("time_minutes", task.time_minutes);
@@ -43,8 +42,7 @@ struct TrialJob {
   std::vector<std::string> bad_nodes;
 };
 
-template <common::FieldsOf<TrialJob> S, typename Visit>
-void VisitFields(S& job, const Visit& visit) {
+void VisitFields(common::FieldsOf<TrialJob> auto& job, const auto& visit) {
   visit("id", job.id);
   visit("failures", job.failures);
   visit("bad_nodes", job.bad_nodes);
@@ -56,8 +54,8 @@ struct TrialResult {
   std::string refusal;  // bad input, no such program: a retry cannot help
 };
 
-template <common::FieldsOf<TrialResult> S, typename Visit>
-void VisitFields(S& result, const Visit& visit) {
+void VisitFields(common::FieldsOf<TrialResult> auto& result,
+                 const auto& visit) {
   visit("refusal", result.refusal);
   visit("measurement", result.measurement);
 }

@@ -234,7 +234,9 @@ int Fits(const FitsVerbOptions& options) {
   const trials::RunInfo run = trials::ReadRunInfo(options.run_folder);
   FittedRun fitted;
   try {
-    fitted = FittedAt(trials::ReadFits(options.run_folder), options.trial);
+    fitted = FittedAt(
+        trials::ReadRows<trials::FitRecord>(options.run_folder).records,
+        options.trial);
   } catch (const common::InputError& e) {
     throw common::InputError(
         fmt::format("{}: {}", options.run_folder.string(), e.what()));

@@ -59,7 +59,10 @@ class JournalTest : public testing::Test {
       ASSERT_EQ(ReadFile(copy_.path() / kFiles[i]), expected_[i])
           << kFiles[i] << " after " << what;
     }
-    ASSERT_EQ(trials::ReadSuggestionTimes(copy_.path()).size(), 5U) << what;
+    ASSERT_EQ(
+        trials::ReadRows<trials::SuggestionTime>(copy_.path()).records.size(),
+        5U)
+        << what;
   }
 
   fakes::TemporaryFolder whole_;

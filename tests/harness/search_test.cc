@@ -226,7 +226,8 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
       runner_,
       journal);
   double thought_s = 0.0;
-  for (const auto& row : trials::ReadSuggestionTimes(folder.path())) {
+  const auto times = trials::ReadRows<trials::SuggestionTime>(folder.path());
+  for (const auto& row : times.records) {
     thought_s += row.wall_s;
   }
   EXPECT_GT(thought_s, 0.0);

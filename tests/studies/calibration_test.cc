@@ -23,11 +23,11 @@ const trials::Measurement kOutOfMemory{.outcome =
 // Five candidates: three run with 1, 2 and 3 steps/s, two run out of memory.
 methods::History Five() {
   methods::History all(5);
-  all.Add(0, Ran(1.0, 1e9), {});
-  all.Add(1, Ran(2.0, 2e9), {});
-  all.Add(2, Ran(3.0, 3e9), {});
-  all.Add(3, kOutOfMemory, {});
-  all.Add(4, kOutOfMemory, {});
+  all.Add(trials::MakeTrial(0, {}, Ran(1.0, 1e9)));
+  all.Add(trials::MakeTrial(1, {}, Ran(2.0, 2e9)));
+  all.Add(trials::MakeTrial(2, {}, Ran(3.0, 3e9)));
+  all.Add(trials::MakeTrial(3, {}, kOutOfMemory));
+  all.Add(trials::MakeTrial(4, {}, kOutOfMemory));
   return all;
 }
 

@@ -15,25 +15,15 @@
 #include "common/error.h"
 #include "common/quantiles.h"
 #include "common/text.h"
-#include "trials/knobs.h"
 
 namespace trials {
 namespace {
 
 constexpr double kBytesPerGb = 1e9;
 
-// Columns that are no field of ParallelConfig.
-enum Column : std::size_t {
-  kScenario,
-  kGpus,
-  kStatus,
-  kStepTime,
-  kPeakMemory,
-  kColumns,
-};
-constexpr std::array<std::string_view, kColumns> kColumnNames = {
+// Columns that are not fields of ParallelConfig.
+constexpr std::array<std::string_view, 5> kColumns = {
     "scenario", "gpus", "status", "step_time_s", "peak_memory_gb"};
-constexpr std::size_t kAbsent = std::numeric_limits<std::size_t>::max();
 
 // A table of measurements: its columns by meaning, and a row at a time.
 class CsvFile {
@@ -57,29 +47,24 @@ class CsvFile {
   // Throws unless the header has all of these.
   void Need(std::initializer_list<std::string_view> names) const {
     for (const std::string_view name : names) {
-      const bool is_field = BuiltInKnobs().Find(name) != nullptr;
-      const bool there =
-          std::any_of(fields_.begin(), fields_.end(), [&](const auto& f) {
-            return f.second->name == name;
-          });
-      if (is_field ? there : columns_[ColumnOf(name)] != kAbsent) {
-        continue;
+      if (!columns_.contains(name)) {
+        table_.Fail(table_.header_line(),
+                    fmt::format("the column '{}' is missing; the header has {}",
+                                name,
+                                fmt::join(table_.header(), ", ")));
       }
-      table_.Fail(table_.header_line(),
-                  fmt::format("the column '{}' is missing; the header has {}",
-                              name,
-                              fmt::join(table_.header(), ", ")));
     }
   }
 
   // The cell of a column in this row; "" where the table has no such column.
-  [[nodiscard]] std::string_view Cell(Column column) const {
-    const std::size_t at = columns_[column];
-    return at == kAbsent ? std::string_view() : row_->cells[at];
+  [[nodiscard]] std::string_view Cell(std::string_view column) const {
+    const auto found = columns_.find(column);
+    return found == columns_.end() ? std::string_view()
+                                   : row_->cells[found->second];
   }
 
   // The number in a cell; it must be positive.
-  [[nodiscard]] double Number(Column column) const {
+  [[nodiscard]] double Number(std::string_view column) const {
     double value = 0.0;
     try {
       value = common::ParseDouble(Cell(column));
@@ -87,21 +72,21 @@ class CsvFile {
       value = 0.0;
     }
     if (!std::isfinite(value) || value <= 0.0) {
-      Fail(fmt::format("{} must be a number above 0, not '{}'",
-                       kColumnNames[column],
-                       Cell(column)));
+      Fail(fmt::format(
+          "{} must be a number above 0, not '{}'", column, Cell(column)));
     }
     return value;
   }
 
   [[nodiscard]] ParallelConfig Config() const {
     ParallelConfig config;
-    for (const auto& [at, field] : fields_) {
-      if (row_->cells[at].empty() && !field->required) {
+    for (const Knob& knob : BuiltInKnobs()) {
+      if (!columns_.contains(knob.name) ||
+          (Cell(knob.name).empty() && !knob.required)) {
         continue;
       }
       try {
-        field->SetChecked(config, row_->cells[at]);
+        knob.SetChecked(config, Cell(knob.name));
       } catch (const std::invalid_argument& e) {
         Fail(e.what());
       }
@@ -118,43 +103,32 @@ class CsvFile {
   }
 
  private:
-  static std::size_t ColumnOf(std::string_view name) {
-    return static_cast<std::size_t>(
-        std::find(kColumnNames.begin(), kColumnNames.end(), name) -
-        kColumnNames.begin());
-  }
-
   void AddColumn(std::size_t at) {
     const std::string& name = table_.header()[at];
-    const std::size_t column = ColumnOf(name);
-    if (column != kColumns) {
-      if (columns_[column] != kAbsent) {
-        Fail(fmt::format("the column '{}' comes twice", name));
-      }
-      columns_[column] = at;
-      return;
-    }
     const Knob* field = BuiltInKnobs().Find(name);
-    if (field == nullptr) {
+    const bool known =
+        std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end();
+    if (field == nullptr && !known) {
       unknown_.push_back(name);
       return;
     }
-    for (const auto& [other, known] : fields_) {
-      if (known == field) {
-        Fail(fmt::format("the columns '{}' and '{}' are the same field",
-                         table_.header()[other],
-                         name));
-      }
+    const auto [other, is_new] = columns_.emplace(
+        field == nullptr ? std::string_view(name) : field->name, at);
+    if (!is_new) {
+      const std::string& before = table_.header()[other->second];
+      Fail(before == name
+               ? fmt::format("the column '{}' comes twice", name)
+               : fmt::format("the columns '{}' and '{}' are the same field",
+                             before,
+                             name));
     }
-    fields_.emplace_back(at, field);
   }
 
   common::CsvTable table_;
   std::size_t next_ = 0;
   const common::CsvTable::Row* row_ = nullptr;  // the present one
-  std::array<std::size_t, kColumns> columns_ = {
-      kAbsent, kAbsent, kAbsent, kAbsent, kAbsent};
-  std::vector<std::pair<std::size_t, const Knob*>> fields_;
+  // By name; a field of ParallelConfig by its own name, not an alias.
+  std::map<std::string_view, std::size_t> columns_;
   std::vector<std::string> unknown_;
 };
 
@@ -162,7 +136,7 @@ class CsvFile {
 class Gathering {
  public:
   void Add(const CsvFile& file) {
-    const double gpus = file.Number(kGpus);
+    const double gpus = file.Number("gpus");
     if (gpus != std::trunc(gpus) || gpus > std::numeric_limits<int>::max()) {
       file.Fail(fmt::format("gpus must be an integer, not {}", gpus));
     }
@@ -182,7 +156,7 @@ class Gathering {
     ReplayRow& row = rows_[at->second];
     ++row.measurements;
     if (Ran(file)) {
-      step_times_s_[at->second].push_back(file.Number(kStepTime));
+      step_times_s_[at->second].push_back(file.Number("step_time_s"));
       AddPeak(file, row);
     }
   }
@@ -202,7 +176,7 @@ class Gathering {
 
  private:
   static bool Ran(const CsvFile& file) {
-    const std::string_view status = file.Cell(kStatus);
+    const std::string_view status = file.Cell("status");
     if (status != "ok" && status != "oom") {
       file.Fail(fmt::format("status must be ok or oom, not '{}'", status));
     }
@@ -210,9 +184,10 @@ class Gathering {
   }
 
   static void AddPeak(const CsvFile& file, ReplayRow& row) {
-    if (!file.Cell(kPeakMemory).empty()) {
-      row.peak_memory_bytes = std::max(row.peak_memory_bytes.value_or(0.0),
-                                       file.Number(kPeakMemory) * kBytesPerGb);
+    if (!file.Cell("peak_memory_gb").empty()) {
+      row.peak_memory_bytes =
+          std::max(row.peak_memory_bytes.value_or(0.0),
+                   file.Number("peak_memory_gb") * kBytesPerGb);
     }
   }
 
@@ -240,7 +215,7 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
   file.Need({"scenario", "gpus", "dp", "tp", "pp", "status", "step_time_s"});
   Gathering gathering;
   while (file.Next()) {
-    if (file.Cell(kScenario) == scenario) {
+    if (file.Cell("scenario") == scenario) {
       gathering.Add(file);
     }
   }
@@ -286,7 +261,7 @@ std::vector<std::string> ScenarioNames(const std::filesystem::path& path) {
   file.Need({"scenario"});
   std::vector<std::string> names;
   while (file.Next()) {
-    const std::string_view name = file.Cell(kScenario);
+    const std::string_view name = file.Cell("scenario");
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       names.emplace_back(name);
     }
