@@ -135,10 +135,10 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   backend.clone_exact_runner =
       [workload, cluster, framework = setup.framework] {
         return std::make_unique<trials::Simulator>(
-            workload, cluster, trials::Simulator::Options{framework});
+            workload, cluster, trials::Simulator::Options{*framework});
       };
   auto simulator = std::make_unique<trials::Simulator>(
-      workload, cluster, trials::Simulator::Options{setup.framework});
+      workload, cluster, trials::Simulator::Options{*setup.framework});
   backend.exact = simulator.get();
   backend.explain =
       [simulator = simulator.get()](const trials::ParallelConfig& config) {
@@ -250,6 +250,7 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
       trials::ReadWorkload(problem.workload),
       ReadCluster(problem.cluster),
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
+  setup.framework = std::make_shared<trials::Framework>();
   setup.inputs = ProblemFiles(problem);
   setup.inputs.push_back(
       trials::FindDataFile("hardware", setup.cluster.gpu.architecture));
@@ -261,7 +262,8 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     } catch (const InputError& e) {
       problem.backend.Fail("framework", e.what());
     }
-    setup.framework = trials::ReadFramework(file);
+    setup.framework =
+        std::make_shared<trials::Framework>(trials::ReadFramework(file));
     setup.framework_name = file.stem().string();
     setup.inputs.push_back(file);
   }

@@ -14,9 +14,12 @@
 #include "harness/spec.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
-#include "trials/simulator/framework.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
+
+namespace trials {
+struct Framework;
+}
 
 namespace harness {
 
@@ -47,7 +50,7 @@ struct SimulatorSetup {
   trials::Workload workload;
   trials::Cluster cluster;
   trials::SearchSpaceOptions space;
-  trials::Framework framework;
+  std::shared_ptr<const trials::Framework> framework;  // never null
   std::string framework_name;  // "": the default, Colossal-AI
   std::vector<std::filesystem::path> inputs;
 };

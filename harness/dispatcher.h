@@ -1,4 +1,4 @@
-// The interface of whatever executes runs: a local pool, a batch system.
+// The interface to what executes runs: a local pool, a batch system.
 
 #ifndef HARNESS_DISPATCHER_H_
 #define HARNESS_DISPATCHER_H_
@@ -14,14 +14,14 @@ struct Job {
   int id = 0;
   std::string name;                  // for people
   std::vector<std::string> command;  // program and arguments; no shell
-  std::filesystem::path log;         // its output goes here, if it can
-  // What it needs of a cluster; 0 GPUs: cores only.
+  std::filesystem::path log;         // for its output
+  // Resources of a cluster; 0 GPUs: cores only.
   int nodes = 1;
   int gpus_per_node = 0;
 };
 
-// A change in a job's state. It says what became of the process; whether the
-// run is done is for its records to say.
+// A change in the state of a job, that is, of its process. Whether the run is
+// done is in its records only.
 struct JobReport {
   enum class State { kStarted, kSucceeded, kFailed };
   int id = 0;
@@ -31,14 +31,13 @@ struct JobReport {
 
 class Dispatcher {
  public:
-  // Stops what still runs here; what was given to a batch system goes on.
+  // Stops the jobs that run here. Jobs of a batch system continue.
   virtual ~Dispatcher() = default;
 
-  // Takes jobs over; returns at once.
+  // Accepts jobs; returns at once.
   virtual void Submit(const std::vector<Job>& jobs) = 0;
 
-  // What has changed since the last call. Waits up to `wait_s` seconds for
-  // something to change.
+  // The changes since the last call. Waits up to `wait_s` seconds for one.
   [[nodiscard]] virtual std::vector<JobReport> Poll(double wait_s) = 0;
 };
 

@@ -45,12 +45,12 @@ Lease::~Lease() {
   beat_.join();
   const std::string text = CountText("released");
   if (::pwrite(fd_, text.data(), text.size(), 0) < 0) {
-    // Then others wait a little longer.
+    // Other processes then wait longer.
   }
   ::close(fd_);
 }
 
-// Waits until the present holder is gone and takes the next epoch.
+// Waits until the lease is free and takes the next epoch.
 void Lease::Acquire() {
   std::int64_t watched = -1;
   std::string last_count;
@@ -91,7 +91,7 @@ void Lease::Acquire() {
   }
 }
 
-// Sets epoch_ if nobody was faster.
+// Sets epoch_ unless another process was faster.
 void Lease::Claim(std::int64_t epoch) {
   const fs::path path = LeasePath(folder_, epoch);
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -108,7 +108,7 @@ void Lease::Claim(std::int64_t epoch) {
     ::unlink(path.c_str());
     throw;
   }
-  // Who decided long ago that the epoch was free may find it over.
+  // A process that was stopped before this line may be too late.
   if (HighestEpoch(folder_) != epoch) {
     ::close(fd_);
     ::unlink(path.c_str());
@@ -119,8 +119,8 @@ void Lease::Claim(std::int64_t epoch) {
   epoch_ = epoch;
 }
 
-// First what older epochs may still publish, then, from the oldest on, their
-// leases: while one of them is there, so is the next.
+// First deletes what older epochs may still publish, then their leases from the
+// oldest on, so that the remaining leases are always the newest ones.
 void Lease::RemoveOlder() const {
   std::vector<std::int64_t> older;
   for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -152,7 +152,7 @@ void Lease::Beat() {
 void Lease::WriteCount(std::uint64_t count) const {
   const std::string text = CountText(std::to_string(count));
   if (::pwrite(fd_, text.data(), text.size(), 0) < 0) {
-    return;  // nothing to be done; others may take over
+    return;  // other processes may take over
   }
   ::fsync(fd_);
 }

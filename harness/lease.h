@@ -1,4 +1,4 @@
-// The right to write one run's records, which somebody else can take over.
+// The exclusive right to write the records of a run, with takeover.
 
 #ifndef HARNESS_LEASE_H_
 #define HARNESS_LEASE_H_
@@ -13,35 +13,35 @@
 
 namespace harness {
 
-// Thrown in a process whose run another process writes, or has taken over.
+// Thrown if another process writes the records of the run.
 class LeaseLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A lease on a folder, numbered by epochs: whoever holds the highest may write
-// there. A writer that was stopped, or cut off from Slurm, and wakes up after
-// another took over, cannot do harm:
+// A lease on a folder, numbered by epochs: the holder of the highest epoch may
+// write there. A writer that was stopped, or cut off from Slurm, and resumes
+// after a takeover, cannot damage the records:
 //
-//   1. Epoch n is taken by creating the file .lease-n, which the file system
-//      lets one process do. It holds the holder's host, boot, process and a
+//   1. A process takes epoch n by creating the file .lease-n, which can succeed
+//      once only. The file contains the holder's host, boot, process and a
 //      count that a thread raises while the holder is alive.
-//   2. The new holder deletes what older epochs were about to publish, then
+//   2. The new holder deletes what older epochs were about to publish, then the
 //      older leases, and then reads the folder. It appends only to files that
 //      it has published itself, so late writes of an older holder go to files
-//      that have no name any more.
-//   3. Publishing is a rename from a name with the epoch in it. If the epoch
-//      is over, its new holder has deleted that name, and the rename fails.
-//   4. A holder looks at the lease after every write and before it counts the
-//      write as done: a write that was in time is seen by the next holder.
+//      that no longer have a name.
+//   3. Publishing is a rename from a name that contains the epoch. After a
+//      takeover that name is deleted, and the rename fails.
+//   4. A holder checks the lease after every write, before the write counts. So
+//      the next holder sees every write that counts.
 //
-// A lease is free when it was released, when its holder ran on this boot of
-// this host and its process is gone, and otherwise when its count stands still
-// for `timeout_s` of this process's own clock. No clocks are compared, so
-// neither their differences nor their jumps matter.
+// A lease is free if it was released, if its holder ran on this boot of this
+// host and its process no longer exists, or if its count has not changed for
+// `timeout_s` on the clock of this process. No clocks are compared, so neither
+// their differences nor their jumps matter.
 //
-// Errors: the constructor throws LeaseLost when the holder is alive; all throw
-// std::runtime_error when the folder cannot be written.
+// Errors: the constructor throws LeaseLost if the holder is alive; all
+// functions throw std::runtime_error if the folder cannot be written.
 class Lease {
  public:
   static constexpr double kTimeoutSeconds = 20.0;
@@ -84,9 +84,8 @@ class Lease {
   std::thread beat_;
 };
 
-// True while somebody holds the lease, as far as can be told at once: a holder
-// on another host counts as alive while its count was raised in the last
-// minute.
+// True if the lease is held. A holder on another host counts as alive if its
+// count was raised in the last minute.
 [[nodiscard]] bool IsLeased(const std::filesystem::path& folder);
 
 }  // namespace harness

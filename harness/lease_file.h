@@ -1,4 +1,4 @@
-// The files of a lease: what they are called and what they say.
+// The names and contents of lease files.
 
 #ifndef HARNESS_LEASE_FILE_H_
 #define HARNESS_LEASE_FILE_H_
@@ -21,28 +21,28 @@ inline constexpr std::string_view kPublishPrefix = ".publish-";
 [[nodiscard]] std::optional<std::int64_t> EpochOf(const std::string& name,
                                                   std::string_view prefix);
 
-// Of the leases in the folder; 0: there is none.
+// The highest epoch of the leases in the folder; 0: there is none.
 [[nodiscard]] std::int64_t HighestEpoch(const std::filesystem::path& folder);
 
-// What a lease file says: "count|host|boot|pid|start|job".
+// The content of a lease file: "count|host|boot|pid|start|job".
 struct Holder {
   std::string count;  // "released" after the end
   std::string host, boot, pid, start, job;
 
-  // This process, as it is at the beginning.
+  // This process, with the first count.
   [[nodiscard]] static Holder Self();
 
   // For people.
   [[nodiscard]] std::string Name() const;
   // On this boot of this host.
   [[nodiscard]] bool IsHere() const;
-  // As far as can be told: it released the lease, or it is here no more.
+  // It released the lease, or its process on this host no longer exists.
   [[nodiscard]] bool IsGone() const;
-  // The file.
+  // The content of the file.
   [[nodiscard]] std::string Text() const;
 };
 
-// Nothing for a lease that is still being written, or was cut off at that.
+// Nothing for a lease whose writing is not complete.
 [[nodiscard]] std::optional<Holder> ReadHolder(
     const std::filesystem::path& path);
 

@@ -28,22 +28,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
-// Not enough for a message in a log.
+// Less free space than this is too little for a message in a log.
 constexpr std::uintmax_t kTooLittleSpace = 4096;
 
 constexpr auto kTermPatience = std::chrono::seconds(2);
 
-// The environment of a worker.
 std::vector<std::string> WorkerEnvironment(int threads) {
-  constexpr std::string_view kOfLibraries = "OMP_NUM_THREADS=";
-  constexpr std::string_view kOfSuggestions = "OPPA_THREADS=";
   std::vector<std::string> environment = common::CurrentEnvironment();
-  std::erase_if(environment, [&](const std::string& variable) {
-    return variable.starts_with(kOfLibraries) ||
-           variable.starts_with(kOfSuggestions);
+  std::erase_if(environment, [](const std::string& variable) {
+    return variable.starts_with("OMP_NUM_THREADS=") ||
+           variable.starts_with("OPPA_THREADS=");
   });
-  environment.push_back(std::string(kOfLibraries) + "1");
-  environment.push_back(std::string(kOfSuggestions) + std::to_string(threads));
+  environment.emplace_back("OMP_NUM_THREADS=1");
+  environment.push_back(fmt::format("OPPA_THREADS={}", threads));
   return environment;
 }
 
@@ -85,7 +82,7 @@ std::string Explain(int status, const Job& job) {
   return why.empty() ? how : fmt::format("{}: {}", how, why);
 }
 
-// A log in which nothing was written is of no use.
+// Removes a log without any output.
 void RemoveIfEmpty(const std::filesystem::path& log) {
   std::error_code error;
   if (std::filesystem::file_size(log, error) == 0 && !error) {

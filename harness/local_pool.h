@@ -1,4 +1,4 @@
-// Executes jobs as processes of this machine, a few at a time.
+// Executes jobs as processes of this machine, several at a time.
 
 #ifndef HARNESS_LOCAL_POOL_H_
 #define HARNESS_LOCAL_POOL_H_
@@ -15,14 +15,11 @@
 
 namespace harness {
 
-// A pool of worker processes. Jobs start in the order in which they were
-// submitted, at most `workers` at a time; a job that fails does not stop the
-// others. Each worker is a process group of its own and reads nothing.
-// Libraries in it may use one thread (OMP_NUM_THREADS = 1), its suggestions
-// `threads` (OPPA_THREADS, see SuggestionThreads), so that `workers * threads`
-// is the number of busy cores.
-//
-// Errors: throws std::runtime_error when no process can be started.
+// A pool of worker processes. Jobs start in the order of submission, at most
+// `workers` at a time; a job that fails does not stop the others. Each worker
+// is a process group and reads /dev/null. Its libraries use one thread
+// (OMP_NUM_THREADS = 1) and its suggestions `threads` (OPPA_THREADS, see
+// SuggestionThreads), so `workers * threads` cores are busy.
 class LocalPool final : public Dispatcher {
  public:
   explicit LocalPool(int workers, int threads = 1);  // both > 0

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxNameLength = 64;
 
-// Files and folders that stand beside the folders of problems and methods.
+// Files and folders next to the folders of problems and methods.
 constexpr std::array<std::string_view, 5> kReserved = {
     "figures", "summary.csv", "summary.md", "experiment.json", "problem.json"};
 

@@ -61,7 +61,7 @@ void CheckRecords(const Manifest& manifest,
                   const std::filesystem::path& experiment_folder);
 
 // Writes experiment.json and each problem's problem.json, with the exhaustive
-// optimum where the backend knows exact throughputs.
+// optimum if the backend can compute exact throughputs.
 void WriteExperiment(const Manifest& manifest,
                      const std::filesystem::path& experiment_folder);
 

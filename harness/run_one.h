@@ -1,4 +1,4 @@
-// One run from start, or from where it was cut off, to its end.
+// Executes one run from its start, or from where it was interrupted.
 
 #ifndef HARNESS_RUN_ONE_H_
 #define HARNESS_RUN_ONE_H_
@@ -17,10 +17,10 @@
 
 namespace harness {
 
-// Settings of a run on which its records do not depend.
+// Conditions of a run on which its records do not depend.
 struct RunConditions {
   std::string command;         // that started it, for run.json
-  std::function<bool()> stop;  // polled before every trial; empty: never
+  std::function<bool()> stop;  // called before every trial; empty: never
   double lease_timeout_s = Lease::kTimeoutSeconds;
   // Makes a runner that runs the trials of a backend in other processes; empty:
   // the backend runs them here.
@@ -28,9 +28,9 @@ struct RunConditions {
       make_remote_runner;
 };
 
-// Executes one run and writes its records; a finished run is left alone.
-// Returns false if it stopped before its end.
-// Errors: as Journal and Search; InputError when the folder holds records that
+// Executes one run and writes its records. Does nothing for a finished run.
+// Returns false if `stop` or the end of its trial stopped it early.
+// Errors: as Journal and Search; InputError if the folder contains records that
 // were made from other input.
 bool RunOne(const Manifest& manifest,
             const RunSpec& run,
@@ -42,7 +42,7 @@ bool RunOne(const Manifest& manifest,
 // Errors: throws InputError when the variable holds no number from 1 to 1024.
 [[nodiscard]] int SuggestionThreads();
 
-// True when the run's records say that it came to its end.
+// True if the run is complete according to its records.
 [[nodiscard]] bool IsFinished(const std::filesystem::path& run_folder);
 
 }  // namespace harness

@@ -1,14 +1,15 @@
 #include "harness/status.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "harness/lease.h"
 
 namespace harness {
@@ -44,7 +45,7 @@ void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
   }
 }
 
-// What the runs of one method have in common.
+// Sums over the runs of one method.
 struct MethodTotals {
   int runs = 0;
   int done = 0;
@@ -71,7 +72,7 @@ void Add(const RunStatus& status, MethodTotals& totals) {
   totals.thinking_s += status.thinking_s;
 }
 
-// "  2 pending, 1 failed": what is not in a column of its own.
+// "  2 pending, 1 failed": the states that have no column.
 std::string Others(const MethodTotals& part) {
   std::string text;
   const auto add = [&text](int count, std::string_view what) {
@@ -99,33 +100,18 @@ std::string Number(double value) {
   return std::isnan(value) ? "-" : fmt::format("{:.4g}", value);
 }
 
-nlohmann::ordered_json JsonNumber(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value)
-                              : nlohmann::ordered_json(nullptr);
-}
-
 }  // namespace
 
 std::string_view ToString(RunState state) {
-  switch (state) {
-    case RunState::kMissing:
-      return "missing";
-    case RunState::kRunning:
-      return "running";
-    case RunState::kStopped:
-      return "stopped";
-    case RunState::kDone:
-      return "done";
-    case RunState::kDamaged:
-      return "damaged";
-    case RunState::kPending:
-      return "pending";
-    case RunState::kFailed:
-      return "failed";
-    case RunState::kLost:
-      return "lost";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 8> kNames = {"missing",
+                                                      "running",
+                                                      "stopped",
+                                                      "done",
+                                                      "damaged",
+                                                      "pending",
+                                                      "failed",
+                                                      "lost"};
+  return kNames.at(static_cast<std::size_t>(state));
 }
 
 RunStatus ReadRunStatus(const RunSpec& run,
@@ -267,31 +253,31 @@ std::string FormatRuns(const std::vector<RunStatus>& runs) {
 
 std::string StatusJson(const Manifest& manifest,
                        const std::vector<RunStatus>& runs) {
-  nlohmann::ordered_json json;
+  common::Json json;
   json["experiment"] = manifest.name;
   json["runs_total"] = runs.size();
   json["runs_done"] =
       std::count_if(runs.begin(), runs.end(), [](const RunStatus& status) {
         return status.state == RunState::kDone;
       });
-  json["runs"] = nlohmann::ordered_json::array();
+  json["runs"] = common::Json::array();
   for (const RunStatus& status : runs) {
-    json["runs"].push_back(
-        {{"problem", status.run.problem->name},
-         {"method", status.run.method->name},
-         {"repeat", status.run.repeat},
-         {"state", ToString(status.state)},
-         {"trials", status.trials},
-         {"elapsed_s", status.elapsed_s},
-         {"budget_fraction", status.fraction},
-         {"incumbent_steps_per_s", JsonNumber(status.incumbent_steps_per_s)},
-         {"thinking_s", status.thinking_s},
-         {"node", status.node},
-         {"time_left", status.time_left},
-         {"log", status.log},
-         {"message", status.message}});
+    json["runs"].push_back({{"problem", status.run.problem->name},
+                            {"method", status.run.method->name},
+                            {"repeat", status.run.repeat},
+                            {"state", ToString(status.state)},
+                            {"trials", status.trials},
+                            {"elapsed_s", status.elapsed_s},
+                            {"budget_fraction", status.fraction},
+                            {"incumbent_steps_per_s",
+                             common::ToJson(status.incumbent_steps_per_s)},
+                            {"thinking_s", status.thinking_s},
+                            {"node", status.node},
+                            {"time_left", status.time_left},
+                            {"log", status.log},
+                            {"message", status.message}});
   }
-  return json.dump(2) + "\n";
+  return common::ToText(json, 2) + "\n";
 }
 
 }  // namespace harness

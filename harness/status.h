@@ -1,4 +1,4 @@
-// How far an experiment is, from its records alone.
+// The progress of an experiment, from its records alone.
 
 #ifndef HARNESS_STATUS_H_
 #define HARNESS_STATUS_H_
@@ -16,14 +16,14 @@
 namespace harness {
 
 enum class RunState {
-  kMissing,  // nothing on record
+  kMissing,  // no records
   kRunning,  // a process is writing the records
-  kStopped,  // cut off; running the experiment again resumes it
+  kStopped,  // interrupted; `oppa run` resumes it
   kDone,
   kDamaged,  // the records cannot be read
-  kPending,  // waits in Slurm's queue
+  kPending,  // in Slurm's queue
   kFailed,   // as a job of Slurm
-  kLost,     // was given to Slurm, which knows nothing of it any more
+  kLost,     // submitted, but unknown to Slurm
 };
 
 [[nodiscard]] std::string_view ToString(RunState state);
@@ -34,9 +34,9 @@ struct RunStatus {
   int trials = 0;
   double elapsed_s = 0.0;  // search time
   double incumbent_steps_per_s = trials::kUnknown;
-  double fraction = 0.0;  // of the budget, in [0, 1]
-  double thinking_s = 0.0;
-  std::string message;  // why it ended, or what is wrong with the records
+  double fraction = 0.0;    // of the budget, in [0, 1]
+  double thinking_s = 0.0;  // suggestion time
+  std::string message;      // why it ended, or what is wrong with the records
   // As a job of Slurm; empty otherwise.
   std::string node;
   std::string time_left;
@@ -53,10 +53,10 @@ struct RunStatus {
 [[nodiscard]] std::vector<RunStatus> ReadStatus(
     const Manifest& manifest, const std::filesystem::path& experiment_folder);
 
-// Seconds until all runs are through with `workers` at a time: what is left of
-// each run's budget, at the pace of the thinking time that was recorded for its
-// method (which is what a run on a virtual clock spends). NaN while nothing is
-// known. Methods without a record count as the mean of the others.
+// Seconds until all runs are done with `workers` at a time: the rest of each
+// run's budget at the pace of the suggestion time on record for its method (a
+// run on a virtual clock spends little else). Methods without records count as
+// the mean of the others. NaN without any records.
 [[nodiscard]] double SecondsLeft(const std::vector<RunStatus>& runs,
                                  int workers);
 

@@ -1,14 +1,14 @@
-// Being asked to stop: Ctrl-C, SIGTERM, a time limit.
+// Requests to stop: Ctrl-C, SIGTERM, a time limit.
 
 #ifndef HARNESS_STOP_H_
 #define HARNESS_STOP_H_
 
 namespace harness {
 
-// From now on SIGINT and SIGTERM are remembered instead of ending the process.
+// From now on, SIGINT and SIGTERM are recorded and do not end the process.
 void CatchStopSignals();
 
-// The signal that came, 0 if none did.
+// The signal that was received; 0 if none was.
 [[nodiscard]] int StopSignal();
 
 }  // namespace harness

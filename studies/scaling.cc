@@ -60,7 +60,7 @@ void SimulateSpace(const harness::SimulatorSetup& setup,
       setup.workload, cluster.gpus(), setup.space);
   const double begin_s = common::CpuSeconds();
   const auto reports = trials::SimulateAll(space.configs(), 1, [&] {
-    return trials::Simulator(setup.workload, cluster, {setup.framework});
+    return trials::Simulator(setup.workload, cluster, {*setup.framework});
   });
   row.configs = space.size();
   row.config_cost_s = (common::CpuSeconds() - begin_s) / row.configs;
@@ -86,7 +86,7 @@ void SimulateReplica(const harness::SimulatorSetup& setup,
   constexpr int kTimes = 50;
   const double begin_s = common::CpuSeconds();
   for (int i = 0; i < kTimes; ++i) {
-    row.replica_s = trials::Simulator(workload, cluster, {setup.framework})
+    row.replica_s = trials::Simulator(workload, cluster, {*setup.framework})
                         .Simulate(config)
                         .step_time_s;
   }

@@ -15,8 +15,7 @@ using common::TomlTable;
 
 constexpr std::size_t kMaxLength = 200;
 
-// Options of sbatch that this program sets itself, or that would take a job
-// out of its sight.
+// Options of sbatch that oppa sets, or with which it could not find its jobs.
 constexpr std::array<std::string_view, 24> kOwnOptions = {
     "account",     "array",        "chdir",    "clusters", "comment",
     "constraint",  "dependency",   "deadline", "error",    "export",
@@ -64,8 +63,8 @@ SlurmOptions::Resources GetResources(const TomlTable& table,
       fmt::format("resources = '{}': must be auto, cluster or cpu", value));
 }
 
-// An option of sbatch as a person writes it. Its getopt takes beginnings of
-// names, so the beginning of an option of ours is refused as well.
+// Checks an option of sbatch. sbatch accepts abbreviations, so those of options
+// that oppa sets are refused too.
 void CheckOption(const TomlTable& table, const std::string& option) {
   const std::string_view text = option;
   const std::string_view name = text.substr(0, text.find('='));
@@ -87,7 +86,7 @@ void CheckOption(const TomlTable& table, const std::string& option) {
   if (own) {
     table.Fail("options",
                fmt::format("option '{}' is set by oppa: use the key of [slurm] "
-                           "that stands for it, if there is one",
+                           "for it, if there is one",
                            option));
   }
 }

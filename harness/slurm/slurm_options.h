@@ -1,4 +1,4 @@
-// What a site and a manifest say about Slurm.
+// The settings of a site and of a manifest for Slurm.
 
 #ifndef HARNESS_SLURM_SLURM_OPTIONS_H_
 #define HARNESS_SLURM_SLURM_OPTIONS_H_
@@ -12,8 +12,8 @@
 
 namespace harness {
 
-// How jobs are submitted. Everything reaches sbatch as a word of its command
-// line, never through a shell.
+// How jobs are submitted. Every value is a word of the command line of sbatch;
+// no shell is involved.
 struct SlurmOptions {
   enum class Resources {
     kAuto,     // the cluster's for real backends, one core for simulated ones
@@ -30,20 +30,20 @@ struct SlurmOptions {
   Resources resources = Resources::kAuto;
   int max_running = 0;  // tasks at a time; >= 0; 0: as many as fit
   int retries = 2;      // of a run after failures of the machine; >= 0
-  bool requeue_until_done = false;   // go on in a new job after the time limit
+  bool requeue_until_done = false;   // continue in a new job after a time limit
   std::vector<std::string> options;  // more of sbatch's, "--name=value"
   std::vector<std::string> environment;  // variables that jobs get as well
 };
 
 // Reads the keys of a [slurm] table over `defaults`.
-// Errors: throws InputError with the place of a value that cannot be, of an
-// option that this program sets itself, and of an unknown key.
+// Errors: throws InputError with the place of an invalid value, of an option
+// that oppa sets itself, and of an unknown key.
 [[nodiscard]] SlurmOptions ReadSlurmOptions(const common::TomlTable& table,
                                             const SlurmOptions& defaults);
 
 // The site's file with the same keys: $OPPA_SLURM_SITE, or oppa/slurm.toml in
-// the user's configuration folder ($XDG_CONFIG_HOME, ~/.config). It need not
-// be there.
+// the user's configuration folder ($XDG_CONFIG_HOME, ~/.config). It is
+// optional.
 [[nodiscard]] std::filesystem::path SlurmSiteFile();
 
 // The site's options, then the manifest's table over them.

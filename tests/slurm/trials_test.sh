@@ -147,10 +147,10 @@ say "trial-per-job: cancelled, killed, and run to its end"
 stopped() { "$program" status "$S/limit.toml" --results "$S" --json | grep -q '"state": "done"'; }
 wait_for 150 stopped
 [ "$(find "$S/limit/.slurm" -name submission.json | wc -l)" -ge 2 ] || fail "limit: one job did it all"
-grep -q '"stopped"' "$S"/limit/.slurm/*/attempts/0.json || fail "limit: no attempt stopped by itself"
+grep -q '"time_limit"' "$S"/limit/.slurm/*/attempts/0.json || fail "limit: no attempt stopped by itself"
 ! grep -q timed_out "$S/limit/random/1/trials.csv" || fail "limit: a trial was cut off"
 [ "$(trials limit)" -eq 9 ] || fail "limit: $(trials limit) trials"
-say "stopped before the limit, went on in a new job until done"
+say "stopped before the limit, continued in a new job until done"
 
 # Slurm forgets jobs after 5 s (MinJobAge; it looks every half minute or so).
 forgotten() { [ -z "$(squeue --noheader --states=all)" ]; }

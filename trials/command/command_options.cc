@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostLogBytes = std::int64_t{1} << 30;
 
-// What can be asked for in braces.
+// The names that may stand in braces.
 std::map<std::string, std::string> Placeholders(const Cluster& cluster,
                                                 const TrialRequest& request) {
   std::map<std::string, std::string> values = {
@@ -43,9 +43,9 @@ bool IsName(std::string_view text) {
   });
 }
 
-// "--tp={tp}" -> "--tp=4"; braces around anything but a name stand for
-// themselves, and "{{name}}" for "{name}".
-// Errors: throws std::invalid_argument for a name that nobody knows.
+// "--tp={tp}" -> "--tp=4"; braces around anything but a name are
+// kept, and "{{name}}" becomes "{name}".
+// Errors: throws std::invalid_argument for an unknown name.
 std::string Expand(std::string_view word,
                    const std::map<std::string, std::string>& values) {
   std::string text;
@@ -133,7 +133,7 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
   program = (options.folder / program).lexically_normal().string();
   if (::access(program.c_str(), X_OK) != 0) {
     table.Fail("program",
-               fmt::format("'{}' is no file that can be executed (paths are "
+               fmt::format("'{}' is not an executable file (paths are "
                            "relative to the manifest; chmod +x?)",
                            program));
   }

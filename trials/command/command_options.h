@@ -1,4 +1,4 @@
-// What a manifest says about an external training program.
+// The settings of a manifest for an external training program.
 
 #ifndef TRIALS_COMMAND_COMMAND_OPTIONS_H_
 #define TRIALS_COMMAND_COMMAND_OPTIONS_H_
@@ -17,28 +17,28 @@ namespace trials {
 
 // The [backend] table of type "command". Format: docs/external-trials.md.
 struct CommandOptions {
-  // Who starts how many processes of the program.
+  // How many processes of the program are started, and by what.
   enum class Ranks {
-    kOne,      // we, one; it may start others itself (torchrun, mpirun)
+    kOne,      // oppa starts one; it may start others (torchrun, mpirun)
     kPerNode,  // srun, one on each node of the cluster
     kPerGpu,   // srun, one for each GPU
   };
   std::vector<std::string> program;      // program and arguments; no shell
-  std::vector<std::string> environment;  // "NAME=value", besides ours
+  std::vector<std::string> environment;  // "NAME=value", additional
   std::filesystem::path folder;          // where it starts
   Ranks ranks = Ranks::kOne;
   std::vector<std::string> rank_wrapper;  // words before those of each rank
   double timeout_s = 3600.0;              // of a trial; > 0
-  double silence_s = 600.0;               // without a report: it hangs; > 0
-  double patience_s = 10.0;  // from being asked to end until SIGKILL; >= 0
-  std::int64_t log_bytes = 1 << 20;  // of its output that are kept; > 0
-  // In its output, these say that it ran out of memory.
+  double silence_s = 600.0;               // without a report: hung; > 0
+  double patience_s = 10.0;               // from SIGTERM to SIGKILL; >= 0
+  std::int64_t log_bytes = 1 << 20;       // of the output that is kept; > 0
+  // Strings in the output that mean out of memory.
   std::vector<std::string> out_of_memory = {
       "CUDA out of memory", "OutOfMemoryError", "HIP out of memory"};
 };
 
-// Errors: throws InputError with the place of a value that cannot be, of a
-// placeholder that nobody knows, and of a program that is not there.
+// Errors: throws InputError with the place of an invalid value, of an unknown
+// placeholder, and of a program that does not exist.
 [[nodiscard]] CommandOptions ReadCommandOptions(const common::TomlTable& table);
 
 // The words of a trial: {FIELD} of the configuration, {max_steps}, {seed},

@@ -1,4 +1,4 @@
-// A program with all of its descendants, of which nothing stays behind.
+// A program of which no process stays behind.
 
 #ifndef TRIALS_COMMAND_CONTAINED_PROCESS_H_
 #define TRIALS_COMMAND_CONTAINED_PROCESS_H_
@@ -15,18 +15,19 @@
 
 namespace trials {
 
-// Runs a program in a session of its own, under a supervisor: a process of
-// ours that adopts whatever the program leaves behind (a subreaper), and that
-// ends only when no descendant is left, whichever session or process group it
-// went to. The program is ended when it is asked for, when this object goes,
-// and when this process dies in any way, kill -9 included: SIGTERM to its
-// process group, SIGKILL to all that is left `patience_s` later. What it leaves
-// behind when it ends by itself is killed at once.
+// Runs a program in its own session, under a supervisor: a process of oppa that
+// adopts the descendants of the program (a subreaper) and ends only when none
+// is left, in whichever session or process group. The supervisor ends the
+// program on End(), with this object, and when this process ends in any way,
+// including kill -9: SIGTERM to the process group, SIGKILL to all descendants
+// `patience_s` later. When the program ends by itself, its descendants are
+// killed at once.
 //
-// No shell is involved: every word arrives as it is. The program reads nothing.
+// No shell is involved: every word arrives unchanged. The program reads
+// /dev/null.
 //
-// Errors: the constructor throws std::runtime_error when no process can be
-// made. That the program cannot be executed is told by start_error().
+// Errors: the constructor throws std::runtime_error if no process can be
+// created. If the program cannot be executed, start_error() has the reason.
 class ContainedProcess {
  public:
   struct Spec {
@@ -39,19 +40,19 @@ class ContainedProcess {
   using Take = std::function<void(Stream, std::string_view)>;
 
   explicit ContainedProcess(const Spec& spec);
-  // Ends it and waits until nothing is left.
+  // Ends the program and waits until no process is left.
   ~ContainedProcess();
   ContainedProcess(const ContainedProcess&) = delete;
   ContainedProcess& operator=(const ContainedProcess&) = delete;
 
-  // Hands over what it has printed since the last call; waits up to `wait_s`
-  // for something. False when nothing is left, neither process nor output.
+  // Passes on the output since the last call; waits up to `wait_s` for some.
+  // Returns false when neither a process nor output is left.
   [[nodiscard]] bool Read(double wait_s, const Take& take);
 
-  // Asks it to end; Read still has to be called until it is false.
+  // Requests the end of the program. Call Read until it returns false.
   void End();
 
-  // As by waitpid(2), once Read was false; nothing if nobody saw it.
+  // As by waitpid(2), after Read has returned false; nothing if unknown.
   [[nodiscard]] std::optional<int> wait_status() const { return wait_status_; }
   // An errno value if the program could not be executed, else 0.
   [[nodiscard]] int start_error() const { return start_error_; }
@@ -67,7 +68,7 @@ class ContainedProcess {
   std::array<int, 3> pipes_{};  // output, errors, words of the supervisor
   std::optional<int> wait_status_;
   int start_error_ = 0;
-  bool all_gone_ = false;  // says the supervisor
+  bool all_gone_ = false;  // according to the supervisor
 };
 
 }  // namespace trials

@@ -138,7 +138,7 @@ class Supervisor {
       ::poll(waiting.data(), waiting.size(), give_up_s > 0.0 ? 20 : -1);
       if (waiting[0].revents != 0) {
         ::kill(-program_, SIGTERM);
-        ::kill(-program_, SIGCONT);  // a stopped one hears it too
+        ::kill(-program_, SIGCONT);  // so that a stopped program receives it
         give_up_s = Now() + task_.patience_s;
       }
       Reap();

@@ -1,4 +1,4 @@
-// The output of a trial as a file that cannot grow without end.
+// The output of a trial as a file of bounded size.
 
 #ifndef TRIALS_COMMAND_TRIAL_LOG_H_
 #define TRIALS_COMMAND_TRIAL_LOG_H_
@@ -10,10 +10,10 @@
 
 namespace trials {
 
-// Keeps the first half and the last half of what is printed, `most_bytes`
-// together, and says how much is left out between them. The first half is in
-// the file at once, the last half when this object goes. A log that cannot be
-// written is no reason to lose a trial: then there is none.
+// Keeps the first and the last half of the output, `most_bytes` together, with
+// the number of bytes left out between them. The first half is written at once,
+// the last half by the destructor. If the log cannot be written, there is none:
+// the trial continues.
 class TrialLog {
  public:
   // An empty path: no file.

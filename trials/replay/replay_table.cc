@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/quantiles.h"
 #include "common/text.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {
