@@ -16,7 +16,7 @@ Models FitPair(const methods::Problem& problem,
                const surrogates::GaussianProcess::Options& fit,
                std::optional<CostModelForm> form,
                surrogates::InertKnobs inert_knobs,
-               bool told) {
+               bool reported) {
   const surrogates::ClusterShape shape{problem.gpus, problem.gpus_per_node};
   methods::SurrogatePair::Options options;
   options.fit = fit;
@@ -31,8 +31,8 @@ Models FitPair(const methods::Problem& problem,
       options);
   Models models{.learned = pair.Fit(history).front().summary};
   pair.Predict(models.throughput, models.memory);
-  if (told) {
-    models.told = pair.PredictThroughputMeasurements();
+  if (reported) {
+    models.reported = pair.PredictThroughputMeasurements();
   }
   return models;
 }
@@ -49,13 +49,13 @@ Models FitTrees(const methods::Problem& problem,
 auto Pair(const surrogates::GaussianProcess::Options& options,
           std::optional<CostModelForm> form,
           surrogates::InertKnobs inert_knobs,
-          bool told = false) {
+          bool reported = false) {
   return [=](const methods::Problem& problem,
              const methods::History& history,
              std::uint64_t seed) {
     surrogates::GaussianProcess::Options seeded = options;
     seeded.seed = seed;
-    return FitPair(problem, history, seeded, form, inert_knobs, told);
+    return FitPair(problem, history, seeded, form, inert_knobs, reported);
   };
 }
 

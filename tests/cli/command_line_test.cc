@@ -364,7 +364,7 @@ TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
     return Oppa(arguments);
   };
   EXPECT_EQ(scale("12"), 2);
-  EXPECT_THAT(Output(), HasSubstr("has 8 GPUs to a host"));
+  EXPECT_THAT(Output(), HasSubstr("has 8 GPUs per host"));
   EXPECT_EQ(scale("64"), 2);
   EXPECT_THAT(Output(), HasSubstr("no network between hosts"));
   EXPECT_FALSE(fs::exists(results_));
