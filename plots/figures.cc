@@ -177,7 +177,7 @@ std::optional<Figure> MakeFigure(const FigureKind& kind,
   }
   input.drawn =
       Select(*input.problems.front(),
-             kind.set == kAblations ? Group::kOppaFamily : Group::kMethods);
+             kind.set == kAblations ? Group::kAblations : Group::kMethods);
   if (input.drawn.empty() || !kind.needs.is_met(input)) {
     return std::nullopt;
   }

@@ -34,7 +34,7 @@ bool IsComplete(const fs::path& picture) {
          std::string_view(text).substr(0, last + 1).ends_with(end);
 }
 
-// The first line of gnuplot's output that says something: it repeats the
+// The informative line of gnuplot's output: gnuplot repeats the
 // command, marks the place with a caret, and then names file and line.
 std::string FirstError(const std::string& output) {
   const std::size_t at = output.find(" line ");

@@ -177,7 +177,7 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
   return summary;
 }
 
-// The numbers of which a mean over problems makes sense.
+// The numbers that are averaged over problems.
 std::vector<double*> Averaged(MethodSummary& s) {
   return {&s.ratio.q1,
           &s.ratio.median,

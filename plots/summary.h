@@ -26,7 +26,7 @@ struct MethodSummary {
   std::string problem;
   std::string method;
   std::string label;
-  int repeats = 0;   // asked for
+  int repeats = 0;   // requested
   int runs = 0;      // with records
   int finished = 0;  // of those
   common::Quartiles

@@ -11,7 +11,7 @@
 namespace plots {
 
 // Columns of numbers are aligned to the right, those of names to the left: the
-// first, and the last if it is said to be one. Every row has as many cells as
+// first, and the last with `last_is_name`. Every row has as many cells as
 // the header.
 struct Table {
   std::vector<std::string> header;

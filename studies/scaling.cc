@@ -22,7 +22,7 @@ using trials::ParallelConfig;
 
 constexpr double kMicro = 1e-6;
 
-// What is found on one number of GPUs.
+// The results for one number of GPUs.
 struct ScaleRow {
   int gpus = 0;
   int configs = 0;
@@ -30,13 +30,13 @@ struct ScaleRow {
   ParallelConfig best;
   double replica_s = 0.0;      // the fixed replica, copied
   double config_cost_s = 0.0;  // CPU time, in the course of the whole space
-  double alone_cost_s = 0.0;   // by a simulator that knows nothing yet
+  double alone_cost_s = 0.0;   // by a simulator with an empty memo
 };
 
 trials::Cluster WithGpus(trials::Cluster cluster, int gpus) {
   if (gpus < 1 || gpus % cluster.gpus_per_node != 0) {
     throw InputError(
-        fmt::format("--gpus {}: {} has {} GPUs to a host; ask for a multiple",
+        fmt::format("--gpus {}: {} has {} GPUs per host; use a multiple",
                     gpus,
                     cluster.name,
                     cluster.gpus_per_node));
@@ -45,7 +45,7 @@ trials::Cluster WithGpus(trials::Cluster cluster, int gpus) {
   if (cluster.nodes > 1 && cluster.inter.bandwidth_bytes_per_s <= 0.0) {
     throw InputError(fmt::format(
         "--gpus {}: {} has no network between hosts; give its file an [inter] "
-        "table, or ask for at most {}",
+        "table, or use at most {}",
         gpus,
         cluster.name,
         cluster.gpus_per_node));

@@ -19,7 +19,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kPointsDrawn = 150;  // held-out ones of a panel
 constexpr double kClearly = 0.1;  // shorter, of a logarithm of a length scale
 
-// A configuration that ran: what was measured and what was said.
+// A configuration that ran: measurement and prediction.
 struct Point {
   int candidate = 0;
   bool seen = false;
@@ -28,7 +28,7 @@ struct Point {
   double stddev = 0.0;
 };
 
-// Every seen point and an even choice of the others, by what was measured.
+// Every seen point and an even choice of the others, by measurement.
 std::vector<Point> Drawn(std::vector<Point> points) {
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
     return a.measured < b.measured;
@@ -45,10 +45,11 @@ std::vector<Point> Drawn(std::vector<Point> points) {
   return points;
 }
 
-// Of what people are told, without the noise of a measurement's own steps.
-double ToldVariance(const Models& models, int candidate) {
-  return models.told.location.size() > 0
-             ? models.told.kVariance * models.told.scale_squared[candidate]
+// Of the reported throughput, without the noise of a measurement's own steps.
+double ReportedVariance(const Models& models, int candidate) {
+  return models.reported.location.size() > 0
+             ? models.reported.kVariance *
+                   models.reported.scale_squared[candidate]
              : models.throughput.variance[candidate];
 }
 
@@ -61,8 +62,8 @@ std::vector<Point> ThroughputPoints(const Fitted& fitted) {
            .seen = fitted.seen[static_cast<std::size_t>(entry.candidate)] != 0,
            .measured = entry.throughput.steps_per_s,
            .predicted = fitted.models.throughput.mean[entry.candidate],
-           .stddev = std::sqrt(
-               std::fmax(ToldVariance(fitted.models, entry.candidate), 0.0))});
+           .stddev = std::sqrt(std::fmax(
+               ReportedVariance(fitted.models, entry.candidate), 0.0))});
     }
   }
   return points;
@@ -246,10 +247,10 @@ void PredictionFigures::Add(const Fitted& fitted) {
   confusion_.rows.push_back({fitted.problem,
                              fitted.variant.name,
                              std::to_string(fitted.trials),
-                             std::to_string(c.runs_said_runs),
-                             std::to_string(c.runs_said_fails),
-                             std::to_string(c.fails_said_runs),
-                             std::to_string(c.fails_said_fails)});
+                             std::to_string(c.runs_predicted_runs),
+                             std::to_string(c.runs_predicted_fails),
+                             std::to_string(c.fails_predicted_runs),
+                             std::to_string(c.fails_predicted_fails)});
 }
 
 Output PredictionFigures::Take() const {
@@ -261,13 +262,13 @@ Output PredictionFigures::Take() const {
   output.table.header = {"problem",
                          "surrogate",
                          "n",
-                         "runs; said to run",
-                         "runs; said to fail",
-                         "fails; said to run",
-                         "fails; said to fail"};
+                         "runs; predicted to run",
+                         "runs; predicted to fail",
+                         "fails; predicted to run",
+                         "fails; predicted to fail"};
   output.conclusion =
-      "Configurations that were not tried: out of memory or not, by what the "
-      "memory model said (Fig. 23).";
+      "Configurations that were not tried: out of memory or not, by the "
+      "prediction of the memory model (Fig. 23).";
   const std::string caption =
       "Random trials, the first repeat; bars: standard deviation of the "
       "prediction; dashed: predicted = measured.";
@@ -377,7 +378,7 @@ Output LengthScaleTable::Take() const {
   output.conclusion = fmt::format(
       "Logarithms of the length scales of the throughput model after 20 random "
       "trials, fields scaled to [0, 1]. {:.2f} is the prior's mode for {} "
-      "fields: there the data said nothing. In bold: clearly shorter.",
+      "fields: there the data have no information. In bold: clearly shorter.",
       LogMode(static_cast<int>(output.table.rows.size())),
       output.table.rows.size());
   return output;

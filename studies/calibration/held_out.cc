@@ -11,7 +11,7 @@
 namespace studies {
 namespace {
 
-constexpr int kHeldOut = 8;  // fewer tell nothing
+constexpr int kHeldOut = 8;  // fewer are not informative
 
 // Every configuration run once, in the problem's own order.
 std::vector<trials::Measurement> MeasureAll(const harness::Backend& backend,

@@ -1,9 +1,9 @@
-// How far the surrogates can be believed: fitted to few trials, compared with
-// what the other configurations then measure.
+// Calibration of the surrogates: fitted to few trials, compared with the
+// measurements of the other configurations.
 //
 //   calibration_study FOLDER REPEATS MANIFEST...
 //
-// writes tables and figures below FOLDER: docs/studies.md says which.
+// writes tables and figures below FOLDER; docs/studies.md lists them.
 
 #include <cstdio>
 #include <cstdlib>

@@ -19,22 +19,23 @@ bool Seen(const std::vector<char>& seen, int candidate) {
   return seen[static_cast<std::size_t>(candidate)] != 0;
 }
 
-// What is said of one measurement.
-struct Said {
+// The predicted interval of one measurement.
+struct Interval {
   double nlpd = 0.0;
   double half_width = 0.0;  // of the 95% interval
 };
 
-Said SaidOf(const Models& models,
-            int candidate,
-            double measured,
-            double noise_variance) {
-  const surrogates::MeasurementPrediction& told = models.told;
-  if (told.location.size() > 0) {
-    const double scale_squared = told.scale_squared[candidate] + noise_variance;
+Interval IntervalOf(const Models& models,
+                    int candidate,
+                    double measured,
+                    double noise_variance) {
+  const surrogates::MeasurementPrediction& reported = models.reported;
+  if (reported.location.size() > 0) {
+    const double scale_squared =
+        reported.scale_squared[candidate] + noise_variance;
     return {surrogates::NegativeLogDensity(
-                measured, told.location[candidate], scale_squared),
-            told.kTwoSided95 * std::sqrt(scale_squared)};
+                measured, reported.location[candidate], scale_squared),
+            reported.kTwoSided95 * std::sqrt(scale_squared)};
   }
   const double variance =
       models.throughput.variance[candidate] + noise_variance;
@@ -43,7 +44,7 @@ Said SaidOf(const Models& models,
           kTwoSided95 * std::sqrt(variance)};
 }
 
-// How well the throughput of what was not seen is predicted.
+// The throughput of held-out configurations.
 void ScoreThroughput(const Models& models,
                      const surrogates::Observations& measured,
                      const std::vector<char>& seen,
@@ -61,18 +62,18 @@ void ScoreThroughput(const Models& models,
     if (Seen(seen, at)) {
       continue;
     }
-    const Said said =
-        SaidOf(models, at, measured.value[i], measured.noise_variance[i]);
+    const Interval interval =
+        IntervalOf(models, at, measured.value[i], measured.noise_variance[i]);
     const double error = measured.value[i] - prediction.mean[at];
-    densities.push_back(said.nlpd - std::log(spread));
+    densities.push_back(interval.nlpd - std::log(spread));
     total_nlpd += densities.back();
-    total_width += 2.0 * said.half_width / spread;
-    covered += std::abs(error) <= said.half_width ? 1.0 : 0.0;
+    total_width += 2.0 * interval.half_width / spread;
+    covered += std::abs(error) <= interval.half_width ? 1.0 : 0.0;
     predicted.push_back(prediction.mean[at]);
     actual.push_back(measured.value[i]);
   }
   const auto held_out = static_cast<double>(actual.size());
-  if (prediction.variance.maxCoeff() > 0.0) {  // trees tell none
+  if (prediction.variance.maxCoeff() > 0.0) {  // trees have none
     scores[0] = common::Median(densities);
     scores[1] = covered / held_out;
     scores[6] = total_nlpd / held_out;
@@ -114,10 +115,11 @@ Confusion ConfusionOf(const Models& models,
     }
     const bool fails =
         entry.measurement.outcome == trials::Outcome::kOutOfMemory;
-    const bool said = models.memory.mean[entry.candidate] > 1.0;
-    int& count =
-        fails ? (said ? confusion.fails_said_fails : confusion.fails_said_runs)
-              : (said ? confusion.runs_said_fails : confusion.runs_said_runs);
+    const bool predicted = models.memory.mean[entry.candidate] > 1.0;
+    int& count = fails ? (predicted ? confusion.fails_predicted_fails
+                                    : confusion.fails_predicted_runs)
+                       : (predicted ? confusion.runs_predicted_fails
+                                    : confusion.runs_predicted_runs);
     ++count;
   }
   return confusion;
@@ -132,9 +134,10 @@ Scores Score(const Models& models,
   ScoreThroughput(models, measured, seen, scores);
   if (models.memory.mean.size() > 0) {
     const Confusion c = ConfusionOf(models, all, seen);
-    const double right = c.fails_said_fails;
-    scores[3] = right / (right + c.runs_said_fails);  // NaN: none was called
-    scores[4] = right / (right + c.fails_said_runs);
+    const double right = c.fails_predicted_fails;
+    scores[3] =
+        right / (right + c.runs_predicted_fails);  // NaN: none was called
+    scores[4] = right / (right + c.fails_predicted_runs);
   }
   scores[5] = PickOf(models, measured, seen);
   return scores;

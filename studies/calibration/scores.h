@@ -1,4 +1,4 @@
-// How far predictions can be believed, as numbers.
+// Scores of predictions.
 
 #ifndef STUDIES_CALIBRATION_SCORES_H_
 #define STUDIES_CALIBRATION_SCORES_H_
@@ -36,12 +36,12 @@ using Scores = std::array<double, kScoreNames.size()>;  // NaN: not defined
                            const methods::History& all,
                            const std::vector<char>& seen);
 
-// How often configurations that were not seen run or fail, by what was said.
+// How often held-out configurations run or fail, by prediction.
 struct Confusion {
-  int runs_said_runs = 0;
-  int runs_said_fails = 0;
-  int fails_said_runs = 0;
-  int fails_said_fails = 0;
+  int runs_predicted_runs = 0;
+  int runs_predicted_fails = 0;
+  int fails_predicted_runs = 0;
+  int fails_predicted_fails = 0;
 };
 [[nodiscard]] Confusion ConfusionOf(const Models& models,
                                     const methods::History& all,

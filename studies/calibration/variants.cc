@@ -17,7 +17,8 @@ Models FitTrees(const methods::Problem& problem,
   return models;
 }
 
-auto Pair(const methods::SurrogatePair::Options& options, bool told = false) {
+auto Pair(const methods::SurrogatePair::Options& options,
+          bool reported = false) {
   return [=](const methods::Problem& problem,
              const methods::History& history,
              std::uint64_t seed) {
@@ -26,8 +27,8 @@ auto Pair(const methods::SurrogatePair::Options& options, bool told = false) {
     methods::SurrogatePair pair(problem, seeded);
     Models models{.learned = pair.Fit(history).front().summary};
     pair.Predict(models.throughput, models.memory);
-    if (told) {
-      models.told = pair.PredictThroughputMeasurements();
+    if (reported) {
+      models.reported = pair.PredictThroughputMeasurements();
     }
     return models;
   };

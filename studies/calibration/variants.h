@@ -18,8 +18,8 @@ namespace studies {
 // What a surrogate predicts of every candidate, and what it has learned.
 struct Models {
   surrogates::Prediction throughput;  // steps/s, what a search goes by
-  // What a person is told of it; empty: a normal distribution, `throughput`.
-  surrogates::MeasurementPrediction told;
+  // The reported distribution; empty: the normal one of `throughput`.
+  surrogates::MeasurementPrediction reported;
   surrogates::Prediction memory;   // of the capacity; empty: none
   surrogates::FitSummary learned;  // of the throughput
 };
@@ -33,7 +33,7 @@ struct Variant {
 };
 
 // ours                 what the method `oppa` uses, intervals as people are
-// told ours, as searched    the same fit, intervals as the search believes them
+// ours, as searched    the same fit, intervals as the search believes them
 // ours, no nugget      without the nugget of single configurations
 // as printed           App. D's prior and embedding, Eq. 23 without priors
 // no prior mean        a constant mean, otherwise ours: `oppa-no-prior`

@@ -21,7 +21,7 @@ constexpr double kDomain = 5.0;
 constexpr int kLevels = 201;
 constexpr double kLengthScale = 0.7 / kDomain;
 constexpr double kNoise = 1.0;      // of one query
-constexpr double kSeenNoise = 0.1;  // of what is known at the start
+constexpr double kSeenNoise = 0.1;  // of the points known at the start
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array<double, 3> kSeen = {0.6, 3.3, 4.9};
 constexpr std::array<int, 4> kQueries = {0, 1, 20, 100};
@@ -59,7 +59,7 @@ double MeanOf(double x, int queries) {
   return sum / queries;
 }
 
-// What is believed after so many queries of x.
+// The posterior after so many queries of x.
 struct Belief {
   double x = 0.0;
   int queries = 0;
@@ -104,12 +104,12 @@ Belief After(double x, int queries) {
   return belief;
 }
 
-std::vector<double> Centres(double low, double high) {
-  std::vector<double> centres;
+std::vector<double> Centers(double low, double high) {
+  std::vector<double> centers;
   for (int i = 0; i < kBins; ++i) {
-    centres.push_back(low + (high - low) * (i + 0.5) / kBins);
+    centers.push_back(low + (high - low) * (i + 0.5) / kBins);
   }
-  return centres;
+  return centers;
 }
 
 plots::Series Observed(const Belief& belief, const std::vector<double>& axis) {
@@ -186,7 +186,7 @@ plots::Panel BinPanel(const Belief& belief,
       .x_max = high,
       .y_min = 0.0};
   panel.series = {
-      Line("belief", plots::StyleOf(0, true), Centres(low, high), values)};
+      Line("belief", plots::StyleOf(0, true), Centers(low, high), values)};
   panel.series.front().mark = plots::Mark::kStep;
   return panel;
 }

@@ -1,4 +1,4 @@
-// What another repetition of a query tells: Figs. 11-13 of the paper.
+// The information in another repetition of a query: Figs. 11-13 of the paper.
 
 #ifndef STUDIES_EARLY_TERMINATION_DEMONSTRATION_H_
 #define STUDIES_EARLY_TERMINATION_DEMONSTRATION_H_

@@ -46,7 +46,7 @@ class FiniteProcess {
                                    int draws,
                                    std::uint64_t seed);
 
-// An upper bound of the most that `rounds` observations can tell (Eq. 38): the
+// An upper bound of the most that `rounds` observations can have (Eq. 38): the
 // greedy choice reaches 1 - 1/e of it, for it is submodular.
 // Source: Krause and Guestrin (2005), Srinivas et al. (2012), Sec. 4.
 [[nodiscard]] Eigen::VectorXd MaximumInformationGain(

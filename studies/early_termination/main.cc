@@ -2,7 +2,7 @@
 //
 //   early_termination_study FOLDER [REPEATS]
 //
-// writes tables and figures below FOLDER: docs/studies.md says which.
+// writes tables and figures below FOLDER: docs/studies.md lists them.
 
 #include <cstdio>
 #include <cstdlib>

@@ -27,7 +27,7 @@ struct Objective {
 
 // sum_j a_j k(z_j, .), scaled to the given RKHS norm under `kernel`, the
 // [N, N] matrix of the points: a function for which Assumption F.1 holds with
-// a B that is known. 20 centres, normal weights.
+// a B that is known. 20 centers, normal weights.
 [[nodiscard]] Objective RandomFunction(const Eigen::MatrixXd& points,
                                        const Eigen::MatrixXd& kernel,
                                        double rkhs_norm,

@@ -30,7 +30,7 @@ struct RegretOptions {
 //   Theorem F.5  cumulative regret against its bound, printed and mended
 //   Theorem F.8  rounds that are worse than an earlier one and still run all
 //                q_max queries: in at most delta of the runs there is any
-//   and what the theorem says nothing of: rounds that are better than all
+//   and a case that the theorem does not cover: rounds that are better than all
 //   before and stopped all the same.
 //
 // Source: OPPA App. F.3.2.

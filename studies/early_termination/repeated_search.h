@@ -44,7 +44,7 @@ struct Round {
   bool contained = true;
 };
 
-// Searches with a process whose kernel and mean are learned anew in every
+// Searches with a process whose kernel and mean are learned again in every
 // round, as OPPA does.
 // Source: OPPA App. F.3.3, Algorithms 1 and 2.
 [[nodiscard]] std::vector<Round> SearchWithLearnedKernel(

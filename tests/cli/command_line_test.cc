@@ -415,7 +415,7 @@ TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
     return Oppa(arguments);
   };
   EXPECT_EQ(scale("12"), 2);
-  EXPECT_THAT(Output(), HasSubstr("has 8 GPUs to a host"));
+  EXPECT_THAT(Output(), HasSubstr("has 8 GPUs per host"));
   EXPECT_EQ(scale("64"), 2);
   EXPECT_THAT(Output(), HasSubstr("no network between hosts"));
   EXPECT_FALSE(fs::exists(results_));
@@ -424,10 +424,13 @@ TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
   text.replace(text.find(cluster), cluster.size(), "clusters/h100-efa.toml");
   fakes::WriteFile(manifest_, text);
   ASSERT_EQ(scale("8,64"), 0);
-  const std::string data =
-      fakes::ReadFile(results_ / "scale" / "m" / "scale.csv");
-  EXPECT_THAT(data, HasSubstr(",64,"));
-  EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 1 + 4 * 2);
+  for (const char* panel : {"scale-step.csv", "scale-cost.csv"}) {
+    const std::string data = fakes::ReadFile(results_ / "scale" / "m" / panel);
+    EXPECT_THAT(data, HasSubstr("\n64,"));
+    EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 1 + 2);
+    const auto rows = std::find(data.begin(), data.end(), '\n');
+    EXPECT_EQ(std::count(rows, data.end(), ','), 2 * 2);
+  }
 }
 
 TEST_F(CommandLineTest, NoiseDrawsTheSameTrialsEveryTime) {
@@ -443,13 +446,15 @@ TEST_F(CommandLineTest, NoiseDrawsTheSameTrialsEveryTime) {
                     (results_ / folder).string()}),
               0);
     std::string data;
-    for (const char* name :
-         {"noise-steps", "noise-threshold", "noise-length"}) {
+    for (const char* name : {"noise-steps",
+                             "noise-threshold",
+                             "noise-length-1",
+                             "noise-length-2"}) {
       data += fakes::ReadFile(results_ / folder / "noise" / "m" /
                               (std::string(name) + ".csv"));
     }
-    // Fig. 3 has every step of two trials and two estimates of two points.
-    EXPECT_GT(std::count(data.begin(), data.end(), '\n'), 2 * 20 + 4);
+    // Every step, 23 thresholds, and all but the first step of two trials.
+    EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 21 + 24 + 2 * 20);
     EXPECT_TRUE(first.empty() || first == data);
     first = data;
   }

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/error.h"
 #include "plots/figure_files.h"
 #include "plots/figure_layout.h"
 #include "plots/gnuplot_process.h"
@@ -219,6 +220,16 @@ TEST(Gnuplot, DrawsEveryFormat) {
   EXPECT_EQ(begin("pdf"), "%PDF-");
   EXPECT_EQ(begin("svg"), "<?xml");
   EXPECT_EQ(begin("png"), std::string("\x89PNG\r"));
+}
+
+TEST(FigureFiles, AFolderThatCannotBeWrittenIsNamedWithTheRemedy) {
+  try {
+    (void)WriteFigures({{"/proc/none", {SomeFigure()}}}, {});
+    FAIL() << "/proc/none was written";
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("/proc/none/throughput-time.csv"));
+    EXPECT_THAT(e.what(), HasSubstr("choose another folder (--results)"));
+  }
 }
 
 TEST(GnuplotProcess, SaysHowToGetGnuplotWhenItIsMissing) {

@@ -52,13 +52,14 @@ TEST(Scores, AreThoseOfTheirDefinitionsOnFiveCandidates) {
 
 TEST(Scores, IntervalsAreThoseThatPeopleAreTold) {
   Models models = SomeModels();
-  models.told = {models.throughput.mean, Eigen::VectorXd::Constant(5, 0.04)};
-  const Scores told = Score(models, Five(), {0, 0, 0, 0, 0});
-  EXPECT_DOUBLE_EQ(told[1], 1.0);  // errors of 0.5 within 0.2 t_4
+  models.reported = {models.throughput.mean,
+                     Eigen::VectorXd::Constant(5, 0.04)};
+  const Scores reported = Score(models, Five(), {0, 0, 0, 0, 0});
+  EXPECT_DOUBLE_EQ(reported[1], 1.0);  // errors of 0.5 within 0.2 t_4
   const Scores searched = Score(SomeModels(), Five(), {0, 0, 0, 0, 0});
-  EXPECT_NEAR(told[7] / searched[7], 2.776445 / 1.959964, 1e-6);
-  EXPECT_EQ(told[2], searched[2]);
-  EXPECT_EQ(told[5], searched[5]);  // the pick is the search's
+  EXPECT_NEAR(reported[7] / searched[7], 2.776445 / 1.959964, 1e-6);
+  EXPECT_EQ(reported[2], searched[2]);
+  EXPECT_EQ(reported[5], searched[5]);  // the pick is the search's
 }
 
 TEST(Scores, WhatWasSeenDoesNotCount) {
@@ -70,10 +71,10 @@ TEST(Scores, WhatWasSeenDoesNotCount) {
 
 TEST(Scores, ConfusionCountsEveryUnseenConfigurationOnce) {
   const Confusion c = ConfusionOf(SomeModels(), Five(), {0, 1, 0, 0, 0});
-  EXPECT_EQ(c.runs_said_runs, 1);
-  EXPECT_EQ(c.runs_said_fails, 1);
-  EXPECT_EQ(c.fails_said_runs, 1);
-  EXPECT_EQ(c.fails_said_fails, 1);
+  EXPECT_EQ(c.runs_predicted_runs, 1);
+  EXPECT_EQ(c.runs_predicted_fails, 1);
+  EXPECT_EQ(c.fails_predicted_runs, 1);
+  EXPECT_EQ(c.fails_predicted_fails, 1);
 }
 
 TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {

@@ -203,7 +203,7 @@ TEST(Knobs, ConditionsReadTheSizesAndTheirOwnGroupOnly) {
 
 TEST(Knobs, AreTheColumnsOfTrialRecords) {
   EXPECT_THAT(
-      TrialsFile().header,
+      FileOf<Trial>().header,
       HasSubstr(",candidate," + BuiltInKnobs().Columns() + ",outcome,"));
 }
 

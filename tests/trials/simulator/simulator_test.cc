@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {
@@ -224,7 +225,7 @@ TEST(Simulator, WhatItRemembersChangesNoResult) {
 }
 
 // All values of a short range, otherwise powers of two.
-std::vector<int> ValuesOf(const ConfigField& knob) {
+std::vector<int> ValuesOf(const Knob& knob) {
   std::vector<int> values = {knob.minimum};
   if (knob.maximum < 8) {
     while (values.back() < knob.maximum) {
@@ -244,13 +245,13 @@ template <typename Visit>
 void VisitNeighbors(const Simulator& simulator,
                     const ParallelConfig& center,
                     const Visit& visit) {
-  for (const ConfigField& knob : ConfigFields()) {
-    for (const ConfigField& other : ConfigFields()) {
+  for (const Knob& knob : BuiltInKnobs()) {
+    for (const Knob& other : BuiltInKnobs()) {
       for (const int other_value : ValuesOf(other)) {
         for (const int value : ValuesOf(knob)) {
           ParallelConfig config = center;
-          other.set(config, other_value);
-          knob.set(config, value);
+          other.Set(config, other_value);
+          knob.Set(config, value);
           try {
             (void)simulator.Simulate(config);
           } catch (const std::invalid_argument&) {  // not of this problem
@@ -282,12 +283,12 @@ TEST(Simulator, EveryKnobThatHasAnEffectIsInTheMemosKeys) {
     VisitNeighbors(
         simulator,
         Config(center),
-        [&](const ConfigField& knob, const ParallelConfig& config) {
+        [&](const Knob& knob, const ParallelConfig& config) {
           const StepReport report = simulator.Simulate(config);
           const Plan plan = UniformPlan(config, workload.model.layers);
           EXPECT_TRUE(report == simulator.Simulate(plan)) << ToString(config);
           ParallelConfig others = config;
-          knob.set(others, knob.minimum);
+          knob.Set(others, knob.minimum);
           const auto [at, is_new] =
               first.try_emplace({knob.name, others}, config);
           if (at->second != config) {
