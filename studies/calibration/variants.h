@@ -32,8 +32,8 @@ struct Variant {
       fit;
 };
 
-// ours                 what the method `oppa` uses, intervals as people are
-// ours, as searched    the same fit, intervals as the search believes them
+// ours                 what the method `oppa` uses, with the reported intervals
+// ours, as searched    the same fit, with the intervals that the search uses
 // ours, no nugget      without the nugget of single configurations
 // as printed           App. D's prior and embedding, Eq. 23 without priors
 // no prior mean        a constant mean, otherwise ours: `oppa-no-prior`

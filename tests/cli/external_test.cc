@@ -223,7 +223,7 @@ TEST_F(ExternalTest, RunsWhereTheParentIgnoresItsChildren) {
   ASSERT_EQ(Call(words), 0) << output_;
   const auto trials = trials::ReadTrials(Run());
   ASSERT_EQ(trials.size(), 6U);
-  EXPECT_THAT(trials[0].message, HasSubstr("exit code 3"));
+  EXPECT_THAT(trials[0].measurement.message, HasSubstr("exit code 3"));
 }
 
 TEST_F(ExternalTest, AProgramInAnUnknownFormatIsOneLineAndNoTrial) {
