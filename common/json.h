@@ -33,6 +33,15 @@ using Json = nlohmann::ordered_json;
 // are not UTF-8 are replaced by U+FFFD.
 [[nodiscard]] std::string ToText(const Json& json, int indent = -1);
 
+// A list of structs with fields or of numbers that may be NaN or infinite.
+template <typename T>
+concept IsListOfFields = requires(T& list) {
+  list.begin();
+  list.emplace_back();
+}
+&&(HasFields<const typename T::value_type> ||
+   std::is_floating_point_v<typename T::value_type>);
+
 // A value as JSON: structs with fields, lists and optional values of them,
 // types with a text form, paths and what nlohmann::json knows. JSON has no NaN
 // and no infinity: they are null, "inf" and "-inf". FromJson is the inverse; an
@@ -57,11 +66,7 @@ template <typename T>
     return std::string(ToString(value));
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     return value.string();
-  } else if constexpr (requires(typename T::value_type item) {
-                         requires HasFields<const decltype(item)> ||
-                             std::is_floating_point_v<decltype(item)>;
-                         value.size();
-                       }) {
+  } else if constexpr (IsListOfFields<T>) {
     Json json = Json::array();
     for (const auto& item : value) {
       json.push_back(ToJson(item));
@@ -97,11 +102,7 @@ void FromJson(const Json& json, T& value) {
     FromText(json.get<std::string>(), value);
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     value = json.get<std::string>();
-  } else if constexpr (requires(typename T::value_type item) {
-                         requires HasFields<decltype(item)> ||
-                             std::is_floating_point_v<decltype(item)>;
-                         value.size();
-                       }) {
+  } else if constexpr (IsListOfFields<T>) {
     value.clear();
     for (const Json& item : json) {
       FromJson(item, value.emplace_back());

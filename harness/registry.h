@@ -31,7 +31,7 @@ struct MethodEntry {
       make;
   std::vector<methods::OptionText> options = {};  // with their defaults
   // The method that has the same options with other defaults, "": none.
-  std::string variant_of = "";
+  std::string variant_of = {};
   // The method of which this one is an ablation or a variant; its own name for
   // that method. "": no family.
   std::string family = {};

@@ -59,7 +59,7 @@ struct Option {
   std::variant<Integer, Number, Boolean, Choice> value;
   std::string meaning;    // one sentence
   std::string reference;  // to the paper, "": none
-  std::string former_key = "";
+  std::string former_key = {};
   // What is wrong with a value that is given, "": nothing.
   std::function<std::string(const Problem&)> check = nullptr;
 };

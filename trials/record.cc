@@ -18,7 +18,7 @@ using common::InputError;
 
 // The names of the files.
 template <typename Record>
-constexpr std::string_view kName = "";
+constexpr std::string_view kName{};
 template <>
 constexpr std::string_view kName<Trial> = "trials";
 template <>

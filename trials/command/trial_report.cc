@@ -129,37 +129,48 @@ bool IsPartOfName(std::string_view line, std::size_t word) {
 
 }  // namespace
 
+std::size_t ReportReader::NextBrace(std::string_view line,
+                                    std::size_t at,
+                                    bool& has_word) {
+  while (true) {
+    const std::size_t word = line.find(kWord, at);
+    const std::size_t brace = line.find('{', at);
+    if (word == std::string_view::npos &&
+        (brace == std::string_view::npos || words_ == 0)) {
+      return std::string_view::npos;
+    }
+    has_word = word < brace;
+    if (!has_word) {
+      if (words_ > 0 && LooksLikeReport(line.substr(brace))) {
+        return brace;
+      }
+      at = brace + 1;
+      continue;
+    }
+    at = word + kWord.size();
+    const std::size_t next = line.find_first_not_of(kSpaces, at);
+    if (next != std::string_view::npos && line[next] == '{') {
+      return next;
+    }
+    if (!IsPartOfName(line, word)) {
+      ++words_;
+      lines_since_ = 0;
+    }
+  }
+}
+
 ReportReader::Line ReportReader::Read(std::string_view line) {
   Line found;
   int broken = 0;
   if (++lines_since_ > kRecentLines) {
     words_ = 0;
   }
-  std::size_t at = 0;
-  while (broken < kMostBroken) {
-    const std::size_t word = line.find(kWord, at);
-    std::size_t brace = line.find('{', at);
-    if (word == std::string_view::npos &&
-        (brace == std::string_view::npos || words_ == 0)) {
-      break;
-    }
-    const bool has_word = word < brace;
-    if (has_word) {
-      brace = std::min(line.find_first_not_of(kSpaces, word + kWord.size()),
-                       line.size());
-      if (brace == line.size() || line[brace] != '{') {
-        at = word + kWord.size();
-        if (!IsPartOfName(line, word)) {
-          ++words_;
-          lines_since_ = 0;
-        }
-        continue;
-      }
-    }
+  bool has_word = false;
+  std::size_t brace = NextBrace(line, 0, has_word);
+  for (std::size_t at = 0;
+       broken < kMostBroken && brace != std::string_view::npos;
+       brace = NextBrace(line, at, has_word)) {
     at = brace + 1;
-    if (!has_word && (words_ == 0 || !LooksLikeReport(line.substr(brace)))) {
-      continue;
-    }
     const std::string_view object = ObjectAt(line.substr(brace));
     const std::optional<Json> json =
         object.empty() ? std::nullopt : Parse(object);
@@ -228,7 +239,7 @@ ReportFile::~ReportFile() {
   }
 }
 
-std::string ReportFile::Read() {
+std::string ReportFile::Read() const {
   std::string text;
   std::array<char, 65536> buffer;  // NOLINT: read fills it
   for (ssize_t got = 0;

@@ -44,6 +44,10 @@ class ReportReader {
   [[nodiscard]] Line Read(std::string_view line);
 
  private:
+  // The next brace that may open a report, from `at` on; npos if there is none.
+  // Counts the words without an object before it.
+  std::size_t NextBrace(std::string_view line, std::size_t at, bool& has_word);
+
   int words_ = 0;        // "oppa" without an object, in recent lines
   int lines_since_ = 0;  // the last one
 };
@@ -77,7 +81,7 @@ class ReportFile {
   // Absolute.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   // The text that was appended since the last call.
-  [[nodiscard]] std::string Read();
+  [[nodiscard]] std::string Read() const;
 
  private:
   std::filesystem::path path_;
