@@ -28,12 +28,13 @@ void Set(const Option& option, const Words& values) {
 }
 
 // Words that no option took: an unknown option explains the others.
-void RejectExtras(const Verb& verb, const Words& extras) {
+void RejectExtras(const Verb& verb, Words extras) {
+  std::erase(extras, "--");  // CLI11 keeps it
   if (extras.empty()) {
     return;
   }
   const auto unknown = std::ranges::find_if(extras, [](const auto& word) {
-    return word.size() > 1 && word.starts_with('-') && word != "--";
+    return word.size() > 1 && word.starts_with('-');
   });
   if (unknown == extras.end()) {
     throw InputError(

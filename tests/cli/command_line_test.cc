@@ -482,6 +482,13 @@ TEST_F(CommandLineTest, NamesAMisspelledOptionAndNotTheFile) {
       HasSubstr("unknown option '--model'"));
 }
 
+TEST_F(CommandLineTest, ARankGetsAllWordsBehindTwoDashes) {
+  EXPECT_EQ(
+      Oppa({"contain", "--", "/bin/echo", "a", "-x", "--yes", "--", "--help"}),
+      0);
+  EXPECT_EQ(Output(), "a -x --yes -- --help\n");
+}
+
 TEST_F(CommandLineTest, UsageErrorsAreOneLineWithThePrefix) {
   EXPECT_THAT(Refusal({"run"}), HasSubstr("run: FILE is missing"));
   EXPECT_THAT(Refusal({"run", "a.toml", "b.toml"}),
