@@ -332,7 +332,8 @@ Verb DefineRun() {
       .options =
           RecordOptions(all->verb) +
           Options{Bind("--jobs N",
-                       "runs at a time (default: one per core)",
+                       "runs at a time (default: one per core, and one "
+                       "with a training program)",
                        run.jobs),
                   Bind("--no-report",
                        "write no tables and figures",

@@ -152,6 +152,12 @@ void PrintBest(const harness::Backend& backend, std::vector<Evaluated> all) {
 void SimulateAll(const VerbOptions& options,
                  const harness::ProblemSpec& problem) {
   const harness::Backend backend = harness::MakeBackend(problem);
+  if (!backend.simulated) {
+    throw InputError(fmt::format(
+        "--all: the backend '{}' would run every candidate on your cluster; "
+        "`oppa run` searches among them",
+        backend.type));
+  }
   const double begin_s = common::CpuSeconds();
   const std::vector<Evaluated> all = EvaluateAll(backend);
   const double cpu_s = common::CpuSeconds() - begin_s;
@@ -167,9 +173,9 @@ void SimulateAll(const VerbOptions& options,
 void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
   const harness::Backend backend = harness::MakeBackend(problem);
   if (!backend.explain) {
-    throw InputError(fmt::format(
-        "--pc: the backend '{}' has no model of a step to print; use --all",
-        backend.type));
+    throw InputError(
+        fmt::format("--pc: the backend '{}' has no model of a step to print",
+                    backend.type));
   }
   try {
     const trials::Completed pc = trials::Complete(text, *backend.space);

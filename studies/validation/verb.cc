@@ -152,7 +152,7 @@ int Validate(const ValidateOptions& options) {
   }
   if (!missing.empty()) {
     fmt::print(stderr,
-               "validate: not there: {}; set OPPA_DATA to the folder of "
+               "validate: missing tables: {}; set OPPA_DATA to the folder of "
                "measured and published tables (docs/validation.md)\n",
                missing);
   }

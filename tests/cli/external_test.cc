@@ -240,6 +240,17 @@ TEST_F(ExternalTest, ADirectoryIsNoManifest) {
   EXPECT_THAT(output_, HasSubstr("is a directory"));
 }
 
+TEST_F(ExternalTest, SimulateDoesNotRunTheTrainingProgram) {
+  Write("#!/bin/sh\ntouch started\n");
+  EXPECT_EQ(Call({fakes::ProgramFile().string(),
+                  "simulate",
+                  (folder_.path() / "m.toml").string(),
+                  "--all"}),
+            2);
+  EXPECT_THAT(output_, HasSubstr("would run every candidate"));
+  EXPECT_FALSE(fs::exists(folder_.path() / "started"));
+}
+
 TEST_F(ExternalTest, AProgramThatCannotBeStartedIsOneLineAndNoTrial) {
   Write("#!/no/such/interpreter\n");
   EXPECT_EQ(Oppa(), 1);
