@@ -25,7 +25,7 @@ constexpr std::string_view kCacheFolder = ".slurm";
 constexpr std::string_view kRunsFile = "queue-runs.txt";
 constexpr std::string_view kTrialsFile = "queue-trials.txt";
 
-// A state of Slurm; `text` for people, if it differs from the name.
+// A state of Slurm; `text` is for display, if it differs from the name.
 struct JobState {
   std::string_view name;
   JobEnd end = JobEnd::kNone;
