@@ -335,7 +335,7 @@ Output LengthScaleTable::Take() const {
   Output output{.name = "table5"};
   output.csv = "problem,field,log_length_scale\n";
   output.table.header = {"field"};
-  // Those that data made clearly shorter than the prior's mode stand out.
+  // Highlights those that the data made clearly shorter than the prior's mode.
   std::map<std::string, double> short_up_to;
   for (const std::string& problem : problems_) {
     int dimensions = 0;

@@ -59,7 +59,7 @@ double MeanOf(double x, int queries) {
   return sum / queries;
 }
 
-// The posterior after so many queries of x.
+// The posterior after this many queries of x.
 struct Belief {
   double x = 0.0;
   int queries = 0;

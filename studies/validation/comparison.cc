@@ -142,7 +142,7 @@ void AddScenarios(const MeasuredTable& table,
   const auto scenarios = ByScenario(table, rows);
   comparison.scenarios = static_cast<int>(scenarios.size());
   if (ArePartsOfSteps(table, rows)) {
-    return;  // nobody chooses a configuration by one of them
+    return;  // they are not used to choose a configuration
   }
   for (const auto& [name, members] : scenarios) {
     const std::vector<Candidate> candidates =
@@ -196,7 +196,7 @@ std::vector<Scope> PartScopes(const MeasuredTable& table,
   return scopes;
 }
 
-// Scopes beside "all" that hold for a part of the rows only.
+// Scopes other than "all", which contain only a part of the rows.
 std::vector<Scope> ScopesOf(const MeasuredTable& table,
                             const RowIndices& rows) {
   if (ArePartsOfSteps(table, rows)) {
