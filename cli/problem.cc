@@ -26,7 +26,7 @@ using common::InputError;
 
 constexpr std::size_t kBestShown = 10;
 
-// The problems that were asked for.
+// The requested problems.
 std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
                                          const std::string& name) {
   if (name.empty()) {

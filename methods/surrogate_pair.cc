@@ -80,7 +80,7 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   throughput_.SetLogCenters(Centers(throughput_prior_, throughput));
   if (prior_perturbation_.size() > 0 && throughput.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
-    // of what is left after the offset.
+    // of the remainder after the offset.
     perturbation_steps_per_s_ =
         options_.prior_error * throughput.value.maxCoeff();
     throughput.value -=

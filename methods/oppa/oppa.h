@@ -17,8 +17,8 @@ namespace methods {
 
 // Every part of the method is an option of this one implementation, so an
 // ablation is a setting and not a copy: without prior, without early
-// termination, and without both, which is VANILLA-BO. OptionsOf has the meaning
-// of each.
+// termination, and without both, which is VANILLA-BO. OptionsOf documents each
+// option.
 struct OppaOptions {
   bool early_termination = true;
   int q_min = 5;  // at most the problem's q_max
