@@ -1,5 +1,5 @@
 # Writes which commit of SOURCE a build is of, from commit.cc.in into OUTPUT.
-# Does not touch a file that is up to date, so that nothing is rebuilt.
+# Does not touch a file that is up to date, so nothing is rebuilt.
 #
 #   cmake -D GIT=git -D SOURCE=. -D OUTPUT=commit.cc -P commit.cmake
 #

@@ -80,7 +80,7 @@ struct ParametricMean {
 };
 
 // A constant c, named "constant", over `candidates` configurations: no prior
-// knowledge but that throughput and memory are positive. log c is normal.
+// knowledge except that throughput and memory are positive. log c is normal.
 [[nodiscard]] ParametricMean ConstantMean(int candidates,
                                           double log_center = 0.0,
                                           double log_stddev = 1.0);

@@ -1,4 +1,4 @@
-// Minimisation of a smooth function in a box.
+// Minimization of a smooth function in a box.
 
 #ifndef SURROGATES_GP_BFGS_H_
 #define SURROGATES_GP_BFGS_H_
@@ -32,7 +32,8 @@ struct BfgsSummary {
   double value = 0.0;
   int iterations = 0;
   int evaluations = 0;
-  // False: the iterations are used up, or no step along the gradient descends.
+  // False: the iterations are exhausted, or no step along the gradient
+  // descends.
   bool converged = false;
 };
 

@@ -1,4 +1,4 @@
-// How well hyperparameters explain the observations, and its gradient.
+// The likelihood of hyperparameters given the observations, and its gradient.
 
 #ifndef SURROGATES_GP_LIKELIHOOD_H_
 #define SURROGATES_GP_LIKELIHOOD_H_
@@ -14,7 +14,7 @@
 
 namespace surrogates {
 
-// Everything that is learned, by its logarithm and in physical units.
+// All learned parameters, by their logarithms and in physical units.
 // Shapes: log_length_scales [d] (empty for a prior mean alone),
 // log_coefficients [m].
 struct Hyperparameters {
