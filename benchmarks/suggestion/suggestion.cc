@@ -62,7 +62,7 @@ void Print(const Arguments& arguments,
   std::fflush(stdout);
 }
 
-// What a common evaluator of the likelihood needs.
+// The data that a common evaluator of the likelihood needs.
 std::string Learned(const GaussianProcess& process) {
   const surrogates::Hyperparameters& h = process.hyperparameters();
   std::string text = "{\"length_scales\": [";
