@@ -38,7 +38,7 @@ std::vector<std::string> Cells(char* text) {
 
 }  // namespace
 
-// Note: fast-cpp-csv-parser reads lines and cells; its CSVReader wants the
+// Note: fast-cpp-csv-parser reads lines and cells; its CSVReader requires the
 // columns at compile time, so the header is ours.
 CsvTable CsvTable::Read(const std::filesystem::path& path, Rows rows) {
   CsvTable table;

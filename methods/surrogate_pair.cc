@@ -13,7 +13,7 @@ namespace {
 // The two fits draw different starting points.
 constexpr std::uint64_t kMemorySeedOffset = 1;
 
-// The centres of the throughput's coefficients after these observations.
+// The centers of the throughput's coefficients after these observations.
 Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
                         const surrogates::Observations& observations) {
   if (prior.shared_scale) {

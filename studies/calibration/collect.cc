@@ -69,7 +69,8 @@ std::vector<Point> ThroughputPoints(const Fitted& fitted) {
   return points;
 }
 
-// In percent of the capacity; what ran out of memory has no measurement.
+// In percent of the capacity; configurations that ran out of memory have no
+// measurement.
 std::vector<Point> MemoryPoints(const Fitted& fitted, double capacity_bytes) {
   std::vector<Point> points;
   for (const trials::Trial& entry : fitted.all.trials()) {

@@ -12,7 +12,7 @@ namespace studies {
 namespace {
 
 constexpr double kMebi = 1024.0 * 1024.0;
-constexpr double kFailedMs = 1e6;  // what Aceso's profiler writes for a failure
+constexpr double kFailedMs = 1e6;  // Aceso's profiler's value for a failure
 
 }  // namespace
 

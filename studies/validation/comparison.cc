@@ -39,7 +39,8 @@ std::vector<std::pair<std::string, RowIndices>> ByScenario(
   return scenarios;
 }
 
-// The rows of a scenario by configuration: what ran counts, by its median.
+// The rows of a scenario by configuration: rows that ran count, by their
+// median.
 std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
                                     const std::vector<Prediction>& predictions,
                                     const RowIndices& rows) {
