@@ -79,8 +79,8 @@ struct TomlTable::Node {
   std::set<std::string, std::less<>> asked;
   std::map<std::string, std::vector<std::shared_ptr<Node>>, std::less<>>
       children;
-  // Set in a table made by Alternatives: where it was made from, and the
-  // elements that replace lists.
+  // Set in a table made by Alternatives: its origin, and the elements that
+  // replace lists.
   std::shared_ptr<Node> origin;
   std::map<std::string, const toml::node*, std::less<>> chosen;
 

@@ -27,7 +27,7 @@ struct ConstrainedBelief {
 //
 // with r ~ N(throughput), m ~ N(excess) independent.
 //
-// r stays on its positive scale, never centred: X = 0 means infeasible. m is
+// r stays on its positive scale, never centered: X = 0 means infeasible. m is
 // (memory - capacity) / scale; the sigmoid is not scale-free, so the caller
 // chooses the scale (see MemoryExcess). As printed, beta multiplies the mean
 // absolute deviation: where memory is not a constraint the value tends to mean

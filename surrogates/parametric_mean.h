@@ -49,7 +49,7 @@ struct ParametricMean {
   std::vector<Coefficient> coefficients;
   double clip = std::numeric_limits<double>::infinity();
   double clip_gradient = 0.1;
-  // If set, log centres (except absolute ones) are in units of it; see
+  // If set, log centers (except absolute ones) are in units of it; see
   // cost/shared_scale.h.
   std::optional<SharedScale> shared_scale;
 

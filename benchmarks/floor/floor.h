@@ -4,7 +4,7 @@
 // noise, the marginal likelihood, mean + beta deviations: no priors, no checks,
 // no guarantee that two machines agree. Compiled for the local machine with
 // -Ofast, it shows what the hardware allows; benchmarks/suggestion.py sets our
-// own suggestion beside it. Both use the same minimiser from the same starts.
+// own suggestion next to it. Both use the same minimizer from the same starts.
 
 #ifndef BENCHMARKS_FLOOR_FLOOR_H_
 #define BENCHMARKS_FLOOR_FLOOR_H_

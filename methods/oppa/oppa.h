@@ -1,4 +1,4 @@
-// OPPA: constrained Bayesian optimisation with a prior derived from the costs
+// OPPA: constrained Bayesian optimization with a prior derived from the costs
 // of parallel training, and with early termination of bad trials.
 
 #ifndef METHODS_OPPA_OPPA_H_

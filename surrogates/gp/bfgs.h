@@ -44,7 +44,7 @@ struct BfgsSummary {
 //
 // It replaces NLopt because MaximiseOverStarts pauses and resumes searches:
 // Advance continues with the inverse Hessian of the earlier calls, where
-// NLopt's optimisers start from scratch.
+// NLopt's optimizers start from scratch.
 //
 // Source: Bertsekas (1982), "Projected Newton methods for optimization problems
 // with simple constraints"; Nocedal & Wright (2006), Eqs. 6.17 and 6.20.

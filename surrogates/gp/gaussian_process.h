@@ -41,7 +41,7 @@ class GaussianProcess {
     // Over-confident with few observations.
     bool as_printed = false;
     // Integrate over the mean's coefficients in the fit and in predictions
-    // (linearised around their optimum) instead of assuming that the optimum is
+    // (linearized around their optimum) instead of assuming that the optimum is
     // exact. Off when as_printed.
     bool integrate_coefficients = true;
     // The prior mean alone, as a cost model: no kernel, f(H) = m(H; c) plus an
@@ -72,7 +72,7 @@ class GaussianProcess {
                   ParametricMean mean,
                   const Options& options);
 
-  // Replaces the prior centres of the mean's coefficients, for guesses that
+  // Replaces the prior centers of the mean's coefficients, for guesses that
   // come from the first data. The next Fit uses them. Shapes: [m]. Errors:
   // throws std::invalid_argument for another size or for values that are not
   // finite.

@@ -61,7 +61,7 @@ struct FitOptions {
   int threads = 1;
 };
 
-// Multistart: maximises the likelihood's objective, which has several local
+// Multistart: maximizes the likelihood's objective, which has several local
 // maxima, from every start and keeps the best (the first of equals). The result
 // does not depend on the number of threads.
 // Errors: throws std::invalid_argument without a start.

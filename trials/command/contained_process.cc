@@ -79,7 +79,7 @@ std::string NewMark() {
 }
 
 // Kills the processes that have the mark in their environment, in case the
-// supervisor was killed itself. Returns whether there was something.
+// supervisor was killed itself. Returns whether it found any.
 bool KillMarked(const std::string& mark) {
   bool found = false;
   std::error_code none;

@@ -91,7 +91,7 @@ void CloseOthers(const std::array<int, 4>& kept) {
 }
 
 // SIGKILL to every child of this process. Grandchildren become children when
-// their parents are gone. False where the system does not list children.
+// their parents have exited. False if the system does not list children.
 bool KillChildren() {
   const int fd = ::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
   if (fd < 0) {

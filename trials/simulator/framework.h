@@ -141,7 +141,7 @@ struct Framework {
                                        // gradient
 
   // --- a trial -------------------------------------------------------------
-  double launch_process_s = 14.0;  // torchrun, imports, CUDA initialisation
+  double launch_process_s = 14.0;  // torchrun, imports, CUDA initialization
   double launch_per_local_rank_s = 0.35;  // processes of a host start together
   double group_init_s = 1.5;              // rendezvous and first communicator
   double group_init_per_rank_s = 0.10;
