@@ -50,7 +50,8 @@ def main():
                        stdout=subprocess.DEVNULL, check=True)
         copy(Path(results) / "smoke", runs // METHODS)
         matrix = [*common, "--repeats", str(runs // METHODS)]
-        # So that experiment.json says how many there are; nothing is left to do.
+        # This records the number of repeats in experiment.json; there is
+        # nothing left to run.
         subprocess.run([program, "run", *matrix, "--no-report"], stdout=subprocess.DEVNULL, check=True)
         for name, words in (("plan", matrix), ("status", matrix), ("report", common)):
             wall_s, peak_mb, output = measure([program, name, *words])

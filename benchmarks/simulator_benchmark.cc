@@ -1,4 +1,5 @@
-// How many configurations the simulator evaluates per second.
+// Measures the number of configurations that the simulator evaluates per
+// second.
 
 #include <filesystem>
 #include <string>

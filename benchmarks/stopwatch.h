@@ -1,4 +1,4 @@
-// What a benchmark costs: time and memory.
+// The cost of a benchmark: time and memory.
 
 #ifndef BENCHMARKS_STOPWATCH_H_
 #define BENCHMARKS_STOPWATCH_H_
@@ -10,7 +10,8 @@
 
 namespace benchmarks {
 
-// Seconds since it was made, of the clock and of all threads of the process.
+// Seconds since its construction: wall-clock time, and CPU time of all threads
+// of the process.
 class Stopwatch {
  public:
   [[nodiscard]] double wall_s() const {
@@ -34,7 +35,7 @@ class Stopwatch {
   double cpu_start_s_ = ProcessSeconds();
 };
 
-// The most memory that the process has held, data of the task included.
+// The peak memory of the process, including the data of the task.
 inline double PeakMemoryMb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

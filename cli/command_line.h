@@ -1,5 +1,5 @@
-// The command line: all verbs, how words become a call of one, and what is
-// printed about them.
+// The command line: all verbs, the parser that turns words into a call of a
+// verb, and the help.
 
 #ifndef CLI_COMMAND_LINE_H_
 #define CLI_COMMAND_LINE_H_
@@ -11,7 +11,7 @@
 
 namespace cli {
 
-// The verbs of each file of this folder. Every call binds the options to new
+// The verbs of each file in this folder. Every call binds the options to new
 // values.
 [[nodiscard]] Verbs PlanVerbs();        // plan.cc
 [[nodiscard]] Verbs ExperimentVerbs();  // experiment.cc
@@ -22,22 +22,22 @@ namespace cli {
 
 // All of them, in the order of the help.
 [[nodiscard]] Verbs AllVerbs();
-// Without those that only the program itself calls.
+// The verbs except those that only the program itself calls.
 [[nodiscard]] Verbs PublicVerbs();
 
 // Errors: throws InputError for an unknown name, with the nearest known one.
 [[nodiscard]] const Verb& FindVerb(const Verbs& verbs, const std::string& name);
 
 // Executes a command line of this program, the program's name first. Returns
-// its exit code. Errors: throws InputError for words without meaning.
+// its exit code. Errors: throws InputError for words that cannot be parsed.
 [[nodiscard]] int Execute(const Words& words);
 
-// Hands the words after the verb to its options. False: help was requested.
-// Errors: throws InputError that names the word that is wrong.
+// Passes the words after the verb to its options. False: help was requested.
+// Errors: throws InputError that names the invalid word.
 [[nodiscard]] bool Parse(const Verb& verb, const Words& words);
 
-// From public verbs: what `oppa --help`, `oppa VERB --help`, `oppa man`, `oppa
-// man --markdown` and `oppa completion` print.
+// The output of `oppa --help`, `oppa VERB --help`, `oppa man`, `oppa man
+// --markdown` and `oppa completion`, from the public verbs.
 [[nodiscard]] std::string HelpText(const Verbs& verbs);
 [[nodiscard]] std::string HelpText(const Verb& verb);
 [[nodiscard]] std::string ManPage(const Verbs& verbs);

@@ -26,7 +26,7 @@ std::string Quoted(std::string_view text) {
   return quoted;
 }
 
-// What zsh offers for a value.
+// The completions that zsh offers for a value.
 std::string ZshValues(const Option& option) {
   if (!option.choices.empty()) {
     return fmt::format("({})", fmt::join(option.choices, " "));

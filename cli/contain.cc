@@ -27,7 +27,7 @@ void Write(int fd, std::string_view text) {
     if (written > 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno != EINTR) {
-      return;  // nobody listens
+      return;  // there is no reader
     }
   }
 }

@@ -42,8 +42,8 @@ struct RunVerbOptions {
   bool wait = false;  // with Slurm: until the end
 };
 
-// Threads for the suggestions of each run: what the user says, or a fair share
-// of the cores when fewer runs than cores go on at a time.
+// Threads for the suggestions of each run: the number that the user sets, or a
+// fair share of the cores when fewer runs than cores are active at a time.
 int ThreadsOfEach(int workers, std::size_t jobs) {
   if (std::getenv("OPPA_THREADS") != nullptr) {
     return harness::SuggestionThreads();
@@ -52,8 +52,8 @@ int ThreadsOfEach(int workers, std::size_t jobs) {
   return std::max(1, common::Cores() / running);
 }
 
-// Waits until the jobs that were submitted have ended or a signal came.
-// Returns how many failed.
+// Waits until the submitted jobs have ended or a signal arrives. Returns the
+// number of failures.
 int Wait(std::size_t jobs,
          harness::Dispatcher& dispatcher,
          harness::Progress& progress) {
@@ -91,7 +91,7 @@ int Workers(const VerbOptions& options,
                   common::Cores());
 }
 
-// Finished runs are kept; a changed program would do them differently.
+// Finished runs are kept; a changed program would give different results.
 void NoteOtherCommits(const std::vector<harness::RunSpec>& runs,
                       const std::filesystem::path& folder) {
   int others = 0;
@@ -111,7 +111,7 @@ void NoteOtherCommits(const std::vector<harness::RunSpec>& runs,
   }
 }
 
-// Says why the records are no complete result. Returns the exit code.
+// Prints why the records are not a complete result. Returns the exit code.
 int PrintFailures(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) {
     fmt::print(stderr, "oppa: {}\n", failure);
@@ -131,7 +131,7 @@ int PrintReport(const std::filesystem::path& folder,
   return outcome.pictures_failed ? 1 : code;
 }
 
-// Gives the runs to Slurm; with --wait, shows how they get on until the end.
+// Submits the runs to Slurm; with --wait, shows their progress until the end.
 int RunSlurm(const VerbOptions& options,
              const RunVerbOptions& run_options,
              const harness::Manifest& manifest,
@@ -238,7 +238,7 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
   return failed > 0 ? 1 : code;
 }
 
-// One run in this process: what `run` and Slurm jobs start.
+// Executes one run in this process, as started by `run` and by Slurm jobs.
 struct RunOneOptions {
   std::string method;
   int repeat = 1;

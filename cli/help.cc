@@ -24,7 +24,7 @@ constexpr std::size_t kWidth = 80;
 constexpr std::string_view kPurpose =
     "find the fastest parallelism configuration for training a neural network";
 
-using Row = std::pair<std::string, std::string>;  // a term and what it means
+using Row = std::pair<std::string, std::string>;  // a term and its meaning
 
 const std::array<Row, 2> kProgramOptions = {
     Row{"-h, --help", "print help; `oppa help COMMAND` explains one command"},
@@ -131,7 +131,7 @@ std::string Table(const Rows& rows, std::size_t width) {
   return text;
 }
 
-// A line of roff whose characters mean themselves.
+// A line of roff with all special characters escaped.
 std::string Roff(std::string_view text) {
   std::string line;
   for (const char c : text) {

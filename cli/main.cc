@@ -1,4 +1,4 @@
-// The program: executes the command line and reports what went wrong.
+// The program: executes the command line and reports errors.
 
 #include <cerrno>
 #include <csignal>
@@ -19,9 +19,9 @@ int Fail(const char* message, int code) {
   return code;
 }
 
-// What a parent may leave in an unusual state: closed descriptors, which files
-// of ours would take, and an ignored SIGCHLD, without which children cannot be
-// waited for.
+// Repairs the state that a parent may leave: closed standard descriptors, which
+// files of this process would take, and an ignored SIGCHLD, with which children
+// cannot be waited for.
 void PrepareProcess() {
   int fd = 0;
   do {

@@ -27,7 +27,7 @@ void Set(const Option& option, const Words& values) {
   }
 }
 
-// Words that no option took: an unknown option explains the others.
+// The words that no option consumed: an unknown option explains the others.
 void RejectExtras(const Verb& verb, Words extras) {
   std::erase(extras, "--");  // CLI11 keeps it
   if (extras.empty()) {

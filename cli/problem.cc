@@ -26,7 +26,7 @@ using common::InputError;
 
 constexpr std::size_t kBestShown = 10;
 
-// The problems that were asked for.
+// The requested problems.
 std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
                                          const std::string& name) {
   if (name.empty()) {
@@ -82,8 +82,8 @@ Evaluated Evaluate(const harness::Backend& backend,
   return one;
 }
 
-// Every core takes a part of the space, which lies together, so that its
-// configurations share what they can.
+// Every core takes a contiguous part of the space, so that its configurations
+// share memoized costs.
 std::vector<Evaluated> EvaluateAll(const harness::Backend& backend) {
   const int size = backend.space->size();
   std::vector<Evaluated> all(static_cast<std::size_t>(size));
@@ -191,7 +191,7 @@ void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
 
 struct SpaceOptions {
   bool count = false;
-  bool why = false;  // how many configurations each rule excludes
+  bool why = false;  // count the configurations that each rule excludes
 };
 
 int Space(const VerbOptions& options, const SpaceOptions& space) {

@@ -40,7 +40,7 @@ using common::InputError;
 
 constexpr int kLogLines = 200;
 
-// Nodes and GPUs that a run takes up.
+// Nodes and GPUs that a run occupies.
 void AddNeeds(const harness::SlurmOptions& options,
               const harness::ProblemSpec& problem,
               harness::Job& job) {
@@ -326,7 +326,7 @@ Verb DefineCancel() {
           .run = [options](const Words&) { return CancelVerb(*options); }};
 }
 
-// What a Slurm job calls; see run_task.h.
+// The verb that a Slurm job calls; see run_task.h.
 Verb DefineRunTask() {
   const auto words = std::make_shared<std::array<std::string, 2>>();
   return {.name = "run-task",

@@ -1,4 +1,4 @@
-// The parts of `run`, `plan` and `status` that have to do with Slurm.
+// The parts of `run`, `plan` and `status` that use Slurm.
 
 #ifndef CLI_SLURM_H_
 #define CLI_SLURM_H_
@@ -16,44 +16,45 @@
 
 namespace cli {
 
-// A submission without its jobs. `report`: draw when all is through.
+// A submission without its jobs. `report`: draw the report when all jobs have
+// finished.
 [[nodiscard]] harness::SlurmSubmission NewSubmission(
     const VerbOptions& options,
     const harness::Manifest& manifest,
     const std::string& token,
     bool report);
 
-// The jobs (ids are indices into `runs`) with the nodes and GPUs they need,
-// and paths that hold from anywhere.
+// The jobs (ids are indices into `runs`) with the nodes and GPUs they need, and
+// absolute paths.
 [[nodiscard]] std::vector<harness::Job> WithNeeds(
     const harness::SlurmOptions& options,
     const std::vector<harness::RunSpec>& runs,
     std::vector<harness::Job> jobs);
 
-// The jobs that are not in Slurm's queue from an earlier submission. What is
-// stuck there is cancelled and counts as not in it.
-// Errors: throws std::runtime_error when Slurm cannot be asked.
+// The jobs that are not in Slurm's queue from an earlier submission. Jobs that
+// are stuck there are canceled and count as not queued.
+// Errors: throws std::runtime_error when the query of Slurm fails.
 [[nodiscard]] std::vector<harness::Job> NotInTheQueue(
     const std::filesystem::path& experiment_folder,
     const std::vector<harness::Job>& jobs);
 
-// The command that gives a trial of the first problem to Slurm, for people.
+// The command that submits a trial of the first problem to Slurm, for display.
 [[nodiscard]] std::string FormatTrialSubmission(
     const harness::SlurmSubmission& submission,
     const harness::Manifest& manifest);
 
-// A runner that makes a job of every trial of a run (trial_jobs.h). `backend`
-// outlives it.
+// A runner that submits every trial of a run as a job (trial_jobs.h). `backend`
+// must outlive it.
 [[nodiscard]] std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
     const VerbOptions& options,
     const harness::Manifest& manifest,
     const harness::RunSpec& run,
     const harness::Backend& backend);
 
-// Waits until the last job of the newest submission is through, or a signal
-// came.
+// Waits until the last job of the newest submission has finished or a signal
+// arrives.
 void WaitForLastJob(const std::filesystem::path& experiment_folder);
-// What it printed: the report.
+// The output of that job: the report.
 [[nodiscard]] std::string LastJobOutput(
     const std::filesystem::path& experiment_folder);
 

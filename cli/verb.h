@@ -23,7 +23,7 @@ using Words = std::vector<std::string>;
 // An option ("--jobs N"), a flag ("--json") or an argument ("FILE") of a verb.
 struct Option {
   std::string name;
-  std::string value;  // of an option, for people: "N"
+  std::string value;  // of an option, in the help: "N"
   std::string help;
   // Receives each value; a flag receives "". Errors: throws InputError with the
   // rule that the value breaks.
@@ -57,8 +57,8 @@ void Read(const std::string& text, Range range, std::filesystem::path& target);
 void Read(const std::string& text, Range range, std::vector<int>& target);
 void Read(const std::string& text, Range range, Words& target);
 
-// An option that is read into `target`, which outlives it. The help names the
-// default of a number, unless it is 0.
+// An option that is read into `target`, which must outlive it. The help names
+// the default of a number, unless it is 0.
 template <typename T>
 [[nodiscard]] Option Bind(std::string_view term,
                           std::string help,
@@ -88,7 +88,7 @@ template <typename T>
 [[nodiscard]] Options operator+(Options a, Options b);
 
 struct Verb {
-  std::string group;  // heading in help; empty: not for people
+  std::string group;  // heading in help; empty: hidden
   std::string name;
   std::string summary;      // a line without a period
   std::string description;  // further sentences

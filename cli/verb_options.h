@@ -1,4 +1,4 @@
-// What the verbs that read a manifest share.
+// The options that the verbs that read a manifest share.
 
 #ifndef CLI_VERB_OPTIONS_H_
 #define CLI_VERB_OPTIONS_H_
@@ -36,14 +36,14 @@ struct VerbOptions {
 // Their options on the command line.
 [[nodiscard]] Option ManifestArgument(VerbOptions& options);
 [[nodiscard]] Option ResultsOption(VerbOptions& options);
-// Manifest, results, and what overrides the manifest.
+// The manifest, the results folder, and the overrides of the manifest.
 [[nodiscard]] Options RecordOptions(VerbOptions& options);
 [[nodiscard]] Option ProblemOption(VerbOptions& options);
 [[nodiscard]] Option JsonFlag(VerbOptions& options);
 [[nodiscard]] Options DispatchOptions(VerbOptions& options);
 
-// The values that the options of a verb are bound to: what verbs share, and its
-// own.
+// The values that the options of a verb are bound to: those that verbs share,
+// and its own.
 template <typename Own>
 struct Bound {
   VerbOptions verb;

@@ -12,8 +12,8 @@
 namespace cli {
 namespace {
 
-// The command of one run's worker. Overrides go along: they say which methods
-// and repeats there are.
+// The command of one run's worker. It includes the overrides, because they
+// define the methods and repeats.
 std::vector<std::string> WorkerCommand(const VerbOptions& options,
                                        const harness::RunSpec& run) {
   std::vector<std::string> command = {harness::ProgramPath(),

@@ -5,7 +5,7 @@
 
 namespace common {
 
-// Seconds of a clock that nobody sets.
+// Seconds of a monotonic clock.
 [[nodiscard]] double SteadySeconds();
 
 // Seconds that all threads of this process have computed.

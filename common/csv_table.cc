@@ -18,7 +18,7 @@
 namespace common {
 namespace {
 
-// Cuts a line into cells; the reader's buffer is written over.
+// Cuts a line into cells; the reader's buffer is overwritten.
 std::vector<std::string> Cells(char* text) {
   using Quotes = io::double_quote_escape<',', '"'>;
   std::vector<std::string> cells;
@@ -38,8 +38,8 @@ std::vector<std::string> Cells(char* text) {
 
 }  // namespace
 
-// Note: fast-cpp-csv-parser reads lines and cells; its CSVReader wants the
-// columns at compile time, so the header is ours.
+// Note: fast-cpp-csv-parser reads lines and cells; its CSVReader requires the
+// columns at compile time, so this file parses the header.
 CsvTable CsvTable::Read(const std::filesystem::path& path, Rows rows) {
   CsvTable table;
   table.path_ = path.string();

@@ -1,4 +1,4 @@
-// A CSV file with a header line, read whole.
+// A CSV file with a header line, read into memory.
 
 #ifndef COMMON_CSV_TABLE_H_
 #define COMMON_CSV_TABLE_H_
@@ -13,8 +13,8 @@
 namespace common {
 
 // Cells are text, without the spaces around them; quotes, byte order marks and
-// foreign line ends are dealt with. Empty lines and lines that start with # are
-// passed over.
+// foreign line endings are handled. Empty lines and lines that start with # are
+// skipped.
 //
 // Errors: every function throws InputError "file:line: ...".
 class CsvTable {
@@ -24,7 +24,8 @@ class CsvTable {
     std::vector<std::string> cells;  // as many as the header has
   };
 
-  // Whether a row may have fewer cells than the header: then empty ones follow.
+  // Whether a row may have fewer cells than the header; missing cells are
+  // empty.
   enum class Rows { kWhole, kMayBeShort };
 
   [[nodiscard]] static CsvTable Read(const std::filesystem::path& path,
@@ -53,7 +54,7 @@ class CsvTable {
   std::vector<Row> rows_;
 };
 
-// A cell as CSV wants it: in quotes where it has a comma or a quote.
+// A cell in CSV format: in quotes if it contains a comma or a quote.
 [[nodiscard]] std::string CsvCell(std::string_view text);
 
 }  // namespace common

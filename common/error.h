@@ -1,4 +1,4 @@
-// Bad input.
+// The error for bad input.
 
 #ifndef COMMON_ERROR_H_
 #define COMMON_ERROR_H_

@@ -1,4 +1,5 @@
-// What generic readers and writers know about a type: its fields, its text.
+// The reflection that generic readers and writers use: the fields of a type and
+// its text form.
 
 #ifndef COMMON_FIELDS_H_
 #define COMMON_FIELDS_H_
@@ -15,7 +16,8 @@
 
 namespace common {
 
-// A struct whose fields are listed once, by a function that is found beside it:
+// A struct whose fields are listed once, by a function next to it (found by
+// ADL):
 //
 //   void VisitFields(common::FieldsOf<Point> auto& point, const auto& visit) {
 //     visit("x", point.x);
@@ -30,8 +32,8 @@ concept HasFields = requires(T& value) {
   VisitFields(value, [](const char*, auto&) {});
 };
 
-// An enum whose values are named once, in their order, by a function that is
-// found beside it:
+// An enum whose values are named once, in their order, by a function next to it
+// (found by ADL):
 //
 //   constexpr std::array<std::string_view, 2> NamesOf(Colour) {
 //     return {"red", "green"};
@@ -47,7 +49,7 @@ template <Named E>
 }
 
 // The inverse of ToString.
-// Errors: throws InputError for a text that names no value.
+// Errors: throws InputError for a text that is not the name of a value.
 template <Named E>
 void FromText(std::string_view text, E& value) {
   constexpr auto kNames = NamesOf(E{});

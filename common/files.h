@@ -1,4 +1,4 @@
-// Files: read whole, and replaced so that no reader sees half of one.
+// Reads whole files, and replaces files atomically.
 
 #ifndef COMMON_FILES_H_
 #define COMMON_FILES_H_
@@ -11,24 +11,25 @@
 namespace common {
 
 // The content of a regular file.
-// Errors: throws InputError "path: reason" when it is missing, no regular file,
-// or cannot be read.
+// Errors: throws InputError "path: reason" when it is missing, is not a regular
+// file, or cannot be read.
 [[nodiscard]] std::string ReadFile(const std::filesystem::path& path);
 
-// The same; nothing where there is no file of that name.
+// The same; nothing if there is no file with that name.
 [[nodiscard]] std::optional<std::string> ReadFileIfExists(
     const std::filesystem::path& path);
 
-// A file of /proc: its content, or "" when the process is gone or not ours.
+// A file of /proc: its content, or "" when the process has exited or belongs to
+// another user.
 [[nodiscard]] std::string ReadProcFile(const std::filesystem::path& path);
 
-// Writes `text` to a new file of this process beside `path`, to be renamed or
+// Writes `text` to a new file of this process next to `path`, to be renamed or
 // linked to `path`. Creates the folder.
 // Errors: throws std::runtime_error naming the file.
 [[nodiscard]] std::filesystem::path WriteTemporaryFile(
     const std::filesystem::path& path, std::string_view text);
 
-// Replaces the content of `path` by `text`, at once: a crash leaves the old
+// Replaces the content of `path` by `text` atomically: a crash leaves the old
 // content or the new.
 void ReplaceFile(const std::filesystem::path& path, std::string_view text);
 

@@ -43,9 +43,9 @@ concept IsListOfFields = requires(T& list) {
    std::is_floating_point_v<typename T::value_type>);
 
 // A value as JSON: structs with fields, lists and optional values of them,
-// types with a text form, paths and what nlohmann::json knows. JSON has no NaN
-// and no infinity: they are null, "inf" and "-inf". FromJson is the inverse; an
-// optional field may be missing.
+// types with a text form, paths and the types that nlohmann::json supports.
+// JSON has no NaN and no infinity: they are null, "inf" and "-inf". FromJson is
+// the inverse; an optional field may be missing.
 // Errors: FromJson throws Json::exception for a missing key or a wrong type.
 template <typename T>
 [[nodiscard]] Json ToJson(const T& value) {

@@ -14,9 +14,9 @@ namespace common {
 // Calls work(worker, i) once for each i in [0, count). A worker takes the next
 // `grain` values of i whenever it is free; the calling thread is worker 0.
 // Results must not depend on the worker or on the order. Starting a thread
-// costs some 20 microseconds: not for less than that. Errors: rethrows the
-// first exception of `work`, once all workers have stopped; calls that have not
-// begun by then are not made.
+// costs about 20 microseconds, so do not use it for less work than that.
+// Errors: rethrows the first exception of `work`, once all workers have
+// stopped; calls that have not begun by then are not made.
 template <typename Work>
 void ParallelFor(int count, int threads, const Work& work, int grain = 1) {
   const int workers = std::min(threads, (count + grain - 1) / grain);

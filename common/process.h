@@ -11,7 +11,8 @@
 
 namespace common {
 
-// How a program is started. No shell is involved: every word arrives as it is.
+// How a program is started. No shell is involved: every word is passed
+// unchanged.
 struct ProcessOptions {
   std::vector<std::string> words;        // the program, looked up in PATH
   std::vector<std::string> environment;  // "NAME=value"
@@ -41,7 +42,7 @@ struct CommandResult {
     const std::filesystem::path& folder = {});
 
 // Pointers into `words`, a null pointer last, as exec(3) and posix_spawn(3)
-// expect them. They hold as long as `words` is not changed.
+// expect them. They are valid as long as `words` is not changed.
 [[nodiscard]] std::vector<char*> Argv(std::vector<std::string>& words);
 
 // This process's environment.

@@ -17,10 +17,10 @@ struct Quartiles {
   double q3 = std::numeric_limits<double>::quiet_NaN();
 };
 
-// Quantile of a sorted sample by linear interpolation between order
-// statistics, at position p (n - 1) counted from 0: type 7, the default of R
-// and NumPy. Infinite values are allowed ("never reached"): between a finite
-// and an infinite neighbour the quantile is infinite. NaN for no values.
+// Quantile of a sorted sample by linear interpolation between order statistics,
+// at position p (n - 1) counted from 0: type 7, the default of R and NumPy.
+// Infinite values are allowed ("never reached"): between a finite and an
+// infinite neighbor the quantile is infinite. NaN if there are no values.
 //
 // Source: Hyndman and Fan (1996), definition 7.
 [[nodiscard]] inline double SortedQuantile(const std::vector<double>& sorted,
@@ -44,7 +44,8 @@ struct Quartiles {
           .q3 = SortedQuantile(values, 0.75)};
 }
 
-// The mean of the two middle values, or the middle one; NaN for no values.
+// The mean of the two middle values, or the middle one; NaN if there are no
+// values.
 [[nodiscard]] inline double Median(std::vector<double> values) {
   if (values.empty()) {
     return std::numeric_limits<double>::quiet_NaN();
@@ -57,7 +58,8 @@ struct Quartiles {
              : 0.5 * (*middle + *std::max_element(values.begin(), middle));
 }
 
-// The middle value, the larger one of two: always one of the values.
+// The middle value, or the larger of the two middle values: always one of the
+// values.
 [[nodiscard]] inline double UpperMedian(std::vector<double> values) {
   const auto middle =
       values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

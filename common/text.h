@@ -1,4 +1,4 @@
-// Small helpers for text that comes from people: manifests, tables, flags.
+// Small helpers for text that users write: manifests, tables, flags.
 
 #ifndef COMMON_TEXT_H_
 #define COMMON_TEXT_H_
@@ -14,8 +14,8 @@ namespace common {
 [[nodiscard]] std::vector<std::string_view> Split(std::string_view text,
                                                   char separator);
 
-// The number of single-character insertions, deletions, substitutions and
-// swaps of neighbours that turn `a` into `b`.
+// The number of single-character insertions, deletions, substitutions and swaps
+// of neighbors that turn `a` into `b`.
 [[nodiscard]] int EditDistance(std::string_view a, std::string_view b);
 
 // " (did you mean 'oppa'?)" for the nearest known name, or "" when none is

@@ -15,7 +15,7 @@
 namespace common {
 namespace {
 
-// What a value is, in words for people.
+// The type of a value, in words for messages.
 std::string_view Kind(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::string:
@@ -79,8 +79,8 @@ struct TomlTable::Node {
   std::set<std::string, std::less<>> asked;
   std::map<std::string, std::vector<std::shared_ptr<Node>>, std::less<>>
       children;
-  // Set in a table made by Alternatives: where it was made from, and the
-  // elements that stand in the place of lists.
+  // Set in a table made by Alternatives: its origin, and the elements that
+  // replace lists.
   std::shared_ptr<Node> origin;
   std::map<std::string, const toml::node*, std::less<>> chosen;
 
@@ -153,7 +153,7 @@ struct TomlTable::Node {
 
   std::shared_ptr<Node> Child(std::string_view key, const toml::table& child) {
     std::vector<std::shared_ptr<Node>>& known = children[std::string(key)];
-    // Whoever asks again goes on with the same list of keys asked for.
+    // Later requests share the same list of requested keys.
     for (const std::shared_ptr<Node>& each : known) {
       if (each->table == &child) {
         return each;

@@ -1,4 +1,4 @@
-// Reads TOML files that people write: every error has a place and a remedy.
+// Reads TOML files that users write: every error has a place and a remedy.
 
 #ifndef COMMON_TOML_TABLE_H_
 #define COMMON_TOML_TABLE_H_
@@ -16,17 +16,18 @@
 
 namespace common {
 
-// One table of a TOML file, which remembers where everything stands and which
-// keys were asked for.
+// One table of a TOML file, which records the place of every value and which
+// keys were requested.
 //
-// Keys are asked for with Get (default) or Require (must be there); at the end
-// RejectUnknownKeys() makes an error of every key nobody asked for, with the
-// nearest known name. So the set of known keys is the code that reads them.
+// Keys are requested with Get (default) or Require (must be present); at the
+// end RejectUnknownKeys() reports every key that was not requested as an error,
+// with the nearest known name. So the code that reads the keys defines the set
+// of known keys.
 //
 // Errors: every function throws InputError "file:line:column: ...".
 class TomlTable {
  public:
-  // An empty table that stands nowhere: every Get gives its default.
+  // An empty table without a place: every Get returns its default.
   TomlTable();
 
   [[nodiscard]] static TomlTable ParseFile(const std::filesystem::path& path);
@@ -41,7 +42,7 @@ class TomlTable {
   // are relative to that folder.
   [[nodiscard]] std::filesystem::path Folder() const;
 
-  // Scalars. GetDouble accepts whole numbers.
+  // Scalars. GetDouble accepts integers.
   [[nodiscard]] std::string RequireString(std::string_view key) const;
   [[nodiscard]] std::string GetString(std::string_view key,
                                       const std::string& otherwise) const;
@@ -73,7 +74,8 @@ class TomlTable {
   [[nodiscard]] std::vector<std::int64_t> GetInts(std::string_view key) const;
   [[nodiscard]] std::vector<double> GetDoubles(std::string_view key) const;
 
-  // A sub-table; an empty one (standing at the parent) if the key is missing.
+  // A sub-table; an empty one (with the place of the parent) if the key is
+  // missing.
   [[nodiscard]] TomlTable GetTable(std::string_view key) const;
   [[nodiscard]] TomlTable RequireTable(std::string_view key) const;
   // An array of tables ([[key]]); a single table counts as a list of one.
@@ -81,12 +83,12 @@ class TomlTable {
 
   // The values that an axis takes. If the key's value is a list: for each
   // element its text ("64", "workloads/bert.json") and this table with that
-  // element in the list's place. Otherwise: "" and this table as it is.
+  // element instead of the list. Otherwise: "" and this table, unchanged.
   [[nodiscard]] std::vector<std::pair<std::string, TomlTable>> Alternatives(
       std::string_view key) const;
 
   // The content without comments, spacing and order, with the elements that
-  // Alternatives chose: equal texts ask for the same.
+  // Alternatives chose: equal texts request the same.
   [[nodiscard]] std::string CanonicalText() const;
 
   // "file:line:column" of the key's value, or of this table.
@@ -96,8 +98,8 @@ class TomlTable {
   [[noreturn]] void Fail(std::string_view key,
                          const std::string& message) const;
 
-  // Throws unless every key was asked for (here and in sub-tables obtained
-  // from this object and its copies).
+  // Throws unless every key was requested (here and in sub-tables obtained from
+  // this object and its copies).
   void RejectUnknownKeys() const;
 
  private:

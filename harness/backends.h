@@ -1,4 +1,4 @@
-// The list of backends. No other file of this layer names a concrete one.
+// The list of backends. No other file in this layer refers to a concrete one.
 
 #ifndef HARNESS_BACKENDS_H_
 #define HARNESS_BACKENDS_H_
@@ -26,7 +26,7 @@ namespace harness {
 // The system that runs the trials of one problem, and its search space.
 struct Backend {
   std::string type;         // "simulator", "replay"
-  std::string description;  // one line for people: model, batch, cluster
+  std::string description;  // one line to display: model, batch, cluster
   std::string warning;      // one line about ignored input; "" if none
   // Every file that the records depend on.
   std::vector<std::filesystem::path> inputs;
@@ -36,7 +36,7 @@ struct Backend {
   double memory_capacity_bytes = 0.0;  // per GPU
   std::unique_ptr<trials::SearchSpace> space;
   std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit
-  trials::TrialRunner* exact = nullptr;         // the runner within, without
+  trials::TrialRunner* exact = nullptr;         // the inner runner, without
   // Another runner like `exact`, for another thread; empty if there is none.
   std::function<std::unique_ptr<trials::TrialRunner>()> clone_exact_runner;
   // The components of one step as a table; empty if unknown.
@@ -58,7 +58,7 @@ struct SimulatorSetup {
 // Errors: throws InputError for a problem of another backend.
 [[nodiscard]] SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem);
 
-// A backend that manifests may name.
+// A backend that a manifest can select.
 struct BackendEntry {
   std::string name;
   std::string description;

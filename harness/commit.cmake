@@ -1,5 +1,5 @@
 # Writes which commit of SOURCE a build is of, from commit.cc.in into OUTPUT.
-# Leaves a file alone that is right already, so that nothing is built anew.
+# Does not touch a file that is up to date, so nothing is rebuilt.
 #
 #   cmake -D GIT=git -D SOURCE=. -D OUTPUT=commit.cc -P commit.cmake
 #

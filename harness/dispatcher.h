@@ -1,4 +1,5 @@
-// The interface to what executes runs: a local pool, a batch system.
+// The interface of dispatchers, which execute runs: a local pool or a batch
+// system.
 
 #ifndef HARNESS_DISPATCHER_H_
 #define HARNESS_DISPATCHER_H_
@@ -9,10 +10,10 @@
 
 namespace harness {
 
-// A command to execute, once.
+// A command that is executed once.
 struct Job {
   int id = 0;
-  std::string name;                  // for people
+  std::string name;                  // for display
   std::vector<std::string> command;  // program and arguments; no shell
   std::filesystem::path log;         // for its output
   // Resources of a cluster; 0 GPUs: cores only.

@@ -1,4 +1,4 @@
-// What the lists of methods and of backends share.
+// Helpers for the lists of methods and of backends.
 
 #ifndef HARNESS_ENTRIES_H_
 #define HARNESS_ENTRIES_H_
@@ -15,8 +15,8 @@
 
 namespace harness {
 
-// What `make` makes. An error without a place gets that of the table it comes
-// from.
+// Returns the result of `make`. Adds the place of the table to an error that
+// has none.
 template <typename Make>
 auto WithPlace(const common::TomlTable& table,
                std::string_view name,
@@ -31,7 +31,7 @@ auto WithPlace(const common::TomlTable& table,
   }
 }
 
-// The entry of that name; null where there is none.
+// The entry with that name; null if there is none.
 template <typename Entry>
 const Entry* FindByName(const std::vector<Entry>& entries,
                         std::string_view name) {

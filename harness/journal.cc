@@ -11,7 +11,7 @@
 namespace harness {
 namespace {
 
-// How many records from `begin` on are of `trial`.
+// The number of records from `begin` on that belong to `trial`.
 template <typename Record>
 std::size_t CountOf(const std::vector<Record>& records,
                     std::size_t begin,
@@ -23,7 +23,7 @@ std::size_t CountOf(const std::vector<Record>& records,
   return end - begin;
 }
 
-// How many records are of the first `trials` trials.
+// The number of records that belong to the first `trials` trials.
 template <typename Record>
 std::size_t CountUpTo(const std::vector<Record>& records, std::size_t trials) {
   std::size_t end = 0;

@@ -1,4 +1,4 @@
-// The records of one run while it is being written.
+// The journal: the records of a run that is in progress.
 
 #ifndef HARNESS_JOURNAL_H_
 #define HARNESS_JOURNAL_H_
@@ -18,7 +18,7 @@ namespace harness {
 // Errors: throws std::runtime_error naming the file and the system's reason.
 class AppendFile {
  public:
-  AppendFile(std::filesystem::path path, int fd);  // takes over `fd`
+  AppendFile(std::filesystem::path path, int fd);  // takes ownership of `fd`
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
@@ -44,8 +44,8 @@ class AppendFile {
 // was cut off.
 //
 // Errors: throws std::runtime_error when a file cannot be read or written,
-// LeaseLost when another process writes the same records or has taken them
-// over, InputError when a row in the middle of a file is damaged.
+// LeaseLost when another process writes the same records or has acquired the
+// lease, InputError when a row in the middle of a file is damaged.
 class Journal {
  public:
   explicit Journal(std::filesystem::path run_folder,
@@ -58,8 +58,8 @@ class Journal {
 
   [[nodiscard]] const Lease& lease() const { return lease_; }
 
-  // Compares the fits of a committed trial, trial after trial, with those that
-  // replaying gives. False if they differ.
+  // Compares the fits of a committed trial, in order of trials, with the fits
+  // that the replay computes. False if they differ.
   [[nodiscard]] bool CheckFits(const std::vector<trials::FitRecord>& fits);
 
   // Commits the next trial. On return it survives a crash.

@@ -152,7 +152,7 @@ void Lease::Beat() {
 void Lease::WriteCount(std::uint64_t count) const {
   const std::string text = CountText(std::to_string(count));
   if (::pwrite(fd_, text.data(), text.size(), 0) < 0) {
-    return;  // other processes may take over
+    return;  // other processes may acquire the lease
   }
   ::fsync(fd_);
 }

@@ -62,7 +62,7 @@ class Lease {
   // descriptor that appends to it, or throws LeaseLost.
   [[nodiscard]] int PublishOpen(const std::string& name,
                                 const std::string& text) const;
-  // The same for a file that stays as it is.
+  // The same for a file that does not change afterwards.
   void Publish(const std::string& name, const std::string& text) const;
 
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }

@@ -37,7 +37,7 @@ std::string StartOf(const std::string& pid) {
   constexpr std::size_t kState = 0;
   constexpr std::size_t kStart = 19;  // proc(5): field 22, counted from state
   if (cells.size() <= kStart || cells[kState] == "Z" || cells[kState] == "X") {
-    return "";  // what is left of it waits for its parent
+    return "";  // a zombie that waits for its parent
   }
   return std::string(cells[kStart]);
 }

@@ -17,7 +17,8 @@ inline constexpr std::string_view kPublishPrefix = ".publish-";
 [[nodiscard]] std::filesystem::path LeasePath(
     const std::filesystem::path& folder, std::int64_t epoch);
 
-// "<prefix><epoch>[-...]": the epoch, nothing for another name.
+// Parses "<prefix><epoch>[-...]" and returns the epoch; nothing for any other
+// name.
 [[nodiscard]] std::optional<std::int64_t> EpochOf(const std::string& name,
                                                   std::string_view prefix);
 
@@ -32,7 +33,7 @@ struct Holder {
   // This process, with the first count.
   [[nodiscard]] static Holder Self();
 
-  // For people.
+  // A description of the holder, for messages.
   [[nodiscard]] std::string Name() const;
   // On this boot of this host.
   [[nodiscard]] bool IsHere() const;
@@ -42,7 +43,7 @@ struct Holder {
   [[nodiscard]] std::string Text() const;
 };
 
-// Nothing for a lease whose writing is not complete.
+// Returns nothing for a lease that is not completely written.
 [[nodiscard]] std::optional<Holder> ReadHolder(
     const std::filesystem::path& path);
 

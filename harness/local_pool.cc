@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
-// Less free space than this is too little for a message in a log.
+// The least free space that suffices for a message in a log.
 constexpr std::uintmax_t kTooLittleSpace = 4096;
 
 constexpr auto kTermPatience = std::chrono::seconds(2);

@@ -1,4 +1,5 @@
-// An experiment as a file: problem x methods x repeats.
+// The manifest: the file that describes an experiment (problems, methods and
+// repeats).
 
 #ifndef HARNESS_MANIFEST_H_
 #define HARNESS_MANIFEST_H_
@@ -15,7 +16,7 @@
 
 namespace harness {
 
-// What a run may spend; at least one of the first two is a limit.
+// The budget of a run; at least one of the first two fields is a limit.
 struct Budget {
   double time_s = std::numeric_limits<double>::infinity();  // > 0
   int trials = 0;                                           // >= 0; 0: no limit
@@ -34,11 +35,12 @@ struct Manifest {
   Budget budget;
   std::vector<ProblemSpec> problems;
   std::vector<MethodSpec> methods;
-  common::TomlTable slurm;  // [slurm], perhaps empty; no run depends on it
+  common::TomlTable slurm;  // [slurm], may be empty; no run depends on it
 
-  // Seeds of everything random. Neither depends on the method: in one repeat
-  // of one problem, all methods start from the same random state and measure
-  // the same step times for the same configuration, so comparisons are paired.
+  // The seeds of all random choices. Neither depends on the method: in one
+  // repeat of one problem, all methods start from the same random state and
+  // measure the same step times for the same configuration, so comparisons are
+  // paired.
   [[nodiscard]] std::uint64_t MethodSeed(const ProblemSpec& problem,
                                          int repeat) const;
   [[nodiscard]] std::uint64_t TrialSeed(const ProblemSpec& problem,

@@ -1,4 +1,4 @@
-// Names that become folders.
+// Names that are used as folder names.
 
 #ifndef HARNESS_NAMES_H_
 #define HARNESS_NAMES_H_
@@ -15,15 +15,15 @@ namespace harness {
 // letter or digit, and not the name of a file that oppa writes there.
 [[nodiscard]] bool IsSafeName(std::string_view name);
 
-// Errors: throws InputError at the table's key unless IsSafeName(name), with
-// the name as that of a `what`: "method", "problem".
+// Errors: throws InputError at the table's key unless IsSafeName(name); the
+// message calls the name that of a `what`: "method", "problem".
 void CheckName(const common::TomlTable& table,
                std::string_view key,
                std::string_view what,
                const std::string& name);
 
-// A value as a part of a name: a path's stem, small letters, '-' for every
-// character that is not safe.
+// Converts a value to a part of a name: the stem of a path, in lower case, with
+// '-' for every unsafe character.
 [[nodiscard]] std::string NamePart(const std::string& value);
 
 }  // namespace harness

@@ -49,7 +49,7 @@ void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
   for (const trials::ParallelConfig& config : backend.space->configs()) {
     const std::optional<double> exact = backend.exact->ExactThroughput(config);
     if (!exact) {
-      return;  // a backend that does not know
+      return;  // a backend without exact throughputs
     }
     feasible += *exact > 0.0 ? 1 : 0;
     if (*exact > best) {

@@ -14,26 +14,27 @@
 
 namespace harness {
 
-// One run: a method on a problem, once. The unit of dispatch and of resume.
+// One run: one repeat of a method on a problem. It is the unit of dispatch and
+// of resume.
 struct RunSpec {
   const ProblemSpec* problem = nullptr;  // of the manifest
   const MethodSpec* method = nullptr;
   int repeat = 1;
 
-  // "qwen/oppa/3", "oppa/3" where there is one problem.
+  // "qwen/oppa/3"; "oppa/3" if there is only one problem.
   [[nodiscard]] std::string Name() const;
   // The run's folder below results/<experiment>.
   [[nodiscard]] std::filesystem::path Folder(
       const std::filesystem::path& experiment_folder) const;
 };
 
-// Every run, repeat by repeat, so that all methods advance together and a
-// matrix that is cut short is still a fair comparison. The manifest outlives
-// the result.
+// All runs, repeat by repeat, so that all methods advance together and an
+// interrupted matrix is still a fair comparison. The manifest must outlive the
+// result.
 [[nodiscard]] std::vector<RunSpec> RunMatrix(const Manifest& manifest);
 
 // The run of that problem, method and repeat.
-// Errors: throws InputError naming what is known.
+// Errors: throws InputError that lists the known ones.
 [[nodiscard]] RunSpec FindRun(const Manifest& manifest,
                               const std::string& problem,
                               const std::string& method,
@@ -46,7 +47,7 @@ struct RunSpec {
 [[nodiscard]] std::vector<trials::ProblemInfo> CheckManifest(
     const Manifest& manifest);
 
-// Everything that the records of a run depend on, as a hash: the tables of the
+// A hash of everything that the records of a run depend on: the tables of the
 // problem and of the method, the contents of the backend's input files, the
 // budget and the seed. Titles, the number of repeats and the other methods are
 // not part of it, so an experiment can grow and keep its records.

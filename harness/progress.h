@@ -13,8 +13,8 @@
 
 namespace harness {
 
-// On a terminal: a table with a row per method that is redrawn. Elsewhere (a
-// file, CI): a line for each run that ends and one every 30 s. All of it comes
+// On a terminal: a table with a row per method that is redrawn. Otherwise (a
+// file, CI): a line for each run that ends and one every 30 s. All values come
 // from the records.
 class Progress {
  public:
@@ -23,10 +23,12 @@ class Progress {
            bool terminal,
            std::FILE* out);
 
-  // The job of a run has ended; `problem`: why it failed, "" if it did not.
+  // The job of a run has ended; `problem` is the reason of a failure, "" if
+  // there was none.
   void RunEnded(int run, const std::string& problem);
 
-  // Call often; writes when it is time. `now_s`: any steady clock.
+  // Call this often; it writes only when an update is due. `now_s`: any steady
+  // clock.
   void Update(double now_s);
 
   // Removes the table from the terminal.
@@ -34,7 +36,7 @@ class Progress {
 
  private:
   void Refresh();
-  // At the pace since the first Update; NaN while nothing has moved.
+  // At the pace since the first Update; NaN before there is any progress.
   [[nodiscard]] double SecondsLeft() const;
   [[nodiscard]] std::size_t Done() const;
   [[nodiscard]] std::string RunsDone() const;  // "3 of 8 runs done"

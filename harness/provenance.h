@@ -1,4 +1,4 @@
-// Where records come from: program, commit, host.
+// The provenance of records: program, commit and host.
 
 #ifndef HARNESS_PROVENANCE_H_
 #define HARNESS_PROVENANCE_H_
@@ -9,7 +9,7 @@ namespace harness {
 
 // "oppa 0.1.0".
 [[nodiscard]] std::string ProgramVersion();
-// What it was built with: "g++ 12.2.0, Eigen 3.4.0, ...".
+// The compiler and libraries of the build: "g++ 12.2.0, Eigen 3.4.0, ...".
 [[nodiscard]] std::string BuildTools();
 // Both, for records.
 [[nodiscard]] std::string Version();

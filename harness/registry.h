@@ -19,7 +19,7 @@
 
 namespace harness {
 
-// A method that manifests may name. A new one is a row in registry.cc.
+// A method that a manifest can select. To add one, add a row to registry.cc.
 struct MethodEntry {
   std::string name;         // in manifests and folders
   std::string label;        // in legends
@@ -30,10 +30,10 @@ struct MethodEntry {
       const methods::Problem&, const common::TomlTable&, std::uint64_t)>
       make;
   std::vector<methods::OptionText> options = {};  // with their defaults
-  // The method that has the same options with other defaults, "": none.
+  // The method that has the same options with other defaults; "" if none.
   std::string variant_of = {};
-  // The method of which this one is an ablation or a variant; its own name for
-  // that method. "": no family.
+  // The family: the name of the method that this one is an ablation or a
+  // variant of (that method has its own name here). "": no family.
   std::string family = {};
 };
 
@@ -41,13 +41,13 @@ struct MethodEntry {
 [[nodiscard]] const std::vector<MethodEntry>& Methods();
 [[nodiscard]] const MethodEntry* FindMethod(std::string_view name);
 
-// Throws the error for a method that is none of `known`; `where` is its place
-// in a manifest, or the option of the command line.
+// Throws the error for a method that is not in `known`; `where` is its place in
+// a manifest, or the option of the command line.
 [[noreturn]] void UnknownMethod(const std::string& where,
                                 const std::string& name,
                                 const std::vector<std::string>& known);
 
-// The problem as methods see it. `backend` outlives the result.
+// The problem as methods see it. `backend` must outlive the result.
 [[nodiscard]] methods::Problem ProblemOf(const Backend& backend, int q_max);
 
 // Makes a method from its specification.

@@ -86,7 +86,7 @@ bool RunOne(const Manifest& manifest,
                     folder.string()));
   }
   if (IsFinished(folder)) {
-    return true;  // its files are not touched any more
+    return true;  // its files no longer change
   }
   methods::Problem problem = ProblemOf(backend, manifest.budget.q_max);
   problem.threads = SuggestionThreads();

@@ -1,4 +1,4 @@
-// Executes one run from its start, or from where it was interrupted.
+// Executes one run from its start, or resumes it.
 
 #ifndef HARNESS_RUN_ONE_H_
 #define HARNESS_RUN_ONE_H_
@@ -17,7 +17,7 @@
 
 namespace harness {
 
-// Conditions of a run on which its records do not depend.
+// Conditions of a run that do not affect its records.
 struct RunConditions {
   std::string command;         // that started it, for run.json
   std::function<bool()> stop;  // called before every trial; empty: never
@@ -39,7 +39,7 @@ bool RunOne(const Manifest& manifest,
 
 // Threads that a suggestion of this process may use: OPPA_THREADS, else
 // SLURM_CPUS_PER_TASK, else 1. Records do not depend on it.
-// Errors: throws InputError when the variable holds no number from 1 to 1024.
+// Errors: throws InputError unless the variable is an integer from 1 to 1024.
 [[nodiscard]] int SuggestionThreads();
 
 // True if the run is complete according to its records.

@@ -19,7 +19,7 @@ using trials::FinishReason;
 using trials::Outcome;
 using trials::Trial;
 
-// Relative to the budget: a rest of the time budget below this is rounding.
+// Relative to the budget: a remaining time budget below this is rounding error.
 constexpr double kBudgetSlack = 1e-9;
 
 // Time spent in the method since the last Take.

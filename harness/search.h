@@ -18,20 +18,20 @@ namespace harness {
 
 struct SearchSummary {
   int trials = 0;
-  int replayed = 0;  // of them, found in the journal
+  int replayed = 0;  // those found in the journal
   double elapsed_s = 0.0;
   double incumbent_steps_per_s = trials::kUnknown;
-  // kUnfinished: it was stopped before its end, perhaps with a reason.
+  // kUnfinished: it was stopped before its end; a reason is optional.
   trials::FinishReason finish_reason = trials::FinishReason::kUnfinished;
   std::string stop_reason;
 };
 
 // Runs one search on a virtual clock. The clock advances by the cost of each
 // trial (and by the suggestion times, if the budget charges them). The time
-// limit of a trial is what is left of the budget, so the search never exceeds
-// it: a trial that is cut off has timed out and is never the incumbent. The
-// incumbent is the best throughput (Eq. 28, by the method's own options) among
-// trials that ran all q_max steps.
+// limit of a trial is the remaining budget, so the search never exceeds it: a
+// trial that is cut off has timed out and is never the incumbent. The incumbent
+// is the best throughput (Eq. 28, by the method's own options) among trials
+// that ran all q_max steps.
 //
 // The trials in the journal are replayed first: the method receives the
 // recorded results and must suggest what is recorded.
@@ -42,8 +42,8 @@ struct SearchSummary {
 // The seed of a trial is derived from `trial_seed` and the configuration.
 //
 // Source: OPPA Algorithm 3.
-// Errors: throws InputError when the journal does not match the method, which
-// then is of another version; std::logic_error when the method suggests a
+// Errors: throws InputError when the journal does not match the method, as
+// after a change of its version; std::logic_error when the method suggests a
 // candidate that does not exist or was tried before.
 [[nodiscard]] SearchSummary Search(const trials::SearchSpace& space,
                                    const Budget& budget,

@@ -16,7 +16,7 @@ namespace harness {
 // One problem: the tables of the manifest that describe it, in which every
 // list that is an axis is replaced by one of its elements.
 struct ProblemSpec {
-  std::string name;  // the axis values, "" when there is no axis
+  std::string name;  // the axis values, "" if there is no axis
   common::TomlTable backend;
   common::TomlTable noise;
   common::TomlTable workload;
@@ -30,10 +30,10 @@ struct MethodSpec {
   std::string name;           // folder name, unique in the experiment
   std::string label;          // for legends
   std::string base;           // its name in the registry
-  common::TomlTable options;  // [method.NAME], perhaps empty
+  common::TomlTable options;  // [method.NAME], may be empty
 };
 
-// Values of the command line that replace those of the manifest.
+// Values on the command line that override those of the manifest.
 struct ManifestOverrides {
   std::optional<int> repeats;
   std::vector<std::string> methods;

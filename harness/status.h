@@ -1,4 +1,4 @@
-// The progress of an experiment, from its records alone.
+// The progress of an experiment, read from its records only.
 
 #ifndef HARNESS_STATUS_H_
 #define HARNESS_STATUS_H_

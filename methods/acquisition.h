@@ -27,11 +27,11 @@ struct ConstrainedBelief {
 //
 // with r ~ N(throughput), m ~ N(excess) independent.
 //
-// r stays on its positive scale, never centred: X = 0 means infeasible. m is
+// r stays on its positive scale, never centered: X = 0 means infeasible. m is
 // (memory - capacity) / scale; the sigmoid is not scale-free, so the caller
 // chooses the scale (see MemoryExcess). As printed, beta multiplies the mean
-// absolute deviation: where memory is no concern the value tends to
-// mean + 0.798 beta stddev. GaussianBeta(beta) gives mean + beta stddev.
+// absolute deviation: where memory is not a constraint the value tends to mean
+// + 0.798 beta stddev. GaussianBeta(beta) gives mean + beta stddev.
 //
 // Source: OPPA Eq. 4. Given m, X - E X is normal, so its absolute mean has a
 // closed form and one integral over m remains. Its integrand has a layer of
@@ -144,7 +144,7 @@ class ConstrainedUcbSearch {
   int best_ = -1;
 };
 
-// The same search where the excess of all candidates is known.
+// The same search when the excess of all candidates is known.
 // Shapes: all [N].
 [[nodiscard]] int ArgMaxConstrainedUcb(
     const surrogates::Prediction& throughput,

@@ -10,7 +10,7 @@
 namespace methods {
 namespace {
 
-constexpr double kGain = 1.01;  // what counts as one, over the best
+constexpr double kGain = 1.01;  // least ratio to the best that is a gain
 
 // A value with its variance; nothing for a trial that observes none.
 using Observed = std::optional<std::pair<double, double>>;

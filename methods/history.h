@@ -11,8 +11,8 @@
 
 namespace methods {
 
-// The trials of one run. Every method has one; nothing else knows what was
-// tried.
+// The trials of one run. Every method has one; it is the only record of the
+// candidates that were tried.
 class History {
  public:
   // `throughput` says how the throughput of the trials was estimated.
@@ -70,8 +70,8 @@ class History {
   [[nodiscard]] surrogates::Observations MemoryObservations(
       double capacity_bytes, double out_of_memory_value, double variance) const;
 
-  // The candidates of trials with a throughput but without a peak memory: all
-  // that is known is that it was enough.
+  // The candidates of trials with a throughput but without a peak memory: it is
+  // only known that the memory was sufficient.
   [[nodiscard]] std::vector<int> RanWithUnknownMemory() const;
 
  private:

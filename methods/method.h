@@ -15,9 +15,9 @@
 
 namespace methods {
 
-// The problem as a method sees it, without a backend.
+// The view that a method has of the problem, without a backend.
 struct Problem {
-  const trials::SearchSpace* space = nullptr;  // outlives the method
+  const trials::SearchSpace* space = nullptr;  // must outlive the method
   int gpus = 1;
   int gpus_per_node = 1;
   double memory_capacity_bytes = 0.0;  // per GPU
@@ -45,7 +45,7 @@ struct Suggestion {
 // so a run resumes by replaying its journal.
 class Method {
  public:
-  // For a space of so many candidates; `throughput` says how the method
+  // For a space of this many candidates; `throughput` defines how the method
   // estimates the throughput of a trial.
   explicit Method(int candidates,
                   const trials::ThroughputOptions& throughput = {})

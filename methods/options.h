@@ -1,6 +1,6 @@
-// The options of a method, one row each: from the rows follow reading
-// [method.NAME] of a manifest, its errors, `oppa methods NAME` and
-// docs/methods.md.
+// The options of a method, one row each. The parser of [method.NAME] in a
+// manifest, its errors, `oppa methods NAME` and docs/methods.md derive from the
+// rows.
 
 #ifndef METHODS_OPTIONS_H_
 #define METHODS_OPTIONS_H_
@@ -19,7 +19,8 @@
 
 namespace methods {
 
-// Where an option is stored, holding its default, and the values it may take.
+// The variable that stores an option (initially its default), and the valid
+// values.
 struct Integer {
   int* value;
   int least;
@@ -60,15 +61,15 @@ struct Option {
   std::string meaning;    // one sentence
   std::string reference;  // to the paper, "": none
   std::string former_key = {};
-  // What is wrong with a value that is given, "": nothing.
+  // The reason why a given value is invalid; "" if it is valid.
   std::function<std::string(const Problem&)> check = nullptr;
 };
 
-// A struct of options has a function beside it that lists its rows,
+// A struct of options has a function next to it that lists its rows,
 //
 //   std::vector<Option> OptionsOf(MyOptions& options);
 //
-// Reads those that the table gives; the others keep their values.
+// Reads the options that the table contains; the others keep their values.
 // Errors: throws InputError with the place for a value outside its range and
 // for a former key. Unknown keys are found by TomlTable::RejectUnknownKeys.
 void ReadOptions(const common::TomlTable& table,
@@ -82,7 +83,7 @@ template <typename T>
   return options;
 }
 
-// An option as text, for people.
+// An option as text, for display.
 struct OptionText {
   std::string key;
   std::string value;  // the default, in TOML

@@ -13,7 +13,7 @@ namespace {
 // The two fits draw different starting points.
 constexpr std::uint64_t kMemorySeedOffset = 1;
 
-// The centres of the throughput's coefficients after these observations.
+// The centers of the throughput's coefficients after these observations.
 Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
                         const surrogates::Observations& observations) {
   if (prior.shared_scale) {
@@ -80,7 +80,7 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   throughput_.SetLogCenters(Centers(throughput_prior_, throughput));
   if (prior_perturbation_.size() > 0 && throughput.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
-    // of what is left after the offset.
+    // of the remainder after the offset.
     perturbation_steps_per_s_ =
         options_.prior_error * throughput.value.maxCoeff();
     throughput.value -=

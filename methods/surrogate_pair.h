@@ -32,7 +32,7 @@ class SurrogatePair {
     int refit_every_trial_until = 100;  // observations, >= 0
     double refit_growth = 0.1;          // >= 0; 0: refit at every trial
     // The observation of an out-of-memory trial in units of the capacity, >= 1.
-    // At exactly 1 the sigmoid of cUCB would call it feasible half the time.
+    // At exactly 1 the sigmoid of cUCB would give it a feasibility of one half.
     double out_of_memory_value = 1.1;
     // Standard deviation of a memory observation in units of the capacity: the
     // lambda of Eq. 26. > 0
@@ -66,7 +66,7 @@ class SurrogatePair {
                surrogates::Prediction& memory) const;
 
   // The throughput that a trial of each candidate would measure, with
-  // calibrated intervals for people; the search does not use it.
+  // calibrated intervals for reports; the search does not use it.
   [[nodiscard]] surrogates::MeasurementPrediction
   PredictThroughputMeasurements() const;
 

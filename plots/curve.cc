@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
-// Beyond its last trial a run is known where waiting longer cannot change it.
+// Beyond its last trial a run is known if waiting longer cannot change it.
 double KnownTo(const Run& run,
                const trials::ProblemInfo& problem,
                Cost cost,
@@ -118,8 +118,7 @@ Band Aggregate(const std::vector<StepCurve>& curves,
 double LineEnd(const std::vector<StepCurve>& curves) {
   std::vector<double> ends;
   for (const StepCurve& curve : curves) {
-    // A run that keeps its value for ever has something to show up to the
-    // last change.
+    // A run that keeps its value forever is drawn up to its last change.
     ends.push_back(std::isfinite(curve.known_to) ? curve.known_to
                    : curve.x.empty()             ? 0.0
                                                  : curve.x.back());

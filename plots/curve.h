@@ -1,4 +1,4 @@
-// How a run's best throughput grows, and its median over repeats.
+// The best throughput of a run over its cost, and the median over repeats.
 
 #ifndef PLOTS_CURVE_H_
 #define PLOTS_CURVE_H_
@@ -12,11 +12,11 @@
 
 namespace plots {
 
-// What a search costs: search time (s), trials, or training steps run in them.
+// The cost of a search: search time (s), trials, or training steps run in them.
 enum class Cost { kTime, kTrials, kSteps };
 
-// Of the incumbent: the throughput as it was measured, or without noise, where
-// the backend knows it.
+// Of the incumbent: the measured throughput, or the noise-free one if the
+// backend provides it.
 enum class Value { kMeasured, kExact };
 
 // One run as a step function of its cost: y[i] holds from x[i] on, until
@@ -24,18 +24,18 @@ enum class Value { kMeasured, kExact };
 struct StepCurve {
   std::vector<double> x;
   std::vector<double> y;
-  // Up to where the run is known: the x of its last trial, or infinity where
-  // more of the same cost would change nothing (see RunCurve).
+  // The end of the known part of the run: the x of its last trial, or infinity
+  // where more of the same cost would change nothing (see RunCurve).
   double known_to = 0.0;
-  // Whether it counts with its last value beyond that, or not at all.
+  // Whether it counts with its last value beyond that, or does not count.
   bool keeps_last = true;
 };
 
 [[nodiscard]] double ValueAt(const StepCurve& curve, double x);
 
 // The throughput (steps/s) of the incumbent, the best of the completed trials
-// so far. A run without an incumbent has 0 steps/s: it knows no configuration
-// that works.
+// so far. A run without an incumbent has 0 steps/s: it has not found a
+// configuration that works.
 //
 // `known_to` is infinite for a finished run whose method was done or whose
 // space was exhausted, and for one that spent the problem's time budget when
@@ -55,16 +55,16 @@ struct StepCurve {
 // 5b.
 [[nodiscard]] double TrainingStepsAt(const Run& run, double t);
 
-// Median and quartiles over runs, at common points. NaN where there is no
-// line: see Aggregate.
+// Median and quartiles over runs, at common points. NaN where no line is drawn:
+// see Aggregate.
 struct Band {
   std::vector<double> x;
   std::vector<common::Quartiles> y;
 };
 
 // The line ends where fewer than half of the runs are known, so that a long
-// tail does not show the luck of a few; up to there a run that ended earlier,
-// or has not come so far yet, counts with its last value.
+// tail does not reflect the luck of a few; up to there a run that ended
+// earlier, or has not progressed that far yet, counts with its last value.
 [[nodiscard]] Band Aggregate(const std::vector<StepCurve>& curves,
                              const std::vector<double>& grid);
 

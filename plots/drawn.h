@@ -1,4 +1,4 @@
-// Which methods a figure draws, and how.
+// The methods that a figure draws, and their styles.
 
 #ifndef PLOTS_DRAWN_H_
 #define PLOTS_DRAWN_H_
@@ -15,7 +15,7 @@ namespace plots {
 // (unless there is nothing else); or those with their method.
 enum class Group { kMethods, kAblations };
 
-// A method that is drawn, and how.
+// A method that is drawn, and its style.
 struct Drawn {
   const MethodRecords* method = nullptr;
   LineStyle style;

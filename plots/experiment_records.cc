@@ -13,7 +13,7 @@
 namespace plots {
 namespace {
 
-// One run to be read: where it belongs and how it went.
+// One run to read: its position and its outcome.
 struct Task {
   std::size_t problem = 0;
   std::size_t method = 0;

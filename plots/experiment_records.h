@@ -12,7 +12,7 @@
 
 namespace plots {
 
-// One method, one repeat, as far as it has come.
+// One repeat of a method, up to its current progress.
 struct Run {
   int repeat = 0;
   std::vector<trials::Trial> trials;  // without step times
@@ -38,21 +38,22 @@ struct ExperimentRecords {
   std::vector<ProblemRecords> problems;  // those that have been started
   // What is missing or unfinished, one line each.
   std::vector<std::string> notes;
-  // Why the records are no complete result, one line each: a run that cannot be
-  // read, or a method whose finished runs have no completed trial.
+  // The reasons why the records are not a complete result, one line each: a run
+  // that cannot be read, or a method whose finished runs have no completed
+  // trial.
   std::vector<std::string> failures;
 };
 
 // Reads results/<experiment>/ with one thread per core. A run that has not
-// begun, is under way or cannot be read is not an error but a line in `notes`
-// or `failures`.
+// started, is in progress or cannot be read is not an error but a line in
+// `notes` or `failures`.
 //
 // Errors: throws common::InputError when experiment.json cannot be read.
 [[nodiscard]] ExperimentRecords LoadExperiment(
     const std::filesystem::path& experiment_folder);
 
 // After each trial, the index of the incumbent as recorded: the best completed
-// trial so far, of equals the first; -1 while there is none.
+// trial so far (the first of equals); -1 while there is none.
 [[nodiscard]] std::vector<int> Incumbents(
     const std::vector<trials::Trial>& trials);
 

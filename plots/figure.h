@@ -1,4 +1,4 @@
-// What a figure is made of, before anything draws it.
+// The contents of a figure, independent of how it is drawn.
 
 #ifndef PLOTS_FIGURE_H_
 #define PLOTS_FIGURE_H_
@@ -12,7 +12,7 @@
 
 namespace plots {
 
-// How one method looks in every figure of an experiment.
+// The style of one method in every figure of an experiment.
 struct LineStyle {
   std::string color = "#000000";
   int dash = -1;       // a pattern of figure_layout.cc; -1: solid
@@ -85,7 +85,7 @@ struct Figure {
 };
 
 // The data of a panel: x, then per series its median or, where the mark has
-// them, median, q1 and q3, in SI units; empty where there is no line.
+// them, median, q1 and q3, in SI units; empty where no line is drawn.
 [[nodiscard]] std::string DataCsv(const Panel& panel);
 
 // For each series the number of its first column in the data file, from 1.

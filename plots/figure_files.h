@@ -1,4 +1,4 @@
-// Figures as files.
+// Writes figures to files.
 
 #ifndef PLOTS_FIGURE_FILES_H_
 #define PLOTS_FIGURE_FILES_H_
@@ -34,7 +34,7 @@ struct FigureFiles {
 // "pdf", "svg", "png".
 [[nodiscard]] const std::vector<std::string>& AllFormats();
 
-// At once: a reader never sees half a table. Errors: as above.
+// Writes atomically: a reader never sees a partial table. Errors: as above.
 void WriteTextFile(const std::filesystem::path& path,
                    const std::string& content);
 

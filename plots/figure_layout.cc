@@ -303,7 +303,7 @@ std::string ReferenceLineWords() {
 }
 
 std::string Quoted(std::string_view text) {
-  // Each apostrophe in a text of its own: gnuplot's '' for it fails at the
+  // Each apostrophe is in a separate text: gnuplot's '' for it fails at the
   // beginning of a text and next to another.
   std::string quoted;
   bool open = false;

@@ -15,7 +15,7 @@ namespace plots {
 // A sample of a line or a point, and its meaning.
 struct LegendEntry {
   std::string label;
-  std::string style;  // in gnuplot's words
+  std::string style;  // in gnuplot's syntax
   bool is_point = false;
 };
 
@@ -44,8 +44,8 @@ struct Layout {
 [[nodiscard]] std::string TerminalOf(std::string_view format,
                                      const Layout& layout);
 
-// How a script begins: its terminals and the loop over the formats ("pdf",
-// "svg", "png"), which the last lines of the script must close.
+// The beginning of a script: its terminals and the loop over the formats
+// ("pdf", "svg", "png"), which the last lines of the script must close.
 [[nodiscard]] std::string ScriptHead(const std::string& name,
                                      const std::vector<std::string>& formats,
                                      const Layout& layout);
@@ -53,8 +53,9 @@ struct Layout {
 // "screen x,y" for a place in inches.
 [[nodiscard]] std::string At(const Layout& layout, double x, double y);
 
-// Commands that set the labels of a panel's axes. Placed by hand: terminals do
-// not agree on the size of a character, in which gnuplot would place them.
+// Commands that set the labels of a panel's axes. They have explicit positions:
+// terminals do not agree on the size of a character, which gnuplot would use as
+// the unit.
 [[nodiscard]] std::string AxisLabelsOf(const Layout& layout,
                                        const Panel& panel,
                                        std::size_t index);
@@ -72,7 +73,7 @@ struct Layout {
 [[nodiscard]] std::string Quoted(std::string_view text);
 [[nodiscard]] std::string QuotedFormat(std::string_view text);
 
-// Fonts, in points: of most text, and of what has little room.
+// Font sizes, in points: for most text, and for text with little room.
 inline constexpr double kTextPoints = 6.5;
 inline constexpr double kSmallPoints = 5.5;
 

@@ -36,7 +36,7 @@ struct FigureInput {
   FigureOptions options;
 };
 
-// The records that a figure cannot do without.
+// The records that a figure requires.
 struct FigureNeed {
   std::string_view text;
   bool (*is_met)(const FigureInput& input);
@@ -44,7 +44,7 @@ struct FigureNeed {
 
 struct FigureKind {
   std::string_view name;   // in manifests, options, and of its files
-  std::string_view shows;  // for people
+  std::string_view shows;  // for display
   std::string_view paper;  // the figure of the paper; "": none
   FigureSet set = FigureSet::kMethods;
   FigureNeed needs;

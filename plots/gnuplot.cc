@@ -24,7 +24,7 @@ constexpr double kRadius = 1.0 / 150.0;  // of the axis
 // The same where each series has a place, 1 apart, on the x axis.
 constexpr std::string_view kBarByNameWords = "linewidth 1.2 pointtype 0";
 constexpr double kRadiusByName = 0.06;
-constexpr double kRoomByName = 0.6;  // beside the first and the last
+constexpr double kRoomByName = 0.6;  // next to the first and the last
 // The label of a horizontal line, as shares of the axes.
 constexpr double kLineLabelX = 0.015;
 constexpr double kLineLabelAbove = 0.036;
@@ -148,7 +148,7 @@ class PlotParts {
 };
 
 // Steps of 1, 2 or 5 times a power of ten, so that a narrow panel has room for
-// the numbers; elsewhere gnuplot chooses.
+// the numbers; otherwise gnuplot chooses.
 std::string TicsOf(double range, std::size_t panels) {
   constexpr std::size_t kNarrow = 4;
   constexpr double kMostTics = 5.0;

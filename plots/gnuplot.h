@@ -10,8 +10,8 @@
 
 namespace plots {
 
-// A script that draws the figure in each format ("pdf", "svg", "png"); to be
-// run in the folder of the data.
+// A script that draws the figure in each format ("pdf", "svg", "png"); run it
+// in the folder of the data.
 [[nodiscard]] std::string Script(const Figure& figure,
                                  const std::vector<std::string>& formats);
 

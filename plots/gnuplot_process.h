@@ -9,7 +9,7 @@
 
 namespace plots {
 
-// Scripts of one folder, and what they draw.
+// The scripts of one folder, and the pictures that they draw.
 struct GnuplotJob {
   std::filesystem::path folder;
   std::vector<std::string> scripts;   // file names
@@ -19,8 +19,8 @@ struct GnuplotJob {
 // Runs `program` once per job over all its scripts; as many processes at a time
 // as there are cores. The pictures are drawn in a temporary folder inside the
 // job's and moved when they are complete, so that two reports at once, or a
-// full disk, never leave half a picture. Returns "" or, as one line, what went
-// wrong and the remedy. Scripts and data stay in any case.
+// full disk, never leave half a picture. Returns "" or, in one line, the error
+// and the remedy. Scripts and data are kept in any case.
 [[nodiscard]] std::string RunGnuplot(const std::vector<GnuplotJob>& jobs,
                                      const std::string& program = "gnuplot");
 

@@ -114,8 +114,8 @@ double Top(const Panel& panel) {
   return top;
 }
 
-// Fits the y axis to what the methods reach after a quarter of the search: on
-// an axis from 0 the lines of good methods would coincide.
+// Fits the y axis to the values that the methods reach after a quarter of the
+// search: on an axis from 0 the lines of good methods would coincide.
 void ZoomIn(Panel& panel) {
   constexpr double kEarly = 0.25;      // of the x axis
   constexpr double kRoom = 1.4;        // below the top, over the range

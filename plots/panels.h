@@ -29,7 +29,7 @@ namespace plots {
                                                 const std::vector<Drawn>& drawn,
                                                 double hours);
 
-// The method's own time for each suggestion.
+// The suggestion time of the method for each trial.
 [[nodiscard]] Panel ThinkingPanel(const std::vector<Drawn>& drawn);
 
 // Incumbent over the exhaustive optimum, both without noise, against trials:

@@ -1,4 +1,4 @@
-// From a folder of records to tables and figures.
+// Turns a folder of records into tables and figures.
 
 #ifndef PLOTS_REPORT_H_
 #define PLOTS_REPORT_H_
@@ -17,11 +17,11 @@ struct ReportOptions {
   std::vector<std::string> figures;
   // "pdf", "svg", "png". Empty: tables, scripts and data, but no pictures.
   std::vector<std::string> formats = {"pdf", "svg", "png"};
-  // Length of search and training together in the figure `training-steps`
-  // (the paper's Fig. 5b speaks of "a few hours"); > 0.
+  // Length of search and training together in the figure `training-steps` ("a
+  // few hours" in the paper's Fig. 5b); > 0.
   double training_hours = 3.0;
   // Draw the noise-free throughput of the incumbent instead of the measured
-  // one, where the backend knows it.
+  // one, if the backend provides it.
   bool exact = false;
 };
 
@@ -32,7 +32,7 @@ struct ReportOutcome {
   // line each. Empty for a complete experiment.
   std::vector<std::string> notes;
   std::vector<std::string> failures;  // see ExperimentRecords
-  bool pictures_failed = false;  // pictures are missing; see `notes`
+  bool pictures_failed = false;       // pictures are missing; see `notes`
 };
 
 // The names of ReportOptions::figures and of a manifest: docs/figures.md has a
@@ -44,14 +44,15 @@ struct ReportOutcome {
 //   summary.csv summary.md
 //   figures/[<problem>/]<figure>.{pdf,svg,png,csv,gp}
 //
-// Works on records alone, so also while the experiment runs, and on a folder
-// that another program wrote. The names of methods are folder names; the family
-// of a method (experiment.json) says which ones are ablations or variants, and
-// only the ablation figures draw these.
+// It uses the records only, so it also works while the experiment runs, and on
+// a folder that another program wrote. The names of methods are folder names;
+// the family of a method (experiment.json) says which ones are ablations or
+// variants, and only the ablation figures draw these.
 //
-// Errors: throws InputError, before it writes anything, when the folder holds
-// no experiment, an option is unknown, or a problem or method is not the name
-// of a folder. A missing gnuplot is not an error: see ReportOutcome.
+// Errors: throws InputError, before it writes anything, when the folder does
+// not contain an experiment, an option is unknown, or a problem or method is
+// not the name of a folder. A missing gnuplot is not an error: see
+// ReportOutcome.
 [[nodiscard]] ReportOutcome Report(
     const std::filesystem::path& experiment_folder,
     const ReportOptions& options = {});

@@ -23,7 +23,7 @@ std::vector<double> Over(const std::vector<Run>& runs, const RunNumber& of) {
   return values;
 }
 
-// Where a value is not known in one run it is not known at all.
+// If a value is unknown in one run, the result is unknown.
 bool AnyUnknown(const std::vector<double>& values) {
   return std::any_of(
       values.begin(), values.end(), [](double v) { return std::isnan(v); });

@@ -1,4 +1,4 @@
-// What an experiment shows, as numbers.
+// The results of an experiment, as numbers.
 
 #ifndef PLOTS_SUMMARY_H_
 #define PLOTS_SUMMARY_H_
@@ -12,9 +12,10 @@
 
 namespace plots {
 
-// When a fraction of the exhaustive optimum was first reached by the noise-free
-// throughput of the incumbent. Median over runs; a run that never reaches it
-// counts as infinity, so the median is infinite unless more than half do.
+// The cost at which the noise-free throughput of the incumbent first reached a
+// fraction of the exhaustive optimum. Median over runs; a run that never
+// reaches it counts as infinity, so the median is infinite unless more than
+// half do.
 struct Reach {
   double time_s = trials::kUnknown;
   double trials = trials::kUnknown;
@@ -30,7 +31,7 @@ struct MethodSummary {
   int runs = 0;      // with records
   int finished = 0;  // of those
   common::Quartiles
-      throughput;  // of the incumbent as measured, steps/s; none is 0
+      throughput;  // of the incumbent as measured, steps/s; 0 if none
   // The median of the same when half of the time budget was spent.
   double throughput_halfway = trials::kUnknown;
   common::Quartiles ratio;  // its noise-free throughput over the optimum
@@ -49,7 +50,7 @@ struct MethodSummary {
   // that is unknown, by the measured one.
   double best_steps_per_s = trials::kUnknown;
   bool best_is_exact = false;
-  std::string best_config;  // "": no run has one
+  std::string best_config;  // "": there is none
 };
 
 struct ProblemSummary {

@@ -19,11 +19,12 @@ namespace plots {
                               int repeats);
 
 // The same for a terminal of 120 columns: the quartiles of the throughput only
-// where there is no ratio, which shows the same, and counts together.
+// where there is no ratio, which shows the same, and the counts in one column.
 [[nodiscard]] Table NarrowTable(const std::vector<MethodSummary>& methods,
                                 int repeats);
 
-// What a column of these tables means; "" for one that needs no explanation.
+// The meaning of a column of these tables; "" for a column that needs no
+// explanation.
 [[nodiscard]] std::string_view MeaningOf(std::string_view header);
 
 // Problems down, methods across: the median ratio to the optimum.

@@ -14,7 +14,7 @@ namespace plots {
 // unknown numbers empty, infinity "inf"; columns in docs/figures.md.
 [[nodiscard]] std::string ToCsv(const Summary& summary);
 
-// For people: rounded, with the optimum and the best configurations found.
+// For readers: rounded, with the optimum and the best configurations found.
 [[nodiscard]] std::string ToMarkdown(const Summary& summary,
                                      const trials::ExperimentInfo& info);
 

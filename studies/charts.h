@@ -20,9 +20,9 @@ struct StudyOptions {
   harness::ManifestOverrides overrides;
 };
 
-// Draws figures in results/<verb>/<manifest>[/<problem>] and prints where they
-// are, or why there are no pictures. Errors: throws InputError if the folder
-// cannot be written.
+// Draws figures in results/<verb>/<manifest>[/<problem>] and prints their
+// location, or the reason why there are no pictures. Errors: throws InputError
+// if the folder cannot be written.
 void DrawFigures(const StudyOptions& options,
                  std::string_view verb,
                  const harness::ProblemSpec& problem,

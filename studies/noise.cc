@@ -147,7 +147,7 @@ plots::Figure ThresholdFigure(const std::vector<NoisyTrial>& drawn) {
                              std::move(series))}};
 }
 
-// Fig. 15: the estimate after so many steps.
+// Fig. 15: the estimate after this many steps.
 plots::Figure LengthFigure(const std::vector<NoisyTrial>& drawn) {
   plots::Figure figure{.name = "noise-length", .title = "Length of a trial"};
   for (const NoisyTrial& trial : drawn) {

@@ -7,9 +7,10 @@
 
 namespace studies {
 
-// noise: simulated trials of the problem as the paper draws real ones: step
-// times of a few configurations (Fig. 3), the estimate against the threshold of
-// outlier removal (Fig. 10) and against the number of steps (Fig. 15).
+// noise: shows simulated trials of the problem in the same way as the paper
+// shows real ones: step times of a few configurations (Fig. 3), the estimate
+// against the threshold of outlier removal (Fig. 10) and against the number of
+// steps (Fig. 15).
 struct NoiseVerbOptions {
   int trials = 4;
   int steps = 100;

@@ -13,7 +13,7 @@
 
 namespace studies {
 
-// One part of a study: rows for programs, a table for people, figures.
+// One part of a study: rows for programs, a table for readers, and figures.
 struct Output {
   std::string name;                    // of its files
   std::string csv;                     // <name>.csv, with its header
@@ -22,8 +22,8 @@ struct Output {
   std::vector<plots::Figure> figures;  // figures/<figure>.*
 };
 
-// Writes all of it below `folder` and prints tables and conclusions.
-// Returns the program's exit code: 1 if no picture could be drawn.
+// Writes all files below `folder` and prints tables and conclusions. Returns
+// the program's exit code: 1 if no picture could be drawn.
 // Errors: throws InputError when a file cannot be written.
 [[nodiscard]] int Write(const std::filesystem::path& folder,
                         const std::vector<Output>& outputs);

@@ -1,4 +1,4 @@
-// A problem on more and more GPUs.
+// A problem on an increasing number of GPUs.
 
 #ifndef STUDIES_SCALING_H_
 #define STUDIES_SCALING_H_
@@ -10,11 +10,12 @@
 
 namespace studies {
 
-// scale: the problem on more and more hosts of its cluster. For each number of
-// GPUs the fastest configuration of the whole space at the manifest's batch,
-// the time of one fixed replica (tp, pp and microbatches of `replica`) copied
-// over all GPUs, and what simulating costs: CPU microseconds per configuration
-// of the space, and of one configuration that shares nothing with another.
+// scale: runs the problem on an increasing number of hosts of its cluster. For
+// each number of GPUs it reports the fastest configuration of the whole space
+// at the manifest's batch, the time of one fixed replica (tp, pp and
+// microbatches of `replica`) copied over all GPUs, and the cost of simulation:
+// CPU microseconds per configuration of the space, and of one configuration
+// that shares nothing with another.
 // Errors: throws InputError for a backend other than the simulator, and for a
 // number of GPUs that does not fill whole hosts.
 struct ScaleOptions {

@@ -1,4 +1,4 @@
-// Configurations as points of the unit cube.
+// The encoding of configurations as points of the unit cube.
 
 #ifndef SURROGATES_ENCODING_H_
 #define SURROGATES_ENCODING_H_
@@ -12,7 +12,7 @@
 
 namespace surrogates {
 
-// Where an inactive knob of a configuration is (see trials::HasEffect).
+// The position of an inactive knob of a configuration (see trials::HasEffect).
 enum class InactiveKnobs {
   // At its default, as in the paper. Two configurations in which it is inactive
   // agree; but if it is active in one of them, they differ by how far its value
@@ -20,7 +20,7 @@ enum class InactiveKnobs {
   kDefault,
   // In the middle of the values that it takes where it is active: from there no
   // value is further than half of the range. Numbers of parts
-  // (Knob::counts_parts) stay what they are, because 1 is a number like others.
+  // (Knob::counts_parts) keep their values, because 1 is an ordinary number.
   kNeutral,
 };
 

@@ -49,7 +49,7 @@ struct ParametricMean {
   std::vector<Coefficient> coefficients;
   double clip = std::numeric_limits<double>::infinity();
   double clip_gradient = 0.1;
-  // If set, log centres (except absolute ones) are in units of it; see
+  // If set, log centers (except absolute ones) are in units of it; see
   // cost/shared_scale.h.
   std::optional<SharedScale> shared_scale;
 
@@ -80,7 +80,7 @@ struct ParametricMean {
 };
 
 // A constant c, named "constant", over `candidates` configurations: no prior
-// knowledge but that throughput and memory are positive. log c is normal.
+// knowledge except that throughput and memory are positive. log c is normal.
 [[nodiscard]] ParametricMean ConstantMean(int candidates,
                                           double log_center = 0.0,
                                           double log_stddev = 1.0);

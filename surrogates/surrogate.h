@@ -1,4 +1,4 @@
-// What a surrogate learns from and what it predicts.
+// The input and output of a surrogate: measurements and predictions.
 
 #ifndef SURROGATES_SURROGATE_H_
 #define SURROGATES_SURROGATE_H_
@@ -21,7 +21,8 @@ struct Observations {
   [[nodiscard]] int size() const { return static_cast<int>(candidate.size()); }
 };
 
-// Where a prediction is written, possibly a part of a buffer. Shapes: [n] both.
+// The destination of a prediction, possibly a part of a buffer. Shapes: [n]
+// both.
 struct PredictionView {
   Eigen::Ref<Eigen::VectorXd> mean;
   Eigen::Ref<Eigen::VectorXd> variance;
@@ -44,7 +45,7 @@ struct Prediction {
   }
 };
 
-// The result of a fit, for records and for people.
+// The result of a fit, for records and reports.
 struct FitSummary {
   struct Parameter {
     std::string name;  // "length_scale[dp]", "prior[compute]", ...

@@ -56,7 +56,7 @@ class InstallTest(unittest.TestCase):
                              env=ENVIRONMENT)
         self.assertEqual(run.returncode, 2)
         self.assertIn(str(hardware), run.stderr)
-        # The same data from elsewhere, with a variable.
+        # The same data from another folder, named by a variable.
         self.assertEqual(self.oppa(*simulate, OPPA_EXPERIMENTS=str(SOURCE / "experiments")), before)
 
     def test_runs_an_experiment_from_anywhere(self):

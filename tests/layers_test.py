@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-# Each layer and what it may include besides itself.
+# Each layer and the layers that it may include in addition to itself.
 LAYERS = {
     "common": [],
     "trials": ["common"],
@@ -25,8 +25,9 @@ LAYERS = {
 BACKENDS = re.compile(r"trials/(simulator|replay|command|wrappers)/")
 MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "plots"}
 
-# Concrete types, and the only files of harness/ and cli/ that may name them.
-# cli/contain.cc is the program that the command backend starts on each rank.
+# Concrete types, and the only files of harness/ and cli/ that may refer to
+# them. cli/contain.cc is the program that the command backend starts on each
+# rank.
 CONCRETE = [
     ({"harness/registry.cc"}, re.compile(r"methods/(?!oppa/families)[a-z_]+/")),
     ({"harness/backends.cc", "cli/contain.cc"}, BACKENDS),

@@ -14,7 +14,8 @@ namespace trials {
 // One GPU, from its datasheet. SI units; files give GB, GB/s, TFLOPS.
 struct Gpu {
   std::string name;
-  // What it reaches of its datasheet: trials/gpu_architecture.h.
+  // For the fraction of these rates that it achieves see
+  // trials/gpu_architecture.h.
   std::string architecture;
   double memory_bytes = 0.0;
   double memory_bandwidth_bytes_per_s = 0.0;
@@ -44,9 +45,10 @@ struct Cluster {
   int gpus_per_node = 1;
   int nodes = 1;
   Link intra;  // between two GPUs of one host, per GPU and direction
-  // Where the GPUs of a host are joined by links without a switch: how many
-  // rings through 2, 3, ... of them fit into the links, `intra` then being one
-  // link. Empty: a switch; a group of any size has what `intra` says.
+  // If the GPUs of a host are connected by links without a switch: the number
+  // of rings through 2, 3, ... of them that fit into the links; `intra` is then
+  // one link. Empty: a switch; a group of any size has the bandwidth of
+  // `intra`.
   std::vector<double> rings;
   int gpus_per_switch =
       0;        // GPUs behind one PCIe switch; 0: no shared switch (NVLink)
@@ -54,20 +56,20 @@ struct Cluster {
   bool peer_access = true;  // false: GPU-to-GPU copies go through host memory
   Link inter;               // one NIC, per direction; unused with one node
   int nics_per_node = 1;
-  // Of these, the NICs over which rings leave a host of which they pass more
-  // than one GPU but not all; 0: all. Few, where NCCL does not see which NIC is
-  // near which GPU.
+  // The number of these NICs that rings use to leave a host if they pass
+  // through more than one of its GPUs but not all; 0: all. It is small if NCCL
+  // cannot detect which NIC is near which GPU.
   int ring_nics = 0;
 
   [[nodiscard]] int gpus() const { return gpus_per_node * nodes; }
-  // What a ring through so many GPUs of one host gets.
+  // The bandwidth of a ring through this many GPUs of one host.
   [[nodiscard]] double RingBytesPerSecond(int gpus_of_host) const;
 
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
 // Reads a cluster file (experiments/clusters/*.toml; format in
-// docs/cluster_format.md). Every number there stands beside its source.
+// docs/cluster_format.md). Every number there is next to its source.
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] Cluster ReadCluster(const std::filesystem::path& path);
 

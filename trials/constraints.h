@@ -1,5 +1,5 @@
-// The constraints of every configuration: one list, which enumeration, the
-// simulator, plans, `oppa space --why` and docs/search_space.md use.
+// The constraints of every configuration: one list that enumeration, the
+// simulator, plans, `oppa space --why` and docs/search_space.md share.
 
 #ifndef TRIALS_CONSTRAINTS_H_
 #define TRIALS_CONSTRAINTS_H_
@@ -13,8 +13,8 @@
 
 namespace trials {
 
-// What a configuration is checked against. An enumerated space relaxes nothing;
-// a simulation of one that was measured, or of a plan, may.
+// The context in which a configuration is checked. An enumerated space relaxes
+// nothing; the simulation of a measured configuration or of a plan may.
 struct ConstraintContext {
   const Workload& workload;
   int gpus = 1;
@@ -29,10 +29,10 @@ struct ConstraintContext {
 struct Constraint {
   // A configuration for which this holds is invalid; a rule without `$`.
   std::string_view rule;
-  // What must hold, in words, for messages and the docs.
+  // The requirement in words, for messages and the docs.
   std::string_view requirement;
-  // Whose knobs it reads, besides the sizes. One of kFixed knobs does not
-  // concern enumerated configurations.
+  // The group whose knobs it reads, in addition to the sizes. A constraint on
+  // kFixed knobs does not apply to enumerated configurations.
   KnobGroup group;
   bool (*broken)(const ParallelConfig& config,
                  const ConstraintContext& context);
@@ -41,13 +41,13 @@ struct Constraint {
 
 [[nodiscard]] std::span<const Constraint> Constraints();
 
-// What is wrong with a configuration: the first knob that is out of range, or
-// the first constraint that is broken, such as "tp must divide the number of
-// attention heads (heads = 16, tp = 3)". "" if it is valid.
+// The reason why a configuration is invalid: the first knob that is out of
+// range, or the first constraint that is broken, such as "tp must divide the
+// number of attention heads (heads = 16, tp = 3)". "" if it is valid.
 [[nodiscard]] std::string ConfigProblem(const ParallelConfig& config,
                                         const ConstraintContext& context);
 
-// The constraints as a Markdown table, as docs/search_space.md has it.
+// The constraints as a Markdown table, as in docs/search_space.md.
 [[nodiscard]] std::string ConstraintTable();
 
 }  // namespace trials

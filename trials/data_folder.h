@@ -1,4 +1,4 @@
-// Where the data files that the program itself reads are found.
+// The location of the data files that the program itself reads.
 
 #ifndef TRIALS_DATA_FOLDER_H_
 #define TRIALS_DATA_FOLDER_H_
@@ -10,11 +10,11 @@
 
 namespace trials {
 
-// The environment variable that names another folder.
+// The environment variable that overrides the folder.
 inline constexpr const char* kExperimentsVariable = "OPPA_EXPERIMENTS";
 
 // The folder with clusters/, frameworks/, hardware/, validation/ and
-// workloads/: what the variable names, else that of the installation
+// workloads/: the one that the variable names, else that of the installation
 // (../share/oppa/experiments from the program), else experiments/ of the
 // sources that the program was built from.
 // Errors: throws InputError if it is not a folder.

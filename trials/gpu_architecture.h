@@ -1,4 +1,4 @@
-// What a GPU architecture reaches of its datasheet.
+// The fraction of its datasheet rates that a GPU architecture achieves.
 
 #ifndef TRIALS_GPU_ARCHITECTURE_H_
 #define TRIALS_GPU_ARCHITECTURE_H_
@@ -12,19 +12,21 @@
 namespace trials {
 
 // Properties of an architecture, from experiments/hardware/<name>.toml, where
-// each number stands beside its source or beside the fit that produced it.
+// each number is next to its source or to the fit that produced it.
 struct GpuArchitecture {
   std::string name;
   double tensor_fraction = 0.0;  // of the dense half-precision rate, large
                                  // GEMMs, at the clock that the power allows
   double single_fraction = 0.0;  // of the fp32 rate
   double memory_fraction = 0.0;  // of the memory bandwidth, streaming
-  // Of what a large GEMM reaches, in fused attention with a head of 128.
+  // Relative to the rate of a large GEMM, in fused attention with a head size
+  // of 128.
   double flash_fraction = 0.0;
   double flash_backward_fraction = 0.0;
   // Filling and draining of a tile, in columns of the inner dimension.
   double tile_overhead = 0.0;
-  // Of a GEMM's rate, where rows do not start at multiples of 8 bytes.
+  // Relative to the rate of a GEMM, if rows do not start at multiples of 8
+  // bytes.
   double unaligned_fraction = 0.0;
 };
 
@@ -32,7 +34,7 @@ struct GpuArchitecture {
 [[nodiscard]] GpuArchitecture ReadGpuArchitecture(
     const std::filesystem::path& path);
 
-// The architecture of that name; read once and kept.
+// The architecture with that name; read once and cached.
 // Errors: throws InputError for an unknown name, listing the known ones.
 [[nodiscard]] const GpuArchitecture& FindGpuArchitecture(std::string_view name);
 

@@ -1,5 +1,5 @@
-// The knobs of a parallelism configuration: one table, from which everything
-// that goes through all knobs follows.
+// The knobs of a parallelism configuration: one table, from which all code that
+// iterates over knobs derives.
 
 #ifndef TRIALS_KNOBS_H_
 #define TRIALS_KNOBS_H_
@@ -20,7 +20,7 @@ namespace trials {
 
 struct Workload;
 
-// How a knob is laid out on [0, 1] for a surrogate, and how it is printed.
+// How a knob is scaled to [0, 1] for a surrogate, and how it is printed.
 // kSwitch is a flag with further settings: 0 off, 1 on, 2 ...
 enum class KnobScale { kLog2, kLinear, kFlag, kSwitch };
 
@@ -38,7 +38,7 @@ inline constexpr int kNoLimit = std::numeric_limits<int>::max();
 struct Knob {
   // The values that a space has unless the manifest lists others.
   struct Grid {
-    std::string text;  // for people
+    std::string text;  // for display
     std::function<std::vector<int>(const Workload& workload, int gpus)> values;
   };
   // When the knob is active, as a rule without `$` and as a function. It may
@@ -47,15 +47,15 @@ struct Knob {
     std::string text;
     std::function<bool(const ParallelConfig&)> holds;
   };
-  // Where the value is: a member, or a place in ParallelConfig::custom, which
-  // KnobSet::With assigns.
+  // The location of the value: a member, or an index into
+  // ParallelConfig::custom, which KnobSet::With assigns.
   struct Custom {
     int default_value = 0;
     std::size_t place = 0;
   };
 
   std::string name;   // column name, variable name, key of --pc
-  std::string label;  // for people: axis of a figure, row of a table
+  std::string label;  // for display: axis of a figure, row of a table
   KnobScale scale = KnobScale::kLog2;
   int minimum = 1;  // values outside [minimum, maximum] are errors
   int maximum = kNoLimit;
@@ -67,10 +67,10 @@ struct Knob {
       Custom{};
   // ToString always prints it, and a table of measurements must have it.
   bool required = false;
-  // A number of parts, of which 1 is a value like any other: an encoding keeps
-  // the default of an inactive one (surrogates::InactiveKnobs).
+  // A number of parts, for which 1 is an ordinary value: an encoding keeps the
+  // default of an inactive one (surrogates::InactiveKnobs).
   bool counts_parts = false;
-  // What 0 means in rules, if it is derived from the rest.
+  // The meaning of 0 in rules, if the value is derived from the rest.
   std::function<double(const ParallelConfig&, double batch_size)> derived = {};
   std::string remedy = {};  // kFixed: what to restrict instead
 
@@ -118,16 +118,16 @@ struct Knob {
 class KnobSet {
  public:
   // These knobs and one more, which ParallelConfig::custom holds.
-  // Errors: throws std::invalid_argument for a name or alias that is taken or
-  // that is not of the form [a-z][a-z0-9_]*, a negative minimum, a default out
-  // of range, and when ParallelConfig::custom is full.
+  // Errors: throws std::invalid_argument for a name or alias that is already
+  // used or is not of the form [a-z][a-z0-9_]*, a negative minimum, a default
+  // out of range, and when ParallelConfig::custom is full.
   [[nodiscard]] KnobSet With(Knob knob) const;
 
   [[nodiscard]] auto begin() const { return rows_->begin(); }
   [[nodiscard]] auto end() const { return rows_->end(); }
   [[nodiscard]] std::size_t size() const { return rows_->size(); }
 
-  // The knob of that name or alias (`gradient_checkpointing`, `mb`, ...);
+  // The knob with that name or alias (`gradient_checkpointing`, `mb`, ...);
   // nullptr when there is none.
   [[nodiscard]] const Knob* Find(std::string_view name) const;
   // Errors: throws std::invalid_argument, "unknown field 'ddp' (did you mean
@@ -160,16 +160,16 @@ class KnobSet {
                                        const KnobSet& knobs = BuiltInKnobs());
 
 // Whether the knob is active in this configuration's canonical form: a value
-// other than the default would mean something.
+// other than the default would have an effect.
 [[nodiscard]] bool HasEffect(const Knob& knob,
                              const ParallelConfig& config,
                              const KnobSet& knobs = BuiltInKnobs());
 
-// Why these values cannot be a knob's grid; "" if they can.
+// The reason why these values are not a valid grid of a knob; "" if they are.
 [[nodiscard]] std::string GridProblem(const Knob& knob,
                                       const std::vector<int>& values);
 
-// The knobs as a Markdown table, as docs/search_space.md has it.
+// The knobs as a Markdown table, as in docs/search_space.md.
 [[nodiscard]] std::string KnobTable(const KnobSet& knobs = BuiltInKnobs());
 
 }  // namespace trials

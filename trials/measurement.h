@@ -22,7 +22,7 @@ inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 // How a trial ended. Everything but kCompleted and kTerminatedEarly is a
 // failure; a failure is data to learn from, not an exception.
 enum class Outcome {
-  kCompleted,        // ran every step it was asked for
+  kCompleted,        // ran every requested step
   kTerminatedEarly,  // stopped by the method's StopRule
   kOutOfMemory,      // the configuration does not fit
   kTimedOut,         // cut off by a time limit: its own or the search budget
@@ -41,8 +41,8 @@ struct Measurement {
   std::optional<double>
       peak_memory_bytes;    // maximum over ranks; absent if unknown
   double setup_s = 0.0;     // launch, model build, data
-  double duration_s = 0.0;  // set-up, steps and tear-down: what the trial cost
-  std::string message;      // reason of a failure, for people; one line
+  double duration_s = 0.0;  // set-up, steps, tear-down: the trial's cost
+  std::string message;      // reason of a failure, for display; one line
 };
 
 void VisitFields(common::FieldsOf<Measurement> auto& measurement,
@@ -55,7 +55,7 @@ void VisitFields(common::FieldsOf<Measurement> auto& measurement,
   visit("message", measurement.message);
 }
 
-// Throughput of a trial as the methods see it.
+// The throughput of a trial as methods receive it.
 struct ThroughputEstimate {
   double steps_per_s = kUnknown;
   double variance = kUnknown;  // (steps/s)^2
@@ -84,8 +84,8 @@ void VisitFields(common::FieldsOf<ThroughputOptions> auto& options,
 //
 //   r = (1/q) sum_j 1/t_j,   var = (1/q) sum_j (1/t_j - r)^2,
 //
-// after dropping the warm-up steps and the outliers. With no step left after
-// the warm-up all steps are used; with none at all the estimate is NaN.
+// after dropping the warm-up steps and the outliers. If no step is left after
+// the warm-up, all steps are used; if there are no steps, the estimate is NaN.
 //
 // Source: OPPA Eq. 28, App. F.1-F.2.
 [[nodiscard]] ThroughputEstimate EstimateThroughput(

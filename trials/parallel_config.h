@@ -1,4 +1,4 @@
-// The parallelism configuration: what is searched for.
+// The parallelism configuration, which a search optimizes.
 
 #ifndef TRIALS_PARALLEL_CONFIG_H_
 #define TRIALS_PARALLEL_CONFIG_H_
@@ -13,9 +13,10 @@ namespace trials {
 class KnobSet;
 [[nodiscard]] const KnobSet& BuiltInKnobs();  // see trials/knobs.h
 
-// What a block recomputes in backward instead of keeping it from forward.
-// kSelective repeats the core of attention only: scores, softmax, dropout,
-// weighted sum. Source: Chen et al. (2016); Korthikanti et al. (2022), Sec. 5.
+// The activations that a block recomputes in backward instead of keeping them
+// from forward. kSelective repeats the core of attention only: scores, softmax,
+// dropout, weighted sum. Source: Chen et al. (2016); Korthikanti et al. (2022),
+// Sec. 5.
 enum Recomputation : int {
   kRecomputeNothing = 0,
   kRecomputeFull = 1,
@@ -26,8 +27,8 @@ enum Recomputation : int {
 //
 // The defaults are those of the framework that the paper used (Colossal-AI). An
 // inactive knob has its default value (see Canonical), so that configurations
-// that behave alike are equal. trials/knobs.cc describes every member in a row
-// of its table.
+// that behave alike are equal. Each member has a row in the table of
+// trials/knobs.cc.
 //
 // Source: OPPA Table 1. Units end the name of each field that has one.
 struct ParallelConfig {

@@ -1,4 +1,4 @@
-// The records of a run: what is written, and how it is read back.
+// The records of a run: their content, and functions to write and read them.
 //
 //   results/<experiment>/experiment.json                 what was asked
 //   results/<experiment>/[<problem>/]problem.json        what is known of it
@@ -98,7 +98,7 @@ template <typename Record>
 template <typename Record>
 [[nodiscard]] std::string ToRow(const Record& record);
 
-// The inverse of ToRow. Errors: throws InputError that says what is wrong.
+// The inverse of ToRow. Errors: throws InputError that describes the error.
 template <typename Record>
 [[nodiscard]] Record ParseRow(std::string_view row);
 
@@ -119,10 +119,10 @@ struct Rows {
   }
 };
 
-// Reads a file of a run's folder. A missing file has no rows, and neither has
-// one that ends in its header. A last line without its newline was being
-// written when the run was interrupted; it is dropped. `drop_damaged_end` also
-// drops a last row that is damaged.
+// Reads a file of a run's folder. A missing file has no rows; nor does a file
+// that ends in its header. A last line without its newline was being written
+// when the run was interrupted; it is dropped. `drop_damaged_end` also drops a
+// last row that is damaged.
 // Errors: throws InputError "file:line: ..." for anything else that is wrong.
 template <typename Record>
 [[nodiscard]] Rows<Record> ReadRows(const std::filesystem::path& run_folder,
@@ -135,7 +135,7 @@ void SetPlans(const std::vector<PlanRecord>& plans, std::vector<Trial>& trials);
 [[nodiscard]] std::vector<Trial> ReadTrials(
     const std::filesystem::path& run_folder);
 
-// Why a run ended.
+// The reason why a run ended.
 enum class FinishReason {
   kUnfinished,
   kTimeBudget,
@@ -147,7 +147,7 @@ constexpr std::array<std::string_view, 5> NamesOf(FinishReason /*type*/) {
   return {"", "time budget", "trial budget", "method done", "space exhausted"};
 }
 
-// run.json: where a run's records come from.
+// run.json: the provenance of the records of a run.
 struct RunInfo {
   std::string experiment;
   std::string problem;  // "" when the experiment has no axis over problems
@@ -166,10 +166,10 @@ struct RunInfo {
   FinishReason finish_reason = FinishReason::kUnfinished;
 };
 
-// problem.json: what a figure needs to know about one problem.
+// problem.json: the facts about one problem that figures need.
 struct ProblemInfo {
   std::string name;         // "" when the experiment has no axis
-  std::string description;  // one line for people: model, batch, cluster
+  std::string description;  // one line to display: model, batch, cluster
   std::string backend;      // named in every figure
   int gpus = 0;
   int candidates = 0;
@@ -186,13 +186,13 @@ struct ExperimentInfo {
   struct Method {
     std::string name;   // folder name
     std::string label;  // in legends: "OPPA", "VANILLA-BO"
-    // The method of which this one is an ablation or a variant; that method's
-    // own name for itself. Absent: no family.
+    // The name of the method that this one is an ablation or a variant of; that
+    // method has its own name here. Absent: no family.
     std::optional<std::string> family = std::nullopt;
   };
   std::string name;
   std::string title;
-  std::vector<std::string> problems;  // {""} when there is no axis
+  std::vector<std::string> problems;  // {""} if there is no axis
   std::vector<Method> methods;
   int repeats = 0;
   // Figures and tables to draw (names of plots/report.h); empty: the default
@@ -203,7 +203,8 @@ struct ExperimentInfo {
 // The content of run.json.
 [[nodiscard]] std::string ToJson(const RunInfo& info);
 
-// Written through a temporary file and a rename, so a reader never sees half.
+// Written through a temporary file and a rename, so a reader never sees a
+// partial file.
 void Write(const std::filesystem::path& folder,
            const RunInfo& info);  // run.json
 void Write(const std::filesystem::path& folder,

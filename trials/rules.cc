@@ -65,11 +65,11 @@ double Remainder(double a, double b) {
 
 double Not(double a) { return a == 0.0 ? 1.0 : 0.0; }
 
-// Where a variable's value comes from.
+// The source of a variable's value.
 struct Variable {
   const Knob* knob = nullptr;  // nullptr: from the context
   std::string name;
-  double value = 0.0;  // what the compiled expression reads
+  double value = 0.0;  // read by the compiled expression
 };
 
 // Rewrites a rule for the expression library: $name -> name, = -> ==, and the

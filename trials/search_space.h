@@ -19,8 +19,8 @@
 
 namespace trials {
 
-// What may be tried. A knob without an entry in `values` takes the grid of its
-// row.
+// The options of a search space. A knob without an entry in `values` takes the
+// grid of its row.
 //
 // A grid restricts a knob where it is active. Where it is not, the knob takes
 // its default, also if that is not in the grid: `microbatches = [8]` keeps
@@ -50,10 +50,10 @@ struct SearchSpaceOptions {
 // from; an index into it identifies a candidate everywhere.
 class SearchSpace {
  public:
-  // How many configurations a rule, and no rule before it, dropped. Counted are
-  // canonical configurations of the product of the grids: points that differ
-  // only in inactive knobs are one configuration and count once. So size() and
-  // the counts add up to all canonical configurations of the grids.
+  // The number of configurations that a rule, and no rule before it, dropped.
+  // These are canonical configurations of the product of the grids: points that
+  // differ only in inactive knobs are one configuration and count once. So
+  // size() and the counts add up to all canonical configurations of the grids.
   // A rule that dropped nothing is listed with 0.
   struct Dropped {
     std::string rule;
@@ -61,7 +61,7 @@ class SearchSpace {
     std::int64_t count = 0;
   };
 
-  // A list, unchanged. Throws InputError if a configuration comes twice.
+  // A list, unchanged. Throws InputError if it contains a configuration twice.
   explicit SearchSpace(std::vector<ParallelConfig> configs,
                        KnobSet knobs = BuiltInKnobs());
 
@@ -108,18 +108,18 @@ class SearchSpace {
   std::vector<Dropped> dropped_;
 };
 
-// A configuration that a person gave in part, completed from a space.
+// A partial configuration from the user, completed from a space.
 struct Completed {
   ParallelConfig config;
   std::vector<std::string>
-      notes;  // sentences: what was ignored, what filled in
+      notes;  // sentences: values that were ignored or filled in
 };
 
 // Completes "dp=4,pp=2,zero_stage=1" to a configuration of the space: of those
 // that have these sizes (1 where not given) and these values of active knobs,
 // the one whose other knobs are nearest to their defaults (sizes and buckets by
-// their logarithm). The canonical form of the text itself if there is none,
-// which a note says.
+// their logarithm). If there is none, the canonical form of the text itself,
+// with a note.
 // Errors: throws std::invalid_argument, see ParseParallelConfig.
 [[nodiscard]] Completed Complete(std::string_view text,
                                  const SearchSpace& space);

@@ -16,7 +16,7 @@ bool IsFile(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, error);
 }
 
-// What is wrong with OPPA_DATA, and the remedy.
+// The problem with OPPA_DATA, and the remedy.
 std::string DataProblem(std::string_view folder) {
   constexpr std::string_view kRemedy =
       "set it to the folder that holds the measured tables: export "

@@ -1,4 +1,5 @@
-// One trial of a search: what was tried, what was measured, and what follows.
+// One trial of a search: its configuration, its measurement and the estimates
+// derived from it.
 
 #ifndef TRIALS_TRIAL_H_
 #define TRIALS_TRIAL_H_
@@ -22,7 +23,7 @@ constexpr std::array<std::string_view, 3> NamesOf(ChosenBy /*type*/) {
 }
 
 // In memory, in the records and on resume a trial has the same values; only
-// step times are in a file of their own (steps.csv).
+// step times are in a separate file (steps.csv).
 struct Trial {
   int number = 0;     // from 1
   int candidate = 0;  // index into the search space
@@ -69,14 +70,14 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
   });
 }
 
-// The trial of a candidate with its estimate and with texts as the records
-// hold them; number, search time and incumbent are the search's to fill in.
+// The trial of a candidate with its estimate and with texts as the records hold
+// them; the search fills in number, search time and incumbent.
 [[nodiscard]] Trial MakeTrial(int candidate,
                               const ParallelConfig& config,
                               Measurement measurement,
                               const ThroughputOptions& options = {});
 
-// What was tried, for people and for comparison: a configuration or a plan.
+// The configuration or plan that was tried, for display and for comparison.
 [[nodiscard]] std::string CandidateLabel(const Trial& trial);
 
 }  // namespace trials

@@ -22,7 +22,8 @@ inline void FromText(std::string_view text, ParallelConfig& config) {
   config = ParseParallelConfig(text);
 }
 
-// The input of a trial. A backend does not know which method requests it.
+// The input of a trial. It does not identify the method that requests the
+// trial.
 struct TrialRequest {
   ParallelConfig config;
   int max_steps = 1;       // q_max > 0
@@ -67,7 +68,7 @@ inline void StopBy(const std::optional<StopRule>& rule, TrialRequest& request) {
   };
 }
 
-// A trial ended because the search stops: there is no measurement.
+// Thrown if a trial ended because the search stops: there is no measurement.
 class TrialInterrupted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -78,13 +79,13 @@ class TrialRunner {
  public:
   virtual ~TrialRunner() = default;
 
-  // Runs one trial. Out of memory, time-out and crash come back as Outcome;
-  // only a broken set-up (no such table, no GPU at all) throws.
+  // Runs one trial. Out of memory, timeout and crash are returned as Outcome;
+  // only a broken set-up (a missing table, no GPU) throws.
   [[nodiscard]] virtual Measurement Run(const TrialRequest& request) = 0;
 
-  // Steps per second without noise, where the backend knows it (simulated,
+  // Steps per second without noise, if the backend provides it (simulated,
   // replayed); 0 for a configuration that does not fit; absent on real
-  // hardware. Reports use it as the truth; methods never see it.
+  // hardware. Reports use it as the ground truth; methods never receive it.
   [[nodiscard]] virtual std::optional<double> ExactThroughput(
       const ParallelConfig& config) const = 0;
 };

@@ -89,8 +89,8 @@ class ConfigFile {
     return value.get<std::string>();
   }
 
-  // A file called config.json says nothing: then the name within, or that of
-  // the folder, which is how such files are downloaded.
+  // The file name config.json is not informative: then the name within, or that
+  // of the folder, which is how such files are downloaded.
   [[nodiscard]] std::string Name() const {
     const std::string stem = path_.stem().string();
     if (stem != "config") {
@@ -106,7 +106,8 @@ class ConfigFile {
   Json json_;
 };
 
-// What one model_type is built of, beyond the sizes that all of them have.
+// The structure of one model_type, in addition to the sizes that all types
+// have.
 struct Architecture {
   std::string_view type;
   void (*describe)(const ConfigFile&, Model&);
@@ -135,7 +136,7 @@ void DescribeDecoder(const ConfigFile& file, Model& model) {
   model.tied_embeddings = file.Flag("tie_word_embeddings", false);
 }
 
-// Qwen2 has a bias on q, k, v and nowhere else; no key says so.
+// Qwen2 has a bias on q, k, v and nowhere else; no key indicates that.
 void DescribeQwen2(const ConfigFile& file, Model& model) {
   DescribeDecoder(file, model);
   model.attention_bias = true;

@@ -46,7 +46,7 @@ struct Model {
   // Vision: a token is a linear map of a patch of this many values (channels
   // times pixels). 0: tokens are looked up in a table.
   int patch_size = 0;
-  int classes = 0;  // of a classifier in place of the vocabulary head
+  int classes = 0;  // of a classifier that replaces the vocabulary head
 
   friend bool operator==(const Model&, const Model&) = default;
 };

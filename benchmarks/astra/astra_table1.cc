@@ -7,7 +7,7 @@
 // a virtual stage; sequence parallelism; distributed optimizer; selective
 // recomputation, or whole layers of every stage, 1 to all of them), how many
 // fit, the seconds to list and to simulate them all, and strategies per CPU
-// second, beside what Astra printed.
+// second, next to the values that Astra printed.
 //
 // Astra's batch is not printed (1024 sequences here), nor is the shape of its
 // GLM-67B (here the shape of the 65B Llama with GLM's vocabulary), nor how many

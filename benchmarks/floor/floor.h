@@ -1,10 +1,10 @@
-// A Gaussian process suggestion with nothing in it but its arithmetic.
+// A Gaussian process suggestion reduced to its arithmetic.
 //
 // One kernel (Matern-5/2, a length scale per dimension), a constant mean, known
 // noise, the marginal likelihood, mean + beta deviations: no priors, no checks,
-// no promise that two machines agree. Compiled for the machine at hand with
+// no guarantee that two machines agree. Compiled for the local machine with
 // -Ofast, it shows what the hardware allows; benchmarks/suggestion.py sets our
-// own suggestion beside it. Both use the same minimiser from the same starts.
+// own suggestion next to it. Both use the same minimizer from the same starts.
 
 #ifndef BENCHMARKS_FLOOR_FLOOR_H_
 #define BENCHMARKS_FLOOR_FLOOR_H_

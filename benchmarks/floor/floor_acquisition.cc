@@ -16,8 +16,8 @@ struct Best {
   int candidate = -1;
 };
 
-// What every block needs. 5 r^2 of all points and candidates is one product:
-// [-10 x, 5 |x|^2, 5] times [z; 1; |z|^2].
+// The data that every block needs. 5 r^2 of all points and candidates is one
+// product: [-10 x, 5 |x|^2, 5] times [z; 1; |z|^2].
 struct Model {
   Eigen::VectorXd inverse_scale;   // [d]
   Eigen::MatrixXd points;          // [n, d + 2]

@@ -1,4 +1,4 @@
-// What benchmarks/suggestion.py asks its programs to time.
+// The arguments that benchmarks/suggestion.py passes to its programs.
 
 #ifndef BENCHMARKS_SUGGESTION_ARGUMENTS_H_
 #define BENCHMARKS_SUGGESTION_ARGUMENTS_H_
@@ -8,8 +8,8 @@
 
 namespace benchmarks {
 
-// What is timed: `--case NAME --n 50 --candidates 100000 --threads 2
-// --repeats 5`.
+// The timed case: `--case NAME --n 50 --candidates 100000 --threads 2 --repeats
+// 5`.
 struct Arguments {
   std::string name;
   std::string folder;  // for what peers read

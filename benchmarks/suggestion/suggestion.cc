@@ -62,7 +62,7 @@ void Print(const Arguments& arguments,
   std::fflush(stdout);
 }
 
-// What a common evaluator of the likelihood needs.
+// The data that a common evaluator of the likelihood needs.
 std::string Learned(const GaussianProcess& process) {
   const surrogates::Hyperparameters& h = process.hyperparameters();
   std::string text = "{\"length_scales\": [";
@@ -205,7 +205,7 @@ void WriteTask(const Arguments& arguments) {
 
 void Run(const Arguments& arguments) {
   if (arguments.name == "ucb") {
-    // The likelihood alone, as the floor and most peers maximise it.
+    // The likelihood alone, as the floor and most peers maximize it.
     TimeUcb(arguments, {.as_printed = true, .starts = 5, .warm_start = false});
   } else if (arguments.name == "ucb-1") {
     TimeUcb(arguments, {.as_printed = true, .starts = 1, .warm_start = false});

@@ -19,15 +19,15 @@ inline constexpr int kMaxCandidates = 10'000'000;
 
 // A mean of up to 24 coefficients over the space, each term a power of one
 // dimension (or of 1 minus it), so that no two are the same: the inverse link
-// with dimensions and the linear one `downwards` disagree about what is good,
-// as speed and memory do.
+// with dimensions and the linear one `downwards` favor different candidates, as
+// speed and memory do.
 [[nodiscard]] surrogates::ParametricMean MakeMean(
     const surrogates::EncodedSpace& space,
     int terms,
     surrogates::ParametricMean::Link link,
     bool downwards = false);
 
-// `count` noisy values (1% to 5% over sqrt(5), told) of a mean with random
+// `count` noisy values (1% to 5% over sqrt(5), reported) of a mean with random
 // coefficients times a smooth deviation of relative size `ripple`, at random
 // candidates among the first ten thousand.
 [[nodiscard]] surrogates::Observations Observe(

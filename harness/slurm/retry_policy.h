@@ -1,5 +1,6 @@
-// What to do about a Slurm job that ended, or cannot start, without a result.
-// Runs (run_task.h) and trials that are jobs (trial_jobs.h) share this policy.
+// The retry policy for a Slurm job that ended, or cannot start, without a
+// result. Runs (run_task.h) and trials that are jobs (trial_jobs.h) share this
+// policy.
 
 #ifndef HARNESS_SLURM_RETRY_POLICY_H_
 #define HARNESS_SLURM_RETRY_POLICY_H_
@@ -17,7 +18,7 @@
 
 namespace harness {
 
-// Why a job has no result.
+// The reason why a job has no result.
 enum class JobFailure {
   kCancelled,
   kRefused,        // bad input or a defect: the next attempt would fail too
@@ -36,11 +37,11 @@ enum class JobAction {
   kGiveUp,
 };
 
-// What is known about the job.
+// The known facts about the job.
 struct JobEvidence {
   std::optional<QueueEntry> entry;      // nothing: unknown to Slurm
   std::optional<SlurmAttempt> attempt;  // written by the job itself
-  std::string detail;                   // one line for people
+  std::string detail;                   // one line to display
   int failures = 0;                     // of the machine, in earlier attempts
   bool excludes_nodes = false;          // it was submitted with exclusions
   bool progressed = false;              // trials were added since submission
@@ -49,7 +50,7 @@ struct JobEvidence {
 struct JobVerdict {
   JobFailure failure = JobFailure::kMachine;
   JobAction action = JobAction::kGiveUp;
-  std::string reason;  // one line for people
+  std::string reason;  // one line to display
 };
 
 [[nodiscard]] JobVerdict DecideRetry(const SlurmOptions& options,

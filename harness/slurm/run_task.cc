@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using State = SlurmAttempt::State;
 
-// How long before Slurm's limit a run stops by itself.
+// The time before Slurm's limit at which a run stops by itself.
 constexpr double kMarginSeconds = 120.0;
 constexpr double kLargestMarginShare = 0.2;
 
@@ -95,7 +95,7 @@ class AttemptRecord {
     try {
       WriteAttempt(folder_, id_, attempt);
     } catch (const std::exception&) {
-      // The disk is full, most likely. The state in Slurm has to suffice.
+      // The disk is probably full. The state in Slurm has to suffice.
     }
   }
   AttemptRecord(const AttemptRecord&) = delete;

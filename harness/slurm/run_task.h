@@ -1,4 +1,4 @@
-// The jobs of Slurm: one run, the last job of a submission, or one trial.
+// The Slurm jobs: one run, the last job of a submission, or one trial.
 
 #ifndef HARNESS_SLURM_RUN_TASK_H_
 #define HARNESS_SLURM_RUN_TASK_H_
@@ -23,7 +23,7 @@ inline constexpr int kStoppedEarly = 75;
 using CallSelf = std::function<int(const std::vector<std::string>&)>;
 
 // A task of a submission; SLURM_ARRAY_TASK_ID is its number, counted from
-// `base`. Records how it went (SlurmAttempt).
+// `base`. Records the outcome (SlurmAttempt).
 // Errors: those of the command; InputError outside an array task.
 [[nodiscard]] int RunTask(const std::filesystem::path& submission_folder,
                           int base,
@@ -38,7 +38,7 @@ using CallSelf = std::function<int(const std::vector<std::string>&)>;
 // backend of its problem and writes the result there. On a real clock it stops
 // before Slurm's limit. Returns the exit code: 0, or kStoppedEarly after a
 // signal.
-// Errors: throws what the backend throws, after writing it down.
+// Errors: throws what the backend throws, after recording it.
 [[nodiscard]] int RunTrial(const std::filesystem::path& folder);
 
 }  // namespace harness

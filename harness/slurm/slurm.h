@@ -16,15 +16,15 @@ namespace harness {
 
 // Submit submits one array for each set of equal resources and each range of
 // MaxArraySize ids, and a last job that starts after the arrays have ended:
-// `oppa run-task FOLDER finish`, which retries what the machine failed and then
-// reports. So no process of oppa has to stay alive.
+// `oppa run-task FOLDER finish`, which retries the runs that failed because of
+// the machine and then reports. Therefore no process of oppa has to stay alive.
 //
 // Poll calls squeue, at most every few seconds and for all jobs at once, and
-// `is_done` for each job. If the record of a run says that it is done, the
-// state in Slurm does not matter, and a job of it that is still held is
+// `is_done` for each job. If a run is done according to its records, the state
+// in Slurm does not matter, and a job of that run that is still held is
 // cancelled. Poll also follows the jobs that the last job submits.
 //
-// The destructor leaves jobs alone.
+// The destructor does not cancel jobs.
 //
 // Errors: Submit throws std::runtime_error with sbatch's own message, after
 // cancelling what it had submitted. If the controller's answer is lost, nothing
@@ -58,8 +58,8 @@ class Slurm final : public Dispatcher {
   double next_look_s_ = 0.0;  // steady clock
 };
 
-// The commands of a submission as a script for people to read. Job ids that are
-// not known yet are words in capitals.
+// The commands of a submission as a readable script. Job ids that are not known
+// yet are placeholders in capitals.
 [[nodiscard]] std::string FormatSubmission(const SlurmSubmission& submission,
                                            const std::vector<Job>& jobs,
                                            int max_array_size);

@@ -100,7 +100,7 @@ bool IsTransient(const std::string& errors) {
          errors.find("temporarily") != std::string::npos;
 }
 
-// A job with this comment, 0 if there is none.
+// The id of a job with this comment; 0 if there is none.
 std::int64_t FindByComment(const std::string& comment,
                            const std::vector<std::string>& environment) {
   const common::CommandResult result = common::RunCommand(

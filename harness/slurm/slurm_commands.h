@@ -74,13 +74,13 @@ struct SlurmPlace {
     const std::filesystem::path& folder);
 
 // The environment of sbatch and therefore of the jobs: a short list of
-// variables (PATH, HOME, LANG, OPPA_DATA, SLURM_CONF, ...) with their present
-// values, one thread for numerics, and those in `also`. SBATCH_* would override
-// the manifest, and SLURM_* belong to another job.
+// variables (PATH, HOME, LANG, OPPA_DATA, SLURM_CONF, ...) with their current
+// values, one thread for numerical libraries, and the variables in `also`.
+// SBATCH_* would override the manifest, and SLURM_* belong to another job.
 [[nodiscard]] std::vector<std::string> SlurmEnvironment(
     const std::vector<std::string>& also = {});
 
-// The words as a line that a shell reads as those words.
+// Quotes the words as one line, which a shell splits into the same words.
 [[nodiscard]] std::string ShellLine(const std::vector<std::string>& words);
 
 // MaxArraySize of the cluster; Slurm's default if it is unknown.

@@ -63,8 +63,8 @@ SlurmOptions::Resources GetResources(const TomlTable& table,
       fmt::format("resources = '{}': must be auto, cluster or cpu", value));
 }
 
-// Checks an option of sbatch. sbatch accepts abbreviations, so those of options
-// that oppa sets are refused too.
+// Checks an option of sbatch. sbatch accepts abbreviations, so abbreviations of
+// the options that oppa sets are rejected too.
 void CheckOption(const TomlTable& table, const std::string& option) {
   const std::string_view text = option;
   const std::string_view name = text.substr(0, text.find('='));

@@ -1,4 +1,4 @@
-// The settings of a site and of a manifest for Slurm.
+// The Slurm settings of a site and of a manifest.
 
 #ifndef HARNESS_SLURM_SLURM_OPTIONS_H_
 #define HARNESS_SLURM_SLURM_OPTIONS_H_
@@ -12,8 +12,8 @@
 
 namespace harness {
 
-// How jobs are submitted. Every value is a word of the command line of sbatch;
-// no shell is involved.
+// How jobs are submitted. Every value becomes a word on the command line of
+// sbatch; no shell is involved.
 struct SlurmOptions {
   enum class Resources {
     kAuto,     // the cluster's for real backends, one core for simulated ones
@@ -41,12 +41,12 @@ struct SlurmOptions {
 [[nodiscard]] SlurmOptions ReadSlurmOptions(const common::TomlTable& table,
                                             const SlurmOptions& defaults);
 
-// The site's file with the same keys: $OPPA_SLURM_SITE, or oppa/slurm.toml in
-// the user's configuration folder ($XDG_CONFIG_HOME, ~/.config). It is
-// optional.
+// Reads the site's file, which has the same keys: $OPPA_SLURM_SITE, or
+// oppa/slurm.toml in the user's configuration folder ($XDG_CONFIG_HOME,
+// ~/.config). It is optional.
 [[nodiscard]] std::filesystem::path SlurmSiteFile();
 
-// The site's options, then the manifest's table over them.
+// The site's options, overridden by the manifest's table.
 [[nodiscard]] SlurmOptions SlurmOptionsFor(const common::TomlTable& manifest);
 
 }  // namespace harness

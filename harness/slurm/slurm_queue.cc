@@ -25,7 +25,7 @@ constexpr std::string_view kCacheFolder = ".slurm";
 constexpr std::string_view kRunsFile = "queue-runs.txt";
 constexpr std::string_view kTrialsFile = "queue-trials.txt";
 
-// A state of Slurm; `text` for people, if it differs from the name.
+// A state of Slurm; `text` is for display, if it differs from the name.
 struct JobState {
   std::string_view name;
   JobEnd end = JobEnd::kNone;
@@ -153,8 +153,8 @@ class FileLock {
   int fd_;
 };
 
-// The answer to a squeue call, from the file if it is fresh. One process calls
-// squeue; the others wait for its answer.
+// The answer to a squeue call, from the file if that is recent enough. One
+// process calls squeue; the others wait for its answer.
 std::optional<Queue> CachedSqueue(const fs::path& path,
                                   const std::vector<std::string>& selection) {
   const std::string key = fmt::format("{}", fmt::join(selection, " "));

@@ -20,7 +20,7 @@ enum class JobEnd {
   kCancelled,
   kTimeLimit,
   kHostMemory,
-  kMachine,  // a reason that has nothing to do with the program
+  kMachine,  // a reason unrelated to the program
   kOther,    // completed, failed, or a state that is unknown here
 };
 
@@ -43,7 +43,7 @@ struct QueueEntry {
   [[nodiscard]] bool IsHeldByUser() const;
   // The nodes that it may use are down, drained or excluded.
   [[nodiscard]] bool WaitsForNodes() const;
-  // "pending (Priority)", "time limit reached", ...: for people.
+  // "pending (Priority)", "time limit reached", ...: for display.
   [[nodiscard]] std::string Explain() const;
 };
 
@@ -54,12 +54,12 @@ using Queue = std::map<std::pair<std::int64_t, int>, QueueEntry>;
 [[nodiscard]] Queue ParseQueue(std::string_view text);
 
 // Reads the state of these jobs with one squeue call. Finished jobs are
-// included as long as Slurm knows them. Returns nothing without an answer: no
-// squeue, or the controller is down.
+// included as long as Slurm lists them. Returns nothing if there is no answer:
+// squeue is not installed, or the controller is down.
 [[nodiscard]] std::optional<Queue> ReadQueue(
     const std::vector<std::int64_t>& job_ids);
 
-// A cached answer may be this old.
+// The maximum age of a cached answer.
 inline constexpr double kQueueCacheSeconds = 3.0;
 
 // The same for processes that poll: the searches of an experiment, `oppa

@@ -73,7 +73,7 @@ void VisitFields(S& task, const Visit& visit) {
   visit("command", task.job.command);
 }
 
-// An unknown text is the first: kFailed.
+// An unknown text is parsed as the first entry: kFailed.
 NLOHMANN_JSON_SERIALIZE_ENUM(SlurmAttempt::State,
                              {{SlurmAttempt::State::kFailed, "failed"},
                               {SlurmAttempt::State::kRunning, "running"},

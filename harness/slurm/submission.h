@@ -45,7 +45,7 @@ struct SlurmTask {
   int trials = 0;    // on record when it was submitted
 };
 
-// How one start of a job went, as the job itself recorded it.
+// The outcome of one start of a job, as the job itself recorded it.
 struct SlurmAttempt {
   enum class State {
     kRunning,  // or it was killed
@@ -59,7 +59,7 @@ struct SlurmAttempt {
   State state = State::kRunning;
   std::string message;  // one line
   std::string host;
-  std::string node;  // Slurm's name of it
+  std::string node;  // its name in Slurm
   std::string job;   // Slurm's id of this attempt
   std::int64_t pid = 0;
 };
@@ -75,7 +75,7 @@ void WriteSubmission(const SlurmSubmission& submission);
 // Errors: throw InputError for a file that cannot be parsed.
 [[nodiscard]] SlurmSubmission ReadSubmission(
     const std::filesystem::path& folder);
-// Oldest first, without folders in which a submission was interrupted.
+// All submissions, oldest first, except those that were interrupted.
 [[nodiscard]] std::vector<SlurmSubmission> ReadSubmissions(
     const std::filesystem::path& experiment_folder);
 
@@ -83,7 +83,7 @@ void WriteTasks(const std::filesystem::path& folder,
                 const std::vector<SlurmTask>& tasks);
 [[nodiscard]] std::vector<SlurmTask> ReadTasks(
     const std::filesystem::path& folder);
-// One of them, without parsing the others.
+// Reads one submission without parsing the others.
 [[nodiscard]] SlurmTask ReadTask(const std::filesystem::path& folder, int id);
 
 void WriteAttempt(const std::filesystem::path& folder,

@@ -30,7 +30,7 @@ struct SlurmTaskState {
     kUnknown,  // squeue does not answer
   };
   Kind kind = Kind::kUnknown;
-  std::string detail;  // one line for people
+  std::string detail;  // one line to display
   std::string node;
   std::string time_left;
   std::filesystem::path log;

@@ -1,4 +1,4 @@
-// The files of a trial that is a job of its own:
+// The files of a trial that runs as a separate job:
 //
 //   <run folder>/jobs/<configuration's hash>/
 //       trial.json    the request, and where the problem is described
@@ -64,10 +64,10 @@ void VisitFields(common::FieldsOf<TrialResult> auto& result,
 [[nodiscard]] std::filesystem::path TrialJobsFolder(
     const std::filesystem::path& run_folder);
 
-// Every number reads back as the same number.
+// Numbers survive writing and reading exactly.
 [[nodiscard]] std::string ToJson(const TrialTask& task);
-// Errors: throw InputError when the file cannot be understood; nothing where
-// there is none.
+// Errors: throw InputError when the file cannot be understood; return nothing
+// if there is no file.
 [[nodiscard]] TrialTask ReadTrialTask(const std::filesystem::path& folder);
 [[nodiscard]] std::optional<TrialJob> ReadTrialJob(
     const std::filesystem::path& folder);
@@ -76,7 +76,7 @@ void VisitFields(common::FieldsOf<TrialResult> auto& result,
 
 void WriteTrialTask(const std::filesystem::path& folder, const TrialTask& task);
 void WriteTrialJob(const std::filesystem::path& folder, const TrialJob& job);
-// Keeps a result that another attempt has written before.
+// Does not overwrite a result that another attempt has already written.
 void WriteTrialResult(const std::filesystem::path& folder,
                       const TrialResult& result);
 

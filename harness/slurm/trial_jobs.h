@@ -1,4 +1,4 @@
-// A runner that submits every trial to Slurm as a job of its own.
+// A runner that submits every trial to Slurm as a separate job.
 
 #ifndef HARNESS_SLURM_TRIAL_JOBS_H_
 #define HARNESS_SLURM_TRIAL_JOBS_H_
@@ -18,8 +18,8 @@ namespace harness {
 // Submits a trial and waits for its result.json or for its end in the queue
 // (one squeue call for all searches of the experiment, slurm_queue.h). The job,
 // `oppa run-task FOLDER trial`, uses the backend of the problem, so the
-// measurement equals that of a local trial. Time in the queue is no search
-// time.
+// measurement equals that of a local trial. Time in the queue does not count as
+// search time.
 //
 // If an earlier start of the search has submitted the trial, Run waits for that
 // job. After failures of the machine it submits the trial again
@@ -41,7 +41,7 @@ class TrialJobs final : public trials::TrialRunner {
     int gpus_per_node = 0;
   };
 
-  // `local`: the same backend in this process; it outlives this object.
+  // `local`: the same backend in this process; it must outlive this object.
   TrialJobs(SlurmOptions options, Place place, trials::TrialRunner& local);
 
   [[nodiscard]] trials::Measurement Run(

@@ -1,4 +1,5 @@
-// COST-MODEL: a cost model fitted to a few random trials, then one shot.
+// COST-MODEL: fits a cost model to a few random trials, then tries its best
+// candidate.
 
 #ifndef METHODS_GUIDED_COST_MODEL_H_
 #define METHODS_GUIDED_COST_MODEL_H_
@@ -15,8 +16,8 @@ namespace methods {
 
 // Fits the coefficients of the throughput and memory cost models to several
 // random trials, tries the candidate with the highest predicted throughput
-// among those predicted to fit, and is done. It is also done if that candidate
-// was one of the random ones.
+// among those predicted to fit, and stops. It also stops if that candidate was
+// one of the random ones.
 //
 // Source: OPPA App. H.2, Eqs. 10-21.
 struct CostModelOptions {

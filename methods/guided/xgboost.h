@@ -1,4 +1,5 @@
-// XGBOOST: always the best prediction of boosted trees.
+// XGBOOST: always tries the candidate that boosted trees predict to be the
+// best.
 
 #ifndef METHODS_GUIDED_XGBOOST_H_
 #define METHODS_GUIDED_XGBOOST_H_
@@ -20,7 +21,7 @@ namespace methods {
 // trials before the first fit and no random exploration after it (its 20% of
 // random trials is unreachable code).
 // Note: trees predict few distinct values, so many candidates tie. One of them
-// is drawn at random; DeepSpeed takes the last of its list.
+// is drawn at random; DeepSpeed uses the last one in its list.
 struct XgboostOptions {
   int random_trials = 2;
   surrogates::BoostedTrees::Options trees;

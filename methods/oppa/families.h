@@ -1,4 +1,4 @@
-// Families of configurations, for leaving an exhausted neighbourhood.
+// Families of configurations, for leaving an exhausted neighborhood.
 
 #ifndef METHODS_OPPA_FAMILIES_H_
 #define METHODS_OPPA_FAMILIES_H_
@@ -13,8 +13,8 @@ namespace methods {
 // stage: their other differences (buckets, overlaps, microbatches, chunks)
 // rarely change which resource is the bottleneck.
 //
-// For every candidate 1 if one of its family was tried, [N]; empty once every
-// family was.
+// For every candidate 1 if a member of its family was tried, [N]; empty once
+// every family was.
 // Shapes: tried [N].
 [[nodiscard]] std::vector<char> TriedFamilies(const trials::SearchSpace& space,
                                               const std::vector<char>& tried);

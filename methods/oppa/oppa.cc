@@ -73,7 +73,7 @@ class Oppa final : public Method {
            options_.screened_draws > 1;
   }
 
-  // Without any throughput there is no scale to explore on.
+  // Without any throughput there is no scale for exploration.
   [[nodiscard]] double Beta() const {
     if (!history_.has_throughput()) {
       return 0.0;

@@ -1,4 +1,4 @@
-// OPPA: constrained Bayesian optimisation with a prior derived from the costs
+// OPPA: constrained Bayesian optimization with a prior derived from the costs
 // of parallel training, and with early termination of bad trials.
 
 #ifndef METHODS_OPPA_OPPA_H_
@@ -17,8 +17,8 @@ namespace methods {
 
 // Every part of the method is an option of this one implementation, so an
 // ablation is a setting and not a copy: without prior, without early
-// termination, and without both, which is VANILLA-BO. OptionsOf has the meaning
-// of each.
+// termination, and without both, which is VANILLA-BO. OptionsOf documents each
+// option.
 struct OppaOptions {
   bool early_termination = true;
   int q_min = 5;  // at most the problem's q_max

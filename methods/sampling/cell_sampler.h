@@ -1,4 +1,4 @@
-// The random trial of every method.
+// The random trials that all methods share.
 
 #ifndef METHODS_SAMPLING_CELL_SAMPLER_H_
 #define METHODS_SAMPLING_CELL_SAMPLER_H_

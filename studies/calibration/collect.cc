@@ -69,7 +69,8 @@ std::vector<Point> ThroughputPoints(const Fitted& fitted) {
   return points;
 }
 
-// In percent of the capacity; what ran out of memory has no measurement.
+// In percent of the capacity; configurations that ran out of memory have no
+// measurement.
 std::vector<Point> MemoryPoints(const Fitted& fitted, double capacity_bytes) {
   std::vector<Point> points;
   for (const trials::Trial& entry : fitted.all.trials()) {
@@ -335,7 +336,7 @@ Output LengthScaleTable::Take() const {
   Output output{.name = "table5"};
   output.csv = "problem,field,log_length_scale\n";
   output.table.header = {"field"};
-  // Those that data made clearly shorter than the prior's mode stand out.
+  // Highlights those that the data made clearly shorter than the prior's mode.
   std::map<std::string, double> short_up_to;
   for (const std::string& problem : problems_) {
     int dimensions = 0;

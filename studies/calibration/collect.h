@@ -1,4 +1,4 @@
-// Tables and figures from what the surrogates predicted.
+// Collects the predictions of the surrogates into tables and figures.
 
 #ifndef STUDIES_CALIBRATION_COLLECT_H_
 #define STUDIES_CALIBRATION_COLLECT_H_

@@ -1,4 +1,5 @@
-// One problem: every candidate measured, a few of them learned from.
+// Held-out evaluation on one problem: every candidate is measured, and the
+// surrogates are fitted to a few of them.
 
 #ifndef STUDIES_CALIBRATION_HELD_OUT_H_
 #define STUDIES_CALIBRATION_HELD_OUT_H_
@@ -13,11 +14,11 @@
 
 namespace studies {
 
-// What a surrogate makes of n trials. References live as long as the call.
+// A surrogate fitted to n trials. References are valid during the call only.
 struct Fitted {
   std::string problem;  // "qwen-8gpu" or "ultrascale/ultrascale-1b-8"
   int repeat = 1;
-  int trials = 0;  // that ran, of those it was fitted to
+  int trials = 0;  // completed ones it was fitted to
   const Variant& variant;
   const Models& models;
   const trials::SearchSpace& space;
@@ -26,10 +27,10 @@ struct Fitted {
   double memory_capacity_bytes = 0.0;
 };
 
-// Runs every candidate of the problem once, draws candidates at random until
-// n = 4, 8, 10, 20 and 40 of them ran (those that failed on the way are learned
-// from too), fits every variant at each n, and hands it to `take`. An n that
-// would leave fewer than 8 to be predicted is left out.
+// Runs every candidate of the problem once, draws candidates at random until n
+// = 4, 8, 10, 20 and 40 of them ran (failed trials are part of the training
+// data too), fits every variant at each n, and passes it to `take`. An n that
+// would leave fewer than 8 candidates to predict is skipped.
 void FitHeldOut(const harness::Manifest& manifest,
                 const harness::ProblemSpec& spec,
                 int repeat,

@@ -82,7 +82,7 @@ void ScoreThroughput(const Models& models,
   scores[2] = Spearman(predicted, actual);
 }
 
-// Throughput of what would be tried next over the best there is.
+// The throughput of the candidate that would be tried next over the best one.
 double PickOf(const Models& models,
               const surrogates::Observations& measured,
               const std::vector<char>& seen) {

@@ -30,13 +30,13 @@ inline constexpr std::array<const char*, 8> kScoreNames = {"nlpd",
                                                            "width"};
 using Scores = std::array<double, kScoreNames.size()>;  // NaN: not defined
 
-// Of predictions made from the configurations that `seen` marks; `all` holds a
-// measurement of every candidate, in order. Shapes: seen [N].
+// The scores of predictions made from the configurations that `seen` marks;
+// `all` contains a measurement of every candidate, in order. Shapes: seen [N].
 [[nodiscard]] Scores Score(const Models& models,
                            const methods::History& all,
                            const std::vector<char>& seen);
 
-// How often held-out configurations run or fail, by prediction.
+// Counts of held-out configurations that run or fail, by prediction.
 struct Confusion {
   int runs_predicted_runs = 0;
   int runs_predicted_fails = 0;

@@ -15,9 +15,10 @@
 
 namespace studies {
 
-// What a surrogate predicts of every candidate, and what it has learned.
+// The predictions of a surrogate for every candidate, and its learned
+// parameters.
 struct Models {
-  surrogates::Prediction throughput;  // steps/s, what a search goes by
+  surrogates::Prediction throughput;  // steps/s, used by the search
   // The reported distribution; empty: the normal one of `throughput`.
   surrogates::MeasurementPrediction reported;
   surrogates::Prediction memory;   // of the capacity; empty: none

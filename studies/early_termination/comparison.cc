@@ -26,7 +26,7 @@ constexpr std::array<Repeats, 4> kRules = {
 struct Trace {
   std::vector<double> best;      // f of the best candidate queried
   std::vector<double> queries;   // so far
-  std::vector<double> returned;  // f of what would be returned; 0: nothing
+  std::vector<double> returned;  // f of the returned candidate; 0: none
 };
 
 Trace TraceOf(const std::vector<Round>& rounds, int full_queries) {

@@ -18,10 +18,10 @@ struct ComparisonOptions {
   int threads = 2;
 };
 
-// Every test function, noise level and rule of repetition: the best value
-// queried and the number of queries against rounds, and what Algorithm 3 would
-// return (the best mean of a round that ran all its repetitions) against
-// queries. Progress goes to standard error.
+// For every test function, noise level and repetition rule: the best value
+// queried and the number of queries against rounds, and the value that
+// Algorithm 3 would return (the best mean of a round that ran all its
+// repetitions) against queries. Progress goes to standard error.
 //
 // Source: OPPA App. F.3.3.
 [[nodiscard]] Output CompareRules(const ComparisonOptions& options);

@@ -59,7 +59,7 @@ double MeanOf(double x, int queries) {
   return sum / queries;
 }
 
-// The posterior after so many queries of x.
+// The posterior after this many queries of x.
 struct Belief {
   double x = 0.0;
   int queries = 0;
@@ -217,7 +217,7 @@ plots::Panel HowLargePanel(const Belief& belief) {
 plots::Figure FigureOf(const std::string& name,
                        const std::string& title,
                        std::vector<plots::Panel> panels) {
-  // Panels of both kinds may follow each other: each has a file of its own.
+  // Panels of both kinds may follow each other: each has a separate file.
   for (std::size_t i = 0; i < panels.size(); ++i) {
     panels[i].name = fmt::format("{}-{}", i + 1, panels[i].name);
   }

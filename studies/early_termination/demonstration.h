@@ -8,9 +8,9 @@
 namespace studies {
 
 // A function of one variable on [0, 5], known at three places, is queried
-// again and again at one further place: where it is not best (x = 2), and
-// where it is (x = 4.2). After 0, 1, 20 and 100 queries: the posterior, where
-// the maximum may be, and how large it may be.
+// repeatedly at one further point: one that is not optimal (x = 2), and one
+// that is (x = 4.2). The study shows, after 0, 1, 20 and 100 queries, the
+// posterior and the distributions of the place and of the value of the maximum.
 //
 // Source: OPPA App. F.3.1.
 [[nodiscard]] Output DemonstrateRepeats();

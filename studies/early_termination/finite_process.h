@@ -9,10 +9,10 @@
 
 namespace studies {
 
-// f ~ N(0, K) over N candidates under a known kernel, conditioned on one
-// observation after another. The surrogates' process learns its kernel and
+// f ~ N(0, K) over N candidates under a known kernel, conditioned on
+// observations one by one. The surrogates' process learns its kernel and
 // predicts marginals; the theory of early termination needs a known kernel, and
-// the place of a maximum needs the joint distribution.
+// the location of a maximum needs the joint distribution.
 //
 // Source: OPPA Eqs. 30-31 and 37.
 // Shapes: mean [N], covariance [N, N].
@@ -46,8 +46,8 @@ class FiniteProcess {
                                    int draws,
                                    std::uint64_t seed);
 
-// An upper bound of the most that `rounds` observations can have (Eq. 38): the
-// greedy choice reaches 1 - 1/e of it, for it is submodular.
+// An upper bound on the maximum information gain of `rounds` observations (Eq.
+// 38): the greedy choice reaches 1 - 1/e of it, because the gain is submodular.
 // Source: Krause and Guestrin (2005), Srinivas et al. (2012), Sec. 4.
 [[nodiscard]] Eigen::VectorXd MaximumInformationGain(
     const Eigen::MatrixXd& covariance, double noise_variance, int rounds);

@@ -1,4 +1,4 @@
-// What early termination costs and saves, on functions that are known.
+// Studies the cost and the savings of early termination on known functions.
 //
 //   early_termination_study FOLDER [REPEATS]
 //

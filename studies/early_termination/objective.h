@@ -1,4 +1,4 @@
-// Functions to be maximised whose best value is known.
+// Test functions to maximize, with known maxima.
 
 #ifndef STUDIES_EARLY_TERMINATION_OBJECTIVE_H_
 #define STUDIES_EARLY_TERMINATION_OBJECTIVE_H_
@@ -20,14 +20,15 @@ struct Objective {
 };
 
 // Branin, six-hump camel, Ackley (two dimensions) and Hartmann (three), each
-// negated, on a grid over its usual domain, and scaled so that the grid's least
-// value is 0 and its greatest 1: noise is then in units of the range.
+// negated, on a grid over its usual domain, and scaled so that the smallest
+// value on the grid is 0 and the largest is 1: noise is then in units of the
+// range.
 // Source: Surjanovic and Bingham, Virtual Library of Simulation Experiments.
 [[nodiscard]] std::vector<Objective> TestFunctions();
 
-// sum_j a_j k(z_j, .), scaled to the given RKHS norm under `kernel`, the
-// [N, N] matrix of the points: a function for which Assumption F.1 holds with
-// a B that is known. 20 centers, normal weights.
+// sum_j a_j k(z_j, .), scaled to the given RKHS norm under `kernel`, the [N, N]
+// matrix of the points: a function for which Assumption F.1 holds with a known
+// B. 20 centers, normal weights.
 [[nodiscard]] Objective RandomFunction(const Eigen::MatrixXd& points,
                                        const Eigen::MatrixXd& kernel,
                                        double rkhs_norm,

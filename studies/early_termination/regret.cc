@@ -28,7 +28,7 @@ struct Setting {
   double noise = 0.1;
 };
 
-// One search after every round, and what became of its rounds.
+// One search after every round, with the outcome of its rounds.
 struct Run {
   std::vector<double> regret;         // cumulative
   std::vector<double> printed_bound;  // of Eq. 39, gamma at its most
@@ -160,7 +160,7 @@ std::string Share(double part, double whole) {
   return whole > 0.0 ? fmt::format("{:.1f}%", 100.0 * part / whole) : "-";
 }
 
-// What is stopped, over all runs of a setting.
+// The rounds that are stopped, over all runs of a setting.
 struct Tally {
   double regret = 0.0;    // in the end, median
   int not_contained = 0;  // runs

@@ -1,4 +1,5 @@
-// Do the theorems hold? Regret against its bound, and what is stopped early.
+// Checks the theorems: compares the regret with its bound, and counts the
+// rounds that are stopped early.
 
 #ifndef STUDIES_EARLY_TERMINATION_REGRET_H_
 #define STUDIES_EARLY_TERMINATION_REGRET_H_
@@ -24,10 +25,10 @@ struct RegretOptions {
 
 // Algorithm 2 with the beta_i of Eq. 32 and the tau_q of Eq. 56 (and with a
 // fixed tau) on random functions of known RKHS norm under a known kernel, so
-// that Assumption F.1 holds to the letter:
+// that Assumption F.1 holds literally:
 //
-//   Lemma F.3    |f - mu| <= beta_i sigma everywhere, but in delta of the runs
-//   Theorem F.5  cumulative regret against its bound, printed and mended
+//   Lemma F.3    |f - mu| <= beta_i sigma everywhere, except in delta of runs
+//   Theorem F.5  cumulative regret against its bound, printed and corrected
 //   Theorem F.8  rounds that are worse than an earlier one and still run all
 //                q_max queries: in at most delta of the runs there is any
 //   and a case that the theorem does not cover: rounds that are better than all

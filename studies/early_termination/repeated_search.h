@@ -1,4 +1,4 @@
-// Bayesian optimisation in which a query may be repeated, and cut short.
+// Bayesian optimization with repeated queries that may be stopped early.
 
 #ifndef STUDIES_EARLY_TERMINATION_REPEATED_SEARCH_H_
 #define STUDIES_EARLY_TERMINATION_REPEATED_SEARCH_H_
@@ -12,7 +12,7 @@
 
 namespace studies {
 
-// How often a query is repeated.
+// The repetition rule of a query.
 enum class Repeats {
   kOnce,       // never
   kAlways,     // q_max times: Algorithm 1
@@ -29,7 +29,7 @@ struct SearchOptions {
   double noise_stddev = 0.1;   // s of one observation, > 0; known
   int random_rounds = 3;       // at the start, the same for the same seed
   double beta = 1.0;           // of UCB, in standard deviations
-  methods::Assumption theory;  // rounds is how many there are
+  methods::Assumption theory;  // rounds is the number of rounds
 };
 
 // One round: a candidate, queried q times.
@@ -44,8 +44,8 @@ struct Round {
   bool contained = true;
 };
 
-// Searches with a process whose kernel and mean are learned again in every
-// round, as OPPA does.
+// Searches with a process whose kernel and mean are refitted in every round, as
+// in OPPA.
 // Source: OPPA App. F.3.3, Algorithms 1 and 2.
 [[nodiscard]] std::vector<Round> SearchWithLearnedKernel(
     const Objective& objective,

@@ -26,9 +26,9 @@ struct FittedParameter {
 
 // One surrogate after its last fit.
 //
-// The interval of a coefficient is the 95% interval of its posterior, where the
-// fit had one (Laplace's approximation; prior_log_stddev[...] in the records).
-// That of any other number is its range over the last fits.
+// The interval of a coefficient is the 95% interval of its posterior, if the
+// fit provides one (Laplace's approximation; prior_log_stddev[...] in the
+// records). The interval of any other number is its range over the last fits.
 struct FittedSurrogate {
   std::string name;  // "throughput", "memory"
   std::vector<FittedParameter> length_scales;

@@ -37,7 +37,7 @@ const std::vector<CostTerm>& TermsOf(const FittedSurrogate& surrogate) {
   return Has(surrogate, "constant") ? physical_time : printed_time;
 }
 
-// The term of a recorded name; null where there is none.
+// The term with a recorded name; null if there is none.
 const CostTerm* Find(const FittedSurrogate& surrogate,
                      const std::string& recorded) {
   for (const CostTerm& term : TermsOf(surrogate)) {

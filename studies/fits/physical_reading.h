@@ -1,4 +1,4 @@
-// Learned coefficients as bandwidths, latencies and sizes.
+// Converts learned coefficients to bandwidths, latencies and sizes.
 
 #ifndef STUDIES_FITS_PHYSICAL_READING_H_
 #define STUDIES_FITS_PHYSICAL_READING_H_
@@ -11,11 +11,11 @@
 
 namespace studies {
 
-// A coefficient as a physical number.
+// A coefficient in physical units.
 struct Reading {
   Estimate estimate;
   std::string unit;                // "GB/s", "TFLOP/s", "us", "GB"
-  std::optional<double> expected;  // the same from the shape of the model
+  std::optional<double> expected;  // as derived from the model's shape
 };
 
 // The meaning of a coefficient: "all-reduce of all gradients within a host". ""

@@ -15,7 +15,7 @@ namespace studies {
 
 struct FitsVerbOptions {
   std::filesystem::path run_folder;  // results/<experiment>/.../<repeat>
-  int trial = 0;                     // as it was then; 0: now
+  int trial = 0;                     // as of this trial; 0: the last one
   // Replaces the one that run.json names.
   std::filesystem::path manifest;
   bool json = false;

@@ -13,7 +13,7 @@
 namespace studies {
 namespace {
 
-constexpr double kFailedUs = 1e7;  // what the profiler writes for a failure
+constexpr double kFailedUs = 1e7;  // the profiler's value for a failure
 
 struct Known {
   std::string_view name;  // in the table

@@ -12,7 +12,7 @@ namespace studies {
 namespace {
 
 constexpr double kMebi = 1024.0 * 1024.0;
-constexpr double kFailedMs = 1e6;  // what Aceso's profiler writes for a failure
+constexpr double kFailedMs = 1e6;  // Aceso's profiler's value for a failure
 
 }  // namespace
 
@@ -33,8 +33,8 @@ RowFacts ReadNccl(const TableRow& row) {
 }
 
 // Lines "prim_<model>_<collective>_<n>gpus, MB, ms" (MB of 2^20 bytes), each
-// kind after a line of titles. Messages between two GPUs have lines of another
-// form.
+// kind after a line of titles. Lines of messages between two GPUs have a
+// different form.
 RowFacts ReadAcesoCollectives(const TableRow& row) {
   RowFacts read(row);
   const std::string& name = row.csv.cells[0];

@@ -39,7 +39,8 @@ std::vector<std::pair<std::string, RowIndices>> ByScenario(
   return scenarios;
 }
 
-// The rows of a scenario by configuration: what ran counts, by its median.
+// The rows of a scenario by configuration: rows that ran count, by their
+// median.
 std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
                                     const std::vector<Prediction>& predictions,
                                     const RowIndices& rows) {
@@ -142,7 +143,7 @@ void AddScenarios(const MeasuredTable& table,
   const auto scenarios = ByScenario(table, rows);
   comparison.scenarios = static_cast<int>(scenarios.size());
   if (ArePartsOfSteps(table, rows)) {
-    return;  // nobody chooses a configuration by one of them
+    return;  // they are not used to choose a configuration
   }
   for (const auto& [name, members] : scenarios) {
     const std::vector<Candidate> candidates =
@@ -196,7 +197,7 @@ std::vector<Scope> PartScopes(const MeasuredTable& table,
   return scopes;
 }
 
-// Scopes beside "all" that hold for a part of the rows only.
+// Scopes other than "all", which contain only a part of the rows.
 std::vector<Scope> ScopesOf(const MeasuredTable& table,
                             const RowIndices& rows) {
   if (ArePartsOfSteps(table, rows)) {

@@ -37,7 +37,8 @@ struct Comparison {
   OutOfMemoryCounts out_of_memory;
 };
 
-// Every GPU type, every scope with some of its rows, every half.
+// One comparison for every GPU type, every scope that contains some of its
+// rows, and every half.
 [[nodiscard]] std::vector<Comparison> Compare(
     const MeasuredTable& table, const std::vector<Prediction>& predictions);
 

@@ -1,4 +1,4 @@
-// The facts about one row of a table, by name, from several sources.
+// Named facts about one row of a table, collected from several sources.
 
 #ifndef STUDIES_VALIDATION_FACTS_H_
 #define STUDIES_VALIDATION_FACTS_H_

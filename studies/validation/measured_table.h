@@ -1,4 +1,4 @@
-// A table of measurements, each row with its problem.
+// A table of measurements in which each row has its own problem.
 
 #ifndef STUDIES_VALIDATION_MEASURED_TABLE_H_
 #define STUDIES_VALIDATION_MEASURED_TABLE_H_
@@ -30,7 +30,8 @@ enum class PeakRank { kFullest, kFirst, kLast };
 
 struct MeasuredRow {
   std::string scenario;
-  // Why there is no prediction; then only the measured values are set.
+  // The reason why there is no prediction; then only the measured values are
+  // set.
   std::string left_out;
   TimedPart part;             // of step_time_s, if it is not a whole step
   trials::Workload workload;  // not set for a collective
@@ -49,7 +50,7 @@ struct MeasuredRow {
 
 struct MeasuredTable {
   std::string name;   // of its settings, or the file's
-  std::string title;  // for people
+  std::string title;  // for display
   common::CsvTable csv;
   std::vector<MeasuredRow> rows;  // as the rows of csv
 };
@@ -68,7 +69,7 @@ struct TableOverrides {
 [[nodiscard]] MeasuredTable ReadKnownTable(const std::string& name,
                                            const TableOverrides& overrides);
 
-// Any table. Facts that it lacks come from the settings of the known table of
+// Reads any table. Missing facts come from the settings of the known table of
 // its name, otherwise of its kind, otherwise of the scenarios' names, and from
 // a file <stem>_scenarios.csv in its folder.
 [[nodiscard]] MeasuredTable ReadAnyTable(const std::filesystem::path& path,
@@ -76,7 +77,7 @@ struct TableOverrides {
 
 [[nodiscard]] std::vector<std::string> KnownTables();
 
-// Where a known table is; absent when it is not there.
+// The path of a known table; absent if the file does not exist.
 [[nodiscard]] std::optional<std::filesystem::path> KnownTablePath(
     const std::string& name);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kGbPerGib = 1.073741824;
 // A model under this many hidden units spends its step in the CPU and in the
-// tests' own checks; only its memory says something.
+// tests' own checks; only its memory is meaningful.
 constexpr double kTinyHidden = 2048;
 constexpr double kGpus = 8;
 

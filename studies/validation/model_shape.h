@@ -1,4 +1,4 @@
-// A model from the few sizes in tables of measurements.
+// Derives a model from the few sizes that tables of measurements contain.
 
 #ifndef STUDIES_VALIDATION_MODEL_SHAPE_H_
 #define STUDIES_VALIDATION_MODEL_SHAPE_H_
@@ -8,7 +8,7 @@
 
 namespace studies {
 
-// Properties of a family besides the sizes:
+// The properties of a family other than the sizes:
 //
 //   gpt    biases everywhere, LayerNorm, learned positions, tied embeddings,
 //          feed-forward of 4 hidden sizes                       (Megatron, MPT)

@@ -28,7 +28,7 @@ std::string GbpsOf(const std::string& section) {
   return section.substr(begin, end - begin);
 }
 
-// PyTorch's names, of which "hybrid" means within a host.
+// PyTorch's names; "hybrid" means within a host.
 void AddSharding(const std::string& strategy, RowFacts& read) {
   if (strategy == "NO_SHARD") {
     read.facts.Add("zero_stage", "0");

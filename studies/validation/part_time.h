@@ -1,4 +1,4 @@
-// The simulator's time of an operator or a collective.
+// The simulated time of an operator or a collective.
 
 #ifndef STUDIES_VALIDATION_PART_TIME_H_
 #define STUDIES_VALIDATION_PART_TIME_H_

@@ -11,10 +11,10 @@
 
 namespace studies {
 
-// A row that does not fit has a time and a peak too: those on a GPU with more
-// memory. A row whose configuration is invalid (more stages than layers, ...)
-// has neither: it does not run, which tables report as "oom" like any other
-// crash.
+// A row that does not fit in memory has a time and a peak too: those on a GPU
+// with more memory. A row whose configuration is invalid (more stages than
+// layers, ...) has neither: it does not run, which tables report as "oom" like
+// any other crash.
 struct Prediction {
   double step_time_s = std::numeric_limits<double>::quiet_NaN();
   double peak_memory_bytes = std::numeric_limits<double>::quiet_NaN();

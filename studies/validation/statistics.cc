@@ -10,7 +10,7 @@
 namespace studies {
 namespace {
 
-// Ranks from 1; equal values share the mean of theirs.
+// Ranks from 1; equal values share the mean of their ranks.
 std::vector<double> Ranks(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);

@@ -1,4 +1,4 @@
-// How far predictions are from measurements, in numbers.
+// Error statistics of predictions relative to measurements.
 
 #ifndef STUDIES_VALIDATION_STATISTICS_H_
 #define STUDIES_VALIDATION_STATISTICS_H_
@@ -11,7 +11,7 @@ namespace studies {
 
 inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
-// NaN for no values.
+// NaN if there are no values.
 [[nodiscard]] double Mean(const std::vector<double>& values);
 
 // Absolute relative errors |predicted - measured| / measured.
@@ -53,7 +53,7 @@ struct Candidate {
   bool predicted_fits = true;
 };
 
-// What it costs to take the simulator's word: the candidate with the smallest
+// The cost of following the simulator: the candidate with the smallest
 // prediction among those that are predicted to fit (among all when none is).
 struct Pick {
   bool runs = false;             // measured; not out of memory

@@ -27,12 +27,12 @@ struct TimedPart {
   bool accumulates = false;
   bool copies_heads = false;
   // Of a collective: its buffer (the gathered one), and the bytes that the
-  // framework copies besides. 0: an operator.
+  // framework copies in addition. 0: an operator.
   double bytes = 0.0;
   double copied_bytes = 0.0;
 };
 
-// One row under the names of facts.
+// Adds one row, with its columns renamed to facts.
 struct RowFacts {
   explicit RowFacts(const TableRow& row) : facts(row) {}
 

@@ -15,7 +15,7 @@ namespace studies {
 
 // experiments/validation/<name>.toml:
 //
-//   title = "..."                     for people
+//   title = "..."                     for display
 //   kind = "measured"                 its columns; see table_kind.h
 //   table = "measured/vtrain.csv"     in the folder OPPA_DATA; "" if the
 //                                     command line names the table

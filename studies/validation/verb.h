@@ -1,4 +1,4 @@
-// validate: the simulator against published measurements.
+// validate: compares the simulator with published measurements.
 
 #ifndef STUDIES_VALIDATION_VERB_H_
 #define STUDIES_VALIDATION_VERB_H_
@@ -12,7 +12,7 @@
 namespace studies {
 
 struct ValidateOptions {
-  std::vector<std::string> names;  // of known tables; empty: all there are
+  std::vector<std::string> names;  // of known tables; empty: all of them
   std::filesystem::path table;     // another one; empty: none
   TableOverrides overrides;
   bool no_figures = false;

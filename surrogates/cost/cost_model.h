@@ -61,14 +61,14 @@ enum class CostModelForm {
 //
 // Source: OPPA Eqs. 10-20; docs/decisions/0004-cost-model.md.
 // Shapes: features is [N, m]. Units: step time in s.
-// Note: the log centres of kPrinted are relative to a target of about 1, and
+// Note: the log centers of kPrinted are relative to a target of about 1, and
 // CentersFor moves them to a problem's data; those of kPhysical are typical
 // values (term.h) in units of a shared scale.
 [[nodiscard]] ParametricMean ThroughputPrior(const trials::SearchSpace& space,
                                              const ClusterShape& shape,
                                              CostModelForm form);
 
-// The log centres of `prior` for a target whose typical value is `typical`:
+// The log centers of `prior` for a target whose typical value is `typical`:
 // each term's typical value is its share of that. Shapes: [m].
 // Errors: throws std::invalid_argument unless typical > 0.
 [[nodiscard]] Eigen::VectorXd CentersFor(const ParametricMean& prior,

@@ -16,8 +16,8 @@ namespace surrogates {
 //   g(H) = cos(2 pi w . e(H) + phase) / max |cos(...)|,   |w| = 1,
 //
 // with direction w and phase drawn from the seed. It is as smooth as a real
-// effect, so that a surrogate cannot take it for noise, and no coefficient of
-// the cost model has its form, so that none can absorb it.
+// effect, so that a surrogate cannot mistake it for noise, and no coefficient
+// of the cost model has its form, so that none can absorb it.
 //
 // Source: OPPA App. I.5, which does not specify the perturbation.
 // Shapes: [N], in [-1, 1].

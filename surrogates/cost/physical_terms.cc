@@ -12,8 +12,8 @@ using trials::ParallelConfig;
 using Typical = TypicalValue::Kind;
 using Read = Reading::Kind;
 
-// How much longer the pipeline takes than its microbatches alone: the time to
-// fill and drain it. Source: Narayanan et al. (2021), Sec. 2.2.
+// The ratio of the pipeline's duration to that of its microbatches alone: the
+// time to fill and drain it. Source: Narayanan et al. (2021), Sec. 2.2.
 double PipelineStretch(const ParallelConfig& c) {
   return 1.0 +
          (c.pp - 1.0) / (static_cast<double>(c.microbatches) * c.model_chunks);

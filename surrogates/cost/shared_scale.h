@@ -1,4 +1,4 @@
-// The size of a training job, found from its first measurements.
+// The size of a training job, estimated from its first measurements.
 
 #ifndef SURROGATES_COST_SHARED_SCALE_H_
 #define SURROGATES_COST_SHARED_SCALE_H_
@@ -36,7 +36,7 @@ namespace surrogates {
                                       const Observations& observations,
                                       const std::vector<int>& at_most_one = {});
 
-// Log centres of all coefficients at that log scale. Shapes: [m].
+// The log centers of all coefficients at that log scale. Shapes: [m].
 [[nodiscard]] Eigen::VectorXd CentersAtScale(const ParametricMean& mean,
                                              double log_scale);
 

@@ -1,4 +1,4 @@
-// A term of the analytical cost model: one row holds everything about it.
+// A term of the analytical cost model: one row contains all of its properties.
 
 #ifndef SURROGATES_COST_TERM_H_
 #define SURROGATES_COST_TERM_H_
@@ -12,8 +12,7 @@
 
 namespace surrogates {
 
-// What the cost model knows about the machine: no speed, no size, only the
-// shape.
+// The machine in the cost model: only its shape, neither speeds nor sizes.
 struct ClusterShape {
   int gpus = 1;
   int gpus_per_node = 1;
@@ -22,7 +21,7 @@ struct ClusterShape {
 };
 
 // Sizes of a training job. The cost model does not use them; they turn learned
-// coefficients into bandwidths, latencies and bytes. 0: not known.
+// coefficients into bandwidths, latencies and bytes. 0: unknown.
 struct JobSizes {
   double capacity_bytes = 0.0;  // memory of a GPU
   double parameters = 0.0;
@@ -60,12 +59,12 @@ struct TypicalValue {
   double value = 0.1;       // > 0
   double log_stddev = 1.5;  // > 0
 
-  // The prior centre of the coefficient's logarithm, where S is `sequences` and
+  // The prior center of the coefficient's logarithm, where S is `sequences` and
   // the largest value of the feature in the space `largest`.
   [[nodiscard]] double LogCenter(double sequences, double largest) const;
 };
 
-// How a coefficient c is read as a physical number, given an amount.
+// How a coefficient c is converted to a physical number, given an amount.
 struct Reading {
   enum class Kind {
     kPlain,      // c, in the term's own unit
@@ -82,7 +81,7 @@ struct Reading {
 // the GPU's capacity.
 struct CostTerm {
   std::string name;     // in records
-  std::string meaning;  // for people
+  std::string meaning;  // for display
   std::function<double(const trials::ParallelConfig&)> feature;
   TypicalValue typical;
   Reading reading;

@@ -1,4 +1,4 @@
-// Minimisation of a smooth function in a box.
+// Minimization of a smooth function in a box.
 
 #ifndef SURROGATES_GP_BFGS_H_
 #define SURROGATES_GP_BFGS_H_
@@ -32,7 +32,8 @@ struct BfgsSummary {
   double value = 0.0;
   int iterations = 0;
   int evaluations = 0;
-  // False: the iterations are used up, or no step along the gradient descends.
+  // False: the iterations are exhausted, or no step along the gradient
+  // descends.
   bool converged = false;
 };
 
@@ -43,7 +44,7 @@ struct BfgsSummary {
 //
 // It replaces NLopt because MaximiseOverStarts pauses and resumes searches:
 // Advance continues with the inverse Hessian of the earlier calls, where
-// NLopt's optimisers start from scratch.
+// NLopt's optimizers start from scratch.
 //
 // Source: Bertsekas (1982), "Projected Newton methods for optimization problems
 // with simple constraints"; Nocedal & Wright (2006), Eqs. 6.17 and 6.20.

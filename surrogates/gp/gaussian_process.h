@@ -1,4 +1,4 @@
-// A Gaussian process around a parametric prior mean.
+// A Gaussian process with a parametric prior mean.
 
 #ifndef SURROGATES_GP_GAUSSIAN_PROCESS_H_
 #define SURROGATES_GP_GAUSSIAN_PROCESS_H_
@@ -27,10 +27,10 @@ namespace surrogates {
 // box-constrained BFGS from several starts. docs/decisions/0002-gp-fit.md has
 // the reasons for the priors, the starts and the treatment of small noise.
 //
-// Targets are never centred: throughput and memory are positive, X = 0 means
+// Targets are never centered: throughput and memory are positive, X = 0 means
 // infeasible to the acquisition function, and even a constant mean is learned
-// as a positive c. They are handled in their own units, whatever those are;
-// the data's spread only sets the unit of the prior on s.
+// as a positive c. They keep their own units; the data's spread only sets the
+// unit of the prior on s.
 //
 // Source: OPPA Eqs. 2-3, 22-27.
 // Note: Eq. 22 lacks the square root; the kernel has it.
@@ -41,8 +41,8 @@ class GaussianProcess {
     // Over-confident with few observations.
     bool as_printed = false;
     // Integrate over the mean's coefficients in the fit and in predictions
-    // (linearised around their optimum) instead of taking the optimum for
-    // certain. Off when as_printed.
+    // (linearized around their optimum) instead of assuming that the optimum is
+    // exact. Off when as_printed.
     bool integrate_coefficients = true;
     // The prior mean alone, as a cost model: no kernel, f(H) = m(H; c) plus an
     // independent deviation of learned variance at every configuration.
@@ -51,7 +51,7 @@ class GaussianProcess {
     // that neither mean nor kernel explains. Off when as_printed or mean_only.
     bool learn_nugget = true;
     NuggetPrior nugget;                  // in units of the target's spread
-    int starts = 10;                     // >= 1, besides the warm start
+    int starts = 10;                     // >= 1, excluding the warm start
     bool warm_start = true;              // also start from the last optimum
     std::uint64_t seed = 0;              // of the starting points
     int max_iterations = 200;            // of one start; >= 1
@@ -66,13 +66,13 @@ class GaussianProcess {
 
   // `space` must outlive this object. features of the mean has a row per
   // candidate of the space.
-  // Errors: throws std::invalid_argument for shapes that do not fit and for
+  // Errors: throws std::invalid_argument for shapes that do not match and for
   // options outside their range.
   GaussianProcess(const EncodedSpace& space,
                   ParametricMean mean,
                   const Options& options);
 
-  // Replaces the prior centres of the mean's coefficients, for guesses that
+  // Replaces the prior centers of the mean's coefficients, for guesses that
   // come from the first data. The next Fit uses them. Shapes: [m]. Errors:
   // throws std::invalid_argument for another size or for values that are not
   // finite.

@@ -221,7 +221,7 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
     trace -= IntegratedGradient(gradient);
   }
   if (!options_.iid) {
-    // slope_ becomes the weight of each pair: what is left of the derivative
+    // slope_ becomes the weight of each pair: the remainder of the derivative
     // is its factor (x_k - y_k)^2 / l_k^2.
     Eigen::Index pair = 0;
     for (Eigen::Index j = 0; j < n; ++j) {

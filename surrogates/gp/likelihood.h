@@ -1,4 +1,4 @@
-// How well hyperparameters explain the observations, and its gradient.
+// The likelihood of hyperparameters given the observations, and its gradient.
 
 #ifndef SURROGATES_GP_LIKELIHOOD_H_
 #define SURROGATES_GP_LIKELIHOOD_H_
@@ -14,7 +14,7 @@
 
 namespace surrogates {
 
-// Everything that is learned, by its logarithm and in physical units.
+// All learned parameters, by their logarithms and in physical units.
 // Shapes: log_length_scales [d] (empty for a prior mean alone),
 // log_coefficients [m].
 struct Hyperparameters {
@@ -72,7 +72,7 @@ struct KernelPriors {
 // single configurations that neither the mean nor the kernel explains, and
 // unreported noise.
 //
-// With `integrate_coefficients` the mean is linearised around its coefficients,
+// With `integrate_coefficients` the mean is linearized around its coefficients,
 // J = dm / dlog c, and their uncertainty S is integrated out (Laplace):
 //
 //   - 1/2 log |S M|,   M = S^-1 + J^T A^-1 J,   S = diag(log_stddev^2).
@@ -85,7 +85,7 @@ struct KernelPriors {
 //
 // Source: OPPA Eq. 23; Rasmussen & Williams (2006), Eqs. 5.8-5.9 and, for the
 // coefficients, Sec. 2.7.
-// Note: a Cholesky factorisation that fails is retried with 1e-10 s^2 added to
+// Note: a Cholesky factorization that fails is retried with 1e-10 s^2 added to
 // the diagonal, then ten times as much up to 1e-6 s^2; if all fail, the value
 // is -infinity.
 class Likelihood {
@@ -111,7 +111,7 @@ class Likelihood {
   }
 
   // The objective at packed parameters; `gradient` (may be null) is resized.
-  // -infinity where the covariance cannot be factorised or overflows.
+  // -infinity where the covariance cannot be factorized or overflows.
   double Evaluate(const Eigen::VectorXd& parameters, Eigen::VectorXd* gradient);
 
   // After Evaluate: the lower Cholesky factor of A and A^-1 (y - m).

@@ -10,7 +10,7 @@ namespace surrogates {
 namespace {
 
 constexpr double kBelief = 4.0;  // n_0, observations
-constexpr double kLevel = 0.2;   // a: what is left of the variance at m = 0
+constexpr double kLevel = 0.2;   // a: sets the variance left at m = 0
 
 // g of the header for `means`.
 Eigen::ArrayXd Growth(const Eigen::VectorXd& means, double mean_square) {

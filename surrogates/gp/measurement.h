@@ -10,7 +10,7 @@
 namespace surrogates {
 
 // Student's t distribution at every candidate. The search uses Prediction, the
-// posterior of f; intervals that people read come from this one.
+// posterior of f; reported intervals use this distribution.
 // Shapes: [N].
 struct MeasurementPrediction {
   // The tails of single configurations stay heavy however many others were

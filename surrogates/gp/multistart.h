@@ -16,9 +16,9 @@ namespace surrogates {
 
 // The spread of observed values: the larger of the normal-consistent median
 // absolute deviation and half of the standard deviation, so that neither one
-// wild value nor a majority of equal values decides. With fewer than two
-// values, or all of them equal, the magnitude of their median; 1 when that is
-// zero or there is none.
+// outlier nor a majority of equal values dominates. With fewer than two values,
+// or all of them equal, the magnitude of their median; 1 when that is zero or
+// there is none.
 [[nodiscard]] double TargetSpread(const Eigen::VectorXd& values);
 
 // The modes of all priors.
@@ -61,7 +61,7 @@ struct FitOptions {
   int threads = 1;
 };
 
-// Multistart: maximises the likelihood's objective, which has several local
+// Multistart: maximizes the likelihood's objective, which has several local
 // maxima, from every start and keeps the best (the first of equals). The result
 // does not depend on the number of threads.
 // Errors: throws std::invalid_argument without a start.

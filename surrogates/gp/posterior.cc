@@ -16,7 +16,7 @@ namespace surrogates {
 namespace {
 
 // Least pivot of an appended observation, in units of the signal variance;
-// below it the covariance is factorised again, which may add jitter.
+// below it the covariance is factorized again, which may add jitter.
 constexpr double kLeastPivot = 1e-9;
 
 }  // namespace

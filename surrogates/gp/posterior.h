@@ -39,7 +39,7 @@ class Posterior {
   explicit Posterior(const Options& options) : options_(options) {}
 
   // Conditions on the likelihood's observations at these hyperparameters. False
-  // where their covariance cannot be factorised; then only hyperparameters()
+  // where their covariance cannot be factorized; then only hyperparameters()
   // and log_density() change.
   bool Condition(const EncodedSpace& space,
                  const Observations& observations,

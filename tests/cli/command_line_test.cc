@@ -1,5 +1,5 @@
-// The program as people use it: exit codes, what is written and what is not,
-// and what becomes of a run that is killed.
+// The program from the user's perspective: exit codes, what is written and what
+// is not, and what becomes of a run that is killed.
 
 #include <algorithm>
 #include <chrono>
@@ -188,7 +188,7 @@ TEST_F(CommandLineTest, PlanCountsAndWritesNothing) {
   EXPECT_FALSE(fs::exists(results_));
 }
 
-// Where it stands, there is no repository to ask.
+// There is no repository at its location.
 TEST_F(CommandLineTest, RecordsNameTheCommitOfTheBuildWhereverTheProgramIs) {
   program_ = folder_.path() / "installed";
   fs::copy_file(fakes::ProgramFile(), program_);
@@ -362,7 +362,7 @@ TEST_F(CommandLineTest, FitsTellsWhatARunHasLearnedAlsoAsJson) {
   EXPECT_EQ(Oppa({"fits", (runs / "random/1").string()}), 2);
   EXPECT_THAT(Output(), HasSubstr("no surrogate was fitted"));
   EXPECT_EQ(Oppa({"fits", (runs / "nobody/1").string()}), 2);
-  // Without its manifest: the coefficients as they stand, and why.
+  // Without its manifest: the coefficients unchanged, and the reason.
   fs::remove(manifest_);
   ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string()}), 0);
   EXPECT_THAT(Output(), HasSubstr("no physical units"));

@@ -33,7 +33,7 @@ TEST(Text, EditDistanceCountsTheFourEdits) {
   EXPECT_EQ(EditDistance("opa", "oppa"), 1);    // insertion
   EXPECT_EQ(EditDistance("oppaa", "oppa"), 1);  // deletion
   EXPECT_EQ(EditDistance("opqa", "oppa"), 1);   // substitution
-  EXPECT_EQ(EditDistance("opap", "oppa"), 1);   // swap of neighbours
+  EXPECT_EQ(EditDistance("opap", "oppa"), 1);   // swap of neighbors
   EXPECT_EQ(EditDistance("", "abc"), 3);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
 }

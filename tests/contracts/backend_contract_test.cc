@@ -1,4 +1,4 @@
-// What every registered backend with a virtual clock must do. A new one is
+// The contract of every registered backend with a virtual clock. A new one is
 // tested by being listed in the registry, and by a problem for it in
 // ProblemFor. For a real clock see tests/trials/command/.
 

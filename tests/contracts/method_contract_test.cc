@@ -1,5 +1,5 @@
-// What every registered method must do. A new method is tested by being listed
-// in the registry.
+// The contract of every registered method. A new method is tested by being
+// listed in the registry.
 
 #include <algorithm>
 #include <cctype>

@@ -15,7 +15,7 @@ std::atomic<int> allocations = 0;
 }  // namespace
 
 #if OPPA_COUNTS_ALLOCATIONS
-// Takes the place of the C library's in the programs that link it.
+// Replaces the function of the C library in the programs that link it.
 extern "C" void* __libc_malloc(std::size_t size);  // NOLINT
 extern "C" void* malloc(std::size_t size) {        // NOLINT
   allocations.fetch_add(1, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// How often a piece of work allocates memory.
+// Counts the memory allocations of a piece of code.
 
 #ifndef TESTS_FAKES_ALLOCATIONS_H_
 #define TESTS_FAKES_ALLOCATIONS_H_

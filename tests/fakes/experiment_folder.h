@@ -1,5 +1,5 @@
-// A small experiment on the simulator: its manifest in a folder of its own, and
-// what it leaves there.
+// A small experiment on the simulator, with its manifest and its records in a
+// separate folder.
 
 #ifndef TESTS_FAKES_EXPERIMENT_FOLDER_H_
 #define TESTS_FAKES_EXPERIMENT_FOLDER_H_

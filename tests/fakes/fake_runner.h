@@ -1,4 +1,4 @@
-// A backend for tests: simple enough to know every answer.
+// A backend for tests, simple enough that every result is known.
 
 #ifndef TESTS_FAKES_FAKE_RUNNER_H_
 #define TESTS_FAKES_FAKE_RUNNER_H_
@@ -14,7 +14,7 @@ namespace fakes {
 
 // Set-up takes `setup_s`. A step takes 1 / dp + tp / 8 + pp / 16 seconds, plus
 // jitter from the request's seed. Configurations with dp > max_dp are out of
-// memory. Keeps to the time limit and to on_step.
+// memory. Obeys the time limit and on_step.
 struct FakeRunner final : public trials::TrialRunner {
   double setup_s = 2.0;
   double jitter = 0.01;

@@ -1,4 +1,4 @@
-// Where the tests find the project's files and its program.
+// The paths of the project's files and of its program, for tests.
 
 #ifndef TESTS_FAKES_PATHS_H_
 #define TESTS_FAKES_PATHS_H_

@@ -1,4 +1,4 @@
-// A folder that is gone when the test ends.
+// A folder that is deleted when the test ends.
 
 #ifndef TESTS_FAKES_TEMPORARY_FOLDER_H_
 #define TESTS_FAKES_TEMPORARY_FOLDER_H_

@@ -492,7 +492,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", type=Path)
     arguments = parser.parse_args()
-    # What a killed slurmstepd or runner leaves behind is ours to reap.
+    # This process must reap what a killed slurmstepd or runner leaves behind.
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     work = Path(tempfile.mkdtemp(prefix="oppa-faults-"))

@@ -1,4 +1,4 @@
-// Gives a fuzz target's input to code that reads a file.
+// Passes the input of a fuzz target to code that reads a file.
 
 #ifndef TESTS_FUZZ_INPUT_FILE_H_
 #define TESTS_FUZZ_INPUT_FILE_H_

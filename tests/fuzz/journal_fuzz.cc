@@ -14,8 +14,8 @@
 
 namespace {
 
-// Cuts the input at NUL bytes: trials, steps, fits, thinking, plans. A row gets
-// its check value if it ends with '!', which no mutation would find.
+// Cuts the input at NUL bytes: trials, steps, fits, suggestion times, plans. A
+// row gets its check value if it ends with '!', which no mutation would find.
 std::string Rows(std::string_view text) {
   std::string rows;
   for (const std::string_view line : common::Split(text, '\n')) {

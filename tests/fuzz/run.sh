@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while and says how many inputs each was given.
-# usage: tests/fuzz/run.sh BUILD-FOLDER [SECONDS [TARGET...]]
+# Runs every fuzz target for a while and prints the number of inputs that each
+# received. usage: tests/fuzz/run.sh BUILD-FOLDER [SECONDS [TARGET...]]
 set -euo pipefail
 build=$(realpath "$1")
 seconds=${2:-10}

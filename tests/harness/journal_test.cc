@@ -88,7 +88,8 @@ TEST_F(JournalTest, SurvivesTruncationAtEveryByte) {
 }
 
 TEST_F(JournalTest, SurvivesACrashBetweenTheFilesOfATrial) {
-  // Steps, fits and thinking of the last trial are there, its row is not.
+  // Steps, fits and suggestion time of the last trial are there, but its row is
+  // not.
   ExpectSurvives("a crash before the commit", [](const fs::path& folder) {
     std::string rows = ReadFile(folder / "trials.csv");
     rows.pop_back();

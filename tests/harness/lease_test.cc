@@ -128,7 +128,7 @@ TEST_F(LeaseTest, ThatWasLostPublishesNothing) {
   fs::remove(folder_.path() / ".lease-1");
   WriteFile(folder_.path() / ".lease-3", "1                   |far|b|1|1|9\n");
   EXPECT_FALSE(old.IsHeld());
-  // Nor when the count of epochs has begun anew.
+  // Nor when the epochs have restarted.
   fs::remove(folder_.path() / ".lease-3");
   WriteFile(folder_.path() / ".lease-1", "1                   |far|b|1|1|9\n");
   EXPECT_FALSE(old.IsHeld());

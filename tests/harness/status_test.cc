@@ -29,7 +29,8 @@ class StatusTest : public testing::Test {
     manifest_.methods.push_back({"slow", "SLOW", "oppa", {}});
   }
 
-  // Records `trials` trials of 10 s each, thinking `thinking_s` before each.
+  // Records `trials` trials of 10 s each, with a suggestion time of
+  // `thinking_s`.
   void Record(const std::string& method,
               int repeat,
               int trials,

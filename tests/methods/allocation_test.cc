@@ -1,4 +1,4 @@
-// What the search for the best candidate allocates.
+// The allocations of the search for the best candidate.
 
 #include <cstddef>
 #include <random>

@@ -1,4 +1,5 @@
-// What each method is said to do, on a problem small enough to know.
+// The documented behavior of each method, on a small problem with known
+// answers.
 
 #include <algorithm>
 #include <array>

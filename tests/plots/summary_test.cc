@@ -218,7 +218,7 @@ TEST(SummaryText, SaysHowManyRunsAreFinished) {
             std::string::npos);
 }
 
-// The budget is 600 s. What comes later than half of it does not count.
+// The budget is 600 s. Trials after half of it do not count.
 TEST(Summary, HalfwayIsWhatStandsWhenHalfOfTheTimeBudgetIsSpent) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());

@@ -18,8 +18,8 @@
 
 namespace plots_test {
 
-// A trial in few words: how it ended, when, and at what throughput. The noise-
-// free throughput is `exact`; `dp` tells configurations apart.
+// A short description of a trial: its outcome, end time and throughput. The
+// noise- free throughput is `exact`; `dp` tells configurations apart.
 struct ShortTrial {
   trials::Outcome outcome = trials::Outcome::kCompleted;
   double elapsed_s = 0.0;
@@ -141,7 +141,7 @@ inline void WriteSmallExperiment(const std::filesystem::path& experiment) {
 }
 
 // The text is that of tests/golden/<name>. With OPPA_UPDATE_GOLDEN set in the
-// environment the file is written instead: look at what changed in it.
+// environment the file is written instead; review its changes.
 inline void ExpectGolden(const std::string& name, const std::string& text) {
   const std::filesystem::path path =
       fakes::SourceFolder() / "tests/golden" / name;

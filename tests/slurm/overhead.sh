@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What an array task of ours costs beside one of `true`: 100 tasks each, by
-# turns, on a private Slurm; from the submission until no task is left in the
-# queue. The run is as small as a run can be: one random trial.
-# usage: tests/slurm/overhead.sh PROGRAM [TURNS]
+# The overhead of an array task of oppa compared with one of `true`: 100 tasks
+# each, alternately, on a private Slurm; from the submission until no task is
+# left in the queue. The run is as small as possible: one random trial. usage:
+# tests/slurm/overhead.sh PROGRAM [TURNS]
 set -euo pipefail
 program=$(realpath "$1")
 turns=${2:-3}

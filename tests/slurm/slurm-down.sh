@@ -26,7 +26,7 @@ for file in "$folder"/slurmd-*.pid "$folder/slurmctld.pid"; do
   if is_ours "$pid"; then kill -9 "$pid"; fi
   rm -f "$file"
 done
-# Step daemons, and whatever a job left behind.
+# Step daemons, and processes that a job left behind.
 for entry in /proc/[0-9]*; do
   pid=${entry#/proc/}
   [ "$pid" != $$ ] && is_ours "$pid" || continue

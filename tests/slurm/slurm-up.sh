@@ -28,7 +28,7 @@ for i in $(seq 0 $((gpus - 1))); do
 done
 
 # Without NoInAddrAny the daemons would listen on every address, and with
-# auth/none that would hand this machine to whoever calls. cred_expire is the
+# auth/none that would let any caller control this machine. cred_expire is the
 # delay of every requeue. config_overrides lets nodes claim CPUs that are not
 # there.
 cat >"$folder/slurm.conf" <<CONF

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The smoke experiment on a private Slurm, as a person would run it:
+# The smoke experiment on a private Slurm, as a user would run it:
 #   - `oppa run --dispatch slurm` returns at once; its last job draws the figures
 #   - records are byte for byte those of the local dispatch
 #   - status, logs and cancel on real jobs
@@ -9,7 +9,8 @@ program=$(realpath "$1")
 cd "$(dirname "$0")/../.."
 
 export S=${S:-$(mktemp -d /tmp/oppa-slurm-XXXXXX)}
-# A private Slurm sees nothing of one that this machine may belong to.
+# A private Slurm is isolated from a Slurm cluster that this machine may belong
+# to.
 unset "${!SLURM_@}" "${!SBATCH_@}" 2>/dev/null || true
 trap 'status=$?; tests/slurm/slurm-down.sh --purge; exit $status' EXIT
 SLURMD_TIMEOUT=5 tests/slurm/slurm-up.sh

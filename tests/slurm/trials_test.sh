@@ -2,8 +2,8 @@
 # Trials by an external program, and trials that are jobs, on a private Slurm:
 #   - ranks on two nodes, started with srun
 #   - no process is left behind when a trial ends, or its job is cancelled
-#   - a run stops before Slurm's limit and goes on in a new job until it is done
-#   - --trial-per-job: records as by the local dispatch; cancelled, it goes on later
+#   - a run stops before Slurm's limit and continues in a new job until it is done
+#   - --trial-per-job: records as by the local dispatch; cancelled, it continues later
 #   - status of jobs that Slurm has forgotten, and of a folder that is not ours
 # usage: tests/slurm/trials_test.sh PROGRAM
 set -euo pipefail
@@ -136,7 +136,7 @@ before=$(cat "$S/perjob/random/1/trials.csv")
 "$program" run "$S/perjob.toml" --results "$S" --no-report --dispatch slurm --trial-per-job &
 search=$!
 wait_for 30 has_trials perjob 2
-kill -9 "$search"  # its job goes on
+kill -9 "$search"  # its job continues
 sleep 1
 "$program" run "$S/perjob.toml" --results "$S" --no-report --dispatch slurm --trial-per-job
 has_trials perjob 4 || fail "perjob: $(cat "$S/perjob/random/1/trials.csv")"

@@ -190,7 +190,7 @@ TEST(Comparison, HasARowAndAFigureForEveryFunctionAndNoise) {
   EXPECT_EQ(output.figures.front().panels.size(), 3U);
 }
 
-// What Figs. 11-13 are there to show.
+// The claim that Figs. 11-13 illustrate.
 TEST(Demonstration, QueriesBeyondTwentyTellMoreWhereFunctionIsBest) {
   const Output output = DemonstrateRepeats();
   const auto fall = [&](std::size_t row) {

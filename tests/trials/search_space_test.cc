@@ -266,7 +266,7 @@ TEST(SearchSpace, CellsPartitionTheCandidatesBySizes) {
     }
   }
   EXPECT_EQ(seen.size(), static_cast<std::size_t>(space.size()));
-  EXPECT_EQ(space.cells().size(), 10U);  // ordered factorisations of 8 in 3
+  EXPECT_EQ(space.cells().size(), 10U);  // ordered factorizations of 8 in 3
 }
 
 TEST(HasEffect, IsWhetherAnotherValueOutlastsTheCanonicalForm) {

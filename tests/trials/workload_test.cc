@@ -47,7 +47,7 @@ class WorkloadTest : public ::testing::Test {
     return "no error";
   }
 
-  // The same of a [workload] table that stands in fig.toml.
+  // The same of a [workload] table in fig.toml.
   std::string WorkloadError(const std::string& text) const {
     try {
       const common::TomlTable manifest =

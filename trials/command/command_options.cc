@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostLogBytes = std::int64_t{1} << 30;
 
-// The names that may stand in braces.
+// The names that are allowed in braces.
 std::map<std::string, std::string> Placeholders(const Cluster& cluster,
                                                 const TrialRequest& request) {
   std::map<std::string, std::string> values = {

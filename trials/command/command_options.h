@@ -1,4 +1,4 @@
-// The settings of a manifest for an external training program.
+// The settings of an external training program in a manifest.
 
 #ifndef TRIALS_COMMAND_COMMAND_OPTIONS_H_
 #define TRIALS_COMMAND_COMMAND_OPTIONS_H_
@@ -17,7 +17,7 @@ namespace trials {
 
 // The [backend] table of type "command". Format: docs/external-trials.md.
 struct CommandOptions {
-  // How many processes of the program are started, and by what.
+  // The number of processes of the program, and how they are started.
   enum class Ranks {
     kOne,      // oppa starts one; it may start others (torchrun, mpirun)
     kPerNode,  // srun, one on each node of the cluster
@@ -27,7 +27,7 @@ struct CommandOptions {
   std::vector<std::string> environment;  // "NAME=value", additional
   std::filesystem::path folder;          // where it starts
   Ranks ranks = Ranks::kOne;
-  std::vector<std::string> rank_wrapper;  // words before those of each rank
+  std::vector<std::string> rank_wrapper;  // words ahead of those of each rank
   double timeout_s = 3600.0;              // of a trial; > 0
   double silence_s = 600.0;               // without a report: hung; > 0
   double patience_s = 10.0;               // from SIGTERM to SIGKILL; >= 0
@@ -41,16 +41,16 @@ struct CommandOptions {
 // placeholder, and of a program that does not exist.
 [[nodiscard]] CommandOptions ReadCommandOptions(const common::TomlTable& table);
 
-// The words of a trial: {FIELD} of the configuration, {max_steps}, {seed},
-// {config}, {gpus}, {nodes} and {gpus_per_node} replaced, srun before them
-// where there are ranks.
+// The command line of a trial, with {FIELD} of the configuration, {max_steps},
+// {seed}, {config}, {gpus}, {nodes} and {gpus_per_node} replaced, and prefixed
+// with srun if there are ranks.
 [[nodiscard]] std::vector<std::string> TrialWords(const CommandOptions& options,
                                                   const Cluster& cluster,
                                                   const TrialRequest& request);
 
 // The environment of a trial: that of this process without OMP_NUM_THREADS,
-// then OPPA_TRIAL (all of the request as JSON), OPPA_<FIELD>, OPPA_MAX_STEPS,
-// OPPA_SEED, then the manifest's.
+// then OPPA_TRIAL (the whole request as JSON), OPPA_<FIELD>, OPPA_MAX_STEPS,
+// OPPA_SEED, then the variables of the manifest.
 [[nodiscard]] std::vector<std::string> TrialEnvironment(
     const CommandOptions& options,
     const Cluster& cluster,

@@ -108,7 +108,7 @@ class RunningTrial {
                                   request_.max_steps);
   }
 
-  // Ends the trial for a reason that stays.
+  // Ends the trial; the first reason is kept.
   void End(Outcome outcome, std::string why) {
     if (!decided_) {
       decided_ = outcome;

@@ -15,15 +15,15 @@ namespace trials {
 
 // Starts the program once for each trial, as a ContainedProcess, and reads its
 // reports (trial_report.h) from its standard output and from the file that
-// OPPA_REPORT names. Times are wall-clock times: the set-up lasts until the
-// first step begins, the duration until all processes are gone, and neither
+// OPPA_REPORT names. Times are wall-clock times: the set-up ends when the first
+// step begins, the duration ends when all processes have exited, and neither
 // exceeds the time limit.
 //
 // A trial is kCompleted when it has reported max_steps steps, kOutOfMemory
 // according to its report or its output, kTimedOut at a time limit or after
 // silence_s without a report, and kFailed otherwise: another exit, a signal, an
 // invalid report. Reports that are broken by other output are skipped; the
-// message of a trial that lacks steps quotes the first.
+// message of a trial that lacks steps quotes the first one.
 //
 // Errors: Run throws std::runtime_error when the program cannot be started,
 // InputError for ranks outside an allocation of Slurm, and TrialInterrupted.

@@ -47,7 +47,7 @@ std::array<int, 2> MakePipe() {
   return ends;
 }
 
-// The files that a program may be, as execvp(3) looks for it.
+// The candidate files of a program, searched as execvp(3) does.
 std::vector<std::string> Candidates(const ContainedProcess::Spec& spec) {
   const std::string& program = spec.words.front();
   if (program.find('/') != std::string::npos) {
@@ -78,8 +78,8 @@ std::string NewMark() {
       std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-// Kills what has the mark in its environment: for the case that the supervisor
-// was killed itself. Returns whether there was something.
+// Kills the processes that have the mark in their environment, in case the
+// supervisor was killed itself. Returns whether it found any.
 bool KillMarked(const std::string& mark) {
   bool found = false;
   std::error_code none;

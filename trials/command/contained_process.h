@@ -1,4 +1,4 @@
-// A program of which no process stays behind.
+// A program that leaves no processes behind.
 
 #ifndef TRIALS_COMMAND_CONTAINED_PROCESS_H_
 #define TRIALS_COMMAND_CONTAINED_PROCESS_H_
@@ -17,13 +17,13 @@ namespace trials {
 
 // Runs a program in its own session, under a supervisor: a process of oppa that
 // adopts the descendants of the program (a subreaper) and ends only when none
-// is left, in whichever session or process group. The supervisor ends the
-// program on End(), with this object, and when this process ends in any way,
+// is left in any session or process group. The supervisor ends the program on
+// End(), when this object is destroyed, and when this process ends in any way,
 // including kill -9: SIGTERM to the process group, SIGKILL to all descendants
 // `patience_s` later. When the program ends by itself, its descendants are
 // killed at once.
 //
-// No shell is involved: every word arrives unchanged. The program reads
+// No shell is involved: every word is passed unchanged. The program reads
 // /dev/null.
 //
 // Errors: the constructor throws std::runtime_error if no process can be

@@ -35,7 +35,7 @@ void Say(int fd, SupervisorWord::Kind kind, int value) {
   }
 }
 
-// Closes every descriptor from 3 on but these, so that no pipe of another
+// Closes every descriptor from 3 on except these, so that no pipe of another
 // trial, and no record, is held open by a process that outlives us.
 void CloseOthers(const std::array<int, 4>& kept) {
   constexpr int kHighest = 1 << 16;
@@ -91,7 +91,7 @@ void CloseOthers(const std::array<int, 4>& kept) {
 }
 
 // SIGKILL to every child of this process. Grandchildren become children when
-// their parents are gone. False where the system does not list children.
+// their parents have exited. False if the system does not list children.
 bool KillChildren() {
   const int fd = ::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
@@ -192,7 +192,7 @@ class Supervisor {
 }  // namespace
 
 void Supervise(const SupervisorTask& task) {
-  ::setsid();  // what ends our parent's group is not for us
+  ::setsid();  // signals to the parent's group must not end it
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "oppa-trial");
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGQUIT}) {

@@ -5,7 +5,7 @@
 
 namespace trials {
 
-// Messages of the supervisor, one after another in a pipe.
+// A message of the supervisor. Messages are written to a pipe in sequence.
 struct SupervisorWord {
   enum class Kind : int {
     kStartError,  // value: errno
@@ -17,8 +17,9 @@ struct SupervisorWord {
   int value = 0;
 };
 
-// Its input. Everything is made before the fork, because only system calls are
-// safe between fork and exec of a process that has threads.
+// The input of the supervisor. Everything is allocated before the fork, because
+// only system calls are safe between fork and exec of a process that has
+// threads.
 struct SupervisorTask {
   char* const* programs = nullptr;     // paths to try; null-terminated
   char* const* words = nullptr;        // null-terminated
@@ -31,7 +32,8 @@ struct SupervisorTask {
   int say = -1;  // SupervisorWord
 };
 
-// Called in a forked process, which it makes the supervisor and ends.
+// Runs the supervisor in the calling (forked) process and then ends that
+// process.
 [[noreturn]] void Supervise(const SupervisorTask& task);
 
 }  // namespace trials

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kLastBytes = 4096;
 
-// Keeps the last `most` bytes of a text that grows; returns how many went.
+// Keeps the last `most` bytes of a growing text; returns the number of bytes
+// dropped.
 std::size_t KeepEnd(std::string& text, std::size_t most) {
   if (text.size() <= most) {
     return 0;

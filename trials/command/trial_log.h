@@ -1,4 +1,4 @@
-// The output of a trial as a file of bounded size.
+// The log of a trial: its output in a file of bounded size.
 
 #ifndef TRIALS_COMMAND_TRIAL_LOG_H_
 #define TRIALS_COMMAND_TRIAL_LOG_H_
@@ -12,8 +12,8 @@ namespace trials {
 
 // Keeps the first and the last half of the output, `most_bytes` together, with
 // the number of bytes left out between them. The first half is written at once,
-// the last half by the destructor. If the log cannot be written, there is none:
-// the trial continues.
+// the last half by the destructor. If the log cannot be written, the trial
+// continues without a log.
 class TrialLog {
  public:
   // An empty path: no file.

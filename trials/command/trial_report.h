@@ -1,4 +1,4 @@
-// Reports of a training program: what it prints or writes for oppa.
+// The reports that a training program prints or writes for oppa.
 
 #ifndef TRIALS_COMMAND_TRIAL_REPORT_H_
 #define TRIALS_COMMAND_TRIAL_REPORT_H_
@@ -28,8 +28,8 @@ struct TrialReport {
 
 // Finds reports in the lines of a program's output.
 //
-// Several processes that print to one pipe mix their output: reports may stand
-// anywhere in a line, and where a process writes the word and the object
+// Several processes that print to one pipe mix their output: reports may be
+// anywhere in a line, and if a process writes the word and the object
 // separately ("oppaoppa  {...}{...}"), an object may come after another one or
 // in one of the next lines. An object without its word counts if it is a step
 // or a peak and a word without an object came before it.
@@ -37,10 +37,10 @@ class ReportReader {
  public:
   struct Line {
     std::vector<TrialReport> reports;
-    std::string broken;  // the first report of the line that was cut; or ""
+    std::string broken;  // the first truncated report of the line; or ""
   };
-  // Errors: throws std::invalid_argument for an intact object with a value
-  // that cannot be, or an unknown key.
+  // Errors: throws std::invalid_argument for an intact object with an
+  // impossible value or an unknown key.
   [[nodiscard]] Line Read(std::string_view line);
 
  private:
@@ -52,8 +52,8 @@ class ReportReader {
   int lines_since_ = 0;  // the last one
 };
 
-// Splits text that comes in pieces into lines. Of a line that is longer than
-// kLongest bytes, only the beginning is kept.
+// Splits text that arrives in pieces into lines. Only the beginning of a line
+// longer than kLongest bytes is kept.
 class LineReader {
  public:
   static constexpr std::size_t kLongest = 65536;

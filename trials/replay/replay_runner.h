@@ -14,14 +14,15 @@ namespace trials {
 
 // Replays a scenario of a table: every step of a trial takes the measured step
 // time. Noise and time limits are wrappers (trials/wrappers/); request.seed and
-// request.time_limit_s are not looked at.
+// request.time_limit_s are ignored.
 //
-// A configuration that ran out of memory fails so after its set-up, without a
-// step and without a peak. One that is not in the table has outcome kFailed.
+// A configuration that ran out of memory fails that way after its set-up,
+// without a step and without a peak. One that is not in the table has outcome
+// kFailed.
 class ReplayRunner final : public TrialRunner {
  public:
-  // No table says what a trial costs besides its steps. The defaults are of
-  // the size of a launch of a few hundred processes.
+  // Tables do not contain the cost of a trial other than its steps. The
+  // defaults are typical of a launch of a few hundred processes.
   struct Options {
     double setup_s = 30.0;    // launch, model, data; >= 0
     double failure_s = 60.0;  // from a failure until all ranks are gone; >= 0

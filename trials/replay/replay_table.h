@@ -1,4 +1,4 @@
-// A table of parallelism configurations that were measured before.
+// A table of parallelism configurations with published measurements.
 
 #ifndef TRIALS_REPLAY_REPLAY_TABLE_H_
 #define TRIALS_REPLAY_REPLAY_TABLE_H_
@@ -30,17 +30,17 @@ struct ReplayRow {
 // whole candidate set.
 //
 // The header names the columns, in any order: scenario, gpus, dp, tp, pp,
-// status (ok, oom) and step_time_s must be there, peak_memory_gb may be, and so
-// may any other field of ParallelConfig, under its name or an alias. A field
-// without a column, or with an empty cell, is at its default. Columns of other
-// names are left out; see unknown_columns().
+// status (ok, oom) and step_time_s are required; peak_memory_gb and any other
+// field of ParallelConfig, under its name or an alias, are optional. A field
+// without a column, or with an empty cell, is at its default. Columns with
+// other names are ignored; see unknown_columns().
 //
 // A configuration may have several rows. It ran if one of them ran, and then
-// its step time is their median: "oom" in a published table often stands for
-// any crash.
+// its step time is their median: "oom" in a published table often means any
+// crash.
 //
-// Note: the table is taken as it stands. Its configurations are not made
-// canonical and need not obey the rules of an enumerated space.
+// Note: the table is used unchanged. Its configurations are not made canonical
+// and need not obey the rules of an enumerated space.
 // Units: 1 GB is 1e9 bytes.
 // Source: docs/replay_tables.md.
 class ReplayTable {
@@ -60,7 +60,7 @@ class ReplayTable {
   [[nodiscard]] const std::vector<std::string>& unknown_columns() const {
     return unknown_columns_;
   }
-  // One line about the unknown columns for people; "" when there are none.
+  // One line to display about the unknown columns; "" if there are none.
   [[nodiscard]] std::string Warning() const;
 
  private:

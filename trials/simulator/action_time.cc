@@ -161,7 +161,7 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       (accumulate ? SumOfEnds(layers, chunk, &LayerCost::accumulate_s) : 0.0);
   time.recompute_s =
       recomputed * block.forward_s + selective * block.core_forward_s;
-  // Keys and values travel once more, together with the gradients of both.
+  // Keys and values are sent again, together with the gradients of both.
   time.context_s =
       blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
       (recomputed + selective) *

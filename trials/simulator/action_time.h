@@ -11,7 +11,7 @@
 namespace trials {
 
 // Exposed GPU time of tensor-parallel collectives of `bytes` each. A hidden
-// all-gather only slows down the matrix product beside it.
+// all-gather only slows down the matrix product that runs concurrently.
 [[nodiscard]] double CollectiveTime(const Framework& framework,
                                     const GroupLink& tp,
                                     double bytes,
@@ -24,8 +24,8 @@ namespace trials {
                                const Collectives& collectives,
                                bool contended);
 
-// What the CPU time to issue kernels adds to their GPU time: kernels are issued
-// while earlier ones run, so only the excess is exposed,
+// The time that issuing kernels on the CPU adds to their GPU time: kernels are
+// issued while earlier ones run, so only the excess is exposed,
 //
 //   (gpu^n + cpu^n)^(1/n) - gpu,   n = Framework::dispatch_norm,
 //   max(0, cpu - gpu)              where n is 0.

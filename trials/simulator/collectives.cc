@@ -7,7 +7,7 @@ namespace trials {
 namespace {
 
 // Launch of a collective's kernel and the handshake of its ranks. A100, 2
-// ranks, 4 MB: 61 us in vTrain's table, of which 24 us are bytes.
+// ranks, 4 MB: 61 us in vTrain's table, including 24 us for the bytes.
 constexpr double kBaseLatency = 25e-6;
 constexpr double kTreeEfficiency = 0.9;
 

@@ -71,13 +71,13 @@ struct Framework {
   double dispatch_s = 14e-6;  // CPU time to issue one kernel, autograd and
                               // Python included
   double dispatch_backward_s = 7e-6;  // the same, issued by the C++ autograd
-  // The same for a block besides its kernels: modules and hooks in Python,
-  // bookkeeping of recomputation and of random states.
+  // The same for a block in addition to its kernels: modules and hooks in
+  // Python, bookkeeping of recomputation and of random states.
   double block_dispatch_s = 0.0;
   double block_backward_dispatch_s = 0.0;
-  // CPU and GPU time of an action combine to (cpu^n + gpu^n)^(1/n): kernels are
-  // short and long and the CPU runs ahead by a few only, so sometimes the CPU
-  // waits and sometimes the GPU. 0: the maximum of the two.
+  // CPU and GPU time of an action combine to (cpu^n + gpu^n)^(1/n): kernels
+  // vary in length and the CPU runs ahead by only a few of them, so sometimes
+  // the CPU waits and sometimes the GPU. 0: the maximum of the two.
   double dispatch_norm = 0.0;
   // CPU time to issue a tensor-parallel collective, and the increase for each
   // additional host of its group.
@@ -96,8 +96,9 @@ struct Framework {
   double p2p_overhead_s = 0.25e-3;   // one stage-to-stage message: Python,
                                      // batch_isend_irecv
   double bucket_overhead_s = 60e-6;  // one bucket: flatten, launch, hooks
-  // Kernels issued per parameter tensor in the optimizer's step, besides the
-  // fused Adam: casts and copies; ZeRO also norms, scales, packs and unpacks.
+  // Kernels issued per parameter tensor in the optimizer's step, in addition to
+  // the fused Adam: casts and copies; ZeRO also norms, scales, packs and
+  // unpacks.
   double step_kernels = 3.0;
   double zero_step_kernels = 7.0;
   // Bytes that the optimizer's step moves per parameter in mixed precision:
@@ -116,7 +117,7 @@ struct Framework {
   // --- memory --------------------------------------------------------------
   double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
   double nccl_group_bytes = 0.06e9;  // channels' buffers of one communicator
-  // Memory that libraries allocate besides tensors: cuBLAS workspaces.
+  // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.
   double workspace_bytes = 0.0;
   // Buffers of tensor-parallel collectives, each a tensor of a microbatch,
   // whose memory waits for the GPU: the allocator does not reuse a block that
@@ -126,7 +127,7 @@ struct Framework {
   double pending_messages_unpiped = 0.0;  // without
   // Fraction that the caching allocator holds beyond allocated memory. A
   // choice: GMLake (2024) removes 15 % on average, up to 33 %. The optimum of
-  // the Qwen experiment turns on it (docs/simulator.md).
+  // the Qwen experiment depends on it (docs/simulator.md).
   double fragmentation = 0.08;
   // Fraction of the GPU's memory that can be filled: usually the allocator
   // finds no large enough block before all memory is in use.
@@ -140,7 +141,7 @@ struct Framework {
                                        // gradient
 
   // --- a trial -------------------------------------------------------------
-  double launch_process_s = 14.0;  // torchrun, imports, CUDA initialisation
+  double launch_process_s = 14.0;  // torchrun, imports, CUDA initialization
   double launch_per_local_rank_s = 0.35;  // processes of a host start together
   double group_init_s = 1.5;              // rendezvous and first communicator
   double group_init_per_rank_s = 0.10;
@@ -168,7 +169,7 @@ struct FrameworkFlag {
 };
 [[nodiscard]] std::span<const FrameworkFlag> FrameworkFlags();
 
-// The framework of that name, or in the file of that path.
+// The framework with that name, or the one in the file at that path.
 // Errors: as ReadFramework, and for an unknown name, listing the known ones.
 [[nodiscard]] Framework FindFramework(const std::string& name);
 

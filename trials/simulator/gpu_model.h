@@ -21,7 +21,7 @@ struct Gemm {
   [[nodiscard]] double Flop() const { return 2.0 * batch * m * n * k; }
 };
 
-// Roofline with tile and wave quantisation,
+// Roofline with tile and wave quantization,
 //
 //   t = max(compute, bytes / memory bandwidth) + launch,
 //   compute = waves * tile_m * tile_n * 2 (k / splits + k_0)
@@ -30,11 +30,11 @@ struct Gemm {
 //   waves   = ceil(batch * ceil(m / tile_m) * ceil(n / tile_n) * splits
 //                  / multiprocessors),
 //
-// minimised over the tile shapes and split-K factors that a BLAS library
+// minimized over the tile shapes and split-K factors that a BLAS library
 // chooses from. k_0 is the prologue and epilogue of a tile, in columns of k.
 //
 // Source: NVIDIA, "Matrix Multiplication Background" (tile and wave
-// quantisation); Williams et al. (2009), roofline.
+// quantization); Williams et al. (2009), roofline.
 class GpuModel {
  public:
   GpuModel(const Gpu& gpu, Precision precision, double launch_s);

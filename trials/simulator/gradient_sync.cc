@@ -109,7 +109,7 @@ GatherPlan PlanGather(const std::vector<SyncModule>& modules,
     return plan;
   }
   const auto emit = [&](double bytes) {
-    // Modules come in the order of backward: the last bucket is first needed.
+    // Modules are in the order of backward: the last bucket is needed first.
     plan.first_s = AllGatherTime(link, bytes);
     plan.total_s += plan.first_s;
     plan.overhead_s += framework.bucket_overhead_s;

@@ -70,7 +70,7 @@ struct GatherPlan {
                                     const Framework& framework,
                                     double parameter_share = 1.0);
 
-// The exposed time of an all-gather. With overlap it runs beside the next
+// The exposed time of an all-gather. With overlap it runs during the next
 // forward, which starts when the first bucket has arrived and hides the rest in
 // `slack_s` of waiting and computation.
 [[nodiscard]] SyncTime ExposeGather(const GatherPlan& plan,

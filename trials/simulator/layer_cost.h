@@ -117,10 +117,10 @@ struct OperatorCost {
 
 // The operators of a block, of the embedding and of the head, in the order of
 // forward. Their sums are the fields of LayerCosts, except for the CPU time
-// that a block needs besides its kernels. Names: norm, qkv, rotary, core (fused
-// attention) or scores, softmax, dropout (of fused operators), context, output,
-// residual, ffn-in, activation, ffn-out (or experts), embedding, final-norm,
-// head.
+// that a block needs in addition to its kernels. Names: norm, qkv, rotary, core
+// (fused attention) or scores, softmax, dropout (of fused operators), context,
+// output, residual, ffn-in, activation, ffn-out (or experts), embedding,
+// final-norm, head.
 [[nodiscard]] std::vector<OperatorCost> ComputeOperatorCosts(
     const Workload& workload,
     const Framework& framework,

@@ -19,7 +19,7 @@ struct LayerShape {
   double ep;
   bool sp;              // with tp > 1
   double tokens;        // inside tensor-parallel layers
-  double outer_tokens;  // elsewhere: 1/tp of them with sequence parallelism
+  double outer_tokens;  // outside: 1/tp of them with sequence parallelism
   double hidden;
   double heads;  // attention heads of this rank
   double query;  // their width

@@ -21,7 +21,7 @@ struct Rank {
     return framework.context_bytes + groups * framework.nccl_group_bytes;
   }
 
-  // Elements of what ZeRO shards from `zero_stage` on.
+  // Elements of the state that ZeRO shards from `zero_stage` on.
   [[nodiscard]] double Elements(int zero_stage) const {
     const bool sharded = shared.zero_stage >= zero_stage;
     const double experts = static_cast<double>(stage.dp) * shared.cp /

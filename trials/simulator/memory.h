@@ -1,4 +1,4 @@
-// Memory of one rank, at the moment when it needs the most.
+// Peak memory of one rank.
 
 #ifndef TRIALS_SIMULATOR_MEMORY_H_
 #define TRIALS_SIMULATOR_MEMORY_H_
@@ -9,7 +9,7 @@
 
 namespace trials {
 
-// What one rank of a stage holds, before ZeRO shards it.
+// The contents of the memory of one rank of a stage, before ZeRO shards it.
 struct StageMemory {
   int dp = 1;
   int tp = 1;

@@ -54,7 +54,7 @@ class Module {
                    const Collectives& backward,
                    double bytes);
 
-  // CPU time besides that of the kernels.
+  // CPU time in addition to that of the kernels.
   void AddDispatch(double forward_s, double backward_s);
 
   [[nodiscard]] LayerCost& cost() { return cost_; }

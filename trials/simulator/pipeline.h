@@ -18,7 +18,7 @@ struct PipelineTimes {
   // from stage s + 1 to s. [stages]
   std::vector<double> send_forward_s;
   std::vector<double> send_backward_s;
-  // True: a send runs beside the next action. False: the sender waits for it.
+  // True: a send overlaps with the next action. False: the sender waits for it.
   bool overlap = false;
 };
 
@@ -38,8 +38,8 @@ struct StageTimeline {
 // A filled pipeline is periodic, with a period of one microbatch (interleaved:
 // `stages` microbatches). Once the run has become periodic, the remaining
 // periods are added up instead of run; the result is the same up to rounding.
-// Stages that are almost equally slow settle late or never; then all actions
-// run.
+// Stages that are almost equally slow become periodic late or never; then all
+// actions are run.
 //
 // Source: docs/simulator.md, "Pipeline"; Baccelli et al. (1992), event graphs
 // become periodic after a finite time.

@@ -15,8 +15,9 @@
 
 namespace trials {
 
-// What may differ from stage to stage. `pool` is the GPU type of the stage's
-// dp * cp * tp GPUs, an index into the simulator's clusters.
+// The part of a plan that may differ from stage to stage. `pool` is the GPU
+// type of the stage's dp * cp * tp GPUs, an index into the simulator's
+// clusters.
 struct PlanStage {
   int dp = 1;
   int tp = 1;
@@ -24,15 +25,15 @@ struct PlanStage {
   int pool = 0;
 };
 
-// What the simulator simulates: stages, each with its own layers, sizes and GPU
+// The input of the simulator: stages, each with its own layers, sizes and GPU
 // type, as in the configurations of Aceso (layers, tp, dp and recomputation by
 // stage) and of Astra's heterogeneous search (layers and GPU type by stage). A
 // ParallelConfig is the plan whose stages are alike.
 //
-// `shared` holds the knobs that a plan has once: microbatches (the same number
-// for every dp), model_chunks, ZeRO and buckets, cp, ep, sp. Its pp is the
-// number of stages; its dp, tp and micro_batch_size have no meaning. Layers
-// that are not recomputed fully follow shared.grad_checkpoint: with
+// `shared` holds the knobs that apply to the plan as a whole: microbatches (the
+// same number for every dp), model_chunks, ZeRO and buckets, cp, ep, sp. Its pp
+// is the number of stages; its dp, tp and micro_batch_size have no meaning.
+// Layers that are not recomputed fully follow shared.grad_checkpoint: with
 // kRecomputeSelective they recompute their attention.
 //
 // Source: Liu et al. (2024), Aceso, Sec. 3.1; Astra, Sec. 3.4, Eq. 23.
@@ -52,7 +53,7 @@ struct Plan {
 // The two stages divide a microbatch differently: it is resharded between them.
 [[nodiscard]] bool Resharded(const Plan& plan, int stage, int other);
 
-// What the configuration of this stage would be if all were like it.
+// The configuration of a plan in which all stages are like this one.
 [[nodiscard]] ParallelConfig StageConfig(const Plan& plan, int stage);
 
 // Sequence parallelism splits the tokens of this stage: it needs tp > 1.

@@ -1,4 +1,4 @@
-// The inputs of a simulation besides the plan.
+// The inputs of a simulation other than the plan.
 
 #ifndef TRIALS_SIMULATOR_PROBLEM_H_
 #define TRIALS_SIMULATOR_PROBLEM_H_

@@ -26,7 +26,7 @@ int RankOf(const HiddenStates& stage, int d, int c, int t) {
   return stage.first_rank + (d * stage.cp + c) * stage.tp + t;
 }
 
-// What one side of the messages loads: the senders or the receivers.
+// The load of one side of the messages: the senders or the receivers.
 class Side {
  public:
   explicit Side(const Cluster& cluster) : cluster_(cluster) {}

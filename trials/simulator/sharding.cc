@@ -13,7 +13,7 @@ bool Applies(const ShardLinks& links, const ParallelConfig& config) {
          (links.within.size > 1 || links.across.size > 1);
 }
 
-// The exposed time of communication of which `hidden_s` may overlap.
+// The exposed time of communication if up to `hidden_s` of it may overlap.
 double Exposed(double total_s,
                double hidden_s,
                double compute_s,
@@ -56,7 +56,8 @@ class ByBuckets {
   double messages_ = 1.0;
 };
 
-// The B - 1 blocks whose communication has another block's compute beside it.
+// The B - 1 blocks whose communication can overlap with the computation of
+// another block.
 double Behind(const ShardedChunk& chunk,
               double block_s,
               double compute_s,

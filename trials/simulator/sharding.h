@@ -39,8 +39,8 @@ struct ShardedChunk {
                                           const Framework& framework,
                                           double compute_s);
 
-// The same for backward, which gathers once more and scatters gradients of
-// r a block (in fp32 if the framework reduces so):
+// The same for backward, which repeats the all-gather and scatters gradients in
+// time r per block (in fp32 if the framework reduces so):
 //
 //   exposed = g + (B - 1) max(0, g + r - c) + r + r_end      by blocks.
 //

@@ -29,9 +29,9 @@ namespace trials {
 // threads must not use one object at the same time; objects share nothing.
 //
 // Source: docs/simulator.md.
-// Errors: Simulate throws InvalidPlan for a configuration that breaks
-// one of Constraints(), of which it relaxes two (trials/constraints.cc), and
-// for a plan that CheckPlan refuses.
+// Errors: Simulate throws InvalidPlan for a configuration that breaks one of
+// Constraints() (two of them are relaxed, trials/constraints.cc), and for a
+// plan that CheckPlan rejects.
 class Simulator final : public TrialRunner {
  public:
   struct Options {
@@ -45,17 +45,17 @@ class Simulator final : public TrialRunner {
 
   [[nodiscard]] StepReport Simulate(const Plan& plan) const;
   // The same for the plan of a configuration, with memoization of everything
-  // except the end of the step. The report has the same bits.
+  // except the end of the step. The report is bit-identical.
   [[nodiscard]] StepReport Simulate(const ParallelConfig& config) const;
 
   // Time from launch to the first step: processes, communicators, weights.
   [[nodiscard]] double SetupTime() const;
 
   // Every step takes the same time. Out of memory: no steps and no peak (a
-  // framework does not know what it would have needed); the duration is the
+  // framework cannot report what it would have needed); the duration is the
   // set-up, the first step if the model states fit, and Framework::failure_s.
-  // Ignores request.seed and
-  // request.time_limit_s (see wrappers/time_limited_runner.h).
+  // Ignores request.seed and request.time_limit_s (see
+  // wrappers/time_limited_runner.h).
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
 
   [[nodiscard]] std::optional<double> ExactThroughput(

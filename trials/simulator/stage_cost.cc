@@ -18,7 +18,7 @@ double SendTime(const StageContext& from,
                 const std::vector<Resharding>& reshardings) {
   const ParallelConfig& shared = from.plan.shared;
   const double overhead_s = shared.model_chunks > 1 && shared.overlap_p2p
-                                ? 0.0  // issued beside computation
+                                ? 0.0  // issued during computation
                                 : from.problem.framework.p2p_overhead_s;
   const double rank_bytes = from.layers.boundary_bytes;
   if (!Resharded(from.plan, from.stage, to)) {

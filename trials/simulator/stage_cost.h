@@ -1,4 +1,4 @@
-// A step up to the end of the pipeline: time and memory of every stage.
+// The time and memory of every stage up to the end of the pipeline.
 
 #ifndef TRIALS_SIMULATOR_STAGE_COST_H_
 #define TRIALS_SIMULATOR_STAGE_COST_H_
@@ -13,7 +13,7 @@
 
 namespace trials {
 
-// One stage of the pipeline, of which all ranks are alike.
+// One stage of the pipeline. All its ranks are alike.
 struct StageCost {
   TimeBreakdown time;            // up to the end of the last backward
   double begin_s = 0.0;          // start of the first action

@@ -15,7 +15,8 @@ namespace trials {
 
 // Adds what follows the pipeline to each stage: the all-reduce of a tied
 // embedding table, the synchronization, the optimizer. The stage that ends last
-// determines the step, the stage that fills its GPU most the peak.
+// determines the step, and the stage that fills its GPU most determines the
+// peak.
 // Shapes: stages, syncs [pp]. `shared`: the knobs of the whole plan.
 [[nodiscard]] StepReport FinishStep(const Problem& problem,
                                     const ParallelConfig& shared,

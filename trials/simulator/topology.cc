@@ -97,7 +97,7 @@ std::map<int, Group> ByHost(const Cluster& cluster, const Group& group) {
 double OwnBytesPerSecond(const Cluster& cluster,
                          std::span<const Group> groups) {
   std::size_t local = 1;
-  if (!cluster.rings.empty()) {  // else it is the same whatever the group
+  if (!cluster.rings.empty()) {  // else it is the same for every group
     for (const Group& group : groups) {
       for (const auto& [host, ranks] : ByHost(cluster, group)) {
         local = std::max(local, ranks.size());

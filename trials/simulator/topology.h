@@ -27,11 +27,11 @@ struct RankGrid {
   [[nodiscard]] int size() const { return dp * tp * pp * cp; }
 };
 
-// The network as a group of ranks sees it: its share of the bandwidth of its
-// slowest edge, and latencies.
+// The network from the perspective of a group of ranks: its share of the
+// bandwidth of its slowest edge, and latencies.
 struct GroupLink {
   int size = 1;
-  int hosts = 1;  // over which the group spreads
+  int hosts = 1;  // that the group spans
   double bandwidth_bytes_per_s = 0.0;
   double intra_latency_s = 0.0;
   double inter_latency_s = 0.0;

@@ -9,7 +9,7 @@
 
 namespace trials {
 
-// What a step time t becomes in step j of a trial,
+// The noise model: a step time t becomes, in step j of a trial,
 //
 //   t_j = t * exp(offset + drift_j + jitter * N(0, 1)) * outlier_j + first_j,
 //
@@ -20,8 +20,8 @@ namespace trials {
 //   first_j   = in step 1 only: t * first_step_share + a log-normal of median
 //               first_step_s and shape first_step_spread.
 //
-// Shapes follow the paper's Figs. 3, 10 and 15: the first step stands out,
-// most steps lie within a few percent, single steps take visibly longer.
+// Shapes follow the paper's Figs. 3, 10 and 15: the first step is much longer,
+// most steps lie within a few percent, and single steps take visibly longer.
 // Everything is drawn from TrialRequest::seed.
 struct NoiseOptions {
   double offset = 0.005;      // per trial, e.g. clocks and placement; >= 0
@@ -36,7 +36,8 @@ struct NoiseOptions {
   double setup_jitter = 0.08;  // log-normal shape of the set-up time; >= 0
 };
 
-// A runner whose step and set-up times are noisy; everything else passes.
+// A runner whose step and set-up times are noisy; everything else is passed
+// through.
 // Errors: throws std::invalid_argument if an option violates its inequality.
 class NoisyRunner final : public TrialRunner {
  public:

@@ -56,7 +56,7 @@ Measurement TimeLimitedRunner::Run(const TrialRequest& request) {
   if (measurement.outcome == Outcome::kTimedOut) {
     measurement.message = "cut off at the time limit";
     if (measurement.step_times_s.empty()) {
-      measurement.peak_memory_bytes.reset();  // nobody saw a whole step
+      measurement.peak_memory_bytes.reset();  // no whole step was observed
     }
     measurement.duration_s = limit_s;
   } else {

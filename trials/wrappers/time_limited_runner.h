@@ -9,8 +9,8 @@
 
 namespace trials {
 
-// Cuts a trial at its time limit: only steps that end within the limit are
-// kept and shown to on_step; a trial that would go on is kTimedOut and costs
+// Cuts a trial at its time limit: only steps that end within the limit are kept
+// and shown to on_step; a trial that would continue is kTimedOut and costs
 // exactly the limit (set-up alone beyond the limit: no steps). Without a whole
 // step its peak memory is unknown. A trial that finished its steps but not its
 // tear-down counts as finished and costs the limit. A failure (out of memory)
@@ -18,8 +18,8 @@ namespace trials {
 // limit.
 //
 // The wrapped runner must have a virtual clock: it runs the whole trial first,
-// and the limit and on_step are applied to the result. Goes outside the other
-// wrappers.
+// and the limit and on_step are applied to the result. It must be the outermost
+// wrapper.
 class TimeLimitedRunner final : public TrialRunner {
  public:
   explicit TimeLimitedRunner(std::unique_ptr<TrialRunner> runner);

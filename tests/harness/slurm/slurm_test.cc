@@ -380,7 +380,7 @@ TEST_F(SlurmTest, StatusWorksOnResultsThatCannotBeWrittenTo) {
 TEST_F(SlurmTest, TrialPerJobGivesTheRecordsOfTheLocalPool) {
   ASSERT_EQ(SubmitTrials({"--repeats", "1"}), 0) << output_;
   const auto by_trials = Records(results_);
-  // 2 runs of 8 trials, each a job that asks for no array.
+  // 2 runs of 8 trials, each a job without an array.
   EXPECT_EQ(Calls("sbatch").size(), 16U);
   EXPECT_THAT(Calls("sbatch")[0]["words"].dump(),
               AllOf(HasSubstr("--partition=main"), Not(HasSubstr("--array"))));
@@ -405,7 +405,7 @@ TEST_F(SlurmTest, TrialPerJobWaitsForTheJobOfAnEarlierStart) {
   ASSERT_EQ(SubmitTrials({"--methods", "random", "--repeats", "1"}), 0);
   const auto records = Records(results_);
   const std::size_t submitted = Calls("sbatch").size();
-  // As after kill -9 before any result was taken over.
+  // As after kill -9 before any result was recorded.
   const fs::path run = results_ / "m/random/1";
   for (const char* name :
        {"run.json", "trials.csv", "steps.csv", "fits.csv", "thinking.csv"}) {

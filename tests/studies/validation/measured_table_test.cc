@@ -73,7 +73,7 @@ TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
   EXPECT_EQ(row.cluster.nodes, 2);
   EXPECT_EQ(row.cluster.gpus(), 16);
   EXPECT_TRUE(row.config.sp);
-  // What nanotron's rank 0 has reserved, in GiB.
+  // The memory that nanotron's rank 0 has reserved, in GiB.
   EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 20.0 * 1024 * 1024 * 1024);
   EXPECT_EQ(row.peak_memory, PeakMemory::kReserved);
   EXPECT_EQ(row.peak_rank, PeakRank::kFirst);
@@ -340,7 +340,7 @@ TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
   EXPECT_EQ(block.scope, "block (sum)");
   EXPECT_EQ(block.rows, 3);
   EXPECT_EQ(block.step_time.rows, 2);
-  EXPECT_TRUE(std::isnan(block.spearman));  // nobody ranks by an operator
+  EXPECT_TRUE(std::isnan(block.spearman));  // operators are not ranked
   EXPECT_THAT(table.rows[3].left_out, HasSubstr("split the other way"));
   EXPECT_EQ(table.rows[4].left_out, "did not run");
   EXPECT_THAT(table.rows[5].left_out, HasSubstr("convolutions"));

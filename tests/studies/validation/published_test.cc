@@ -1,5 +1,5 @@
-// How far the simulator is from the published tables; skipped without them.
-// The bounds stand a little above what docs/simulator.md reports.
+// How far the simulator is from the published tables; skipped without them. The
+// bounds are slightly above the values that docs/simulator.md reports.
 
 #include <algorithm>
 #include <cstdlib>

@@ -204,7 +204,7 @@ TEST(PhysicalCostModel, SpreadExpertsSaveStateAndCostAllToAlls) {
   const Eigen::VectorXd volume = Term(configs, "EP volume, intra-node", false);
   EXPECT_EQ(volume[0], 0.0);
   EXPECT_LT(volume[1], volume[2]);
-  // Nobody holds a copy of these experts: nothing is reduced.
+  // No other rank holds a copy of these experts: nothing is reduced.
   EXPECT_EQ(Term(configs, "DP volume, intra-node", false)[2], 0.0);
   EXPECT_EQ(Term({{.dp = 8}, {.tp = 8}}, "EP volume, intra-node", false).size(),
             0);

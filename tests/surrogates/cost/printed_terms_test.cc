@@ -186,7 +186,8 @@ TEST(Equation21, MemoryIsClippedAndStillTellsItsGradient) {
   EXPECT_NEAR(gradient(0, 0), 0.2, 1e-12);  // by log m_1
   mean.Evaluate({0}, above, value, &gradient);
   EXPECT_DOUBLE_EQ(value[0], 1.1);
-  // What ran out of memory still pulls the coefficients, less strongly.
+  // Configurations that ran out of memory still pull the coefficients, less
+  // strongly.
   EXPECT_GT(gradient.row(0).minCoeff(), 0.0);
   EXPECT_NEAR(gradient(0, 0), mean.clip_gradient * 2.0, 1e-12);
   mean.clip_gradient = 0.0;  // as printed: it would not

@@ -1,4 +1,4 @@
-// What a prediction allocates.
+// The allocations of a prediction.
 
 #include <vector>
 

@@ -179,7 +179,7 @@ TEST(MinimizeBfgs, ReachesAtLeastWhatNloptReachesOnRealFits) {
     peer.optimize(x, peers);
     not_worse += -ours.value >= peers - 1e-5 ? 1 : 0;
   }
-  // They may part at a saddle and end in different local maxima; a minimiser
+  // They may diverge at a saddle and end in different local maxima; a minimizer
   // that stops short loses nearly always.
   EXPECT_GE(not_worse, kFits - 3);
 }

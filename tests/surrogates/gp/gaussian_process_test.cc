@@ -259,7 +259,7 @@ TEST(GaussianProcess, AppendsToNothing) {
   ExpectAppendingIsConditioning(problem, Observe(problem, 1, 4), {});
 }
 
-// The repetition leaves no pivot: everything is factorised anew, with jitter.
+// The repetition leaves no pivot: everything is factorized again, with jitter.
 TEST(GaussianProcess, AppendsARepetitionWithoutNoise) {
   const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
   Observations observations = Observe(problem, 12, 4);
@@ -344,7 +344,7 @@ TEST(GaussianProcess, StandsEqualValuesAndEqualPlaces) {
   }
 }
 
-// Nothing tells the candidates apart: neither may the predictions.
+// The candidates are indistinguishable, so the predictions must be equal.
 TEST(GaussianProcess, StandsASpaceOfEqualCandidates) {
   SyntheticProblem problem = MakeSyntheticProblem(70, 3, 4, 1);
   problem.space.points.colwise() = Eigen::Vector3d(0.25, 0.5, 1.0);
@@ -493,8 +493,8 @@ TEST(GaussianProcess, RejectsWhatDoesNotFit) {
 }
 
 // One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The
-// same place observed twice with twice the noise tells as much.
-// What a process says of each observation after it was conditioned on the rest.
+// same place observed twice with twice the noise is as informative. The
+// prediction of each observation by a process conditioned on the rest.
 Prediction RefitWithoutEach(const SyntheticProblem& problem,
                             const GaussianProcess& process,
                             const GaussianProcess::Options& options) {

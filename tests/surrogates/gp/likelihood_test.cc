@@ -81,8 +81,8 @@ TEST(Likelihood, GradientMatchesDifferencesAtRandomPoints) {
 }
 
 // Both prior means of App. D, as printed and physical, with everything that is
-// learned beside them. Memory stays below its clip: above, the gradient is
-// damped on purpose (see ParametricMean).
+// learned in addition to them. Memory stays below its clip: above, the gradient
+// is damped on purpose (see ParametricMean).
 TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
   std::vector<trials::ParallelConfig> configs;
   for (const int dp : {1, 2, 4, 8, 16}) {

@@ -80,8 +80,8 @@ TEST(Tile, ProductsAreThoseOfMatrices) {
   EXPECT_LT((out - weights * k).lpNorm<Eigen::Infinity>(), 1e-12);
 }
 
-// What makes an argmax the same on every machine: the compiler's vectors may
-// differ, the order of every sum may not.
+// The reason why an argmax is the same on every machine: the compiler's vectors
+// may differ, the order of every sum may not.
 TEST(Tile, SumsInOrderWithoutFusing) {
   const RowMatrix k = Random(40, kTile, 7);
   const RowMatrix weights = Random(3, 40, 8);

@@ -1,4 +1,4 @@
-// What a simulation allocates.
+// The allocations of a simulation.
 
 #include <cstddef>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 
 class SimulatorAllocations : public fakes::AllocationTest {
  protected:
-  // Of simulating all these once more.
+  // The allocations of simulating all these again.
   int AllocationsOf(const std::vector<ParallelConfig>& configs) {
     double total_s = 0.0;
     const int count = Allocations([&] {

@@ -117,7 +117,7 @@ TEST(LayerCost, TensorAndSequenceParallelismSplitSavedActivations) {
 }
 
 TEST(LayerCost, SelectiveRecomputationNeedNotKeepTheScores) {
-  // The same, Eq. 6: what is left without the core is 34 s b h / t.
+  // The same, Eq. 6: the remainder without the core is 34 s b h / t.
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const LayerCost block = Costs(workload, Megatron(), {4, 4, true}).block;
   EXPECT_DOUBLE_EQ(block.saved_bytes - block.core_saved_bytes,

@@ -171,8 +171,8 @@ TEST(Pipeline, NoScheduleDeadlocksAndItsPartsAddUp) {
   }
 }
 
-// Two stages, two microbatches, by hand, forward 1, backward 2, sending 1/2:
-// stage 0: F0 0-1, S-1.5, F1 -2.5, S-3, B0 at 5 -7, B1 at 8 -10;
+// Two stages, two microbatches, computed manually, forward 1, backward 2,
+// sending 1/2: stage 0: F0 0-1, S-1.5, F1 -2.5, S-3, B0 at 5 -7, B1 at 8 -10;
 // stage 1: F0 1.5-2.5, B0 -4.5, S-5, F1 5-6, B1 -8, S-8.5. So B1 of stage 0
 // waits for 8.5.
 TEST(Pipeline, FollowsAScheduleWorkedOutByHand) {

@@ -1,4 +1,4 @@
-// Small problems that the simulator's tests share.
+// Small problems for the tests of the simulator.
 
 #ifndef TESTS_TRIALS_SIMULATOR_PROBLEM_H_
 #define TESTS_TRIALS_SIMULATOR_PROBLEM_H_

@@ -33,7 +33,7 @@ TEST(Sharding, HybridGathersWithinTheHostAndReducesAPartBetweenHosts) {
       AllGatherTime(links.within, 2e8) + framework.bucket_overhead_s;
   EXPECT_DOUBLE_EQ(GatherParametersTime(chunk, links, config, framework, 1.0),
                    gather_s);
-  // A quarter of the gradients crosses the network, whatever the dp.
+  // A quarter of the gradients crosses the network for any dp.
   EXPECT_DOUBLE_EQ(GatherAndScatterTime(chunk, links, config, framework, 1.0),
                    gather_s + ReduceScatterTime(links.within, 2e8) +
                        AllReduceTime(links.across, 2e8 / 4) +

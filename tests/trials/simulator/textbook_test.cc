@@ -139,7 +139,7 @@ LayerCosts Block(double sequences, int hidden) {
 }
 
 // Ten layers of one microbatch, of which each keeps its input and one is
-// computed anew at a time.
+// recomputed at a time.
 double CheckpointedBytes(const LayerCosts& layers) {
   return 10 * layers.boundary_bytes + layers.block.saved_bytes;
 }

@@ -96,7 +96,7 @@ TEST(Topology, ManyCardsAreNotFasterThanTheGpusLink) {
                    kIntra);
 }
 
-// Four cards a host, of which rings through two of its four GPUs use one.
+// Four cards per host; rings through two of its four GPUs use one of them.
 TEST(Topology, RingsThroughSomeGpusOfAHostUseTheirCardsOnly) {
   Cluster cluster = TwoHosts();
   cluster.nics_per_node = 4;
