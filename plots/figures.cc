@@ -35,8 +35,8 @@ constexpr FigureNeed kAblation = {
     }};
 constexpr FigureNeed kSuggestionTimes = {
     "`thinking.csv`", [](const auto& input) {
-      return AnyRun(input,
-                    [](const Run& run) { return !run.suggestion_times.empty(); });
+      return AnyRun(
+          input, [](const Run& run) { return !run.suggestion_times.empty(); });
     }};
 constexpr FigureNeed kOptima = {
     "two problems with a known optimum",

@@ -48,15 +48,13 @@ class ConfigFile {
 
   [[nodiscard]] int Size(const char* key) const {
     if (!Has(key)) {
-      Fail(fmt::format("the key '{}' is missing: an integer is needed",
-                       key));
+      Fail(fmt::format("the key '{}' is missing: an integer is needed", key));
     }
     const Json& value = json_.at(key);
     if (!value.is_number_integer() || value.get<std::int64_t>() < 1 ||
         value.get<std::int64_t>() > std::numeric_limits<int>::max()) {
-      Fail(fmt::format("{} must be an integer from 1, not {}",
-                       key,
-                       common::ToText(value)));
+      Fail(fmt::format(
+          "{} must be an integer from 1, not {}", key, common::ToText(value)));
     }
     return value.get<int>();
   }
