@@ -27,7 +27,7 @@ CASES = {
     "ucb-1": "one process, likelihood alone, 1 start",
     "ucb-map": "one process, priors, 10 starts",
     "oppa": "two processes, 35 coefficients, 10 starts, cUCB",
-    "oppa-append": "the same without learning anew",
+    "oppa-append": "the same without refitting",
 }
 # Seconds of the clock with two threads at n = 50, and megabytes.
 TARGETS = {("oppa", 100_000): 0.150, ("oppa", 1_000_000): 1.2}
@@ -44,7 +44,7 @@ def run(case, n, candidates, threads, repeats):
     return [json.loads(line) for line in output.stdout.splitlines()]
 
 
-def summarise(rows):
+def summarize(rows):
     """Median and minimum of what was timed, the most memory."""
     def seconds(key, of):
         return of(row[key] for row in rows)
@@ -79,7 +79,7 @@ def measure(cases, n, candidates, threads, rounds, repeats=3):
     for _ in range(rounds):
         for case in cases:
             rows[case] += run(case, n, candidates, threads, repeats + 1)[1:]
-    return {case: summarise(rows[case]) for case in cases}
+    return {case: summarize(rows[case]) for case in cases}
 
 
 def print_table(summaries):
@@ -132,7 +132,7 @@ def growth(arguments):
             table.writerow(["case", "n", "candidates", "wall_s", "cpu_s", "fit_s", "peak_mb"])
             for case in ("ucb", "oppa", "oppa-append"):
                 for n, candidates in points:
-                    s = summarise(run_warm(case, n, candidates, arguments.threads))
+                    s = summarize(run_warm(case, n, candidates, arguments.threads))
                     row = [case, n, candidates, *(f"{s[key]:.6f}" for key in ("wall_median", "cpu_median", "fit_median")),
                            f"{s['peak_mb']:.0f}"]
                     table.writerow(row)

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <future>
 #include <limits>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +12,7 @@
 #include "cli/verb_options.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/parallel.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "trials/knobs.h"
@@ -93,22 +92,18 @@ std::vector<Evaluated> EvaluateAll(const harness::Backend& backend) {
     }
   };
   constexpr int kWorthAThread = 2000;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int parts = backend.clone_exact_runner
-                        ? std::clamp(size / kWorthAThread, 1, cores)
+                        ? std::clamp(size / kWorthAThread, 1, common::Cores())
                         : 1;
-  std::vector<std::future<void>> others;
-  for (int part = 1; part < parts; ++part) {
+  common::ParallelFor(parts, parts, [&](int, int part) {
     const auto begin = static_cast<int>(std::int64_t{size} * part / parts);
     const auto end = static_cast<int>(std::int64_t{size} * (part + 1) / parts);
-    others.push_back(std::async(std::launch::async, [&, begin, end] {
+    if (part == 0) {
+      evaluate(*backend.exact, begin, end);
+    } else {
       evaluate(*backend.clone_exact_runner(), begin, end);
-    }));
-  }
-  evaluate(*backend.exact, 0, size / parts);
-  for (std::future<void>& other : others) {
-    other.get();
-  }
+    }
+  });
   return all;
 }
 

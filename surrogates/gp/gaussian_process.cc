@@ -191,7 +191,7 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   }
   fitted_ = !empty;
   SetPosterior(fit.best, likelihood);
-  FitSummary summary = Summarise();
+  FitSummary summary = Summarize();
   summary.evaluations = fit.evaluations;
   summary.starts = empty ? 0 : static_cast<int>(starts.size());
   summary.jitter_retries = fit.jitter_retries;
@@ -236,7 +236,7 @@ FitSummary GaussianProcess::Append(int candidate,
         MakeLikelihood(observations_, Priors(target_scale_));
     SetPosterior(hyperparameters(), likelihood);
   }
-  return Summarise();
+  return Summarize();
 }
 
 void GaussianProcess::SetPosterior(const Hyperparameters& hyperparameters,
@@ -246,7 +246,7 @@ void GaussianProcess::SetPosterior(const Hyperparameters& hyperparameters,
       "the covariance of the observations cannot be factorised");
 }
 
-FitSummary GaussianProcess::Summarise() const {
+FitSummary GaussianProcess::Summarize() const {
   FitSummary summary;
   summary.log_posterior = log_posterior();
   const auto add = [&](std::string name, double value) {

@@ -147,7 +147,7 @@ class GaussianProcess {
   [[nodiscard]] KernelPriors Priors(double target_scale) const;
   [[nodiscard]] Likelihood MakeLikelihood(const Observations& observations,
                                           const KernelPriors& priors) const;
-  [[nodiscard]] FitSummary Summarise() const;
+  [[nodiscard]] FitSummary Summarize() const;
   void SetPosterior(const Hyperparameters& hyperparameters,
                     Likelihood& likelihood);
 

@@ -222,7 +222,7 @@ class Campaign:
         """Of the last row of a file, after the runner was killed.
 
         What is lost is the trial of that row and those after it, which may have no row in the
-        file (steps.csv, when they ran out of memory); rows of fits.csv are made anew.
+        file (steps.csv, when they ran out of memory); rows of fits.csv are recomputed.
         """
         before, under_way = self.kill_runner()
         names = [n for n in (*FILES, "thinking.csv") if self.read(n).count(b"\n") > 2]
