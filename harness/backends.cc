@@ -74,7 +74,8 @@ std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
   return table.Folder() / table.RequireString(key);
 }
 
-// The cluster that [cluster] names: file = "clusters/a5000-8.toml".
+// The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
+// gpus = 32, it has as many of the file's hosts as that takes.
 trials::Cluster ReadCluster(const TomlTable& table) {
   const std::filesystem::path file = NamedFile(table, "file");
   std::error_code error;
@@ -84,7 +85,23 @@ trials::Cluster ReadCluster(const TomlTable& table) {
                            "the manifest)",
                            file.string()));
   }
-  return trials::ReadCluster(file);
+  trials::Cluster cluster = trials::ReadCluster(file);
+  if (table.Has("gpus")) {
+    const int gpus = table.RequireIntIn("gpus", 1);
+    if (gpus < cluster.gpus_per_node) {
+      cluster.gpus_per_node = gpus;
+    }
+    if (gpus % cluster.gpus_per_node != 0) {
+      table.Fail("gpus",
+                 fmt::format("{} GPUs do not fill hosts of {}: use a multiple "
+                             "of {}",
+                             gpus,
+                             cluster.gpus_per_node,
+                             cluster.gpus_per_node));
+    }
+    cluster.nodes = gpus / cluster.gpus_per_node;
+  }
+  return cluster;
 }
 
 // The files of [workload], [cluster] and [space].

@@ -29,10 +29,11 @@ struct Axis {
   std::string_view prefix;  // before the value, where it is a bare number
 };
 
-constexpr std::array<Axis, 7> kAxes = {{
+constexpr std::array<Axis, 8> kAxes = {{
     {&ProblemSpec::backend, "framework", ""},
     {&ProblemSpec::backend, "scenarios", ""},
     {&ProblemSpec::cluster, "file", ""},
+    {&ProblemSpec::cluster, "gpus", "g"},
     {&ProblemSpec::workload, "model", ""},
     {&ProblemSpec::workload, "batch_size", "b"},
     {&ProblemSpec::workload, "sequence_length", "s"},

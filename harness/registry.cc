@@ -138,6 +138,7 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.gpus_per_node = backend.gpus_per_node;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
   problem.q_max = q_max;
+  problem.predict = backend.predict;
   return problem;
 }
 

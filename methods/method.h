@@ -4,12 +4,14 @@
 #define METHODS_METHOD_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "methods/history.h"
 #include "surrogates/surrogate.h"
+#include "trials/predictions.h"
 #include "trials/search_space.h"
 #include "trials/trial.h"
 
@@ -25,6 +27,10 @@ struct Problem {
   // Threads that a suggestion may use, >= 1. The suggestion does not depend on
   // them.
   int threads = 1;
+  // Predicts step time and peak memory of every candidate; empty if the
+  // experiment has no predictions. On a simulated backend they come from
+  // another machine, so that no method sees the ground truth.
+  std::function<trials::Predictions()> predict;
 };
 
 // The next trial, and how it may end early.

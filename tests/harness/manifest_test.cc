@@ -386,6 +386,20 @@ TEST_F(ManifestTest, AListOfFrameworksIsAnAxis) {
   EXPECT_EQ(manifest.problems[1].name, "megatron");
 }
 
+TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {
+  const auto backend = [this](const std::string& gpus) {
+    return MakeBackend(
+        Read({{"[cluster]\n", "[cluster]\ngpus = " + gpus + "\n"}})
+            .problems.front());
+  };
+  EXPECT_EQ(backend("32").gpus, 32);
+  EXPECT_EQ(backend("32").gpus_per_node, 8);
+  EXPECT_EQ(backend("4").gpus_per_node, 4);
+  EXPECT_THAT([&] { (void)backend("12"); },
+              ThrowsMessage<common::InputError>(
+                  HasSubstr("12 GPUs do not fill hosts of 8")));
+}
+
 TEST_F(ManifestTest, SeedsDifferByProblemAndRepeatOnly) {
   const Manifest manifest =
       Read({{"batch_size = 64", "batch_size = [64, 32]"}});
