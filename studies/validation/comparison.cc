@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/quantiles.h"
+#include "common/statistics.h"
 #include "studies/validation/part_time.h"
 
 namespace studies {
@@ -164,8 +165,8 @@ void AddScenarios(const MeasuredTable& table,
     }
   }
   comparison.ranked_scenarios = static_cast<int>(correlations.size());
-  comparison.spearman = Mean(correlations);
-  comparison.pick_slowdown = Mean(slowdowns);
+  comparison.spearman = common::Mean(correlations);
+  comparison.pick_slowdown = common::Mean(slowdowns);
 }
 
 struct Scope {

@@ -6,30 +6,10 @@
 #include <numeric>
 
 #include "common/quantiles.h"
+#include "common/statistics.h"
 
 namespace studies {
 namespace {
-
-// Ranks from 1; equal values share the mean of their ranks.
-std::vector<double> Ranks(const std::vector<double>& values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return values[a] < values[b];
-  });
-  std::vector<double> ranks(values.size());
-  for (std::size_t begin = 0; begin < order.size();) {
-    std::size_t end = begin;
-    while (end < order.size() && values[order[end]] == values[order[begin]]) {
-      ++end;
-    }
-    const double rank = (static_cast<double>(begin + end) + 1.0) / 2.0;
-    for (; begin < end; ++begin) {
-      ranks[order[begin]] = rank;
-    }
-  }
-  return ranks;
-}
 
 double Share(int part, int rest) {
   return part + rest == 0 ? kUndefined
@@ -37,12 +17,6 @@ double Share(int part, int rest) {
 }
 
 }  // namespace
-
-double Mean(const std::vector<double>& values) {
-  return values.empty() ? kUndefined
-                        : std::accumulate(values.begin(), values.end(), 0.0) /
-                              static_cast<double>(values.size());
-}
 
 ErrorSummary SummariseErrors(const std::vector<double>& predicted,
                              const std::vector<double>& measured) {
@@ -61,7 +35,7 @@ ErrorSummary SummariseErrors(const std::vector<double>& predicted,
     return summary;
   }
   std::sort(errors.begin(), errors.end());
-  summary.mean = Mean(errors);
+  summary.mean = common::Mean(errors);
   summary.median = common::SortedQuantile(errors, 0.5);
   summary.p90 = common::SortedQuantile(errors, 0.9);
   summary.bias = bias / summary.rows;
@@ -72,9 +46,9 @@ double Spearman(const std::vector<double>& x, const std::vector<double>& y) {
   if (x.size() < 2) {
     return kUndefined;
   }
-  const std::vector<double> a = Ranks(x);
-  const std::vector<double> b = Ranks(y);
-  const double middle = Mean(a);
+  const std::vector<double> a = common::Ranks(x);
+  const std::vector<double> b = common::Ranks(y);
+  const double middle = common::Mean(a);
   double ab = 0.0;
   double aa = 0.0;
   double bb = 0.0;

@@ -11,9 +11,6 @@ namespace studies {
 
 inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
-// NaN if there are no values.
-[[nodiscard]] double Mean(const std::vector<double>& values);
-
 // Absolute relative errors |predicted - measured| / measured.
 struct ErrorSummary {
   int rows = 0;

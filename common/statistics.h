@@ -1,0 +1,102 @@
+// Intervals, paired tests and effect sizes for comparisons of methods.
+
+#ifndef COMMON_STATISTICS_H_
+#define COMMON_STATISTICS_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace common {
+
+// NaN if there are no values.
+[[nodiscard]] double Mean(const std::vector<double>& values);
+
+// Ranks from 1; equal values share the mean of their ranks. No value is NaN.
+[[nodiscard]] std::vector<double> Ranks(const std::vector<double>& values);
+
+// A number with its 95% interval; NaN where it is not defined.
+struct Estimate {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  double low = std::numeric_limits<double>::quiet_NaN();
+  double high = std::numeric_limits<double>::quiet_NaN();
+};
+
+enum class Statistic { kMean, kMedian };
+
+struct BootstrapOptions {
+  int resamples = 2000;  // > 0
+  std::uint64_t seed = 1;
+};
+
+// The mean over strata of the statistic of each stratum,
+//
+//   v = 1/S sum_s stat(x_s),
+//
+// with the percentile bootstrap interval [Q(0.025), Q(0.975)] of v over
+// resamples: in each, every stratum is replaced by as many of its own values,
+// drawn with replacement. The strata themselves are fixed, so the interval is
+// about the values within these strata (repeats), not about other strata
+// (problems). One stratum gives the usual bootstrap. The interval is NaN if a
+// stratum has fewer than two values, and everything is NaN if one is empty or
+// contains a NaN, or without strata. The result is the same on every machine.
+//
+// Source: Efron and Tibshirani (1993), ch. 13; strata as in Agarwal et al.,
+// "Deep reinforcement learning at the edge of the statistical precipice"
+// (NeurIPS 2021), sec. 4.
+// Note: percentile intervals are too short for small samples: for the mean of
+// normal values they cover 84% instead of 95% with 5 values, 91% with 10 and
+// 93% with 30.
+[[nodiscard]] Estimate Bootstrap(const std::vector<std::vector<double>>& strata,
+                                 Statistic statistic,
+                                 const BootstrapOptions& options = {});
+
+// Paired differences: counts of the signs, effect sizes and two-sided p-values.
+//
+// The signed ranks are those of Pratt: |d| is ranked with zeros, equal values
+// share the mean of their ranks, and then the zeros are dropped. With
+// R+ and R- the sums of the ranks of positive and negative differences,
+//
+//   wilcoxon_p      P(|W - E W| >= |R+ - E W|), W the sum of ranks whose signs
+//                   are fair coins: the exact distribution given the ranks
+//                   (ties and zeros included) for at most kExactPairs nonzero
+//                   differences, else the normal approximation with
+//                   mean sum(r) / 2, variance sum(r^2) / 4 and a continuity
+//                   correction of 1/2
+//   sign_p          the binomial test of wins against losses, zeros dropped
+//   rank_biserial   (R+ - R-) / (R+ + R-), in [-1, 1]; 0 if all are zero
+//   superiority     P(d > 0) + P(d = 0) / 2, in [0, 1]
+//
+// Without a nonzero difference both p are 1; without pairs all are NaN.
+//
+// Source: Wilcoxon (1945); Pratt (1959); Hollander and Wolfe (1999), ch. 3;
+// Kerby (2014) for the rank-biserial correlation.
+// Errors: throws std::invalid_argument for a NaN.
+struct PairedTest {
+  int pairs = 0;
+  int wins = 0;    // d > 0
+  int losses = 0;  // d < 0
+  int ties = 0;    // d = 0
+  double wilcoxon_p = std::numeric_limits<double>::quiet_NaN();
+  double sign_p = std::numeric_limits<double>::quiet_NaN();
+  double rank_biserial = std::numeric_limits<double>::quiet_NaN();
+  double superiority = std::numeric_limits<double>::quiet_NaN();
+};
+inline constexpr int kExactPairs = 50;
+
+[[nodiscard]] PairedTest TestPairs(const std::vector<double>& differences);
+
+// The smallest two-sided p of a signed-rank or sign test of that many pairs,
+// min(1, 2^(1 - pairs)): all differences have one sign. 5 pairs cannot reach
+// 0.05.
+[[nodiscard]] double SmallestP(int pairs);
+
+// Holm's adjusted p-values, in the given order: with p sorted ascending,
+// max over j <= i of min(1, (m - j + 1) p_j). NaN stays NaN and does not count.
+//
+// Source: Holm (1979).
+[[nodiscard]] std::vector<double> Holm(const std::vector<double>& p);
+
+}  // namespace common
+
+#endif  // COMMON_STATISTICS_H_
