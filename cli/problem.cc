@@ -256,6 +256,7 @@ Verb DefineSpace() {
       .summary = "count or list the configurations of the search space",
       .options = {ManifestArgument(all->verb),
                   ProblemOption(all->verb),
+                  SetOption(all->verb),
                   Bind("--count", "print only their number", all->own.count),
                   Bind("--csv", "list all of them as CSV", all->verb.csv),
                   Bind("--why",
@@ -275,6 +276,7 @@ Verb DefineSimulate() {
               "part, or the best of all.",
           .options = {ManifestArgument(all->verb),
                       ProblemOption(all->verb),
+                      SetOption(all->verb),
                       Bind("--pc CONFIG",
                            "explain one step of this configuration: "
                            "dp=4,pp=2,...",

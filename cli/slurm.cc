@@ -93,6 +93,9 @@ harness::SlurmSubmission NewSubmission(const VerbOptions& options,
                          options.manifest.string(),
                          "--results",
                          options.results.string()};
+    for (const std::string& setting : options.overrides.settings) {
+      submission.report.insert(submission.report.end(), {"--set", setting});
+    }
   }
   return submission;
 }

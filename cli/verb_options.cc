@@ -35,6 +35,18 @@ Option ResultsOption(VerbOptions& options) {
               options.results);
 }
 
+Option SetOption(VerbOptions& options) {
+  Option set =
+      MakeOption("--set KEY=VALUE",
+                 "use this value of a key instead of the manifest's, as in "
+                 "backend.failure_s=5",
+                 [&options](const std::string& text) {
+                   options.overrides.settings.push_back(text);
+                 });
+  set.repeated = true;
+  return set;
+}
+
 Options RecordOptions(VerbOptions& options) {
   Option methods = Bind("--methods A,B,...",
                         "use these methods instead of the manifest's",
@@ -47,7 +59,8 @@ Options RecordOptions(VerbOptions& options) {
           Bind("--repeats N",
                "use this number of repeats instead of the manifest's",
                options.overrides.repeats),
-          methods};
+          methods,
+          SetOption(options)};
 }
 
 Option ProblemOption(VerbOptions& options) {

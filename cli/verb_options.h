@@ -36,6 +36,7 @@ struct VerbOptions {
 // Their options on the command line.
 [[nodiscard]] Option ManifestArgument(VerbOptions& options);
 [[nodiscard]] Option ResultsOption(VerbOptions& options);
+[[nodiscard]] Option SetOption(VerbOptions& options);
 // The manifest, the results folder, and the overrides of the manifest.
 [[nodiscard]] Options RecordOptions(VerbOptions& options);
 [[nodiscard]] Option ProblemOption(VerbOptions& options);

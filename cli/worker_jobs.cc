@@ -46,6 +46,9 @@ std::vector<std::string> WorkerCommand(const VerbOptions& options,
     add("--methods",
         fmt::format("{}", fmt::join(options.overrides.methods, ",")));
   }
+  for (const std::string& setting : options.overrides.settings) {
+    add("--set", setting);
+  }
   return command;
 }
 

@@ -68,6 +68,47 @@ void Flatten(const toml::node& node,
   }
 }
 
+// Moves the values of `from` into `to` (a copy would lose their places).
+void Merge(toml::table& from, toml::table& to) {
+  for (auto&& [key, value] : from) {
+    toml::table* const inner = value.as_table();
+    toml::table* const present =
+        inner == nullptr ? nullptr : to.get_as<toml::table>(key.str());
+    if (present != nullptr) {
+      Merge(*inner, *present);
+      continue;
+    }
+    const toml::key& name = key;
+    value.visit(
+        [&](auto& typed) { to.insert_or_assign(name, std::move(typed)); });
+  }
+}
+
+constexpr std::string_view kSetting = "--set ";
+
+toml::table ParseSetting(const std::string& setting) {
+  const std::string source = fmt::format("{}{}", kSetting, setting);
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string::npos) {
+    throw InputError(
+        fmt::format("{}: must be KEY=VALUE, as in {}backend.failure_s=5",
+                    source,
+                    kSetting));
+  }
+  try {
+    return toml::parse(setting, source);
+  } catch (const toml::parse_error&) {
+    try {  // a string without quotes
+      return toml::parse(fmt::format("{} = \"{}\"",
+                                     setting.substr(0, equals),
+                                     setting.substr(equals + 1)),
+                         source);
+    } catch (const toml::parse_error& e) {
+      throw InputError(fmt::format("{}: {}", source, e.description()));
+    }
+  }
+}
+
 }  // namespace
 
 struct TomlTable::Node {
@@ -100,8 +141,14 @@ struct TomlTable::Node {
   }
 
   [[nodiscard]] std::string At(const toml::node& node) const {
-    const auto& begin = node.source().begin;
-    return fmt::format("{}:{}:{}", source, begin.line, begin.column);
+    return At(node.source());
+  }
+  [[nodiscard]] std::string At(const toml::source_region& place_of) const {
+    if (place_of.path != nullptr && place_of.path->starts_with(kSetting)) {
+      return *place_of.path;
+    }
+    return fmt::format(
+        "{}:{}:{}", source, place_of.begin.line, place_of.begin.column);
   }
 
   [[nodiscard]] std::string Path(std::string_view key) const {
@@ -214,15 +261,27 @@ std::optional<bool> TomlTable::Node::Scalar(const toml::node& node,
 
 TomlTable::TomlTable() : node_(std::make_shared<Node>()) {}
 
-TomlTable TomlTable::ParseFile(const std::filesystem::path& path) {
-  return ParseString(ReadFile(path), path.string());
+TomlTable TomlTable::ParseFile(const std::filesystem::path& path,
+                               const std::vector<std::string>& settings) {
+  return Parse(ReadFile(path), path.string(), settings);
 }
 
 TomlTable TomlTable::ParseString(std::string_view text,
                                  const std::string& source) {
+  return Parse(text, source, {});
+}
+
+TomlTable TomlTable::Parse(std::string_view text,
+                           const std::string& source,
+                           const std::vector<std::string>& settings) {
   try {
+    toml::table root = toml::parse(text, source);
+    for (const std::string& setting : settings) {
+      toml::table values = ParseSetting(setting);
+      Merge(values, root);
+    }
     auto node = std::make_shared<Node>();
-    node->root = std::make_shared<const toml::table>(toml::parse(text, source));
+    node->root = std::make_shared<const toml::table>(std::move(root));
     node->table = node->root.get();
     node->source = source;
     node->place = fmt::format("{}:1:1", source);
@@ -430,6 +489,29 @@ std::vector<std::pair<std::string, TomlTable>> TomlTable::Alternatives(
   return alternatives;
 }
 
+std::vector<TomlTable::Leaf> TomlTable::Leaves() const {
+  std::vector<Leaf> leaves;
+  for (const std::string& key : Keys()) {
+    const toml::node& node = *node_->Find(key);
+    if (node.is_table()) {
+      for (Leaf& leaf : GetTable(key).Leaves()) {
+        leaf.path = fmt::format("{}.{}", key, leaf.path);
+        leaves.push_back(std::move(leaf));
+      }
+      continue;
+    }
+    Leaf& leaf = leaves.emplace_back(Leaf{key, {}});
+    if (const toml::array* array = node.as_array()) {
+      for (const toml::node& element : *array) {
+        leaf.values.push_back(Show(element));
+      }
+    } else {
+      leaf.values.push_back(Show(node));
+    }
+  }
+  return leaves;
+}
+
 std::string TomlTable::CanonicalText() const {
   std::string text;
   if (node_->table != nullptr) {
@@ -461,11 +543,8 @@ void TomlTable::RejectUnknownKeys() const {
     }
     const std::vector<std::string> known(node_->asked.begin(),
                                          node_->asked.end());
-    const auto& at = key.source().begin;
-    throw InputError(fmt::format("{}:{}:{}: unknown key '{}'{}; known here: {}",
-                                 node_->source,
-                                 at.line,
-                                 at.column,
+    throw InputError(fmt::format("{}: unknown key '{}'{}; known here: {}",
+                                 node_->At(key.source()),
                                  node_->Path(key.str()),
                                  DidYouMean(key.str(), known),
                                  fmt::join(known, ", ")));

@@ -30,7 +30,12 @@ class TomlTable {
   // An empty table without a place: every Get returns its default.
   TomlTable();
 
-  [[nodiscard]] static TomlTable ParseFile(const std::filesystem::path& path);
+  // Each of `settings`, "table.key=value", replaces a value of the file or adds
+  // one; a value that is not TOML is a string. In messages, the place of such a
+  // value is "--set table.key=value".
+  [[nodiscard]] static TomlTable ParseFile(
+      const std::filesystem::path& path,
+      const std::vector<std::string>& settings = {});
   // `source` names the text in messages.
   [[nodiscard]] static TomlTable ParseString(std::string_view text,
                                              const std::string& source);
@@ -87,6 +92,15 @@ class TomlTable {
   [[nodiscard]] std::vector<std::pair<std::string, TomlTable>> Alternatives(
       std::string_view key) const;
 
+  // A value somewhere below a table: its path from there, "a.b", and its text
+  // as TOML; a list has one text per element.
+  struct Leaf {
+    std::string path;
+    std::vector<std::string> values;
+  };
+  // All values below this table in file order. They count as requested.
+  [[nodiscard]] std::vector<Leaf> Leaves() const;
+
   // The content without comments, spacing and order, with the elements that
   // Alternatives chose: equal texts request the same.
   [[nodiscard]] std::string CanonicalText() const;
@@ -104,6 +118,9 @@ class TomlTable {
 
  private:
   struct Node;
+  static TomlTable Parse(std::string_view text,
+                         const std::string& source,
+                         const std::vector<std::string>& settings);
   explicit TomlTable(std::shared_ptr<Node> node) : node_(std::move(node)) {}
   std::shared_ptr<Node> node_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
+#include "trials/wrappers/landscape_runner.h"
 #include "trials/wrappers/noisy_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
 
@@ -26,8 +28,23 @@ namespace {
 
 using common::InputError;
 using common::TomlTable;
+using trials::TrialRunner;
 
-// The options of the step noise: a key per field of NoiseOptions.
+double GetNotNegative(const TomlTable& table,
+                      std::string_view key,
+                      double otherwise) {
+  const double value = table.GetDouble(key, otherwise);
+  if (!(value >= 0.0) || !std::isfinite(value)) {
+    table.Fail(
+        key,
+        fmt::format(
+            "{} = {}: must be a number >= 0", key, common::ExactText(value)));
+  }
+  return value;
+}
+
+// The options of the step noise: a key per field of NoiseOptions, and a factor
+// of all of them.
 trials::NoiseOptions ReadNoise(const TomlTable& table) {
   using trials::NoiseOptions;
   constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
@@ -52,6 +69,16 @@ trials::NoiseOptions ReadNoise(const TomlTable& table) {
                      "{} is {}: must be a finite number", key, options.*field));
     }
   }
+  return Scaled(options, GetNotNegative(table, "factor", 1.0));
+}
+
+// The keys of [noise] that change the noise-free times of the simulator.
+trials::LandscapeOptions ReadLandscape(const TomlTable& table) {
+  trials::LandscapeOptions options;
+  options.pairs = GetNotNegative(table, "landscape", options.pairs);
+  options.independent =
+      GetNotNegative(table, "landscape_independent", options.independent);
+  options.seed = static_cast<std::uint64_t>(table.GetInt("landscape_seed", 1));
   return options;
 }
 
@@ -104,6 +131,18 @@ trials::Cluster ReadCluster(const TomlTable& table) {
   return cluster;
 }
 
+// The cluster with the bandwidths of its links multiplied by factors of
+// [cluster]: within hosts, and between them.
+trials::Cluster WithLinkFactors(trials::Cluster cluster,
+                                const TomlTable& table) {
+  const double intra = table.GetPositive("intra_bandwidth_factor", 1.0);
+  const double inter = table.GetPositive("inter_bandwidth_factor", 1.0);
+  cluster.intra.bandwidth_bytes_per_s *= intra;
+  cluster.uplink.bandwidth_bytes_per_s *= intra;
+  cluster.inter.bandwidth_bytes_per_s *= inter;
+  return cluster;
+}
+
 // The files of [workload], [cluster] and [space].
 std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   std::vector<std::filesystem::path> files = {
@@ -149,19 +188,37 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                   cluster.gpu.name,
                   setup.framework_name.empty() ? "" : ", framework ",
                   setup.framework_name);
-  backend.clone_exact_runner =
-      [workload, cluster, framework = setup.framework] {
-        return std::make_unique<trials::Simulator>(
-            workload, cluster, trials::Simulator::Options{*framework});
-      };
-  auto simulator = std::make_unique<trials::Simulator>(
-      workload, cluster, trials::Simulator::Options{*setup.framework});
-  backend.exact = simulator.get();
+  const trials::LandscapeOptions landscape = ReadLandscape(problem.noise);
+  const auto deviations = landscape.pairs > 0.0 || landscape.independent > 0.0
+                              ? std::make_shared<const trials::Landscape>(
+                                    landscape, backend.space->configs())
+                              : nullptr;
+  const auto make_exact = [workload,
+                           cluster,
+                           framework = setup.framework,
+                           deviations]() -> std::unique_ptr<TrialRunner> {
+    auto simulator = std::make_unique<trials::Simulator>(
+        workload, cluster, trials::Simulator::Options{*framework});
+    if (deviations == nullptr) {
+      return simulator;
+    }
+    return std::make_unique<trials::LandscapeRunner>(std::move(simulator),
+                                                     deviations);
+  };
+  backend.clone_exact_runner = make_exact;
   backend.explain =
-      [simulator = simulator.get()](const trials::ParallelConfig& config) {
-        return FormatReport(config, simulator->Simulate(config));
+      [simulator = std::make_shared<trials::Simulator>(
+           workload, cluster, trials::Simulator::Options{*setup.framework}),
+       deviations](const trials::ParallelConfig& config) {
+        return FormatReport(config, simulator->Simulate(config)) +
+               (deviations == nullptr
+                    ? ""
+                    : fmt::format("[noise] landscape: step time x {:.4f}\n",
+                                  deviations->TimeFactor(config)));
       };
-  backend.runner = Wrap(std::move(simulator), problem.noise);
+  std::unique_ptr<TrialRunner> exact = make_exact();
+  backend.exact = exact.get();
+  backend.runner = Wrap(std::move(exact), problem.noise);
   return backend;
 }
 
@@ -188,8 +245,11 @@ Backend MakeReplay(const ProblemSpec& problem) {
   const std::filesystem::path path = ReplayTablePath(problem.backend);
   const trials::ReplayTable table = ReadTable(problem.backend, path);
   trials::ReplayRunner::Options options;
-  options.setup_s = problem.backend.GetDouble("setup_s", options.setup_s);
-  options.failure_s = problem.backend.GetDouble("failure_s", options.failure_s);
+  options.setup_s =
+      GetNotNegative(problem.backend, "setup_s", options.setup_s) *
+      GetNotNegative(problem.backend, "setup_factor", 1.0);
+  options.failure_s =
+      GetNotNegative(problem.backend, "failure_s", options.failure_s);
   Backend backend;
   backend.inputs = {NamedFile(problem.cluster, "file"), path};
   backend.warning = table.Warning();
@@ -265,9 +325,9 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   }
   SimulatorSetup setup{
       trials::ReadWorkload(problem.workload),
-      ReadCluster(problem.cluster),
+      WithLinkFactors(ReadCluster(problem.cluster), problem.cluster),
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
-  setup.framework = std::make_shared<trials::Framework>();
+  trials::Framework framework;
   setup.inputs = ProblemFiles(problem);
   setup.inputs.push_back(
       trials::FindDataFile("hardware", setup.cluster.gpu.architecture));
@@ -279,11 +339,16 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     } catch (const InputError& e) {
       problem.backend.Fail("framework", e.what());
     }
-    setup.framework =
-        std::make_shared<trials::Framework>(trials::ReadFramework(file));
+    framework = trials::ReadFramework(file);
     setup.framework_name = file.stem().string();
     setup.inputs.push_back(file);
   }
+  framework.failure_s =
+      GetNotNegative(problem.backend, "failure_s", framework.failure_s);
+  framework.setup_factor =
+      GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
+  setup.framework =
+      std::make_shared<const trials::Framework>(std::move(framework));
   return setup;
 }
 

@@ -176,7 +176,7 @@ std::uint64_t Manifest::TrialSeed(const ProblemSpec& problem,
 
 Manifest ReadManifest(const std::filesystem::path& path,
                       const ManifestOverrides& overrides) {
-  const TomlTable root = TomlTable::ParseFile(path);
+  const TomlTable root = TomlTable::ParseFile(path, overrides.settings);
   CheckTables(root);
   const TomlTable experiment = root.RequireTable("experiment");
   Manifest manifest;

@@ -37,6 +37,7 @@ struct MethodSpec {
 struct ManifestOverrides {
   std::optional<int> repeats;
   std::vector<std::string> methods;
+  std::vector<std::string> settings;  // "backend.failure_s=5"
 };
 
 }  // namespace harness

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -159,6 +160,56 @@ TEST(TomlTable, FilesKnowTheirFolderAndMissingOnesAreErrors) {
   std::filesystem::remove(path);
   EXPECT_THAT(Error([&] { (void)TomlTable::ParseFile(path); }),
               HasSubstr("no such file"));
+}
+
+TomlTable ParseWith(const std::vector<std::string>& settings) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "set.toml";
+  std::ofstream(path) << "a = 1\n[b]\nx = 2\ny = 'text'\n";
+  return TomlTable::ParseFile(path, settings);
+}
+
+TEST(TomlTable, ASettingReplacesOrAddsOneValueAndKeepsTheOthers) {
+  const TomlTable table =
+      ParseWith({"b.x=3", "b.z = [1, 2]", "c.d.e=true", "b.word=mixtral-8"});
+  EXPECT_EQ(table.RequireInt("a"), 1);
+  EXPECT_EQ(table.GetTable("b").RequireInt("x"), 3);
+  EXPECT_EQ(table.GetTable("b").RequireString("y"), "text");
+  EXPECT_THAT(table.GetTable("b").GetInts("z"), ElementsAre(1, 2));
+  EXPECT_EQ(table.GetTable("b").RequireString("word"), "mixtral-8");
+  EXPECT_TRUE(table.GetTable("c").GetTable("d").GetBool("e", false));
+  EXPECT_THAT(table.Where("a"), testing::EndsWith("set.toml:1:5"));
+  EXPECT_THAT(table.GetTable("b").Where("y"),
+              testing::EndsWith("set.toml:4:5"));
+}
+
+TEST(TomlTable, AnErrorInASettingNamesTheSetting) {
+  EXPECT_THAT(Error([] {
+                (void)ParseWith({"b.x=-1"}).GetTable("b").RequirePositive("x");
+              }),
+              StartsWith("--set b.x=-1: b.x = -1: must be"));
+  EXPECT_THAT(Error([] {
+                const TomlTable table = ParseWith({"b.xx=1"});
+                (void)table.GetTable("b").RequireInt("x");
+                (void)table.GetTable("b").GetString("y", "");
+                (void)table.RequireInt("a");
+                table.RejectUnknownKeys();
+              }),
+              StartsWith("--set b.xx=1: unknown key 'b.xx'"));
+  EXPECT_THAT(Error([] { (void)ParseWith({"b.x"}); }),
+              StartsWith("--set b.x: must be KEY=VALUE"));
+}
+
+TEST(TomlTable, LeavesAreAllValuesBelowATableInFileOrder) {
+  const TomlTable table =
+      Parse("name = 'n'\nb.z = [5, 0.5]\nb.a-b.c = ['x', 'y']\n");
+  const std::vector<TomlTable::Leaf> leaves = table.Leaves();
+  ASSERT_EQ(leaves.size(), 3U);
+  EXPECT_EQ(leaves[0].path, "name");
+  EXPECT_EQ(leaves[1].path, "b.z");
+  EXPECT_THAT(leaves[1].values, ElementsAre("5", "0.5"));
+  EXPECT_EQ(leaves[2].path, "b.a-b.c");
+  EXPECT_THAT(leaves[2].values, ElementsAre("\"x\"", "\"y\""));
+  table.RejectUnknownKeys();
 }
 
 }  // namespace

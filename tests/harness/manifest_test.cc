@@ -378,6 +378,66 @@ TEST_F(ManifestTest, ChoosesTheFrameworkOfTheSimulator) {
   EXPECT_THAT(by_default.second, Not(HasSubstr("framework")));
 }
 
+TEST_F(ManifestTest, AssumedCostsOfATrialCanBeSet) {
+  const auto run = [this](const std::vector<std::string>& settings) {
+    const Manifest manifest = Read({}, {.settings = settings});
+    const Backend backend = MakeBackend(manifest.problems.front());
+    for (const trials::ParallelConfig& config : backend.space->configs()) {
+      if (backend.exact->ExactThroughput(config) == 0.0) {
+        return backend.exact->Run({.config = config});
+      }
+    }
+    throw std::logic_error("every configuration fits");
+  };
+  const trials::Measurement base = run({});
+  const trials::Measurement failure = run({"backend.failure_s=5"});
+  EXPECT_DOUBLE_EQ(base.duration_s - failure.duration_s, 55.0);
+  const trials::Measurement setup = run({"backend.setup_factor=0.5"});
+  EXPECT_DOUBLE_EQ(setup.setup_s, 0.5 * base.setup_s);
+  EXPECT_NEAR(base.duration_s - setup.duration_s, 0.5 * base.setup_s, 1e-9);
+}
+
+TEST_F(ManifestTest, AssumedConstantsOutOfRangeAreErrorsWithTheirPlace) {
+  for (const char* setting : {"backend.failure_s=-1",
+                              "backend.setup_factor=-0.5",
+                              "noise.factor=-3",
+                              "noise.landscape=-0.1",
+                              "cluster.intra_bandwidth_factor=0",
+                              "cluster.inter_bandwidth_factor=inf"}) {
+    EXPECT_THAT(Error({}, {.settings = {setting}}),
+                testing::AllOf(
+                    testing::StartsWith("--set " + std::string(setting) + ": "),
+                    HasSubstr("must be a number >")));
+  }
+  EXPECT_THAT(Error({{"[backend]\n", "[backend]\nfailure_s = -1\n"}}),
+              testing::StartsWith("m.toml:6:13: failure_s = -1: must be"));
+}
+
+TEST_F(ManifestTest, LinkFactorsChangeTheTimesOfConfigurationsThatCommunicate) {
+  const auto throughput = [this](const std::string& config,
+                                 const std::vector<std::string>& settings) {
+    const Manifest manifest = Read({}, {.settings = settings});
+    const Backend backend = MakeBackend(manifest.problems.front());
+    return *backend.exact->ExactThroughput(trials::ParseParallelConfig(config));
+  };
+  const std::string tp = "dp=1,tp=4,pp=2,microbatches=8,grad_checkpoint=1";
+  EXPECT_GT(throughput(tp, {"cluster.intra_bandwidth_factor=2"}),
+            throughput(tp, {}));
+  EXPECT_EQ(throughput(tp, {"cluster.inter_bandwidth_factor=2"}),
+            throughput(tp, {}));  // one host
+}
+
+TEST_F(ManifestTest, ASettingIsPartOfTheHash) {
+  const auto hash = [this](const std::vector<std::string>& settings) {
+    const Manifest manifest = Read({}, {.settings = settings});
+    const ProblemSpec& problem = manifest.problems.front();
+    return RunHash(
+        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+  };
+  EXPECT_NE(hash({"backend.failure_s=5"}), hash({}));
+  EXPECT_EQ(hash({"experiment.name=another"}), hash({}));
+}
+
 TEST_F(ManifestTest, AListOfFrameworksIsAnAxis) {
   const Manifest manifest =
       Read({{"\"simulator\"\n",

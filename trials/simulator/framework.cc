@@ -68,6 +68,7 @@ constexpr std::array kNumbers = {
     std::pair{"group_init_s", &Framework::group_init_s},
     std::pair{"group_init_per_rank_s", &Framework::group_init_per_rank_s},
     std::pair{"weights_bytes_per_s", &Framework::weights_bytes_per_s},
+    std::pair{"setup_factor", &Framework::setup_factor},
     std::pair{"teardown_s", &Framework::teardown_s},
     std::pair{"failure_s", &Framework::failure_s},
 };

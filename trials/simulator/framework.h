@@ -146,6 +146,7 @@ struct Framework {
   double group_init_s = 1.5;              // rendezvous and first communicator
   double group_init_per_rank_s = 0.10;
   double weights_bytes_per_s = 0.7e9;  // fp32 weights built, sharded, cast
+  double setup_factor = 1.0;  // set-up time over the sum of the terms above
   double teardown_s = 3.0;
   // From the failure of one rank until every process is gone: the other ranks
   // hang in a collective until the launcher kills them.

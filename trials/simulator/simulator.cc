@@ -64,11 +64,12 @@ double Simulator::SetupTime() const {
   const Cluster& cluster = problem().pools.front();
   const double weights =
       4.0 * static_cast<double>(ParameterCount(problem().workload.model));
-  return framework().launch_process_s +
-         framework().launch_per_local_rank_s * cluster.gpus_per_node +
-         framework().group_init_s +
-         framework().group_init_per_rank_s * cluster.gpus() +
-         weights / framework().weights_bytes_per_s;
+  return framework().setup_factor *
+         (framework().launch_process_s +
+          framework().launch_per_local_rank_s * cluster.gpus_per_node +
+          framework().group_init_s +
+          framework().group_init_per_rank_s * cluster.gpus() +
+          weights / framework().weights_bytes_per_s);
 }
 
 Measurement Simulator::Run(const TrialRequest& request) {

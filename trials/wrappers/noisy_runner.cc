@@ -78,6 +78,18 @@ double Sum(const std::vector<double>& values) {
 
 }  // namespace
 
+NoiseOptions Scaled(NoiseOptions options, double factor) {
+  for (double NoiseOptions::*const spread : {&NoiseOptions::offset,
+                                             &NoiseOptions::jitter,
+                                             &NoiseOptions::drift,
+                                             &NoiseOptions::outlier_size,
+                                             &NoiseOptions::first_step_spread,
+                                             &NoiseOptions::setup_jitter}) {
+    options.*spread *= factor;
+  }
+  return options;
+}
+
 NoisyRunner::NoisyRunner(std::unique_ptr<TrialRunner> runner,
                          const NoiseOptions& options)
     : runner_(std::move(runner)), options_(options) {

@@ -36,6 +36,11 @@ struct NoiseOptions {
   double setup_jitter = 0.08;  // log-normal shape of the set-up time; >= 0
 };
 
+// The noise with `factor` times its standard deviations and its outliers' mean
+// excess. With 0, all steps of a trial but the first take the same time; the
+// first is longer by the same amount in every trial.
+[[nodiscard]] NoiseOptions Scaled(NoiseOptions options, double factor);
+
 // A runner whose step and set-up times are noisy; everything else is passed
 // through.
 // Errors: throws std::invalid_argument if an option violates its inequality.

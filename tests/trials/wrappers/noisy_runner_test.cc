@@ -46,6 +46,19 @@ TEST(NoisyRunner, WithoutAnyNoiseNothingChanges) {
                    FakeRunner::kSetup_s + 10 + FakeRunner::kTeardown_s);
 }
 
+TEST(NoisyRunner, ScaledByZeroOnlyTheFirstStepDiffersAndIsTheSameInEveryTrial) {
+  const Measurement a = RunNoisy(Scaled({}, 0.0), 1, 30);
+  const Measurement b = RunNoisy(Scaled({}, 0.0), 2, 30);
+  EXPECT_EQ(a.step_times_s, b.step_times_s);
+  EXPECT_EQ(a.setup_s, b.setup_s);
+  EXPECT_GT(a.step_times_s[0], 1.5);
+  EXPECT_EQ(
+      std::vector<double>(a.step_times_s.begin() + 1, a.step_times_s.end()),
+      std::vector<double>(29, 1.0));
+  EXPECT_EQ(RunNoisy(Scaled({}, 1.0), 1, 30).step_times_s,
+            RunNoisy({}, 1, 30).step_times_s);
+}
+
 TEST(NoisyRunner, TheFirstStepStandsOut) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const std::vector<double> steps = RunNoisy({}, seed, 30).step_times_s;

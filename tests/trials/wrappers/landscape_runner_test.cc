@@ -1,0 +1,107 @@
+#include "trials/wrappers/landscape_runner.h"
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/wrappers/fake_runner.h"
+
+namespace trials {
+namespace {
+
+std::vector<ParallelConfig> Space() {
+  std::vector<ParallelConfig> configs;
+  for (const int tp : {1, 2, 4, 8}) {
+    for (const int pp : {2, 4, 8, 16}) {
+      for (const int microbatches : {16, 32, 64, 128}) {
+        for (const int checkpoint : {0, 1, 2}) {
+          configs.push_back({.dp = 2,
+                             .tp = tp,
+                             .pp = pp,
+                             .microbatches = microbatches,
+                             .grad_checkpoint = checkpoint});
+        }
+      }
+    }
+  }
+  return configs;
+}
+
+// Mean and standard deviation of the logarithm of the factors of a space.
+std::pair<double, double> Moments(const LandscapeOptions& options) {
+  const std::vector<ParallelConfig> configs = Space();
+  const Landscape landscape(options, configs);
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const ParallelConfig& config : configs) {
+    const double log = std::log(landscape.TimeFactor(config));
+    sum += log;
+    squares += log * log;
+  }
+  const auto n = static_cast<double>(configs.size());
+  return {sum / n, std::sqrt(squares / n - sum * sum / n / n)};
+}
+
+TEST(Landscape, HasItsStandardDeviationOverTheSpace) {
+  const auto [mean, deviation] = Moments({.pairs = 0.05});
+  EXPECT_NEAR(mean, 0.0, 1e-12);
+  EXPECT_NEAR(deviation, 0.05, 1e-12);
+  EXPECT_NEAR(Moments({.independent = 0.05}).second, 0.05, 0.01);
+}
+
+TEST(Landscape, DependsOnItsSeedAndNothingElse) {
+  const std::vector<ParallelConfig> configs = Space();
+  const Landscape a({0.05, 0.05, 1}, configs);
+  const Landscape same({0.05, 0.05, 1}, configs);
+  const Landscape other({0.05, 0.05, 2}, configs);
+  EXPECT_EQ(a.TimeFactor(configs[7]), same.TimeFactor(configs[7]));
+  EXPECT_NE(a.TimeFactor(configs[7]), other.TimeFactor(configs[7]));
+}
+
+TEST(Landscape, AnInactiveKnobHasNoEffect) {
+  const std::vector<ParallelConfig> configs = Space();
+  const Landscape landscape({0.05, 0.05, 1}, configs);
+  ParallelConfig config{.dp = 8};
+  const double factor = landscape.TimeFactor(config);
+  config.microbatches = 8;  // has an effect only with a pipeline
+  EXPECT_EQ(landscape.TimeFactor(config), factor);
+}
+
+TEST(LandscapeRunner, StepsAndExactThroughputDeviateByTheSameFactor) {
+  const std::vector<ParallelConfig> configs = Space();
+  const auto landscape = std::make_shared<const Landscape>(
+      LandscapeOptions{.pairs = 0.1}, configs);
+  LandscapeRunner runner(std::make_unique<FakeRunner>(), landscape);
+  for (const ParallelConfig& config : configs) {
+    const double factor = landscape->TimeFactor(config);
+    std::vector<double> seen;
+    const Measurement trial = runner.Run(
+        {.config = config, .max_steps = 3, .on_step = [&](double step_time_s) {
+           seen.push_back(step_time_s);
+           return true;
+         }});
+    EXPECT_EQ(trial.step_times_s, std::vector<double>(3, factor));
+    EXPECT_EQ(seen, trial.step_times_s);
+    EXPECT_NEAR(trial.duration_s,
+                FakeRunner::kSetup_s + FakeRunner::kTeardown_s + 3.0 * factor,
+                1e-12);
+    EXPECT_EQ(runner.ExactThroughput(config), 1.0 / factor);
+  }
+}
+
+TEST(LandscapeRunner, AFailedTrialIsUnchanged) {
+  const auto landscape = std::make_shared<const Landscape>(
+      LandscapeOptions{.independent = 0.1}, Space());
+  LandscapeRunner runner(std::make_unique<FakeRunner>(Outcome::kOutOfMemory),
+                         landscape);
+  const Measurement trial = runner.Run({.config = Space().front()});
+  EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
+  EXPECT_EQ(trial.duration_s,
+            FakeRunner::kSetup_s + FakeRunner::kTeardown_s + 60.0);
+}
+
+}  // namespace
+}  // namespace trials

@@ -1,0 +1,70 @@
+// Systematic deviations from a simulator's times: how much a result depends on
+// the simulator's structure.
+
+#ifndef TRIALS_WRAPPERS_LANDSCAPE_RUNNER_H_
+#define TRIALS_WRAPPERS_LANDSCAPE_RUNNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trials/knobs.h"
+#include "trials/trial_runner.h"
+
+namespace trials {
+
+// Standard deviations of the logarithm of the step time over a space, >= 0.
+struct LandscapeOptions {
+  double pairs = 0.0;        // by interactions of two knobs
+  double independent = 0.0;  // by configuration, independently
+  std::uint64_t seed = 1;
+};
+
+// A fixed deviation per configuration x. The step time is multiplied by
+//
+//   exp(pairs * (z(x) - mean) / deviation + independent * e(x)),
+//   z(x) = sum over pairs a < b of knobs of N(0, 1)[a, b, x_a, x_b],
+//
+// where every N(0, 1) is drawn from the seed and what is in brackets, e(x) from
+// the seed and x, and mean and deviation are those of z over the given
+// configurations. Knobs that have one value there are left out. Inactive knobs
+// have their default, so they stay without an effect.
+class Landscape {
+ public:
+  Landscape(const LandscapeOptions& options,
+            std::span<const ParallelConfig> configs);
+
+  [[nodiscard]] double TimeFactor(const ParallelConfig& config) const;
+
+ private:
+  [[nodiscard]] double PairSum(const ParallelConfig& canonical) const;
+
+  LandscapeOptions options_;
+  std::vector<Knob> knobs_;
+  std::vector<std::uint64_t> pair_seeds_;  // of a < b, a outermost
+  double mean_ = 0.0;
+  double deviation_ = 1.0;
+};
+
+// A runner whose step times are multiplied by Landscape::TimeFactor; memory and
+// outcomes are those of the wrapped runner.
+class LandscapeRunner final : public TrialRunner {
+ public:
+  LandscapeRunner(std::unique_ptr<TrialRunner> runner,
+                  std::shared_ptr<const Landscape> landscape);
+
+  [[nodiscard]] Measurement Run(const TrialRequest& request) override;
+  // With the deviation: the ground truth of this landscape.
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const ParallelConfig& config) const override;
+
+ private:
+  std::unique_ptr<TrialRunner> runner_;
+  std::shared_ptr<const Landscape> landscape_;
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_WRAPPERS_LANDSCAPE_RUNNER_H_
