@@ -18,7 +18,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
         test test-slurm test-faults fuzz asan tsan \
-        figures validate results-docs study-calibration study-early-termination \
+        figures validate results-docs study-calibration study-early-termination study-sensitivity \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
@@ -133,6 +133,10 @@ study-calibration: deps ## measure the calibration of the surrogates (REPEATS=2;
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target calibration_study
 	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
+
+study-sensitivity: build ## vary unmeasured constants and show where claims hold (REPEATS=10)
+	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \
+	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
 
 validate: build ## compare the simulator with published measurements (needs OPPA_DATA)
 	@$(OPPA) validate --results $(RESULTS)

@@ -1,5 +1,7 @@
 // run, run-one, status, report.
 
+#include "cli/experiment.h"
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -35,12 +37,6 @@
 
 namespace cli {
 namespace {
-
-struct RunVerbOptions {
-  int jobs = 0;  // runs at a time; 0: one per core
-  bool no_report = false;
-  bool wait = false;  // with Slurm: until the end
-};
 
 // Threads for the suggestions of each run: the number that the user sets, or a
 // fair share of the cores when fewer runs than cores are active at a time.
@@ -189,7 +185,10 @@ int RunSlurm(const VerbOptions& options,
   return failed > 0 ? 1 : code;
 }
 
-int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
+}  // namespace
+
+int RunExperiment(const VerbOptions& options,
+                  const RunVerbOptions& run_options) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
   (void)harness::CheckManifest(manifest);
@@ -237,6 +236,8 @@ int Run(const VerbOptions& options, const RunVerbOptions& run_options) {
                        : PrintReport(folder, {});
   return failed > 0 ? 1 : code;
 }
+
+namespace {
 
 // Executes one run in this process, as started by `run` and by Slurm jobs.
 struct RunOneOptions {
@@ -349,7 +350,9 @@ Verb DefineRun() {
                    "oppa run experiments/qwen-8gpu.toml --methods oppa,random "
                    "--repeats 3",
                    "oppa run experiments/smoke.toml --dispatch slurm --wait"},
-      .run = [all](const Words&) { return Run(all->verb, all->own); }};
+      .run = [all](const Words&) {
+        return RunExperiment(all->verb, all->own);
+      }};
 }
 
 Verb DefineRunOne() {
@@ -390,6 +393,7 @@ Verb DefineReport() {
           .summary = "write tables and figures from the records",
           .options = {ManifestArgument(all->verb),
                       ResultsOption(all->verb),
+                      SetOption(all->verb),
                       Bind("--figures A,B,...",
                            "draw only these figures",
                            all->own)},

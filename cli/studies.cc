@@ -1,12 +1,22 @@
-// fits, noise, scale, validate.
+// fits, noise, scale, sensitivity, validate.
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
 #include <memory>
+#include <optional>
+
+#include <fmt/format.h>
 
 #include "cli/command_line.h"
+#include "cli/experiment.h"
 #include "cli/verb_options.h"
+#include "harness/stop.h"
 #include "studies/fits/verb.h"
 #include "studies/noise.h"
 #include "studies/scaling.h"
+#include "studies/sensitivity/effects.h"
+#include "studies/sensitivity/plan.h"
 #include "studies/validation/verb.h"
 
 namespace cli {
@@ -73,6 +83,63 @@ Verb DefineScale() {
           }};
 }
 
+struct SensitivityVerbOptions {
+  std::optional<int> repeats;
+  int jobs = 0;
+  bool no_run = false;  // evaluate the records that exist
+};
+
+int Sensitivity(const VerbOptions& options, const SensitivityVerbOptions& own) {
+  const studies::SensitivityStudy study = studies::ReadSensitivityStudy(
+      options.manifest, options.results, own.repeats);
+  int code = 0;
+  for (std::size_t i = 0; i < study.experiments.size() && !own.no_run; ++i) {
+    const studies::VariedExperiment& varied = study.experiments[i];
+    if (varied.overrides.methods.empty()) {
+      continue;
+    }
+    fmt::print(
+        "[{}/{}] {}, ", i + 1, study.experiments.size(), varied.experiment);
+    std::fflush(stdout);
+    const int run = RunExperiment({.manifest = varied.manifest,
+                                   .results = varied.results,
+                                   .overrides = varied.overrides},
+                                  {.jobs = own.jobs, .no_report = true});
+    if (harness::StopSignal() != 0) {
+      return run;
+    }
+    code = std::max(code, run);
+  }
+  return std::max(code,
+                  studies::Write(study.folder,
+                                 studies::SensitivityOutputs(
+                                     study, studies::ClaimEffects(study))));
+}
+
+Verb DefineSensitivity() {
+  const auto all = std::make_shared<Bound<SensitivityVerbOptions>>();
+  SensitivityVerbOptions& own = all->own;
+  return {
+      .group = kStudies,
+      .name = "sensitivity",
+      .summary = "vary constants and show where claims hold",
+      .description =
+          "Runs the experiments of a study under every variation of its "
+          "constants, then writes for each claim where it holds and where it "
+          "turns. Completed runs are kept, so rerun the same command after an "
+          "interruption.",
+      .options =
+          {Required(Bind("FILE", "manifest of the study", all->verb.manifest)),
+           ResultsOption(all->verb),
+           Bind("--repeats N",
+                "use this number of repeats instead of the manifest's",
+                own.repeats),
+           Bind("--jobs N", "runs at a time (default: one per core)", own.jobs),
+           Bind("--no-run", "evaluate the records that exist", own.no_run)},
+      .examples = {"oppa sensitivity experiments/studies/sensitivity.toml"},
+      .run = [all](const Words&) { return Sensitivity(all->verb, all->own); }};
+}
+
 Verb DefineValidate() {
   const auto own = std::make_shared<studies::ValidateOptions>();
   return {
@@ -114,7 +181,11 @@ Verb DefineValidate() {
 }  // namespace
 
 Verbs StudyVerbs() {
-  return {DefineFits(), DefineNoise(), DefineScale(), DefineValidate()};
+  return {DefineFits(),
+          DefineNoise(),
+          DefineScale(),
+          DefineSensitivity(),
+          DefineValidate()};
 }
 
 }  // namespace cli

@@ -1,0 +1,242 @@
+#include "studies/sensitivity/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/toml_table.h"
+#include "harness/backends.h"
+#include "harness/manifest.h"
+#include "harness/names.h"
+#include "harness/plan.h"
+
+namespace studies {
+namespace {
+
+using common::InputError;
+using common::TomlTable;
+
+// The variations of one [[vary]] table.
+struct Axis {
+  std::vector<Variation> variations;
+  std::vector<std::string> experiments;  // names; empty: all
+  std::string place;
+};
+
+// A value as people write it: without quotes.
+std::string Plain(std::string value) {
+  std::erase(value, '"');
+  return value;
+}
+
+// [[vary]] is a part of a manifest, below a name: every list is an axis.
+Axis ReadAxis(const TomlTable& table) {
+  const std::string constant = table.RequireString("name");
+  Axis axis{{{.name = constant, .constant = constant}},
+            table.GetStrings("experiments"),
+            table.Where()};
+  for (const TomlTable::Leaf& leaf : table.Leaves()) {
+    if (leaf.path.find('.') == std::string::npos) {
+      if (leaf.path != "name" && leaf.path != "experiments") {
+        table.Fail(
+            leaf.path,
+            fmt::format("unknown key 'vary.{}': a constant is TABLE.KEY, "
+                        "as in backend.failure_s = [5, 30]",
+                        leaf.path));
+      }
+      continue;
+    }
+    std::vector<Variation> varied;
+    for (const Variation& variation : axis.variations) {
+      for (const std::string& value : leaf.values) {
+        Variation& next = varied.emplace_back(variation);
+        next.name += "-" + harness::NamePart(Plain(value));
+        next.value += (next.value.empty() ? "" : ", ") + Plain(value);
+        next.settings.push_back(fmt::format("{}={}", leaf.path, value));
+      }
+    }
+    axis.variations = std::move(varied);
+  }
+  if (axis.variations.empty() || axis.variations.front().settings.empty()) {
+    throw InputError(fmt::format(
+        "{}: vary '{}' has no constant: give one, as in backend.failure_s = "
+        "[5, 30]",
+        table.Where(),
+        constant));
+  }
+  for (const Variation& variation : axis.variations) {
+    harness::CheckName(table, "name", "variation", variation.name);
+  }
+  return axis;
+}
+
+std::vector<Claim> ReadClaims(const TomlTable& root) {
+  std::vector<Claim> claims;
+  for (const TomlTable& table : root.GetTables("claim")) {
+    claims.push_back({table.RequireString("text"),
+                      table.RequireString("better"),
+                      table.RequireString("worse")});
+  }
+  if (claims.empty()) {
+    throw InputError(fmt::format(
+        "{}: a claim is missing: give at least one [[claim]] with text, better "
+        "and worse",
+        root.Where()));
+  }
+  return claims;
+}
+
+std::vector<std::string> MethodsOf(const std::vector<Claim>& claims) {
+  std::vector<std::string> methods;
+  for (const Claim& claim : claims) {
+    for (const std::string& method : {claim.better, claim.worse}) {
+      if (std::find(methods.begin(), methods.end(), method) == methods.end()) {
+        methods.push_back(method);
+      }
+    }
+  }
+  return methods;
+}
+
+// Everything that the runs of a method depend on, over all problems.
+std::string HashOf(const harness::Manifest& manifest,
+                   const std::vector<harness::Backend>& backends,
+                   const std::string& method) {
+  const auto found = std::find_if(
+      manifest.methods.begin(), manifest.methods.end(), [&](const auto& each) {
+        return each.name == method;
+      });
+  if (found == manifest.methods.end()) {
+    throw InputError(fmt::format(
+        "{}: method '{}' has a list of values for an option, so it is several: "
+        "a claim needs one",
+        manifest.path.string(),
+        method));
+  }
+  std::string hash;
+  for (std::size_t p = 0; p < backends.size(); ++p) {
+    hash += RunHash(manifest, manifest.problems[p], *found, backends[p]);
+  }
+  return hash;
+}
+
+// Reads the experiment with these settings and decides which methods it has to
+// run. `owners`: the folder that has the runs of a hash.
+VariedExperiment Vary(const std::filesystem::path& path,
+                      const std::filesystem::path& folder,
+                      const Variation& variation,
+                      int repeats,
+                      const std::vector<std::string>& methods,
+                      std::map<std::string, std::filesystem::path>& owners) {
+  VariedExperiment varied{.experiment = path.stem().string(),
+                          .variation = variation,
+                          .manifest = path,
+                          .results = folder / path.stem(),
+                          .overrides = {repeats, methods, variation.settings}};
+  varied.overrides.settings.push_back(
+      fmt::format("experiment.name=\"{}\"", variation.name));
+  const harness::Manifest manifest =
+      harness::ReadManifest(path, varied.overrides);
+  (void)harness::CheckManifest(manifest);
+  std::vector<harness::Backend> backends;
+  for (const harness::ProblemSpec& problem : manifest.problems) {
+    backends.push_back(harness::MakeBackend(problem));
+  }
+  varied.overrides.methods.clear();
+  for (const std::string& method : methods) {
+    const auto [owner, first] = owners.try_emplace(
+        HashOf(manifest, backends, method) + "/" + method, varied.Folder());
+    varied.records[method] = owner->second;
+    if (first) {
+      varied.overrides.methods.push_back(method);
+    }
+  }
+  return varied;
+}
+
+}  // namespace
+
+SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
+                                      const std::filesystem::path& results,
+                                      std::optional<int> repeats) {
+  const TomlTable root = TomlTable::ParseFile(manifest);
+  const TomlTable table = root.RequireTable("study");
+  SensitivityStudy study;
+  study.folder = results / manifest.stem();
+  study.title = table.GetString("title", manifest.stem().string());
+  study.repeats = repeats.value_or(table.GetIntIn("repeats", 10, 1));
+  study.claims = ReadClaims(root);
+  study.variations = {Variation()};
+  std::vector<Axis> axes = {{study.variations, {}, root.Where()}};
+  for (const TomlTable& vary : root.GetTables("vary")) {
+    for (const Variation& next : axes.emplace_back(ReadAxis(vary)).variations) {
+      for (const Variation& other : study.variations) {
+        if (other.name == next.name) {
+          vary.Fail("name",
+                    fmt::format("two variations have the name '{}': rename one",
+                                next.name));
+        }
+      }
+      study.variations.push_back(next);
+    }
+  }
+  const std::vector<std::string> files = table.GetStrings("experiments");
+  if (files.empty()) {
+    throw InputError(fmt::format(
+        "{}: study.experiments is missing: name at least one manifest",
+        table.Where()));
+  }
+  root.RejectUnknownKeys();
+
+  std::vector<std::string> names;
+  for (const std::string& file : files) {
+    names.push_back(std::filesystem::path(file).stem().string());
+  }
+  for (const Axis& axis : axes) {
+    for (const std::string& name : axis.experiments) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        throw InputError(
+            fmt::format("{}: unknown experiment '{}'{}; known here: {}",
+                        axis.place,
+                        name,
+                        common::DidYouMean(name, names),
+                        fmt::join(names, ", ")));
+      }
+    }
+  }
+  const std::vector<std::string> methods = MethodsOf(study.claims);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::map<std::string, std::filesystem::path> owners;
+    for (const Axis& axis : axes) {
+      if (!axis.experiments.empty() &&
+          std::find(axis.experiments.begin(),
+                    axis.experiments.end(),
+                    names[i]) == axis.experiments.end()) {
+        continue;
+      }
+      for (const Variation& variation : axis.variations) {
+        try {
+          study.experiments.push_back(
+              Vary((manifest.parent_path() / files[i]).lexically_normal(),
+                   study.folder,
+                   variation,
+                   study.repeats,
+                   methods,
+                   owners));
+        } catch (const InputError& e) {
+          throw InputError(fmt::format("{}: {} of {}: {}",
+                                       axis.place,
+                                       variation.name,
+                                       names[i],
+                                       e.what()));
+        }
+      }
+    }
+  }
+  return study;
+}
+
+}  // namespace studies

@@ -1,0 +1,130 @@
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "studies/sensitivity/effects.h"
+#include "studies/sensitivity/plan.h"
+#include "tests/fakes/experiment_folder.h"
+
+namespace studies {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kClaim =
+    "[[claim]]\ntext = \"c\"\nbetter = \"oppa\"\nworse = \"random\"\n";
+
+class SensitivityTest : public testing::Test {
+ protected:
+  SensitivityTest() {
+    fakes::WriteFile(
+        folder_.path() / "base.toml",
+        fakes::SmallManifest(R"("random")", "time_minutes = 5\nq_max = 5\n"));
+  }
+
+  SensitivityStudy Read(const std::string& text) {
+    const auto path = folder_.path() / "study.toml";
+    fakes::WriteFile(path,
+                     "[study]\nexperiments = [\"base.toml\"]\nrepeats = 7\n" +
+                         text + kClaim);
+    return ReadSensitivityStudy(path, folder_.path() / "results");
+  }
+
+  std::string Error(const std::string& text) {
+    try {
+      (void)Read(text);
+    } catch (const common::InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  fakes::ExperimentFolder folder_;
+};
+
+TEST_F(SensitivityTest, EveryListIsAnAxisAndTheDefaultComesFirst) {
+  const SensitivityStudy study = Read(
+      "[[vary]]\nname = \"failure\"\nbackend.failure_s = [5, 30]\n"
+      "[[vary]]\nname = \"both\"\nbackend.failure_s = [5, 30]\n"
+      "noise.factor = [0.0, 3.0]\n");
+  std::vector<std::string> names;
+  for (const VariedExperiment& varied : study.experiments) {
+    names.push_back(varied.variation.name);
+    EXPECT_EQ(varied.overrides.repeats, 7);
+    EXPECT_EQ(varied.Folder(),
+              folder_.path() / "results/study/base" / varied.variation.name);
+  }
+  EXPECT_THAT(names,
+              ElementsAre("default",
+                          "failure-5",
+                          "failure-30",
+                          "both-5-0",
+                          "both-5-3",
+                          "both-30-0",
+                          "both-30-3"));
+  EXPECT_EQ(study.experiments[4].variation.value, "5, 3");
+  EXPECT_THAT(
+      study.experiments[1].overrides.settings,
+      ElementsAre("backend.failure_s=5", "experiment.name=\"failure-5\""));
+  EXPECT_THAT(study.experiments[0].overrides.methods,
+              ElementsAre("oppa", "random"));
+}
+
+TEST_F(SensitivityTest, RunsThatAVariationDoesNotAffectAreShared) {
+  const SensitivityStudy study = Read(
+      "[[vary]]\nname = \"q\"\nmethod.oppa.q_min = [2]\n"
+      "[[vary]]\nname = \"again\"\nmethod.oppa.q_min = [2]\n");
+  const VariedExperiment& varied = study.experiments[1];
+  EXPECT_THAT(varied.overrides.methods, ElementsAre("oppa"));
+  EXPECT_EQ(varied.records.at("random"), study.experiments[0].Folder());
+  EXPECT_EQ(varied.records.at("oppa"), varied.Folder());
+  EXPECT_THAT(study.experiments[2].overrides.methods, IsEmpty());
+  EXPECT_EQ(study.experiments[2].records.at("oppa"), varied.Folder());
+}
+
+TEST_F(SensitivityTest, WrongVariationsAreErrorsWithTheirPlace) {
+  EXPECT_THAT(
+      Error("[[vary]]\nname = \"failure\"\nbackend.failure_s = [5, -5]\n"),
+      AllOf(HasSubstr("study.toml:4:1: failure--5 of base: "),
+            HasSubstr("--set backend.failure_s=-5"),
+            HasSubstr("must be a number >= 0")));
+  EXPECT_THAT(Error("[[vary]]\nname = \"x\"\nmethod.oppa.no_option = [1]\n"),
+              AllOf(HasSubstr("study.toml:4:1: x-1 of base: "),
+                    HasSubstr("unknown key 'method.oppa.no_option'")));
+  EXPECT_THAT(Error("[[vary]]\nname = \"x\"\nfailure_s = [5]\n"),
+              HasSubstr("study.toml:6:13: unknown key 'vary.failure_s'"));
+  EXPECT_THAT(Error("[[vary]]\nname = \"x\"\n"),
+              HasSubstr("vary 'x' has no constant"));
+  EXPECT_THAT(Error("[[vary]]\nname = \"x\"\nexperiments = [\"bse\"]\n"
+                    "noise.factor = [0.0]\n"),
+              HasSubstr("unknown experiment 'bse' (did you mean 'base'?)"));
+  EXPECT_THAT(Error("[[vary]]\nname = \"x\"\nnoise.factor = [3]\n"
+                    "[[vary]]\nname = \"x\"\nnoise.factor = [3]\n"),
+              HasSubstr("two variations have the name 'x-3'"));
+}
+
+TEST(Effect, HoldsTurnsOrStaysOpenByItsInterval) {
+  const auto verdict = [](const std::vector<std::vector<double>>& pairs) {
+    return EffectOf(pairs).verdict();
+  };
+  EXPECT_EQ(verdict({{1, 2, 3, 4, 5, 6}}), Verdict::kHolds);
+  EXPECT_EQ(verdict({{-1, -2, -3, -4, -5, -6}}), Verdict::kTurns);
+  EXPECT_EQ(verdict({{-3, -2, -1, 1, 2, 3}}), Verdict::kOpen);
+  EXPECT_EQ(verdict({{0, 0, 0, 0, 0, 0}}), Verdict::kOpen);
+  EXPECT_EQ(verdict({}), Verdict::kOpen);
+}
+
+TEST(Effect, FewerThanSixPairsLeaveItOpen) {
+  EXPECT_EQ(EffectOf({{1, 2, 3, 4, 5}}).verdict(), Verdict::kOpen);
+  EXPECT_EQ(EffectOf({{1, 2, 3}, {4, 5, 6}}).verdict(), Verdict::kHolds);
+}
+
+}  // namespace
+}  // namespace studies
