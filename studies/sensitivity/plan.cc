@@ -135,7 +135,9 @@ VariedExperiment Vary(const std::filesystem::path& path,
                           .variation = variation,
                           .manifest = path,
                           .results = folder / path.stem(),
-                          .overrides = {repeats, methods, variation.settings}};
+                          .overrides = {.repeats = repeats,
+                                        .methods = methods,
+                                        .settings = variation.settings}};
   varied.overrides.settings.push_back(
       fmt::format("experiment.name=\"{}\"", variation.name));
   const harness::Manifest manifest =

@@ -9,6 +9,7 @@
 #include "studies/sensitivity/effects.h"
 #include "studies/sensitivity/plan.h"
 #include "tests/fakes/experiment_folder.h"
+#include "tests/fakes/paths.h"
 
 namespace studies {
 namespace {
@@ -108,6 +109,13 @@ TEST_F(SensitivityTest, WrongVariationsAreErrorsWithTheirPlace) {
   EXPECT_THAT(Error("[[vary]]\nname = \"x\"\nnoise.factor = [3]\n"
                     "[[vary]]\nname = \"x\"\nnoise.factor = [3]\n"),
               HasSubstr("two variations have the name 'x-3'"));
+}
+
+TEST(SensitivityManifest, TheShippedStudyIsValidUnderEveryVariation) {
+  const SensitivityStudy study = ReadSensitivityStudy(
+      fakes::SourceFolder() / "experiments/studies/sensitivity.toml", "none");
+  EXPECT_EQ(study.repeats, 10);
+  EXPECT_EQ(study.claims.size(), 9U);
 }
 
 TEST(Effect, HoldsTurnsOrStaysOpenByItsInterval) {
