@@ -50,8 +50,9 @@ MethodEntry Oppa(const std::string& name,
   return entry;
 }
 
-constexpr methods::SurrogatePair::Options kNoPrior{.prior =
-                                                       CostModelForm::kNone};
+constexpr methods::SurrogatePair::Options kNoPrior{
+    .throughput_prior = CostModelForm::kNone,
+    .memory_prior = CostModelForm::kNone};
 
 // The method as printed in the paper, where our defaults differ.
 OppaOptions AsPrinted() {
@@ -60,7 +61,8 @@ OppaOptions AsPrinted() {
           .random_trials = 4,
           .screened_draws = 1,
           .stagnation_trials = 0,
-          .surrogates = {.prior = CostModelForm::kPrinted,
+          .surrogates = {.throughput_prior = CostModelForm::kPrinted,
+                         .memory_prior = CostModelForm::kPrinted,
                          .fit = {.as_printed = true},
                          .neutral_inactive_parameters = false}};
 }

@@ -41,7 +41,7 @@ surrogates::GaussianProcess::Options ForMemory(
   surrogates::GaussianProcess::Options fit = options.fit;
   fit.threads = problem.threads;
   fit.seed += kMemorySeedOffset;
-  if (options.prior == surrogates::CostModelForm::kPhysical) {
+  if (options.memory_prior == surrogates::CostModelForm::kPhysical) {
     fit.target_scale = options.memory_error;
   }
   return fit;
@@ -61,10 +61,10 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
                                       ? surrogates::InactiveKnobs::kNeutral
                                       : surrogates::InactiveKnobs::kDefault)),
       throughput_prior_(surrogates::ThroughputPrior(
-          *problem.space, ShapeOf(problem), options.prior)),
+          *problem.space, ShapeOf(problem), options.throughput_prior)),
       memory_prior_(surrogates::MemoryPrior(*problem.space,
                                             ShapeOf(problem),
-                                            options.prior,
+                                            options.memory_prior,
                                             options.out_of_memory_value)),
       throughput_(encoded_, throughput_prior_, ForThroughput(problem, options)),
       memory_(encoded_, memory_prior_, ForMemory(problem, options)),

@@ -22,8 +22,11 @@ namespace methods {
 class SurrogatePair {
  public:
   struct Options {
-    // The equations of both prior means.
-    surrogates::CostModelForm prior = surrogates::CostModelForm::kPhysical;
+    // The equations of the two prior means.
+    surrogates::CostModelForm throughput_prior =
+        surrogates::CostModelForm::kPhysical;
+    surrogates::CostModelForm memory_prior =
+        surrogates::CostModelForm::kPhysical;
     // Of both processes; `seed` of the throughput's, `threads` is the
     // problem's.
     surrogates::GaussianProcess::Options fit;

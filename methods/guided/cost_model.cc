@@ -70,19 +70,25 @@ class CostModel final : public Method {
 
 std::vector<Option> OptionsOf(CostModelOptions& o) {
   using surrogates::CostModelForm;
+  SurrogatePair::Options& pair = o.surrogates;
+  Choice form = ChoiceOf(pair.throughput_prior,
+                         {{"printed", CostModelForm::kPrinted},
+                          {"physical", CostModelForm::kPhysical}});
+  form.choose = [&pair, choose = form.choose](std::size_t i) {
+    choose(i);
+    pair.memory_prior = pair.throughput_prior;
+  };
   return {{"random_trials",
            Integer{&o.random_trials, 1},
            "Random trials before the cost model is fitted.",
            "App. H.2, \"several\""},
           {"form",
-           ChoiceOf(o.surrogates.prior,
-                    {{"printed", CostModelForm::kPrinted},
-                     {"physical", CostModelForm::kPhysical}}),
+           form,
            "The cost model as the paper prints it, or with every size in its "
            "place.",
            "App. D"},
           {"fit_starts",
-           Integer{&o.surrogates.fit.starts, 1},
+           Integer{&pair.fit.starts, 1},
            "Starting points of each fit.",
            ""}};
 }

@@ -69,7 +69,8 @@ class Oppa final : public Method {
 
   // Whether the prior chooses among several random draws.
   [[nodiscard]] bool Screens() const {
-    return options_.surrogates.prior != surrogates::CostModelForm::kNone &&
+    return options_.surrogates.throughput_prior !=
+               surrogates::CostModelForm::kNone &&
            options_.screened_draws > 1;
   }
 
@@ -161,16 +162,24 @@ class Oppa final : public Method {
 std::vector<Option> OptionsOf(OppaOptions& o) {
   using surrogates::CostModelForm;
   SurrogatePair::Options& pair = o.surrogates;
+  const auto form_of = [](CostModelForm& form) {
+    return ChoiceOf(form,
+                    {{"none", CostModelForm::kNone},
+                     {"printed", CostModelForm::kPrinted},
+                     {"physical", CostModelForm::kPhysical}});
+  };
   return {
-      {"prior",
-       ChoiceOf(pair.prior,
-                {{"none", CostModelForm::kNone},
-                 {"printed", CostModelForm::kPrinted},
-                 {"physical", CostModelForm::kPhysical}}),
-       "Prior means of throughput and memory: a constant, the cost model as "
-       "the "
-       "paper prints it, or the cost model with every size in its place.",
-       "App. D"},
+      {"throughput_prior",
+       form_of(pair.throughput_prior),
+       "Prior mean of throughput: a constant, the cost model as the paper "
+       "prints it, or the cost model with every size in its place.",
+       "App. D.1",
+       "prior"},
+      {"memory_prior",
+       form_of(pair.memory_prior),
+       "Prior mean of memory, likewise.",
+       "App. D.2",
+       "prior"},
       {"early_termination",
        Boolean{&o.early_termination},
        "Stop a trial that cannot become the best.",

@@ -49,9 +49,10 @@ TEST(Registry, AVariantHasTheOptionsOfItsMethod) {
 TEST(MethodsText, ShowsKeyDefaultRangeAndMeaning) {
   EXPECT_THAT(MethodsText("oppa"),
               HasSubstr("q_min = 5  (an integer >= 1)\n    Steps before"));
-  EXPECT_THAT(MethodsText("oppa-paper"), HasSubstr("prior = \"printed\""));
+  EXPECT_THAT(MethodsText("oppa-paper"),
+              HasSubstr("throughput_prior = \"printed\""));
   const auto json = common::ParseJson(MethodsJson("oppa"), "text");
-  EXPECT_EQ(json["options"][0]["key"], "prior");
+  EXPECT_EQ(json["options"][0]["key"], "throughput_prior");
   EXPECT_THAT([] { (void)MethodsText("opa"); },
               testing::ThrowsMessage<common::InputError>(
                   HasSubstr("unknown method 'opa' (did you mean 'oppa'?)")));

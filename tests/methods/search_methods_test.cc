@@ -247,11 +247,12 @@ TEST_F(SearchMethods, RandomCoversTheWholeSpaceAndStops) {
 
 TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
   const auto oppa = MakeOppa(problem_, {.screened_draws = 1}, 6);
-  const auto vanilla =
-      MakeOppa(problem_,
-               {.early_termination = false,
-                .surrogates = {.prior = surrogates::CostModelForm::kNone}},
-               6);
+  const auto vanilla = MakeOppa(
+      problem_,
+      {.early_termination = false,
+       .surrogates = {.throughput_prior = surrogates::CostModelForm::kNone,
+                      .memory_prior = surrogates::CostModelForm::kNone}},
+      6);
   const Trace a = Search(*oppa, space_, 3);
   const Trace b = Search(*vanilla, space_, 3);
   EXPECT_EQ(a.candidates, b.candidates);
@@ -381,13 +382,13 @@ TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};
   const auto table =
-      common::TomlTable::ParseString("prior = \"magic\"", "x.toml");
+      common::TomlTable::ParseString("throughput_prior = \"magic\"", "x.toml");
   try {
     (void)ReadOptions<OppaOptions>(table, problem);
     FAIL();
   } catch (const common::InputError& e) {
     const std::string message = e.what();
-    EXPECT_NE(message.find("x.toml:1:9"), std::string::npos) << message;
+    EXPECT_NE(message.find("x.toml:1:20"), std::string::npos) << message;
     EXPECT_NE(message.find("physical"), std::string::npos) << message;
   }
 }
