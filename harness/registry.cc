@@ -50,19 +50,55 @@ MethodEntry Oppa(const std::string& name,
   return entry;
 }
 
-constexpr methods::SurrogatePair::Options kNoPrior{.prior =
-                                                       CostModelForm::kNone};
+// BO as App. H.2 describes it, with nothing that OPPA adds. As in BoTorch,
+// hyperparameters have weak priors and the maximum of their posterior counts.
+OppaOptions VanillaBo() {
+  return {.early_termination = false,
+          .draw = methods::DrawLaw::kUniform,
+          .failures_before_random = 0,
+          .screened_draws = 1,
+          .stagnation_trials = 0,
+          .surrogates = {
+              .throughput_prior = CostModelForm::kNone,
+              .memory_prior = CostModelForm::kNone,
+              .fit = {.integrate_coefficients = false, .learn_nugget = false},
+              .neutral_inactive_parameters = false}};
+}
 
-// The method as printed in the paper, where our defaults differ.
+constexpr methods::SurrogatePair::Options kNoPrior{
+    .throughput_prior = CostModelForm::kNone,
+    .memory_prior = CostModelForm::kNone};
+
+// The method as printed in the paper, where our defaults differ. The bounds of
+// the fit only keep its numbers finite.
 OppaOptions AsPrinted() {
   return {.tau_steps_per_s = 1e-3,
           .tau_share = 0.0,
           .random_trials = 4,
           .screened_draws = 1,
           .stagnation_trials = 0,
-          .surrogates = {.prior = CostModelForm::kPrinted,
-                         .fit = {.as_printed = true},
-                         .neutral_inactive_parameters = false}};
+          .surrogates = {.throughput_prior = CostModelForm::kPrinted,
+                         .memory_prior = CostModelForm::kPrinted,
+                         .fit = {.as_printed = true,
+                                 .max_length_scale = 1e4,
+                                 .coefficient_reach = 20.0},
+                         .clip_at_capacity = true,
+                         .clip_gradient = 0.0,
+                         .neutral_inactive_parameters = false,
+                         .encoding = surrogates::SizeScale::kLinear}};
+}
+
+MethodEntry CostModelPhysical() {
+  methods::CostModelOptions options;
+  options.surrogates.throughput_prior = CostModelForm::kPhysical;
+  options.surrogates.memory_prior = CostModelForm::kPhysical;
+  MethodEntry entry = Entry("cost-model-physical",
+                            "COST-MODEL physical",
+                            "COST-MODEL with the terms of OPPA's prior",
+                            methods::MakeCostModel,
+                            options);
+  entry.variant_of = "cost-model";
+  return entry;
 }
 
 std::vector<MethodEntry> ListMethods() {
@@ -79,20 +115,29 @@ std::vector<MethodEntry> ListMethods() {
             {}),
       Entry("cost-model",
             "COST-MODEL",
-            "a cost model fitted to several random trials, then one shot",
+            "the printed cost model fitted to random trials, then one shot",
             methods::MakeCostModel,
             {}),
+      CostModelPhysical(),
       Oppa("vanilla-bo",
            "VANILLA-BO",
            "Bayesian optimization: constant mean, Matern-5/2, cUCB",
-           {.early_termination = false, .surrogates = kNoPrior}),
+           VanillaBo()),
       Oppa("oppa",
            "OPPA",
            "BO with a parallelism-informed prior and early termination",
            {}),
+      Oppa("oppa-no-throughput-prior",
+           "OPPA without prior of throughput",
+           "ablation: a constant mean of throughput instead of its prior",
+           {.surrogates = {.throughput_prior = CostModelForm::kNone}}),
+      Oppa("oppa-no-memory-prior",
+           "OPPA without prior of memory",
+           "ablation: a constant mean of memory instead of its prior",
+           {.surrogates = {.memory_prior = CostModelForm::kNone}}),
       Oppa("oppa-no-prior",
            "OPPA without prior",
-           "ablation: a constant mean instead of the prior",
+           "ablation: constant means instead of both priors",
            {.surrogates = kNoPrior}),
       Oppa("oppa-no-early-termination",
            "OPPA without early termination",
@@ -100,7 +145,7 @@ std::vector<MethodEntry> ListMethods() {
            {.early_termination = false}),
       Oppa("oppa-no-prior-no-early-termination",
            "OPPA without both",
-           "ablation: neither prior nor early termination",
+           "ablation: neither priors nor early termination",
            {.early_termination = false, .surrogates = kNoPrior}),
       Oppa("oppa-paper",
            "OPPA-PAPER",
@@ -150,6 +195,15 @@ std::unique_ptr<methods::Method> MakeMethod(const MethodSpec& method,
     return entry->make(problem, method.options, seed);
   });
   method.options.RejectUnknownKeys();
+  const int warmup_steps = made->history().throughput_options().warmup_steps;
+  if (problem.q_max <= warmup_steps) {
+    throw common::InputError(fmt::format(
+        "method.{}: a trial of q_max = {} steps ends with the {} that it "
+        "discards as warm-up; raise q_max",
+        method.name,
+        problem.q_max,
+        warmup_steps));
+  }
   return made;
 }
 

@@ -89,11 +89,17 @@ void ReadOptions(const common::TomlTable& table,
   };
   for (const Option& option : options) {
     if (given(option.former_key)) {
+      std::vector<std::string> keys_now;
+      for (const Option& other : options) {
+        if (other.former_key == option.former_key) {
+          keys_now.push_back(fmt::format("'{}'", other.key));
+        }
+      }
       table.Fail(option.former_key,
                  fmt::format("unknown key '{}' (did you mean its new name "
-                             "'{}'?)",
+                             "{}?)",
                              option.former_key,
-                             option.key));
+                             fmt::join(keys_now, " and ")));
     }
     std::visit(Reader{table, option.key}, option.value);
     const std::string error =

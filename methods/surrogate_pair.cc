@@ -41,7 +41,8 @@ surrogates::GaussianProcess::Options ForMemory(
   surrogates::GaussianProcess::Options fit = options.fit;
   fit.threads = problem.threads;
   fit.seed += kMemorySeedOffset;
-  if (options.prior == surrogates::CostModelForm::kPhysical) {
+  if (options.memory_prior == surrogates::CostModelForm::kPhysical &&
+      options.choices.typical_values) {
     fit.target_scale = options.memory_error;
   }
   return fit;
@@ -49,6 +50,18 @@ surrogates::GaussianProcess::Options ForMemory(
 
 surrogates::ClusterShape ShapeOf(const Problem& problem) {
   return {problem.gpus, problem.gpus_per_node};
+}
+
+surrogates::ParametricMean MemoryPriorOf(
+    const Problem& problem, const SurrogatePair::Options& options) {
+  surrogates::ParametricMean mean = surrogates::MemoryPrior(
+      *problem.space,
+      ShapeOf(problem),
+      options.memory_prior,
+      options.clip_at_capacity ? 1.0 : options.out_of_memory_value,
+      options.choices);
+  mean.clip_gradient = options.clip_gradient;
+  return mean;
 }
 
 }  // namespace
@@ -59,13 +72,13 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
       encoded_(surrogates::Encode(*problem.space,
                                   options.neutral_inactive_parameters
                                       ? surrogates::InactiveKnobs::kNeutral
-                                      : surrogates::InactiveKnobs::kDefault)),
-      throughput_prior_(surrogates::ThroughputPrior(
-          *problem.space, ShapeOf(problem), options.prior)),
-      memory_prior_(surrogates::MemoryPrior(*problem.space,
-                                            ShapeOf(problem),
-                                            options.prior,
-                                            options.out_of_memory_value)),
+                                      : surrogates::InactiveKnobs::kDefault,
+                                  options.encoding)),
+      throughput_prior_(surrogates::ThroughputPrior(*problem.space,
+                                                    ShapeOf(problem),
+                                                    options.throughput_prior,
+                                                    options.choices)),
+      memory_prior_(MemoryPriorOf(problem, options)),
       throughput_(encoded_, throughput_prior_, ForThroughput(problem, options)),
       memory_(encoded_, memory_prior_, ForMemory(problem, options)),
       threads_(problem.threads) {
@@ -188,6 +201,17 @@ SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
         {One(&choice.memory_mean, 1), One(&choice.memory_variance, 1)});
   }
   return choice;
+}
+
+Option ComputeTimeOption(SurrogatePair::Options& options) {
+  using surrogates::ComputeTime;
+  return {"t_comp",
+          ChoiceOf(options.choices.t_comp,
+                   {{"batch", ComputeTime::kOfBatch},
+                    {"microbatch", ComputeTime::kOfMicrobatch}}),
+          "What takes the computation time of the printed form: the batch, or "
+          "each microbatch.",
+          "Eq. 10"};
 }
 
 }  // namespace methods

@@ -9,6 +9,7 @@
 #include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/method.h"
+#include "methods/options.h"
 #include "surrogates/cost/cost_model.h"
 #include "surrogates/encoding.h"
 #include "surrogates/gp/gaussian_process.h"
@@ -22,8 +23,12 @@ namespace methods {
 class SurrogatePair {
  public:
   struct Options {
-    // The equations of both prior means.
-    surrogates::CostModelForm prior = surrogates::CostModelForm::kPhysical;
+    // The equations of the two prior means.
+    surrogates::CostModelForm throughput_prior =
+        surrogates::CostModelForm::kPhysical;
+    surrogates::CostModelForm memory_prior =
+        surrogates::CostModelForm::kPhysical;
+    surrogates::CostModelChoices choices;
     // Of both processes; `seed` of the throughput's, `threads` is the
     // problem's.
     surrogates::GaussianProcess::Options fit;
@@ -34,6 +39,13 @@ class SurrogatePair {
     // The observation of an out-of-memory trial in units of the capacity, >= 1.
     // At exactly 1 the sigmoid of cUCB would give it a feasibility of one half.
     double out_of_memory_value = 1.1;
+    // Clip a memory prior at the capacity, as printed, instead of at
+    // out_of_memory_value.
+    bool clip_at_capacity = false;
+    // Gradient of a clipped memory prior, as a share of the unclipped one. With
+    // 0, as printed, trials that ran out of memory do not move its coefficients
+    // once it is clipped at them. In [0, 1].
+    double clip_gradient = 0.1;
     // Standard deviation of a memory observation in units of the capacity: the
     // lambda of Eq. 26. > 0
     double memory_noise = 0.002;
@@ -45,6 +57,7 @@ class SurrogatePair {
     double memory_error = 0.2;
     // False: inactive parameters at their defaults, the paper's embedding.
     bool neutral_inactive_parameters = true;
+    surrogates::SizeScale encoding = surrogates::SizeScale::kLog2;
     // Amplitude of a perturbation of the throughput's prior mean in units of
     // the best throughput so far; 0: none. See Misspecification. >= 0
     double prior_error = 0.0;
@@ -119,6 +132,9 @@ class SurrogatePair {
   surrogates::Prediction prediction_;  // of throughput, all candidates
   ConstrainedUcbSearch search_;
 };
+
+// The option `t_comp` of a method.
+[[nodiscard]] Option ComputeTimeOption(SurrogatePair::Options& options);
 
 }  // namespace methods
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 #include <vector>
 
 #include "trials/knobs.h"
@@ -9,12 +11,31 @@
 namespace surrogates {
 namespace {
 
-// A size of 0 means "derived from the rest": a step below 1.
-double Position(trials::KnobScale scale, int value) {
-  if (scale != trials::KnobScale::kLog2) {
-    return value;
+// Where each candidate has the knob, before it is scaled to [0, 1]. Shapes:
+// [N].
+Eigen::RowVectorXd Positions(const trials::SearchSpace& space,
+                             const trials::Knob& knob,
+                             SizeScale sizes) {
+  Eigen::RowVectorXd positions(space.size());
+  for (int i = 0; i < space.size(); ++i) {
+    positions[i] = knob.Get(space[i]);
   }
-  return value > 0 ? std::log2(value) : -1.0;
+  if (knob.scale != trials::KnobScale::kLog2) {
+    return positions;
+  }
+  if (sizes == SizeScale::kLog2) {
+    // A size of 0 means "derived from the rest".
+    return positions.unaryExpr(
+        [](double value) { return value > 0.0 ? std::log2(value) : -1.0; });
+  }
+  if (sizes == SizeScale::kRank) {
+    const std::set<double> values(positions.begin(), positions.end());
+    return positions.unaryExpr([&](double value) {
+      return static_cast<double>(
+          std::distance(values.begin(), values.find(value)));
+    });
+  }
+  return positions;
 }
 
 // Moves the candidates in which the knob is inactive to the middle of the
@@ -59,15 +80,15 @@ Eigen::MatrixXd Columns(const EncodedSpace& space,
   return columns;
 }
 
-EncodedSpace Encode(const trials::SearchSpace& space, InactiveKnobs inactive) {
+EncodedSpace Encode(const trials::SearchSpace& space,
+                    InactiveKnobs inactive,
+                    SizeScale sizes) {
   EncodedSpace encoded;
   const trials::KnobSet& knobs = space.knobs();
   Eigen::MatrixXd rows(static_cast<Eigen::Index>(knobs.size()), space.size());
   Eigen::Index dimensions = 0;
   for (const trials::Knob& knob : knobs) {
-    for (int i = 0; i < space.size(); ++i) {
-      rows(dimensions, i) = Position(knob.scale, knob.Get(space[i]));
-    }
+    rows.row(dimensions) = Positions(space, knob, sizes);
     if (inactive == InactiveKnobs::kNeutral && !knob.counts_parts) {
       CenterInactive(space, knob, rows.row(dimensions));
     }

@@ -24,9 +24,18 @@ enum class InactiveKnobs {
   kNeutral,
 };
 
+// The scale of sizes and buckets in the embedding.
+enum class SizeScale {
+  kLog2,  // the logarithm; a size of 0, derived from the rest, is a step below
+          // 1
+  kLinear,  // the value
+  kRank,    // the position among the values in the space
+};
+
 // The embedding e(H) of every candidate: a dimension per knob that takes
-// more than one value in the space, each scaled to [0, 1] over the space
-// (sizes and buckets by their logarithm).
+// more than one value in the space, each scaled to [0, 1] over the space. The
+// paper scales every dimension "according to the feasible values", which
+// kLinear and kRank do.
 //
 // Source: OPPA Sec. 4.1; docs/decisions/0010-inactive-parameters.md.
 // Shapes: points is [d, N], one candidate per column.
@@ -46,7 +55,8 @@ struct EncodedSpace {
 
 [[nodiscard]] EncodedSpace Encode(
     const trials::SearchSpace& space,
-    InactiveKnobs inactive = InactiveKnobs::kNeutral);
+    InactiveKnobs inactive = InactiveKnobs::kNeutral,
+    SizeScale sizes = SizeScale::kLog2);
 
 }  // namespace surrogates
 

@@ -33,16 +33,11 @@ std::vector<double> WithoutOutliers(std::vector<double> times,
 
 ThroughputEstimate EstimateThroughput(const std::vector<double>& step_times_s,
                                       const ThroughputOptions& options) {
-  const std::size_t warmup =
-      std::cmp_less(options.warmup_steps, step_times_s.size())
-          ? static_cast<std::size_t>(options.warmup_steps)
-          : 0;
-  std::vector<double> times(
-      step_times_s.begin() + static_cast<std::ptrdiff_t>(warmup),
-      step_times_s.end());
-  if (times.empty()) {
+  if (std::cmp_less_equal(step_times_s.size(), options.warmup_steps)) {
     return {};
   }
+  std::vector<double> times(step_times_s.begin() + options.warmup_steps,
+                            step_times_s.end());
   times = WithoutOutliers(std::move(times), options.outlier_iqr);
   const auto q = static_cast<double>(times.size());
   double sum = 0.0;
@@ -69,13 +64,14 @@ double TauOf(const StopRule& rule, int steps_used) {
 }
 
 bool ShouldStop(const StopRule& rule, const std::vector<double>& step_times_s) {
-  if (step_times_s.empty() || std::cmp_less(step_times_s.size(), rule.q_min)) {
+  if (std::cmp_less(step_times_s.size(), rule.q_min)) {
     return false;
   }
   const ThroughputEstimate estimate =
       EstimateThroughput(step_times_s, rule.throughput);
-  return estimate.steps_per_s <
-         rule.best_steps_per_s + TauOf(rule, estimate.steps_used);
+  return estimate.steps_used > 0 &&
+         estimate.steps_per_s <
+             rule.best_steps_per_s + TauOf(rule, estimate.steps_used);
 }
 
 }  // namespace trials

@@ -85,14 +85,15 @@ void VisitFields(common::FieldsOf<ThroughputOptions> auto& options,
 //   r = (1/q) sum_j 1/t_j,   var = (1/q) sum_j (1/t_j - r)^2,
 //
 // after dropping the warm-up steps and the outliers. If no step is left after
-// the warm-up, all steps are used; if there are no steps, the estimate is NaN.
+// the warm-up, the estimate is NaN.
 //
 // Source: OPPA Eq. 28, App. F.1-F.2.
 [[nodiscard]] ThroughputEstimate EstimateThroughput(
     const std::vector<double>& step_times_s,
     const ThroughputOptions& options = {});
 
-// When to stop a trial that is running: after step q >= q_min, if
+// When to stop a trial that is running: after step q >= q_min, if there is an
+// estimate and
 //
 //   r_q < best + tau_q,   tau_q = tau + c (1 / sqrt(n_min) + 1 / sqrt(n)),
 //

@@ -8,7 +8,8 @@
 namespace trials {
 
 bool Trial::HasThroughput() const {
-  return steps > 0 && measurement.outcome != Outcome::kOutOfMemory &&
+  return !std::isnan(throughput.steps_per_s) &&
+         measurement.outcome != Outcome::kOutOfMemory &&
          measurement.outcome != Outcome::kFailed;
 }
 

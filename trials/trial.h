@@ -40,8 +40,8 @@ struct Trial {
   double exact_steps_per_s = kUnknown;      // noise-free, where known
   ChosenBy chosen_by = ChosenBy::kUnspecified;
 
-  // Whether its throughput is a sample of the candidate's: it ran a step, and
-  // neither ran out of memory nor failed.
+  // Whether its throughput is a sample of the candidate's: it ran a step after
+  // the warm-up, and neither ran out of memory nor failed.
   [[nodiscard]] bool HasThroughput() const;
 };
 

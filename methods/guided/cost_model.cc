@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "methods/history.h"
-#include "methods/sampling/cell_sampler.h"
 
 namespace methods {
 namespace {
@@ -26,7 +25,7 @@ class CostModel final : public Method {
     const bool nothing_learned =
         history_.failures_in_a_row() == history_.size();
     if (history_.size() < options_.random_trials || nothing_learned) {
-      return SuggestRandom(problem_, history_, seed_);
+      return SuggestRandom(problem_, history_, options_.draw, seed_);
     }
     done_ = true;
     Suggestion suggestion;
@@ -70,19 +69,27 @@ class CostModel final : public Method {
 
 std::vector<Option> OptionsOf(CostModelOptions& o) {
   using surrogates::CostModelForm;
+  SurrogatePair::Options& pair = o.surrogates;
+  Choice form = ChoiceOf(pair.throughput_prior,
+                         {{"printed", CostModelForm::kPrinted},
+                          {"physical", CostModelForm::kPhysical}});
+  form.choose = [&pair, choose = form.choose](std::size_t i) {
+    choose(i);
+    pair.memory_prior = pair.throughput_prior;
+  };
   return {{"random_trials",
            Integer{&o.random_trials, 1},
            "Random trials before the cost model is fitted.",
            "App. H.2, \"several\""},
+          DrawOption(o.draw, "App. H.2"),
           {"form",
-           ChoiceOf(o.surrogates.prior,
-                    {{"printed", CostModelForm::kPrinted},
-                     {"physical", CostModelForm::kPhysical}}),
+           form,
            "The cost model as the paper prints it, or with every size in its "
            "place.",
            "App. D"},
+          ComputeTimeOption(pair),
           {"fit_starts",
-           Integer{&o.surrogates.fit.starts, 1},
+           Integer{&pair.fit.starts, 1},
            "Starting points of each fit.",
            ""}};
 }

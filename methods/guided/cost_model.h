@@ -10,6 +10,7 @@
 
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/sampling/draw.h"
 #include "methods/surrogate_pair.h"
 
 namespace methods {
@@ -19,10 +20,15 @@ namespace methods {
 // among those predicted to fit, and stops. It also stops if that candidate was
 // one of the random ones.
 //
-// Source: OPPA App. H.2, Eqs. 10-21.
+// Source: OPPA App. H.2, Eqs. 10-21: the model as printed. COST-MODEL physical
+// is the same method with the physical form.
 struct CostModelOptions {
   int random_trials = 10;
-  SurrogatePair::Options surrogates{.fit = {.mean_only = true}};
+  DrawLaw draw = DrawLaw::kUniform;
+  SurrogatePair::Options surrogates{
+      .throughput_prior = surrogates::CostModelForm::kPrinted,
+      .memory_prior = surrogates::CostModelForm::kPrinted,
+      .fit = {.mean_only = true}};
 };
 
 [[nodiscard]] std::vector<Option> OptionsOf(CostModelOptions& options);

@@ -7,7 +7,6 @@
 
 #include "common/hash.h"
 #include "methods/history.h"
-#include "methods/sampling/cell_sampler.h"
 
 namespace methods {
 namespace {
@@ -28,7 +27,7 @@ class Xgboost final : public Method {
       return std::nullopt;
     }
     if (history_.size() < options_.random_trials) {
-      return SuggestRandom(problem_, history_, seed_);
+      return SuggestRandom(problem_, history_, options_.draw, seed_);
     }
     Suggestion suggestion;
     suggestion.fits.push_back(
@@ -78,6 +77,7 @@ std::vector<Option> OptionsOf(XgboostOptions& o) {
            Integer{&o.random_trials, 1},
            "Random trials before the first fit.",
            "App. H.2"},
+          DrawOption(o.draw, ""),
           {"rounds", Integer{&trees.rounds, 1}, "Trees of a fit.", ""},
           {"max_depth", Integer{&trees.max_depth, 1}, "Depth of a tree.", ""},
           {"eta", Number{&trees.eta, 1e-6, 1.0}, "Learning rate.", ""},

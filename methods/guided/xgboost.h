@@ -10,6 +10,7 @@
 
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/sampling/draw.h"
 #include "surrogates/boosted_trees/boosted_trees.h"
 
 namespace methods {
@@ -19,11 +20,14 @@ namespace methods {
 //
 // Source: OPPA App. H.2; the settings are those of DeepSpeed's autotuner: two
 // trials before the first fit and no random exploration after it (its 20% of
-// random trials is unreachable code).
+// random trials is unreachable code). It draws an index into its list of
+// configurations; the first of the two is always the first of the list, which
+// has no meaning here, so both are drawn.
 // Note: trees predict few distinct values, so many candidates tie. One of them
 // is drawn at random; DeepSpeed uses the last one in its list.
 struct XgboostOptions {
   int random_trials = 2;
+  DrawLaw draw = DrawLaw::kUniform;
   surrogates::BoostedTrees::Options trees;
 };
 

@@ -10,7 +10,6 @@
 #include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/oppa/families.h"
-#include "methods/sampling/cell_sampler.h"
 
 namespace methods {
 namespace {
@@ -64,13 +63,16 @@ class Oppa final : public Method {
       return !Screens();
     }
     const int failures = history_.failures_in_a_row();
-    return failures > 0 && failures % options_.failures_before_random == 0;
+    return failures > 0 && options_.failures_before_random > 0 &&
+           failures % options_.failures_before_random == 0;
   }
 
   // Whether the prior chooses among several random draws.
   [[nodiscard]] bool Screens() const {
-    return options_.surrogates.prior != surrogates::CostModelForm::kNone &&
-           options_.screened_draws > 1;
+    constexpr auto kNone = surrogates::CostModelForm::kNone;
+    const bool any_prior = options_.surrogates.throughput_prior != kNone ||
+                           options_.surrogates.memory_prior != kNone;
+    return any_prior && options_.screened_draws > 1;
   }
 
   // Without any throughput there is no scale for exploration.
@@ -87,7 +89,8 @@ class Oppa final : public Method {
   }
 
   Suggestion SuggestRandom() {
-    Suggestion suggestion = methods::SuggestRandom(problem_, history_, seed_);
+    Suggestion suggestion =
+        methods::SuggestRandom(problem_, history_, options_.draw, seed_);
     if (Screens() && history_.failures_in_a_row() > 0) {
       Screen(suggestion);
     }
@@ -107,7 +110,8 @@ class Oppa final : public Method {
       }
       const std::uint64_t seed = common::DeriveSeed(
           "draws of " + std::to_string(seed_), static_cast<std::uint64_t>(i));
-      drawn = DrawFromCells(*problem_.space, tried, seed, history_.size());
+      drawn =
+          Draw(options_.draw, *problem_.space, tried, seed, history_.size());
     }
     suggestion.fits = surrogates_.Fit(history_);
     const int best =
@@ -161,16 +165,30 @@ class Oppa final : public Method {
 std::vector<Option> OptionsOf(OppaOptions& o) {
   using surrogates::CostModelForm;
   SurrogatePair::Options& pair = o.surrogates;
+  const auto form_of = [](CostModelForm& form) {
+    return ChoiceOf(form,
+                    {{"none", CostModelForm::kNone},
+                     {"printed", CostModelForm::kPrinted},
+                     {"physical", CostModelForm::kPhysical}});
+  };
   return {
-      {"prior",
-       ChoiceOf(pair.prior,
-                {{"none", CostModelForm::kNone},
-                 {"printed", CostModelForm::kPrinted},
-                 {"physical", CostModelForm::kPhysical}}),
-       "Prior means of throughput and memory: a constant, the cost model as "
-       "the "
-       "paper prints it, or the cost model with every size in its place.",
-       "App. D"},
+      {"throughput_prior",
+       form_of(pair.throughput_prior),
+       "Prior mean of throughput: a constant, the cost model as the paper "
+       "prints it, or the cost model with every size in its place.",
+       "App. D.1",
+       "prior"},
+      {"memory_prior",
+       form_of(pair.memory_prior),
+       "Prior mean of memory, likewise.",
+       "App. D.2",
+       "prior"},
+      ComputeTimeOption(pair),
+      {"typical_values",
+       Boolean{&pair.choices.typical_values},
+       "Start the coefficients of the physical form at values that hold for "
+       "most training jobs; otherwise every term is a tenth of a step.",
+       ""},
       {"early_termination",
        Boolean{&o.early_termination},
        "Stop a trial that cannot become the best.",
@@ -190,6 +208,12 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
                           o.q_min,
                           problem.q_max);
        }},
+      {"q_min_rule",
+       ChoiceOf(o.q_min_runs_on,
+                {{"algorithm-3", false}, {"equation-5", true}}),
+       "Whether a trial may stop after step q_min, or after the step that "
+       "follows it.",
+       "Eq. 5, Alg. 3 l. 16"},
       {"tau",
        Number{&o.tau_steps_per_s, 0.0},
        "Margin in steps/s by which a trial must beat the best so far to "
@@ -230,9 +254,10 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        Integer{&o.random_trials, 1},
        "Random trials at the start.",
        "App. E.1, \"a few\""},
+      DrawOption(o.draw, "App. E.1"),
       {"failures_before_random",
-       Integer{&o.failures_before_random, 1},
-       "Failures in a row after which a trial is random.",
+       Integer{&o.failures_before_random, 0},
+       "Failures in a row after which a trial is random; 0: never.",
        "App. E.1, \"too many\""},
       {"screened_draws",
        Integer{&o.screened_draws, 1},
@@ -252,6 +277,14 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "embeds it at its default.",
        "Sec. 4.1",
        "neutral_inert_knobs"},
+      {"encoding",
+       ChoiceOf(pair.encoding,
+                {{"log2", surrogates::SizeScale::kLog2},
+                 {"linear", surrogates::SizeScale::kLinear},
+                 {"rank", surrogates::SizeScale::kRank}}),
+       "Scale of sizes and buckets in the embedding: their logarithm, their "
+       "value, or their position among the values of the space.",
+       "Sec. 4.1"},
       {"outlier_iqr",
        Number{&o.throughput.outlier_iqr, 0.0},
        "Steps further from the quartiles than this many interquartile ranges "
@@ -276,6 +309,20 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        Integer{&pair.fit.starts, 1},
        "Starting points of each fit.",
        "Eq. 23"},
+      {"max_length_scale",
+       Number{&pair.fit.max_length_scale, 1.0},
+       "Largest length scale of the fit; a parameter takes up a length of 1.",
+       "Eq. 23, Table 5"},
+      {"coefficient_reach",
+       Number{&pair.fit.coefficient_reach, 1e-6},
+       "Bounds of the coefficients of a prior mean, in deviations of their "
+       "priors.",
+       "Eq. 23"},
+      {"integrate_coefficients",
+       Boolean{&pair.fit.integrate_coefficients},
+       "Integrate over the coefficients of the prior means instead of taking "
+       "their best values for exact; not with fit = \"printed\".",
+       ""},
       {"learn_nugget",
        Boolean{&pair.fit.learn_nugget},
        "Learn an independent variance of single configurations, which covers "
@@ -302,6 +349,17 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        Number{&pair.out_of_memory_value, 1.0},
        "Memory that an out-of-memory trial observes, in units of the capacity.",
        "Eq. 21"},
+      {"memory_clip",
+       ChoiceOf(pair.clip_at_capacity,
+                {{"observation", false}, {"capacity", true}}),
+       "Where the prior of memory is clipped: at out_of_memory_value, or at "
+       "the capacity.",
+       "Eq. 21"},
+      {"clip_gradient",
+       Number{&pair.clip_gradient, 0.0, 1.0},
+       "Gradient of the clipped prior of memory in the fit, as a share of the "
+       "unclipped one.",
+       "Eq. 21"},
       {"memory_noise",
        Number{&pair.memory_noise, 1e-9},
        "Standard deviation of a memory observation, in units of the capacity.",
@@ -318,7 +376,8 @@ std::unique_ptr<Method> MakeOppa(const Problem& problem,
                                  const OppaOptions& options,
                                  std::uint64_t seed) {
   OppaOptions of_problem = options;
-  of_problem.q_min = std::min(options.q_min, problem.q_max);
+  of_problem.q_min =
+      std::min(options.q_min + (options.q_min_runs_on ? 1 : 0), problem.q_max);
   of_problem.theory.q_max = problem.q_max;
   of_problem.surrogates.fit.seed = seed;
   return std::make_unique<Oppa>(problem, of_problem, seed);

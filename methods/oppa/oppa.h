@@ -11,6 +11,7 @@
 #include "methods/confidence.h"
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/sampling/draw.h"
 #include "methods/surrogate_pair.h"
 
 namespace methods {
@@ -22,6 +23,8 @@ namespace methods {
 struct OppaOptions {
   bool early_termination = true;
   int q_min = 5;  // at most the problem's q_max
+  // Eq. 5 runs the step after q_min, too; Algorithm 3 may stop after q_min.
+  bool q_min_runs_on = false;
   double tau_steps_per_s = 0.0;
   double tau_share = 1e-3;
   bool theory_tau = false;
@@ -30,6 +33,7 @@ struct OppaOptions {
   double beta = 1.0;
   bool beta_in_stddevs = false;
   int random_trials = 3;
+  DrawLaw draw = DrawLaw::kCell;
   int failures_before_random = 3;
   int screened_draws = 4;
   int stagnation_trials = 4;

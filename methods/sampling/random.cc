@@ -1,34 +1,39 @@
 #include "methods/sampling/random.h"
 
 #include "methods/history.h"
-#include "methods/sampling/cell_sampler.h"
 
 namespace methods {
 namespace {
 
 class Random final : public Method {
  public:
-  Random(const Problem& problem, std::uint64_t seed)
-      : Method(problem.space->size()), problem_(problem), seed_(seed) {}
+  Random(const Problem& problem,
+         const RandomOptions& options,
+         std::uint64_t seed)
+      : Method(problem.space->size()),
+        problem_(problem),
+        options_(options),
+        seed_(seed) {}
 
   std::optional<Suggestion> Suggest() override {
     if (history_.exhausted()) {
       return std::nullopt;
     }
-    return SuggestRandom(problem_, history_, seed_);
+    return SuggestRandom(problem_, history_, options_.draw, seed_);
   }
 
  private:
   Problem problem_;
+  RandomOptions options_;
   std::uint64_t seed_;
 };
 
 }  // namespace
 
 std::unique_ptr<Method> MakeRandom(const Problem& problem,
-                                   const RandomOptions& /*options*/,
+                                   const RandomOptions& options,
                                    std::uint64_t seed) {
-  return std::make_unique<Random>(problem, seed);
+  return std::make_unique<Random>(problem, options, seed);
 }
 
 }  // namespace methods

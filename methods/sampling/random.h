@@ -9,17 +9,20 @@
 
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/sampling/draw.h"
 
 namespace methods {
 
-// Each trial is a draw from the cells (see cell_sampler.h), runs all q_max
-// steps and is never repeated.
+// Each trial is drawn among the untried candidates, runs all q_max steps and is
+// never repeated.
 //
 // Source: OPPA App. H.2.
-struct RandomOptions {};
+struct RandomOptions {
+  DrawLaw draw = DrawLaw::kUniform;
+};
 
-[[nodiscard]] inline std::vector<Option> OptionsOf(RandomOptions& /*options*/) {
-  return {};
+[[nodiscard]] inline std::vector<Option> OptionsOf(RandomOptions& options) {
+  return {DrawOption(options.draw, "App. H.2")};
 }
 
 [[nodiscard]] std::unique_ptr<Method> MakeRandom(const Problem& problem,

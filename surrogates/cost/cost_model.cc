@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace surrogates {
@@ -51,6 +52,14 @@ ParametricMean Assemble(const trials::SearchSpace& space,
   return mean;
 }
 
+// The terms with the same flat guess for all.
+std::vector<CostTerm> WithoutTypicalValues(std::vector<CostTerm> terms) {
+  for (CostTerm& term : terms) {
+    term.typical = {};
+  }
+  return terms;
+}
+
 }  // namespace
 
 double TypicalValue::LogCenter(double sequences, double largest) const {
@@ -70,13 +79,18 @@ double TypicalValue::LogCenter(double sequences, double largest) const {
 
 ParametricMean ThroughputPrior(const trials::SearchSpace& space,
                                const ClusterShape& shape,
-                               CostModelForm form) {
+                               CostModelForm form,
+                               const CostModelChoices& choices) {
   constexpr auto kLink = ParametricMean::Link::kInverse;
   if (form == CostModelForm::kNone) {
     return ConstantMean(space.size());
   }
   if (form == CostModelForm::kPrinted) {
-    return Assemble(space, kLink, PrintedTimeTerms(shape));
+    return Assemble(space, kLink, PrintedTimeTerms(shape, choices.t_comp));
+  }
+  if (!choices.typical_values) {
+    return Assemble(
+        space, kLink, WithoutTypicalValues(PhysicalTimeTerms(shape)));
   }
   ParametricMean mean = Assemble(space, kLink, PhysicalTimeTerms(shape));
   // Any size: the candidate with the least computation computes for 1 s, up to
@@ -105,17 +119,21 @@ Eigen::VectorXd CentersFor(const ParametricMean& prior, double typical) {
 ParametricMean MemoryPrior(const trials::SearchSpace& space,
                            const ClusterShape& shape,
                            CostModelForm form,
-                           double clip) {
+                           double clip,
+                           const CostModelChoices& choices) {
   if (form == CostModelForm::kNone) {
     return ConstantMean(space.size());
   }
   const bool printed = form == CostModelForm::kPrinted;
-  ParametricMean mean =
-      Assemble(space,
-               ParametricMean::Link::kLinear,
-               printed ? PrintedMemoryTerms(shape) : PhysicalMemoryTerms());
+  std::vector<CostTerm> terms =
+      printed ? PrintedMemoryTerms(shape) : PhysicalMemoryTerms();
+  const bool typical_values = !printed && choices.typical_values;
+  if (!printed && !typical_values) {
+    terms = WithoutTypicalValues(std::move(terms));
+  }
+  ParametricMean mean = Assemble(space, ParametricMean::Link::kLinear, terms);
   mean.clip = clip;
-  if (!printed) {
+  if (typical_values) {
     mean.shared_scale = kTypicalModelState;
   }
   return mean;

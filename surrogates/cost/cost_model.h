@@ -14,14 +14,23 @@ namespace surrogates {
 // The equations of the features.
 enum class CostModelForm {
   kNone,  // a positive constant: no prior knowledge
-  // App. D as printed. Its computation term grows with the number of
-  // microbatches at a fixed batch, its sizes M_act,tp and M_act,pp do not
-  // depend on dp or mb, and its memory ignores ZeRO.
+  // App. D as printed. Its sizes M_act,tp and M_act,pp do not depend on dp or
+  // mb, and its memory ignores ZeRO. With ComputeTime::kOfMicrobatch its
+  // computation grows with the number of microbatches at a fixed batch.
   kPrinted,
   // The same mechanisms with their dependence on every size: a fixed batch is
   // a fixed amount of work, activations shrink with dp and mb, ZeRO shards
   // state, 1F1B keeps min(pp, mb) microbatches in flight.
   kPhysical,
+};
+
+// Choices within a form.
+struct CostModelChoices {
+  ComputeTime t_comp = ComputeTime::kOfBatch;  // of kPrinted
+  // False: kPhysical without typical values. Each term is a tenth of a typical
+  // step or of the capacity at its largest value, up to a factor of e^1.5, and
+  // there is no shared scale.
+  bool typical_values = true;
 };
 
 // Throughput as the inverse of a sum of step-time terms, R = 1 / sum_j c_j
@@ -31,6 +40,7 @@ enum class CostModelForm {
 // ranks:
 //
 //   compute    (mb + (pp - 1) / mc) / gpus                        Eq. 10
+//              over mb if t_comp is the time of the batch
 //   DP         2 (D - 1),  (D - 1) / D / (tp pp)   for each x,    Eqs. 11-15
 //              hierarchical where dp > gpus_per_node; ZeRO-3 has
 //              volume terms of its own, the printed lambda_Z
@@ -64,9 +74,11 @@ enum class CostModelForm {
 // Note: the log centers of kPrinted are relative to a target of about 1, and
 // CentersFor moves them to a problem's data; those of kPhysical are typical
 // values (term.h) in units of a shared scale.
-[[nodiscard]] ParametricMean ThroughputPrior(const trials::SearchSpace& space,
-                                             const ClusterShape& shape,
-                                             CostModelForm form);
+[[nodiscard]] ParametricMean ThroughputPrior(
+    const trials::SearchSpace& space,
+    const ClusterShape& shape,
+    CostModelForm form,
+    const CostModelChoices& choices = {});
 
 // The log centers of `prior` for a target whose typical value is `typical`:
 // each term's typical value is its share of that. Shapes: [m].
@@ -89,7 +101,8 @@ enum class CostModelForm {
 [[nodiscard]] ParametricMean MemoryPrior(const trials::SearchSpace& space,
                                          const ClusterShape& shape,
                                          CostModelForm form,
-                                         double clip);
+                                         double clip,
+                                         const CostModelChoices& choices = {});
 
 }  // namespace surrogates
 

@@ -44,7 +44,8 @@ TypicalValue Share(double share, double log_stddev = 1.5) {
 
 }  // namespace
 
-std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape) {
+std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
+                                       ComputeTime t_comp) {
   const double gpus = shape.gpus;
   const auto place = [shape](const ParallelConfig& c) {
     return PlaceDataParallel(c, shape);
@@ -83,7 +84,11 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape) {
       {"compute",
        "t_comp of Eq. 10",
        [=](const ParallelConfig& c) {
-         return (c.microbatches + (c.pp - 1.0) / c.model_chunks) / gpus;
+         const double microbatches =
+             c.microbatches + (c.pp - 1.0) / c.model_chunks;
+         return t_comp == ComputeTime::kOfBatch
+                    ? microbatches / c.microbatches / gpus
+                    : microbatches / gpus;
        },
        Share(1.0)},
       // Eqs. 11-15

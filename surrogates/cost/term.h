@@ -87,8 +87,13 @@ struct CostTerm {
   Reading reading;
 };
 
+// What takes t_c of Eq. 10, "the total time to perform the forward and backward
+// passes". One term of the sum differs by a factor of mb.
+enum class ComputeTime { kOfBatch, kOfMicrobatch };
+
 // The terms of Eqs. 10-19 as the paper prints them; see cost_model.h.
-[[nodiscard]] std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape);
+[[nodiscard]] std::vector<CostTerm> PrintedTimeTerms(
+    const ClusterShape& shape, ComputeTime t_comp = ComputeTime::kOfBatch);
 // The terms of Eq. 21 as printed.
 [[nodiscard]] std::vector<CostTerm> PrintedMemoryTerms(
     const ClusterShape& shape);

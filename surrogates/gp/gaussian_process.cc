@@ -18,12 +18,11 @@ namespace {
 
 constexpr int kSurvivors = 3;  // starts that run to convergence
 
-// Bounds of the fit that are no options: the signal's standard deviation
-// relative to the target's spread, and coefficients in prior deviations.
+// Bounds of the fit that are no options: the standard deviations of signal and
+// nugget relative to the target's spread.
 constexpr double kMinSignal = 1e-4;
 constexpr double kMaxSignal = 1e2;
 constexpr double kMinNugget = 1e-4;
-constexpr double kCoefficientReach = 6.0;
 
 void Require(bool condition, std::string_view what) {
   if (!condition) {
@@ -67,7 +66,7 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
   box.upper[dimensions] = 2.0 * std::log(kMaxSignal * target_scale);
   Eigen::Index i = dimensions + 1;
   for (const ParametricMean::Coefficient& coefficient : mean.coefficients) {
-    const double reach = kCoefficientReach * coefficient.log_stddev;
+    const double reach = options.coefficient_reach * coefficient.log_stddev;
     box.lower[i] = coefficient.log_center - reach;
     box.upper[i] = coefficient.log_center + reach;
     ++i;
@@ -108,6 +107,8 @@ GaussianProcess::GaussianProcess(const EncodedSpace& space,
   Require(options.min_length_scale > 0.0 &&
               options.min_length_scale < options.max_length_scale,
           "length scales need 0 < min < max");
+  Require(options.coefficient_reach > 0.0,
+          "coefficient_reach must be positive");
   Fit({});  // the prior alone, so that Predict is defined from the start
 }
 

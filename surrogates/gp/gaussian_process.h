@@ -61,7 +61,9 @@ class GaussianProcess {
     double target_scale = 0.0;        // >= 0
     double min_length_scale = 0.025;  // > 0, of the unit cube
     double max_length_scale = 100.0;  // > min_length_scale
-    int threads = 1;                  // >= 1; results do not depend on it
+    // Bounds of the mean's coefficients: this many deviations of their priors.
+    double coefficient_reach = 6.0;  // > 0
+    int threads = 1;                 // >= 1; results do not depend on it
   };
 
   // `space` must outlive this object. features of the mean has a row per

@@ -1,5 +1,9 @@
 #include "harness/registry.h"
 
+#include <map>
+#include <set>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,12 +50,79 @@ TEST(Registry, AVariantHasTheOptionsOfItsMethod) {
   }
 }
 
+// The value of an option of a method, in TOML.
+std::string Default(const std::string& method, const std::string& key) {
+  for (const methods::OptionText& option : FindMethod(method)->options) {
+    if (option.key == key) {
+      return option.value;
+    }
+  }
+  return "no option " + key;
+}
+
+// App. H.2: a constant mean, Matern-5/2 and cUCB.
+TEST(Registry, VanillaBoHasNothingThatOppaAdds) {
+  for (const auto& [key, value] : std::map<std::string, std::string>{
+           {"throughput_prior", "\"none\""},
+           {"memory_prior", "\"none\""},
+           {"early_termination", "false"},
+           {"draw", "\"uniform\""},
+           {"failures_before_random", "0"},
+           {"screened_draws", "1"},
+           {"stagnation_trials", "0"},
+           {"neutral_inactive_parameters", "false"},
+           {"integrate_coefficients", "false"},
+           {"learn_nugget", "false"}}) {
+    EXPECT_EQ(Default("vanilla-bo", key), value) << key;
+  }
+}
+
+// The ablations that remove one mechanism of the paper, and what they remove.
+TEST(Registry, AnAblationRemovesOneThing) {
+  using Keys = std::set<std::string>;
+  const std::map<std::string, Keys> removed = {
+      {"oppa-no-throughput-prior", {"throughput_prior"}},
+      {"oppa-no-memory-prior", {"memory_prior"}},
+      {"oppa-no-prior", {"throughput_prior", "memory_prior"}},
+      {"oppa-no-early-termination", {"early_termination"}},
+      {"oppa-no-prior-no-early-termination",
+       {"throughput_prior", "memory_prior", "early_termination"}}};
+  for (const auto& [name, keys] : removed) {
+    ASSERT_NE(FindMethod(name), nullptr) << name;
+    Keys different;
+    for (const methods::OptionText& option : FindMethod(name)->options) {
+      if (option.value != Default("oppa", option.key)) {
+        different.insert(option.key);
+      }
+    }
+    EXPECT_EQ(different, keys) << name;
+  }
+}
+
+TEST(Registry, TheCostModelIsThePrintedOneAndThePhysicalOneHasItsOwnName) {
+  EXPECT_EQ(Default("cost-model", "form"), "\"printed\"");
+  EXPECT_EQ(Default("cost-model-physical", "form"), "\"physical\"");
+}
+
+TEST(Registry, ATrialMustHaveAStepAfterTheWarmUp) {
+  const trials::SearchSpace space(std::vector<trials::ParallelConfig>(1));
+  methods::Problem problem{
+      .space = &space, .memory_capacity_bytes = 1e9, .q_max = 1};
+  const MethodSpec random{.name = "random", .base = "random"};
+  EXPECT_THAT(
+      [&] { (void)MakeMethod(random, problem, 1); },
+      testing::ThrowsMessage<common::InputError>(HasSubstr("raise q_max")));
+  problem.q_max = 2;
+  EXPECT_NO_THROW((void)MakeMethod(random, problem, 1));
+}
+
 TEST(MethodsText, ShowsKeyDefaultRangeAndMeaning) {
   EXPECT_THAT(MethodsText("oppa"),
               HasSubstr("q_min = 5  (an integer >= 1)\n    Steps before"));
-  EXPECT_THAT(MethodsText("oppa-paper"), HasSubstr("prior = \"printed\""));
+  EXPECT_THAT(MethodsText("oppa-paper"),
+              HasSubstr("throughput_prior = \"printed\""));
   const auto json = common::ParseJson(MethodsJson("oppa"), "text");
-  EXPECT_EQ(json["options"][0]["key"], "prior");
+  EXPECT_EQ(json["options"][0]["key"], "throughput_prior");
   EXPECT_THAT([] { (void)MethodsText("opa"); },
               testing::ThrowsMessage<common::InputError>(
                   HasSubstr("unknown method 'opa' (did you mean 'oppa'?)")));

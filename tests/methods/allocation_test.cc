@@ -64,7 +64,9 @@ TEST_F(AcquisitionAllocations, NoneInASearchWithBothModelsFromTheSecondOn) {
   }
   const trials::SearchSpace space(configs);
   const Problem problem{.space = &space, .memory_capacity_bytes = 16e9};
-  SurrogatePair pair(problem, {.prior = surrogates::CostModelForm::kNone});
+  SurrogatePair pair(problem,
+                     {.throughput_prior = surrogates::CostModelForm::kNone,
+                      .memory_prior = surrogates::CostModelForm::kNone});
   History history(space.size());
   for (int i = 0; i < 8; ++i) {
     trials::Measurement measurement;

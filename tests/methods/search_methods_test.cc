@@ -245,13 +245,53 @@ TEST_F(SearchMethods, RandomCoversTheWholeSpaceAndStops) {
   EXPECT_EQ(trace.candidates.size(), static_cast<std::size_t>(space_.size()));
 }
 
+TEST_F(SearchMethods, RandomXgboostAndCostModelDrawTheSameUniformTrials) {
+  const auto random = MakeRandom(problem_, {}, 6);
+  const auto by_cell = MakeRandom(problem_, {.draw = DrawLaw::kCell}, 6);
+  const auto xgboost = MakeXgboost(problem_, {}, 6);
+  const auto cost_model = MakeCostModel(problem_, {}, 6);
+  std::vector<char> tried(static_cast<std::size_t>(space_.size()), 0);
+  const int uniform = Draw(DrawLaw::kUniform, space_, tried, 6, 0);
+  const int cell = Draw(DrawLaw::kCell, space_, tried, 6, 0);
+  ASSERT_NE(uniform, cell);
+  EXPECT_EQ(random->Suggest()->candidate, uniform);
+  EXPECT_EQ(by_cell->Suggest()->candidate, cell);
+  EXPECT_EQ(xgboost->Suggest()->candidate, uniform);
+  EXPECT_EQ(cost_model->Suggest()->candidate, uniform);
+  EXPECT_EQ(MakeOppa(problem_, {}, 6)->Suggest()->candidate, cell);
+}
+
+TEST_F(SearchMethods, EquationFiveRunsTheStepAfterQMin) {
+  const int after_q_min =
+      MakeOppa(problem_, {.q_min = 3}, 1)->Suggest()->stop->q_min;
+  EXPECT_EQ(after_q_min, 3);
+  const OppaOptions runs_on{.q_min = 3, .q_min_runs_on = true};
+  EXPECT_EQ(MakeOppa(problem_, runs_on, 1)->Suggest()->stop->q_min, 4);
+}
+
+TEST_F(SearchMethods, OppaWithoutRandomTrialsAfterFailuresAsksItsModel) {
+  const auto method =
+      MakeOppa(problem_, {.random_trials = 1, .failures_before_random = 0}, 1);
+  Observe(method->Suggest()->candidate,
+          {.outcome = Outcome::kCompleted,
+           .step_times_s = {1.0, 1.0},
+           .peak_memory_bytes = 0.5 * kCapacity},
+          *method);
+  for (int i = 0; i < 8; ++i) {
+    const auto suggestion = method->Suggest();
+    EXPECT_EQ(suggestion->chosen_by, ChosenBy::kModel) << i;
+    Observe(suggestion->candidate, {.outcome = Outcome::kOutOfMemory}, *method);
+  }
+}
+
 TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
   const auto oppa = MakeOppa(problem_, {.screened_draws = 1}, 6);
-  const auto vanilla =
-      MakeOppa(problem_,
-               {.early_termination = false,
-                .surrogates = {.prior = surrogates::CostModelForm::kNone}},
-               6);
+  const auto vanilla = MakeOppa(
+      problem_,
+      {.early_termination = false,
+       .surrogates = {.throughput_prior = surrogates::CostModelForm::kNone,
+                      .memory_prior = surrogates::CostModelForm::kNone}},
+      6);
   const Trace a = Search(*oppa, space_, 3);
   const Trace b = Search(*vanilla, space_, 3);
   EXPECT_EQ(a.candidates, b.candidates);
@@ -377,17 +417,33 @@ TEST(OppaOptions, ADeltaOfOneIsAnError) {
                common::InputError);
 }
 
+TEST(OppaOptions, TheFormerPriorNamesBothOfItsSuccessors) {
+  const trials::SearchSpace space = Space();
+  const Problem problem{.space = &space, .q_max = 10};
+  const auto table =
+      common::TomlTable::ParseString("prior = \"none\"", "x.toml");
+  try {
+    (void)ReadOptions<OppaOptions>(table, problem);
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_NE(
+        std::string(e.what()).find("'throughput_prior' and 'memory_prior'"),
+        std::string::npos)
+        << e.what();
+  }
+}
+
 TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};
   const auto table =
-      common::TomlTable::ParseString("prior = \"magic\"", "x.toml");
+      common::TomlTable::ParseString("throughput_prior = \"magic\"", "x.toml");
   try {
     (void)ReadOptions<OppaOptions>(table, problem);
     FAIL();
   } catch (const common::InputError& e) {
     const std::string message = e.what();
-    EXPECT_NE(message.find("x.toml:1:9"), std::string::npos) << message;
+    EXPECT_NE(message.find("x.toml:1:20"), std::string::npos) << message;
     EXPECT_NE(message.find("physical"), std::string::npos) << message;
   }
 }

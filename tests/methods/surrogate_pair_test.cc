@@ -41,7 +41,8 @@ class SurrogatePairTest : public testing::Test {
  protected:
   [[nodiscard]] SurrogatePair Make(int refit_every_trial_until) const {
     return {problem_,
-            {.prior = surrogates::CostModelForm::kNone,
+            {.throughput_prior = surrogates::CostModelForm::kNone,
+             .memory_prior = surrogates::CostModelForm::kNone,
              .refit_every_trial_until = refit_every_trial_until}};
   }
 

@@ -43,6 +43,16 @@ TEST(Encode, SpacesSizesByTheirLogarithmAndStagesEvenly) {
   EXPECT_DOUBLE_EQ(encoded.points(1, 1), 0.5);
 }
 
+TEST(Encode, SpacesSizesByValueOrRankWhereAsked) {
+  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}, {.dp = 4}, {.dp = 9}});
+  const auto second = [&](SizeScale sizes) {
+    return Encode(space, InactiveKnobs::kDefault, sizes).points(0, 1);
+  };
+  EXPECT_DOUBLE_EQ(second(SizeScale::kLog2), 1.0 / std::log2(9.0));
+  EXPECT_DOUBLE_EQ(second(SizeScale::kLinear), 1.0 / 8.0);
+  EXPECT_DOUBLE_EQ(second(SizeScale::kRank), 1.0 / 3.0);
+}
+
 // ZeRO 0, and ZeRO 1 with the smallest and the largest bucket.
 const std::vector<ParallelConfig> kBuckets = {
     {.dp = 8},

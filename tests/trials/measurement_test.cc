@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trials/trial.h"
+
 namespace trials {
 namespace {
 
@@ -57,13 +59,25 @@ TEST(Throughput, WarmUpStepsAreNotCounted) {
   EXPECT_EQ(estimate.steps_used, 2);
 }
 
-TEST(Throughput, TooFewStepsAreAllUsed) {
+TEST(Throughput, IsUnknownUntilAStepAfterTheWarmUpIsMeasured) {
   ThroughputOptions options = kPlain;
-  options.warmup_steps = 3;
-  EXPECT_DOUBLE_EQ(EstimateThroughput({2.0, 2.0}, options).steps_per_s, 0.5);
-  const ThroughputEstimate none = EstimateThroughput({}, options);
-  EXPECT_TRUE(std::isnan(none.steps_per_s));
-  EXPECT_EQ(none.steps_used, 0);
+  options.warmup_steps = 2;
+  for (const std::vector<double>& times :
+       {std::vector<double>{}, {2.0}, {2.0, 2.0}}) {
+    const ThroughputEstimate none = EstimateThroughput(times, options);
+    EXPECT_TRUE(std::isnan(none.steps_per_s)) << times.size();
+    EXPECT_EQ(none.steps_used, 0);
+  }
+  EXPECT_EQ(EstimateThroughput({2.0, 2.0, 1.0}, options).steps_per_s, 1.0);
+}
+
+TEST(Throughput, ATrialWithWarmUpStepsOnlyHasNone) {
+  for (const Outcome outcome : {Outcome::kCompleted, Outcome::kTimedOut}) {
+    Measurement measurement{.outcome = outcome, .step_times_s = {50.0}};
+    EXPECT_FALSE(MakeTrial(0, {}, measurement).HasThroughput());
+    measurement.step_times_s.push_back(1.0);
+    EXPECT_TRUE(MakeTrial(0, {}, measurement).HasThroughput());
+  }
 }
 
 // Median 1.02, quartiles 1.01 and 1.03: what is 0.04 away or more goes.
@@ -128,6 +142,16 @@ TEST(StopRule, TheMarginOfTheTheoryShrinksWithTheSteps) {
   const double time_s = 1.0 / 1.09;  // 9% better than the best
   EXPECT_TRUE(ShouldStop(rule, std::vector<double>(5, time_s)));
   EXPECT_FALSE(ShouldStop(rule, std::vector<double>(17, time_s)));
+}
+
+TEST(StopRule, WaitsForAStepAfterTheWarmUp) {
+  StopRule rule{.q_min = 1, .best_steps_per_s = 0.9};
+  EXPECT_FALSE(ShouldStop(rule, {50.0}));       // the slow first step
+  EXPECT_FALSE(ShouldStop(rule, {50.0, 1.0}));  // better than the best
+  EXPECT_TRUE(ShouldStop(rule, {50.0, 2.0}));
+  rule.throughput.warmup_steps = 3;
+  EXPECT_FALSE(ShouldStop(rule, {50.0, 9.0, 9.0}));
+  EXPECT_TRUE(ShouldStop(rule, {50.0, 9.0, 9.0, 9.0}));
 }
 
 TEST(StopRule, WithoutABestNothingStops) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -37,9 +38,12 @@ double AllReduce(double d, double n, const Link& link) {
 // Eqs. 10-19, written out as the paper has them; the DP bytes of ZeRO-3 apart.
 double PrintedStepTime(const ParallelConfig& c,
                        const ClusterShape& shape,
-                       const Constants& k) {
+                       const Constants& k,
+                       ComputeTime reading) {
+  const double t_comp =
+      reading == ComputeTime::kOfBatch ? k.t_comp / c.microbatches : k.t_comp;
   const double comp =
-      k.t_comp / shape.gpus * (c.microbatches + (c.pp - 1.0) / c.model_chunks);
+      t_comp / shape.gpus * (c.microbatches + (c.pp - 1.0) / c.model_chunks);
   const double n_dp = k.lambda_z * k.m_model / (c.tp * c.pp);
   double dp = 0.0;
   if (!shape.multi_node()) {
@@ -107,13 +111,14 @@ SearchSpace Sizes(int gpus) {
   return SearchSpace(configs);
 }
 
-class PrintedCostModel : public testing::TestWithParam<ClusterShape> {};
+class PrintedCostModel
+    : public testing::TestWithParam<std::tuple<ClusterShape, ComputeTime>> {};
 
 TEST_P(PrintedCostModel, IsTheSumOfTheEquations) {
-  const ClusterShape shape = GetParam();
+  const auto& [shape, t_comp] = GetParam();
   const SearchSpace space = Sizes(shape.gpus);
-  const ParametricMean mean =
-      ThroughputPrior(space, shape, CostModelForm::kPrinted);
+  const ParametricMean mean = ThroughputPrior(
+      space, shape, CostModelForm::kPrinted, {.t_comp = t_comp});
   const Constants constants;
   const auto effective = Effective(constants, shape.multi_node());
   Eigen::VectorXd log_c(mean.size());
@@ -122,17 +127,21 @@ TEST_P(PrintedCostModel, IsTheSumOfTheEquations) {
   }
   const Eigen::VectorXd throughput = mean.EvaluateAll(log_c);
   for (int i = 0; i < space.size(); ++i) {
-    EXPECT_NEAR(
-        1.0 / throughput[i], PrintedStepTime(space[i], shape, constants), 1e-12)
+    EXPECT_NEAR(1.0 / throughput[i],
+                PrintedStepTime(space[i], shape, constants, t_comp),
+                1e-12)
         << ToString(space[i]);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(OneHostAndSeveral,
-                         PrintedCostModel,
-                         testing::Values(ClusterShape{8, 8},
-                                         ClusterShape{16, 8},
-                                         ClusterShape{32, 4}));
+INSTANTIATE_TEST_SUITE_P(
+    OneHostAndSeveral,
+    PrintedCostModel,
+    testing::Combine(testing::Values(ClusterShape{8, 8},
+                                     ClusterShape{16, 8},
+                                     ClusterShape{32, 4}),
+                     testing::Values(ComputeTime::kOfBatch,
+                                     ComputeTime::kOfMicrobatch)));
 
 TEST(ThroughputPrior, LeavesOutTermsThatVanishOnTheSpace) {
   const ParametricMean mean =
@@ -230,6 +239,25 @@ TEST(PhysicalCostModel, OneForwardOneBackwardHoldsAsManyMicrobatchesAsStages) {
   const Eigen::VectorXd held = Feature(mean, "activations");
   EXPECT_DOUBLE_EQ(held[0], 2.0 * held[1]);  // half the microbatch
   EXPECT_DOUBLE_EQ(held[1], held[2]);        // half the layers, twice in flight
+}
+
+TEST(CostModelChoices, WithoutTypicalValuesEveryTermIsATenthOfAStep) {
+  const SearchSpace space = Sizes(8);
+  const CostModelChoices flat{.typical_values = false};
+  for (const ParametricMean& mean :
+       {ThroughputPrior(space, {8, 8}, CostModelForm::kPhysical, flat),
+        MemoryPrior(space, {8, 8}, CostModelForm::kPhysical, 1.1, flat)}) {
+    EXPECT_FALSE(mean.shared_scale);
+    for (int j = 0; j < mean.size(); ++j) {
+      const auto& coefficient = mean.coefficients[j];
+      EXPECT_NEAR(
+          std::exp(coefficient.log_center) * mean.features.col(j).maxCoeff(),
+          0.1,
+          1e-12)
+          << coefficient.name;
+      EXPECT_FALSE(coefficient.absolute);
+    }
+  }
 }
 
 TEST(CentersFor, MovesTheGuessToTheTypicalThroughput) {

@@ -22,8 +22,9 @@ constexpr ClusterShape kSeveralHosts{.gpus = 32, .gpus_per_node = 4};
 // The named feature of one configuration.
 double Time(const std::string& name,
             const ClusterShape& shape,
-            const ParallelConfig& config) {
-  for (const CostTerm& term : PrintedTimeTerms(shape)) {
+            const ParallelConfig& config,
+            ComputeTime t_comp = ComputeTime::kOfBatch) {
+  for (const CostTerm& term : PrintedTimeTerms(shape, t_comp)) {
     if (term.name == name) {
       return term.feature(config);
     }
@@ -32,12 +33,83 @@ double Time(const std::string& name,
   return 0.0;
 }
 
-// Eq. 10: (mb + (pp - 1) / mc) / n_gpus.
-TEST(Equation10, ComputationGrowsWithMicrobatchesAndBubble) {
+// Eq. 10: (mb + (pp - 1) / mc) / n_gpus, where each of the mb microbatches
+// takes t_comp, or t_comp / mb if t_comp is the time of the batch.
+TEST(Equation10, BothReadingsOfItsTime) {
   const ParallelConfig config{
       .dp = 2, .pp = 4, .microbatches = 6, .model_chunks = 2};
-  EXPECT_DOUBLE_EQ(Time("compute", kOneHost, config), (6.0 + 3.0 / 2.0) / 8.0);
-  EXPECT_DOUBLE_EQ(Time("compute", kOneHost, {.dp = 8}), 1.0 / 8.0);
+  EXPECT_DOUBLE_EQ(
+      Time("compute", kOneHost, config, ComputeTime::kOfMicrobatch),
+      (6.0 + 3.0 / 2.0) / 8.0);
+  EXPECT_DOUBLE_EQ(Time("compute", kOneHost, config, ComputeTime::kOfBatch),
+                   (6.0 + 3.0 / 2.0) / 6.0 / 8.0);
+  for (const ComputeTime t_comp :
+       {ComputeTime::kOfMicrobatch, ComputeTime::kOfBatch}) {
+    EXPECT_DOUBLE_EQ(Time("compute", kOneHost, {.dp = 8}, t_comp), 1.0 / 8.0);
+  }
+}
+
+// The configurations of Table 4 that have a pipeline, on 8, 16 and 32 GPUs.
+struct Table4Optimum {
+  ClusterShape shape;
+  ParallelConfig config;
+};
+const std::vector<Table4Optimum> kTable4 = {
+    {{8, 8}, {.dp = 4, .pp = 2, .zero_stage = 1, .microbatches = 8}},
+    {{16, 8}, {.pp = 16, .microbatches = 64}},
+    {{32, 4}, {.dp = 2, .pp = 16, .zero_stage = 1, .microbatches = 32}}};
+
+// Throughputs of a configuration of Table 4 and of the same one with each
+// smaller number of microbatches that fills the pipeline.
+Eigen::VectorXd Table4Means(const Table4Optimum& optimum,
+                            ComputeTime t_comp,
+                            double log_communication) {
+  std::vector<ParallelConfig> configs = {optimum.config};
+  for (int mb = optimum.config.microbatches / 2; mb >= optimum.config.pp;
+       mb /= 2) {
+    configs.push_back(optimum.config);
+    configs.back().microbatches = mb;
+  }
+  const ParametricMean mean = ThroughputPrior(trials::SearchSpace(configs),
+                                              optimum.shape,
+                                              CostModelForm::kPrinted,
+                                              {.t_comp = t_comp});
+  Eigen::VectorXd log_c =
+      Eigen::VectorXd::Constant(mean.size(), log_communication);
+  log_c[0] = 0.0;  // computation, the first term
+  return mean.EvaluateAll(log_c);
+}
+
+// No term of the sum shrinks as microbatches multiply if each takes t_comp, so
+// whatever the coefficients, Table 4's are the slowest. If the batch takes
+// t_comp, they are the fastest where communication is cheap.
+TEST(Equation10, OnlyTheTimeOfABatchRanksTableFourFirst) {
+  for (const Table4Optimum& optimum : kTable4) {
+    for (const double log_communication : {-30.0, -9.0, -3.0, 0.0, 3.0}) {
+      const Eigen::VectorXd means =
+          Table4Means(optimum, ComputeTime::kOfMicrobatch, log_communication);
+      for (Eigen::Index i = 1; i < means.size(); ++i) {
+        EXPECT_LT(means[0], means[i]) << log_communication;
+      }
+    }
+    const Eigen::VectorXd means =
+        Table4Means(optimum, ComputeTime::kOfBatch, -14.0);
+    ASSERT_GE(means.size(), 2);
+    for (Eigen::Index i = 1; i < means.size(); ++i) {
+      EXPECT_GT(means[0], means[i]);
+    }
+  }
+}
+
+TEST(Equation10, NoPrintedTermShrinksWithMicrobatchesOfTimeTcomp) {
+  for (const Table4Optimum& optimum : kTable4) {
+    ParallelConfig fewer = optimum.config;
+    fewer.microbatches /= 2;
+    for (const CostTerm& term :
+         PrintedTimeTerms(optimum.shape, ComputeTime::kOfMicrobatch)) {
+      EXPECT_GE(term.feature(optimum.config), term.feature(fewer)) << term.name;
+    }
+  }
 }
 
 // Eq. 11: 2 (D - 1) alpha + (D - 1) / D N (2 beta + gamma + 3 delta).
@@ -166,8 +238,9 @@ TEST(Equation20, ThroughputIsTheInverseOfAllTimes) {
   ASSERT_EQ(mean.size(), 6);  // compute, DP 2, TP 2, PP
   Eigen::VectorXd c(6);
   c << 2.0, 0.01, 0.3, 0.02, 0.04, 0.005;
-  const double time = 2.0 * (4.0 + 1.0) / 8.0 + 0.01 * 2.0 + 0.3 * 0.5 / 4.0 +
-                      0.02 * 4.0 * 2.0 + 0.04 * 4.0 * 0.5 + 0.005 * 8.0;
+  const double time = 2.0 * (4.0 + 1.0) / 4.0 / 8.0 + 0.01 * 2.0 +
+                      0.3 * 0.5 / 4.0 + 0.02 * 4.0 * 2.0 + 0.04 * 4.0 * 0.5 +
+                      0.005 * 8.0;
   EXPECT_NEAR(mean.EvaluateAll(c.array().log())[0], 1.0 / time, 1e-12);
 }
 

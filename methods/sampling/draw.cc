@@ -1,0 +1,80 @@
+#include "methods/sampling/draw.h"
+
+#include <random>
+#include <ranges>
+#include <utility>
+
+#include "common/hash.h"
+
+namespace methods {
+namespace {
+
+template <typename T>
+const T& OneOf(const std::vector<T>& from, std::mt19937_64& engine) {
+  return from[std::uniform_int_distribution<std::size_t>(
+      0, from.size() - 1)(engine)];
+}
+
+// The untried candidates in groups: one of all of them, or one per cell.
+std::vector<std::vector<int>> Groups(DrawLaw law,
+                                     const trials::SearchSpace& space,
+                                     const std::vector<char>& tried) {
+  std::vector<std::vector<int>> groups;
+  const auto add = [&](const auto& candidates) {
+    std::vector<int> untried;
+    for (const int candidate : candidates) {
+      if (tried[static_cast<std::size_t>(candidate)] == 0) {
+        untried.push_back(candidate);
+      }
+    }
+    if (!untried.empty()) {
+      groups.push_back(std::move(untried));
+    }
+  };
+  if (law == DrawLaw::kUniform) {
+    add(std::views::iota(0, space.size()));
+    return groups;
+  }
+  for (const std::vector<int>& cell : space.cells()) {
+    add(cell);
+  }
+  return groups;
+}
+
+}  // namespace
+
+int Draw(DrawLaw law,
+         const trials::SearchSpace& space,
+         const std::vector<char>& tried,
+         std::uint64_t seed,
+         int trial) {
+  const std::vector<std::vector<int>> groups = Groups(law, space, tried);
+  if (groups.empty()) {
+    return -1;
+  }
+  std::mt19937_64 engine(common::DeriveSeed(std::to_string(seed),
+                                            static_cast<std::uint64_t>(trial)));
+  return OneOf(OneOf(groups, engine), engine);
+}
+
+Suggestion SuggestRandom(const Problem& problem,
+                         const History& history,
+                         DrawLaw law,
+                         std::uint64_t seed) {
+  Suggestion suggestion;
+  suggestion.candidate =
+      Draw(law, *problem.space, history.tried(), seed, history.size());
+  suggestion.chosen_by = trials::ChosenBy::kRandom;
+  return suggestion;
+}
+
+Option DrawOption(DrawLaw& law, const std::string& reference) {
+  return {
+      "draw",
+      ChoiceOf(law, {{"uniform", DrawLaw::kUniform}, {"cell", DrawLaw::kCell}}),
+      "DrawLaw of random trials: all untried configurations are equally "
+      "likely, or all (dp, tp, pp) that have one are.",
+      reference};
+}
+
+}  // namespace methods
