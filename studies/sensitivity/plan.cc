@@ -53,8 +53,13 @@ Axis ReadAxis(const TomlTable& table) {
     for (const Variation& variation : axis.variations) {
       for (const std::string& value : leaf.values) {
         Variation& next = varied.emplace_back(variation);
-        next.name += "-" + harness::NamePart(Plain(value));
-        next.value += (next.value.empty() ? "" : ", ") + Plain(value);
+        // One value for several keys is named once.
+        if (leaf.values.size() > 1 ||
+            (next.value != Plain(value) &&
+             !next.value.ends_with(", " + Plain(value)))) {
+          next.name += "-" + harness::NamePart(Plain(value));
+          next.value += (next.value.empty() ? "" : ", ") + Plain(value);
+        }
         next.settings.push_back(fmt::format("{}={}", leaf.path, value));
       }
     }

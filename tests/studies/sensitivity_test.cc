@@ -86,8 +86,17 @@ TEST_F(SensitivityTest, RunsThatAVariationDoesNotAffectAreShared) {
   EXPECT_THAT(varied.overrides.methods, ElementsAre("oppa"));
   EXPECT_EQ(varied.records.at("random"), study.experiments[0].Folder());
   EXPECT_EQ(varied.records.at("oppa"), varied.Folder());
+  EXPECT_EQ(varied.variation.value, "2");
   EXPECT_THAT(study.experiments[2].overrides.methods, IsEmpty());
   EXPECT_EQ(study.experiments[2].records.at("oppa"), varied.Folder());
+}
+
+TEST_F(SensitivityTest, OneValueOfSeveralKeysIsNamedOnce) {
+  const SensitivityStudy study = Read(
+      "[[vary]]\nname = \"links\"\ncluster.intra_bandwidth_factor = [2.0]\n"
+      "cluster.inter_bandwidth_factor = [2.0]\n");
+  EXPECT_EQ(study.experiments[1].variation.name, "links-2");
+  EXPECT_EQ(study.experiments[1].overrides.settings.size(), 3U);
 }
 
 TEST_F(SensitivityTest, WrongVariationsAreErrorsWithTheirPlace) {
