@@ -9,7 +9,8 @@ RESULTS     ?= results
 PREFIX      ?= /usr/local
 
 plan_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(METHODS),--methods $(METHODS)) \
-                $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(TRIAL_PER_JOB),--trial-per-job)
+                $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(TRIAL_PER_JOB),--trial-per-job) \
+                $(if $(HELD_OUT),--held-out)
 run_options  := $(plan_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.

@@ -47,7 +47,11 @@ Options RecordOptions(VerbOptions& options) {
           Bind("--repeats N",
                "use this number of repeats instead of the manifest's",
                options.overrides.repeats),
-          methods};
+          methods,
+          Bind("--held-out",
+               "include the problems that the manifest holds out; results on "
+               "them must not be used for choices",
+               options.overrides.held_out)};
 }
 
 Option ProblemOption(VerbOptions& options) {

@@ -46,6 +46,9 @@ std::vector<std::string> WorkerCommand(const VerbOptions& options,
     add("--methods",
         fmt::format("{}", fmt::join(options.overrides.methods, ",")));
   }
+  if (options.overrides.held_out) {
+    command.emplace_back("--held-out");
+  }
   return command;
 }
 

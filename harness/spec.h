@@ -37,6 +37,7 @@ struct MethodSpec {
 struct ManifestOverrides {
   std::optional<int> repeats;
   std::vector<std::string> methods;
+  bool held_out = false;  // includes the problems that are held out
 };
 
 }  // namespace harness
