@@ -171,7 +171,7 @@ std::string ToCsv(const std::vector<ComparisonSet>& sets) {
   using common::ExactText;
   std::string text =
       "problems,after,method,label,group,reference,unit,pairs,"
-      "mean_difference,difference_low,difference_high,wins,losses,ties,"
+      "difference,difference_low,difference_high,wins,losses,ties,"
       "wilcoxon_p,holm_p,sign_p,rank_biserial,superiority,smallest_holm_p\n";
   for (const ComparisonSet& set : sets) {
     for (const Comparison& one : set.methods) {
