@@ -51,12 +51,12 @@ class ResultsDocsTest(unittest.TestCase):
     def write_comparison(self, experiment, rows):
         """`rows`: (problems, method, group, difference, p)."""
         text = ("problems,after,method,label,group,reference,unit,pairs,difference,difference_low,difference_high,"
-                "holm_p,rank_biserial\n")
+                "holm_p,rank_biserial,smallest_holm_p\n")
         for problems, method, group, difference, p in rows:
             for after in ("5", "10", "20", "end"):
                 text += (f"{problems},{after},{method},{method.upper()},{group},oppa,"
                          f"{'problem' if problems else 'repeat'},30,{difference},{difference - 0.02:.3f},"
-                         f"{difference + 0.02:.3f},{p},-0.5\n")
+                         f"{difference + 0.02:.3f},{p},-0.5,{0.0625 if problems else 0.001}\n")
         self.write(self.results / experiment / "comparison.csv", text)
 
     def write_figure4(self, repeats=30):
@@ -149,6 +149,7 @@ class ResultsDocsTest(unittest.TestCase):
         self.assertIn("| OPPA | 94.0", lines[3])
         self.write_measured("ultrascale", held_out=True)
         lines, _ = self.table("measured-tests-held-out-10")
+        self.assertIn("Ultra-Scale (30 problems: too few for p < 0.05)", lines[0])
         self.assertIn("| RANDOM | -26.0 [-28.0, -24.0], p 0.020, r -0.50", lines[2])
 
     def test_claims_are_counted_by_verdict(self):

@@ -182,8 +182,8 @@ TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
   EXPECT_THAT(text, HasSubstr("exhaustive optimum, noise-free: 2.000"));
   EXPECT_THAT(text, HasSubstr("best found, noise-free: 2.000"));
   EXPECT_THAT(text,
-              HasSubstr("steps/s: measured throughput of the
-best configuration, with noise"));
+              HasSubstr("steps/s: measured throughput of the\nbest "
+                        "configuration, with noise"));
 }
 
 TEST(SummaryText, CallsTheBestMeasuredWhereNoiseFreeIsUnknown) {
