@@ -1,6 +1,6 @@
 # Shortcuts for common commands. CMake builds the project (CMakePresets.json).
 #
-#   make exp-NAME [JOBS=2] [REPEATS=3] [METHODS=oppa,random] [RESULTS=results]
+#   make exp-NAME [JOBS=2] [REPEATS=3] [METHODS=oppa,random] [RESULTS=results] [HELD_OUT=1]
 
 EXPERIMENTS := $(basename $(notdir $(wildcard experiments/*.toml)))
 SOURCES      = $(shell git ls-files -co --exclude-standard '*.h' '*.cc' '*.cu' '*.cuh')
@@ -9,7 +9,8 @@ RESULTS     ?= results
 PREFIX      ?= /usr/local
 
 plan_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(METHODS),--methods $(METHODS)) \
-                $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(TRIAL_PER_JOB),--trial-per-job)
+                $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(TRIAL_PER_JOB),--trial-per-job) \
+                $(if $(HELD_OUT),--held-out)
 run_options  := $(plan_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.
@@ -18,7 +19,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
         test test-slurm test-faults fuzz asan tsan \
-        figures validate results-docs study-calibration study-early-termination study-sensitivity \
+        figures paper validate results-docs study-calibration study-early-termination study-sensitivity \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
@@ -27,7 +28,7 @@ help: ## list the targets
 	@awk '/^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
 	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-26s %s\n", name, $$0 }' $(MAKEFILE_LIST)
 	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
-	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1 PREFIX=/usr/local\n'
+	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1 HELD_OUT=1 PREFIX=/usr/local\n'
 
 deps: ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps
@@ -82,6 +83,9 @@ $(addprefix report-,$(EXPERIMENTS)): report-%: build ## write its figures and ta
 	@$(OPPA) report experiments/$*.toml --results $(RESULTS)
 
 figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4
+
+paper: build ## run every manifest and study and write all tables, resuming (HELD_OUT=1 for the held-out half)
+	@scripts/paper RESULTS=$(RESULTS)
 
 check: format-check tidy test asan ## run all checks that a commit must pass
 

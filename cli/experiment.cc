@@ -197,6 +197,7 @@ int RunExperiment(const VerbOptions& options,
   if (options.trial_per_job && !options.slurm) {
     throw common::InputError("--trial-per-job: needs --dispatch slurm");
   }
+  fmt::print("{}", harness::HeldOutNote(manifest));
   harness::CatchStopSignals();
   harness::WriteExperiment(manifest, folder);
   const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
@@ -296,12 +297,9 @@ int Status(const VerbOptions& options, bool all) {
   return 0;
 }
 
-int Report(const VerbOptions& options,
-           const std::vector<std::string>& figures) {
+int Report(const VerbOptions& options, const plots::ReportOptions& report) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
-  plots::ReportOptions report;
-  report.figures = figures;
   return PrintReport(ExperimentFolder(options, manifest), report);
 }
 
@@ -387,7 +385,7 @@ Verb DefineStatus() {
 }
 
 Verb DefineReport() {
-  const auto all = std::make_shared<Bound<Words>>();
+  const auto all = std::make_shared<Bound<plots::ReportOptions>>();
   return {.group = kExperiments,
           .name = "report",
           .summary = "write tables and figures from the records",
@@ -396,7 +394,11 @@ Verb DefineReport() {
                       SetOption(all->verb),
                       Bind("--figures A,B,...",
                            "draw only these figures",
-                           all->own)},
+                           all->own.figures),
+                      Bind("--reference METHOD",
+                           "compare the others with this method (default: "
+                           "oppa, or the first)",
+                           all->own.reference)},
           .examples = {"oppa report experiments/smoke.toml",
                        "oppa report experiments/qwen-8gpu.toml --figures "
                        "throughput-time"},

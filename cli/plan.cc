@@ -106,6 +106,7 @@ int Plan(const VerbOptions& options) {
              manifest.name,
              manifest.title,
              Describe(manifest.budget));
+  fmt::print("{}", harness::HeldOutNote(manifest));
   for (const trials::ProblemInfo& problem : problems) {
     fmt::print("{}{}{} candidates; {} ({})\n",
                problem.name,

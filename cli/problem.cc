@@ -191,7 +191,7 @@ struct SpaceOptions {
 
 int Space(const VerbOptions& options, const SpaceOptions& space) {
   const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
+      harness::ReadManifest(options.manifest, {.held_out = true});
   if (options.csv) {
     fmt::print("problem,candidate,{}\n", trials::BuiltInKnobs().Columns());
   }

@@ -60,6 +60,10 @@ Options RecordOptions(VerbOptions& options) {
                "use this number of repeats instead of the manifest's",
                options.overrides.repeats),
           methods,
+          Bind("--held-out",
+               "include the problems that the manifest holds out; results on "
+               "them must not be used for choices",
+               options.overrides.held_out),
           SetOption(options)};
 }
 

@@ -49,6 +49,9 @@ std::vector<std::string> WorkerCommand(const VerbOptions& options,
   for (const std::string& setting : options.overrides.settings) {
     add("--set", setting);
   }
+  if (options.overrides.held_out) {
+    command.emplace_back("--held-out");
+  }
   return command;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -120,6 +121,43 @@ int ReadRepeats(const TomlTable& experiment,
   return *overrides.repeats;
 }
 
+// The held-out problems: every other one from the second on ("odd"), or those
+// of a list.
+std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
+                                     const std::vector<ProblemSpec>& problems) {
+  std::vector<std::string> known;
+  std::vector<std::string> odd;
+  for (std::size_t p = 0; p < problems.size(); ++p) {
+    known.push_back(problems[p].name);
+    if (p % 2 == 1) {
+      odd.push_back(problems[p].name);
+    }
+  }
+  std::vector<std::string> held_out = experiment.GetStrings("held_out");
+  if (held_out.size() == 1 && held_out.front() == "odd") {
+    held_out = odd;
+  }
+  for (const std::string& name : held_out) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      experiment.Fail("held_out",
+                      fmt::format("unknown problem '{}'{}; known here: \"odd\" "
+                                  "for every other problem, {}",
+                                  name,
+                                  common::DidYouMean(name, known),
+                                  fmt::join(known, ", ")));
+    }
+  }
+  if (experiment.Has("held_out") &&
+      (held_out.empty() || held_out.size() >= problems.size())) {
+    experiment.Fail("held_out",
+                    fmt::format("{} of {} problems are held out: at least one "
+                                "must be, and one must not",
+                                held_out.size(),
+                                problems.size()));
+  }
+  return held_out;
+}
+
 std::vector<std::string> ReadFigures(const TomlTable& experiment) {
   const std::vector<std::string>& known = plots::FigureNames();
   for (const auto& [text, table] : experiment.Alternatives("figures")) {
@@ -174,6 +212,26 @@ std::uint64_t Manifest::TrialSeed(const ProblemSpec& problem,
                             static_cast<std::uint64_t>(repeat));
 }
 
+std::string HeldOutNote(const Manifest& manifest) {
+  const std::size_t held_out = manifest.held_out.size();
+  if (held_out == 0) {
+    return "";
+  }
+  return manifest.runs_held_out
+             ? fmt::format(
+                   "{}: {} of {} problems are held out: results on them must "
+                   "not be used to choose methods or settings\n",
+                   manifest.name,
+                   held_out,
+                   manifest.problems.size())
+             : fmt::format(
+                   "{}: development half: {} of {} problems; --held-out (make "
+                   "HELD_OUT=1) includes the held-out half\n",
+                   manifest.name,
+                   manifest.problems.size(),
+                   manifest.problems.size() + held_out);
+}
+
 Manifest ReadManifest(const std::filesystem::path& path,
                       const ManifestOverrides& overrides) {
   const TomlTable root = TomlTable::ParseFile(path, overrides.settings);
@@ -189,9 +247,19 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.repeats = ReadRepeats(experiment, overrides);
   manifest.methods = ReadMethods(root, experiment, overrides);
   manifest.problems = ReadProblems(root);
+  const bool simulated = IsSimulated(manifest.problems.front());
+  manifest.held_out = ReadHeldOut(experiment, manifest.problems);
+  manifest.runs_held_out = overrides.held_out;
+  if (!overrides.held_out) {
+    std::erase_if(manifest.problems, [&](const ProblemSpec& problem) {
+      return std::find(manifest.held_out.begin(),
+                       manifest.held_out.end(),
+                       problem.name) != manifest.held_out.end();
+    });
+  }
   manifest.slurm = root.GetTable("slurm");
   const TomlTable budget = root.RequireTable("budget");
-  manifest.budget = ReadBudget(budget, IsSimulated(manifest.problems.front()));
+  manifest.budget = ReadBudget(budget, simulated);
   experiment.RejectUnknownKeys();
   budget.RejectUnknownKeys();
   return manifest;

@@ -33,7 +33,11 @@ struct Manifest {
   std::uint64_t seed = 1;
   int repeats = 1;  // > 0
   Budget budget;
+  // The problems to run: without the held-out ones unless ManifestOverrides
+  // includes them.
   std::vector<ProblemSpec> problems;
+  std::vector<std::string> held_out;  // names of problems, run or not
+  bool runs_held_out = false;
   std::vector<MethodSpec> methods;
   common::TomlTable slurm;  // [slurm], may be empty; no run depends on it
 
@@ -46,6 +50,10 @@ struct Manifest {
   [[nodiscard]] std::uint64_t TrialSeed(const ProblemSpec& problem,
                                         int repeat) const;
 };
+
+// A line that says which half of the problems runs, and what results on
+// held-out problems must not be used for; "" if no problem is held out.
+[[nodiscard]] std::string HeldOutNote(const Manifest& manifest);
 
 // Reads a manifest and checks keys, types, folder names and method names.
 // CheckManifest (plan.h) checks the options of methods and the problems.

@@ -13,8 +13,12 @@ namespace {
 constexpr std::size_t kMaxNameLength = 64;
 
 // Files and folders next to the folders of problems and methods.
-constexpr std::array<std::string_view, 5> kReserved = {
-    "figures", "summary.csv", "summary.md", "experiment.json", "problem.json"};
+constexpr std::array<std::string_view, 6> kReserved = {"figures",
+                                                       "summary.csv",
+                                                       "comparison.csv",
+                                                       "summary.md",
+                                                       "experiment.json",
+                                                       "problem.json"};
 
 bool IsReserved(std::string_view name) {
   return std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();

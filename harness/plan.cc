@@ -195,6 +195,9 @@ void WriteExperiment(const Manifest& manifest,
   experiment.title = manifest.title;
   experiment.repeats = manifest.repeats;
   experiment.figures = manifest.figures;
+  if (!manifest.held_out.empty()) {
+    experiment.held_out = manifest.held_out;
+  }
   for (const MethodSpec& method : manifest.methods) {
     const std::string& family = FindMethod(method.base)->family;
     experiment.methods.push_back(

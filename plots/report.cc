@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "plots/comparison.h"
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"
 #include "plots/figures.h"
@@ -118,6 +119,13 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
   const fs::path experiment_json = experiment_folder / "experiment.json";
   ExperimentRecords records = LoadExperiment(experiment_folder);
   CheckFolders(experiment_json, records.info);
+  if (!options.reference.empty()) {
+    std::vector<std::string> methods;
+    for (const trials::ExperimentInfo::Method& method : records.info.methods) {
+      methods.push_back(method.name);
+    }
+    CheckNames({options.reference}, methods, "method");
+  }
   CheckNames(records.info.figures,
              FigureNames(),
              (experiment_json.string() + ": figure").c_str());
@@ -137,10 +145,15 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
     }
   }
   const Summary summary = Summarize(records);
-  outcome.summary = ToText(summary, records.info);
+  const std::vector<ComparisonSet> comparisons =
+      Compare(summary,
+              options.reference.empty() ? DefaultReference(summary)
+                                        : options.reference);
+  outcome.summary = ToText(summary, comparisons, records.info);
   WriteTable(experiment_folder / "summary.csv", ToCsv(summary), outcome);
+  WriteTable(experiment_folder / "comparison.csv", ToCsv(comparisons), outcome);
   WriteTable(experiment_folder / "summary.md",
-             ToMarkdown(summary, records.info),
+             ToMarkdown(summary, comparisons, records.info),
              outcome);
 
   const std::vector<std::string>& names =

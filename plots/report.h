@@ -23,6 +23,8 @@ struct ReportOptions {
   // Draw the noise-free throughput of the incumbent instead of the measured
   // one, if the backend provides it.
   bool exact = false;
+  // The method that the others are compared with; "": see DefaultReference.
+  std::string reference;
 };
 
 struct ReportOutcome {
@@ -41,7 +43,7 @@ struct ReportOutcome {
 
 // Reads results/<experiment>/ and writes into it
 //
-//   summary.csv summary.md
+//   summary.csv comparison.csv summary.md
 //   figures/[<problem>/]<figure>.{pdf,svg,png,csv,gp}
 //
 // It uses the records only, so it also works while the experiment runs, and on

@@ -113,28 +113,65 @@ void SetBest(const std::vector<Run>& runs, MethodSummary& summary) {
   }
 }
 
+std::vector<double> SharesAt(const MethodSummary& summary,
+                             std::size_t checkpoint) {
+  std::vector<double> shares;
+  for (const RunShare& run : summary.run_shares) {
+    shares.push_back(run.at[checkpoint]);
+  }
+  return shares;
+}
+
+// The shares over the runs of a method on some problems.
+std::array<Share, kCheckpoints.size()> SharesOf(
+    const std::vector<const MethodSummary*>& problems) {
+  std::array<Share, kCheckpoints.size()> shares;
+  for (std::size_t c = 0; c < kCheckpoints.size(); ++c) {
+    std::vector<std::vector<double>> strata;
+    std::vector<double> medians;
+    common::Quartiles quartiles{0.0, 0.0, 0.0};
+    for (const MethodSummary* problem : problems) {
+      strata.push_back(SharesAt(*problem, c));
+      const auto one = AnyUnknown(strata.back())
+                           ? common::Quartiles{}
+                           : common::ComputeQuartiles(strata.back());
+      medians.push_back(one.median);
+      quartiles.q1 += one.q1 / static_cast<double>(problems.size());
+      quartiles.q3 += one.q3 / static_cast<double>(problems.size());
+    }
+    shares[c].mean = common::Bootstrap(strata, common::Statistic::kMean);
+    if (c == kEnd) {
+      shares[c].median = common::Bootstrap(strata, common::Statistic::kMedian);
+      shares[c].q1 = quartiles.q1;
+      shares[c].q3 = quartiles.q3;
+    } else {
+      shares[c].median.value = common::Mean(medians);
+    }
+  }
+  return shares;
+}
+
 // Everything that is relative to the exhaustive optimum.
-void SetRatios(const std::vector<Run>& runs,
+void SetShares(const std::vector<Run>& runs,
                const trials::ProblemInfo& problem,
                MethodSummary& summary) {
   if (!(problem.optimum_steps_per_s > 0.0)) {
     return;
   }
-  const auto exact_by_trials = [&](const Run& run) {
-    return IncumbentCurve(run, problem, Cost::kTrials, Value::kExact);
-  };
-  const auto ratio_after = [&](double trials) {
-    return MedianOf(runs, [&, trials](const Run& run) {
-      return ValueAt(exact_by_trials(run), trials) /
-             problem.optimum_steps_per_s;
-    });
-  };
-  summary.ratio = QuartilesOf(runs, [&](const Run& run) {
-    return Last(exact_by_trials(run)) / problem.optimum_steps_per_s;
-  });
-  summary.ratio_after_10 = ratio_after(10.0);
-  summary.ratio_after_20 = ratio_after(20.0);
-  if (!std::isnan(summary.ratio.median)) {
+  for (const Run& run : runs) {
+    const StepCurve curve =
+        IncumbentCurve(run, problem, Cost::kTrials, Value::kExact);
+    RunShare& share = summary.run_shares.emplace_back();
+    share.repeat = run.repeat;
+    share.finished = run.finished;
+    for (std::size_t c = 0; c < kCheckpoints.size(); ++c) {
+      share.at[c] =
+          (c == kEnd ? Last(curve) : ValueAt(curve, kCheckpoints[c])) /
+          problem.optimum_steps_per_s;
+    }
+  }
+  summary.shares = SharesOf({&summary});
+  if (!std::isnan(summary.shares[kEnd].mean.value)) {
     summary.reach_95 = ReachOf(runs, problem, 0.95);
     summary.reach_99 = ReachOf(runs, problem, 0.99);
   }
@@ -147,6 +184,7 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
   MethodSummary summary{.problem = problem.name,
                         .method = method.name,
                         .label = method.label,
+                        .family = method.family,
                         .repeats = repeats,
                         .runs = static_cast<int>(runs.size())};
   summary.finished = static_cast<int>(std::count_if(
@@ -164,7 +202,7 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
           0.5 * problem.time_budget_s);
     });
   }
-  SetRatios(runs, problem, summary);
+  SetShares(runs, problem, summary);
   summary.trials = MedianOf(runs, [](const Run& run) {
     return static_cast<double>(run.trials.size());
   });
@@ -179,12 +217,7 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
 
 // The numbers that are averaged over problems.
 std::vector<double*> Averaged(MethodSummary& s) {
-  return {&s.ratio.q1,
-          &s.ratio.median,
-          &s.ratio.q3,
-          &s.ratio_after_10,
-          &s.ratio_after_20,
-          &s.reach_95.time_s,
+  return {&s.reach_95.time_s,
           &s.reach_95.trials,
           &s.reach_99.time_s,
           &s.reach_99.trials,
@@ -194,37 +227,46 @@ std::vector<double*> Averaged(MethodSummary& s) {
           &s.thinking_s};
 }
 
-// The problems for which every method that has any runs has some.
-std::vector<const ProblemSummary*> Comparable(
-    const std::vector<ProblemSummary>& problems) {
-  std::vector<const ProblemSummary*> comparable;
+// The problems, among those that `in_half` selects, for which every method that
+// has any runs has some.
+std::vector<std::size_t> Comparable(
+    const std::vector<ProblemSummary>& problems,
+    const std::function<bool(const std::string&)>& in_half) {
+  std::vector<std::size_t> comparable;
   const auto has_runs = [&](std::size_t m) {
     return std::any_of(problems.begin(), problems.end(), [&](const auto& p) {
       return p.methods[m].runs > 0;
     });
   };
-  for (const ProblemSummary& problem : problems) {
-    bool complete = true;
+  for (std::size_t p = 0; p < problems.size(); ++p) {
+    const ProblemSummary& problem = problems[p];
+    bool complete = in_half(problem.info.name);
     for (std::size_t m = 0; m < problem.methods.size(); ++m) {
       complete = complete && (problem.methods[m].runs > 0 || !has_runs(m));
     }
     if (complete) {
-      comparable.push_back(&problem);
+      comparable.push_back(p);
     }
   }
   return comparable;
 }
 
-MethodSummary MeanOf(const std::vector<const ProblemSummary*>& problems,
+MethodSummary MeanOf(const Summary& summary,
+                     const MeanSummary& mean_over,
                      std::size_t method) {
-  MethodSummary mean{.problem = "(mean)",
-                     .method = problems.front()->methods[method].method,
-                     .label = problems.front()->methods[method].label};
+  std::vector<const MethodSummary*> problems;
+  for (const std::size_t problem : mean_over.problems) {
+    problems.push_back(&summary.problems[problem].methods[method]);
+  }
+  MethodSummary mean{.problem = mean_over.name,
+                     .method = problems.front()->method,
+                     .label = problems.front()->label,
+                     .family = problems.front()->family};
   for (double* number : Averaged(mean)) {
     *number = 0.0;
   }
-  for (const ProblemSummary* problem : problems) {
-    MethodSummary one = problem->methods[method];
+  for (const MethodSummary* problem : problems) {
+    MethodSummary one = *problem;
     mean.repeats += one.repeats;
     mean.runs += one.runs;
     mean.finished += one.finished;
@@ -236,10 +278,30 @@ MethodSummary MeanOf(const std::vector<const ProblemSummary*>& problems,
       *to[i] += *from[i] / static_cast<double>(problems.size());
     }
   }
+  mean.shares = SharesOf(problems);
   return mean;
 }
 
+void AddMean(const std::string& name,
+             const std::function<bool(const std::string&)>& in_half,
+             Summary& summary) {
+  MeanSummary mean{.name = name,
+                   .problems = Comparable(summary.problems, in_half)};
+  if (mean.problems.empty()) {
+    return;
+  }
+  const std::size_t methods = summary.problems.front().methods.size();
+  for (std::size_t m = 0; m < methods; ++m) {
+    mean.methods.push_back(MeanOf(summary, mean, m));
+  }
+  summary.means.push_back(std::move(mean));
+}
+
 }  // namespace
+
+std::string CheckpointName(std::size_t checkpoint) {
+  return checkpoint == kEnd ? "end" : std::to_string(kCheckpoints[checkpoint]);
+}
 
 Summary Summarize(const ExperimentRecords& records) {
   Summary summary;
@@ -254,15 +316,28 @@ Summary Summarize(const ExperimentRecords& records) {
   if (records.info.problems.size() < 2) {
     return summary;
   }
-  const std::vector<const ProblemSummary*> comparable =
-      Comparable(summary.problems);
-  summary.mean.problems = static_cast<int>(comparable.size());
-  for (std::size_t m = 0;
-       !comparable.empty() && m < records.info.methods.size();
-       ++m) {
-    summary.mean.methods.push_back(MeanOf(comparable, m));
+  AddMean(
+      "(mean)", [](const auto& /*problem*/) { return true; }, summary);
+  if (RunsHeldOut(records.info)) {
+    const auto held_out = [&](const std::string& problem) {
+      return IsHeldOut(records.info, problem);
+    };
+    AddMean("(mean development)", std::not_fn(held_out), summary);
+    AddMean("(mean held-out)", held_out, summary);
   }
   return summary;
+}
+
+bool IsHeldOut(const trials::ExperimentInfo& info, const std::string& problem) {
+  return info.held_out.has_value() &&
+         std::find(info.held_out->begin(), info.held_out->end(), problem) !=
+             info.held_out->end();
+}
+
+bool RunsHeldOut(const trials::ExperimentInfo& info) {
+  return std::any_of(info.problems.begin(),
+                     info.problems.end(),
+                     [&](const auto& name) { return IsHeldOut(info, name); });
 }
 
 }  // namespace plots

@@ -3,10 +3,13 @@
 #ifndef PLOTS_SUMMARY_H_
 #define PLOTS_SUMMARY_H_
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "common/quantiles.h"
+#include "common/statistics.h"
 #include "plots/experiment_records.h"
 #include "trials/record.h"
 
@@ -22,23 +25,48 @@ struct Reach {
   int runs = 0;  // that reached it
 };
 
+// The points of a search at which its result is judged: after this many trials,
+// or at the end of its budget (0).
+inline constexpr std::array<int, 6> kCheckpoints = {1, 3, 5, 10, 20, 0};
+inline constexpr std::size_t kEnd = kCheckpoints.size() - 1;
+
+// "10", "end".
+[[nodiscard]] std::string CheckpointName(std::size_t checkpoint);
+
+// The share of the optimum of one run: the noise-free throughput of its
+// incumbent over that of the best of all configurations, in [0, 1]. A run that
+// ended before a checkpoint keeps its last share.
+struct RunShare {
+  int repeat = 0;
+  bool finished = false;
+  std::array<double, kCheckpoints.size()> at{};
+};
+
+// The same over runs: mean and median, with 95% bootstrap intervals over
+// repeats within the problems (common::Bootstrap); NaN where unknown. The
+// interval of the median and the quartiles are those at the end of the budget.
+struct Share {
+  common::Estimate mean;
+  common::Estimate median;
+  double q1 = trials::kUnknown;
+  double q3 = trials::kUnknown;
+};
+
 // One method on one problem, over its runs. Unknown numbers are NaN.
 struct MethodSummary {
   std::string problem;
   std::string method;
   std::string label;
-  int repeats = 0;   // requested
-  int runs = 0;      // with records
-  int finished = 0;  // of those
+  std::string family;  // see trials::ExperimentInfo::Method; "": none
+  int repeats = 0;     // requested
+  int runs = 0;        // with records
+  int finished = 0;    // of those
   common::Quartiles
       throughput;  // of the incumbent as measured, steps/s; 0 if none
   // The median of the same when half of the time budget was spent.
   double throughput_halfway = trials::kUnknown;
-  common::Quartiles ratio;  // its noise-free throughput over the optimum
-  // Medians of the same after 10 and 20 trials; a run that ended earlier keeps
-  // its last.
-  double ratio_after_10 = trials::kUnknown;
-  double ratio_after_20 = trials::kUnknown;
+  std::vector<RunShare> run_shares;  // empty where the optimum is not known
+  std::array<Share, kCheckpoints.size()> shares{};
   Reach reach_95;  // NaN where the optimum is not known
   Reach reach_99;
   // Medians over runs: counts, and the mean wall-clock time per suggestion.
@@ -58,20 +86,29 @@ struct ProblemSummary {
   std::vector<MethodSummary> methods;  // in the order of the manifest
 };
 
-// The mean over problems of the per-problem medians (and quartiles); numbers of
-// runs are sums. Methods are compared on the problems for which every method
-// that has any runs has some; `problems` says how many there are.
+// Means over problems of the numbers of each problem, so that every problem has
+// the same weight: of its mean over repeats, and of its median over repeats.
+// Numbers of runs are sums. Methods are compared on the problems for which
+// every method that has any runs has some.
 struct MeanSummary {
-  int problems = 0;
+  std::string name;  // "(mean)", "(mean development)", "(mean held-out)"
+  std::vector<std::size_t> problems;  // of Summary::problems, ascending
   std::vector<MethodSummary> methods;
 };
 
 struct Summary {
   std::vector<ProblemSummary> problems;
-  MeanSummary mean;  // empty unless there are at least two problems
+  // Over all problems, and over either half where both were run. Empty unless
+  // there are at least two problems.
+  std::vector<MeanSummary> means;
 };
 
 [[nodiscard]] Summary Summarize(const ExperimentRecords& records);
+
+// Whether a problem is held out, and whether the experiment runs any that is.
+[[nodiscard]] bool IsHeldOut(const trials::ExperimentInfo& info,
+                             const std::string& problem);
+[[nodiscard]] bool RunsHeldOut(const trials::ExperimentInfo& info);
 
 }  // namespace plots
 

@@ -74,36 +74,37 @@ Table TableOf(const std::vector<MethodSummary>& methods,
   return table;
 }
 
-// A median with its quartiles or without.
-Cell Spread(common::Quartiles MethodSummary::*member,
-            double scale,
-            int decimals,
-            bool quartiles) {
+// "98.3 [97.9, 99.2]"; without limits that are unknown.
+std::string WithLimits(
+    double value, double low, double high, double scale, int decimals) {
+  if (std::isnan(value)) {
+    return "";
+  }
+  std::string text = fmt::format("{:.{}f}", scale * value, decimals);
+  if (!std::isnan(low)) {
+    text += fmt::format(
+        " [{:.{}f}, {:.{}f}]", scale * low, decimals, scale * high, decimals);
+  }
+  return text;
+}
+
+// A median with its quartiles or without; "none" where no run has an incumbent.
+Cell Throughput(int decimals, bool quartiles) {
   return [=](const MethodSummary& s) -> std::string {
-    const common::Quartiles& q = s.*member;
-    if (std::isnan(q.median)) {
-      return "";
-    }
-    const std::string median =
-        fmt::format("{:.{}f}", scale * q.median, decimals);
-    return quartiles ? fmt::format("{} [{:.{}f}, {:.{}f}]",
-                                   median,
-                                   scale * q.q1,
-                                   decimals,
-                                   scale * q.q3,
-                                   decimals)
-                     : median;
+    const common::Quartiles& q = s.throughput;
+    return s.best_config.empty() && q.q3 == 0.0
+               ? "none"
+               : WithLimits(q.median,
+                            quartiles ? q.q1 : trials::kUnknown,
+                            q.q3,
+                            1.0,
+                            decimals);
   };
 }
 
-// "none" where no run has an incumbent.
-Cell Throughput(int decimals, bool quartiles) {
-  return [=](const MethodSummary& s) -> std::string {
-    return s.best_config.empty() && s.throughput.q3 == 0.0
-               ? "none"
-               : Spread(
-                     &MethodSummary::throughput, 1.0, decimals, quartiles)(s);
-  };
+// The mean after some trials.
+std::string After(const MethodSummary& s, std::size_t checkpoint) {
+  return Percent(s.shares[checkpoint].mean.value);
 }
 
 // Columns that a terminal and a document share.
@@ -113,11 +114,10 @@ const std::pair<std::string_view, Cell> kRuns = {"runs", Runs};
 const std::pair<std::string_view, Cell> kThinking = {
     "pick (ms)",
     [](const MethodSummary& s) { return Rounded(1e3 * s.thinking_s, 2); }};
-
-std::pair<std::string_view, Cell> Ratio(int repeats) {
-  return {"of optimum (%)",
-          Spread(&MethodSummary::ratio, 100.0, 1, repeats != 1)};
-}
+const std::pair<std::string_view, Cell> kMean = {
+    "of optimum (%)", [](const MethodSummary& s) {
+      return Interval(s.shares[kEnd].mean, 100.0, 1);
+    }};
 
 constexpr std::string_view kThroughputMeaning =
     "measured throughput of the best configuration, with noise, so that it can "
@@ -131,14 +131,25 @@ constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
     {"halfway", "throughput after half of the search time"},
     {"of optimum (%)",
      "noise-free throughput of the configuration returned over that of the "
-     "best of all"},
-    {"at 10, 20", "the same after 10 and 20 trials"},
-    {"after 10", "the same after 10 trials"},
+     "best of all, mean over repeats"},
+    {"median", "median of the same"},
+    {"median (%)", "median of the same"},
+    {"quartiles (%)", "its quartiles over repeats"},
+    {"at 5, 10", "mean of the same after 5 and 10 trials"},
+    {"after 1", "mean of the same after 1 trial, and so on"},
     {"to 95%", kReachMeaning},
     {"95%: min/trials (runs)", kReachMeaning},
     {"all/early/OOM", "trials, those terminated early and out of memory"},
     {"early", "trials terminated early"},
     {"OOM", "trials out of memory"},
+    {"difference (points)",
+     "mean difference of the share of the optimum in percentage points, with "
+     "its bootstrap 95% interval over the units of the test"},
+    {"p (Holm)",
+     "Wilcoxon signed-rank test (exact for up to 50 pairs; zeros as Pratt), "
+     "adjusted by Holm within the table"},
+    {"rank-biserial", "matched-pairs rank-biserial correlation, -1 to 1"},
+    {"superiority", "probability that the method is better, ties as a half"},
     {"pick (ms)", "the method's own time per suggestion"}};
 
 }  // namespace
@@ -168,9 +179,23 @@ Table WideTable(const std::vector<MethodSummary>& methods, int repeats) {
                      ? std::string()
                      : fmt::format("{:.{}f}", s.throughput_halfway, decimals);
         }},
-       Ratio(repeats),
-       {"after 10", [](const auto& s) { return Percent(s.ratio_after_10); }},
-       {"after 20", [](const auto& s) { return Percent(s.ratio_after_20); }},
+       kMean,
+       {"median (%)",
+        [](const auto& s) {
+          return Interval(s.shares[kEnd].median, 100.0, 1);
+        }},
+       {"quartiles (%)",
+        [&](const auto& s) {
+          const Share& end = s.shares[kEnd];
+          return repeats == 1 || std::isnan(end.q1)
+                     ? std::string()
+                     : Percent(end.q1) + ", " + Percent(end.q3);
+        }},
+       {"after 1", [](const auto& s) { return After(s, 0); }},
+       {"after 3", [](const auto& s) { return After(s, 1); }},
+       {"after 5", [](const auto& s) { return After(s, 2); }},
+       {"after 10", [](const auto& s) { return After(s, 3); }},
+       {"after 20", [](const auto& s) { return After(s, 4); }},
        {"95%: min/trials (runs)",
         [](const auto& s) { return ReachText(s.reach_95); }},
        {"99%: min/trials (runs)",
@@ -184,14 +209,10 @@ Table WideTable(const std::vector<MethodSummary>& methods, int repeats) {
 Table NarrowTable(const std::vector<MethodSummary>& methods, int repeats) {
   const bool ratios =
       std::any_of(methods.begin(), methods.end(), [](const auto& s) {
-        return !std::isnan(s.ratio.median);
+        return !std::isnan(s.shares[kEnd].mean.value);
       });
   const Cell after = [](const MethodSummary& s) -> std::string {
-    return std::isnan(s.ratio_after_10)
-               ? ""
-               : fmt::format("{} {}",
-                             Percent(s.ratio_after_10),
-                             Percent(s.ratio_after_20));
+    return After(s, 2).empty() ? "" : After(s, 2) + " " + After(s, 3);
   };
   const Cell counts = [](const MethodSummary& s) -> std::string {
     return std::isnan(s.trials)
@@ -206,12 +227,20 @@ Table NarrowTable(const std::vector<MethodSummary>& methods, int repeats) {
       {kMethod,
        kRuns,
        {"steps/s", Throughput(Decimals(methods), !ratios && repeats != 1)},
-       Ratio(repeats),
-       {"at 10, 20", after},
+       kMean,
+       {"median",
+        [](const auto& s) { return Percent(s.shares[kEnd].median.value); }},
+       {"at 5, 10", after},
        {"to 95%", [](const auto& s) { return ReachText(s.reach_95); }},
-       {"to 99%", [](const auto& s) { return ReachText(s.reach_99); }},
        {"all/early/OOM", counts},
        kThinking});
+}
+
+std::string Interval(const common::Estimate& estimate,
+                     double scale,
+                     int decimals) {
+  return WithLimits(
+      estimate.value, estimate.low, estimate.high, scale, decimals);
 }
 
 std::string_view MeaningOf(std::string_view header) {
@@ -233,7 +262,7 @@ Table RatioTable(const Summary& summary) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row.push_back(problem.info.name);
     for (const MethodSummary& s : problem.methods) {
-      row.push_back(Percent(s.ratio.median));
+      row.push_back(Percent(s.shares[kEnd].mean.value));
     }
   }
   return table;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/statistics.h"
 #include "plots/summary.h"
 #include "plots/table.h"
 
@@ -14,7 +15,7 @@ namespace plots {
 
 // A row per method, for a document: every number in a column of its own. A
 // column that is empty throughout is left out. With one repeat there are no
-// quartiles.
+// intervals and quartiles.
 [[nodiscard]] Table WideTable(const std::vector<MethodSummary>& methods,
                               int repeats);
 
@@ -27,12 +28,18 @@ namespace plots {
 // explanation.
 [[nodiscard]] std::string_view MeaningOf(std::string_view header);
 
-// Problems down, methods across: the median ratio to the optimum.
+// Problems down, methods across: the mean share of the optimum.
 // Precondition: there is a problem.
 [[nodiscard]] Table RatioTable(const Summary& summary);
 
 // The optimum, and the best configuration of each method.
 [[nodiscard]] Table ConfigTable(const ProblemSummary& problem);
+
+// "98.3 [97.9, 99.2]", times `scale`; "" for unknown, without limits that are
+// unknown.
+[[nodiscard]] std::string Interval(const common::Estimate& estimate,
+                                   double scale,
+                                   int decimals);
 
 // Significant digits without an exponent; "" for unknown, "-" for never.
 [[nodiscard]] std::string Rounded(double value, int digits);

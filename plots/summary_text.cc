@@ -61,15 +61,58 @@ std::string BestFound(const ProblemSummary& problem) {
                      best->label);
 }
 
-std::string MeanTitle(const Summary& summary,
+std::string Lines(const std::string& legend) {
+  constexpr std::size_t kWidth = 116;
+  return fmt::format("{}\n", fmt::join(Wrap(legend, kWidth), "\n"));
+}
+
+std::string MeanTitle(const MeanSummary& mean,
                       const trials::ExperimentInfo& info) {
-  const std::string problems = fmt::format("Mean over {} of {} problems",
-                                           summary.mean.problems,
-                                           info.problems.size());
-  return info.repeats == 1
-             ? problems + ", 1 repeat"
-             : fmt::format(
-                   "{} of the median over {} repeats", problems, info.repeats);
+  const std::string half =
+      mean.name == "(mean)" ? "" : mean.name.substr(sizeof("(mean"));
+  return fmt::format(
+      "Mean over {} of {} problems{}, {} repeat{}",
+      mean.problems.size(),
+      info.problems.size(),
+      half.empty() ? "" : ": " + half.substr(0, half.size() - 1) + " half",
+      info.repeats,
+      info.repeats == 1 ? "" : "s");
+}
+
+// Which problems are held out, if any; a line.
+std::string Halves(const trials::ExperimentInfo& info) {
+  if (!info.held_out.has_value()) {
+    return "";
+  }
+  if (!RunsHeldOut(info)) {
+    return fmt::format(
+        "Development half: {} problems; {} held-out are left out.\n",
+        info.problems.size(),
+        info.held_out->size());
+  }
+  return fmt::format(
+      "Held-out half, whose results must not be used to choose settings: {}.\n",
+      fmt::join(*info.held_out, ", "));
+}
+
+// Comparisons with the reference at the end of the budget over one set of
+// problems, with the text of their tables by `to_text`.
+template <typename ToTextOf>
+std::string Comparisons(const std::vector<ComparisonSet>& sets,
+                        std::string_view problems,
+                        ToTextOf to_text) {
+  std::string text;
+  for (const ComparisonSet& set : sets) {
+    if (set.checkpoint != kEnd || set.problems != problems) {
+      continue;
+    }
+    for (const bool variants : {false, true}) {
+      const Table table = ComparisonTable(set, variants);
+      text += table.rows.empty() ? "" : "\n" + to_text(table);
+    }
+    text += "\n" + Lines(Describe(set));
+  }
+  return text;
 }
 
 // Adds the meaning of a table's columns, every one once, with `quote` around
@@ -84,18 +127,16 @@ void Explain(const Table& table, std::string_view quote, std::string& legend) {
   }
 }
 
-std::string Lines(const std::string& legend) {
-  constexpr std::size_t kWidth = 116;
-  return fmt::format("{}\n", fmt::join(Wrap(legend, kWidth), "\n"));
-}
-
 std::string LegendFor(int repeats) {
-  return repeats == 1 ? "" : "Median [quartiles] over repeats.";
+  return repeats == 1 ? ""
+                      : "[95% intervals] are bootstrap intervals over repeats "
+                        "within the problems shown.";
 }
 
 }  // namespace
 
 std::string ToMarkdown(const Summary& summary,
+                       const std::vector<ComparisonSet>& comparisons,
                        const trials::ExperimentInfo& info) {
   std::string legend = LegendFor(info.repeats);
   const auto wide = [&](const std::vector<MethodSummary>& methods) {
@@ -103,51 +144,69 @@ std::string ToMarkdown(const Summary& summary,
     Explain(table, "`", legend);
     return ToMarkdown(table);
   };
+  const auto compared = [&](const std::string& problems) {
+    return Comparisons(comparisons, problems, [&](const Table& table) {
+      Explain(table, "`", legend);
+      return ToMarkdown(table);
+    });
+  };
   std::string text =
       fmt::format("# {}\n\n", info.title.empty() ? info.name : info.title);
-  if (!summary.mean.methods.empty()) {
-    text += fmt::format("## {}\n\n{}\n{}\n",
-                        MeanTitle(summary, info),
-                        wide(summary.mean.methods),
-                        ToMarkdown(RatioTable(summary)));
+  const std::string halves = Halves(info);
+  text += halves.empty() ? "" : halves + "\n";
+  for (const MeanSummary& mean : summary.means) {
+    text +=
+        fmt::format("## {}\n\n{}", MeanTitle(mean, info), wide(mean.methods));
+    text += compared(mean.name) + "\n";
+  }
+  if (!summary.means.empty()) {
+    text += ToMarkdown(RatioTable(summary)) + "\n";
   }
   for (const ProblemSummary& problem : summary.problems) {
     if (!problem.info.name.empty()) {
       text += fmt::format("## {}\n\n", problem.info.name);
     }
     const std::string nothing = NothingRan(problem);
+    text += Describe(problem) + "\n" + wide(problem.methods);
+    text += summary.means.empty() ? compared(problem.info.name) : "";
     text += fmt::format(
-        "{}\n{}\n{}\n",
-        Describe(problem),
-        wide(problem.methods),
-        nothing.empty() ? ToMarkdown(ConfigTable(problem)) : nothing);
+        "\n{}\n", nothing.empty() ? ToMarkdown(ConfigTable(problem)) : nothing);
   }
   return text + Lines(legend);
 }
 
-std::string ToText(const Summary& summary, const trials::ExperimentInfo& info) {
+std::string ToText(const Summary& summary,
+                   const std::vector<ComparisonSet>& comparisons,
+                   const trials::ExperimentInfo& info) {
   std::string legend = LegendFor(info.repeats);
   const auto narrow = [&](const std::vector<MethodSummary>& methods) {
     const Table table = NarrowTable(methods, info.repeats);
     Explain(table, "", legend);
     return ToText(table);
   };
+  const auto compared = [&](const std::string& problems) {
+    return Comparisons(comparisons, problems, [&](const Table& table) {
+      Explain(table, "", legend);
+      return ToText(table);
+    });
+  };
   std::string text =
       fmt::format("{}\n", info.title.empty() ? info.name : info.title);
-  if (!summary.mean.methods.empty()) {
-    text += fmt::format("{} ({})\n\n{}\n{}",
-                        MeanTitle(summary, info),
+  text += Halves(info);
+  for (const MeanSummary& mean : summary.means) {
+    text += fmt::format("{} ({})\n\n{}",
+                        MeanTitle(mean, info),
                         BackendName(summary.problems.front().info.backend),
-                        narrow(summary.mean.methods),
-                        ToText(RatioTable(summary)));
-    return text + Lines(legend);
+                        narrow(mean.methods));
+    text += compared(mean.name) + "\n";
+  }
+  if (!summary.means.empty()) {
+    return text + ToText(RatioTable(summary)) + Lines(legend);
   }
   for (const ProblemSummary& problem : summary.problems) {
     text += problem.info.name.empty() ? "" : "\n" + problem.info.name + "\n";
-    text += fmt::format("{}\n{}\n{}",
-                        Describe(problem),
-                        narrow(problem.methods),
-                        BestFound(problem));
+    text += Describe(problem) + "\n" + narrow(problem.methods);
+    text += compared(problem.info.name) + BestFound(problem);
   }
   return text + Lines(legend);
 }

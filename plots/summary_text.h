@@ -4,7 +4,9 @@
 #define PLOTS_SUMMARY_TEXT_H_
 
 #include <string>
+#include <vector>
 
+#include "plots/comparison.h"
 #include "plots/summary.h"
 #include "trials/record.h"
 
@@ -14,13 +16,17 @@ namespace plots {
 // unknown numbers empty, infinity "inf"; columns in docs/figures.md.
 [[nodiscard]] std::string ToCsv(const Summary& summary);
 
-// For readers: rounded, with the optimum and the best configurations found.
-[[nodiscard]] std::string ToMarkdown(const Summary& summary,
-                                     const trials::ExperimentInfo& info);
+// For readers: rounded, with the comparisons at the end of the budget, the
+// optimum and the best configurations found.
+[[nodiscard]] std::string ToMarkdown(
+    const Summary& summary,
+    const std::vector<ComparisonSet>& comparisons,
+    const trials::ExperimentInfo& info);
 
 // The same for a terminal; with an axis over problems only the means and the
 // ratio per problem.
 [[nodiscard]] std::string ToText(const Summary& summary,
+                                 const std::vector<ComparisonSet>& comparisons,
                                  const trials::ExperimentInfo& info);
 
 // "simulated cluster", "replayed measurements", ...: how tables and figures

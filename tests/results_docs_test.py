@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "results-docs"
 
-HEADER = "problem,method,label,repeats,runs,finished,ratio_median,ratio_q1,ratio_q3,ratio_after_10,ratio_after_20\n"
+AFTER = [f"ratio_after_{n}_{of}" for n in (1, 3, 5, 10, 20) for of in ("mean", "mean_low", "mean_high", "median")]
 FIGURE4 = ["bert-8gpu", "qwen-8gpu", "llama1b-16gpu", "llama7b-32gpu"]
 OPPA = """#!/bin/sh
 echo dp,tp,pp,dp_bucket_mb,zero_stage,zero_bucket_mb,overlap_zero_comm,overlap_zero_allgather,\
@@ -38,8 +38,41 @@ class ResultsDocsTest(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def write_summary(self, experiment, rows):
-        self.write(self.results / experiment / "summary.csv", HEADER + "".join(row + "\n" for row in rows))
+    def write_summary(self, experiment, rows, repeats=30):
+        """`rows`: (problem, method, family, share), shares are those at every point."""
+        text = ",".join(["problem", "method", "label", "family", "repeats", "runs", "finished", "ratio_mean",
+                         "ratio_mean_low", "ratio_mean_high", "ratio_median", *AFTER]) + "\n"
+        for problem, method, family, share in rows:
+            numbers = [f"{share}", f"{share - 0.01:.3f}", f"{share + 0.01:.3f}", f"{share + 0.002:.3f}"]
+            text += ",".join([problem, method, method.upper(), family, *3 * [str(repeats)], *numbers,
+                              *5 * numbers]) + "\n"
+        self.write(self.results / experiment / "summary.csv", text)
+
+    def write_comparison(self, experiment, rows):
+        """`rows`: (problems, method, group, difference, p)."""
+        text = ("problems,after,method,label,group,reference,unit,pairs,difference,difference_low,difference_high,"
+                "holm_p,rank_biserial,smallest_holm_p\n")
+        for problems, method, group, difference, p in rows:
+            for after in ("5", "10", "20", "end"):
+                text += (f"{problems},{after},{method},{method.upper()},{group},oppa,"
+                         f"{'problem' if problems else 'repeat'},30,{difference},{difference - 0.02:.3f},"
+                         f"{difference + 0.02:.3f},{p},-0.5,{0.0625 if problems else 0.001}\n")
+        self.write(self.results / experiment / "comparison.csv", text)
+
+    def write_figure4(self, repeats=30):
+        for experiment in FIGURE4:
+            self.write_summary(experiment, [("", "random", "", 0.837), ("", "vanilla-bo", "", 0.97),
+                                            ("", "oppa", "oppa", 0.983), ("", "oppa-paper", "oppa", 0.7)], repeats)
+            self.write_comparison(experiment, [("", "random", "rival", -0.146, 0.0004), ("", "vanilla-bo", "rival", -0.013, 0.2),
+                                               ("", "oppa-paper", "variant", -0.283, 0.01)])
+
+    def write_measured(self, experiment, held_out):
+        means = ["(mean)", "(mean development)", "(mean held-out)"] if held_out else ["(mean)"]
+        self.write_summary(experiment, [(mean, method, "oppa" if method == "oppa" else "", share + 0.01 * i)
+                                        for i, mean in enumerate(means)
+                                        for method, share in (("random", 0.69), ("oppa", 0.93), ("vanilla-bo", 0.74))])
+        self.write_comparison(experiment, [(mean, "random", "rival", -0.24 - 0.01 * i, 0.02)
+                                           for i, mean in enumerate(means)])
 
     def run_script(self, *words):
         return subprocess.run([sys.executable, SCRIPT, "--results", self.results, "--oppa", self.program,
@@ -56,13 +89,27 @@ class ResultsDocsTest(unittest.TestCase):
         return match[1].splitlines(), run.stderr
 
     def test_methods_are_rows_and_problems_are_columns(self):
-        for experiment in FIGURE4:
-            self.write_summary(experiment, [",random,RANDOM,10,10,10,0.837,0.791,0.863,0.8,0.83",
-                                            ",oppa,OPPA,10,10,10,0.983,0.979,0.992,0.9,0.98"])
+        self.write_figure4()
         lines, errors = self.table("figure4-methods")
         self.assertEqual(errors, "")
         self.assertEqual(lines[0], "| method | BERT, 8 GPUs | Qwen, 8 GPUs | Llama-1B, 16 GPUs | Llama-7B, 32 GPUs |")
-        self.assertEqual(lines[3], "| OPPA" + 4 * " | 98.3 [97.9, 99.2]" + " |")
+        self.assertEqual(lines[4], "| OPPA" + 4 * " | 98.3 [97.3, 99.3]; 98.5" + " |")
+
+    def test_tests_show_difference_p_and_effect_of_rivals_only(self):
+        self.write_figure4()
+        lines, _ = self.table("figure4-tests")
+        self.assertIn("BERT, 8 GPUs (30 repeats)", lines[0])
+        self.assertEqual(lines[2], "| RANDOM" + 4 * " | -14.6 [-16.6, -12.6], p < 0.001, r -0.50" + " |")
+        self.assertEqual(len(lines), 4)
+        lines, _ = self.table("figure4-variant-tests")
+        self.assertEqual(lines[2][:14], "| OPPA-PAPER |")
+        self.assertEqual(len(lines), 3)
+
+    def test_order_marks_methods_that_differ_from_oppa(self):
+        self.write_figure4()
+        lines, _ = self.table("figure4-order")
+        self.assertEqual(lines[2], "| BERT, 8 GPUs | OPPA 98.3, VANILLA-BO 97.0, RANDOM 83.7\\*, OPPA-PAPER 70.0\\* | "
+                                   "OPPA, VANILLA-BO, the others |")
 
     def test_missing_results_leave_the_table_and_name_the_command(self):
         lines, errors = self.table("figure4-methods")
@@ -70,26 +117,54 @@ class ResultsDocsTest(unittest.TestCase):
         self.assertIn("make exp-bert-8gpu", errors)
 
     def test_fewer_repeats_than_the_manifest_asks_for_do_not_count(self):
-        for experiment in FIGURE4:
-            self.write_summary(experiment, [",oppa,OPPA,2,2,2,0.983,0.979,0.992,0.9,0.98"])
+        self.write_figure4(repeats=2)
         lines, errors = self.table("figure4-methods")
         self.assertEqual(lines, ["old"])
-        self.assertIn("2 of 10 repeats", errors)
+        self.assertIn("2 of 30 repeats", errors)
         lines, _ = self.table("figure4-methods", "--partial")
-        self.assertIn("| OPPA | 98.3", lines[2])
+        self.assertIn("| OPPA | 98.3", lines[4])
 
     def test_check_fails_only_where_the_text_differs(self):
-        self.write_summary("ultrascale", ["(mean),oppa,OPPA,70,70,70,1,1,1,0.934,1"])
-        self.write_summary("vtrain", ["(mean),oppa,OPPA,110,110,110,1,1,1,0.986,1"])
-        lines, _ = self.table("measured-methods")
-        self.assertEqual(lines[2], "| OPPA | 0.934 | 1.000 | 0.986 | 1.000 |")
+        self.write_measured("ultrascale", held_out=False)
+        lines, _ = self.table("ultrascale-development")
+        self.assertEqual(lines[0], "| method | after 1 | after 3 | after 5 | after 10 | after 20 |")
+        self.assertEqual(lines[3], "| OPPA" + 5 * " | 93.0 [92.0, 94.0]" + " |")
         self.assertEqual(self.run_script("--check").returncode, 0)
         text = self.document.read_text()
-        self.document.write_text(text.replace("0.934", "0.935"))
+        self.document.write_text(text.replace("93.0", "93.1"))
         run = self.run_script("--check")
         self.assertEqual(run.returncode, 1)
         self.assertIn("document.md", run.stderr)
-        self.assertIn("0.935", self.document.read_text())
+        self.assertIn("93.1", self.document.read_text())
+
+    def test_held_out_tables_stay_until_that_half_is_run(self):
+        self.write_measured("vtrain", held_out=False)
+        lines, errors = self.table("vtrain-held-out")
+        self.assertEqual(lines, ["old"])
+        self.assertIn("make exp-vtrain HELD_OUT=1", errors)
+        self.write_measured("vtrain", held_out=True)
+        lines, _ = self.table("vtrain-held-out")
+        self.assertIn("| OPPA | 95.0", lines[3])
+        lines, _ = self.table("vtrain-development")
+        self.assertIn("| OPPA | 94.0", lines[3])
+        self.write_measured("ultrascale", held_out=True)
+        lines, _ = self.table("measured-tests-held-out-10")
+        self.assertIn("Ultra-Scale (30 problems: too few for p < 0.05)", lines[0])
+        self.assertIn("| RANDOM | -26.0 [-28.0, -24.0], p 0.020, r -0.50", lines[2])
+
+    def test_claims_are_counted_by_verdict(self):
+        self.write(self.results / "sensitivity" / "sensitivity.csv",
+                   "claim,better,worse,experiment,constant,value,n,effect_points,low_points,high_points,verdict\n"
+                   "A beats B,a,b,qwen,failure,5,10,3.25,1,5,holds\nA beats B,a,b,qwen,failure,30,10,-2,-3,-1,turns\n")
+        lines, _ = self.table("sensitivity")
+        self.assertEqual(lines[2], "| A beats B | 2 | 1 | 0 | 1 | -2.0 to 3.2 | qwen: failure 30 |")
+
+    def test_stop_rules_are_rows(self):
+        self.write(self.results / "stopping" / "regret.csv",
+                   "group,rule,runs,stopped,trials,saved_percent,lost_percent,lost_median_percent,lost_90_percent,"
+                   "of_optimum_percent\nultrascale,gain < 1%,70,60,12.25,38.7,0.5,0,1.234,97\n")
+        lines, _ = self.table("stop-rule")
+        self.assertEqual(lines[2], "| ultrascale | gain < 1% | 70 | 12.2 | 38.7 | 0.50 | 0.00 | 1.23 | 97.00 |")
 
     def test_optima_are_compared_with_the_published_table(self):
         lines, _ = self.table("table4-optima")
@@ -125,15 +200,14 @@ class ResultsDocsTest(unittest.TestCase):
         self.assertEqual(lines[2:], ["| simulated | reported | 2 | 0.950 | |", "| simulated | search | 2 | 0.800 | |",
                                      "| Ultra-Scale | reported | 2 | | 0.700 |"])
 
-    def test_headline_has_no_ablation_as_other_method(self):
-        self.write_summary("qwen-8gpu", [",random,RANDOM,10,10,10,0.8,0,0,0,0", ",oppa,OPPA,10,10,10,0.98,0,0,0,0",
-                                         ",oppa-paper,OPPA-PAPER,10,10,10,0.97,0,0,0,0",
-                                         ",cost-model,COST-MODEL,10,10,10,0.92,0,0,0,0"])
-        self.write_summary("ultrascale", [f"(mean),{name},{name.upper()},70,70,70,1,1,1,{after_10},0.9"
-                                          for name, after_10 in (("random", 0.69), ("oppa", 0.93))])
+    def test_headline_has_no_variant_as_other_method_and_shows_the_held_out_half(self):
+        self.write_figure4()
+        self.write_measured("ultrascale", held_out=True)
         lines, _ = self.table("headline")
-        self.assertIn("| 98.0% | 92.0% (COST-MODEL) | 80.0% |", lines[2])
-        self.assertIn("| 93.0% | 69.0% (RANDOM) | 69.0% |", lines[3])
+        self.assertIn("| 98.3 [97.3, 99.3]; 98.5 | VANILLA-BO: 97.0 [96.0, 98.0]; 97.2 | 83.7 [82.7, 84.7]; 83.9 |",
+                      lines[2])
+        self.assertIn("30 held-out measured problems", lines[4])
+        self.assertIn("| 95.0 [94.0, 96.0]; 95.2 | VANILLA-BO: 76.0", lines[4])
 
     def test_an_unknown_table_is_an_error(self):
         self.write(self.document, "<!-- generated: nothing -->\n<!-- end -->\n")

@@ -198,6 +198,10 @@ struct ExperimentInfo {
   // Figures and tables to draw (names of plots/report.h); empty: the default
   // set.
   std::vector<std::string> figures;
+  // The problems of the manifest whose results must not be used to choose
+  // settings. Those that are not in `problems` were left out. Absent: no such
+  // problems.
+  std::optional<std::vector<std::string>> held_out = std::nullopt;
 };
 
 // The content of run.json.

@@ -53,6 +53,7 @@ void VisitFields(common::FieldsOf<ExperimentInfo> auto& info,
   visit("methods", info.methods);
   visit("repeats", info.repeats);
   visit("figures", info.figures);
+  visit("held_out", info.held_out);
 }
 
 namespace {

@@ -53,7 +53,8 @@ surrogates::JobSizes SizesOf(const harness::ProblemSpec& problem) {
 std::pair<surrogates::JobSizes, std::string> FindSizes(
     const std::filesystem::path& manifest_path, const std::string& problem) {
   try {
-    const harness::Manifest manifest = harness::ReadManifest(manifest_path);
+    const harness::Manifest manifest =
+        harness::ReadManifest(manifest_path, {.held_out = true});
     for (const harness::ProblemSpec& spec : manifest.problems) {
       if (spec.name == problem) {
         return {SizesOf(spec), ""};

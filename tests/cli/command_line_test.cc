@@ -188,6 +188,55 @@ TEST_F(CommandLineTest, PlanCountsAndWritesNothing) {
   EXPECT_FALSE(fs::exists(results_));
 }
 
+// A replay of three scenarios, the second of which is held out.
+TEST_F(CommandLineTest, TheHeldOutHalfRunsOnRequestOnlyAndTheOutputSaysSo) {
+  std::string table = "scenario,gpus,dp,tp,pp,status,step_time_s\n";
+  for (const char* scenario : {"first", "second", "third"}) {
+    for (const char* row :
+         {"8,8,1,1,ok,0.5", "8,4,2,1,ok,0.4", "8,2,4,1,oom,"}) {
+      table += fmt::format("{},{}\n", scenario, row);
+    }
+  }
+  fakes::WriteFile(folder_.path() / "table.csv", table);
+  fakes::WriteFile(manifest_, R"([experiment]
+methods = ["random", "vanilla-bo"]
+repeats = 2
+held_out = "odd"
+[backend]
+type = "replay"
+table = "table.csv"
+scenarios = ["first", "second", "third"]
+[cluster]
+file = "clusters/a5000-8.toml"
+[budget]
+trials = 3
+q_max = 4
+)");
+  const std::vector<std::string> run = {
+      "run", manifest_.string(), "--results", results_.string()};
+  EXPECT_EQ(Oppa(run), 0) << Output();
+  EXPECT_THAT(Output(),
+              AllOf(HasSubstr("m: development half: 2 of 3 problems"),
+                    HasSubstr("Development half: 2 problems; 1 held-out are")));
+  EXPECT_FALSE(fs::exists(results_ / "m/second"));
+  const auto before = Records(results_);
+
+  std::vector<std::string> held_out = run;
+  held_out.emplace_back("--held-out");
+  EXPECT_EQ(Oppa(held_out), 0) << Output();
+  EXPECT_THAT(
+      Output(),
+      AllOf(HasSubstr("m: 1 of 3 problems are held out: results on them must "
+                      "not be used to choose methods or settings"),
+            HasSubstr("held-out half"),
+            HasSubstr("development half")));
+  EXPECT_TRUE(fs::exists(results_ / "m/second/random/2/trials.csv"));
+  const auto after = Records(results_);
+  for (const auto& [path, text] : before) {
+    EXPECT_EQ(after.at(path), text) << path;
+  }
+}
+
 // There is no repository at its location.
 TEST_F(CommandLineTest, RecordsNameTheCommitOfTheBuildWhereverTheProgramIs) {
   program_ = folder_.path() / "installed";

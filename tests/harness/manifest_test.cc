@@ -114,6 +114,54 @@ TEST_F(ManifestTest, ListsOfAProblemAreAxes) {
   EXPECT_EQ(CheckManifest(manifest).size(), 4U);
 }
 
+class HeldOutTest : public ManifestTest {
+ protected:
+  Manifest ReadFour(const std::string& held_out, bool run_held_out = false) {
+    return Read({{"repeats = 2", "repeats = 2\nheld_out = " + held_out},
+                 {"batch_size = 64", "batch_size = [8, 16, 32, 64]"}},
+                {.held_out = run_held_out});
+  }
+};
+
+TEST_F(HeldOutTest, OddProblemsAreLeftOutUnlessRequested) {
+  const Manifest manifest = ReadFour("\"odd\"");
+  EXPECT_THAT(ProblemNames(manifest), ElementsAre("b8", "b32"));
+  EXPECT_THAT(manifest.held_out, ElementsAre("b16", "b64"));
+  EXPECT_EQ(HeldOutNote(manifest),
+            "m: development half: 2 of 4 problems; --held-out (make "
+            "HELD_OUT=1) includes the held-out half\n");
+  const Manifest all = ReadFour("\"odd\"", true);
+  EXPECT_THAT(ProblemNames(all), ElementsAre("b8", "b16", "b32", "b64"));
+  EXPECT_EQ(HeldOutNote(all),
+            "m: 2 of 4 problems are held out: results on them must not be used "
+            "to choose methods or settings\n");
+}
+
+TEST_F(HeldOutTest, ProblemsAreNamedInAList) {
+  EXPECT_THAT(ProblemNames(ReadFour("[\"b8\"]")),
+              ElementsAre("b16", "b32", "b64"));
+  EXPECT_THAT(HeldOutNote(Read()), "");
+  EXPECT_THAT(HeldOutNote(Read({}, {.held_out = true})), "");
+}
+
+TEST_F(HeldOutTest, AnUnknownProblemOrNoOtherOneIsAnError) {
+  const auto error = [&](const std::string& held_out) {
+    return Error({{"repeats = 2", "repeats = 2\nheld_out = " + held_out},
+                  {"batch_size = 64", "batch_size = [8, 16]"}});
+  };
+  EXPECT_THAT(error("[\"b9\"]"), HasSubstr("unknown problem 'b9'"));
+  EXPECT_THAT(error("[\"b8\", \"b16\"]"), HasSubstr("2 of 2 problems"));
+  EXPECT_THAT(error("[]"), HasSubstr("0 of 2 problems"));
+}
+
+// The records of a problem do not depend on whether others are held out.
+TEST_F(HeldOutTest, SeedsAreThoseOfTheWholeManifest) {
+  const Manifest half = ReadFour("\"odd\"");
+  const Manifest all = ReadFour("\"odd\"", true);
+  EXPECT_EQ(half.MethodSeed(half.problems[1], 1),
+            all.MethodSeed(all.problems[2], 1));
+}
+
 TEST_F(ManifestTest, ListsOfAMethodAreVariants) {
   const Manifest manifest = Read(
       {{"[budget]", "[method.oppa]\nq_min = [1, 5]\ntau = 0.01\n[budget]"}});

@@ -22,6 +22,24 @@ using testing::HasSubstr;
 using testing::Not;
 using enum trials::Outcome;
 
+constexpr std::size_t kAfter10 = 3;  // of kCheckpoints
+constexpr std::size_t kAfter20 = 4;
+
+// The texts of a report.
+std::string MarkdownOf(const std::filesystem::path& folder) {
+  const ExperimentRecords records = LoadExperiment(folder);
+  const Summary summary = Summarize(records);
+  return ToMarkdown(
+      summary, Compare(summary, DefaultReference(summary)), records.info);
+}
+
+std::string TextOf(const std::filesystem::path& folder) {
+  const ExperimentRecords records = LoadExperiment(folder);
+  const Summary summary = Summarize(records);
+  return ToText(
+      summary, Compare(summary, DefaultReference(summary)), records.info);
+}
+
 Summary SmallSummary(const TemporaryFolder& folder) {
   WriteSmallExperiment(folder.path());
   return Summarize(LoadExperiment(folder.path()));
@@ -40,10 +58,13 @@ TEST(Summary, ThroughputIsTheMeasuredOneOfTheIncumbentAndNoneCountsAsZero) {
 TEST(Summary, RatioIsThatOfTheNoiseFreeThroughput) {
   const TemporaryFolder folder;
   const Summary summary = SmallSummary(folder);
-  EXPECT_DOUBLE_EQ(summary.problems[0].methods[0].ratio.median, 0.5);
-  EXPECT_DOUBLE_EQ(summary.problems[0].methods[0].ratio.q3, 0.73);
-  EXPECT_DOUBLE_EQ(summary.problems[0].methods[1].ratio.median, 1.0);
-  EXPECT_DOUBLE_EQ(summary.problems[0].methods[2].ratio.median, 0.75);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[0].shares[kEnd].median.value,
+                   0.5);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[0].shares[kEnd].q3, 0.73);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[1].shares[kEnd].median.value,
+                   1.0);
+  EXPECT_DOUBLE_EQ(summary.problems[0].methods[2].shares[kEnd].median.value,
+                   0.75);
 }
 
 TEST(Summary, ReachIsTheMedianAndInfiniteUnlessMoreThanHalfArrive) {
@@ -83,7 +104,7 @@ TEST(Summary, KnowsNoRatioWithoutAnOptimum) {
   WriteProblem(folder.path(), {.backend = "replay", .time_budget_s = 600.0});
   const Summary summary = Summarize(LoadExperiment(folder.path()));
   const MethodSummary& oppa = summary.problems[0].methods[1];
-  EXPECT_TRUE(std::isnan(oppa.ratio.median));
+  EXPECT_TRUE(std::isnan(oppa.shares[kEnd].median.value));
   EXPECT_TRUE(std::isnan(oppa.reach_95.time_s));
   EXPECT_DOUBLE_EQ(oppa.throughput.median, 1.99);
 }
@@ -110,17 +131,19 @@ void WriteTwoProblems(const std::filesystem::path& folder) {
   }
 }
 
-TEST(Summary, MeanOverProblemsIsThatOfTheirMedians) {
+TEST(Summary, MeansOverProblemsAreThoseOfTheirMeansAndMedians) {
   const TemporaryFolder folder;
   WriteTwoProblems(folder.path());
   const Summary summary = Summarize(LoadExperiment(folder.path()));
-  EXPECT_EQ(summary.mean.problems, 2);
-  ASSERT_EQ(summary.mean.methods.size(), 1U);
-  const MethodSummary& mean = summary.mean.methods[0];
+  ASSERT_EQ(summary.means.size(), 1U);
+  EXPECT_EQ(summary.means[0].problems.size(), 2U);
+  ASSERT_EQ(summary.means[0].methods.size(), 1U);
+  const MethodSummary& mean = summary.means[0].methods[0];
   EXPECT_EQ(mean.runs, 2);
-  EXPECT_DOUBLE_EQ(mean.ratio_after_10, 0.25);
-  EXPECT_DOUBLE_EQ(mean.ratio_after_20, 0.5 * (0.5 + 0.9));
-  EXPECT_DOUBLE_EQ(mean.ratio.median, 0.7);
+  EXPECT_DOUBLE_EQ(mean.shares[kAfter10].mean.value, 0.25);
+  EXPECT_DOUBLE_EQ(mean.shares[kAfter20].mean.value, 0.5 * (0.5 + 0.9));
+  EXPECT_DOUBLE_EQ(mean.shares[kEnd].mean.value, 0.7);
+  EXPECT_DOUBLE_EQ(mean.shares[kEnd].median.value, 0.7);
 }
 
 TEST(Summary, MeanLeavesOutAProblemThatIsNotCompleteYet) {
@@ -128,16 +151,15 @@ TEST(Summary, MeanLeavesOutAProblemThatIsNotCompleteYet) {
   WriteTwoProblems(folder.path());
   std::filesystem::remove_all(folder.path() / "b" / "oppa");
   const Summary summary = Summarize(LoadExperiment(folder.path()));
-  EXPECT_EQ(summary.mean.problems, 1);
-  EXPECT_DOUBLE_EQ(summary.mean.methods[0].ratio_after_20, 0.5);
+  EXPECT_EQ(summary.means[0].problems.size(), 1U);
+  EXPECT_DOUBLE_EQ(summary.means[0].methods[0].shares[kAfter20].mean.value,
+                   0.5);
 }
 
 TEST(SummaryText, MarkdownIsTheGoldenOne) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
-  const ExperimentRecords records = LoadExperiment(folder.path());
-  plots_test::ExpectGolden("summary.md",
-                           ToMarkdown(Summarize(records), records.info));
+  plots_test::ExpectGolden("summary.md", MarkdownOf(folder.path()));
 }
 
 TEST(SummaryText, CsvIsTheGoldenOne) {
@@ -150,14 +172,7 @@ TEST(SummaryText, CsvIsTheGoldenOne) {
 TEST(SummaryText, TerminalTextWithAnAxisOverProblemsIsTheGoldenOne) {
   const TemporaryFolder folder;
   WriteTwoProblems(folder.path());
-  const ExperimentRecords records = LoadExperiment(folder.path());
-  plots_test::ExpectGolden("summary.txt",
-                           ToText(Summarize(records), records.info));
-}
-
-std::string TextOf(const std::filesystem::path& folder) {
-  const ExperimentRecords records = LoadExperiment(folder);
-  return ToText(Summarize(records), records.info);
+  plots_test::ExpectGolden("summary.txt", TextOf(folder.path()));
 }
 
 TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
@@ -167,8 +182,8 @@ TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
   EXPECT_THAT(text, HasSubstr("exhaustive optimum, noise-free: 2.000"));
   EXPECT_THAT(text, HasSubstr("best found, noise-free: 2.000"));
   EXPECT_THAT(text,
-              HasSubstr("measured throughput of the best configuration, "
-                        "with noise"));
+              HasSubstr("steps/s: measured throughput of the\nbest "
+                        "configuration, with noise"));
 }
 
 TEST(SummaryText, CallsTheBestMeasuredWhereNoiseFreeIsUnknown) {
@@ -189,7 +204,7 @@ TEST(SummaryText, ExplainsOnlyTheColumnsThatAreShown) {
   EXPECT_THAT(TextOf(folder.path()), HasSubstr("to 95%:"));
   WriteProblem(folder.path(), {.backend = "command", .time_budget_s = 600.0});
   const std::string text = TextOf(folder.path());
-  for (const char* absent : {"to 95%", "of optimum", "at 10, 20"}) {
+  for (const char* absent : {"to 95%", "of optimum", "at 5, 10"}) {
     EXPECT_THAT(text, Not(HasSubstr(absent)));
   }
   EXPECT_THAT(text, HasSubstr("pick (ms): "));
@@ -199,9 +214,9 @@ TEST(SummaryText, HasNoQuartilesOfOneRepeat) {
   const TemporaryFolder folder;
   WriteTwoProblems(folder.path());
   const std::string text = TextOf(folder.path());
-  EXPECT_THAT(text, HasSubstr("Mean over 2 of 2 problems, 1 repeat"));
+  EXPECT_THAT(text, HasSubstr("Mean over 2 of 2 problems, 1 repeat ("));
   EXPECT_THAT(text, Not(HasSubstr("[")));
-  EXPECT_THAT(text, Not(HasSubstr("edian")));
+  EXPECT_THAT(text, Not(HasSubstr("interval")));
 }
 
 TEST(SummaryText, SaysHowManyRunsAreFinished) {
@@ -213,9 +228,7 @@ TEST(SummaryText, SaysHowManyRunsAreFinished) {
            2,
            {{kOutOfMemory, 5}},
            trials::FinishReason::kUnfinished);
-  const ExperimentRecords records = LoadExperiment(folder.path());
-  EXPECT_NE(ToText(Summarize(records), records.info).find(" 2/3 "),
-            std::string::npos);
+  EXPECT_THAT(TextOf(folder.path()), HasSubstr(" 2/3 "));
 }
 
 // The budget is 600 s. Trials after half of it do not count.
@@ -255,15 +268,15 @@ TEST(SummaryText, FitsTerminalsOf120ColumnsWithLongLabels) {
        .runs = 10,
        .finished = 10,
        .throughput = {0.333, 0.344, 0.359},
-       .ratio = {0.832, 0.869, 0.913},
-       .ratio_after_10 = 0.9999,
-       .ratio_after_20 = 0.9999,
        .reach_95 = {.time_s = 1080.0, .trials = 11.0, .runs = 7},
        .reach_99 = {.time_s = 1140.0, .trials = 12.0, .runs = 6},
        .trials = 10.5,
        .terminated_early = 4.5,
        .out_of_memory = 3.5,
        .thinking_s = 0.06});
+  for (MethodSummary& method : methods) {
+    method.shares.fill({.mean = {0.9999, 0.9991, 1.0}, .median = {1.0}});
+  }
   Summary summary{.problems = {{.info = {.name = "ultrascale-80b-512"},
                                 .methods = methods}}};
   const auto widest = [](const std::string& text) {
@@ -275,15 +288,16 @@ TEST(SummaryText, FitsTerminalsOf120ColumnsWithLongLabels) {
     }
     return longest;
   };
-  EXPECT_LE(widest(ToText(summary, {.title = "Wide", .problems = {"a"}})),
+  EXPECT_LE(widest(ToText(summary, {}, {.title = "Wide", .problems = {"a"}})),
             120U);
   for (std::size_t m = 0; m < 5; ++m) {
     methods[m].label = "XGBOOST";
   }
   summary.problems[0].methods = methods;
-  summary.mean = {.problems = 1, .methods = methods};
-  EXPECT_LE(widest(ToText(summary, {.title = "Wide", .problems = {"a", "b"}})),
-            120U);
+  summary.means = {{.name = "(mean)", .problems = {0}, .methods = methods}};
+  EXPECT_LE(
+      widest(ToText(summary, {}, {.title = "Wide", .problems = {"a", "b"}})),
+      120U);
 }
 
 }  // namespace

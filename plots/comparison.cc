@@ -1,0 +1,263 @@
+#include "plots/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "plots/summary_table.h"
+
+namespace plots {
+namespace {
+
+constexpr double kLevel = 0.05;
+
+// Shares that differ by rounding only are equal.
+double Rounded(double share) { return std::round(share * 1e9) / 1e9; }
+
+const MethodSummary* Find(const std::vector<MethodSummary>& methods,
+                          const std::string& name) {
+  const auto found =
+      std::find_if(methods.begin(), methods.end(), [&](const auto& method) {
+        return method.method == name;
+      });
+  return found == methods.end() ? nullptr : &*found;
+}
+
+// Differences by repeat of two methods on one problem.
+std::vector<double> Differences(const MethodSummary& method,
+                                const MethodSummary& reference,
+                                std::size_t checkpoint) {
+  std::vector<double> differences;
+  for (const RunShare& run : method.run_shares) {
+    for (const RunShare& other : reference.run_shares) {
+      if (run.repeat == other.repeat && run.finished && other.finished &&
+          !std::isnan(run.at[checkpoint] - other.at[checkpoint])) {
+        differences.push_back(
+            Rounded(run.at[checkpoint] - other.at[checkpoint]));
+      }
+    }
+  }
+  return differences;
+}
+
+Comparison CompareMethod(const MethodSummary& method,
+                         const std::vector<double>& units,
+                         const MethodSummary& reference) {
+  return {
+      .method = method.method,
+      .label = method.label,
+      .is_variant = !method.family.empty() && method.family == reference.family,
+      .difference = common::Bootstrap({units}, common::Statistic::kMean),
+      .test = common::TestPairs(units)};
+}
+
+void AdjustP(bool variants, std::vector<Comparison>& methods) {
+  std::vector<double> p;
+  for (const Comparison& method : methods) {
+    p.push_back(method.is_variant == variants ? method.test.wilcoxon_p
+                                              : trials::kUnknown);
+  }
+  const std::vector<double> adjusted = common::Holm(p);
+  for (std::size_t m = 0; m < methods.size(); ++m) {
+    if (methods[m].is_variant == variants) {
+      methods[m].holm_p = adjusted[m];
+    }
+  }
+}
+
+ComparisonSet CompareAt(const std::string& name,
+                        const std::vector<const ProblemSummary*>& problems,
+                        bool over_problems,
+                        std::size_t checkpoint,
+                        const std::string& reference) {
+  ComparisonSet set{.problems = name,
+                    .checkpoint = checkpoint,
+                    .reference = reference,
+                    .over_problems = over_problems};
+  for (const MethodSummary& method : problems.front()->methods) {
+    const MethodSummary& first = *Find(problems.front()->methods, reference);
+    set.reference_label = first.label;
+    if (method.method == reference) {
+      continue;
+    }
+    std::vector<double> units;
+    for (const ProblemSummary* problem : problems) {
+      const std::vector<double> repeats =
+          Differences(*Find(problem->methods, method.method),
+                      *Find(problem->methods, reference),
+                      checkpoint);
+      if (!set.over_problems) {
+        units = repeats;
+      } else if (!repeats.empty()) {
+        units.push_back(Rounded(common::Mean(repeats)));
+      }
+    }
+    if (!units.empty()) {
+      set.methods.push_back(CompareMethod(method, units, first));
+    }
+  }
+  AdjustP(false, set.methods);
+  AdjustP(true, set.methods);
+  return set;
+}
+
+std::string PText(double p) {
+  return std::isnan(p) ? "" : p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p);
+}
+
+}  // namespace
+
+double ComparisonSet::SmallestHolmP(bool variants) const {
+  double smallest = 1.0;
+  int count = 0;
+  for (const Comparison& method : methods) {
+    if (method.is_variant == variants) {
+      ++count;
+      smallest = std::min(smallest, common::SmallestP(method.test.pairs));
+    }
+  }
+  return std::min(1.0, count * smallest);
+}
+
+std::string DefaultReference(const Summary& summary) {
+  std::string first;
+  for (const ProblemSummary& problem : summary.problems) {
+    for (const MethodSummary& method : problem.methods) {
+      if (method.runs > 0 && method.method == "oppa") {
+        return method.method;
+      }
+      if (method.runs > 0 && first.empty()) {
+        first = method.method;
+      }
+    }
+  }
+  return first;
+}
+
+std::vector<ComparisonSet> Compare(const Summary& summary,
+                                   const std::string& reference) {
+  std::vector<ComparisonSet> sets;
+  const auto add = [&](const std::string& name,
+                       const std::vector<const ProblemSummary*>& problems,
+                       bool over_problems) {
+    if (problems.empty() ||
+        Find(problems.front()->methods, reference) == nullptr) {
+      return;
+    }
+    for (std::size_t c = 0; c < kCheckpoints.size(); ++c) {
+      ComparisonSet set =
+          CompareAt(name, problems, over_problems, c, reference);
+      if (!set.methods.empty()) {
+        sets.push_back(std::move(set));
+      }
+    }
+  };
+  if (summary.problems.size() == 1 && summary.means.empty()) {
+    add(summary.problems.front().info.name, {&summary.problems.front()}, false);
+  }
+  for (const MeanSummary& mean : summary.means) {
+    std::vector<const ProblemSummary*> problems;
+    for (const std::size_t problem : mean.problems) {
+      problems.push_back(&summary.problems[problem]);
+    }
+    add(mean.name, problems, true);
+  }
+  return sets;
+}
+
+std::string ToCsv(const std::vector<ComparisonSet>& sets) {
+  using common::ExactText;
+  std::string text =
+      "problems,after,method,label,group,reference,unit,pairs,"
+      "difference,difference_low,difference_high,wins,losses,ties,"
+      "wilcoxon_p,holm_p,sign_p,rank_biserial,superiority,smallest_holm_p\n";
+  for (const ComparisonSet& set : sets) {
+    for (const Comparison& one : set.methods) {
+      text += CsvRow({set.problems,
+                      CheckpointName(set.checkpoint),
+                      one.method,
+                      one.label,
+                      one.is_variant ? "variant" : "rival",
+                      set.reference,
+                      set.over_problems ? "problem" : "repeat",
+                      std::to_string(one.test.pairs),
+                      ExactText(one.difference.value),
+                      ExactText(one.difference.low),
+                      ExactText(one.difference.high),
+                      std::to_string(one.test.wins),
+                      std::to_string(one.test.losses),
+                      std::to_string(one.test.ties),
+                      ExactText(one.test.wilcoxon_p),
+                      ExactText(one.holm_p),
+                      ExactText(one.test.sign_p),
+                      ExactText(one.test.rank_biserial),
+                      ExactText(one.test.superiority),
+                      ExactText(set.SmallestHolmP(one.is_variant))});
+    }
+  }
+  return text;
+}
+
+Table ComparisonTable(const ComparisonSet& set, bool variants) {
+  Table table{.header = {(variants ? "variant, minus " : "method, minus ") +
+                             set.reference_label,
+                         "difference (points)",
+                         "p (Holm)",
+                         "rank-biserial",
+                         "superiority",
+                         "wins/losses/ties"}};
+  for (const Comparison& one : set.methods) {
+    if (one.is_variant == variants) {
+      table.rows.push_back(
+          {one.label,
+           Interval(one.difference, 100.0, 1),
+           PText(one.holm_p),
+           fmt::format("{:.2f}", one.test.rank_biserial),
+           fmt::format("{:.2f}", one.test.superiority),
+           fmt::format(
+               "{}/{}/{}", one.test.wins, one.test.losses, one.test.ties)});
+    }
+  }
+  return table;
+}
+
+std::string Describe(const ComparisonSet& set) {
+  int fewest = set.methods.front().test.pairs;
+  int most = fewest;
+  for (const Comparison& one : set.methods) {
+    fewest = std::min(fewest, one.test.pairs);
+    most = std::max(most, one.test.pairs);
+  }
+  std::string text =
+      fmt::format("Share of the optimum at the end, paired by {}; {}{} {}.",
+                  set.over_problems
+                      ? "problem and repeat, tested over problems (means over "
+                        "repeats)"
+                      : "repeat, tested over repeats of one problem",
+                  fewest == most ? "" : fmt::format("{} to ", fewest),
+                  most,
+                  set.over_problems ? "problems" : "repeats");
+  std::vector<std::string> smallest;
+  for (const bool variants : {false, true}) {
+    const double p = set.SmallestHolmP(variants);
+    const bool any = std::any_of(
+        set.methods.begin(), set.methods.end(), [&](const auto& one) {
+          return one.is_variant == variants;
+        });
+    if (any && p >= kLevel) {
+      smallest.push_back(fmt::format(
+          "{:.2g} among the {}", p, variants ? "variants" : "methods"));
+    }
+  }
+  if (!smallest.empty()) {
+    text += fmt::format(
+        " These are too few for p < {}: the smallest possible p is {}.",
+        kLevel,
+        fmt::join(smallest, " and "));
+  }
+  return text;
+}
+
+}  // namespace plots

@@ -1,0 +1,73 @@
+// Paired comparisons of methods with a reference method.
+
+#ifndef PLOTS_COMPARISON_H_
+#define PLOTS_COMPARISON_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/statistics.h"
+#include "plots/summary.h"
+#include "plots/table.h"
+
+namespace plots {
+
+// One method against the reference, in shares of the optimum: method minus
+// reference, so that a negative difference means that the reference is better.
+//
+// Runs are paired by problem and repeat: within a repeat, all methods have the
+// same seeds and measure the same step times. Only pairs of finished runs
+// count. With several problems, the unit is a problem, and its difference is
+// the mean over its repeats, because repeats within a problem are not
+// independent problems. With one problem, the unit is a repeat. The interval is
+// the bootstrap of the mean difference over units, the tests are those of
+// common::TestPairs over units.
+struct Comparison {
+  std::string method;
+  std::string label;
+  // Whether the method is an ablation or a variant of the reference or of its
+  // family, as opposed to a rival.
+  bool is_variant = false;
+  common::Estimate difference;
+  common::PairedTest test;
+  double holm_p = trials::kUnknown;  // Wilcoxon's, see ComparisonTable
+};
+
+// All comparisons at one checkpoint over one set of problems. Holm's correction
+// covers the rivals and the variants of one such table separately: they are two
+// questions.
+struct ComparisonSet {
+  std::string problems;  // MeanSummary::name, or the name of the only problem
+  std::size_t checkpoint = kEnd;
+  std::string reference;            // name
+  std::string reference_label;      // label
+  bool over_problems = false;       // the unit
+  std::vector<Comparison> methods;  // in the order of the manifest
+
+  // The smallest p after Holm's correction that the number of units allows,
+  // over rivals or variants; 1 if there are none.
+  [[nodiscard]] double SmallestHolmP(bool variants) const;
+};
+
+// The default reference: "oppa" if it has runs, else the first method with
+// runs; "" if there is none.
+[[nodiscard]] std::string DefaultReference(const Summary& summary);
+
+// At each checkpoint and over each set of problems. Empty where the optimum is
+// not known, or with one method only.
+[[nodiscard]] std::vector<ComparisonSet> Compare(const Summary& summary,
+                                                 const std::string& reference);
+
+// comparison.csv; columns in docs/figures.md.
+[[nodiscard]] std::string ToCsv(const std::vector<ComparisonSet>& sets);
+
+// The rivals or the variants of one set.
+[[nodiscard]] Table ComparisonTable(const ComparisonSet& set, bool variants);
+
+// Unit, number and reachable p of a set, in a sentence or two.
+[[nodiscard]] std::string Describe(const ComparisonSet& set);
+
+}  // namespace plots
+
+#endif  // PLOTS_COMPARISON_H_
