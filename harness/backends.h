@@ -42,6 +42,8 @@ struct Backend {
   std::function<std::unique_ptr<trials::TrialRunner>()> clone_exact_runner;
   // The components of one step as a table; empty if unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
+  // Trials train [workload]. A replay reads it for predictions only.
+  bool trains_workload = true;
   // The source of predictions with that name, "" for the table [predictions]:
   // see methods::Problem::predict.
   // Errors: throws InputError with a remedy if there is no such source.

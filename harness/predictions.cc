@@ -37,6 +37,7 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
     settings.clusters = table.GetStrings("cluster");
   }
   settings.framework = table.GetString("framework", settings.framework);
+  settings.facts = table.GetString("facts", settings.facts);
   settings.memory_factor =
       table.GetPositive("memory_factor", settings.memory_factor);
   settings.time_factor = table.GetPositive("time_factor", settings.time_factor);
@@ -196,31 +197,76 @@ PredictionSettings ReadPredictionSettings(const TomlTable& predictions,
   return settings;
 }
 
-Machine PredictedMachine(const PredictionSettings& settings,
-                         const Machine& otherwise) {
-  const int gpus = otherwise.cluster.gpus();
-  Machine machine = otherwise;
-  machine.inputs.clear();
+std::filesystem::path ClusterFile(const PredictionSettings& settings,
+                                  const std::string& architecture) {
+  std::filesystem::path file;
   for (const std::string& name : settings.clusters) {
-    const auto file = DataFile(settings, "cluster", "clusters", name);
-    machine.cluster = Resized(settings, trials::ReadCluster(file), gpus);
-    machine.inputs = {file};
-    if (machine.cluster.gpu.architecture !=
-        otherwise.cluster.gpu.architecture) {
+    file = DataFile(settings, "cluster", "clusters", name);
+    if (trials::ReadCluster(file).gpu.architecture != architecture) {
       break;
     }
   }
+  return file;
+}
+
+std::filesystem::path FrameworkFile(const PredictionSettings& settings) {
+  return settings.framework.empty()
+             ? std::filesystem::path()
+             : DataFile(
+                   settings, "framework", "frameworks", settings.framework);
+}
+
+Machine PredictedMachine(const PredictionSettings& settings,
+                         const Machine& otherwise) {
+  Machine machine = otherwise;
+  machine.inputs.clear();
+  const auto cluster =
+      ClusterFile(settings, otherwise.cluster.gpu.architecture);
+  if (!cluster.empty()) {
+    machine.cluster = Resized(
+        settings, trials::ReadCluster(cluster), otherwise.cluster.gpus());
+    machine.inputs.push_back(cluster);
+  }
   machine.inputs.push_back(
       trials::FindDataFile("hardware", machine.cluster.gpu.architecture));
-  if (!settings.framework.empty()) {
-    const auto file =
-        DataFile(settings, "framework", "frameworks", settings.framework);
+  const auto framework = FrameworkFile(settings);
+  if (!framework.empty()) {
     machine.framework =
-        std::make_shared<trials::Framework>(trials::ReadFramework(file));
-    machine.framework_name = file.stem().string();
-    machine.inputs.push_back(file);
+        std::make_shared<trials::Framework>(trials::ReadFramework(framework));
+    machine.framework_name = framework.stem().string();
+    machine.inputs.push_back(framework);
   }
   return machine;
+}
+
+trials::TableSettings FactsOf(const PredictionSettings& settings,
+                              const std::filesystem::path& table,
+                              const std::string& scenario) {
+  constexpr std::string_view kMeasured = "measured";
+  if (!settings.facts.empty()) {
+    try {
+      trials::TableSettings facts = trials::FindTableSettings(settings.facts);
+      if (facts.kind != kMeasured) {
+        throw InputError(fmt::format("'{}' describes a table of another kind",
+                                     settings.facts));
+      }
+      return facts;
+    } catch (const InputError& e) {
+      settings.table.Fail("facts", e.what());
+    }
+  }
+  for (trials::TableSettings& facts : trials::AllTableSettings()) {
+    if (facts.kind == kMeasured &&
+        Describes(facts, table.stem().string(), scenario)) {
+      return std::move(facts);
+    }
+  }
+  throw InputError(fmt::format(
+      "{}: predictions of {} need the sizes of its scenarios: give [workload] "
+      "(model, batch_size, sequence_length) in this manifest, or facts = "
+      "\"NAME\" in [predictions] for those of experiments/validation/NAME.toml",
+      settings.table.Where(),
+      table.string()));
 }
 
 void RejectGroundTruth(const PredictionSettings& settings,

@@ -15,6 +15,7 @@
 #include "trials/cluster.h"
 #include "trials/predictions.h"
 #include "trials/search_space.h"
+#include "trials/tables/table_settings.h"
 
 namespace trials {
 struct Framework;
@@ -30,6 +31,7 @@ struct PredictionSettings {
   // GPU has another architecture than that of the problem.
   std::vector<std::string> clusters;  // names or files; empty: as the problem
   std::string framework;              // name or file; "": as the problem
+  std::string facts;  // of a measured table; "": those that its name selects
   // Factors on the predictions, which make them deliberately worse: > 0.
   double memory_factor = 1.0;
   double time_factor = 1.0;
@@ -52,10 +54,18 @@ struct PredictionSettings {
 // A machine: hardware and software.
 struct Machine {
   trials::Cluster cluster;
-  std::shared_ptr<const trials::Framework> framework;  // never null
-  std::string framework_name;                          // for display
+  std::shared_ptr<const trials::Framework> framework;
+  std::string framework_name;                 // for display
   std::vector<std::filesystem::path> inputs;  // its files, for run hashes
 };
+
+// The files of the settings' cluster and framework; "" where they name none.
+// `architecture` is that of the problem's GPU.
+// Errors: throws InputError for a file that does not exist.
+[[nodiscard]] std::filesystem::path ClusterFile(
+    const PredictionSettings& settings, const std::string& architecture);
+[[nodiscard]] std::filesystem::path FrameworkFile(
+    const PredictionSettings& settings);
 
 // The machine that the settings describe, where `otherwise` is that of the
 // problem: with the same number of GPUs, on as many of its own hosts as needed.
@@ -63,6 +73,13 @@ struct Machine {
 // the GPUs.
 [[nodiscard]] Machine PredictedMachine(const PredictionSettings& settings,
                                        const Machine& otherwise);
+
+// The sizes of a measured table's scenarios (experiments/validation/): those
+// that the settings name, else those that the table's name selects.
+// Errors: throws InputError with a remedy if there are none.
+[[nodiscard]] trials::TableSettings FactsOf(const PredictionSettings& settings,
+                                            const std::filesystem::path& table,
+                                            const std::string& scenario);
 
 // Throws InputError, with the reason and a remedy, if the machine is the one
 // that runs the simulated trials: the same GPU architecture and framework.
