@@ -120,8 +120,7 @@ const Cluster& MachineLibrary::ClusterOf(const Facts& facts) {
     } catch (const common::InputError&) {
       throw;
     } catch (const std::invalid_argument& e) {
-      facts.Fail(
-          fmt::format("{}; give another one (--cluster C.toml)", e.what()));
+      facts.Fail(fmt::format("{}; give another (--cluster C.toml)", e.what()));
     }
   }
   return at->second;
