@@ -1,9 +1,11 @@
 // space, simulate.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -184,6 +186,103 @@ void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
   }
 }
 
+// The best exact throughput among the first candidates of an order, as a share
+// of the optimum: "1: 0.775, 3: 0.871".
+std::string ShareOfFirst(const std::vector<double>& exact,
+                         const std::vector<int>& order) {
+  const double optimum = *std::max_element(exact.begin(), exact.end());
+  std::string text;
+  double best = 0.0;
+  constexpr std::array<std::size_t, 5> kShown = {1, 3, 5, 10, 20};
+  for (std::size_t i = 0; i < order.size() && i < kShown.back(); ++i) {
+    best = std::max(best, exact[static_cast<std::size_t>(order[i])]);
+    if (std::find(kShown.begin(), kShown.end(), i + 1) != kShown.end()) {
+      text += fmt::format(
+          "{}{}: {:.3f}", text.empty() ? "" : ", ", i + 1, best / optimum);
+    }
+  }
+  return text;
+}
+
+// One source of predictions: its best candidates, and how good they are.
+void PrintPredictions(const harness::Backend& backend,
+                      const trials::Predictions& predictions,
+                      const std::vector<double>& exact) {
+  const std::vector<int> order =
+      Order(predictions, backend.memory_capacity_bytes);
+  fmt::print("predictions: {}; {} of {} fit; the best:\n",
+             predictions.source,
+             std::count_if(predictions.peak_memory_bytes.begin(),
+                           predictions.peak_memory_bytes.end(),
+                           [&backend](double bytes) {
+                             return bytes <= backend.memory_capacity_bytes;
+                           }),
+             predictions.step_time_s.size());
+  fmt::print("{:>10} {:>9} {:>13}  {}\n", "s/step", "GB", "exact s/step", "PC");
+  for (std::size_t i = 0; i < std::min(order.size(), kBestShown); ++i) {
+    const auto at = static_cast<std::size_t>(order[i]);
+    const std::string known = exact.empty() ? ""
+                              : exact[at] == 0.0
+                                  ? "out of memory"
+                                  : fmt::format("{:.4g}", 1.0 / exact[at]);
+    fmt::print("{:>10.4g} {:>9.2f} {:>13}  {}\n",
+               predictions.step_time_s[at],
+               predictions.peak_memory_bytes[at] / 1e9,
+               known,
+               ToString((*backend.space)[order[i]]));
+  }
+  if (!exact.empty()) {
+    fmt::print("best of the first, over the optimum: {}\n",
+               ShareOfFirst(exact, order));
+  }
+}
+
+void PrintPredictionsCsv(const harness::ProblemSpec& problem,
+                         const std::string& name,
+                         const harness::Backend& backend,
+                         const trials::Predictions& predictions) {
+  for (int i = 0; i < backend.space->size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    fmt::print("{},{},{},{},{},{}\n",
+               problem.name,
+               name,
+               i,
+               backend.space->knobs().Cells((*backend.space)[i]),
+               common::ExactText(predictions.step_time_s[at]),
+               common::ExactText(predictions.peak_memory_bytes[at]));
+  }
+}
+
+// Every source of the problem.
+void ShowPredictions(const VerbOptions& options,
+                     const harness::ProblemSpec& problem) {
+  const harness::Backend backend = harness::MakeBackend(problem);
+  std::vector<double> exact;
+  for (const trials::ParallelConfig& config : backend.space->configs()) {
+    const std::optional<double> one = backend.exact->ExactThroughput(config);
+    if (!one) {
+      break;  // a backend without exact throughputs
+    }
+    exact.push_back(*one);
+  }
+  if (!options.csv) {
+    PrintHeading(problem, backend);
+  }
+  for (const std::string& name :
+       harness::PredictionNames(problem.predictions)) {
+    const trials::Predictions predictions = backend.predictions(name).predict();
+    if (options.csv) {
+      PrintPredictionsCsv(problem, name, backend, predictions);
+      continue;
+    }
+    fmt::print("{}{}{}",
+               name.empty() ? "" : "[predictions.",
+               name,
+               name.empty() ? "" : "] ");
+    PrintPredictions(backend, predictions, exact);
+  }
+}
+
 struct SpaceOptions {
   bool count = false;
   bool why = false;  // count the configurations that each rule excludes
@@ -223,11 +322,15 @@ int Space(const VerbOptions& options, const SpaceOptions& space) {
 struct SimulateOptions {
   std::string config;  // "dp=4,pp=2,..."
   bool all = false;    // every candidate
+  bool predictions = false;
 };
 
 int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
-  if (simulate.config.empty() != simulate.all) {
-    throw InputError("simulate: give either --pc or --all");
+  const int chosen = static_cast<int>(!simulate.config.empty()) +
+                     static_cast<int>(simulate.all) +
+                     static_cast<int>(simulate.predictions);
+  if (chosen != 1) {
+    throw InputError("simulate: give one of --pc, --all and --predictions");
   }
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
@@ -237,9 +340,15 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
         "bytes,setup_s\n",
         trials::BuiltInKnobs().Columns());
   }
+  if (simulate.predictions && options.csv) {
+    fmt::print("problem,source,candidate,{},step_time_s,peak_memory_bytes\n",
+               trials::BuiltInKnobs().Columns());
+  }
   for (const harness::ProblemSpec& problem :
        Chosen(manifest, options.problem)) {
-    if (simulate.all) {
+    if (simulate.predictions) {
+      ShowPredictions(options, problem);
+    } else if (simulate.all) {
       SimulateAll(options, problem);
     } else {
       SimulateOne(problem, simulate.config);
@@ -273,7 +382,8 @@ Verb DefineSimulate() {
           .summary = "simulate trials without noise",
           .description =
               "Prints the time and memory of one configuration by "
-              "part, or the best of all.",
+              "part, the best of all, or the predictions that methods start "
+              "from.",
           .options = {ManifestArgument(all->verb),
                       ProblemOption(all->verb),
                       SetOption(all->verb),
@@ -282,7 +392,13 @@ Verb DefineSimulate() {
                            "dp=4,pp=2,...",
                            all->own.config),
                       Bind("--all", "simulate every candidate", all->own.all),
-                      Bind("--csv", "with --all: print CSV", all->verb.csv)},
+                      Bind("--predictions",
+                           "list the best configurations by the predictions "
+                           "of [predictions]",
+                           all->own.predictions),
+                      Bind("--csv",
+                           "with --all and --predictions: print CSV",
+                           all->verb.csv)},
           .examples = {"oppa simulate experiments/qwen-8gpu.toml --all",
                        "oppa simulate experiments/qwen-8gpu.toml --pc "
                        "dp=4,pp=2,microbatches=8"},

@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -17,9 +20,11 @@
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
+#include "trials/simulator/predict.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
 #include "trials/wrappers/landscape_runner.h"
+#include "trials/tables/row_training.h"
 #include "trials/wrappers/noisy_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
 
@@ -42,6 +47,9 @@ double GetNotNegative(const TomlTable& table,
   }
   return value;
 }
+
+// The framework of a simulator whose manifest names none.
+constexpr std::string_view kDefaultFramework = "colossalai";
 
 // The options of the step noise: a key per field of NoiseOptions, and a factor
 // of all of them.
@@ -143,6 +151,136 @@ trials::Cluster WithLinkFactors(trials::Cluster cluster,
   return cluster;
 }
 
+using PredictionsByName = std::function<PredictionSource(const std::string&)>;
+
+// The machine of a problem whose framework is not known.
+Machine DefaultMachine(const trials::Cluster& cluster) {
+  return {cluster,
+          std::make_shared<trials::Framework>(),
+          std::string(kDefaultFramework),
+          {}};
+}
+
+// A part with all candidates of the space.
+std::vector<SimulatedPart> WholeSpace(const trials::SearchSpace& space,
+                                      const trials::Workload& workload,
+                                      const Machine& machine) {
+  SimulatedPart part;
+  part.candidates.resize(static_cast<std::size_t>(space.size()));
+  std::iota(part.candidates.begin(), part.candidates.end(), 0);
+  part.training = std::make_shared<trials::SimulatedTraining>(
+      workload, machine.cluster, *machine.framework, space.configs());
+  return {std::move(part)};
+}
+
+// Simulates the candidates on the machine that [predictions] names, with what
+// it lacks taken from `own`, the machine of the problem. `simulated`: `own`
+// runs the trials, so that predictions for it would be the ground truth.
+PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
+                                       const trials::SearchSpace& space,
+                                       const trials::Workload& workload,
+                                       const Machine& own,
+                                       bool simulated) {
+  return [=, &space](const std::string& name) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    if (!settings.facts.empty()) {
+      settings.table.Fail("facts",
+                          "facts describe measured tables, and this problem "
+                          "has a [workload]: remove one of them");
+    }
+    const Machine machine = PredictedMachine(settings, own);
+    if (simulated) {
+      RejectGroundTruth(settings, machine, own);
+    }
+    return SimulatedSource(settings,
+                           problem.name,
+                           space,
+                           machine,
+                           WholeSpace(space, workload, machine));
+  };
+}
+
+// The parts of a measured scenario: rows with the same workload and machine.
+std::vector<SimulatedPart> PartsOf(const trials::ReplayTable& table,
+                                   const trials::ScenarioTraining& scenario) {
+  std::vector<std::pair<std::vector<int>, trials::SimulatedTraining>> groups;
+  for (int i = 0; i < static_cast<int>(table.rows().size()); ++i) {
+    const trials::RowTraining& row =
+        scenario.rows.at(table.rows()[static_cast<std::size_t>(i)].line);
+    auto group = std::find_if(
+        groups.begin(), groups.end(), [&row](const auto& candidates) {
+          const trials::SimulatedTraining& training = candidates.second;
+          return training.workload == row.workload &&
+                 training.cluster == row.cluster &&
+                 training.framework == row.framework;
+        });
+    if (group == groups.end()) {
+      group = groups.insert(
+          groups.end(), {{}, {row.workload, row.cluster, row.framework, {}}});
+    }
+    group->first.push_back(i);
+    group->second.configs.push_back(row.config);
+  }
+  std::vector<SimulatedPart> parts;
+  for (auto& [candidates, training] : groups) {
+    parts.push_back({std::move(candidates),
+                     std::make_shared<trials::SimulatedTraining>(training)});
+  }
+  return parts;
+}
+
+// Simulates the scenario of a measured table as its facts describe it.
+PredictionsByName TablePredictions(const ProblemSpec& problem,
+                                   const trials::SearchSpace& space,
+                                   const trials::ReplayTable& table,
+                                   const std::filesystem::path& path,
+                                   const std::string& architecture) {
+  return [=, &space](const std::string& name) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    const trials::ScenarioTraining scenario = ReadScenarioTraining(
+        path,
+        table.scenario(),
+        FactsOf(settings, path, table.scenario()),
+        {.cluster = ClusterFile(settings, architecture).string(),
+         .framework = FrameworkFile(settings).string()});
+    const trials::RowTraining& first = scenario.rows.begin()->second;
+    return SimulatedSource(
+        settings,
+        problem.name,
+        space,
+        {first.cluster,
+         nullptr,
+         std::filesystem::path(first.framework_name).stem().string(),
+         scenario.inputs},
+        PartsOf(table, scenario));
+  };
+}
+
+// The same sources, each of which is read and predicted once.
+PredictionsByName Memoized(PredictionsByName predictions) {
+  const auto known =
+      std::make_shared<std::map<std::string, PredictionSource>>();
+  return
+      [known, predictions = std::move(predictions)](const std::string& name) {
+        const auto found = known->find(name);
+        if (found != known->end()) {
+          return found->second;
+        }
+        PredictionSource source = predictions(name);
+        const auto predicted =
+            std::make_shared<std::optional<trials::Predictions>>();
+        source.predict = [predicted, predict = source.predict] {
+          if (!*predicted) {
+            *predicted = predict();
+          }
+          return **predicted;
+        };
+        return known->emplace(name, source).first->second;
+      };
+}
+
 // The files of [workload], [cluster] and [space].
 std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   std::vector<std::filesystem::path> files = {
@@ -219,6 +357,16 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();
   backend.runner = Wrap(std::move(exact), problem.noise);
+  backend.predictions = SimulatedPredictions(
+      problem,
+      *backend.space,
+      workload,
+      {cluster,
+       setup.framework,
+       setup.framework_name.empty() ? std::string(kDefaultFramework)
+                                    : setup.framework_name,
+       {}},
+      true);
   return backend;
 }
 
@@ -261,6 +409,17 @@ Backend MakeReplay(const ProblemSpec& problem) {
   backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
   backend.space = std::make_unique<trials::SearchSpace>(table.configs());
+  backend.predictions =
+      problem.workload.Keys().empty()
+          ? TablePredictions(
+                problem, *backend.space, table, path, cluster.gpu.architecture)
+          : SimulatedPredictions(
+                problem,
+                *backend.space,
+                trials::ReadWorkload(problem.workload),
+                DefaultMachine(WithGpus(cluster, table.gpus())),
+                false);
+  backend.trains_workload = false;
   auto replay = std::make_unique<trials::ReplayRunner>(table, options);
   backend.exact = replay.get();
   backend.runner = Wrap(std::move(replay), problem.noise);
@@ -296,6 +455,8 @@ Backend MakeCommand(const ProblemSpec& problem) {
       cluster.name,
       cluster.gpus(),
       cluster.gpu.name);
+  backend.predictions = SimulatedPredictions(
+      problem, *backend.space, workload, DefaultMachine(cluster), false);
   auto runner = std::make_unique<trials::CommandRunner>(options, cluster);
   backend.exact = runner.get();
   backend.keep_logs = [runner =
@@ -385,11 +546,16 @@ Backend MakeBackend(const ProblemSpec& problem) {
       problem.backend, "backend", [&] { return entry->make(problem); });
   backend.type = type;
   backend.simulated = entry->simulated;
+  backend.predictions = Memoized(std::move(backend.predictions));
+  for (const std::string& name : PredictionNames(problem.predictions)) {
+    (void)ReadPredictionSettings(problem.predictions, name);
+  }
   for (const TomlTable* table : {&problem.backend,
                                  &problem.noise,
                                  &problem.workload,
                                  &problem.cluster,
-                                 &problem.space}) {
+                                 &problem.space,
+                                 &problem.predictions}) {
     table->RejectUnknownKeys();
   }
   return backend;

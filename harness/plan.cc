@@ -61,6 +61,26 @@ void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
   info.optimum_steps_per_s = best;
 }
 
+// Adds the predictions that the experiment's methods start from.
+void AddPredictions(const Manifest& manifest,
+                    const Backend& backend,
+                    trials::ProblemInfo& info) {
+  std::set<std::string> sources;
+  for (const MethodSpec& method : manifest.methods) {
+    const auto source =
+        PredictionsOf(method, ProblemOf(backend, manifest.budget.q_max));
+    if (!source || !sources.insert(*source).second) {
+      continue;
+    }
+    if (!info.predictions) {
+      info.predictions.emplace();
+    }
+    const std::string line = backend.predictions(*source).predict().source;
+    info.predictions->push_back(
+        source->empty() ? line : fmt::format("{}: {}", *source, line));
+  }
+}
+
 }  // namespace
 
 std::string RunSpec::Name() const {
@@ -146,12 +166,18 @@ std::string RunHash(const Manifest& manifest,
   };
   add("backend", problem.backend);
   add("noise", problem.noise);
-  add("workload", problem.workload);
+  add("workload", backend.trains_workload ? problem.workload : TomlTable());
   add("cluster", problem.cluster);
   add("space", problem.space);
   for (const std::filesystem::path& file : backend.inputs) {
     text += fmt::format(
         "file {}\n{}", file.filename().string(), common::ReadFile(file));
+  }
+  const auto predictions =
+      PredictionsOf(method, ProblemOf(backend, budget.q_max));
+  if (predictions) {
+    add("workload", problem.workload);
+    text += "[predictions]\n" + backend.predictions(*predictions).identity;
   }
   return fmt::format("{:016x}{:016x}",
                      common::DeriveSeed(text, 0),
@@ -213,6 +239,7 @@ void WriteExperiment(const Manifest& manifest,
     }
     trials::ProblemInfo info = Describe(manifest, problem, backend);
     AddOptimum(backend, info);
+    AddPredictions(manifest, backend, info);
     Write(trials::ProblemFolder(experiment_folder, problem.name), info);
     experiment.problems.push_back(problem.name);
   }

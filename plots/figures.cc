@@ -126,11 +126,15 @@ std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats) {
       set == kProblems
           ? fmt::format("Mean over {} problems", input.problems.size())
           : problem.description;
+  const bool one_source = set != kProblems && problem.predictions &&
+                          problem.predictions->size() == 1;
   return fmt::format(
-      "{}{}{}; {} repeat{}{}{}.",
+      "{}{}{}{}{}; {} repeat{}{}{}.",
       head,
       head.empty() ? "" : "; ",
       BackendName(problem.backend),
+      one_source ? "; predictions: " : "",
+      one_source ? problem.predictions->front() : "",
       repeats,
       repeats == 1 ? "" : "s",
       AllFinished(input.drawn, repeats) ? "" : " (not all finished)",

@@ -23,6 +23,10 @@ std::string Describe(const ProblemSummary& problem) {
   if (info.feasible >= 0) {
     text += fmt::format(", {} of them fit", info.feasible);
   }
+  for (const std::string& source :
+       info.predictions.value_or(std::vector<std::string>())) {
+    text += fmt::format(";\npredictions: {}", source);
+  }
   if (info.optimum_steps_per_s > 0.0) {
     text += fmt::format(";\nexhaustive optimum, noise-free: {} steps/s: {}",
                         Rounded(info.optimum_steps_per_s, 4),

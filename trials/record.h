@@ -179,6 +179,9 @@ struct ProblemInfo {
   int q_max = 0;
   double time_budget_s = kUnknown;  // NaN: none
   int trial_budget = 0;             // 0: none
+  // The predictions that methods start from, one line for each source. Absent:
+  // no method of the experiment uses any.
+  std::optional<std::vector<std::string>> predictions = std::nullopt;
 };
 
 // experiment.json: the run matrix, in the order of the manifest.

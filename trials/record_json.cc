@@ -36,6 +36,7 @@ void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {
   visit("q_max", info.q_max);
   visit("time_budget_s", info.time_budget_s);
   visit("trial_budget", info.trial_budget);
+  visit("predictions", info.predictions);
 }
 
 void VisitFields(common::FieldsOf<ExperimentInfo::Method> auto& method,

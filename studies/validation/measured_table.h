@@ -15,6 +15,7 @@
 #include "trials/cluster.h"
 #include "trials/knobs.h"
 #include "trials/simulator/framework.h"
+#include "trials/tables/row_training.h"
 #include "trials/workload.h"
 
 namespace studies {
@@ -55,12 +56,7 @@ struct MeasuredTable {
   std::vector<MeasuredRow> rows;  // as the rows of csv
 };
 
-// Options of the command line that replace a table's settings, if not empty.
-struct TableOverrides {
-  std::filesystem::path scenarios;
-  std::string cluster;    // a file, or a name in experiments/clusters/
-  std::string framework;  // a file, or a name in experiments/frameworks/
-};
+using trials::TableOverrides;
 
 // A table of the project (names in experiments/validation/), from the folder
 // OPPA_DATA.

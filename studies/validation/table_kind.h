@@ -10,9 +10,13 @@
 
 #include "common/csv_table.h"
 #include "common/error.h"
-#include "studies/validation/facts.h"
+#include "trials/tables/facts.h"
 
 namespace studies {
+
+using trials::FactName;
+using trials::Facts;
+using trials::TableRow;
 
 // The operator or collective of a row that is not a whole step.
 struct TimedPart {

@@ -64,6 +64,8 @@ class CsvFile {
                                    : row_->cells[found->second];
   }
 
+  [[nodiscard]] unsigned line() const { return row_->line; }
+
   // The number in a cell; it must be positive.
   [[nodiscard]] double Number(std::string_view column) const {
     double value = 0.0;
@@ -151,7 +153,7 @@ class Gathering {
     const ParallelConfig config = file.Config();
     const auto [at, is_new] = index_.try_emplace(config, rows_.size());
     if (is_new) {
-      rows_.push_back({.config = config});
+      rows_.push_back({.config = config, .line = file.line()});
       step_times_s_.emplace_back();
     }
     ReplayRow& row = rows_[at->second];

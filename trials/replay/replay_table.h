@@ -24,6 +24,7 @@ struct ReplayRow {
   // The largest of its rows that ran; absent when none gives one.
   std::optional<double> peak_memory_bytes;
   int measurements = 0;  // rows of the table
+  unsigned line = 0;     // of its first row in the file
 };
 
 // One scenario (model, GPUs, batch) of a CSV file: its configurations are the

@@ -1,12 +1,12 @@
 // Derives a model from the few sizes that tables of measurements contain.
 
-#ifndef STUDIES_VALIDATION_MODEL_SHAPE_H_
-#define STUDIES_VALIDATION_MODEL_SHAPE_H_
+#ifndef TRIALS_TABLES_MODEL_SHAPE_H_
+#define TRIALS_TABLES_MODEL_SHAPE_H_
 
-#include "studies/validation/facts.h"
+#include "trials/tables/facts.h"
 #include "trials/workload.h"
 
-namespace studies {
+namespace trials {
 
 // The properties of a family other than the sizes:
 //
@@ -18,12 +18,12 @@ namespace studies {
 // Required facts: family, layers, hidden_size, attention_heads, sequence_length
 // and vocab_size. Optional: kv_heads, head_size, ffn_size, tied_embeddings,
 // gated_ffn and dropout.
-[[nodiscard]] trials::Model ModelOf(const Facts& facts);
+[[nodiscard]] Model ModelOf(const Facts& facts);
 
 // The model with its global batch, sequence length and precision. The batch is
 // dp * micro_batch_size * microbatches if all three are known.
-[[nodiscard]] trials::Workload WorkloadOf(const Facts& facts);
+[[nodiscard]] Workload WorkloadOf(const Facts& facts);
 
-}  // namespace studies
+}  // namespace trials
 
-#endif  // STUDIES_VALIDATION_MODEL_SHAPE_H_
+#endif  // TRIALS_TABLES_MODEL_SHAPE_H_

@@ -1,7 +1,7 @@
 // Facts that a published table does not contain.
 
-#ifndef STUDIES_VALIDATION_TABLE_SETTINGS_H_
-#define STUDIES_VALIDATION_TABLE_SETTINGS_H_
+#ifndef TRIALS_TABLES_TABLE_SETTINGS_H_
+#define TRIALS_TABLES_TABLE_SETTINGS_H_
 
 #include <filesystem>
 #include <string>
@@ -9,9 +9,9 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
-#include "studies/validation/facts.h"
+#include "trials/tables/facts.h"
 
-namespace studies {
+namespace trials {
 
 // experiments/validation/<name>.toml:
 //
@@ -32,15 +32,26 @@ struct TableSettings {
   std::string scenarios;
   common::TomlTable facts;
   common::TomlTable facts_of;
+  std::filesystem::path file;
 };
 
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] TableSettings ReadTableSettings(
     const std::filesystem::path& path);
 
+// The settings of that name in experiments/validation/.
+// Errors: throws InputError for an unknown name, listing the known ones.
+[[nodiscard]] TableSettings FindTableSettings(const std::string& name);
+
+// Whether they describe a table by its name: the file's stem contains that of
+// the settings, or the scenario starts with it.
+[[nodiscard]] bool Describes(const TableSettings& settings,
+                             const std::string& stem,
+                             const std::string& scenario);
+
 // All of them, by name.
 [[nodiscard]] std::vector<TableSettings> AllTableSettings();
 
-}  // namespace studies
+}  // namespace trials
 
-#endif  // STUDIES_VALIDATION_TABLE_SETTINGS_H_
+#endif  // TRIALS_TABLES_TABLE_SETTINGS_H_

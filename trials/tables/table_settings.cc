@@ -1,10 +1,15 @@
-#include "studies/validation/table_settings.h"
+#include "trials/tables/table_settings.h"
 
 #include <algorithm>
+#include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/text.h"
 #include "trials/data_folder.h"
 
-namespace studies {
+namespace trials {
 
 namespace fs = std::filesystem;
 
@@ -12,6 +17,7 @@ TableSettings ReadTableSettings(const fs::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
   TableSettings settings;
   settings.name = path.stem().string();
+  settings.file = path;
   settings.title = table.GetString("title", settings.name);
   settings.kind = table.RequireString("kind");
   settings.table = table.GetString("table", "");
@@ -26,10 +32,31 @@ TableSettings ReadTableSettings(const fs::path& path) {
   return settings;
 }
 
+TableSettings FindTableSettings(const std::string& name) {
+  std::vector<std::string> known;
+  for (TableSettings& settings : AllTableSettings()) {
+    if (settings.name == name) {
+      return std::move(settings);
+    }
+    known.push_back(settings.name);
+  }
+  throw common::InputError(fmt::format("unknown table '{}'{}; known: {}",
+                                       name,
+                                       common::DidYouMean(name, known),
+                                       fmt::join(known, ", ")));
+}
+
+bool Describes(const TableSettings& settings,
+               const std::string& stem,
+               const std::string& scenario) {
+  return stem.find(settings.name) != std::string::npos ||
+         scenario.starts_with(settings.name + "-");
+}
+
 std::vector<TableSettings> AllTableSettings() {
   std::vector<fs::path> files;
   for (const auto& entry :
-       fs::directory_iterator(trials::ExperimentsFolder() / "validation")) {
+       fs::directory_iterator(ExperimentsFolder() / "validation")) {
     if (entry.path().extension() == ".toml") {
       files.push_back(entry.path());
     }
@@ -43,4 +70,4 @@ std::vector<TableSettings> AllTableSettings() {
   return all;
 }
 
-}  // namespace studies
+}  // namespace trials

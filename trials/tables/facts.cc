@@ -1,4 +1,4 @@
-#include "studies/validation/facts.h"
+#include "trials/tables/facts.h"
 
 #include <array>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "common/text.h"
 #include "trials/knobs.h"
 
-namespace studies {
+namespace trials {
 namespace {
 
 using Alias = std::pair<std::string_view, std::string_view>;
@@ -54,7 +54,7 @@ std::string FactName(std::string_view name) {
       return std::string(alias.second);
     }
   }
-  const trials::Knob* knob = trials::BuiltInKnobs().Find(name);
+  const Knob* knob = BuiltInKnobs().Find(name);
   return knob == nullptr ? std::string(name) : knob->name;
 }
 
@@ -162,4 +162,4 @@ void Facts::Fail(const std::string& message) const {
   throw common::InputError(fmt::format("{}: {}", place_, message));
 }
 
-}  // namespace studies
+}  // namespace trials

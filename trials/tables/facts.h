@@ -1,7 +1,7 @@
 // Named facts about one row of a table, collected from several sources.
 
-#ifndef STUDIES_VALIDATION_FACTS_H_
-#define STUDIES_VALIDATION_FACTS_H_
+#ifndef TRIALS_TABLES_FACTS_H_
+#define TRIALS_TABLES_FACTS_H_
 
 #include <initializer_list>
 #include <map>
@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 
-namespace studies {
+namespace trials {
 
 // One row of a table, by column.
 struct TableRow {
@@ -77,6 +77,6 @@ class Facts {
 // "microbatches" for "mb".
 [[nodiscard]] std::string FactName(std::string_view name);
 
-}  // namespace studies
+}  // namespace trials
 
-#endif  // STUDIES_VALIDATION_FACTS_H_
+#endif  // TRIALS_TABLES_FACTS_H_

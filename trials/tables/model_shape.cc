@@ -1,13 +1,11 @@
-#include "studies/validation/model_shape.h"
+#include "trials/tables/model_shape.h"
 
 #include <string>
 
 #include <fmt/format.h>
 
-namespace studies {
+namespace trials {
 namespace {
-
-using trials::Model;
 
 void DescribeFamily(const Facts& facts, Model& model) {
   model.type = facts.RequireText("family");
@@ -31,16 +29,16 @@ void DescribeFamily(const Facts& facts, Model& model) {
   }
 }
 
-trials::Precision PrecisionOf(const Facts& facts) {
+Precision PrecisionOf(const Facts& facts) {
   const std::string name = facts.Text("precision", "bf16");
   if (name == "bf16") {
-    return trials::Precision::kBf16;
+    return Precision::kBf16;
   }
   if (name == "fp16") {
-    return trials::Precision::kFp16;
+    return Precision::kFp16;
   }
   if (name == "fp32") {
-    return trials::Precision::kFp32;
+    return Precision::kFp32;
   }
   facts.Fail(fmt::format(
       "precision '{}' is not known here; known: bf16, fp16, fp32", name));
@@ -80,8 +78,8 @@ Model ModelOf(const Facts& facts) {
   return model;
 }
 
-trials::Workload WorkloadOf(const Facts& facts) {
-  trials::Workload workload;
+Workload WorkloadOf(const Facts& facts) {
+  Workload workload;
   workload.model = ModelOf(facts);
   workload.name = workload.model.name;
   workload.sequence_length = facts.RequireInt("sequence_length");
@@ -95,4 +93,4 @@ trials::Workload WorkloadOf(const Facts& facts) {
   return workload;
 }
 
-}  // namespace studies
+}  // namespace trials

@@ -1,0 +1,229 @@
+#include "trials/tables/row_training.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/text.h"
+#include "trials/data_folder.h"
+#include "trials/knobs.h"
+#include "trials/table_path.h"
+#include "trials/tables/model_shape.h"
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+
+using common::CsvTable;
+
+// The fraction of a network card's signaling rate that large messages reach.
+constexpr double kNetworkShare = 0.85;
+
+std::string RequireName(const Facts& facts,
+                        std::string_view what,
+                        std::string_view remedy) {
+  if (!facts.Has(what)) {
+    facts.Fail(fmt::format(
+        "the {} of this table is not known; name it ({})", what, remedy));
+  }
+  return facts.Text(what);
+}
+
+ParallelConfig ConfigOf(const Facts& facts) {
+  ParallelConfig config;
+  for (const Knob& knob : BuiltInKnobs()) {
+    if (!facts.Has(knob.name)) {
+      continue;
+    }
+    try {
+      knob.SetChecked(config, facts.Text(knob.name));
+    } catch (const std::invalid_argument& e) {
+      facts.Fail(e.what());
+    }
+  }
+  return config;
+}
+
+// Sizes that follow from others.
+void Complete(Facts& facts) {
+  const int ranks =
+      facts.Int("tp", 1) * facts.Int("pp", 1) * facts.Int("cp", 1);
+  if (!facts.Has("dp")) {
+    facts.Add("dp", fmt::format("{}", facts.RequireInt("gpus") / ranks));
+  }
+  const int dp = facts.RequireInt("dp");
+  if (facts.Has("micro_batch_size") && !facts.Has("microbatches")) {
+    const int microbatches = facts.RequireInt("global_batch_size") /
+                             (dp * facts.RequireInt("micro_batch_size"));
+    facts.Add("microbatches", fmt::format("{}", std::max(1, microbatches)));
+  }
+}
+
+}  // namespace
+
+ScenarioFacts::ScenarioFacts(const fs::path& path)
+    : csv_(CsvTable::Read(path)) {
+  if (!csv_->Find("scenario")) {
+    csv_->Fail(csv_->header_line(),
+               fmt::format("the column 'scenario' is missing: it names the "
+                           "scenario that a row describes; the header has {}",
+                           fmt::join(csv_->header(), ", ")));
+  }
+  for (std::size_t i = 0; i < csv_->rows().size(); ++i) {
+    rows_.emplace(csv_->Cell(csv_->rows()[i], "scenario"), i);
+  }
+}
+
+void ScenarioFacts::AddTo(Facts& facts) const {
+  const auto found = rows_.find(facts.Text("scenario"));
+  if (found != rows_.end()) {
+    facts.Add(TableRow{*csv_, csv_->rows()[found->second]});
+  }
+}
+
+fs::path ScenariosPath(const fs::path& table,
+                       const TableSettings& settings,
+                       const TableOverrides& overrides) {
+  if (!overrides.scenarios.empty()) {
+    return overrides.scenarios;
+  }
+  const fs::path beside =
+      table.parent_path() / (table.stem().string() + "_scenarios.csv");
+  std::error_code error;
+  if (fs::is_regular_file(beside, error)) {
+    return beside;
+  }
+  if (settings.scenarios.empty()) {
+    return {};
+  }
+  return ResolveTablePath(settings.scenarios, ".");
+}
+
+const Cluster& MachineLibrary::ClusterOf(const Facts& facts) {
+  const std::string& given = overrides_.cluster;
+  const std::string name =
+      given.empty() ? RequireName(facts, "cluster", "--cluster C.toml") : given;
+  const int gpus = facts.RequireInt("gpus");
+  const auto [at, is_new] = clusters_.try_emplace({name, gpus});
+  if (is_new) {
+    try {
+      const fs::path file = FindDataFile("clusters", name);
+      at->second = WithGpus(ReadCluster(file), gpus);
+      inputs_.push_back(file);
+      inputs_.push_back(FindDataFile("hardware", at->second.gpu.architecture));
+    } catch (const common::InputError&) {
+      throw;
+    } catch (const std::invalid_argument& e) {
+      facts.Fail(fmt::format("{}; give another (--cluster C.toml)", e.what()));
+    }
+  }
+  return at->second;
+}
+
+std::pair<std::string, const Framework&> MachineLibrary::FrameworkOf(
+    const Facts& facts) {
+  const std::string& given = overrides_.framework;
+  const std::string name =
+      given.empty() ? RequireName(facts, "framework", "--framework NAME")
+                    : given;
+  const auto [at, is_new] = frameworks_.try_emplace(name);
+  if (is_new) {
+    const fs::path file = FindDataFile("frameworks", name);
+    at->second = ReadFramework(file);
+    inputs_.push_back(file);
+  }
+  return {name, at->second};
+}
+
+RowTraining TrainingOf(Facts facts, MachineLibrary& library) {
+  Complete(facts);
+  RowTraining training;
+  training.cluster = library.ClusterOf(facts);
+  if (facts.Has("host_gbps")) {
+    training.cluster.inter.bandwidth_bytes_per_s =
+        kNetworkShare * facts.Number("host_gbps") * 1e9 / 8 /
+        training.cluster.nics_per_node;
+  }
+  const auto [name, framework] = library.FrameworkOf(facts);
+  training.framework_name = name;
+  training.framework = framework;
+  for (const auto& [flag, field] : FrameworkFlags()) {
+    if (facts.Has(flag)) {
+      training.framework.*field = facts.Flag(flag, training.framework.*field);
+      training.framework_name +=
+          fmt::format(" {}={}", flag, training.framework.*field ? 1 : 0);
+    }
+  }
+  training.workload = WorkloadOf(facts);
+  training.config = ConfigOf(facts);
+  return training;
+}
+
+Facts MeasuredFacts(const TableRow& row) {
+  Facts facts(row);
+  facts.Add(row);
+  const std::string status = facts.RequireText("status");
+  if (status != "ok" && status != "oom") {
+    facts.Fail(fmt::format("status must be ok or oom, not '{}'", status));
+  }
+  if (status == "ok") {
+    (void)facts.RequireText("step_time_s");
+  }
+  (void)facts.RequireText("scenario");
+  return facts;
+}
+
+std::vector<std::string> TokensOf(const std::string& scenario) {
+  std::vector<std::string> tokens;
+  for (const std::string_view token : common::Split(scenario, '-')) {
+    tokens.emplace_back(token);
+  }
+  return tokens;
+}
+
+void AddSettings(const ScenarioFacts& scenarios,
+                 const TableSettings& settings,
+                 const std::vector<std::string>& tokens,
+                 Facts& facts) {
+  scenarios.AddTo(facts);
+  for (const std::string& token : tokens) {
+    if (settings.facts_of.Has(token)) {
+      facts.Add(settings.facts_of.RequireTable(token));
+    }
+  }
+  facts.Add(settings.facts);
+}
+
+ScenarioTraining ReadScenarioTraining(const fs::path& table,
+                                      const std::string& scenario,
+                                      const TableSettings& settings,
+                                      const TableOverrides& overrides) {
+  const CsvTable csv = CsvTable::Read(table);
+  const fs::path file = ScenariosPath(table, settings, overrides);
+  const ScenarioFacts scenarios =
+      file.empty() ? ScenarioFacts() : ScenarioFacts(file);
+  MachineLibrary library(overrides);
+  ScenarioTraining training;
+  for (const CsvTable::Row& row : csv.rows()) {
+    if (csv.Cell(row, "scenario") != scenario) {
+      continue;
+    }
+    Facts facts = MeasuredFacts({csv, row});
+    AddSettings(scenarios, settings, TokensOf(scenario), facts);
+    training.rows.emplace(row.line, TrainingOf(std::move(facts), library));
+  }
+  training.inputs = library.inputs();
+  training.inputs.push_back(settings.file);
+  if (!file.empty()) {
+    training.inputs.push_back(file);
+  }
+  return training;
+}
+
+}  // namespace trials

@@ -1,0 +1,118 @@
+// The training that a row of a table of measurements describes.
+
+#ifndef TRIALS_TABLES_ROW_TRAINING_H_
+#define TRIALS_TABLES_ROW_TRAINING_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/csv_table.h"
+#include "common/error.h"
+#include "trials/cluster.h"
+#include "trials/parallel_config.h"
+#include "trials/simulator/framework.h"
+#include "trials/tables/facts.h"
+#include "trials/tables/table_settings.h"
+#include "trials/workload.h"
+
+namespace trials {
+
+// Choices of the user that replace a table's settings, if not empty.
+struct TableOverrides {
+  std::filesystem::path scenarios;
+  std::string cluster;    // a file, or a name in experiments/clusters/
+  std::string framework;  // a file, or a name in experiments/frameworks/
+};
+
+// A file with a row of facts per scenario, or nothing.
+class ScenarioFacts {
+ public:
+  ScenarioFacts() = default;
+  // Errors: throws InputError for a file without a column 'scenario'.
+  explicit ScenarioFacts(const std::filesystem::path& path);
+
+  void AddTo(Facts& facts) const;
+
+ private:
+  std::optional<common::CsvTable> csv_;
+  std::map<std::string, std::size_t, std::less<>> rows_;  // by scenario
+};
+
+// The file of ScenarioFacts that belongs to a table: the given one, else
+// <stem>_scenarios.csv in the table's folder, else that of its settings; ""
+// if there is none.
+[[nodiscard]] std::filesystem::path ScenariosPath(
+    const std::filesystem::path& table,
+    const TableSettings& settings,
+    const TableOverrides& overrides);
+
+// Clusters and frameworks by name, each read once. `overrides` must outlive it.
+class MachineLibrary {
+ public:
+  explicit MachineLibrary(const TableOverrides& overrides)
+      : overrides_(overrides) {}
+
+  // The row's cluster with as many hosts as its GPUs need.
+  // Errors: these throw InputError if the name is missing or wrong.
+  const Cluster& ClusterOf(const Facts& facts);
+  std::pair<std::string, const Framework&> FrameworkOf(const Facts& facts);
+
+  // The files that were read.
+  [[nodiscard]] const std::vector<std::filesystem::path>& inputs() const {
+    return inputs_;
+  }
+
+ private:
+  const TableOverrides& overrides_;
+  std::map<std::pair<std::string, int>, Cluster> clusters_;
+  std::map<std::string, Framework> frameworks_;
+  std::vector<std::filesystem::path> inputs_;
+};
+
+struct RowTraining {
+  Workload workload;
+  Cluster cluster;  // of the size of this row
+  std::string framework_name;
+  Framework framework;
+  ParallelConfig config;
+};
+
+// Errors: throws InputError naming a fact that is missing, with its remedy.
+[[nodiscard]] RowTraining TrainingOf(Facts facts, MachineLibrary& library);
+
+// The facts of a row of a table of measured configurations (of the kind
+// "measured", docs/replay_tables.md): its columns have the names of the facts.
+[[nodiscard]] Facts MeasuredFacts(const TableRow& row);
+
+// Adds what a row does not contain: the facts of its scenario, those that the
+// settings have for one of the tokens, and those of the whole table.
+void AddSettings(const ScenarioFacts& scenarios,
+                 const TableSettings& settings,
+                 const std::vector<std::string>& tokens,
+                 Facts& facts);
+
+// The tokens of a scenario's name: "ultrascale-1b-128" has "1b".
+[[nodiscard]] std::vector<std::string> TokensOf(const std::string& scenario);
+
+// The trainings of one scenario of a table of measured configurations.
+struct ScenarioTraining {
+  std::map<unsigned, RowTraining> rows;  // by line of the table
+  // The files that they depend on, except the table.
+  std::vector<std::filesystem::path> inputs;
+};
+
+// Errors: throws InputError as above.
+[[nodiscard]] ScenarioTraining ReadScenarioTraining(
+    const std::filesystem::path& table,
+    const std::string& scenario,
+    const TableSettings& settings,
+    const TableOverrides& overrides);
+
+}  // namespace trials
+
+#endif  // TRIALS_TABLES_ROW_TRAINING_H_
