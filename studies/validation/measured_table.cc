@@ -171,11 +171,12 @@ double PeakMemoryUnitOf(const Facts& facts) {
 trials::ParallelConfig ConfigOf(const Facts& facts) {
   trials::ParallelConfig config;
   for (const trials::Knob& knob : trials::BuiltInKnobs()) {
-    if (!facts.Has(knob.name)) {
-      continue;
-    }
     try {
-      knob.SetChecked(config, facts.Text(knob.name));
+      if (facts.Has(knob.name)) {
+        knob.SetChecked(config, facts.Text(knob.name));
+      } else if (facts.Has(knob.flag.name)) {
+        knob.SetFlag(config, facts.Text(knob.flag.name));
+      }
     } catch (const std::invalid_argument& e) {
       facts.Fail(e.what());
     }

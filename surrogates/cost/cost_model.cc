@@ -13,9 +13,9 @@ constexpr SharedScale kTypicalModelState{0.3, 1.7};
 
 // Sequences of one step. All candidates split the same batch; a candidate
 // without the size of a microbatch shows it only where it is one sequence.
-double SequencesOfStep(const trials::SearchSpace& space) {
+double SequencesOfStep(const std::vector<trials::ParallelConfig>& configs) {
   double sequences = 1.0;
-  for (const trials::ParallelConfig& config : space.configs()) {
+  for (const trials::ParallelConfig& config : configs) {
     sequences = std::max(sequences,
                          static_cast<double>(config.dp) * config.microbatches *
                              std::max(config.micro_batch_size, 1));
@@ -24,17 +24,19 @@ double SequencesOfStep(const trials::SearchSpace& space) {
 }
 
 // Evaluates the terms on the space; those that vanish on it are left out.
-ParametricMean Assemble(const trials::SearchSpace& space,
+ParametricMean Assemble(const std::vector<trials::ParallelConfig>& configs,
                         ParametricMean::Link link,
                         const std::vector<CostTerm>& terms) {
   ParametricMean mean;
   mean.link = link;
-  mean.features.resize(space.size(), static_cast<Eigen::Index>(terms.size()));
-  const double sequences = SequencesOfStep(space);
+  const auto size = static_cast<Eigen::Index>(configs.size());
+  mean.features.resize(size, static_cast<Eigen::Index>(terms.size()));
+  const double sequences = SequencesOfStep(configs);
   Eigen::Index column = 0;
   for (const CostTerm& term : terms) {
-    for (int i = 0; i < space.size(); ++i) {
-      mean.features(i, column) = term.feature(space[i]);
+    for (Eigen::Index i = 0; i < size; ++i) {
+      mean.features(i, column) =
+          term.feature(configs[static_cast<std::size_t>(i)]);
     }
     const double largest = mean.features.col(column).maxCoeff();
     if (largest <= 0.0) {
@@ -49,6 +51,27 @@ ParametricMean Assemble(const trials::SearchSpace& space,
   }
   mean.features.conservativeResize(Eigen::NoChange, column);
   return mean;
+}
+
+// The space as the physical terms read it; see WithSequenceRanks.
+struct SequenceRanks {
+  std::vector<trials::ParallelConfig> configs;  // empty: those of the space
+  bool within_tp = false;  // some split within tensor-parallel groups
+};
+
+SequenceRanks ReadSequenceRanks(const trials::SearchSpace& space,
+                                const ClusterShape& shape) {
+  SequenceRanks ranks;
+  for (const trials::ParallelConfig& config : space.configs()) {
+    ranks.within_tp = ranks.within_tp || SplitsWithinTp(config, shape);
+    if (config.sp > 1 && ranks.configs.empty()) {
+      ranks.configs = space.configs();
+    }
+  }
+  for (trials::ParallelConfig& config : ranks.configs) {
+    config = WithSequenceRanks(config, shape);
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -76,9 +99,13 @@ ParametricMean ThroughputPrior(const trials::SearchSpace& space,
     return ConstantMean(space.size());
   }
   if (form == CostModelForm::kPrinted) {
-    return Assemble(space, kLink, PrintedTimeTerms(shape));
+    return Assemble(space.configs(), kLink, PrintedTimeTerms(shape));
   }
-  ParametricMean mean = Assemble(space, kLink, PhysicalTimeTerms(shape));
+  const SequenceRanks ranks = ReadSequenceRanks(space, shape);
+  ParametricMean mean =
+      Assemble(ranks.configs.empty() ? space.configs() : ranks.configs,
+               kLink,
+               PhysicalTimeTerms(shape));
   // Any size: the candidate with the least computation computes for 1 s, up to
   // a factor of e^3. The first term is the computation.
   mean.shared_scale =
@@ -110,10 +137,13 @@ ParametricMean MemoryPrior(const trials::SearchSpace& space,
     return ConstantMean(space.size());
   }
   const bool printed = form == CostModelForm::kPrinted;
+  const SequenceRanks ranks =
+      printed ? SequenceRanks{} : ReadSequenceRanks(space, shape);
   ParametricMean mean =
-      Assemble(space,
+      Assemble(ranks.configs.empty() ? space.configs() : ranks.configs,
                ParametricMean::Link::kLinear,
-               printed ? PrintedMemoryTerms(shape) : PhysicalMemoryTerms());
+               printed ? PrintedMemoryTerms(shape)
+                       : PhysicalMemoryTerms(ranks.within_tp));
   mean.clip = clip;
   if (!printed) {
     mean.shared_scale = kTypicalModelState;
