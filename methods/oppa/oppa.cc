@@ -88,7 +88,9 @@ class Oppa final : public Method {
 
   Suggestion SuggestRandom() {
     Suggestion suggestion = methods::SuggestRandom(problem_, history_, seed_);
-    if (Screens() && history_.failures_in_a_row() > 0) {
+    const bool exact =
+        options_.random_start && history_.size() < options_.random_trials;
+    if (!exact && Screens() && history_.failures_in_a_row() > 0) {
       Screen(suggestion);
     }
     return suggestion;
@@ -230,6 +232,11 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        Integer{&o.random_trials, 1},
        "Random trials at the start.",
        "App. E.1, \"a few\""},
+      {"start",
+       ChoiceOf(o.random_start, {{"screened", false}, {"random", true}}),
+       "Choice of these trials: from the first failure on, the model chooses "
+       "among several draws (screened_draws), or all are random.",
+       "App. E.1"},
       {"failures_before_random",
        Integer{&o.failures_before_random, 1},
        "Failures in a row after which a trial is random.",

@@ -30,6 +30,7 @@ struct OppaOptions {
   double beta = 1.0;
   bool beta_in_stddevs = false;
   int random_trials = 3;
+  bool random_start = false;
   int failures_before_random = 3;
   int screened_draws = 4;
   int stagnation_trials = 4;
