@@ -107,7 +107,7 @@ int Plan(const VerbOptions& options) {
              manifest.title,
              Describe(manifest.budget));
   for (const trials::ProblemInfo& problem : problems) {
-    fmt::print("{}{}{} candidates; {} ({})\n",
+    fmt::print("{}{}{} configurations; {} ({})\n",
                problem.name,
                problem.name.empty() ? "" : ": ",
                problem.candidates,

@@ -462,7 +462,7 @@ void TomlTable::RejectUnknownKeys() const {
     const std::vector<std::string> known(node_->asked.begin(),
                                          node_->asked.end());
     const auto& at = key.source().begin;
-    throw InputError(fmt::format("{}:{}:{}: unknown key '{}'{}; known here: {}",
+    throw InputError(fmt::format("{}:{}:{}: unknown key '{}'{}; known: {}",
                                  node_->source,
                                  at.line,
                                  at.column,
