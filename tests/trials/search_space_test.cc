@@ -165,7 +165,7 @@ BruteForce EnumerateByBruteForce(const Problem& problem) {
     }
   }
   BruteForce result;
-  result.dropped.resize(10 + options.rules.size());
+  result.dropped.resize(12 + options.rules.size());
   for (const ParallelConfig& config : canonical) {
     const int rule = FirstRule(config, problem, options);
     if (rule < 0) {
