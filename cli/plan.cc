@@ -108,7 +108,7 @@ int Plan(const VerbOptions& options) {
              Describe(manifest.budget));
   fmt::print("{}", harness::HeldOutNote(manifest));
   for (const trials::ProblemInfo& problem : problems) {
-    fmt::print("{}{}{} candidates; {} ({})\n",
+    fmt::print("{}{}{} configurations; {} ({})\n",
                problem.name,
                problem.name.empty() ? "" : ": ",
                problem.candidates,

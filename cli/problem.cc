@@ -40,7 +40,7 @@ std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
     }
     known.push_back(problem.name);
   }
-  throw InputError(fmt::format("--problem {}: unknown{}; known here: {}",
+  throw InputError(fmt::format("--problem {}: unknown{}; known: {}",
                                name,
                                common::DidYouMean(name, known),
                                fmt::join(known, ", ")));
@@ -48,7 +48,7 @@ std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
 
 void PrintHeading(const harness::ProblemSpec& problem,
                   const harness::Backend& backend) {
-  fmt::print("{}{}{}: {} candidates\n",
+  fmt::print("{}{}{}: {} configurations\n",
              problem.name,
              problem.name.empty() ? "" : ": ",
              backend.description,

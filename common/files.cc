@@ -55,7 +55,8 @@ std::string ReadAll(int fd, int& error) {
 }
 
 [[noreturn]] void FailToRead(const fs::path& path, const std::string& reason) {
-  throw InputError(fmt::format("{}: {}", path.string(), reason));
+  throw InputError(
+      fmt::format("{}: {}", path.empty() ? "''" : path.string(), reason));
 }
 
 }  // namespace

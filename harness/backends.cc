@@ -537,7 +537,7 @@ Backend MakeBackend(const ProblemSpec& problem) {
       known.push_back(backend.name);
     }
     problem.backend.Fail("type",
-                         fmt::format("unknown backend '{}'{}; known here: {}",
+                         fmt::format("unknown backend '{}'{}; known: {}",
                                      type,
                                      common::DidYouMean(type, known),
                                      fmt::join(known, ", ")));

@@ -61,6 +61,15 @@ Budget ReadBudget(const TomlTable& table, bool simulated) {
   return budget;
 }
 
+Starts ReadStarts(const TomlTable& experiment) {
+  Starts starts;
+  starts.configs = experiment.GetStrings("start");
+  starts.common = experiment.GetIntIn("common_starts", 0, 0);
+  starts.where = experiment.Where(
+      starts.configs.empty() && starts.common > 0 ? "common_starts" : "start");
+  return starts;
+}
+
 // Replaces every list that is an axis by its elements, one problem for each
 // combination, the first axis outermost.
 std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
@@ -168,7 +177,7 @@ std::vector<std::string> ReadFigures(const TomlTable& experiment) {
     const std::string name = table.RequireString("figures");
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       table.Fail("figures",
-                 fmt::format("unknown figure '{}'{}; known here: {}",
+                 fmt::format("unknown figure '{}'{}; known: {}",
                              name,
                              common::DidYouMean(name, known),
                              fmt::join(known, ", ")));
@@ -192,7 +201,7 @@ void CheckTables(const TomlTable& root) {
   for (const std::string& key : root.Keys()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       root.Fail(key,
-                fmt::format("unknown key '{}'{}; known here: {}",
+                fmt::format("unknown key '{}'{}; known: {}",
                             key,
                             common::DidYouMean(key, known),
                             fmt::join(known, ", ")));
@@ -201,6 +210,14 @@ void CheckTables(const TomlTable& root) {
 }
 
 }  // namespace
+
+std::string Starts::Text() const {
+  std::string text;
+  for (const std::string& config : configs) {
+    text += fmt::format("start {}\n", config);
+  }
+  return common == 0 ? text : fmt::format("{}common_starts {}\n", text, common);
+}
 
 std::uint64_t Manifest::MethodSeed(const ProblemSpec& problem,
                                    int repeat) const {
@@ -247,6 +264,7 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.figures = ReadFigures(experiment);
   manifest.seed = static_cast<std::uint64_t>(experiment.GetInt("seed", 1));
   manifest.repeats = ReadRepeats(experiment, overrides);
+  manifest.starts = ReadStarts(experiment);
   manifest.methods = ReadMethods(root, experiment, overrides);
   manifest.problems = ReadProblems(root);
   const bool simulated = IsSimulated(manifest.problems.front());

@@ -24,6 +24,16 @@ struct Budget {
   bool charge_thinking = false;  // suggestion time counts as search time
 };
 
+// The trials that every method runs first; see starts.h.
+struct Starts {
+  std::vector<std::string> configs;  // "dp=8,zero_stage=1"
+  int common = 0;                    // drawn after these; >= 0
+  std::string where;                 // "file:line:column"
+
+  // For the hash of a run; "" if there are none.
+  [[nodiscard]] std::string Text() const;
+};
+
 // An experiment. Format: docs/manifest_format.md.
 struct Manifest {
   std::filesystem::path path;
@@ -33,6 +43,7 @@ struct Manifest {
   std::uint64_t seed = 1;
   int repeats = 1;  // > 0
   Budget budget;
+  Starts starts;
   // The problems to run: without the held-out ones unless ManifestOverrides
   // includes them.
   std::vector<ProblemSpec> problems;

@@ -18,6 +18,7 @@
 #include "common/text.h"
 #include "harness/registry.h"
 #include "harness/slurm/slurm_options.h"
+#include "harness/starts.h"
 
 namespace harness {
 namespace {
@@ -133,6 +134,7 @@ std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
   std::vector<trials::ProblemInfo> problems;
   for (const ProblemSpec& problem : manifest.problems) {
     const Backend backend = MakeBackend(problem);
+    (void)StartsOf(manifest, problem, 1, *backend.space);
     for (const MethodSpec& method : manifest.methods) {
       (void)MakeMethod(method,
                        ProblemOf(backend, manifest.budget.q_max),
@@ -155,6 +157,7 @@ std::string RunHash(const Manifest& manifest,
                                  budget.q_max,
                                  budget.charge_thinking,
                                  method.base);
+  text += manifest.starts.Text();
   const std::string options = method.options.CanonicalText();
   for (const std::string_view line : common::Split(options, '\n')) {
     if (!line.empty() && !line.starts_with("label = ")) {

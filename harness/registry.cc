@@ -182,12 +182,11 @@ const MethodEntry* FindMethod(std::string_view name) {
 void UnknownMethod(const std::string& where,
                    const std::string& name,
                    const std::vector<std::string>& known) {
-  throw common::InputError(
-      fmt::format("{}: unknown method '{}'{}; known here: {}",
-                  where,
-                  name,
-                  common::DidYouMean(name, known),
-                  fmt::join(known, ", ")));
+  throw common::InputError(fmt::format("{}: unknown method '{}'{}; known: {}",
+                                       where,
+                                       name,
+                                       common::DidYouMean(name, known),
+                                       fmt::join(known, ", ")));
 }
 
 methods::Problem ProblemOf(const Backend& backend, int q_max) {

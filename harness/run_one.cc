@@ -13,6 +13,7 @@
 #include "harness/provenance.h"
 #include "harness/registry.h"
 #include "harness/search.h"
+#include "harness/starts.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -110,7 +111,8 @@ bool RunOne(const Manifest& manifest,
              *method,
              remote ? *remote : *backend.runner,
              journal,
-             conditions.stop);
+             conditions.stop,
+             StartsOf(manifest, *run.problem, run.repeat, *backend.space));
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);

@@ -78,14 +78,16 @@ class Loop {
        methods::Method& method,
        trials::TrialRunner& runner,
        Journal& journal,
-       const std::function<bool()>& stop)
+       const std::function<bool()>& stop,
+       const std::vector<methods::Suggestion>& starts)
       : space_(space),
         budget_(budget),
         trial_seed_(trial_seed),
         method_(method),
         runner_(runner),
         journal_(journal),
-        stop_(stop) {}
+        stop_(stop),
+        starts_(starts) {}
 
   SearchSummary Run() {
     for (const Trial& trial : journal_.committed()) {
@@ -108,6 +110,9 @@ class Loop {
   }
 
   std::optional<methods::Suggestion> Suggest() {
+    if (std::cmp_less(summary_.trials, starts_.size())) {
+      return starts_[static_cast<std::size_t>(summary_.trials)];
+    }
     return clock_.Measure([this] { return method_.Suggest(); });
   }
 
@@ -239,6 +244,7 @@ class Loop {
   trials::TrialRunner& runner_;
   Journal& journal_;
   const std::function<bool()>& stop_;
+  const std::vector<methods::Suggestion>& starts_;
   SuggestionClock clock_;
   SearchSummary summary_;
 };
@@ -251,8 +257,10 @@ SearchSummary Search(const trials::SearchSpace& space,
                      methods::Method& method,
                      trials::TrialRunner& runner,
                      Journal& journal,
-                     const std::function<bool()>& stop) {
-  return Loop(space, budget, trial_seed, method, runner, journal, stop).Run();
+                     const std::function<bool()>& stop,
+                     const std::vector<methods::Suggestion>& starts) {
+  return Loop(space, budget, trial_seed, method, runner, journal, stop, starts)
+      .Run();
 }
 
 }  // namespace harness

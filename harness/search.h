@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 #include "harness/journal.h"
@@ -39,19 +40,24 @@ struct SearchSummary {
 // `stop` is polled before every new trial, and by backends on a real clock
 // during a trial; when it returns true the search stops, to be resumed later.
 //
+// The search runs `starts` before the first suggestion of the method; they are
+// part of the method's history.
+//
 // The seed of a trial is derived from `trial_seed` and the configuration.
 //
 // Source: OPPA Algorithm 3.
 // Errors: throws InputError when the journal does not match the method, as
 // after a change of its version; std::logic_error when the method suggests a
 // candidate that does not exist or was tried before.
-[[nodiscard]] SearchSummary Search(const trials::SearchSpace& space,
-                                   const Budget& budget,
-                                   std::uint64_t trial_seed,
-                                   methods::Method& method,
-                                   trials::TrialRunner& runner,
-                                   Journal& journal,
-                                   const std::function<bool()>& stop = {});
+[[nodiscard]] SearchSummary Search(
+    const trials::SearchSpace& space,
+    const Budget& budget,
+    std::uint64_t trial_seed,
+    methods::Method& method,
+    trials::TrialRunner& runner,
+    Journal& journal,
+    const std::function<bool()>& stop = {},
+    const std::vector<methods::Suggestion>& starts = {});
 
 }  // namespace harness
 

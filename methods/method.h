@@ -64,11 +64,11 @@ class Method {
   virtual ~Method() = default;
 
   // The next trial, or nothing when the method is done. Called once before
-  // each Observe.
+  // each Observe, except that of a start (harness/starts.h).
   [[nodiscard]] virtual std::optional<Suggestion> Suggest() = 0;
 
-  // Adds the trial of the last suggestion, estimated by the options of the
-  // history.
+  // Adds the trial of the last suggestion, or a start, estimated by the options
+  // of the history.
   void Observe(const trials::Trial& trial) { history_.Add(trial); }
 
   [[nodiscard]] const History& history() const { return history_; }

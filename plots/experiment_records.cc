@@ -203,7 +203,7 @@ ExperimentRecords LoadExperiment(
       }
       if (const std::string why = WhyNoResult(method.runs); !why.empty()) {
         records.failures.push_back(
-            fmt::format("{}{}{}: {}",
+            fmt::format("{}{}method {}: {}",
                         problem.info.name,
                         problem.info.name.empty() ? "" : ": ",
                         method.name,

@@ -94,6 +94,18 @@ constexpr std::array kConstraints = {
           return c.ep > 1 && (experts == 0 || experts % c.ep != 0);
         }},
     Constraint{
+        "sp > 1 && sp != tp",
+        "sp must be 1 or tp: the ranks of a tensor-parallel group split the "
+        "sequence; for a group of its own, use cp", kOther,
+        [](const PC& c, const Context&) { return c.sp > 1 && c.sp != c.tp; }},
+    Constraint{
+        "sp > 1 && sequence_length % (cp * sp) != 0",
+        "cp * sp must divide the sequence length", kOther,
+        [](const PC& c, const Context& p) {
+          return c.sp > 1 && p.workload.sequence_length %
+                                     (std::int64_t{c.cp} * c.sp) != 0;
+        }},
+    Constraint{
         "dp * microbatches * micro_batch_size != batch_size",
         "dp * microbatches * micro_batch_size must be the batch size", kFixed,
         [](const PC& c, const Context& p) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 
@@ -142,18 +143,20 @@ std::vector<Knob> Table() {
 
       {.name = "cp", .label = "CP size", .group = kSizes, .storage = &PC::cp},
 
-      {.name = "sp", .label = "Sequence parallelism", .scale = kFlag,
-       .minimum = 0, .maximum = 1,
+      {.name = "sp", .label = "SP size",
        .active = {"tp > 1", [](const PC& c) { return c.tp > 1; }},
-       .aliases = {"sequence_parallel"}, .storage = &PC::sp},
+       .storage = &PC::sp, .counts_parts = true,
+       .flag = {"sequence_parallel", &PC::tp}},
   };
 }
 // clang-format on
 
 // The range of a knob in words.
+constexpr std::string_view kFlagRange = "true (1) or false (0)";
+
 std::string Range(const Knob& knob) {
   if (knob.scale == kFlag) {
-    return "true (1) or false (0)";
+    return std::string(kFlagRange);
   }
   if (knob.scale == kSwitch) {
     return fmt::format("false (0), true (1) or up to {}", knob.maximum);
@@ -161,6 +164,16 @@ std::string Range(const Knob& knob) {
   return knob.maximum == kNoLimit
              ? fmt::format("an integer from {}", knob.minimum)
              : fmt::format("{} to {}", knob.minimum, knob.maximum);
+}
+
+std::optional<bool> Truth(std::string_view text) {
+  if (text == "true" || text == "True") {
+    return true;
+  }
+  if (text == "false" || text == "False") {
+    return false;
+  }
+  return std::nullopt;
 }
 
 bool IsName(std::string_view text) {
@@ -180,7 +193,13 @@ const KnobSet& BuiltInKnobs() {
 
 std::string Knob::InvalidValue(std::string_view value) const {
   return fmt::format(
-      "invalid value '{}' for {}: {}", value, name, Range(*this));
+      "invalid value '{}' for {}: {}{}",
+      value,
+      name,
+      Range(*this),
+      flag.name.empty()
+          ? ""
+          : fmt::format(" ({} is off); the flag is {}", Default(), flag.name));
 }
 
 void Knob::SetChecked(ParallelConfig& config, std::int64_t value) const {
@@ -191,12 +210,10 @@ void Knob::SetChecked(ParallelConfig& config, std::int64_t value) const {
 }
 
 void Knob::SetChecked(ParallelConfig& config, std::string_view text) const {
-  const bool flag = scale == kFlag || scale == kSwitch;
-  if (flag && (text == "true" || text == "True")) {
-    return Set(config, 1);
-  }
-  if (flag && (text == "false" || text == "False")) {
-    return Set(config, 0);
+  if (scale == kFlag || scale == kSwitch) {
+    if (const std::optional<bool> on = Truth(text)) {
+      return Set(config, *on ? 1 : 0);
+    }
   }
   // Integers may be written as 4.0: so do programs whose columns have empty
   // cells.
@@ -210,6 +227,17 @@ void Knob::SetChecked(ParallelConfig& config, std::string_view text) const {
   SetChecked(config, static_cast<std::int64_t>(value));
 }
 
+void Knob::SetFlag(ParallelConfig& config, std::string_view text) const {
+  const std::optional<bool> on = text == "1"   ? true
+                                 : text == "0" ? false
+                                               : Truth(text);
+  if (!on) {
+    throw std::invalid_argument(fmt::format(
+        "invalid value '{}' for {}: {}", text, flag.name, kFlagRange));
+  }
+  Set(config, *on ? config.*flag.on : Default());
+}
+
 KnobSet KnobSet::With(Knob knob) const {
   const auto fail = [&](const std::string& problem) {
     throw std::invalid_argument(
@@ -221,7 +249,7 @@ KnobSet KnobSet::With(Knob knob) const {
     if (!IsName(name)) {
       fail(fmt::format("'{}' is not a name of the form [a-z][a-z0-9_]*", name));
     }
-    if (Find(name) != nullptr) {
+    if (Find(name) != nullptr || FindFlag(name) != nullptr) {
       fail(fmt::format("the name '{}' is taken", name));
     }
   }
@@ -255,6 +283,13 @@ const Knob* KnobSet::Find(std::string_view name) const {
   return found == end() ? nullptr : &*found;
 }
 
+const Knob* KnobSet::FindFlag(std::string_view name) const {
+  const auto found = std::find_if(begin(), end(), [&](const Knob& knob) {
+    return !name.empty() && knob.flag.name == name;
+  });
+  return found == end() ? nullptr : &*found;
+}
+
 const Knob& KnobSet::Require(std::string_view name) const {
   if (const Knob* knob = Find(name)) {
     return *knob;
@@ -263,7 +298,7 @@ const Knob& KnobSet::Require(std::string_view name) const {
   for (const Knob& knob : *this) {
     known.push_back(knob.name);
   }
-  throw std::invalid_argument(fmt::format("unknown field '{}'{}; fields: {}",
+  throw std::invalid_argument(fmt::format("unknown field '{}'{}; known: {}",
                                           name,
                                           common::DidYouMean(name, known),
                                           fmt::join(known, ", ")));
@@ -299,6 +334,7 @@ std::string ToString(const ParallelConfig& config, const KnobSet& knobs) {
 std::vector<std::pair<const Knob*, int>> ParseSettings(std::string_view text,
                                                        const KnobSet& knobs) {
   std::vector<std::pair<const Knob*, int>> settings;
+  std::vector<std::pair<const Knob*, std::string_view>> flags;
   for (const std::string_view part : common::Split(text, ',')) {
     const std::string_view item = common::Trim(part);
     if (item.empty()) {
@@ -309,10 +345,26 @@ std::vector<std::pair<const Knob*, int>> ParseSettings(std::string_view text,
       throw std::invalid_argument(
           fmt::format("'{}' is not of the form field=value", item));
     }
-    const Knob& knob = knobs.Require(common::Trim(item.substr(0, equals)));
+    const std::string_view name = common::Trim(item.substr(0, equals));
+    const std::string_view value = common::Trim(item.substr(equals + 1));
+    if (const Knob* const knob = knobs.FindFlag(name)) {
+      flags.emplace_back(knob, value);
+      continue;
+    }
+    const Knob& knob = knobs.Require(name);
     ParallelConfig config;
-    knob.SetChecked(config, common::Trim(item.substr(equals + 1)));
+    knob.SetChecked(config, value);
     settings.emplace_back(&knob, knob.Get(config));
+  }
+  if (!flags.empty()) {
+    ParallelConfig config;
+    for (const auto& [knob, value] : settings) {
+      knob->Set(config, value);
+    }
+    for (const auto& [knob, value] : flags) {
+      knob->SetFlag(config, value);
+      settings.emplace_back(knob, knob->Get(config));
+    }
   }
   return settings;
 }
@@ -364,14 +416,17 @@ std::string KnobTable(const KnobSet& knobs) {
                                : knob.grid.values
                                    ? knob.grid.text
                                    : std::to_string(knob.Default());
-    table +=
-        fmt::format("| `{}` | {} | {} | {} | {} | {} |\n",
-                    knob.name,
-                    code(fmt::format("{}", fmt::join(knob.aliases, "`, `"))),
-                    Range(knob),
-                    knob.Default(),
-                    values,
-                    knob.active.holds ? code(knob.active.text) : "always");
+    const std::string aliases =
+        knob.flag.name.empty()
+            ? code(fmt::format("{}", fmt::join(knob.aliases, "`, `")))
+            : fmt::format("`{}` (a flag)", knob.flag.name);
+    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n",
+                         knob.name,
+                         aliases,
+                         Range(knob),
+                         knob.Default(),
+                         values,
+                         knob.active.holds ? code(knob.active.text) : "always");
   }
   return table;
 }

@@ -53,6 +53,12 @@ struct Knob {
     int default_value = 0;
     std::size_t place = 0;
   };
+  // A flag that sets a size: true is the value of another knob, false the
+  // default.
+  struct Flag {
+    std::string name;  // empty: none
+    int ParallelConfig::*on = nullptr;
+  };
 
   std::string name;   // column name, variable name, key of --pc
   std::string label;  // for display: axis of a figure, row of a table
@@ -73,13 +79,14 @@ struct Knob {
   // The meaning of 0 in rules, if the value is derived from the rest.
   std::function<double(const ParallelConfig&, double batch_size)> derived = {};
   std::string remedy = {};  // kFixed: what to restrict instead
+  Flag flag = {};
 
   [[nodiscard]] int Get(const ParallelConfig& config) const {
     if (const auto* const integer = std::get_if<0>(&storage)) {
       return config.*(*integer);
     }
-    if (const auto* const flag = std::get_if<1>(&storage)) {
-      return static_cast<int>(config.*(*flag));
+    if (const auto* const boolean = std::get_if<1>(&storage)) {
+      return static_cast<int>(config.*(*boolean));
     }
     const Custom& custom = std::get<2>(storage);
     return custom.default_value + config.custom[custom.place];
@@ -87,8 +94,8 @@ struct Knob {
   void Set(ParallelConfig& config, int value) const {
     if (const auto* const integer = std::get_if<0>(&storage)) {
       config.*(*integer) = value;
-    } else if (const auto* const flag = std::get_if<1>(&storage)) {
-      config.*(*flag) = value != 0;
+    } else if (const auto* const boolean = std::get_if<1>(&storage)) {
+      config.*(*boolean) = value != 0;
     } else {
       const Custom& custom = std::get<2>(storage);
       config.custom[custom.place] = value - custom.default_value;
@@ -111,6 +118,10 @@ struct Knob {
   // range.
   void SetChecked(ParallelConfig& config, std::int64_t value) const;
   void SetChecked(ParallelConfig& config, std::string_view text) const;
+
+  // Sets the knob by its flag. The knob of flag.on must be set before.
+  // Errors: throws std::invalid_argument, as SetChecked.
+  void SetFlag(ParallelConfig& config, std::string_view text) const;
 };
 
 // An ordered set of knobs; the order is that of columns. Copies share the rows,
@@ -130,8 +141,10 @@ class KnobSet {
   // The knob with that name or alias (`gradient_checkpointing`, `mb`, ...);
   // nullptr when there is none.
   [[nodiscard]] const Knob* Find(std::string_view name) const;
+  // The knob that has a flag of that name; nullptr when there is none.
+  [[nodiscard]] const Knob* FindFlag(std::string_view name) const;
   // Errors: throws std::invalid_argument, "unknown field 'ddp' (did you mean
-  // 'dp'?); fields: dp, tp, ...".
+  // 'dp'?); known: dp, tp, ...".
   [[nodiscard]] const Knob& Require(std::string_view name) const;
 
   // The names, and one configuration's values, joined by commas.

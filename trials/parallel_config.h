@@ -46,9 +46,11 @@ struct ParallelConfig {
   int grad_checkpoint = kRecomputeNothing;  // a Recomputation
   // Sequences per microbatch; 0 means batch / (dp * microbatches).
   int micro_batch_size = 0;
-  int ep = 1;       // expert-parallel size; divides dp
-  int cp = 1;       // context-parallel size: ranks that share a sequence
-  bool sp = false;  // sequence parallelism within the tensor-parallel group
+  int ep = 1;  // expert-parallel size; divides dp
+  int cp = 1;  // context-parallel size: ranks that share a sequence
+  // Sequence-parallel size: ranks over which norms and residuals split a
+  // sequence; 1 is off. Megatron's is tp (see Knob::Flag).
+  int sp = 1;
 
   // Knobs without a member (see KnobSet::With), each as the difference from its
   // default, so that a default-constructed configuration is one for any set.

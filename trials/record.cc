@@ -82,7 +82,8 @@ class RowReader {
     for (const Knob& knob : BuiltInKnobs()) {
       int value = 0;
       Read(value);
-      knob.Set(config, value);
+      // Records from the time when sp was a flag have 0 where it is off.
+      knob.Set(config, std::max(value, knob.minimum));
     }
   }
 

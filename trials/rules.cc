@@ -67,9 +67,10 @@ double Not(double a) { return a == 0.0 ? 1.0 : 0.0; }
 
 // The source of a variable's value.
 struct Variable {
-  const Knob* knob = nullptr;  // nullptr: from the context
+  const Knob* knob = nullptr;  // nullptr: a flag, or from the context
+  const Knob* flag = nullptr;  // the knob whose flag it is
   std::string name;
-  double value = 0.0;  // read by the compiled expression
+  double value = 1.0;  // read by the compiled expression
 };
 
 // Rewrites a rule for the expression library: $name -> name, = -> ==, and the
@@ -138,7 +139,8 @@ class Translator {
       Fail(at_, "a variable's name must follow '$'");
     }
     const Knob* knob = knobs_.Find(name);
-    if (knob == nullptr && !IsContextVariable(name)) {
+    if (knob == nullptr && !IsContextVariable(name) &&
+        knobs_.FindFlag(name) == nullptr) {
       std::vector<std::string> known;
       for (const Knob& each : knobs_) {
         known.push_back(each.name);
@@ -279,7 +281,8 @@ Rule Rule::Parse(const std::string& expression,
   rule.compiled_ = std::make_shared<Compiled>(knobs);
   Compiled& compiled = *rule.compiled_;
   for (const std::string& name : translator.names()) {
-    compiled.variables.push_back({knobs.Find(name), name, 1.0});
+    compiled.variables.push_back(
+        {knobs.Find(name), knobs.FindFlag(name), name});
   }
   try {
     compiled.parser.ClearConst();
@@ -308,6 +311,11 @@ bool Rule::Matches(const ParallelConfig& config, const Context& context) const {
   for (Variable& variable : compiled_->variables) {
     if (variable.knob != nullptr) {
       variable.value = KnobValue(*variable.knob, config, context);
+      continue;
+    }
+    if (variable.flag != nullptr) {
+      variable.value =
+          variable.flag->Get(config) != variable.flag->Default() ? 1.0 : 0.0;
       continue;
     }
     const auto found = context.find(variable.name);

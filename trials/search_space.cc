@@ -337,8 +337,8 @@ Completed Complete(std::string_view text, const SearchSpace& space) {
   for (const Knob* knob : free) {
     if (knob->Get(completed.config) != knob->Default()) {
       completed.notes.push_back(fmt::format(
-          "{}={} is filled in, the value of the search space nearest to the "
-          "default, {}",
+          "{} is not given; using {}, the value in the search space nearest "
+          "to the default of {}",
           knob->name,
           knob->Get(completed.config),
           knob->Default()));

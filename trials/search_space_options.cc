@@ -89,6 +89,13 @@ SearchSpaceOptions ReadSearchSpaceOptions(
     if (key == "rule_sets" || key == "rules") {
       continue;
     }
+    if (const Knob* const knob = knobs.FindFlag(key)) {
+      table.Fail(key,
+                 fmt::format("{0} is a flag of one configuration: list sizes, "
+                             "such as {1} = [1, 2, 4, 8]",
+                             key,
+                             knob->name));
+    }
     try {
       const Knob& knob = knobs.Require(key);
       const std::vector<int> values = ReadGrid(table, key, knob);

@@ -16,10 +16,10 @@
 
 namespace trials {
 
-// How a method chose a candidate.
-enum class ChosenBy { kUnspecified, kRandom, kModel };
-constexpr std::array<std::string_view, 3> NamesOf(ChosenBy /*type*/) {
-  return {"", "random", "model"};
+// How a candidate was chosen; kGiven: named in the manifest.
+enum class ChosenBy { kUnspecified, kRandom, kModel, kGiven };
+constexpr std::array<std::string_view, 4> NamesOf(ChosenBy /*type*/) {
+  return {"", "random", "model", "given"};
 }
 
 // In memory, in the records and on resume a trial has the same values; only

@@ -84,7 +84,7 @@ void AddStrategies(const Model& model,
         ParallelConfig config = sizes;
         config.model_chunks = chunks;
         config.overlap_p2p = chunks > 1;
-        config.sp = sp != 0;
+        config.sp = sp != 0 ? sizes.tp : 1;
         config.zero_stage = zero;
         config.overlap_zero_allgather = zero > 0;
         config.grad_checkpoint = kRecomputeFull;

@@ -91,7 +91,9 @@ class Oppa final : public Method {
   Suggestion SuggestRandom() {
     Suggestion suggestion =
         methods::SuggestRandom(problem_, history_, options_.draw, seed_);
-    if (Screens() && history_.failures_in_a_row() > 0) {
+    const bool exact =
+        options_.random_start && history_.size() < options_.random_trials;
+    if (!exact && Screens() && history_.failures_in_a_row() > 0) {
       Screen(suggestion);
     }
     return suggestion;
@@ -255,6 +257,11 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "Random trials at the start.",
        "App. E.1, \"a few\""},
       DrawOption(o.draw, "App. E.1"),
+      {"start",
+       ChoiceOf(o.random_start, {{"screened", false}, {"random", true}}),
+       "Choice of these trials: from the first failure on, the model chooses "
+       "among several draws (screened_draws), or all are random.",
+       "App. E.1"},
       {"failures_before_random",
        Integer{&o.failures_before_random, 0},
        "Failures in a row after which a trial is random; 0: never.",

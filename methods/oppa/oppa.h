@@ -34,6 +34,7 @@ struct OppaOptions {
   bool beta_in_stddevs = false;
   int random_trials = 3;
   DrawLaw draw = DrawLaw::kCell;
+  bool random_start = false;
   int failures_before_random = 3;
   int screened_draws = 4;
   int stagnation_trials = 4;

@@ -32,7 +32,7 @@ RowFacts ReadKorthikanti(const TableRow& row) {
              "model"});
   facts.Add("model_chunks", row.Cell("vp"));
   facts.Add("scenario", row.Cell("model"));
-  facts.Add("sp", row.Cell("comm") == "rs_ag" ? "1" : "0");
+  facts.Add("sequence_parallel", row.Cell("comm") == "rs_ag" ? "1" : "0");
   const std::string recompute = row.Cell("recompute");
   facts.Add("grad_checkpoint",
             recompute == "full"        ? "1"

@@ -90,7 +90,8 @@ RowFacts ReadMegatronGolden(const TableRow& row) {
                     row.Number("layers") / facts.RequireInt("pp") / per_stage));
   }
   facts.Add("zero_stage", row.Cell("dist_opt") == "true" ? "1" : "0");
-  facts.Add("sp", row.Cell("seq_parallel") == "true" ? "1" : "0");
+  facts.Add("sequence_parallel",
+            row.Cell("seq_parallel") == "true" ? "1" : "0");
   const std::string recompute = row.Cell("recompute");
   facts.Add("grad_checkpoint",
             recompute.empty()          ? "0"

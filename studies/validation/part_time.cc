@@ -46,7 +46,7 @@ double OperatorTime(const MeasuredRow& row) {
       row.cluster.gpu, row.workload.precision, framework.launch_s);
   const int tp = row.config.tp;
   const trials::Shard shard{
-      static_cast<double>(row.config.micro_batch_size), tp, row.config.sp};
+      static_cast<double>(row.config.micro_batch_size), tp, row.config.sp > 1};
   const std::vector<trials::OperatorCost> operators =
       trials::ComputeOperatorCosts(row.workload, framework, gpu, shard);
   const auto found =

@@ -14,9 +14,9 @@ constexpr SharedScale kTypicalModelState{0.3, 1.7};
 
 // Sequences of one step. All candidates split the same batch; a candidate
 // without the size of a microbatch shows it only where it is one sequence.
-double SequencesOfStep(const trials::SearchSpace& space) {
+double SequencesOfStep(const std::vector<trials::ParallelConfig>& configs) {
   double sequences = 1.0;
-  for (const trials::ParallelConfig& config : space.configs()) {
+  for (const trials::ParallelConfig& config : configs) {
     sequences = std::max(sequences,
                          static_cast<double>(config.dp) * config.microbatches *
                              std::max(config.micro_batch_size, 1));
@@ -25,17 +25,19 @@ double SequencesOfStep(const trials::SearchSpace& space) {
 }
 
 // Evaluates the terms on the space; those that vanish on it are left out.
-ParametricMean Assemble(const trials::SearchSpace& space,
+ParametricMean Assemble(const std::vector<trials::ParallelConfig>& configs,
                         ParametricMean::Link link,
                         const std::vector<CostTerm>& terms) {
   ParametricMean mean;
   mean.link = link;
-  mean.features.resize(space.size(), static_cast<Eigen::Index>(terms.size()));
-  const double sequences = SequencesOfStep(space);
+  const auto size = static_cast<Eigen::Index>(configs.size());
+  mean.features.resize(size, static_cast<Eigen::Index>(terms.size()));
+  const double sequences = SequencesOfStep(configs);
   Eigen::Index column = 0;
   for (const CostTerm& term : terms) {
-    for (int i = 0; i < space.size(); ++i) {
-      mean.features(i, column) = term.feature(space[i]);
+    for (Eigen::Index i = 0; i < size; ++i) {
+      mean.features(i, column) =
+          term.feature(configs[static_cast<std::size_t>(i)]);
     }
     const double largest = mean.features.col(column).maxCoeff();
     if (largest <= 0.0) {
@@ -58,6 +60,27 @@ std::vector<CostTerm> WithoutTypicalValues(std::vector<CostTerm> terms) {
     term.typical = {};
   }
   return terms;
+}
+
+// The space as the physical terms read it; see WithSequenceRanks.
+struct SequenceRanks {
+  std::vector<trials::ParallelConfig> configs;  // empty: those of the space
+  bool within_tp = false;  // some split within tensor-parallel groups
+};
+
+SequenceRanks ReadSequenceRanks(const trials::SearchSpace& space,
+                                const ClusterShape& shape) {
+  SequenceRanks ranks;
+  for (const trials::ParallelConfig& config : space.configs()) {
+    ranks.within_tp = ranks.within_tp || SplitsWithinTp(config, shape);
+    if (config.sp > 1 && ranks.configs.empty()) {
+      ranks.configs = space.configs();
+    }
+  }
+  for (trials::ParallelConfig& config : ranks.configs) {
+    config = WithSequenceRanks(config, shape);
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -86,13 +109,21 @@ ParametricMean ThroughputPrior(const trials::SearchSpace& space,
     return ConstantMean(space.size());
   }
   if (form == CostModelForm::kPrinted) {
-    return Assemble(space, kLink, PrintedTimeTerms(shape, choices.t_comp));
-  }
-  if (!choices.typical_values) {
     return Assemble(
-        space, kLink, WithoutTypicalValues(PhysicalTimeTerms(shape)));
+        space.configs(), kLink, PrintedTimeTerms(shape, choices.t_comp));
   }
-  ParametricMean mean = Assemble(space, kLink, PhysicalTimeTerms(shape));
+  const SequenceRanks ranks = ReadSequenceRanks(space, shape);
+  std::vector<CostTerm> terms = PhysicalTimeTerms(shape);
+  if (!choices.typical_values) {
+    terms = WithoutTypicalValues(std::move(terms));
+  }
+  ParametricMean mean =
+      Assemble(ranks.configs.empty() ? space.configs() : ranks.configs,
+               kLink,
+               terms);
+  if (!choices.typical_values) {
+    return mean;
+  }
   // Any size: the candidate with the least computation computes for 1 s, up to
   // a factor of e^3. The first term is the computation.
   mean.shared_scale =
@@ -125,13 +156,18 @@ ParametricMean MemoryPrior(const trials::SearchSpace& space,
     return ConstantMean(space.size());
   }
   const bool printed = form == CostModelForm::kPrinted;
-  std::vector<CostTerm> terms =
-      printed ? PrintedMemoryTerms(shape) : PhysicalMemoryTerms();
+  const SequenceRanks ranks =
+      printed ? SequenceRanks{} : ReadSequenceRanks(space, shape);
+  std::vector<CostTerm> terms = printed ? PrintedMemoryTerms(shape)
+                                        : PhysicalMemoryTerms(ranks.within_tp);
   const bool typical_values = !printed && choices.typical_values;
   if (!printed && !typical_values) {
     terms = WithoutTypicalValues(std::move(terms));
   }
-  ParametricMean mean = Assemble(space, ParametricMean::Link::kLinear, terms);
+  ParametricMean mean =
+      Assemble(ranks.configs.empty() ? space.configs() : ranks.configs,
+               ParametricMean::Link::kLinear,
+               terms);
   mean.clip = clip;
   if (typical_values) {
     mean.shared_scale = kTypicalModelState;

@@ -63,7 +63,8 @@ struct CostModelChoices {
 //
 // With ep or cp > 1 a parameter has dp cp / ep replicas instead of dp and a
 // rank holds 1 / (tp pp ep) of the model: with expert parallelism, nearly all
-// parameters belong to experts. Tokens are split over dp cp ranks.
+// parameters belong to experts. Tokens are split over dp cp ranks. Ranks of
+// sequence parallelism outside of the tensor-parallel group count as cp.
 //
 // The paper's 2 beta + gamma + 3 delta, kappa, lambda_Z, M_model, M_act and
 // O_tp only occur in products; each product is one coefficient here, so that
@@ -92,8 +93,9 @@ struct CostModelChoices {
 // kPhysical: 1 / (tp pp) for parameters, gradients and optimizer state, each
 //            over dp from the ZeRO stage that shards it, and their sum as
 //            mixed-precision Adam has them; activations
-//            min(pp, mb) / (dp mb pp tp), apart with checkpointing; one
-//            microbatch 1 / (dp mb tp); 1
+//            min(pp, mb) / (dp mb pp tp), apart with checkpointing, times
+//            1 + share (tp / sp - 1) if the space sets sp; one microbatch
+//            1 / (dp mb tp); 1
 //
 // Source: OPPA Eq. 21. Units: 1 = capacity. `clip` >= 1 is the observation of a
 // configuration that ran out of memory. The physical form has typical values

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "surrogates/cost/term.h"
 
@@ -116,12 +117,37 @@ double SequencesAtOnce(const ParallelConfig& c) {
   return 1.0 / (static_cast<double>(c.dp) * c.cp * c.microbatches * c.tp);
 }
 
+// Activations in units of those that tensor parallelism alone splits, where a
+// share of them is split by sequence parallelism only. 1 for sp = tp.
+double SplitBySequence(const ParallelConfig& c, double share) {
+  return 1.0 + share * (static_cast<double>(c.tp) / c.sp - 1.0);
+}
+
 // A rank's share of a state that ZeRO shards from this stage on.
 double StateShard(const ParallelConfig& c, int from_stage) {
   return ModelShare(c) / (c.zero_stage >= from_stage ? Replicas(c) : 1.0);
 }
 
 }  // namespace
+
+bool SplitsWithinTp(const ParallelConfig& c, const ClusterShape& shape) {
+  const double ranks = static_cast<double>(c.dp) * c.tp * c.pp * c.cp;
+  return c.sp > 1 && c.tp % c.sp == 0 && ranks * c.sp != shape.gpus;
+}
+
+ParallelConfig WithSequenceRanks(ParallelConfig c, const ClusterShape& shape) {
+  if (c.sp == 1 || SplitsWithinTp(c, shape)) {
+    return c;
+  }
+  const int sp = std::exchange(c.sp, 1);
+  if (static_cast<double>(c.dp) * c.tp * c.pp * c.cp * sp == shape.gpus) {
+    c.cp *= sp;
+  } else if (c.dp % sp == 0) {
+    c.dp /= sp;
+    c.cp *= sp;
+  }
+  return c;
+}
 
 // F / B, the FLOP that a GPU computes while it sends a byte, is about 1,500
 // within a host and 4,000 to 10,000 between hosts; a sequence has about 2,000
@@ -270,9 +296,13 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
        If(ep_across, ep_latency),
        {Typical::kAbsolute, 4e-3, 1.2},
        {Read::kLatency, AllReduces}},
-      // Context parallelism. Keys and values circulate among the ranks.
+      // Context parallelism: keys and values circulate among the ranks, or,
+      // with
+      // sequence-parallel ranks of their own, an all-to-all exchanges tokens
+      // for
+      // heads.
       {"CP volume",
-       "keys and values between context-parallel ranks",
+       "activations between ranks that share a sequence",
        [](const ParallelConfig& c) {
          return RingVolume(c.cp) * Computation(c);
        },
@@ -302,7 +332,15 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
 
 // 16 bytes per parameter, 34 per token, layer and unit of width.
 // Source: Rajbhandari et al. (2020), Sec. 3; Korthikanti et al. (2022), Eq. 1.
-std::vector<CostTerm> PhysicalMemoryTerms() {
+// Of the 34, tensor parallelism alone leaves 10 whole: inputs and dropout masks
+// of norms. A checkpoint is such an input. Source: ibid., Eqs. 2 and 4.
+std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp) {
+  const auto in_flight = [=](double share) {
+    return [=](const ParallelConfig& c) {
+      return ActivationsInFlight(c) *
+             (sets_sp ? SplitBySequence(c, share) : 1.0);
+    };
+  };
   return {
       // Parameters, gradients and optimizer state as mixed-precision Adam has
       // them are the last term. The first three are what a framework keeps in
@@ -324,13 +362,13 @@ std::vector<CostTerm> PhysicalMemoryTerms() {
        {Read::kMemory}},
       {"activations",
        "activations of the batch, all layers",
-       If(std::not_fn(Recomputes), ActivationsInFlight),
+       If(std::not_fn(Recomputes), in_flight(10.0 / 34.0)),
        {Typical::kPerSequence, 0.22, 1.0},
        {Read::kMemory}},
       // 2 bytes of the 34, and the recomputed activations.
       {"checkpoints",
        "checkpointed activations of the batch",
-       If(Recomputes, ActivationsInFlight),
+       If(Recomputes, in_flight(1.0)),
        {Typical::kPerSequence, 0.014, 1.0},
        {Read::kMemory, CheckpointBytes}},
       // Logits, and the activations of the layer that is being computed.

@@ -102,7 +102,21 @@ enum class ComputeTime { kOfBatch, kOfMicrobatch };
 // "compute" is the first.
 [[nodiscard]] std::vector<CostTerm> PhysicalTimeTerms(
     const ClusterShape& shape);
-[[nodiscard]] std::vector<CostTerm> PhysicalMemoryTerms();
+// `sets_sp`: the space sets sp within tensor-parallel groups, so that sp = 1
+// keeps norms and residuals whole. Other spaces do not contain that fact, and
+// their tensor-parallel ranks are assumed to split these too.
+[[nodiscard]] std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp = false);
+
+// Whether sp is within the tensor-parallel group: its ranks are some of the tp.
+[[nodiscard]] bool SplitsWithinTp(const trials::ParallelConfig& config,
+                                  const ClusterShape& shape);
+
+// The configuration with sequence-parallel ranks outside of the tensor-parallel
+// group (DeepSpeed-Ulysses) as context-parallel ones, which is what they cost:
+// ranks of their own if dp * tp * pp * cp * sp is the number of GPUs, otherwise
+// ranks that dp counts.
+[[nodiscard]] trials::ParallelConfig WithSequenceRanks(
+    trials::ParallelConfig config, const ClusterShape& shape);
 
 // Ring all-reduce over `ranks`: messages in sequence, and the fraction of the
 // data that each rank sends once. Source: OPPA Eq. 11.

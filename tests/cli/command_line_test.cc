@@ -443,7 +443,8 @@ TEST_F(CommandLineTest, SimulateFillsInWhatPcLeavesOutFromTheSpace) {
       Oppa({"simulate", qwen, "--pc", "dp=4,pp=2,zero_stage=1,microbatches=8"}),
       0);
   EXPECT_THAT(Output(), testing::Not(HasSubstr("is not in the search space")));
-  EXPECT_THAT(Output(), HasSubstr("note: zero_bucket_mb=16 is filled in"));
+  EXPECT_THAT(Output(),
+              HasSubstr("note: zero_bucket_mb is not given; using 16"));
 }
 
 TEST_F(CommandLineTest, SimulateNamesKnobsOfPcWithoutEffect) {

@@ -48,7 +48,8 @@ class MethodContract : public testing::TestWithParam<std::string> {
   std::vector<Trial> Run(const fs::path& folder,
                          const trials::SearchSpace& space,
                          int trials,
-                         std::uint64_t seed = 1) {
+                         std::uint64_t seed = 1,
+                         const std::vector<methods::Suggestion>& starts = {}) {
     const auto method = Make(space, seed);
     Journal journal(folder);
     (void)Search(space,
@@ -56,7 +57,9 @@ class MethodContract : public testing::TestWithParam<std::string> {
                  /*trial_seed=*/5,
                  *method,
                  runner_,
-                 journal);
+                 journal,
+                 {},
+                 starts);
     return trials::ReadTrials(folder);
   }
 
@@ -80,6 +83,29 @@ TEST_P(MethodContract, NeverRepeatsACandidateAndEndsWithTheSpace) {
   EXPECT_LE(records.size(), static_cast<std::size_t>(space_.size()));
   for (const Trial& record : records) {
     EXPECT_NE(record.chosen_by, trials::ChosenBy::kUnspecified);
+  }
+}
+
+// The starts fail, run and fail again, in more trials than any random start
+// has.
+TEST_P(MethodContract, ContinuesAfterCommonStartsAndResumesWithThem) {
+  std::vector<methods::Suggestion> starts;
+  for (int i = 0; i < 11; ++i) {
+    starts.push_back({.candidate = (7 * i + 3) % space_.size(),
+                      .chosen_by = trials::ChosenBy::kRandom});
+  }
+  runner_.max_dp = 4;
+  const fakes::TemporaryFolder whole;
+  const auto records = Run(whole.path(), space_, 14, 1, starts);
+  ASSERT_GT(records.size(), starts.size());
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    EXPECT_EQ(records[i].candidate, starts[i].candidate);
+  }
+  for (const int cut : {4, 11, 12}) {
+    const fakes::TemporaryFolder resumed;
+    (void)Run(resumed.path(), space_, cut, 1, starts);
+    (void)Run(resumed.path(), space_, 14, 1, starts);
+    EXPECT_EQ(Records(resumed.path()), Records(whole.path())) << cut;
   }
 }
 

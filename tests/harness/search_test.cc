@@ -70,6 +70,36 @@ TEST_F(SearchTest, NeverPassesTheTimeBudgetAndUsesItUp) {
   }
 }
 
+TEST_F(SearchTest, StartsPrecedeTheMethodAndAreItsHistory) {
+  const std::vector<methods::Suggestion> starts = {
+      {.candidate = 6, .chosen_by = trials::ChosenBy::kGiven},
+      {.candidate = 2, .chosen_by = trials::ChosenBy::kRandom}};
+  const auto run = [&](methods::Method& method, int trials) {
+    Journal journal(folder_.path());
+    return Search(space_,
+                  {.trials = trials, .q_max = 2},
+                  kSeed,
+                  method,
+                  runner_,
+                  journal,
+                  {},
+                  starts);
+  };
+  for (const int trials : {1, 2, 4}) {  // resumes within and after the starts
+    FakeMethod method({-1, -1, 5, 0});  // from the third trial on
+    (void)run(method, trials);
+    EXPECT_EQ(method.history().size(), trials);
+  }
+  const auto records = Records();
+  ASSERT_EQ(records.size(), 4U);
+  EXPECT_EQ(records[0].candidate, 6);
+  EXPECT_EQ(records[0].chosen_by, trials::ChosenBy::kGiven);
+  EXPECT_EQ(records[1].candidate, 2);
+  EXPECT_EQ(records[1].chosen_by, trials::ChosenBy::kRandom);
+  EXPECT_EQ(records[2].candidate, 5);
+  EXPECT_EQ(records[3].candidate, 0);
+}
+
 TEST_F(SearchTest, StopsAtTheTrialBudget) {
   FakeMethod method(AllCandidates());
   const SearchSummary summary = Run(method, {.trials = 4, .q_max = 5});

@@ -317,6 +317,24 @@ TEST_F(SearchMethods, APriorScreensRandomTrialsAfterAFailureOnly) {
   }
 }
 
+TEST_F(SearchMethods, ARandomStartIsRandomWhateverFails) {
+  const trials::Measurement failure{.outcome = trials::Outcome::kOutOfMemory,
+                                    .duration_s = 1.0};
+  const auto oppa =
+      MakeOppa(problem_, {.random_trials = 4, .random_start = true}, 6);
+  const auto blind =
+      MakeOppa(problem_, {.random_trials = 4, .screened_draws = 1}, 6);
+  for (int i = 0; i < 4; ++i) {
+    const auto suggestion = oppa->Suggest();
+    EXPECT_EQ(suggestion->chosen_by, ChosenBy::kRandom);
+    EXPECT_TRUE(suggestion->fits.empty());
+    EXPECT_EQ(suggestion->candidate, blind->Suggest()->candidate);
+    Observe(suggestion->candidate, failure, *oppa);
+    Observe(suggestion->candidate, failure, *blind);
+  }
+  EXPECT_FALSE(oppa->Suggest()->fits.empty());
+}
+
 TEST_F(SearchMethods, WithoutGainsAnUntriedFamilyIsNext) {
   const auto family = [&](int candidate) {
     const trials::ParallelConfig& c = space_[candidate];

@@ -86,12 +86,13 @@ TEST(ExperimentRecords, SayWhyAMethodHasNoResult) {
   WriteRun(folder.path(), "", "random", 2, {{kOutOfMemory, 60}, {kFailed, 70}});
   EXPECT_THAT(
       LoadExperiment(folder.path()).failures,
-      ElementsAre("random: no trial completed: 3 out of memory, 5 failed"));
+      ElementsAre(
+          "method random: no trial completed: 3 out of memory, 5 failed"));
   WriteRun(folder.path(), "", "oppa-bare", 1, {});
   WriteRun(folder.path(), "", "oppa-bare", 2, {});
   WriteRun(folder.path(), "", "oppa-bare", 3, {});
   EXPECT_THAT(LoadExperiment(folder.path()).failures,
-              ElementsAre(testing::_, "oppa-bare: no trial ran"));
+              ElementsAre(testing::_, "method oppa-bare: no trial ran"));
 }
 
 TEST(ExperimentRecords, IgnoreTheRowThatIsBeingWritten) {

@@ -50,7 +50,8 @@ TEST(Constraints, RulesInWordsAreThePredicates) {
                                   .model_chunks = number(3),
                                   .micro_batch_size = number(4),
                                   .ep = number(4),
-                                  .cp = number(3)};
+                                  .cp = number(3),
+                                  .sp = number(4)};
       const bool is_broken = constraint.broken(config, {workload, 8});
       ASSERT_EQ(rule.Matches(config, RuleContext(workload, 8)), is_broken)
           << constraint.rule << " for " << ToString(config);

@@ -40,7 +40,7 @@ TEST(ParallelConfig, EveryMemberIsAKnob) {
                            .micro_batch_size = 10,
                            .ep = 11,
                            .cp = 12,
-                           .sp = true};
+                           .sp = 13};
   ParallelConfig copy;
   std::set<std::string_view> names;
   for (const Knob& knob : BuiltInKnobs()) {
@@ -100,7 +100,7 @@ TEST(ParallelConfig, ErrorsNameTheFieldTheValueAndTheRemedy) {
               HasSubstr("invalid value '0' for dp: an integer from 1"));
   EXPECT_THAT(Error("dp=-1"), HasSubstr("invalid value '-1' for dp"));
   EXPECT_THAT(Error("dp=true"), HasSubstr("invalid value 'true' for dp"));
-  EXPECT_THAT(Error("sp=2"), HasSubstr("true (1) or false (0)"));
+  EXPECT_THAT(Error("overlap_p2p=2"), HasSubstr("true (1) or false (0)"));
   EXPECT_THAT(Error("grad_checkpoint=3"),
               HasSubstr("false (0), true (1) or up to 2"));
   EXPECT_THAT(Error("dp=2.5"), HasSubstr("'2.5'"));
@@ -109,6 +109,21 @@ TEST(ParallelConfig, ErrorsNameTheFieldTheValueAndTheRemedy) {
   EXPECT_THAT(Error("dp="), HasSubstr("invalid value '' for dp"));
   EXPECT_THAT(Error("dp"), HasSubstr("not of the form field=value"));
   EXPECT_EQ(Error("dp=4.0"), "no error");
+}
+
+TEST(ParallelConfig, SpIsASizeAndItsFlagIsTheTensorParallelSize) {
+  EXPECT_EQ(ParseParallelConfig("tp=4,sp=1"), ParallelConfig{.tp = 4});
+  EXPECT_EQ(ParseParallelConfig("tp=4,sp=2").sp, 2);
+  const ParallelConfig split{.tp = 4, .sp = 4};
+  EXPECT_EQ(ParseParallelConfig("tp=4,sequence_parallel=true"), split);
+  EXPECT_EQ(ParseParallelConfig("sequence_parallel=1,tp=4"), split);
+  EXPECT_EQ(ParseParallelConfig("tp=4,sequence_parallel=0").sp, 1);
+  EXPECT_EQ(ToString(split), "dp=1,tp=4,pp=1,sp=4");
+  EXPECT_EQ(Error("sp=0"),
+            "invalid value '0' for sp: an integer from 1 (1 is off); the flag "
+            "is sequence_parallel");
+  EXPECT_EQ(Error("sequence_parallel=4"),
+            "invalid value '4' for sequence_parallel: true (1) or false (0)");
 }
 
 TEST(ParallelConfig, NumbersAreCheckedAgainstTheRange) {

@@ -83,6 +83,12 @@ TEST(Rules, FlagsAreTrueOrFalseAndCanBeNegated) {
   EXPECT_TRUE(Matches("!($dp > 1)", config));
 }
 
+TEST(Rules, TheFlagOfASizeIsAVariable) {
+  const ParallelConfig split{.tp = 4, .sp = 4};
+  EXPECT_TRUE(Matches("$sequence_parallel && $sp = $tp", split));
+  EXPECT_TRUE(Matches("!$sequence_parallel", {.tp = 4}));
+}
+
 TEST(Rules, AliasesNameTheSameField) {
   const ParallelConfig config{.microbatches = 8, .grad_checkpoint = true};
   EXPECT_TRUE(Matches("$mb = 8 && $microbatches = 8", config));

@@ -96,7 +96,7 @@ std::map<std::string, std::vector<int>> BruteForceGrids(
       {"model_chunks", powers(problem.layers)},
       {"overlap_p2p", {0, 1}},
       {"grad_checkpoint", {0, 1}},
-      {"sp", {0}},
+      {"sp", {1}},
       {"ep", {1}},
       {"cp", {1}}};
   for (const auto& [name, values] : options.values) {
@@ -120,7 +120,9 @@ int FirstRule(const ParallelConfig& c,
       c.microbatches < c.pp,
       (c.model_chunks > 1) && c.microbatches % c.pp != 0,
       c.dp % c.ep != 0,
-      c.ep > 1 && (p.experts == 0 || p.experts % c.ep != 0)};
+      c.ep > 1 && (p.experts == 0 || p.experts % c.ep != 0),
+      c.sp > 1 && c.sp != c.tp,
+      c.sp > 1 && kSequenceLength % (c.cp * c.sp) != 0};
   for (std::size_t i = 0; i < built_in.size(); ++i) {
     if (built_in[i]) {
       return static_cast<int>(i);
@@ -163,7 +165,7 @@ BruteForce EnumerateByBruteForce(const Problem& problem) {
     }
   }
   BruteForce result;
-  result.dropped.resize(10 + options.rules.size());
+  result.dropped.resize(12 + options.rules.size());
   for (const ParallelConfig& config : canonical) {
     const int rule = FirstRule(config, problem, options);
     if (rule < 0) {
@@ -222,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
                 4,
                 8,
                 "zero_stage = [1]\nmb = [8]\nmodel_chunks = [2]\n"
-                "overlap_p2p = true\nzero_bucket_mb = [4]\nsp = [0, 1]\n"
+                "overlap_p2p = true\nzero_bucket_mb = [4]\nsp = [2, 3]\n"
                 "dp_bucket_mb = [64, 64, 1]\noverlap_zero_comm = false\n"},
         Problem{"ContextsSplitTheSequence",
                 8,
@@ -231,6 +233,14 @@ INSTANTIATE_TEST_SUITE_P(
                 4,
                 8,
                 kFewBuckets + "cp = [1, 2, 4]\n"},
+        Problem{"SequenceParallelismOfTensorParallelRanks",
+                8,
+                8,
+                4,
+                8,
+                8,
+                "dp_bucket_mb = [64]\nzero_bucket_mb = [4]\n"
+                "cp = [1, 2]\nsp = [1, 2, 4]\n"},
         Problem{"ExpertsOverDataParallelRanks",
                 4,
                 4,
@@ -296,7 +306,7 @@ TEST(SearchSpace, CanonicalIsIdempotentAndRemovesWhatHasNoEffect) {
                             .model_chunks = 4,
                             .overlap_p2p = true,
                             .grad_checkpoint = true,
-                            .sp = true};
+                            .sp = 2};
   EXPECT_EQ(Canonical(busy), (ParallelConfig{.grad_checkpoint = true}));
   ParallelConfig used = busy;
   used.dp = used.tp = used.pp = 2;
@@ -343,8 +353,8 @@ TEST(Complete, FillsActiveKnobsInFromTheSpaceAndSaysSo) {
                             .microbatches = 4}));
   EXPECT_TRUE(space.Find(completed.config));
   EXPECT_THAT(completed.notes,
-              ElementsAre("zero_bucket_mb=16 is filled in, the value of the "
-                          "search space nearest to the default, 24"));
+              ElementsAre("zero_bucket_mb is not given; using 16, the value in "
+                          "the search space nearest to the default of 24"));
 }
 
 TEST(Complete, KeepsWhatIsGivenAndPrefersBucketsToSwitches) {
@@ -424,6 +434,12 @@ TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
                     HasSubstr("megatron")));
   EXPECT_THAT(error("rules = ['$pp >> 1']\n"),
               StartsWith("fig.toml:2:9: rule \"$pp >> 1\""));
+  EXPECT_THAT(error("sp = [0, 1]\n"),
+              AllOf(StartsWith("fig.toml:2:"),
+                    HasSubstr("1 is off"),
+                    HasSubstr("sequence_parallel")));
+  EXPECT_THAT(error("sequence_parallel = true\n"),
+              AllOf(StartsWith("fig.toml:2:"), HasSubstr("sp = [1, 2")));
   EXPECT_THAT(error("dp = ['two']\n"), HasSubstr("must be an integer"));
   EXPECT_EQ(error("cp = [1]\nmicro_batch_size = 0\n"), "no error");
 }

@@ -79,7 +79,7 @@ std::string Expand(std::string_view word,
         known.push_back(key);
       }
       throw std::invalid_argument(
-          fmt::format("unknown placeholder '{{{}}}'{}; known here: {}; write "
+          fmt::format("unknown placeholder '{{{}}}'{}; known: {}; write "
                       "{{{{{}}}}} for the text itself",
                       name,
                       common::DidYouMean(name, known),

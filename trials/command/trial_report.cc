@@ -72,7 +72,7 @@ TrialReport FromJson(const Json& json) {
           value.is_string() ? value.get<std::string>() : common::ToText(value);
     } else {
       throw std::invalid_argument(
-          fmt::format("unknown key '{}'; valid keys: step_time_s, "
+          fmt::format("unknown key '{}'; known: step_time_s, "
                       "peak_memory_bytes, status, message",
                       key));
     }

@@ -84,12 +84,18 @@ class CsvFile {
   [[nodiscard]] ParallelConfig Config() const {
     ParallelConfig config;
     for (const Knob& knob : BuiltInKnobs()) {
-      if (!columns_.contains(knob.name) ||
-          (Cell(knob.name).empty() && !knob.required)) {
-        continue;
-      }
       try {
-        knob.SetChecked(config, Cell(knob.name));
+        if (columns_.contains(knob.name) &&
+            (!Cell(knob.name).empty() || knob.required)) {
+          knob.SetChecked(config, Cell(knob.name));
+          if (columns_.contains(knob.flag.name)) {
+            Fail(fmt::format("the columns '{}' and '{}' are the same field",
+                             knob.name,
+                             knob.flag.name));
+          }
+        } else if (!Cell(knob.flag.name).empty()) {
+          knob.SetFlag(config, Cell(knob.flag.name));
+        }
       } catch (const std::invalid_argument& e) {
         Fail(e.what());
       }
@@ -110,7 +116,8 @@ class CsvFile {
     const std::string& name = table_.header()[at];
     const Knob* field = BuiltInKnobs().Find(name);
     const bool known =
-        std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end();
+        std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end() ||
+        BuiltInKnobs().FindFlag(name) != nullptr;
     if (field == nullptr && !known) {
       unknown_.push_back(name);
       return;
@@ -230,12 +237,11 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
   table.unknown_columns_ = file.unknown();
   if (table.rows_.empty()) {
     const std::vector<std::string> known = ScenarioNames(path);
-    throw common::InputError(
-        fmt::format("{}: no scenario '{}'{}; scenarios: {}",
-                    path.string(),
-                    scenario,
-                    common::DidYouMean(scenario, known),
-                    Some(known)));
+    throw common::InputError(fmt::format("{}: no scenario '{}'{}; known: {}",
+                                         path.string(),
+                                         scenario,
+                                         common::DidYouMean(scenario, known),
+                                         Some(known)));
   }
   return table;
 }

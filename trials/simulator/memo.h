@@ -42,7 +42,7 @@ struct ParallelConfigHash {
           c.zero_bucket_mb,
           c.dp_bucket_mb,
           c.grad_checkpoint,
-          8 * c.sp + 4 * c.overlap_p2p + 2 * c.overlap_zero_comm +
+          8 * (c.sp > 1 ? 1 : 0) + 4 * c.overlap_p2p + 2 * c.overlap_zero_comm +
               c.overlap_zero_allgather}) {
       hash = (hash ^ static_cast<std::uint32_t>(value)) * 0xff51afd7ed558ccdULL;
       hash ^= hash >> 32;

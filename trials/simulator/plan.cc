@@ -118,12 +118,15 @@ ParallelConfig StageConfig(const Plan& plan, int stage) {
   config.dp = own.dp;
   config.tp = own.tp;
   config.micro_batch_size = 0;
-  config.sp = config.sp && own.tp > 1;
+  if (config.sp > 1) {
+    config.sp = own.tp;
+  }
   return config;
 }
 
 bool SplitsTokens(const Plan& plan, int stage) {
-  return plan.shared.sp && plan.stages[static_cast<std::size_t>(stage)].tp > 1;
+  return plan.shared.sp > 1 &&
+         plan.stages[static_cast<std::size_t>(stage)].tp > 1;
 }
 
 std::vector<Chunk> ChunksOf(const Plan& plan) {

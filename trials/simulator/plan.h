@@ -33,6 +33,7 @@ struct PlanStage {
 // `shared` holds the knobs that apply to the plan as a whole: microbatches (the
 // same number for every dp), model_chunks, ZeRO and buckets, cp, ep, sp. Its pp
 // is the number of stages; its dp, tp and micro_batch_size have no meaning.
+// With sp > 1, every stage has sequence parallelism over its own tp ranks.
 // Layers that are not recomputed fully follow shared.grad_checkpoint: with
 // kRecomputeSelective they recompute their attention.
 //

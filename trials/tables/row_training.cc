@@ -38,11 +38,12 @@ std::string RequireName(const Facts& facts,
 ParallelConfig ConfigOf(const Facts& facts) {
   ParallelConfig config;
   for (const Knob& knob : BuiltInKnobs()) {
-    if (!facts.Has(knob.name)) {
-      continue;
-    }
     try {
-      knob.SetChecked(config, facts.Text(knob.name));
+      if (facts.Has(knob.name)) {
+        knob.SetChecked(config, facts.Text(knob.name));
+      } else if (facts.Has(knob.flag.name)) {
+        knob.SetFlag(config, facts.Text(knob.flag.name));
+      }
     } catch (const std::invalid_argument& e) {
       facts.Fail(e.what());
     }

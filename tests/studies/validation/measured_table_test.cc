@@ -72,7 +72,7 @@ TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
   EXPECT_EQ(row.framework_name, "nanotron");
   EXPECT_EQ(row.cluster.nodes, 2);
   EXPECT_EQ(row.cluster.gpus(), 16);
-  EXPECT_TRUE(row.config.sp);
+  EXPECT_EQ(row.config.sp, row.config.tp);
   // The memory that nanotron's rank 0 has reserved, in GiB.
   EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 20.0 * 1024 * 1024 * 1024);
   EXPECT_EQ(row.peak_memory, PeakMemory::kReserved);
@@ -157,7 +157,7 @@ TEST_F(ValidateTable, KorthikantisRowsKeepRecomputationAndChunks) {
   const MeasuredTable table = ReadAnyTable(path, {});
   const MeasuredRow& row = table.rows.at(0);
   EXPECT_EQ(row.config.grad_checkpoint, trials::kRecomputeSelective);
-  EXPECT_TRUE(row.config.sp);
+  EXPECT_EQ(row.config.sp, row.config.tp);
   EXPECT_EQ(row.config.model_chunks, 3);
   EXPECT_EQ(row.config.microbatches, 64);
   EXPECT_DOUBLE_EQ(row.step_time_s, 13.75);

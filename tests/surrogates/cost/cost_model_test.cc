@@ -164,6 +164,54 @@ Eigen::VectorXd Feature(const ParametricMean& mean, const std::string& name) {
   return Eigen::VectorXd::Zero(mean.features.rows());
 }
 
+// Ranks of DeepSpeed-Ulysses, alone and as a part of dp.
+TEST(PhysicalPriors, SequenceRanksOutsideOfTensorGroupsAreContextRanks) {
+  const ClusterShape shape{8, 4};
+  const SearchSpace context({{.dp = 8},
+                             {.dp = 2, .tp = 2, .zero_stage = 1, .cp = 2},
+                             {.dp = 2, .microbatches = 2, .cp = 4}});
+  const SearchSpace own({{.dp = 8},
+                         {.dp = 2, .tp = 2, .zero_stage = 1, .sp = 2},
+                         {.dp = 2, .microbatches = 2, .sp = 4}});
+  const SearchSpace in_dp({{.dp = 8},
+                           {.dp = 2, .tp = 2, .zero_stage = 1, .cp = 2},
+                           {.dp = 8, .microbatches = 2, .sp = 4}});
+  constexpr auto kForm = CostModelForm::kPhysical;
+  const ParametricMean time = ThroughputPrior(context, shape, kForm);
+  const ParametricMean memory = MemoryPrior(context, shape, kForm, 1.1);
+  EXPECT_GT(Feature(time, "CP volume")[1], 0.0);
+  for (const SearchSpace* space : {&own, &in_dp}) {
+    EXPECT_EQ(ThroughputPrior(*space, shape, kForm).features, time.features);
+    EXPECT_EQ(MemoryPrior(*space, shape, kForm, 1.1).features, memory.features);
+  }
+}
+
+TEST(PhysicalPriors, SequenceParallelismOfTensorRanksSplitsWhatTheyLeaveWhole) {
+  const ClusterShape shape{8, 8};
+  constexpr auto kForm = CostModelForm::kPhysical;
+  const SearchSpace with({{.dp = 2, .tp = 4},
+                          {.dp = 2, .tp = 4, .sp = 4},
+                          {.dp = 2, .tp = 4, .grad_checkpoint = 1},
+                          {.dp = 2, .tp = 4, .grad_checkpoint = 1, .sp = 4},
+                          {.dp = 8}});
+  const ParametricMean memory = MemoryPrior(with, shape, kForm, 1.1);
+  const Eigen::VectorXd activations = Feature(memory, "activations");
+  EXPECT_DOUBLE_EQ(activations[1], 1.0 / 8.0);
+  EXPECT_DOUBLE_EQ(activations[0], (24.0 / 4.0 + 10.0) / 34.0 / 2.0);
+  EXPECT_DOUBLE_EQ(activations[4], 1.0 / 8.0);
+  const Eigen::VectorXd checkpoints = Feature(memory, "checkpoints");
+  EXPECT_DOUBLE_EQ(checkpoints[2], 1.0 / 2.0);
+  EXPECT_DOUBLE_EQ(checkpoints[3], 1.0 / 8.0);
+  // The collectives have the same volume.
+  const ParametricMean time = ThroughputPrior(with, shape, kForm);
+  EXPECT_EQ(time.features.row(0), time.features.row(1));
+  // A space that never sets sp does not contain whether they are split.
+  const SearchSpace without({{.dp = 2, .tp = 4}, {.dp = 8}});
+  EXPECT_DOUBLE_EQ(
+      Feature(MemoryPrior(without, shape, kForm, 1.1), "activations")[0],
+      1.0 / 8.0);
+}
+
 TEST(PhysicalCostModel, MoreMicrobatchesOfOneBatchOnlyShrinkTheBubble) {
   const SearchSpace space(
       {{.pp = 2, .microbatches = 2}, {.pp = 2, .microbatches = 8}});

@@ -67,21 +67,38 @@ TEST_F(ReplayTableTest, ReadsTheRowsOfOneScenario) {
 TEST_F(ReplayTableTest, ColumnsComeInAnyOrderAndUnderTheirAliases) {
   const ReplayTable table = ReplayTable::Read(
       Write("step_time_s,pp, status ,mb,tp,gradient_checkpointing,dp,gpus,"
-            "scenario,dp_bucket_mb,sp\n"
-            "0.25, 2 ,ok,16,1,True,4,8,a,,1\n"
+            "scenario,dp_bucket_mb,sequence_parallel\n"
+            "0.25, 2 ,ok,16,2,True,2,8,a,,1\n"
             "0.5,2,ok,16.0,1,0,4,8,a,64,false\n"),
       "a");
   ASSERT_EQ(table.rows().size(), 2U);
   EXPECT_EQ(table.rows()[0].config,
-            (ParallelConfig{.dp = 4,
+            (ParallelConfig{.dp = 2,
+                            .tp = 2,
                             .pp = 2,
                             .microbatches = 16,
                             .grad_checkpoint = true,
-                            .sp = true}));
+                            .sp = 2}));
   EXPECT_EQ(table.rows()[1].config,
             (ParallelConfig{
                 .dp = 4, .pp = 2, .dp_bucket_mb = 64, .microbatches = 16}));
   EXPECT_DOUBLE_EQ(table.rows()[1].step_time_s, 0.5);
+}
+
+TEST_F(ReplayTableTest, SpIsASizeAndAColumnOfFlagsHasAnotherName) {
+  const std::string header = "scenario,gpus,dp,tp,pp,status,step_time_s,";
+  const ReplayTable table = ReplayTable::Read(
+      Write(header + "sp\na,8,8,1,1,ok,1,1\na,8,1,1,1,ok,1,8\n"
+                     "a,8,4,2,1,ok,1,\n"),
+      "a");
+  EXPECT_EQ(table.rows()[0].config, (ParallelConfig{.dp = 8}));
+  EXPECT_EQ(table.rows()[1].config, (ParallelConfig{.sp = 8}));
+  EXPECT_EQ(table.rows()[2].config, (ParallelConfig{.dp = 4, .tp = 2}));
+  EXPECT_THAT(Error(header + "sp\na,8,4,2,1,ok,1,0\n"),
+              AllOf(HasSubstr(":2: invalid value '0' for sp"),
+                    HasSubstr("the flag is sequence_parallel")));
+  EXPECT_THAT(Error(header + "sp,sequence_parallel\na,8,4,2,1,ok,1,2,1\n"),
+              HasSubstr("'sp' and 'sequence_parallel' are the same field"));
 }
 
 TEST_F(ReplayTableTest, UnknownColumnsAreLeftOutWithAWarning) {

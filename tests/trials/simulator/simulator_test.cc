@@ -46,7 +46,7 @@ std::vector<ParallelConfig> Configs() {
             config.overlap_zero_allgather = (flags & 2) != 0;
             config.overlap_p2p = (flags & 1) != 0;
             config.grad_checkpoint = (flags & 4) != 0;
-            config.sp = (flags & 2) != 0 && tp > 1;
+            config.sp = (flags & 2) != 0 ? tp : 1;
             configs.push_back(config);
           }
         }
@@ -107,8 +107,8 @@ TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
     const Simulator simulator(workload, SmallCluster(), options);
     for (const char* sizes : {"dp=8,ep=8",
                               "dp=8,ep=2",
-                              "dp=4,tp=2,ep=4,sp=1",
-                              "dp=2,cp=2,tp=2,sp=1",
+                              "dp=4,tp=2,ep=4,sp=2",
+                              "dp=2,cp=2,tp=2,sp=2",
                               "dp=2,pp=2,cp=2,microbatches=4,ep=2",
                               "cp=4,pp=2,microbatches=4"}) {
       for (const int zero : {0, 1, 2, 3}) {
@@ -187,7 +187,7 @@ TEST(Simulator, SelectiveRecomputationLiesBetweenNoneAndFull) {
   const Simulator simulator(workload, SmallCluster(), options);
   const auto report = [&](const char* recomputation) {
     return simulator.Simulate(Config(
-        std::string("dp=2,tp=2,pp=2,microbatches=8,sp=1,") + recomputation));
+        std::string("dp=2,tp=2,pp=2,microbatches=8,sp=2,") + recomputation));
   };
   const StepReport none = report("grad_checkpoint=0");
   const StepReport selective = report("grad_checkpoint=2");
