@@ -171,7 +171,7 @@ plots::Table ExperimentTable(const SensitivityStudy& study,
                                 "least",
                                 "most",
                                 "another verdict at"},
-                     .last_is_name = true};
+                     .all_are_names = true};
   for (const Group& group : groups) {
     const ClaimEffect& first = *group.front();
     if (!first.varied->variation.constant.empty()) {
