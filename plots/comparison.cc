@@ -14,7 +14,7 @@ namespace {
 constexpr double kLevel = 0.05;
 
 // Shares that differ by rounding only are equal.
-double Rounded(double share) { return std::round(share * 1e9) / 1e9; }
+double Quantized(double share) { return std::round(share * 1e9) / 1e9; }
 
 const MethodSummary* Find(const std::vector<MethodSummary>& methods,
                           const std::string& name) {
@@ -35,7 +35,7 @@ std::vector<double> Differences(const MethodSummary& method,
       if (run.repeat == other.repeat && run.finished && other.finished &&
           !std::isnan(run.at[checkpoint] - other.at[checkpoint])) {
         differences.push_back(
-            Rounded(run.at[checkpoint] - other.at[checkpoint]));
+            Quantized(run.at[checkpoint] - other.at[checkpoint]));
       }
     }
   }
@@ -91,7 +91,7 @@ ComparisonSet CompareAt(const std::string& name,
       if (!set.over_problems) {
         units = repeats;
       } else if (!repeats.empty()) {
-        units.push_back(Rounded(common::Mean(repeats)));
+        units.push_back(Quantized(common::Mean(repeats)));
       }
     }
     if (!units.empty()) {
