@@ -59,42 +59,28 @@ MethodEntry Oppa(const std::string& name,
   return entry;
 }
 
-// BO as App. H.2 describes it, with nothing that OPPA adds. As in BoTorch,
-// hyperparameters have weak priors and the maximum of their posterior counts.
+// BO as App. H.2 describes it, with nothing that OPPA adds.
 OppaOptions VanillaBo() {
   return {.early_termination = false,
           .draw = methods::DrawLaw::kUniform,
           .failures_before_random = 0,
           .screened_draws = 1,
           .stagnation_trials = 0,
-          .surrogates = {
-              .throughput_prior = CostModelForm::kNone,
-              .memory_prior = CostModelForm::kNone,
-              .fit = {.integrate_coefficients = false, .learn_nugget = false},
-              .neutral_inactive_parameters = false}};
+          .surrogates = methods::VanillaSurrogates()};
 }
 
 constexpr methods::SurrogatePair::Options kNoPrior{
     .throughput_prior = CostModelForm::kNone,
     .memory_prior = CostModelForm::kNone};
 
-// The method as printed in the paper, where our defaults differ. The bounds of
-// the fit only keep its numbers finite.
+// The method as printed in the paper, where our defaults differ.
 OppaOptions AsPrinted() {
   return {.tau_steps_per_s = 1e-3,
           .tau_share = 0.0,
           .random_trials = 4,
           .screened_draws = 1,
           .stagnation_trials = 0,
-          .surrogates = {.throughput_prior = CostModelForm::kPrinted,
-                         .memory_prior = CostModelForm::kPrinted,
-                         .fit = {.as_printed = true,
-                                 .max_length_scale = 1e4,
-                                 .coefficient_reach = 20.0},
-                         .clip_at_capacity = true,
-                         .clip_gradient = 0.0,
-                         .neutral_inactive_parameters = false,
-                         .encoding = surrogates::SizeScale::kLinear}};
+          .surrogates = methods::PrintedSurrogates()};
 }
 
 MethodEntry CostModelPhysical() {

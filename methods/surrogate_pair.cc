@@ -203,6 +203,26 @@ SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
   return choice;
 }
 
+SurrogatePair::Options PrintedSurrogates() {
+  return {.throughput_prior = surrogates::CostModelForm::kPrinted,
+          .memory_prior = surrogates::CostModelForm::kPrinted,
+          .fit = {.as_printed = true,
+                  .max_length_scale = 1e4,
+                  .coefficient_reach = 20.0},
+          .clip_at_capacity = true,
+          .clip_gradient = 0.0,
+          .neutral_inactive_parameters = false,
+          .encoding = surrogates::SizeScale::kLinear};
+}
+
+SurrogatePair::Options VanillaSurrogates() {
+  return {.throughput_prior = surrogates::CostModelForm::kNone,
+          .memory_prior = surrogates::CostModelForm::kNone,
+          .fit = {.integrate_coefficients = false, .learn_nugget = false},
+          .neutral_inactive_parameters = false,
+          .encoding = surrogates::SizeScale::kLinear};
+}
+
 Option ComputeTimeOption(SurrogatePair::Options& options) {
   using surrogates::ComputeTime;
   return {"t_comp",

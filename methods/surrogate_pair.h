@@ -133,6 +133,15 @@ class SurrogatePair {
   ConstrainedUcbSearch search_;
 };
 
+// The surrogates that App. D and Sec. 4.1 of the paper print. The bounds of the
+// fit only keep its numbers finite.
+[[nodiscard]] SurrogatePair::Options PrintedSurrogates();
+
+// The surrogates of VANILLA-BO (App. H.2): constant means, with the embedding
+// of the paper and the fit of BoTorch, the maximum of the posterior under weak
+// priors.
+[[nodiscard]] SurrogatePair::Options VanillaSurrogates();
+
 // The option `t_comp` of a method.
 [[nodiscard]] Option ComputeTimeOption(SurrogatePair::Options& options);
 

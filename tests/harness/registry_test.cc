@@ -75,6 +75,7 @@ TEST(Registry, VanillaBoHasNothingThatOppaAdds) {
            {"stagnation_trials", "0"},
            {"neutral_inactive_parameters", "false"},
            {"integrate_coefficients", "false"},
+           {"encoding", "\"linear\""},
            {"learn_nugget", "false"}}) {
     EXPECT_EQ(Default("vanilla-bo", key), value) << key;
   }
