@@ -135,7 +135,8 @@ TEST_F(AddedKnob, IsPrintedParsedAndCompleted) {
   const trials::Completed completed =
       Complete("dp=2,zero=1,zero_bucket=4", Enumerate(""));
   EXPECT_EQ(knob_.Get(completed.config), 64);
-  EXPECT_THAT(completed.notes, Contains(HasSubstr("prefetch_mb=64 is filled")));
+  EXPECT_THAT(completed.notes,
+              Contains(HasSubstr("prefetch_mb is not given; using 64")));
 }
 
 TEST_F(AddedKnob, IsARowOfTheDocumentation) {
