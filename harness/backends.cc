@@ -161,6 +161,9 @@ Backend MakeSimulator(const ProblemSpec& problem) {
       [simulator = simulator.get()](const trials::ParallelConfig& config) {
         return FormatReport(config, simulator->Simulate(config));
       };
+  backend.rank_order = setup.framework->pipeline_outermost
+                           ? trials::RankOrder::kPipelineOutermost
+                           : trials::RankOrder::kDataOutermost;
   backend.runner = Wrap(std::move(simulator), problem.noise);
   return backend;
 }

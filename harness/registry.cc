@@ -52,16 +52,21 @@ MethodEntry Oppa(const std::string& name,
 
 constexpr methods::SurrogatePair::Options kNoPrior{.prior =
                                                        CostModelForm::kNone};
+constexpr methods::SurrogatePair::Options kVanilla{
+    .prior = CostModelForm::kNone, .family_error = 0.0};
 
 // The method as printed in the paper, where our defaults differ.
 OppaOptions AsPrinted() {
   return {.tau_steps_per_s = 1e-3,
           .tau_share = 0.0,
+          .beta = 1.0,
           .random_trials = 4,
           .screened_draws = 1,
           .stagnation_trials = 0,
+          .alternate_every = 0,
           .surrogates = {.prior = CostModelForm::kPrinted,
                          .fit = {.as_printed = true},
+                         .family_error = 0.0,
                          .neutral_inactive_parameters = false}};
 }
 
@@ -85,7 +90,10 @@ std::vector<MethodEntry> ListMethods() {
       Oppa("vanilla-bo",
            "VANILLA-BO",
            "Bayesian optimization: constant mean, Matern-5/2, cUCB",
-           {.early_termination = false, .surrogates = kNoPrior}),
+           {.early_termination = false,
+            .beta = 1.0,
+            .alternate_every = 0,
+            .surrogates = kVanilla}),
       Oppa("oppa",
            "OPPA",
            "BO with a parallelism-informed prior and early termination",
@@ -136,6 +144,7 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.space = backend.space.get();
   problem.gpus = backend.gpus;
   problem.gpus_per_node = backend.gpus_per_node;
+  problem.rank_order = backend.rank_order;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
   problem.q_max = q_max;
   problem.predict = backend.predict;

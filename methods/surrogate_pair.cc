@@ -33,6 +33,7 @@ surrogates::GaussianProcess::Options ForThroughput(
   surrogates::GaussianProcess::Options fit = options.fit;
   fit.threads = problem.threads;
   fit.nugget = options.throughput_nugget;
+  fit.family.scale = options.family_error;
   return fit;
 }
 
@@ -41,6 +42,7 @@ surrogates::GaussianProcess::Options ForMemory(
   surrogates::GaussianProcess::Options fit = options.fit;
   fit.threads = problem.threads;
   fit.seed += kMemorySeedOffset;
+  fit.family.scale = options.memory_family_error;
   if (options.prior == surrogates::CostModelForm::kPhysical) {
     fit.target_scale = options.memory_error;
   }
@@ -48,7 +50,7 @@ surrogates::GaussianProcess::Options ForMemory(
 }
 
 surrogates::ClusterShape ShapeOf(const Problem& problem) {
-  return {problem.gpus, problem.gpus_per_node};
+  return {problem.gpus, problem.gpus_per_node, problem.rank_order};
 }
 
 }  // namespace
@@ -167,19 +169,25 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
 
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
     double beta, const std::vector<char>& excluded) {
+  return ArgMax({.beta = beta}, excluded);
+}
+
+SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
+                                            const std::vector<char>& excluded) {
+  options.threads = threads_;
   PredictThroughput(prediction_);
   Choice choice;
-  choice.candidate =
-      search_.ArgMax(prediction_,
-                     [this](const std::vector<int>& candidates,
-                            const surrogates::PredictionView& excess) {
-                       memory_.PredictSome(candidates, excess);
-                       ToMemoryExcess(1.0, options_.memory_scale, excess);
-                     },
-                     excluded,
-                     {.beta = beta, .threads = threads_});
+  choice.candidate = search_.ArgMax(
+      prediction_,
+      [this](const std::vector<int>& candidates,
+             const surrogates::PredictionView& excess) {
+        memory_.PredictSome(candidates, excess);
+        ToMemoryExcess(1.0, options_.memory_scale, excess);
+      },
+      excluded,
+      options);
   if (choice.candidate >= 0) {
-    choice.cucb = search_.summary().value;
+    choice.acquisition = search_.summary().value;
     choice.throughput_mean = prediction_.mean[choice.candidate];
     choice.throughput_variance = prediction_.variance[choice.candidate];
     using One = Eigen::Map<Eigen::VectorXd>;

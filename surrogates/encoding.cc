@@ -82,6 +82,7 @@ EncodedSpace Encode(const trials::SearchSpace& space, InactiveKnobs inactive) {
     ++dimensions;
   }
   encoded.points = rows.topRows(dimensions);
+  encoded.families = trials::FamiliesOf(space);
   return encoded;
 }
 
