@@ -367,6 +367,9 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                                     : setup.framework_name,
        {}},
       true);
+  backend.rank_order = setup.framework->pipeline_outermost
+                           ? trials::RankOrder::kPipelineOutermost
+                           : trials::RankOrder::kDataOutermost;
   return backend;
 }
 

@@ -14,6 +14,7 @@
 #include "harness/predictions.h"
 #include "harness/spec.h"
 #include "trials/cluster.h"
+#include "trials/rank_order.h"
 #include "trials/search_space.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
@@ -34,6 +35,8 @@ struct Backend {
   bool simulated = true;  // see BackendEntry
   int gpus = 1;
   int gpus_per_node = 1;
+  // Of the framework that runs the trials.
+  trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
   double memory_capacity_bytes = 0.0;  // per GPU
   std::unique_ptr<trials::SearchSpace> space;
   std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit

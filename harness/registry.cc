@@ -62,10 +62,12 @@ MethodEntry Oppa(const std::string& name,
 // BO as App. H.2 describes it, with nothing that OPPA adds.
 OppaOptions VanillaBo() {
   return {.early_termination = false,
+          .beta = 1.0,
           .draw = methods::DrawLaw::kUniform,
           .failures_before_random = 0,
           .screened_draws = 1,
           .stagnation_trials = 0,
+          .alternate_every = 0,
           .surrogates = methods::VanillaSurrogates()};
 }
 
@@ -77,9 +79,11 @@ constexpr methods::SurrogatePair::Options kNoPrior{
 OppaOptions AsPrinted() {
   return {.tau_steps_per_s = 1e-3,
           .tau_share = 0.0,
+          .beta = 1.0,
           .random_trials = 4,
           .screened_draws = 1,
           .stagnation_trials = 0,
+          .alternate_every = 0,
           .surrogates = methods::PrintedSurrogates()};
 }
 
@@ -180,6 +184,7 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.space = backend.space.get();
   problem.gpus = backend.gpus;
   problem.gpus_per_node = backend.gpus_per_node;
+  problem.rank_order = backend.rank_order;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
   problem.q_max = q_max;
   problem.predict = [&backend](const std::string& source) {

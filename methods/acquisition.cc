@@ -234,6 +234,48 @@ double SlackedBound(const ConstrainedBelief& belief, double beta) {
   return ConstrainedUcbBound(belief, beta) + slack;
 }
 
+// log E[1 - sigmoid(m)] of this much is as good as zero.
+constexpr double kLeastFeasibility = 1e-300;
+
+double LogFeasibility(const ConstrainedBelief& belief) {
+  return std::log(
+      std::max(Feasibility(belief.excess_mean, belief.excess_stddev).first,
+               kLeastFeasibility));
+}
+
+// Bounds LogFeasibility as BoundFromProbit does.
+double LogFeasibilityBound(const ConstrainedBelief& belief) {
+  const double stddev = belief.excess_stddev;
+  const double probit = ProbitFeasibility(belief.excess_mean, stddev);
+  const double tail = std::exp(0.5 * stddev * stddev - belief.excess_mean);
+  return std::log(std::max(std::min({probit + kProbitError, tail, 1.0}),
+                           kLeastFeasibility)) +
+         kSlack;
+}
+
+double LogImprovement(const ConstrainedBelief& belief, double best) {
+  return LogExpectedImprovement(
+      belief.throughput_mean, belief.throughput_stddev, best);
+}
+
+double BoundBatched(const ConstrainedBelief& belief,
+                    const ArgMaxOptions& options,
+                    double least) {
+  if (options.acquisition == Acquisition::kConstrainedImprovement) {
+    return LogImprovement(belief, options.best_steps_per_s) +
+           LogFeasibilityBound(belief);
+  }
+  const double bound = BoundFromProbit(belief, options.beta);
+  return bound >= least ? SlackedBound(belief, options.beta) : bound;
+}
+
+double Evaluate(const ConstrainedBelief& belief, const ArgMaxOptions& options) {
+  return options.acquisition == Acquisition::kConstrainedImprovement
+             ? LogImprovement(belief, options.best_steps_per_s) +
+                   LogFeasibility(belief)
+             : ConstrainedUcb(belief, options.beta);
+}
+
 constexpr int kGrain = 512;  // candidates of one unit of parallel work
 
 }  // namespace
@@ -253,6 +295,21 @@ double ConstrainedUcb(const ConstrainedBelief& belief, double beta) {
 double ConstrainedUcbBound(const ConstrainedBelief& belief, double beta) {
   return BoundFromMoments(
       belief, Feasibility(belief.excess_mean, belief.excess_stddev), beta);
+}
+
+double LogExpectedImprovement(double mean, double stddev, double best) {
+  if (!(stddev > 0.0)) {
+    return mean > best ? std::log(mean - best) : -kInfinity;
+  }
+  const double z = (mean - best) / stddev;
+  // phi(z) + z Phi(z) cancels, and underflows, far below zero.
+  constexpr double kFarBelow = -20.0;
+  if (z > kFarBelow) {
+    return std::log(stddev * (NormalDensity(z) + z * NormalProbability(z)));
+  }
+  const double w = 1.0 / (z * z);
+  return std::log(stddev * w * (1.0 + w * (-3.0 + w * (15.0 - 105.0 * w)))) -
+         0.5 * z * z - 0.5 * std::log(2.0 * pi);
 }
 
 double GaussianBeta(double beta) { return beta * std::sqrt(pi / 2.0); }
@@ -307,7 +364,7 @@ int ConstrainedUcbSearch::ArgMax(const surrogates::Prediction& throughput,
        batch *= 4) {
     TakeBatch(std::min(batch, open_.size()), excess);
     BoundBatch(throughput, options);
-    EvaluateBatch(throughput, options.beta);
+    EvaluateBatch(throughput, options);
     std::erase_if(open_, [&](const Bounded& candidate) {
       return candidate.bound < summary_.value;
     });
@@ -336,10 +393,14 @@ void ConstrainedUcbSearch::BoundAll(const surrogates::Prediction& throughput,
       size,
       options.threads,
       [&](int, int i) {
+        const double mean = throughput.mean[i];
+        const double stddev = std::sqrt(throughput.variance[i]);
         any_bounds_[static_cast<std::size_t>(i)] =
-            BoundAtAnyFeasibility(throughput.mean[i],
-                                  std::sqrt(throughput.variance[i]),
-                                  options.beta);
+            options.acquisition == Acquisition::kConstrainedImprovement
+                ? LogExpectedImprovement(
+                      mean, stddev, options.best_steps_per_s) +
+                      kSlack
+                : BoundAtAnyFeasibility(mean, stddev, options.beta);
       },
       16 * kGrain);
   open_.clear();
@@ -388,11 +449,8 @@ void ConstrainedUcbSearch::BoundBatch(const surrogates::Prediction& throughput,
       options.threads,
       [&](int, int place) {
         const ConstrainedBelief belief = BeliefAt(throughput, place);
-        double bound = BoundFromProbit(belief, options.beta);
-        if (bound >= summary_.value) {
-          bound = SlackedBound(belief, options.beta);
-        }
-        bounds_[static_cast<std::size_t>(place)] = {bound, place};
+        bounds_[static_cast<std::size_t>(place)] = {
+            BoundBatched(belief, options, summary_.value), place};
       },
       kGrain);
   std::erase_if(bounds_, [&](const Bounded& place) {
@@ -403,7 +461,7 @@ void ConstrainedUcbSearch::BoundBatch(const surrogates::Prediction& throughput,
 
 // Step 3. The places of a batch are in the order of its candidates.
 void ConstrainedUcbSearch::EvaluateBatch(
-    const surrogates::Prediction& throughput, double beta) {
+    const surrogates::Prediction& throughput, const ArgMaxOptions& options) {
   std::optional<ConstrainedBelief> last;
   double value = -kInfinity;
   for (const auto& [bound, place] : bounds_) {
@@ -414,7 +472,7 @@ void ConstrainedUcbSearch::EvaluateBatch(
     // Candidates with equal predictions are adjacent.
     if (last != belief) {
       last = belief;
-      value = ConstrainedUcb(belief, beta);
+      value = Evaluate(belief, options);
       ++summary_.exact_evaluations;
     }
     const int candidate = batch_[static_cast<std::size_t>(place)];

@@ -56,6 +56,23 @@ struct FeasibilityMoments {
 [[nodiscard]] FeasibilityMoments Feasibility(double excess_mean,
                                              double excess_stddev);
 
+// The logarithm of the expected improvement E[max(r - best, 0)] for r ~ N(mean,
+// stddev^2). Finite for stddev > 0 however unlikely an improvement is.
+// Source: Jones, Schonlau & Welch (1998), Eq. 15; Ament et al. (2023) for the
+// logarithm.
+[[nodiscard]] double LogExpectedImprovement(double mean,
+                                            double stddev,
+                                            double best);
+
+// What a candidate is chosen by.
+enum class Acquisition {
+  kConstrainedUcb,
+  // The logarithm of expected improvement times the probability of fitting,
+  // E[max(r - best, 0)] E[1 - sigmoid(m)].
+  // Source: Gardner et al. (2014), Eq. 3; OPPA Eq. 8 without memory.
+  kConstrainedImprovement,
+};
+
 // beta * sqrt(pi / 2): cUCB's beta that makes it mean + beta * stddev in the
 // feasible limit.
 [[nodiscard]] double GaussianBeta(double beta);
@@ -73,7 +90,7 @@ void ToMemoryExcess(double capacity,
 
 // Result and cost of the search over candidates.
 struct ArgMaxSummary {
-  double value = 0.0;          // cUCB of the winner
+  double value = 0.0;          // of the winner's acquisition function
   ConstrainedBelief belief;    // of the winner
   int memory_evaluations = 0;  // candidates whose excess was predicted
   int exact_evaluations = 0;   // of cUCB; the others were pruned
@@ -85,8 +102,10 @@ using ExcessSource = std::function<void(const std::vector<int>& candidates,
                                         surrogates::PredictionView excess)>;
 
 struct ArgMaxOptions {
-  double beta = 1.0;  // >= 0
-  int threads = 1;    // >= 1; the result does not depend on it
+  Acquisition acquisition = Acquisition::kConstrainedUcb;
+  double beta = 1.0;              // of cUCB, >= 0
+  double best_steps_per_s = 0.0;  // of the improvement
+  int threads = 1;                // >= 1; the result does not depend on it
   // Size of the first batch; each further one is four times as large. >= 1; the
   // result does not depend on it.
   int first_batch = 1024;
@@ -133,7 +152,8 @@ class ConstrainedUcbSearch {
   void TakeBatch(std::size_t size, const ExcessSource& excess);
   void BoundBatch(const surrogates::Prediction& throughput,
                   const ArgMaxOptions& options);
-  void EvaluateBatch(const surrogates::Prediction& throughput, double beta);
+  void EvaluateBatch(const surrogates::Prediction& throughput,
+                     const ArgMaxOptions& options);
 
   std::vector<double> any_bounds_;  // of all candidates, step 1
   std::vector<Bounded> open_;       // excess not predicted yet

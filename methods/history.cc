@@ -10,7 +10,10 @@
 namespace methods {
 namespace {
 
-constexpr double kGain = 1.01;  // least ratio to the best that is a gain
+// A gain is at least this ratio to the best, and this many standard errors of
+// the difference of two noisy estimates.
+constexpr double kGain = 1.01;
+constexpr double kGainErrors = 3.0;
 
 // A value with its variance; nothing for a trial that observes none.
 using Observed = std::optional<std::pair<double, double>>;
@@ -46,8 +49,12 @@ void History::Add(const trials::Trial& trial) {
   ++trials_since_gain_;
   if (trial.HasThroughput()) {
     const double steps_per_s = trial.throughput.steps_per_s;
-    if (steps_per_s > kGain * gained_steps_per_s_) {
+    const double variance = VarianceOfMean(trial.throughput);
+    const double error = std::sqrt(variance + gained_variance_);
+    if (steps_per_s > kGain * gained_steps_per_s_ &&
+        steps_per_s > gained_steps_per_s_ + kGainErrors * error) {
       gained_steps_per_s_ = steps_per_s;
+      gained_variance_ = variance;
       trials_since_gain_ = 0;
     }
     best_steps_per_s_ = std::max(best_steps_per_s_, steps_per_s);
@@ -57,14 +64,19 @@ void History::Add(const trials::Trial& trial) {
   trials_.push_back(trial);
 }
 
+double History::VarianceOfMean(
+    const trials::ThroughputEstimate& estimate) const {
+  return throughput_options_.variance_of_mean
+             ? estimate.variance
+             : estimate.variance / std::max(estimate.steps_used, 1);
+}
+
 double History::StepNoise() const {
   std::vector<double> relative;
   for (const trials::Trial& trial : trials_) {
     if (trial.HasThroughput()) {
       const trials::ThroughputEstimate& estimate = trial.throughput;
-      const double variance = throughput_options_.variance_of_mean
-                                  ? estimate.variance * estimate.steps_used
-                                  : estimate.variance;
+      const double variance = VarianceOfMean(estimate) * estimate.steps_used;
       relative.push_back(std::sqrt(variance) / estimate.steps_per_s);
     }
   }

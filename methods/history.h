@@ -44,8 +44,9 @@ class History {
   // included; -infinity before the first.
   [[nodiscard]] double best_steps_per_s() const { return best_steps_per_s_; }
 
-  // Trials since the best throughput last rose by more than 1% in all; the
-  // first one counts as a rise.
+  // Trials since the best throughput last rose by more than 1% in all, and by
+  // more than the noise of the estimates explains: three standard errors of
+  // their difference. The first one counts as a rise.
   [[nodiscard]] int trials_since_gain() const { return trials_since_gain_; }
 
   [[nodiscard]] bool has_throughput() const {
@@ -75,12 +76,17 @@ class History {
   [[nodiscard]] std::vector<int> RanWithUnknownMemory() const;
 
  private:
+  // The variance of the mean over the steps of a trial.
+  [[nodiscard]] double VarianceOfMean(
+      const trials::ThroughputEstimate& estimate) const;
+
   trials::ThroughputOptions throughput_options_;
   std::vector<trials::Trial> trials_;
   std::vector<char> tried_;
   int failures_in_a_row_ = 0;
   int trials_since_gain_ = 0;
   double gained_steps_per_s_ = 0.0;  // by the last gain
+  double gained_variance_ = 0.0;     // of that estimate
   double best_steps_per_s_ = -std::numeric_limits<double>::infinity();
 };
 

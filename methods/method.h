@@ -12,6 +12,7 @@
 #include "methods/history.h"
 #include "surrogates/surrogate.h"
 #include "trials/predictions.h"
+#include "trials/rank_order.h"
 #include "trials/search_space.h"
 #include "trials/trial.h"
 
@@ -22,6 +23,7 @@ struct Problem {
   const trials::SearchSpace* space = nullptr;  // must outlive the method
   int gpus = 1;
   int gpus_per_node = 1;
+  trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
   double memory_capacity_bytes = 0.0;  // per GPU
   int q_max = 1;                       // steps of a full trial
   // Threads that a suggestion may use, >= 1. The suggestion does not depend on

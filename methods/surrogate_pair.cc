@@ -33,6 +33,7 @@ surrogates::GaussianProcess::Options ForThroughput(
   surrogates::GaussianProcess::Options fit = options.fit;
   fit.threads = problem.threads;
   fit.nugget = options.throughput_nugget;
+  fit.family.scale = options.family_error;
   return fit;
 }
 
@@ -41,6 +42,7 @@ surrogates::GaussianProcess::Options ForMemory(
   surrogates::GaussianProcess::Options fit = options.fit;
   fit.threads = problem.threads;
   fit.seed += kMemorySeedOffset;
+  fit.family.scale = options.memory_family_error;
   if (options.memory_prior == surrogates::CostModelForm::kPhysical &&
       options.choices.typical_values) {
     fit.target_scale = options.memory_error;
@@ -49,7 +51,7 @@ surrogates::GaussianProcess::Options ForMemory(
 }
 
 surrogates::ClusterShape ShapeOf(const Problem& problem) {
-  return {problem.gpus, problem.gpus_per_node};
+  return {problem.gpus, problem.gpus_per_node, problem.rank_order};
 }
 
 surrogates::ParametricMean MemoryPriorOf(
@@ -180,19 +182,25 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
 
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
     double beta, const std::vector<char>& excluded) {
+  return ArgMax({.beta = beta}, excluded);
+}
+
+SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
+                                            const std::vector<char>& excluded) {
+  options.threads = threads_;
   PredictThroughput(prediction_);
   Choice choice;
-  choice.candidate =
-      search_.ArgMax(prediction_,
-                     [this](const std::vector<int>& candidates,
-                            const surrogates::PredictionView& excess) {
-                       memory_.PredictSome(candidates, excess);
-                       ToMemoryExcess(1.0, options_.memory_scale, excess);
-                     },
-                     excluded,
-                     {.beta = beta, .threads = threads_});
+  choice.candidate = search_.ArgMax(
+      prediction_,
+      [this](const std::vector<int>& candidates,
+             const surrogates::PredictionView& excess) {
+        memory_.PredictSome(candidates, excess);
+        ToMemoryExcess(1.0, options_.memory_scale, excess);
+      },
+      excluded,
+      options);
   if (choice.candidate >= 0) {
-    choice.cucb = search_.summary().value;
+    choice.acquisition = search_.summary().value;
     choice.throughput_mean = prediction_.mean[choice.candidate];
     choice.throughput_variance = prediction_.variance[choice.candidate];
     using One = Eigen::Map<Eigen::VectorXd>;
@@ -209,6 +217,7 @@ SurrogatePair::Options PrintedSurrogates() {
           .fit = {.as_printed = true,
                   .max_length_scale = 1e4,
                   .coefficient_reach = 20.0},
+          .family_error = 0.0,
           .clip_at_capacity = true,
           .clip_gradient = 0.0,
           .neutral_inactive_parameters = false,
@@ -219,6 +228,7 @@ SurrogatePair::Options VanillaSurrogates() {
   return {.throughput_prior = surrogates::CostModelForm::kNone,
           .memory_prior = surrogates::CostModelForm::kNone,
           .fit = {.integrate_coefficients = false, .learn_nugget = false},
+          .family_error = 0.0,
           .neutral_inactive_parameters = false,
           .encoding = surrogates::SizeScale::kLinear};
 }

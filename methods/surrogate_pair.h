@@ -34,6 +34,10 @@ class SurrogatePair {
     surrogates::GaussianProcess::Options fit;
     // Replaces fit.nugget for throughput, which scatters more than memory.
     surrogates::NuggetPrior throughput_nugget{.scale = 0.5, .log_stddev = 0.7};
+    // Replace fit.family.scale: the error of the prior of a whole family, in
+    // units of the highest throughput and of memory. >= 0
+    double family_error = 0.3;
+    double memory_family_error = 0.0;
     int refit_every_trial_until = 100;  // observations, >= 0
     double refit_growth = 0.1;          // >= 0; 0: refit at every trial
     // The observation of an out-of-memory trial in units of the capacity, >= 1.
@@ -83,6 +87,11 @@ class SurrogatePair {
   [[nodiscard]] surrogates::MeasurementPrediction
   PredictThroughputMeasurements() const;
 
+  // The families of the candidates.
+  [[nodiscard]] const trials::Families& families() const {
+    return encoded_.families;
+  }
+
   // Information gain of the throughputs of the last Fit, in nats.
   [[nodiscard]] double information_gain() const {
     return throughput_.information_gain();
@@ -90,8 +99,8 @@ class SurrogatePair {
 
   // A candidate and its prediction.
   struct Choice {
-    int candidate = -1;  // -1: there is none
-    double cucb = 0.0;
+    int candidate = -1;        // -1: there is none
+    double acquisition = 0.0;  // its value
     double throughput_mean = 0.0;
     double throughput_variance = 0.0;
     double memory_mean = 0.0;
@@ -102,6 +111,9 @@ class SurrogatePair {
   // ConstrainedUcbSearch). Predicts memory only for candidates that may win.
   [[nodiscard]] Choice ArgMaxConstrainedUcb(double beta,
                                             const std::vector<char>& excluded);
+  // The same for any acquisition function; `threads` is the problem's.
+  [[nodiscard]] Choice ArgMax(ArgMaxOptions options,
+                              const std::vector<char>& excluded);
 
  private:
   void PredictThroughput(surrogates::Prediction& prediction) const;

@@ -103,6 +103,7 @@ EncodedSpace Encode(const trials::SearchSpace& space,
     ++dimensions;
   }
   encoded.points = rows.topRows(dimensions);
+  encoded.families = trials::FamiliesOf(space);
   return encoded;
 }
 

@@ -8,6 +8,7 @@
 
 #include <Eigen/Core>
 
+#include "trials/families.h"
 #include "trials/search_space.h"
 
 namespace surrogates {
@@ -42,6 +43,7 @@ enum class SizeScale {
 struct EncodedSpace {
   Eigen::MatrixXd points;
   std::vector<std::string> dimensions;  // knob names, [d]
+  trials::Families families;            // of the candidates, [N]
 
   [[nodiscard]] int dimension_count() const {
     return static_cast<int>(points.rows());

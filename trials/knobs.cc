@@ -59,13 +59,13 @@ std::vector<Knob> Table() {
       "pp > 1", [](const PC& c) { return c.pp > 1; }};
   return {
       {.name = "dp", .label = "DP size", .group = kSizes, .grid = divisors,
-       .storage = &PC::dp, .required = true},
+       .storage = &PC::dp, .required = true, .structural = true},
 
       {.name = "tp", .label = "TP size", .group = kSizes, .grid = divisors,
-       .storage = &PC::tp, .required = true},
+       .storage = &PC::tp, .required = true, .structural = true},
 
       {.name = "pp", .label = "PP size", .group = kSizes, .grid = divisors,
-       .storage = &PC::pp, .required = true},
+       .storage = &PC::pp, .required = true, .structural = true},
 
       {.name = "dp_bucket_mb", .label = "DP bucket size (MB)",
        .group = kSharding, .grid = buckets,
@@ -78,7 +78,7 @@ std::vector<Knob> Table() {
       {.name = "zero_stage", .label = "ZeRO stage", .scale = kLinear,
        .minimum = 0, .maximum = 3, .group = kSharding,
        .grid = Fixed("0, 1, 2, 3", {0, 1, 2, 3}), .active = data_parallel,
-       .aliases = {"zero"}, .storage = &PC::zero_stage},
+       .aliases = {"zero"}, .storage = &PC::zero_stage, .structural = true},
 
       {.name = "zero_bucket_mb", .label = "ZeRO bucket size (MB)",
        .group = kSharding, .grid = buckets, .active = zero,
@@ -122,7 +122,7 @@ std::vector<Knob> Table() {
        .scale = kSwitch, .minimum = 0, .maximum = kRecomputeSelective,
        .grid = flag, .aliases = {"gradient_checkpointing",
                                  "grad_checkpointing", "checkpointing"},
-       .storage = &PC::grad_checkpoint},
+       .storage = &PC::grad_checkpoint, .structural = true},
 
       {.name = "micro_batch_size", .label = "Microbatch size", .minimum = 0,
        .group = kFixed, .aliases = {"mbs"}, .storage = &PC::micro_batch_size,
@@ -139,14 +139,15 @@ std::vector<Knob> Table() {
                 [](const Workload& w, int gpus) {
                   return Divisors(w, w.model.experts > 0 ? gpus : 1);
                 }},
-       .storage = &PC::ep},
+       .storage = &PC::ep, .structural = true},
 
-      {.name = "cp", .label = "CP size", .group = kSizes, .storage = &PC::cp},
+      {.name = "cp", .label = "CP size", .group = kSizes, .storage = &PC::cp,
+       .structural = true},
 
       {.name = "sp", .label = "SP size",
        .active = {"tp > 1", [](const PC& c) { return c.tp > 1; }},
        .storage = &PC::sp, .counts_parts = true,
-       .flag = {"sequence_parallel", &PC::tp}},
+       .flag = {"sequence_parallel", &PC::tp}, .structural = true},
   };
 }
 // clang-format on

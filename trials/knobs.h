@@ -76,6 +76,10 @@ struct Knob {
   // A number of parts, for which 1 is an ordinary value: an encoding keeps the
   // default of an inactive one (surrogates::InactiveKnobs).
   bool counts_parts = false;
+  // It decides how state, work and communication are distributed over GPUs, so
+  // configurations that differ in it have different bottlenecks; see
+  // FamiliesOf.
+  bool structural = false;
   // The meaning of 0 in rules, if the value is derived from the rest.
   std::function<double(const ParallelConfig&, double batch_size)> derived = {};
   std::string remedy = {};  // kFixed: what to restrict instead

@@ -1,36 +1,27 @@
 #include "methods/oppa/families.h"
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 
 namespace methods {
-namespace {
 
-using Family = std::array<int, 4>;
-
-Family FamilyOf(const trials::ParallelConfig& config) {
-  return {config.dp, config.tp, config.pp, config.zero_stage};
-}
-
-}  // namespace
-
-std::vector<char> TriedFamilies(const trials::SearchSpace& space,
-                                const std::vector<char>& tried) {
-  std::vector<Family> known;
-  for (int i = 0; i < space.size(); ++i) {
-    if (tried[static_cast<std::size_t>(i)] != 0) {
-      known.push_back(FamilyOf(space[i]));
+std::vector<char> UsedFamilies(const trials::Families& families,
+                               const History& history) {
+  std::vector<char> used(families.values.size(), 0);
+  const auto family_of = [&](std::size_t candidate) {
+    return static_cast<std::size_t>(families.of_candidate[candidate]);
+  };
+  for (const trials::Trial& trial : history.trials()) {
+    if (trial.HasThroughput()) {
+      used[family_of(static_cast<std::size_t>(trial.candidate))] = 1;
     }
   }
-  std::sort(known.begin(), known.end());
-  std::vector<char> result(tried.size());
-  bool any_left = false;
-  for (int i = 0; i < space.size(); ++i) {
-    const bool seen =
-        std::binary_search(known.begin(), known.end(), FamilyOf(space[i]));
-    result[static_cast<std::size_t>(i)] = seen ? 1 : 0;
-    any_left = any_left || !seen;
+  std::vector<char> result = history.tried();
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i] = result[i] != 0 || used[family_of(i)] != 0 ? 1 : 0;
   }
+  const bool any_left =
+      std::find(result.begin(), result.end(), 0) != result.end();
   return any_left ? result : std::vector<char>{};
 }
 

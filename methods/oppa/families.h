@@ -1,23 +1,20 @@
-// Families of configurations, for leaving an exhausted neighborhood.
+// Families that a search has used, for leaving an exhausted neighborhood.
 
 #ifndef METHODS_OPPA_FAMILIES_H_
 #define METHODS_OPPA_FAMILIES_H_
 
 #include <vector>
 
-#include "trials/search_space.h"
+#include "methods/history.h"
+#include "trials/families.h"
 
 namespace methods {
 
-// Configurations are of one family when they agree in dp, tp, pp and the ZeRO
-// stage: their other differences (buckets, overlaps, microbatches, chunks)
-// rarely change which resource is the bottleneck.
-//
-// For every candidate 1 if a member of its family was tried, [N]; empty once
-// every family was.
-// Shapes: tried [N].
-[[nodiscard]] std::vector<char> TriedFamilies(const trials::SearchSpace& space,
-                                              const std::vector<char>& tried);
+// For every candidate 1 if a member of its family gave a throughput or it was
+// tried itself, [N]; empty once that leaves no candidate. A family of which all
+// trials failed is not used: a member with less memory may fit.
+[[nodiscard]] std::vector<char> UsedFamilies(const trials::Families& families,
+                                             const History& history);
 
 }  // namespace methods
 

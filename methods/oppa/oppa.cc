@@ -88,6 +88,21 @@ class Oppa final : public Method {
                                     : options_.beta;
   }
 
+  // Without any throughput there is nothing to improve on.
+  [[nodiscard]] Acquisition AcquisitionNow() const {
+    if (!history_.has_throughput()) {
+      return Acquisition::kConstrainedUcb;
+    }
+    const bool other = options_.alternate_every > 0 &&
+                       history_.size() % options_.alternate_every == 0;
+    if (!other) {
+      return options_.acquisition;
+    }
+    return options_.acquisition == Acquisition::kConstrainedUcb
+               ? Acquisition::kConstrainedImprovement
+               : Acquisition::kConstrainedUcb;
+  }
+
   Suggestion SuggestRandom() {
     Suggestion suggestion =
         methods::SuggestRandom(problem_, history_, options_.draw, seed_);
@@ -129,7 +144,7 @@ class Oppa final : public Method {
     const int idle = history_.trials_since_gain();
     const bool stagnant = options_.stagnation_trials > 0 && idle > 0 &&
                           idle % options_.stagnation_trials == 0;
-    return stagnant ? TriedFamilies(*problem_.space, history_.tried())
+    return stagnant ? UsedFamilies(surrogates_.families(), history_)
                     : std::vector<char>();
   }
 
@@ -139,15 +154,18 @@ class Oppa final : public Method {
     suggestion.fits = surrogates_.Fit(history_);
     // Step 2: the untried candidate with the highest cUCB.
     const std::vector<char> families = StagnantFamilies();
-    const SurrogatePair::Choice best = surrogates_.ArgMaxConstrainedUcb(
-        Beta(), families.empty() ? history_.tried() : families);
+    const SurrogatePair::Choice best =
+        surrogates_.ArgMax({.acquisition = AcquisitionNow(),
+                            .beta = Beta(),
+                            .best_steps_per_s = history_.best_steps_per_s()},
+                           families.empty() ? history_.tried() : families);
     if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }
     suggestion.candidate = best.candidate;
     suggestion.chosen_by = trials::ChosenBy::kModel;
     surrogates::FitSummary choice;
-    choice.parameters = {{"cucb", best.cucb},
+    choice.parameters = {{"acquisition", best.acquisition},
                          {"throughput_mean", best.throughput_mean},
                          {"throughput_variance", best.throughput_variance},
                          {"memory_mean", best.memory_mean},
@@ -247,6 +265,18 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "Bound B on the norm of the throughput function.",
        "Eq. 32"},
       {"beta", Number{&o.beta, 0.0}, "Exploration weight of cUCB.", "Eq. 4"},
+      {"acquisition",
+       ChoiceOf(o.acquisition,
+                {{"cucb", Acquisition::kConstrainedUcb},
+                 {"improvement", Acquisition::kConstrainedImprovement}}),
+       "Acquisition function: the constrained upper confidence bound, or the "
+       "expected improvement times the probability of fitting.",
+       "Eqs. 4, 8"},
+      {"alternate_every",
+       Integer{&o.alternate_every, 0},
+       "Every how many trials the other acquisition function chooses; 0: "
+       "never.",
+       ""},
       {"beta_in_stddevs",
        Boolean{&o.beta_in_stddevs},
        "Let beta count standard deviations; as printed it counts mean absolute "
@@ -275,8 +305,8 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        ""},
       {"stagnation_trials",
        Integer{&o.stagnation_trials, 0},
-       "Trials without a gain of 1% after which the model chooses among the "
-       "untried (dp, tp, pp, ZeRO); 0: never.",
+       "Trials without a gain after which the model chooses among the families "
+       "without a throughput so far; 0: never.",
        ""},
       {"neutral_inactive_parameters",
        Boolean{&pair.neutral_inactive_parameters},
@@ -348,6 +378,25 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "Prior standard deviation of the logarithm of the nugget's variance.",
        "",
        "misfit_log_stddev"},
+      {"family_error",
+       Number{&pair.family_error, 0.0},
+       "Prior centre of the error of the throughput's prior that all "
+       "configurations of a family share, in units of the best throughput; 0: "
+       "none.",
+       ""},
+      {"memory_family_error",
+       Number{&pair.memory_family_error, 0.0},
+       "The same for memory, in units of the highest memory.",
+       ""},
+      {"family_correlation",
+       Number{&pair.fit.family.correlation, 0.0, 0.999},
+       "Correlation of these errors per structural parameter in which two "
+       "families differ.",
+       ""},
+      {"family_log_stddev",
+       Number{&pair.fit.family.log_stddev, 1e-6},
+       "Prior standard deviation of the logarithm of their variance.",
+       ""},
       {"memory_scale",
        Number{&pair.memory_scale, 1e-6},
        "Scale of the sigmoid of feasibility, in units of the capacity.",

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "methods/acquisition.h"
 #include "methods/confidence.h"
 #include "methods/method.h"
 #include "methods/options.h"
@@ -30,7 +31,7 @@ struct OppaOptions {
   bool theory_tau = false;
   bool theory_beta = false;
   Assumption theory;  // its q_max is the problem's
-  double beta = 1.0;
+  double beta = 3.0;
   bool beta_in_stddevs = false;
   int random_trials = 3;
   DrawLaw draw = DrawLaw::kCell;
@@ -38,6 +39,10 @@ struct OppaOptions {
   int failures_before_random = 3;
   int screened_draws = 4;
   int stagnation_trials = 4;
+  // The acquisition function, and every how many trials the other one chooses
+  // (0: never).
+  Acquisition acquisition = Acquisition::kConstrainedUcb;
+  int alternate_every = 2;
   trials::ThroughputOptions throughput;
   SurrogatePair::Options surrogates;
 };

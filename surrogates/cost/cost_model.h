@@ -52,7 +52,9 @@ struct CostModelChoices {
 //   compute    s / gpus;  the same again with gradient checkpointing
 //   launch     s mb / pp
 //   optimizer  1 / (tp pp), over dp with ZeRO;  constant  1
-//   DP         (D - 1) / D / (tp pp) intra, (D - 1) / D / pp inter, 2 (dp - 1)
+//   DP         (D - 1) / D / (tp pp) intra; inter, over the hosts of a group,
+//              (D - 1) / D g / (tp pp) where g groups share a host, which
+//              follows from the order of the ranks; 2 (dp - 1)
 //   ZeRO       (dp - 1) / dp / (tp pp) for an all-gather that is not hidden,
 //   for
 //              a reduction that is not hidden, and for stage 3

@@ -51,12 +51,22 @@ bool ExpertsCross(const ParallelConfig& c, const ClusterShape& shape) {
   return shape.multi_node() && c.ep * c.tp * c.cp * c.pp > shape.gpus_per_node;
 }
 
-// Ranks of a data-parallel group that share a host; tp is innermost, so they
-// are tp apart (ep times as far with expert parallelism).
+// Ranks of a data-parallel group that share a host: tp is innermost, so they
+// are tp apart, or a whole replica where data is outermost (ep times as far
+// with expert parallelism).
 double DataParallelPerNode(const ParallelConfig& c, const ClusterShape& shape) {
-  return std::clamp(static_cast<double>(shape.gpus_per_node) / (c.tp * c.ep),
-                    1.0,
-                    Replicas(c));
+  const int replica =
+      shape.rank_order == trials::RankOrder::kDataOutermost ? c.pp : 1;
+  return std::clamp(
+      static_cast<double>(shape.gpus_per_node) / (c.tp * replica * c.ep),
+      1.0,
+      Replicas(c));
+}
+
+// The groups of different parameters that share a host's link times the share
+// of the model that each of them sends.
+double SharePerNode(const ParallelConfig& c, const ClusterShape& shape) {
+  return shape.gpus_per_node / DataParallelPerNode(c, shape) * ModelShare(c);
 }
 
 // A term that is zero unless `used`.
@@ -217,7 +227,7 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
        "all-reduce of all gradients between hosts",
        [=](const ParallelConfig& c) {
          const double per_node = DataParallelPerNode(c, shape);
-         return RingVolume(Replicas(c) / per_node) / c.pp;
+         return RingVolume(Replicas(c) / per_node) * SharePerNode(c, shape);
        },
        {Typical::kPerStep, 1.65, 1.2},
        {Read::kBandwidth, TwoModels}},

@@ -9,6 +9,7 @@
 
 #include "surrogates/parametric_mean.h"
 #include "trials/parallel_config.h"
+#include "trials/rank_order.h"
 
 namespace surrogates {
 
@@ -16,6 +17,7 @@ namespace surrogates {
 struct ClusterShape {
   int gpus = 1;
   int gpus_per_node = 1;
+  trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
 
   [[nodiscard]] bool multi_node() const { return gpus > gpus_per_node; }
 };

@@ -23,6 +23,8 @@ constexpr int kSurvivors = 3;  // starts that run to convergence
 constexpr double kMinSignal = 1e-4;
 constexpr double kMaxSignal = 1e2;
 constexpr double kMinNugget = 1e-4;
+constexpr double kMinFamily = 1e-4;  // in units of the largest value
+constexpr double kMaxFamily = 1e1;
 
 void Require(bool condition, std::string_view what) {
   if (!condition) {
@@ -56,9 +58,12 @@ Observations Sorted(const Observations& observations) {
 HyperparameterBox BoxOf(const ParametricMean& mean,
                         const GaussianProcess::Options& options,
                         bool nugget,
+                        bool family,
                         int dimensions,
-                        double target_scale) {
-  const Eigen::Index size = dimensions + 1 + mean.size() + (nugget ? 1 : 0);
+                        double target_scale,
+                        double largest) {
+  const Eigen::Index size =
+      dimensions + 1 + mean.size() + (nugget ? 1 : 0) + (family ? 1 : 0);
   HyperparameterBox box{Eigen::VectorXd(size), Eigen::VectorXd(size)};
   box.lower.head(dimensions).setConstant(std::log(options.min_length_scale));
   box.upper.head(dimensions).setConstant(std::log(options.max_length_scale));
@@ -74,6 +79,11 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
   if (nugget) {
     box.lower[i] = 2.0 * std::log(kMinNugget * target_scale);
     box.upper[i] = 2.0 * std::log(kMaxSignal * target_scale);
+    ++i;
+  }
+  if (family) {
+    box.lower[i] = 2.0 * std::log(kMinFamily * largest);
+    box.upper[i] = 2.0 * std::log(kMaxFamily * largest);
   }
   return box;
 }
@@ -88,7 +98,9 @@ GaussianProcess::GaussianProcess(const EncodedSpace& space,
       options_(options),
       posterior_({.kernel = !options.mean_only,
                   .integrate_coefficients = Integrates(),
-                  .nugget = LearnsNugget()}) {
+                  .nugget = LearnsNugget(),
+                  .family = LearnsFamilies(),
+                  .family_correlation = options.family.correlation}) {
   Require(mean_.features.rows() == space.size(),
           "the mean needs one row of features per candidate");
   Require(mean_.features.cols() == mean_.size(),
@@ -138,9 +150,26 @@ double GaussianProcess::TargetScale(const Observations& observations,
                           : mean_.EvaluateAll(modes.log_coefficients));
 }
 
-KernelPriors GaussianProcess::Priors(double target_scale) const {
-  return KernelPriors::DimensionScaled(
+KernelPriors GaussianProcess::Priors(double target_scale,
+                                     double largest) const {
+  KernelPriors priors = KernelPriors::DimensionScaled(
       space_->dimension_count(), target_scale, options_.nugget);
+  if (LearnsFamilies()) {
+    priors.family_variance = {
+        .log_center = 2.0 * std::log(options_.family.scale * largest),
+        .log_stddev = options_.family.log_stddev,
+        .density_in_x = false};
+  }
+  return priors;
+}
+
+double GaussianProcess::Largest(const Observations& observations,
+                                const Hyperparameters& modes) const {
+  const double largest =
+      observations.size() > 0
+          ? observations.value.maxCoeff()
+          : mean_.EvaluateAll(modes.log_coefficients).maxCoeff();
+  return largest > 0.0 ? largest : 1.0;
 }
 
 Likelihood GaussianProcess::MakeLikelihood(const Observations& observations,
@@ -153,7 +182,9 @@ Likelihood GaussianProcess::MakeLikelihood(const Observations& observations,
            .relative_noise_floor = options_.relative_noise_floor,
            .with_priors = !options_.as_printed,
            .integrate_coefficients = Integrates(),
-           .nugget = LearnsNugget()}};
+           .nugget = LearnsNugget(),
+           .family = LearnsFamilies(),
+           .family_correlation = options_.family.correlation}};
 }
 
 void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
@@ -169,9 +200,10 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   observations_ = Sorted(unsorted);
   const bool empty = observations_.size() == 0;
   const int dimensions = options_.mean_only ? 0 : space_->dimension_count();
-  target_scale_ =
-      TargetScale(observations_, PriorModes(mean_, Priors(1.0), dimensions));
-  const KernelPriors priors = Priors(target_scale_);
+  const Hyperparameters modes = PriorModes(mean_, Priors(1.0), dimensions);
+  target_scale_ = TargetScale(observations_, modes);
+  largest_ = Largest(observations_, modes);
+  const KernelPriors priors = Priors(target_scale_, largest_);
   std::vector<Hyperparameters> starts = StartingPoints(
       mean_, priors, observations_, dimensions, options_.starts, options_.seed);
   if (options_.warm_start && fitted_) {
@@ -182,13 +214,19 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   if (!empty) {
     // Without priors the starts end far apart: every one runs to convergence.
     const int all = static_cast<int>(starts.size());
-    fit = MaximiseOverStarts(
-        likelihood,
-        starts,
-        BoxOf(mean_, options_, LearnsNugget(), dimensions, target_scale_),
-        {.max_iterations = options_.max_iterations,
-         .survivors = options_.as_printed ? all : kSurvivors,
-         .threads = options_.threads});
+    fit =
+        MaximiseOverStarts(likelihood,
+                           starts,
+                           BoxOf(mean_,
+                                 options_,
+                                 LearnsNugget(),
+                                 LearnsFamilies(),
+                                 dimensions,
+                                 target_scale_,
+                                 largest_),
+                           {.max_iterations = options_.max_iterations,
+                            .survivors = options_.as_printed ? all : kSurvivors,
+                            .threads = options_.threads});
   }
   fitted_ = !empty;
   SetPosterior(fit.best, likelihood);
@@ -209,7 +247,9 @@ void GaussianProcess::Condition(const Observations& unsorted,
           "hyperparameters do not fit the space and the mean");
   observations_ = Sorted(unsorted);
   target_scale_ = TargetScale(observations_, hyperparameters);
-  Likelihood likelihood = MakeLikelihood(observations_, Priors(target_scale_));
+  largest_ = Largest(observations_, hyperparameters);
+  Likelihood likelihood =
+      MakeLikelihood(observations_, Priors(target_scale_, largest_));
   fitted_ = true;
   SetPosterior(hyperparameters, likelihood);
 }
@@ -234,7 +274,7 @@ FitSummary GaussianProcess::Append(int candidate,
       !posterior_.Append(
           *space_, mean_, observations_, std::max(noise_variance, floor))) {
     Likelihood likelihood =
-        MakeLikelihood(observations_, Priors(target_scale_));
+        MakeLikelihood(observations_, Priors(target_scale_, largest_));
     SetPosterior(hyperparameters(), likelihood);
   }
   return Summarize();
@@ -265,6 +305,9 @@ FitSummary GaussianProcess::Summarize() const {
       std::sqrt(signal_variance));
   if (LearnsNugget()) {
     add("misfit_stddev", std::exp(0.5 * h.log_nugget_variance));
+  }
+  if (LearnsFamilies()) {
+    add("family_stddev", std::exp(0.5 * h.log_family_variance));
   }
   for (Eigen::Index j = 0; j < mean_.size(); ++j) {
     add(fmt::format("prior[{}]",

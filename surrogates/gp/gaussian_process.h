@@ -50,7 +50,10 @@ class GaussianProcess {
     // Learn the nugget w^2, an independent variance of single configurations
     // that neither mean nor kernel explains. Off when as_printed or mean_only.
     bool learn_nugget = true;
-    NuggetPrior nugget;                  // in units of the target's spread
+    NuggetPrior nugget;  // in units of the target's spread
+    // The error of the mean that all members of a family share, in units of the
+    // largest value; scale 0: none. Off when as_printed or mean_only.
+    FamilyPrior family;
     int starts = 10;                     // >= 1, excluding the warm start
     bool warm_start = true;              // also start from the last optimum
     std::uint64_t seed = 0;              // of the starting points
@@ -143,10 +146,17 @@ class GaussianProcess {
   [[nodiscard]] bool LearnsNugget() const {
     return options_.learn_nugget && !options_.as_printed && !options_.mean_only;
   }
+  [[nodiscard]] bool LearnsFamilies() const {
+    return options_.family.scale > 0.0 && !options_.as_printed &&
+           !options_.mean_only;
+  }
   void Validate(const Observations& observations) const;
   [[nodiscard]] double TargetScale(const Observations& observations,
                                    const Hyperparameters& modes) const;
-  [[nodiscard]] KernelPriors Priors(double target_scale) const;
+  [[nodiscard]] double Largest(const Observations& observations,
+                               const Hyperparameters& modes) const;
+  [[nodiscard]] KernelPriors Priors(double target_scale,
+                                    double largest = 1.0) const;
   [[nodiscard]] Likelihood MakeLikelihood(const Observations& observations,
                                           const KernelPriors& priors) const;
   [[nodiscard]] FitSummary Summarize() const;
@@ -159,6 +169,7 @@ class GaussianProcess {
 
   bool fitted_ = false;  // the posterior's hyperparameters are an optimum
   double target_scale_ = 1.0;
+  double largest_ = 1.0;  // value, the unit of the deviation of families
   Observations observations_;
   Posterior posterior_;
 };

@@ -17,6 +17,17 @@ constexpr double kLastJitter = 1e-6;
 
 }  // namespace
 
+double FamilyCorrelation(const EncodedSpace& space,
+                         int a,
+                         int b,
+                         double correlation) {
+  const auto family = [&](int candidate) {
+    return space.families.of_candidate[static_cast<std::size_t>(candidate)];
+  };
+  return std::pow(correlation,
+                  space.families.Differences(family(a), family(b)));
+}
+
 double LogNormalPrior::LogDensity(double log_x, double* derivative) const {
   const double z = (log_x - log_center) / log_stddev;
   const double jacobian = density_in_x ? 1.0 : 0.0;
@@ -38,6 +49,7 @@ KernelPriors KernelPriors::DimensionScaled(int dimensions,
   priors.nugget_variance = {.log_center = 2.0 * std::log(nugget.scale * spread),
                             .log_stddev = nugget.log_stddev,
                             .density_in_x = false};
+  priors.family_variance = priors.nugget_variance;
   return priors;
 }
 
@@ -56,6 +68,19 @@ Likelihood::Likelihood(const EncodedSpace& space,
     correlation_.resize(pairs_.rows());
   }
   const Eigen::Index n = observations.size();
+  if (options.family) {
+    family_pairs_.resize(pairs_.rows());
+    Eigen::Index pair = 0;
+    for (Eigen::Index j = 0; j < n; ++j) {
+      for (Eigen::Index i = j + 1; i < n; ++i) {
+        family_pairs_[pair++] = FamilyCorrelation(
+            space,
+            observations.candidate[static_cast<std::size_t>(i)],
+            observations.candidate[static_cast<std::size_t>(j)],
+            options.family_correlation);
+      }
+    }
+  }
   a_.setZero(n, n);
   l_.setZero(n, n);
   inverse_.setZero(n, n);
@@ -72,7 +97,9 @@ Eigen::VectorXd Likelihood::Pack(const Hyperparameters& parameters) const {
   packed << parameters.log_length_scales, parameters.log_signal_variance,
       parameters.log_coefficients,
       Eigen::VectorXd::Constant(options_.nugget ? 1 : 0,
-                                parameters.log_nugget_variance);
+                                parameters.log_nugget_variance),
+      Eigen::VectorXd::Constant(options_.family ? 1 : 0,
+                                parameters.log_family_variance);
   return packed;
 }
 
@@ -81,16 +108,28 @@ Hyperparameters Likelihood::Unpack(const Eigen::VectorXd& packed) const {
                              .log_signal_variance = packed[dimension_count_],
                              .log_coefficients = Coefficients(packed)};
   if (options_.nugget) {
-    parameters.log_nugget_variance = packed[packed.size() - 1];
+    parameters.log_nugget_variance =
+        packed[dimension_count_ + 1 + mean_->size()];
+  }
+  if (options_.family) {
+    parameters.log_family_variance = packed[packed.size() - 1];
   }
   return parameters;
 }
 
 double Likelihood::NuggetVariance(const Eigen::VectorXd& packed) const {
-  return options_.nugget ? std::exp(packed[packed.size() - 1]) : 0.0;
+  return options_.nugget
+             ? std::exp(packed[dimension_count_ + 1 + mean_->size()])
+             : 0.0;
 }
 
-bool Likelihood::Factorise(double signal_variance, double nugget_variance) {
+double Likelihood::FamilyVariance(const Eigen::VectorXd& packed) const {
+  return options_.family ? std::exp(packed[packed.size() - 1]) : 0.0;
+}
+
+bool Likelihood::Factorise(double signal_variance,
+                           double nugget_variance,
+                           double family_variance) {
   const Eigen::Index n = noise_.size();
   noise_ = observations_.noise_variance
                .cwiseMax(options_.relative_noise_floor * signal_variance)
@@ -103,9 +142,13 @@ bool Likelihood::Factorise(double signal_variance, double nugget_variance) {
   }
   Eigen::Index pair = 0;
   for (Eigen::Index j = 0; j < n; ++j) {
-    a_(j, j) = signal_variance + noise_[j];
+    a_(j, j) = signal_variance + family_variance + noise_[j];
     for (Eigen::Index i = j + 1; i < n; ++i) {
-      a_(i, j) = signal_variance * correlation_[pair++];
+      a_(i, j) = signal_variance * correlation_[pair];
+      if (options_.family) {
+        a_(i, j) += family_variance * family_pairs_[pair];
+      }
+      ++pair;
     }
   }
   double added = 0.0;
@@ -174,8 +217,9 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
                       ? &jacobian_
                       : nullptr);
   residual_ = observations_.value - prior_mean_;
-  if (!residual_.allFinite() ||
-      !Factorise(signal_variance, NuggetVariance(parameters))) {
+  if (!residual_.allFinite() || !Factorise(signal_variance,
+                                           NuggetVariance(parameters),
+                                           FamilyVariance(parameters))) {
     return -kInfinity;
   }
   double log_determinant = 0.0;
@@ -220,6 +264,19 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
   if (options_.integrate_coefficients) {
     trace -= IntegratedGradient(gradient);
   }
+  double by_family = 0.0;
+  if (options_.family) {
+    by_family = alpha_.squaredNorm() - inverse_.diagonal().sum();
+    Eigen::Index pair = 0;
+    for (Eigen::Index j = 0; j < n; ++j) {
+      for (Eigen::Index i = j + 1; i < n; ++i) {
+        by_family += 2.0 * family_pairs_[pair++] *
+                     (alpha_[i] * alpha_[j] - inverse_(i, j));
+      }
+    }
+    by_family *= FamilyVariance(parameters);
+    gradient[gradient.size() - 1] = 0.5 * by_family;
+  }
   if (!options_.iid) {
     // slope_ becomes the weight of each pair: the remainder of the derivative
     // is its factor (x_k - y_k)^2 / l_k^2.
@@ -233,9 +290,9 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
         signal_variance *
         (pairs_.transpose() * slope_.matrix()).cwiseProduct(inverse_square_);
   }
-  // dA / d log s^2 is A less the noise that is not at its floor, so the trace
-  // needs no kernel matrix.
-  double by_signal = alpha_.dot(residual_) - trace;
+  // dA / d log s^2 is A less the noise that is not at its floor and the
+  // deviations of families, so the trace needs no kernel matrix.
+  double by_signal = alpha_.dot(residual_) - trace - by_family;
   for (Eigen::Index i = 0; i < n; ++i) {
     const double noise = observations_.noise_variance[i];
     if (noise > options_.relative_noise_floor * signal_variance) {
@@ -246,7 +303,7 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
     const double by_nugget = NuggetVariance(parameters) *
                              (alpha_.squaredNorm() - inverse_.diagonal().sum());
     by_signal -= by_nugget;
-    gradient[gradient.size() - 1] = 0.5 * by_nugget;
+    gradient[dimension_count_ + 1 + mean_->size()] = 0.5 * by_nugget;
   }
   gradient[dimension_count_] = 0.5 * by_signal;
 }
@@ -301,8 +358,14 @@ double Likelihood::AddPriors(const Eigen::VectorXd& parameters,
          .density_in_x = false},
         i++);
   }
-  if (options_.nugget && std::isfinite(parameters[i])) {
-    add(priors_.nugget_variance, i);
+  if (options_.nugget) {
+    if (std::isfinite(parameters[i])) {
+      add(priors_.nugget_variance, i);
+    }
+    ++i;
+  }
+  if (options_.family && std::isfinite(parameters[i])) {
+    add(priors_.family_variance, i);
   }
   return sum;
 }

@@ -23,6 +23,8 @@ struct Hyperparameters {
   Eigen::VectorXd log_coefficients;
   // Of the nugget, target's unit squared; -infinity: there is none.
   double log_nugget_variance = -std::numeric_limits<double>::infinity();
+  // Of the deviation of a family, likewise.
+  double log_family_variance = -std::numeric_limits<double>::infinity();
 };
 
 // log N(log_center, log_stddev^2) of a positive parameter, optionally with the
@@ -45,12 +47,21 @@ struct NuggetPrior {
   double log_stddev = 1.5;  // > 0
 };
 
+// The prior of the deviation f of families: log f^2 is normal with this
+// deviation around log (scale u)^2, where u is the largest value of the target.
+struct FamilyPrior {
+  double scale = 0.0;        // >= 0; 0: none
+  double log_stddev = 1.0;   // > 0
+  double correlation = 0.5;  // per structural knob that differs, in [0, 1)
+};
+
 // Priors of the kernel's parameters. ParametricMean holds those of the mean's
 // coefficients.
 struct KernelPriors {
   LogNormalPrior length_scale;
   LogNormalPrior signal_variance;  // in the target's unit, squared
   LogNormalPrior nugget_variance;  // likewise
+  LogNormalPrior family_variance;  // likewise
 
   // Length scales LogNormal(sqrt(2) + 0.5 log d, sqrt(3)), which grow with the
   // number of dimensions as distances in the unit cube do; log s^2 normal
@@ -60,17 +71,33 @@ struct KernelPriors {
       int dimensions, double spread, const NuggetPrior& nugget = {});
 };
 
+// The correlation of the deviations of the families of two candidates,
+// correlation ^ (structural knobs in which they differ).
+[[nodiscard]] double FamilyCorrelation(const EncodedSpace& space,
+                                       int a,
+                                       int b,
+                                       double correlation);
+
 // The log marginal likelihood of a Gaussian process with known noise,
 //
 //   log p(y) = -1/2 (y - m)^T A^-1 (y - m) - 1/2 log |A| - n/2 log(2 pi),
-//   A = K(l, s^2) + diag(max(noise, floor * s^2) + w^2),
+//   A = K(l, s^2) + f^2 F + diag(max(noise, floor * s^2) + w^2),
 //
 // and the log posterior of the hyperparameters, which adds their priors.
-// Parameters are packed as [log l (d), log s^2, log c (m), log w^2].
+// Parameters are packed as [log l (d), log s^2, log c (m), log w^2, log f^2].
 //
 // The nugget w^2 (with `nugget`; otherwise 0 and not packed) is the variance of
 // single configurations that neither the mean nor the kernel explains, and
 // unreported noise.
+//
+// The deviation of families f^2 (with `family`; otherwise 0 and not packed) is
+// the error of the mean that all members of a family share,
+//
+//   F_ij = family_correlation ^ (structural knobs in which i and j differ),
+//
+// a covariance because it is a product of those of single knobs. Ten members of
+// a family are little more evidence about the coefficients of the mean than
+// one.
 //
 // With `integrate_coefficients` the mean is linearized around its coefficients,
 // J = dm / dlog c, and their uncertainty S is integrated out (Laplace):
@@ -95,7 +122,9 @@ class Likelihood {
     double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
     bool with_priors = true;             // false: the marginal likelihood alone
     bool integrate_coefficients = false;
-    bool nugget = false;  // not with `iid`, where s^2 is the nugget
+    bool nugget = false;              // not with `iid`, where s^2 is the nugget
+    bool family = false;              // not with `iid`
+    double family_correlation = 0.5;  // in [0, 1)
   };
 
   // `mean` must outlive this object; the rest is copied.
@@ -107,7 +136,8 @@ class Likelihood {
 
   [[nodiscard]] int dimension_count() const { return dimension_count_; }
   [[nodiscard]] int parameter_count() const {
-    return dimension_count_ + 1 + mean_->size() + (options_.nugget ? 1 : 0);
+    return dimension_count_ + 1 + mean_->size() + (options_.nugget ? 1 : 0) +
+           (options_.family ? 1 : 0);
   }
 
   // The objective at packed parameters; `gradient` (may be null) is resized.
@@ -137,7 +167,10 @@ class Likelihood {
     return packed.segment(dimension_count_ + 1, mean_->size());
   }
   [[nodiscard]] double NuggetVariance(const Eigen::VectorXd& packed) const;
-  bool Factorise(double signal_variance, double nugget_variance);
+  [[nodiscard]] double FamilyVariance(const Eigen::VectorXd& packed) const;
+  bool Factorise(double signal_variance,
+                 double nugget_variance,
+                 double family_variance);
   void Solve(Eigen::Ref<Eigen::MatrixXd> right) const;
   double IntegrateCoefficients();
   double IntegratedGradient(Eigen::VectorXd& gradient);
@@ -152,7 +185,8 @@ class Likelihood {
   Options options_;
   int dimension_count_ = 0;
 
-  Eigen::MatrixXd pairs_;  // squared differences, [n (n - 1) / 2, d]
+  Eigen::MatrixXd pairs_;        // squared differences, [n (n - 1) / 2, d]
+  Eigen::ArrayXd family_pairs_;  // F of the pairs, [n (n - 1) / 2]
   // Buffers of the last evaluation, so that an evaluation does not allocate.
   Eigen::VectorXd inverse_square_;  // 1 / l^2, [d]
   Eigen::ArrayXd correlation_;      // of the pairs

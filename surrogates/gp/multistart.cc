@@ -68,6 +68,7 @@ Hyperparameters PriorModes(const ParametricMean& mean,
   modes.log_length_scales.setConstant(dimensions, Mode(priors.length_scale));
   modes.log_signal_variance = Mode(priors.signal_variance);
   modes.log_nugget_variance = Mode(priors.nugget_variance);
+  modes.log_family_variance = Mode(priors.family_variance);
   modes.log_coefficients.resize(mean.size());
   for (Eigen::Index j = 0; j < mean.size(); ++j) {
     modes.log_coefficients[j] =

@@ -1,6 +1,7 @@
 #include "surrogates/gp/posterior.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
@@ -25,15 +26,16 @@ constexpr double kLeastPivot = 1e-9;
 struct Posterior::Buffers {
   using Rows = Eigen::Map<Eigen::ArrayXd>;
 
-  Rows points;       // of the candidates over length scales, [d]
-  Rows correlation;  // k_* / s^2, [n]
-  Rows explained;    // |L^-1 k_*|^2 / s^4, [1]
-  Rows weighted;     // by weights_, [1 + m]
-  Rows features;     // of the mean, [m]
-  Rows spread;       // what coefficients add, [m]
-  Rows link;         // derivatives of the mean, [1]
-  Rows mean;         // the result, [1]
-  Rows variance;     // the result, [1]
+  Rows points;                      // of the candidates over length scales, [d]
+  Rows correlation;                 // k_* / s^2, [n]
+  Rows explained;                   // |L^-1 k_*|^2 / s^4, [1]
+  Rows weighted;                    // by weights_, [1 + m]
+  Rows features;                    // of the mean, [m]
+  Rows spread;                      // what coefficients add, [m]
+  Rows link;                        // derivatives of the mean, [1]
+  Rows mean;                        // the result, [1]
+  Rows variance;                    // the result, [1]
+  std::array<int, kTile> family{};  // of the candidates
 
   static Eigen::Index Size(Eigen::Index d, Eigen::Index n, Eigen::Index m) {
     return (d + n + (1 + m) + 2 * m + 4) * kTile;
@@ -66,6 +68,33 @@ double Posterior::NuggetVariance() const {
   return options_.nugget ? std::exp(hyperparameters_.log_nugget_variance) : 0.0;
 }
 
+double Posterior::FamilyVariance() const {
+  return options_.family ? std::exp(hyperparameters_.log_family_variance) : 0.0;
+}
+
+// Of the observed `candidates`; those with a column already are the first.
+void Posterior::SetFamilies(const EncodedSpace& space,
+                            const std::vector<int>& candidates) {
+  if (!options_.family) {
+    return;
+  }
+  const trials::Families& families = space.families;
+  const Eigen::Index old = family_correlation_.cols();
+  const auto n = static_cast<Eigen::Index>(candidates.size());
+  family_correlation_.conservativeResize(families.size(), n);
+  const double ratio =
+      FamilyVariance() / std::exp(hyperparameters_.log_signal_variance);
+  for (Eigen::Index i = old; i < n; ++i) {
+    const int family = families.of_candidate[static_cast<std::size_t>(
+        candidates[static_cast<std::size_t>(i)])];
+    for (int other = 0; other < families.size(); ++other) {
+      family_correlation_(other, i) =
+          ratio * std::pow(options_.family_correlation,
+                           families.Differences(family, other));
+    }
+  }
+}
+
 bool Posterior::Condition(const EncodedSpace& space,
                           const Observations& observations,
                           const Hyperparameters& hyperparameters,
@@ -87,6 +116,10 @@ bool Posterior::Condition(const EncodedSpace& space,
     Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
     likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(inverse);
     inverse_factor_ = inverse;
+  }
+  family_correlation_.resize(0, 0);
+  if (n > 0) {
+    SetFamilies(space, observations.candidate);
   }
   const bool integrates = options_.integrate_coefficients;
   weights_.resize(1 + (integrates ? coefficient_.size() : 0), n);
@@ -140,12 +173,18 @@ bool Posterior::Append(const EncodedSpace& space,
     Eigen::ArrayXd k =
         (scaled_points_.rowwise() - point.transpose()).rowwise().squaredNorm();
     MaternCorrelation(k, k, nullptr);
+    if (options_.family) {
+      const int family = space.families.of_candidate[static_cast<std::size_t>(
+          observations.candidate.back())];
+      k += family_correlation_.row(family).transpose().array();
+    }
     covariance = signal_variance * k;
   }
   const Eigen::VectorXd v =
       inverse_factor_.triangularView<Eigen::Lower>() * covariance;
   noise += NuggetVariance();
-  const double square = signal_variance + noise - v.squaredNorm();
+  const double square =
+      signal_variance + FamilyVariance() + noise - v.squaredNorm();
   if (!(square > kLeastPivot * signal_variance)) {
     return false;
   }
@@ -171,6 +210,7 @@ bool Posterior::Append(const EncodedSpace& space,
   inverse_factor_.row(n) = b;
   scaled_points_.conservativeResize(n + 1, point.size());
   scaled_points_.row(n) = point.transpose();
+  SetFamilies(space, observations.candidate);
   weights_.conservativeResize(Eigen::NoChange, n + 1);
   weights_(0, n) = 0.0;
   weights_.row(0) += whitened * b;
@@ -246,6 +286,10 @@ void Posterior::LoadTile(const EncodedSpace& space,
     for (Eigen::Index k = 0; k < d; ++k) {
       buffers.points[k * kTile + t] = point[k] * inverse_length_scale_[k];
     }
+    if (options_.family) {
+      buffers.family[static_cast<std::size_t>(t)] =
+          space.families.of_candidate[static_cast<std::size_t>(candidate)];
+    }
   }
   for (Eigen::Index j = 0; j < mean.size(); ++j) {
     auto row = buffers.features.segment(j * kTile, columns);
@@ -270,7 +314,7 @@ void Posterior::PredictTile(const ParametricMean& mean,
               buffers.mean.data());
   mean.ApplyLink(buffers.mean, buffers.link);
   buffers.variance.setConstant(std::exp(hyperparameters_.log_signal_variance) +
-                               NuggetVariance());
+                               FamilyVariance() + NuggetVariance());
   if (weights_.cols() > 0) {
     AddObservations(buffers);
   }
@@ -288,6 +332,9 @@ void Posterior::AddObservations(Buffers& buffers) const {
              static_cast<int>(scaled_points_.cols()),
              buffers.points.data(),
              buffers.correlation.data());
+  if (options_.family) {
+    AddFamilies(buffers);
+  }
   TriangularSquaresTile(inverse_factor_.data(),
                         n,
                         buffers.correlation.data(),
@@ -302,6 +349,26 @@ void Posterior::AddObservations(Buffers& buffers) const {
   buffers.variance =
       (buffers.variance - signal_variance * signal_variance * buffers.explained)
           .max(0.0);
+}
+
+// Adds the correlation by families. Neighbouring candidates are mostly of one
+// family.
+void Posterior::AddFamilies(Buffers& buffers) const {
+  const Eigen::Index n = family_correlation_.cols();
+  for (int begin = 0; begin < kTile;) {
+    const int family = buffers.family[static_cast<std::size_t>(begin)];
+    int end = begin + 1;
+    while (end < kTile &&
+           buffers.family[static_cast<std::size_t>(end)] == family) {
+      ++end;
+    }
+    const double* const correlation = family_correlation_.row(family).data();
+    for (Eigen::Index i = 0; i < n; ++i) {
+      buffers.correlation.segment(i * kTile + begin, end - begin) +=
+          correlation[i];
+    }
+    begin = end;
+  }
 }
 
 // Adds |L_M^-1 (J_* - J^T A^-1 k_*)|^2 to the variance.

@@ -17,7 +17,7 @@ namespace surrogates {
 // A Gaussian process conditioned on n observations under given hyperparameters,
 //
 //   mean      m_* + k_*^T A^-1 (y - m)
-//   variance  s^2 + w^2 - |L^-1 k_*|^2 + |L_M^-1 (J_* - J^T A^-1 k_*)|^2,
+//   variance  s^2 + f^2 + w^2 - |L^-1 k_*|^2 + |L_M^-1 (J_* - J^T A^-1 k_*)|^2,
 //
 // A = L L^T the covariance of the observations, m the prior mean and J its
 // derivatives by the logarithms of its coefficients, M = L_M L_M^T the
@@ -34,6 +34,8 @@ class Posterior {
     bool kernel = true;
     bool integrate_coefficients = false;
     bool nugget = false;
+    bool family = false;
+    double family_correlation = 0.5;  // as in the likelihood
   };
   Posterior() = default;
   explicit Posterior(const Options& options) : options_(options) {}
@@ -82,6 +84,9 @@ class Posterior {
   struct Buffers;  // of one worker of Predict
 
   [[nodiscard]] double NuggetVariance() const;
+  [[nodiscard]] double FamilyVariance() const;
+  void SetFamilies(const EncodedSpace& space,
+                   const std::vector<int>& candidates);
   [[nodiscard]] Eigen::MatrixXd ScaledPoints(
       const EncodedSpace& space, const std::vector<int>& candidates) const;
   void SetCoefficients();
@@ -93,6 +98,7 @@ class Posterior {
                 Buffers& buffers) const;
   void PredictTile(const ParametricMean& mean, Buffers& buffers) const;
   void AddObservations(Buffers& buffers) const;
+  void AddFamilies(Buffers& buffers) const;
   void AddCoefficients(Buffers& buffers) const;
 
   Options options_;
@@ -110,10 +116,11 @@ class Posterior {
   Eigen::VectorXd coefficient_;           // c, [m]
   // The rows of coefficients follow from A^-1 J [n, m] and L_M [m, m].
   Eigen::MatrixXd weighted_jacobian_, coefficient_factor_;
-  RowMatrix scaled_points_;      // [n, d]
-  RowMatrix inverse_factor_;     // [n, n]
-  RowMatrix weights_;            // [1 + m, n]
-  RowMatrix coefficient_prior_;  // [m, m]
+  RowMatrix scaled_points_;       // [n, d]
+  RowMatrix family_correlation_;  // with each observation, f^2 F / s^2, [F, n]
+  RowMatrix inverse_factor_;      // [n, n]
+  RowMatrix weights_;             // [1 + m, n]
+  RowMatrix coefficient_prior_;   // [m, m]
 };
 
 }  // namespace surrogates

@@ -188,6 +188,61 @@ TEST(ConstrainedUcbSearch, EqualsBruteForceInAnyBatchesOnAnyNumberOfThreads) {
   }
 }
 
+double Improvement(const Beliefs& beliefs, int i, double best) {
+  return LogExpectedImprovement(beliefs.throughput.mean[i],
+                                std::sqrt(beliefs.throughput.variance[i]),
+                                best) +
+         std::log(Feasibility(beliefs.excess.mean[i],
+                              std::sqrt(beliefs.excess.variance[i]))
+                      .first);
+}
+
+TEST(ConstrainedUcbSearch, FindsTheLargestImprovementInAnyBatches) {
+  std::mt19937_64 engine(31);
+  ConstrainedUcbSearch search;
+  for (int problem = 0; problem < 15; ++problem) {
+    const int size = 1 + static_cast<int>(engine() % 3000);
+    const Beliefs beliefs = RandomBeliefs(size, engine);
+    const double best = 0.5 * static_cast<double>(problem % 7);
+    int expected = 0;
+    for (int i = 1; i < size; ++i) {
+      if (Improvement(beliefs, i, best) >
+          Improvement(beliefs, expected, best)) {
+        expected = i;
+      }
+    }
+    for (const int batch : {1, 100, 5000}) {
+      const int found =
+          search.ArgMax(beliefs.throughput,
+                        [&](const std::vector<int>& candidates,
+                            surrogates::PredictionView excess) {
+                          excess.mean = beliefs.excess.mean(candidates);
+                          excess.variance = beliefs.excess.variance(candidates);
+                        },
+                        {},
+                        {.acquisition = Acquisition::kConstrainedImprovement,
+                         .best_steps_per_s = best,
+                         .first_batch = batch});
+      ASSERT_EQ(found, expected) << size << ' ' << batch;
+    }
+  }
+}
+
+TEST(LogExpectedImprovement, IsTheIntegralAndContinuousFarBelowTheBest) {
+  // E[max(Z, 0)] = phi(0) for a standard normal Z.
+  EXPECT_NEAR(LogExpectedImprovement(2.0, 3.0, 2.0),
+              std::log(3.0 * 0.3989422804014327),
+              1e-12);
+  // Far above the best it is the difference.
+  EXPECT_NEAR(LogExpectedImprovement(50.0, 1.0, 2.0), std::log(48.0), 1e-12);
+  EXPECT_NEAR(LogExpectedImprovement(-19.9999999, 1.0, 0.0),
+              LogExpectedImprovement(-20.0000001, 1.0, 0.0),
+              1e-5);
+  EXPECT_TRUE(std::isfinite(LogExpectedImprovement(-1e6, 1.0, 0.0)));
+  EXPECT_EQ(LogExpectedImprovement(1.0, 0.0, 2.0),
+            -std::numeric_limits<double>::infinity());
+}
+
 TEST(ConstrainedUcbSearch, AsksForTheExcessOfFewWhereThroughputDecides) {
   std::mt19937_64 engine(23);
   Beliefs beliefs = RandomBeliefs(100000, engine);

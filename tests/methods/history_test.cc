@@ -73,6 +73,30 @@ TEST(History, CountsTrialsSinceTheBestRoseByAPercentInAll) {
   EXPECT_EQ(history.trials_since_gain(), 0);
 }
 
+// Ten steps whose mean throughput is known to about 1%.
+Measurement Noisy(double steps_per_s) {
+  Measurement measurement;
+  measurement.outcome = Outcome::kCompleted;
+  measurement.step_times_s = {10.0};
+  for (int i = 0; i < 10; ++i) {
+    const double error = i % 2 == 0 ? 0.03 : -0.03;
+    measurement.step_times_s.push_back(1.0 / (steps_per_s * (1.0 + error)));
+  }
+  return measurement;
+}
+
+TEST(History, ADifferenceThatNoiseExplainsIsNotAGain) {
+  for (const bool of_mean : {false, true}) {
+    const trials::ThroughputOptions options{.variance_of_mean = of_mean};
+    History history(3, options);
+    history.Add(MakeTrial(0, {}, Noisy(1.0), options));
+    history.Add(MakeTrial(1, {}, Noisy(1.015), options));
+    EXPECT_EQ(history.trials_since_gain(), 1);
+    history.Add(MakeTrial(2, {}, Noisy(1.10), options));
+    EXPECT_EQ(history.trials_since_gain(), 0);
+  }
+}
+
 TEST(History, FailuresInARowEndWithAThroughput) {
   History history(5);
   history.Add(MakeTrial(0, {}, OutOfMemory()));

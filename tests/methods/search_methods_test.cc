@@ -338,9 +338,9 @@ TEST_F(SearchMethods, ARandomStartIsRandomWhateverFails) {
 TEST_F(SearchMethods, WithoutGainsAnUntriedFamilyIsNext) {
   const auto family = [&](int candidate) {
     const trials::ParallelConfig& c = space_[candidate];
-    return std::array{c.dp, c.tp, c.pp, c.zero_stage};
+    return std::array{c.dp, c.tp, c.pp, c.zero_stage, c.grad_checkpoint};
   };
-  std::set<std::array<int, 4>> all;
+  std::set<std::array<int, 5>> all;
   for (int i = 0; i < space_.size(); ++i) {
     all.insert(family(i));
   }
@@ -349,7 +349,7 @@ TEST_F(SearchMethods, WithoutGainsAnUntriedFamilyIsNext) {
                               .failures_before_random = 100,
                               .stagnation_trials = 3},
                              6);
-  std::set<std::array<int, 4>> families;
+  std::set<std::array<int, 5>> families;
   int checked = 0;
   for (int trial = 1; trial <= 14; ++trial) {
     const int candidate = oppa->Suggest()->candidate;

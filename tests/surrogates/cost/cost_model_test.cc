@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 
@@ -265,6 +266,25 @@ TEST(PhysicalCostModel, SpreadExpertsSaveStateAndCostAllToAlls) {
   EXPECT_EQ(Term(configs, "DP volume, intra-node", false)[2], 0.0);
   EXPECT_EQ(Term({{.dp = 8}, {.tp = 8}}, "EP volume, intra-node", false).size(),
             0);
+}
+
+// Four replicas of eight stages on hosts of four GPUs. With the pipeline
+// outermost, a host has the four replicas of a stage and reduces their
+// gradients within itself. With data outermost, it has four stages of one
+// replica: four groups, each of four hosts, share its link.
+TEST(PhysicalCostModel, TheOrderOfRanksDecidesWhichGradientsCrossHosts) {
+  const auto between_hosts = [](trials::RankOrder order) {
+    const SearchSpace space({{.dp = 4, .pp = 8}});
+    for (const CostTerm& term : PhysicalTimeTerms({32, 4, order})) {
+      if (term.name == "DP volume, inter-node") {
+        return term.feature(space[0]);
+      }
+    }
+    throw std::out_of_range("no such term");
+  };
+  EXPECT_EQ(between_hosts(trials::RankOrder::kPipelineOutermost), 0.0);
+  EXPECT_DOUBLE_EQ(between_hosts(trials::RankOrder::kDataOutermost),
+                   3.0 / 4.0 * 4.0 / 8.0);
 }
 
 TEST(PhysicalCostModel, ZeroShardsExpertsOverTheirCopiesOnly) {

@@ -254,6 +254,59 @@ TEST(GaussianProcess, AppendingIsConditioningOnAll) {
   ExpectAppendingIsConditioning(problem, observations, {.mean_only = true});
 }
 
+// Four families of neighbours; each differs from the next in one knob.
+void AddFamilies(SyntheticProblem& problem) {
+  trials::Families& families = problem.space.families;
+  families.values = {{0, 0}, {0, 1}, {1, 1}, {1, 2}};
+  for (int i = 0; i < problem.space.size(); ++i) {
+    families.of_candidate.push_back(i / 7 % 4);
+  }
+}
+
+constexpr FamilyPrior kFamilies{.scale = 0.3};
+
+TEST(GaussianProcess, AppendingIsConditioningOnAllWithFamilies) {
+  SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  AddFamilies(problem);
+  Observations observations = Observe(problem, 20, 4);
+  // The unit of the prior is the largest value: it is observed at once.
+  Eigen::Index largest = 0;
+  observations.value.maxCoeff(&largest);
+  std::swap(observations.candidate[0],
+            observations.candidate[static_cast<std::size_t>(largest)]);
+  std::swap(observations.value[0], observations.value[largest]);
+  std::swap(observations.noise_variance[0],
+            observations.noise_variance[largest]);
+  ExpectAppendingIsConditioning(problem, observations, {.family = kFamilies});
+}
+
+// One family is observed twenty times. The others are no more certain than
+// after two observations, where without families they are nearly known.
+TEST(GaussianProcess, SiblingsOfOneFamilyLeaveOtherFamiliesUncertain) {
+  SyntheticProblem problem = MakeSyntheticProblem(300, 2, 1, 1);
+  AddFamilies(problem);
+  problem.truth.setOnes();
+  problem.mean.features.setOnes();
+  Observations siblings;
+  for (int i = 0; siblings.size() < 20; ++i) {
+    if (problem.space.families.of_candidate[static_cast<std::size_t>(i)] == 0) {
+      siblings.candidate.push_back(i);
+    }
+  }
+  siblings.value.setOnes(20);
+  siblings.noise_variance.setConstant(20, 1e-4);
+  const auto stddev_of_family = [&](double scale, int family) {
+    const Prediction prediction = FitAndPredict(
+        problem, siblings, {.family = {.scale = scale}, .target_scale = 0.1});
+    return std::sqrt(prediction.variance[7 * family + 3]);
+  };
+  EXPECT_LT(stddev_of_family(0.0, 3), 0.08);
+  EXPECT_GT(stddev_of_family(0.3, 3), 2.0 * stddev_of_family(0.0, 3));
+  EXPECT_GT(stddev_of_family(0.3, 3), 2.0 * stddev_of_family(0.3, 0));
+  // The more structural knobs differ, the less is known.
+  EXPECT_GT(stddev_of_family(0.3, 3), stddev_of_family(0.3, 1));
+}
+
 TEST(GaussianProcess, AppendsToNothing) {
   const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
   ExpectAppendingIsConditioning(problem, Observe(problem, 1, 4), {});

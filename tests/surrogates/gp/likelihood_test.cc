@@ -132,6 +132,43 @@ TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
   }
 }
 
+// Candidates of `count` families, each of which differs from the next in one
+// structural knob.
+trials::Families Chain(int candidates, int count) {
+  trials::Families families;
+  for (int f = 0; f < count; ++f) {
+    families.values.push_back({f / 2, (f + 1) / 2});
+  }
+  for (int i = 0; i < candidates; ++i) {
+    families.of_candidate.push_back(i % count);
+  }
+  return families;
+}
+
+TEST(Likelihood, GradientMatchesDifferencesWithFamilies) {
+  auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
+  problem.space.families = Chain(500, 7);
+  const Observations observations = tests::Observe(problem, 12, 2);
+  std::mt19937_64 engine(7);
+  for (const bool integrate : {false, true}) {
+    for (const bool nugget : {false, true}) {
+      Likelihood likelihood(problem.space,
+                            problem.mean,
+                            observations,
+                            KernelPriors::DimensionScaled(5, 0.3),
+                            {.integrate_coefficients = integrate,
+                             .nugget = nugget,
+                             .family = true});
+      EXPECT_EQ(likelihood.parameter_count(), 5 + 1 + 9 + (nugget ? 2 : 1));
+      for (int i = 0; i < 5; ++i) {
+        EXPECT_LT(
+            GradientError(likelihood, RandomParameters(likelihood, engine)),
+            1e-7);
+      }
+    }
+  }
+}
+
 TEST(Likelihood, GradientMatchesDifferencesWithNugget) {
   const auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
   const Observations observations = tests::Observe(problem, 12, 2);

@@ -1,0 +1,33 @@
+// Families of configurations: those that distribute a training job alike.
+
+#ifndef TRIALS_FAMILIES_H_
+#define TRIALS_FAMILIES_H_
+
+#include <vector>
+
+#include "trials/search_space.h"
+
+namespace trials {
+
+// Configurations are of one family when they agree in every structural knob
+// (Knob::structural): sizes, ZeRO stage, recomputation. Their other differences
+// (buckets, overlaps, microbatches, chunks) rarely change which resource is the
+// bottleneck, so a model that is wrong about one of them is wrong about all.
+//
+// Shapes: of_candidate [N], values [F][k] for the k structural knobs.
+struct Families {
+  std::vector<int> of_candidate;  // index of the family of each candidate
+  std::vector<std::vector<int>> values;
+
+  [[nodiscard]] int size() const { return static_cast<int>(values.size()); }
+
+  // The structural knobs in which two families differ.
+  [[nodiscard]] int Differences(int a, int b) const;
+};
+
+// The families of a space, in the order of their first candidates.
+[[nodiscard]] Families FamiliesOf(const SearchSpace& space);
+
+}  // namespace trials
+
+#endif  // TRIALS_FAMILIES_H_
