@@ -12,6 +12,7 @@
 #include "methods/history.h"
 #include "surrogates/surrogate.h"
 #include "trials/predictions.h"
+#include "trials/remaining.h"
 #include "trials/search_space.h"
 #include "trials/trial.h"
 
@@ -44,6 +45,9 @@ struct Suggestion {
     surrogates::FitSummary summary;
   };
   std::vector<Fit> fits;
+  // How much the search may still gain, before this trial; absent where the
+  // method has no estimate.
+  std::optional<trials::Remaining> remaining;
 };
 
 // Decides what to try next. A method is a function of its options, its seed
@@ -65,6 +69,9 @@ class Method {
   // Adds the trial of the last suggestion, estimated by the options of the
   // history.
   void Observe(const trials::Trial& trial) { history_.Add(trial); }
+
+  // Whether suggestions by a model include Suggestion::remaining.
+  [[nodiscard]] virtual bool EstimatesRemaining() const { return false; }
 
   [[nodiscard]] const History& history() const { return history_; }
 

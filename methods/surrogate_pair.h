@@ -4,6 +4,7 @@
 #define METHODS_SURROGATE_PAIR_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "methods/acquisition.h"
@@ -14,6 +15,7 @@
 #include "surrogates/gp/gaussian_process.h"
 #include "surrogates/gp/measurement.h"
 #include "surrogates/parametric_mean.h"
+#include "trials/remaining.h"
 
 namespace methods {
 
@@ -89,6 +91,11 @@ class SurrogatePair {
   // ConstrainedUcbSearch). Predicts memory only for candidates that may win.
   [[nodiscard]] Choice ArgMaxConstrainedUcb(double beta,
                                             const std::vector<char>& excluded);
+
+  // How much the search may still gain, by the predictions of the last
+  // ArgMaxConstrainedUcb; nothing before the first completed trial.
+  [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
+      const History& history) const;
 
  private:
   void PredictThroughput(surrogates::Prediction& prediction) const;
