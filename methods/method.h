@@ -63,7 +63,7 @@ class Method {
   virtual ~Method() = default;
 
   // The next trial, or nothing when the method is done. Called once before
-  // each Observe.
+  // each Observe, and once more for the estimate at the end of a search.
   [[nodiscard]] virtual std::optional<Suggestion> Suggest() = 0;
 
   // Adds the trial of the last suggestion, estimated by the options of the
