@@ -19,7 +19,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
         test test-slurm test-faults fuzz asan tsan \
-        figures paper validate results-docs study-calibration study-early-termination study-sensitivity \
+        figures paper validate results-docs study-calibration study-early-termination study-sensitivity study-stopping \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
@@ -128,6 +128,9 @@ bench-astra: deps ## count strategies per CPU second on the problems of Astra's 
 
 STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
+STOPPING_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) \
+                      experiments/suite-8gpu.toml experiments/suite-32gpu.toml
+
 study-early-termination: deps ## measure costs and savings of early termination, and check its theorems (REPEATS=10)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target early_termination_study
@@ -141,6 +144,12 @@ study-calibration: deps ## measure the calibration of the surrogates (REPEATS=2;
 study-sensitivity: build ## vary unmeasured constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
+
+study-stopping: build ## measure the estimate of the remaining gain and what stop conditions save and lose (REPEATS=10)
+	@for manifest in $(STOPPING_MANIFESTS); do \
+	    $(OPPA) run $$manifest --methods oppa --repeats $(or $(REPEATS),10) --no-report \
+	        --results $(RESULTS)/study-stopping || exit; done
+	@scripts/stopping $(RESULTS)/study-stopping
 
 validate: build ## compare the simulator with published measurements (needs OPPA_DATA)
 	@$(OPPA) validate --results $(RESULTS)

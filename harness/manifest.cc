@@ -58,6 +58,14 @@ Budget ReadBudget(const TomlTable& table, bool simulated) {
   }
   budget.q_max = table.RequireIntIn("q_max", 1);
   budget.charge_thinking = table.GetBool("charge_thinking", !simulated);
+  if (table.Has("stop_when")) {
+    const std::string text = table.RequireString("stop_when");
+    try {
+      budget.stop_when.emplace(text);
+    } catch (const InputError& e) {
+      table.Fail("stop_when", e.what());
+    }
+  }
   return budget;
 }
 

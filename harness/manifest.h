@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/spec.h"
+#include "harness/stop_condition.h"
 
 namespace harness {
 
@@ -22,6 +24,8 @@ struct Budget {
   int trials = 0;                                           // >= 0; 0: no limit
   int q_max = 1;                 // steps of a full trial; > 0
   bool charge_thinking = false;  // suggestion time counts as search time
+  // Ends the run earlier, for methods that estimate the remaining gain.
+  std::optional<StopCondition> stop_when = std::nullopt;
 };
 
 // The trials that every method runs first; see starts.h.

@@ -132,15 +132,25 @@ RunSpec FindRun(const Manifest& manifest,
 std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
   (void)ReadSlurmOptions(manifest.slurm, {});
   std::vector<trials::ProblemInfo> problems;
+  std::set<std::string> without_estimate;
   for (const ProblemSpec& problem : manifest.problems) {
     const Backend backend = MakeBackend(problem);
     (void)StartsOf(manifest, problem, 1, *backend.space);
     for (const MethodSpec& method : manifest.methods) {
-      (void)MakeMethod(method,
-                       ProblemOf(backend, manifest.budget.q_max),
-                       manifest.MethodSeed(problem, 1));
+      const auto made = MakeMethod(method,
+                                   ProblemOf(backend, manifest.budget.q_max),
+                                   manifest.MethodSeed(problem, 1));
+      if (!made->EstimatesRemaining()) {
+        without_estimate.insert(method.name);
+      }
     }
     problems.push_back(Describe(manifest, problem, backend));
+  }
+  if (manifest.budget.stop_when && !without_estimate.empty()) {
+    fmt::print(stderr,
+               "oppa: stop_when does not apply to {}, without an estimate of "
+               "the remaining gain: their runs use the whole budget\n",
+               fmt::join(without_estimate, ", "));
   }
   return problems;
 }
@@ -158,6 +168,9 @@ std::string RunHash(const Manifest& manifest,
                                  budget.charge_thinking,
                                  method.base);
   text += manifest.starts.Text();
+  if (budget.stop_when) {  // absent otherwise: older records stay valid
+    text += fmt::format("stop_when {}\n", budget.stop_when->ToString());
+  }
   const std::string options = method.options.CanonicalText();
   for (const std::string_view line : common::Split(options, '\n')) {
     if (!line.empty() && !line.starts_with("label = ")) {

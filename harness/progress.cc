@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "plots/remaining.h"
+
 namespace harness {
 namespace {
 
@@ -44,9 +46,11 @@ void Progress::RunEnded(int run, const std::string& problem) {
     fmt::print(out_, "{}: failed: {}\n", name, problem);
   } else if (!terminal_) {
     fmt::print(out_,
-               "{}: {}; {}{}\n",
+               "{}: {}{}{}; {}{}\n",
                name,
                Trials(status.trials, status.incumbent_steps_per_s),
+               status.remaining ? ", " : "",
+               status.remaining ? plots::RemainingText(*status.remaining) : "",
                RunsDone(),
                TimeLeft());
   }

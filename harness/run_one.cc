@@ -121,6 +121,7 @@ bool RunOne(const Manifest& manifest,
   }
   info.finished = true;
   info.finish_reason = summary.finish_reason;
+  info.remaining = summary.remaining;
   journal.lease().Publish("run.json", ToJson(info));
   return true;
 }

@@ -67,6 +67,11 @@ std::vector<trials::FitRecord> FitRecords(
     add("jitter_retries", summary.jitter_retries);
     add("converged", summary.converged ? 1.0 : 0.0);
   }
+  if (suggestion.remaining) {
+    VisitFields(*suggestion.remaining, [&](const char* name, double value) {
+      records.push_back({trial, "remaining", name, value});
+    });
+  }
   return records;
 }
 
@@ -113,7 +118,9 @@ class Loop {
     if (std::cmp_less(summary_.trials, starts_.size())) {
       return starts_[static_cast<std::size_t>(summary_.trials)];
     }
-    return clock_.Measure([this] { return method_.Suggest(); });
+    auto suggestion = clock_.Measure([this] { return method_.Suggest(); });
+    estimates_ = estimates_ || (suggestion && suggestion->remaining);
+    return suggestion;
   }
 
   // Adds a trial to the search and to the method's history.
@@ -152,8 +159,16 @@ class Loop {
     (void)clock_.Take(number);  // it is recorded already
   }
 
+  // Where the budget ends the search, one more suggestion gives the estimate
+  // after the last trial, if there were estimates before.
   bool Finish(FinishReason reason) {
     summary_.finish_reason = reason;
+    const bool budget = reason == FinishReason::kTimeBudget ||
+                        reason == FinishReason::kTrialBudget;
+    if (budget && estimates_ && !method_.history().exhausted()) {
+      const std::optional<methods::Suggestion> next = Suggest();
+      summary_.remaining = next ? next->remaining : std::nullopt;
+    }
     return false;
   }
 
@@ -174,6 +189,11 @@ class Loop {
     const std::optional<methods::Suggestion> suggestion = Suggest();
     if (!suggestion) {
       return Finish(FinishReason::kMethodDone);
+    }
+    if (budget_.stop_when && suggestion->remaining &&
+        budget_.stop_when->IsMet(*suggestion->remaining)) {
+      summary_.remaining = suggestion->remaining;
+      return Finish(FinishReason::kStopCondition);
     }
     Check(*suggestion);
     const trials::SuggestionTime time = clock_.Take(summary_.trials + 1);
@@ -246,6 +266,7 @@ class Loop {
   const std::function<bool()>& stop_;
   const std::vector<methods::Suggestion>& starts_;
   SuggestionClock clock_;
+  bool estimates_ = false;  // a suggestion came with an estimate
   SearchSummary summary_;
 };
 

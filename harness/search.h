@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct SearchSummary {
   // kUnfinished: it was stopped before its end; a reason is optional.
   trials::FinishReason finish_reason = trials::FinishReason::kUnfinished;
   std::string stop_reason;
+  // After the last trial of a finished search, by methods that estimate it.
+  std::optional<trials::Remaining> remaining = std::nullopt;
 };
 
 // Runs one search on a virtual clock. The clock advances by the cost of each
@@ -36,6 +39,9 @@ struct SearchSummary {
 //
 // The trials in the journal are replayed first: the method receives the
 // recorded results and must suggest what is recorded.
+//
+// A budget with `stop_when` ends the search as soon as a suggestion comes with
+// an estimate that meets it; that suggestion is not tried.
 //
 // `stop` is polled before every new trial, and by backends on a real clock
 // during a trial; when it returns true the search stops, to be resumed later.

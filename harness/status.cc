@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "harness/lease.h"
+#include "plots/remaining.h"
 
 namespace harness {
 namespace {
@@ -36,6 +37,15 @@ void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
   const auto times = trials::ReadRows<trials::SuggestionTime>(folder);
   for (const trials::SuggestionTime& row : times.records) {
     status.thinking_s += row.wall_s;
+  }
+  if (info.finished) {
+    status.remaining = info.remaining;
+  } else {
+    const auto estimates = plots::RemainingByTrial(
+        trials::ReadRows<trials::FitRecord>(folder, true).records);
+    if (!estimates.empty()) {
+      status.remaining = estimates.rbegin()->second;
+    }
   }
   if (info.finished) {
     status.state = RunState::kDone;
@@ -94,6 +104,15 @@ TotalsByMethod Totals(const std::vector<RunStatus>& runs) {
     Add(status, totals[status.run.method]);
   }
   return totals;
+}
+
+// "trial budget; expected gain 0.8%, ...".
+std::string Message(const RunStatus& status) {
+  return status.remaining ? fmt::format("{}{}{}",
+                                        status.message,
+                                        status.message.empty() ? "" : "; ",
+                                        plots::RemainingText(*status.remaining))
+                          : status.message;
 }
 
 std::string Number(double value) {
@@ -246,7 +265,7 @@ std::string FormatRuns(const std::vector<RunStatus>& runs) {
                         status.trials,
                         100.0 * status.fraction,
                         Number(status.incumbent_steps_per_s),
-                        status.message);
+                        Message(status));
   }
   return text;
 }
@@ -272,6 +291,7 @@ std::string StatusJson(const Manifest& manifest,
                             {"incumbent_steps_per_s",
                              common::ToJson(status.incumbent_steps_per_s)},
                             {"thinking_s", status.thinking_s},
+                            {"remaining", common::ToJson(status.remaining)},
                             {"node", status.node},
                             {"time_left", status.time_left},
                             {"log", status.log},

@@ -36,7 +36,9 @@ struct RunStatus {
   double incumbent_steps_per_s = trials::kUnknown;
   double fraction = 0.0;    // of the budget, in [0, 1]
   double thinking_s = 0.0;  // suggestion time
-  std::string message;      // why it ended, or what is wrong with the records
+  // After the last trial or, in a run that has not finished, before it.
+  std::optional<trials::Remaining> remaining = std::nullopt;
+  std::string message;  // why it ended, or what is wrong with the records
   // As a job of Slurm; empty otherwise.
   std::string node;
   std::string time_left;

@@ -13,6 +13,7 @@
 #include "surrogates/surrogate.h"
 #include "trials/predictions.h"
 #include "trials/rank_order.h"
+#include "trials/remaining.h"
 #include "trials/search_space.h"
 #include "trials/trial.h"
 
@@ -51,6 +52,9 @@ struct Suggestion {
     surrogates::FitSummary summary;
   };
   std::vector<Fit> fits;
+  // How much the search may still gain, before this trial; absent where the
+  // method has no estimate.
+  std::optional<trials::Remaining> remaining;
 };
 
 // Decides what to try next. A method is a function of its options, its seed
@@ -66,12 +70,16 @@ class Method {
   virtual ~Method() = default;
 
   // The next trial, or nothing when the method is done. Called once before
-  // each Observe, except that of a start (harness/starts.h).
+  // each Observe, except that of a start (harness/starts.h), and once more for
+  // the estimate at the end of a search.
   [[nodiscard]] virtual std::optional<Suggestion> Suggest() = 0;
 
   // Adds the trial of the last suggestion, or a start, estimated by the options
   // of the history.
   void Observe(const trials::Trial& trial) { history_.Add(trial); }
+
+  // Whether suggestions by a model include Suggestion::remaining.
+  [[nodiscard]] virtual bool EstimatesRemaining() const { return false; }
 
   [[nodiscard]] const History& history() const { return history_; }
 

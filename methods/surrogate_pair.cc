@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/quantiles.h"
+#include "methods/remaining.h"
 #include "surrogates/cost/misspecification.h"
 #include "surrogates/cost/shared_scale.h"
 
@@ -178,6 +179,11 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
     others.mean += perturbation.head(values.size());
   }
   return surrogates::PredictMeasurements(values, others, prediction);
+}
+
+std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
+    const History& history) const {
+  return methods::EstimateRemaining(history, prediction_, throughput_, memory_);
 }
 
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(

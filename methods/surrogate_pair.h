@@ -4,6 +4,7 @@
 #define METHODS_SURROGATE_PAIR_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "methods/acquisition.h"
@@ -15,6 +16,7 @@
 #include "surrogates/gp/gaussian_process.h"
 #include "surrogates/gp/measurement.h"
 #include "surrogates/parametric_mean.h"
+#include "trials/remaining.h"
 
 namespace methods {
 
@@ -114,6 +116,11 @@ class SurrogatePair {
   // The same for any acquisition function; `threads` is the problem's.
   [[nodiscard]] Choice ArgMax(ArgMaxOptions options,
                               const std::vector<char>& excluded);
+
+  // How much the search may still gain, by the predictions of the last
+  // ArgMaxConstrainedUcb; nothing before the first completed trial.
+  [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
+      const History& history) const;
 
  private:
   void PredictThroughput(surrogates::Prediction& prediction) const;

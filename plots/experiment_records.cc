@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/parallel.h"
+#include "plots/remaining.h"
 
 namespace plots {
 namespace {
@@ -28,10 +29,17 @@ void Load(const std::filesystem::path& folder, Task& task) {
     run.trials = trials::ReadTrials(folder);
     run.suggestion_times =
         trials::ReadRows<trials::SuggestionTime>(folder).records;
+    for (const auto& [trial, remaining] : RemainingByTrial(
+             trials::ReadRows<trials::FitRecord>(folder, true).records)) {
+      run.remaining[trial - 1] = remaining;
+    }
     if (std::filesystem::exists(folder / "run.json")) {
       const trials::RunInfo info = trials::ReadRunInfo(folder);
       run.finished = info.finished;
       run.finish_reason = info.finish_reason;
+      if (info.remaining) {
+        run.remaining[static_cast<int>(run.trials.size())] = *info.remaining;
+      }
     }
     task.exists = run.finished || !run.trials.empty();
   } catch (const common::InputError& e) {

@@ -4,6 +4,7 @@
 #define PLOTS_EXPERIMENT_RECORDS_H_
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct Run {
   int repeat = 0;
   std::vector<trials::Trial> trials;  // without step times
   std::vector<trials::SuggestionTime> suggestion_times;
+  // What was left to gain, by the number of trials so far.
+  std::map<int, trials::Remaining> remaining;
   bool finished = false;
   trials::FinishReason finish_reason = trials::FinishReason::kUnfinished;
 };

@@ -38,6 +38,11 @@ constexpr FigureNeed kSuggestionTimes = {
       return AnyRun(
           input, [](const Run& run) { return !run.suggestion_times.empty(); });
     }};
+constexpr FigureNeed kEstimates = {
+    "a method that estimates the remaining gain", [](const auto& input) {
+      return AnyRun(input,
+                    [](const Run& run) { return !run.remaining.empty(); });
+    }};
 constexpr FigureNeed kOptima = {
     "two problems with a known optimum",
     [](const auto& input) { return input.problems.size() >= 2; }};
@@ -61,6 +66,10 @@ Panels Training(const FigureInput& input) {
 
 Panels SuggestionTime(const FigureInput& input) {
   return {ThinkingPanel(input.drawn)};
+}
+
+Panels WhatRemains(const FigureInput& input) {
+  return RemainingPanels(input.drawn);
 }
 
 Panels MeanRatio(const FigureInput& input) {
@@ -88,6 +97,8 @@ constexpr FigureKind kFigures[] = {
      kAblations, kAblation, Throughput<kTime, kTrials, kSteps>},
     {"thinking", "suggestion time of each method", "",
      kMethods, kSuggestionTimes, SuggestionTime},
+    {"remaining", "expected gain and probability of being within 5% of the optimum against trials", "",
+     kMethods, kEstimates, WhatRemains},
     {"overview", "ratio to the optimum against trials, mean over problems", "",
      kProblems, kOptima, MeanRatio},
 };

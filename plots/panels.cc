@@ -282,6 +282,55 @@ std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
   return {std::move(lines), std::move(ends)};
 }
 
+std::vector<Panel> RemainingPanels(const std::vector<Drawn>& drawn) {
+  std::vector<Drawn> with_estimates;
+  double first = 0.0;
+  for (const Drawn& one : drawn) {
+    bool any = false;
+    for (const Run& run : one.method->runs) {
+      if (!run.remaining.empty()) {
+        any = true;
+        first = std::max<double>(first, run.remaining.begin()->first);
+      }
+    }
+    if (any) {
+      with_estimates.push_back(one);
+    }
+  }
+  const auto panel_of = [&](const char* name,
+                            const char* label,
+                            double trials::Remaining::*value) {
+    const CurvesByMethod curves =
+        CurvesOf(with_estimates, [value](const Run& run) {
+          StepCurve curve{.keeps_last = false};
+          for (const auto& [trial, remaining] : run.remaining) {
+            curve.x.push_back(trial);
+            curve.y.push_back(100.0 * remaining.*value);
+            curve.known_to = trial;
+          }
+          return curve;
+        });
+    const double x_max = std::max(LongestLine(curves), first);
+    Panel panel;
+    SetXAxis(Cost::kTrials, x_max, panel);
+    panel.name = name;
+    panel.y_label = label;
+    panel.x_min = x_max > first ? first : 0.0;
+    std::vector<double> grid = GridOf(Cost::kTrials, x_max);
+    std::erase_if(grid, [&](double x) { return x < panel.x_min; });
+    AddSeries(with_estimates, curves, grid, panel);
+    return panel;
+  };
+  Panel gain =
+      panel_of("gain", "expected gain (%)", &trials::Remaining::expected_gain);
+  Panel within = panel_of("within-5",
+                          "probability of being within 5% (%)",
+                          &trials::Remaining::p_within_5);
+  within.y_min = 0.0;
+  within.y_max = 100.0;
+  return {std::move(gain), std::move(within)};
+}
+
 Panel ThinkingPanel(const std::vector<Drawn>& drawn) {
   const CurvesByMethod curves = CurvesOf(drawn, ThinkingCurve);
   const double x_max = LongestLine(curves);

@@ -29,6 +29,12 @@ namespace plots {
                                                 const std::vector<Drawn>& drawn,
                                                 double hours);
 
+// What was left to gain after each trial, from the first number of trials at
+// which every run has an estimate: the expected gain and the probability that
+// the incumbent is within 5% of the optimum, both in percent.
+[[nodiscard]] std::vector<Panel> RemainingPanels(
+    const std::vector<Drawn>& drawn);
+
 // The suggestion time of the method for each trial.
 [[nodiscard]] Panel ThinkingPanel(const std::vector<Drawn>& drawn);
 

@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/quantiles.h"
 #include "common/text.h"
 #include "plots/comparison.h"
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"
 #include "plots/figures.h"
+#include "plots/remaining.h"
 #include "plots/summary.h"
 #include "plots/summary_text.h"
 
@@ -58,6 +60,37 @@ void CheckFolders(const fs::path& experiment_json,
   for (const trials::ExperimentInfo::Method& method : info.methods) {
     check("method", method.name);
   }
+}
+
+// "Left after the last trial, OPPA: expected gain ...": medians over all
+// finished runs, one line for each method that estimates it.
+std::string RemainingLines(const ExperimentRecords& records) {
+  std::string text;
+  for (std::size_t m = 0; m < records.info.methods.size(); ++m) {
+    std::vector<double> gains;
+    std::vector<double> within_5;
+    for (const ProblemRecords& problem : records.problems) {
+      for (const Run& run : problem.methods[m].runs) {
+        const auto last =
+            run.remaining.find(static_cast<int>(run.trials.size()));
+        if (run.finished && last != run.remaining.end()) {
+          gains.push_back(last->second.expected_gain);
+          within_5.push_back(last->second.p_within_5);
+        }
+      }
+    }
+    if (!gains.empty()) {
+      const std::size_t runs = gains.size();
+      text += fmt::format(
+          "left after the last trial, {}, median of {} runs: {}\n",
+          records.info.methods[m].label,
+          runs,
+          RemainingText(
+              {.expected_gain = common::ComputeQuartiles(gains).median,
+               .p_within_5 = common::ComputeQuartiles(within_5).median}));
+    }
+  }
+  return text;
 }
 
 void AddFigures(const fs::path& folder,
@@ -149,7 +182,8 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
       Compare(summary,
               options.reference.empty() ? DefaultReference(summary)
                                         : options.reference);
-  outcome.summary = ToText(summary, comparisons, records.info);
+  outcome.summary = ToText(summary, comparisons, records.info) +
+                    RemainingLines(records);
   WriteTable(experiment_folder / "summary.csv", ToCsv(summary), outcome);
   WriteTable(experiment_folder / "comparison.csv", ToCsv(comparisons), outcome);
   WriteTable(experiment_folder / "summary.md",

@@ -21,6 +21,7 @@
 
 #include "common/error.h"
 #include "common/fields.h"
+#include "trials/remaining.h"
 #include "trials/trial.h"
 
 namespace trials {
@@ -142,9 +143,15 @@ enum class FinishReason {
   kTrialBudget,
   kMethodDone,
   kSpaceExhausted,
+  kStopCondition,
 };
-constexpr std::array<std::string_view, 5> NamesOf(FinishReason /*type*/) {
-  return {"", "time budget", "trial budget", "method done", "space exhausted"};
+constexpr std::array<std::string_view, 6> NamesOf(FinishReason /*type*/) {
+  return {"",
+          "time budget",
+          "trial budget",
+          "method done",
+          "space exhausted",
+          "stop condition"};
 }
 
 // run.json: the provenance of the records of a run.
@@ -164,6 +171,8 @@ struct RunInfo {
   std::string command;
   bool finished = false;
   FinishReason finish_reason = FinishReason::kUnfinished;
+  // After the last trial; absent for methods without an estimate.
+  std::optional<Remaining> remaining = std::nullopt;
 };
 
 // problem.json: the facts about one problem that figures need.

@@ -22,6 +22,7 @@ void VisitFields(common::FieldsOf<RunInfo> auto& info, const auto& visit) {
   visit("command", info.command);
   visit("finished", info.finished);
   visit("finish_reason", info.finish_reason);
+  visit("remaining", info.remaining);
 }
 
 void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {

@@ -34,6 +34,8 @@ class Oppa final : public Method {
     return suggestion;
   }
 
+  [[nodiscard]] bool EstimatesRemaining() const override { return true; }
+
  private:
   [[nodiscard]] trials::StopRule StopRuleNow() const {
     const double best = history_.best_steps_per_s();
@@ -171,6 +173,7 @@ class Oppa final : public Method {
                          {"memory_mean", best.memory_mean},
                          {"memory_variance", best.memory_variance}};
     suggestion.fits.push_back({"choice", std::move(choice)});
+    suggestion.remaining = surrogates_.EstimateRemaining(history_);
     return suggestion;
   }
 

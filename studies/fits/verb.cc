@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "harness/backends.h"
 #include "harness/manifest.h"
+#include "plots/remaining.h"
 #include "plots/table.h"
 #include "trials/workload.h"
 
@@ -233,11 +234,11 @@ std::string FitsJson(const trials::RunInfo& run,
 
 int Fits(const FitsVerbOptions& options) {
   const trials::RunInfo run = trials::ReadRunInfo(options.run_folder);
+  const std::vector<trials::FitRecord> records =
+      trials::ReadRows<trials::FitRecord>(options.run_folder).records;
   FittedRun fitted;
   try {
-    fitted = FittedAt(
-        trials::ReadRows<trials::FitRecord>(options.run_folder).records,
-        options.trial);
+    fitted = FittedAt(records, options.trial);
   } catch (const common::InputError& e) {
     throw common::InputError(
         fmt::format("{}: {}", options.run_folder.string(), e.what()));
@@ -248,6 +249,13 @@ int Fits(const FitsVerbOptions& options) {
                 run.problem);
   const auto print = options.json ? FitsJson : FitsText;
   fmt::print("{}", print(run, fitted, sizes, note));
+  const auto estimates = plots::RemainingByTrial(records);
+  const auto remaining = estimates.find(fitted.trial);
+  if (!options.json && remaining != estimates.end()) {
+    fmt::print("\nremaining before trial {}: {}\n",
+               fitted.trial,
+               plots::RemainingText(remaining->second));
+  }
   return 0;
 }
 

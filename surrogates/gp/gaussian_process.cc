@@ -345,6 +345,11 @@ void GaussianProcess::PredictSome(std::span<const int> candidates,
                      prediction);
 }
 
+Eigen::MatrixXd GaussianProcess::JointCovariance(
+    const std::vector<int>& candidates) const {
+  return posterior_.JointCovariance(*space_, mean_, candidates);
+}
+
 Prediction GaussianProcess::LeaveOneOut() const {
   return posterior_.LeaveOneOut(observations_.value);
 }

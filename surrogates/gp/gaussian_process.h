@@ -111,6 +111,18 @@ class GaussianProcess {
   void PredictSome(std::span<const int> candidates,
                    const PredictionView& prediction) const;
 
+  // The posterior covariance at some candidates, each different, of what they
+  // share,
+  //
+  //   k(X, X) - k_*^T A^-1 k_* + D^T M^-1 D,  D = J_*^T - J^T A^-1 k_*,
+  //
+  // in the symbols of Posterior. Its diagonal and the nugget w^2, which is
+  // independent, add up to the variance of Predict, up to rounding.
+  // O(k^2 (d + n + m)). Shapes: [k, k].
+  // Source: Rasmussen & Williams 2006, Eqs. 2.24 and 2.42.
+  [[nodiscard]] Eigen::MatrixXd JointCovariance(
+      const std::vector<int>& candidates) const;
+
   // Predicts the measurement of each observation from the others under the
   // current hyperparameters, noise and nugget included, in the order of
   // observations(). Shapes: [n]; empty when mean_only.

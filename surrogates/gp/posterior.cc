@@ -391,6 +391,55 @@ void Posterior::AddCoefficients(Buffers& buffers) const {
   }
 }
 
+Eigen::MatrixXd Posterior::JointCovariance(
+    const EncodedSpace& space,
+    const ParametricMean& mean,
+    const std::vector<int>& candidates) const {
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const auto size = static_cast<Eigen::Index>(candidates.size());
+  const Eigen::Index n = weights_.cols();
+  Eigen::MatrixXd covariance = Eigen::MatrixXd::Zero(size, size);
+  Eigen::MatrixXd to_observations(n, size);  // k_*
+  if (options_.kernel) {
+    const Eigen::MatrixXd points = ScaledPoints(space, candidates);
+    const Eigen::MatrixXd observed = scaled_points_.transpose();
+    const auto kernel = [&](const auto& others, Eigen::Index i) {
+      Eigen::ArrayXd k =
+          (others.colwise() - points.col(i)).colwise().squaredNorm();
+      MaternCorrelation(k, k, nullptr);
+      return Eigen::VectorXd(signal_variance * k);
+    };
+    for (Eigen::Index i = 0; i < size; ++i) {
+      covariance.col(i).tail(size - i) = kernel(points.rightCols(size - i), i);
+      if (n > 0) {
+        to_observations.col(i) = kernel(observed, i);
+      }
+    }
+    covariance.triangularView<Eigen::StrictlyUpper>() = covariance.transpose();
+  }
+  if (!options_.kernel) {
+    covariance.diagonal().setConstant(signal_variance);
+  }
+  if (n > 0) {
+    const Eigen::MatrixXd explained =
+        inverse_factor_.triangularView<Eigen::Lower>() * to_observations;
+    covariance.noalias() -= explained.transpose() * explained;
+  }
+  if (options_.integrate_coefficients) {
+    Eigen::VectorXd ignored;
+    Eigen::MatrixXd jacobian;
+    mean.Evaluate(
+        candidates, hyperparameters_.log_coefficients, ignored, &jacobian);
+    Eigen::MatrixXd spread = jacobian.transpose();
+    if (n > 0) {
+      spread.noalias() -= weighted_jacobian_.transpose() * to_observations;
+    }
+    coefficient_factor_.triangularView<Eigen::Lower>().solveInPlace(spread);
+    covariance.noalias() += spread.transpose() * spread;
+  }
+  return covariance;
+}
+
 // With B = (A + J S J^T)^-1 = A^-1 - C C^T, C^T the rows of weights_ below the
 // first, the prediction from the others is y_i - alpha_i / B_ii with variance
 // 1 / B_ii: at the optimum of the coefficients alpha = A^-1 (y - m) is B times

@@ -66,6 +66,12 @@ class Posterior {
                int threads,
                PredictionView prediction) const;
 
+  // See GaussianProcess::JointCovariance.
+  [[nodiscard]] Eigen::MatrixXd JointCovariance(
+      const EncodedSpace& space,
+      const ParametricMean& mean,
+      const std::vector<int>& candidates) const;
+
   // Predicts each of the first n values from the others; see
   // GaussianProcess::LeaveOneOut. Shapes: values [>= n], the result [n].
   [[nodiscard]] Prediction LeaveOneOut(const Eigen::VectorXd& values) const;

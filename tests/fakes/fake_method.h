@@ -20,6 +20,7 @@ struct FakeMethod final : public methods::Method {
 
   std::vector<int> script;
   std::optional<double> stop_below_steps_per_s;
+  std::vector<double> gains;  // expected gain before trial 2, 3, ...
 
   [[nodiscard]] std::optional<methods::Suggestion> Suggest() override {
     const std::size_t next = history_.trials().size();
@@ -40,6 +41,10 @@ struct FakeMethod final : public methods::Method {
           {"mean", history_.trials().back().measurement.duration_s},
           {"count", static_cast<double>(next)}};
       suggestion.fits.push_back({"throughput", summary});
+      if (next <= gains.size()) {
+        suggestion.remaining = trials::Remaining{
+            .expected_gain = gains[next - 1], .candidate = script[next]};
+      }
     }
     return suggestion;
   }

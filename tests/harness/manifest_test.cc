@@ -223,6 +223,10 @@ TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
        "m.toml:22:16",
        "must be a number > 0"},
       {"time_minutes = 20\n", "", "m.toml:21:1", "a budget is missing"},
+      {"q_max = 10\n",
+       "q_max = 10\nstop_when = \"gain > 1%\"\n",
+       "m.toml:24:13",
+       "invalid condition 'gain > 1%': gain must be compared with <; write"},
       {"\"simulator\"",
        "\"simulater\"",
        "m.toml:6:8",
@@ -345,6 +349,16 @@ TEST_F(RunHashTest, ChangesWithWhateverChangesTheRun) {
   };
   std::sort(hashes.begin(), hashes.end());
   EXPECT_EQ(std::unique(hashes.begin(), hashes.end()), hashes.end());
+}
+
+TEST_F(RunHashTest, ContainsTheStopConditionOnlyWhereOneIsSet) {
+  const auto with = [this](const std::string& condition) {
+    return Hash(
+        {{"q_max = 10", "q_max = 10\nstop_when = \"" + condition + "\""}});
+  };
+  EXPECT_NE(with("gain < 1%"), Hash({}));
+  EXPECT_NE(with("gain < 1%"), with("gain < 2%"));
+  EXPECT_EQ(with("gain < 1%"), with("gain<1.0%"));
 }
 
 TEST_F(RunHashTest, ChangesWithTheChosenFramework) {

@@ -107,6 +107,50 @@ TEST_F(SearchTest, StopsAtTheTrialBudget) {
   EXPECT_EQ(Records().size(), 4U);
 }
 
+TEST_F(SearchTest, StopsWhenTheExpectedGainIsBelowTheThreshold) {
+  FakeMethod method(AllCandidates());
+  method.gains = {0.2, 0.01, 0.0099, 0.5};
+  const SearchSummary summary =
+      Run(method,
+          {.trials = 8, .q_max = 5, .stop_when = StopCondition("gain < 1%")});
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kStopCondition);
+  EXPECT_EQ(Records().size(), 3U);
+  ASSERT_TRUE(summary.remaining);
+  EXPECT_EQ(summary.remaining->expected_gain, 0.0099);
+}
+
+// As after a crash between the last trial and the end of the run.
+TEST_F(SearchTest, AStoppedRunResumesAsStopped) {
+  const Budget budget{
+      .trials = 8, .q_max = 5, .stop_when = StopCondition("gain < 1%")};
+  for (int i = 0; i < 2; ++i) {
+    FakeMethod method(AllCandidates());
+    method.gains = {0.2, 0.001};
+    const SearchSummary summary = Run(method, budget);
+    EXPECT_EQ(summary.finish_reason, trials::FinishReason::kStopCondition);
+    EXPECT_EQ(summary.replayed, i == 0 ? 0 : 2);
+    EXPECT_EQ(Records().size(), 2U);
+  }
+}
+
+TEST_F(SearchTest, UsesItsBudgetWithoutAnEstimate) {
+  FakeMethod method(AllCandidates());
+  const SearchSummary summary =
+      Run(method,
+          {.trials = 4, .q_max = 5, .stop_when = StopCondition("gain < 99%")});
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kTrialBudget);
+  EXPECT_FALSE(summary.remaining);
+}
+
+TEST_F(SearchTest, EndsWithTheEstimateAfterTheLastTrial) {
+  FakeMethod method(AllCandidates());
+  method.gains = {0.3, 0.2, 0.1};
+  const SearchSummary summary = Run(method, {.trials = 3, .q_max = 5});
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kTrialBudget);
+  ASSERT_TRUE(summary.remaining);
+  EXPECT_EQ(summary.remaining->expected_gain, 0.1);
+}
+
 TEST_F(SearchTest, StopsWhenTheMethodIsDone) {
   FakeMethod method({3, 1});
   EXPECT_EQ(Run(method, {.trials = 9, .q_max = 5}).finish_reason,

@@ -32,7 +32,8 @@ TEST(Report, WritesEveryFigureInEveryFormatWithItsData) {
   EXPECT_THAT(outcome.notes, IsEmpty());
   EXPECT_FALSE(outcome.pictures_failed);
   for (const std::string& figure : FigureNames()) {
-    if (figure == "overview") {  // needs several problems
+    // Several problems, and a method with an estimate.
+    if (figure == "overview" || figure == "remaining") {
       continue;
     }
     for (const char* format : {".pdf", ".svg", ".png", ".gp"}) {

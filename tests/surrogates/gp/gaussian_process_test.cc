@@ -606,6 +606,59 @@ TEST(GaussianProcess, LeavesOutNothingWhereItHasNoKernelOrObservations) {
   EXPECT_EQ(mean_only.LeaveOneOut().mean.size(), 0);
 }
 
+// Against the conditional distribution of the joint prior, formed densely.
+TEST(GaussianProcess, JointCovarianceIsThatOfADenseReference) {
+  const SyntheticProblem problem = MakeSyntheticProblem(60, 3, 4, 5);
+  GaussianProcess process(problem.space, problem.mean, {});
+  process.Fit(Observe(problem, 12, 3));
+  const Hyperparameters& h = process.hyperparameters();
+  const Observations& observed = process.observations();
+  const std::vector<int> chosen = {50, 7, 33, 21, 2};
+  std::vector<int> rows = observed.candidate;
+  rows.insert(rows.end(), chosen.begin(), chosen.end());
+  const auto size = static_cast<Eigen::Index>(rows.size());
+  Eigen::VectorXd mean;
+  Eigen::MatrixXd jacobian;
+  problem.mean.Evaluate(rows, h.log_coefficients, mean, &jacobian);
+  Eigen::VectorXd prior_variance(problem.mean.size());
+  for (Eigen::Index j = 0; j < prior_variance.size(); ++j) {
+    const double stddev =
+        problem.mean.coefficients[static_cast<std::size_t>(j)].log_stddev;
+    prior_variance[j] = stddev * stddev;
+  }
+  Eigen::MatrixXd joint =
+      jacobian * prior_variance.asDiagonal() * jacobian.transpose();
+  const double signal_variance = std::exp(h.log_signal_variance);
+  const double nugget = std::exp(h.log_nugget_variance);
+  for (Eigen::Index i = 0; i < size; ++i) {
+    for (Eigen::Index j = 0; j < size; ++j) {
+      const Eigen::ArrayXd difference =
+          (problem.space.points.col(rows[static_cast<std::size_t>(i)]) -
+           problem.space.points.col(rows[static_cast<std::size_t>(j)]))
+              .array() /
+          h.log_length_scales.array().exp();
+      const double a = std::sqrt(5.0 * difference.square().sum());
+      joint(i, j) += signal_variance * (1.0 + a + a * a / 3.0) * std::exp(-a);
+    }
+  }
+  const Eigen::Index n = observed.size();
+  const Eigen::Index k = size - n;
+  Eigen::MatrixXd A = joint.topLeftCorner(n, n);
+  A.diagonal() += observed.noise_variance.cwiseMax(1e-6 * signal_variance);
+  A.diagonal().array() += nugget;
+  const Eigen::MatrixXd expected =
+      joint.bottomRightCorner(k, k) -
+      joint.bottomLeftCorner(k, n) * A.ldlt().solve(joint.topRightCorner(n, k));
+  const Eigen::MatrixXd covariance = process.JointCovariance(chosen);
+  EXPECT_LT((covariance - expected).norm(), 1e-7 * expected.norm());
+  const Prediction all = Predict(process);
+  EXPECT_LT(
+      (covariance.diagonal().array() + nugget - all.variance(chosen).array())
+          .abs()
+          .maxCoeff(),
+      1e-9 * all.variance.maxCoeff());
+}
+
 TEST(GaussianProcess, InformationGainIsThatOfTheEquation) {
   const SyntheticProblem problem = MakeSyntheticProblem(20, 2, 2, 3);
   GaussianProcess process(problem.space, problem.mean, {.as_printed = true});

@@ -1,0 +1,234 @@
+#include "methods/remaining.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include <Eigen/Cholesky>
+
+namespace methods {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::MatrixXf;
+using Eigen::VectorXd;
+
+// sigmoid(logit(p) / kTemper).
+constexpr double kTemper = 2.0;
+
+constexpr double kLeastChance = 1e-4;  // of a candidate that is sampled
+
+double NormalTail(double u) { return 0.5 * std::erfc(u / std::numbers::sqrt2); }
+
+// E[(Z - u)^+] of a standard normal Z.
+double NormalExcess(double u) {
+  const double density =
+      std::exp(-0.5 * u * u) / std::sqrt(2.0 * std::numbers::pi);
+  return std::max(density - u * NormalTail(u), 0.0);
+}
+
+// Standard normal numbers, the same in every run.
+MatrixXf Normals(std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<float> normal;
+  return MatrixXf::NullaryExpr(
+      kJoint, kSamples, [&] { return normal(engine); });
+}
+
+// L with L L^T = covariance, as far as rounding allows.
+MatrixXd Factor(MatrixXd covariance) {
+  double jitter = 1e-10 * covariance.diagonal().maxCoeff();
+  for (int attempt = 0; attempt < 7; ++attempt) {
+    const Eigen::LLT<MatrixXd> llt(covariance);
+    if (llt.info() == Eigen::Success) {
+      return llt.matrixL();
+    }
+    covariance.diagonal().array() += jitter;
+    jitter *= 10.0;
+  }
+  return covariance.diagonal().cwiseMax(0.0).cwiseSqrt().asDiagonal();
+}
+
+// Samples of a posterior at some candidates, in single precision, which is
+// enough for their rounding and twice as fast. Shapes: means [k], the result
+// [k, kSamples].
+MatrixXf Samples(const surrogates::GaussianProcess& process,
+                 const std::vector<int>& candidates,
+                 const VectorXd& means,
+                 const MatrixXf& normals) {
+  const MatrixXf factor =
+      Factor(process.JointCovariance(candidates)).cast<float>();
+  MatrixXf samples =
+      factor.triangularView<Eigen::Lower>() * normals.topRows(means.size());
+  samples.colwise() += means.cast<float>();
+  return samples;
+}
+
+struct Ranked {
+  double rank = 0.0;  // the lowest first
+  int candidate = -1;
+
+  friend bool operator<(const Ranked& a, const Ranked& b) {
+    return std::tie(a.rank, a.candidate) < std::tie(b.rank, b.candidate);
+  }
+};
+
+// Sorts the `count` first and drops the others.
+std::vector<int> Take(std::vector<Ranked>& ranked, int count) {
+  const auto end =
+      ranked.begin() + std::min<std::ptrdiff_t>(count, std::ssize(ranked));
+  std::partial_sort(ranked.begin(), end, ranked.end());
+  ranked.erase(end, ranked.end());
+  std::vector<int> candidates;
+  for (const Ranked& one : ranked) {
+    candidates.push_back(one.candidate);
+  }
+  return candidates;
+}
+
+const trials::Trial* IncumbentOf(const History& history) {
+  const trials::Trial* incumbent = nullptr;
+  for (const trials::Trial& trial : history.trials()) {
+    if (trial.measurement.outcome == trials::Outcome::kCompleted &&
+        trial.HasThroughput() &&
+        (incumbent == nullptr ||
+         trial.throughput.steps_per_s > incumbent->throughput.steps_per_s)) {
+      incumbent = &trial;
+    }
+  }
+  return incumbent;
+}
+
+double StddevOfMean(const trials::Trial& trial, const History& history) {
+  const trials::ThroughputEstimate& estimate = trial.throughput;
+  const int steps = history.throughput_options().variance_of_mean
+                        ? 1
+                        : std::max(estimate.steps_used, 1);
+  return std::sqrt(estimate.variance / steps);
+}
+
+// Samples of the incumbent's throughput and of the highest one of all trials.
+// Shapes: [kSamples].
+struct Tried {
+  VectorXd incumbent;
+  VectorXd highest;
+};
+
+Tried SampleTried(const History& history, const trials::Trial& incumbent) {
+  static const MatrixXf normals = Normals(3);
+  Tried tried;
+  tried.highest.setConstant(kSamples, 0.0);
+  Index row = 0;
+  for (const trials::Trial& trial : history.trials()) {
+    if (trial.HasThroughput()) {
+      // Trials beyond kJoint repeat the numbers of earlier ones.
+      const VectorXd samples =
+          trial.throughput.steps_per_s +
+          StddevOfMean(trial, history) *
+              normals.row(row++ % kJoint).transpose().array().cast<double>();
+      tried.highest = tried.highest.cwiseMax(samples);
+      if (&trial == &incumbent) {
+        tried.incumbent = samples;
+      }
+    }
+  }
+  return tried;
+}
+
+double Tempered(int within) {
+  const double odds = (within + 0.5) / (kSamples - within + 0.5);
+  return 1.0 / (1.0 + std::pow(odds, -1.0 / kTemper));
+}
+
+}  // namespace
+
+std::optional<trials::Remaining> EstimateRemaining(
+    const History& history,
+    const surrogates::Prediction& prediction,
+    const surrogates::GaussianProcess& throughput,
+    const surrogates::GaussianProcess& memory) {
+  const trials::Trial* const incumbent = IncumbentOf(history);
+  if (incumbent == nullptr) {
+    return std::nullopt;
+  }
+  const double best = incumbent->throughput.steps_per_s;
+  const auto score = [&](int candidate) {
+    return (best - prediction.mean[candidate]) /
+           std::sqrt(prediction.variance[candidate]);
+  };
+
+  // The candidates that are likely to be faster.
+  std::vector<Ranked> ranked;
+  for (int i = 0; i < static_cast<int>(prediction.size()); ++i) {
+    if (history.tried()[static_cast<std::size_t>(i)] == 0) {
+      const double u = score(i);
+      if (!std::isnan(u)) {
+        ranked.push_back({u, i});
+      }
+    }
+  }
+  if (std::ssize(ranked) > kScreened) {
+    std::nth_element(ranked.begin(), ranked.begin() + kScreened, ranked.end());
+    ranked.resize(kScreened);
+  }
+  std::vector<int> candidates = Take(ranked, kScreened);
+
+  // Of these, the gain of each and those that are likely to be better.
+  trials::Remaining remaining;
+  surrogates::Prediction used;
+  used.Resize(std::ssize(candidates));
+  memory.PredictSome(candidates, used.Head(used.size()));
+  for (Index i = 0; i < used.size(); ++i) {
+    Ranked& one = ranked[static_cast<std::size_t>(i)];
+    const double fits =
+        NormalTail((used.mean[i] - 1.0) / std::sqrt(used.variance[i]));
+    const double gain = fits * std::sqrt(prediction.variance[one.candidate]) *
+                        NormalExcess(one.rank) / best;
+    if (gain > remaining.expected_gain || remaining.candidate < 0) {
+      remaining.expected_gain = gain;
+      remaining.candidate = one.candidate;
+    }
+    one.rank = -fits * NormalTail(one.rank);
+  }
+  std::erase_if(ranked,
+                [](const Ranked& one) { return one.rank > -kLeastChance; });
+  candidates = Take(ranked, kJoint);
+
+  // Joint samples.
+  auto [incumbents, highest] = SampleTried(history, *incumbent);
+  if (!candidates.empty()) {
+    static const MatrixXf throughput_normals = Normals(1);
+    static const MatrixXf memory_normals = Normals(2);
+    used.Resize(std::ssize(candidates));
+    memory.PredictSome(candidates, used.Head(used.size()));
+    const MatrixXf speeds = Samples(throughput,
+                                    candidates,
+                                    prediction.mean(candidates),
+                                    throughput_normals);
+    const MatrixXf sizes =
+        Samples(memory, candidates, used.mean, memory_normals);
+    highest = highest.cwiseMax((sizes.array() <= 1.0F)
+                                   .select(speeds.array(), 0.0F)
+                                   .colwise()
+                                   .maxCoeff()
+                                   .transpose()
+                                   .matrix()
+                                   .cast<double>());
+  }
+  const auto within = [&](double x) {
+    return Tempered(static_cast<int>(
+        (incumbents.array() >= (1.0 - x) * highest.array()).count()));
+  };
+  remaining.p_within_1 = within(0.01);
+  remaining.p_within_3 = within(0.03);
+  remaining.p_within_5 = within(0.05);
+  return remaining;
+}
+
+}  // namespace methods

@@ -1,0 +1,55 @@
+// How much a search may still gain, from its two surrogates.
+
+#ifndef METHODS_REMAINING_H_
+#define METHODS_REMAINING_H_
+
+#include <optional>
+
+#include "methods/history.h"
+#include "surrogates/gp/gaussian_process.h"
+#include "trials/remaining.h"
+
+namespace methods {
+
+// With r_b the throughput of the incumbent, the best completed trial, and for
+// every untried candidate throughput r ~ N(m, v) and memory u ~ N(m_u, v_u) in
+// units of the capacity,
+//
+//   expected gain   max over untried candidates of
+//                   P(u <= 1) E[(r - r_b)^+] / r_b,
+//   P(within x)     sigmoid(logit(p) / 2),
+//                   p = P(r_b >= (1 - x) max(r_b, r_i of every i with u_i <= 1
+//                                            and of every tried i)).
+//
+// p is the share of kSamples joint posterior samples (with half a sample added
+// to either side). Samples are joint over the kJoint untried candidates with
+// the highest P(u <= 1) P(r > r_b), without those below 1e-4: siblings share
+// most of their uncertainty, and with independent marginals P(within x) is far
+// too low (docs/decisions/0015-stopping.md). They exclude the nugget, because
+// the maximum of many independent deviations would grow with the number of
+// siblings. A tried candidate has the mean and the variance of the mean of its
+// steps. The square root of the odds corrects for what the posterior takes as
+// certain (hyperparameters, the form of the prior): as computed, p is too
+// extreme in both directions. With kSamples, P(within x) is at most 0.978.
+//
+// Of more than kScreened untried candidates, memory is predicted for those with
+// the highest P(r > r_b). Deterministic; it does not depend on the number of
+// threads.
+//
+// `prediction` is that of `throughput` for every candidate; nothing before the
+// first completed trial. O(N + n k^2 + k^3 + k^2 samples).
+// Source: expected improvement: Jones, Schonlau & Welch 1998, Eq. 15; the
+// probability is that of Wilson 2024, "Stopping Bayesian optimization with
+// probabilistic regret bounds", with relative regret.
+inline constexpr int kScreened = 8192;
+inline constexpr int kJoint = 128;
+inline constexpr int kSamples = 1024;
+[[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
+    const History& history,
+    const surrogates::Prediction& prediction,
+    const surrogates::GaussianProcess& throughput,
+    const surrogates::GaussianProcess& memory);
+
+}  // namespace methods
+
+#endif  // METHODS_REMAINING_H_

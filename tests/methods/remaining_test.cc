@@ -1,0 +1,116 @@
+#include "methods/remaining.h"
+
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "methods/surrogate_pair.h"
+
+namespace methods {
+namespace {
+
+constexpr double kCapacity = 16e9;
+
+trials::SearchSpace Space() {
+  std::vector<trials::ParallelConfig> configs;
+  for (int dp = 1; dp <= 8; ++dp) {
+    for (int tp = 1; tp <= 4; ++tp) {
+      configs.push_back({.dp = dp, .tp = tp});
+    }
+  }
+  return trials::SearchSpace(configs);
+}
+
+class RemainingTest : public testing::Test {
+ protected:
+  void Try(int candidate,
+           trials::Outcome outcome = trials::Outcome::kCompleted) {
+    trials::Measurement measurement;
+    measurement.outcome = outcome;
+    if (outcome != trials::Outcome::kOutOfMemory) {
+      const double step_s = 1.0 / space_[candidate].dp + 0.05;
+      measurement.step_times_s = {
+          step_s, 1.001 * step_s, 0.999 * step_s, step_s};
+      measurement.peak_memory_bytes = 0.1 * kCapacity * space_[candidate].tp;
+    }
+    history_.Add(MakeTrial(candidate, space_[candidate], measurement));
+  }
+
+  std::optional<trials::Remaining> Estimate() {
+    SurrogatePair pair(problem_, {.prior = surrogates::CostModelForm::kNone});
+    (void)pair.Fit(history_);
+    (void)pair.ArgMaxConstrainedUcb(1.0, history_.tried());
+    return pair.EstimateRemaining(history_);
+  }
+
+  trials::SearchSpace space_ = Space();
+  Problem problem_{.space = &space_, .memory_capacity_bytes = kCapacity};
+  History history_{space_.size()};
+};
+
+TEST_F(RemainingTest, IsAbsentBeforeTheFirstCompletedTrial) {
+  EXPECT_FALSE(Estimate());
+  Try(5, trials::Outcome::kOutOfMemory);
+  EXPECT_FALSE(Estimate());
+  Try(6, trials::Outcome::kTerminatedEarly);
+  EXPECT_FALSE(Estimate());
+  Try(7);
+  EXPECT_TRUE(Estimate());
+}
+
+TEST_F(RemainingTest, ExpectedGainIsZeroWhenEverythingWasTried) {
+  for (int i = 0; i < space_.size(); ++i) {
+    Try(i);
+  }
+  const trials::Remaining remaining = Estimate().value();
+  EXPECT_EQ(remaining.expected_gain, 0.0);
+  EXPECT_EQ(remaining.candidate, -1);
+  EXPECT_GT(remaining.p_within_5, 0.95);
+}
+
+TEST_F(RemainingTest, ProbabilityGrowsWithTheTolerance) {
+  for (const int i : {3, 9, 14, 20, 22}) {
+    Try(i);
+    const trials::Remaining remaining = Estimate().value();
+    EXPECT_GE(remaining.p_within_1, 0.0);
+    EXPECT_LE(remaining.p_within_1, remaining.p_within_3);
+    EXPECT_LE(remaining.p_within_3, remaining.p_within_5);
+    EXPECT_LE(remaining.p_within_5, 0.98);
+  }
+}
+
+// Throughput grows with dp alone.
+TEST_F(RemainingTest, LessIsLeftOnceTheBestWasFound) {
+  for (const int i : {0, 6, 12, 15}) {
+    Try(i);
+  }
+  const trials::Remaining before = Estimate().value();
+  EXPECT_GT(before.expected_gain, 0.05);
+  EXPECT_LT(before.p_within_5, 0.5);
+  for (const int i : {24, 25, 26, 28, 29, 30, 31}) {
+    Try(i);
+  }
+  const trials::Remaining after = Estimate().value();
+  EXPECT_LT(after.expected_gain, 0.5 * before.expected_gain);
+  EXPECT_GT(after.p_within_5, before.p_within_5);
+}
+
+TEST_F(RemainingTest, CandidateOfTheGainIsUntried) {
+  for (const int i : {0, 12, 30, 2}) {
+    Try(i);
+    const int candidate = Estimate().value().candidate;
+    ASSERT_GE(candidate, 0);
+    EXPECT_EQ(history_.tried()[static_cast<std::size_t>(candidate)], 0);
+  }
+}
+
+TEST_F(RemainingTest, IsTheSameForTheSameHistory) {
+  for (const int i : {3, 9, 14}) {
+    Try(i);
+  }
+  EXPECT_EQ(Estimate(), Estimate());
+}
+
+}  // namespace
+}  // namespace methods

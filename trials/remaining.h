@@ -1,0 +1,36 @@
+// An estimate of how much a search may still gain.
+
+#ifndef TRIALS_REMAINING_H_
+#define TRIALS_REMAINING_H_
+
+#include "common/fields.h"
+
+namespace trials {
+
+// Of one run after some of its trials. methods/remaining.h has the equations.
+struct Remaining {
+  // Expected gain of the most promising untried candidate, as a share of the
+  // incumbent's throughput; >= 0.
+  double expected_gain = 0.0;
+  int candidate = -1;  // the one with that gain; -1: every one was tried
+  // Probabilities that the incumbent has at least 99, 97 and 95% of the
+  // throughput of the best candidate that fits.
+  double p_within_1 = 0.0;
+  double p_within_3 = 0.0;
+  double p_within_5 = 0.0;
+
+  friend bool operator==(const Remaining&, const Remaining&) = default;
+};
+
+void VisitFields(common::FieldsOf<Remaining> auto& remaining,
+                 const auto& visit) {
+  visit("expected_gain", remaining.expected_gain);
+  visit("candidate", remaining.candidate);
+  visit("p_within_1", remaining.p_within_1);
+  visit("p_within_3", remaining.p_within_3);
+  visit("p_within_5", remaining.p_within_5);
+}
+
+}  // namespace trials
+
+#endif  // TRIALS_REMAINING_H_
