@@ -330,7 +330,7 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
                      static_cast<int>(simulate.all) +
                      static_cast<int>(simulate.predictions);
   if (chosen != 1) {
-    throw InputError("simulate: give one of --pc, --all and --predictions");
+    throw InputError("simulate: give one of --pc or --all or --predictions");
   }
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
