@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
+#include "trials/simulator/predict.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
 #include "trials/wrappers/noisy_runner.h"
@@ -26,6 +28,9 @@ namespace {
 
 using common::InputError;
 using common::TomlTable;
+
+// The framework of a simulator whose manifest names none.
+constexpr std::string_view kDefaultFramework = "colossalai";
 
 // The options of the step noise: a key per field of NoiseOptions.
 trials::NoiseOptions ReadNoise(const TomlTable& table) {
@@ -104,6 +109,18 @@ trials::Cluster ReadCluster(const TomlTable& table) {
   return cluster;
 }
 
+// A part with all candidates of the space.
+std::vector<SimulatedPart> WholeSpace(const trials::SearchSpace& space,
+                                      const trials::Workload& workload,
+                                      const Machine& machine) {
+  SimulatedPart part;
+  part.candidates.resize(static_cast<std::size_t>(space.size()));
+  std::iota(part.candidates.begin(), part.candidates.end(), 0);
+  part.training = std::make_shared<trials::SimulatedTraining>(
+      workload, machine.cluster, *machine.framework, space.configs());
+  return {std::move(part)};
+}
+
 // The files of [workload], [cluster] and [space].
 std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   std::vector<std::filesystem::path> files = {
@@ -162,6 +179,25 @@ Backend MakeSimulator(const ProblemSpec& problem) {
         return FormatReport(config, simulator->Simulate(config));
       };
   backend.runner = Wrap(std::move(simulator), problem.noise);
+  backend.predictions = [problem,
+                         space = backend.space.get(),
+                         workload,
+                         truth = Machine{cluster,
+                                         setup.framework,
+                                         setup.framework_name.empty()
+                                             ? std::string(kDefaultFramework)
+                                             : setup.framework_name,
+                                         {}}](const std::string& name) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    const Machine machine = PredictedMachine(settings, truth);
+    RejectGroundTruth(settings, machine, truth);
+    return SimulatedSource(settings,
+                           problem.name,
+                           *space,
+                           machine,
+                           WholeSpace(*space, workload, machine));
+  };
   return backend;
 }
 
@@ -320,11 +356,15 @@ Backend MakeBackend(const ProblemSpec& problem) {
       problem.backend, "backend", [&] { return entry->make(problem); });
   backend.type = type;
   backend.simulated = entry->simulated;
+  for (const std::string& name : PredictionNames(problem.predictions)) {
+    (void)ReadPredictionSettings(problem.predictions, name);
+  }
   for (const TomlTable* table : {&problem.backend,
                                  &problem.noise,
                                  &problem.workload,
                                  &problem.cluster,
-                                 &problem.space}) {
+                                 &problem.space,
+                                 &problem.predictions}) {
     table->RejectUnknownKeys();
   }
   return backend;

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "common/error.h"
+#include "harness/predictions.h"
 #include "harness/spec.h"
 #include "trials/cluster.h"
-#include "trials/predictions.h"
 #include "trials/search_space.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
@@ -42,9 +42,10 @@ struct Backend {
   std::function<std::unique_ptr<trials::TrialRunner>()> clone_exact_runner;
   // The components of one step as a table; empty if unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
-  // Predicts every candidate, for methods that start from predictions; empty
-  // if there are none. See methods::Problem::predict.
-  std::function<trials::Predictions()> predict;
+  // The source of predictions with that name, "" for the table [predictions]:
+  // see methods::Problem::predict.
+  // Errors: throws InputError with a remedy if there is no such source.
+  std::function<PredictionSource(const std::string& name)> predictions;
   // Keeps the output of trials in the given folder; empty if there is none.
   std::function<void(const std::filesystem::path&)> keep_logs;
 };

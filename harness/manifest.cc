@@ -103,6 +103,7 @@ std::vector<ProblemSpec> ReadProblems(const TomlTable& root) {
   problem.workload = root.GetTable("workload");
   problem.cluster = root.RequireTable("cluster");
   problem.space = root.GetTable("space");
+  problem.predictions = root.GetTable("predictions");
   problem.rules_folder = root.Folder() / "rules";
   return ExpandAxes(problem);
 }
@@ -146,6 +147,7 @@ void CheckTables(const TomlTable& root) {
                                           "workload",
                                           "cluster",
                                           "space",
+                                          "predictions",
                                           "budget",
                                           "slurm",
                                           "method"};

@@ -153,6 +153,11 @@ std::string RunHash(const Manifest& manifest,
     text += fmt::format(
         "file {}\n{}", file.filename().string(), common::ReadFile(file));
   }
+  const auto predictions =
+      PredictionsOf(method, ProblemOf(backend, budget.q_max));
+  if (predictions) {
+    text += "[predictions]\n" + backend.predictions(*predictions).identity;
+  }
   return fmt::format("{:016x}{:016x}",
                      common::DeriveSeed(text, 0),
                      common::DeriveSeed(text + "\n", 1));

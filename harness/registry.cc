@@ -5,6 +5,7 @@
 #include "common/text.h"
 #include "harness/entries.h"
 #include "methods/guided/cost_model.h"
+#include "methods/guided/predicted_order.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/sampling/random.h"
@@ -25,16 +26,24 @@ MethodEntry Entry(const std::string& name,
                       const methods::Problem&, const Options&, std::uint64_t),
                   const Options& defaults) {
   Options described = defaults;
-  return {name,
-          label,
-          description,
-          [=](const methods::Problem& problem,
-              const TomlTable& table,
-              std::uint64_t seed) {
-            return make(
-                problem, methods::ReadOptions(table, problem, defaults), seed);
-          },
-          methods::Describe(OptionsOf(described))};
+  MethodEntry entry = {
+      name,
+      label,
+      description,
+      [=](const methods::Problem& problem,
+          const TomlTable& table,
+          std::uint64_t seed) {
+        return make(
+            problem, methods::ReadOptions(table, problem, defaults), seed);
+      },
+      methods::Describe(OptionsOf(described))};
+  if constexpr (requires { PredictionsOf(defaults); }) {
+    entry.predictions = [defaults](const methods::Problem& problem,
+                                   const TomlTable& table) {
+      return PredictionsOf(methods::ReadOptions(table, problem, defaults));
+    };
+  }
+  return entry;
 }
 
 // OPPA and its ablations: one implementation, with these defaults.
@@ -83,6 +92,11 @@ std::vector<MethodEntry> ListMethods() {
             "COST-MODEL",
             "a cost model fitted to several random trials, then one shot",
             methods::MakeCostModel,
+            {}),
+      Entry("predicted-order",
+            "PREDICTED ORDER",
+            "the order of the predictions, from which nothing is learned",
+            methods::MakePredictedOrder,
             {}),
       Oppa("vanilla-bo",
            "VANILLA-BO",
@@ -140,8 +154,17 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.gpus_per_node = backend.gpus_per_node;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
   problem.q_max = q_max;
-  problem.predict = backend.predict;
+  problem.predict = [&backend](const std::string& source) {
+    return backend.predictions(source).predict();
+  };
   return problem;
+}
+
+std::optional<std::string> PredictionsOf(const MethodSpec& method,
+                                         const methods::Problem& problem) {
+  const MethodEntry* entry = FindMethod(method.base);
+  return entry->predictions ? entry->predictions(problem, method.options)
+                            : std::nullopt;
 }
 
 std::unique_ptr<methods::Method> MakeMethod(const MethodSpec& method,

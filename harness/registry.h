@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,11 @@ struct MethodEntry {
   // The family: the name of the method that this one is an ablation or a
   // variant of (that method has its own name here). "": no family.
   std::string family = {};
+  // The source of predictions that the method with these options starts from;
+  // "" is the table [predictions]. Empty, or returns nothing: it uses none.
+  std::function<std::optional<std::string>(const methods::Problem&,
+                                           const common::TomlTable&)>
+      predictions = {};
 };
 
 // All methods, in the order in which they are listed.
@@ -49,6 +55,11 @@ struct MethodEntry {
 
 // The problem as methods see it. `backend` must outlive the result.
 [[nodiscard]] methods::Problem ProblemOf(const Backend& backend, int q_max);
+
+// The source of predictions that the method starts from; nothing if it uses
+// none.
+[[nodiscard]] std::optional<std::string> PredictionsOf(
+    const MethodSpec& method, const methods::Problem& problem);
 
 // Makes a method from its specification.
 // Errors: throws InputError with the place in the manifest for an unknown key

@@ -27,10 +27,15 @@ struct Problem {
   // Threads that a suggestion may use, >= 1. The suggestion does not depend on
   // them.
   int threads = 1;
-  // Predicts step time and peak memory of every candidate; empty if the
-  // experiment has no predictions. On a simulated backend they come from
-  // another machine, so that no method sees the ground truth.
-  std::function<trials::Predictions()> predict;
+  // Predicts step time and peak memory of every candidate. The argument names a
+  // source, a table [predictions.NAME] of the manifest; "" is the table
+  // [predictions] itself. On a simulated backend they describe another machine,
+  // so that no method sees the ground truth. Empty in tests without a manifest.
+  //
+  // A method calls it when it is made, so that a missing source is found before
+  // an experiment starts, and names its source in PredictionsOf(options).
+  // Errors: throws InputError with a remedy if there is no such source.
+  std::function<trials::Predictions(const std::string& source)> predict;
 };
 
 // The next trial, and how it may end early.

@@ -18,6 +18,7 @@ std::string RangeOf(const Number& option) {
              : fmt::format("a number >= {}", option.least);
 }
 std::string RangeOf(const Boolean& /*option*/) { return "true or false"; }
+std::string RangeOf(const Text& option) { return option.range; }
 std::string RangeOf(const Choice& option) {
   const auto last = option.names.end() - 1;
   return fmt::format("\"{}\" or \"{}\"",
@@ -33,6 +34,9 @@ std::string ValueOf(const Number& option) {
 }
 std::string ValueOf(const Boolean& option) {
   return *option.value ? "true" : "false";
+}
+std::string ValueOf(const Text& option) {
+  return fmt::format("\"{}\"", *option.value);
 }
 std::string ValueOf(const Choice& option) {
   return fmt::format("\"{}\"", option.names[option.chosen]);
@@ -55,6 +59,9 @@ struct Reader {
   }
   void operator()(const Boolean& option) const {
     *option.value = table.GetBool(key, *option.value);
+  }
+  void operator()(const Text& option) const {
+    *option.value = table.GetString(key, *option.value);
   }
   void operator()(const Choice& option) const {
     const auto& names = option.names;
@@ -79,6 +86,13 @@ struct Reader {
 };
 
 }  // namespace
+
+Option PredictionsOption(std::string& source) {
+  return {"predictions",
+          Text{&source, "\"\" or the name of a table [predictions.NAME]"},
+          "The predictions to start from; \"\": those of [predictions].",
+          ""};
+}
 
 void ReadOptions(const common::TomlTable& table,
                  const Problem& problem,

@@ -33,6 +33,11 @@ struct Number {
 struct Boolean {
   bool* value;
 };
+// A name that is defined elsewhere, such as a table of the manifest.
+struct Text {
+  std::string* value;
+  std::string range;  // for display: "the name of a table [predictions.NAME]"
+};
 // One of several names.
 struct Choice {
   std::vector<std::string> names;
@@ -57,7 +62,7 @@ Choice ChoiceOf(T& value,
 
 struct Option {
   std::string key;  // in [method.NAME]
-  std::variant<Integer, Number, Boolean, Choice> value;
+  std::variant<Integer, Number, Boolean, Text, Choice> value;
   std::string meaning;    // one sentence
   std::string reference;  // to the paper, "": none
   std::string former_key = {};
@@ -65,9 +70,18 @@ struct Option {
   std::function<std::string(const Problem&)> check = nullptr;
 };
 
+// The option that names the source of a method's predictions: "" is the table
+// [predictions] of the manifest.
+[[nodiscard]] Option PredictionsOption(std::string& source);
+
 // A struct of options has a function next to it that lists its rows,
 //
 //   std::vector<Option> OptionsOf(MyOptions& options);
+//
+// and, if the method starts from predictions, one that returns their source
+// (see Problem::predict), or nothing where other options turn them off:
+//
+//   std::optional<std::string> PredictionsOf(const MyOptions& options);
 //
 // Reads the options that the table contains; the others keep their values.
 // Errors: throws InputError with the place for a value outside its range and

@@ -33,7 +33,7 @@ struct ScaleRow {
   double alone_cost_s = 0.0;   // by a simulator with an empty memo
 };
 
-trials::Cluster WithGpus(trials::Cluster cluster, int gpus) {
+trials::Cluster ScaledCluster(trials::Cluster cluster, int gpus) {
   if (gpus < 1 || gpus % cluster.gpus_per_node != 0) {
     throw InputError(
         fmt::format("--gpus {}: {} has {} GPUs per host; use a multiple",
@@ -150,7 +150,7 @@ void ScaleProblem(const StudyOptions& options,
   const harness::SimulatorSetup setup = harness::ReadSimulatorSetup(problem);
   std::vector<trials::Cluster> clusters;
   for (const int count : gpus) {
-    clusters.push_back(WithGpus(setup.cluster, count));
+    clusters.push_back(ScaledCluster(setup.cluster, count));
   }
   fmt::print("{} x {} tokens on {} like those of {}\n",
              setup.workload.batch_size,

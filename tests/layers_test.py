@@ -26,11 +26,11 @@ BACKENDS = re.compile(r"trials/(simulator|replay|command|wrappers)/")
 MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "plots"}
 
 # Concrete types, and the only files of harness/ and cli/ that may refer to
-# them. cli/contain.cc is the program that the command backend starts on each
-# rank.
+# them. harness/predictions.cc predicts by simulation, and cli/contain.cc is the
+# program that the command backend starts on each rank.
 CONCRETE = [
     ({"harness/registry.cc"}, re.compile(r"methods/(?!oppa/families)[a-z_]+/")),
-    ({"harness/backends.cc", "cli/contain.cc"}, BACKENDS),
+    ({"harness/backends.cc", "harness/predictions.cc", "cli/contain.cc"}, BACKENDS),
 ]
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -90,6 +91,22 @@ double Cluster::RingBytesPerSecond(int gpus_of_host) const {
                                 ? rings.size()
                                 : static_cast<std::size_t>(gpus_of_host) - 1;
   return intra.bandwidth_bytes_per_s * rings[std::min(place, rings.size()) - 1];
+}
+
+Cluster WithGpus(Cluster cluster, int gpus) {
+  cluster.gpus_per_node = std::min(cluster.gpus_per_node, gpus);
+  while (gpus % cluster.gpus_per_node != 0) {
+    --cluster.gpus_per_node;
+  }
+  cluster.nodes = gpus / cluster.gpus_per_node;
+  if (cluster.nodes > 1 && !(cluster.inter.bandwidth_bytes_per_s > 0.0)) {
+    throw std::invalid_argument(
+        fmt::format("{} GPUs are more than one host of the cluster '{}', which "
+                    "has no [inter]",
+                    gpus,
+                    cluster.name));
+  }
+  return cluster;
 }
 
 Cluster ReadCluster(const std::filesystem::path& path) {

@@ -68,6 +68,12 @@ struct Cluster {
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
+// The cluster with as many of its hosts as this many GPUs need. Hosts keep
+// their number of GPUs if it divides `gpus`, and have the next smaller divisor
+// otherwise.
+// Errors: throws std::invalid_argument for several hosts without [inter].
+[[nodiscard]] Cluster WithGpus(Cluster cluster, int gpus);
+
 // Reads a cluster file (experiments/clusters/*.toml; format in
 // docs/cluster_format.md). Every number there is next to its source.
 // Errors: throws InputError with file:line:column.

@@ -20,6 +20,12 @@ struct Predictions {
   std::vector<double> peak_memory_bytes;  // per GPU, largest over all ranks
 };
 
+// The candidates that are predicted to fit, in ascending order of step time,
+// then the others, in ascending order of memory. Equals keep the order of the
+// space.
+[[nodiscard]] std::vector<int> Order(const Predictions& predictions,
+                                     double capacity_bytes);
+
 }  // namespace trials
 
 #endif  // TRIALS_PREDICTIONS_H_

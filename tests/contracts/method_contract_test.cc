@@ -15,6 +15,7 @@
 #include "harness/names.h"
 #include "harness/registry.h"
 #include "harness/search.h"
+#include "tests/fakes/fake_predictions.h"
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
@@ -39,6 +40,7 @@ class MethodContract : public testing::TestWithParam<std::string> {
     problem.memory_capacity_bytes = 16e9;
     problem.q_max = kQMax;
     problem.threads = threads_;
+    problem.predict = fakes::PredictionsOf(space);
     return FindMethod(GetParam())->make(problem, common::TomlTable(), seed);
   }
 
@@ -114,6 +116,9 @@ TEST_P(MethodContract, SurvivesASingleCandidateThatFits) {
 }
 
 TEST_P(MethodContract, ListensToItsSeed) {
+  if (GetParam() == "predicted-order") {
+    GTEST_SKIP() << "it has no choice to draw";
+  }
   std::set<int> first;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     first.insert(Make(space_, seed)->Suggest()->candidate);

@@ -7,6 +7,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "harness/method_text.h"
+#include "tests/fakes/fake_predictions.h"
 #include "tests/fakes/paths.h"
 
 namespace harness {
@@ -22,8 +23,10 @@ TEST(MethodsMarkdown, IsThePageOfTheDocumentation) {
 
 TEST(Registry, EveryDescribedDefaultIsAValidManifest) {
   const trials::SearchSpace space(std::vector<trials::ParallelConfig>(1));
-  const methods::Problem problem{
-      .space = &space, .memory_capacity_bytes = 1e9, .q_max = 10};
+  const methods::Problem problem{.space = &space,
+                                 .memory_capacity_bytes = 1e9,
+                                 .q_max = 10,
+                                 .predict = fakes::PredictionsOf(space)};
   for (const MethodEntry& method : Methods()) {
     std::string text;
     for (const methods::OptionText& option : method.options) {

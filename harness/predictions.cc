@@ -1,0 +1,296 @@
+#include "harness/predictions.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/parallel.h"
+#include "common/text.h"
+#include "trials/data_folder.h"
+#include "trials/simulator/framework.h"
+#include "trials/simulator/predict.h"
+
+namespace harness {
+namespace {
+
+using common::InputError;
+using common::TomlTable;
+using trials::Predictions;
+
+// Overrides the settings that the table has.
+void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
+  settings.table = table;
+  if (table.Has("cluster")) {
+    settings.clusters = table.GetStrings("cluster");
+  }
+  settings.framework = table.GetString("framework", settings.framework);
+  settings.memory_factor =
+      table.GetPositive("memory_factor", settings.memory_factor);
+  settings.time_factor = table.GetPositive("time_factor", settings.time_factor);
+  settings.permute = table.GetBool("permute", settings.permute);
+}
+
+// The keys of [predictions] that are settings. Every other key is a source.
+constexpr std::array<std::string_view, 6> kSettings = {
+    "cluster", "framework", "facts", "memory_factor", "time_factor", "permute"};
+
+// The path of a data file that a setting names.
+std::filesystem::path DataFile(const PredictionSettings& settings,
+                               std::string_view key,
+                               const std::string& kind,
+                               const std::string& name) {
+  try {
+    return trials::FindDataFile(kind, name, settings.table.Folder());
+  } catch (const InputError& e) {
+    settings.table.Fail(key, e.what());
+  }
+}
+
+trials::Cluster Resized(const PredictionSettings& settings,
+                        const trials::Cluster& cluster,
+                        int gpus) {
+  try {
+    return WithGpus(cluster, gpus);
+  } catch (const std::invalid_argument& e) {
+    settings.table.Fail("cluster",
+                        fmt::format("{}; give another cluster", e.what()));
+  }
+}
+
+// The geometric mean of the values that are not NaN; NaN if none is.
+double MeanOfKnown(const std::vector<double>& values,
+                   const std::vector<int>& members) {
+  double sum = 0.0;
+  int known = 0;
+  for (const int i : members) {
+    const double value = values[static_cast<std::size_t>(i)];
+    if (!std::isnan(value)) {
+      sum += std::log(value);
+      ++known;
+    }
+  }
+  return std::exp(sum / known);
+}
+
+// Gives candidates without a prediction, NaN, the mean of their cell, or of all
+// candidates. Returns their number.
+int FillRejected(const trials::SearchSpace& space,
+                 std::vector<double>& values) {
+  std::vector<int> all(values.size());
+  std::iota(all.begin(), all.end(), 0);
+  const double mean = MeanOfKnown(values, all);
+  int rejected = 0;
+  for (const std::vector<int>& cell : space.cells()) {
+    const double mean_of_cell = MeanOfKnown(values, cell);
+    for (const int i : cell) {
+      double& value = values[static_cast<std::size_t>(i)];
+      if (std::isnan(value)) {
+        value = std::isnan(mean_of_cell) ? mean : mean_of_cell;
+        ++rejected;
+      }
+    }
+  }
+  return rejected;
+}
+
+// A random permutation of 0 ... size - 1: Fisher and Yates' shuffle, written
+// out because std::shuffle differs between libraries.
+std::vector<std::size_t> Permutation(std::size_t size, std::uint64_t seed) {
+  std::vector<std::size_t> order(size);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 random(seed);
+  for (std::size_t i = size; i > 1; --i) {
+    std::swap(order[i - 1], order[random() % i]);
+  }
+  return order;
+}
+
+void Permute(const std::vector<std::size_t>& order,
+             std::vector<double>& values) {
+  std::vector<double> permuted(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    permuted[i] = values[order[i]];
+  }
+  values = std::move(permuted);
+}
+
+// What the settings change about the predictions, for display: "; memory x
+// 0.5".
+std::string Changes(const PredictionSettings& settings) {
+  std::string text;
+  if (settings.time_factor != 1.0) {
+    text += fmt::format("; time x {}", settings.time_factor);
+  }
+  if (settings.memory_factor != 1.0) {
+    text += fmt::format("; memory x {}", settings.memory_factor);
+  }
+  if (settings.permute) {
+    text += "; permuted";
+  }
+  return text;
+}
+
+Predictions PredictParts(const PredictionSettings& settings,
+                         const trials::SearchSpace& space,
+                         const std::vector<SimulatedPart>& parts) {
+  const auto size = static_cast<std::size_t>(space.size());
+  Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
+                          .peak_memory_bytes = std::vector(size, std::nan(""))};
+  for (const SimulatedPart& part : parts) {
+    const trials::SimulatedCosts costs =
+        PredictCosts(*part.training, common::Cores());
+    for (std::size_t i = 0; i < part.candidates.size(); ++i) {
+      const auto at = static_cast<std::size_t>(part.candidates[i]);
+      predictions.step_time_s[at] = costs.step_time_s[i] * settings.time_factor;
+      predictions.peak_memory_bytes[at] =
+          costs.peak_memory_bytes[i] * settings.memory_factor;
+    }
+  }
+  return predictions;
+}
+
+}  // namespace
+
+std::vector<std::string> PredictionNames(const TomlTable& predictions) {
+  std::vector<std::string> names = {""};
+  for (const std::string& key : predictions.Keys()) {
+    if (std::find(kSettings.begin(), kSettings.end(), key) == kSettings.end()) {
+      names.push_back(key);
+    }
+  }
+  return names;
+}
+
+PredictionSettings ReadPredictionSettings(const TomlTable& predictions,
+                                          const std::string& name) {
+  PredictionSettings settings;
+  ReadKeys(predictions, settings);
+  if (name.empty()) {
+    return settings;
+  }
+  const std::vector<std::string> known = PredictionNames(predictions);
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw InputError(fmt::format(
+        "{}: there is no table [predictions.{}]{}",
+        predictions.Where(),
+        name,
+        known.size() == 1
+            ? "; add it"
+            : fmt::format("; there are: {}",
+                          fmt::join(known.begin() + 1, known.end(), ", "))));
+  }
+  ReadKeys(predictions.GetTable(name), settings);
+  return settings;
+}
+
+Machine PredictedMachine(const PredictionSettings& settings,
+                         const Machine& otherwise) {
+  const int gpus = otherwise.cluster.gpus();
+  Machine machine = otherwise;
+  machine.inputs.clear();
+  for (const std::string& name : settings.clusters) {
+    const auto file = DataFile(settings, "cluster", "clusters", name);
+    machine.cluster = Resized(settings, trials::ReadCluster(file), gpus);
+    machine.inputs = {file};
+    if (machine.cluster.gpu.architecture !=
+        otherwise.cluster.gpu.architecture) {
+      break;
+    }
+  }
+  machine.inputs.push_back(
+      trials::FindDataFile("hardware", machine.cluster.gpu.architecture));
+  if (!settings.framework.empty()) {
+    const auto file =
+        DataFile(settings, "framework", "frameworks", settings.framework);
+    machine.framework =
+        std::make_shared<trials::Framework>(trials::ReadFramework(file));
+    machine.framework_name = file.stem().string();
+    machine.inputs.push_back(file);
+  }
+  return machine;
+}
+
+void RejectGroundTruth(const PredictionSettings& settings,
+                       const Machine& machine,
+                       const Machine& ground_truth) {
+  if (machine.cluster.gpu.architecture !=
+          ground_truth.cluster.gpu.architecture ||
+      !(*machine.framework == *ground_truth.framework)) {
+    return;
+  }
+  throw InputError(fmt::format(
+      "{}: predictions of {} with the framework {} are the ground truth: the "
+      "same simulator runs the trials. Name another machine in [predictions]: "
+      "a cluster with other GPUs or another framework, as in cluster = "
+      "\"h100-infiniband\", framework = \"megatron-core\"",
+      settings.table.Where(),
+      machine.cluster.gpu.name,
+      machine.framework_name));
+}
+
+PredictionSource SimulatedSource(const PredictionSettings& settings,
+                                 const std::string& problem,
+                                 const trials::SearchSpace& space,
+                                 const Machine& machine,
+                                 std::vector<SimulatedPart> parts) {
+  PredictionSource source;
+  source.description = fmt::format("simulator of {} ({} x {}), {}{}",
+                                   machine.cluster.name,
+                                   machine.cluster.gpus(),
+                                   machine.cluster.gpu.name,
+                                   machine.framework_name,
+                                   Changes(settings));
+  source.identity = fmt::format("memory {}\ntime {}\npermute {}\n",
+                                common::ExactText(settings.memory_factor),
+                                common::ExactText(settings.time_factor),
+                                settings.permute ? problem : "");
+  for (const std::filesystem::path& file : machine.inputs) {
+    source.identity += fmt::format(
+        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+  }
+  source.predict = [settings,
+                    problem,
+                    &space,
+                    parts = std::move(parts),
+                    description = source.description] {
+    Predictions predictions = PredictParts(settings, space, parts);
+    const int rejected = FillRejected(space, predictions.step_time_s);
+    FillRejected(space, predictions.peak_memory_bytes);
+    if (rejected == space.size()) {
+      throw InputError(fmt::format(
+          "{}: the predicted machine ({}) runs none of the candidates; name "
+          "another one",
+          settings.table.Where(),
+          description));
+    }
+    predictions.source = description;
+    if (rejected > 0) {
+      predictions.source += fmt::format(
+          "; {} of {} candidates are invalid there", rejected, space.size());
+    }
+    if (settings.permute) {
+      const auto order =
+          Permutation(static_cast<std::size_t>(space.size()),
+                      common::DeriveSeed("predictions/" + problem));
+      Permute(order, predictions.step_time_s);
+      Permute(order, predictions.peak_memory_bytes);
+    }
+    return predictions;
+  };
+  return source;
+}
+
+}  // namespace harness

@@ -1,0 +1,106 @@
+// The predictions of candidates that an experiment hands to methods.
+
+#ifndef HARNESS_PREDICTIONS_H_
+#define HARNESS_PREDICTIONS_H_
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/toml_table.h"
+#include "harness/spec.h"
+#include "trials/cluster.h"
+#include "trials/predictions.h"
+#include "trials/search_space.h"
+
+namespace trials {
+struct Framework;
+struct SimulatedTraining;
+}  // namespace trials
+
+namespace harness {
+
+// One source of predictions: the keys of a table [predictions.NAME], and those
+// of [predictions] that it does not have.
+struct PredictionSettings {
+  // The machine to simulate. Of several clusters, the first one is used whose
+  // GPU has another architecture than that of the problem.
+  std::vector<std::string> clusters;  // names or files; empty: as the problem
+  std::string framework;              // name or file; "": as the problem
+  // Factors on the predictions, which make them deliberately worse: > 0.
+  double memory_factor = 1.0;
+  double time_factor = 1.0;
+  // Gives each candidate the predictions of another one, drawn at random: its
+  // time and its memory come from the same candidate.
+  bool permute = false;
+  common::TomlTable table;  // for messages
+};
+
+// The settings of a source; "" is the table [predictions].
+// Errors: throws InputError for an unknown name, listing the known ones, and
+// for an invalid value.
+[[nodiscard]] PredictionSettings ReadPredictionSettings(
+    const common::TomlTable& predictions, const std::string& name);
+
+// The names of all sources, "" first.
+[[nodiscard]] std::vector<std::string> PredictionNames(
+    const common::TomlTable& predictions);
+
+// A machine: hardware and software.
+struct Machine {
+  trials::Cluster cluster;
+  std::shared_ptr<const trials::Framework> framework;  // never null
+  std::string framework_name;                          // for display
+  std::vector<std::filesystem::path> inputs;  // its files, for run hashes
+};
+
+// The machine that the settings describe, where `otherwise` is that of the
+// problem: with the same number of GPUs, on as many of its own hosts as needed.
+// Errors: throws InputError for a file that does not exist or cannot provide
+// the GPUs.
+[[nodiscard]] Machine PredictedMachine(const PredictionSettings& settings,
+                                       const Machine& otherwise);
+
+// Throws InputError, with the reason and a remedy, if the machine is the one
+// that runs the simulated trials: the same GPU architecture and framework.
+void RejectGroundTruth(const PredictionSettings& settings,
+                       const Machine& machine,
+                       const Machine& ground_truth);
+
+// A source of predictions for one problem.
+struct PredictionSource {
+  // The machine and the changes, one line for display: "simulator of
+  // a100-selene (8 x A100-SXM4-80GB), megatron-core; memory x 0.5".
+  std::string description;
+  // Everything that the predictions depend on except the tables of the problem:
+  // settings and the contents of files. For run hashes.
+  std::string identity;
+  std::function<trials::Predictions()> predict;
+};
+
+// Candidates that have one workload and machine in a simulation.
+struct SimulatedPart {
+  std::vector<int> candidates;  // indices into the space
+  std::shared_ptr<const trials::SimulatedTraining> training;
+};
+
+// Predicts the candidates of the space by simulation; each is in one part. A
+// candidate that the simulator rejects gets the geometric means of those with
+// the same dp, tp and pp, or of all if it rejects those, too; the source line
+// of the predictions counts them. `problem` seeds permutations.
+// `space` must outlive the result.
+// Errors: PredictionSource::predict throws InputError if the simulator rejects
+// every candidate.
+[[nodiscard]] PredictionSource SimulatedSource(
+    const PredictionSettings& settings,
+    const std::string& problem,
+    const trials::SearchSpace& space,
+    const Machine& machine,
+    std::vector<SimulatedPart> parts);
+
+}  // namespace harness
+
+#endif  // HARNESS_PREDICTIONS_H_

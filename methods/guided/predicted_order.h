@@ -1,0 +1,38 @@
+// PREDICTED ORDER: tries the candidates in the order of predictions.
+
+#ifndef METHODS_GUIDED_PREDICTED_ORDER_H_
+#define METHODS_GUIDED_PREDICTED_ORDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "methods/method.h"
+#include "methods/options.h"
+
+namespace methods {
+
+// Tries the candidates that are predicted to fit, in ascending order of
+// predicted step time, then the others in ascending order of predicted memory.
+// It learns nothing from trials: the baseline of methods that correct
+// predictions.
+struct PredictedOrderOptions {
+  std::string predictions;
+};
+
+[[nodiscard]] std::vector<Option> OptionsOf(PredictedOrderOptions& options);
+[[nodiscard]] inline std::optional<std::string> PredictionsOf(
+    const PredictedOrderOptions& options) {
+  return options.predictions;
+}
+
+[[nodiscard]] std::unique_ptr<Method> MakePredictedOrder(
+    const Problem& problem,
+    const PredictedOrderOptions& options,
+    std::uint64_t seed);
+
+}  // namespace methods
+
+#endif  // METHODS_GUIDED_PREDICTED_ORDER_H_
