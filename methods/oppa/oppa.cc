@@ -166,13 +166,15 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
     return ChoiceOf(form,
                     {{"none", CostModelForm::kNone},
                      {"printed", CostModelForm::kPrinted},
-                     {"physical", CostModelForm::kPhysical}});
+                     {"physical", CostModelForm::kPhysical},
+                     {"predicted", CostModelForm::kPredicted}});
   };
   return {
       {"throughput_prior",
        form_of(pair.throughput_prior),
        "Prior mean of throughput: a constant, the cost model as the paper "
-       "prints it, or the cost model with every size in its place.",
+       "prints it, the cost model with every size in its place, or predictions "
+       "of every candidate.",
        "App. D.1",
        "prior"},
       {"memory_prior",
@@ -180,6 +182,7 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "Prior mean of memory, likewise.",
        "App. D.2",
        "prior"},
+      PredictionsOption(pair.predictions),
       {"early_termination",
        Boolean{&o.early_termination},
        "Stop a trial that cannot become the best.",
@@ -236,7 +239,7 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "deviations, 0.798 of a standard deviation where memory is no concern.",
        "Eq. 4"},
       {"random_trials",
-       Integer{&o.random_trials, 1},
+       Integer{&o.random_trials, 0},
        "Random trials at the start.",
        "App. E.1, \"a few\""},
       {"failures_before_random",
@@ -321,6 +324,14 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "best throughput.",
        "App. I.5"},
   };
+}
+
+std::optional<std::string> PredictionsOf(const OppaOptions& o) {
+  constexpr auto kPredicted = surrogates::CostModelForm::kPredicted;
+  const SurrogatePair::Options& pair = o.surrogates;
+  return pair.throughput_prior == kPredicted || pair.memory_prior == kPredicted
+             ? std::optional(pair.predictions)
+             : std::nullopt;
 }
 
 std::unique_ptr<Method> MakeOppa(const Problem& problem,
