@@ -87,7 +87,7 @@ Estimate CoefficientOf(const History& history, const std::string& name) {
 
 FittedSurrogate SurrogateOf(const History& history, const std::string& name) {
   static const std::set<std::string> scales = {
-      "signal_stddev", "misfit_stddev", "noise_stddev", "trust"};
+      "signal_stddev", "misfit_stddev", "noise_stddev"};
   FittedSurrogate learned{.name = name};
   for (const std::string& parameter : history.parameters) {
     if (const auto dimension = Inside(parameter, "length_scale")) {
@@ -96,6 +96,8 @@ FittedSurrogate SurrogateOf(const History& history, const std::string& name) {
     } else if (const auto coefficient = Inside(parameter, "prior")) {
       learned.coefficients.push_back(
           {*coefficient, CoefficientOf(history, *coefficient)});
+    } else if (parameter == "trust") {
+      learned.trust = RangeOf(history, parameter);
     } else if (scales.contains(parameter)) {
       learned.scales.push_back({parameter, RangeOf(history, parameter)});
     }
