@@ -23,8 +23,8 @@
 #include "trials/simulator/predict.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
-#include "trials/wrappers/landscape_runner.h"
 #include "trials/tables/row_training.h"
+#include "trials/wrappers/landscape_runner.h"
 #include "trials/wrappers/noisy_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
 

@@ -39,7 +39,7 @@ struct ManifestOverrides {
   std::optional<int> repeats;
   std::vector<std::string> methods;
   std::vector<std::string> settings;  // "backend.failure_s=5"
-  bool held_out = false;  // includes the problems that are held out
+  bool held_out = false;              // includes the problems that are held out
 };
 
 }  // namespace harness

@@ -1,75 +1,144 @@
 #include "methods/surrogate_pair.h"
 
-#include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "common/quantiles.h"
+#include "common/error.h"
 #include "methods/remaining.h"
 #include "surrogates/cost/misspecification.h"
-#include "surrogates/cost/shared_scale.h"
+#include "surrogates/cost/predicted_prior.h"
 
 namespace methods {
 namespace {
 
+using surrogates::CostModelForm;
+
 // The two fits draw different starting points.
 constexpr std::uint64_t kMemorySeedOffset = 1;
-
-// The centers of the throughput's coefficients after these observations.
-Eigen::VectorXd Centers(const surrogates::ParametricMean& prior,
-                        const surrogates::Observations& observations) {
-  if (prior.shared_scale) {
-    return surrogates::CentersAtScale(
-        prior, surrogates::MatchSharedScale(prior, observations));
-  }
-  // Before the first value only ratios are known and any scale serves.
-  return surrogates::CentersFor(
-      prior,
-      observations.size() > 0 ? common::UpperMedian({observations.value.begin(),
-                                                     observations.value.end()})
-                              : 1.0);
-}
-
-surrogates::GaussianProcess::Options ForThroughput(
-    const Problem& problem, const SurrogatePair::Options& options) {
-  surrogates::GaussianProcess::Options fit = options.fit;
-  fit.threads = problem.threads;
-  fit.nugget = options.throughput_nugget;
-  fit.family.scale = options.family_error;
-  return fit;
-}
-
-surrogates::GaussianProcess::Options ForMemory(
-    const Problem& problem, const SurrogatePair::Options& options) {
-  surrogates::GaussianProcess::Options fit = options.fit;
-  fit.threads = problem.threads;
-  fit.seed += kMemorySeedOffset;
-  fit.family.scale = options.memory_family_error;
-  if (options.memory_prior == surrogates::CostModelForm::kPhysical &&
-      options.choices.typical_values) {
-    fit.target_scale = options.memory_error;
-  }
-  return fit;
-}
 
 surrogates::ClusterShape ShapeOf(const Problem& problem) {
   return {problem.gpus, problem.gpus_per_node, problem.rank_order};
 }
 
-surrogates::ParametricMean MemoryPriorOf(
-    const Problem& problem, const SurrogatePair::Options& options) {
-  surrogates::ParametricMean mean = surrogates::MemoryPrior(
-      *problem.space,
-      ShapeOf(problem),
-      options.memory_prior,
-      options.clip_at_capacity ? 1.0 : options.out_of_memory_value,
-      options.choices);
-  mean.clip_gradient = options.clip_gradient;
-  return mean;
+FittedProcess::Options CommonOptions(const Problem& problem,
+                                     const SurrogatePair::Options& options) {
+  FittedProcess::Options common{
+      .fit = options.fit,
+      .refit_every_trial_until = options.refit_every_trial_until,
+      .refit_growth = options.refit_growth};
+  common.fit.threads = problem.threads;
+  return common;
+}
+
+std::unique_ptr<FittedProcess> MakeThroughput(
+    const Problem& problem,
+    const SurrogatePair::Options& options,
+    const surrogates::EncodedSpace& space,
+    CostModelForm form,
+    const trials::Predictions& predictions) {
+  FittedProcess::Options process = CommonOptions(problem, options);
+  process.fit.nugget = options.throughput_nugget;
+  process.fit.family.scale = options.family_error;
+  process.centers_follow_median = true;
+  if (form == CostModelForm::kPredicted) {
+    process.relative_error = options.predicted_throughput_error;
+    process.fit.family.scale = options.predicted_family_error;
+    return std::make_unique<FittedProcess>(
+        space, surrogates::PredictedThroughputPrior(predictions), process);
+  }
+  return std::make_unique<FittedProcess>(
+      space,
+      surrogates::ThroughputPrior(
+          *problem.space, ShapeOf(problem), form, options.choices),
+      process);
+}
+
+std::unique_ptr<FittedProcess> MakeMemory(
+    const Problem& problem,
+    const SurrogatePair::Options& options,
+    const surrogates::EncodedSpace& space,
+    CostModelForm form,
+    const trials::Predictions& predictions) {
+  FittedProcess::Options process = CommonOptions(problem, options);
+  process.fit.seed += kMemorySeedOffset;
+  process.fit.family.scale = options.memory_family_error;
+  const double clip =
+      options.clip_at_capacity ? 1.0 : options.out_of_memory_value;
+  if (form == CostModelForm::kPredicted) {
+    process.fit.target_scale = options.predicted_memory_error;
+    return std::make_unique<FittedProcess>(
+        space,
+        surrogates::PredictedMemoryPrior(
+            predictions, problem.memory_capacity_bytes, clip),
+        process);
+  }
+  if (form == CostModelForm::kPhysical && options.choices.typical_values) {
+    process.fit.target_scale = options.memory_error;
+  }
+  surrogates::ParametricMean prior = surrogates::MemoryPrior(
+      *problem.space, ShapeOf(problem), form, clip, options.choices);
+  prior.clip_gradient = options.clip_gradient;
+  return std::make_unique<FittedProcess>(space, std::move(prior), process);
+}
+
+// A target's surrogate; one with predictions falls back on the physical form.
+template <typename Make>
+TrustedProcess MakeTrusted(const Problem& problem,
+                           const SurrogatePair::Options& options,
+                           const surrogates::EncodedSpace& space,
+                           CostModelForm form,
+                           const trials::Predictions& predictions,
+                           Make make) {
+  TrustedProcess::MakeProcess fallback;
+  if (form == CostModelForm::kPredicted) {
+    fallback = [=, &space] {
+      return make(problem, options, space, CostModelForm::kPhysical, {});
+    };
+  }
+  return {make(problem, options, space, form, predictions),
+          std::move(fallback)};
+}
+
+// The trust in throughput predictions from which the trial after `trials`
+// others uses them. The first three trials do unless the predictions have
+// failed. Then the radical inverse of a count: 1/2, 1/4, 3/4, 1/8, 5/8, ..., so
+// that the share of trials that use them is the trust in them.
+double TrustThreshold(int trials) {
+  constexpr int kFirst = 3;
+  if (trials < kFirst) {
+    return 0.3;
+  }
+  double inverse = 0.0;
+  double digit = 0.5;
+  for (int count = trials - kFirst + 1; count > 0; count /= 2) {
+    inverse += digit * (count % 2);
+    digit /= 2.0;
+  }
+  return inverse;
+}
+
+trials::Predictions PredictionsFor(const Problem& problem,
+                                   const SurrogatePair::Options& options) {
+  if (options.throughput_prior != CostModelForm::kPredicted &&
+      options.memory_prior != CostModelForm::kPredicted) {
+    return {};
+  }
+  if (!problem.predict) {
+    throw common::InputError(
+        "a predicted prior needs predictions: add a table [predictions]");
+  }
+  return problem.predict(options.predictions);
 }
 
 }  // namespace
 
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
+    : SurrogatePair(problem, options, PredictionsFor(problem, options)) {}
+
+SurrogatePair::SurrogatePair(const Problem& problem,
+                             const Options& options,
+                             const trials::Predictions& predictions)
     : capacity_bytes_(problem.memory_capacity_bytes),
       options_(options),
       encoded_(surrogates::Encode(*problem.space,
@@ -77,13 +146,18 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
                                       ? surrogates::InactiveKnobs::kNeutral
                                       : surrogates::InactiveKnobs::kDefault,
                                   options.encoding)),
-      throughput_prior_(surrogates::ThroughputPrior(*problem.space,
-                                                    ShapeOf(problem),
-                                                    options.throughput_prior,
-                                                    options.choices)),
-      memory_prior_(MemoryPriorOf(problem, options)),
-      throughput_(encoded_, throughput_prior_, ForThroughput(problem, options)),
-      memory_(encoded_, memory_prior_, ForMemory(problem, options)),
+      throughput_(MakeTrusted(problem,
+                              options,
+                              encoded_,
+                              options.throughput_prior,
+                              predictions,
+                              MakeThroughput)),
+      memory_(MakeTrusted(problem,
+                          options,
+                          encoded_,
+                          options.memory_prior,
+                          predictions,
+                          MakeMemory)),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
     prior_perturbation_ =
@@ -92,67 +166,28 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
 }
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
-  surrogates::Observations throughput = history.ThroughputObservations();
-  throughput_.SetLogCenters(Centers(throughput_prior_, throughput));
-  if (prior_perturbation_.size() > 0 && throughput.size() > 0) {
+  FitInput throughput{.observations = history.ThroughputObservations()};
+  if (prior_perturbation_.size() > 0 && throughput.observations.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
     // of the remainder after the offset.
     perturbation_steps_per_s_ =
-        options_.prior_error * throughput.value.maxCoeff();
-    throughput.value -=
-        perturbation_steps_per_s_ * prior_perturbation_(throughput.candidate);
+        options_.prior_error * throughput.observations.value.maxCoeff();
+    throughput.offset = perturbation_steps_per_s_ *
+                        prior_perturbation_(throughput.observations.candidate);
   }
-  std::vector<Suggestion::Fit> fits;
-  fits.push_back(
-      {"throughput", Update(throughput, throughput_, known_throughput_)});
-  const surrogates::Observations memory =
-      history.MemoryObservations(capacity_bytes_,
-                                 options_.out_of_memory_value,
-                                 options_.memory_noise * options_.memory_noise);
-  if (memory_prior_.shared_scale) {
-    memory_.SetLogCenters(surrogates::CentersAtScale(
-        memory_prior_,
-        surrogates::MatchSharedScale(
-            memory_prior_, memory, history.RanWithUnknownMemory())));
-  }
-  fits.push_back({"memory", Update(memory, memory_, known_memory_)});
-  return fits;
-}
-
-surrogates::FitSummary SurrogatePair::Update(
-    const surrogates::Observations& observations,
-    surrogates::GaussianProcess& process,
-    Known& known) const {
-  const int old = known.observations.size();
-  const bool recent =
-      known.fitted >= options_.refit_every_trial_until &&
-      observations.size() < (1.0 + options_.refit_growth) * known.fitted;
-  const bool appends =
-      recent && old < observations.size() &&
-      std::equal(known.observations.candidate.begin(),
-                 known.observations.candidate.end(),
-                 observations.candidate.begin()) &&
-      known.observations.value == observations.value.head(old) &&
-      known.observations.noise_variance ==
-          observations.noise_variance.head(old);
-  known.observations = observations;
-  if (!appends) {
-    known.fitted = observations.size();
-    return process.Fit(observations);
-  }
-  surrogates::FitSummary summary;
-  for (int i = old; i < observations.size(); ++i) {
-    summary =
-        process.Append(observations.candidate[static_cast<std::size_t>(i)],
-                       observations.value[i],
-                       observations.noise_variance[i]);
-  }
-  return summary;
+  const FitInput memory{.observations = history.MemoryObservations(
+                            capacity_bytes_,
+                            options_.out_of_memory_value,
+                            options_.memory_noise * options_.memory_noise),
+                        .at_most_one = history.RanWithUnknownMemory()};
+  return {{"throughput",
+           throughput_.Fit(throughput, TrustThreshold(history.size()))},
+          {"memory", memory_.Fit(memory)}};
 }
 
 void SurrogatePair::PredictThroughput(
     surrogates::Prediction& prediction) const {
-  throughput_.Predict(prediction);
+  throughput_.process().Predict(prediction);
   if (prior_perturbation_.size() > 0) {
     prediction.mean += perturbation_steps_per_s_ * prior_perturbation_;
   }
@@ -161,16 +196,17 @@ void SurrogatePair::PredictThroughput(
 void SurrogatePair::Predict(surrogates::Prediction& throughput,
                             surrogates::Prediction& memory) const {
   PredictThroughput(throughput);
-  memory_.Predict(memory);
+  memory_.process().Predict(memory);
 }
 
 surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
     const {
   surrogates::Prediction prediction;
   PredictThroughput(prediction);
-  surrogates::Prediction others = throughput_.LeaveOneOut();
+  surrogates::Prediction others = throughput_.process().LeaveOneOut();
   // In the order of the process, whose values exclude the perturbation.
-  const surrogates::Observations& observed = throughput_.observations();
+  const surrogates::Observations& observed =
+      throughput_.process().observations();
   Eigen::VectorXd values = observed.value.head(others.mean.size());
   if (prior_perturbation_.size() > 0) {
     const Eigen::VectorXd perturbation =
@@ -183,7 +219,8 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
 
 std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
     const History& history) const {
-  return methods::EstimateRemaining(history, prediction_, throughput_, memory_);
+  return methods::EstimateRemaining(
+      history, prediction_, throughput_.process(), memory_.process());
 }
 
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
@@ -200,7 +237,7 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
       prediction_,
       [this](const std::vector<int>& candidates,
              const surrogates::PredictionView& excess) {
-        memory_.PredictSome(candidates, excess);
+        memory_.process().PredictSome(candidates, excess);
         ToMemoryExcess(1.0, options_.memory_scale, excess);
       },
       excluded,
@@ -210,7 +247,7 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
     choice.throughput_mean = prediction_.mean[choice.candidate];
     choice.throughput_variance = prediction_.variance[choice.candidate];
     using One = Eigen::Map<Eigen::VectorXd>;
-    memory_.PredictSome(
+    memory_.process().PredictSome(
         {&choice.candidate, 1},
         {One(&choice.memory_mean, 1), One(&choice.memory_variance, 1)});
   }

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "methods/acquisition.h"
 #include "methods/history.h"
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/trusted_process.h"
 #include "surrogates/cost/cost_model.h"
 #include "surrogates/encoding.h"
 #include "surrogates/gp/gaussian_process.h"
@@ -31,6 +33,8 @@ class SurrogatePair {
     surrogates::CostModelForm memory_prior =
         surrogates::CostModelForm::kPhysical;
     surrogates::CostModelChoices choices;
+    // The source of a predicted prior; see Problem::predict.
+    std::string predictions;
     // Of both processes; `seed` of the throughput's, `threads` is the
     // problem's.
     surrogates::GaussianProcess::Options fit;
@@ -61,6 +65,12 @@ class SurrogatePair {
     // Error of a memory prior with a known job size, in units of the capacity.
     // > 0
     double memory_error = 0.2;
+    // The same with predictions; and the error of throughput predictions
+    // relative to the best throughput. > 0
+    double predicted_memory_error = 0.05;
+    double predicted_throughput_error = 0.2;
+    // Replaces family_error with predictions. >= 0
+    double predicted_family_error = 0.1;
     // False: inactive parameters at their defaults, the paper's embedding.
     bool neutral_inactive_parameters = true;
     surrogates::SizeScale encoding = surrogates::SizeScale::kLog2;
@@ -96,7 +106,7 @@ class SurrogatePair {
 
   // Information gain of the throughputs of the last Fit, in nats.
   [[nodiscard]] double information_gain() const {
-    return throughput_.information_gain();
+    return throughput_.process().information_gain();
   }
 
   // A candidate and its prediction.
@@ -123,26 +133,16 @@ class SurrogatePair {
       const History& history) const;
 
  private:
+  SurrogatePair(const Problem& problem,
+                const Options& options,
+                const trials::Predictions& predictions);
   void PredictThroughput(surrogates::Prediction& prediction) const;
 
   double capacity_bytes_;
   Options options_;
   surrogates::EncodedSpace encoded_;
-  // The last observations of a process, in the order of the history.
-  struct Known {
-    surrogates::Observations observations;
-    int fitted = 0;  // their number when hyperparameters were fitted
-  };
-  [[nodiscard]] surrogates::FitSummary Update(
-      const surrogates::Observations& observations,
-      surrogates::GaussianProcess& process,
-      Known& known) const;
-
-  surrogates::ParametricMean throughput_prior_;
-  surrogates::ParametricMean memory_prior_;
-  surrogates::GaussianProcess throughput_;
-  surrogates::GaussianProcess memory_;
-  Known known_throughput_, known_memory_;
+  TrustedProcess throughput_;
+  TrustedProcess memory_;
   // The perturbation of the throughput's prior mean, [N], empty: none; and its
   // amplitude in steps/s.
   Eigen::VectorXd prior_perturbation_;

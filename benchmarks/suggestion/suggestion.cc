@@ -18,6 +18,7 @@
 #include "benchmarks/suggestion/arguments.h"
 #include "benchmarks/suggestion/task.h"
 #include "methods/acquisition.h"
+#include "surrogates/cost/predicted_prior.h"
 #include "surrogates/gp/gaussian_process.h"
 
 namespace benchmarks {
@@ -124,10 +125,33 @@ Observations AllButLast(const Observations& observations) {
   return most;
 }
 
+Eigen::VectorXd AtCenters(const ParametricMean& mean) {
+  Eigen::VectorXd log_c(mean.size());
+  for (int j = 0; j < mean.size(); ++j) {
+    log_c[j] = mean.coefficients[static_cast<std::size_t>(j)].log_center;
+  }
+  return mean.EvaluateAll(log_c);
+}
+
+// Replaces the means of both targets by priors from their values, as OPPA-SIM
+// has them once it trusts its predictions.
+void UsePredictions(ParametricMean& throughput, ParametricMean& memory) {
+  const Eigen::VectorXd times = AtCenters(throughput).cwiseInverse();
+  const Eigen::VectorXd peaks = AtCenters(memory);
+  const trials::Predictions predictions{
+      .step_time_s = {times.begin(), times.end()},
+      .peak_memory_bytes = {peaks.begin(), peaks.end()}};
+  const double clip = memory.clip;
+  throughput = surrogates::PredictedThroughputPrior(predictions);
+  memory = surrogates::PredictedMemoryPrior(predictions, 1.0, clip);
+}
+
 // A suggestion of OPPA: throughput and memory with 35 coefficients between
 // them, the constrained bound.
 // `appends`: the last observation is new, hyperparameters are not learned.
-void TimeOppa(const Arguments& arguments, bool appends) {
+void TimeOppa(const Arguments& arguments,
+              bool appends,
+              bool predicted = false) {
   const EncodedSpace space = MakeSpace(arguments.candidates);
   ParametricMean throughput_mean =
       MakeMean(space, 22, ParametricMean::Link::kInverse);
@@ -137,6 +161,9 @@ void TimeOppa(const Arguments& arguments, bool appends) {
       Observe(space, throughput_mean, arguments.n, 0.1);
   const Observations memories = Observe(space, memory_mean, arguments.n, 0.05);
   const double capacity = memories.value.mean();
+  if (predicted) {
+    UsePredictions(throughput_mean, memory_mean);
+  }
   const GaussianProcess::Options options{.threads = arguments.threads};
   GaussianProcess r(space, std::move(throughput_mean), options);
   GaussianProcess m(space, std::move(memory_mean), options);
@@ -215,11 +242,14 @@ void Run(const Arguments& arguments) {
     TimeOppa(arguments, false);
   } else if (arguments.name == "oppa-append") {
     TimeOppa(arguments, true);
+  } else if (arguments.name == "oppa-sim") {
+    TimeOppa(arguments, false, true);
   } else if (arguments.name == "write-task") {
     WriteTask(arguments);
   } else {
     throw std::invalid_argument(
-        "--case must be ucb, ucb-1, ucb-map, oppa, oppa-append or write-task");
+        "--case must be ucb, ucb-1, ucb-map, oppa, oppa-sim, oppa-append or "
+        "write-task");
   }
 }
 

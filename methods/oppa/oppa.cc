@@ -192,13 +192,15 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
     return ChoiceOf(form,
                     {{"none", CostModelForm::kNone},
                      {"printed", CostModelForm::kPrinted},
-                     {"physical", CostModelForm::kPhysical}});
+                     {"physical", CostModelForm::kPhysical},
+                     {"predicted", CostModelForm::kPredicted}});
   };
   return {
       {"throughput_prior",
        form_of(pair.throughput_prior),
        "Prior mean of throughput: a constant, the cost model as the paper "
-       "prints it, or the cost model with every size in its place.",
+       "prints it, the cost model with every size in its place, or predictions "
+       "of every candidate.",
        "App. D.1",
        "prior"},
       {"memory_prior",
@@ -212,6 +214,7 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "Start the coefficients of the physical form at values that hold for "
        "most training jobs; otherwise every term is a tenth of a step.",
        ""},
+      PredictionsOption(pair.predictions),
       {"early_termination",
        Boolean{&o.early_termination},
        "Stop a trial that cannot become the best.",
@@ -286,7 +289,7 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "deviations, 0.798 of a standard deviation where memory is no concern.",
        "Eq. 4"},
       {"random_trials",
-       Integer{&o.random_trials, 1},
+       Integer{&o.random_trials, 0},
        "Random trials at the start.",
        "App. E.1, \"a few\""},
       DrawOption(o.draw, "App. E.1"),
@@ -387,6 +390,10 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "configurations of a family share, in units of the best throughput; 0: "
        "none.",
        ""},
+      {"predicted_family_error",
+       Number{&pair.predicted_family_error, 0.0},
+       "The same for throughput with a predicted prior.",
+       ""},
       {"memory_family_error",
        Number{&pair.memory_family_error, 0.0},
        "The same for memory, in units of the highest memory.",
@@ -429,6 +436,14 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "best throughput.",
        "App. I.5"},
   };
+}
+
+std::optional<std::string> PredictionsOf(const OppaOptions& o) {
+  constexpr auto kPredicted = surrogates::CostModelForm::kPredicted;
+  const SurrogatePair::Options& pair = o.surrogates;
+  return pair.throughput_prior == kPredicted || pair.memory_prior == kPredicted
+             ? std::optional(pair.predictions)
+             : std::nullopt;
 }
 
 std::unique_ptr<Method> MakeOppa(const Problem& problem,

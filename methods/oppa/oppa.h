@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "methods/acquisition.h"
@@ -48,6 +50,8 @@ struct OppaOptions {
 };
 
 [[nodiscard]] std::vector<Option> OptionsOf(OppaOptions& options);
+[[nodiscard]] std::optional<std::string> PredictionsOf(
+    const OppaOptions& options);
 
 // Algorithm 3: a few random trials; then fit both surrogates, try the
 // candidate with the highest cUCB, and stop its trial when it cannot become

@@ -96,6 +96,8 @@ FittedSurrogate SurrogateOf(const History& history, const std::string& name) {
     } else if (const auto coefficient = Inside(parameter, "prior")) {
       learned.coefficients.push_back(
           {*coefficient, CoefficientOf(history, *coefficient)});
+    } else if (parameter == "trust") {
+      learned.trust = RangeOf(history, parameter);
     } else if (scales.contains(parameter)) {
       learned.scales.push_back({parameter, RangeOf(history, parameter)});
     }

@@ -3,6 +3,7 @@
 #ifndef STUDIES_FITS_FITTED_RUN_H_
 #define STUDIES_FITS_FITTED_RUN_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct FittedSurrogate {
   std::vector<FittedParameter> length_scales;
   std::vector<FittedParameter> scales;  // signal, nugget and noise deviations
   std::vector<FittedParameter> coefficients;
+  // Probability of the process with predictions; absent without predictions.
+  std::optional<Estimate> trust;
 };
 
 struct FittedRun {

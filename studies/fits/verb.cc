@@ -152,6 +152,9 @@ Json ToJson(const FittedSurrogate& surrogate,
   Json json = {{"length_scales", ToJson(surrogate.length_scales)},
                {"standard_deviations", ToJson(surrogate.scales)},
                {"coefficients", Json::array()}};
+  if (surrogate.trust) {
+    json["trust"] = ToJson(*surrogate.trust);
+  }
   for (const FittedParameter& value : surrogate.coefficients) {
     Json one = {{"name", value.name},
                 {"meaning", MeaningOf(surrogate, value.name)},
@@ -194,6 +197,11 @@ std::string FitsText(const trials::RunInfo& run,
   }
   for (const FittedSurrogate& surrogate : fitted.surrogates) {
     text += fmt::format("\n{}\n\n", surrogate.name);
+    if (surrogate.trust) {
+      text += fmt::format("trust in the predictions: {} (last fits: {})\n\n",
+                          Number(surrogate.trust->value),
+                          Interval(*surrogate.trust));
+    }
     text += ToText(CoefficientTable(surrogate, sizes));
     for (const plots::Table& table :
          {ScaleTable(surrogate, sizes), KernelTable(surrogate)}) {

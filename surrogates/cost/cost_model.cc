@@ -117,10 +117,8 @@ ParametricMean ThroughputPrior(const trials::SearchSpace& space,
   if (!choices.typical_values) {
     terms = WithoutTypicalValues(std::move(terms));
   }
-  ParametricMean mean =
-      Assemble(ranks.configs.empty() ? space.configs() : ranks.configs,
-               kLink,
-               terms);
+  ParametricMean mean = Assemble(
+      ranks.configs.empty() ? space.configs() : ranks.configs, kLink, terms);
   if (!choices.typical_values) {
     return mean;
   }

@@ -22,6 +22,8 @@ enum class CostModelForm {
   // a fixed amount of work, activations shrink with dp and mb, ZeRO shards
   // state, 1F1B keeps min(pp, mb) microbatches in flight.
   kPhysical,
+  // Predictions of every candidate, see predicted_prior.h.
+  kPredicted,
 };
 
 // Choices within a form.

@@ -195,6 +195,11 @@ void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
   }
 }
 
+void GaussianProcess::SetTargetScale(double target_scale) {
+  Require(target_scale >= 0.0, "target_scale must not be negative");
+  options_.target_scale = target_scale;
+}
+
 FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   Validate(unsorted);
   observations_ = Sorted(unsorted);

@@ -83,6 +83,13 @@ class GaussianProcess {
   // finite.
   void SetLogCenters(const Eigen::VectorXd& log_centers);
 
+  // Replaces Options::target_scale from the next Fit on. Errors: throws
+  // std::invalid_argument for a negative value.
+  void SetTargetScale(double target_scale);
+
+  // The spread of the target that the last Fit or Condition used.
+  [[nodiscard]] double target_scale() const { return target_scale_; }
+
   // Parameters of the summary: length_scale[<dimension>], signal_stddev,
   // prior[<coefficient>], where they are integrated prior_log_stddev[<...>],
   // the standard deviation of its logarithm, noise_stddev (root mean square,

@@ -5,7 +5,12 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -516,6 +521,97 @@ TEST(OppaOptions, HaveTheDefaultsOfTheResults) {
   EXPECT_EQ(pair.memory_noise, 0.002);
   EXPECT_EQ(pair.memory_scale, 0.025);
   EXPECT_EQ(CostModelOptions{}.surrogates.fit.starts, 10);
+}
+
+// OPPA-SIM on predictions that are the truth times these factors, in the order
+// of `order`.
+class PredictedSearch : public SearchMethods {
+ protected:
+  static OppaOptions Sim() {
+    using surrogates::CostModelForm;
+    OppaOptions options;
+    options.random_trials = 0;
+    options.surrogates.throughput_prior = CostModelForm::kPredicted;
+    options.surrogates.memory_prior = CostModelForm::kPredicted;
+    return options;
+  }
+
+  std::unique_ptr<Method> Make(double time_factor,
+                               double memory_factor,
+                               bool permuted = false) {
+    std::vector<int> order(static_cast<std::size_t>(space_.size()));
+    std::iota(order.begin(), order.end(), 0);
+    if (permuted) {
+      std::mt19937 engine(3);
+      std::shuffle(order.begin(), order.end(), engine);
+    }
+    problem_.predict = [=, this](const std::string& source) {
+      trials::Predictions predictions{.source = source};
+      for (const int i : order) {
+        predictions.step_time_s.push_back(time_factor * StepTime(space_[i]));
+        predictions.peak_memory_bytes.push_back(memory_factor *
+                                                Memory(space_[i]));
+      }
+      return predictions;
+    };
+    return MakeOppa(problem_, Sim(), 1);
+  }
+
+  // The value of a record about trust in the next suggestion.
+  static double TrustIn(const std::string& target, Method& method) {
+    const auto suggestion = method.Suggest();
+    for (const Suggestion::Fit& fit : suggestion->fits) {
+      for (const auto& parameter : fit.summary.parameters) {
+        if (fit.surrogate == target && parameter.name == "trust") {
+          return parameter.value;
+        }
+      }
+    }
+    ADD_FAILURE() << "no trust in " << target;
+    return -1.0;
+  }
+};
+
+TEST_F(PredictedSearch, FirstTrialIsOfTheModelAndFitsWithRoomToSpare) {
+  const auto method = Make(1.0, 1.0);
+  const auto suggestion = method->Suggest();
+  EXPECT_EQ(suggestion->chosen_by, ChosenBy::kModel);
+  EXPECT_LT(Memory(space_[suggestion->candidate]), 0.97 * kCapacity);
+  EXPECT_GT(1.0 / StepTime(space_[suggestion->candidate]), 0.9 * Optimum());
+}
+
+TEST_F(PredictedSearch, FindsTheOptimumWithinThreeTrialsOfRightPredictions) {
+  const auto method = Make(1.0, 1.0);
+  EXPECT_GE(BestFound(Search(*method, space_, 3)), 0.99 * Optimum());
+}
+
+TEST_F(PredictedSearch, LearnsTheScaleOfPredictions) {
+  for (const double time_factor : {0.2, 5.0}) {
+    for (const double memory_factor : {0.5, 4.0}) {
+      const auto method = Make(time_factor, memory_factor);
+      EXPECT_GE(BestFound(Search(*method, space_, 10)), 0.97 * Optimum())
+          << time_factor << " " << memory_factor;
+    }
+  }
+}
+
+TEST_F(PredictedSearch, PermutedPredictionsLoseTrustWithinTenTrials) {
+  const auto method = Make(1.0, 1.0, true);
+  (void)Search(*method, space_, 10);
+  EXPECT_LT(TrustIn("throughput", *method), 0.5);
+  const auto right = Make(1.0, 1.0);
+  (void)Search(*right, space_, 10);
+  EXPECT_GT(TrustIn("throughput", *right), 0.5);
+  EXPECT_GT(TrustIn("memory", *right), 0.5);
+}
+
+TEST_F(PredictedSearch, PermutedPredictionsDoNotPreventTheOptimum) {
+  const auto method = Make(1.0, 1.0, true);
+  EXPECT_GE(BestFound(Search(*method, space_, 20)), 0.97 * Optimum());
+}
+
+TEST_F(PredictedSearch, NeedsPredictions) {
+  EXPECT_THROW((void)MakeOppa(problem_, Sim(), 1), common::InputError);
 }
 
 }  // namespace
