@@ -146,8 +146,8 @@ std::vector<Knob> Table() {
 
       {.name = "sp", .label = "SP size",
        .active = {"tp > 1", [](const PC& c) { return c.tp > 1; }},
-       .storage = &PC::sp, .counts_parts = true,
-       .flag = {"sequence_parallel", &PC::tp}, .structural = true},
+       .storage = &PC::sp, .counts_parts = true, .structural = true,
+       .flag = {"sequence_parallel", &PC::tp}},
   };
 }
 // clang-format on
