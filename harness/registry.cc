@@ -54,8 +54,9 @@ MethodEntry Oppa(const std::string& name,
   MethodEntry entry =
       Entry(name, label, description, methods::MakeOppa, defaults);
   entry.variant_of = name == "oppa" ? "" : "oppa";
-  // Ablations and variants of OPPA; VANILLA-BO is a method of the paper.
-  entry.family = name == "vanilla-bo" ? "" : "oppa";
+  // Ablations and variants of OPPA. VANILLA-BO is a method of the paper, and
+  // OPPA-SIM has another source of information.
+  entry.family = name == "vanilla-bo" || name == "oppa-sim" ? "" : "oppa";
   return entry;
 }
 
@@ -63,6 +64,7 @@ MethodEntry Oppa(const std::string& name,
 OppaOptions VanillaBo() {
   return {.early_termination = false,
           .beta = 1.0,
+          .random_trials = 3,
           .draw = methods::DrawLaw::kUniform,
           .failures_before_random = 0,
           .screened_draws = 1,

@@ -35,7 +35,7 @@ struct OppaOptions {
   Assumption theory;  // its q_max is the problem's
   double beta = 3.0;
   bool beta_in_stddevs = false;
-  int random_trials = 3;
+  int random_trials = 1;
   DrawLaw draw = DrawLaw::kCell;
   bool random_start = false;
   int failures_before_random = 3;

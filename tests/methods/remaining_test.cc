@@ -38,7 +38,9 @@ class RemainingTest : public testing::Test {
   }
 
   std::optional<trials::Remaining> Estimate() {
-    SurrogatePair pair(problem_, {.prior = surrogates::CostModelForm::kNone});
+    SurrogatePair pair(problem_,
+                       {.throughput_prior = surrogates::CostModelForm::kNone,
+                        .memory_prior = surrogates::CostModelForm::kNone});
     (void)pair.Fit(history_);
     (void)pair.ArgMaxConstrainedUcb(1.0, history_.tried());
     return pair.EstimateRemaining(history_);

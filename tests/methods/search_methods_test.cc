@@ -290,10 +290,12 @@ TEST_F(SearchMethods, OppaWithoutRandomTrialsAfterFailuresAsksItsModel) {
 }
 
 TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
-  const auto oppa = MakeOppa(problem_, {.screened_draws = 1}, 6);
+  const auto oppa =
+      MakeOppa(problem_, {.random_trials = 3, .screened_draws = 1}, 6);
   const auto vanilla = MakeOppa(
       problem_,
       {.early_termination = false,
+       .random_trials = 3,
        .surrogates = {.throughput_prior = surrogates::CostModelForm::kNone,
                       .memory_prior = surrogates::CostModelForm::kNone}},
       6);
