@@ -543,7 +543,7 @@ void TomlTable::RejectUnknownKeys() const {
     }
     const std::vector<std::string> known(node_->asked.begin(),
                                          node_->asked.end());
-    throw InputError(fmt::format("{}: unknown key '{}'{}; known here: {}",
+    throw InputError(fmt::format("{}: unknown key '{}'{}; known: {}",
                                  node_->At(key.source()),
                                  node_->Path(key.str()),
                                  DidYouMean(key.str(), known),

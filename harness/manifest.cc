@@ -158,7 +158,7 @@ std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
   for (const std::string& name : held_out) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       experiment.Fail("held_out",
-                      fmt::format("unknown problem '{}'{}; known here: \"odd\" "
+                      fmt::format("unknown problem '{}'{}; known: \"odd\" "
                                   "for every other problem, {}",
                                   name,
                                   common::DidYouMean(name, known),

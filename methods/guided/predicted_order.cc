@@ -1,5 +1,6 @@
 #include "methods/guided/predicted_order.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "trials/predictions.h"
@@ -19,7 +20,10 @@ class PredictedOrder final : public Method {
       return std::nullopt;
     }
     Suggestion suggestion;
-    suggestion.candidate = order_[static_cast<std::size_t>(history_.size())];
+    suggestion.candidate =
+        *std::find_if(order_.begin(), order_.end(), [this](int candidate) {
+          return history_.tried()[static_cast<std::size_t>(candidate)] == 0;
+        });
     suggestion.chosen_by = trials::ChosenBy::kModel;
     return suggestion;
   }

@@ -205,12 +205,11 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
   for (const Axis& axis : axes) {
     for (const std::string& name : axis.experiments) {
       if (std::find(names.begin(), names.end(), name) == names.end()) {
-        throw InputError(
-            fmt::format("{}: unknown experiment '{}'{}; known here: {}",
-                        axis.place,
-                        name,
-                        common::DidYouMean(name, names),
-                        fmt::join(names, ", ")));
+        throw InputError(fmt::format("{}: unknown experiment '{}'{}; known: {}",
+                                     axis.place,
+                                     name,
+                                     common::DidYouMean(name, names),
+                                     fmt::join(names, ", ")));
       }
     }
   }

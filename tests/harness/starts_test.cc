@@ -1,5 +1,6 @@
 #include "harness/starts.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -115,12 +116,14 @@ TEST_F(StartsTest, OppaSearchesATableWithSizesOfSequenceParallelism) {
   const auto records = Run(manifest, "oppa", 1);
   ASSERT_EQ(records.size(), 12U);
   std::set<int> sizes;
+  double best = 0.0;
   for (const trials::Trial& trial : records) {
     sizes.insert(trial.config.sp);
+    best = std::max(best, trial.exact_steps_per_s);
   }
   EXPECT_GT(sizes.size(), 1U);
-  const trials::Trial& last = records.back();
-  EXPECT_GE(last.incumbent_steps_per_s, 0.97 / 1.4);  // the best, with sp = 2
+  // The best configurations have sp > 1; with sp = 1 the best takes 1.55 s.
+  EXPECT_GT(best, 1.0 / 1.46);
 }
 
 TEST_F(StartsTest, NamedConfigurationsComeFirstAndMayLeaveOutParameters) {

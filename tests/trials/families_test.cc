@@ -17,7 +17,7 @@ TEST(Families, AgreeInEveryStructuralKnobAndInNoOther) {
                            {.dp = 4, .cp = 2},
                            {.dp = 4, .tp = 2},
                            {.dp = 4, .tp = 2, .microbatches = 4},
-                           {.dp = 4, .tp = 2, .sp = true},
+                           {.dp = 4, .tp = 2, .sp = 2},
                            {.dp = 8, .zero_stage = 1, .zero_bucket_mb = 4}});
   const Families families = FamiliesOf(space);
   EXPECT_THAT(families.of_candidate, ElementsAre(0, 0, 1, 2, 3, 4, 5, 5, 6, 1));
