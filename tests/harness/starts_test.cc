@@ -122,8 +122,8 @@ TEST_F(StartsTest, OppaSearchesATableWithSizesOfSequenceParallelism) {
     best = std::max(best, trial.exact_steps_per_s);
   }
   EXPECT_GT(sizes.size(), 1U);
-  // The best configurations have sp > 1; with sp = 1 the best takes 1.55 s.
-  EXPECT_GT(best, 1.0 / 1.46);
+  // The optimum takes 1.4 s; the median configuration that fits, 1.65 s.
+  EXPECT_GE(best, 0.96 / 1.4);
 }
 
 TEST_F(StartsTest, NamedConfigurationsComeFirstAndMayLeaveOutParameters) {
