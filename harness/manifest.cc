@@ -261,6 +261,14 @@ std::string HeldOutNote(const Manifest& manifest) {
 
 Manifest ReadManifest(const std::filesystem::path& path,
                       const ManifestOverrides& overrides) {
+  for (const std::string& setting : overrides.settings) {
+    if (setting.starts_with("experiment.held_out")) {
+      throw InputError(
+          fmt::format("--set {}: held-out problems are a property of the "
+                      "manifest; --held-out includes them",
+                      setting));
+    }
+  }
   const TomlTable root = TomlTable::ParseFile(path, overrides.settings);
   CheckTables(root);
   const TomlTable experiment = root.RequireTable("experiment");

@@ -508,6 +508,12 @@ TEST_F(ManifestTest, AListOfFrameworksIsAnAxis) {
   EXPECT_EQ(manifest.problems[1].name, "megatron");
 }
 
+TEST_F(ManifestTest, ASettingCannotIncludeHeldOutProblems) {
+  EXPECT_THAT(
+      [this] { (void)Read({}, {.settings = {"experiment.held_out=[]"}}); },
+      ThrowsMessage<common::InputError>(HasSubstr("--held-out includes them")));
+}
+
 TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {
   const auto backend = [this](const std::string& gpus) {
     return MakeBackend(
