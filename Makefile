@@ -147,9 +147,9 @@ study-sensitivity: build ## vary unmeasured constants and show where claims hold
 
 study-stopping: build ## measure the estimate of the remaining gain and what stop conditions save and lose (REPEATS=10)
 	@for manifest in $(STOPPING_MANIFESTS); do \
-	    $(OPPA) run $$manifest --methods oppa --repeats $(or $(REPEATS),10) --no-report --results $(RESULTS) \
-	        $(if $(HELD_OUT),--held-out) || exit; done
-	@scripts/stopping $(STOPPING_MANIFESTS:experiments/%.toml=$(RESULTS)/%) --out $(RESULTS)/stopping
+	    $(OPPA) run $$manifest --methods oppa --repeats $(or $(REPEATS),10) --no-report \
+	        --results $(RESULTS)/study-stopping $(if $(HELD_OUT),--held-out) || exit; done
+	@scripts/stopping $(STOPPING_MANIFESTS:experiments/%.toml=$(RESULTS)/study-stopping/%) --out $(RESULTS)/stopping
 
 validate: build ## compare the simulator with published measurements (needs OPPA_DATA)
 	@$(OPPA) validate --results $(RESULTS)

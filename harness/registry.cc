@@ -73,7 +73,7 @@ OppaOptions VanillaBo() {
           .surrogates = methods::VanillaSurrogates()};
 }
 
-constexpr methods::SurrogatePair::Options kNoPrior{
+const methods::SurrogatePair::Options kNoPrior{
     .throughput_prior = CostModelForm::kNone,
     .memory_prior = CostModelForm::kNone};
 

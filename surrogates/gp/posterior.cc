@@ -391,6 +391,34 @@ void Posterior::AddCoefficients(Buffers& buffers) const {
   }
 }
 
+// Adds the covariance of families to the lower triangle of `covariance`
+// [size, size] and to `to_observations` [n, size].
+void Posterior::AddFamilies(const EncodedSpace& space,
+                            const std::vector<int>& candidates,
+                            Eigen::MatrixXd& covariance,
+                            Eigen::MatrixXd& to_observations) const {
+  if (!options_.family) {
+    return;
+  }
+  const double family_variance = FamilyVariance();
+  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const auto column = static_cast<Eigen::Index>(i);
+    for (std::size_t j = i; j < candidates.size(); ++j) {
+      covariance(static_cast<Eigen::Index>(j), column) +=
+          family_variance *
+          FamilyCorrelation(
+              space, candidates[j], candidates[i], options_.family_correlation);
+    }
+    if (to_observations.rows() > 0) {
+      const int family =
+          space.families.of_candidate[static_cast<std::size_t>(candidates[i])];
+      to_observations.col(column) +=
+          signal_variance * family_correlation_.row(family).transpose();
+    }
+  }
+}
+
 Eigen::MatrixXd Posterior::JointCovariance(
     const EncodedSpace& space,
     const ParametricMean& mean,
@@ -415,9 +443,9 @@ Eigen::MatrixXd Posterior::JointCovariance(
         to_observations.col(i) = kernel(observed, i);
       }
     }
+    AddFamilies(space, candidates, covariance, to_observations);
     covariance.triangularView<Eigen::StrictlyUpper>() = covariance.transpose();
-  }
-  if (!options_.kernel) {
+  } else {
     covariance.diagonal().setConstant(signal_variance);
   }
   if (n > 0) {

@@ -90,6 +90,10 @@ class Posterior {
   struct Buffers;  // of one worker of Predict
 
   [[nodiscard]] double NuggetVariance() const;
+  void AddFamilies(const EncodedSpace& space,
+                   const std::vector<int>& candidates,
+                   Eigen::MatrixXd& covariance,
+                   Eigen::MatrixXd& to_observations) const;
   [[nodiscard]] double FamilyVariance() const;
   void SetFamilies(const EncodedSpace& space,
                    const std::vector<int>& candidates);

@@ -607,9 +607,10 @@ TEST(GaussianProcess, LeavesOutNothingWhereItHasNoKernelOrObservations) {
 }
 
 // Against the conditional distribution of the joint prior, formed densely.
-TEST(GaussianProcess, JointCovarianceIsThatOfADenseReference) {
-  const SyntheticProblem problem = MakeSyntheticProblem(60, 3, 4, 5);
-  GaussianProcess process(problem.space, problem.mean, {});
+void ExpectDenseJointCovariance(const FamilyPrior& family) {
+  SyntheticProblem problem = MakeSyntheticProblem(60, 3, 4, 5);
+  AddFamilies(problem);
+  GaussianProcess process(problem.space, problem.mean, {.family = family});
   process.Fit(Observe(problem, 12, 3));
   const Hyperparameters& h = process.hyperparameters();
   const Observations& observed = process.observations();
@@ -639,6 +640,13 @@ TEST(GaussianProcess, JointCovarianceIsThatOfADenseReference) {
           h.log_length_scales.array().exp();
       const double a = std::sqrt(5.0 * difference.square().sum());
       joint(i, j) += signal_variance * (1.0 + a + a * a / 3.0) * std::exp(-a);
+      if (family.scale > 0.0) {
+        joint(i, j) += std::exp(h.log_family_variance) *
+                       FamilyCorrelation(problem.space,
+                                         rows[static_cast<std::size_t>(i)],
+                                         rows[static_cast<std::size_t>(j)],
+                                         family.correlation);
+      }
     }
   }
   const Eigen::Index n = observed.size();
@@ -657,6 +665,14 @@ TEST(GaussianProcess, JointCovarianceIsThatOfADenseReference) {
           .abs()
           .maxCoeff(),
       1e-9 * all.variance.maxCoeff());
+}
+
+TEST(GaussianProcess, JointCovarianceIsThatOfADenseReference) {
+  ExpectDenseJointCovariance({});
+}
+
+TEST(GaussianProcess, JointCovarianceIncludesTheDeviationsOfFamilies) {
+  ExpectDenseJointCovariance(kFamilies);
 }
 
 TEST(GaussianProcess, InformationGainIsThatOfTheEquation) {
