@@ -513,7 +513,23 @@ TEST(OppaOptions, AreAllReadAndDescribed) {
 // Each default is written once; these are the values that results depend on.
 TEST(OppaOptions, HaveTheDefaultsOfTheResults) {
   const OppaOptions options;
+  EXPECT_EQ(options.beta, 3.0);
+  EXPECT_EQ(options.acquisition, Acquisition::kConstrainedUcb);
+  EXPECT_EQ(options.alternate_every, 2);
+  EXPECT_EQ(options.random_trials, 1);
+  EXPECT_EQ(options.screened_draws, 4);
+  EXPECT_EQ(options.failures_before_random, 3);
+  EXPECT_EQ(options.stagnation_trials, 4);
+  EXPECT_EQ(options.q_min, 5);
+  EXPECT_EQ(options.tau_share, 1e-3);
   const SurrogatePair::Options& pair = options.surrogates;
+  EXPECT_EQ(pair.family_error, 0.3);
+  EXPECT_EQ(pair.memory_family_error, 0.0);
+  EXPECT_EQ(pair.fit.family.correlation, 0.5);
+  EXPECT_EQ(pair.predicted_family_error, 0.1);
+  EXPECT_EQ(pair.predicted_memory_error, 0.05);
+  EXPECT_EQ(pair.predicted_throughput_error, 0.2);
+  EXPECT_EQ(pair.memory_error, 0.2);
   EXPECT_EQ(pair.throughput_nugget.scale, 0.5);
   EXPECT_EQ(pair.throughput_nugget.log_stddev, 0.7);
   EXPECT_EQ(pair.fit.nugget.scale, 0.2);  // of memory
