@@ -221,7 +221,8 @@ std::optional<trials::Remaining> EstimateRemaining(
                                    .matrix()
                                    .cast<double>());
   }
-  const auto within = [&](double x) {
+  // Structured bindings cannot be captured by every compiler.
+  const auto within = [&incumbents = incumbents, &highest = highest](double x) {
     return Tempered(static_cast<int>(
         (incumbents.array() >= (1.0 - x) * highest.array()).count()));
   };

@@ -1,7 +1,7 @@
 #include "methods/sampling/draw.h"
 
 #include <random>
-#include <ranges>
+#include <numeric>
 #include <utility>
 
 #include "common/hash.h"
@@ -20,7 +20,7 @@ std::vector<std::vector<int>> Groups(DrawLaw law,
                                      const trials::SearchSpace& space,
                                      const std::vector<char>& tried) {
   std::vector<std::vector<int>> groups;
-  const auto add = [&](const auto& candidates) {
+  const auto add = [&](const std::vector<int>& candidates) {
     std::vector<int> untried;
     for (const int candidate : candidates) {
       if (tried[static_cast<std::size_t>(candidate)] == 0) {
@@ -32,7 +32,9 @@ std::vector<std::vector<int>> Groups(DrawLaw law,
     }
   };
   if (law == DrawLaw::kUniform) {
-    add(std::views::iota(0, space.size()));
+    std::vector<int> all(static_cast<std::size_t>(space.size()));
+    std::iota(all.begin(), all.end(), 0);
+    add(all);
     return groups;
   }
   for (const std::vector<int>& cell : space.cells()) {

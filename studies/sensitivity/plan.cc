@@ -32,6 +32,26 @@ std::string Plain(std::string value) {
   return value;
 }
 
+// The variations with each value of a key.
+std::vector<Variation> WithValues(const std::vector<Variation>& variations,
+                                  const TomlTable::Leaf& leaf) {
+  std::vector<Variation> varied;
+  for (const Variation& variation : variations) {
+    for (const std::string& value : leaf.values) {
+      Variation& next = varied.emplace_back(variation);
+      // One value for several keys is named once.
+      if (leaf.values.size() > 1 ||
+          (next.value != Plain(value) &&
+           !next.value.ends_with(", " + Plain(value)))) {
+        next.name += "-" + harness::NamePart(Plain(value));
+        next.value += (next.value.empty() ? "" : ", ") + Plain(value);
+      }
+      next.settings.push_back(fmt::format("{}={}", leaf.path, value));
+    }
+  }
+  return varied;
+}
+
 // [[vary]] is a part of a manifest, below a name: every list is an axis.
 Axis ReadAxis(const TomlTable& table) {
   const std::string constant = table.RequireString("name");
@@ -49,21 +69,7 @@ Axis ReadAxis(const TomlTable& table) {
       }
       continue;
     }
-    std::vector<Variation> varied;
-    for (const Variation& variation : axis.variations) {
-      for (const std::string& value : leaf.values) {
-        Variation& next = varied.emplace_back(variation);
-        // One value for several keys is named once.
-        if (leaf.values.size() > 1 ||
-            (next.value != Plain(value) &&
-             !next.value.ends_with(", " + Plain(value)))) {
-          next.name += "-" + harness::NamePart(Plain(value));
-          next.value += (next.value.empty() ? "" : ", ") + Plain(value);
-        }
-        next.settings.push_back(fmt::format("{}={}", leaf.path, value));
-      }
-    }
-    axis.variations = std::move(varied);
+    axis.variations = WithValues(axis.variations, leaf);
   }
   if (axis.variations.empty() || axis.variations.front().settings.empty()) {
     throw InputError(fmt::format(
@@ -164,6 +170,34 @@ VariedExperiment Vary(const std::filesystem::path& path,
   return varied;
 }
 
+// Adds the variations of a [[vary]] table, whose names are new.
+void AddVariations(const TomlTable& vary,
+                   const std::vector<Variation>& variations,
+                   std::vector<Variation>& all) {
+  for (const Variation& next : variations) {
+    for (const Variation& other : all) {
+      if (other.name == next.name) {
+        vary.Fail("name",
+                  fmt::format("two variations have the name '{}': rename one",
+                              next.name));
+      }
+    }
+    all.push_back(next);
+  }
+}
+
+void CheckExperiments(const Axis& axis, const std::vector<std::string>& known) {
+  for (const std::string& name : axis.experiments) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw InputError(fmt::format("{}: unknown experiment '{}'{}; known: {}",
+                                   axis.place,
+                                   name,
+                                   common::DidYouMean(name, known),
+                                   fmt::join(known, ", ")));
+    }
+  }
+}
+
 }  // namespace
 
 SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
@@ -179,16 +213,8 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
   study.variations = {Variation()};
   std::vector<Axis> axes = {{study.variations, {}, root.Where()}};
   for (const TomlTable& vary : root.GetTables("vary")) {
-    for (const Variation& next : axes.emplace_back(ReadAxis(vary)).variations) {
-      for (const Variation& other : study.variations) {
-        if (other.name == next.name) {
-          vary.Fail("name",
-                    fmt::format("two variations have the name '{}': rename one",
-                                next.name));
-        }
-      }
-      study.variations.push_back(next);
-    }
+    AddVariations(
+        vary, axes.emplace_back(ReadAxis(vary)).variations, study.variations);
   }
   const std::vector<std::string> files = table.GetStrings("experiments");
   if (files.empty()) {
@@ -203,15 +229,7 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
     names.push_back(std::filesystem::path(file).stem().string());
   }
   for (const Axis& axis : axes) {
-    for (const std::string& name : axis.experiments) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) {
-        throw InputError(fmt::format("{}: unknown experiment '{}'{}; known: {}",
-                                     axis.place,
-                                     name,
-                                     common::DidYouMean(name, names),
-                                     fmt::join(names, ", ")));
-      }
-    }
+    CheckExperiments(axis, names);
   }
   const std::vector<std::string> methods = MethodsOf(study.claims);
   for (std::size_t i = 0; i < files.size(); ++i) {
