@@ -282,7 +282,7 @@ Option ComputeTimeOption(SurrogatePair::Options& options) {
           ChoiceOf(options.choices.t_comp,
                    {{"batch", ComputeTime::kOfBatch},
                     {"microbatch", ComputeTime::kOfMicrobatch}}),
-          "What takes the computation time of the printed form: the batch, or "
+          "Reading of t_comp in the printed form: the time of the batch, or of "
           "each microbatch.",
           "Eq. 10"};
 }
