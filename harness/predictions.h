@@ -1,4 +1,4 @@
-// The predictions of candidates that an experiment hands to methods.
+// The predictions of candidates that an experiment passes to methods.
 
 #ifndef HARNESS_PREDICTIONS_H_
 #define HARNESS_PREDICTIONS_H_
