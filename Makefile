@@ -84,7 +84,7 @@ $(addprefix report-,$(EXPERIMENTS)): report-%: build ## write its figures and ta
 
 figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4
 
-paper: build ## run every manifest and study and write all tables, resuming (HELD_OUT=1 for the held-out half)
+paper: build ## run every manifest and study and write all tables; rerun to resume (HELD_OUT=1 adds the held-out half)
 	@scripts/paper RESULTS=$(RESULTS)
 
 check: format-check tidy test asan ## run all checks that a commit must pass
@@ -141,7 +141,7 @@ study-calibration: deps ## measure the calibration of the surrogates (REPEATS=2;
 	@cmake --build --preset release --target calibration_study
 	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
 
-study-sensitivity: build ## vary unmeasured constants and show where claims hold (REPEATS=10)
+study-sensitivity: build ## vary assumed constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
 

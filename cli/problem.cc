@@ -330,7 +330,7 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
                      static_cast<int>(simulate.all) +
                      static_cast<int>(simulate.predictions);
   if (chosen != 1) {
-    throw InputError("simulate: give one of --pc or --all or --predictions");
+    throw InputError("simulate: give one of --pc, --all or --predictions");
   }
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
@@ -382,8 +382,8 @@ Verb DefineSimulate() {
           .summary = "simulate trials without noise",
           .description =
               "Prints the time and memory of one configuration by "
-              "part, the best of all, or the predictions that methods start "
-              "from.",
+              "part, the best configurations, or the predictions that methods "
+              "start from.",
           .options = {ManifestArgument(all->verb),
                       ProblemOption(all->verb),
                       SetOption(all->verb),
@@ -393,8 +393,8 @@ Verb DefineSimulate() {
                            all->own.config),
                       Bind("--all", "simulate every candidate", all->own.all),
                       Bind("--predictions",
-                           "list the best configurations by the predictions "
-                           "of [predictions]",
+                           "list the best configurations by each source of "
+                           "predictions",
                            all->own.predictions),
                       Bind("--csv",
                            "with --all and --predictions: print CSV",

@@ -62,7 +62,7 @@ Options RecordOptions(VerbOptions& options) {
           methods,
           Bind("--held-out",
                "include the problems that the manifest holds out; results on "
-               "them must not be used for choices",
+               "them must not be used to choose methods or settings",
                options.overrides.held_out),
           SetOption(options)};
 }

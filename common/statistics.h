@@ -12,7 +12,8 @@ namespace common {
 // NaN if there are no values.
 [[nodiscard]] double Mean(const std::vector<double>& values);
 
-// Ranks from 1; equal values share the mean of their ranks. No value is NaN.
+// Ranks from 1; equal values share the mean of their ranks.
+// Precondition: no value is NaN.
 [[nodiscard]] std::vector<double> Ranks(const std::vector<double>& values);
 
 // A number with its 95% interval; NaN where it is not defined.
@@ -34,12 +35,13 @@ struct BootstrapOptions {
 //   v = 1/S sum_s stat(x_s),
 //
 // with the percentile bootstrap interval [Q(0.025), Q(0.975)] of v over
-// resamples: in each, every stratum is replaced by as many of its own values,
-// drawn with replacement. The strata themselves are fixed, so the interval is
-// about the values within these strata (repeats), not about other strata
-// (problems). One stratum gives the usual bootstrap. The interval is NaN if a
-// stratum has fewer than two values, and everything is NaN if one is empty or
-// contains a NaN, or without strata. The result is the same on every machine.
+// resamples. A resample replaces every stratum by the same number of its own
+// values, drawn with replacement. The strata themselves are fixed, so the
+// interval is about the values within these strata (repeats), not about other
+// strata (problems). With one stratum, this is the usual bootstrap. The
+// interval is NaN if a stratum has fewer than two values. All three numbers are
+// NaN if there are no strata, or if a stratum is empty or contains a NaN. The
+// result is the same on every machine.
 //
 // Source: Efron and Tibshirani (1993), ch. 13; strata as in Agarwal et al.,
 // "Deep reinforcement learning at the edge of the statistical precipice"
@@ -67,7 +69,8 @@ struct BootstrapOptions {
 //   rank_biserial   (R+ - R-) / (R+ + R-), in [-1, 1]; 0 if all are zero
 //   superiority     P(d > 0) + P(d = 0) / 2, in [0, 1]
 //
-// Without a nonzero difference both p are 1; without pairs all are NaN.
+// If all differences are zero, both p-values are 1. Without pairs, all four
+// numbers are NaN.
 //
 // Source: Wilcoxon (1945); Pratt (1959); Hollander and Wolfe (1999), ch. 3;
 // Kerby (2014) for the rank-biserial correlation.
@@ -86,9 +89,9 @@ inline constexpr int kExactPairs = 50;
 
 [[nodiscard]] PairedTest TestPairs(const std::vector<double>& differences);
 
-// The smallest two-sided p of a signed-rank or sign test of that many pairs,
-// min(1, 2^(1 - pairs)): all differences have one sign. 5 pairs cannot reach
-// 0.05.
+// The smallest two-sided p of a signed-rank or sign test of this many pairs,
+// min(1, 2^(1 - pairs)), reached when all differences have the same sign. With
+// 5 pairs it is above 0.05.
 [[nodiscard]] double SmallestP(int pairs);
 
 // Holm's adjusted p-values, in the given order: with p sorted ascending,

@@ -68,7 +68,7 @@ void Flatten(const toml::node& node,
   }
 }
 
-// Moves the values of `from` into `to` (a copy would lose their places).
+// Moves the values of `from` into `to` (a copy loses the places of values).
 void Merge(toml::table& from, toml::table& to) {
   for (auto&& [key, value] : from) {
     toml::table* const inner = value.as_table();

@@ -66,8 +66,8 @@ struct Manifest {
                                         int repeat) const;
 };
 
-// A line that says which half of the problems runs, and what results on
-// held-out problems must not be used for; "" if no problem is held out.
+// A line that states which half of the problems runs and that results on
+// held-out problems must not be used for choices; "" if no problem is held out.
 [[nodiscard]] std::string HeldOutNote(const Manifest& manifest);
 
 // Reads a manifest and checks keys, types, folder names and method names.

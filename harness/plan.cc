@@ -148,8 +148,8 @@ std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
   }
   if (manifest.budget.stop_when && !without_estimate.empty()) {
     fmt::print(stderr,
-               "oppa: stop_when does not apply to {}, without an estimate of "
-               "the remaining gain: their runs use the whole budget\n",
+               "oppa: stop_when does not apply to methods that do not estimate "
+               "the remaining gain; they use the whole budget: {}\n",
                fmt::join(without_estimate, ", "));
   }
   return problems;

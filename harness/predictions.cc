@@ -190,7 +190,7 @@ PredictionSettings ReadPredictionSettings(const TomlTable& predictions,
         name,
         known.size() == 1
             ? "; add it"
-            : fmt::format("; there are: {}",
+            : fmt::format("; known: {}",
                           fmt::join(known.begin() + 1, known.end(), ", "))));
   }
   ReadKeys(predictions.GetTable(name), settings);

@@ -1,4 +1,4 @@
-// The predictions of candidates that an experiment hands to methods.
+// The predictions of candidates that an experiment passes to methods.
 
 #ifndef HARNESS_PREDICTIONS_H_
 #define HARNESS_PREDICTIONS_H_
@@ -24,11 +24,11 @@ struct SimulatedTraining;
 
 namespace harness {
 
-// One source of predictions: the keys of a table [predictions.NAME], and those
-// of [predictions] that it does not have.
+// One source of predictions: the keys of a table [predictions.NAME], and the
+// keys of [predictions] that this table lacks.
 struct PredictionSettings {
-  // The machine to simulate. Of several clusters, the first one is used whose
-  // GPU has another architecture than that of the problem.
+  // The machine to simulate. Of several clusters, the first one whose GPU has
+  // another architecture than the problem's is used, or else the last one.
   std::vector<std::string> clusters;  // names or files; empty: as the problem
   std::string framework;              // name or file; "": as the problem
   std::string facts;  // of a measured table; "": those that its name selects
@@ -98,17 +98,17 @@ struct PredictionSource {
   std::function<trials::Predictions()> predict;
 };
 
-// Candidates that have one workload and machine in a simulation.
+// Candidates that are simulated with one workload on one machine.
 struct SimulatedPart {
   std::vector<int> candidates;  // indices into the space
   std::shared_ptr<const trials::SimulatedTraining> training;
 };
 
-// Predicts the candidates of the space by simulation; each is in one part. A
-// candidate that the simulator rejects gets the geometric means of those with
-// the same dp, tp and pp, or of all if it rejects those, too; the source line
-// of the predictions counts them. `problem` seeds permutations.
-// `space` must outlive the result.
+// Predicts the candidates of the space by simulation; each is in exactly one
+// part. A candidate that the simulator rejects gets the geometric means of the
+// predictions with the same dp, tp and pp, or of all predictions if the
+// simulator rejects these, too. Predictions::source counts such candidates.
+// `problem` seeds permutations. `space` must outlive the result.
 // Errors: PredictionSource::predict throws InputError if the simulator rejects
 // every candidate.
 [[nodiscard]] PredictionSource SimulatedSource(

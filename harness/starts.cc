@@ -69,11 +69,11 @@ std::vector<methods::Suggestion> StartsOf(const Manifest& manifest,
     const int candidate = FindStart(manifest, problem, text, space);
     const auto at = std::find(open.begin(), open.end(), candidate);
     if (at == open.end()) {
-      throw common::InputError(
-          fmt::format("{}: start '{}' is {}, which is named before; remove one",
-                      manifest.starts.where,
-                      text,
-                      ToString(space[candidate], space.knobs())));
+      throw common::InputError(fmt::format(
+          "{}: start '{}' is {}, which is already named; remove one",
+          manifest.starts.where,
+          text,
+          ToString(space[candidate], space.knobs())));
     }
     open.erase(at);
     starts.push_back({.candidate = candidate, .chosen_by = ChosenBy::kGiven});

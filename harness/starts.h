@@ -16,9 +16,9 @@ namespace harness {
 // names, then `common_starts` others, drawn from all candidates with equal
 // probability. They do not depend on the method. A named configuration may
 // leave out parameters (see trials::Complete).
-// Errors: throws InputError with the place in the manifest for a text that
-// cannot be parsed, a configuration that is not a candidate of this problem or
-// is named twice, and more starts than candidates.
+// Errors: throws InputError with the place in the manifest for text that cannot
+// be parsed, for a configuration that is not a candidate of this problem or is
+// named twice, and for more starts than candidates.
 [[nodiscard]] std::vector<methods::Suggestion> StartsOf(
     const Manifest& manifest,
     const ProblemSpec& problem,

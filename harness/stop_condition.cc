@@ -49,8 +49,8 @@ StopCondition::StopCondition(std::string_view text) {
   }
   if (quantity_ == nullptr) {
     fail(
-        fmt::format("unknown quantity '{}', known are gain, p_within_1, "
-                    "p_within_3 and p_within_5",
+        fmt::format("unknown quantity '{}'; known: gain, p_within_1, "
+                    "p_within_3, p_within_5",
                     name));
   }
   if (quantity_->comparison != text[comparison]) {

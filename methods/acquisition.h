@@ -1,4 +1,5 @@
-// The constrained upper confidence bound and its maximum over all candidates.
+// Acquisition functions under a memory constraint, and the candidate with the
+// highest value.
 
 #ifndef METHODS_ACQUISITION_H_
 #define METHODS_ACQUISITION_H_
@@ -64,7 +65,7 @@ struct FeasibilityMoments {
                                             double stddev,
                                             double best);
 
-// What a candidate is chosen by.
+// The acquisition function that chooses a candidate.
 enum class Acquisition {
   kConstrainedUcb,
   // The logarithm of expected improvement times the probability of fitting,
@@ -111,8 +112,8 @@ struct ArgMaxOptions {
   int first_batch = 1024;
 };
 
-// Finds the candidate with the highest ConstrainedUcb. The result is that of
-// evaluating all of them, but
+// Finds the candidate with the highest value of the acquisition function. The
+// result is that of evaluating all candidates, but
 //
 //   1. throughput alone bounds every candidate;
 //   2. in batches, the highest bounds first, the excess of the candidates that

@@ -44,9 +44,9 @@ class History {
   // included; -infinity before the first.
   [[nodiscard]] double best_steps_per_s() const { return best_steps_per_s_; }
 
-  // Trials since the best throughput last rose by more than 1% in all, and by
-  // more than the noise of the estimates explains: three standard errors of
-  // their difference. The first one counts as a rise.
+  // Trials since the last gain: a rise of the best throughput, in one or
+  // several trials, by more than 1% and by more than three standard errors of
+  // the difference of the two estimates. The first throughput is a gain.
   [[nodiscard]] int trials_since_gain() const { return trials_since_gain_; }
 
   [[nodiscard]] bool has_throughput() const {

@@ -33,7 +33,7 @@ struct Problem {
   // Predicts step time and peak memory of every candidate. The argument names a
   // source, a table [predictions.NAME] of the manifest; "" is the table
   // [predictions] itself. On a simulated backend they describe another machine,
-  // so that no method sees the ground truth. Empty in tests without a manifest.
+  // so that no method has the ground truth. Empty in tests without a manifest.
   //
   // A method calls it when it is made, so that a missing source is found before
   // an experiment starts, and names its source in PredictionsOf(options).

@@ -90,7 +90,7 @@ struct Reader {
 Option PredictionsOption(std::string& source) {
   return {"predictions",
           Text{&source, "\"\" or the name of a table [predictions.NAME]"},
-          "The predictions to start from; \"\": those of [predictions].",
+          "Source of the predictions; \"\" is the table [predictions] itself.",
           ""};
 }
 

@@ -1,4 +1,4 @@
-// How much a search may still gain, from its two surrogates.
+// An estimate of how much a search may still gain, from its two surrogates.
 
 #ifndef METHODS_REMAINING_H_
 #define METHODS_REMAINING_H_
@@ -21,23 +21,25 @@ namespace methods {
 //                   p = P(r_b >= (1 - x) max(r_b, r_i of every i with u_i <= 1
 //                                            and of every tried i)).
 //
-// p is the share of kSamples joint posterior samples (with half a sample added
-// to either side). Samples are joint over the kJoint untried candidates with
+// p is a share of kSamples joint posterior samples, with half a sample added to
+// either side. Samples are joint over the kJoint untried candidates with
 // the highest P(u <= 1) P(r > r_b), without those below 1e-4: siblings share
 // most of their uncertainty, and with independent marginals P(within x) is far
 // too low (docs/decisions/0015-stopping.md). They exclude the nugget, because
 // the maximum of many independent deviations would grow with the number of
 // siblings. A tried candidate has the mean and the variance of the mean of its
-// steps. The square root of the odds corrects for what the posterior takes as
-// certain (hyperparameters, the form of the prior): as computed, p is too
-// extreme in both directions. With kSamples, P(within x) is at most 0.978.
+// steps. p itself is too extreme in both directions, because the posterior
+// assumes that hyperparameters and the form of the prior are certain. The
+// square root of the odds corrects for this. With kSamples, P(within x) is at
+// most 0.978.
 //
-// Of more than kScreened untried candidates, memory is predicted for those with
-// the highest P(r > r_b). Deterministic; it does not depend on the number of
-// threads.
+// If there are more than kScreened untried candidates, memory is predicted only
+// for those with the highest P(r > r_b). The result is deterministic and does
+// not depend on the number of threads.
 //
-// `prediction` is that of `throughput` for every candidate; nothing before the
-// first completed trial. O(N + n k^2 + k^3 + k^2 samples).
+// `prediction` is that of `throughput` for every candidate. Returns nothing
+// before the first completed trial. The cost is O(N + n k^2 + k^3 + k^2 s) for
+// N candidates, n trials, k = kJoint and s = kSamples.
 // Source: expected improvement: Jones, Schonlau & Welch 1998, Eq. 15; the
 // probability is that of Wilson 2024, "Stopping Bayesian optimization with
 // probabilistic regret bounds", with relative regret.

@@ -101,9 +101,9 @@ TrustedProcess MakeTrusted(const Problem& problem,
 }
 
 // The trust in throughput predictions from which the trial after `trials`
-// others uses them. The first three trials do unless the predictions have
-// failed. Then the radical inverse of a count: 1/2, 1/4, 3/4, 1/8, 5/8, ..., so
-// that the share of trials that use them is the trust in them.
+// others uses them. The first three trials use them unless they have failed.
+// After that, it is the radical inverse of a count, 1/2, 1/4, 3/4, 1/8, 5/8,
+// ..., so that the share of trials that use predictions is the trust in them.
 double TrustThreshold(int trials) {
   constexpr int kFirst = 3;
   if (trials < kFirst) {
@@ -282,7 +282,7 @@ Option ComputeTimeOption(SurrogatePair::Options& options) {
           ChoiceOf(options.choices.t_comp,
                    {{"batch", ComputeTime::kOfBatch},
                     {"microbatch", ComputeTime::kOfMicrobatch}}),
-          "What takes the computation time of the printed form: the batch, or "
+          "Reading of t_comp in the printed form: the time of the batch, or of "
           "each microbatch.",
           "Eq. 10"};
 }

@@ -35,8 +35,8 @@ class SurrogatePair {
     surrogates::CostModelChoices choices;
     // The source of a predicted prior; see Problem::predict.
     std::string predictions;
-    // Of both processes; `seed` of the throughput's, `threads` is the
-    // problem's.
+    // Of both processes. `seed` is that of the throughput process, `threads` is
+    // replaced by the problem's.
     surrogates::GaussianProcess::Options fit;
     // Replaces fit.nugget for throughput, which scatters more than memory.
     surrogates::NuggetPrior throughput_nugget{.scale = 0.5, .log_stddev = 0.7};
@@ -65,7 +65,7 @@ class SurrogatePair {
     // Error of a memory prior with a known job size, in units of the capacity.
     // > 0
     double memory_error = 0.2;
-    // The same with predictions; and the error of throughput predictions
+    // The same with predictions, and the error of predicted throughputs
     // relative to the best throughput. > 0
     double predicted_memory_error = 0.05;
     double predicted_throughput_error = 0.2;
@@ -86,7 +86,7 @@ class SurrogatePair {
   SurrogatePair& operator=(const SurrogatePair&) = delete;
 
   // Fits both to the history. From refit_every_trial_until observations on,
-  // hyperparameters are fitted again only when the observations have grown by
+  // hyperparameters are refitted only when the observations have grown by
   // refit_growth; those in between are appended.
   [[nodiscard]] std::vector<Suggestion::Fit> Fit(const History& history);
 
@@ -123,12 +123,12 @@ class SurrogatePair {
   // ConstrainedUcbSearch). Predicts memory only for candidates that may win.
   [[nodiscard]] Choice ArgMaxConstrainedUcb(double beta,
                                             const std::vector<char>& excluded);
-  // The same for any acquisition function; `threads` is the problem's.
+  // The same for any acquisition function, with the threads of the problem.
   [[nodiscard]] Choice ArgMax(ArgMaxOptions options,
                               const std::vector<char>& excluded);
 
-  // How much the search may still gain, by the predictions of the last
-  // ArgMaxConstrainedUcb; nothing before the first completed trial.
+  // How much the search may still gain, by the predictions of the last ArgMax;
+  // nothing before the first completed trial.
   [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
       const History& history) const;
 

@@ -16,7 +16,7 @@
 
 namespace methods {
 
-// The trials so far, as one target sees them.
+// The observations of one target, throughput or memory.
 struct FitInput {
   surrogates::Observations observations;
   // Candidates whose value is only known to be at most 1; see
@@ -26,7 +26,7 @@ struct FitInput {
   Eigen::VectorXd offset = {};
 };
 
-// A Gaussian process around a prior mean, fitted again as the history grows.
+// A Gaussian process around a prior mean that is refitted as the history grows.
 class FittedProcess {
  public:
   struct Options {
@@ -46,21 +46,21 @@ class FittedProcess {
                 surrogates::ParametricMean prior,
                 const Options& options);
 
-  // From refit_every_trial_until observations on, hyperparameters are fitted
-  // again only when the observations have grown by refit_growth; those in
-  // between are appended.
+  // From refit_every_trial_until observations on, hyperparameters are refitted
+  // only when the observations have grown by refit_growth; those in between are
+  // appended.
   surrogates::FitSummary Fit(const FitInput& input);
 
-  // How much more likely the observations are if the prior mean predicts them
-  // than if they scatter around their median,
+  // The logarithm of how much more likely the observations are if the prior
+  // mean predicts them than if they scatter around their median,
   //
   //   (n - 1) / n sum_i [log t(log y_i / m_i; 0.15) - log t(log y_i / med;
   //   0.6)]
   //
-  // with the mean m at typical coefficients and the scale that matches all
-  // observations, and t Student's t with 4 degrees of freedom at that scale,
-  // so that one surprise does not decide. Observations that are not positive
-  // are ignored. Precondition: the prior has a shared scale.
+  // where m is the mean at typical coefficients with the scale that matches all
+  // observations, and t(.; s) is Student's t with 4 degrees of freedom and the
+  // scale s, so that a single outlier does not decide. Observations that are
+  // not positive are ignored. Precondition: the prior has a shared scale.
   [[nodiscard]] double LogRecord(const FitInput& input) const;
 
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
@@ -86,29 +86,29 @@ class FittedProcess {
 //   log p / (1 - p) = log p_0 / (1 - p_0) + E_P - E_F + 1/4 LogRecord(P),
 //
 // where E is the log posterior of a fit: the evidence of all observations with
-// the coefficients integrated out. The record of the bare predictions counts a
-// quarter, because errors of similar configurations are alike. Once p < 1/50 or
-// p > 49/50, F and P are compared again only when the observations have grown
-// by half; until then only the more probable one is fitted, so that accurate
-// predictions cost no second fit.
+// the coefficients integrated out. LogRecord compares bare predictions with the
+// observations. It has a weight of a quarter, because errors of similar
+// configurations are alike. Once p < 1/50 or p > 49/50, F and P are compared
+// again only when the observations have grown by half. Until then only the more
+// probable process is fitted, so accurate predictions cost no second fit.
 //
 // Source: own; docs/decisions/0013-predictions-as-prior.md.
 class TrustedProcess {
  public:
-  // Of the predictions before the first observation: p_0.
+  // p_0, the probability before the first observation.
   static constexpr double kPriorTrust = 0.6;
 
   using MakeProcess = std::function<std::unique_ptr<FittedProcess>()>;
 
-  // P is `preferred`; `make_fallback` makes F when it is first needed. Empty:
-  // there is no F and p is 1.
+  // P is `preferred`; `make_fallback` makes F when it is first needed. If
+  // `make_fallback` is empty, there is no F and p is 1.
   TrustedProcess(std::unique_ptr<FittedProcess> preferred,
                  MakeProcess make_fallback);
 
-  // Fits, and uses P from now on if p is at least `threshold`, otherwise F.
-  // While p is settled, the threshold is 1/2. Returns the summary of the
-  // process that is used; with a fallback it has the parameters trust (p) and
-  // uses_predictions (0 or 1).
+  // Fits, then uses P until the next call if p is at least `threshold`, and F
+  // otherwise. Once p is settled, the threshold is 1/2. Returns the summary of
+  // the process that is used; with a fallback it has the parameters trust (p)
+  // and uses_predictions (0 or 1).
   surrogates::FitSummary Fit(const FitInput& input, double threshold = 0.5);
 
   // The process that the last Fit chose.

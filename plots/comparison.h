@@ -35,8 +35,8 @@ struct Comparison {
 };
 
 // All comparisons at one checkpoint over one set of problems. Holm's correction
-// covers the rivals and the variants of one such table separately: they are two
-// questions.
+// covers the rivals and the variants of a set separately, because they answer
+// two questions.
 struct ComparisonSet {
   std::string problems;  // MeanSummary::name, or the name of the only problem
   std::size_t checkpoint = kEnd;

@@ -33,7 +33,7 @@ void CheckNames(const std::vector<std::string>& names,
                 const char* what) {
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw common::InputError(fmt::format("unknown {} '{}'{}; known are {}",
+      throw common::InputError(fmt::format("unknown {} '{}'{}; known: {}",
                                            what,
                                            name,
                                            common::DidYouMean(name, known),
@@ -62,8 +62,8 @@ void CheckFolders(const fs::path& experiment_json,
   }
 }
 
-// "Left after the last trial, OPPA: expected gain ...": medians over all
-// finished runs, one line for each method that estimates it.
+// "remaining after the last trial, OPPA, ...: expected gain ...": medians over
+// all finished runs, one line for each method that estimates it.
 std::string RemainingLines(const ExperimentRecords& records) {
   std::string text;
   for (std::size_t m = 0; m < records.info.methods.size(); ++m) {
@@ -82,7 +82,7 @@ std::string RemainingLines(const ExperimentRecords& records) {
     if (!gains.empty()) {
       const std::size_t runs = gains.size();
       text += fmt::format(
-          "left after the last trial, {}, median of {} runs: {}\n",
+          "remaining after the last trial, {}, median of {} runs: {}\n",
           records.info.methods[m].label,
           runs,
           RemainingText(
@@ -182,8 +182,8 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
       Compare(summary,
               options.reference.empty() ? DefaultReference(summary)
                                         : options.reference);
-  outcome.summary = ToText(summary, comparisons, records.info) +
-                    RemainingLines(records);
+  outcome.summary =
+      ToText(summary, comparisons, records.info) + RemainingLines(records);
   WriteTable(experiment_folder / "summary.csv", ToCsv(summary), outcome);
   WriteTable(experiment_folder / "comparison.csv", ToCsv(comparisons), outcome);
   WriteTable(experiment_folder / "summary.md",

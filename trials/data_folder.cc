@@ -74,7 +74,7 @@ fs::path FindDataFile(const std::string& kind,
     return file;
   }
   const std::vector<std::string> known = NamesIn(folder);
-  throw common::InputError(fmt::format("'{}' is not in {}{}; there are: {}",
+  throw common::InputError(fmt::format("'{}' is not in {}{}; known: {}",
                                        name,
                                        folder.string(),
                                        common::DidYouMean(name, known),

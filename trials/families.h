@@ -1,4 +1,5 @@
-// Families of configurations: those that distribute a training job alike.
+// Families: groups of configurations that distribute a training job in the same
+// way.
 
 #ifndef TRIALS_FAMILIES_H_
 #define TRIALS_FAMILIES_H_
@@ -9,10 +10,10 @@
 
 namespace trials {
 
-// Configurations are of one family when they agree in every structural knob
+// Configurations are of the same family if they agree in every structural knob
 // (Knob::structural): sizes, ZeRO stage, recomputation. Their other differences
 // (buckets, overlaps, microbatches, chunks) rarely change which resource is the
-// bottleneck, so a model that is wrong about one of them is wrong about all.
+// bottleneck, so a model that is wrong about one member is wrong about all.
 //
 // Shapes: of_candidate [N], values [F][k] for the k structural knobs.
 struct Families {
@@ -21,7 +22,7 @@ struct Families {
 
   [[nodiscard]] int size() const { return static_cast<int>(values.size()); }
 
-  // The structural knobs in which two families differ.
+  // The number of structural knobs in which two families differ.
   [[nodiscard]] int Differences(int a, int b) const;
 };
 

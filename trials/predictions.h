@@ -9,7 +9,7 @@
 namespace trials {
 
 // The predicted cost of every candidate of a search space, in its order. It
-// need not be right: a method that uses it corrects it by its trials.
+// need not be accurate: methods correct it by their trials.
 //
 // Shapes: [N]. Units: s and bytes, all finite and > 0.
 struct Predictions {
@@ -21,7 +21,7 @@ struct Predictions {
 };
 
 // The candidates that are predicted to fit, in ascending order of step time,
-// then the others, in ascending order of memory. Equals keep the order of the
+// then the others, in ascending order of memory. Ties keep the order of the
 // space.
 [[nodiscard]] std::vector<int> Order(const Predictions& predictions,
                                      double capacity_bytes);

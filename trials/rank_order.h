@@ -5,13 +5,15 @@
 
 namespace trials {
 
-// Tensor-parallel ranks are always neighbours.
+// The order of the ranks' groups, outermost first. Tensor-parallel ranks are
+// always neighbors.
 enum class RankOrder {
-  // (pipeline, data, tensor): data-parallel ranks are tp apart and stages are
-  // on different hosts first. Megatron-LM, DeepSpeed, nanotron.
+  // (pipeline, data, tensor): data-parallel ranks are tp apart, and stages are
+  // the first to be on different hosts. Megatron-LM, DeepSpeed, nanotron.
   kPipelineOutermost,
-  // (data, pipeline, tensor): stages are tp apart and data-parallel ranks a
-  // whole replica. Colossal-AI.
+  // (data, pipeline, tensor): stages are tp apart, and data-parallel ranks are
+  // a
+  // whole replica apart. Colossal-AI.
   kDataOutermost,
 };
 

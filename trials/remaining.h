@@ -7,12 +7,13 @@
 
 namespace trials {
 
-// Of one run after some of its trials. methods/remaining.h has the equations.
+// The estimate for one run after some of its trials. methods/remaining.h has
+// the equations.
 struct Remaining {
   // Expected gain of the most promising untried candidate, as a share of the
   // incumbent's throughput; >= 0.
   double expected_gain = 0.0;
-  int candidate = -1;  // the one with that gain; -1: every one was tried
+  int candidate = -1;  // the one with that gain; -1: all were tried
   // Probabilities that the incumbent has at least 99, 97 and 95% of the
   // throughput of the best candidate that fits.
   double p_within_1 = 0.0;

@@ -84,8 +84,8 @@ std::vector<Option> OptionsOf(CostModelOptions& o) {
           DrawOption(o.draw, "App. H.2"),
           {"form",
            form,
-           "The cost model as the paper prints it, or with every size in its "
-           "place.",
+           "Form of the cost model: as the paper prints it, or with terms that "
+           "depend on every size.",
            "App. D"},
           ComputeTimeOption(pair),
           {"fit_starts",

@@ -1,4 +1,4 @@
-// PREDICTED ORDER: tries the candidates in the order of predictions.
+// PREDICTED ORDER: tries candidates in the order of predictions.
 
 #ifndef METHODS_GUIDED_PREDICTED_ORDER_H_
 #define METHODS_GUIDED_PREDICTED_ORDER_H_
@@ -16,7 +16,7 @@ namespace methods {
 
 // Tries the candidates that are predicted to fit, in ascending order of
 // predicted step time, then the others in ascending order of predicted memory.
-// It learns nothing from trials: the baseline of methods that correct
+// It learns nothing from trials. It is the baseline for methods that correct
 // predictions.
 struct PredictedOrderOptions {
   std::string predictions;

@@ -10,9 +10,9 @@
 
 namespace methods {
 
-// For every candidate 1 if a member of its family gave a throughput or it was
-// tried itself, [N]; empty once that leaves no candidate. A family of which all
-// trials failed is not used: a member with less memory may fit.
+// For every candidate, 1 if a member of its family has a throughput or if the
+// candidate itself was tried, [N]; empty if no candidate is left. A family of
+// which all trials failed is not used: a member with less memory may fit.
 [[nodiscard]] std::vector<char> UsedFamilies(const trials::Families& families,
                                              const History& history);
 

@@ -140,8 +140,8 @@ class Oppa final : public Method {
     }
   }
 
-  // After some trials without a gain, the candidates of every family that was
-  // tried; empty where all families were, and otherwise.
+  // After stagnation_trials without a gain: the candidates to leave out, those
+  // of used families. Otherwise, and if all families are used, empty.
   [[nodiscard]] std::vector<char> StagnantFamilies() const {
     const int idle = history_.trials_since_gain();
     const bool stagnant = options_.stagnation_trials > 0 && idle > 0 &&
@@ -154,7 +154,7 @@ class Oppa final : public Method {
     Suggestion suggestion;
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
-    // Step 2: the untried candidate with the highest cUCB.
+    // Step 2: the untried candidate with the highest acquisition value.
     const std::vector<char> families = StagnantFamilies();
     const SurrogatePair::Choice best =
         surrogates_.ArgMax({.acquisition = AcquisitionNow(),
@@ -199,20 +199,20 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
       {"throughput_prior",
        form_of(pair.throughput_prior),
        "Prior mean of throughput: a constant, the cost model as the paper "
-       "prints it, the cost model with every size in its place, or predictions "
-       "of every candidate.",
+       "prints it, the cost model with terms that depend on every size, or "
+       "predictions of every candidate.",
        "App. D.1",
        "prior"},
       {"memory_prior",
        form_of(pair.memory_prior),
-       "Prior mean of memory, likewise.",
+       "Prior mean of memory, with the same choices.",
        "App. D.2",
        "prior"},
       ComputeTimeOption(pair),
       {"typical_values",
        Boolean{&pair.choices.typical_values},
        "Start the coefficients of the physical form at values that hold for "
-       "most training jobs; otherwise every term is a tenth of a step.",
+       "most training jobs; otherwise every term starts at a tenth of a step.",
        ""},
       PredictionsOption(pair.predictions),
       {"early_termination",
@@ -280,8 +280,8 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "Eqs. 4, 8"},
       {"alternate_every",
        Integer{&o.alternate_every, 0},
-       "Every how many trials the other acquisition function chooses; 0: "
-       "never.",
+       "Period, in trials, at which the other acquisition function chooses; "
+       "0: never.",
        ""},
       {"beta_in_stddevs",
        Boolean{&o.beta_in_stddevs},
@@ -295,8 +295,9 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
       DrawOption(o.draw, "App. E.1"),
       {"start",
        ChoiceOf(o.random_start, {{"screened", false}, {"random", true}}),
-       "Choice of these trials: from the first failure on, the model chooses "
-       "among several draws (screened_draws), or all are random.",
+       "Choice of the random trials at the start: after a failure, the model "
+       "chooses among several draws (screened_draws), or every trial is drawn "
+       "at random.",
        "App. E.1"},
       {"failures_before_random",
        Integer{&o.failures_before_random, 0},
@@ -312,7 +313,7 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
       {"stagnation_trials",
        Integer{&o.stagnation_trials, 0},
        "Trials without a gain after which the model chooses among the families "
-       "without a throughput so far; 0: never.",
+       "that have no throughput yet; 0: never.",
        ""},
       {"neutral_inactive_parameters",
        Boolean{&pair.neutral_inactive_parameters},
@@ -354,17 +355,18 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "Eq. 23"},
       {"max_length_scale",
        Number{&pair.fit.max_length_scale, 1.0},
-       "Largest length scale of the fit; a parameter takes up a length of 1.",
+       "Largest length scale of the fit; the values of a parameter span a "
+       "length of 1.",
        "Eq. 23, Table 5"},
       {"coefficient_reach",
        Number{&pair.fit.coefficient_reach, 1e-6},
-       "Bounds of the coefficients of a prior mean, in deviations of their "
-       "priors.",
+       "Bounds of the coefficients of a prior mean, in standard deviations of "
+       "their priors.",
        "Eq. 23"},
       {"integrate_coefficients",
        Boolean{&pair.fit.integrate_coefficients},
-       "Integrate over the coefficients of the prior means instead of taking "
-       "their best values for exact; not with fit = \"printed\".",
+       "Integrate over the coefficients of the prior means instead of fixing "
+       "them at their best values; not with fit = \"printed\".",
        ""},
       {"learn_nugget",
        Boolean{&pair.fit.learn_nugget},
@@ -374,9 +376,8 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "learn_misfit"},
       {"nugget_scale",
        Number{&pair.throughput_nugget.scale, 1e-6},
-       "Prior centre of the nugget of throughput, in units of the spread of "
-       "the "
-       "data.",
+       "Prior center of the nugget of throughput, in units of the spread of "
+       "the data.",
        "",
        "misfit_scale"},
       {"nugget_log_stddev",
@@ -386,13 +387,13 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "misfit_log_stddev"},
       {"family_error",
        Number{&pair.family_error, 0.0},
-       "Prior centre of the error of the throughput's prior that all "
+       "Prior center of the error of the throughput prior that all "
        "configurations of a family share, in units of the best throughput; 0: "
        "none.",
        ""},
       {"predicted_family_error",
        Number{&pair.predicted_family_error, 0.0},
-       "The same for throughput with a predicted prior.",
+       "The same with a predicted throughput prior.",
        ""},
       {"memory_family_error",
        Number{&pair.memory_family_error, 0.0},
@@ -400,12 +401,13 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        ""},
       {"family_correlation",
        Number{&pair.fit.family.correlation, 0.0, 0.999},
-       "Correlation of these errors per structural parameter in which two "
-       "families differ.",
+       "Factor on the correlation of the errors of two families for each "
+       "structural parameter in which they differ.",
        ""},
       {"family_log_stddev",
        Number{&pair.fit.family.log_stddev, 1e-6},
-       "Prior standard deviation of the logarithm of their variance.",
+       "Prior standard deviation of the logarithm of the variance of these "
+       "errors.",
        ""},
       {"memory_scale",
        Number{&pair.memory_scale, 1e-6},

@@ -19,10 +19,9 @@
 
 namespace methods {
 
-// Every part of the method is an option of this one implementation, so an
-// ablation is a setting and not a copy: without prior, without early
-// termination, and without both, which is VANILLA-BO. OptionsOf documents each
-// option.
+// Every part of the method is an option of this one implementation, so
+// ablations, OPPA-PAPER, OPPA-SIM and VANILLA-BO are settings and not copies.
+// OptionsOf documents each option.
 struct OppaOptions {
   bool early_termination = true;
   int q_min = 5;  // at most the problem's q_max
@@ -41,7 +40,7 @@ struct OppaOptions {
   int failures_before_random = 3;
   int screened_draws = 4;
   int stagnation_trials = 4;
-  // The acquisition function, and every how many trials the other one chooses
+  // The acquisition function, and the period at which the other one chooses
   // (0: never).
   Acquisition acquisition = Acquisition::kConstrainedUcb;
   int alternate_every = 2;
@@ -53,11 +52,13 @@ struct OppaOptions {
 [[nodiscard]] std::optional<std::string> PredictionsOf(
     const OppaOptions& options);
 
-// Algorithm 3: a few random trials; then fit both surrogates, try the
-// candidate with the highest cUCB, and stop its trial when it cannot become
-// the best.
+// Algorithm 3: a few random trials; then fit both surrogates, try the candidate
+// with the highest value of the acquisition function, and stop its trial when
+// it cannot become the best.
 //
 // Source: OPPA Sec. 4, Apps. D, E, F.1-F.2, G.
+// Note: the paper uses cUCB alone. By default, every second trial is chosen by
+// expected improvement (docs/decisions/0014-search-quality.md).
 [[nodiscard]] std::unique_ptr<Method> MakeOppa(const Problem& problem,
                                                const OppaOptions& options,
                                                std::uint64_t seed);

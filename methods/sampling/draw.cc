@@ -1,7 +1,7 @@
 #include "methods/sampling/draw.h"
 
-#include <random>
 #include <numeric>
+#include <random>
 #include <utility>
 
 #include "common/hash.h"
@@ -74,8 +74,9 @@ Option DrawOption(DrawLaw& law, const std::string& reference) {
   return {
       "draw",
       ChoiceOf(law, {{"uniform", DrawLaw::kUniform}, {"cell", DrawLaw::kCell}}),
-      "DrawLaw of random trials: all untried configurations are equally "
-      "likely, or all (dp, tp, pp) that have one are.",
+      "Distribution of random trials: uniform over the untried "
+      "configurations, or first over the (dp, tp, pp) that have one and then "
+      "over their untried configurations.",
       reference};
 }
 

@@ -14,14 +14,14 @@
 
 namespace methods {
 
-// The law of a random trial.
+// The distribution of a random trial.
 enum class DrawLaw {
   // All untried candidates are equally likely. Source: OPPA App. H.2.
   kUniform,
   // First one of the (dp, tp, pp) cells that still have an untried candidate,
   // all equally likely, then one of its untried candidates, all equally likely.
-  // With kUniform nearly every draw comes from the cells with the most
-  // parameters. Source: OPPA App. E.1.
+  // With kUniform, nearly every draw comes from the few cells that have most of
+  // the candidates. Source: OPPA App. E.1.
   kCell,
 };
 

@@ -13,14 +13,14 @@
 
 namespace studies {
 
-// By the interval of the effect: above 0, below 0, or neither.
+// The interval of the effect is above 0, contains 0, or is below 0.
 enum class Verdict { kHolds, kOpen, kTurns };
 [[nodiscard]] std::string_view ToString(Verdict verdict);
 
-// Differences of pairs by problem: their mean, over problems that count
-// equally, with its bootstrap interval (common::Bootstrap). Fewer than
-// kFewestPairs leave the verdict open: with 5, even if all have one sign, a
-// sign test cannot reject at 5%.
+// The mean difference of pairs, with the same weight for every problem, and its
+// bootstrap interval (common::Bootstrap). With fewer than kFewestPairs, the
+// verdict is open: with 5 pairs, a sign test cannot reject at 5% even if all
+// differences have the same sign.
 struct Effect {
   static constexpr int kFewestPairs = 6;
 
@@ -34,8 +34,8 @@ struct Effect {
 
 // A claim in one experiment under one variation: the effect in points (percent
 // of the exhaustive optimum) of the noise-free throughput of the incumbent at
-// the end of the budget. A pair is a repeat of a problem: the methods share its
-// seeds.
+// the end of the budget. A pair is a repeat of a problem, in which the methods
+// have the same seeds.
 struct ClaimEffect {
   int claim = 0;  // of SensitivityStudy::claims
   const VariedExperiment* varied = nullptr;
@@ -46,8 +46,8 @@ struct ClaimEffect {
 [[nodiscard]] std::vector<ClaimEffect> ClaimEffects(
     const SensitivityStudy& study);
 
-// sensitivity.{csv,md}: claims; claims-by-experiment.md; a figure for each
-// claim.
+// sensitivity.{csv,md} (all claims), claims-by-experiment.md, and a figure for
+// each claim.
 [[nodiscard]] std::vector<Output> SensitivityOutputs(
     const SensitivityStudy& study, const std::vector<ClaimEffect>& effects);
 

@@ -14,7 +14,7 @@
 
 namespace studies {
 
-// That one method finds better configurations than another.
+// The claim that one method finds better configurations than another.
 struct Claim {
   std::string text;
   std::string better;  // names of methods
@@ -23,8 +23,8 @@ struct Claim {
 
 // Values of constants that differ from those of the experiment.
 struct Variation {
-  std::string name = "default";       // of its folder: "failure-5-batch"
-  std::string constant;               // "failure"; empty: no difference
+  std::string name = "default";       // folder: "failure-5-batch"
+  std::string constant;               // "failure"; empty: the default
   std::string value;                  // "5, batch"
   std::vector<std::string> settings;  // see harness::ManifestOverrides
 
@@ -38,10 +38,10 @@ struct VariedExperiment {
   Variation variation;
   std::filesystem::path manifest;
   std::filesystem::path results;  // the folder above its records
-  // Repeats, settings and the methods that it has to run, perhaps none.
+  // Repeats, settings and the methods to run; there may be none.
   harness::ManifestOverrides overrides;
   // For every method of the claims, the folder of the experiment that has its
-  // runs: this one, or one before it whose runs depend on the same (RunHash).
+  // runs: this one, or an earlier one whose runs have the same RunHash.
   std::map<std::string, std::filesystem::path> records;
 
   [[nodiscard]] std::filesystem::path Folder() const {
@@ -59,8 +59,8 @@ struct SensitivityStudy {
   std::vector<VariedExperiment> experiments;
 };
 
-// Reads the manifest of a study (docs/studies.md) and checks every experiment
-// under every variation.
+// Reads the manifest of a study (format: docs/studies.md) and checks every
+// experiment under every variation.
 // Errors: throws InputError with the place of the variation.
 [[nodiscard]] SensitivityStudy ReadSensitivityStudy(
     const std::filesystem::path& manifest,

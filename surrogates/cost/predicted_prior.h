@@ -1,4 +1,5 @@
-// Prior means from predictions of every candidate.
+// Prior means that are predictions of every candidate with corrected scale and
+// offset.
 
 #ifndef SURROGATES_COST_PREDICTED_PRIOR_H_
 #define SURROGATES_COST_PREDICTED_PRIOR_H_
@@ -12,11 +13,12 @@ namespace surrogates {
 //
 //   R = 1 / (c T + c_0),
 //
-// where c starts at 1 and c_0 at a small share of the median T. The predictions
-// may be those of another machine: both are in units of a shared scale, which
-// the first measurements determine (shared_scale.h).
+// where c starts at 1 and c_0 at a small share of the median T. Both are in
+// units of a shared scale, which the first measurements determine
+// (shared_scale.h), because the predictions may be those of another machine.
 //
-// Shapes: features is [N, 2]. Units: step time in s.
+// Shapes: features is [N, 2].
+// Units:  T in s, R in steps/s.
 // Errors: throws std::invalid_argument for predictions that are not finite and
 // positive.
 [[nodiscard]] ParametricMean PredictedThroughputPrior(
@@ -26,11 +28,14 @@ namespace surrogates {
 //
 //   min(c M + c_0, clip).
 //
-// c starts at 1 or, if every candidate is predicted to need more than 0.8 of
-// the capacity, at the value with which the smallest needs that much: a space
-// in which nothing runs would not be searched. c has a scale as above.
+// c starts at 1. If every candidate is predicted to need more than 0.8 of the
+// capacity, c starts at the value at which the smallest prediction is 0.8,
+// because a user searches only spaces in which something runs. c is in units of
+// a shared scale, as above; c_0 is not.
 //
-// Shapes, errors: as above. Units: 1 = capacity.
+// Shapes: features is [N, 2].
+// Units:  the capacity.
+// Errors: as above.
 [[nodiscard]] ParametricMean PredictedMemoryPrior(
     const trials::Predictions& predictions, double capacity_bytes, double clip);
 

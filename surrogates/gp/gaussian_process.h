@@ -118,8 +118,7 @@ class GaussianProcess {
   void PredictSome(std::span<const int> candidates,
                    const PredictionView& prediction) const;
 
-  // The posterior covariance at some candidates, each different, of what they
-  // share,
+  // The posterior covariance, without the nugget, at distinct candidates,
   //
   //   k(X, X) - k_*^T A^-1 k_* + D^T M^-1 D,  D = J_*^T - J^T A^-1 k_*,
   //

@@ -23,7 +23,7 @@ struct Hyperparameters {
   Eigen::VectorXd log_coefficients;
   // Of the nugget, target's unit squared; -infinity: there is none.
   double log_nugget_variance = -std::numeric_limits<double>::infinity();
-  // Of the deviation of a family, likewise.
+  // Of the family error, in the same unit; -infinity: there is none.
   double log_family_variance = -std::numeric_limits<double>::infinity();
 };
 
@@ -47,8 +47,8 @@ struct NuggetPrior {
   double log_stddev = 1.5;  // > 0
 };
 
-// The prior of the deviation f of families: log f^2 is normal with this
-// deviation around log (scale u)^2, where u is the largest value of the target.
+// The prior of the family error f: log f^2 is normal with this deviation around
+// log (scale u)^2, where u is the largest value of the target.
 struct FamilyPrior {
   double scale = 0.0;        // >= 0; 0: none
   double log_stddev = 1.0;   // > 0
@@ -90,14 +90,14 @@ struct KernelPriors {
 // single configurations that neither the mean nor the kernel explains, and
 // unreported noise.
 //
-// The deviation of families f^2 (with `family`; otherwise 0 and not packed) is
-// the error of the mean that all members of a family share,
+// f^2 (with `family`; otherwise 0 and not packed) is the variance of the error
+// of the mean that all members of a family share, with the correlation
 //
 //   F_ij = family_correlation ^ (structural knobs in which i and j differ),
 //
-// a covariance because it is a product of those of single knobs. Ten members of
-// a family are little more evidence about the coefficients of the mean than
-// one.
+// which is a product of the correlations of single knobs and therefore positive
+// semidefinite. Ten members of a family are little more evidence about the
+// coefficients of the mean than one.
 //
 // With `integrate_coefficients` the mean is linearized around its coefficients,
 // J = dm / dlog c, and their uncertainty S is integrated out (Laplace):

@@ -168,7 +168,7 @@ TEST_F(StartsTest, AnImpossibleStartIsAnErrorWithItsPlace) {
               AllOf(HasSubstr("m.toml:4:"),
                     HasSubstr("start 'dp=32': not in the search space")));
   EXPECT_THAT(Error("start = [\"dp=16\", \"dp=16,microbatches=4\"]"),
-              HasSubstr("is named before"));
+              HasSubstr("is already named"));
   EXPECT_THAT(Error("common_starts = 31"),
               AllOf(HasSubstr("m.toml:4:"),
                     HasSubstr("has only 30 other configurations")));

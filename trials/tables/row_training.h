@@ -22,7 +22,8 @@
 
 namespace trials {
 
-// Choices of the user that replace a table's settings, if not empty.
+// Choices of the user that replace the settings of a table where they are not
+// empty.
 struct TableOverrides {
   std::filesystem::path scenarios;
   std::string cluster;    // a file, or a name in experiments/clusters/
@@ -58,7 +59,7 @@ class MachineLibrary {
       : overrides_(overrides) {}
 
   // The row's cluster with as many hosts as its GPUs need.
-  // Errors: these throw InputError if the name is missing or wrong.
+  // Errors: both throw InputError if the name is missing or unknown.
   const Cluster& ClusterOf(const Facts& facts);
   std::pair<std::string, const Framework&> FrameworkOf(const Facts& facts);
 
@@ -74,6 +75,7 @@ class MachineLibrary {
   std::vector<std::filesystem::path> inputs_;
 };
 
+// The training of one row.
 struct RowTraining {
   Workload workload;
   Cluster cluster;  // of the size of this row
@@ -82,7 +84,8 @@ struct RowTraining {
   ParallelConfig config;
 };
 
-// Errors: throws InputError naming a fact that is missing, with its remedy.
+// The training that the facts describe.
+// Errors: throws InputError that names a missing fact, with a remedy.
 [[nodiscard]] RowTraining TrainingOf(Facts facts, MachineLibrary& library);
 
 // The facts of a row of a table of measured configurations (of the kind
@@ -102,11 +105,13 @@ void AddSettings(const ScenarioFacts& scenarios,
 // The trainings of one scenario of a table of measured configurations.
 struct ScenarioTraining {
   std::map<unsigned, RowTraining> rows;  // by line of the table
-  // The files that they depend on, except the table.
+  // The files that the trainings depend on, except the table.
   std::vector<std::filesystem::path> inputs;
 };
 
-// Errors: throws InputError as above.
+// Reads the trainings of one scenario.
+// Errors: throws InputError as TrainingOf does, and for a file that cannot be
+// read.
 [[nodiscard]] ScenarioTraining ReadScenarioTraining(
     const std::filesystem::path& table,
     const std::string& scenario,

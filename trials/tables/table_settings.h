@@ -39,17 +39,17 @@ struct TableSettings {
 [[nodiscard]] TableSettings ReadTableSettings(
     const std::filesystem::path& path);
 
-// The settings of that name in experiments/validation/.
+// The settings with this name in experiments/validation/.
 // Errors: throws InputError for an unknown name, listing the known ones.
 [[nodiscard]] TableSettings FindTableSettings(const std::string& name);
 
-// Whether they describe a table by its name: the file's stem contains that of
-// the settings, or the scenario starts with it.
+// Whether the settings describe a table, judged by names: the stem of its file
+// contains the name of the settings, or the scenario starts with it.
 [[nodiscard]] bool Describes(const TableSettings& settings,
                              const std::string& stem,
                              const std::string& scenario);
 
-// All of them, by name.
+// All settings in experiments/validation/, by name.
 [[nodiscard]] std::vector<TableSettings> AllTableSettings();
 
 }  // namespace trials

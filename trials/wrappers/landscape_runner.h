@@ -1,5 +1,5 @@
-// Systematic deviations from a simulator's times: how much a result depends on
-// the simulator's structure.
+// Systematic deviations from the step times of a simulator, which show how much
+// a result depends on the structure of the simulator.
 
 #ifndef TRIALS_WRAPPERS_LANDSCAPE_RUNNER_H_
 #define TRIALS_WRAPPERS_LANDSCAPE_RUNNER_H_
@@ -27,10 +27,10 @@ struct LandscapeOptions {
 //   exp(pairs * (z(x) - mean) / deviation + independent * e(x)),
 //   z(x) = sum over pairs a < b of knobs of N(0, 1)[a, b, x_a, x_b],
 //
-// where every N(0, 1) is drawn from the seed and what is in brackets, e(x) from
-// the seed and x, and mean and deviation are those of z over the given
-// configurations. Knobs that have one value there are left out. Inactive knobs
-// have their default, so they stay without an effect.
+// where every N(0, 1) is drawn from the seed and the values in brackets, e(x) ~
+// N(0, 1) is drawn from the seed and x, and mean and deviation are those of z
+// over the given configurations. Knobs with a single value there are left out.
+// Inactive knobs are at their defaults, so they still have no effect.
 class Landscape {
  public:
   Landscape(const LandscapeOptions& options,
@@ -56,7 +56,7 @@ class LandscapeRunner final : public TrialRunner {
                   std::shared_ptr<const Landscape> landscape);
 
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
-  // With the deviation: the ground truth of this landscape.
+  // Includes the deviation: it is the ground truth of this landscape.
   [[nodiscard]] std::optional<double> ExactThroughput(
       const ParallelConfig& config) const override;
 
