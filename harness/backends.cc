@@ -153,12 +153,14 @@ trials::Cluster WithLinkFactors(trials::Cluster cluster,
 
 using PredictionsByName = std::function<PredictionSource(const std::string&)>;
 
-// The machine of a problem whose framework is not known.
-Machine DefaultMachine(const trials::Cluster& cluster) {
+// The machine of a problem whose framework is not known. `inputs`: files that
+// its predictions depend on and its trials do not.
+Machine DefaultMachine(const trials::Cluster& cluster,
+                       std::vector<std::filesystem::path> inputs = {}) {
   return {cluster,
           std::make_shared<trials::Framework>(),
           std::string(kDefaultFramework),
-          {}};
+          std::move(inputs)};
 }
 
 // A part with all candidates of the space.
@@ -191,7 +193,7 @@ PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
     }
     const Machine machine = PredictedMachine(settings, own);
     if (simulated) {
-      RejectGroundTruth(settings, machine, own);
+      RejectGroundTruth(settings, machine, own, workload, space);
     }
     return SimulatedSource(settings,
                            problem.name,
@@ -420,7 +422,8 @@ Backend MakeReplay(const ProblemSpec& problem) {
                 problem,
                 *backend.space,
                 trials::ReadWorkload(problem.workload),
-                DefaultMachine(WithGpus(cluster, table.gpus())),
+                DefaultMachine(WithGpus(cluster, table.gpus()),
+                               {NamedFile(problem.workload, "model")}),
                 false);
   backend.trains_workload = false;
   auto replay = std::make_unique<trials::ReplayRunner>(table, options);
