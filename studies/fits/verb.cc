@@ -100,6 +100,9 @@ plots::Table ScaleTable(const FittedSurrogate& surrogate,
     if (name == "signal_stddev") {
       return "unexplained by the prior";
     }
+    if (name == "family_stddev") {
+      return "shared by a family of configurations";
+    }
     return name == "misfit_stddev" ? "nugget, of single configurations"
                                    : "noise of a measurement";
   };
