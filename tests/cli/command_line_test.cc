@@ -170,6 +170,18 @@ TEST_F(CommandLineTest, UnknownFlagsAndVerbsExitWith2) {
   EXPECT_EQ(Oppa({"plan", (folder_.path() / "none.toml").string()}), 2);
 }
 
+TEST_F(CommandLineTest, PlanShowsTheStopCondition) {
+  ASSERT_EQ(Oppa({"plan",
+                  manifest_.string(),
+                  "--results",
+                  results_.string(),
+                  "--set",
+                  "budget.stop_when=gain<1%"}),
+            0)
+      << Output();
+  EXPECT_THAT(Output(), HasSubstr("steps a trial; stops when gain < 1%\n"));
+}
+
 TEST_F(CommandLineTest, PlanCountsAndWritesNothing) {
   EXPECT_EQ(Oppa({"plan",
                   manifest_.string(),
