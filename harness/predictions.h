@@ -105,6 +105,11 @@ struct PredictionSource {
   std::function<trials::Predictions()> predict;
 };
 
+// The source with that name, "" for the table [predictions].
+// Errors: throws InputError with a remedy if there is no such source.
+using PredictionsByName =
+    std::function<PredictionSource(const std::string& name)>;
+
 // Candidates that have one workload and machine in a simulation.
 struct SimulatedPart {
   std::vector<int> candidates;  // indices into the space
