@@ -33,7 +33,11 @@ std::string Describe(const harness::Budget& budget) {
     text +=
         fmt::format("{}{} trials", text.empty() ? "" : " or ", budget.trials);
   }
-  return text + fmt::format(", {} steps a trial", budget.q_max);
+  text += fmt::format(", {} steps a trial", budget.q_max);
+  if (budget.stop_when) {
+    text += fmt::format("; stops when {}", budget.stop_when->ToString());
+  }
+  return text;
 }
 
 int PlanSlurm(const VerbOptions& options,
@@ -69,6 +73,9 @@ std::string PlanJson(const harness::Manifest& manifest,
                          : common::Json(nullptr)},
                     {"trials", manifest.budget.trials},
                     {"q_max", manifest.budget.q_max}};
+  if (manifest.budget.stop_when) {
+    json["budget"]["stop_when"] = manifest.budget.stop_when->ToString();
+  }
   for (const trials::ProblemInfo& problem : problems) {
     json["problems"].push_back({{"name", problem.name},
                                 {"description", problem.description},

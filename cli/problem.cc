@@ -289,8 +289,10 @@ struct SpaceOptions {
 };
 
 int Space(const VerbOptions& options, const SpaceOptions& space) {
+  harness::ManifestOverrides overrides = options.overrides;
+  overrides.held_out = true;  // listing candidates needs no trial
   const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, {.held_out = true});
+      harness::ReadManifest(options.manifest, overrides);
   if (options.csv) {
     fmt::print("problem,candidate,{}\n", trials::BuiltInKnobs().Columns());
   }

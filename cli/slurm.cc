@@ -96,6 +96,9 @@ harness::SlurmSubmission NewSubmission(const VerbOptions& options,
     for (const std::string& setting : options.overrides.settings) {
       submission.report.insert(submission.report.end(), {"--set", setting});
     }
+    if (options.overrides.held_out) {
+      submission.report.emplace_back("--held-out");
+    }
   }
   return submission;
 }
@@ -140,6 +143,7 @@ std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
                                 .run_folder = run.Folder(folder),
                                 .experiment = manifest.name,
                                 .manifest = fs::absolute(manifest.path),
+                                .settings = manifest.settings,
                                 .problem = run.problem->name,
                                 .nodes = needs.nodes,
                                 .gpus_per_node = needs.gpus_per_node},

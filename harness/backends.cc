@@ -4,9 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <map>
-#include <numeric>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -15,15 +12,14 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/entries.h"
+#include "harness/prediction_sources.h"
 #include "harness/provenance.h"
 #include "trials/command/command_runner.h"
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
-#include "trials/simulator/predict.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
-#include "trials/tables/row_training.h"
 #include "trials/wrappers/landscape_runner.h"
 #include "trials/wrappers/noisy_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
@@ -151,134 +147,14 @@ trials::Cluster WithLinkFactors(trials::Cluster cluster,
   return cluster;
 }
 
-using PredictionsByName = std::function<PredictionSource(const std::string&)>;
-
-// The machine of a problem whose framework is not known.
-Machine DefaultMachine(const trials::Cluster& cluster) {
+// The machine of a problem whose framework is not known. `inputs`: files that
+// its predictions depend on and its trials do not.
+Machine DefaultMachine(const trials::Cluster& cluster,
+                       std::vector<std::filesystem::path> inputs = {}) {
   return {cluster,
           std::make_shared<trials::Framework>(),
           std::string(kDefaultFramework),
-          {}};
-}
-
-// A part with all candidates of the space.
-std::vector<SimulatedPart> WholeSpace(const trials::SearchSpace& space,
-                                      const trials::Workload& workload,
-                                      const Machine& machine) {
-  SimulatedPart part;
-  part.candidates.resize(static_cast<std::size_t>(space.size()));
-  std::iota(part.candidates.begin(), part.candidates.end(), 0);
-  part.training = std::make_shared<trials::SimulatedTraining>(
-      workload, machine.cluster, *machine.framework, space.configs());
-  return {std::move(part)};
-}
-
-// Simulates the candidates on the machine that [predictions] names, with what
-// it lacks taken from `own`, the machine of the problem. `simulated`: `own`
-// runs the trials, so that predictions for it would be the ground truth.
-PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
-                                       const trials::SearchSpace& space,
-                                       const trials::Workload& workload,
-                                       const Machine& own,
-                                       bool simulated) {
-  return [=, &space](const std::string& name) {
-    const PredictionSettings settings =
-        ReadPredictionSettings(problem.predictions, name);
-    if (!settings.facts.empty()) {
-      settings.table.Fail("facts",
-                          "facts describe measured tables, and this problem "
-                          "has a [workload]: remove one of them");
-    }
-    const Machine machine = PredictedMachine(settings, own);
-    if (simulated) {
-      RejectGroundTruth(settings, machine, own);
-    }
-    return SimulatedSource(settings,
-                           problem.name,
-                           space,
-                           machine,
-                           WholeSpace(space, workload, machine));
-  };
-}
-
-// The parts of a measured scenario: rows with the same workload and machine.
-std::vector<SimulatedPart> PartsOf(const trials::ReplayTable& table,
-                                   const trials::ScenarioTraining& scenario) {
-  std::vector<std::pair<std::vector<int>, trials::SimulatedTraining>> groups;
-  for (int i = 0; i < static_cast<int>(table.rows().size()); ++i) {
-    const trials::RowTraining& row =
-        scenario.rows.at(table.rows()[static_cast<std::size_t>(i)].line);
-    auto group = std::find_if(
-        groups.begin(), groups.end(), [&row](const auto& candidates) {
-          const trials::SimulatedTraining& training = candidates.second;
-          return training.workload == row.workload &&
-                 training.cluster == row.cluster &&
-                 training.framework == row.framework;
-        });
-    if (group == groups.end()) {
-      group = groups.insert(
-          groups.end(), {{}, {row.workload, row.cluster, row.framework, {}}});
-    }
-    group->first.push_back(i);
-    group->second.configs.push_back(row.config);
-  }
-  std::vector<SimulatedPart> parts;
-  for (auto& [candidates, training] : groups) {
-    parts.push_back({std::move(candidates),
-                     std::make_shared<trials::SimulatedTraining>(training)});
-  }
-  return parts;
-}
-
-// Simulates the scenario of a measured table as its facts describe it.
-PredictionsByName TablePredictions(const ProblemSpec& problem,
-                                   const trials::SearchSpace& space,
-                                   const trials::ReplayTable& table,
-                                   const std::filesystem::path& path,
-                                   const std::string& architecture) {
-  return [=, &space](const std::string& name) {
-    const PredictionSettings settings =
-        ReadPredictionSettings(problem.predictions, name);
-    const trials::ScenarioTraining scenario = ReadScenarioTraining(
-        path,
-        table.scenario(),
-        FactsOf(settings, path, table.scenario()),
-        {.cluster = ClusterFile(settings, architecture).string(),
-         .framework = FrameworkFile(settings).string()});
-    const trials::RowTraining& first = scenario.rows.begin()->second;
-    return SimulatedSource(
-        settings,
-        problem.name,
-        space,
-        {first.cluster,
-         nullptr,
-         std::filesystem::path(first.framework_name).stem().string(),
-         scenario.inputs},
-        PartsOf(table, scenario));
-  };
-}
-
-// The same sources, each of which is read and predicted once.
-PredictionsByName Memoized(PredictionsByName predictions) {
-  const auto known =
-      std::make_shared<std::map<std::string, PredictionSource>>();
-  return
-      [known, predictions = std::move(predictions)](const std::string& name) {
-        const auto found = known->find(name);
-        if (found != known->end()) {
-          return found->second;
-        }
-        PredictionSource source = predictions(name);
-        const auto predicted =
-            std::make_shared<std::optional<trials::Predictions>>();
-        source.predict = [predicted, predict = source.predict] {
-          if (!*predicted) {
-            *predicted = predict();
-          }
-          return **predicted;
-        };
-        return known->emplace(name, source).first->second;
-      };
+          std::move(inputs)};
 }
 
 // The files of [workload], [cluster] and [space].
@@ -420,7 +296,8 @@ Backend MakeReplay(const ProblemSpec& problem) {
                 problem,
                 *backend.space,
                 trials::ReadWorkload(problem.workload),
-                DefaultMachine(WithGpus(cluster, table.gpus())),
+                DefaultMachine(WithGpus(cluster, table.gpus()),
+                               {NamedFile(problem.workload, "model")}),
                 false);
   backend.trains_workload = false;
   auto replay = std::make_unique<trials::ReplayRunner>(table, options);

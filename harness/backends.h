@@ -47,10 +47,7 @@ struct Backend {
   std::function<std::string(const trials::ParallelConfig&)> explain;
   // Trials train [workload]. A replay reads it for predictions only.
   bool trains_workload = true;
-  // The source of predictions with that name, "" for the table [predictions]:
-  // see methods::Problem::predict.
-  // Errors: throws InputError with a remedy if there is no such source.
-  std::function<PredictionSource(const std::string& name)> predictions;
+  PredictionsByName predictions;  // see methods::Problem::predict
   // Keeps the output of trials in the given folder; empty if there is none.
   std::function<void(const std::filesystem::path&)> keep_logs;
 };

@@ -176,6 +176,31 @@ std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
   return held_out;
 }
 
+// Refuses settings that could run held-out problems as other ones.
+void CheckSettings(const TomlTable& experiment,
+                   const ProblemSpec& problem,
+                   const ManifestOverrides& overrides) {
+  const auto is_set = [](const TomlTable& table, std::string_view key) {
+    return table.Has(key) && table.Where(key).starts_with("--set ");
+  };
+  if (is_set(experiment, "held_out")) {
+    experiment.Fail("held_out",
+                    "held-out problems are a property of the manifest; "
+                    "--held-out includes them");
+  }
+  if (!experiment.Has("held_out") || overrides.held_out) {
+    return;
+  }
+  for (const Axis& axis : kAxes) {
+    const TomlTable& table = problem.*axis.table;
+    if (is_set(table, axis.key)) {
+      table.Fail(axis.key,
+                 "the manifest holds problems out, and this key selects "
+                 "problems: only a run with --held-out can set it");
+    }
+  }
+}
+
 std::vector<std::string> ReadFigures(const TomlTable& experiment) {
   const std::vector<std::string>& known = plots::FigureNames();
   for (const auto& [text, table] : experiment.Alternatives("figures")) {
@@ -261,14 +286,6 @@ std::string HeldOutNote(const Manifest& manifest) {
 
 Manifest ReadManifest(const std::filesystem::path& path,
                       const ManifestOverrides& overrides) {
-  for (const std::string& setting : overrides.settings) {
-    if (setting.starts_with("experiment.held_out")) {
-      throw InputError(
-          fmt::format("--set {}: held-out problems are a property of the "
-                      "manifest; --held-out includes them",
-                      setting));
-    }
-  }
   const TomlTable root = TomlTable::ParseFile(path, overrides.settings);
   CheckTables(root);
   const TomlTable experiment = root.RequireTable("experiment");
@@ -282,7 +299,9 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.repeats = ReadRepeats(experiment, overrides);
   manifest.starts = ReadStarts(experiment);
   manifest.methods = ReadMethods(root, experiment, overrides);
+  manifest.settings = overrides.settings;
   manifest.problems = ReadProblems(root);
+  CheckSettings(experiment, manifest.problems.front(), overrides);
   const bool simulated = IsSimulated(manifest.problems.front());
   manifest.held_out = ReadHeldOut(experiment, manifest.problems);
   manifest.runs_held_out = overrides.held_out;

@@ -51,6 +51,7 @@ struct Manifest {
   // The problems to run: without the held-out ones unless ManifestOverrides
   // includes them.
   std::vector<ProblemSpec> problems;
+  std::vector<std::string> settings;  // see ManifestOverrides
   std::vector<std::string> held_out;  // names of problems, run or not
   bool runs_held_out = false;
   std::vector<MethodSpec> methods;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -30,6 +31,19 @@ using common::InputError;
 using common::TomlTable;
 using trials::Predictions;
 
+double ReadFactor(const TomlTable& table,
+                  std::string_view key,
+                  double otherwise) {
+  const double factor = table.GetDouble(key, otherwise);
+  if (!(factor >= 1e-3 && factor <= 1e3)) {
+    table.Fail(key,
+               fmt::format("{} = {}: must be a number from 0.001 to 1000",
+                           key,
+                           common::ExactText(factor)));
+  }
+  return factor;
+}
+
 // Overrides the settings that the table has.
 void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
   settings.table = table;
@@ -39,8 +53,8 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
   settings.framework = table.GetString("framework", settings.framework);
   settings.facts = table.GetString("facts", settings.facts);
   settings.memory_factor =
-      table.GetPositive("memory_factor", settings.memory_factor);
-  settings.time_factor = table.GetPositive("time_factor", settings.time_factor);
+      ReadFactor(table, "memory_factor", settings.memory_factor);
+  settings.time_factor = ReadFactor(table, "time_factor", settings.time_factor);
   settings.permute = table.GetBool("permute", settings.permute);
 }
 
@@ -163,6 +177,43 @@ Predictions PredictParts(const PredictionSettings& settings,
   return predictions;
 }
 
+// The largest ratio of the step times of two machines over the smallest one,
+// over candidates that both can run, evenly spaced in the space; infinite for
+// fewer than two.
+double SpreadOfRatios(const Machine& a,
+                      const Machine& b,
+                      const trials::Workload& workload,
+                      const trials::SearchSpace& space) {
+  constexpr std::size_t kMost = 64;
+  const std::vector<trials::ParallelConfig>& all = space.configs();
+  const std::size_t count = std::min(all.size(), kMost);
+  std::vector<trials::ParallelConfig> sample;
+  for (std::size_t i = 0; i < count; ++i) {
+    sample.push_back(all[i * all.size() / count]);
+  }
+  const auto times = [&](const Machine& machine) {
+    return trials::PredictCosts(
+               {workload, machine.cluster, *machine.framework, sample},
+               common::Cores())
+        .step_time_s;
+  };
+  const std::vector<double> times_a = times(a);
+  const std::vector<double> times_b = times(b);
+  double lowest = std::numeric_limits<double>::infinity();
+  double highest = 0.0;
+  int compared = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double ratio = times_a[i] / times_b[i];
+    if (!std::isnan(ratio)) {
+      lowest = std::min(lowest, ratio);
+      highest = std::max(highest, ratio);
+      ++compared;
+    }
+  }
+  return compared < 2 ? std::numeric_limits<double>::infinity()
+                      : highest / lowest;
+}
+
 }  // namespace
 
 std::vector<std::string> PredictionNames(const TomlTable& predictions) {
@@ -219,7 +270,6 @@ std::filesystem::path FrameworkFile(const PredictionSettings& settings) {
 Machine PredictedMachine(const PredictionSettings& settings,
                          const Machine& otherwise) {
   Machine machine = otherwise;
-  machine.inputs.clear();
   const auto cluster =
       ClusterFile(settings, otherwise.cluster.gpu.architecture);
   if (!cluster.empty()) {
@@ -271,20 +321,30 @@ trials::TableSettings FactsOf(const PredictionSettings& settings,
 
 void RejectGroundTruth(const PredictionSettings& settings,
                        const Machine& machine,
-                       const Machine& ground_truth) {
-  if (machine.cluster.gpu.architecture !=
-          ground_truth.cluster.gpu.architecture ||
-      !(*machine.framework == *ground_truth.framework)) {
+                       const Machine& ground_truth,
+                       const trials::Workload& workload,
+                       const trials::SearchSpace& space) {
+  constexpr double kProportional = 1.001;
+  std::string reason;
+  if (machine.cluster.gpu.architecture ==
+          ground_truth.cluster.gpu.architecture &&
+      HasSameSteps(*machine.framework, *ground_truth.framework)) {
+    reason = "the same simulator runs the trials";
+  } else if (SpreadOfRatios(machine, ground_truth, workload, space) <
+             kProportional) {
+    reason = "their step times are proportional to those of the trials";
+  } else {
     return;
   }
   throw InputError(fmt::format(
-      "{}: predictions of {} with the framework {} are the ground truth: the "
-      "same simulator runs the trials. Name another machine in [predictions]: "
-      "a cluster with other GPUs or another framework, as in cluster = "
-      "\"h100-infiniband\", framework = \"megatron-core\"",
+      "{}: predictions of {} with the framework {} are the ground truth: {}. "
+      "Name another machine in [predictions]: a cluster with other GPUs or "
+      "another framework, as in cluster = \"h100-infiniband\", framework = "
+      "\"megatron-core\"",
       settings.table.Where(),
       machine.cluster.gpu.name,
-      machine.framework_name));
+      machine.framework_name,
+      reason));
 }
 
 PredictionSource SimulatedSource(const PredictionSettings& settings,

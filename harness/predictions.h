@@ -16,6 +16,7 @@
 #include "trials/predictions.h"
 #include "trials/search_space.h"
 #include "trials/tables/table_settings.h"
+#include "trials/workload.h"
 
 namespace trials {
 struct Framework;
@@ -32,7 +33,8 @@ struct PredictionSettings {
   std::vector<std::string> clusters;  // names or files; empty: as the problem
   std::string framework;              // name or file; "": as the problem
   std::string facts;  // of a measured table; "": those that its name selects
-  // Factors on the predictions, which make them deliberately worse: > 0.
+  // Factors on the predictions, which make them deliberately worse: from 1e-3
+  // to 1e3.
   double memory_factor = 1.0;
   double time_factor = 1.0;
   // Gives each candidate the predictions of another one, drawn at random: its
@@ -69,6 +71,7 @@ struct Machine {
 
 // The machine that the settings describe, where `otherwise` is that of the
 // problem: with the same number of GPUs, on as many of its own hosts as needed.
+// Its inputs are those of `otherwise` and the files of the description.
 // Errors: throws InputError for a file that does not exist or cannot provide
 // the GPUs.
 [[nodiscard]] Machine PredictedMachine(const PredictionSettings& settings,
@@ -82,10 +85,14 @@ struct Machine {
                                             const std::string& scenario);
 
 // Throws InputError, with the reason and a remedy, if the machine is the one
-// that runs the simulated trials: the same GPU architecture and framework.
+// that runs the simulated trials: GPUs of the same architecture and a framework
+// with the same steps, or step times that are proportional within 0.1% over a
+// sample of the candidates that both can run.
 void RejectGroundTruth(const PredictionSettings& settings,
                        const Machine& machine,
-                       const Machine& ground_truth);
+                       const Machine& ground_truth,
+                       const trials::Workload& workload,
+                       const trials::SearchSpace& space);
 
 // A source of predictions for one problem.
 struct PredictionSource {
@@ -97,6 +104,11 @@ struct PredictionSource {
   std::string identity;
   std::function<trials::Predictions()> predict;
 };
+
+// The source with that name, "" for the table [predictions].
+// Errors: throws InputError with a remedy if there is no such source.
+using PredictionsByName =
+    std::function<PredictionSource(const std::string& name)>;
 
 // Candidates that are simulated with one workload on one machine.
 struct SimulatedPart {

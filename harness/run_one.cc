@@ -30,6 +30,9 @@ trials::RunInfo Describe(const Manifest& manifest,
   info.repeat = run.repeat;
   info.seed = manifest.MethodSeed(*run.problem, run.repeat);
   info.manifest = manifest.path.string();
+  if (!manifest.settings.empty()) {
+    info.settings = manifest.settings;
+  }
   info.manifest_hash = RunHash(manifest, *run.problem, *run.method, backend);
   info.backend = backend.type;
   info.commit = BuildCommit().hash;

@@ -1,12 +1,14 @@
 #include "harness/stop_condition.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "methods/remaining.h"
 
 namespace harness {
 
@@ -69,6 +71,15 @@ StopCondition::StopCondition(std::string_view text) {
   }
   if (!(percent_ > 0.0 && percent_ < 100.0)) {
     fail(fmt::format("'{}' must be a number above 0 and below 100", number));
+  }
+  const double highest = 100.0 * methods::HighestProbability();
+  if (quantity_->comparison == '>' && percent_ >= highest) {
+    fail(
+        fmt::format("no estimate of {} exceeds {:.2f}%, so the threshold must "
+                    "be at most {:.1f}%",
+                    quantity_->name,
+                    highest,
+                    std::floor(10.0 * highest) / 10.0));
   }
 }
 

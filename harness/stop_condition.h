@@ -16,8 +16,9 @@ namespace harness {
 class StopCondition {
  public:
   // Parses QUANTITY OPERATOR NUMBER%, with optional spaces in between. A gain
-  // takes <, a probability takes >; the number is above 0 and below 100.
-  // Errors: throws InputError with the value, the rule and the remedy.
+  // takes <, a probability takes >; the number is above 0 and below 100, and
+  // for a probability below methods::HighestProbability(). Errors: throws
+  // InputError with the value, the rule and the remedy.
   explicit StopCondition(std::string_view text);
 
   [[nodiscard]] bool IsMet(const trials::Remaining& remaining) const;

@@ -148,6 +148,8 @@ double Tempered(int within) {
 
 }  // namespace
 
+double HighestProbability() { return Tempered(kSamples); }
+
 std::optional<trials::Remaining> EstimateRemaining(
     const History& history,
     const surrogates::Prediction& prediction,

@@ -46,6 +46,10 @@ namespace methods {
 inline constexpr int kScreened = 8192;
 inline constexpr int kJoint = 128;
 inline constexpr int kSamples = 1024;
+
+// The highest value of P(within x).
+[[nodiscard]] double HighestProbability();
+
 [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
     const History& history,
     const surrogates::Prediction& prediction,

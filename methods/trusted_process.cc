@@ -15,6 +15,9 @@ namespace {
 constexpr double kPredictedError = 0.15;   // of the logarithm
 constexpr double kUnpredictedError = 0.6;  // likewise
 constexpr double kRecordWeight = 0.25;
+// log 1/5: with trustworthy predictions, a candidate that is predicted to fit
+// runs out of memory in one case of ten; without, in one of two.
+constexpr double kFailureEvidence = -1.6;
 constexpr int kFirstComparison = 2;  // observations
 constexpr double kSettled = 0.02;
 constexpr double kGrowth = 1.5;
@@ -90,7 +93,35 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
   return summary;
 }
 
-double FittedProcess::LogRecord(const FitInput& input) const {
+FitInput FittedProcess::Measured(const FitInput& input) const {
+  FitInput measured{.at_most_one = input.at_most_one};
+  const surrogates::Observations& all = input.observations;
+  std::vector<Eigen::Index> rows;
+  for (int i = 0; i < all.size(); ++i) {
+    if (all.value[i] < prior_.clip) {
+      rows.push_back(i);
+      measured.observations.candidate.push_back(
+          all.candidate[static_cast<std::size_t>(i)]);
+    }
+  }
+  measured.observations.value = all.value(rows);
+  measured.observations.noise_variance = all.noise_variance(rows);
+  return measured;
+}
+
+int FittedProcess::UnpredictedFailures(const FitInput& input) const {
+  Eigen::VectorXd predicted;
+  prior_.Evaluate(input.observations.candidate,
+                  MatchedCenters(Measured(input)),
+                  predicted,
+                  nullptr);
+  return static_cast<int>((input.observations.value.array() >= prior_.clip &&
+                           predicted.array() < 1.0)
+                              .count());
+}
+
+double FittedProcess::LogRecord(const FitInput& all) const {
+  const FitInput input = Measured(all);
   const surrogates::Observations& observations = input.observations;
   const int n = observations.size();
   if (n == 0) {
@@ -152,9 +183,13 @@ surrogates::FitSummary TrustedProcess::Fit(const FitInput& input,
   }
   surrogates::FitSummary preferred = preferred_->Fit(input);
   surrogates::FitSummary fallback = fallback_->Fit(input);
-  const double log_odds = std::log(kPriorTrust / (1.0 - kPriorTrust)) +
-                          preferred.log_posterior - fallback.log_posterior +
-                          kRecordWeight * preferred_->LogRecord(input);
+  double log_odds = std::log(kPriorTrust / (1.0 - kPriorTrust)) +
+                    kRecordWeight * preferred_->LogRecord(input) +
+                    kFailureEvidence * preferred_->UnpredictedFailures(input);
+  // Both explain failures alone by any scale that is large enough.
+  if (preferred_->Measured(input).observations.size() >= kFirstComparison) {
+    log_odds += preferred.log_posterior - fallback.log_posterior;
+  }
   trust_ = 1.0 / (1.0 + std::exp(-log_odds));
   compared_ = n;
   uses_fallback_ = trust_ < threshold;

@@ -61,7 +61,16 @@ class FittedProcess {
   // observations, and t(.; s) is Student's t with 4 degrees of freedom and the
   // scale s, so that a single outlier does not decide. Observations that are
   // not positive are ignored. Precondition: the prior has a shared scale.
+  // Only measured values count.
   [[nodiscard]] double LogRecord(const FitInput& input) const;
+
+  // The input without the observations at the clip of the prior, of which only
+  // a lower bound is known: trials that ran out of memory.
+  [[nodiscard]] FitInput Measured(const FitInput& input) const;
+
+  // The number of observations at the clip whose value at typical coefficients,
+  // with the scale that matches the measured ones, is below 1.
+  [[nodiscard]] int UnpredictedFailures(const FitInput& input) const;
 
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
     return process_;

@@ -163,6 +163,8 @@ struct RunInfo {
   std::uint64_t seed = 0;
   std::string backend;  // "simulator", "replay", "command"
   std::string manifest;
+  // Each "table.key=value" that replaced one of the manifest's. Absent: none.
+  std::optional<std::vector<std::string>> settings = std::nullopt;
   std::string manifest_hash;
   std::string commit;
   bool dirty = false;

@@ -14,6 +14,7 @@ void VisitFields(common::FieldsOf<RunInfo> auto& info, const auto& visit) {
   visit("seed", info.seed);
   visit("backend", info.backend);
   visit("manifest", info.manifest);
+  visit("settings", info.settings);
   visit("manifest_hash", info.manifest_hash);
   visit("commit", info.commit);
   visit("dirty", info.dirty);

@@ -160,7 +160,8 @@ const ProblemSpec& FindProblem(const Manifest& manifest,
 }
 
 trials::Measurement Measure(const fs::path& folder, TrialTask& task) {
-  const Manifest manifest = ReadManifest(task.manifest, {.held_out = true});
+  const Manifest manifest = ReadManifest(
+      task.manifest, {.settings = task.settings, .held_out = true});
   const Backend backend = MakeBackend(FindProblem(manifest, task.problem));
   if (backend.keep_logs) {
     backend.keep_logs(folder);

@@ -24,13 +24,15 @@ namespace harness {
 
 struct TrialTask {
   std::filesystem::path manifest;
-  std::string problem;           // its name in the manifest
-  int time_minutes = 0;          // Slurm's limit; 0: unknown
+  std::vector<std::string> settings;  // of the manifest: ManifestOverrides
+  std::string problem;                // its name in the manifest
+  int time_minutes = 0;               // Slurm's limit; 0: unknown
   trials::TrialRequest request;  // on_step applies stop_rule and nothing else
 };
 
 void VisitFields(common::FieldsOf<TrialTask> auto& task, const auto& visit) {
   visit("manifest", task.manifest);
+  visit("settings", task.settings);
   visit("problem", task.problem);
   visit("time_minutes", task.time_minutes);
   visit("request", task.request);

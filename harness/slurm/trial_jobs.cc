@@ -115,7 +115,11 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
       fmt::format("{:016x}", common::DeriveSeed(ToString(request.config)));
   CheckFolder(folder);
   Prepare(folder,
-          {place_.manifest, place_.problem, options_.time_minutes, request});
+          {place_.manifest,
+           place_.settings,
+           place_.problem,
+           options_.time_minutes,
+           request});
   TrialJob job = ReadTrialJob(folder).value_or(TrialJob{});
   while (true) {
     if (job.id == 0) {

@@ -35,7 +35,8 @@ class TrialJobs final : public trials::TrialRunner {
     std::filesystem::path experiment_folder;  // absolute
     std::filesystem::path run_folder;         // absolute
     std::string experiment;
-    std::filesystem::path manifest;  // absolute
+    std::filesystem::path manifest;     // absolute
+    std::vector<std::string> settings;  // of the manifest
     std::string problem;
     int nodes = 1;
     int gpus_per_node = 0;

@@ -87,7 +87,7 @@ Estimate CoefficientOf(const History& history, const std::string& name) {
 
 FittedSurrogate SurrogateOf(const History& history, const std::string& name) {
   static const std::set<std::string> scales = {
-      "signal_stddev", "misfit_stddev", "noise_stddev"};
+      "signal_stddev", "family_stddev", "misfit_stddev", "noise_stddev"};
   FittedSurrogate learned{.name = name};
   for (const std::string& parameter : history.parameters) {
     if (const auto dimension = Inside(parameter, "length_scale")) {

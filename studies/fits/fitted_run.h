@@ -33,7 +33,8 @@ struct FittedParameter {
 struct FittedSurrogate {
   std::string name;  // "throughput", "memory"
   std::vector<FittedParameter> length_scales;
-  std::vector<FittedParameter> scales;  // signal, nugget and noise deviations
+  std::vector<FittedParameter>
+      scales;  // signal, family, nugget, noise deviations
   std::vector<FittedParameter> coefficients;
   // Probability of the process with predictions; absent without predictions.
   std::optional<Estimate> trust;

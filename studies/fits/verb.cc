@@ -52,10 +52,13 @@ surrogates::JobSizes SizesOf(const harness::ProblemSpec& problem) {
 
 // Sizes, or a note saying why there are none.
 std::pair<surrogates::JobSizes, std::string> FindSizes(
-    const std::filesystem::path& manifest_path, const std::string& problem) {
+    const std::filesystem::path& manifest_path, const trials::RunInfo& run) {
+  const std::string& problem = run.problem;
   try {
-    const harness::Manifest manifest =
-        harness::ReadManifest(manifest_path, {.held_out = true});
+    const harness::Manifest manifest = harness::ReadManifest(
+        manifest_path,
+        {.settings = run.settings.value_or(std::vector<std::string>()),
+         .held_out = true});
     for (const harness::ProblemSpec& spec : manifest.problems) {
       if (spec.name == problem) {
         return {SizesOf(spec), ""};
@@ -96,6 +99,9 @@ plots::Table ScaleTable(const FittedSurrogate& surrogate,
   const auto words = [](const std::string& name) -> std::string {
     if (name == "signal_stddev") {
       return "unexplained by the prior";
+    }
+    if (name == "family_stddev") {
+      return "shared by a family of configurations";
     }
     return name == "misfit_stddev" ? "nugget, of single configurations"
                                    : "noise of a measurement";
@@ -254,7 +260,7 @@ int Fits(const FitsVerbOptions& options) {
   const auto [sizes, note] =
       FindSizes(options.manifest.empty() ? std::filesystem::path(run.manifest)
                                          : options.manifest,
-                run.problem);
+                run);
   const auto print = options.json ? FitsJson : FitsText;
   fmt::print("{}", print(run, fitted, sizes, note));
   const auto estimates = plots::RemainingByTrial(records);

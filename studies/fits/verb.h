@@ -22,9 +22,9 @@ struct FitsVerbOptions {
 };
 
 // Prints the fitted parameters of a run. Sizes for physical units come from the
-// run's manifest; without it coefficients are printed unchanged, with a note.
-// Returns the program's exit code.
-// Errors: throws InputError when the folder holds no run or no fits.
+// run's manifest with the settings of the run; without it coefficients are
+// printed unchanged, with a note. Returns the program's exit code. Errors:
+// throws InputError when the folder holds no run or no fits.
 [[nodiscard]] int Fits(const FitsVerbOptions& options);
 
 // The same as text and as JSON. `note` is a line about missing sizes.

@@ -170,6 +170,18 @@ TEST_F(CommandLineTest, UnknownFlagsAndVerbsExitWith2) {
   EXPECT_EQ(Oppa({"plan", (folder_.path() / "none.toml").string()}), 2);
 }
 
+TEST_F(CommandLineTest, PlanShowsTheStopCondition) {
+  ASSERT_EQ(Oppa({"plan",
+                  manifest_.string(),
+                  "--results",
+                  results_.string(),
+                  "--set",
+                  "budget.stop_when=gain<1%"}),
+            0)
+      << Output();
+  EXPECT_THAT(Output(), HasSubstr("steps a trial; stops when gain < 1%\n"));
+}
+
 TEST_F(CommandLineTest, PlanCountsAndWritesNothing) {
   EXPECT_EQ(Oppa({"plan",
                   manifest_.string(),
@@ -416,6 +428,42 @@ TEST_F(CommandLineTest, FitsTellsWhatARunHasLearnedAlsoAsJson) {
   ASSERT_EQ(Oppa({"fits", (runs / "oppa/1").string()}), 0);
   EXPECT_THAT(Output(), HasSubstr("no physical units"));
   EXPECT_THAT(Output(), Not(HasSubstr("TFLOP/s")));
+}
+
+// "by model" of computation and of memory follows from the model's shape.
+TEST_F(CommandLineTest, FitsReadsSizesWithTheSettingsOfTheRun) {
+  std::vector<std::string> words = RunArguments(results_);
+  words.insert(words.end(),
+               {"--set",
+                "workload.model=workloads/llama-3.2-1b.json",
+                "--methods",
+                "oppa",
+                "--repeats",
+                "1"});
+  ASSERT_EQ(Oppa(words), 0) << Output();
+  const std::string run = (results_ / "m/oppa/1").string();
+  ASSERT_EQ(Oppa({"fits", run, "--json"}), 0) << Output();
+  const std::string with = Output();
+  // The same sizes in a manifest without settings.
+  std::string text = fakes::ReadFile(manifest_);
+  const std::string model = "workloads/qwen2-1.5b.json";
+  ASSERT_NE(text.find(model), std::string::npos);
+  text.replace(text.find(model), model.size(), "workloads/llama-3.2-1b.json");
+  fakes::WriteFile(manifest_, text);
+  ASSERT_EQ(Oppa({"fits", run, "--json"}), 0) << Output();
+  EXPECT_EQ(with, Output());
+  EXPECT_THAT(with, HasSubstr("by_model"));
+}
+
+TEST_F(CommandLineTest, SpaceCountsTheCandidatesOfTheSettings) {
+  const std::vector<std::string> words = {
+      "space", manifest_.string(), "--count"};
+  ASSERT_EQ(Oppa(words), 0);
+  const int all = std::stoi(Output());
+  std::vector<std::string> fewer = words;
+  fewer.insert(fewer.end(), {"--set", "space.dp=[8]"});
+  ASSERT_EQ(Oppa(fewer), 0);
+  EXPECT_LT(std::stoi(Output()), all);
 }
 
 TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {

@@ -20,6 +20,7 @@ namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -509,9 +510,37 @@ TEST_F(ManifestTest, AListOfFrameworksIsAnAxis) {
 }
 
 TEST_F(ManifestTest, ASettingCannotIncludeHeldOutProblems) {
-  EXPECT_THAT(
-      [this] { (void)Read({}, {.settings = {"experiment.held_out=[]"}}); },
-      ThrowsMessage<common::InputError>(HasSubstr("--held-out includes them")));
+  for (const char* setting : {"experiment.held_out=[]",
+                              "experiment = {held_out = []}",
+                              " experiment.\"held_out\" = []"}) {
+    EXPECT_THAT([&] { (void)Read({}, {.settings = {setting}}); },
+                ThrowsMessage<common::InputError>(AllOf(
+                    HasSubstr("--set"), HasSubstr("--held-out includes them"))))
+        << setting;
+  }
+}
+
+TEST_F(HeldOutTest, ASettingCannotSelectProblemsWhereSomeAreHeldOut) {
+  const auto read = [this](const std::string& setting, bool run_held_out) {
+    return Read({{"repeats = 2", "repeats = 2\nheld_out = \"odd\""},
+                 {"batch_size = 64", "batch_size = [8, 16, 32, 64]"}},
+                {.settings = {setting}, .held_out = run_held_out});
+  };
+  for (const char* setting : {"workload.batch_size=[16, 64]",
+                              "workload={batch_size=[16, 8]}",
+                              "workload.sequence_length=512",
+                              "cluster.gpus=16",
+                              "backend.framework=megatron"}) {
+    EXPECT_THAT([&] { (void)read(setting, false); },
+                ThrowsMessage<common::InputError>(
+                    AllOf(HasSubstr("--set"),
+                          HasSubstr("only a run with --held-out can set it"))))
+        << setting;
+  }
+  EXPECT_THAT(ProblemNames(read("workload.batch_size=[16, 64]", true)),
+              ElementsAre("b16", "b64"));
+  EXPECT_THAT(ProblemNames(read("backend.failure_s=5", false)),
+              ElementsAre("b8", "b32"));
 }
 
 TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {

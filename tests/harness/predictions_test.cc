@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,6 +101,36 @@ TEST_F(PredictionsTest, ACopyOfTheClusterFileIsStillTheGroundTruth) {
         (void)CheckManifest(Read("[predictions]\ncluster = \"copy.toml\"\n"));
       },
       ThrowsMessage<common::InputError>(HasSubstr("are the ground truth")));
+}
+
+TEST_F(PredictionsTest, OtherCostsOfATrialDoNotHideTheGroundTruth) {
+  for (const char* setting :
+       {"backend.failure_s=5", "backend.setup_factor=2"}) {
+    EXPECT_THAT(
+        [&] {
+          (void)Read("[predictions]\nframework = \"colossalai\"\n");
+          (void)CheckManifest(ReadManifest(path_, {.settings = {setting}}));
+        },
+        ThrowsMessage<common::InputError>(HasSubstr("are the ground truth")))
+        << setting;
+  }
+}
+
+TEST_F(PredictionsTest, ProportionalStepTimesAreTheGroundTruth) {
+  const auto check = [this](const std::string& launch_s) {
+    fakes::WriteFile(folder_.path() / "mine.toml",
+                     "launch_s = " + launch_s + "\n");
+    (void)CheckManifest(Read("[predictions]\nframework = \"mine.toml\"\n"));
+  };
+  for (const char* launch_s : {"2.000001e-6", "2.001e-6"}) {
+    EXPECT_THAT([&] { check(launch_s); },
+                ThrowsMessage<common::InputError>(AllOf(
+                    HasSubstr("m.toml"),
+                    HasSubstr("are the ground truth: their step times are "
+                              "proportional to those of the trials"),
+                    HasSubstr("Name another machine in [predictions]"))));
+  }
+  EXPECT_NO_THROW(check("20e-6"));
 }
 
 TEST_F(PredictionsTest, AMethodWithoutPredictionsNeedsNoTable) {
@@ -211,6 +242,15 @@ TEST_F(PredictionsTest, MistakesInTheTableHaveAPlaceAndARemedy) {
   const std::string other = kOther;
   EXPECT_THAT(error(other + "memory_factor = -1\n"),
               HasSubstr("memory_factor"));
+  for (const char* key : {"memory_factor", "time_factor"}) {
+    for (const char* factor : {"1e-4", "1001", "inf", "nan"}) {
+      EXPECT_THAT(error(fmt::format("{}{} = {}\n", other, key, factor)),
+                  AllOf(HasSubstr("m.toml:"),
+                        HasSubstr(key),
+                        HasSubstr("must be a number from 0.001 to 1000")));
+    }
+    EXPECT_EQ(error(fmt::format("{}{} = 1e3\n", other, key)), "no error");
+  }
   EXPECT_THAT(error(other + "memroy_factor = 2\n"), HasSubstr("memroy_factor"));
   EXPECT_THAT(error(other + "facts = \"vtrain\"\n"),
               HasSubstr("facts describe measured tables"));
@@ -238,6 +278,27 @@ TEST_F(PredictionsTest, OnlyMethodsThatUsePredictionsDependOnThem) {
   // A table that the method does not use.
   EXPECT_EQ(hash(Read(other), 1),
             hash(Read(other + "[predictions.x]\npermute = true\n"), 1));
+}
+
+TEST_F(PredictionsTest, PredictionsOfAReplayDependOnTheContentOfTheModelFile) {
+  const auto hash = [this](const std::string& model) {
+    fakes::WriteFile(folder_.path() / "model.json", model);
+    const Manifest manifest =
+        ReadReplay("mine-8",
+                   "[workload]\nmodel = \"model.json\"\nbatch_size = 64\n"
+                   "sequence_length = 1024\n");
+    const ProblemSpec& problem = manifest.problems.front();
+    return RunHash(
+        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+  };
+  std::string model =
+      fakes::ReadFile(folder_.path() / "workloads/llama-3.2-1b.json");
+  const std::string before = hash(model);
+  EXPECT_EQ(before, hash(model));
+  const std::string layers = "\"num_hidden_layers\": 16";
+  ASSERT_NE(model.find(layers), std::string::npos);
+  model.replace(model.find(layers), layers.size(), "\"num_hidden_layers\": 8");
+  EXPECT_NE(before, hash(model));
 }
 
 TEST_F(PredictionsTest, TheProblemsRecordNamesTheSource) {

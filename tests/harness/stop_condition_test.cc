@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "methods/remaining.h"
+
 namespace harness {
 namespace {
 
@@ -29,6 +31,18 @@ TEST(StopCondition, ComparesTheQuantityThatItNames) {
 TEST(StopCondition, IgnoresSpacesAndTheFormOfTheNumber) {
   EXPECT_EQ(StopCondition("gain<1%").ToString(), "gain < 1%");
   EXPECT_EQ(StopCondition("  gain  <  0.50 % ").ToString(), "gain < 0.5%");
+}
+
+// The highest estimate is 97.84%.
+TEST(StopCondition, RefusesAThresholdThatNoEstimateExceeds) {
+  for (const char* text :
+       {"p_within_5 > 99%", "p_within_3 > 97.84%", "p_within_1 > 98%"}) {
+    EXPECT_NE(ErrorOf(text).find("must be at most 97.8%"), std::string::npos)
+        << ErrorOf(text);
+  }
+  const double highest = methods::HighestProbability();
+  EXPECT_TRUE(
+      StopCondition("p_within_5 > 97.8%").IsMet({.p_within_5 = highest}));
 }
 
 TEST(StopCondition, NamesTheErrorAndTheRemedy) {

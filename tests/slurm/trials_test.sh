@@ -3,7 +3,7 @@
 #   - ranks on two nodes, started with srun
 #   - no process is left behind when a trial ends, or its job is cancelled
 #   - a run stops before Slurm's limit and continues in a new job until it is done
-#   - --trial-per-job: records as by the local dispatch; cancelled, it continues later
+#   - --trial-per-job: records as by the local dispatch, also with --set; cancelled, it continues later
 #   - status of jobs that Slurm has forgotten, and of a folder that is not ours
 # usage: tests/slurm/trials_test.sh PROGRAM
 set -euo pipefail
@@ -112,8 +112,8 @@ manifest limit 'program = ["./slow.sh", "7", "other"]' 9 'time_minutes = 1'
 
 cp experiments/smoke.toml "$S/smoke.toml"
 ln -s "$PWD"/experiments/clusters/a5000-8.toml "$S/clusters/"
-"$program" run "$S/smoke.toml" --repeats 1 --results "$S/local" --no-report >/dev/null
-"$program" run "$S/smoke.toml" --repeats 1 --results "$S/jobs" --no-report --dispatch slurm --trial-per-job
+"$program" run "$S/smoke.toml" --repeats 1 --set noise.factor=3 --results "$S/local" --no-report >/dev/null
+"$program" run "$S/smoke.toml" --repeats 1 --set noise.factor=3 --results "$S/jobs" --no-report --dispatch slurm --trial-per-job
 count=0
 while read -r file; do
   cmp "$S/local/smoke/$file" "$S/jobs/smoke/$file" || fail "$file differs"

@@ -30,6 +30,7 @@ std::vector<FitRecord> Records() {
     };
     add("throughput", "length_scale[dp]", trial == 6 ? 2.0 : 0.5);
     add("throughput", "signal_stddev", 0.1 * trial);
+    add("throughput", "family_stddev", 0.25);
     add("throughput", "prior[constant]", 0.01);
     add("throughput", "prior[DP volume; intra-node]", 0.5);
     add("throughput", "prior_log_stddev[DP volume; intra-node]", 0.2);
@@ -157,6 +158,7 @@ TEST(FitsText, NamesPhysicalUnitsIntervalsAndWhatIsMissing) {
   EXPECT_THAT(text, HasSubstr("e/oppa/2, before trial 7 (not finished)"));
   EXPECT_THAT(text, testing::ContainsRegex("8 +GB/s +5.41 - 11.8"));
   EXPECT_THAT(text, HasSubstr("all-reduce of all gradients within a host"));
+  EXPECT_THAT(text, HasSubstr("shared by a family of configurations"));
   EXPECT_THAT(text, HasSubstr("a note"));
   for (const std::string_view line : common::Split(text, '\n')) {
     EXPECT_LE(line.size(), 120U) << line;

@@ -120,6 +120,22 @@ TEST_F(SensitivityTest, WrongVariationsAreErrorsWithTheirPlace) {
               HasSubstr("two variations have the name 'x-3'"));
 }
 
+TEST_F(SensitivityTest, AVariationCannotRunHeldOutProblems) {
+  std::string text =
+      fakes::SmallManifest(R"("random")", "time_minutes = 5\nq_max = 5\n");
+  const std::string size = "batch_size = 64";
+  text.replace(text.find(size), size.size(), "batch_size = [8, 16]");
+  const std::string repeats = "repeats = 2";
+  text.replace(
+      text.find(repeats), repeats.size(), "repeats = 2\nheld_out = \"odd\"");
+  fakes::WriteFile(folder_.path() / "base.toml", text);
+  EXPECT_THAT(Error("[[vary]]\nname = \"x\"\nworkload.batch_size = [16]\n"),
+              AllOf(HasSubstr("study.toml:4:1: x"),
+                    HasSubstr("only a run with --held-out can set it")));
+  EXPECT_THAT(Error("[[vary]]\nname = \"x\"\nexperiment.held_out = [\"b8\"]\n"),
+              HasSubstr("held-out problems are a property of the manifest"));
+}
+
 TEST(SensitivityManifest, TheShippedStudyIsValidUnderEveryVariation) {
   const SensitivityStudy study = ReadSensitivityStudy(
       fakes::SourceFolder() / "experiments/studies/sensitivity.toml", "none");

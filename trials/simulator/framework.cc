@@ -75,6 +75,21 @@ constexpr std::array kNumbers = {
 
 }  // namespace
 
+bool HasSameSteps(const Framework& a, const Framework& b) {
+  Framework same = a;
+  for (double Framework::*cost : {&Framework::launch_process_s,
+                                  &Framework::launch_per_local_rank_s,
+                                  &Framework::group_init_s,
+                                  &Framework::group_init_per_rank_s,
+                                  &Framework::weights_bytes_per_s,
+                                  &Framework::setup_factor,
+                                  &Framework::teardown_s,
+                                  &Framework::failure_s}) {
+    same.*cost = b.*cost;
+  }
+  return same == b;
+}
+
 Framework ReadFramework(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
   Framework framework;

@@ -160,6 +160,10 @@ struct Framework {
   friend bool operator==(const Framework&, const Framework&) = default;
 };
 
+// True if every step takes the same time and memory: the costs of starting,
+// failing and ending a trial may differ.
+[[nodiscard]] bool HasSameSteps(const Framework& a, const Framework& b);
+
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] Framework ReadFramework(const std::filesystem::path& path);
 

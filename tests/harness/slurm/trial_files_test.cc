@@ -127,6 +127,7 @@ class TrialFilesTest : public testing::TestWithParam<double> {
 
 TEST_P(TrialFilesTest, EveryFieldOfARequestReachesTheJob) {
   TrialTask task{.manifest = "/some/where.toml",
+                 .settings = {"backend.failure_s=5", "noise.factor=2"},
                  .problem = "a problem",
                  .time_minutes = 7};
   Filler(GetParam()).Fill(task.request);
@@ -135,6 +136,7 @@ TEST_P(TrialFilesTest, EveryFieldOfARequestReachesTheJob) {
   EXPECT_EQ(TextsOf(read.request), TextsOf(task.request));
   EXPECT_TRUE(read.request.on_step);  // from the stop rule
   EXPECT_EQ(read.manifest, task.manifest);
+  EXPECT_EQ(read.settings, task.settings);
   EXPECT_EQ(read.problem, task.problem);
   EXPECT_EQ(read.time_minutes, task.time_minutes);
 }

@@ -1,0 +1,47 @@
+// The sources of predictions of each backend: what they simulate.
+
+#ifndef HARNESS_PREDICTION_SOURCES_H_
+#define HARNESS_PREDICTION_SOURCES_H_
+
+#include <filesystem>
+#include <string>
+
+#include "common/error.h"
+#include "harness/predictions.h"
+#include "harness/spec.h"
+#include "trials/search_space.h"
+#include "trials/workload.h"
+
+namespace trials {
+class ReplayTable;
+}
+
+namespace harness {
+
+// Simulates the candidates on the machine that [predictions] names, with what
+// it lacks taken from `own`, the machine of the problem. `simulated`: `own`
+// runs the trials, so that predictions for it would be the ground truth.
+// `space` must outlive the result, here and below.
+// Errors: throw InputError with a place and a remedy.
+[[nodiscard]] PredictionsByName SimulatedPredictions(
+    const ProblemSpec& problem,
+    const trials::SearchSpace& space,
+    const trials::Workload& workload,
+    const Machine& own,
+    bool simulated);
+
+// Simulates the scenario of a measured table as its facts describe it.
+// `path` is that of the table, and `architecture` that of the problem's GPU.
+[[nodiscard]] PredictionsByName TablePredictions(
+    const ProblemSpec& problem,
+    const trials::SearchSpace& space,
+    const trials::ReplayTable& table,
+    const std::filesystem::path& path,
+    const std::string& architecture);
+
+// The same sources, each of which is read and predicted once.
+[[nodiscard]] PredictionsByName Memoized(PredictionsByName predictions);
+
+}  // namespace harness
+
+#endif  // HARNESS_PREDICTION_SOURCES_H_
