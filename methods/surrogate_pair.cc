@@ -244,14 +244,35 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
       options);
   if (choice.candidate >= 0) {
     choice.acquisition = search_.summary().value;
-    choice.throughput_mean = prediction_.mean[choice.candidate];
-    choice.throughput_variance = prediction_.variance[choice.candidate];
-    using One = Eigen::Map<Eigen::VectorXd>;
-    memory_.process().PredictSome(
-        {&choice.candidate, 1},
-        {One(&choice.memory_mean, 1), One(&choice.memory_variance, 1)});
+    AddPredictions(choice);
   }
   return choice;
+}
+
+SurrogatePair::Choice SurrogatePair::LeastMemory(
+    const std::vector<char>& excluded) {
+  PredictThroughput(prediction_);
+  const Eigen::VectorXd memory = memory_.chosen().UnclippedMean();
+  Choice choice;
+  for (int i = 0; i < memory.size(); ++i) {
+    if (excluded[static_cast<std::size_t>(i)] == 0 &&
+        (choice.candidate < 0 || memory[i] < memory[choice.candidate])) {
+      choice.candidate = i;
+    }
+  }
+  if (choice.candidate >= 0) {
+    AddPredictions(choice);
+  }
+  return choice;
+}
+
+void SurrogatePair::AddPredictions(Choice& choice) const {
+  choice.throughput_mean = prediction_.mean[choice.candidate];
+  choice.throughput_variance = prediction_.variance[choice.candidate];
+  using One = Eigen::Map<Eigen::VectorXd>;
+  memory_.process().PredictSome(
+      {&choice.candidate, 1},
+      {One(&choice.memory_mean, 1), One(&choice.memory_variance, 1)});
 }
 
 SurrogatePair::Options PrintedSurrogates() {

@@ -127,6 +127,10 @@ class SurrogatePair {
   [[nodiscard]] Choice ArgMax(ArgMaxOptions options,
                               const std::vector<char>& excluded);
 
+  // The candidate with the least predicted memory among those with
+  // excluded[i] == 0, also where all of them are predicted not to fit.
+  [[nodiscard]] Choice LeastMemory(const std::vector<char>& excluded);
+
   // How much the search may still gain, by the predictions of the last ArgMax;
   // nothing before the first completed trial.
   [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
@@ -137,6 +141,7 @@ class SurrogatePair {
                 const Options& options,
                 const trials::Predictions& predictions);
   void PredictThroughput(surrogates::Prediction& prediction) const;
+  void AddPredictions(Choice& choice) const;
 
   double capacity_bytes_;
   Options options_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "common/quantiles.h"
@@ -91,6 +92,12 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
                         observations.noise_variance[i]);
   }
   return summary;
+}
+
+Eigen::VectorXd FittedProcess::UnclippedMean() const {
+  surrogates::ParametricMean mean = prior_;
+  mean.clip = std::numeric_limits<double>::infinity();
+  return mean.EvaluateAll(process_.hyperparameters().log_coefficients);
 }
 
 FitInput FittedProcess::Measured(const FitInput& input) const {

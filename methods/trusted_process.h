@@ -64,6 +64,10 @@ class FittedProcess {
   // Only measured values count.
   [[nodiscard]] double LogRecord(const FitInput& input) const;
 
+  // The prior mean of every candidate at the fitted coefficients, without its
+  // clip: an order even where all candidates are predicted not to fit. [N]
+  [[nodiscard]] Eigen::VectorXd UnclippedMean() const;
+
   // The input without the observations at the clip of the prior, of which only
   // a lower bound is known: trials that ran out of memory.
   [[nodiscard]] FitInput Measured(const FitInput& input) const;
@@ -92,12 +96,15 @@ class FittedProcess {
 // The process P with predictions as its prior and a process F without, and the
 // probability that P is the better one,
 //
-//   log p / (1 - p) = log p_0 / (1 - p_0) + E_P - E_F + 1/4 LogRecord(P),
+//   log p / (1 - p) = log p_0 / (1 - p_0) + E_P - E_F + 1/4 LogRecord(P)
+//                     - log 5 UnpredictedFailures(P),
 //
 // where E is the log posterior of a fit: the evidence of all observations with
-// the coefficients integrated out. LogRecord compares bare predictions with the
-// observations. It has a weight of a quarter, because errors of similar
-// configurations are alike. Once p < 1/50 or p > 49/50, F and P are compared
+// the coefficients integrated out, once two of them are measured values.
+// LogRecord compares bare predictions with the observations. It has a weight of
+// a quarter, because errors of similar configurations are alike. A candidate
+// that is predicted to fit and runs out of memory counts 5 to 1 against P.
+// Once p < 1/50 or p > 49/50, F and P are compared
 // again only when the observations have grown by half. Until then only the more
 // probable process is fitted, so accurate predictions cost no second fit.
 //
@@ -121,8 +128,11 @@ class TrustedProcess {
   surrogates::FitSummary Fit(const FitInput& input, double threshold = 0.5);
 
   // The process that the last Fit chose.
+  [[nodiscard]] const FittedProcess& chosen() const {
+    return uses_fallback_ ? *fallback_ : *preferred_;
+  }
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
-    return (uses_fallback_ ? fallback_ : preferred_)->process();
+    return chosen().process();
   }
 
  private:

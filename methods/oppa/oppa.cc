@@ -64,6 +64,10 @@ class Oppa final : public Method {
     if (!history_.has_throughput()) {
       return !Screens();
     }
+    return HasFailedRepeatedly();
+  }
+
+  [[nodiscard]] bool HasFailedRepeatedly() const {
     const int failures = history_.failures_in_a_row();
     return failures > 0 && options_.failures_before_random > 0 &&
            failures % options_.failures_before_random == 0;
@@ -150,17 +154,27 @@ class Oppa final : public Method {
                     : std::vector<char>();
   }
 
+  // Step 2 of Algorithm 3: the untried candidate with the highest acquisition
+  // value. If predictions have led to failures alone, all candidates may be
+  // predicted not to fit. Then acquisition values do not differ by memory, and
+  // predicted throughputs are as doubtful as the predicted memory.
+  [[nodiscard]] SurrogatePair::Choice Choose() {
+    if (PredictionsOf(options_) && !history_.has_throughput() &&
+        HasFailedRepeatedly()) {
+      return surrogates_.LeastMemory(history_.tried());
+    }
+    const std::vector<char> families = StagnantFamilies();
+    return surrogates_.ArgMax({.acquisition = AcquisitionNow(),
+                               .beta = Beta(),
+                               .best_steps_per_s = history_.best_steps_per_s()},
+                              families.empty() ? history_.tried() : families);
+  }
+
   Suggestion SuggestByModel() {
     Suggestion suggestion;
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
-    // Step 2: the untried candidate with the highest acquisition value.
-    const std::vector<char> families = StagnantFamilies();
-    const SurrogatePair::Choice best =
-        surrogates_.ArgMax({.acquisition = AcquisitionNow(),
-                            .beta = Beta(),
-                            .best_steps_per_s = history_.best_steps_per_s()},
-                           families.empty() ? history_.tried() : families);
+    const SurrogatePair::Choice best = Choose();
     if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }

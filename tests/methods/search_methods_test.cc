@@ -590,6 +590,21 @@ class PredictedSearch : public SearchMethods {
   }
 };
 
+TEST_F(PredictedSearch, TriesTheLeastMemoryAfterFailuresAlone) {
+  const auto method = Make(1.0, 0.1);  // everything is predicted to fit
+  for (int i = 0; i < 3; ++i) {
+    Observe(method->Suggest()->candidate,
+            {.outcome = Outcome::kOutOfMemory},
+            *method);
+  }
+  const double memory = Memory(space_[method->Suggest()->candidate]);
+  int smaller = 0;
+  for (const trials::ParallelConfig& config : space_.configs()) {
+    smaller += Memory(config) < memory ? 1 : 0;
+  }
+  EXPECT_LT(smaller, space_.size() / 4);
+}
+
 TEST_F(PredictedSearch, FirstTrialIsOfTheModelAndFitsWithRoomToSpare) {
   const auto method = Make(1.0, 1.0);
   const auto suggestion = method->Suggest();
@@ -611,6 +626,16 @@ TEST_F(PredictedSearch, LearnsTheScaleOfPredictions) {
           << time_factor << " " << memory_factor;
     }
   }
+}
+
+TEST_F(PredictedSearch, FailuresOfWhatShouldFitCostTheTrustInMemory) {
+  const auto method = Make(1.0, 1.0);
+  for (int i = 0; i < 3; ++i) {
+    Observe(method->Suggest()->candidate,
+            {.outcome = Outcome::kOutOfMemory},
+            *method);
+  }
+  EXPECT_LT(TrustIn("memory", *method), 0.05);
 }
 
 TEST_F(PredictedSearch, PermutedPredictionsLoseTrustWithinTenTrials) {
