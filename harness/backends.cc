@@ -388,8 +388,7 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
       GetNotNegative(problem.backend, "failure_s", framework.failure_s);
   framework.setup_factor =
       GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
-  setup.framework =
-      std::make_shared<const trials::Framework>(std::move(framework));
+  setup.framework = std::make_shared<const trials::Framework>(framework);
   return setup;
 }
 

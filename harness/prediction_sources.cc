@@ -23,8 +23,9 @@ std::vector<SimulatedPart> WholeSpace(const trials::SearchSpace& space,
   SimulatedPart part;
   part.candidates.resize(static_cast<std::size_t>(space.size()));
   std::iota(part.candidates.begin(), part.candidates.end(), 0);
-  part.training = std::make_shared<trials::SimulatedTraining>(
-      workload, machine.cluster, *machine.framework, space.configs());
+  part.training = std::make_shared<const trials::SimulatedTraining>(
+      trials::SimulatedTraining{
+          workload, machine.cluster, *machine.framework, space.configs()});
   return {std::move(part)};
 }
 
