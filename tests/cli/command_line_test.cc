@@ -600,10 +600,10 @@ TEST_F(CommandLineTest, UsageErrorsAreOneLineWithThePrefix) {
               HasSubstr("--dispatch slrm: must be local or slurm (did you mean "
                         "'slurm'?)"));
   EXPECT_THAT(Refusal({"simulate", manifest_.string()}),
-              HasSubstr("--pc or --all"));
+              HasSubstr("--pc, --all or --predictions"));
   EXPECT_THAT(
       Refusal({"simulate", manifest_.string(), "--all", "--pc", "dp=8"}),
-      HasSubstr("--pc or --all"));
+      HasSubstr("--pc, --all or --predictions"));
 }
 
 TEST_F(CommandLineTest, ANumberOutOfRangeIsRefusedWithTheRange) {
