@@ -10,11 +10,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
   const std::filesystem::path path = fuzz::Folder() / "m.toml";
   fuzz::Write(path, fuzz::Text(data, size));
+  // Settings are read without a cluster, a model or a space.
+  harness::Backend backend;
+  backend.predictions = [](const std::string&) {
+    return harness::PredictionSource{};
+  };
   try {
     const harness::Manifest manifest = harness::ReadManifest(path);
     for (const harness::ProblemSpec& problem : manifest.problems) {
       for (const harness::MethodSpec& method : manifest.methods) {
-        (void)harness::RunHash(manifest, problem, method, {});
+        (void)harness::RunHash(manifest, problem, method, backend);
       }
     }
     (void)harness::ReadSlurmOptions(manifest.slurm, {});
