@@ -119,10 +119,7 @@ trials::Cluster ReadCluster(const TomlTable& table) {
   trials::Cluster cluster = trials::ReadCluster(file);
   if (table.Has("gpus")) {
     const int gpus = table.RequireIntIn("gpus", 1);
-    if (gpus < cluster.gpus_per_node) {
-      cluster.gpus_per_node = gpus;
-    }
-    if (gpus % cluster.gpus_per_node != 0) {
+    if (gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0) {
       table.Fail("gpus",
                  fmt::format("{} GPUs do not fill hosts of {}: use a multiple "
                              "of {}",
@@ -130,7 +127,11 @@ trials::Cluster ReadCluster(const TomlTable& table) {
                              cluster.gpus_per_node,
                              cluster.gpus_per_node));
     }
-    cluster.nodes = gpus / cluster.gpus_per_node;
+    try {
+      return trials::WithGpus(std::move(cluster), gpus);
+    } catch (const std::invalid_argument& e) {
+      table.Fail("gpus", e.what());
+    }
   }
   return cluster;
 }

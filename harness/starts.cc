@@ -1,6 +1,7 @@
 #include "harness/starts.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -62,9 +63,7 @@ std::vector<methods::Suggestion> StartsOf(const Manifest& manifest,
                                           const trials::SearchSpace& space) {
   std::vector<methods::Suggestion> starts;
   std::vector<int> open(static_cast<std::size_t>(space.size()));
-  for (int i = 0; i < space.size(); ++i) {
-    open[static_cast<std::size_t>(i)] = i;
-  }
+  std::iota(open.begin(), open.end(), 0);
   for (const std::string& text : manifest.starts.configs) {
     const int candidate = FindStart(manifest, problem, text, space);
     const auto at = std::find(open.begin(), open.end(), candidate);

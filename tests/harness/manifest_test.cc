@@ -546,7 +546,8 @@ TEST_F(HeldOutTest, ASettingCannotSelectProblemsWhereSomeAreHeldOut) {
 TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {
   const auto backend = [this](const std::string& gpus) {
     return MakeBackend(
-        Read({{"[cluster]\n", "[cluster]\ngpus = " + gpus + "\n"}})
+        Read({{"[cluster]\n", "[cluster]\ngpus = " + gpus + "\n"},
+              {"a5000-8", "a100-40gb-roce"}})
             .problems.front());
   };
   EXPECT_EQ(backend("32").gpus, 32);
@@ -555,6 +556,13 @@ TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {
   EXPECT_THAT([&] { (void)backend("12"); },
               ThrowsMessage<common::InputError>(
                   HasSubstr("12 GPUs do not fill hosts of 8")));
+}
+
+TEST_F(ManifestTest, SeveralHostsNeedALinkBetweenThem) {
+  const Manifest manifest = Read({{"[cluster]\n", "[cluster]\ngpus = 32\n"}});
+  EXPECT_THAT([&] { (void)MakeBackend(manifest.problems.front()); },
+              ThrowsMessage<common::InputError>(
+                  HasSubstr("32 GPUs are more than one host of the cluster")));
 }
 
 TEST_F(ManifestTest, SeedsDifferByProblemAndRepeatOnly) {
