@@ -64,7 +64,7 @@ double NormalLowerTail(const std::vector<int>& ranks, int w) {
     variance += 0.0625 * rank * rank;
   }
   const double z = (0.5 * w - mean + 0.5) / std::sqrt(variance);
-  return 0.5 * std::erfc(-z / std::sqrt(2.0));
+  return NormalProbability(z);
 }
 
 // P(X <= k) of n fair coins.

@@ -1,13 +1,26 @@
-// Intervals, paired tests and effect sizes for comparisons of methods.
+// The normal distribution; intervals, paired tests and effect sizes for
+// comparisons of methods.
 
 #ifndef COMMON_STATISTICS_H_
 #define COMMON_STATISTICS_H_
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 namespace common {
+
+// Of a standard normal variable.
+[[nodiscard]] inline double NormalDensity(double z) {
+  return std::exp(-0.5 * z * z) / std::sqrt(2.0 * std::numbers::pi);
+}
+
+// P(Z <= z) of a standard normal Z.
+[[nodiscard]] inline double NormalProbability(double z) {
+  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
+}
 
 // NaN if there are no values.
 [[nodiscard]] double Mean(const std::vector<double>& values);

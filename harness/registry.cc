@@ -46,7 +46,8 @@ MethodEntry Entry(const std::string& name,
   return entry;
 }
 
-// OPPA and its ablations: one implementation, with these defaults.
+// OPPA, its variants and its ablations: one implementation, with these
+// defaults.
 MethodEntry Oppa(const std::string& name,
                  const std::string& label,
                  const std::string& description,
@@ -54,9 +55,14 @@ MethodEntry Oppa(const std::string& name,
   MethodEntry entry =
       Entry(name, label, description, methods::MakeOppa, defaults);
   entry.variant_of = name == "oppa" ? "" : "oppa";
-  // Ablations and variants of OPPA. VANILLA-BO is a method of the paper, and
-  // OPPA-SIM has another source of information.
-  entry.family = name == "vanilla-bo" || name == "oppa-sim" ? "" : "oppa";
+  entry.family = "oppa";
+  return entry;
+}
+
+// The same implementation, but a method of its own: VANILLA-BO is one in the
+// paper, and OPPA-SIM has another source of information.
+MethodEntry OnItsOwn(MethodEntry entry) {
+  entry.family.clear();
   return entry;
 }
 
@@ -125,10 +131,10 @@ std::vector<MethodEntry> ListMethods() {
             "the order of the predictions, without learning from trials",
             methods::MakePredictedOrder,
             {}),
-      Oppa("vanilla-bo",
-           "VANILLA-BO",
-           "Bayesian optimization: constant mean, Matern-5/2, cUCB",
-           VanillaBo()),
+      OnItsOwn(Oppa("vanilla-bo",
+                    "VANILLA-BO",
+                    "Bayesian optimization: constant mean, Matern-5/2, cUCB",
+                    VanillaBo())),
       Oppa("oppa",
            "OPPA",
            "BO with a parallelism-informed prior and early termination",
@@ -153,12 +159,13 @@ std::vector<MethodEntry> ListMethods() {
            "OPPA without both",
            "ablation: neither priors nor early termination",
            {.early_termination = false, .surrogates = kNoPrior}),
-      Oppa("oppa-sim",
-           "OPPA-SIM",
-           "OPPA with predictions of every candidate as its prior",
-           {.random_trials = 0,
-            .surrogates = {.throughput_prior = CostModelForm::kPredicted,
-                           .memory_prior = CostModelForm::kPredicted}}),
+      OnItsOwn(
+          Oppa("oppa-sim",
+               "OPPA-SIM",
+               "OPPA with predictions of every candidate as its prior",
+               {.random_trials = 0,
+                .surrogates = {.throughput_prior = CostModelForm::kPredicted,
+                               .memory_prior = CostModelForm::kPredicted}})),
       Oppa("oppa-paper",
            "OPPA-PAPER",
            "OPPA as printed, where the paper is specific",

@@ -11,10 +11,13 @@
 #include <fmt/format.h>
 
 #include "common/parallel.h"
+#include "common/statistics.h"
 
 namespace methods {
 namespace {
 
+using common::NormalDensity;
+using common::NormalProbability;
 using std::numbers::pi;
 
 constexpr double kReach = 6.5;  // of the standard normal; 8e-11 is beyond
@@ -26,14 +29,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSlack = 1e-6;
 // The same for the variance, whose two moments nearly cancel.
 constexpr double kInflation = 1.0001;
-
-double NormalDensity(double z) {
-  return std::exp(-0.5 * z * z) / std::sqrt(2.0 * pi);
-}
-
-double NormalProbability(double z) {
-  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
-}
 
 // 1 - sigmoid(m).
 double FeasibleAt(double excess) { return 1.0 / (1.0 + std::exp(excess)); }
@@ -334,26 +329,26 @@ void ToMemoryExcess(double capacity,
 }
 
 // The highest bound first, the lowest index of equals.
-bool ConstrainedUcbSearch::Before(const Bounded& a, const Bounded& b) {
+bool AcquisitionSearch::Before(const Bounded& a, const Bounded& b) {
   return a.bound > b.bound || (a.bound == b.bound && a.candidate < b.candidate);
 }
 
-int ConstrainedUcbSearch::ArgMax(const surrogates::Prediction& throughput,
-                                 const ExcessSource& excess,
-                                 const std::vector<char>& excluded,
-                                 const ArgMaxOptions& options) {
+int AcquisitionSearch::ArgMax(const surrogates::Prediction& throughput,
+                              const ExcessSource& excess,
+                              const std::vector<char>& excluded,
+                              const ArgMaxOptions& options) {
   const Eigen::Index size = throughput.mean.size();
   if (throughput.variance.size() != size ||
       (!excluded.empty() && std::ssize(excluded) != size)) {
-    throw std::invalid_argument("ConstrainedUcbSearch: shapes differ");
+    throw std::invalid_argument("AcquisitionSearch: shapes differ");
   }
   if (!(options.beta >= 0.0)) {
     throw std::invalid_argument(
-        fmt::format("ConstrainedUcbSearch: beta {} is negative", options.beta));
+        fmt::format("AcquisitionSearch: beta {} is negative", options.beta));
   }
   if (options.threads < 1 || options.first_batch < 1) {
     throw std::invalid_argument(
-        "ConstrainedUcbSearch: threads and first_batch must be at least 1");
+        "AcquisitionSearch: threads and first_batch must be at least 1");
   }
   MakeRoom(size);
   summary_ = {.value = -kInfinity};
@@ -373,7 +368,7 @@ int ConstrainedUcbSearch::ArgMax(const surrogates::Prediction& throughput,
 }
 
 // Reserves the largest possible batch; unused pages cost no memory.
-void ConstrainedUcbSearch::MakeRoom(Eigen::Index size) {
+void AcquisitionSearch::MakeRoom(Eigen::Index size) {
   const auto room = static_cast<std::size_t>(size);
   any_bounds_.resize(room);
   open_.reserve(room);
@@ -385,9 +380,9 @@ void ConstrainedUcbSearch::MakeRoom(Eigen::Index size) {
 }
 
 // Step 1.
-void ConstrainedUcbSearch::BoundAll(const surrogates::Prediction& throughput,
-                                    const std::vector<char>& excluded,
-                                    const ArgMaxOptions& options) {
+void AcquisitionSearch::BoundAll(const surrogates::Prediction& throughput,
+                                 const std::vector<char>& excluded,
+                                 const ArgMaxOptions& options) {
   const auto size = static_cast<int>(throughput.mean.size());
   common::ParallelFor(
       size,
@@ -415,8 +410,8 @@ void ConstrainedUcbSearch::BoundAll(const surrogates::Prediction& throughput,
 }
 
 // Step 2: the highest bounds, in the order of the candidates.
-void ConstrainedUcbSearch::TakeBatch(std::size_t size,
-                                     const ExcessSource& excess) {
+void AcquisitionSearch::TakeBatch(std::size_t size,
+                                  const ExcessSource& excess) {
   const auto first = open_.end() - static_cast<std::ptrdiff_t>(size);
   std::nth_element(
       open_.begin(), first, open_.end(), [](const auto& a, const auto& b) {
@@ -432,7 +427,7 @@ void ConstrainedUcbSearch::TakeBatch(std::size_t size,
   summary_.memory_evaluations += static_cast<int>(size);
 }
 
-ConstrainedBelief ConstrainedUcbSearch::BeliefAt(
+ConstrainedBelief AcquisitionSearch::BeliefAt(
     const surrogates::Prediction& throughput, int place) const {
   const int candidate = batch_[static_cast<std::size_t>(place)];
   return {.throughput_mean = throughput.mean[candidate],
@@ -441,8 +436,8 @@ ConstrainedBelief ConstrainedUcbSearch::BeliefAt(
           .excess_stddev = std::sqrt(excess_.variance[place])};
 }
 
-void ConstrainedUcbSearch::BoundBatch(const surrogates::Prediction& throughput,
-                                      const ArgMaxOptions& options) {
+void AcquisitionSearch::BoundBatch(const surrogates::Prediction& throughput,
+                                   const ArgMaxOptions& options) {
   bounds_.resize(batch_.size());
   common::ParallelFor(
       static_cast<int>(batch_.size()),
@@ -460,8 +455,8 @@ void ConstrainedUcbSearch::BoundBatch(const surrogates::Prediction& throughput,
 }
 
 // Step 3. The places of a batch are in the order of its candidates.
-void ConstrainedUcbSearch::EvaluateBatch(
-    const surrogates::Prediction& throughput, const ArgMaxOptions& options) {
+void AcquisitionSearch::EvaluateBatch(const surrogates::Prediction& throughput,
+                                      const ArgMaxOptions& options) {
   std::optional<ConstrainedBelief> last;
   double value = -kInfinity;
   for (const auto& [bound, place] : bounds_) {
@@ -494,7 +489,7 @@ int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
       memory_excess.variance.size() != throughput.mean.size()) {
     throw std::invalid_argument("ArgMaxConstrainedUcb: shapes differ");
   }
-  ConstrainedUcbSearch search;
+  AcquisitionSearch search;
   const int best = search.ArgMax(throughput,
                                  [&](const std::vector<int>& candidates,
                                      surrogates::PredictionView excess) {

@@ -123,7 +123,7 @@ struct ArgMaxOptions {
 //
 // Buffers are kept between calls: with one thread and no more candidates than
 // before, calls after the first allocate nothing.
-class ConstrainedUcbSearch {
+class AcquisitionSearch {
  public:
   // The best candidate among those with excluded[i] == 0, the lowest index of
   // equals; -1 if every candidate is excluded. A NaN is never chosen.

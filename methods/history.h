@@ -58,6 +58,10 @@ class History {
   // depends on the configuration. 0 before the first throughput.
   [[nodiscard]] double StepNoise() const;
 
+  // The variance of the mean over the steps of a trial.
+  [[nodiscard]] double VarianceOfMean(
+      const trials::ThroughputEstimate& estimate) const;
+
   // Throughputs of feasible trials with their variance.
   [[nodiscard]] surrogates::Observations ThroughputObservations() const;
 
@@ -76,10 +80,6 @@ class History {
   [[nodiscard]] std::vector<int> RanWithUnknownMemory() const;
 
  private:
-  // The variance of the mean over the steps of a trial.
-  [[nodiscard]] double VarianceOfMean(
-      const trials::ThroughputEstimate& estimate) const;
-
   trials::ThroughputOptions throughput_options_;
   std::vector<trials::Trial> trials_;
   std::vector<char> tried_;

@@ -4,16 +4,19 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <numbers>
 #include <random>
 #include <tuple>
 #include <vector>
 
 #include <Eigen/Cholesky>
 
+#include "common/statistics.h"
+
 namespace methods {
 namespace {
 
+using common::NormalDensity;
+using common::NormalProbability;
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::MatrixXf;
@@ -24,13 +27,9 @@ constexpr double kTemper = 2.0;
 
 constexpr double kLeastChance = 1e-4;  // of a candidate that is sampled
 
-double NormalTail(double u) { return 0.5 * std::erfc(u / std::numbers::sqrt2); }
-
 // E[(Z - u)^+] of a standard normal Z.
 double NormalExcess(double u) {
-  const double density =
-      std::exp(-0.5 * u * u) / std::sqrt(2.0 * std::numbers::pi);
-  return std::max(density - u * NormalTail(u), 0.0);
+  return std::max(NormalDensity(u) - u * NormalProbability(-u), 0.0);
 }
 
 // Standard normal numbers, the same in every run.
@@ -105,14 +104,6 @@ const trials::Trial* IncumbentOf(const History& history) {
   return incumbent;
 }
 
-double StddevOfMean(const trials::Trial& trial, const History& history) {
-  const trials::ThroughputEstimate& estimate = trial.throughput;
-  const int steps = history.throughput_options().variance_of_mean
-                        ? 1
-                        : std::max(estimate.steps_used, 1);
-  return std::sqrt(estimate.variance / steps);
-}
-
 // Samples of the incumbent's throughput and of the highest one of all trials.
 // Shapes: [kSamples].
 struct Tried {
@@ -130,7 +121,7 @@ Tried SampleTried(const History& history, const trials::Trial& incumbent) {
       // Trials beyond kJoint repeat the numbers of earlier ones.
       const VectorXd samples =
           trial.throughput.steps_per_s +
-          StddevOfMean(trial, history) *
+          std::sqrt(history.VarianceOfMean(trial.throughput)) *
               normals.row(row++ % kJoint).transpose().array().cast<double>();
       tried.highest = tried.highest.cwiseMax(samples);
       if (&trial == &incumbent) {
@@ -189,14 +180,14 @@ std::optional<trials::Remaining> EstimateRemaining(
   for (Index i = 0; i < used.size(); ++i) {
     Ranked& one = ranked[static_cast<std::size_t>(i)];
     const double fits =
-        NormalTail((used.mean[i] - 1.0) / std::sqrt(used.variance[i]));
+        NormalProbability((1.0 - used.mean[i]) / std::sqrt(used.variance[i]));
     const double gain = fits * std::sqrt(prediction.variance[one.candidate]) *
                         NormalExcess(one.rank) / best;
     if (gain > remaining.expected_gain || remaining.candidate < 0) {
       remaining.expected_gain = gain;
       remaining.candidate = one.candidate;
     }
-    one.rank = -fits * NormalTail(one.rank);
+    one.rank = -fits * NormalProbability(-one.rank);
   }
   std::erase_if(ranked,
                 [](const Ranked& one) { return one.rank > -kLeastChance; });

@@ -120,7 +120,7 @@ class SurrogatePair {
   };
 
   // The candidate with the highest cUCB among those with excluded[i] == 0 (see
-  // ConstrainedUcbSearch). Predicts memory only for candidates that may win.
+  // AcquisitionSearch). Predicts memory only for candidates that may win.
   [[nodiscard]] Choice ArgMaxConstrainedUcb(double beta,
                                             const std::vector<char>& excluded);
   // The same for any acquisition function, with the threads of the problem.
@@ -154,7 +154,7 @@ class SurrogatePair {
   double perturbation_steps_per_s_ = 0.0;
   int threads_;
   surrogates::Prediction prediction_;  // of throughput, all candidates
-  ConstrainedUcbSearch search_;
+  AcquisitionSearch search_;
 };
 
 // The surrogates that App. D and Sec. 4.1 of the paper print. The bounds of the

@@ -116,10 +116,11 @@ FitInput FittedProcess::Measured(const FitInput& input) const {
   return measured;
 }
 
-int FittedProcess::UnpredictedFailures(const FitInput& input) const {
+int FittedProcess::UnpredictedFailures(const FitInput& input,
+                                       const FitInput& measured) const {
   Eigen::VectorXd predicted;
   prior_.Evaluate(input.observations.candidate,
-                  MatchedCenters(Measured(input)),
+                  MatchedCenters(measured),
                   predicted,
                   nullptr);
   return static_cast<int>((input.observations.value.array() >= prior_.clip &&
@@ -127,16 +128,15 @@ int FittedProcess::UnpredictedFailures(const FitInput& input) const {
                               .count());
 }
 
-double FittedProcess::LogRecord(const FitInput& all) const {
-  const FitInput input = Measured(all);
-  const surrogates::Observations& observations = input.observations;
+double FittedProcess::LogRecord(const FitInput& measured) const {
+  const surrogates::Observations& observations = measured.observations;
   const int n = observations.size();
   if (n == 0) {
     return 0.0;
   }
   Eigen::VectorXd predicted;
   prior_.Evaluate(
-      observations.candidate, MatchedCenters(input), predicted, nullptr);
+      observations.candidate, MatchedCenters(measured), predicted, nullptr);
   const double median = Median(observations.value);
   double sum = 0.0;
   for (int i = 0; i < n; ++i) {
@@ -190,11 +190,13 @@ surrogates::FitSummary TrustedProcess::Fit(const FitInput& input,
   }
   surrogates::FitSummary preferred = preferred_->Fit(input);
   surrogates::FitSummary fallback = fallback_->Fit(input);
-  double log_odds = std::log(kPriorTrust / (1.0 - kPriorTrust)) +
-                    kRecordWeight * preferred_->LogRecord(input) +
-                    kFailureEvidence * preferred_->UnpredictedFailures(input);
+  const FitInput measured = preferred_->Measured(input);
+  double log_odds =
+      std::log(kPriorTrust / (1.0 - kPriorTrust)) +
+      kRecordWeight * preferred_->LogRecord(measured) +
+      kFailureEvidence * preferred_->UnpredictedFailures(input, measured);
   // Both explain failures alone by any scale that is large enough.
-  if (preferred_->Measured(input).observations.size() >= kFirstComparison) {
+  if (measured.observations.size() >= kFirstComparison) {
     log_odds += preferred.log_posterior - fallback.log_posterior;
   }
   trust_ = 1.0 / (1.0 + std::exp(-log_odds));

@@ -61,8 +61,8 @@ class FittedProcess {
   // observations, and t(.; s) is Student's t with 4 degrees of freedom and the
   // scale s, so that a single outlier does not decide. Observations that are
   // not positive are ignored. Precondition: the prior has a shared scale.
-  // Only measured values count.
-  [[nodiscard]] double LogRecord(const FitInput& input) const;
+  // `measured`: Measured(all observations).
+  [[nodiscard]] double LogRecord(const FitInput& measured) const;
 
   // The prior mean of every candidate at the fitted coefficients, without its
   // clip: an order even where all candidates are predicted not to fit. [N]
@@ -74,7 +74,8 @@ class FittedProcess {
 
   // The number of observations at the clip whose value at typical coefficients,
   // with the scale that matches the measured ones, is below 1.
-  [[nodiscard]] int UnpredictedFailures(const FitInput& input) const;
+  [[nodiscard]] int UnpredictedFailures(const FitInput& input,
+                                        const FitInput& measured) const;
 
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
     return process_;

@@ -168,7 +168,7 @@ void TimeOppa(const Arguments& arguments,
   GaussianProcess r(space, std::move(throughput_mean), options);
   GaussianProcess m(space, std::move(memory_mean), options);
   Prediction throughput;
-  methods::ConstrainedUcbSearch search;
+  methods::AcquisitionSearch search;
   for (int i = 0; i < arguments.repeats; ++i) {
     Outcome outcome;
     if (appends) {

@@ -162,9 +162,9 @@ TEST(ArgMaxConstrainedUcb, EqualsBruteForceOnRandomProblems) {
 }
 
 // Batches that are small against the whole, so that every bound decides.
-TEST(ConstrainedUcbSearch, EqualsBruteForceInAnyBatchesOnAnyNumberOfThreads) {
+TEST(AcquisitionSearch, EqualsBruteForceInAnyBatchesOnAnyNumberOfThreads) {
   std::mt19937_64 engine(19);
-  ConstrainedUcbSearch search;
+  AcquisitionSearch search;
   for (int problem = 0; problem < 15; ++problem) {
     const int size = 1 + static_cast<int>(engine() % 3000);
     const Beliefs beliefs = RandomBeliefs(size, engine);
@@ -197,9 +197,9 @@ double Improvement(const Beliefs& beliefs, int i, double best) {
                       .first);
 }
 
-TEST(ConstrainedUcbSearch, FindsTheLargestImprovementInAnyBatches) {
+TEST(AcquisitionSearch, FindsTheLargestImprovementInAnyBatches) {
   std::mt19937_64 engine(31);
-  ConstrainedUcbSearch search;
+  AcquisitionSearch search;
   for (int problem = 0; problem < 15; ++problem) {
     const int size = 1 + static_cast<int>(engine() % 3000);
     const Beliefs beliefs = RandomBeliefs(size, engine);
@@ -243,7 +243,7 @@ TEST(LogExpectedImprovement, IsTheIntegralAndContinuousFarBelowTheBest) {
             -std::numeric_limits<double>::infinity());
 }
 
-TEST(ConstrainedUcbSearch, AsksForTheExcessOfFewWhereThroughputDecides) {
+TEST(AcquisitionSearch, AsksForTheExcessOfFewWhereThroughputDecides) {
   std::mt19937_64 engine(23);
   Beliefs beliefs = RandomBeliefs(100000, engine);
   beliefs.throughput.variance.setConstant(1e-4);
@@ -251,7 +251,7 @@ TEST(ConstrainedUcbSearch, AsksForTheExcessOfFewWhereThroughputDecides) {
   beliefs.excess.variance.setConstant(0.1);
   beliefs.throughput.mean =
       Eigen::VectorXd::LinSpaced(100000, 0.0, 1.0).array().pow(8.0);
-  ConstrainedUcbSearch search;
+  AcquisitionSearch search;
   const int best =
       search.ArgMax(beliefs.throughput,
                     [&](const std::vector<int>& candidates,
@@ -267,7 +267,7 @@ TEST(ConstrainedUcbSearch, AsksForTheExcessOfFewWhereThroughputDecides) {
 }
 
 // Candidates in another order are the same candidates.
-TEST(ConstrainedUcbSearch, ChoosesTheSameWhereverItStands) {
+TEST(AcquisitionSearch, ChoosesTheSameWhereverItStands) {
   std::mt19937_64 engine(29);
   const Beliefs beliefs = RandomBeliefs(2000, engine);
   std::vector<int> order(2000);

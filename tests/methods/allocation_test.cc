@@ -34,7 +34,7 @@ TEST_F(AcquisitionAllocations, NoneInASearchOfSeveralBatchesFromTheSecondOn) {
   const surrogates::Prediction throughput = Random(kSize, engine);
   const surrogates::Prediction beliefs = Random(kSize, engine);
   std::vector<char> excluded(kSize, 0);
-  ConstrainedUcbSearch search;
+  AcquisitionSearch search;
   const auto know = [&](const std::vector<int>& candidates,
                         surrogates::PredictionView excess) {
     for (Eigen::Index i = 0; i < excess.mean.size(); ++i) {
