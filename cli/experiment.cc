@@ -22,6 +22,7 @@
 #include "common/error.h"
 #include "common/parallel.h"
 #include "harness/backends.h"
+#include "harness/check.h"
 #include "harness/local_pool.h"
 #include "harness/plan.h"
 #include "harness/progress.h"
@@ -280,6 +281,17 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
   return done ? 0 : harness::kStoppedEarly;
 }
 
+// Prints what is wrong with damaged runs. Returns the exit code.
+int PrintDamage(const std::vector<harness::RunStatus>& runs) {
+  std::vector<std::string> damage;
+  for (const harness::RunStatus& status : runs) {
+    if (status.state == harness::RunState::kDamaged) {
+      damage.push_back(status.message);
+    }
+  }
+  return PrintFailures(damage);
+}
+
 int Status(const VerbOptions& options, bool all) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
@@ -288,13 +300,13 @@ int Status(const VerbOptions& options, bool all) {
   harness::AddQueue(manifest, folder, runs);
   if (options.json) {
     fmt::print("{}", harness::StatusJson(manifest, runs));
-    return 0;
+    return PrintDamage(runs);
   }
   if (all) {
     fmt::print("{}\n", harness::FormatRuns(runs));
   }
   fmt::print("{}", harness::FormatStatus(manifest, runs));
-  return 0;
+  return PrintDamage(runs);
 }
 
 int Report(const VerbOptions& options, const plots::ReportOptions& report) {
@@ -384,6 +396,37 @@ Verb DefineStatus() {
           .run = [all](const Words&) { return Status(all->verb, all->own); }};
 }
 
+int Check(const std::filesystem::path& results) {
+  const harness::CheckSummary summary = harness::CheckRecordsBelow(results);
+  for (const std::string& note : summary.notes) {
+    fmt::print("note: {}\n", note);
+  }
+  fmt::print("{}: {} finished runs are whole, {} are unfinished",
+             results.string(),
+             summary.finished,
+             summary.unfinished);
+  if (summary.unsealed > 0) {
+    fmt::print(", {} were finished by a version without seals",
+               summary.unsealed);
+  }
+  fmt::print("; {} damaged\n", summary.damage.size());
+  return PrintFailures(summary.damage);
+}
+
+Verb DefineCheck() {
+  const auto options = std::make_shared<VerbOptions>();
+  return {.group = kExperiments,
+          .name = "check",
+          .summary = "check that no record was lost, damaged or exchanged",
+          .description =
+              "Reads every run below FOLDER (default: results) and compares "
+              "the files of finished runs with their seals. Changes nothing.",
+          .options = {Bind(
+              "FOLDER", "results, or a part of them", options->results)},
+          .examples = {"oppa check results"},
+          .run = [options](const Words&) { return Check(options->results); }};
+}
+
 Verb DefineReport() {
   const auto all = std::make_shared<Bound<plots::ReportOptions>>();
   return {.group = kExperiments,
@@ -408,7 +451,11 @@ Verb DefineReport() {
 }  // namespace
 
 Verbs ExperimentVerbs() {
-  return {DefineRun(), DefineRunOne(), DefineStatus(), DefineReport()};
+  return {DefineRun(),
+          DefineRunOne(),
+          DefineStatus(),
+          DefineCheck(),
+          DefineReport()};
 }
 
 }  // namespace cli

@@ -8,6 +8,9 @@
 
 namespace common {
 
+// 64-bit FNV-1a. It finds damage, not forgery.
+[[nodiscard]] std::uint64_t Hash(std::string_view text);
+
 // Mixes parts of a run's identity into one seed (64-bit FNV-1a of the text,
 // then splitmix64), the same on every machine.
 [[nodiscard]] std::uint64_t DeriveSeed(std::string_view text,

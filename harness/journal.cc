@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <utility>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -11,16 +12,14 @@
 namespace harness {
 namespace {
 
-// The number of records from `begin` on that belong to `trial`.
-template <typename Record>
-std::size_t CountOf(const std::vector<Record>& records,
-                    std::size_t begin,
-                    int trial) {
-  std::size_t end = begin;
-  while (end < records.size() && records[end].trial == trial) {
-    ++end;
-  }
-  return end - begin;
+[[noreturn]] void Refuse(const std::filesystem::path& path,
+                         const std::string& reason) {
+  throw common::InputError(
+      fmt::format("{}: {}: rows are missing; restore the file, or remove {} "
+                  "to repeat the run",
+                  path.string(),
+                  reason,
+                  path.parent_path().string()));
 }
 
 // The number of records that belong to the first `trials` trials.
@@ -34,6 +33,26 @@ std::size_t CountUpTo(const std::vector<Record>& records, std::size_t trials) {
   return end;
 }
 
+// Copies the step times to their trials.
+void TakeSteps(const std::filesystem::path& folder,
+               const std::vector<trials::StepRecord>& steps,
+               std::vector<trials::Trial>& committed) {
+  std::size_t step = 0;
+  for (trials::Trial& trial : committed) {
+    std::vector<double>& step_times_s = trial.measurement.step_times_s;
+    for (; step < steps.size() && steps[step].trial == trial.number; ++step) {
+      step_times_s.push_back(steps[step].step_time_s);
+    }
+    if (std::cmp_not_equal(step_times_s.size(), trial.steps)) {
+      Refuse(folder / trials::FileOf<trials::StepRecord>().name,
+             fmt::format("{} of the {} steps of trial {}",
+                         step_times_s.size(),
+                         trial.steps,
+                         trial.number));
+    }
+  }
+}
+
 template <typename Record>
 std::string RowsOf(const std::vector<Record>& records) {
   std::string rows;
@@ -41,6 +60,99 @@ std::string RowsOf(const std::vector<Record>& records) {
     rows += ToRow(record) + "\n";
   }
   return rows;
+}
+
+// Says how many rows follow the first `kept` ones.
+template <typename Record>
+void NoteDropped(const trials::Rows<Record>& rows,
+                 std::size_t kept,
+                 std::vector<std::string>& notes) {
+  const std::size_t dropped = rows.records.size() - kept;
+  const bool cut = rows.ends.back() < rows.text.size();
+  if (dropped > 0 || cut) {
+    notes.push_back(
+        fmt::format("{}: dropped {} rows{} of a trial that was not committed",
+                    trials::FileOf<Record>().name,
+                    dropped,
+                    cut ? " and an incomplete one" : ""));
+  }
+}
+
+// The committed part of the files of a run, as texts with their headers.
+struct Contents {
+  explicit Contents(const std::filesystem::path& folder);
+
+  std::string trials, steps, fits, suggestion_times, plans;
+  std::vector<trials::Trial> committed;
+  std::vector<std::string> known_fits;
+  std::vector<std::string> notes;
+
+ private:
+  // The rows of the first `count` trials. Refuses records of trials beyond the
+  // next one, and notes what it drops.
+  template <typename Record>
+  std::string Head(const std::filesystem::path& folder,
+                   const trials::Rows<Record>& rows,
+                   std::size_t count);
+  void AddUnknownTimes(std::size_t known);
+};
+
+template <typename Record>
+std::string Contents::Head(const std::filesystem::path& folder,
+                           const trials::Rows<Record>& rows,
+                           std::size_t count) {
+  const std::string& name = trials::FileOf<Record>().name;
+  if (!rows.records.empty() &&
+      std::cmp_greater(rows.records.back().trial, count + 1)) {
+    Refuse(folder / trials::FileOf<trials::Trial>().name,
+           fmt::format("ends after trial {}, but {} has trial {}",
+                       count,
+                       name,
+                       rows.records.back().trial));
+  }
+  const std::size_t kept = CountUpTo(rows.records, count);
+  NoteDropped(rows, kept, notes);
+  return rows.Head(kept);
+}
+
+Contents::Contents(const std::filesystem::path& folder) {
+  using trials::ReadRows;
+  const auto rows = ReadRows<trials::Trial>(folder, true);
+  const auto step_rows = ReadRows<trials::StepRecord>(folder, true);
+  const auto fit_rows = ReadRows<trials::FitRecord>(folder, true);
+  const auto times = ReadRows<trials::SuggestionTime>(folder, true);
+  const auto plan_rows = ReadRows<trials::PlanRecord>(folder, true);
+  const std::size_t count = rows.records.size();
+  NoteDropped(rows, count, notes);
+  trials = rows.Head(count);
+  steps = Head(folder, step_rows, count);
+  fits = Head(folder, fit_rows, count);
+  suggestion_times = Head(folder, times, count);
+  plans = Head(folder, plan_rows, count);
+
+  committed = rows.records;
+  TakeSteps(folder, step_rows.records, committed);
+  SetPlans(plan_rows.records, committed);
+  for (std::size_t i = 0; i < CountUpTo(fit_rows.records, count); ++i) {
+    known_fits.push_back(fit_rows.Row(i));
+  }
+  AddUnknownTimes(CountUpTo(times.records, count));
+}
+
+void Contents::AddUnknownTimes(std::size_t known) {
+  if (known == committed.size()) {
+    return;
+  }
+  notes.push_back(fmt::format("{}: no suggestion time of trials {} to {}",
+                              trials::FileOf<trials::SuggestionTime>().name,
+                              known + 1,
+                              committed.size()));
+  for (; known < committed.size(); ++known) {
+    suggestion_times +=
+        ToRow(trials::SuggestionTime{
+            committed[known].number, trials::kUnknown, trials::kUnknown}) +
+        "\n";
+  }
 }
 
 }  // namespace
@@ -66,43 +178,25 @@ std::unique_ptr<AppendFile> Journal::Publish(const std::string& text) const {
 
 Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s)
     : folder_(std::move(run_folder)), lease_(folder_, lease_timeout_s) {
-  using trials::ReadRows;
-  const auto rows = ReadRows<trials::Trial>(folder_, true);
-  const auto steps = ReadRows<trials::StepRecord>(folder_, true);
-  const auto fits = ReadRows<trials::FitRecord>(folder_, true);
-  const auto times = ReadRows<trials::SuggestionTime>(folder_, true);
-  const auto plans = ReadRows<trials::PlanRecord>(folder_, true);
-  std::size_t step = 0;
-  for (const trials::Trial& row : rows.records) {
-    const std::size_t count = CountOf(steps.records, step, row.number);
-    const std::size_t index = committed_.size();
-    if (std::cmp_not_equal(count, row.steps) || index >= times.records.size() ||
-        times.records[index].trial != row.number) {
-      break;
-    }
-    std::vector<double>& step_times_s =
-        committed_.emplace_back(row).measurement.step_times_s;
-    for (; step_times_s.size() < count; ++step) {
-      step_times_s.push_back(steps.records[step].step_time_s);
-    }
-  }
-  SetPlans(plans.records, committed_);
-  const std::size_t fit_count = CountUpTo(fits.records, committed_.size());
-  for (std::size_t i = 0; i < fit_count; ++i) {
-    known_fits_.push_back(fits.Row(i));
-  }
+  Contents contents(folder_);
+  committed_ = std::move(contents.committed);
+  known_fits_ = std::move(contents.known_fits);
+  notes_ = std::move(contents.notes);
   // Files of this epoch, which no earlier writer has open. The committing one
   // first: a crash in between leaves nothing committed whose other rows are
   // gone.
-  trials_ = Publish<trials::Trial>(rows.Head(committed_.size()));
-  steps_ = Publish<trials::StepRecord>(steps.Head(step));
+  trials_ = Publish<trials::Trial>(contents.trials);
+  steps_ = Publish<trials::StepRecord>(contents.steps);
   suggestion_times_ =
-      Publish<trials::SuggestionTime>(times.Head(committed_.size()));
-  fits_ = Publish<trials::FitRecord>(fits.Head(fit_count));
-  if (!plans.records.empty()) {
-    plans_ = Publish<trials::PlanRecord>(
-        plans.Head(CountUpTo(plans.records, committed_.size())));
+      Publish<trials::SuggestionTime>(contents.suggestion_times);
+  fits_ = Publish<trials::FitRecord>(contents.fits);
+  if (contents.plans != trials::FileOf<trials::PlanRecord>().header) {
+    plans_ = Publish<trials::PlanRecord>(contents.plans);
   }
+}
+
+std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder) {
+  return Contents(run_folder).notes;
 }
 
 bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {

@@ -35,17 +35,19 @@ class AppendFile {
 // A trial's rows are written in the order steps, fits, suggestion time, plan,
 // trial, each file durable before the next is touched: the row in trials.csv
 // commits the trial. Opening takes the lease (one writer, lease.h), drops the
-// last line of a file if it is cut off or fails its check, and then every row
-// of a trial that is not committed. A trial counts as committed when its row,
-// all of its steps and its suggestion time are there.
+// last line of a file if it is cut off or fails its check, and then the rows of
+// the trial that was being written. A crash can leave nothing else to drop: if
+// steps of a committed trial are missing, or if the other files contain trials
+// beyond the next one, then trials.csv or steps.csv has lost rows. That is an
+// error, and no file is changed.
 //
-// Rows of fits.csv are not needed to resume, because replaying the history
-// computes them again: CheckFits compares them, and completes the file where it
-// was cut off.
+// Two files are not needed to resume. Rows of fits.csv follow from the history:
+// CheckFits compares them, and completes the file where it was cut off. Where
+// thinking.csv ends early, the suggestion times are unknown.
 //
 // Errors: throws std::runtime_error when a file cannot be read or written,
 // LeaseLost when another process writes the same records or has acquired the
-// lease, InputError when a row in the middle of a file is damaged.
+// lease, InputError when a file is damaged.
 class Journal {
  public:
   explicit Journal(std::filesystem::path run_folder,
@@ -55,6 +57,9 @@ class Journal {
   [[nodiscard]] const std::vector<trials::Trial>& committed() const {
     return committed_;
   }
+
+  // What was dropped or is unknown since, one line each.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
   [[nodiscard]] const Lease& lease() const { return lease_; }
 
@@ -80,9 +85,15 @@ class Journal {
   std::unique_ptr<AppendFile> suggestion_times_;
   std::unique_ptr<AppendFile> plans_;  // from the first plan on
   std::vector<trials::Trial> committed_;
+  std::vector<std::string> notes_;
   std::vector<std::string> known_fits_;  // rows found in fits.csv
   std::size_t checked_fits_ = 0;
 };
+
+// Checks the files of an unfinished run as opening its journal does, and
+// changes nothing. Returns what opening would note.
+// Errors: as Journal, except for the lease.
+std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder);
 
 }  // namespace harness
 

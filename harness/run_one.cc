@@ -90,6 +90,7 @@ bool RunOne(const Manifest& manifest,
                     folder.string()));
   }
   if (IsFinished(folder)) {
+    trials::RequireWhole(folder, trials::ReadRunInfo(folder));
     return true;  // its files no longer change
   }
   methods::Problem problem = ProblemOf(backend, manifest.budget.q_max);
@@ -102,6 +103,9 @@ bool RunOne(const Manifest& manifest,
   Journal journal(folder, conditions.lease_timeout_s);
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
+  }
+  for (const std::string& note : journal.notes()) {
+    fmt::print(stderr, "oppa: {}\n", note);
   }
   journal.lease().Publish("run.json", ToJson(info));
   const std::unique_ptr<trials::TrialRunner> remote =
@@ -125,6 +129,7 @@ bool RunOne(const Manifest& manifest,
   info.finished = true;
   info.finish_reason = summary.finish_reason;
   info.remaining = summary.remaining;
+  info.files = trials::SealFiles(folder);
   journal.lease().Publish("run.json", ToJson(info));
   return true;
 }

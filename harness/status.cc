@@ -29,6 +29,7 @@ double Fraction(const Budget& budget, const RunStatus& status) {
 
 void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
   const trials::RunInfo info = trials::ReadRunInfo(folder);
+  trials::RequireWhole(folder, info);
   for (const trials::Trial& trial : trials::ReadTrials(folder)) {
     status.trials = trial.number;
     status.elapsed_s = trial.elapsed_s;
@@ -36,7 +37,7 @@ void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
   }
   const auto times = trials::ReadRows<trials::SuggestionTime>(folder);
   for (const trials::SuggestionTime& row : times.records) {
-    status.thinking_s += row.wall_s;
+    status.thinking_s += std::isnan(row.wall_s) ? 0.0 : row.wall_s;
   }
   if (info.finished) {
     status.remaining = info.remaining;

@@ -35,6 +35,7 @@ void Load(const std::filesystem::path& folder, Task& task) {
     }
     if (std::filesystem::exists(folder / "run.json")) {
       const trials::RunInfo info = trials::ReadRunInfo(folder);
+      trials::RequireWhole(folder, info);
       run.finished = info.finished;
       run.finish_reason = info.finish_reason;
       if (info.remaining) {

@@ -180,9 +180,11 @@ Band TrainingBand(const MethodRecords& method,
 StepCurve ThinkingCurve(const Run& run) {
   StepCurve curve{.keeps_last = false};
   for (const trials::SuggestionTime& record : run.suggestion_times) {
-    curve.x.push_back(record.trial);
-    curve.y.push_back(record.wall_s);
-    curve.known_to = record.trial;
+    if (!std::isnan(record.wall_s)) {
+      curve.x.push_back(record.trial);
+      curve.y.push_back(record.wall_s);
+      curve.known_to = record.trial;
+    }
   }
   return curve;
 }

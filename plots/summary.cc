@@ -51,13 +51,13 @@ RunNumber CountOf(trials::Outcome outcome) {
 }
 
 double MeanThinking(const Run& run) {
-  double sum = 0.0;
+  std::vector<double> known;
   for (const trials::SuggestionTime& record : run.suggestion_times) {
-    sum += record.wall_s;
+    if (!std::isnan(record.wall_s)) {
+      known.push_back(record.wall_s);
+    }
   }
-  return run.suggestion_times.empty()
-             ? trials::kUnknown
-             : sum / static_cast<double>(run.suggestion_times.size());
+  return common::Mean(known);
 }
 
 // The final value of an incumbent curve.

@@ -22,6 +22,7 @@
 #include "common/error.h"
 #include "common/fields.h"
 #include "trials/remaining.h"
+#include "trials/seal.h"
 #include "trials/trial.h"
 
 namespace trials {
@@ -175,6 +176,8 @@ struct RunInfo {
   FinishReason finish_reason = FinishReason::kUnfinished;
   // After the last trial; absent for methods without an estimate.
   std::optional<Remaining> remaining = std::nullopt;
+  // The seal of a finished run; absent in runs of earlier versions.
+  std::optional<std::vector<SealedFile>> files = std::nullopt;
 };
 
 // problem.json: the facts about one problem that figures need.

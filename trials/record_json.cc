@@ -24,6 +24,7 @@ void VisitFields(common::FieldsOf<RunInfo> auto& info, const auto& visit) {
   visit("finished", info.finished);
   visit("finish_reason", info.finish_reason);
   visit("remaining", info.remaining);
+  visit("files", info.files);
 }
 
 void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {

@@ -248,6 +248,7 @@ std::string FitsJson(const trials::RunInfo& run,
 
 int Fits(const FitsVerbOptions& options) {
   const trials::RunInfo run = trials::ReadRunInfo(options.run_folder);
+  trials::RequireWhole(options.run_folder, run);
   const std::vector<trials::FitRecord> records =
       trials::ReadRows<trials::FitRecord>(options.run_folder).records;
   FittedRun fitted;

@@ -313,9 +313,25 @@ TEST_F(CommandLineTest, ARunThatCannotBeDoneIsReportedAndTheOthersGoOn) {
   EXPECT_THAT(Output(), HasSubstr("oppa/2: failed: exit code 2"));
   EXPECT_THAT(Output(), HasSubstr("1 of 2 runs failed"));
   EXPECT_TRUE(fs::exists(results_ / "m/random/2/run.json"));
-  fs::remove(run / "trials.csv");
+  fs::remove_all(run);
   EXPECT_EQ(Oppa(RunArguments(results_)), 0) << Output();
-  EXPECT_EQ(Records(results_), expected);
+  EXPECT_TRUE(Records(results_) == expected);
+}
+
+TEST_F(CommandLineTest, AFinishedRunThatLostAFileIsNoResult) {
+  ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
+  fs::remove(results_ / "m/oppa/2/trials.csv");
+  const std::string lost = "m/oppa/2/trials.csv: missing; the finished run";
+  for (const char* verb : {"run", "report", "status"}) {
+    EXPECT_EQ(Oppa({verb, manifest_.string(), "--results", results_.string()}),
+              1)
+        << verb;
+    EXPECT_THAT(Output(), HasSubstr(lost)) << verb;
+  }
+  EXPECT_EQ(Oppa({"check", results_.string()}), 1);
+  EXPECT_THAT(Output(), HasSubstr(lost));
+  EXPECT_EQ(Oppa({"fits", (results_ / "m/oppa/2").string()}), 2);
+  EXPECT_THAT(Output(), HasSubstr(lost));
 }
 
 TEST_F(CommandLineTest, AChangedManifestDoesNotMixWithItsOldRecords) {

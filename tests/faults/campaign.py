@@ -111,9 +111,18 @@ class Campaign:
                                 stderr=subprocess.PIPE, text=True,
                                 env=dict(os.environ, **environment))
 
-    def run_again(self):
-        done = subprocess.run([self.program, "run", self.manifest, "--results", self.results,
+    def run_all(self):
+        return subprocess.run([self.program, "run", self.manifest, "--results", self.results,
                                "--no-report", "--jobs", "1"], capture_output=True, text=True)
+
+    def check_refused(self, name):
+        """The run is refused because of one of its files."""
+        refused = self.run_all()
+        if refused.returncode == 0 or name not in refused.stdout + refused.stderr:
+            raise Lost(f"damage of {name} is not refused: {refused.stdout}{refused.stderr}")
+
+    def run_again(self):
+        done = self.run_all()
         if done.returncode != 0:
             log = self.folder / "log.txt"
             raise Lost("cannot be run again: " + done.stdout[-300:] + done.stderr +
@@ -221,8 +230,9 @@ class Campaign:
     def damage(self, change):
         """Of the last row of a file, after the runner was killed.
 
-        What is lost is the trial of that row and those after it, which may have no row in the
-        file (steps.csv, when they ran out of memory); rows of fits.csv are recomputed.
+        A crash can leave this in trials.csv, whose last trial is then lost. Rows of fits.csv are
+        recomputed, and suggestion times may be unknown. Lost steps of a trial on record are
+        refused until the file is restored, and so is a finished run whose files have changed.
         """
         before, under_way = self.kill_runner()
         names = [n for n in (*FILES, "thinking.csv") if self.read(n).count(b"\n") > 2]
@@ -233,8 +243,15 @@ class Campaign:
         last_row = content.rstrip(b"\n").rfind(b"\n") + 1
         at = self.random.randrange(last_row, len(content))
         (self.folder / name).write_bytes(change(content, at))
-        first_lost = int(content[last_row:].split(b",")[0])
-        return before if name == "fits.csv" else before[:first_lost - 1], under_way
+        trial = int(content[last_row:].split(b",")[0])
+        finished = b'"finished": true' in self.read("run.json")
+        if finished or (name == "steps.csv" and trial <= len(before)):
+            self.check_refused(name)
+            (self.folder / name).write_bytes(content)
+            return before, under_way
+        if name == "thinking.csv":
+            return before[:trial - 1], under_way
+        return before[:trial - 1] if name == "trials.csv" else before, under_way
 
     def truncate(self):
         return self.damage(lambda content, at: content[:at])

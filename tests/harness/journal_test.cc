@@ -65,17 +65,35 @@ class JournalTest : public testing::Test {
         << what;
   }
 
+  // Nothing can be opened with this content of `file`, which stays.
+  void ExpectRefused(const std::string& file,
+                     const std::string& content,
+                     const std::string& what) {
+    fs::remove_all(copy_.path());
+    fs::copy(whole_.path(), copy_.path());
+    WriteFile(copy_.path() / file, content);
+    try {
+      const Journal journal(copy_.path());
+      FAIL() << "opened after " << what;
+    } catch (const common::InputError& e) {
+      ASSERT_THAT(e.what(), testing::HasSubstr(file)) << what;
+    }
+    ASSERT_EQ(ReadFile(copy_.path() / file), content) << what;
+  }
+
   fakes::TemporaryFolder whole_;
   fakes::TemporaryFolder copy_;
   std::vector<std::string> expected_;
 };
 
-TEST_F(JournalTest, SurvivesTruncationAtEveryByte) {
-  for (const std::string file :
-       {"trials.csv", "steps.csv", "fits.csv", "thinking.csv"}) {
+TEST_F(JournalTest, SurvivesACutAtEveryByteThatACrashCanLeave) {
+  // The last row of trials.csv may be cut. The other two are not needed.
+  for (const std::string file : {"trials.csv", "fits.csv", "thinking.csv"}) {
     const std::string content = ReadFile(whole_.path() / file);
     ASSERT_GT(content.size(), 100U);
-    for (std::size_t bytes = 0; bytes < content.size(); ++bytes) {
+    const std::size_t begin =
+        file == "trials.csv" ? content.rfind('\n', content.size() - 2) + 1 : 0;
+    for (std::size_t bytes = begin; bytes < content.size(); ++bytes) {
       ExpectSurvives(file + " cut at byte " + std::to_string(bytes),
                      [&](const fs::path& folder) {
                        fs::resize_file(folder / file, bytes);
@@ -85,6 +103,47 @@ TEST_F(JournalTest, SurvivesTruncationAtEveryByte) {
       }
     }
   }
+}
+
+TEST_F(JournalTest, RefusesEveryCutThatNoCrashCanLeaveAndKeepsTheFiles) {
+  for (const std::string file : {"trials.csv", "steps.csv"}) {
+    const std::string content = ReadFile(whole_.path() / file);
+    const std::size_t last_row = content.rfind('\n', content.size() - 2) + 1;
+    const std::size_t end = file == "trials.csv" ? last_row : content.size();
+    for (std::size_t bytes = 0; bytes < end; ++bytes) {
+      ExpectRefused(file,
+                    content.substr(0, bytes),
+                    file + " cut at byte " + std::to_string(bytes));
+      if (HasFatalFailure()) {
+        return;
+      }
+    }
+  }
+}
+
+TEST_F(JournalTest, RefusesAMissingFileOfTrialsOrSteps) {
+  for (const std::string file : {"trials.csv", "steps.csv"}) {
+    fs::remove_all(copy_.path());
+    fs::copy(whole_.path(), copy_.path());
+    fs::remove(copy_.path() / file);
+    EXPECT_THROW(const Journal journal(copy_.path()), common::InputError)
+        << file;
+    EXPECT_FALSE(fs::exists(copy_.path() / file)) << file;
+  }
+}
+
+TEST_F(JournalTest, NotesWhatItDropsAndWhatIsUnknown) {
+  const std::string rows = ReadFile(whole_.path() / "trials.csv");
+  fs::resize_file(whole_.path() / "trials.csv", rows.size() - 1);
+  EXPECT_THAT(Journal(whole_.path()).notes(),
+              testing::Contains(testing::StartsWith(
+                  "trials.csv: dropped 0 rows and an incomplete one")));
+  fs::remove(whole_.path() / "thinking.csv");
+  const Journal journal(whole_.path());
+  EXPECT_EQ(journal.committed().size(), 4U);
+  EXPECT_THAT(journal.notes(),
+              testing::ElementsAre(
+                  "thinking.csv: no suggestion time of trials 1 to 4"));
 }
 
 TEST_F(JournalTest, SurvivesACrashBetweenTheFilesOfATrial) {

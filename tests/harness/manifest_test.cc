@@ -412,7 +412,7 @@ TEST_F(InputFilesTest, TheHashChangesWithEveryFileThatASimulationReads) {
 TEST_F(InputFilesTest, RecordsOfAGpuThatWasRefittedAreRefused) {
   const Manifest manifest = Read();
   const RunSpec run = RunMatrix(manifest).front();
-  trials::RunInfo info;
+  trials::RunInfo info{.method = run.method->name, .repeat = run.repeat};
   info.manifest_hash =
       RunHash(manifest, *run.problem, *run.method, MakeBackend(*run.problem));
   fs::create_directories(run.Folder(folder_.path() / "results"));

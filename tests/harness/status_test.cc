@@ -38,7 +38,7 @@ class StatusTest : public testing::Test {
               bool finished) {
     const auto folder = trials::RunFolder(folder_.path(), "", method, repeat);
     std::filesystem::create_directories(folder);
-    trials::RunInfo info;
+    trials::RunInfo info{.method = method, .repeat = repeat};
     info.finished = finished;
     info.finish_reason = finished ? trials::FinishReason::kTimeBudget
                                   : trials::FinishReason::kUnfinished;

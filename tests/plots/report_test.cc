@@ -87,8 +87,16 @@ TEST(Report, KnowsAblationsByTheirFamily) {
                   {"oppa", "OPPA", "oppa"},
                   {"tuned", "OPPA, tuned", "oppa"}};
   trials::Write(folder.path(), info);
-  fs::rename(folder.path() / "random", folder.path() / "oppa-like");
-  fs::rename(folder.path() / "oppa-bare", folder.path() / "tuned");
+  const auto rename = [&](const char* from, const char* to) {
+    fs::rename(folder.path() / from, folder.path() / to);
+    for (const auto& run : fs::directory_iterator(folder.path() / to)) {
+      trials::RunInfo renamed = trials::ReadRunInfo(run.path());
+      renamed.method = to;
+      trials::Write(run.path(), renamed);
+    }
+  };
+  rename("random", "oppa-like");
+  rename("oppa-bare", "tuned");
   (void)Report(folder.path(), {.formats = {}});
   const auto columns = [&](const char* name) {
     const std::string text = ReadFile(folder.path() / "figures" / name);
