@@ -99,15 +99,24 @@ std::string ReadProcFile(const fs::path& path) {
   return file.get() < 0 ? "" : ReadAll(file.get(), error);
 }
 
-fs::path WriteTemporaryFile(const fs::path& path, std::string_view text) {
-  if (path.has_parent_path()) {
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error) {
-      errno = error.value();
-      ThrowErrno(path, "create the folder of the file");
-    }
+void CreateFolders(const fs::path& folder) {
+  std::error_code none;
+  if (folder.empty() || fs::is_directory(folder, none)) {
+    return;
   }
+  const fs::path parent = folder.parent_path();
+  if (parent == folder) {
+    return;
+  }
+  CreateFolders(parent);
+  if (::mkdir(folder.c_str(), 0777) != 0 && !fs::is_directory(folder, none)) {
+    ThrowErrno(folder, "create the folder");
+  }
+  SyncFolder(parent.empty() ? "." : parent);
+}
+
+fs::path WriteTemporaryFile(const fs::path& path, std::string_view text) {
+  CreateFolders(path.parent_path());
   const fs::path temporary = path.string() + fmt::format(".{}", ::getpid());
   const Descriptor file(::open(
       temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
@@ -128,6 +137,20 @@ void ReplaceFile(const fs::path& path, std::string_view text) {
   fs::rename(WriteTemporaryFile(path, text), path);
 }
 
+void StoreFile(const fs::path& path, std::string_view text) {
+  const fs::path temporary = WriteTemporaryFile(path, text);
+  const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0 || ::fsync(file.get()) != 0 ||
+      ::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    std::error_code none;
+    fs::remove(temporary, none);
+    errno = error;
+    ThrowErrno(path, "write");
+  }
+  SyncFolder(path.has_parent_path() ? path.parent_path() : ".");
+}
+
 void WriteAll(int fd, const fs::path& path, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(fd, text.data(), text.size());
@@ -142,8 +165,10 @@ void WriteAll(int fd, const fs::path& path, std::string_view text) {
 void SyncFolder(const fs::path& folder) {
   const Descriptor open(
       ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (open.get() >= 0) {
-    ::fsync(open.get());
+  // Some file systems cannot sync folders (EINVAL).
+  if (open.get() >= 0 && ::fsync(open.get()) != 0 &&
+      (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
+    ThrowErrno(folder, "write");
   }
 }
 

@@ -23,6 +23,11 @@ namespace common {
 // another user.
 [[nodiscard]] std::string ReadProcFile(const std::filesystem::path& path);
 
+// Creates a folder and its parents, whose names are durable when the call
+// returns.
+// Errors: throws std::runtime_error naming the folder.
+void CreateFolders(const std::filesystem::path& folder);
+
 // Writes `text` to a new file of this process next to `path`, to be renamed or
 // linked to `path`. Creates the folder.
 // Errors: throws std::runtime_error naming the file.
@@ -33,11 +38,15 @@ namespace common {
 // content or the new.
 void ReplaceFile(const std::filesystem::path& path, std::string_view text);
 
+// The same; the new content is durable when the call returns.
+void StoreFile(const std::filesystem::path& path, std::string_view text);
+
 // Writes all of `text` to a descriptor of the file `path`.
 // Errors: throws std::runtime_error naming the file.
 void WriteAll(int fd, const std::filesystem::path& path, std::string_view text);
 
 // Makes the names in a folder durable, as far as the file system can.
+// Errors: throws std::runtime_error when the disk is full or fails.
 void SyncFolder(const std::filesystem::path& folder);
 
 // Throws std::runtime_error "path: cannot <verb>: <errno's text>".

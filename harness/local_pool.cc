@@ -47,7 +47,7 @@ std::vector<std::string> WorkerEnvironment(int threads) {
 // Starts a job with its output in its log. Returns -1 and errno in `error` if
 // that is not possible.
 pid_t Start(const Job& job, int threads, int& error) {
-  std::filesystem::create_directories(job.log.parent_path());
+  common::CreateFolders(job.log.parent_path());
   const int log =
       ::open(job.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   pid_t pid = -1;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "harness/backends.h"
 #include "harness/journal.h"
 #include "harness/provenance.h"
@@ -99,7 +100,7 @@ bool RunOne(const Manifest& manifest,
   if (backend.keep_logs) {
     backend.keep_logs(folder / "trials");
   }
-  std::filesystem::create_directories(folder);
+  common::CreateFolders(folder);
   Journal journal(folder, conditions.lease_timeout_s);
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock

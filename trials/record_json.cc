@@ -72,7 +72,7 @@ std::string FileText(const Info& info) {
 std::string ToJson(const RunInfo& info) { return FileText(info); }
 
 void Write(const std::filesystem::path& folder, const RunInfo& info) {
-  common::ReplaceFile(folder / "run.json", ToJson(info));
+  common::StoreFile(folder / "run.json", ToJson(info));
 }
 
 RunInfo ReadRunInfo(const std::filesystem::path& run_folder) {
@@ -80,7 +80,7 @@ RunInfo ReadRunInfo(const std::filesystem::path& run_folder) {
 }
 
 void Write(const std::filesystem::path& folder, const ProblemInfo& info) {
-  common::ReplaceFile(folder / "problem.json", FileText(info));
+  common::StoreFile(folder / "problem.json", FileText(info));
 }
 
 ProblemInfo ReadProblemInfo(const std::filesystem::path& problem_folder) {
@@ -88,7 +88,7 @@ ProblemInfo ReadProblemInfo(const std::filesystem::path& problem_folder) {
 }
 
 void Write(const std::filesystem::path& folder, const ExperimentInfo& info) {
-  common::ReplaceFile(folder / "experiment.json", FileText(info));
+  common::StoreFile(folder / "experiment.json", FileText(info));
 }
 
 ExperimentInfo ReadExperimentInfo(

@@ -62,9 +62,9 @@ void Slurm::Submit(const std::vector<SlurmTask>& tasks) {
   }
   const SlurmPlace& place = submission_.place;
   CheckFolder(place.folder);
-  fs::create_directories(place.folder / "log");
-  fs::create_directories(place.folder / "attempts");
-  common::ReplaceFile(place.folder / "task.sh", TaskScript());
+  common::CreateFolders(place.folder / "log");
+  common::CreateFolders(place.folder / "attempts");
+  common::StoreFile(place.folder / "task.sh", TaskScript());
   WriteTasks(place.folder, tasks);
   submission_.arrays = MakeArrays(jobs, MaxArraySize());
   WriteSubmission(submission_);

@@ -137,8 +137,8 @@ std::string NewToken() {
 }
 
 void WriteSubmission(const SlurmSubmission& submission) {
-  common::ReplaceFile(submission.place.folder / "submission.json",
-                      common::ToText(common::ToJson(submission), 1) + "\n");
+  common::StoreFile(submission.place.folder / "submission.json",
+                    common::ToText(common::ToJson(submission), 1) + "\n");
 }
 
 SlurmSubmission ReadSubmission(const fs::path& folder) {
@@ -172,7 +172,7 @@ void WriteTasks(const fs::path& folder, const std::vector<SlurmTask>& tasks) {
   for (const SlurmTask& task : tasks) {
     text += common::ToText(common::ToJson(task)) + "\n";
   }
-  common::ReplaceFile(folder / "tasks.jsonl", text);
+  common::StoreFile(folder / "tasks.jsonl", text);
 }
 
 std::vector<SlurmTask> ReadTasks(const fs::path& folder) {
@@ -199,8 +199,8 @@ SlurmTask ReadTask(const fs::path& folder, int id) {
 }
 
 void WriteAttempt(const fs::path& folder, int id, const SlurmAttempt& attempt) {
-  common::ReplaceFile(AttemptPath(folder, id),
-                      common::ToText(common::ToJson(attempt)) + "\n");
+  common::StoreFile(AttemptPath(folder, id),
+                    common::ToText(common::ToJson(attempt)) + "\n");
 }
 
 std::optional<SlurmAttempt> ReadAttempt(const fs::path& folder, int id) {

@@ -48,11 +48,11 @@ std::optional<TrialResult> ReadTrialResult(const fs::path& folder) {
 }
 
 void WriteTrialTask(const fs::path& folder, const TrialTask& task) {
-  common::ReplaceFile(folder / "trial.json", TextOf(task));
+  common::StoreFile(folder / "trial.json", TextOf(task));
 }
 
 void WriteTrialJob(const fs::path& folder, const TrialJob& job) {
-  common::ReplaceFile(folder / "job.json", TextOf(job));
+  common::StoreFile(folder / "job.json", TextOf(job));
 }
 
 void WriteTrialResult(const fs::path& folder, const TrialResult& result) {

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/process.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
@@ -114,7 +115,7 @@ class ExternalTest : public testing::Test {
   [[nodiscard]] int Strays() const {
     int count = 0;
     for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string line = fakes::ReadFile(entry.path() / "cmdline");
+      const std::string line = common::ReadProcFile(entry.path() / "cmdline");
       count +=
           line.find(folder_.path().string() + "/stray") != std::string::npos
               ? 1
