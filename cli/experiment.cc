@@ -21,6 +21,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/parallel.h"
+#include "common/text.h"
 #include "harness/backends.h"
 #include "harness/check.h"
 #include "harness/local_pool.h"
@@ -111,7 +112,7 @@ void NoteOtherCommits(const std::vector<harness::RunSpec>& runs,
 // Prints why the records are not a complete result. Returns the exit code.
 int PrintFailures(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) {
-    fmt::print(stderr, "oppa: {}\n", failure);
+    fmt::print(stderr, "oppa: {}\n", common::Printable(failure));
   }
   return failures.empty() ? 0 : 1;
 }
@@ -121,7 +122,7 @@ int PrintReport(const std::filesystem::path& folder,
   const plots::ReportOutcome outcome = plots::Report(folder, options);
   fmt::print("{}", outcome.summary);
   for (const std::string& note : outcome.notes) {
-    fmt::print("note: {}\n", note);
+    fmt::print("note: {}\n", common::Printable(note));
   }
   fmt::print("{} files in {}\n", outcome.files.size(), folder.string());
   const int code = PrintFailures(outcome.failures);
@@ -399,7 +400,7 @@ Verb DefineStatus() {
 int Check(const std::filesystem::path& results) {
   const harness::CheckSummary summary = harness::CheckRecordsBelow(results);
   for (const std::string& note : summary.notes) {
-    fmt::print("note: {}\n", note);
+    fmt::print("note: {}\n", common::Printable(note));
   }
   fmt::print("{}: {} finished runs are whole, {} are unfinished",
              results.string(),

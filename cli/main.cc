@@ -11,11 +11,12 @@
 
 #include "cli/command_line.h"
 #include "common/error.h"
+#include "common/text.h"
 
 namespace {
 
 int Fail(const char* message, int code) {
-  (void)std::fprintf(stderr, "oppa: %s\n", message);
+  (void)std::fprintf(stderr, "oppa: %s\n", common::Printable(message).c_str());
   return code;
 }
 

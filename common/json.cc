@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/text.h"
 
 namespace common {
 namespace {
@@ -23,6 +24,10 @@ std::string LineAndColumn(std::string_view text, std::size_t byte) {
 }  // namespace
 
 Json ParseJson(std::string_view text, const std::string& source) {
+  if (IsTooDeep(text)) {
+    throw InputError(fmt::format(
+        "{}: nested deeper than {} levels", source, kDeepestNesting));
+  }
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& e) {

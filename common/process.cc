@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 
@@ -11,6 +12,8 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "common/clock.h"
 
 namespace common {
 namespace {
@@ -35,30 +38,67 @@ struct Pipe {
   }
 };
 
-// Reads both pipes until their ends, whichever has something.
-void Drain(Pipe& output, Pipe& errors, CommandResult& result) {
-  std::array<pollfd, 2> waiting{
-      {{output.ends[0], POLLIN, 0}, {errors.ends[0], POLLIN, 0}}};
-  const std::array<std::string*, 2> texts{&result.output, &result.errors};
-  std::array<char, 65536> buffer{};
-  int open = 2;
-  while (open > 0) {
-    if (::poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) {
-      return;
+// The output of a program, read while it runs.
+class Reader {
+ public:
+  Reader(const Pipe& output, const Pipe& errors, CommandResult& result)
+      : waiting_{{{output.ends[0], POLLIN, 0}, {errors.ends[0], POLLIN, 0}}},
+        texts_{&result.output, &result.errors} {}
+
+  // Reads what there is, after waiting for it for at most `wait_ms`. False when
+  // there was nothing.
+  bool Read(int wait_ms) {
+    if (::poll(waiting_.data(), waiting_.size(), wait_ms) <= 0) {
+      return false;
     }
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      if (waiting[i].fd < 0 || waiting[i].revents == 0) {
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      if (waiting_[i].fd < 0 || waiting_[i].revents == 0) {
         continue;
       }
-      const ssize_t got = ::read(waiting[i].fd, buffer.data(), buffer.size());
+      const ssize_t got =
+          ::read(waiting_[i].fd, buffer_.data(), buffer_.size());
       if (got > 0) {
-        texts[i]->append(buffer.data(), static_cast<std::size_t>(got));
+        texts_[i]->append(buffer_.data(), static_cast<std::size_t>(got));
       } else if (got == 0 || errno != EINTR) {
-        waiting[i].fd = -1;  // poll leaves it alone from now on
-        --open;
+        waiting_[i].fd = -1;  // poll leaves it alone from now on
+        --open_;
       }
     }
+    return true;
   }
+
+  [[nodiscard]] bool open() const { return open_ > 0; }
+
+ private:
+  std::array<pollfd, 2> waiting_;
+  std::array<std::string*, 2> texts_;
+  std::array<char, 65536> buffer_{};
+  int open_ = 2;
+};
+
+int ExitCode(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// Reads until the program ends, or until the time limit, at which its process
+// group is killed. Returns the exit code.
+int ReadToTheEnd(pid_t child, double limit_s, Reader& reader, bool& timed_out) {
+  constexpr int kLookMs = 50;
+  const double end_s = SteadySeconds() + limit_s;
+  int status = 0;
+  while (reader.open()) {
+    if (!reader.Read(kLookMs) && ::waitpid(child, &status, WNOHANG) == child) {
+      while (reader.open() && reader.Read(0)) {
+      }
+      return ExitCode(status);
+    }
+    if (SteadySeconds() > end_s) {
+      timed_out = true;
+      ::kill(-child, SIGKILL);
+      break;
+    }
+  }
+  return WaitFor(child);
 }
 
 }  // namespace
@@ -109,12 +149,13 @@ int WaitFor(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return ExitCode(status);
 }
 
 CommandResult RunCommand(const std::vector<std::string>& words,
                          const std::vector<std::string>& environment,
-                         const std::filesystem::path& folder) {
+                         const std::filesystem::path& folder,
+                         double limit_s) {
   CommandResult result;
   Pipe output;
   Pipe errors;
@@ -126,7 +167,8 @@ CommandResult RunCommand(const std::vector<std::string>& words,
                                     .environment = environment,
                                     .folder = folder,
                                     .output = output.ends[1],
-                                    .errors = errors.ends[1]});
+                                    .errors = errors.ends[1],
+                                    .own_group = std::isfinite(limit_s)});
   const int error = errno;
   output.CloseWriter();
   errors.CloseWriter();
@@ -135,8 +177,12 @@ CommandResult RunCommand(const std::vector<std::string>& words,
         fmt::format("cannot start {}: {}", words.front(), strerror(error));
     return result;
   }
-  Drain(output, errors, result);
-  result.exit_code = WaitFor(child);
+  Reader reader(output, errors, result);
+  result.exit_code = ReadToTheEnd(child, limit_s, reader, result.timed_out);
+  if (result.timed_out) {
+    result.errors += fmt::format(
+        "timed out: {} gave no answer within {:g} s", words.front(), limit_s);
+  }
   return result;
 }
 

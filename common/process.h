@@ -4,6 +4,7 @@
 #define COMMON_PROCESS_H_
 
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -30,16 +31,20 @@ struct ProcessOptions {
 [[nodiscard]] int WaitFor(pid_t child);
 
 struct CommandResult {
-  int exit_code = 127;  // 127: it could not be started; 128 + n: signal n
-  std::string output;   // stdout
-  std::string errors;   // stderr
+  int exit_code = 127;     // 127: it could not be started; 128 + n: signal n
+  bool timed_out = false;  // killed at its time limit
+  std::string output;      // stdout
+  std::string errors;      // stderr
 };
 
-// Runs a program to its end and keeps what it printed.
+// Runs a program to its end and keeps what it printed. Descendants that outlive
+// it are not waited for. With a time limit, the program is in a process group
+// of its own, which is killed at the limit.
 [[nodiscard]] CommandResult RunCommand(
     const std::vector<std::string>& words,
     const std::vector<std::string>& environment,
-    const std::filesystem::path& folder = {});
+    const std::filesystem::path& folder = {},
+    double limit_s = std::numeric_limits<double>::infinity());
 
 // Pointers into `words`, a null pointer last, as exec(3) and posix_spawn(3)
 // expect them. They are valid as long as `words` is not changed.

@@ -32,6 +32,42 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
+std::string Printable(std::string_view text) {
+  std::string printable(text);
+  std::replace_if(
+      printable.begin(),
+      printable.end(),
+      [](unsigned char c) {
+        return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+      },
+      '?');
+  return printable;
+}
+
+bool IsTooDeep(std::string_view text) {
+  int depth = 0;
+  char quote = '\0';
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != '\0') {
+      if (c == '\\' && quote == '"') {
+        ++i;
+      } else if (c == quote) {
+        quote = '\0';
+      }
+    } else if (c == '"') {
+      quote = c;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDeepestNesting) {
+        return true;
+      }
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 int EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::vector<int>> distance(a.size() + 1,
                                          std::vector<int>(b.size() + 1));

@@ -14,6 +14,15 @@ namespace common {
 [[nodiscard]] std::vector<std::string_view> Split(std::string_view text,
                                                   char separator);
 
+// Text for a terminal: control characters except newlines and tabs are '?'.
+[[nodiscard]] std::string Printable(std::string_view text);
+
+// Parsers recurse once per level; text that people write has a few levels.
+inline constexpr int kDeepestNesting = 100;
+
+// Whether brackets and braces outside of quotes are nested deeper than that.
+[[nodiscard]] bool IsTooDeep(std::string_view text);
+
 // The number of single-character insertions, deletions, substitutions and swaps
 // of neighbors that turn `a` into `b`.
 [[nodiscard]] int EditDistance(std::string_view a, std::string_view b);

@@ -271,9 +271,44 @@ TomlTable TomlTable::ParseString(std::string_view text,
   return Parse(text, source, {});
 }
 
+namespace {
+
+// Whether a key has more parts than any key needs: tables nest that deep.
+bool HasDeepKey(std::string_view text) {
+  int dots = 0;
+  char quote = '\0';
+  bool comment = false;
+  for (const char c : text) {
+    if (c == '\n') {
+      comment = false;
+      quote = '\0';
+      dots = 0;
+    } else if (comment) {
+      continue;
+    } else if (quote != '\0') {
+      quote = c == quote ? '\0' : quote;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#') {
+      comment = true;
+    } else if (c == ',' || c == '=') {
+      dots = 0;
+    } else if (c == '.' && ++dots > kDeepestNesting) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 TomlTable TomlTable::Parse(std::string_view text,
                            const std::string& source,
                            const std::vector<std::string>& settings) {
+  if (HasDeepKey(text)) {
+    throw InputError(fmt::format(
+        "{}: a key has more than {} parts", source, kDeepestNesting));
+  }
   try {
     toml::table root = toml::parse(text, source);
     for (const std::string& setting : settings) {

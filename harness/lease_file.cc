@@ -19,9 +19,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string BootId() {
-  return std::string(
-      common::Trim(common::ReadProcFile("/proc/sys/kernel/random/boot_id")));
+// Files with higher epochs are not ours, and the next one always exists.
+constexpr std::int64_t kHighestEpoch = 1'000'000'000'000'000;
+
+// Where a process id means one process: a PID namespace of a boot. Containers
+// of one host may have namespaces of their own.
+std::string ProcessSpace() {
+  std::error_code none;
+  const fs::path space = fs::read_symlink("/proc/self/ns/pid", none);
+  return std::string(common::Trim(
+             common::ReadProcFile("/proc/sys/kernel/random/boot_id"))) +
+         " " + space.string();
 }
 
 // When a process of this host started, in clock ticks; "" if there is none.
@@ -57,8 +65,11 @@ std::optional<std::int64_t> EpochOf(const std::string& name,
   const char* begin = name.data() + prefix.size();
   const auto [end, error] =
       std::from_chars(begin, name.data() + name.size(), epoch);
-  return error == std::errc() && end != begin ? std::optional(epoch)
-                                              : std::nullopt;
+  const bool ends = end == name.data() + name.size() || *end == '-';
+  return error == std::errc() && end != begin && ends && epoch > 0 &&
+                 epoch < kHighestEpoch
+             ? std::optional(epoch)
+             : std::nullopt;
 }
 
 std::int64_t HighestEpoch(const fs::path& folder) {
@@ -76,7 +87,7 @@ Holder Holder::Self() {
   const char* job = std::getenv("SLURM_JOB_ID");
   return {.count = "0",
           .host = HostName(),
-          .boot = BootId(),
+          .boot = ProcessSpace(),
           .pid = pid,
           .start = StartOf(pid),
           .job = job == nullptr ? "" : job};
@@ -90,7 +101,9 @@ std::string Holder::Name() const {
                      job);
 }
 
-bool Holder::IsHere() const { return host == HostName() && boot == BootId(); }
+bool Holder::IsHere() const {
+  return host == HostName() && boot == ProcessSpace();
+}
 
 bool Holder::IsGone() const {
   return count == "released" || (IsHere() && StartOf(pid) != start);

@@ -25,7 +25,8 @@ inline constexpr std::string_view kPublishPrefix = ".publish-";
 // The highest epoch of the leases in the folder; 0: there is none.
 [[nodiscard]] std::int64_t HighestEpoch(const std::filesystem::path& folder);
 
-// The content of a lease file: "count|host|boot|pid|start|job".
+// The content of a lease file: "count|host|boot|pid|start|job". `boot` is the
+// boot id and the PID namespace.
 struct Holder {
   std::string count;  // "released" after the end
   std::string host, boot, pid, start, job;
@@ -35,9 +36,9 @@ struct Holder {
 
   // A description of the holder, for messages.
   [[nodiscard]] std::string Name() const;
-  // On this boot of this host.
+  // In this PID namespace of this boot of this host.
   [[nodiscard]] bool IsHere() const;
-  // It released the lease, or its process on this host no longer exists.
+  // It released the lease, or its process is here and no longer exists.
   [[nodiscard]] bool IsGone() const;
   // The content of the file.
   [[nodiscard]] std::string Text() const;

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/text.h"
 #include "harness/lease.h"
 #include "plots/remaining.h"
 
@@ -266,7 +267,7 @@ std::string FormatRuns(const std::vector<RunStatus>& runs) {
                         status.trials,
                         100.0 * status.fraction,
                         Number(status.incumbent_steps_per_s),
-                        Message(status));
+                        common::Printable(Message(status)));
   }
   return text;
 }

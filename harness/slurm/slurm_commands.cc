@@ -103,7 +103,7 @@ bool IsTransient(const std::string& errors) {
 // The id of a job with this comment; 0 if there is none.
 std::int64_t FindByComment(const std::string& comment,
                            const std::vector<std::string>& environment) {
-  const common::CommandResult result = common::RunCommand(
+  const common::CommandResult result = RunSlurmCommand(
       {"squeue", "--noheader", "--me", "--states=all", "--format=%F|%k"},
       environment);
   for (const std::string_view line : common::Split(result.output, '\n')) {
@@ -278,9 +278,17 @@ std::string ShellLine(const std::vector<std::string>& words) {
   return line;
 }
 
+common::CommandResult RunSlurmCommand(
+    const std::vector<std::string>& words,
+    const std::vector<std::string>& environment) {
+  // Slurm itself gives up after MessageTimeout, 10 s by default.
+  constexpr double kLimitSeconds = 120.0;
+  return common::RunCommand(words, environment, {}, kLimitSeconds);
+}
+
 int MaxArraySize() {
   const common::CommandResult result =
-      common::RunCommand({"scontrol", "show", "config"}, SlurmEnvironment());
+      RunSlurmCommand({"scontrol", "show", "config"}, SlurmEnvironment());
   for (const std::string_view line : common::Split(result.output, '\n')) {
     if (!line.starts_with("MaxArraySize")) {
       continue;
@@ -300,7 +308,7 @@ std::int64_t Sbatch(const std::vector<std::string>& words,
       });
   common::CommandResult result;
   for (int attempt = 1; attempt <= kSubmitAttempts; ++attempt) {
-    result = common::RunCommand(words, environment);
+    result = RunSlurmCommand(words, environment);
     if (result.exit_code == 0) {
       if (const std::int64_t id = ParseJobId(result.output); id > 0) {
         return id;
@@ -331,7 +339,7 @@ std::string Cancel(const std::vector<std::string>& jobs) {
   std::vector<std::string> words = {"scancel", "--quiet"};
   words.insert(words.end(), jobs.begin(), jobs.end());
   const common::CommandResult result =
-      common::RunCommand(words, SlurmEnvironment());
+      RunSlurmCommand(words, SlurmEnvironment());
   return result.exit_code == 0 ? "" : std::string(common::Trim(result.errors));
 }
 

@@ -80,6 +80,12 @@ struct SlurmPlace {
 [[nodiscard]] std::vector<std::string> SlurmEnvironment(
     const std::vector<std::string>& also = {});
 
+// Runs a command of Slurm. One that hangs is killed after two minutes, which is
+// an error that may pass.
+[[nodiscard]] common::CommandResult RunSlurmCommand(
+    const std::vector<std::string>& words,
+    const std::vector<std::string>& environment);
+
 // Quotes the words as one line, which a shell splits into the same words.
 [[nodiscard]] std::string ShellLine(const std::vector<std::string>& words);
 

@@ -95,7 +95,7 @@ std::optional<std::string> CallSqueue(
                                     "--format=%F|%K|%T|%N|%L|%r"};
   words.insert(words.end(), selection.begin(), selection.end());
   const common::CommandResult result =
-      common::RunCommand(words, SlurmEnvironment());
+      RunSlurmCommand(words, SlurmEnvironment());
   if (result.exit_code != 0 &&
       result.errors.find("Invalid job id") == std::string::npos) {
     return std::nullopt;

@@ -88,5 +88,18 @@ TEST(Text, SeedsDifferByTextAndIndexAndNeverChange) {
   EXPECT_EQ(DeriveSeed("oppa", 3), 0xc00f7db81d793b9fU);
 }
 
+TEST(Printable, KeepsTextAndReplacesControlCharacters) {
+  EXPECT_EQ(Printable("a\tb\n\xc3\xa9"), "a\tb\n\xc3\xa9");
+  EXPECT_EQ(Printable("\x1b[31mred\x07\x7f\r"), "?[31mred???");
+}
+
+TEST(IsTooDeep, CountsBracketsOutsideOfQuotesOnly) {
+  const std::string open(kDeepestNesting, '[');
+  const std::string close(kDeepestNesting, ']');
+  EXPECT_FALSE(IsTooDeep(open + close + open));
+  EXPECT_TRUE(IsTooDeep(open + "{"));
+  EXPECT_FALSE(IsTooDeep(open + "\"\\\"[[\""));
+}
+
 }  // namespace
 }  // namespace common

@@ -214,5 +214,22 @@ TEST(TomlTable, LeavesAreAllValuesBelowATableInFileOrder) {
   table.RejectUnknownKeys();
 }
 
+TEST(TomlTable, AKeyOfTooManyPartsIsAnError) {
+  std::string key = "a";
+  for (int i = 0; i < 50'000; ++i) {
+    key += ".a";
+  }
+  for (const std::string& text : {key + " = 1", "[" + key + "]"}) {
+    EXPECT_THAT([&] { (void)TomlTable::ParseString(text, "x"); },
+                testing::ThrowsMessage<InputError>(
+                    testing::HasSubstr("x: a key has more than 100 parts")));
+  }
+  std::string list = "a = [";
+  for (int i = 0; i < 200; ++i) {
+    list += "0.5, ";
+  }
+  EXPECT_TRUE(TomlTable::ParseString(list + "1.0]", "x").Has("a"));
+}
+
 }  // namespace
 }  // namespace common

@@ -33,6 +33,21 @@ TEST(LeaseFile, SaysNothingWhereverItWasCutOff) {
   }
 }
 
+TEST(LeaseFile, AProcessOfAnotherPidNamespaceMayBeAlive) {
+  Holder holder = Holder::Self();
+  holder.pid = "999999999";  // there is none here
+  EXPECT_TRUE(holder.IsGone());
+  holder.boot = holder.boot.substr(0, holder.boot.find(' ')) + " pid:[1]";
+  EXPECT_FALSE(holder.IsHere());
+  EXPECT_FALSE(holder.IsGone());
+}
+
+TEST(LeaseFile, NamesThatNoWriterGivesAreNoLeases) {
+  EXPECT_EQ(EpochOf(".lease-7abc", kLeasePrefix), std::nullopt);
+  EXPECT_EQ(EpochOf(".lease--7", kLeasePrefix), std::nullopt);
+  EXPECT_EQ(EpochOf(".lease-9223372036854775807", kLeasePrefix), std::nullopt);
+}
+
 TEST(LeaseFile, EpochsAreReadFromNamesOfTheirPrefixOnly) {
   EXPECT_EQ(EpochOf(".lease-12", kLeasePrefix), 12);
   EXPECT_EQ(EpochOf(".publish-7-trials.csv", kPublishPrefix), 7);

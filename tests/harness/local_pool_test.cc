@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/files.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace harness {
@@ -130,7 +131,7 @@ TEST_F(LocalPoolTest, EndsItsWorkersAndTheirChildrenWhenItGoes) {
   // The child is reaped by init, which may take its time.
   const std::string stat = "/proc/" + std::to_string(child) + "/stat";
   const auto gone = [&stat] {
-    const std::string text = fakes::ReadFile(stat);
+    const std::string text = common::ReadProcFile(stat);
     return text.empty() || text.find(") Z ") != std::string::npos;
   };
   for (int i = 0; i < 100 && !gone(); ++i) {

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace trials {
@@ -32,7 +33,7 @@ std::string Mark() {
 int Alive(const std::string& mark) {
   int count = 0;
   for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string line = fakes::ReadFile(entry.path() / "cmdline");
+    const std::string line = common::ReadProcFile(entry.path() / "cmdline");
     count += line.find(mark) != std::string::npos ? 1 : 0;
   }
   return count;

@@ -1,0 +1,51 @@
+#include "common/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/clock.h"
+
+namespace common {
+namespace {
+
+TEST(RunCommand, KeepsBothOutputsAndTheExitCode) {
+  const CommandResult result = RunCommand(
+      {"sh", "-c", "echo out; echo err >&2; exit 3"}, CurrentEnvironment());
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.output, "out\n");
+  EXPECT_EQ(result.errors, "err\n");
+  EXPECT_FALSE(result.timed_out);
+}
+
+TEST(RunCommand, EndsACommandThatHangsWithAllItsProcesses) {
+  const double begin_s = SteadySeconds();
+  const CommandResult result =
+      RunCommand({"sh", "-c", "echo out; sleep 60 & sleep 60"},
+                 CurrentEnvironment(),
+                 {},
+                 0.3);
+  EXPECT_LT(SteadySeconds() - begin_s, 30.0);
+  EXPECT_TRUE(result.timed_out);
+  EXPECT_EQ(result.output, "out\n");
+  EXPECT_THAT(result.errors,
+              testing::HasSubstr("timed out: sh gave no answer within 0.3 s"));
+}
+
+TEST(RunCommand, DoesNotWaitForADaemonThatKeepsTheOutputOpen) {
+  const double begin_s = SteadySeconds();
+  const CommandResult result = RunCommand(
+      {"sh", "-c", "setsid sleep 60 & echo out"}, CurrentEnvironment());
+  EXPECT_LT(SteadySeconds() - begin_s, 30.0);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output, "out\n");
+}
+
+TEST(RunCommand, NamesAProgramThatDoesNotExist) {
+  const CommandResult result =
+      RunCommand({"no-such-program"}, CurrentEnvironment());
+  EXPECT_EQ(result.exit_code, 127);
+  EXPECT_THAT(result.errors, testing::HasSubstr("no-such-program"));
+}
+
+}  // namespace
+}  // namespace common
