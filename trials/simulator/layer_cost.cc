@@ -1,5 +1,6 @@
 #include "trials/simulator/layer_cost.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -82,6 +83,19 @@ void AddClassifier(const LayerShape& shape, Module& module) {
   module.EndOperator("head");
 }
 
+// The larger of two peaks: the loss, and the product whose backward follows,
+// with the gradient of the logits, of its input and, under sequence
+// parallelism, the gathered input.
+double LogitsBytes(const LayerShape& shape, double logits) {
+  const Framework& framework = shape.framework;
+  const double e = shape.element_bytes;
+  const double loss =
+      framework.fused_cross_entropy ? e : framework.loss_bytes_per_logit;
+  const double hidden_states =
+      (shape.sp && framework.gather_again ? 2 : 1) * shape.tokens;
+  return std::max(loss * logits, e * (logits + hidden_states * shape.hidden));
+}
+
 void AddHead(const LayerShape& shape, Module& module) {
   const Model& model = shape.model;
   const Framework& framework = shape.framework;
@@ -103,13 +117,17 @@ void AddHead(const LayerShape& shape, Module& module) {
   }
   module.Save(e * shape.outer_tokens * shape.hidden);
   const bool fused = framework.fused_operators;
-  module.Elementwise(framework.loss_forward_bytes * logits,
-                     fused ? 3 : 5,
-                     framework.loss_backward_bytes * logits,
-                     fused ? 2 : 6);
+  // In place: two passes read the logits, the second writes the gradient, and
+  // backward scales it.
+  const bool in_place = framework.fused_cross_entropy;
+  module.Elementwise(
+      (in_place ? 3 * e : framework.loss_forward_bytes) * logits,
+      fused ? 3 : 5,
+      (in_place ? 2 * e : framework.loss_backward_bytes) * logits,
+      fused ? 2 : 6);
   module.EndOperator("head");
-  module.cost().logits_bytes = framework.loss_bytes_per_logit * logits;
   const double bytes = e * shape.tokens * shape.hidden;
+  module.cost().logits_bytes = LogitsBytes(shape, logits);
   if (shape.sp) {
     const double repeated = framework.gather_again ? 1 : 0;
     module.Communicate({0, 1, 0}, {0, 1, repeated}, bytes);

@@ -114,10 +114,16 @@ void AddCore(const LayerShape& shape, Module& module) {
 void AddActivation(const LayerShape& shape, double rows, Module& module) {
   const double e = shape.element_bytes;
   const double inner = rows * shape.ffn;
+  // Backward holds the gradient of the layer's output. A fused kernel writes
+  // the gradients of its inputs when the input of the second product is freed.
+  const double out_bytes = shape.framework.fused_operators
+                               ? e * shape.outer_tokens * shape.hidden
+                               : 0.0;
   if (!shape.model.gated_ffn) {
     module.Elementwise(2 * e * inner, 1, 3 * e * inner, 1);
     module.Save(2 * e * inner);
-    module.Temporary(2 * e * inner);
+    module.Temporary((shape.framework.fused_operators ? 1 : 2) * e * inner +
+                     out_bytes);
     return;
   }
   const bool fused = shape.framework.fused_operators;
@@ -127,7 +133,7 @@ void AddActivation(const LayerShape& shape, double rows, Module& module) {
                      (fused ? 5 : 9) * e * inner + 3 * e * rows * shape.hidden,
                      fused ? 2 : 4);
   module.Save((fused && shape.framework.fused_gate ? 3 : 4) * e * inner);
-  module.Temporary(3 * e * inner);
+  module.Temporary((fused ? 2 : 3) * e * inner + out_bytes);
 }
 
 }  // namespace

@@ -114,6 +114,9 @@ void AddMemory(const StageContext& stage,
       stage.stage == shared.pp - 1 ? layers.head.logits_bytes : 0.0;
   memory.working_bytes = layers.block.working_bytes + recomputed_bytes;
   memory.boundary_bytes = layers.boundary_bytes;
+  memory.placeholder_bytes =
+      layers.block.placeholder_bytes +
+      (stage.stage == shared.pp - 1 ? layers.head.placeholder_bytes : 0.0);
   memory.collective_bytes = layers.block.collective_bytes;
   memory.shard_ranks = stage.links.shards.within.size;
 }
