@@ -11,26 +11,38 @@ namespace {
 
 void AddBlock(const LayerShape& shape, Module& module) {
   const Framework& framework = shape.framework;
-  AddNorm(shape, module);
-  module.EndOperator("norm");
+  const Model& model = shape.model;
+  // One norm before attention, one before the feed-forward layer, two after.
+  const auto norms = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      AddNorm(shape, module);
+    }
+    if (count > 0) {
+      module.EndOperator("norm");
+    }
+  };
+  norms(1);
   AddAttention(shape, module);
+  norms(model.norms > 2 ? 1 : 0);
   AddResidual(shape, module);
   module.EndOperator("residual");
-  AddNorm(shape, module);
-  module.EndOperator("norm");
-  if (shape.model.experts > 0) {
+  norms(model.norms > 1 ? 1 : 0);
+  if (model.experts > 0) {
     AddExperts(shape, module);
   } else {
     AddFeedForward(shape, module);
   }
+  norms(model.norms > 3 ? 1 : 0);
   AddResidual(shape, module);
   module.EndOperator("residual");
   const double bytes = shape.element_bytes * shape.tokens * shape.hidden;
+  // Parallel layers share their input and the sum of their results.
+  const double layers = model.parallel_layers ? 1 : 2;
   if (shape.sp) {
-    const double repeated = framework.gather_again ? 2 : 0;
-    module.Communicate({0, 4, 0}, {0, 4, repeated}, bytes);
+    const double repeated = framework.gather_again ? layers : 0;
+    module.Communicate({0, 2 * layers, 0}, {0, 2 * layers, repeated}, bytes);
   } else if (shape.tp > 1) {
-    module.Communicate({2}, {2}, bytes);
+    module.Communicate({layers}, {layers}, bytes);
   }
   module.AddDispatch(framework.block_dispatch_s,
                      framework.block_backward_dispatch_s);
@@ -111,7 +123,7 @@ void AddHead(const LayerShape& shape, Module& module) {
   const double vocabulary =
       std::floor(static_cast<double>(model.vocab_size) / shape.tp);
   const double logits = shape.tokens * vocabulary;
-  module.Linear(shape.tokens, shape.hidden, vocabulary, false);
+  module.Linear(shape.tokens, shape.hidden, vocabulary, model.head_bias);
   if (model.tied_embeddings) {
     module.cost().parameters.pop_back();  // the embedding's table
   }
@@ -142,15 +154,28 @@ LayerCosts Compute(const Workload& workload,
                    const Shard& shard,
                    std::vector<OperatorCost>* operators) {
   const LayerShape shape = ShapeOf(workload, framework, gpu, shard);
-  const auto cost = [&](auto add) {
-    Module module(gpu, framework, operators);
-    add(shape, module);
-    return module.cost();
-  };
-  return {cost(AddBlock),
-          cost(AddEmbedding),
-          cost(AddHead),
-          shape.element_bytes * shape.outer_tokens * shape.hidden};
+  Module::Shapes shapes;  // of all weights so far
+  const auto cost =
+      [&](const LayerShape& of, auto add, std::vector<OperatorCost>* receiver) {
+        Module module(gpu, framework, receiver);
+        module.shapes() = shapes;
+        add(of, module);
+        shapes = module.shapes();
+        return module.cost();
+      };
+  LayerCosts costs;
+  costs.block = cost(shape, AddBlock, operators);
+  costs.embedding = cost(shape, AddEmbedding, operators);
+  costs.head = cost(shape, AddHead, operators);
+  costs.boundary_bytes =
+      shape.element_bytes * shape.outer_tokens * shape.hidden;
+  if (workload.model.dense_layers > 0) {
+    Workload dense = workload;
+    dense.model = DenseModel(workload.model);
+    costs.dense_block = cost(
+        ShapeOf(dense, framework, gpu, shard), AddBlock, /*receiver=*/nullptr);
+  }
+  return costs;
 }
 
 }  // namespace

@@ -61,6 +61,10 @@ class Module {
 
   [[nodiscard]] LayerCost& cost() { return cost_; }
 
+  // Shapes [in, out] of weights whose placeholders exist.
+  using Shapes = std::set<std::pair<double, double>>;
+  [[nodiscard]] Shapes& shapes() { return shapes_; }
+
  private:
   void AddShape(double in, double out);  // of a weight
   void Accumulate(double elements);
@@ -69,7 +73,7 @@ class Module {
   const GpuModel& gpu_;
   const Framework& framework_;
   LayerCost cost_;
-  std::set<std::pair<double, double>> shapes_;  // of the weights so far
+  Shapes shapes_;
   std::vector<OperatorCost>* operators_;
   OperatorCost ended_;  // sum of the operators that have ended
 };
