@@ -179,6 +179,7 @@ Backend BackendOn(const trials::Workload& workload,
                   const trials::Cluster& cluster,
                   const trials::SearchSpaceOptions& space) {
   Backend backend;
+  backend.warning = workload.model.note;
   backend.gpus = cluster.gpus();
   backend.gpus_per_node = cluster.gpus_per_node;
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;

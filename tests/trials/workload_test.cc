@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -174,11 +175,145 @@ TEST_F(WorkloadTest, ConfigJsonTakesItsNameFromWithinOrFromItsFolder) {
       "me/tiny");
 }
 
+// Published totals of parameters (safetensors metadata of the checkpoints).
+TEST_F(WorkloadTest, EveryArchitectureHasThePublishedParameters) {
+  struct Published {
+    std::string config;
+    std::int64_t parameters;
+  };
+  const std::vector<Published> models = {
+      {R"("gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12,
+          "vocab_size": 50257, "n_positions": 1024)",
+       124'439'808},
+      {R"("gpt2", "n_embd": 1600, "n_layer": 48, "n_head": 25,
+          "vocab_size": 50257, "n_positions": 1024)",
+       1'557'611'200},
+      // Pythia 6.9B
+      {R"("gpt_neox", "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "intermediate_size": 16384,
+          "vocab_size": 50432)",
+       6'857'302'016},
+      {R"("mistral", "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "num_key_value_heads": 8,
+          "intermediate_size": 14336, "vocab_size": 32000,
+          "sliding_window": 4096)",
+       7'241'732'096},
+      // Qwen2.5 0.5B and 7B
+      {R"("qwen2", "hidden_size": 896, "num_hidden_layers": 24,
+          "num_attention_heads": 14, "num_key_value_heads": 2,
+          "intermediate_size": 4864, "vocab_size": 151936,
+          "tie_word_embeddings": true)",
+       494'032'768},
+      {R"("qwen2", "hidden_size": 3584, "num_hidden_layers": 28,
+          "num_attention_heads": 28, "num_key_value_heads": 4,
+          "intermediate_size": 18944, "vocab_size": 152064)",
+       7'615'616'512},
+      {R"("qwen3", "hidden_size": 4096, "num_hidden_layers": 36,
+          "num_attention_heads": 32, "num_key_value_heads": 8,
+          "head_dim": 128, "intermediate_size": 12288, "vocab_size": 151936)",
+       8'190'735'360},
+      // Qwen1.5-MoE-A2.7B
+      {R"("qwen2_moe", "hidden_size": 2048, "num_hidden_layers": 24,
+          "num_attention_heads": 16, "num_key_value_heads": 16,
+          "intermediate_size": 5632, "moe_intermediate_size": 1408,
+          "shared_expert_intermediate_size": 5632, "num_experts": 60,
+          "num_experts_per_tok": 4, "vocab_size": 151936)",
+       14'315'784'192},
+      // Qwen3-30B-A3B
+      {R"("qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48,
+          "num_attention_heads": 32, "num_key_value_heads": 4,
+          "head_dim": 128, "intermediate_size": 6144,
+          "moe_intermediate_size": 768, "num_experts": 128,
+          "num_experts_per_tok": 8, "vocab_size": 151936)",
+       30'532'122'624},
+      // Gemma 2 2B and 9B, Gemma 3 1B
+      {R"("gemma2", "hidden_size": 2304, "num_hidden_layers": 26,
+          "num_attention_heads": 8, "num_key_value_heads": 4,
+          "intermediate_size": 9216, "vocab_size": 256000)",
+       2'614'341'888},
+      {R"("gemma2", "hidden_size": 3584, "num_hidden_layers": 42,
+          "num_attention_heads": 16, "num_key_value_heads": 8,
+          "head_dim": 256, "intermediate_size": 14336, "vocab_size": 256000)",
+       9'241'705'984},
+      {R"("gemma3_text", "hidden_size": 1152, "num_hidden_layers": 26,
+          "num_attention_heads": 4, "num_key_value_heads": 1,
+          "head_dim": 256, "intermediate_size": 6912, "vocab_size": 262144)",
+       999'885'952},
+      // Phi-2, Phi-3-mini
+      {R"("phi", "hidden_size": 2560, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "intermediate_size": 10240,
+          "vocab_size": 51200)",
+       2'779'683'840},
+      {R"("phi3", "hidden_size": 3072, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "num_key_value_heads": 32,
+          "intermediate_size": 8192, "vocab_size": 32064)",
+       3'821'079'552},
+      // DeepSeek-V2-Lite
+      {R"("deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27,
+          "num_attention_heads": 16, "intermediate_size": 10944,
+          "moe_intermediate_size": 1408, "n_routed_experts": 64,
+          "n_shared_experts": 2, "num_experts_per_tok": 6,
+          "first_k_dense_replace": 1, "q_lora_rank": null,
+          "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+          "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 102400)",
+       15'706'484'224},
+  };
+  for (const Published& model : models) {
+    EXPECT_EQ(ParameterCount(ReadModel(Write(
+                  "model.json", "{\"model_type\": " + model.config + "}"))),
+              model.parameters)
+        << model.config;
+  }
+  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "llama-3-8b.json")),
+            8'030'261'248);
+  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "deepseek-v2.json")),
+            235'741'434'880);
+  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "deepseek-v3.json")),
+            671'026'419'200);
+}
+
+TEST_F(WorkloadTest, AnUnknownDecoderIsReadAsLlamaWithANote) {
+  const std::string sizes =
+      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 128, "vocab_size": 100})";
+  Model other = ReadModel(Write("m.json", R"({"model_type": "new",)" + sizes));
+  Model llama =
+      ReadModel(Write("m.json", R"({"model_type": "llama",)" + sizes));
+  EXPECT_THAT(other.note, HasSubstr("unknown model_type 'new': read as llama"));
+  EXPECT_EQ(llama.note, "");
+  other.note = "";
+  other.type = "llama";
+  EXPECT_EQ(other, llama);
+}
+
+TEST_F(WorkloadTest, LocalAttentionIsReadFromKeysOrFromTheList) {
+  const std::string sizes =
+      R"("hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4,
+         "intermediate_size": 128, "vocab_size": 100, "sliding_window": 512)";
+  const auto share = [&](const std::string& type, const std::string& more) {
+    return ReadModel(Write("m.json",
+                           "{\"model_type\": \"" + type + "\", " + sizes +
+                               more + "}"))
+        .windowed_share;
+  };
+  EXPECT_DOUBLE_EQ(share("mistral", ""), 1.0);
+  EXPECT_DOUBLE_EQ(share("qwen2", ""), 0.0);  // use_sliding_window is off
+  EXPECT_DOUBLE_EQ(share("gemma2", ""), 0.5);
+  EXPECT_DOUBLE_EQ(share("gemma3_text", ""), 5.0 / 6.0);
+  EXPECT_DOUBLE_EQ(
+      share("gemma2",
+            R"(, "layer_types": ["full_attention", "sliding_attention",
+                                 "full_attention", "full_attention"])"),
+      0.25);
+}
+
 TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
-  EXPECT_THAT(ModelError(R"({"model_type": "lama"})"),
+  EXPECT_THAT(ModelError(R"({"model_type": "lama", "num_experts": 8})"),
               AllOf(HasSubstr("model.json: unknown model_type 'lama'"),
                     HasSubstr("did you mean 'llama'?"),
                     HasSubstr("known: bert, qwen2, llama, mixtral, vit")));
+  EXPECT_THAT(ModelError(R"({"model_type": "lama"})"),
+              HasSubstr("the key 'num_hidden_layers' is missing"));
   EXPECT_THAT(ModelError("{}"), HasSubstr("'model_type' is missing"));
   EXPECT_THAT(ModelError(R"({"model_type": "qwen2"})"),
               HasSubstr("the key 'num_hidden_layers' is missing"));

@@ -13,8 +13,26 @@ template <typename Field>
 Field Sum(const LayerCosts& layers,
           const Chunk& chunk,
           Field LayerCost::*field) {
-  return static_cast<double>(chunk.blocks) * (layers.block.*field) +
+  return SumOfBlocks(layers, chunk.blocks, chunk.dense, field) +
          SumOfEnds(layers, chunk, field);
+}
+
+// The sum over the blocks that are recomputed fully, which are the first ones.
+template <typename Field>
+Field SumOfRecomputed(const LayerCosts& layers,
+                      const Chunk& chunk,
+                      Field LayerCost::*field) {
+  return SumOfBlocks(
+      layers, chunk.recomputed, std::min(chunk.recomputed, chunk.dense), field);
+}
+
+// Elements of a block on one rank, mean over the blocks.
+double BlockElements(const LayerCosts& layers, const Chunk& chunk) {
+  const double elements = layers.block.ParameterCount();
+  return chunk.dense == 0
+             ? elements
+             : elements + (layers.dense_block.ParameterCount() - elements) *
+                              chunk.dense / chunk.blocks;
 }
 
 // Exposed time of one round of the context-parallel ring, in which keys and
@@ -39,7 +57,7 @@ double ExpertTime(const StageContext& stage, double blocks) {
 ShardedChunk Sharded(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
   return {chunk.blocks,
-          layers.block.ParameterCount(),
+          BlockElements(layers, chunk),
           (chunk.first ? layers.embedding.ParameterCount() : 0.0) +
               (chunk.last ? layers.head.ParameterCount() : 0.0),
           stage.gpu.element_bytes()};
@@ -55,7 +73,7 @@ double DispatchTime(const StageContext& stage,
                     const Chunk& chunk,
                     double LayerCost::*dispatch_s) {
   return WaitsAtLoss(stage, chunk)
-             ? chunk.blocks * (stage.layers.block.*dispatch_s)
+             ? SumOfBlocks(stage.layers, chunk.blocks, chunk.dense, dispatch_s)
              : Sum(stage.layers, chunk, dispatch_s);
 }
 
@@ -123,11 +141,12 @@ TimeBreakdown ForwardTime(const StageContext& stage, const Chunk& chunk) {
   const LayerCost& block = layers.block;
   const Framework& framework = stage.problem.framework;
   TimeBreakdown time;
-  time.forward_s = chunk.blocks * block.forward_s;
+  time.forward_s =
+      SumOfBlocks(layers, chunk.blocks, chunk.dense, &LayerCost::forward_s);
   time.head_s = SumOfEnds(layers, chunk, &LayerCost::forward_s);
   time.context_s =
       chunk.blocks * RingTime(stage, block.core_forward_s, block.ring_bytes);
-  time.expert_s = ExpertTime(stage, chunk.blocks);
+  time.expert_s = ExpertTime(stage, chunk.blocks - chunk.dense);
   AddCollectivesAndDispatch(
       stage,
       chunk,
@@ -154,26 +173,31 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
   const double recomputed = chunk.recomputed;
   const double selective = chunk.selective ? blocks - recomputed : 0.0;
   TimeBreakdown time;
-  time.backward_s =
-      blocks * (block.backward_s + (accumulate ? block.accumulate_s : 0.0));
+  const auto sum = [&](double LayerCost::*field) {
+    return SumOfBlocks(layers, chunk.blocks, chunk.dense, field);
+  };
+  time.backward_s = sum(&LayerCost::backward_s) +
+                    (accumulate ? sum(&LayerCost::accumulate_s) : 0.0);
   time.head_s =
       SumOfEnds(layers, chunk, &LayerCost::backward_s) +
       (accumulate ? SumOfEnds(layers, chunk, &LayerCost::accumulate_s) : 0.0);
-  time.recompute_s =
-      recomputed * block.forward_s + selective * block.core_forward_s;
+  time.recompute_s = SumOfRecomputed(layers, chunk, &LayerCost::forward_s) +
+                     selective * block.core_forward_s;
   // Keys and values are sent again, together with the gradients of both.
   time.context_s =
       blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
       (recomputed + selective) *
           RingTime(stage, block.core_forward_s, block.ring_bytes);
-  time.expert_s = ExpertTime(stage, blocks + recomputed);
+  time.expert_s = ExpertTime(
+      stage,
+      blocks - chunk.dense + std::max(0, chunk.recomputed - chunk.dense));
   AddCollectivesAndDispatch(
       stage,
       chunk,
       Sum(layers, chunk, &LayerCost::backward_collectives) +
-          recomputed * block.forward_collectives,
+          SumOfRecomputed(layers, chunk, &LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
-          recomputed * block.forward_dispatch_s +
+          SumOfRecomputed(layers, chunk, &LayerCost::forward_dispatch_s) +
           selective * block.core_dispatch_s,
       time);
   time.data_s =

@@ -53,6 +53,16 @@ template <typename Field>
          (chunk.last ? layers.head.*field : Field{});
 }
 
+// The same over `blocks` blocks, of which `dense` have no experts.
+template <typename Field>
+[[nodiscard]] Field SumOfBlocks(const LayerCosts& layers,
+                                int blocks,
+                                int dense,
+                                Field LayerCost::*field) {
+  return static_cast<double>(blocks - dense) * (layers.block.*field) +
+         static_cast<double>(dense) * (layers.dense_block.*field);
+}
+
 // Time of an action of the stage:
 //
 //   forward  = max(GPU, CPU) of the chunk's layers + TP collectives + head

@@ -18,6 +18,10 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"fused_gate", &Framework::fused_gate},
     {"fp32_gradients", &Framework::fp32_gradients},
     {"gradients_apart", &Framework::gradients_apart},
+    {"bf16_sums", &Framework::bf16_sums},
+    {"placeholder_gradients", &Framework::placeholder_gradients},
+    {"flat_gradients", &Framework::flat_gradients},
+    {"fused_cross_entropy", &Framework::fused_cross_entropy},
     {"fsdp", &Framework::fsdp},
     {"shard_within_host", &Framework::shard_within_host},
     {"pipeline_outermost", &Framework::pipeline_outermost},
@@ -63,6 +67,8 @@ constexpr std::array kNumbers = {
     std::pair{"allocator_pressure", &Framework::allocator_pressure},
     std::pair{"allocator_retry_s", &Framework::allocator_retry_s},
     std::pair{"loss_bytes_per_logit", &Framework::loss_bytes_per_logit},
+    std::pair{"reduce_buffer_elements", &Framework::reduce_buffer_elements},
+    std::pair{"gather_buffer_elements", &Framework::gather_buffer_elements},
     std::pair{"launch_process_s", &Framework::launch_process_s},
     std::pair{"launch_per_local_rank_s", &Framework::launch_per_local_rank_s},
     std::pair{"group_init_s", &Framework::group_init_s},
@@ -111,6 +117,13 @@ Framework ReadFramework(const std::filesystem::path& path) {
                "shard_within_host is a way of FSDP: it needs fsdp = true");
   }
   table.RejectUnknownKeys();
+  return framework;
+}
+
+Framework ForPrecision(Framework framework, Precision precision) {
+  if (framework.bf16_sums && precision == Precision::kBf16) {
+    framework.fp32_gradients = framework.gradients_apart = true;
+  }
   return framework;
 }
 

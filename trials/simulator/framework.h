@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "trials/workload.h"
 
 namespace trials {
 
@@ -37,6 +38,21 @@ struct Framework {
   // added to the sums after its backward (nanotron). False: matrix products add
   // to the sums directly (Megatron-LM's fused accumulation).
   bool gradients_apart = false;
+  // The same with bf16 only (DeepSpeed's BF16_Optimizer): fp32_gradients and
+  // gradients_apart hold with bf16, and neither with fp16.
+  bool bf16_sums = false;
+  // Products that add to the sums return placeholders as gradients, in half
+  // precision: one tensor for each shape of a weight, which is kept
+  // (Transformer Engine's dummy_wgrad). Needs fp32_gradients.
+  bool placeholder_gradients = false;
+  // The optimizer flattens the gradients of its shard, in half precision and in
+  // fp32 (DeepSpeed's ZeRO optimizer). No block that backward has freed is
+  // large enough for them, so the allocator holds them in addition until memory
+  // is full.
+  bool flat_gradients = false;
+  // The loss and its gradient are computed in the half-precision logits, in
+  // place (Transformer Engine's cross-entropy).
+  bool fused_cross_entropy = false;
   // ZeRO 2 and 3 as PyTorch's FSDP: a unit per block, the next one gathered
   // while this one computes; buckets have no effect.
   bool fsdp = false;
@@ -139,6 +155,14 @@ struct Framework {
   double allocator_retry_s = 0.0;
   double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,
                                        // gradient
+  // Elements of the buffer in which gradients are reduced, if the framework
+  // allocates it whole (DeepSpeed's reduce_bucket_size, or the buckets of its
+  // pipeline engine). 0: the knob zero_bucket_mb.
+  double reduce_buffer_elements = 0.0;
+  // Elements of the flat tensor into which ZeRO 1 and 2 gather parameters
+  // before they are copied to their places (an all-gather into a list of
+  // tensors). 0: in place.
+  double gather_buffer_elements = 0.0;
 
   // --- a trial -------------------------------------------------------------
   double launch_process_s = 14.0;  // torchrun, imports, CUDA initialization
@@ -166,6 +190,9 @@ struct Framework {
 
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] Framework ReadFramework(const std::filesystem::path& path);
+
+// The framework as it trains in this precision: resolves bf16_sums.
+[[nodiscard]] Framework ForPrecision(Framework framework, Precision precision);
 
 // The flags of a framework by the names of their fields.
 struct FrameworkFlag {

@@ -1,5 +1,6 @@
 #include "trials/simulator/layer_cost.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -10,26 +11,38 @@ namespace {
 
 void AddBlock(const LayerShape& shape, Module& module) {
   const Framework& framework = shape.framework;
-  AddNorm(shape, module);
-  module.EndOperator("norm");
+  const Model& model = shape.model;
+  // One norm before attention, one before the feed-forward layer, two after.
+  const auto norms = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      AddNorm(shape, module);
+    }
+    if (count > 0) {
+      module.EndOperator("norm");
+    }
+  };
+  norms(1);
   AddAttention(shape, module);
+  norms(model.norms > 2 ? 1 : 0);
   AddResidual(shape, module);
   module.EndOperator("residual");
-  AddNorm(shape, module);
-  module.EndOperator("norm");
-  if (shape.model.experts > 0) {
+  norms(model.norms > 1 ? 1 : 0);
+  if (model.experts > 0) {
     AddExperts(shape, module);
   } else {
     AddFeedForward(shape, module);
   }
+  norms(model.norms > 3 ? 1 : 0);
   AddResidual(shape, module);
   module.EndOperator("residual");
   const double bytes = shape.element_bytes * shape.tokens * shape.hidden;
+  // Parallel layers share their input and the sum of their results.
+  const double layers = model.parallel_layers ? 1 : 2;
   if (shape.sp) {
-    const double repeated = framework.gather_again ? 2 : 0;
-    module.Communicate({0, 4, 0}, {0, 4, repeated}, bytes);
+    const double repeated = framework.gather_again ? layers : 0;
+    module.Communicate({0, 2 * layers, 0}, {0, 2 * layers, repeated}, bytes);
   } else if (shape.tp > 1) {
-    module.Communicate({2}, {2}, bytes);
+    module.Communicate({layers}, {layers}, bytes);
   }
   module.AddDispatch(framework.block_dispatch_s,
                      framework.block_backward_dispatch_s);
@@ -82,6 +95,19 @@ void AddClassifier(const LayerShape& shape, Module& module) {
   module.EndOperator("head");
 }
 
+// The larger of two peaks: the loss, and the product whose backward follows,
+// with the gradient of the logits, of its input and, under sequence
+// parallelism, the gathered input.
+double LogitsBytes(const LayerShape& shape, double logits) {
+  const Framework& framework = shape.framework;
+  const double e = shape.element_bytes;
+  const double loss =
+      framework.fused_cross_entropy ? e : framework.loss_bytes_per_logit;
+  const double hidden_states =
+      (shape.sp && framework.gather_again ? 2 : 1) * shape.tokens;
+  return std::max(loss * logits, e * (logits + hidden_states * shape.hidden));
+}
+
 void AddHead(const LayerShape& shape, Module& module) {
   const Model& model = shape.model;
   const Framework& framework = shape.framework;
@@ -97,19 +123,23 @@ void AddHead(const LayerShape& shape, Module& module) {
   const double vocabulary =
       std::floor(static_cast<double>(model.vocab_size) / shape.tp);
   const double logits = shape.tokens * vocabulary;
-  module.Linear(shape.tokens, shape.hidden, vocabulary, false);
+  module.Linear(shape.tokens, shape.hidden, vocabulary, model.head_bias);
   if (model.tied_embeddings) {
     module.cost().parameters.pop_back();  // the embedding's table
   }
   module.Save(e * shape.outer_tokens * shape.hidden);
   const bool fused = framework.fused_operators;
-  module.Elementwise(framework.loss_forward_bytes * logits,
-                     fused ? 3 : 5,
-                     framework.loss_backward_bytes * logits,
-                     fused ? 2 : 6);
+  // In place: two passes read the logits, the second writes the gradient, and
+  // backward scales it.
+  const bool in_place = framework.fused_cross_entropy;
+  module.Elementwise(
+      (in_place ? 3 * e : framework.loss_forward_bytes) * logits,
+      fused ? 3 : 5,
+      (in_place ? 2 * e : framework.loss_backward_bytes) * logits,
+      fused ? 2 : 6);
   module.EndOperator("head");
-  module.cost().logits_bytes = framework.loss_bytes_per_logit * logits;
   const double bytes = e * shape.tokens * shape.hidden;
+  module.cost().logits_bytes = LogitsBytes(shape, logits);
   if (shape.sp) {
     const double repeated = framework.gather_again ? 1 : 0;
     module.Communicate({0, 1, 0}, {0, 1, repeated}, bytes);
@@ -124,15 +154,28 @@ LayerCosts Compute(const Workload& workload,
                    const Shard& shard,
                    std::vector<OperatorCost>* operators) {
   const LayerShape shape = ShapeOf(workload, framework, gpu, shard);
-  const auto cost = [&](auto add) {
-    Module module(gpu, framework, operators);
-    add(shape, module);
-    return module.cost();
-  };
-  return {cost(AddBlock),
-          cost(AddEmbedding),
-          cost(AddHead),
-          shape.element_bytes * shape.outer_tokens * shape.hidden};
+  Module::Shapes shapes;  // of all weights so far
+  const auto cost =
+      [&](const LayerShape& of, auto add, std::vector<OperatorCost>* receiver) {
+        Module module(gpu, framework, receiver);
+        module.shapes() = shapes;
+        add(of, module);
+        shapes = module.shapes();
+        return module.cost();
+      };
+  LayerCosts costs;
+  costs.block = cost(shape, AddBlock, operators);
+  costs.embedding = cost(shape, AddEmbedding, operators);
+  costs.head = cost(shape, AddHead, operators);
+  costs.boundary_bytes =
+      shape.element_bytes * shape.outer_tokens * shape.hidden;
+  if (workload.model.dense_layers > 0) {
+    Workload dense = workload;
+    dense.model = DenseModel(workload.model);
+    costs.dense_block = cost(
+        ShapeOf(dense, framework, gpu, shard), AddBlock, /*receiver=*/nullptr);
+  }
+  return costs;
 }
 
 }  // namespace

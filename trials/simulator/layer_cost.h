@@ -57,6 +57,8 @@ struct LayerCost {
   double saved_bytes = 0.0;    // kept from forward for backward
   double working_bytes = 0.0;  // largest temporary
   double logits_bytes = 0.0;   // peak around the loss (head only)
+  // One gradient of each shape of a weight, Framework::placeholder_gradients.
+  double placeholder_bytes = 0.0;
   // The core of attention (scores to weighted sum), included in the fields
   // above: selective recomputation repeats it and does not keep its scores.
   double core_forward_s = 0.0;
@@ -95,6 +97,7 @@ struct LayerCost {
 // Shapes: tokens = sequences * sequence_length / cp rows of hidden_size.
 struct LayerCosts {
   LayerCost block;
+  LayerCost dense_block;  // of the first Model::dense_layers
   LayerCost embedding;
   LayerCost head;
   double boundary_bytes = 0.0;  // hidden states between two blocks, per rank
@@ -120,7 +123,8 @@ struct OperatorCost {
 // that a block needs in addition to its kernels. Names: norm, qkv, rotary, core
 // (fused attention) or scores, softmax, dropout (of fused operators), context,
 // output, residual, ffn-in, activation, ffn-out (or experts), embedding,
-// final-norm, head.
+// shared-experts, final-norm, head. Blocks without experts of a model with
+// experts are not among them.
 [[nodiscard]] std::vector<OperatorCost> ComputeOperatorCosts(
     const Workload& workload,
     const Framework& framework,

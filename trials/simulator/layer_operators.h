@@ -21,9 +21,11 @@ struct LayerShape {
   double tokens;        // inside tensor-parallel layers
   double outer_tokens;  // outside: 1/tp of them with sequence parallelism
   double hidden;
-  double heads;  // attention heads of this rank
-  double query;  // their width
-  double key;    // width of this rank's key-value heads
+  double heads;   // attention heads of this rank
+  double query;   // their width
+  double key;     // width of this rank's key-value heads
+  double value;   // of its values
+  double result;  // of the weighted sums of values
   double ffn;
 };
 
@@ -31,6 +33,16 @@ struct LayerShape {
                                  const Framework& framework,
                                  const GpuModel& gpu,
                                  const Shard& shard);
+
+// BERT and GPT train with dropout, ViT by default does not.
+[[nodiscard]] bool HasDropout(const Model& model);
+
+// Bytes that a linear layer keeps of its input, which sequence parallelism
+// gathers from the ranks.
+[[nodiscard]] double LinearInputBytes(const LayerShape& shape);
+
+// Width of a head's values.
+[[nodiscard]] double ValueSize(const Model& model);
 
 // Each function adds an operator, or several, to a module.
 void AddNorm(const LayerShape& shape, Module& module);
@@ -41,7 +53,8 @@ void AddAttention(const LayerShape& shape, Module& module);
 // Two matrices (gated: three) and what is between them. Ends each of them.
 void AddFeedForward(const LayerShape& shape, Module& module);
 // A router chooses experts for every token; the copies travel to the ranks of
-// their experts and back. The busiest rank sets the pace.
+// their experts and back. The busiest rank sets the pace. Shared experts
+// compute every token.
 void AddExperts(const LayerShape& shape, Module& module);
 
 }  // namespace trials

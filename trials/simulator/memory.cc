@@ -40,6 +40,25 @@ struct Rank {
     return (mixed() ? 12.0 : 8.0) * Elements(1);
   }
 
+  // FSDP: shards hold gradients in the precision of their masters.
+  [[nodiscard]] bool fsdp() const {
+    return framework.fsdp && shared.zero_stage >= 2;
+  }
+
+  [[nodiscard]] double GradientBytes() const {
+    return (fsdp() ? 4.0 : framework.GradientBytes(element_bytes)) *
+           Elements(2);
+  }
+
+  // Temporary gradients of the optimizer's step.
+  [[nodiscard]] double StepCopyBytes() const {
+    if (!mixed() || framework.fp32_gradients || fsdp()) {
+      return 0.0;
+    }
+    const double flat = framework.flat_gradients ? element_bytes : 0.0;
+    return (4.0 + flat) * Elements(1);
+  }
+
   // Parameters that ZeRO 3 has gathered: the running module and the next one.
   // FSDP also holds the gradient of a whole module until it is scattered.
   [[nodiscard]] double GatheredBytes() const {
@@ -75,9 +94,19 @@ struct Rank {
     const double gradient_bytes = framework.GradientBytes(element_bytes);
     const double gradients =
         gradient_bytes * (stage.parameters + stage.expert_parameters);
-    const double messages = shared.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
+    double messages = stage.placeholder_bytes;
+    messages += shared.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
     if (stage.dp == 1) {
       return messages;
+    }
+    if (shared.zero_stage > 0 && shared.zero_stage < 3) {
+      messages += element_bytes *
+                  std::min(framework.gather_buffer_elements, stage.parameters);
+    }
+    if (framework.reduce_buffer_elements > 0.0 && shared.zero_stage < 3) {
+      return messages +
+             std::min(gradient_bytes * framework.reduce_buffer_elements,
+                      gradients);
     }
     if (shared.zero_stage == 0) {
       // DDP copies gradients into buckets of its own; with a pipeline every
@@ -126,8 +155,8 @@ MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
   states.pending_bytes = rank.PendingBytes();
   states.working_bytes = framework.workspace_bytes;
   states.context_bytes = rank.ContextBytes();
-  const double gradients =
-      framework.GradientBytes(element_bytes) * rank.Elements(2);
+  const double gradients = rank.GradientBytes();
+  const double copies = rank.StepCopyBytes();
 
   // Backward, when the loss has just been computed. Sums in fp32
   // exist from the beginning.
@@ -143,12 +172,15 @@ MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
   // The optimizer's step with its fp32 gradients. Without ZeRO each
   // half-precision gradient is freed when it is copied.
   MemoryBreakdown step = states;
-  const double copies =
-      rank.mixed() && !framework.fp32_gradients ? 4.0 * rank.Elements(1) : 0.0;
-  step.gradients_bytes =
-      shared.zero_stage == 0 ? std::max(gradients, copies) : gradients + copies;
+  step.gradients_bytes = shared.zero_stage == 0 && !framework.flat_gradients
+                             ? std::max(gradients, copies)
+                             : gradients + copies;
 
   MemoryBreakdown& peak = backward.Total() >= step.Total() ? backward : step;
+  if (framework.flat_gradients) {  // the allocator keeps what the other needs
+    peak.pending_bytes += std::min(
+        copies, backward.Total() - states.Total() - backward.gradients_bytes);
+  }
   // Sums in fp32 are allocated once.
   const double settled = framework.fp32_gradients ? gradients : 0.0;
   peak.allocator_bytes =

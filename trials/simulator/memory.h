@@ -22,6 +22,7 @@ struct StageMemory {
   double working_bytes = 0.0;      // temporaries; a whole recomputed block
   double boundary_bytes = 0.0;     // one message between stages
   double collective_bytes = 0.0;   // one tensor-parallel collective
+  double placeholder_bytes = 0.0;  // Framework::placeholder_gradients
   // Ranks that hold one FSDP copy together (ZeRO 2, 3); 0: all dp * cp.
   int shard_ranks = 0;
 };

@@ -42,6 +42,7 @@ void Module::Linear(double rows, double in, double out, bool bias) {
                       gpu_.GemmTime({1.0, in, out, rows, aligned});
   Issue(1, 2);
   Parameter(in * out);
+  AddShape(in, out);
   if (bias) {  // its gradient is a sum over rows
     cost_.backward_s += gpu_.MemoryTime(rows * out * e);
     Issue(0, 1);
@@ -57,6 +58,7 @@ void Module::ExpertLinear(double experts, double rows, double in, double out) {
   Issue(kernels, 2 * kernels);
   cost_.expert_parameters.push_back(experts * in * out);
   Accumulate(experts * in * out);
+  AddShape(in, out);
 }
 
 void Module::Product(const Gemm& gemm) {
@@ -107,6 +109,12 @@ void Module::Communicate(const Collectives& forward,
 void Module::AddDispatch(double forward_s, double backward_s) {
   cost_.forward_dispatch_s += forward_s;
   cost_.backward_dispatch_s += backward_s;
+}
+
+void Module::AddShape(double in, double out) {
+  if (framework_.placeholder_gradients && shapes_.emplace(in, out).second) {
+    cost_.placeholder_bytes += gpu_.element_bytes() * in * out;
+  }
 }
 
 // grad += new: two reads and a write. In the precision of compute it happens

@@ -3,7 +3,9 @@
 #ifndef TRIALS_SIMULATOR_MODULE_H_
 #define TRIALS_SIMULATOR_MODULE_H_
 
+#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trials/simulator/framework.h"
@@ -59,13 +61,19 @@ class Module {
 
   [[nodiscard]] LayerCost& cost() { return cost_; }
 
+  // Shapes [in, out] of weights whose placeholders exist.
+  using Shapes = std::set<std::pair<double, double>>;
+  [[nodiscard]] Shapes& shapes() { return shapes_; }
+
  private:
+  void AddShape(double in, double out);  // of a weight
   void Accumulate(double elements);
   void Issue(int forward_kernels, int backward_kernels);
 
   const GpuModel& gpu_;
   const Framework& framework_;
   LayerCost cost_;
+  Shapes shapes_;
   std::vector<OperatorCost>* operators_;
   OperatorCost ended_;  // sum of the operators that have ended
 };

@@ -129,7 +129,7 @@ bool SplitsTokens(const Plan& plan, int stage) {
          plan.stages[static_cast<std::size_t>(stage)].tp > 1;
 }
 
-std::vector<Chunk> ChunksOf(const Plan& plan) {
+std::vector<Chunk> ChunksOf(const Plan& plan, int dense_layers) {
   std::vector<int> left;  // layers to recompute, by stage
   for (const PlanStage& stage : plan.stages) {
     left.push_back(stage.recomputed_layers);
@@ -137,10 +137,13 @@ std::vector<Chunk> ChunksOf(const Plan& plan) {
   std::vector<Chunk> chunks(plan.layers.size());
   for (std::size_t v = 0; v < chunks.size(); ++v) {
     const std::size_t stage = v % plan.stages.size();
+    const int dense = std::min(dense_layers, plan.layers[v]);
+    dense_layers -= dense;
     const int recomputed = std::min(left[stage], plan.layers[v]);
     left[stage] -= recomputed;
     chunks[v] = {static_cast<int>(stage),
                  plan.layers[v],
+                 dense,
                  recomputed,
                  plan.shared.grad_checkpoint == kRecomputeSelective,
                  v == 0,

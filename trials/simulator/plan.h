@@ -64,6 +64,7 @@ struct Plan {
 struct Chunk {
   int stage = 0;
   int blocks = 0;
+  int dense = 0;  // the first of them, without experts (Model::dense_layers)
   int recomputed = 0;      // blocks that are recomputed fully
   bool selective = false;  // the other blocks recompute their attention
   bool first = false;      // holds the embedding
@@ -71,7 +72,7 @@ struct Chunk {
 };
 
 // Shape: [pp * model_chunks].
-[[nodiscard]] std::vector<Chunk> ChunksOf(const Plan& plan);
+[[nodiscard]] std::vector<Chunk> ChunksOf(const Plan& plan, int dense_layers);
 
 // GPUs of one stage, and of all stages in one pool.
 [[nodiscard]] int StageGpus(const Plan& plan, int stage);

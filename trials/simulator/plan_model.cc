@@ -13,7 +13,10 @@ namespace trials {
 PlanModel::PlanModel(Workload workload,
                      std::vector<Cluster> pools,
                      const Framework& framework)
-    : problem_{std::move(workload), std::move(pools), framework, {}} {
+    : problem_{workload,
+               std::move(pools),
+               ForPrecision(framework, workload.precision),
+               {}} {
   if (problem_.pools.empty()) {
     throw std::invalid_argument(
         "a simulator needs at least one cluster to run on");

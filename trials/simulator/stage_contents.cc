@@ -65,8 +65,11 @@ void AddModules(const StageContext& stage,
       AddModule(stage, table, 0.0, 1, cost);
     }
   }
-  if (chunk.blocks > 0) {
-    AddModule(stage, layers.block, block_s, chunk.blocks, cost);
+  if (chunk.blocks > chunk.dense) {
+    AddModule(stage, layers.block, block_s, chunk.blocks - chunk.dense, cost);
+  }
+  if (chunk.dense > 0) {
+    AddModule(stage, layers.dense_block, block_s, chunk.dense, cost);
   }
   if (chunk.first) {
     AddModule(stage, layers.embedding, embedding_s, 1, cost);
@@ -76,10 +79,14 @@ void AddModules(const StageContext& stage,
 // Bytes that a chunk keeps of one microbatch.
 double SavedBytes(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
-  const double kept = layers.block.saved_bytes -
-                      (chunk.selective ? layers.block.core_saved_bytes : 0.0);
-  return chunk.recomputed * layers.boundary_bytes +
-         (chunk.blocks - chunk.recomputed) * kept +
+  const int blocks = chunk.blocks - chunk.recomputed;
+  const double core = chunk.selective ? layers.block.core_saved_bytes : 0.0;
+  const double kept = SumOfBlocks(layers,
+                                  blocks,
+                                  std::max(0, chunk.dense - chunk.recomputed),
+                                  &LayerCost::saved_bytes) -
+                      blocks * core;
+  return chunk.recomputed * layers.boundary_bytes + kept +
          SumOfEnds(layers, chunk, &LayerCost::saved_bytes) +
          (chunk.last || !stage.problem.framework.keep_outputs
               ? 0.0
@@ -94,11 +101,15 @@ void AddMemory(const StageContext& stage,
   const LayerCosts& layers = stage.layers;
   std::vector<double> saved_bytes;
   double recomputed_bytes = 0.0;
+  LayerCost dense;  // of this stage; nothing without such blocks
   for (std::size_t v = s; v < chunks.size(); v += stage.plan.stages.size()) {
     const Chunk& chunk = chunks[v];
     saved_bytes.push_back(SavedBytes(stage, chunk));
+    if (chunk.dense > 0) {
+      dense = layers.dense_block;
+    }
     if (chunk.recomputed > 0) {
-      recomputed_bytes = layers.block.saved_bytes;
+      recomputed_bytes = std::max(layers.block.saved_bytes, dense.saved_bytes);
     } else if (chunk.selective) {
       recomputed_bytes =
           std::max(recomputed_bytes, layers.block.core_saved_bytes);
@@ -112,8 +123,13 @@ void AddMemory(const StageContext& stage,
                           saved_bytes);
   memory.logits_bytes =
       stage.stage == shared.pp - 1 ? layers.head.logits_bytes : 0.0;
-  memory.working_bytes = layers.block.working_bytes + recomputed_bytes;
+  memory.working_bytes =
+      std::max(layers.block.working_bytes, dense.working_bytes) +
+      recomputed_bytes;
   memory.boundary_bytes = layers.boundary_bytes;
+  memory.placeholder_bytes =
+      layers.block.placeholder_bytes + dense.placeholder_bytes +
+      (stage.stage == shared.pp - 1 ? layers.head.placeholder_bytes : 0.0);
   memory.collective_bytes = layers.block.collective_bytes;
   memory.shard_ranks = stage.links.shards.within.size;
 }

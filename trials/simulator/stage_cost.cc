@@ -68,7 +68,8 @@ std::vector<StageCost> ComputeStageCosts(
     const std::vector<StageContext>& stages, const PlanLinks& links) {
   const Plan& plan = stages.front().plan;
   const ParallelConfig& shared = plan.shared;
-  const std::vector<Chunk> chunks = ChunksOf(plan);
+  const std::vector<Chunk> chunks =
+      ChunksOf(plan, stages.front().problem.workload.model.dense_layers);
   std::vector<TimeBreakdown> forward;
   std::vector<TimeBreakdown> backward;
   PipelineTimes times;

@@ -37,14 +37,22 @@ TEST(LayerCost, ParameterTensorsSumToTheModelsParameters) {
                                  "llama-3.2-1b",
                                  "llama-2-7b",
                                  "moe-32-experts",
+                                 "gpt2",
+                                 "qwen3-8b",
+                                 "qwen3-30b-a3b",
+                                 "gemma-2-9b",
+                                 "deepseek-v2",
+                                 "deepseek-v3",
                                  "vit-base-patch16-224"}) {
     const Workload workload{
         name, ReadModel(folder / (name + ".json")), 8, 256, Precision::kBf16};
     const LayerCosts costs = Costs(workload, {}, {1.0, 1, false});
-    EXPECT_DOUBLE_EQ(costs.block.ParameterCount() * workload.model.layers +
-                         costs.embedding.ParameterCount() +
-                         costs.head.ParameterCount(),
-                     static_cast<double>(ParameterCount(workload.model)))
+    const int dense = workload.model.dense_layers;
+    EXPECT_DOUBLE_EQ(
+        costs.block.ParameterCount() * (workload.model.layers - dense) +
+            costs.dense_block.ParameterCount() * dense +
+            costs.embedding.ParameterCount() + costs.head.ParameterCount(),
+        static_cast<double>(ParameterCount(workload.model)))
         << name;
   }
 }
@@ -58,6 +66,75 @@ TEST(LayerCost, AGateOfTwoOperatorsKeepsItsSiluToo) {
   framework.fused_gate = false;
   // Two bytes of each of 512 tokens of two sequences, half of them here.
   EXPECT_DOUBLE_EQ(saved() - fused, 2.0 * 2 * 512 * SmallLlama().ffn_size / 2);
+}
+
+TEST(LayerCost, LatentAttentionKeepsItsVectorsAndJoinedHeads) {
+  Framework framework = Megatron();
+  framework.flash_attention = true;
+  const Model model =
+      DenseModel(ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
+                           "deepseek-v2.json"));
+  const Workload workload{"v2", model, 1, 256, Precision::kBf16};
+  // Of a token: inputs and outputs of both norms, vectors before and after
+  // their norms, query and key of 128 heads of 192, values and results of 128,
+  // gate, up and their product.
+  const double elements =
+      4 * 5120 + 2 * (1536 + 512) + 128 * (2 * 192 + 2 * 128) + 3 * 12288;
+  EXPECT_DOUBLE_EQ(Costs(workload, framework, {1.0}).block.saved_bytes,
+                   2 * 256 * elements);
+}
+
+TEST(LayerCost, SharedExpertsCostADenseLayerMore) {
+  Model model = ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
+                          "moe-32-experts.json");
+  const auto block = [&] {
+    return Costs({"moe", model, 1, 256, Precision::kBf16}, Megatron(), {1.0})
+        .block;
+  };
+  const LayerCost without = block();
+  model.shared_ffn_size = 512;
+  EXPECT_DOUBLE_EQ(block().ParameterCount() - without.ParameterCount(),
+                   3.0 * 1024 * 512);
+  EXPECT_DOUBLE_EQ(block().saved_bytes - without.saved_bytes,
+                   2.0 * 256 * 3 * 512);
+  EXPECT_GT(block().forward_s, without.forward_s);
+}
+
+TEST(LayerCost, LocalAttentionComputesTheScoresOfItsWindow) {
+  Workload workload = SmallWorkload();
+  workload.sequence_length = 8192;
+  workload.model.windowed_share = 1.0;
+  const auto core_s = [&](int window) {
+    workload.model.window = window;
+    return Costs(workload, {}, {1.0}).block.core_forward_s;
+  };
+  const double all_s = core_s(8192);
+  EXPECT_DOUBLE_EQ(core_s(16384), all_s);
+  // 2 r - r^2 of the scores under the mask; the launch gap remains.
+  EXPECT_NEAR(core_s(4096) / all_s, 0.75, 0.01);
+  EXPECT_NEAR(core_s(819) / all_s, 0.19, 0.02);
+}
+
+TEST(LayerCost, ParallelLayersShareTheirCollectives) {
+  Workload workload = SmallWorkload();
+  const Shard shard{2.0, 2, false};
+  const double one_by_one =
+      Costs(workload, {}, shard).block.forward_collectives.Count();
+  workload.model.parallel_layers = true;
+  EXPECT_DOUBLE_EQ(Costs(workload, {}, shard).block.forward_collectives.Count(),
+                   one_by_one / 2);
+}
+
+TEST(LayerCost, PlaceholdersAreOneForEachShape) {
+  Framework framework = Megatron();
+  const auto bytes = [&] {
+    return Costs(SmallWorkload(), framework, {1.0}).block.placeholder_bytes;
+  };
+  EXPECT_EQ(bytes(), 0.0);
+  framework.placeholder_gradients = true;
+  // The projections of attention and of the gated layer; output and input of
+  // the feed-forward layer differ.
+  EXPECT_DOUBLE_EQ(bytes(), 2.0 * 1024 * (2048 + 1024 + 2 * 2816 + 2816));
 }
 
 TEST(LayerCost, OperatorsAddUpToBlockEmbeddingAndHead) {

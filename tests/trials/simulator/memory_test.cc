@@ -117,6 +117,64 @@ TEST(Memory, FsdpKeepsMastersAndGathersModules) {
   EXPECT_DOUBLE_EQ(memory.buffers_bytes, (2 * 2 + 4) * Stage().largest_module);
 }
 
+TEST(Memory, FsdpKeepsGradientsLikeMasters) {
+  // Reduced gradients have the precision of the sharded parameters, so the step
+  // needs no copies: 16 bytes a parameter at both peaks.
+  Framework framework;
+  framework.fsdp = true;
+  StageMemory stage = Stage();
+  for (const double activations : {0.0, 1e12}) {
+    stage.activations_bytes = activations;
+    const MemoryBreakdown memory =
+        ComputeMemory(Zero(3), stage, 2.0, framework);
+    EXPECT_DOUBLE_EQ(memory.parameters_bytes + memory.gradients_bytes +
+                         memory.optimizer_bytes,
+                     16.0 * Stage().parameters / 64);
+  }
+}
+
+TEST(Memory, FlatGradientsStayBesideTheActivationsUntilMemoryIsFull) {
+  Framework framework;
+  framework.flat_gradients = true;
+  const auto bytes = [&](int zero) {
+    return ComputeMemory(Zero(zero), Stage(), 2.0, framework).pending_bytes /
+           Stage().parameters;
+  };
+  EXPECT_DOUBLE_EQ(bytes(0), 6.0);
+  EXPECT_DOUBLE_EQ(bytes(1), 6.0 / 64);
+  // The step itself needs them: 2 + 2 + 12 + 6 bytes a parameter.
+  StageMemory stage = Stage();
+  stage.activations_bytes = 0.0;
+  const MemoryBreakdown step = ComputeMemory(Zero(0), stage, 2.0, framework);
+  EXPECT_DOUBLE_EQ(step.gradients_bytes, 8.0 * stage.parameters);
+  EXPECT_EQ(step.pending_bytes, 0.0);
+}
+
+TEST(Memory, Bf16SumsAreInFp32AndFp16GradientsAreNot) {
+  Framework framework;
+  framework.bf16_sums = true;
+  const auto gradients = [&](Precision precision) {
+    return ComputeMemory(
+               Zero(1), Stage(), 2.0, ForPrecision(framework, precision))
+               .gradients_bytes /
+           Stage().parameters;
+  };
+  EXPECT_DOUBLE_EQ(gradients(Precision::kBf16), 4.0 + 2.0);
+  EXPECT_DOUBLE_EQ(gradients(Precision::kFp16), 2.0);
+}
+
+TEST(Memory, BuffersOfAFixedSizeAreNoLargerThanTheModel) {
+  Framework framework;
+  framework.reduce_buffer_elements = 5e8;
+  framework.gather_buffer_elements = 5e8;
+  StageMemory stage = Stage();
+  EXPECT_DOUBLE_EQ(ComputeMemory(Zero(1), stage, 2.0, framework).buffers_bytes,
+                   2 * 2 * 5e8);
+  stage.parameters = 1e8;
+  EXPECT_DOUBLE_EQ(ComputeMemory(Zero(1), stage, 2.0, framework).buffers_bytes,
+                   2 * 2 * 1e8);
+}
+
 TEST(Memory, ExpertsAreShardedOverTheRanksThatHoldThem) {
   StageMemory stage = Stage();
   stage.parameters = 0.0;

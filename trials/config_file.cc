@@ -1,0 +1,115 @@
+#include "trials/config_file.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace trials {
+
+using common::Json;
+
+ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path_, error)) {
+    Fail("no such file (a Hugging Face config.json is needed)");
+  }
+  json_ = common::ReadJson(path_);
+  if (!json_.is_object()) {
+    Fail("a JSON object is needed, as in a Hugging Face config.json");
+  }
+  if (Has("text_config") && json_.at("text_config").is_object()) {
+    Json text = json_.at("text_config");
+    for (const char* key : {"_name_or_path", "model_type"}) {
+      if (!text.contains(key) && Has(key)) {
+        text[key] = json_.at(key);
+      }
+    }
+    json_ = std::move(text);
+  }
+}
+
+void ConfigFile::Fail(const std::string& message) const {
+  throw common::InputError(fmt::format("{}: {}", path_.string(), message));
+}
+
+bool ConfigFile::Has(const std::string& key) const {
+  const auto found = json_.find(key);
+  return found != json_.end() && !found->is_null();
+}
+
+int ConfigFile::Size(const std::string& key) const {
+  if (!Has(key)) {
+    Fail(fmt::format("the key '{}' is missing: an integer is needed", key));
+  }
+  const Json& value = json_.at(key);
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 1 ||
+      value.get<std::int64_t>() > std::numeric_limits<int>::max()) {
+    Fail(fmt::format(
+        "{} must be an integer from 1, not {}", key, common::ToText(value)));
+  }
+  return value.get<int>();
+}
+
+int ConfigFile::Size(const std::string& key, int otherwise) const {
+  return Has(key) ? Size(key) : otherwise;
+}
+
+bool ConfigFile::Flag(const std::string& key, bool otherwise) const {
+  if (!Has(key)) {
+    return otherwise;
+  }
+  const Json& value = json_.at(key);
+  if (!value.is_boolean()) {
+    Fail(fmt::format(
+        "{} must be true or false, not {}", key, common::ToText(value)));
+  }
+  return value.get<bool>();
+}
+
+double ConfigFile::Number(const std::string& key, double otherwise) const {
+  if (!Has(key)) {
+    return otherwise;
+  }
+  const Json& value = json_.at(key);
+  if (!value.is_number() || !(value.get<double>() >= 0.0)) {
+    Fail(fmt::format(
+        "{} must be a number from 0, not {}", key, common::ToText(value)));
+  }
+  return value.get<double>();
+}
+
+std::string ConfigFile::Text(const std::string& key,
+                             const std::string& otherwise) const {
+  if (!Has(key)) {
+    return otherwise;
+  }
+  const Json& value = json_.at(key);
+  if (!value.is_string()) {
+    Fail(fmt::format("{} must be text, not {}", key, common::ToText(value)));
+  }
+  return value.get<std::string>();
+}
+
+int ConfigFile::Count(const std::string& key, const std::string& value) const {
+  if (!Has(key) || !json_.at(key).is_array()) {
+    return 0;
+  }
+  const Json& list = json_.at(key);
+  return static_cast<int>(std::count(list.begin(), list.end(), Json(value)));
+}
+
+std::string ConfigFile::Name() const {
+  const std::string stem = path_.stem().string();
+  if (stem != "config") {
+    return stem;
+  }
+  const std::string folder =
+      std::filesystem::absolute(path_).parent_path().filename().string();
+  return Text("_name_or_path", folder);
+}
+
+}  // namespace trials

@@ -1,0 +1,205 @@
+// The operators of attention.
+
+#include <algorithm>
+
+#include "trials/simulator/layer_operators.h"
+
+namespace trials {
+namespace {
+
+// The share of the scores under the causal mask that local attention computes,
+// mean over the blocks: 2 r - r^2 with r = window / sequence.
+double VisibleShare(const LayerShape& shape) {
+  const Model& model = shape.model;
+  const double r = std::min(1.0, model.window / shape.sequence);
+  return 1.0 - model.windowed_share * (1.0 - r) * (1.0 - r);
+}
+
+// A norm of each head's query and key.
+void AddQkNorm(const LayerShape& shape, Module& module) {
+  if (!shape.model.qk_norm) {
+    return;
+  }
+  const double bytes =
+      shape.element_bytes * shape.tokens * (shape.query + shape.key);
+  const bool fused = shape.framework.fused_operators;
+  module.Elementwise((fused ? 2 : 19) * bytes,
+                     fused ? 2 : 14,
+                     (fused ? 4 : 32) * bytes,
+                     fused ? 4 : 20);
+  module.Save((fused ? 1 : 3) * bytes);
+  module.Parameter(shape.model.head_size);
+  module.Parameter(shape.model.head_size);
+}
+
+void AddRotary(const LayerShape& shape, Module& module) {
+  if (shape.model.max_positions > 0) {
+    return;  // learned positions are part of the embedding
+  }
+  const double e = shape.element_bytes;
+  const double elements =
+      shape.model.rotary_share * shape.tokens * (shape.query + shape.key);
+  if (shape.framework.fused_operators) {
+    module.Elementwise(2 * e * elements, 1, 2 * e * elements, 1);
+  } else {  // negate half, concatenate, two products, sum; q and k separately
+    module.Elementwise(10 * e * elements, 10, 10 * e * elements, 10);
+  }
+}
+
+// Scale, mask, softmax and dropout of n scores. The Llama family computes the
+// softmax in fp32 and casts back.
+void AddScores(const LayerShape& shape, double n, Module& module) {
+  const Framework& framework = shape.framework;
+  const double e = shape.element_bytes;
+  const bool dropout = HasDropout(shape.model);
+  if (framework.fused_operators) {
+    module.Elementwise(framework.score_forward_bytes * n,
+                       1,
+                       framework.score_backward_bytes * n,
+                       1);
+    module.Save(e * n);
+    module.Temporary(2 * e * n);
+    module.EndOperator("softmax");
+    if (dropout) {
+      module.Elementwise((2 * e + 1) * n, 1, (2 * e + 1) * n, 1);
+      module.Save((e + 1) * n);
+      module.EndOperator("dropout");
+    }
+    return;
+  }
+  if (dropout) {
+    module.Elementwise((8 * e + 1) * n, 4, (7 * e + 1) * n, 3);
+    module.Save((2 * e + 1) * n);
+    module.Temporary(3 * e * n);
+  } else {
+    module.Elementwise((6 * e + 8) * n, 4, (4 * e + 20) * n, 4);
+    module.Save((e + 4) * n);
+    module.Temporary((e + 8) * n);
+  }
+  module.EndOperator("softmax");
+}
+
+void AddFusedCore(const LayerShape& shape, Module& module) {
+  const double e = shape.element_bytes;
+  const double share = (shape.model.causal ? 0.5 : 1.0) * VisibleShare(shape);
+  const double kv = shape.key + shape.value;
+  module.Flash(share * 2.0 * shape.tokens * shape.sequence *
+                   (shape.query + shape.result),
+               e * shape.tokens * (shape.query + shape.result + kv * shape.cp),
+               static_cast<int>(shape.cp));
+  // The result is copied for the next product unless the kernel writes it in
+  // that order.
+  module.Save(e * shape.tokens *
+              (shape.query + kv +
+               (shape.framework.fused_operators ? 0 : shape.result)));
+  module.EndOperator("core");
+}
+
+void AddStoredCore(const LayerShape& shape, Module& module) {
+  const double q_bytes = shape.element_bytes * shape.tokens * shape.query;
+  const double v_bytes = shape.element_bytes * shape.tokens * shape.result;
+  if (shape.key < shape.query) {  // copies key-value heads for all query heads
+    module.Elementwise(3 * q_bytes, 2, 3 * q_bytes, 2);
+  }
+  module.Save(2 * q_bytes + v_bytes);  // q; k and v as the products need them
+  const double batch = shape.sequences * shape.heads;
+  const double head = shape.model.head_size;
+  const double rows = shape.sequence / shape.cp;
+  module.Product({batch, rows, shape.sequence, head});
+  module.EndOperator("scores");
+  const double saved_bytes = module.cost().saved_bytes;
+  AddScores(shape, batch * rows * shape.sequence, module);
+  module.cost().core_saved_bytes = module.cost().saved_bytes - saved_bytes;
+  module.Product({batch, rows, ValueSize(shape.model), shape.sequence});
+  module.Elementwise(2 * v_bytes, 1, 2 * v_bytes, 1);  // contiguous
+  module.EndOperator("context");
+}
+
+void AddCore(const LayerShape& shape, Module& module) {
+  const LayerCost before = module.cost();
+  if (shape.framework.flash_attention) {
+    AddFusedCore(shape, module);
+  } else {
+    AddStoredCore(shape, module);
+  }
+  LayerCost& cost = module.cost();
+  cost.core_forward_s = cost.forward_s - before.forward_s;
+  cost.core_backward_s = cost.backward_s - before.backward_s;
+  cost.core_dispatch_s = cost.forward_dispatch_s - before.forward_dispatch_s;
+  cost.ring_bytes =
+      shape.element_bytes * shape.tokens * (shape.key + shape.value);
+}
+
+// Query, key and value from the hidden states.
+void AddProjections(const LayerShape& shape, Module& module) {
+  const double query = shape.query;
+  const double key = shape.key;
+  const double hidden = shape.hidden;
+  const bool bias = shape.model.attention_bias;
+  if (shape.framework.fused_operators) {
+    module.Linear(shape.tokens, hidden, query + 2 * key, bias);
+  } else {
+    module.Linear(shape.tokens, hidden, query, bias);
+    module.Linear(shape.tokens, hidden, key, bias);
+    module.Linear(shape.tokens, hidden, key, bias);
+  }
+  module.Save(LinearInputBytes(shape));
+  module.EndOperator("qkv");
+  AddQkNorm(shape, module);
+}
+
+// A vector of `rank` numbers per token, its norm, and the product with a
+// weight [rank, out]. Every tensor-parallel rank computes the vector, of its
+// own tokens under sequence parallelism.
+void AddLowRank(const LayerShape& shape,
+                double rank,
+                double rotary,
+                double out,
+                Module& module) {
+  const double e = shape.element_bytes;
+  const double elements = shape.outer_tokens * rank;
+  module.Linear(shape.outer_tokens, shape.hidden, rank + rotary, false);
+  module.Elementwise(2 * e * elements, 1, 4 * e * elements, 2);
+  module.Save(2 * e * elements);  // input and output of the norm
+  module.Parameter(rank);
+  module.Linear(shape.tokens, rank, out, false);
+}
+
+// The same under multi-head latent attention: both parts of queries and keys
+// are joined by a copy.
+void AddLatentProjections(const LayerShape& shape, Module& module) {
+  const Model& model = shape.model;
+  const double e = shape.element_bytes;
+  if (model.query_rank > 0) {
+    AddLowRank(shape, model.query_rank, 0, shape.query, module);
+  } else {
+    module.Linear(shape.tokens, shape.hidden, shape.query, false);
+  }
+  const double plain = shape.key - shape.heads * model.rope_head_size;
+  AddLowRank(
+      shape, model.kv_rank, model.rope_head_size, plain + shape.value, module);
+  const double joined =
+      e * shape.tokens * (shape.query + shape.key + shape.value);
+  module.Elementwise(2 * joined, 3, 2 * joined, 3);
+  module.Save(LinearInputBytes(shape));
+  module.EndOperator("qkv");
+}
+
+}  // namespace
+
+void AddAttention(const LayerShape& shape, Module& module) {
+  if (shape.model.kv_rank > 0) {
+    AddLatentProjections(shape, module);
+  } else {
+    AddProjections(shape, module);
+  }
+  AddRotary(shape, module);
+  module.EndOperator("rotary");
+  AddCore(shape, module);
+  module.Linear(
+      shape.tokens, shape.result, shape.hidden, shape.model.output_bias);
+  module.Save(shape.element_bytes * shape.tokens * shape.result);
+  module.EndOperator("output");
+}
+
+}  // namespace trials

@@ -1,0 +1,124 @@
+// The operators of feed-forward layers and experts.
+
+#include <string_view>
+
+#include "trials/simulator/layer_operators.h"
+
+namespace trials {
+namespace {
+
+// The operators between the matrices of the feed-forward layer.
+void AddActivation(const LayerShape& shape,
+                   double rows,
+                   double ffn,
+                   Module& module) {
+  const double e = shape.element_bytes;
+  const double inner = rows * ffn;
+  // Backward holds the gradient of the layer's output. A fused kernel writes
+  // the gradients of its inputs when the input of the second product is freed.
+  const double out_bytes = shape.framework.fused_operators
+                               ? e * shape.outer_tokens * shape.hidden
+                               : 0.0;
+  if (!shape.model.gated_ffn) {
+    module.Elementwise(2 * e * inner, 1, 3 * e * inner, 1);
+    module.Save(2 * e * inner);
+    module.Temporary((shape.framework.fused_operators ? 1 : 2) * e * inner +
+                     out_bytes);
+    return;
+  }
+  const bool fused = shape.framework.fused_operators;
+  // silu(gate) * up; two gradients meet at the input.
+  module.Elementwise((fused ? 3 : 5) * e * inner,
+                     fused ? 1 : 2,
+                     (fused ? 5 : 9) * e * inner + 3 * e * rows * shape.hidden,
+                     fused ? 2 : 4);
+  module.Save((fused && shape.framework.fused_gate ? 3 : 4) * e * inner);
+  module.Temporary((fused ? 2 : 3) * e * inner + out_bytes);
+}
+
+// The products and the activation, of a layer with `ffn` columns on this rank.
+void AddProducts(const LayerShape& shape,
+                 double ffn,
+                 std::string_view in,
+                 std::string_view activation,
+                 std::string_view out,
+                 Module& module) {
+  const bool gated = shape.model.gated_ffn;
+  const bool bias = shape.model.ffn_bias;
+  if (gated && shape.framework.fused_operators) {
+    module.Linear(shape.tokens, shape.hidden, 2 * ffn, bias);
+  } else {
+    module.Linear(shape.tokens, shape.hidden, ffn, bias);
+    if (gated) {
+      module.Linear(shape.tokens, shape.hidden, ffn, bias);
+    }
+  }
+  module.EndOperator(in);
+  AddActivation(shape, shape.tokens, ffn, module);
+  module.EndOperator(activation);
+  module.Linear(shape.tokens, ffn, shape.hidden, bias);
+  module.EndOperator(out);
+}
+
+// Experts that every token goes through.
+void AddSharedExperts(const LayerShape& shape, Module& module) {
+  const Model& model = shape.model;
+  if (model.shared_ffn_size == 0) {
+    return;
+  }
+  AddProducts(shape,
+              model.shared_ffn_size / shape.tp,
+              "shared-experts",
+              "shared-experts",
+              "shared-experts",
+              module);
+  const double bytes = shape.element_bytes * shape.outer_tokens * shape.hidden;
+  if (model.shared_expert_gate) {
+    module.Linear(shape.outer_tokens, shape.hidden, 1, /*bias=*/false);
+    module.Elementwise(2 * bytes, 2, 4 * bytes, 3);
+    module.Save(bytes);
+  }
+  module.Elementwise(3 * bytes, 1, 0, 0);  // the sum with the chosen experts
+  module.EndOperator("shared-experts");
+}
+
+}  // namespace
+
+void AddFeedForward(const LayerShape& shape, Module& module) {
+  module.Save(LinearInputBytes(shape));
+  AddProducts(shape, shape.ffn, "ffn-in", "activation", "ffn-out", module);
+}
+
+void AddExperts(const LayerShape& shape, Module& module) {
+  const double e = shape.element_bytes;
+  const double hidden = shape.hidden;
+  const double scores = shape.tokens * shape.model.experts;
+  module.Save(e * shape.outer_tokens * hidden);
+  module.Linear(
+      shape.tokens, hidden, shape.model.experts, shape.model.router_bias);
+  // Softmax and top-k in fp32, positions within each expert, mask.
+  module.Elementwise((e + 24) * scores, 6, (e + 12) * scores, 4);
+  module.Save(4 * scores);
+  // Sorting by expert, and the weighted sum of the results.
+  const double copies = shape.tokens * shape.model.experts_per_token;
+  module.Elementwise(6 * e * copies * hidden, 4, 7 * e * copies * hidden, 5);
+  module.Save(2 * e * copies * hidden);
+  module.Temporary(2 * e * copies * hidden);
+  const double imbalance = shape.framework.expert_imbalance;
+  const double local = shape.model.experts / shape.ep;
+  const double rows = copies * imbalance / local;
+  module.ExpertLinear(local, rows, hidden, shape.ffn);
+  if (shape.model.gated_ffn) {
+    module.ExpertLinear(local, rows, hidden, shape.ffn);
+  }
+  AddActivation(shape, rows * local, shape.ffn, module);
+  module.ExpertLinear(local, rows, shape.ffn, hidden);
+  if (shape.ep > 1) {
+    module.cost().all_to_alls = 2;
+    module.cost().all_to_all_bytes = e * copies * imbalance * hidden;
+  }
+  module.EndOperator("experts");
+  AddSharedExperts(shape, module);
+}
+
+}  // namespace trials
