@@ -20,6 +20,8 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"gradients_apart", &Framework::gradients_apart},
     {"fsdp", &Framework::fsdp},
     {"shard_within_host", &Framework::shard_within_host},
+    {"broadcast_parameters", &Framework::broadcast_parameters},
+    {"tp_overlap", &Framework::tp_overlap},
     {"pipeline_outermost", &Framework::pipeline_outermost},
     {"reduce_in_backward", &Framework::reduce_in_backward},
     {"gather_again", &Framework::gather_again},
@@ -49,6 +51,7 @@ constexpr std::array kNumbers = {
     std::pair{"loss_overhead_s", &Framework::loss_overhead_s},
     std::pair{"p2p_overhead_s", &Framework::p2p_overhead_s},
     std::pair{"bucket_overhead_s", &Framework::bucket_overhead_s},
+    std::pair{"zero_bucket_bytes", &Framework::zero_bucket_bytes},
     std::pair{"step_kernels", &Framework::step_kernels},
     std::pair{"zero_step_kernels", &Framework::zero_step_kernels},
     std::pair{"overlap_slowdown", &Framework::overlap_slowdown},
@@ -106,6 +109,9 @@ Framework ReadFramework(const std::filesystem::path& path) {
                              framework.*field));
     }
   }
+  constexpr int kMostRanks = 1'000'000;
+  framework.zero_group_ranks =
+      table.GetIntIn("zero_group_ranks", 0, 0, kMostRanks);
   if (framework.shard_within_host && !framework.fsdp) {
     table.Fail("shard_within_host",
                "shard_within_host is a way of FSDP: it needs fsdp = true");
