@@ -50,6 +50,8 @@ constexpr std::array kNumbers = {
     std::pair{"microbatch_overhead_s", &Framework::microbatch_overhead_s},
     std::pair{"loss_overhead_s", &Framework::loss_overhead_s},
     std::pair{"p2p_overhead_s", &Framework::p2p_overhead_s},
+    std::pair{"p2p_stall_s", &Framework::p2p_stall_s},
+    std::pair{"p2p_stall_hosts", &Framework::p2p_stall_hosts},
     std::pair{"bucket_overhead_s", &Framework::bucket_overhead_s},
     std::pair{"zero_bucket_bytes", &Framework::zero_bucket_bytes},
     std::pair{"step_kernels", &Framework::step_kernels},

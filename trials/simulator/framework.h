@@ -110,8 +110,12 @@ struct Framework {
   // Time that the GPU waits at the loss of every microbatch. The CPU is then
   // not ahead, so the head's time hides no dispatch. 0: no waiting.
   double loss_overhead_s = 0.0;
-  double p2p_overhead_s = 0.25e-3;   // one stage-to-stage message: Python,
-                                     // batch_isend_irecv
+  double p2p_overhead_s = 0.25e-3;  // one stage-to-stage message: Python,
+                                    // batch_isend_irecv
+  // The time for which the sender and the receiver of a message between stages
+  // on different hosts both wait, in jobs of at least p2p_stall_hosts hosts.
+  double p2p_stall_s = 0.0;
+  double p2p_stall_hosts = 0.0;
   double bucket_overhead_s = 60e-6;  // one bucket: flatten, launch, hooks
   // Kernels issued per parameter tensor in the optimizer's step, in addition to
   // the fused Adam: casts and copies; ZeRO also norms, scales, packs and
