@@ -24,6 +24,8 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"fused_cross_entropy", &Framework::fused_cross_entropy},
     {"fsdp", &Framework::fsdp},
     {"shard_within_host", &Framework::shard_within_host},
+    {"broadcast_parameters", &Framework::broadcast_parameters},
+    {"tp_overlap", &Framework::tp_overlap},
     {"pipeline_outermost", &Framework::pipeline_outermost},
     {"reduce_in_backward", &Framework::reduce_in_backward},
     {"gather_again", &Framework::gather_again},
@@ -52,7 +54,10 @@ constexpr std::array kNumbers = {
     std::pair{"microbatch_overhead_s", &Framework::microbatch_overhead_s},
     std::pair{"loss_overhead_s", &Framework::loss_overhead_s},
     std::pair{"p2p_overhead_s", &Framework::p2p_overhead_s},
+    std::pair{"p2p_stall_s", &Framework::p2p_stall_s},
+    std::pair{"p2p_stall_hosts", &Framework::p2p_stall_hosts},
     std::pair{"bucket_overhead_s", &Framework::bucket_overhead_s},
+    std::pair{"zero_bucket_bytes", &Framework::zero_bucket_bytes},
     std::pair{"step_kernels", &Framework::step_kernels},
     std::pair{"zero_step_kernels", &Framework::zero_step_kernels},
     std::pair{"overlap_slowdown", &Framework::overlap_slowdown},
@@ -112,6 +117,9 @@ Framework ReadFramework(const std::filesystem::path& path) {
                              framework.*field));
     }
   }
+  constexpr int kMostRanks = 1'000'000;
+  framework.zero_group_ranks =
+      table.GetIntIn("zero_group_ranks", 0, 0, kMostRanks);
   if (framework.shard_within_host && !framework.fsdp) {
     table.Fail("shard_within_host",
                "shard_within_host is a way of FSDP: it needs fsdp = true");

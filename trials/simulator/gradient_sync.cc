@@ -42,6 +42,32 @@ class Packer {
   double filled_bytes_ = 0.0;
 };
 
+// Every rank owns whole tensors. With more ranks than tensors, some own none.
+GatherPlan PlanBroadcasts(const std::vector<SyncModule>& modules,
+                          const GroupLink& link,
+                          const Framework& framework,
+                          double parameter_share) {
+  GatherPlan plan;
+  double tensors = 0.0;
+  double total_bytes = 0.0;
+  for (const SyncModule& module : modules) {
+    for (const double bytes : module.tensor_bytes) {
+      const double parameter_bytes = parameter_share * bytes;
+      tensors += module.count;
+      total_bytes += module.count * parameter_bytes;
+      plan.first_s = BroadcastsTime(link, parameter_bytes, 1.0);
+      plan.total_s += module.count * plan.first_s;
+    }
+  }
+  const double owners = std::min<double>(link.size, tensors);
+  if (owners < tensors) {  // an owner joins its tensors
+    plan.first_s = BroadcastsTime(link, total_bytes / owners, 1.0);
+    plan.total_s = owners * plan.first_s;
+  }
+  plan.overhead_s = owners * framework.bucket_overhead_s;
+  return plan;
+}
+
 }  // namespace
 
 std::vector<double> PackBuckets(const std::vector<double>& tensor_bytes,
@@ -107,6 +133,9 @@ GatherPlan PlanGather(const std::vector<SyncModule>& modules,
   GatherPlan plan;
   if (link.size == 1) {
     return plan;
+  }
+  if (framework.broadcast_parameters) {
+    return PlanBroadcasts(modules, link, framework, parameter_share);
   }
   const auto emit = [&](double bytes) {
     // Modules are in the order of backward: the last bucket is needed first.

@@ -56,7 +56,9 @@ struct SyncTime {
                                        const SyncOptions& options,
                                        const Framework& framework);
 
-// All-gather of the updated parameters (ZeRO 1 and 2) bucket by bucket.
+// All-gather of the updated parameters (ZeRO 1 and 2) bucket by bucket, or
+// their broadcasts by the owners of whole tensors
+// (Framework::broadcast_parameters).
 struct GatherPlan {
   double total_s = 0.0;
   double first_s = 0.0;  // the bucket that the next forward needs first

@@ -24,9 +24,12 @@ struct Rank {
   // Elements of the state that ZeRO shards from `zero_stage` on.
   [[nodiscard]] double Elements(int zero_stage) const {
     const bool sharded = shared.zero_stage >= zero_stage;
+    const double share = zero_stage == 1
+                             ? OptimizerShare(shared, stage, framework)
+                             : 1.0 / ShardRanks(shared, stage, framework);
     const double experts = static_cast<double>(stage.dp) * shared.cp /
                            shared.ep;  // ranks that hold the same ones
-    return stage.parameters / (sharded ? ShardRanks(shared, stage) : 1.0) +
+    return stage.parameters * (sharded ? share : 1.0) +
            stage.expert_parameters / (sharded ? experts : 1.0);
   }
 
@@ -119,9 +122,10 @@ struct Rank {
         (framework.fsdp && shared.zero_stage == 3)) {
       return messages + gathered;
     }
-    const double bucket = std::clamp(shared.zero_bucket_mb * kBucketMegabyte,
-                                     gradient_bytes * stage.largest_tensor,
-                                     gradients);
+    const double bucket =
+        std::clamp(framework.ZeroBucketBytes(shared.zero_bucket_mb),
+                   gradient_bytes * stage.largest_tensor,
+                   gradients);
     const int copies = shared.overlap_zero_comm ? 2 : 1;
     return messages + copies * bucket + gathered;
   }
@@ -129,10 +133,21 @@ struct Rank {
 
 }  // namespace
 
-double ShardRanks(const ParallelConfig& shared, const StageMemory& stage) {
-  return shared.zero_stage >= 2 && stage.shard_ranks > 0
+double ShardRanks(const ParallelConfig& shared,
+                  const StageMemory& stage,
+                  const Framework& framework) {
+  return framework.ShardsInGroups(shared.zero_stage) && stage.shard_ranks > 0
              ? stage.shard_ranks
              : static_cast<double>(stage.dp) * shared.cp;
+}
+
+double OptimizerShare(const ParallelConfig& shared,
+                      const StageMemory& stage,
+                      const Framework& framework) {
+  const double even = 1.0 / ShardRanks(shared, stage, framework);
+  return framework.broadcast_parameters
+             ? std::max(even, stage.largest_tensor / stage.parameters)
+             : even;
 }
 
 double StateBytes(const ParallelConfig& shared,

@@ -23,7 +23,7 @@ struct StageMemory {
   double boundary_bytes = 0.0;     // one message between stages
   double collective_bytes = 0.0;   // one tensor-parallel collective
   double placeholder_bytes = 0.0;  // Framework::placeholder_gradients
-  // Ranks that hold one FSDP copy together (ZeRO 2, 3); 0: all dp * cp.
+  // Ranks that hold one copy of ZeRO's states together; 0: all dp * cp.
   int shard_ranks = 0;
 };
 
@@ -31,7 +31,14 @@ struct StageMemory {
 
 // Ranks over which ZeRO shards parameters, except experts.
 [[nodiscard]] double ShardRanks(const ParallelConfig& shared,
-                                const StageMemory& stage);
+                                const StageMemory& stage,
+                                const Framework& framework);
+
+// The share of a stage's parameters, except experts, whose optimizer states are
+// on the fullest rank under ZeRO: at least one tensor where tensors are whole.
+[[nodiscard]] double OptimizerShare(const ParallelConfig& shared,
+                                    const StageMemory& stage,
+                                    const Framework& framework);
 
 // Bytes per parameter element e (2 in mixed precision, 4 in fp32), P elements:
 //
@@ -43,10 +50,10 @@ struct StageMemory {
 //                        (ZeRO 1, 2, 3: / dp)
 //
 // where dp includes context-parallel ranks, is limited to a host for FSDP that
-// shards within hosts, and is dp / ep for experts on ep ranks. The result is
-// the larger of two peaks: backward (saved activations, logits, buckets; with
-// one microbatch, gradients replace the activations) and the optimizer's step
-// (fp32 copies of the gradients).
+// shards within hosts and to Framework::zero_group_ranks, and is dp / ep for
+// experts on ep ranks. The result is the larger of two peaks: backward (saved
+// activations, logits, buckets; with one microbatch, gradients replace the
+// activations) and the optimizer's step (fp32 copies of the gradients).
 //
 // Source: Rajbhandari et al. (2020), Sec. 3; Colossal-AI's optimizers for
 // what is copied when; Zhao et al. (2023), FSDP. docs/simulator.md, "Memory".

@@ -109,17 +109,18 @@ class Run {
     return v == virtual_ - 1 ? 0.0 : times_.send_backward_s[here];
   }
 
-  static void Wait(StageTimeline& timeline,
-                   double arrival_s,
-                   double incoming_s) {
-    const double wait_s = arrival_s - timeline.end_s;
+  void Wait(StageTimeline& timeline,
+            double arrival_s,
+            double incoming_s) const {
+    const double receive_s = incoming_s > 0.0 ? times_.receive_s : 0.0;
+    const double wait_s = std::max(arrival_s - timeline.end_s, receive_s);
     if (wait_s <= 0.0) {
       return;
     }
     const double transfer_s = std::min(wait_s, incoming_s);
     timeline.transfer_s += transfer_s;
     timeline.bubble_s += wait_s - transfer_s;
-    timeline.end_s = arrival_s;
+    timeline.end_s += wait_s;
   }
 
   void Execute(const Action& action, int v, StageTimeline& timeline) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 namespace trials {
 namespace {
@@ -39,6 +40,40 @@ std::vector<Group> Shifted(std::vector<Group> groups, int offset) {
   return groups;
 }
 
+// The links of ZeRO's shards in groups of `options.zero_group_ranks` successive
+// data-parallel ranks.
+ShardLinks GroupedShards(const Cluster& cluster,
+                         const RankGrid& grid,
+                         int offset,
+                         const PlacementOptions& options) {
+  const int replica = grid.tp * grid.pp * grid.cp;
+  const int node = cluster.gpus_per_node;
+  // Data-parallel ranks of a group, and groups.
+  const int dp =
+      std::gcd(grid.dp, std::max(1, options.zero_group_ranks / grid.cp));
+  const int copies = grid.dp / dp;
+  const int few_dp = Representatives(dp, replica, node);
+  const int few_copies = Representatives(copies, replica * dp, node);
+  RankGrid small = grid;
+  small.dp = few_dp * few_copies;
+  const auto within_size = static_cast<std::size_t>(few_dp * grid.cp);
+  std::vector<Group> within;
+  std::vector<Group> across;
+  for (const Group& group : Shifted(DpGroups(small), offset)) {
+    const std::size_t first_across = across.size();
+    across.resize(first_across + within_size);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      if (i % within_size == 0) {
+        within.emplace_back();
+      }
+      within.back().push_back(group[i]);
+      across[first_across + i % within_size].push_back(group[i]);
+    }
+  }
+  return {Extend(RingLink(cluster, within), dp, few_dp),
+          Extend(RingLink(cluster, across), copies, few_copies)};
+}
+
 // The links within the stages of a grid that begins at rank `offset`.
 StageLinks LinksOf(const Cluster& cluster,
                    const RankGrid& grid,
@@ -59,6 +94,8 @@ StageLinks LinksOf(const Cluster& cluster,
     links.shards.within = RingLink(cluster, WithinHosts(cluster, dp_groups));
     links.shards.across = Extend(
         RingLink(cluster, AcrossHosts(cluster, dp_groups)), grid.dp, small.dp);
+  } else if (options.zero_group_ranks > 0) {
+    links.shards = GroupedShards(cluster, grid, offset, options);
   }
   if (ep > 1) {
     const int blocks = Representatives(grid.dp / ep, replica * ep, node);

@@ -40,6 +40,7 @@ struct PlanLinks {
 struct PlacementOptions {
   bool pipeline_outermost = false;  // as the fields of Framework
   bool shard_within_host = false;
+  int zero_group_ranks = 0;
 };
 
 // The sizes and the GPU type of equal stages.

@@ -55,7 +55,8 @@ const LayerCosts& PlanModel::Layers(const Plan& plan, int stage) {
 std::vector<StageCost> PlanModel::StageCosts(const Plan& plan) {
   const Framework& framework = problem_.framework;
   const PlacementOptions options{framework.pipeline_outermost,
-                                 framework.fsdp && framework.shard_within_host};
+                                 framework.fsdp && framework.shard_within_host,
+                                 framework.zero_group_ranks};
   const std::optional<StageGrid> grid = GridOf(plan);
   const PlanLinks placed =
       grid ? PlanLinks{} : PlacePlan(problem_.pools, plan, options);

@@ -22,35 +22,41 @@ double Exposed(double total_s,
   return total_s - behind_s + framework.overlap_slowdown * behind_s;
 }
 
+// Scatters gradients within a copy, and reduces each shard across the copies.
+double ScatterTime(const ShardLinks& links, double bytes) {
+  return ReduceScatterTime(links.within, bytes) +
+         AllReduceTime(links.across, bytes / links.within.size);
+}
+
 // Messages of a bucket each.
 class ByBuckets {
  public:
   ByBuckets(const ShardedChunk& chunk,
-            const GroupLink& link,
+            const ShardLinks& links,
             const ParallelConfig& config,
             const Framework& framework)
-      : link_(link), framework_(framework) {
+      : links_(links), framework_(framework) {
     elements_ = chunk.blocks * chunk.block_parameters + chunk.end_parameters;
     const double bytes = elements_ * chunk.element_bytes;
-    messages_ =
-        std::max(std::ceil(bytes / (config.zero_bucket_mb * kBucketMegabyte)),
-                 static_cast<double>(chunk.blocks));
+    messages_ = std::max(
+        std::ceil(bytes / framework.ZeroBucketBytes(config.zero_bucket_mb)),
+        static_cast<double>(chunk.blocks));
   }
 
   // All of the chunk's elements, of `element_bytes` each.
   [[nodiscard]] double Gather(double element_bytes) const {
     const double bytes = elements_ * element_bytes / messages_;
     return messages_ *
-           (AllGatherTime(link_, bytes) + framework_.bucket_overhead_s);
+           (AllGatherTime(links_.within, bytes) + framework_.bucket_overhead_s);
   }
   [[nodiscard]] double Scatter(double element_bytes) const {
     const double bytes = elements_ * element_bytes / messages_;
     return messages_ *
-           (ReduceScatterTime(link_, bytes) + framework_.bucket_overhead_s);
+           (ScatterTime(links_, bytes) + framework_.bucket_overhead_s);
   }
 
  private:
-  const GroupLink& link_;
+  const ShardLinks& links_;
   const Framework& framework_;
   double elements_ = 0.0;
   double messages_ = 1.0;
@@ -80,8 +86,8 @@ double GatherParametersTime(const ShardedChunk& chunk,
     return 0.0;
   }
   if (!framework.fsdp) {
-    const double gather_s = ByBuckets(chunk, links.within, config, framework)
-                                .Gather(chunk.element_bytes);
+    const double gather_s =
+        ByBuckets(chunk, links, config, framework).Gather(chunk.element_bytes);
     return Exposed(gather_s,
                    config.overlap_zero_allgather ? gather_s : 0.0,
                    compute_s,
@@ -108,7 +114,7 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
   }
   const double gradient_bytes = framework.GradientBytes(chunk.element_bytes);
   if (!framework.fsdp) {
-    const ByBuckets buckets(chunk, links.within, config, framework);
+    const ByBuckets buckets(chunk, links, config, framework);
     const double gather_s = buckets.Gather(chunk.element_bytes);
     const double scatter_s = buckets.Scatter(gradient_bytes);
     return Exposed(gather_s + scatter_s,
@@ -121,9 +127,7 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
     const double bytes = elements * gradient_bytes;
     return elements == 0.0
                ? 0.0
-               : ReduceScatterTime(links.within, bytes) +
-                     AllReduceTime(links.across, bytes / links.within.size) +
-                     framework.bucket_overhead_s;
+               : ScatterTime(links, bytes) + framework.bucket_overhead_s;
   };
   const double gather_s =
       AllGatherTime(links.within,

@@ -10,6 +10,18 @@
 namespace trials {
 namespace {
 
+// The time for which both ends of a message wait (Framework::p2p_stall_s).
+double StallTime(const Problem& problem, const GroupLink& link) {
+  int hosts = 0;
+  for (const Cluster& pool : problem.pools) {
+    hosts += pool.nodes;
+  }
+  const Framework& framework = problem.framework;
+  return link.hosts > 1 && hosts >= framework.p2p_stall_hosts
+             ? framework.p2p_stall_s
+             : 0.0;
+}
+
 // Time of the hidden states from a stage to the next one, or of their gradients
 // back.
 double SendTime(const StageContext& from,
@@ -17,9 +29,10 @@ double SendTime(const StageContext& from,
                 const GroupLink& link,
                 const std::vector<Resharding>& reshardings) {
   const ParallelConfig& shared = from.plan.shared;
-  const double overhead_s = shared.model_chunks > 1 && shared.overlap_p2p
-                                ? 0.0  // issued during computation
-                                : from.problem.framework.p2p_overhead_s;
+  const double overhead_s = StallTime(from.problem, link) +
+                            (shared.model_chunks > 1 && shared.overlap_p2p
+                                 ? 0.0  // issued during computation
+                                 : from.problem.framework.p2p_overhead_s);
   const double rank_bytes = from.layers.boundary_bytes;
   if (!Resharded(from.plan, from.stage, to)) {
     return MessageTime(link, rank_bytes) + overhead_s;
@@ -48,6 +61,9 @@ void AddTransfers(const std::vector<StageContext>& stages,
                    stage, next, links.backward[s], links.backward_resharding)
              : 0.0);
   }
+  times.receive_s =
+      shared.pp > 1 ? StallTime(stages.front().problem, links.forward.front())
+                    : 0.0;
   times.overlap = shared.model_chunks > 1 && shared.overlap_p2p;
 }
 

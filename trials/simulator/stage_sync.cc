@@ -20,7 +20,7 @@ double BucketBytes(const Problem& problem,
     return framework.fsdp
                ? framework.GradientBytes(problem.gpus[0].element_bytes()) *
                      stage.memory.largest_module
-               : shared.zero_bucket_mb * kBucketMegabyte;
+               : framework.ZeroBucketBytes(shared.zero_bucket_mb);
   }
   if (!framework.reduce_in_backward) {
     constexpr double kAll = 1e18;  // more than any model's gradients
@@ -33,7 +33,7 @@ void AddSync(const Problem& problem,
              const SyncOptions& options,
              const std::vector<SyncModule>& modules,
              const GroupLink& link,
-             bool gather_parameters,
+             const GroupLink* copy,  // the ranks that gather parameters
              StageSync& sync) {
   if (modules.empty()) {
     return;
@@ -42,10 +42,10 @@ void AddSync(const Problem& problem,
   const SyncTime reduce = ReduceGradients(modules, link, options, framework);
   sync.reduce.exposed_s += reduce.exposed_s;
   sync.reduce.overhead_s += reduce.overhead_s;
-  if (gather_parameters) {
+  if (copy != nullptr) {
     const double e = problem.gpus[0].element_bytes();
     const GatherPlan gather = PlanGather(modules,
-                                         link,
+                                         *copy,
                                          options.bucket_bytes,
                                          framework,
                                          e / framework.GradientBytes(e));
@@ -73,12 +73,16 @@ StageSync Synchronize(const Problem& problem,
     options.across = stage.links.shards.across;
   }
   const GroupLink& link = scatter ? stage.links.shards.within : stage.links.dp;
-  AddSync(problem, options, stage.modules, link, zero, sync);
+  const GroupLink& copy = problem.framework.ShardsInGroups(shared.zero_stage)
+                              ? stage.links.shards.within
+                              : stage.links.dp;
+  const GroupLink& expert_link = stage.links.expert_dp;
+  AddSync(problem, options, stage.modules, link, zero ? &copy : nullptr, sync);
   AddSync(problem,
           experts,
           stage.expert_modules,
-          stage.links.expert_dp,
-          zero,
+          expert_link,
+          zero ? &expert_link : nullptr,
           sync);
   if (scatter) {
     // A rank keeps only its shard of the gradients, so the gradients of every
@@ -111,7 +115,8 @@ ParallelConfig StageSyncKnobs(const Framework& framework,
   if (config.zero_stage > 0 || !bucketed) {
     config.dp_bucket_mb = defaults.dp_bucket_mb;
   }
-  if (config.zero_stage == 0 || framework.fsdp) {
+  if (config.zero_stage == 0 || framework.fsdp ||
+      framework.zero_bucket_bytes > 0.0) {
     config.zero_bucket_mb = defaults.zero_bucket_mb;
   }
   if (config.zero_stage == 0 || !bucketed) {

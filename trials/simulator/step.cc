@@ -15,10 +15,12 @@ double OptimizerTime(const Framework& framework,
   const double dispatch_s =
       framework.dispatch_s * stage.tensors *
       (zero ? framework.zero_step_kernels : framework.step_kernels);
-  const double shards = zero ? ShardRanks(shared, stage.memory) : 1.0;
+  const double share =
+      zero ? OptimizerShare(shared, stage.memory, framework) : 1.0;
+  const double expert_share =
+      zero ? shared.ep / ShardRanks(shared, stage.memory, framework) : 1.0;
   return std::max(
-      stage.optimizer_s / shards +
-          stage.expert_optimizer_s / (zero ? shards / shared.ep : 1.0),
+      stage.optimizer_s * share + stage.expert_optimizer_s * expert_share,
       dispatch_s);
 }
 

@@ -114,6 +114,7 @@ GroupLink Share(const Cluster& cluster,
   GroupLink link;
   link.intra_latency_s = cluster.intra.latency_s;
   link.inter_latency_s = cluster.inter.latency_s;
+  link.nvlink = cluster.gpus_per_switch == 0;
   for (const Group& group : groups) {
     std::set<int> hosts;
     for (const int rank : group) {

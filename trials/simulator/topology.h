@@ -28,13 +28,15 @@ struct RankGrid {
 };
 
 // The network from the perspective of a group of ranks: its share of the
-// bandwidth of its slowest edge, and latencies.
+// bandwidth of its slowest edge, and latencies of a step of a ring under NCCL's
+// Simple protocol.
 struct GroupLink {
   int size = 1;
   int hosts = 1;  // that the group spans
   double bandwidth_bytes_per_s = 0.0;
   double intra_latency_s = 0.0;
   double inter_latency_s = 0.0;
+  bool nvlink = false;  // the ranks of a host are connected by NVLink
 };
 
 // The groups of ZeRO's shards: the ranks `within` hold one complete copy

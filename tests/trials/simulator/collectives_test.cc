@@ -36,8 +36,8 @@ TEST(Collectives, TreesWinForSmallMessagesBetweenManyHosts) {
   const GroupLink link = Link(64, 64);
   const double ring_latency_s = 2 * 63 * 1e-5;
   EXPECT_LT(AllReduceTime(link, 1e3), ring_latency_s);
-  // One way down and up six levels.
-  EXPECT_GT(AllReduceTime(link, 1e3), 2 * 6 * 1e-5);
+  // One way down and up six levels, with LL.
+  EXPECT_GT(AllReduceTime(link, 1e3), 25e-6 + 2 * 6 * 0.3e-5);
 }
 
 TEST(Collectives, OneRankHasNothingToDo) {
@@ -57,6 +57,28 @@ TEST(Collectives, MoreBandwidthLessBytesAndFewerRanksAreNeverSlower) {
       EXPECT_LE(AllReduceTime(link, bytes), time_s);
     }
   }
+}
+
+// NCCL's LL and LL128 protocols trade bandwidth for latency.
+TEST(Collectives, SmallMessagesAvoidTheLatencyOfLargeOnes) {
+  GroupLink link = Link(64, 8);
+  const double simple_s = 56 * 1e-6 + 7 * 1e-5;
+  EXPECT_LT(AllGatherTime(link, 1e3), 25e-6 + 0.3 * simple_s);
+  EXPECT_GT(AllGatherTime(link, 1e9), 25e-6 + simple_s);
+  const double pcie_s = AllGatherTime(link, 1e6);
+  link.nvlink = true;
+  EXPECT_LT(AllGatherTime(link, 1e6), pcie_s);
+}
+
+TEST(Collectives, BroadcastsOfManyOwnersCostALatencyEachButTheSameBytes) {
+  const GroupLink link = Link(64, 8);
+  EXPECT_EQ(BroadcastsTime(Link(1), 1e9, 1.0), 0.0);
+  const double one_s = BroadcastsTime(link, 64e6, 1.0);
+  const double many_s = BroadcastsTime(link, 1e6, 64.0);
+  EXPECT_GT(one_s, 7.0 / 8 * 64e6 / 1e10);
+  EXPECT_GT(many_s, one_s + 63 * 25e-6);
+  EXPECT_LT(BroadcastsTime(Link(64, 8), 1e6, 64.0),
+            BroadcastsTime(Link(128, 16), 1e6, 64.0));
 }
 
 // vTrain's published table: A100 with NVLink, 2 ranks, 4 MB: 61 us.

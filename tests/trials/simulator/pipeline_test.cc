@@ -210,6 +210,23 @@ TEST(Pipeline, OverlappedTransfersAreNeverSlower) {
 }
 
 // Megatron: stage s holds at most pp + pp - 2 s - 1 + (mc - 1) pp chunk inputs.
+// A stage between two others takes part in four messages per microbatch, the
+// first and the last one in two.
+TEST(Pipeline, MessagesThatBothEndsWaitForCostBothEnds) {
+  constexpr double kMessage_s = 0.3;
+  for (const int stages : {2, 4, 8}) {
+    const auto end_s = [&](int microbatches) {
+      const PipelineShape shape{stages, microbatches, 1};
+      PipelineTimes times = Uniform(shape, kMessage_s);
+      times.receive_s = kMessage_s;
+      return End(RunPipeline(shape, times));
+    };
+    EXPECT_NEAR((end_s(64) - end_s(32)) / 32,
+                kForward_s + kBackward_s + (stages > 2 ? 4 : 2) * kMessage_s,
+                1e-9);
+  }
+}
+
 TEST(Pipeline, InterleavingHoldsMoreOfSmallerActivations) {
   constexpr double kModel = 1.0;
   const int stages = 4;

@@ -101,5 +101,38 @@ TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
             links.forward[0].bandwidth_bytes_per_s);
 }
 
+// 16 hosts of 4; with tp 2, a group has two data-parallel ranks in a host.
+TEST(Placement, ShardsInGroupsAreGatheredWithinAndReducedAcross) {
+  std::vector<Cluster> pools = {Hosts(16)};
+  for (const bool pipeline_outermost : {false, true}) {
+    const StageGrid grid{.dp = 32, .tp = 2};
+    for (const int ranks : {2, 4, 16}) {
+      const ShardLinks shards =
+          PlaceGrid(pools,
+                    grid,
+                    {.pipeline_outermost = pipeline_outermost,
+                     .zero_group_ranks = ranks})
+              .stages[0]
+              .shards;
+      EXPECT_EQ(shards.within.size, ranks);
+      EXPECT_EQ(shards.within.hosts, ranks / 2);
+      EXPECT_EQ(shards.across.size, 32 / ranks);
+      EXPECT_EQ(shards.across.hosts, 32 / ranks);
+    }
+  }
+}
+
+TEST(Placement, AGroupAsLargeAsAllRanksIsAllRanks) {
+  std::vector<Cluster> pools = {Hosts(4)};
+  const StageGrid grid{.dp = 8, .tp = 2};
+  const StageLinks all = PlaceGrid(pools, grid).stages[0];
+  for (const int ranks : {8, 24}) {
+    const StageLinks grouped =
+        PlaceGrid(pools, grid, {.zero_group_ranks = ranks}).stages[0];
+    ExpectSame(grouped.shards.within, all.dp);
+    EXPECT_EQ(grouped.shards.across.size, 1);
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -75,6 +75,41 @@ TEST(Simulator, PartsAddUpToTheStepAndToThePeak) {
   }
 }
 
+// Sharding within groups costs memory and saves gathering.
+TEST(Simulator, SmallerZeroGroupsHoldMoreAndGatherLess) {
+  Cluster cluster = SmallCluster();
+  cluster.nodes = 2;
+  for (const char* text : {"dp=8,zero_stage=1", "dp=8,zero_stage=2"}) {
+    const ParallelConfig config = Config(text);
+    Simulator::Options options;
+    double last_bytes = 0.0;
+    double last_s = 1e9;
+    for (const int ranks : {0, 4, 2}) {
+      options.framework.zero_group_ranks = ranks;
+      const StepReport report =
+          Simulator(SmallWorkload(), cluster, options).Simulate(config);
+      EXPECT_GT(report.memory.optimizer_bytes, last_bytes) << text;
+      if (config.zero_stage == 1) {
+        EXPECT_LT(report.time.data_s, last_s);
+      }
+      last_bytes = report.memory.optimizer_bytes;
+      last_s = report.time.data_s;
+    }
+  }
+}
+
+// Owners of whole tensors cannot share the largest one.
+TEST(Simulator, WholeTensorsAreShardedUnevenly) {
+  Simulator::Options options;
+  const ParallelConfig config = Config("dp=8,zero_stage=1");
+  const StepReport split = Small().Simulate(config);
+  options.framework.broadcast_parameters = true;
+  const StepReport whole =
+      Simulator(SmallWorkload(), SmallCluster(), options).Simulate(config);
+  EXPECT_GE(whole.memory.optimizer_bytes, split.memory.optimizer_bytes);
+  EXPECT_GE(whole.time.optimizer_s, split.time.optimizer_s);
+}
+
 // Blocks that wait for the CPU hide the head, unless the GPU waits at the loss.
 TEST(Simulator, WaitingAtTheLossAddsTheHeadToBlocksThatWaitForTheCpu) {
   Simulator::Options options;
