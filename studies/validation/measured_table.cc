@@ -94,6 +94,24 @@ void Describe(const Facts& facts,
   row.peak_rank = PeakRankOf(facts);
 }
 
+// A reason of the adapter or of the settings; or that the settings name no
+// cluster for the environment of the row, which is then not simulated as
+// another one.
+std::string WhyLeftOut(const RowFacts& read, const TableOverrides& overrides) {
+  if (!read.left_out.empty()) {
+    return read.left_out;
+  }
+  if (read.facts.Has("left_out")) {
+    return read.facts.Text("left_out");
+  }
+  if (!read.environment.empty() && !read.facts.Has("cluster") &&
+      overrides.cluster.empty()) {
+    return fmt::format("the cluster of environment '{}' is not known",
+                       read.environment);
+  }
+  return "";
+}
+
 MeasuredTable Load(const fs::path& path,
                    const TableSettings& settings,
                    const trials::ScenarioFacts& scenarios,
@@ -103,13 +121,13 @@ MeasuredTable Load(const fs::path& path,
                       CsvTable::Read(path, FindTableKind(settings.kind).rows),
                       {}};
   const TableKind& kind = KindOf(table.csv);
-  trials::MachineLibrary library(overrides);
+  trials::MachineLibrary library(path, overrides);
   for (const CsvTable::Row& csv_row : table.csv.rows()) {
     RowFacts read = kind.read({table.csv, csv_row});
     AddSettings(scenarios, settings, read.tokens, read.facts);
     MeasuredRow& row = table.rows.emplace_back();
     row.scenario = read.facts.Text("scenario");
-    row.left_out = read.left_out;
+    row.left_out = WhyLeftOut(read, overrides);
     row.part = read.part;
     row.out_of_memory = read.facts.Text("status") == "oom";
     row.peak_memory_unit_bytes = PeakMemoryUnitOf(read.facts);

@@ -147,6 +147,20 @@ int Facts::Int(std::string_view name, int otherwise) const {
   return Has(name) ? RequireInt(name) : otherwise;
 }
 
+double Facts::NonNegative(std::string_view name) const {
+  const std::string text = RequireText(name);
+  double value = std::numeric_limits<double>::quiet_NaN();
+  try {
+    value = common::ParseDouble(text);
+  } catch (const std::invalid_argument&) {
+    Fail(fmt::format("{} must be a number, not '{}'", name, text));
+  }
+  if (!std::isfinite(value) || value < 0.0) {
+    Fail(fmt::format("{} must be 0 or more, not '{}'", name, text));
+  }
+  return value;
+}
+
 bool Facts::Flag(std::string_view name, bool otherwise) const {
   const std::string text = Text(name, otherwise ? "1" : "0");
   if (text == "1" || text == "true" || text == "True") {

@@ -60,6 +60,8 @@ class Facts {
   [[nodiscard]] int Int(std::string_view name, int otherwise) const;
   // A number above 0; NaN where the fact is missing.
   [[nodiscard]] double Number(std::string_view name) const;
+  // A number that may also be 0. Precondition: the fact is there.
+  [[nodiscard]] double NonNegative(std::string_view name) const;
   [[nodiscard]] bool Flag(std::string_view name, bool otherwise) const;
 
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all()

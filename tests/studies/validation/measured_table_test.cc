@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "studies/validation/comparison.h"
 #include "studies/validation/prediction.h"
+#include "tests/fakes/paths.h"
 
 namespace studies {
 namespace {
@@ -215,17 +216,127 @@ TEST_F(ValidateTable, MegatronsGoldenValuesAreMemoryInGib) {
   EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("t5"));
 }
 
+constexpr const char* kGoldenHeader =
+    "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
+    "mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,seq_parallel,"
+    "recompute,bf16,fp16,fp8,impl,iter_time_median_s\n";
+constexpr const char* kGoldenSizes =
+    ",2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n";
+
+TEST_F(ValidateTable, GoldenRowsOfUnknownEnvironmentsAreLeftOut) {
+  std::string text = kGoldenHeader;
+  for (const char* row : {"te,gpt,dev_dgx_a100",
+                          "te,gpt,dev_dgxh100_coreweave",
+                          "te,gpt,dev_dgx_gb200",
+                          "te,gpt,dev_cluster"}) {
+    text += row;
+    text += kGoldenSizes;
+  }
+  const fs::path path = Write("g.csv", text);
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.rows.at(0).cluster.gpu.architecture, "ampere_ga100");
+  EXPECT_EQ(table.rows.at(1).cluster.gpu.architecture, "hopper");
+  EXPECT_THAT(table.rows.at(2).left_out, HasSubstr("'dev_dgx_gb200'"));
+  EXPECT_THAT(table.rows.at(3).left_out, HasSubstr("'dev_cluster'"));
+  EXPECT_EQ(Predict(table)[2].Status(), "left_out");
+  const MeasuredTable named = ReadAnyTable(
+      path, {.scenarios = {}, .cluster = "h100-efa", .framework = {}});
+  EXPECT_EQ(named.rows.at(3).left_out, "");
+}
+
+TEST_F(ValidateTable, GoldenRowsOfReinforcementLearningAreLeftOut) {
+  std::string text = kGoldenHeader;
+  for (const char* row : {"gpt_grpo_tp1_pp1,gpt,dev_dgx_a100",
+                          "gpt_inference_tp1,gpt,dev_dgx_a100",
+                          "gpt_tp1,gpt,dev_dgx_a100"}) {
+    text += row;
+    text += kGoldenSizes;
+  }
+  const MeasuredTable table = ReadAnyTable(Write("g.csv", text), {});
+  EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("reinforcement learning"));
+  EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("inference"));
+  EXPECT_EQ(table.rows.at(2).left_out, "");
+}
+
+TEST_F(ValidateTable, MosaicmlsRowsOfUnknownGpusAreLeftOut) {
+  const fs::path path =
+      Write("m.csv",
+            std::string(kMosaicHeader) +
+                "7b,2048,8,h200,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
+                "DEFAULT,FULL_SHARD,False,False,6658859008,H200\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("'h200'"));
+}
+
+TEST_F(ValidateTable, SimumaxsStepsHaveCutModelsAndAllocatedPeaks) {
+  const fs::path path = Write(
+      "s.csv",
+      "case,model,layers,gpus,tp,pp,cp,ep,dp,microbatches,micro_batch_size,"
+      "sequence_length,precision,sp,cp_communication,fused_cross_entropy,"
+      "step_time_s,peak_allocated_gib\n"
+      "a,llama3-70b,12,8,4,1,1,1,2,4,1,4096,bf16,1,,1,0.41,39.07\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredRow& row = table.rows.at(0);
+  EXPECT_EQ(row.workload.model.layers, 12);
+  EXPECT_EQ(row.workload.model.kv_heads, 8);
+  EXPECT_EQ(row.workload.batch_size, 8);
+  EXPECT_EQ(row.config.sp, 4);
+  EXPECT_EQ(row.config.zero_stage, 1);
+  EXPECT_EQ(row.peak_memory, PeakMemory::kAllocated);
+  EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 39.07 * 1024 * 1024 * 1024);
+}
+
+TEST_F(ValidateTable, ClustersAndFrameworksNextToTheTableAreFound) {
+  fs::create_directories(folder_ / "tables");
+  for (const char* kind : {"clusters", "frameworks"}) {
+    fs::create_directories(folder_ / kind);
+  }
+  fs::copy_file(fakes::SourceFolder() / "experiments/clusters/h100-efa.toml",
+                folder_ / "clusters/my-cluster.toml");
+  Write("frameworks/mine.toml", "overlap_slowdown = 0.21\n");
+  const fs::path path =
+      Write("tables/ultrascale.csv",
+            "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+            "status,step_time_s,cluster,framework\n"
+            "1b-8,8,8,1,1,0,1,32,ok,3,my-cluster,mine\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.rows.at(0).cluster.gpu.architecture, "hopper");
+  EXPECT_EQ(table.rows.at(0).framework.overlap_slowdown, 0.21);
+}
+
+TEST_F(ValidateTable, ARowMayChangeConstantsOfItsFramework) {
+  const std::string header =
+      "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+      "status,step_time_s,overlap_slowdown,flash_attention\n";
+  const fs::path path = Write("ultrascale.csv",
+                              header +
+                                  "1b-8,8,8,1,1,0,1,32,ok,3,0,0\n"
+                                  "1b-8,8,8,1,1,0,1,32,ok,3,,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.rows.at(0).framework.overlap_slowdown, 0.0);
+  EXPECT_FALSE(table.rows.at(0).framework.flash_attention);
+  EXPECT_EQ(table.rows.at(0).framework_name,
+            "nanotron flash_attention=0 overlap_slowdown=0");
+  EXPECT_EQ(table.rows.at(1).framework_name, "nanotron");
+  EXPECT_THAT(ErrorOf(Write("ultrascale_2.csv",
+                            header + "1b-8,8,8,1,1,0,1,32,ok,3,-1,\n")),
+              HasSubstr("overlap_slowdown must be 0 or more, not '-1'"));
+}
+
 TEST_F(ValidateTable, GoldenCasesWithExpertsHaveThemAndTheirChoices) {
   const fs::path path = Write(
       "g.csv",
       "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
       "etp,mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,"
       "seq_parallel,recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
-      "te_8experts,moe,dev,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,true,,,te,"
+      "te_8experts,moe,dev_dgx_a100,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,"
+      "true,,,te,"
       "\n"
-      "te_top2router,moe,dev,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,true,,,"
+      "te_top2router,moe,dev_dgx_a100,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,"
+      ",true,,,"
       "te,\n"
-      "te_etp1,moe,dev,2,2,1,,,,2,1,4,32,1024,12,512,8,,8,,,,,true,,,te,\n");
+      "te_etp1,moe,dev_dgx_a100,2,2,1,,,,2,1,4,32,1024,12,512,8,,8,,,,,true,,,"
+      "te,\n");
   const MeasuredTable table = ReadAnyTable(path, {});
   ASSERT_EQ(table.rows.size(), 3U);
   EXPECT_EQ(table.rows[0].workload.model.experts, 8);
@@ -246,7 +357,8 @@ TEST_F(ValidateTable, TheNameOfAGoldenCaseTellsItsAttention) {
       "recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
       "te_plain,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
       "te_resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
-      "te_resume,gpt,lts_dracooci-x,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,"
+      "te_resume,gpt,lts_dgxa100_dracooci-x,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,"
+      "true,,,"
       "te,\n"
       "resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,local,\n"
       "te_cp,gpt,dev_a100,2,2,2,,,2,,4,32,1024,12,512,8,,,,,,,true,,,te,\n");
