@@ -1,7 +1,9 @@
 #include "trials/simulator/framework.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,8 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"gradients_apart", &Framework::gradients_apart},
     {"fsdp", &Framework::fsdp},
     {"shard_within_host", &Framework::shard_within_host},
+    {"broadcast_parameters", &Framework::broadcast_parameters},
+    {"tp_overlap", &Framework::tp_overlap},
     {"pipeline_outermost", &Framework::pipeline_outermost},
     {"reduce_in_backward", &Framework::reduce_in_backward},
     {"gather_again", &Framework::gather_again},
@@ -27,49 +31,51 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"balance_stages", &Framework::balance_stages},
 });
 
-constexpr auto kNumbers = std::to_array<FrameworkNumber>({
-    {"launch_s", &Framework::launch_s},
-    {"dispatch_s", &Framework::dispatch_s},
-    {"dispatch_backward_s", &Framework::dispatch_backward_s},
-    {"block_dispatch_s", &Framework::block_dispatch_s},
-    {"block_backward_dispatch_s", &Framework::block_backward_dispatch_s},
-    {"message_dispatch_s", &Framework::message_dispatch_s},
-    {"message_host_dispatch_s", &Framework::message_host_dispatch_s},
-    {"network_contention", &Framework::network_contention},
-    {"dispatch_norm", &Framework::dispatch_norm},
-    {"score_forward_bytes", &Framework::score_forward_bytes},
-    {"score_backward_bytes", &Framework::score_backward_bytes},
-    {"optimizer_bytes", &Framework::optimizer_bytes},
-    {"loss_forward_bytes", &Framework::loss_forward_bytes},
-    {"loss_backward_bytes", &Framework::loss_backward_bytes},
-    {"step_overhead_s", &Framework::step_overhead_s},
-    {"microbatch_overhead_s", &Framework::microbatch_overhead_s},
-    {"loss_overhead_s", &Framework::loss_overhead_s},
-    {"p2p_overhead_s", &Framework::p2p_overhead_s},
-    {"bucket_overhead_s", &Framework::bucket_overhead_s},
-    {"step_kernels", &Framework::step_kernels},
-    {"zero_step_kernels", &Framework::zero_step_kernels},
-    {"overlap_slowdown", &Framework::overlap_slowdown},
-    {"expert_imbalance", &Framework::expert_imbalance},
-    {"context_bytes", &Framework::context_bytes},
-    {"nccl_group_bytes", &Framework::nccl_group_bytes},
-    {"workspace_bytes", &Framework::workspace_bytes},
-    {"pending_messages", &Framework::pending_messages},
-    {"pending_messages_unpiped", &Framework::pending_messages_unpiped},
-    {"fragmentation", &Framework::fragmentation},
-    {"usable_memory", &Framework::usable_memory},
-    {"allocator_pressure", &Framework::allocator_pressure},
-    {"allocator_retry_s", &Framework::allocator_retry_s},
-    {"loss_bytes_per_logit", &Framework::loss_bytes_per_logit},
-    {"launch_process_s", &Framework::launch_process_s},
-    {"launch_per_local_rank_s", &Framework::launch_per_local_rank_s},
-    {"group_init_s", &Framework::group_init_s},
-    {"group_init_per_rank_s", &Framework::group_init_per_rank_s},
-    {"weights_bytes_per_s", &Framework::weights_bytes_per_s},
-    {"setup_factor", &Framework::setup_factor},
-    {"teardown_s", &Framework::teardown_s},
-    {"failure_s", &Framework::failure_s},
-});
+constexpr std::array kNumbers = {
+    std::pair{"launch_s", &Framework::launch_s},
+    std::pair{"dispatch_s", &Framework::dispatch_s},
+    std::pair{"dispatch_backward_s", &Framework::dispatch_backward_s},
+    std::pair{"block_dispatch_s", &Framework::block_dispatch_s},
+    std::pair{"block_backward_dispatch_s",
+              &Framework::block_backward_dispatch_s},
+    std::pair{"message_dispatch_s", &Framework::message_dispatch_s},
+    std::pair{"message_host_dispatch_s", &Framework::message_host_dispatch_s},
+    std::pair{"network_contention", &Framework::network_contention},
+    std::pair{"dispatch_norm", &Framework::dispatch_norm},
+    std::pair{"score_forward_bytes", &Framework::score_forward_bytes},
+    std::pair{"score_backward_bytes", &Framework::score_backward_bytes},
+    std::pair{"optimizer_bytes", &Framework::optimizer_bytes},
+    std::pair{"loss_forward_bytes", &Framework::loss_forward_bytes},
+    std::pair{"loss_backward_bytes", &Framework::loss_backward_bytes},
+    std::pair{"step_overhead_s", &Framework::step_overhead_s},
+    std::pair{"microbatch_overhead_s", &Framework::microbatch_overhead_s},
+    std::pair{"loss_overhead_s", &Framework::loss_overhead_s},
+    std::pair{"p2p_overhead_s", &Framework::p2p_overhead_s},
+    std::pair{"bucket_overhead_s", &Framework::bucket_overhead_s},
+    std::pair{"zero_bucket_bytes", &Framework::zero_bucket_bytes},
+    std::pair{"step_kernels", &Framework::step_kernels},
+    std::pair{"zero_step_kernels", &Framework::zero_step_kernels},
+    std::pair{"overlap_slowdown", &Framework::overlap_slowdown},
+    std::pair{"expert_imbalance", &Framework::expert_imbalance},
+    std::pair{"context_bytes", &Framework::context_bytes},
+    std::pair{"nccl_group_bytes", &Framework::nccl_group_bytes},
+    std::pair{"workspace_bytes", &Framework::workspace_bytes},
+    std::pair{"pending_messages", &Framework::pending_messages},
+    std::pair{"pending_messages_unpiped", &Framework::pending_messages_unpiped},
+    std::pair{"fragmentation", &Framework::fragmentation},
+    std::pair{"usable_memory", &Framework::usable_memory},
+    std::pair{"allocator_pressure", &Framework::allocator_pressure},
+    std::pair{"allocator_retry_s", &Framework::allocator_retry_s},
+    std::pair{"loss_bytes_per_logit", &Framework::loss_bytes_per_logit},
+    std::pair{"launch_process_s", &Framework::launch_process_s},
+    std::pair{"launch_per_local_rank_s", &Framework::launch_per_local_rank_s},
+    std::pair{"group_init_s", &Framework::group_init_s},
+    std::pair{"group_init_per_rank_s", &Framework::group_init_per_rank_s},
+    std::pair{"weights_bytes_per_s", &Framework::weights_bytes_per_s},
+    std::pair{"setup_factor", &Framework::setup_factor},
+    std::pair{"teardown_s", &Framework::teardown_s},
+    std::pair{"failure_s", &Framework::failure_s},
+};
 
 }  // namespace
 
@@ -104,6 +110,9 @@ Framework ReadFramework(const std::filesystem::path& path) {
                              framework.*field));
     }
   }
+  constexpr int kMostRanks = 1'000'000;
+  framework.zero_group_ranks =
+      table.GetIntIn("zero_group_ranks", 0, 0, kMostRanks);
   if (framework.shard_within_host && !framework.fsdp) {
     table.Fail("shard_within_host",
                "shard_within_host is a way of FSDP: it needs fsdp = true");
@@ -114,7 +123,17 @@ Framework ReadFramework(const std::filesystem::path& path) {
 
 std::span<const FrameworkFlag> FrameworkFlags() { return kFlags; }
 
-std::span<const FrameworkNumber> FrameworkNumbers() { return kNumbers; }
+std::span<const FrameworkNumber> FrameworkNumbers() {
+  static const auto numbers = [] {
+    std::array<FrameworkNumber, kNumbers.size()> all;
+    std::transform(
+        kNumbers.begin(), kNumbers.end(), all.begin(), [](const auto& number) {
+          return FrameworkNumber{number.first, number.second};
+        });
+    return all;
+  }();
+  return numbers;
+}
 
 Framework FindFramework(const std::string& name) {
   return ReadFramework(FindDataFile("frameworks", name));

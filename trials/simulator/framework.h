@@ -44,6 +44,23 @@ struct Framework {
   // data-parallel ranks; gradients are scattered within the host, then
   // all-reduced among the ranks that hold the same shard. Needs fsdp.
   bool shard_within_host = false;
+  // ZeRO shards its states within groups of this many successive data-parallel
+  // ranks, and each group holds a complete copy: parameters are gathered within
+  // a group, gradients are reduced over all ranks. If it does not divide the
+  // number of data-parallel ranks, their greatest common divisor is taken.
+  // 0: all ranks. (InternEvo's zero1 size, Megatron-LM's
+  // num_distributed_optimizer_instances, DeepSpeed's MiCS.)
+  int zero_group_ranks = 0;
+  // ZeRO 1 and 2 assign whole tensors to ranks, and every owner broadcasts its
+  // tensors (InternEvo). False: every tensor is split, and all-gathered.
+  bool broadcast_parameters = false;
+  // Bytes of a ZeRO bucket where it is no knob of the search (DeepSpeed's
+  // reduce_bucket_size, InternEvo's). 0: the configuration's zero_bucket_mb.
+  double zero_bucket_bytes = 0.0;
+  // Tensor-parallel collectives are split into chunks that overlap with chunks
+  // of the matrix product beside them (Megatron-LM's tp_comm_overlap, async TP
+  // in torchtitan). Needs sequence parallelism.
+  bool tp_overlap = false;
   // Tokens of the busiest expert-parallel rank over the mean: the capacity
   // factor of training that GShard and Switch use.
   double expert_imbalance = 1.25;
@@ -155,6 +172,18 @@ struct Framework {
   // Bytes of one element of an accumulated gradient.
   [[nodiscard]] double GradientBytes(double element_bytes) const {
     return fp32_gradients ? 4.0 : element_bytes;
+  }
+
+  // Groups of ranks that hold a complete copy exist under this ZeRO stage:
+  // HYBRID_SHARD is a way of stages 2 and 3, zero_group_ranks of all.
+  [[nodiscard]] bool ShardsInGroups(int zero_stage) const {
+    return zero_stage >= (zero_group_ranks > 0 ? 1 : 2);
+  }
+
+  // Bytes of a ZeRO bucket, given the configuration's.
+  [[nodiscard]] double ZeroBucketBytes(int zero_bucket_mb) const {
+    return zero_bucket_bytes > 0.0 ? zero_bucket_bytes
+                                   : zero_bucket_mb * kBucketMegabyte;
   }
 
   friend bool operator==(const Framework&, const Framework&) = default;

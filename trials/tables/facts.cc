@@ -94,6 +94,10 @@ void Facts::Add(const common::TomlTable& table) {
   }
 }
 
+void Facts::Replace(std::string_view name, std::string_view value) {
+  facts_.insert_or_assign(FactName(name), std::string(value));
+}
+
 bool Facts::Has(std::string_view name) const { return facts_.contains(name); }
 
 std::string Facts::Text(std::string_view name,

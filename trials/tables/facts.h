@@ -51,6 +51,8 @@ class Facts {
   void Add(const TableRow& row,
            std::initializer_list<std::string_view> columns);
   void Add(const common::TomlTable& table);
+  // The value counts, whatever was added before.
+  void Replace(std::string_view name, std::string_view value);
 
   [[nodiscard]] bool Has(std::string_view name) const;
   [[nodiscard]] std::string Text(std::string_view name,

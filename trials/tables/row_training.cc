@@ -78,6 +78,11 @@ void ChangeConstants(const Facts& facts, RowTraining& training) {
       note(name, training.framework.*field ? 1 : 0);
     }
   }
+  if (facts.Has("zero_group_ranks")) {
+    training.framework.zero_group_ranks =
+        static_cast<int>(facts.NonNegative("zero_group_ranks"));
+    note("zero_group_ranks", training.framework.zero_group_ranks);
+  }
   for (const auto& [name, field] : FrameworkNumbers()) {
     if (facts.Has(name)) {
       training.framework.*field = facts.NonNegative(name);
@@ -230,6 +235,9 @@ void AddSettings(const ScenarioFacts& scenarios,
     }
   }
   facts.Add(settings.facts);
+  for (const std::string& name : settings.corrections.Keys()) {
+    facts.Replace(name, settings.corrections.RequireText(name));
+  }
 }
 
 ScenarioTraining ReadScenarioTraining(const fs::path& table,

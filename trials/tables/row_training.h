@@ -100,7 +100,8 @@ struct RowTraining {
 [[nodiscard]] Facts MeasuredFacts(const TableRow& row);
 
 // Adds what a row does not contain: the facts of its scenario, those that the
-// settings have for one of the tokens, and those of the whole table.
+// settings have for one of the tokens, and those of the whole table. Replaces
+// what the settings correct.
 void AddSettings(const ScenarioFacts& scenarios,
                  const TableSettings& settings,
                  const std::vector<std::string>& tokens,

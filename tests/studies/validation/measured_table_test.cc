@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/csv_table.h"
 #include "common/error.h"
 #include "studies/validation/comparison.h"
 #include "studies/validation/prediction.h"
@@ -304,6 +305,27 @@ TEST_F(ValidateTable, ClustersAndFrameworksNextToTheTableAreFound) {
   EXPECT_EQ(table.rows.at(0).framework.overlap_slowdown, 0.21);
 }
 
+TEST_F(ValidateTable, InternevosRowsShardInGroupsThatTheirNamesContain) {
+  const std::string sizes =
+      ",8,8,1,1,1,2,4,ok,4,llama,32,4096,32,103168,2048,a100-selene,"
+      "megatron-core\n";
+  const fs::path path =
+      Write("internevo.csv",
+            "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+            "status,step_time_s,family,layers,hidden_size,attention_heads,"
+            "vocab_size,sequence_length,cluster,framework\nie-tp1-z-1" +
+                sizes + "ie-tp1-z8" + sizes + "ie-tp2-z4" + sizes +
+                "ie-flops-ck1" + sizes);
+  const MeasuredTable table = ReadAnyTable(path, {});
+  std::vector<int> groups;
+  for (const MeasuredRow& row : table.rows) {
+    groups.push_back(row.framework.zero_group_ranks);
+  }
+  EXPECT_THAT(groups, ::testing::ElementsAre(0, 8, 4, 8));
+  // The settings correct the column.
+  EXPECT_THAT(table.rows[0].framework_name, StartsWith("internevo"));
+}
+
 TEST_F(ValidateTable, ARowMayChangeConstantsOfItsFramework) {
   const std::string header =
       "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
@@ -405,7 +427,7 @@ TEST_F(ValidateTable, PeaksAreThoseOfTheRankAndKindThatTheTableTells) {
 }
 
 TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
-  const auto last_cell_but_one = [&](const std::string& unit) {
+  const auto predicted_peak = [&](const std::string& unit) {
     const fs::path path =
         Write("t.csv",
               "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
@@ -413,12 +435,11 @@ TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
               "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7," +
                   unit + "\n");
     const MeasuredTable table = ReadAnyTable(path, {});
-    const std::string csv = ToCsv(table, Predict(table));
-    const std::size_t end = csv.rfind(',');
-    const std::size_t begin = csv.rfind(',', end - 1) + 1;
-    return std::stod(csv.substr(begin, end - begin));
+    const common::CsvTable csv = common::CsvTable::Read(
+        Write("predicted.csv", ToCsv(table, Predict(table))));
+    return TableRow{csv, csv.rows().at(0)}.Number("predicted_peak_memory_gb");
   };
-  EXPECT_NEAR(last_cell_but_one("GB") / last_cell_but_one("GiB"),
+  EXPECT_NEAR(predicted_peak("GB") / predicted_peak("GiB"),
               1024.0 * 1024 * 1024 / 1e9,
               1e-9);
 }
@@ -472,9 +493,9 @@ TEST_F(ValidateTable, CollectivesAreGroupedByTheirGpus) {
   const std::vector<Comparison> all = Compare(table, predictions);
   ASSERT_EQ(all.size(), 4U);
   EXPECT_EQ(all[0].scope, "all-reduce x2");
-  EXPECT_EQ(all[1].half, Half::kEven);
+  EXPECT_EQ(all[1].half, Half::kOther);  // nothing is fitted to them
   EXPECT_EQ(all[2].scope, "all-reduce x8");
-  EXPECT_EQ(all[3].half, Half::kOdd);
+  EXPECT_EQ(all[3].half, Half::kOther);
 }
 
 TEST_F(ValidateTable, AcesosCollectivesHaveRowsOfThreeCells) {
@@ -498,7 +519,7 @@ TEST_F(ValidateTable, AcesosCollectivesHaveRowsOfThreeCells) {
   EXPECT_EQ(table.rows[4].left_out, "did not run");
 }
 
-TEST_F(ValidateTable, CsvHasTheTablesColumnsAndThreeMore) {
+TEST_F(ValidateTable, CsvHasTheTablesColumnsThenPredictionsAndMachines) {
   const fs::path path = Write(
       "t.csv",
       "note,scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
@@ -512,30 +533,83 @@ TEST_F(ValidateTable, CsvHasTheTablesColumnsAndThreeMore) {
       csv,
       StartsWith("note,scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,"
                  "microbatches,status,step_time_s,peak_memory_gb,predicted_"
-                 "step_time_s,predicted_peak_memory_gb,predicted_status\n"
+                 "step_time_s,predicted_peak_memory_gb,predicted_status,"
+                 "measured_step_time_s,measured_peak_memory_gb,measured_status,"
+                 "row_source,row_scenario,row_half,row_part,row_gpu,"
+                 "row_architecture,row_framework,row_gpus,row_hosts,"
+                 "row_zero_stage\n"
                  "\"a, b\",ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7,"));
   // One that fits, one that does not, one with more stages than blocks.
-  EXPECT_THAT(csv, HasSubstr(",ok\n,ultrascale-1b-8,"));
-  EXPECT_THAT(csv, HasSubstr(",oom\n,ultrascale-1b-64,"));
-  EXPECT_THAT(csv, EndsWith("32,8,oom,,,,,oom\n"));
+  EXPECT_THAT(csv, HasSubstr(",ok,3.3,36.7,ok,"));
+  EXPECT_THAT(csv, HasSubstr(",oom,,,oom,"));
+  EXPECT_THAT(csv,
+              EndsWith("32,8,oom,,,,,oom,,,oom,t,ultrascale-1b-64,fitted,,"
+                       "H100-SXM5-80GB,hopper,nanotron,64,8,0\n"));
 }
 
-TEST_F(ValidateTable, HalvesAreByScenarioInTheOrderOfTheirFirstRow) {
-  const fs::path path = Write("t.csv",
-                              std::string(kHeader) +
-                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
-                                  "ultrascale-1b-16,16,16,1,1,0,1,16,ok,2,36\n"
-                                  "ultrascale-1b-8,8,4,2,1,0,1,64,ok,4,19\n");
+TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
+  const fs::path path = Write(
+      "mine.csv",
+      "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,status,"
+      "step_time_s,layers,hidden_size,attention_heads,sequence_length,cluster\n"
+      "a,8,8,1,1,0,1,32,ok,3,12,1024,16,1024,h100-efa\n"
+      "b,8,8,1,1,0,1,16,ok,2,24,1024,16,1024,h100-efa\n"
+      "c,8,4,2,1,0,1,64,ok,4,12,1024,16,1024,h100-efa\n");
   const MeasuredTable table = ReadAnyTable(path, {});
   const std::vector<Comparison> all = Compare(table, Predict(table));
   ASSERT_GE(all.size(), 3U);
   EXPECT_EQ(all[0].half, Half::kAll);
   EXPECT_EQ(all[0].rows, 3);
-  EXPECT_EQ(all[1].half, Half::kEven);
+  EXPECT_EQ(all[1].half, Half::kFitted);
   EXPECT_EQ(all[1].rows, 2);
-  EXPECT_EQ(all[2].half, Half::kOdd);
+  EXPECT_EQ(all[2].half, Half::kOther);
   EXPECT_EQ(all[2].rows, 1);
   EXPECT_EQ(all[2].scenarios, 1);
+}
+
+TEST_F(ValidateTable, SettingsNameTheModelsThatConstantsMayBeFittedTo) {
+  const fs::path path = Write("ultrascale.csv",
+                              std::string(kHeader) +
+                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
+                                  "ultrascale-80b-64,64,1,8,8,0,1,16,ok,2,36\n"
+                                  "ultrascale-8b-8,8,1,8,1,0,1,64,ok,4,19\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.rows[0].half, Half::kFitted);
+  EXPECT_EQ(table.rows[1].half, Half::kOther);
+  EXPECT_EQ(table.rows[2].half, Half::kFitted);
+}
+
+TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {
+  const fs::path path = Write("ultrascale.csv",
+                              std::string(kHeader) +
+                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,32,1,ok,2,36\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,1,32,oom,,\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,32,1,oom,,\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,32,1,oom,,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const std::vector<Prediction> predictions = Predict(table);
+  const std::vector<Comparison> all = Compare(table, predictions);
+  EXPECT_EQ(all[0].ran_called_oom.rows, 1);
+  EXPECT_EQ(all[0].ran_called_oom.of, 2);
+  EXPECT_EQ(all[0].failed_called_fit.rows, 1);
+  EXPECT_EQ(all[0].failed_called_fit.of, 3);
+  const std::string text = ToText(table, predictions, all);
+  EXPECT_THAT(text, HasSubstr("ran, oom     failed, fit\n"));
+  EXPECT_THAT(text, HasSubstr("      1 50.0%         1 33.3%\n"));
+  EXPECT_THAT(ToJson(table, all),
+              HasSubstr("\"ran_called_out_of_memory\":"
+                        "{\"rows\":1,\"of\":2,\"share\":0.5}"));
+}
+
+TEST_F(ValidateTable, ARefusedRowThatRanIsNotCalledOutOfMemory) {
+  const fs::path path = Write(
+      "ultrascale.csv",
+      std::string(kHeader) + "ultrascale-1b-64,64,1,1,64,0,32,8,ok,3,36\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const std::vector<Comparison> all = Compare(table, Predict(table));
+  EXPECT_EQ(all[0].ran_called_oom.rows, 0);
+  EXPECT_EQ(all[0].ran_called_oom.of, 1);
 }
 
 }  // namespace
