@@ -19,7 +19,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
         test test-slurm test-faults fuzz asan tsan \
-        figures paper validate results-docs study-calibration study-early-termination study-sensitivity study-stopping \
+        figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
@@ -153,6 +153,10 @@ study-stopping: build ## measure the estimate of the remaining gain and what sto
 
 validate: build ## compare the simulator with published measurements (needs OPPA_DATA)
 	@$(OPPA) validate --results $(RESULTS)
+
+validate-leave-one-out: build ## predict every published source without the constants fitted to it (needs OPPA_DATA)
+	@scripts/leave-one-out --results $(RESULTS)
+	@$(OPPA) validate --bands $(RESULTS)/validation/leave-one-out/rows.csv
 
 results-docs: build ## write the tables of docs/results.md and README.md from results (CHECK=1: compare)
 	@scripts/results-docs --results $(RESULTS) $(if $(CHECK),--check)

@@ -183,7 +183,7 @@ class ResultsDocsTest(unittest.TestCase):
             path = self.results / "validation" / table / "comparison.json"
             known = json.loads(path.read_text())["comparisons"] if path.exists() else []
             gpus = ["A100-SXM4-80GB", "H100-SXM5-80GB"] if table.startswith("mosaicml") else ["A100"]
-            known += [{**row, "gpu": gpu, "scope": scope, "half": half} for gpu in gpus for half in ("even", "odd")]
+            known += [{**row, "gpu": gpu, "scope": scope, "half": half} for gpu in gpus for half in ("fitted", "other")]
             self.write(path, json.dumps({"table": table, "comparisons": known}))
         lines, _ = self.table("validation")
         self.assertEqual(lines[2], "| vTrain, one host of 2 to 8 A100 | 360 | 5.8 | 3.3 | 13.3 | 8.37 (vTrain) | "

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -98,6 +97,26 @@ std::vector<double> SumByConfiguration(const MeasuredTable& table,
   return all;
 }
 
+// Whether rows that ran are predicted to run. A peak that the publisher
+// computed is no run.
+void AddFailures(const MeasuredRow& row,
+                 const Prediction& prediction,
+                 Comparison& comparison) {
+  if (row.peak_memory == PeakMemory::kComputed) {
+    return;
+  }
+  OutOfMemoryCounts& counts = comparison.out_of_memory;
+  if (row.out_of_memory) {
+    ++comparison.out_of_memory_rows;
+    ++(prediction.fits ? counts.measured_only : counts.both);
+    comparison.failed_called_fit.Count(prediction.fits);
+  } else {
+    counts.predicted_only += prediction.fits ? 0 : 1;
+    comparison.ran_called_oom.Count(!prediction.fits &&
+                                    prediction.refused.empty());
+  }
+}
+
 // `summed`: the parts of a configuration are one time.
 void AddErrors(const MeasuredTable& table,
                const std::vector<Prediction>& predictions,
@@ -115,13 +134,7 @@ void AddErrors(const MeasuredTable& table,
     measured_s.push_back(row.step_time_s);
     predicted_bytes.push_back(prediction.peak_memory_bytes);
     measured_bytes.push_back(row.peak_memory_bytes);
-    comparison.out_of_memory_rows += row.out_of_memory ? 1 : 0;
-    comparison.out_of_memory.both +=
-        row.out_of_memory && !prediction.fits ? 1 : 0;
-    comparison.out_of_memory.measured_only +=
-        row.out_of_memory && prediction.fits ? 1 : 0;
-    comparison.out_of_memory.predicted_only +=
-        !row.out_of_memory && !prediction.fits ? 1 : 0;
+    AddFailures(row, prediction, comparison);
   }
   if (summed) {
     predicted_s = SumByConfiguration(table, rows, predicted_s);
@@ -223,17 +236,6 @@ std::vector<Scope> ScopesOf(const MeasuredTable& table,
   return scopes;
 }
 
-// The place of each scenario among all of its table.
-std::map<std::string, std::size_t> ScenarioPlaces(const MeasuredTable& table) {
-  RowIndices all(table.rows.size());
-  std::iota(all.begin(), all.end(), 0);
-  std::map<std::string, std::size_t> places;
-  for (const auto& [name, members] : ByScenario(table, all)) {
-    places.emplace(name, places.size());
-  }
-  return places;
-}
-
 // Rows with a prediction, by GPU type in the order of their first row.
 std::vector<std::pair<std::string, RowIndices>> ByGpu(
     const MeasuredTable& table, const std::vector<Prediction>& predictions) {
@@ -254,16 +256,14 @@ std::vector<std::pair<std::string, RowIndices>> ByGpu(
   return gpus;
 }
 
-bool IsIn(Half half, std::size_t scenario) {
-  const bool odd = scenario % 2 == 1;
-  return half == Half::kAll || odd == (half == Half::kOdd);
+bool IsIn(Half half, const MeasuredRow& row) {
+  return half == Half::kAll || half == row.half;
 }
 
 }  // namespace
 
 std::vector<Comparison> Compare(const MeasuredTable& table,
                                 const std::vector<Prediction>& predictions) {
-  const std::map<std::string, std::size_t> places = ScenarioPlaces(table);
   std::vector<Comparison> comparisons;
   const auto add = [&](const std::string& gpu,
                        const RowIndices& all,
@@ -271,8 +271,7 @@ std::vector<Comparison> Compare(const MeasuredTable& table,
                        Half half) {
     RowIndices rows;
     std::copy_if(all.begin(), all.end(), std::back_inserter(rows), [&](auto i) {
-      return scope.holds(table.rows[i]) &&
-             IsIn(half, places.at(table.rows[i].scenario));
+      return scope.holds(table.rows[i]) && IsIn(half, table.rows[i]);
     });
     if (rows.empty()) {
       return;
@@ -287,7 +286,7 @@ std::vector<Comparison> Compare(const MeasuredTable& table,
   };
   for (const auto& [gpu, all] : ByGpu(table, predictions)) {
     for (const Scope& scope : ScopesOf(table, all)) {
-      for (const Half half : {Half::kAll, Half::kEven, Half::kOdd}) {
+      for (const Half half : {Half::kAll, Half::kFitted, Half::kOther}) {
         add(gpu, all, scope, half);
       }
     }

@@ -12,10 +12,6 @@
 
 namespace studies {
 
-// Scenarios in the order of their first row, counted from 0: constants are
-// fitted on the even ones only, and reported on the odd ones.
-enum class Half { kAll, kEven, kOdd };
-
 // Numbers of one group of rows.
 struct Comparison {
   std::string gpu;  // GPU type
@@ -34,7 +30,11 @@ struct Comparison {
   int failed_picks = 0;               // measured as out of memory
   double pick_slowdown = kUndefined;  // mean over picks that ran
   int out_of_memory_rows = 0;         // measured
-  OutOfMemoryCounts out_of_memory;
+  OutOfMemoryCounts out_of_memory;    // or refused
+  // Predicted to need too much memory, though they ran; and predicted to fit,
+  // though they did not.
+  Share ran_called_oom;     // of the rows that ran
+  Share failed_called_fit;  // of the rows that failed
 };
 
 // One comparison for every GPU type, every scope that contains some of its
@@ -54,7 +54,8 @@ struct Comparison {
 
 // The table's rows and columns, then predicted_step_time_s,
 // predicted_peak_memory_gb (1e9 bytes, or the table's unit) and
-// predicted_status (ok, oom, or left_out with nothing predicted).
+// predicted_status (ok, oom, or left_out with nothing predicted), the same as
+// measured, and the source, half and machine of the row (docs/validation.md).
 [[nodiscard]] std::string ToCsv(const MeasuredTable& table,
                                 const std::vector<Prediction>& predictions);
 

@@ -1,5 +1,6 @@
 // Comparisons for a terminal and as JSON, rows as CSV.
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -23,29 +24,34 @@ std::string Decimal(double value) {
 
 std::string_view HalfName(Half half) {
   switch (half) {
-    case Half::kEven:
-      return "even";
-    case Half::kOdd:
-      return "odd";
+    case Half::kFitted:
+      return "fitted";
+    case Half::kOther:
+      return "other";
     default:
       return "all";
   }
 }
 
+std::string Counted(const Share& share) {
+  return share.of == 0
+             ? "-"
+             : fmt::format("{} {}", share.rows, Percent(share.Value()));
+}
+
 constexpr std::string_view kHeading =
-    "                                              | step time, error          "
-    "  "
-    " "
-    "   | peak memory, error      | ranks         | own pick         | out of "
-    "memory\n"
-    "{:<15} {:<17} {:<4} {:>4}  {:>4} | {:>4} {:>6} {:>6} {:>6} {:>6} | {:>4} "
-    "{:>6} {:>6} {:>6} | {:>8} {:>4} | {:>6} {:>4} {:>4} | {:>4} {:>5} {:>6}\n";
+    "                                                | step time, error        "
+    "        | peak memory, error         | ranks         | own pick         | "
+    "out of memory\n"
+    "{:<15} {:<17} {:<6} {:>4}  {:>4} | {:>4} {:>6} {:>6} {:>6} {:>6} | {:>4} "
+    "{:>6} {:>6} {:>6} | {:>8} {:>4} | {:>6} {:>4} {:>4} | {:>4} {:>5} {:>6} "
+    "{:>13} {:>15}\n";
 
 std::string Line(const Comparison& c) {
   return fmt::format(
-      "{:<15} {:<17} {:<4} {:>4}  {:>4} | {:>4} {:>6} {:>6} {:>6} {:>6} | "
+      "{:<15} {:<17} {:<6} {:>4}  {:>4} | {:>4} {:>6} {:>6} {:>6} {:>6} | "
       "{:>4} {:>6} {:>6} {:>6} | {:>8} {:>4} | {:>6} {:>4} {:>4} | {:>4} "
-      "{:>5} {:>6}\n",
+      "{:>5} {:>6} {:>13} {:>15}\n",
       c.gpu,
       c.scope,
       HalfName(c.half),
@@ -67,7 +73,9 @@ std::string Line(const Comparison& c) {
       c.failed_picks,
       c.out_of_memory_rows,
       Decimal(c.out_of_memory.Precision()),
-      Decimal(c.out_of_memory.Recall()));
+      Decimal(c.out_of_memory.Recall()),
+      Counted(c.ran_called_oom),
+      Counted(c.failed_called_fit));
 }
 
 common::Json JsonOf(const ErrorSummary& error) {
@@ -77,6 +85,12 @@ common::Json JsonOf(const ErrorSummary& error) {
           {"median", ToJson(error.median)},
           {"p90", ToJson(error.p90)},
           {"bias", ToJson(error.bias)}};
+}
+
+common::Json JsonOf(const Share& share) {
+  return {{"rows", share.rows},
+          {"of", share.of},
+          {"share", common::ToJson(share.Value())}};
 }
 
 common::Json JsonOf(const Comparison& c) {
@@ -95,7 +109,9 @@ common::Json JsonOf(const Comparison& c) {
           {"pick_slowdown", ToJson(c.pick_slowdown)},
           {"out_of_memory_rows", c.out_of_memory_rows},
           {"precision", ToJson(c.out_of_memory.Precision())},
-          {"recall", ToJson(c.out_of_memory.Recall())}};
+          {"recall", ToJson(c.out_of_memory.Recall())},
+          {"ran_called_out_of_memory", JsonOf(c.ran_called_oom)},
+          {"failed_called_fit", JsonOf(c.failed_called_fit)}};
 }
 
 }  // namespace
@@ -108,10 +124,69 @@ std::string ToJson(const MeasuredTable& table,
   }
   return common::ToText({{"table", table.name},
                          {"title", table.title},
+                         {"source", table.source},
                          {"rows", table.rows.size()},
                          {"comparisons", std::move(rows)}}) +
          "\n";
 }
+
+namespace {
+
+// A half that contains all rows of its scope, which another line has.
+bool RepeatsAll(const Comparison& one, const std::vector<Comparison>& all) {
+  return one.half != Half::kAll &&
+         std::any_of(all.begin(), all.end(), [&](const Comparison& other) {
+           return other.half == Half::kAll && other.gpu == one.gpu &&
+                  other.scope == one.scope && other.rows == one.rows;
+         });
+}
+
+// The columns of ToCsv after those of the table, for programs that compare rows
+// of different tables.
+constexpr std::string_view kAddedColumns =
+    "predicted_step_time_s,predicted_peak_memory_gb,predicted_status,"
+    "measured_step_time_s,measured_peak_memory_gb,measured_status,row_source,"
+    "row_scenario,row_half,row_part,row_gpu,row_architecture,row_framework,"
+    "row_gpus,row_hosts,row_zero_stage\n";
+
+std::string_view StatusName(const MeasuredRow& row) {
+  if (row.peak_memory == PeakMemory::kComputed) {
+    return "computed";
+  }
+  return row.out_of_memory ? "oom" : "ok";
+}
+
+std::string AddedCells(const MeasuredTable& table,
+                       const MeasuredRow& row,
+                       const Prediction& prediction) {
+  const auto in_unit = [&row](double bytes) {
+    return common::ExactText(bytes / row.peak_memory_unit_bytes);
+  };
+  std::string text = fmt::format("{},{},{},{},{},{},",
+                                 common::ExactText(prediction.step_time_s),
+                                 in_unit(prediction.peak_memory_bytes),
+                                 prediction.Status(),
+                                 common::ExactText(row.step_time_s),
+                                 in_unit(row.peak_memory_bytes),
+                                 StatusName(row));
+  for (const std::string_view name :
+       {std::string_view(table.source),
+        std::string_view(row.scenario),
+        HalfName(row.half),
+        std::string_view(row.part.name),
+        std::string_view(row.cluster.gpu.name),
+        std::string_view(row.cluster.gpu.architecture),
+        std::string_view(row.framework_name)
+            .substr(0, row.framework_name.find(' '))}) {
+    text += common::CsvCell(std::string(name)) + ",";
+  }
+  return text + fmt::format("{},{},{}\n",
+                            row.cluster.gpus(),
+                            row.cluster.nodes,
+                            row.config.zero_stage);
+}
+
+}  // namespace
 
 std::string ToText(const MeasuredTable& table,
                    const std::vector<Prediction>& predictions,
@@ -147,10 +222,14 @@ std::string ToText(const MeasuredTable& table,
                         "oom",
                         "rows",
                         "prec.",
-                        "recall");
+                        "recall",
+                        "ran, oom",
+                        "failed, fit");
   }
   for (const Comparison& comparison : comparisons) {
-    text += Line(comparison);
+    if (!RepeatsAll(comparison, comparisons)) {
+      text += Line(comparison);
+    }
   }
   const auto add = [&](std::string_view what, const auto& reasons) {
     for (const auto& [reason, count] : reasons) {
@@ -173,15 +252,10 @@ std::string ToCsv(const MeasuredTable& table,
     }
   };
   add_cells(table.csv.header());
-  text += "predicted_step_time_s,predicted_peak_memory_gb,predicted_status\n";
+  text += kAddedColumns;
   for (std::size_t i = 0; i < predictions.size(); ++i) {
-    const Prediction& prediction = predictions[i];
     add_cells(table.csv.rows()[i].cells);
-    text += fmt::format("{},{},{}\n",
-                        common::ExactText(prediction.step_time_s),
-                        common::ExactText(prediction.peak_memory_bytes /
-                                          table.rows[i].peak_memory_unit_bytes),
-                        prediction.Status());
+    text += AddedCells(table, table.rows[i], predictions[i]);
   }
   return text;
 }

@@ -94,22 +94,79 @@ void Describe(const Facts& facts,
   row.peak_rank = PeakRankOf(facts);
 }
 
+// A reason of the adapter or of the settings; or that the settings name no
+// cluster for the environment of the row, which is then not simulated as
+// another one.
+std::string WhyLeftOut(const RowFacts& read, const TableOverrides& overrides) {
+  if (!read.left_out.empty()) {
+    return read.left_out;
+  }
+  if (read.facts.Has("left_out")) {
+    return read.facts.Text("left_out");
+  }
+  if (!read.environment.empty() && !read.facts.Has("cluster") &&
+      overrides.cluster.empty()) {
+    return fmt::format("the cluster of environment '{}' is not known",
+                       read.environment);
+  }
+  return "";
+}
+
+// The half of each row: by the tokens in the settings, otherwise every other
+// model in the order of their first row, beginning with a fitted one.
+class Halves {
+ public:
+  explicit Halves(const TableSettings& settings) : fitted_(settings.fitted) {}
+
+  Half Of(const MeasuredRow& row, const std::vector<std::string>& tokens) {
+    if (!row.left_out.empty()) {
+      return Half::kOther;
+    }
+    if (fitted_) {
+      const bool fitted = std::any_of(
+          tokens.begin(), tokens.end(), [this](const std::string& token) {
+            return std::find(fitted_->begin(), fitted_->end(), token) !=
+                   fitted_->end();
+          });
+      return fitted ? Half::kFitted : Half::kOther;
+    }
+    const trials::Model& model = row.workload.model;
+    const std::string name = model.layers == 0
+                                 ? row.scenario  // a collective
+                                 : fmt::format("{} {} {} {} {}",
+                                               model.layers,
+                                               model.hidden_size,
+                                               model.attention_heads,
+                                               model.ffn_size,
+                                               model.experts);
+    const std::size_t place =
+        models_.try_emplace(name, models_.size()).first->second;
+    return place % 2 == 0 ? Half::kFitted : Half::kOther;
+  }
+
+ private:
+  const std::optional<std::vector<std::string>>& fitted_;
+  std::map<std::string, std::size_t> models_;
+};
+
 MeasuredTable Load(const fs::path& path,
                    const TableSettings& settings,
                    const trials::ScenarioFacts& scenarios,
                    const TableOverrides& overrides) {
   MeasuredTable table{settings.name,
                       settings.title,
+                      settings.source,
                       CsvTable::Read(path, FindTableKind(settings.kind).rows),
                       {}};
   const TableKind& kind = KindOf(table.csv);
-  trials::MachineLibrary library(overrides);
+  trials::MachineLibrary library(path, overrides);
+  Halves halves(settings);
   for (const CsvTable::Row& csv_row : table.csv.rows()) {
     RowFacts read = kind.read({table.csv, csv_row});
     AddSettings(scenarios, settings, read.tokens, read.facts);
     MeasuredRow& row = table.rows.emplace_back();
     row.scenario = read.facts.Text("scenario");
-    row.left_out = read.left_out;
+    row.left_out = WhyLeftOut(read, overrides);
     row.part = read.part;
     row.out_of_memory = read.facts.Text("status") == "oom";
     row.peak_memory_unit_bytes = PeakMemoryUnitOf(read.facts);
@@ -128,6 +185,7 @@ MeasuredTable Load(const fs::path& path,
         row.left_out = e.what();  // a table with other models in it
       }
     }
+    row.half = halves.Of(row, read.tokens);
   }
   return table;
 }
@@ -207,6 +265,7 @@ MeasuredTable ReadAnyTable(const fs::path& path,
                            const TableOverrides& overrides) {
   TableSettings settings = SettingsFor(path);
   settings.name = path.stem().string();  // of the figures' folder
+  settings.source = settings.name;
   return Load(
       path, settings, ScenariosFor(path, settings, overrides), overrides);
 }

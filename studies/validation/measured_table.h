@@ -29,8 +29,14 @@ enum class PeakMemory { kComputed, kAllocated, kReserved, kDevice };
 // first or the last one (of the first or the last stage).
 enum class PeakRank { kFullest, kFirst, kLast };
 
+// Of the rows of a table, those that constants may be fitted to and the others,
+// which are reported: by model, because the rows of one model predict each
+// other (docs/validation.md).
+enum class Half { kAll, kFitted, kOther };
+
 struct MeasuredRow {
   std::string scenario;
+  Half half = Half::kOther;
   // The reason why there is no prediction; then only the measured values are
   // set.
   std::string left_out;
@@ -50,8 +56,9 @@ struct MeasuredRow {
 };
 
 struct MeasuredTable {
-  std::string name;   // of its settings, or the file's
-  std::string title;  // for display
+  std::string name;    // of its settings, or the file's
+  std::string title;   // for display
+  std::string source;  // its publication
   common::CsvTable csv;
   std::vector<MeasuredRow> rows;  // as the rows of csv
 };

@@ -2,6 +2,7 @@
 // flags, one host of 8 GPUs.
 
 #include <cmath>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -19,8 +20,33 @@ constexpr double kGbPerGib = 1.073741824;
 constexpr double kTinyHidden = 2048;
 constexpr double kGpus = 8;
 
+// "dev_dgx_a100": dev, dgx, a100.
+std::vector<std::string> PartsOf(const std::string& name) {
+  std::vector<std::string> parts;
+  std::istringstream text(name);
+  for (std::string part; std::getline(text, part, '_');) {
+    parts.push_back(part.substr(0, part.find('-')));
+  }
+  return parts;
+}
+
+// The GPU that the name of an environment contains: "a100" of "dev_dgx_a100",
+// "h100" of "dev_dgxh100_coreweave", "gb200" of "dev_dgx_gb200"; "" for none.
+std::string GpuOf(const std::string& environment) {
+  static const std::regex kGpu("(gb|gh|rtx|mi|[abhlv])[0-9]{2,4}");
+  std::smatch found;
+  return std::regex_search(environment, found, kGpu) ? found.str() : "";
+}
+
 std::string WhyLeftOut(const TableRow& row) {
   const std::string family = row.Cell("family");
+  for (const std::string& part : PartsOf(row.Cell("case"))) {
+    if (part == "grpo" || part == "rl" || part == "ppo" ||
+        part == "inference") {
+      return "a step of reinforcement learning or inference is not a training "
+             "step";
+    }
+  }
   if (family != "gpt" && family != "bert" && family != "moe") {
     return fmt::format("models of the family '{}' are not simulated", family);
   }
@@ -45,16 +71,6 @@ std::string WhyLeftOut(const TableRow& row) {
     return "more than one host of 8 GPUs, of which nothing is published";
   }
   return "";
-}
-
-// "dev_dgx_a100": dev, dgx, a100.
-std::vector<std::string> PartsOf(const std::string& name) {
-  std::vector<std::string> parts;
-  std::istringstream text(name);
-  for (std::string part; std::getline(text, part, '_');) {
-    parts.push_back(part.substr(0, part.find('-')));
-  }
-  return parts;
 }
 
 }  // namespace
@@ -118,6 +134,8 @@ RowFacts ReadMegatronGolden(const TableRow& row) {
   } else if (row.Cell("impl") == "local") {
     facts.Add("flash_attention", "false");
   }
+  read.environment = row.Cell("env");
+  read.tokens.push_back(GpuOf(read.environment));
   for (const std::string_view column : {"env", "case", "family"}) {
     const std::string text = row.Cell(column);
     read.tokens.push_back(text);

@@ -78,6 +78,7 @@ RowFacts ReadMosaicml(const TableRow& row) {
   } else if (row.Cell("Activation CPUOffload") == "True") {
     read.left_out = "offloading is not simulated";
   }
+  read.environment = row.Cell("GPU");
   read.tokens = {row.Cell("section"),
                  row.Cell("MP Mode"),
                  row.Cell("GPU"),

@@ -11,10 +11,7 @@
 namespace studies {
 namespace {
 
-double Share(int part, int rest) {
-  return part + rest == 0 ? kUndefined
-                          : static_cast<double>(part) / (part + rest);
-}
+double PartOf(int part, int rest) { return Share{part, part + rest}.Value(); }
 
 }  // namespace
 
@@ -61,10 +58,10 @@ double Spearman(const std::vector<double>& x, const std::vector<double>& y) {
 }
 
 double OutOfMemoryCounts::Precision() const {
-  return Share(both, predicted_only);
+  return PartOf(both, predicted_only);
 }
 
-double OutOfMemoryCounts::Recall() const { return Share(both, measured_only); }
+double OutOfMemoryCounts::Recall() const { return PartOf(both, measured_only); }
 
 std::optional<Pick> PickOf(const std::vector<Candidate>& all) {
   const Candidate* pick = nullptr;

@@ -42,6 +42,21 @@ struct OutOfMemoryCounts {
   [[nodiscard]] double Recall() const;
 };
 
+// A number of rows out of others.
+struct Share {
+  int rows = 0;
+  int of = 0;
+
+  void Count(bool counts) {
+    rows += counts ? 1 : 0;
+    ++of;
+  }
+  // NaN out of none.
+  [[nodiscard]] double Value() const {
+    return of == 0 ? kUndefined : static_cast<double>(rows) / of;
+  }
+};
+
 // One configuration of a scenario.
 struct Candidate {
   // Seconds of a step; absent: does not run (out of memory).

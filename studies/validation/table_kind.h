@@ -44,6 +44,10 @@ struct RowFacts {
   // Names of tables in [facts_of] of the settings: model, GPU type, ...
   std::vector<std::string> tokens;
   std::string left_out;  // why there is no prediction; "" if there is one
+  // What the table names instead of a cluster: a GPU or an environment of the
+  // publisher. The settings have the cluster of each known one. "": the table
+  // has one cluster, or names clusters.
+  std::string environment;
   TimedPart part;
 };
 
@@ -71,6 +75,7 @@ struct TableKind {
 [[nodiscard]] RowFacts ReadKorthikanti(const TableRow& row);
 [[nodiscard]] RowFacts ReadMosaicml(const TableRow& row);
 [[nodiscard]] RowFacts ReadMegatronGolden(const TableRow& row);
+[[nodiscard]] RowFacts ReadSimumax(const TableRow& row);
 [[nodiscard]] RowFacts ReadAcesoOperators(const TableRow& row);
 [[nodiscard]] RowFacts ReadAcesoCollectives(const TableRow& row);
 [[nodiscard]] RowFacts ReadNccl(const TableRow& row);

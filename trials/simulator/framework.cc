@@ -1,5 +1,6 @@
 #include "trials/simulator/framework.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -136,6 +137,18 @@ Framework ForPrecision(Framework framework, Precision precision) {
 }
 
 std::span<const FrameworkFlag> FrameworkFlags() { return kFlags; }
+
+std::span<const FrameworkNumber> FrameworkNumbers() {
+  static const auto numbers = [] {
+    std::array<FrameworkNumber, kNumbers.size()> all;
+    std::transform(
+        kNumbers.begin(), kNumbers.end(), all.begin(), [](const auto& number) {
+          return FrameworkNumber{number.first, number.second};
+        });
+    return all;
+  }();
+  return numbers;
+}
 
 Framework FindFramework(const std::string& name) {
   return ReadFramework(FindDataFile("frameworks", name));

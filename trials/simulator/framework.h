@@ -234,6 +234,13 @@ struct FrameworkFlag {
 };
 [[nodiscard]] std::span<const FrameworkFlag> FrameworkFlags();
 
+// The numbers of a framework by the names of their fields, each at least 0.
+struct FrameworkNumber {
+  std::string_view name;
+  double Framework::*field;
+};
+[[nodiscard]] std::span<const FrameworkNumber> FrameworkNumbers();
+
 // The framework with that name, or the one in the file at that path.
 // Errors: as ReadFramework, and for an unknown name, listing the known ones.
 [[nodiscard]] Framework FindFramework(const std::string& name);

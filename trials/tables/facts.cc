@@ -94,6 +94,10 @@ void Facts::Add(const common::TomlTable& table) {
   }
 }
 
+void Facts::Replace(std::string_view name, std::string_view value) {
+  facts_.insert_or_assign(FactName(name), std::string(value));
+}
+
 bool Facts::Has(std::string_view name) const { return facts_.contains(name); }
 
 std::string Facts::Text(std::string_view name,
@@ -145,6 +149,20 @@ int Facts::RequireInt(std::string_view name) const {
 
 int Facts::Int(std::string_view name, int otherwise) const {
   return Has(name) ? RequireInt(name) : otherwise;
+}
+
+double Facts::NonNegative(std::string_view name) const {
+  const std::string text = RequireText(name);
+  double value = std::numeric_limits<double>::quiet_NaN();
+  try {
+    value = common::ParseDouble(text);
+  } catch (const std::invalid_argument&) {
+    Fail(fmt::format("{} must be a number, not '{}'", name, text));
+  }
+  if (!std::isfinite(value) || value < 0.0) {
+    Fail(fmt::format("{} must be 0 or more, not '{}'", name, text));
+  }
+  return value;
 }
 
 bool Facts::Flag(std::string_view name, bool otherwise) const {

@@ -51,6 +51,8 @@ class Facts {
   void Add(const TableRow& row,
            std::initializer_list<std::string_view> columns);
   void Add(const common::TomlTable& table);
+  // The value counts, whatever was added before.
+  void Replace(std::string_view name, std::string_view value);
 
   [[nodiscard]] bool Has(std::string_view name) const;
   [[nodiscard]] std::string Text(std::string_view name,
@@ -60,6 +62,8 @@ class Facts {
   [[nodiscard]] int Int(std::string_view name, int otherwise) const;
   // A number above 0; NaN where the fact is missing.
   [[nodiscard]] double Number(std::string_view name) const;
+  // A number that may also be 0. Precondition: the fact is there.
+  [[nodiscard]] double NonNegative(std::string_view name) const;
   [[nodiscard]] bool Flag(std::string_view name, bool otherwise) const;
 
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all()

@@ -1,8 +1,11 @@
 #include "trials/tables/model_shape.h"
 
+#include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
+
+#include "trials/data_folder.h"
 
 namespace trials {
 namespace {
@@ -44,9 +47,26 @@ Precision PrecisionOf(const Facts& facts) {
       "precision '{}' is not known here; known: bf16, fp16, fp32", name));
 }
 
+Model FromConfig(const Facts& facts) {
+  const std::string name = facts.Text("config");
+  Model model =
+      ReadModel(name.ends_with(".json")
+                    ? std::filesystem::path(name)
+                    : ExperimentsFolder() / "workloads" / (name + ".json"));
+  model.layers = facts.Int("layers", model.layers);
+  model.vocab_size = facts.Int("vocab_size", model.vocab_size);
+  model.tied_embeddings = facts.Flag("tied_embeddings", model.tied_embeddings);
+  model.dropout = facts.Flag("dropout", model.dropout);
+  model.name = facts.Text("model", name);
+  return model;
+}
+
 }  // namespace
 
 Model ModelOf(const Facts& facts) {
+  if (facts.Has("config")) {
+    return FromConfig(facts);
+  }
   Model model;
   DescribeFamily(facts, model);
   model.layers = facts.RequireInt("layers");

@@ -18,6 +18,10 @@ namespace trials {
 // Required facts: family, layers, hidden_size, attention_heads, sequence_length
 // and vocab_size. Optional: kv_heads, head_size, ffn_size, tied_embeddings,
 // gated_ffn and dropout.
+//
+// If the fact `config` names a Hugging Face config.json ("llama-3-70b" in
+// experiments/workloads/, or a path), the model is that one; of the facts
+// above, only layers, vocab_size, tied_embeddings and dropout then change it.
 [[nodiscard]] Model ModelOf(const Facts& facts);
 
 // The model with its global batch, sequence length and precision. The batch is

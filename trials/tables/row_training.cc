@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -66,6 +67,30 @@ void Complete(Facts& facts) {
   }
 }
 
+// Constants of the framework that the facts set.
+void ChangeConstants(const Facts& facts, RowTraining& training) {
+  const auto note = [&training](std::string_view name, double value) {
+    training.framework_name += fmt::format(" {}={}", name, value);
+  };
+  for (const auto& [name, field] : FrameworkFlags()) {
+    if (facts.Has(name)) {
+      training.framework.*field = facts.Flag(name, false);
+      note(name, training.framework.*field ? 1 : 0);
+    }
+  }
+  if (facts.Has("zero_group_ranks")) {
+    training.framework.zero_group_ranks =
+        static_cast<int>(facts.NonNegative("zero_group_ranks"));
+    note("zero_group_ranks", training.framework.zero_group_ranks);
+  }
+  for (const auto& [name, field] : FrameworkNumbers()) {
+    if (facts.Has(name)) {
+      training.framework.*field = facts.NonNegative(name);
+      note(name, training.framework.*field);
+    }
+  }
+}
+
 }  // namespace
 
 ScenarioFacts::ScenarioFacts(const fs::path& path)
@@ -106,6 +131,23 @@ fs::path ScenariosPath(const fs::path& table,
   return ResolveTablePath(settings.scenarios, ".");
 }
 
+fs::path MachineLibrary::Find(const std::string& kind,
+                              const std::string& name) const {
+  const fs::path file = fs::path(kind) / (name + ".toml");
+  const char* data = std::getenv(kDataVariable);
+  std::vector<fs::path> folders = {ExperimentsFolder(), data_folder_};
+  if (data != nullptr && *data != '\0') {
+    folders.emplace_back(data);
+  }
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    if (!name.ends_with(".toml") && fs::is_regular_file(folder / file, error)) {
+      return folder / file;
+    }
+  }
+  return FindDataFile(kind, name);
+}
+
 const Cluster& MachineLibrary::ClusterOf(const Facts& facts) {
   const std::string& given = overrides_.cluster;
   const std::string name =
@@ -114,7 +156,7 @@ const Cluster& MachineLibrary::ClusterOf(const Facts& facts) {
   const auto [at, is_new] = clusters_.try_emplace({name, gpus});
   if (is_new) {
     try {
-      const fs::path file = FindDataFile("clusters", name);
+      const fs::path file = Find("clusters", name);
       at->second = WithGpus(ReadCluster(file), gpus);
       inputs_.push_back(file);
       inputs_.push_back(FindDataFile("hardware", at->second.gpu.architecture));
@@ -135,7 +177,7 @@ std::pair<std::string, const Framework&> MachineLibrary::FrameworkOf(
                     : given;
   const auto [at, is_new] = frameworks_.try_emplace(name);
   if (is_new) {
-    const fs::path file = FindDataFile("frameworks", name);
+    const fs::path file = Find("frameworks", name);
     at->second = ReadFramework(file);
     inputs_.push_back(file);
   }
@@ -154,13 +196,7 @@ RowTraining TrainingOf(Facts facts, MachineLibrary& library) {
   const auto [name, framework] = library.FrameworkOf(facts);
   training.framework_name = name;
   training.framework = framework;
-  for (const auto& [flag, field] : FrameworkFlags()) {
-    if (facts.Has(flag)) {
-      training.framework.*field = facts.Flag(flag, training.framework.*field);
-      training.framework_name +=
-          fmt::format(" {}={}", flag, training.framework.*field ? 1 : 0);
-    }
-  }
+  ChangeConstants(facts, training);
   training.workload = WorkloadOf(facts);
   training.config = ConfigOf(facts);
   return training;
@@ -199,6 +235,9 @@ void AddSettings(const ScenarioFacts& scenarios,
     }
   }
   facts.Add(settings.facts);
+  for (const std::string& name : settings.corrections.Keys()) {
+    facts.Replace(name, settings.corrections.RequireText(name));
+  }
 }
 
 ScenarioTraining ReadScenarioTraining(const fs::path& table,
@@ -209,7 +248,7 @@ ScenarioTraining ReadScenarioTraining(const fs::path& table,
   const fs::path file = ScenariosPath(table, settings, overrides);
   const ScenarioFacts scenarios =
       file.empty() ? ScenarioFacts() : ScenarioFacts(file);
-  MachineLibrary library(overrides);
+  MachineLibrary library(table, overrides);
   ScenarioTraining training;
   for (const CsvTable::Row& row : csv.rows()) {
     if (csv.Cell(row, "scenario") != scenario) {

@@ -52,11 +52,14 @@ class ScenarioFacts {
     const TableSettings& settings,
     const TableOverrides& overrides);
 
-// Clusters and frameworks by name, each read once. `overrides` must outlive it.
+// Clusters and frameworks by name, each read once: in experiments/, otherwise
+// in the folder clusters/ or frameworks/ next to that of the table, otherwise
+// in that of OPPA_DATA. `overrides` must outlive it.
 class MachineLibrary {
  public:
-  explicit MachineLibrary(const TableOverrides& overrides)
-      : overrides_(overrides) {}
+  MachineLibrary(const std::filesystem::path& table,
+                 const TableOverrides& overrides)
+      : data_folder_(table.parent_path() / ".."), overrides_(overrides) {}
 
   // The row's cluster with as many hosts as its GPUs need.
   // Errors: both throw InputError if the name is missing or unknown.
@@ -69,6 +72,10 @@ class MachineLibrary {
   }
 
  private:
+  [[nodiscard]] std::filesystem::path Find(const std::string& kind,
+                                           const std::string& name) const;
+
+  std::filesystem::path data_folder_;
   const TableOverrides& overrides_;
   std::map<std::pair<std::string, int>, Cluster> clusters_;
   std::map<std::string, Framework> frameworks_;
@@ -93,7 +100,8 @@ struct RowTraining {
 [[nodiscard]] Facts MeasuredFacts(const TableRow& row);
 
 // Adds what a row does not contain: the facts of its scenario, those that the
-// settings have for one of the tokens, and those of the whole table.
+// settings have for one of the tokens, and those of the whole table. Replaces
+// what the settings correct.
 void AddSettings(const ScenarioFacts& scenarios,
                  const TableSettings& settings,
                  const std::vector<std::string>& tokens,

@@ -22,8 +22,14 @@ TableSettings ReadTableSettings(const fs::path& path) {
   settings.kind = table.RequireString("kind");
   settings.table = table.GetString("table", "");
   settings.scenarios = table.GetString("scenarios", "");
+  settings.source = table.GetString("source", settings.name);
+  if (table.Has("fitted")) {
+    settings.fitted = table.GetStrings("fitted");
+  }
   settings.facts = table.GetTable("facts");
   settings.facts_of = table.GetTable("facts_of");
+  settings.corrections = table.GetTable("corrections");
+  Facts(settings.name).Add(settings.corrections);
   for (const std::string& name : settings.facts_of.Keys()) {
     Facts(settings.name).Add(settings.facts_of.RequireTable(name));
   }

@@ -4,6 +4,7 @@
 #define TRIALS_TABLES_TABLE_SETTINGS_H_
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,12 @@ namespace trials {
 //   table = "measured/vtrain.csv"     in the folder OPPA_DATA; "" if the
 //                                     command line names the table
 //   scenarios = "measured/..."        optional: a row of facts per scenario
+//   source = "vtrain"                 its publication; default: the name
+//   fitted = ["1b", "8b"]             tokens of the rows that constants may be
+//                                     fitted to; default: every other model
 //   [facts]                           of every row: cluster, framework, ...
 //   [facts_of.1b]                     of rows that name "1b"
+//   [corrections]                     facts that replace those of the rows
 //
 // docs/validation.md lists the names of facts.
 struct TableSettings {
@@ -30,8 +35,11 @@ struct TableSettings {
   std::string kind;
   std::string table;
   std::string scenarios;
+  std::string source;
+  std::optional<std::vector<std::string>> fitted;
   common::TomlTable facts;
   common::TomlTable facts_of;
+  common::TomlTable corrections;
   std::filesystem::path file;
 };
 

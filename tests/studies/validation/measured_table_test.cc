@@ -9,9 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/csv_table.h"
 #include "common/error.h"
 #include "studies/validation/comparison.h"
 #include "studies/validation/prediction.h"
+#include "tests/fakes/paths.h"
 
 namespace studies {
 namespace {
@@ -215,17 +217,148 @@ TEST_F(ValidateTable, MegatronsGoldenValuesAreMemoryInGib) {
   EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("t5"));
 }
 
+constexpr const char* kGoldenHeader =
+    "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
+    "mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,seq_parallel,"
+    "recompute,bf16,fp16,fp8,impl,iter_time_median_s\n";
+constexpr const char* kGoldenSizes =
+    ",2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n";
+
+TEST_F(ValidateTable, GoldenRowsOfUnknownEnvironmentsAreLeftOut) {
+  std::string text = kGoldenHeader;
+  for (const char* row : {"te,gpt,dev_dgx_a100",
+                          "te,gpt,dev_dgxh100_coreweave",
+                          "te,gpt,dev_dgx_gb200",
+                          "te,gpt,dev_cluster"}) {
+    text += row;
+    text += kGoldenSizes;
+  }
+  const fs::path path = Write("g.csv", text);
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.rows.at(0).cluster.gpu.architecture, "ampere_ga100");
+  EXPECT_EQ(table.rows.at(1).cluster.gpu.architecture, "hopper");
+  EXPECT_THAT(table.rows.at(2).left_out, HasSubstr("'dev_dgx_gb200'"));
+  EXPECT_THAT(table.rows.at(3).left_out, HasSubstr("'dev_cluster'"));
+  EXPECT_EQ(Predict(table)[2].Status(), "left_out");
+  const MeasuredTable named = ReadAnyTable(
+      path, {.scenarios = {}, .cluster = "h100-efa", .framework = {}});
+  EXPECT_EQ(named.rows.at(3).left_out, "");
+}
+
+TEST_F(ValidateTable, GoldenRowsOfReinforcementLearningAreLeftOut) {
+  std::string text = kGoldenHeader;
+  for (const char* row : {"gpt_grpo_tp1_pp1,gpt,dev_dgx_a100",
+                          "gpt_inference_tp1,gpt,dev_dgx_a100",
+                          "gpt_tp1,gpt,dev_dgx_a100"}) {
+    text += row;
+    text += kGoldenSizes;
+  }
+  const MeasuredTable table = ReadAnyTable(Write("g.csv", text), {});
+  EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("reinforcement learning"));
+  EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("inference"));
+  EXPECT_EQ(table.rows.at(2).left_out, "");
+}
+
+TEST_F(ValidateTable, MosaicmlsRowsOfUnknownGpusAreLeftOut) {
+  const fs::path path =
+      Write("m.csv",
+            std::string(kMosaicHeader) +
+                "7b,2048,8,h200,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
+                "DEFAULT,FULL_SHARD,False,False,6658859008,H200\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("'h200'"));
+}
+
+TEST_F(ValidateTable, SimumaxsStepsHaveCutModelsAndAllocatedPeaks) {
+  const fs::path path = Write(
+      "s.csv",
+      "case,model,layers,gpus,tp,pp,cp,ep,dp,microbatches,micro_batch_size,"
+      "sequence_length,precision,sp,cp_communication,fused_cross_entropy,"
+      "step_time_s,peak_allocated_gib\n"
+      "a,llama3-70b,12,8,4,1,1,1,2,4,1,4096,bf16,1,,1,0.41,39.07\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredRow& row = table.rows.at(0);
+  EXPECT_EQ(row.workload.model.layers, 12);
+  EXPECT_EQ(row.workload.model.kv_heads, 8);
+  EXPECT_EQ(row.workload.batch_size, 8);
+  EXPECT_EQ(row.config.sp, 4);
+  EXPECT_EQ(row.config.zero_stage, 1);
+  EXPECT_EQ(row.peak_memory, PeakMemory::kAllocated);
+  EXPECT_DOUBLE_EQ(row.peak_memory_bytes, 39.07 * 1024 * 1024 * 1024);
+}
+
+TEST_F(ValidateTable, ClustersAndFrameworksNextToTheTableAreFound) {
+  fs::create_directories(folder_ / "tables");
+  for (const char* kind : {"clusters", "frameworks"}) {
+    fs::create_directories(folder_ / kind);
+  }
+  fs::copy_file(fakes::SourceFolder() / "experiments/clusters/h100-efa.toml",
+                folder_ / "clusters/my-cluster.toml");
+  Write("frameworks/mine.toml", "overlap_slowdown = 0.21\n");
+  const fs::path path =
+      Write("tables/ultrascale.csv",
+            "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+            "status,step_time_s,cluster,framework\n"
+            "1b-8,8,8,1,1,0,1,32,ok,3,my-cluster,mine\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.rows.at(0).cluster.gpu.architecture, "hopper");
+  EXPECT_EQ(table.rows.at(0).framework.overlap_slowdown, 0.21);
+}
+
+TEST_F(ValidateTable, InternevosRowsShardInGroupsThatTheirNamesContain) {
+  const std::string sizes =
+      ",8,8,1,1,1,2,4,ok,4,llama,32,4096,32,103168,2048,a100-selene,"
+      "megatron-core\n";
+  const fs::path path =
+      Write("internevo.csv",
+            "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+            "status,step_time_s,family,layers,hidden_size,attention_heads,"
+            "vocab_size,sequence_length,cluster,framework\nie-tp1-z-1" +
+                sizes + "ie-tp1-z8" + sizes + "ie-tp2-z4" + sizes +
+                "ie-flops-ck1" + sizes);
+  const MeasuredTable table = ReadAnyTable(path, {});
+  std::vector<int> groups;
+  for (const MeasuredRow& row : table.rows) {
+    groups.push_back(row.framework.zero_group_ranks);
+  }
+  EXPECT_THAT(groups, ::testing::ElementsAre(0, 8, 4, 8));
+  // The settings correct the column.
+  EXPECT_THAT(table.rows[0].framework_name, StartsWith("internevo"));
+}
+
+TEST_F(ValidateTable, ARowMayChangeConstantsOfItsFramework) {
+  const std::string header =
+      "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
+      "status,step_time_s,overlap_slowdown,flash_attention\n";
+  const fs::path path = Write("ultrascale.csv",
+                              header +
+                                  "1b-8,8,8,1,1,0,1,32,ok,3,0,0\n"
+                                  "1b-8,8,8,1,1,0,1,32,ok,3,,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.rows.at(0).framework.overlap_slowdown, 0.0);
+  EXPECT_FALSE(table.rows.at(0).framework.flash_attention);
+  EXPECT_EQ(table.rows.at(0).framework_name,
+            "nanotron flash_attention=0 overlap_slowdown=0");
+  EXPECT_EQ(table.rows.at(1).framework_name, "nanotron");
+  EXPECT_THAT(ErrorOf(Write("ultrascale_2.csv",
+                            header + "1b-8,8,8,1,1,0,1,32,ok,3,-1,\n")),
+              HasSubstr("overlap_slowdown must be 0 or more, not '-1'"));
+}
+
 TEST_F(ValidateTable, GoldenCasesWithExpertsHaveThemAndTheirChoices) {
   const fs::path path = Write(
       "g.csv",
       "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
       "etp,mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,"
       "seq_parallel,recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
-      "te_8experts,moe,dev,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,true,,,te,"
+      "te_8experts,moe,dev_dgx_a100,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,"
+      "true,,,te,"
       "\n"
-      "te_top2router,moe,dev,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,,true,,,"
+      "te_top2router,moe,dev_dgx_a100,2,2,1,,,,2,,8,32,1024,12,512,8,,8,true,,,"
+      ",true,,,"
       "te,\n"
-      "te_etp1,moe,dev,2,2,1,,,,2,1,4,32,1024,12,512,8,,8,,,,,true,,,te,\n");
+      "te_etp1,moe,dev_dgx_a100,2,2,1,,,,2,1,4,32,1024,12,512,8,,8,,,,,true,,,"
+      "te,\n");
   const MeasuredTable table = ReadAnyTable(path, {});
   ASSERT_EQ(table.rows.size(), 3U);
   EXPECT_EQ(table.rows[0].workload.model.experts, 8);
@@ -246,7 +379,8 @@ TEST_F(ValidateTable, TheNameOfAGoldenCaseTellsItsAttention) {
       "recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
       "te_plain,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
       "te_resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
-      "te_resume,gpt,lts_dracooci-x,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,"
+      "te_resume,gpt,lts_dgxa100_dracooci-x,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,"
+      "true,,,"
       "te,\n"
       "resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,local,\n"
       "te_cp,gpt,dev_a100,2,2,2,,,2,,4,32,1024,12,512,8,,,,,,,true,,,te,\n");
@@ -293,7 +427,7 @@ TEST_F(ValidateTable, PeaksAreThoseOfTheRankAndKindThatTheTableTells) {
 }
 
 TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
-  const auto last_cell_but_one = [&](const std::string& unit) {
+  const auto predicted_peak = [&](const std::string& unit) {
     const fs::path path =
         Write("t.csv",
               "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
@@ -301,12 +435,11 @@ TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
               "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7," +
                   unit + "\n");
     const MeasuredTable table = ReadAnyTable(path, {});
-    const std::string csv = ToCsv(table, Predict(table));
-    const std::size_t end = csv.rfind(',');
-    const std::size_t begin = csv.rfind(',', end - 1) + 1;
-    return std::stod(csv.substr(begin, end - begin));
+    const common::CsvTable csv = common::CsvTable::Read(
+        Write("predicted.csv", ToCsv(table, Predict(table))));
+    return TableRow{csv, csv.rows().at(0)}.Number("predicted_peak_memory_gb");
   };
-  EXPECT_NEAR(last_cell_but_one("GB") / last_cell_but_one("GiB"),
+  EXPECT_NEAR(predicted_peak("GB") / predicted_peak("GiB"),
               1024.0 * 1024 * 1024 / 1e9,
               1e-9);
 }
@@ -360,9 +493,9 @@ TEST_F(ValidateTable, CollectivesAreGroupedByTheirGpus) {
   const std::vector<Comparison> all = Compare(table, predictions);
   ASSERT_EQ(all.size(), 4U);
   EXPECT_EQ(all[0].scope, "all-reduce x2");
-  EXPECT_EQ(all[1].half, Half::kEven);
+  EXPECT_EQ(all[1].half, Half::kOther);  // nothing is fitted to them
   EXPECT_EQ(all[2].scope, "all-reduce x8");
-  EXPECT_EQ(all[3].half, Half::kOdd);
+  EXPECT_EQ(all[3].half, Half::kOther);
 }
 
 TEST_F(ValidateTable, AcesosCollectivesHaveRowsOfThreeCells) {
@@ -386,7 +519,7 @@ TEST_F(ValidateTable, AcesosCollectivesHaveRowsOfThreeCells) {
   EXPECT_EQ(table.rows[4].left_out, "did not run");
 }
 
-TEST_F(ValidateTable, CsvHasTheTablesColumnsAndThreeMore) {
+TEST_F(ValidateTable, CsvHasTheTablesColumnsThenPredictionsAndMachines) {
   const fs::path path = Write(
       "t.csv",
       "note,scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
@@ -400,30 +533,83 @@ TEST_F(ValidateTable, CsvHasTheTablesColumnsAndThreeMore) {
       csv,
       StartsWith("note,scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,"
                  "microbatches,status,step_time_s,peak_memory_gb,predicted_"
-                 "step_time_s,predicted_peak_memory_gb,predicted_status\n"
+                 "step_time_s,predicted_peak_memory_gb,predicted_status,"
+                 "measured_step_time_s,measured_peak_memory_gb,measured_status,"
+                 "row_source,row_scenario,row_half,row_part,row_gpu,"
+                 "row_architecture,row_framework,row_gpus,row_hosts,"
+                 "row_zero_stage\n"
                  "\"a, b\",ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7,"));
   // One that fits, one that does not, one with more stages than blocks.
-  EXPECT_THAT(csv, HasSubstr(",ok\n,ultrascale-1b-8,"));
-  EXPECT_THAT(csv, HasSubstr(",oom\n,ultrascale-1b-64,"));
-  EXPECT_THAT(csv, EndsWith("32,8,oom,,,,,oom\n"));
+  EXPECT_THAT(csv, HasSubstr(",ok,3.3,36.7,ok,"));
+  EXPECT_THAT(csv, HasSubstr(",oom,,,oom,"));
+  EXPECT_THAT(csv,
+              EndsWith("32,8,oom,,,,,oom,,,oom,t,ultrascale-1b-64,fitted,,"
+                       "H100-SXM5-80GB,hopper,nanotron,64,8,0\n"));
 }
 
-TEST_F(ValidateTable, HalvesAreByScenarioInTheOrderOfTheirFirstRow) {
-  const fs::path path = Write("t.csv",
-                              std::string(kHeader) +
-                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
-                                  "ultrascale-1b-16,16,16,1,1,0,1,16,ok,2,36\n"
-                                  "ultrascale-1b-8,8,4,2,1,0,1,64,ok,4,19\n");
+TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
+  const fs::path path = Write(
+      "mine.csv",
+      "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,status,"
+      "step_time_s,layers,hidden_size,attention_heads,sequence_length,cluster\n"
+      "a,8,8,1,1,0,1,32,ok,3,12,1024,16,1024,h100-efa\n"
+      "b,8,8,1,1,0,1,16,ok,2,24,1024,16,1024,h100-efa\n"
+      "c,8,4,2,1,0,1,64,ok,4,12,1024,16,1024,h100-efa\n");
   const MeasuredTable table = ReadAnyTable(path, {});
   const std::vector<Comparison> all = Compare(table, Predict(table));
   ASSERT_GE(all.size(), 3U);
   EXPECT_EQ(all[0].half, Half::kAll);
   EXPECT_EQ(all[0].rows, 3);
-  EXPECT_EQ(all[1].half, Half::kEven);
+  EXPECT_EQ(all[1].half, Half::kFitted);
   EXPECT_EQ(all[1].rows, 2);
-  EXPECT_EQ(all[2].half, Half::kOdd);
+  EXPECT_EQ(all[2].half, Half::kOther);
   EXPECT_EQ(all[2].rows, 1);
   EXPECT_EQ(all[2].scenarios, 1);
+}
+
+TEST_F(ValidateTable, SettingsNameTheModelsThatConstantsMayBeFittedTo) {
+  const fs::path path = Write("ultrascale.csv",
+                              std::string(kHeader) +
+                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
+                                  "ultrascale-80b-64,64,1,8,8,0,1,16,ok,2,36\n"
+                                  "ultrascale-8b-8,8,1,8,1,0,1,64,ok,4,19\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  EXPECT_EQ(table.rows[0].half, Half::kFitted);
+  EXPECT_EQ(table.rows[1].half, Half::kOther);
+  EXPECT_EQ(table.rows[2].half, Half::kFitted);
+}
+
+TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {
+  const fs::path path = Write("ultrascale.csv",
+                              std::string(kHeader) +
+                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,32,1,ok,2,36\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,1,32,oom,,\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,32,1,oom,,\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,32,1,oom,,\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const std::vector<Prediction> predictions = Predict(table);
+  const std::vector<Comparison> all = Compare(table, predictions);
+  EXPECT_EQ(all[0].ran_called_oom.rows, 1);
+  EXPECT_EQ(all[0].ran_called_oom.of, 2);
+  EXPECT_EQ(all[0].failed_called_fit.rows, 1);
+  EXPECT_EQ(all[0].failed_called_fit.of, 3);
+  const std::string text = ToText(table, predictions, all);
+  EXPECT_THAT(text, HasSubstr("ran, oom     failed, fit\n"));
+  EXPECT_THAT(text, HasSubstr("      1 50.0%         1 33.3%\n"));
+  EXPECT_THAT(ToJson(table, all),
+              HasSubstr("\"ran_called_out_of_memory\":"
+                        "{\"rows\":1,\"of\":2,\"share\":0.5}"));
+}
+
+TEST_F(ValidateTable, ARefusedRowThatRanIsNotCalledOutOfMemory) {
+  const fs::path path = Write(
+      "ultrascale.csv",
+      std::string(kHeader) + "ultrascale-1b-64,64,1,1,64,0,32,8,ok,3,36\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const std::vector<Comparison> all = Compare(table, Predict(table));
+  EXPECT_EQ(all[0].ran_called_oom.rows, 0);
+  EXPECT_EQ(all[0].ran_called_oom.of, 1);
 }
 
 }  // namespace
