@@ -4,10 +4,12 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -47,8 +49,47 @@ double GetNotNegative(const TomlTable& table,
 // The framework of a simulator whose manifest names none.
 constexpr std::string_view kDefaultFramework = "colossalai";
 
+// The file of measured noise that [noise] names, relative to the manifest.
+std::optional<std::filesystem::path> NoiseFile(const TomlTable& table) {
+  if (!table.Has("file")) {
+    return std::nullopt;
+  }
+  std::filesystem::path file = table.Folder() / table.RequireString("file");
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) {
+    table.Fail("file", fmt::format("no such file: {}", file.string()));
+  }
+  return file;
+}
+
+// The value of a key of that file, which lists a range too; `otherwise` without
+// a file or the key.
+double NoiseValue(const TomlTable& noise,
+                  std::string_view key,
+                  double otherwise) {
+  const std::optional<std::filesystem::path> path = NoiseFile(noise);
+  if (!path) {
+    return otherwise;
+  }
+  const TomlTable file = TomlTable::ParseFile(*path);
+  if (!file.Has(key)) {
+    return otherwise;
+  }
+  const TomlTable entry = file.RequireTable(key);
+  const double value = entry.GetDouble("value", otherwise);
+  const std::vector<double> range = entry.GetDoubles("range");
+  if (range.size() != 2 || !(range[0] <= value && value <= range[1])) {
+    entry.Fail("range",
+               fmt::format("the range of {} must be two numbers around its "
+                           "value {}",
+                           key,
+                           value));
+  }
+  return value;
+}
+
 // The options of the step noise: a key per field of NoiseOptions, and a factor
-// of all of them.
+// of all of them. A key of the manifest replaces that of the file.
 trials::NoiseOptions ReadNoise(const TomlTable& table) {
   using trials::NoiseOptions;
   constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
@@ -66,7 +107,8 @@ trials::NoiseOptions ReadNoise(const TomlTable& table) {
       }};
   NoiseOptions options;
   for (const auto& [key, field] : kFields) {
-    options.*field = table.GetDouble(key, options.*field);
+    options.*field =
+        table.GetDouble(key, NoiseValue(table, key, options.*field));
     if (!std::isfinite(options.*field)) {
       table.Fail(key,
                  fmt::format(
@@ -74,6 +116,14 @@ trials::NoiseOptions ReadNoise(const TomlTable& table) {
     }
   }
   return Scaled(options, GetNotNegative(table, "factor", 1.0));
+}
+
+// From the failure of a rank until all its processes have exited: that of the
+// manifest, of its file of noise, or `otherwise`.
+double FailureTime(const ProblemSpec& problem, double otherwise) {
+  constexpr std::string_view kKey = "failure_s";
+  return GetNotNegative(
+      problem.backend, kKey, NoiseValue(problem.noise, kKey, otherwise));
 }
 
 // The keys of [noise] that change the noise-free times of the simulator.
@@ -174,6 +224,47 @@ std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   return files;
 }
 
+// Adds the rule sets of a framework to the space, except those that the
+// manifest names. They are in the folder rules/ next to that of the framework's
+// file, or in the project's.
+void AddFrameworkRules(const ProblemSpec& problem,
+                       const std::filesystem::path& framework,
+                       const std::vector<std::string>& names,
+                       SimulatorSetup& setup) {
+  const std::vector<std::string> named = problem.space.GetStrings("rule_sets");
+  for (const std::string& name : names) {
+    if (std::find(named.begin(), named.end(), name) != named.end()) {
+      continue;
+    }
+    const std::string file = name + ".rules";
+    std::filesystem::path path =
+        framework.parent_path().parent_path() / "rules" / file;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) {
+      path = trials::ExperimentsFolder() / "rules" / file;
+    }
+    const std::vector<trials::Rule> rules =
+        trials::ReadRuleSet(path, setup.space.knobs);
+    // Before the rules of the manifest: what cannot run is no candidate.
+    setup.space.rules.insert(
+        setup.space.rules.begin(), rules.begin(), rules.end());
+    setup.inputs.push_back(path);
+  }
+}
+
+// "nanotron: compared with ultrascale".
+std::string ValidationLine(const std::string& framework,
+                           const std::vector<std::string>& tables) {
+  return tables.empty()
+             ? fmt::format(
+                   "{}: not validated (no comparison with published "
+                   "measurements)",
+                   framework)
+             : fmt::format("{}: compared with published measurements ({})",
+                           framework,
+                           fmt::join(tables, ", "));
+}
+
 // A backend that trains the workload on the whole cluster, without its runner.
 Backend BackendOn(const trials::Workload& workload,
                   const trials::Cluster& cluster,
@@ -203,6 +294,10 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                   cluster.gpu.name,
                   setup.framework_name.empty() ? "" : ", framework ",
                   setup.framework_name);
+  backend.validation = ValidationLine(setup.framework_name.empty()
+                                          ? std::string(kDefaultFramework)
+                                          : setup.framework_name,
+                                      setup.compared_with);
   const trials::LandscapeOptions landscape = ReadLandscape(problem.noise);
   const auto deviations = landscape.pairs > 0.0 || landscape.independent > 0.0
                               ? std::make_shared<const trials::Landscape>(
@@ -221,16 +316,28 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                                                      deviations);
   };
   backend.clone_exact_runner = make_exact;
-  backend.explain =
-      [simulator = std::make_shared<trials::Simulator>(
-           workload, cluster, trials::Simulator::Options{*setup.framework}),
-       deviations](const trials::ParallelConfig& config) {
-        return FormatReport(config, simulator->Simulate(config)) +
-               (deviations == nullptr
-                    ? ""
-                    : fmt::format("[noise] landscape: step time x {:.4f}\n",
-                                  deviations->TimeFactor(config)));
+  const auto simulator = std::make_shared<trials::Simulator>(
+      workload, cluster, trials::Simulator::Options{*setup.framework});
+  backend.expect =
+      [simulator, deviations, log_stddev = setup.framework->memory_log_stddev](
+          const trials::ParallelConfig& config) {
+        const trials::StepReport report = simulator->Simulate(config);
+        const double factor =
+            deviations == nullptr ? 1.0 : deviations->TimeFactor(config);
+        return Expectation{
+            factor * report.step_time_s,
+            report.peak_memory_bytes,
+            trials::FitProbability(
+                report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
       };
+  backend.explain = [simulator,
+                     deviations](const trials::ParallelConfig& config) {
+    return FormatReport(config, simulator->Simulate(config)) +
+           (deviations == nullptr
+                ? ""
+                : fmt::format("[noise] landscape: step time x {:.4f}\n",
+                              deviations->TimeFactor(config)));
+  };
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();
   backend.runner = Wrap(std::move(exact), problem.noise);
@@ -276,10 +383,12 @@ Backend MakeReplay(const ProblemSpec& problem) {
   options.setup_s =
       GetNotNegative(problem.backend, "setup_s", options.setup_s) *
       GetNotNegative(problem.backend, "setup_factor", 1.0);
-  options.failure_s =
-      GetNotNegative(problem.backend, "failure_s", options.failure_s);
+  options.failure_s = FailureTime(problem, options.failure_s);
   Backend backend;
   backend.inputs = {NamedFile(problem.cluster, "file"), path};
+  if (const auto noise = NoiseFile(problem.noise)) {
+    backend.inputs.push_back(*noise);
+  }
   backend.warning = table.Warning();
   backend.description = fmt::format("measured {} on {} GPUs like {}",
                                     table.scenario(),
@@ -384,9 +493,14 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     framework = trials::ReadFramework(file);
     setup.framework_name = file.stem().string();
     setup.inputs.push_back(file);
+    const trials::FrameworkNotes notes = trials::ReadFrameworkNotes(file);
+    AddFrameworkRules(problem, file, notes.rule_sets, setup);
+    setup.compared_with = notes.compared_with;
   }
-  framework.failure_s =
-      GetNotNegative(problem.backend, "failure_s", framework.failure_s);
+  if (const auto noise = NoiseFile(problem.noise)) {
+    setup.inputs.push_back(*noise);
+  }
+  framework.failure_s = FailureTime(problem, framework.failure_s);
   framework.setup_factor =
       GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);

@@ -26,6 +26,8 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"keep_outputs", &Framework::keep_outputs},
     {"full_pipeline", &Framework::full_pipeline},
     {"balance_stages", &Framework::balance_stages},
+    {"zero_bubble", &Framework::zero_bubble},
+    {"offload_optimizer", &Framework::offload_optimizer},
 });
 
 constexpr std::array kNumbers = {
@@ -51,6 +53,9 @@ constexpr std::array kNumbers = {
     std::pair{"bucket_overhead_s", &Framework::bucket_overhead_s},
     std::pair{"step_kernels", &Framework::step_kernels},
     std::pair{"zero_step_kernels", &Framework::zero_step_kernels},
+    std::pair{"host_bytes_per_s", &Framework::host_bytes_per_s},
+    std::pair{"host_optimizer_elements_per_s",
+              &Framework::host_optimizer_elements_per_s},
     std::pair{"overlap_slowdown", &Framework::overlap_slowdown},
     std::pair{"expert_imbalance", &Framework::expert_imbalance},
     std::pair{"context_bytes", &Framework::context_bytes},
@@ -62,6 +67,7 @@ constexpr std::array kNumbers = {
     std::pair{"usable_memory", &Framework::usable_memory},
     std::pair{"allocator_pressure", &Framework::allocator_pressure},
     std::pair{"allocator_retry_s", &Framework::allocator_retry_s},
+    std::pair{"memory_log_stddev", &Framework::memory_log_stddev},
     std::pair{"loss_bytes_per_logit", &Framework::loss_bytes_per_logit},
     std::pair{"launch_process_s", &Framework::launch_process_s},
     std::pair{"launch_per_local_rank_s", &Framework::launch_per_local_rank_s},
@@ -90,8 +96,15 @@ bool HasSameSteps(const Framework& a, const Framework& b) {
   return same == b;
 }
 
+FrameworkNotes ReadFrameworkNotes(const std::filesystem::path& path) {
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
+  return {table.GetStrings("rules"), table.GetStrings("compared_with")};
+}
+
 Framework ReadFramework(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
+  (void)table.GetStrings("rules");  // see ReadFrameworkNotes
+  (void)table.GetStrings("compared_with");
   Framework framework;
   for (const auto& [key, field] : kFlags) {
     framework.*field = table.GetBool(key, framework.*field);

@@ -35,9 +35,14 @@ struct Rank {
     return masters_only ? 0.0 : element_bytes * Elements(3);
   }
 
+  // Gradients and optimizer states are in the memory of the host.
+  [[nodiscard]] bool Offloaded() const {
+    return framework.offload_optimizer && shared.zero_stage > 0;
+  }
+
   // fp32 master weights and two moments.
   [[nodiscard]] double OptimizerBytes() const {
-    return (mixed() ? 12.0 : 8.0) * Elements(1);
+    return Offloaded() ? 0.0 : (mixed() ? 12.0 : 8.0) * Elements(1);
   }
 
   // Parameters that ZeRO 3 has gathered: the running module and the next one.
@@ -127,7 +132,9 @@ MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
   states.working_bytes = framework.workspace_bytes;
   states.context_bytes = rank.ContextBytes();
   const double gradients =
-      framework.GradientBytes(element_bytes) * rank.Elements(2);
+      rank.Offloaded()
+          ? 0.0
+          : framework.GradientBytes(element_bytes) * rank.Elements(2);
 
   // Backward, when the loss has just been computed. Sums in fp32
   // exist from the beginning.
@@ -144,7 +151,9 @@ MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
   // half-precision gradient is freed when it is copied.
   MemoryBreakdown step = states;
   const double copies =
-      rank.mixed() && !framework.fp32_gradients ? 4.0 * rank.Elements(1) : 0.0;
+      rank.mixed() && !framework.fp32_gradients && !rank.Offloaded()
+          ? 4.0 * rank.Elements(1)
+          : 0.0;
   step.gradients_bytes =
       shared.zero_stage == 0 ? std::max(gradients, copies) : gradients + copies;
 
