@@ -486,7 +486,8 @@ TEST_F(ManifestTest, WhatAFrameworkCannotDoIsNoCandidate) {
   }
   EXPECT_GT(dropped, 0);
   EXPECT_THAT(deepspeed.validation, HasSubstr("not validated"));
-  for (const trials::ParallelConfig& config : make("fsdp2").space->configs()) {
+  const Backend fsdp2 = make("fsdp2");
+  for (const trials::ParallelConfig& config : fsdp2.space->configs()) {
     EXPECT_NE(config.zero_stage, 1);
     EXPECT_EQ(config.sp, config.tp);
   }
