@@ -1,10 +1,8 @@
 #include "harness/backends.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/entries.h"
+#include "harness/noise.h"
 #include "harness/prediction_sources.h"
 #include "harness/provenance.h"
 #include "trials/command/command_runner.h"
@@ -33,98 +32,8 @@ using common::InputError;
 using common::TomlTable;
 using trials::TrialRunner;
 
-double GetNotNegative(const TomlTable& table,
-                      std::string_view key,
-                      double otherwise) {
-  const double value = table.GetDouble(key, otherwise);
-  if (!(value >= 0.0) || !std::isfinite(value)) {
-    table.Fail(
-        key,
-        fmt::format(
-            "{} = {}: must be a number >= 0", key, common::ExactText(value)));
-  }
-  return value;
-}
-
 // The framework of a simulator whose manifest names none.
 constexpr std::string_view kDefaultFramework = "colossalai";
-
-// The file of measured noise that [noise] names, relative to the manifest.
-std::optional<std::filesystem::path> NoiseFile(const TomlTable& table) {
-  if (!table.Has("file")) {
-    return std::nullopt;
-  }
-  std::filesystem::path file = table.Folder() / table.RequireString("file");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
-    table.Fail("file", fmt::format("no such file: {}", file.string()));
-  }
-  return file;
-}
-
-// The value of a key of that file, which lists a range too; `otherwise` without
-// a file or the key.
-double NoiseValue(const TomlTable& noise,
-                  std::string_view key,
-                  double otherwise) {
-  const std::optional<std::filesystem::path> path = NoiseFile(noise);
-  if (!path) {
-    return otherwise;
-  }
-  const TomlTable file = TomlTable::ParseFile(*path);
-  if (!file.Has(key)) {
-    return otherwise;
-  }
-  const TomlTable entry = file.RequireTable(key);
-  const double value = entry.GetDouble("value", otherwise);
-  const std::vector<double> range = entry.GetDoubles("range");
-  if (range.size() != 2 || !(range[0] <= value && value <= range[1])) {
-    entry.Fail("range",
-               fmt::format("the range of {} must be two numbers around its "
-                           "value {}",
-                           key,
-                           value));
-  }
-  return value;
-}
-
-// The options of the step noise: a key per field of NoiseOptions, and a factor
-// of all of them. A key of the manifest replaces that of the file.
-trials::NoiseOptions ReadNoise(const TomlTable& table) {
-  using trials::NoiseOptions;
-  constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
-      kFields = {{
-          {"offset", &NoiseOptions::offset},
-          {"jitter", &NoiseOptions::jitter},
-          {"drift", &NoiseOptions::drift},
-          {"drift_steps", &NoiseOptions::drift_steps},
-          {"outlier_probability", &NoiseOptions::outlier_probability},
-          {"outlier_size", &NoiseOptions::outlier_size},
-          {"first_step_share", &NoiseOptions::first_step_share},
-          {"first_step_s", &NoiseOptions::first_step_s},
-          {"first_step_spread", &NoiseOptions::first_step_spread},
-          {"setup_jitter", &NoiseOptions::setup_jitter},
-      }};
-  NoiseOptions options;
-  for (const auto& [key, field] : kFields) {
-    options.*field =
-        table.GetDouble(key, NoiseValue(table, key, options.*field));
-    if (!std::isfinite(options.*field)) {
-      table.Fail(key,
-                 fmt::format(
-                     "{} is {}: must be a finite number", key, options.*field));
-    }
-  }
-  return Scaled(options, GetNotNegative(table, "factor", 1.0));
-}
-
-// From the failure of a rank until all its processes have exited: that of the
-// manifest, of its file of noise, or `otherwise`.
-double FailureTime(const ProblemSpec& problem, double otherwise) {
-  constexpr std::string_view kKey = "failure_s";
-  return GetNotNegative(
-      problem.backend, kKey, NoiseValue(problem.noise, kKey, otherwise));
-}
 
 // The keys of [noise] that change the noise-free times of the simulator.
 trials::LandscapeOptions ReadLandscape(const TomlTable& table) {

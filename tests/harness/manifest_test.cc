@@ -466,6 +466,14 @@ TEST_F(ManifestTest, NoiseComesFromTheFileThatItNames) {
   EXPECT_THAT(
       Error({{"[workload]", "[noise]\nfile = \"noise.toml\"\n[workload]"}}),
       HasSubstr("around its value"));
+  fakes::WriteFile(folder_.path() / "noise.toml",
+                   "[jiter]\nvalue = 1\nrange = [0, 2]\n");
+  EXPECT_THAT(
+      Error({{"[workload]", "[noise]\nfile = \"noise.toml\"\n[workload]"}}),
+      HasSubstr("did you mean 'jitter'"));
+  const std::string measured =
+      (fakes::SourceFolder() / "experiments/noise/measured.toml").string();
+  EXPECT_GT(failed_s("[noise]\nfile = \"" + measured + "\""), 0.0);
 }
 
 TEST_F(ManifestTest, WhatAFrameworkCannotDoIsNoCandidate) {
