@@ -107,6 +107,7 @@ bench: deps ## run the micro-benchmarks, write build/benchmarks.json
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target benchmarks
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
+	@benchmarks/simulator.py build/benchmarks.json
 
 benchmark-programs: deps
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

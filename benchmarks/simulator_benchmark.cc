@@ -45,6 +45,8 @@ Problem Load(const std::string& model,
   return problem;
 }
 
+Problem Bert() { return Load("bert-base-uncased", "a5000-8", 256, 256); }
+Problem Llama1b() { return Load("llama-3.2-1b", "rtx3080-2x8", 64, 1024); }
 Problem Qwen() { return Load("qwen2-1.5b", "a5000-8", 64, 1024); }
 Problem Llama7b() { return Load("llama-2-7b", "a100-8x4", 256, 1024); }
 
@@ -127,6 +129,9 @@ void Pipeline(benchmark::State& state) {
                           static_cast<std::int64_t>(all));
 }
 
+BENCHMARK_CAPTURE(WholeSpace, bert_8gpu, Bert())->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(WholeSpace, llama1b_16gpu, Llama1b())
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(WholeSpace, qwen_8gpu, Qwen())->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(WholeSpace, llama7b_32gpu, Llama7b())
     ->Unit(benchmark::kMillisecond);

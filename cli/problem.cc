@@ -55,6 +55,12 @@ void PrintHeading(const harness::ProblemSpec& problem,
              backend.space->size());
 }
 
+void PrintValidation(const harness::Backend& backend) {
+  if (!backend.validation.empty()) {
+    fmt::print("{}\n", backend.validation);
+  }
+}
+
 void PrintDropped(const trials::SearchSpace& space) {
   for (const trials::SearchSpace::Dropped& dropped : space.dropped()) {
     fmt::print(
@@ -125,24 +131,44 @@ void PrintCsv(const harness::ProblemSpec& problem,
   }
 }
 
-void PrintBest(const harness::Backend& backend, std::vector<Evaluated> all) {
-  std::stable_sort(
-      all.begin(), all.end(), [](const Evaluated& a, const Evaluated& b) {
-        return a.throughput_steps_per_s > b.throughput_steps_per_s;
-      });
+// The configurations to try first: those that fit by throughput, or, where
+// the probability to fit is known, in the order of trials::TryOrder.
+void PrintBest(const harness::Backend& backend,
+               const std::vector<Evaluated>& all) {
+  std::vector<harness::Expectation> expected;
+  std::vector<double> step_time_s;
+  std::vector<double> fit_probability;
+  for (const Evaluated& one : all) {
+    expected.push_back(
+        backend.expect ? backend.expect((*backend.space)[one.candidate])
+                       : harness::Expectation{
+                             1.0 / one.throughput_steps_per_s,
+                             one.measurement.peak_memory_bytes.value_or(0.0),
+                             one.throughput_steps_per_s > 0.0 ? 1.0 : 0.0});
+    step_time_s.push_back(expected.back().step_time_s);
+    fit_probability.push_back(expected.back().fit_probability);
+  }
   const auto fit =
       std::count_if(all.begin(), all.end(), [](const Evaluated& one) {
         return one.measurement.outcome == trials::Outcome::kCompleted;
       });
-  fmt::print("{} of {} fit; the best:\n", fit, all.size());
-  fmt::print("{:>10} {:>10} {:>9}  {}\n", "steps/s", "s/step", "GB", "PC");
-  for (std::size_t i = 0; i < std::min(all.size(), kBestShown); ++i) {
-    const Evaluated& one = all[i];
-    fmt::print("{:>10.4g} {:>10.4g} {:>9.2f}  {}\n",
-               one.throughput_steps_per_s,
-               1.0 / one.throughput_steps_per_s,
-               one.measurement.peak_memory_bytes.value_or(0.0) / 1e9,
-               ToString((*backend.space)[one.candidate]));
+  fmt::print(
+      "{} of {} fit; the best by expected throughput:\n", fit, all.size());
+  fmt::print("{:>10} {:>10} {:>9} {:>8}  {}\n",
+             "steps/s",
+             "s/step",
+             "GB",
+             "P(fits)",
+             "PC");
+  const std::vector<int> order = trials::TryOrder(step_time_s, fit_probability);
+  for (std::size_t i = 0; i < std::min(order.size(), kBestShown); ++i) {
+    const auto at = static_cast<std::size_t>(order[i]);
+    fmt::print("{:>10.4g} {:>10.4g} {:>9.2f} {:>8.2f}  {}\n",
+               1.0 / step_time_s[at],
+               step_time_s[at],
+               expected[at].peak_memory_bytes / 1e9,
+               fit_probability[at],
+               ToString((*backend.space)[all[at].candidate]));
   }
 }
 
@@ -164,6 +190,7 @@ void SimulateAll(const VerbOptions& options,
   }
   PrintHeading(problem, backend);
   PrintBest(backend, all);
+  PrintValidation(backend);
   fmt::print("evaluated {} PCs in {:.3f} CPU s\n", all.size(), cpu_s);
 }
 
@@ -181,6 +208,7 @@ void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
       fmt::print("note: {}\n", note);
     }
     fmt::print("{}", backend.explain(pc.config));
+    PrintValidation(backend);
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--pc {}: {}", text, e.what()));
   }

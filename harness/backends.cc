@@ -1,17 +1,18 @@
 #include "harness/backends.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/entries.h"
+#include "harness/noise.h"
 #include "harness/prediction_sources.h"
 #include "harness/provenance.h"
 #include "trials/command/command_runner.h"
@@ -31,50 +32,8 @@ using common::InputError;
 using common::TomlTable;
 using trials::TrialRunner;
 
-double GetNotNegative(const TomlTable& table,
-                      std::string_view key,
-                      double otherwise) {
-  const double value = table.GetDouble(key, otherwise);
-  if (!(value >= 0.0) || !std::isfinite(value)) {
-    table.Fail(
-        key,
-        fmt::format(
-            "{} = {}: must be a number >= 0", key, common::ExactText(value)));
-  }
-  return value;
-}
-
 // The framework of a simulator whose manifest names none.
 constexpr std::string_view kDefaultFramework = "colossalai";
-
-// The options of the step noise: a key per field of NoiseOptions, and a factor
-// of all of them.
-trials::NoiseOptions ReadNoise(const TomlTable& table) {
-  using trials::NoiseOptions;
-  constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
-      kFields = {{
-          {"offset", &NoiseOptions::offset},
-          {"jitter", &NoiseOptions::jitter},
-          {"drift", &NoiseOptions::drift},
-          {"drift_steps", &NoiseOptions::drift_steps},
-          {"outlier_probability", &NoiseOptions::outlier_probability},
-          {"outlier_size", &NoiseOptions::outlier_size},
-          {"first_step_share", &NoiseOptions::first_step_share},
-          {"first_step_s", &NoiseOptions::first_step_s},
-          {"first_step_spread", &NoiseOptions::first_step_spread},
-          {"setup_jitter", &NoiseOptions::setup_jitter},
-      }};
-  NoiseOptions options;
-  for (const auto& [key, field] : kFields) {
-    options.*field = table.GetDouble(key, options.*field);
-    if (!std::isfinite(options.*field)) {
-      table.Fail(key,
-                 fmt::format(
-                     "{} is {}: must be a finite number", key, options.*field));
-    }
-  }
-  return Scaled(options, GetNotNegative(table, "factor", 1.0));
-}
 
 // The keys of [noise] that change the noise-free times of the simulator.
 trials::LandscapeOptions ReadLandscape(const TomlTable& table) {
@@ -174,6 +133,47 @@ std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   return files;
 }
 
+// Adds the rule sets of a framework to the space, except those that the
+// manifest names. They are in the folder rules/ next to that of the framework's
+// file, or in the project's.
+void AddFrameworkRules(const ProblemSpec& problem,
+                       const std::filesystem::path& framework,
+                       const std::vector<std::string>& names,
+                       SimulatorSetup& setup) {
+  const std::vector<std::string> named = problem.space.GetStrings("rule_sets");
+  for (const std::string& name : names) {
+    if (std::find(named.begin(), named.end(), name) != named.end()) {
+      continue;
+    }
+    const std::string file = name + ".rules";
+    std::filesystem::path path =
+        framework.parent_path().parent_path() / "rules" / file;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) {
+      path = trials::ExperimentsFolder() / "rules" / file;
+    }
+    const std::vector<trials::Rule> rules =
+        trials::ReadRuleSet(path, setup.space.knobs);
+    // Before the rules of the manifest: what cannot run is no candidate.
+    setup.space.rules.insert(
+        setup.space.rules.begin(), rules.begin(), rules.end());
+    setup.inputs.push_back(path);
+  }
+}
+
+// "nanotron: compared with ultrascale".
+std::string ValidationLine(const std::string& framework,
+                           const std::vector<std::string>& tables) {
+  return tables.empty()
+             ? fmt::format(
+                   "{}: not validated (no comparison with published "
+                   "measurements)",
+                   framework)
+             : fmt::format("{}: compared with published measurements ({})",
+                           framework,
+                           fmt::join(tables, ", "));
+}
+
 // A backend that trains the workload on the whole cluster, without its runner.
 Backend BackendOn(const trials::Workload& workload,
                   const trials::Cluster& cluster,
@@ -204,6 +204,10 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                   cluster.gpu.name,
                   setup.framework_name.empty() ? "" : ", framework ",
                   setup.framework_name);
+  backend.validation = ValidationLine(setup.framework_name.empty()
+                                          ? std::string(kDefaultFramework)
+                                          : setup.framework_name,
+                                      setup.compared_with);
   const trials::LandscapeOptions landscape = ReadLandscape(problem.noise);
   const auto deviations = landscape.pairs > 0.0 || landscape.independent > 0.0
                               ? std::make_shared<const trials::Landscape>(
@@ -222,16 +226,28 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                                                      deviations);
   };
   backend.clone_exact_runner = make_exact;
-  backend.explain =
-      [simulator = std::make_shared<trials::Simulator>(
-           workload, cluster, trials::Simulator::Options{*setup.framework}),
-       deviations](const trials::ParallelConfig& config) {
-        return FormatReport(config, simulator->Simulate(config)) +
-               (deviations == nullptr
-                    ? ""
-                    : fmt::format("[noise] landscape: step time x {:.4f}\n",
-                                  deviations->TimeFactor(config)));
+  const auto simulator = std::make_shared<trials::Simulator>(
+      workload, cluster, trials::Simulator::Options{*setup.framework});
+  backend.expect =
+      [simulator, deviations, log_stddev = setup.framework->memory_log_stddev](
+          const trials::ParallelConfig& config) {
+        const trials::StepReport report = simulator->Simulate(config);
+        const double factor =
+            deviations == nullptr ? 1.0 : deviations->TimeFactor(config);
+        return Expectation{
+            factor * report.step_time_s,
+            report.peak_memory_bytes,
+            trials::FitProbability(
+                report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
       };
+  backend.explain = [simulator,
+                     deviations](const trials::ParallelConfig& config) {
+    return FormatReport(config, simulator->Simulate(config)) +
+           (deviations == nullptr
+                ? ""
+                : fmt::format("[noise] landscape: step time x {:.4f}\n",
+                              deviations->TimeFactor(config)));
+  };
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();
   backend.runner = Wrap(std::move(exact), problem.noise);
@@ -277,10 +293,12 @@ Backend MakeReplay(const ProblemSpec& problem) {
   options.setup_s =
       GetNotNegative(problem.backend, "setup_s", options.setup_s) *
       GetNotNegative(problem.backend, "setup_factor", 1.0);
-  options.failure_s =
-      GetNotNegative(problem.backend, "failure_s", options.failure_s);
+  options.failure_s = FailureTime(problem, options.failure_s);
   Backend backend;
   backend.inputs = {NamedFile(problem.cluster, "file"), path};
+  if (const auto noise = NoiseFile(problem.noise)) {
+    backend.inputs.push_back(*noise);
+  }
   backend.warning = table.Warning();
   backend.description = fmt::format("measured {} on {} GPUs like {}",
                                     table.scenario(),
@@ -385,9 +403,14 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     framework = trials::ReadFramework(file);
     setup.framework_name = file.stem().string();
     setup.inputs.push_back(file);
+    const trials::FrameworkNotes notes = trials::ReadFrameworkNotes(file);
+    AddFrameworkRules(problem, file, notes.rule_sets, setup);
+    setup.compared_with = notes.compared_with;
   }
-  framework.failure_s =
-      GetNotNegative(problem.backend, "failure_s", framework.failure_s);
+  if (const auto noise = NoiseFile(problem.noise)) {
+    setup.inputs.push_back(*noise);
+  }
+  framework.failure_s = FailureTime(problem, framework.failure_s);
   framework.setup_factor =
       GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);

@@ -25,6 +25,13 @@ struct Framework;
 
 namespace harness {
 
+// Predicted cost of a configuration.
+struct Expectation {
+  double step_time_s = 0.0;
+  double peak_memory_bytes = 0.0;
+  double fit_probability = 0.0;
+};
+
 // The system that runs the trials of one problem, and its search space.
 struct Backend {
   std::string type;         // "simulator", "replay"
@@ -43,11 +50,17 @@ struct Backend {
   trials::TrialRunner* exact = nullptr;         // the inner runner, without
   // Another runner like `exact`, for another thread; empty if there is none.
   std::function<std::unique_ptr<trials::TrialRunner>()> clone_exact_runner;
+  // The published tables with which predictions for this framework were
+  // compared, or that there are none; empty where nothing is predicted.
+  std::string validation;
   // The components of one step as a table; empty if unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
   // Trials train [workload]. A replay reads it for predictions only.
   bool trains_workload = true;
   PredictionsByName predictions;  // see methods::Problem::predict
+  // What to expect of a configuration, also of one that does not fit; empty if
+  // unknown.
+  std::function<Expectation(const trials::ParallelConfig&)> expect;
   // Keeps the output of trials in the given folder; empty if there is none.
   std::function<void(const std::filesystem::path&)> keep_logs;
 };
@@ -58,7 +71,8 @@ struct SimulatorSetup {
   trials::Cluster cluster;
   trials::SearchSpaceOptions space;
   std::shared_ptr<const trials::Framework> framework;  // never null
-  std::string framework_name;  // "": the default, Colossal-AI
+  std::string framework_name;              // "": the default, Colossal-AI
+  std::vector<std::string> compared_with;  // see trials::FrameworkNotes
   std::vector<std::filesystem::path> inputs;
 };
 

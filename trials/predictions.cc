@@ -1,27 +1,75 @@
 #include "trials/predictions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 
+#include "common/statistics.h"
+
 namespace trials {
+namespace {
+
+constexpr double kFailedTryCost = 0.05;  // of the training
+
+double At(const std::vector<double>& values, int i) {
+  return values[static_cast<std::size_t>(i)];
+}
+
+}  // namespace
+
+double FitProbability(double peak_bytes,
+                      double capacity_bytes,
+                      double log_stddev) {
+  if (log_stddev == 0.0) {
+    return peak_bytes <= capacity_bytes ? 1.0 : 0.0;
+  }
+  return common::NormalProbability(std::log(capacity_bytes / peak_bytes) /
+                                   log_stddev);
+}
+
+std::vector<int> TryOrder(const std::vector<double>& step_time_s,
+                          const std::vector<double>& fit_probability) {
+  std::vector<int> order(step_time_s.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto expected = [&](int i) {
+    return At(fit_probability, i) / At(step_time_s, i);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return expected(a) > expected(b);
+  });
+  if (order.empty()) {
+    return order;
+  }
+  const double safe = 1.0 / At(step_time_s, order.front());
+  const auto gain = [&](int i) {
+    const double p = At(fit_probability, i);
+    return p * (1.0 / At(step_time_s, i) - safe) -
+           (1.0 - p) * kFailedTryCost * safe;
+  };
+  const auto first =
+      std::max_element(order.begin(), order.end(), [&](int a, int b) {
+        return gain(a) < gain(b);
+      });
+  std::rotate(order.begin(), first, first + 1);
+  return order;
+}
 
 std::vector<int> Order(const Predictions& predictions, double capacity_bytes) {
-  std::vector<int> order(predictions.step_time_s.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto memory = [&](int i) {
-    return predictions.peak_memory_bytes[static_cast<std::size_t>(i)];
-  };
-  const auto others =
+  std::vector<double> probability;
+  for (const double bytes : predictions.peak_memory_bytes) {
+    probability.push_back(
+        FitProbability(bytes, capacity_bytes, predictions.memory_log_stddev));
+  }
+  std::vector<int> order = TryOrder(predictions.step_time_s, probability);
+  const auto hopeless =
       std::stable_partition(order.begin(), order.end(), [&](int i) {
-        return memory(i) <= capacity_bytes;
+        return At(probability, i) > 0.0;
       });
-  std::stable_sort(order.begin(), others, [&](int a, int b) {
-    return predictions.step_time_s[static_cast<std::size_t>(a)] <
-           predictions.step_time_s[static_cast<std::size_t>(b)];
+  std::stable_sort(hopeless, order.end(), [&](int a, int b) {
+    return At(predictions.peak_memory_bytes, a) <
+           At(predictions.peak_memory_bytes, b);
   });
-  std::stable_sort(
-      others, order.end(), [&](int a, int b) { return memory(a) < memory(b); });
   return order;
 }
 

@@ -14,8 +14,8 @@
 
 namespace methods {
 
-// Tries the candidates that are predicted to fit, in ascending order of
-// predicted step time, then the others in ascending order of predicted memory.
+// Tries candidates in the order of trials::Order: by predicted step time and by
+// the probability that the predicted memory fits.
 // It learns nothing from trials. It is the baseline for methods that correct
 // predictions.
 struct PredictedOrderOptions {

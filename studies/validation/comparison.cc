@@ -55,7 +55,7 @@ std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
     candidate.predicted_s = prediction.refused.empty()
                                 ? prediction.step_time_s
                                 : std::numeric_limits<double>::infinity();
-    candidate.predicted_fits = prediction.fits;
+    candidate.fit_probability = prediction.fit_probability;
     std::vector<double> times;
     for (const std::size_t i : repeats) {
       if (!std::isnan(table.rows[i].step_time_s)) {
@@ -172,9 +172,7 @@ void AddScenarios(const MeasuredTable& table,
     if (pick) {
       ++comparison.picks;
       comparison.failed_picks += pick->runs ? 0 : 1;
-      if (pick->runs) {
-        slowdowns.push_back(pick->slowdown);
-      }
+      slowdowns.push_back(pick->slowdown);
     }
   }
   comparison.ranked_scenarios = static_cast<int>(correlations.size());

@@ -27,8 +27,8 @@ struct Comparison {
   int ranked_scenarios = 0;      // with a rank correlation
   // The simulator's own pick, over scenarios of at least 8 configurations.
   int picks = 0;
-  int failed_picks = 0;               // measured as out of memory
-  double pick_slowdown = kUndefined;  // mean over picks that ran
+  int failed_picks = 0;               // whose first try ran out of memory
+  double pick_slowdown = kUndefined;  // mean over scenarios
   int out_of_memory_rows = 0;         // measured
   OutOfMemoryCounts out_of_memory;    // or refused
   // Predicted to need too much memory, though they ran; and predicted to fit,

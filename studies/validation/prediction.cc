@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "studies/validation/part_time.h"
+#include "trials/predictions.h"
 #include "trials/simulator/simulator.h"
 
 namespace studies {
@@ -95,6 +96,10 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
       prediction.peak_memory_bytes =
           BytesOf(MemoryOf(report, row.peak_rank), row.peak_memory);
       prediction.fits = report.fits;
+      prediction.fit_probability =
+          trials::FitProbability(report.peak_memory_bytes,
+                                 report.capacity_bytes,
+                                 row.framework.memory_log_stddev);
     } catch (const trials::InvalidPlan& e) {
       prediction.refused = e.reason();
     } catch (const std::invalid_argument& e) {  // by its framework

@@ -19,8 +19,9 @@ struct Prediction {
   double step_time_s = std::numeric_limits<double>::quiet_NaN();
   double peak_memory_bytes = std::numeric_limits<double>::quiet_NaN();
   bool fits = false;
-  std::string refused;   // why the configuration is invalid
-  std::string left_out;  // why there is no prediction
+  double fit_probability = 0.0;  // trials::FitProbability
+  std::string refused;           // why the configuration is invalid
+  std::string left_out;          // why there is no prediction
 
   // "ok", "oom" (does not run) or "left_out".
   [[nodiscard]] std::string Status() const;

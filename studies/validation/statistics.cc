@@ -7,6 +7,7 @@
 
 #include "common/quantiles.h"
 #include "common/statistics.h"
+#include "trials/predictions.h"
 
 namespace studies {
 namespace {
@@ -64,26 +65,23 @@ double OutOfMemoryCounts::Precision() const {
 double OutOfMemoryCounts::Recall() const { return PartOf(both, measured_only); }
 
 std::optional<Pick> PickOf(const std::vector<Candidate>& all) {
-  const Candidate* pick = nullptr;
-  const Candidate* best = nullptr;
+  std::vector<double> predicted_s;
+  std::vector<double> probability;
+  double best_s = std::numeric_limits<double>::infinity();
   for (const Candidate& one : all) {
-    const bool better =
-        pick == nullptr || (one.predicted_fits == pick->predicted_fits
-                                ? one.predicted_s < pick->predicted_s
-                                : one.predicted_fits);
-    pick = better ? &one : pick;
-    if (one.measured_s &&
-        (best == nullptr || *one.measured_s < *best->measured_s)) {
-      best = &one;
+    predicted_s.push_back(one.predicted_s);
+    probability.push_back(one.fit_probability);
+    best_s = std::min(best_s, one.measured_s.value_or(best_s));
+  }
+  bool first = true;
+  for (const int i : trials::TryOrder(predicted_s, probability)) {
+    const Candidate& one = all[static_cast<std::size_t>(i)];
+    if (one.measured_s) {
+      return Pick{first, *one.measured_s / best_s - 1.0};
     }
+    first = false;
   }
-  if (best == nullptr) {
-    return std::nullopt;
-  }
-  if (!pick->measured_s) {
-    return Pick{};
-  }
-  return Pick{true, *pick->measured_s / *best->measured_s - 1.0};
+  return std::nullopt;
 }
 
 }  // namespace studies

@@ -62,13 +62,13 @@ struct Candidate {
   // Seconds of a step; absent: does not run (out of memory).
   std::optional<double> measured_s;
   double predicted_s = 0.0;
-  bool predicted_fits = true;
+  double fit_probability = 1.0;  // as predicted
 };
 
-// The cost of following the simulator: the candidate with the smallest
-// prediction among those that are predicted to fit (among all when none is).
+// The cost of following the simulator: candidates are tried in the order of
+// trials::TryOrder until one runs.
 struct Pick {
-  bool runs = false;             // measured; not out of memory
+  bool runs = false;             // the first try did not run out of memory
   double slowdown = kUndefined;  // measured / best measured - 1
 };
 

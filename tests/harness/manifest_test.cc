@@ -430,7 +430,7 @@ TEST_F(ManifestTest, ChoosesTheFrameworkOfTheSimulator) {
         Read({{"\"simulator\"\n", "\"simulator\"\n" + framework + "\n"}});
     const Backend backend = MakeBackend(manifest.problems.front());
     return std::make_pair(
-        backend.exact->ExactThroughput((*backend.space)[0]).value_or(0.0),
+        backend.expect(trials::ParallelConfig{.dp = 8}).step_time_s,
         backend.description);
   };
   const auto by_default = best("");
@@ -439,6 +439,68 @@ TEST_F(ManifestTest, ChoosesTheFrameworkOfTheSimulator) {
   EXPECT_THAT(best("framework = \"megatron-core\"").second,
               HasSubstr("framework megatron-core"));
   EXPECT_THAT(by_default.second, Not(HasSubstr("framework")));
+}
+
+TEST_F(ManifestTest, NoiseComesFromTheFileThatItNames) {
+  const auto failed_s = [this](const std::string& settings) {
+    const Manifest manifest = Read({{"[workload]", settings + "\n[workload]"}});
+    const Backend backend = MakeBackend(manifest.problems.front());
+    for (const trials::ParallelConfig& config : backend.space->configs()) {
+      const trials::Measurement trial =
+          backend.exact->Run({.config = config, .max_steps = 1});
+      if (trial.outcome == trials::Outcome::kOutOfMemory) {
+        return trial.duration_s;
+      }
+    }
+    return 0.0;
+  };
+  fakes::WriteFile(folder_.path() / "noise.toml",
+                   "[failure_s]\nvalue = 70\nrange = [5, 600]\n");
+  EXPECT_NEAR(
+      failed_s("[noise]\nfile = \"noise.toml\""), failed_s("") + 10, 1e-9);
+  EXPECT_THAT(
+      Error({{"[workload]", "[noise]\nfile = \"none.toml\"\n[workload]"}}),
+      HasSubstr("no such file"));
+  fakes::WriteFile(folder_.path() / "noise.toml",
+                   "[jitter]\nvalue = 1\nrange = [5, 600]\n");
+  EXPECT_THAT(
+      Error({{"[workload]", "[noise]\nfile = \"noise.toml\"\n[workload]"}}),
+      HasSubstr("around its value"));
+  fakes::WriteFile(folder_.path() / "noise.toml",
+                   "[jiter]\nvalue = 1\nrange = [0, 2]\n");
+  EXPECT_THAT(
+      Error({{"[workload]", "[noise]\nfile = \"noise.toml\"\n[workload]"}}),
+      HasSubstr("did you mean 'jitter'"));
+  const std::string measured =
+      (fakes::SourceFolder() / "experiments/noise/measured.toml").string();
+  EXPECT_GT(failed_s("[noise]\nfile = \"" + measured + "\""), 0.0);
+}
+
+TEST_F(ManifestTest, WhatAFrameworkCannotDoIsNoCandidate) {
+  const auto make = [this](const std::string& framework) {
+    const Manifest manifest =
+        Read({{"\"simulator\"\n",
+               "\"simulator\"\nframework = \"" + framework + "\"\n"}});
+    return MakeBackend(manifest.problems.front());
+  };
+  const Backend deepspeed = make("deepspeed");
+  for (const trials::ParallelConfig& config : deepspeed.space->configs()) {
+    EXPECT_EQ(config.model_chunks, 1);
+    EXPECT_TRUE(config.pp == 1 || config.zero_stage <= 1);
+  }
+  std::int64_t dropped = 0;
+  for (const auto& rule : deepspeed.space->dropped()) {
+    dropped += rule.origin == "deepspeed" ? rule.count : 0;
+  }
+  EXPECT_GT(dropped, 0);
+  EXPECT_THAT(deepspeed.validation, HasSubstr("not validated"));
+  const Backend fsdp2 = make("fsdp2");
+  for (const trials::ParallelConfig& config : fsdp2.space->configs()) {
+    EXPECT_NE(config.zero_stage, 1);
+    EXPECT_EQ(config.sp, config.tp);
+  }
+  EXPECT_THAT(make("megatron-core").validation,
+              HasSubstr("megatron_golden_values"));
 }
 
 TEST_F(ManifestTest, AssumedCostsOfATrialCanBeSet) {

@@ -6,11 +6,40 @@
 namespace trials {
 namespace {
 
-TEST(Order, IsByTimeOfWhatFitsThenByMemoryOfTheRest) {
+TEST(Order, WithoutSpreadIsByTimeOfWhatFitsThenByMemoryOfTheRest) {
   const Predictions predictions{
       .step_time_s = {1.0, 4.0, 2.0, 0.5, 2.0},
-      .peak_memory_bytes = {12.0, 5.0, 8.0, 11.0, 10.0}};
+      .peak_memory_bytes = {12.0, 5.0, 8.0, 11.0, 10.0},
+      .memory_log_stddev = 0.0};
   EXPECT_THAT(Order(predictions, 10.0), testing::ElementsAre(2, 4, 1, 3, 0));
+}
+
+TEST(Order, TriesAFastCandidateThatMightFitBeforeASlowSafeOne) {
+  Predictions predictions{.step_time_s = {2.0, 1.0, 0.5},
+                          .peak_memory_bytes = {5.0, 10.4, 40.0},
+                          .memory_log_stddev = 0.08};
+  EXPECT_THAT(Order(predictions, 10.0), testing::ElementsAre(1, 0, 2));
+  predictions.step_time_s[1] = 2.1;  // nothing to gain
+  EXPECT_THAT(Order(predictions, 10.0), testing::ElementsAre(0, 1, 2));
+}
+
+TEST(TryOrder, TheFirstAndTheSafeOneHaveTheBestExpectationTogether) {
+  // Expected throughput: 0.99 / 2 is the best alone; 0.3 / 1 + 0.7 / 2 with it
+  // as a fallback.
+  EXPECT_THAT(TryOrder({1.0, 2.0, 1.9}, {0.3, 0.99, 0.1}),
+              testing::ElementsAre(0, 1, 2));
+}
+
+TEST(FitProbability, IsHalfAtTheCapacityAndFallsWithThePeak) {
+  EXPECT_DOUBLE_EQ(FitProbability(10.0, 10.0, 0.1), 0.5);
+  double before = 1.0;
+  for (double peak = 5.0; peak < 20.0; peak += 0.5) {
+    const double now = FitProbability(peak, 10.0, 0.1);
+    EXPECT_LT(now, before);
+    before = now;
+  }
+  EXPECT_EQ(FitProbability(10.0, 10.0, 0.0), 1.0);
+  EXPECT_EQ(FitProbability(10.1, 10.0, 0.0), 0.0);
 }
 
 }  // namespace

@@ -209,4 +209,21 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
   return time;
 }
 
+double WeightsTime(const StageContext& stage, const Chunk& chunk) {
+  const LayerCost& block = stage.layers.block;
+  const bool accumulate = stage.plan.shared.microbatches > 1 ||
+                          stage.problem.framework.fp32_gradients;
+  return chunk.blocks *
+         (block.weights_s + (accumulate ? block.accumulate_s : 0.0));
+}
+
+PipelineShape PipelineOf(const StageContext& stage) {
+  const ParallelConfig& shared = stage.plan.shared;
+  return {shared.pp,
+          shared.microbatches,
+          shared.model_chunks,
+          stage.problem.framework.zero_bubble && shared.pp > 1 &&
+              shared.model_chunks == 1};
+}
+
 }  // namespace trials

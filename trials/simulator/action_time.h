@@ -6,6 +6,7 @@
 #include "trials/simulator/layer_cost.h"
 #include "trials/simulator/placement.h"
 #include "trials/simulator/problem.h"
+#include "trials/simulator/schedule.h"
 #include "trials/simulator/step_report.h"
 
 namespace trials {
@@ -77,6 +78,14 @@ template <typename Field>
                                         const Chunk& chunk);
 [[nodiscard]] TimeBreakdown BackwardTime(const StageContext& stage,
                                          const Chunk& chunk);
+
+// The part of BackwardTime that a split backward pass computes later: gradients
+// of the weights of blocks. Those of the head are not delayed, because they
+// need the gradients of the logits.
+[[nodiscard]] double WeightsTime(const StageContext& stage, const Chunk& chunk);
+
+// The pipeline of the stage's plan.
+[[nodiscard]] PipelineShape PipelineOf(const StageContext& stage);
 
 }  // namespace trials
 

@@ -33,6 +33,8 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"keep_outputs", &Framework::keep_outputs},
     {"full_pipeline", &Framework::full_pipeline},
     {"balance_stages", &Framework::balance_stages},
+    {"zero_bubble", &Framework::zero_bubble},
+    {"offload_optimizer", &Framework::offload_optimizer},
 });
 
 constexpr std::array kNumbers = {
@@ -61,6 +63,9 @@ constexpr std::array kNumbers = {
     std::pair{"zero_bucket_bytes", &Framework::zero_bucket_bytes},
     std::pair{"step_kernels", &Framework::step_kernels},
     std::pair{"zero_step_kernels", &Framework::zero_step_kernels},
+    std::pair{"host_bytes_per_s", &Framework::host_bytes_per_s},
+    std::pair{"host_optimizer_elements_per_s",
+              &Framework::host_optimizer_elements_per_s},
     std::pair{"overlap_slowdown", &Framework::overlap_slowdown},
     std::pair{"expert_imbalance", &Framework::expert_imbalance},
     std::pair{"context_bytes", &Framework::context_bytes},
@@ -72,6 +77,7 @@ constexpr std::array kNumbers = {
     std::pair{"usable_memory", &Framework::usable_memory},
     std::pair{"allocator_pressure", &Framework::allocator_pressure},
     std::pair{"allocator_retry_s", &Framework::allocator_retry_s},
+    std::pair{"memory_log_stddev", &Framework::memory_log_stddev},
     std::pair{"loss_bytes_per_logit", &Framework::loss_bytes_per_logit},
     std::pair{"reduce_buffer_elements", &Framework::reduce_buffer_elements},
     std::pair{"gather_buffer_elements", &Framework::gather_buffer_elements},
@@ -102,8 +108,15 @@ bool HasSameSteps(const Framework& a, const Framework& b) {
   return same == b;
 }
 
+FrameworkNotes ReadFrameworkNotes(const std::filesystem::path& path) {
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
+  return {table.GetStrings("rules"), table.GetStrings("compared_with")};
+}
+
 Framework ReadFramework(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
+  (void)table.GetStrings("rules");  // see ReadFrameworkNotes
+  (void)table.GetStrings("compared_with");
   Framework framework;
   for (const auto& [key, field] : kFlags) {
     framework.*field = table.GetBool(key, framework.*field);

@@ -7,9 +7,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/error.h"
 #include "trials/workload.h"
+#include "trials/predictions.h"
 
 namespace trials {
 
@@ -100,6 +102,12 @@ struct Framework {
   // A pipeline needs at least as many microbatches as stages minus one
   // (nanotron).
   bool full_pipeline = false;
+  // The gradients of weights are computed after those of inputs have been sent,
+  // in the time of a bubble: the schedule ZB-H1, without interleaving only.
+  bool zero_bubble = false;
+  // With ZeRO, gradients and optimizer states are in the memory of the host,
+  // whose processors run the optimizer (DeepSpeed's offload_optimizer).
+  bool offload_optimizer = false;
   double launch_s = 2e-6;     // gap between two kernels on the GPU; > 0
   double dispatch_s = 14e-6;  // CPU time to issue one kernel, autograd and
                               // Python included
@@ -148,6 +156,11 @@ struct Framework {
   // backward to the gradient that enters the product.
   double loss_forward_bytes = 22.0;
   double loss_backward_bytes = 34.0;
+  // Offloaded optimizer: one GPU's link to its host in each direction, and
+  // parameters that the processors of a host update per second, all its GPUs
+  // together.
+  double host_bytes_per_s = 12e9;                // > 0
+  double host_optimizer_elements_per_s = 4.5e9;  // > 0
   // The fraction of a hidden collective's time by which computation slows down.
   double overlap_slowdown = 0.12;
 
@@ -174,6 +187,9 @@ struct Framework {
   // allocator_retry_s in every microbatch.
   double allocator_pressure = 1.0;
   double allocator_retry_s = 0.0;
+  // Standard deviation of log(peak / predicted peak): how sure it is that a
+  // configuration fits (trials/predictions.h).
+  double memory_log_stddev = kMemoryLogStddev;
   double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,
                                        // gradient
   // Elements of the buffer in which gradients are reduced, if the framework
@@ -226,6 +242,17 @@ struct Framework {
 
 // The framework as it trains in this precision: resolves bf16_sums.
 [[nodiscard]] Framework ForPrecision(Framework framework, Precision precision);
+// What a framework file says about the framework in addition to its constants.
+struct FrameworkNotes {
+  // Rule sets (docs/search_space.md) with what the framework cannot do.
+  std::vector<std::string> rule_sets;
+  // Published tables of which the predictions were compared with rows.
+  std::vector<std::string> compared_with;
+};
+
+// Errors: as ReadFramework.
+[[nodiscard]] FrameworkNotes ReadFrameworkNotes(
+    const std::filesystem::path& path);
 
 // The flags of a framework by the names of their fields.
 struct FrameworkFlag {

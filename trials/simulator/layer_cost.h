@@ -51,6 +51,7 @@ struct Collectives {
 struct LayerCost {
   double forward_s = 0.0;  // GPU time
   double backward_s = 0.0;
+  double weights_s = 0.0;  // products of backward that give weights' gradients
   double accumulate_s = 0.0;  // adding to the gradients of earlier microbatches
   double forward_dispatch_s = 0.0;  // CPU time to issue the kernels
   double backward_dispatch_s = 0.0;

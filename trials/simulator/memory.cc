@@ -38,9 +38,14 @@ struct Rank {
     return masters_only ? 0.0 : element_bytes * Elements(3);
   }
 
+  // Gradients and optimizer states are in the memory of the host.
+  [[nodiscard]] bool Offloaded() const {
+    return framework.offload_optimizer && shared.zero_stage > 0;
+  }
+
   // fp32 master weights and two moments.
   [[nodiscard]] double OptimizerBytes() const {
-    return (mixed() ? 12.0 : 8.0) * Elements(1);
+    return Offloaded() ? 0.0 : (mixed() ? 12.0 : 8.0) * Elements(1);
   }
 
   // FSDP: shards hold gradients in the precision of their masters.
@@ -49,13 +54,16 @@ struct Rank {
   }
 
   [[nodiscard]] double GradientBytes() const {
+    if (Offloaded()) {
+      return 0.0;
+    }
     return (fsdp() ? 4.0 : framework.GradientBytes(element_bytes)) *
            Elements(2);
   }
 
   // Temporary gradients of the optimizer's step.
   [[nodiscard]] double StepCopyBytes() const {
-    if (!mixed() || framework.fp32_gradients || fsdp()) {
+    if (!mixed() || framework.fp32_gradients || fsdp() || Offloaded()) {
       return 0.0;
     }
     const double flat = framework.flat_gradients ? element_bytes : 0.0;

@@ -38,8 +38,9 @@ void Module::Linear(double rows, double in, double out, bool bias) {
   const double e = gpu_.element_bytes();
   const bool aligned = Aligned(e * in) && Aligned(e * out);
   cost_.forward_s += gpu_.GemmTime({1.0, rows, out, in, aligned});
-  cost_.backward_s += gpu_.GemmTime({1.0, rows, in, out, aligned}) +
-                      gpu_.GemmTime({1.0, in, out, rows, aligned});
+  const double weights_s = gpu_.GemmTime({1.0, in, out, rows, aligned});
+  cost_.backward_s += gpu_.GemmTime({1.0, rows, in, out, aligned}) + weights_s;
+  cost_.weights_s += weights_s;
   Issue(1, 2);
   Parameter(in * out);
   AddShape(in, out);
@@ -52,8 +53,9 @@ void Module::Linear(double rows, double in, double out, bool bias) {
 
 void Module::ExpertLinear(double experts, double rows, double in, double out) {
   cost_.forward_s += gpu_.GemmTime({experts, rows, out, in});
-  cost_.backward_s += gpu_.GemmTime({experts, rows, in, out}) +
-                      gpu_.GemmTime({experts, in, out, rows});
+  const double weights_s = gpu_.GemmTime({experts, in, out, rows});
+  cost_.backward_s += gpu_.GemmTime({experts, rows, in, out}) + weights_s;
+  cost_.weights_s += weights_s;
   const int kernels = static_cast<int>(experts);
   Issue(kernels, 2 * kernels);
   cost_.expert_parameters.push_back(experts * in * out);

@@ -24,7 +24,7 @@ class Run {
       : shape_(shape),
         times_(times),
         virtual_(shape.stages * shape.chunks),
-        actions_(2 * shape.microbatches * shape.chunks) {
+        actions_(ActionCount(shape)) {
     const auto inputs = static_cast<std::size_t>(virtual_) *
                         static_cast<std::size_t>(shape.microbatches);
     hidden_arrival_s_.assign(inputs, kNotYet);
@@ -79,6 +79,13 @@ class Run {
     for (int& i = next_[stage]; i < actions_; ++i) {
       const Action action = ActionAt(shape_, s, i);
       const int v = action.chunk * shape_.stages + s;
+      if (action.weights) {  // its inputs are there
+        const double duration_s = times_.weights_s[stage];
+        timeline.busy_s += duration_s;
+        timeline.end_s += duration_s;
+        progress = true;
+        continue;
+      }
       const double arrival_s =
           (action.forward ? hidden_arrival_s_
                           : gradient_arrival_s_)[Index(v, action.microbatch)];
@@ -225,6 +232,11 @@ void AddRounds(const PipelineShape& shape,
 std::vector<StageTimeline> RunPipeline(const PipelineShape& shape,
                                        const PipelineTimes& times) {
   CheckShape(shape);
+  if (shape.zero_bubble) {
+    Run run(shape, times);
+    run.Execute();
+    return std::move(run.timelines());
+  }
   // A run that fills all stages for a while; a longer one if they have not
   // settled.
   const int round = RoundMicrobatches(shape);
@@ -256,7 +268,8 @@ double PeakActivationBytes(const PipelineShape& shape,
                            int stage,
                            const std::vector<double>& saved_bytes_per_chunk) {
   CheckShape(shape);
-  if (shape.chunks == 1) {  // as many as the stage warms up with, and one
+  if (shape.chunks == 1 &&
+      !shape.zero_bubble) {  // as many as the stage warms up with, and one
     return saved_bytes_per_chunk.front() *
            std::min(shape.microbatches, shape.stages - stage);
   }
@@ -265,11 +278,15 @@ double PeakActivationBytes(const PipelineShape& shape,
   filled.microbatches = std::min(shape.microbatches, 5 * shape.stages);
   double bytes = 0.0;
   double peak_bytes = 0.0;
-  for (int i = 0; i < 2 * filled.microbatches * filled.chunks; ++i) {
+  for (int i = 0; i < ActionCount(filled); ++i) {
     const Action action = ActionAt(filled, stage, i);
     const double saved =
         saved_bytes_per_chunk[static_cast<std::size_t>(action.chunk)];
-    bytes += action.forward ? saved : -saved;
+    if (action.forward) {
+      bytes += saved;
+    } else if (action.weights == shape.zero_bubble) {
+      bytes -= saved;
+    }
     peak_bytes = std::max(peak_bytes, bytes);
   }
   return peak_bytes;

@@ -22,6 +22,9 @@ struct PipelineTimes {
   double receive_s = 0.0;
   // True: a send overlaps with the next action. False: the sender waits for it.
   bool overlap = false;
+  // Gradients of weights, not included in backward_s; with a split backward
+  // pass only. [stages]
+  std::vector<double> weights_s = {};
 };
 
 // One stage until the end of its last action.
@@ -35,7 +38,8 @@ struct StageTimeline {
 };
 
 // Runs the actions of all stages: a forward starts when the stage is free and
-// the hidden states have arrived, a backward when the gradient has arrived.
+// the hidden states have arrived, a backward when the gradient has arrived;
+// gradients of weights need nothing else.
 //
 // A filled pipeline is periodic, with a period of one microbatch (interleaved:
 // `stages` microbatches). Once the run has become periodic, the remaining
@@ -51,7 +55,9 @@ struct StageTimeline {
     const PipelineShape& shape, const PipelineTimes& times);
 
 // The peak of the saved activations on a stage, in bytes, if one microbatch
-// saves `saved_bytes_per_chunk` in the stage's chunks.
+// saves `saved_bytes_per_chunk` in the stage's chunks. A split backward pass
+// keeps all of them for the gradients of weights: an upper limit, since scores
+// and norms are not needed any more.
 [[nodiscard]] double PeakActivationBytes(
     const PipelineShape& shape,
     int stage,

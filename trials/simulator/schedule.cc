@@ -22,6 +22,36 @@ Action KthAction(const PipelineShape& shape, int k, bool forward) {
           forward ? chunk : shape.chunks - 1 - chunk};
 }
 
+// Action i of a stage of ZB-H1: warm-up; forward and backward; the same with
+// gradients of weights; backward and gradients of weights; the rest of these.
+Action ZeroBubbleActionAt(const PipelineShape& shape, int stage, int i) {
+  const int warmup = WarmupActions(shape, stage);
+  const int alternating = shape.microbatches - warmup;
+  const int delay = std::min(alternating, stage);  // of weights, microbatches
+  if (i < warmup) {
+    return {true, i, 0};
+  }
+  i -= warmup;
+  if (i < 2 * delay) {
+    return i % 2 == 0 ? Action{true, warmup + i / 2, 0}
+                      : Action{false, i / 2, 0};
+  }
+  i -= 2 * delay;
+  const int filled = alternating - delay;
+  if (i < 3 * filled) {
+    const int k = i / 3;
+    return i % 3 == 0   ? Action{true, warmup + delay + k, 0}
+           : i % 3 == 1 ? Action{false, delay + k, 0}
+                        : Action{false, k, 0, true};
+  }
+  i -= 3 * filled;
+  if (i < 2 * warmup) {
+    return i % 2 == 0 ? Action{false, alternating + i / 2, 0}
+                      : Action{false, filled + i / 2, 0, true};
+  }
+  return {false, filled + i - warmup, 0, true};
+}
+
 }  // namespace
 
 void CheckShape(const PipelineShape& shape) {
@@ -32,6 +62,10 @@ void CheckShape(const PipelineShape& shape) {
         shape.stages,
         shape.microbatches,
         shape.chunks));
+  }
+  if (shape.zero_bubble && shape.chunks > 1) {
+    throw std::invalid_argument(
+        "the zero-bubble schedule has one chunk per stage");
   }
   if (shape.chunks > 1 && shape.microbatches % shape.stages != 0) {
     throw std::invalid_argument(fmt::format(
@@ -51,6 +85,9 @@ int WarmupActions(const PipelineShape& shape, int stage) {
 }
 
 Action ActionAt(const PipelineShape& shape, int stage, int i) {
+  if (shape.zero_bubble) {
+    return ZeroBubbleActionAt(shape, stage, i);
+  }
   const int total = shape.microbatches * shape.chunks;
   const int warmup = WarmupActions(shape, stage);
   if (i < warmup) {
@@ -67,7 +104,7 @@ Action ActionAt(const PipelineShape& shape, int stage, int i) {
 
 std::vector<Action> StageActions(const PipelineShape& shape, int stage) {
   CheckShape(shape);
-  const int count = 2 * shape.microbatches * shape.chunks;
+  const int count = ActionCount(shape);
   std::vector<Action> actions;
   actions.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {

@@ -118,9 +118,7 @@ void AddMemory(const StageContext& stage,
   memory.dp = stage.plan.stages[s].dp;
   memory.tp = stage.plan.stages[s].tp;
   memory.activations_bytes =
-      PeakActivationBytes({shared.pp, shared.microbatches, shared.model_chunks},
-                          stage.stage,
-                          saved_bytes);
+      PeakActivationBytes(PipelineOf(stage), stage.stage, saved_bytes);
   memory.logits_bytes =
       stage.stage == shared.pp - 1 ? layers.head.logits_bytes : 0.0;
   memory.working_bytes =

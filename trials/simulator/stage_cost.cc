@@ -89,16 +89,20 @@ std::vector<StageCost> ComputeStageCosts(
   std::vector<TimeBreakdown> forward;
   std::vector<TimeBreakdown> backward;
   PipelineTimes times;
+  const PipelineShape shape = PipelineOf(stages.front());
   for (const Chunk& chunk : chunks) {
     const StageContext& stage = stages[static_cast<std::size_t>(chunk.stage)];
     forward.push_back(ForwardTime(stage, chunk));
     backward.push_back(BackwardTime(stage, chunk));
     times.forward_s.push_back(forward.back().Total());
     times.backward_s.push_back(backward.back().Total());
+    if (shape.zero_bubble) {
+      times.weights_s.push_back(WeightsTime(stage, chunk));
+      times.backward_s.back() -= times.weights_s.back();
+    }
   }
   AddTransfers(stages, links, times);
-  const std::vector<StageTimeline> timelines =
-      RunPipeline({shared.pp, shared.microbatches, shared.model_chunks}, times);
+  const std::vector<StageTimeline> timelines = RunPipeline(shape, times);
 
   std::vector<StageCost> costs(stages.size());
   for (std::size_t s = 0; s < costs.size(); ++s) {

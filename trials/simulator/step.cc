@@ -6,12 +6,36 @@
 namespace trials {
 namespace {
 
+// Time of the optimizer on the host: the gradients of a rank's shard arrive,
+// during the backward pass if it overlaps them, processors update the shards of
+// all GPUs of a host, and the weights return.
+double OffloadedOptimizerTime(const Problem& problem,
+                              const ParallelConfig& shared,
+                              const StageCost& stage) {
+  const Framework& framework = problem.framework;
+  const auto pool = static_cast<std::size_t>(stage.pool);
+  const double shards = ShardRanks(shared, stage.memory);
+  const double elements = stage.memory.parameters / shards +
+                          stage.memory.expert_parameters * shared.ep / shards;
+  const double e = problem.gpus[pool].element_bytes();
+  const double bytes =
+      elements *
+      (e + (shared.overlap_zero_comm ? 0.0 : framework.GradientBytes(e)));
+  return bytes / framework.host_bytes_per_s +
+         elements * problem.pools[pool].gpus_per_node /
+             framework.host_optimizer_elements_per_s;
+}
+
 // Time of the optimizer. The casts and copies of its step are issued one by one
 // while the GPU has nothing else to do.
-double OptimizerTime(const Framework& framework,
+double OptimizerTime(const Problem& problem,
                      const ParallelConfig& shared,
                      const StageCost& stage) {
+  const Framework& framework = problem.framework;
   const bool zero = shared.zero_stage > 0;
+  if (zero && framework.offload_optimizer) {
+    return OffloadedOptimizerTime(problem, shared, stage);
+  }
   const double dispatch_s =
       framework.dispatch_s * stage.tensors *
       (zero ? framework.zero_step_kernels : framework.step_kernels);
@@ -26,13 +50,14 @@ double OptimizerTime(const Framework& framework,
 
 // Adds the end of the step of a stage to the report, if the stage ends last.
 // `table_begin_s`: both holders of a tied embedding table have finished.
-void AddTime(const Framework& framework,
+void AddTime(const Problem& problem,
              const ParallelConfig& shared,
              const StageCost& stage,
              const StageSync& sync,
              double table_begin_s,
              bool first,
              StepReport& report) {
+  const Framework& framework = problem.framework;
   double bubble_s = 0.0;
   double data_s = sync.reduce.exposed_s;
   if (stage.shared_table_s > 0.0) {
@@ -40,7 +65,7 @@ void AddTime(const Framework& framework,
     data_s += stage.shared_table_s;
   }
   double overhead_s = sync.reduce.overhead_s + framework.step_overhead_s;
-  const double optimizer_s = OptimizerTime(framework, shared, stage);
+  const double optimizer_s = OptimizerTime(problem, shared, stage);
   if (shared.zero_stage > 0 && shared.zero_stage < 3) {
     const SyncTime gather = ExposeGather(sync.gather,
                                          shared.overlap_zero_allgather,
@@ -111,7 +136,7 @@ StepReport FinishStep(const Problem& problem,
       std::max(stages.front().end_s, stages.back().end_s);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     AddTime(
-        framework, shared, stages[s], syncs[s], table_begin_s, s == 0, report);
+        problem, shared, stages[s], syncs[s], table_begin_s, s == 0, report);
     AddMemory(problem, shared, stages[s], s == 0, report);
   }
   if (report.short_of_memory) {

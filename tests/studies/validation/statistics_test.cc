@@ -50,22 +50,33 @@ TEST(ValidateStatistics, PrecisionIsOfThePredictedAndRecallOfTheMeasured) {
   EXPECT_TRUE(std::isnan(OutOfMemoryCounts{}.Precision()));
 }
 
-TEST(ValidateStatistics, ThePickIsTheFastestThatIsPredictedToFit) {
+TEST(ValidateStatistics, ThePickIsTheFastestThatIsLikelyToFit) {
   const auto pick = PickOf({{.measured_s = 1.0, .predicted_s = 3.0},
                             {.measured_s = 1.2, .predicted_s = 2.0},
                             {.measured_s = std::nullopt,
                              .predicted_s = 1.0,
-                             .predicted_fits = false}});
+                             .fit_probability = 0.0}});
   ASSERT_TRUE(pick.has_value());
   EXPECT_TRUE(pick->runs);
   EXPECT_NEAR(pick->slowdown, 0.2, 1e-12);
 }
 
-TEST(ValidateStatistics, APickThatRanOutOfMemoryDoesNotRun) {
-  const auto pick = PickOf({{.measured_s = 1.0, .predicted_s = 3.0},
+TEST(ValidateStatistics, AFastConfigurationThatMightNotFitIsTriedFirst) {
+  const auto pick =
+      PickOf({{.measured_s = 1.0, .predicted_s = 1.0, .fit_probability = 0.3},
+              {.measured_s = 2.0, .predicted_s = 2.0}});
+  ASSERT_TRUE(pick.has_value());
+  EXPECT_TRUE(pick->runs);
+  EXPECT_EQ(pick->slowdown, 0.0);
+}
+
+TEST(ValidateStatistics, APickThatRanOutOfMemoryIsReplacedByTheNextOne) {
+  const auto pick = PickOf({{.measured_s = 1.0, .predicted_s = 4.0},
+                            {.measured_s = 1.1, .predicted_s = 3.0},
                             {.measured_s = std::nullopt, .predicted_s = 2.0}});
   ASSERT_TRUE(pick.has_value());
   EXPECT_FALSE(pick->runs);
+  EXPECT_NEAR(pick->slowdown, 0.1, 1e-12);
 }
 
 TEST(ValidateStatistics, AScenarioInWhichNothingRanHasNoPick) {

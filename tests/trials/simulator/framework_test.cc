@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "trials/data_folder.h"
 
 namespace trials {
 namespace {
@@ -30,10 +31,15 @@ std::string ErrorOf(const std::string& text) {
 TEST(Framework, EveryShippedFileCanBeRead) {
   for (const char* name : {"aceso",
                            "colossalai",
+                           "deepspeed",
+                           "deepspeed-offload",
+                           "fsdp2",
+                           "fsdp2-zero-bubble",
                            "llm-foundry",
                            "megatron",
                            "megatron-core",
                            "megatron-deepspeed",
+                           "megatron-zero-bubble",
                            "nanotron"}) {
     EXPECT_NO_THROW((void)FindFramework(name)) << name;
   }
@@ -46,10 +52,25 @@ TEST(Framework, EveryShippedFileCanBeRead) {
 TEST(Framework, ColossalAiIsTheDefault) {
   const Framework read = FindFramework("colossalai");
   const Framework built;
-  EXPECT_EQ(read.dispatch_s, built.dispatch_s);
-  EXPECT_EQ(read.fragmentation, built.fragmentation);
-  EXPECT_EQ(read.flash_attention, built.flash_attention);
-  EXPECT_EQ(read.pipeline_outermost, built.pipeline_outermost);
+  EXPECT_TRUE(read == built);
+}
+
+TEST(Framework, EveryShippedFileSaysWhatItWasComparedWith) {
+  const auto notes = [](const char* name) {
+    return ReadFrameworkNotes(FindDataFile("frameworks", name));
+  };
+  EXPECT_THAT(notes("nanotron").compared_with,
+              testing::ElementsAre("ultrascale"));
+  EXPECT_THAT(notes("fsdp2").compared_with,
+              testing::ElementsAre("torchtitan2024"));
+  EXPECT_THAT(notes("nanotron").rule_sets, testing::ElementsAre("nanotron"));
+  for (const char* name : {"colossalai",
+                           "deepspeed",
+                           "deepspeed-offload",
+                           "fsdp2-zero-bubble"}) {
+    EXPECT_TRUE(notes(name).compared_with.empty()) << name;
+    EXPECT_FALSE(notes(name).rule_sets.empty()) << name;
+  }
 }
 
 TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {

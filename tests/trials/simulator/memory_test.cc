@@ -228,5 +228,19 @@ TEST(Memory, StatesAfterSetUpAreLessThanThePeak) {
   }
 }
 
+TEST(Memory, AnOffloadedOptimizerLeavesHalfPrecisionParametersOnly) {
+  Framework framework;
+  framework.offload_optimizer = true;
+  for (const int zero : {1, 2}) {
+    const MemoryBreakdown memory =
+        ComputeMemory(Zero(zero), Stage(), 2.0, framework);
+    EXPECT_DOUBLE_EQ(memory.parameters_bytes, 2.0 * Stage().parameters);
+    EXPECT_EQ(memory.optimizer_bytes, 0.0);
+    EXPECT_EQ(memory.gradients_bytes, 0.0);
+  }
+  EXPECT_EQ(ComputeMemory(Zero(0), Stage(), 2.0, framework),
+            ComputeMemory(Zero(0), Stage(), 2.0, {}));  // needs ZeRO
+}
+
 }  // namespace
 }  // namespace trials

@@ -240,5 +240,55 @@ TEST(Pipeline, InterleavingHoldsMoreOfSmallerActivations) {
   EXPECT_GT(interleaved, plain);
 }
 
+// Qi et al. (2024), Sec. 2: the bubble of ZB-H1 is (p - 1) (tF + tB - tW),
+// where tB is the time of the gradients of inputs.
+TEST(Pipeline, ZeroBubbleLeavesTheBubbleOfItsPaper) {
+  for (const int stages : {2, 4, 8}) {
+    for (const int microbatches : {stages, 2 * stages, 4 * stages}) {
+      for (const double weights_s : {0.5, 0.8, 1.0}) {
+        const PipelineShape shape{stages, microbatches, 1, true};
+        PipelineTimes times = Uniform(shape);
+        times.backward_s.assign(times.backward_s.size(), 1.2);
+        times.weights_s.assign(times.backward_s.size(), weights_s);
+        EXPECT_NEAR(End(RunPipeline(shape, times)) -
+                        microbatches * (kForward_s + 1.2 + weights_s),
+                    (stages - 1) * (kForward_s + 1.2 - weights_s),
+                    1e-9);
+      }
+    }
+  }
+}
+
+TEST(Pipeline, ZeroBubbleIsNeverSlowerThanOneForwardOneBackward) {
+  std::mt19937 engine(3);
+  std::uniform_real_distribution<double> draw(0.5, 1.5);
+  for (int i = 0; i < 200; ++i) {
+    const int stages = 2 + i % 7;
+    const PipelineShape plain{stages, stages * (1 + i % 4), 1};
+    PipelineTimes whole = Uniform(plain, 0.1 * (i % 3));
+    PipelineTimes split = whole;
+    for (std::size_t s = 0; s < whole.forward_s.size(); ++s) {
+      whole.forward_s[s] = split.forward_s[s] = draw(engine);
+      split.backward_s[s] = draw(engine);
+      split.weights_s.push_back(draw(engine));
+      whole.backward_s[s] = split.backward_s[s] + split.weights_s[s];
+    }
+    PipelineShape shape = plain;
+    shape.zero_bubble = true;
+    EXPECT_LE(End(RunPipeline(shape, split)),
+              End(RunPipeline(plain, whole)) + 1e-9)
+        << stages << " stages, " << plain.microbatches << " microbatches";
+  }
+}
+
+TEST(Pipeline, ZeroBubbleHoldsAsMuchAsTheFirstStageOfOneForwardOneBackward) {
+  for (const int stages : {2, 4, 8}) {
+    const PipelineShape shape{stages, 4 * stages, 1, true};
+    for (int s = 0; s < stages; ++s) {
+      EXPECT_DOUBLE_EQ(PeakActivationBytes(shape, s, {1.0}), stages);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -143,5 +143,26 @@ TEST(Schedule, LayersAreDealtOutEvenlyWithTheRestInTheMiddle) {
   }
 }
 
+TEST(Schedule, ZeroBubbleComputesEachGradientOnceAndThatOfWeightsLast) {
+  for (PipelineShape shape : Shapes()) {
+    if (shape.chunks > 1) {
+      shape.zero_bubble = true;
+      EXPECT_THROW(CheckShape(shape), std::invalid_argument);
+      continue;
+    }
+    shape.zero_bubble = true;
+    for (int s = 0; s < shape.stages; ++s) {
+      const std::vector<Action> actions = StageActions(shape, s);
+      std::vector<int> next(3, 0);  // forward, inputs, weights
+      ASSERT_EQ(actions.size(), 3U * shape.microbatches);
+      for (const Action& action : actions) {
+        const std::size_t kind = action.forward ? 0 : action.weights ? 2 : 1;
+        ASSERT_EQ(action.microbatch, next[kind]++);
+        ASSERT_TRUE(kind == 0 || next[kind] <= next[kind - 1]);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -576,5 +576,41 @@ TEST(Simulator, TheReportShowsEveryPartAndTheTotals) {
   }
 }
 
+TEST(Simulator, ZeroBubbleIsFasterWithAPipelineAndChangesNothingElse) {
+  Framework framework;
+  framework.zero_bubble = true;
+  const Simulator with(SmallWorkload(), SmallCluster(), {framework});
+  const Simulator without = Small();
+  for (const ParallelConfig& config : Configs()) {
+    const StepReport split = with.Simulate(config);
+    const StepReport whole = without.Simulate(config);
+    if (config.pp == 1 || config.model_chunks > 1) {
+      EXPECT_EQ(split, whole) << ToString(config);
+    } else {
+      EXPECT_LT(split.time.bubble_s, whole.time.bubble_s) << ToString(config);
+      EXPECT_NEAR(split.time.Total(), split.step_time_s, 1e-9);
+    }
+  }
+}
+
+TEST(Simulator, AnOffloadedOptimizerTakesTheTimeOfTheHost) {
+  Framework framework;
+  framework.offload_optimizer = true;
+  const auto optimizer_s = [&](const std::string& config) {
+    return Simulator(SmallWorkload(), SmallCluster(), {framework})
+        .Simulate(Config(config))
+        .time.optimizer_s;
+  };
+  const double parameters =
+      static_cast<double>(ParameterCount(SmallWorkload().model));
+  // Two hosts share the optimizer.
+  EXPECT_NEAR(optimizer_s("dp=8,zero_stage=2"),
+              parameters / 2 / framework.host_optimizer_elements_per_s +
+                  2 * parameters / 8 / framework.host_bytes_per_s,
+              1e-3 * optimizer_s("dp=8,zero_stage=2"));
+  EXPECT_GT(optimizer_s("dp=8,zero_stage=2,overlap_zero_comm=0"),
+            optimizer_s("dp=8,zero_stage=2"));
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,0 +1,397 @@
+// How predictions must change when the machine, the model, the batch or the
+// configuration changes: properties over random configurations of several
+// spaces, models, clusters and frameworks, with fixed seeds.
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/paper_problem.h"
+#include "tests/trials/simulator/problem.h"
+
+namespace trials {
+namespace {
+
+constexpr double kRounding = 1e-9;
+
+// A problem, a framework and random configurations of the space.
+struct Sample {
+  std::string name;
+  Workload workload;
+  Cluster cluster;
+  Framework framework;
+  std::vector<ParallelConfig> configs;
+
+  [[nodiscard]] Simulator Make() const {
+    return {workload, cluster, {framework}};
+  }
+};
+
+std::vector<ParallelConfig> Draw(const SearchSpace& space, int count) {
+  std::mt19937 engine(7);
+  std::vector<ParallelConfig> configs;
+  std::sample(space.configs().begin(),
+              space.configs().end(),
+              std::back_inserter(configs),
+              count,
+              engine);
+  for (std::size_t i = 0; i < configs.size(); i += 3) {
+    configs[i].sp = configs[i].tp;
+  }
+  return configs;
+}
+
+const std::vector<Sample>& Samples() {
+  static const std::vector<Sample> samples = [] {
+    constexpr int kDrawn = 40;
+    std::vector<Sample> all;
+    for (const char* problem : {"bert-8gpu",
+                                "qwen-8gpu",
+                                "llama1b-16gpu",
+                                "llama7b-32gpu",
+                                "moe-8gpu",
+                                "llama7b-scaling"}) {
+      const PaperProblem paper(problem);
+      const std::vector<ParallelConfig> configs = Draw(paper.Space(), kDrawn);
+      for (const char* framework :
+           {"colossalai", "megatron-core", "fsdp2", "deepspeed-offload"}) {
+        all.push_back({std::string(problem) + " with " + framework,
+                       paper.workload,
+                       paper.cluster,
+                       FindFramework(framework),
+                       configs});
+      }
+    }
+    return all;
+  }();
+  return samples;
+}
+
+// Calls `check` with the reports of each configuration that both samples can
+// run: before and after `change`.
+void ForEach(
+    const std::function<void(Sample&)>& change,
+    const std::function<void(const StepReport&, const StepReport&)>& check) {
+  int compared = 0;
+  for (const Sample& before : Samples()) {
+    Sample after = before;
+    change(after);
+    const Simulator old = before.Make();
+    const Simulator changed = after.Make();
+    for (std::size_t i = 0; i < before.configs.size(); ++i) {
+      const ParallelConfig& config = before.configs[i];
+      SCOPED_TRACE(before.name + ": " + ToString(config));
+      try {
+        const StepReport one = old.Simulate(config);
+        const StepReport two = changed.Simulate(after.configs[i]);
+        check(one, two);
+        ++compared;
+      } catch (const std::invalid_argument&) {  // not a configuration of both
+      }
+    }
+  }
+  EXPECT_GT(compared, 200);
+}
+
+void NeverSlower(const std::function<void(Sample&)>& change) {
+  ForEach(change, [](const StepReport& before, const StepReport& after) {
+    EXPECT_LE(after.step_time_s, before.step_time_s * (1 + kRounding));
+  });
+}
+
+TEST(Metamorphic, TwiceTheFlopsAreNeverSlower) {
+  NeverSlower([](Sample& s) {
+    s.cluster.gpu.half_flop_per_s *= 2;
+    s.cluster.gpu.single_flop_per_s *= 2;
+  });
+}
+
+TEST(Metamorphic, TwiceTheMemoryBandwidthIsNeverSlower) {
+  NeverSlower(
+      [](Sample& s) { s.cluster.gpu.memory_bandwidth_bytes_per_s *= 2; });
+}
+
+TEST(Metamorphic, TwiceTheLinkBandwidthIsNeverSlower) {
+  NeverSlower([](Sample& s) { s.cluster.intra.bandwidth_bytes_per_s *= 2; });
+  NeverSlower([](Sample& s) { s.cluster.uplink.bandwidth_bytes_per_s *= 2; });
+  NeverSlower([](Sample& s) { s.cluster.inter.bandwidth_bytes_per_s *= 2; });
+}
+
+TEST(Metamorphic, HalfTheLatencyIsNeverSlower) {
+  NeverSlower([](Sample& s) {
+    s.cluster.intra.latency_s /= 2;
+    s.cluster.uplink.latency_s /= 2;
+    s.cluster.inter.latency_s /= 2;
+  });
+}
+
+TEST(Metamorphic, HalfTheCpuTimeIsNeverSlower) {
+  NeverSlower([](Sample& s) {
+    s.framework.dispatch_s /= 2;
+    s.framework.dispatch_backward_s /= 2;
+    s.framework.step_overhead_s /= 2;
+  });
+}
+
+TEST(Metamorphic, MoreMemoryChangesNeitherPeakNorTime) {
+  ForEach([](Sample& s) { s.cluster.gpu.memory_bytes *= 4; },
+          [](const StepReport& before, const StepReport& after) {
+            EXPECT_LE(after.step_time_s, before.step_time_s);
+            EXPECT_GE(after.peak_memory_bytes, before.peak_memory_bytes);
+            EXPECT_TRUE(after.fits || !before.fits);
+          });
+}
+
+TEST(Metamorphic, TwiceTheLayersTakeMoreTimeAndMemoryButNotMoreThanTwice) {
+  ForEach([](Sample& s) { s.workload.model.layers *= 2; },
+          [](const StepReport& before, const StepReport& after) {
+            EXPECT_GT(after.step_time_s, before.step_time_s);
+            EXPECT_LE(after.step_time_s,
+                      2 * before.step_time_s * (1 + kRounding));
+            EXPECT_GT(after.peak_memory_bytes, before.peak_memory_bytes);
+            EXPECT_LT(after.peak_memory_bytes, 2 * before.peak_memory_bytes);
+          });
+}
+
+TEST(Metamorphic, HalfTheBatchTakesAtLeastHalfTheTime) {
+  ForEach([](Sample& s) { s.workload.batch_size /= 2; },
+          [](const StepReport& before, const StepReport& after) {
+            EXPECT_LE(after.step_time_s, before.step_time_s);
+            EXPECT_GE(after.step_time_s,
+                      0.5 * before.step_time_s * (1 - kRounding));
+            EXPECT_LE(after.peak_memory_bytes, before.peak_memory_bytes);
+          });
+}
+
+TEST(Metamorphic, RecomputationTradesTimeForMemory) {
+  const auto set = [](int value) {
+    return [value](Sample& s) {
+      for (ParallelConfig& config : s.configs) {
+        config.grad_checkpoint = value;
+      }
+    };
+  };
+  for (Sample sample : Samples()) {
+    set(kRecomputeNothing)(sample);
+    const Simulator simulator = sample.Make();
+    for (ParallelConfig config : sample.configs) {
+      try {
+        const StepReport nothing = simulator.Simulate(config);
+        config.grad_checkpoint = kRecomputeSelective;
+        const StepReport selective = simulator.Simulate(config);
+        config.grad_checkpoint = kRecomputeFull;
+        const StepReport full = simulator.Simulate(config);
+        SCOPED_TRACE(sample.name + ": " + ToString(config));
+        EXPECT_LE(nothing.time.recompute_s, selective.time.recompute_s);
+        EXPECT_LT(selective.time.recompute_s, full.time.recompute_s);
+        EXPECT_GE(nothing.memory.activations_bytes,
+                  selective.memory.activations_bytes);
+      } catch (const std::invalid_argument&) {
+      }
+    }
+  }
+}
+
+// Infinitely fast links without latency and software overhead.
+TEST(Metamorphic, WithInfiniteBandwidthOnlyFixedCostsOfCommunicationRemain) {
+  ForEach(
+      [](Sample& s) {
+        for (Link* link :
+             {&s.cluster.intra, &s.cluster.uplink, &s.cluster.inter}) {
+          link->bandwidth_bytes_per_s = 1e30;
+          link->latency_s = 0.0;
+        }
+        s.framework.p2p_overhead_s = 0.0;
+      },
+      [](const StepReport& before, const StepReport& after) {
+        // 25 us a collective remain.
+        EXPECT_LE(after.time.tensor_s, before.time.tensor_s);
+        EXPECT_LE(after.time.data_s, before.time.data_s * (1 + kRounding));
+        EXPECT_NEAR(after.time.pipeline_s, 0.0, 1e-12);
+      });
+}
+
+// A model whose head costs nothing, on one host with a switch.
+Sample OneHost() {
+  Sample sample;
+  sample.workload = SmallWorkload();
+  sample.workload.model.vocab_size = 64;
+  sample.workload.model.tied_embeddings = false;
+  sample.workload.model.hidden_size = 4096;
+  sample.workload.model.head_size = 256;
+  sample.workload.model.ffn_size = 16384;
+  sample.workload.sequence_length = 2048;
+  sample.cluster = SmallCluster();
+  sample.cluster.gpus_per_switch = 0;
+  sample.cluster.gpus_per_node = 8;
+  sample.cluster.nodes = 1;
+  sample.cluster.gpu.memory_bytes = 1e15;
+  return sample;
+}
+
+// The seconds by which a component grows if links have half the bandwidth,
+// times the bandwidth: the bytes that it moves.
+double VolumeOf(Sample sample,
+                const std::string& config,
+                double TimeBreakdown::*component) {
+  const ParallelConfig pc = ParseParallelConfig(config);
+  const double bandwidth = sample.cluster.intra.bandwidth_bytes_per_s;
+  const double fast_s = sample.Make().Simulate(pc).time.*component;
+  sample.cluster.intra.bandwidth_bytes_per_s /= 2;
+  return (sample.Make().Simulate(pc).time.*component - fast_s) * bandwidth;
+}
+
+TEST(Metamorphic, ReducingGradientsMovesTwiceTheParametersTimesTheRing) {
+  const Sample sample = OneHost();
+  for (const int dp : {2, 4, 8}) {
+    Sample with = sample;
+    with.cluster.gpus_per_node = dp;
+    const std::string config =
+        "dp=" + std::to_string(dp) + ",zero_stage=1,overlap_zero_comm=0";
+    const double bytes = with.Make()
+                             .Simulate(ParseParallelConfig(config))
+                             .memory.parameters_bytes;
+    // An all-reduce of the gradients and an all-gather of the parameters.
+    EXPECT_NEAR(VolumeOf(with, config, &TimeBreakdown::data_s),
+                3.0 * (dp - 1) / dp * bytes,
+                1e-6 * bytes);
+  }
+}
+
+TEST(Metamorphic, TensorParallelismReducesFourActivationsPerBlock) {
+  Sample sample = OneHost();
+  Sample deep = sample;
+  deep.workload.model.layers *= 2;
+  for (const int tp : {2, 4, 8}) {
+    const std::string config =
+        "dp=" + std::to_string(8 / tp) + ",tp=" + std::to_string(tp);
+    const double activations = 2.0 * sample.workload.batch_size / (8.0 / tp) *
+                               sample.workload.sequence_length *
+                               sample.workload.model.hidden_size;
+    EXPECT_NEAR(
+        VolumeOf(deep, config, &TimeBreakdown::tensor_s) -
+            VolumeOf(sample, config, &TimeBreakdown::tensor_s),
+        sample.workload.model.layers * 4 * 2.0 * (tp - 1) / tp * activations,
+        1e-6 * activations);
+  }
+}
+
+TEST(Metamorphic, TheBubbleOfEqualStagesIsThatOfTheLiterature) {
+  Sample sample = OneHost();
+  sample.workload.model.layers = 32;
+  sample.cluster.intra.bandwidth_bytes_per_s = 1e30;
+  sample.cluster.intra.latency_s = 0.0;
+  sample.framework.p2p_overhead_s = 0.0;
+  constexpr double kLoss = 0.006;  // the last stage also computes the loss
+  for (const int microbatches : {4, 8, 32}) {
+    for (const int chunks : {1, 2, 4}) {
+      const TimeBreakdown time = sample.Make()
+                                     .Simulate({.dp = 2,
+                                                .pp = 4,
+                                                .microbatches = microbatches,
+                                                .model_chunks = chunks,
+                                                .overlap_p2p = chunks > 1})
+                                     .time;
+      EXPECT_NEAR(time.bubble_s / (time.forward_s + time.backward_s),
+                  3.0 / (microbatches * chunks),
+                  kLoss);
+    }
+  }
+}
+
+// The same share of the batch on more replicas, on a network that costs
+// nothing.
+TEST(Metamorphic, ReplicasAreAllAlike) {
+  Sample sample = OneHost();
+  sample.cluster.intra.bandwidth_bytes_per_s = 1e30;
+  sample.cluster.intra.latency_s = 0.0;
+  const auto forward_and_backward = [&](int dp) {
+    Sample with = sample;
+    with.cluster.gpus_per_node = dp;
+    with.workload.batch_size = 8 * dp;
+    const TimeBreakdown time =
+        with.Make().Simulate({.dp = dp, .zero_stage = dp > 1 ? 1 : 0}).time;
+    return time.forward_s + time.backward_s + time.head_s;
+  };
+  EXPECT_DOUBLE_EQ(forward_and_backward(1), forward_and_backward(2));
+  EXPECT_DOUBLE_EQ(forward_and_backward(1), forward_and_backward(8));
+}
+
+double States(const MemoryBreakdown& memory) {
+  return memory.parameters_bytes + memory.gradients_bytes +
+         memory.optimizer_bytes;
+}
+
+TEST(Metamorphic, StatesNeverGrowWithZeroTensorAndPipelineParallelism) {
+  for (const Sample& sample : Samples()) {
+    const Simulator simulator = sample.Make();
+    for (const ParallelConfig& config : sample.configs) {
+      SCOPED_TRACE(sample.name + ": " + ToString(config));
+      const auto states = [&](ParallelConfig changed) {
+        try {
+          return States(simulator.Simulate(changed).memory);
+        } catch (const std::invalid_argument&) {
+          return -1.0;
+        }
+      };
+      ParallelConfig zero = config;
+      zero.microbatches = std::max(2, config.microbatches);
+      for (double before = -1.0; config.dp > 1 && zero.zero_stage <= 3;
+           ++zero.zero_stage) {
+        const double now = states(zero);
+        EXPECT_TRUE(before < 0.0 || now <= before * (1 + kRounding));
+        before = now;
+      }
+      if (config.dp % 2 == 0 && config.zero_stage == 0 && config.ep == 1) {
+        ParallelConfig tensor = config;
+        tensor.dp /= 2;
+        tensor.tp *= 2;
+        tensor.sp = config.sp > 1 ? tensor.tp : 1;
+        EXPECT_LE(states(tensor), states(config) * (1 + kRounding));
+      }
+    }
+  }
+}
+
+TEST(Metamorphic, SequenceParallelismSavesActivationsAndNoVolume) {
+  const Sample sample = OneHost();
+  const StepReport without =
+      sample.Make().Simulate({.dp = 2, .tp = 4, .microbatches = 1});
+  const StepReport with =
+      sample.Make().Simulate({.dp = 2, .tp = 4, .microbatches = 1, .sp = 4});
+  EXPECT_LT(with.memory.activations_bytes, without.memory.activations_bytes);
+  EXPECT_EQ(States(with.memory), States(without.memory));
+  EXPECT_GE(VolumeOf(sample, "dp=2,tp=4,sp=4", &TimeBreakdown::tensor_s),
+            VolumeOf(sample, "dp=2,tp=4", &TimeBreakdown::tensor_s) *
+                (1 - kRounding));
+}
+
+// Two ranks share a sequence: each holds half of its tokens and all parameters.
+TEST(Metamorphic, ContextParallelismKeepsTokensAndStates) {
+  const Sample sample = OneHost();
+  const StepReport replicas = sample.Make().Simulate({.dp = 8});
+  const StepReport contexts = sample.Make().Simulate({.dp = 4, .cp = 2});
+  EXPECT_NEAR(contexts.memory.activations_bytes,
+              replicas.memory.activations_bytes,
+              1e-9 * replicas.memory.activations_bytes);
+  EXPECT_EQ(States(contexts.memory), States(replicas.memory));
+}
+
+TEST(Metamorphic, ExpertParallelismSplitsTheExpertsOnly) {
+  const PaperProblem problem("moe-8gpu");
+  const Simulator simulator(problem.workload, problem.cluster);
+  double before = States(simulator.Simulate({.dp = 8}).memory);
+  for (const int ep : {2, 4, 8}) {
+    const double now = States(simulator.Simulate({.dp = 8, .ep = ep}).memory);
+    EXPECT_LT(now, before);
+    EXPECT_GT(now, before / 2);
+    before = now;
+  }
+}
+
+}  // namespace
+}  // namespace trials
