@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "trials/workload.h"
 #include "trials/predictions.h"
+#include "trials/workload.h"
 
 namespace trials {
 

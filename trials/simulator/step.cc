@@ -14,7 +14,7 @@ double OffloadedOptimizerTime(const Problem& problem,
                               const StageCost& stage) {
   const Framework& framework = problem.framework;
   const auto pool = static_cast<std::size_t>(stage.pool);
-  const double shards = ShardRanks(shared, stage.memory);
+  const double shards = ShardRanks(shared, stage.memory, framework);
   const double elements = stage.memory.parameters / shards +
                           stage.memory.expert_parameters * shared.ep / shards;
   const double e = problem.gpus[pool].element_bytes();
