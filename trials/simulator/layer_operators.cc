@@ -66,9 +66,13 @@ void AddScores(const LayerShape& shape, double n, Module& module) {
 void AddFusedCore(const LayerShape& shape, Module& module) {
   const double e = shape.element_bytes;
   const double q_bytes = e * shape.tokens * shape.query;
-  const double share = shape.model.causal ? 0.5 : 1.0;
-  module.Flash(share * 4.0 * shape.tokens * shape.sequence * shape.query,
-               2 * q_bytes + 2 * e * shape.tokens * shape.key * shape.cp,
+  const double part = shape.sequence / shape.cp;
+  module.Flash({shape.sequences * shape.heads,
+                part,
+                part,
+                static_cast<double>(shape.model.head_size),
+                shape.model.causal,
+                2 * q_bytes / shape.cp + 2 * e * shape.tokens * shape.key},
                static_cast<int>(shape.cp));
   // The result is copied for the next product unless the kernel writes it in
   // that order.
