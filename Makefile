@@ -20,7 +20,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .PHONY: help deps build install clean format format-check tidy check \
         test test-slurm test-faults fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
-        bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-slurm bench-matrix \
+        bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -121,6 +121,13 @@ bench-growth: benchmark-programs ## plot its time against observations and candi
 
 bench-peers: benchmark-programs ## time the same suggestion in BoTorch and scikit-learn (downloads them once)
 	@benchmarks/peers/peers.py $(if $(REPEATS),--repeats $(REPEATS))
+
+GPU ?= measured
+bench-gpu: deps ## measure the GPU of this machine and write experiments/{gpus,hardware}/$(GPU).toml (5 minutes)
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target oppa
+	@! cmake --build --preset release --target help | grep -q bench_gpu || cmake --build --preset release --target bench_gpu
+	@benchmarks/gpu/bench_gpu.sh build/release/benchmarks/bench_gpu $(GPU) $(or $(OUT),results/gpu)
 
 bench-astra: deps ## count strategies per CPU second on the problems of Astra's Table 1
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

@@ -332,6 +332,11 @@ bool TomlTable::Has(std::string_view key) const {
   return node_->Find(key) != nullptr;
 }
 
+bool TomlTable::IsTable(std::string_view key) const {
+  const toml::node* found = node_->Find(key);
+  return found != nullptr && found->is_table();
+}
+
 std::vector<std::string> TomlTable::Keys() const {
   // toml++ sorts keys; the position in the file restores the author's order.
   std::vector<std::pair<std::pair<std::uint32_t, std::uint32_t>, std::string>>

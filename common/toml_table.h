@@ -41,6 +41,7 @@ class TomlTable {
                                              const std::string& source);
 
   [[nodiscard]] bool Has(std::string_view key) const;
+  [[nodiscard]] bool IsTable(std::string_view key) const;
   // The keys in file order.
   [[nodiscard]] std::vector<std::string> Keys() const;
   // The folder of the file this table was read from; relative paths in it

@@ -240,9 +240,14 @@ Backend MakeSimulator(const ProblemSpec& problem) {
             trials::FitProbability(
                 report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
       };
-  backend.explain = [simulator,
-                     deviations](const trials::ParallelConfig& config) {
+  backend.explain = [simulator, deviations, gpu = cluster.gpu](
+                        const trials::ParallelConfig& config) {
     return FormatReport(config, simulator->Simulate(config)) +
+           fmt::format("\n{}: {}\n",
+                       gpu.name,
+                       gpu.validated.empty()
+                           ? "not validated: its constants are estimates"
+                           : "validated with " + gpu.validated) +
            (deviations == nullptr
                 ? ""
                 : fmt::format("[noise] landscape: step time x {:.4f}\n",
@@ -390,8 +395,9 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
   trials::Framework framework;
   setup.inputs = ProblemFiles(problem);
-  setup.inputs.push_back(
-      trials::FindDataFile("hardware", setup.cluster.gpu.architecture));
+  for (std::filesystem::path& file : trials::GpuFiles(setup.cluster.gpu)) {
+    setup.inputs.push_back(std::move(file));
+  }
   if (problem.backend.Has("framework")) {
     const std::string name = problem.backend.RequireString("framework");
     std::filesystem::path file;

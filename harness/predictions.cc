@@ -277,8 +277,9 @@ Machine PredictedMachine(const PredictionSettings& settings,
         settings, trials::ReadCluster(cluster), otherwise.cluster.gpus());
     machine.inputs.push_back(cluster);
   }
-  machine.inputs.push_back(
-      trials::FindDataFile("hardware", machine.cluster.gpu.architecture));
+  for (std::filesystem::path& file : trials::GpuFiles(machine.cluster.gpu)) {
+    machine.inputs.push_back(std::move(file));
+  }
   const auto framework = FrameworkFile(settings);
   if (!framework.empty()) {
     machine.framework =

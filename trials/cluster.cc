@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
+#include "trials/data_folder.h"
 #include "trials/gpu_architecture.h"
 
 namespace trials {
@@ -21,23 +22,63 @@ constexpr double kMicro = 1e-6;
 // No cluster has more nodes, GPUs in a node or multiprocessors.
 constexpr int kMostParts = 1'000'000;
 
+// Memory that a process can use, of the datasheet's GB, which are 2^30 bytes:
+// 79.15 of 80 on A100, 79.11 of 80 on H100, 39.39 of 40.
+constexpr double kUsableMemory = 0.987;
+
+// What a generic GPU lacks: vector units with 1/16 of the tensor cores' rate
+// and as many multiprocessors as an A100.
+constexpr double kHalfPerSingle = 16.0;
+constexpr int kMultiprocessors = 108;
+
+double MemoryBytes(const common::TomlTable& table) {
+  return kGibi * (table.Has("memory_gb")
+                      ? kUsableMemory * table.RequirePositive("memory_gb")
+                      : table.RequirePositive("memory_gib"));
+}
+
 Gpu ReadGpu(const common::TomlTable& table) {
   Gpu gpu;
-  gpu.name = table.RequireString("name");
-  gpu.architecture = table.RequireString("architecture");
+  const bool generic = !table.Has("architecture");
+  gpu.architecture = table.GetString("architecture", "generic");
+  gpu.name = generic ? table.GetString("name", "generic GPU")
+                     : table.RequireString("name");
   try {
     (void)FindGpuArchitecture(gpu.architecture);
   } catch (const common::InputError& error) {
     table.Fail("architecture", error.what());
   }
-  gpu.memory_bytes = table.RequirePositive("memory_gib") * kGibi;
+  gpu.memory_bytes = MemoryBytes(table);
   gpu.memory_bandwidth_bytes_per_s =
       table.RequirePositive("memory_bandwidth_gb_per_s") * kGiga;
   gpu.half_flop_per_s = table.RequirePositive("half_tflops") * kTera;
-  gpu.single_flop_per_s = table.RequirePositive("single_tflops") * kTera;
-  gpu.multiprocessors = table.RequireIntIn("multiprocessors", 1, kMostParts);
+  if (generic) {
+    gpu.single_flop_per_s =
+        table.GetPositive("single_tflops",
+                          gpu.half_flop_per_s / kTera / kHalfPerSingle) *
+        kTera;
+    gpu.multiprocessors =
+        table.GetIntIn("multiprocessors", kMultiprocessors, 1, kMostParts);
+  } else {
+    gpu.single_flop_per_s = table.RequirePositive("single_tflops") * kTera;
+    gpu.multiprocessors = table.RequireIntIn("multiprocessors", 1, kMostParts);
+  }
   gpu.price_per_hour = table.GetDouble("price_per_hour", 0.0);
+  if (table.Has("fp8_tflops")) {
+    gpu.fp8_flop_per_s = table.RequirePositive("fp8_tflops") * kTera;
+  }
+  gpu.power_fraction = table.GetPositive("power_fraction", 1.0);
+  gpu.validated = table.GetString(
+      "validated", FindGpuArchitecture(gpu.architecture).validated);
   return gpu;
+}
+
+Gpu ReadGpuOf(const common::TomlTable& cluster) {
+  try {
+    return FindGpu(cluster.RequireString("gpu"), cluster.Folder());
+  } catch (const common::InputError& error) {
+    cluster.Fail("gpu", error.what());
+  }
 }
 
 Link ReadLink(const common::TomlTable& table) {
@@ -81,6 +122,24 @@ std::vector<double> ReadRings(const common::TomlTable& intra,
 
 }  // namespace
 
+Gpu FindGpu(const std::string& name, const std::filesystem::path& from) {
+  const std::filesystem::path file = FindDataFile("gpus", name, from);
+  const common::TomlTable table = common::TomlTable::ParseFile(file);
+  Gpu gpu = ReadGpu(table);
+  table.RejectUnknownKeys();
+  gpu.preset = name.ends_with(".toml") ? file.string() : name;
+  return gpu;
+}
+
+std::vector<std::filesystem::path> GpuFiles(const Gpu& gpu) {
+  std::vector<std::filesystem::path> files = {
+      FindDataFile("hardware", gpu.architecture)};
+  if (!gpu.preset.empty()) {
+    files.push_back(FindDataFile("gpus", gpu.preset));
+  }
+  return files;
+}
+
 double Cluster::RingBytesPerSecond(int gpus_of_host) const {
   if (rings.empty()) {
     return intra.bandwidth_bytes_per_s;
@@ -115,7 +174,9 @@ Cluster ReadCluster(const std::filesystem::path& path) {
   cluster.name = table.GetString("name", path.stem().string());
   cluster.nodes = table.RequireIntIn("nodes", 1, kMostParts);
   cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1, kMostParts);
-  cluster.gpu = ReadGpu(table.RequireTable("gpu"));
+  cluster.gpu = !table.Has("gpu") || table.IsTable("gpu")
+                    ? ReadGpu(table.RequireTable("gpu"))
+                    : ReadGpuOf(table);
 
   const common::TomlTable intra = table.RequireTable("intra");
   cluster.intra = ReadLink(intra);

@@ -24,9 +24,30 @@ struct Gpu {
   double single_flop_per_s = 0.0;  // fp32, no tensor cores
   int multiprocessors = 0;
   double price_per_hour = 0.0;  // 0: unknown
+  // Dense tensor-core rate with 8-bit inputs; 0: none.
+  double fp8_flop_per_s = 0.0;
+  // The clock that the board's power limit leaves under tensor load, relative
+  // to the board that tensor_fraction of the architecture describes.
+  double power_fraction = 1.0;
+  // The measurements that predictions for this GPU were compared with; "": not
+  // validated.
+  std::string validated;
+  // The file in experiments/gpus/ that described it; "": the cluster's own
+  // table.
+  std::string preset;
 
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
+
+// A GPU by the name of its file in experiments/gpus/ ("h100-sxm"), or by the
+// path of such a file (*.toml, relative to `from`).
+// Errors: throws InputError for an unknown name, listing the known ones, and
+// for an invalid file.
+[[nodiscard]] Gpu FindGpu(const std::string& name,
+                          const std::filesystem::path& from = {});
+
+// The data files that a GPU was read from in addition to the cluster's.
+[[nodiscard]] std::vector<std::filesystem::path> GpuFiles(const Gpu& gpu);
 
 // One direction of one link: time for n bytes = latency + n / bandwidth. The
 // bandwidth is what transfers reach, not the signalling rate.
@@ -75,7 +96,8 @@ struct Cluster {
 [[nodiscard]] Cluster WithGpus(Cluster cluster, int gpus);
 
 // Reads a cluster file (experiments/clusters/*.toml; format in
-// docs/cluster_format.md). Every number there is next to its source.
+// docs/cluster_format.md). Its GPU is a table [gpu] or the name of a preset,
+// gpu = "h100-sxm". Every number there is next to its source.
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] Cluster ReadCluster(const std::filesystem::path& path);
 

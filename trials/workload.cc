@@ -15,9 +15,9 @@ namespace {
 
 Precision ReadPrecision(const common::TomlTable& table) {
   const std::string name = table.GetString("precision", "bf16");
-  const std::vector<std::string> known = {"fp32", "fp16", "bf16"};
+  const std::vector<std::string> known = {"fp32", "fp16", "bf16", "fp8"};
   constexpr std::array kPrecisions = {
-      Precision::kFp32, Precision::kFp16, Precision::kBf16};
+      Precision::kFp32, Precision::kFp16, Precision::kBf16, Precision::kFp8};
   for (std::size_t i = 0; i < known.size(); ++i) {
     if (known[i] == name) {
       return kPrecisions.at(i);

@@ -11,7 +11,8 @@
 
 namespace trials {
 
-enum class Precision { kFp32, kFp16, kBf16 };
+// kFp8: matrix products of linear layers in 8 bits, everything else as bf16.
+enum class Precision { kFp32, kFp16, kBf16, kFp8 };
 
 // A model and its training settings. Source: OPPA Table 2.
 struct Workload {
@@ -29,7 +30,7 @@ struct Workload {
 //   model = "workloads/qwen2-1.5b.json"   (relative to the manifest)
 //   batch_size = 64
 //   sequence_length = 1024                  (images: patches + 1, the default)
-//   precision = "bf16"                    (fp32, fp16, bf16)
+//   precision = "bf16"                    (fp32, fp16, bf16, fp8)
 [[nodiscard]] Workload ReadWorkload(const common::TomlTable& table);
 
 }  // namespace trials

@@ -80,6 +80,11 @@ double PeakMemoryUnitOf(const Facts& facts) {
 void Describe(const Facts& facts,
               trials::MachineLibrary& library,
               MeasuredRow& row) {
+  if (row.part.IsCall()) {
+    row.cluster.gpu =
+        trials::FindGpu(facts.Text("gpu_preset", facts.Text("gpu")));
+    return;
+  }
   if (row.part.bytes > 0.0) {  // a collective has no model
     row.cluster = library.ClusterOf(facts);
     return;

@@ -73,9 +73,9 @@ RowFacts ReadMosaicml(const TableRow& row) {
       row.Number("GlobalBatchSize (T)") / row.Number("Throughput (T/s)");
   facts.Add("step_time_s", common::ExactText(time_s));
   const std::string precision = row.Cell("Precision");
-  if (precision.find("fp8") != std::string::npos) {
-    read.left_out = "8-bit arithmetic is not simulated";
-  } else if (row.Cell("Activation CPUOffload") == "True") {
+  facts.Add("precision",
+            precision.find("fp8") != std::string::npos ? "fp8" : "bf16");
+  if (row.Cell("Activation CPUOffload") == "True") {
     read.left_out = "offloading is not simulated";
   }
   read.environment = row.Cell("GPU");

@@ -101,16 +101,35 @@ double CollectiveTime(const MeasuredRow& row) {
   return time_s + copies_s;
 }
 
+// One call, as a benchmark repeats it. Grouped products are as many calls of a
+// BLAS library; the CPU issues them one after another, without Python.
+double CallTime(const MeasuredRow& row) {
+  const TimedPart& part = row.part;
+  const trials::Framework framework;
+  const GpuModel gpu(row.cluster.gpu,
+                     part.gemm && part.gemm->fp8 ? trials::Precision::kFp8
+                                                 : trials::Precision::kBf16,
+                     framework.launch_s);
+  if (part.attention) {
+    return gpu.FlashTime(*part.attention, part.backward);
+  }
+  return std::max(gpu.GemmTime(*part.gemm),
+                  part.gemm->batch * framework.dispatch_backward_s);
+}
+
 }  // namespace
 
 double PartTime(const MeasuredRow& row) {
+  if (row.part.IsCall()) {
+    return CallTime(row);
+  }
   return row.part.bytes > 0.0 ? CollectiveTime(row) : OperatorTime(row);
 }
 
 bool IsOfBlock(const MeasuredRow& row) {
   const std::string& name = row.part.name;
-  return row.part.bytes == 0.0 && name != "embedding" && name != "final-norm" &&
-         name != "head";
+  return row.part.bytes == 0.0 && !row.part.IsCall() && name != "embedding" &&
+         name != "final-norm" && name != "head";
 }
 
 std::string PartGroup(const MeasuredRow& row) {

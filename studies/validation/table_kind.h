@@ -3,6 +3,7 @@
 #ifndef STUDIES_VALIDATION_TABLE_KIND_H_
 #define STUDIES_VALIDATION_TABLE_KIND_H_
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "common/csv_table.h"
 #include "common/error.h"
+#include "trials/simulator/gpu_model.h"
 #include "trials/tables/facts.h"
 
 namespace studies {
@@ -21,7 +23,8 @@ using trials::TableRow;
 // The operator or collective of a row that is not a whole step.
 struct TimedPart {
   // An operator, by its name in trials/simulator/layer_cost.h, or a collective:
-  // all-reduce, reduce-scatter, all-gather, all-to-all. "": a whole step.
+  // all-reduce, reduce-scatter, all-gather, all-to-all, or a call on one GPU.
+  // "": a whole step.
   std::string name;
   // Of an operator: tensor-parallel all-reduces that are timed with it, whether
   // its backward accumulates gradients, and whether it copies queries, keys and
@@ -34,6 +37,12 @@ struct TimedPart {
   // framework copies in addition. 0: an operator.
   double bytes = 0.0;
   double copied_bytes = 0.0;
+  // Of one call on one GPU: a product, or fused attention.
+  std::optional<trials::Gemm> gemm;
+  std::optional<trials::Attention> attention;
+  bool backward = false;
+
+  [[nodiscard]] bool IsCall() const { return gemm || attention; }
 };
 
 // Adds one row, with its columns renamed to facts.
@@ -76,6 +85,7 @@ struct TableKind {
 [[nodiscard]] RowFacts ReadMosaicml(const TableRow& row);
 [[nodiscard]] RowFacts ReadMegatronGolden(const TableRow& row);
 [[nodiscard]] RowFacts ReadSimumax(const TableRow& row);
+[[nodiscard]] RowFacts ReadGpuOperators(const TableRow& row);
 [[nodiscard]] RowFacts ReadAcesoOperators(const TableRow& row);
 [[nodiscard]] RowFacts ReadAcesoCollectives(const TableRow& row);
 [[nodiscard]] RowFacts ReadNccl(const TableRow& row);

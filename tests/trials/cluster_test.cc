@@ -20,10 +20,19 @@ std::filesystem::path ShippedFile(const std::string& name) {
   return fakes::SourceFolder() / "experiments" / "clusters" / (name + ".toml");
 }
 
+std::string Text(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // A file with one line of a good cluster file replaced.
 std::filesystem::path Edited(const std::string& from, const std::string& to) {
-  std::ifstream file(ShippedFile("rtx3080-2x8"));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::string text = Text(ShippedFile("rtx3080-2x8"));
+  const std::string preset = "gpu = \"rtx-3080\"\n";
+  text.replace(text.find(preset),
+               preset.size(),
+               "[gpu]\n" + Text(fakes::SourceFolder() / "experiments" / "gpus" /
+                                "rtx-3080.toml"));
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   text.replace(at, from.size(), to);
@@ -159,6 +168,66 @@ TEST(Cluster, ErrorsNamePlaceValueAndRule) {
               HasSubstr(":12:14: "));
   EXPECT_THAT(ErrorOf(Edited("gpus_per_switch = 4", "gpus_per_switch = 3")),
               HasSubstr("must divide gpus_per_node, which is 8"));
+}
+
+std::filesystem::path Written(const std::string& gpu) {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
+                                     (std::string(test->name()) + ".toml");
+  std::ofstream(path) << "nodes = 1\ngpus_per_node = 8\n"
+                      << gpu
+                      << "\n[intra]\nname = \"NVLink\"\n"
+                         "bandwidth_gb_per_s = 200\nlatency_us = 3\n";
+  return path;
+}
+
+TEST(Cluster, APresetIsTheSameGpuAsATableWithItsNumbers) {
+  Gpu preset = ReadCluster(Written("gpu = \"a100-sxm-80gb\"\n")).gpu;
+  const Gpu table =
+      ReadCluster(Written("[gpu]\nname = \"A100-SXM4-80GB\"\n"
+                          "architecture = \"ampere_ga100\"\n"
+                          "memory_gib = 79.15\n"
+                          "memory_bandwidth_gb_per_s = 2039\n"
+                          "half_tflops = 312\nsingle_tflops = 19.5\n"
+                          "multiprocessors = 108\n"))
+          .gpu;
+  EXPECT_EQ(preset.preset, "a100-sxm-80gb");
+  preset.preset = "";
+  EXPECT_EQ(preset, table);
+}
+
+TEST(Cluster, AnUnknownPresetListsTheKnownOnes) {
+  EXPECT_THAT(ErrorOf(Written("gpu = \"h100-smx\"\n")),
+              AllOf(HasSubstr("did you mean 'h100-sxm'?"),
+                    HasSubstr("mi300x"),
+                    HasSubstr(":3:")));
+}
+
+TEST(Cluster, AGenericGpuNeedsMemoryBandwidthAndRate) {
+  const Gpu gpu = ReadCluster(Written("[gpu]\nmemory_gb = 80\n"
+                                      "memory_bandwidth_gb_per_s = 2039\n"
+                                      "half_tflops = 312\n"))
+                      .gpu;
+  EXPECT_EQ(gpu.architecture, "generic");
+  EXPECT_EQ(gpu.validated, "");
+  EXPECT_NEAR(gpu.memory_bytes / (79.15 * 1024 * 1024 * 1024), 1.0, 0.005);
+  EXPECT_THAT(ErrorOf(Written("[gpu]\nmemory_gb = 80\nhalf_tflops = 312\n")),
+              HasSubstr("memory_bandwidth_gb_per_s"));
+}
+
+TEST(Cluster, EveryPresetIsReadAndSaysWithWhatItWasValidated) {
+  int validated = 0;
+  int presets = 0;
+  for (const auto& file : std::filesystem::directory_iterator(
+           fakes::SourceFolder() / "experiments" / "gpus")) {
+    const Gpu gpu = FindGpu(file.path().stem().string());
+    ++presets;
+    validated += gpu.validated.empty() ? 0 : 1;
+    EXPECT_EQ(GpuFiles(gpu).size(), 2) << file.path();
+  }
+  EXPECT_GE(presets, 13);
+  EXPECT_GT(validated, 0);
+  EXPECT_LT(validated, presets);
 }
 
 }  // namespace

@@ -81,11 +81,15 @@ void AddScores(const LayerShape& shape, double n, Module& module) {
 
 void AddFusedCore(const LayerShape& shape, Module& module) {
   const double e = shape.element_bytes;
-  const double share = (shape.model.causal ? 0.5 : 1.0) * VisibleShare(shape);
+  const double part = shape.sequence / shape.cp;
   const double kv = shape.key + shape.value;
-  module.Flash(share * 2.0 * shape.tokens * shape.sequence *
-                   (shape.query + shape.result),
-               e * shape.tokens * (shape.query + shape.result + kv * shape.cp),
+  const double inner = shape.query + shape.result;
+  module.Flash({shape.sequences * shape.heads,
+                part,
+                part * VisibleShare(shape),
+                inner / (2.0 * shape.heads),
+                shape.model.causal,
+                e * shape.tokens * (inner / shape.cp + kv)},
                static_cast<int>(shape.cp));
   // The result is copied for the next product unless the kernel writes it in
   // that order.

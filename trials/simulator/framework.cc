@@ -50,6 +50,8 @@ constexpr std::array kNumbers = {
     std::pair{"dispatch_norm", &Framework::dispatch_norm},
     std::pair{"score_forward_bytes", &Framework::score_forward_bytes},
     std::pair{"score_backward_bytes", &Framework::score_backward_bytes},
+    std::pair{"attention_forward_speed", &Framework::attention_forward_speed},
+    std::pair{"attention_backward_speed", &Framework::attention_backward_speed},
     std::pair{"optimizer_bytes", &Framework::optimizer_bytes},
     std::pair{"loss_forward_bytes", &Framework::loss_forward_bytes},
     std::pair{"loss_backward_bytes", &Framework::loss_backward_bytes},
@@ -134,6 +136,10 @@ Framework ReadFramework(const std::filesystem::path& path) {
   constexpr int kMostRanks = 1'000'000;
   framework.zero_group_ranks =
       table.GetIntIn("zero_group_ranks", 0, 0, kMostRanks);
+  for (const std::string_view key :
+       {"attention_forward_speed", "attention_backward_speed"}) {
+    (void)table.GetPositive(key, 1.0);
+  }
   if (framework.shard_within_host && !framework.fsdp) {
     table.Fail("shard_within_host",
                "shard_within_host is a way of FSDP: it needs fsdp = true");

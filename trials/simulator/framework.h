@@ -152,6 +152,10 @@ struct Framework {
   // Bytes moved per score by the fused softmax of attention without flash.
   double score_forward_bytes = 4.0;
   double score_backward_bytes = 6.0;
+  // Speed of fused attention relative to the kernels that the GPU's file
+  // describes (FlashAttention-2).
+  double attention_forward_speed = 1.0;
+  double attention_backward_speed = 1.0;
   // Bytes moved per logit by the loss: forward from the product's output, and
   // backward to the gradient that enters the product.
   double loss_forward_bytes = 22.0;

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace trials {
 namespace {
 
-bool Aligned(double row_bytes) { return std::fmod(row_bytes, 8.0) == 0.0; }
+bool Aligned(double row_bytes) { return std::fmod(row_bytes, 16.0) == 0.0; }
 
 }  // namespace
 
@@ -36,12 +37,21 @@ void Module::EndOperator(std::string_view name) {
 
 void Module::Linear(double rows, double in, double out, bool bias) {
   const double e = gpu_.element_bytes();
-  const bool aligned = Aligned(e * in) && Aligned(e * out);
-  cost_.forward_s += gpu_.GemmTime({1.0, rows, out, in, aligned});
-  const double weights_s = gpu_.GemmTime({1.0, in, out, rows, aligned});
-  cost_.backward_s += gpu_.GemmTime({1.0, rows, in, out, aligned}) + weights_s;
+  Gemm forward{1.0, rows, out, in, Aligned(e * in) && Aligned(e * out)};
+  forward.fp8 = gpu_.fp8();
+  Gemm by_input = forward;
+  std::swap(by_input.n, by_input.k);
+  Gemm by_weight = forward;
+  by_weight.m = in;
+  by_weight.k = rows;
+  cost_.forward_s += gpu_.GemmTime(forward);
+  const double weights_s = gpu_.GemmTime(by_weight);
+  cost_.backward_s += gpu_.GemmTime(by_input) + weights_s;
   cost_.weights_s += weights_s;
   Issue(1, 2);
+  if (gpu_.fp8()) {
+    CastToFp8(rows, in, out);
+  }
   Parameter(in * out);
   AddShape(in, out);
   if (bias) {  // its gradient is a sum over rows
@@ -49,6 +59,13 @@ void Module::Linear(double rows, double in, double out, bool bias) {
     Issue(0, 1);
     Parameter(out);
   }
+}
+
+// Reads 16 bits and writes 8, and 8 transposed for backward: input and weight
+// before the product, the gradient of the output after it.
+void Module::CastToFp8(double rows, double in, double out) {
+  const double bytes = gpu_.element_bytes() + 2.0;
+  Elementwise(bytes * (rows * in + in * out), 2, bytes * rows * out, 1);
 }
 
 void Module::ExpertLinear(double experts, double rows, double in, double out) {
@@ -64,19 +81,23 @@ void Module::ExpertLinear(double experts, double rows, double in, double out) {
 }
 
 void Module::Product(const Gemm& gemm) {
-  cost_.forward_s += gpu_.GemmTime(gemm);
-  cost_.backward_s += gpu_.GemmTime({gemm.batch, gemm.m, gemm.k, gemm.n}) +
-                      gpu_.GemmTime({gemm.batch, gemm.k, gemm.n, gemm.m});
+  const double e = gpu_.element_bytes();
+  const bool aligned =
+      Aligned(e * gemm.m) && Aligned(e * gemm.n) && Aligned(e * gemm.k);
+  const auto time_s = [&](double m, double n, double k) {
+    return gpu_.GemmTime({gemm.batch, m, n, k, aligned});
+  };
+  cost_.forward_s += time_s(gemm.m, gemm.n, gemm.k);
+  cost_.backward_s +=
+      time_s(gemm.m, gemm.k, gemm.n) + time_s(gemm.k, gemm.n, gemm.m);
   Issue(1, 2);
 }
 
-void Module::Flash(double forward_flop, double forward_bytes, int rounds) {
+void Module::Flash(const Attention& round, int rounds) {
   cost_.forward_s +=
-      rounds * gpu_.FlashTime(forward_flop / rounds, forward_bytes / rounds);
-  // Backward computes the scores again: five products instead of two.
-  cost_.backward_s += rounds * gpu_.FlashTime(2.5 * forward_flop / rounds,
-                                              2.5 * forward_bytes / rounds,
-                                              /*backward=*/true);
+      rounds * gpu_.FlashTime(round) / framework_.attention_forward_speed;
+  cost_.backward_s += rounds * gpu_.FlashTime(round, /*backward=*/true) /
+                      framework_.attention_backward_speed;
   Issue(rounds, 2 * rounds);
 }
 

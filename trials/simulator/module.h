@@ -37,8 +37,8 @@ class Module {
   // A product of two activations: both inputs get a gradient.
   void Product(const Gemm& gemm);
 
-  // Fused attention in `rounds` kernels, one for each block of a context.
-  void Flash(double forward_flop, double forward_bytes, int rounds);
+  // Fused attention in `rounds` equal kernels, one for each block of a context.
+  void Flash(const Attention& round, int rounds);
 
   // Kernels that only move bytes.
   void Elementwise(double forward_bytes,
@@ -68,6 +68,7 @@ class Module {
  private:
   void AddShape(double in, double out);  // of a weight
   void Accumulate(double elements);
+  void CastToFp8(double rows, double in, double out);
   void Issue(int forward_kernels, int backward_kernels);
 
   const GpuModel& gpu_;

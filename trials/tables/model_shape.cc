@@ -40,6 +40,9 @@ Precision PrecisionOf(const Facts& facts) {
   if (name == "fp16") {
     return Precision::kFp16;
   }
+  if (name == "fp8") {
+    return Precision::kFp8;
+  }
   if (name == "fp32") {
     return Precision::kFp32;
   }

@@ -159,7 +159,9 @@ const Cluster& MachineLibrary::ClusterOf(const Facts& facts) {
       const fs::path file = Find("clusters", name);
       at->second = WithGpus(ReadCluster(file), gpus);
       inputs_.push_back(file);
-      inputs_.push_back(FindDataFile("hardware", at->second.gpu.architecture));
+      for (fs::path& input : GpuFiles(at->second.gpu)) {
+        inputs_.push_back(std::move(input));
+      }
     } catch (const common::InputError&) {
       throw;
     } catch (const std::invalid_argument& e) {

@@ -444,6 +444,30 @@ TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
               1e-9);
 }
 
+TEST_F(ValidateTable, CallsOnAGpuAreTimedByTheShareOfTheRateThatTheyReach) {
+  const fs::path path = Write(
+      "calls.csv",
+      "gpu,peak_tflops,operator,shape,efficiency\n"
+      "a100-sxm-80gb,312,matmul,\"b=1, m=4096, k=1024, n=8192, layout=TN, "
+      "accumulate=False, out_dtype=bf16\",0.8\n"
+      "a100-sxm-80gb,312,matmul,\"b=1, m=1024, k=4096, n=8192, layout=NT, "
+      "accumulate=True, out_dtype=fp32\",0.7\n"
+      "a100-sxm-80gb,312,sdp_bwd,\"batch=1, seq_len=4096, head_num=32, "
+      "kv_head_num=8, qk_head_dim=128, v_head_dim=128\",1.0\n"
+      "a100-sxm-80gb,312,conv,\"b=1\",0.5\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const std::vector<Prediction> predictions = Predict(table);
+  EXPECT_NEAR(table.rows[0].step_time_s, 68.72e9 / (0.8 * 312e12), 1e-8);
+  // The products of one layer are one family, in whatever direction.
+  EXPECT_EQ(table.rows[0].scenario, table.rows[1].scenario);
+  EXPECT_EQ(table.rows[1].part.name, "gemm, adds");
+  EXPECT_GT(predictions[1].step_time_s, predictions[0].step_time_s);
+  // Five products of 2 s^2 h; half of the scores are masked.
+  EXPECT_NEAR(table.rows[2].step_time_s, 5 * 137.4e9 / 312e12, 1e-6);
+  EXPECT_NEAR(predictions[2].step_time_s / table.rows[2].step_time_s, 1, 0.4);
+  EXPECT_THAT(table.rows[3].left_out, HasSubstr("'conv' is not simulated"));
+}
+
 TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
   const fs::path path =
       Write("o.csv",

@@ -36,6 +36,71 @@ TEST(GpuModel, OneTileTooManyCostsAWholeWave) {
   EXPECT_NEAR(same_s, full_s, 1e-3 * full_s);
 }
 
+GpuModel Of(const char* preset, Precision precision = Precision::kBf16) {
+  return GpuModel(FindGpu(preset), precision, kLaunch_s);
+}
+
+TEST(GpuModel, AnAccumulatingProductIsSlowerThanOneThatOverwrites) {
+  const GpuModel gpu = Of("a100-sxm-80gb");
+  Gemm gemm{1, 4096, 4096, 4096};
+  gemm.result_bytes = 4.0;
+  const double overwrites_s = gpu.GemmTime(gemm);
+  gemm.accumulate = true;
+  EXPECT_GT(gpu.GemmTime(gemm), 1.01 * overwrites_s);
+}
+
+TEST(GpuModel, ABoardWithLessPowerMultipliesSlowerAndCopiesAsItsMemoryAllows) {
+  const GpuModel sxm = Of("a100-sxm-80gb");
+  const GpuModel pcie = Of("a100-pcie-80gb");
+  const Gemm large{1, 8192, 8192, 8192};
+  EXPECT_NEAR(sxm.GemmTime(large) / pcie.GemmTime(large), 0.9325, 0.01);
+  EXPECT_NEAR(sxm.MemoryTime(1e9) / pcie.MemoryTime(1e9), 1935.0 / 2039, 0.01);
+}
+
+TEST(GpuModel, ProductsIn8BitsAreFasterAndGpusWithoutThemRefused) {
+  const GpuModel gpu = Of("h100-sxm", Precision::kFp8);
+  Gemm gemm{1, 8192, 8192, 8192};
+  const double bf16_s = gpu.GemmTime(gemm);
+  gemm.fp8 = true;
+  EXPECT_LT(gpu.GemmTime(gemm), bf16_s / 1.5);
+  EXPECT_THROW((void)Of("a100-sxm-80gb", Precision::kFp8), common::InputError);
+}
+
+TEST(GpuModel, BatchedProductsOfUnalignedRowsRunAtTheFp32Rate) {
+  const GpuModel gpu = Of("a100-sxm-80gb");
+  const double single_flop_per_s =
+      19.5e12 * FindGpuArchitecture("ampere_ga100").single_fraction;
+  const Gemm gemm{64, 2048, 2048, 2048, /*aligned=*/false};
+  EXPECT_NEAR(gemm.Flop() / gpu.GemmTime(gemm) / single_flop_per_s, 1.0, 0.05);
+}
+
+double FlashSeconds(double heads, double tokens, double head_size) {
+  return Of("a100-sxm-80gb").FlashTime({heads, tokens, tokens, head_size}) -
+         kLaunch_s;
+}
+
+TEST(GpuModel, FusedAttentionOfAHeadOf150CostsAsMuchAsThatOf160) {
+  EXPECT_DOUBLE_EQ(FlashSeconds(64, 4096, 150), FlashSeconds(64, 4096, 160));
+  EXPECT_LT(FlashSeconds(64, 4096, 128), FlashSeconds(64, 4096, 150));
+}
+
+TEST(GpuModel, FusedAttentionIsLessEfficientWithFewHeadsAndShortSequences) {
+  // The time of a score of a head, with 64 heads and 4,096 tokens = 1.
+  const double usual = FlashSeconds(64, 4096, 128) / 64;
+  EXPECT_GT(FlashSeconds(4, 4096, 128) / 4, 1.5 * usual);
+  EXPECT_GT(FlashSeconds(64 * 64, 512, 128) / 64, 1.2 * usual);
+  EXPECT_LT(FlashSeconds(64, 16384, 128) / 64 / 16, usual);
+}
+
+TEST(GpuModel, TimeOfFusedAttentionNeverFallsWithHeadsTokensOrHeadSize) {
+  double last_s = 0.0;
+  for (double size = 1; size < 3000; size *= 1.7) {
+    const double time_s = FlashSeconds(size, 16 * size, 16 + size / 10);
+    EXPECT_GE(time_s, last_s) << size;
+    last_s = time_s;
+  }
+}
+
 TEST(GpuModel, TimeNeverFallsWithRowsOrColumns) {
   const GpuModel gpu = Model16();
   double last_m_s = 0.0;

@@ -313,6 +313,36 @@ TEST(LayerCost, HalfTheRanksWorkIsMoreThanHalfTheTime) {
   EXPECT_EQ(two.block.forward_collectives.all_reduces, 2);
 }
 
+// Without fused attention, the rows of a head of 150 columns are not aligned to
+// 16 bytes (BigScience's 176B model before it had heads of 128 columns).
+TEST(LayerCost, AttentionOfAHeadOf150IsSlowerThanThatOf160) {
+  const auto core_s = [](int head_size) {
+    Workload workload = SmallWorkload();
+    workload.model.head_size = head_size;
+    Framework framework;
+    framework.flash_attention = false;
+    return Costs(workload, framework, {4.0, 1, false}).block.core_forward_s;
+  };
+  EXPECT_GT(core_s(150), 1.1 * core_s(160));
+  EXPECT_LT(core_s(144), core_s(160));
+}
+
+TEST(LayerCost, LinearLayersIn8BitsAreFasterAndCast) {
+  Workload workload = SmallWorkload();
+  workload.model.hidden_size = 4096;
+  workload.model.ffn_size = 16384;
+  const auto cost = [&](Precision precision) {
+    const GpuModel gpu(FindGpu("h100-sxm"), precision, 2e-6);
+    return ComputeLayerCosts(workload, Framework{}, gpu, {.sequences = 8});
+  };
+  const LayerCosts bf16 = cost(Precision::kBf16);
+  const LayerCosts fp8 = cost(Precision::kFp8);
+  EXPECT_LT(fp8.block.forward_s, bf16.block.forward_s);
+  EXPECT_GT(fp8.block.forward_s, 0.5 * bf16.block.forward_s);
+  EXPECT_EQ(fp8.block.core_forward_s, bf16.block.core_forward_s);
+  EXPECT_EQ(fp8.block.ParameterCount(), bf16.block.ParameterCount());
+}
+
 // A GPU on which only products of matrices take time: no bytes, no launches,
 // one multiprocessor (no waves).
 GpuModel ComputeOnly(const Gpu& gpu) {
