@@ -93,6 +93,13 @@ void Module::Temporary(double bytes) {
   cost_.working_bytes = std::max(cost_.working_bytes, bytes);
 }
 
+void Module::Repeat(const LayerCost& before, double bytes) {
+  cost_.repeated_forward_s += cost_.forward_s - before.forward_s;
+  cost_.repeated_dispatch_s +=
+      cost_.forward_dispatch_s - before.forward_dispatch_s;
+  cost_.repeated_saved_bytes += bytes;
+}
+
 void Module::Parameter(double elements) {
   cost_.parameters.push_back(elements);
   Accumulate(elements);
