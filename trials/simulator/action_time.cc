@@ -191,7 +191,7 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       SumOfEnds(layers, chunk, &LayerCost::backward_s) +
       (accumulate ? SumOfEnds(layers, chunk, &LayerCost::accumulate_s) : 0.0);
   time.recompute_s = SumOfRecomputed(layers, chunk, &LayerCost::forward_s) +
-                     repeated(&LayerCost::repeated_forward_s);
+                     repeated(&LayerCost::selective_forward_s);
   // Keys and values are sent again, together with the gradients of both.
   time.context_s =
       blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
@@ -207,7 +207,7 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
           SumOfRecomputed(layers, chunk, &LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
           SumOfRecomputed(layers, chunk, &LayerCost::forward_dispatch_s) +
-          repeated(&LayerCost::repeated_dispatch_s),
+          repeated(&LayerCost::selective_dispatch_s),
       time);
   time.data_s =
       GatherAndScatterTime(Sharded(stage, chunk),

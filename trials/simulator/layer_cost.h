@@ -65,9 +65,9 @@ struct LayerCost {
   double core_backward_s = 0.0;
   // What selective recomputation repeats, also included: its time, and bytes
   // that are then not kept (Framework::recompute_*).
-  double repeated_forward_s = 0.0;
-  double repeated_dispatch_s = 0.0;
-  double repeated_saved_bytes = 0.0;
+  double selective_forward_s = 0.0;
+  double selective_dispatch_s = 0.0;
+  double selective_bytes = 0.0;
   // Elements of each parameter tensor on this GPU, in forward order. Experts
   // are separate, because fewer ranks hold copies of them.
   std::vector<double> parameters;

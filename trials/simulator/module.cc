@@ -94,10 +94,10 @@ void Module::Temporary(double bytes) {
 }
 
 void Module::Repeat(const LayerCost& before, double bytes) {
-  cost_.repeated_forward_s += cost_.forward_s - before.forward_s;
-  cost_.repeated_dispatch_s +=
+  cost_.selective_forward_s += cost_.forward_s - before.forward_s;
+  cost_.selective_dispatch_s +=
       cost_.forward_dispatch_s - before.forward_dispatch_s;
-  cost_.repeated_saved_bytes += bytes;
+  cost_.selective_bytes += bytes;
 }
 
 void Module::Parameter(double elements) {

@@ -87,7 +87,7 @@ double SavedBytes(const StageContext& stage, const Chunk& chunk) {
   };
   const double kept =
       sum(&LayerCost::saved_bytes) -
-      (chunk.selective ? sum(&LayerCost::repeated_saved_bytes) : 0.0);
+      (chunk.selective ? sum(&LayerCost::selective_bytes) : 0.0);
   return chunk.recomputed * layers.boundary_bytes + kept +
          SumOfEnds(layers, chunk, &LayerCost::saved_bytes) +
          (chunk.last || !stage.problem.framework.keep_outputs
@@ -114,8 +114,8 @@ void AddMemory(const StageContext& stage,
       recomputed_bytes = std::max(layers.block.saved_bytes, dense.saved_bytes);
     } else if (chunk.selective) {
       recomputed_bytes = std::max({recomputed_bytes,
-                                   layers.block.repeated_saved_bytes,
-                                   dense.repeated_saved_bytes});
+                                   layers.block.selective_bytes,
+                                   dense.selective_bytes});
     }
   }
   memory.dp = stage.plan.stages[s].dp;
