@@ -48,6 +48,9 @@ std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
 
 void PrintHeading(const harness::ProblemSpec& problem,
                   const harness::Backend& backend) {
+  if (!backend.warning.empty()) {
+    fmt::print(stderr, "oppa: {}\n", backend.warning);
+  }
   fmt::print("{}{}{}: {} configurations\n",
              problem.name,
              problem.name.empty() ? "" : ": ",

@@ -36,7 +36,8 @@ struct Expectation {
 struct Backend {
   std::string type;         // "simulator", "replay"
   std::string description;  // one line to display: model, batch, cluster
-  std::string warning;      // one line about ignored input; "" if none
+  // One line about input that is ignored or about what was assumed; "" if none.
+  std::string warning;
   // Every file that the records depend on.
   std::vector<std::filesystem::path> inputs;
   bool simulated = true;  // see BackendEntry

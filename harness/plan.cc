@@ -133,8 +133,12 @@ std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
   (void)ReadSlurmOptions(manifest.slurm, {});
   std::vector<trials::ProblemInfo> problems;
   std::set<std::string> without_estimate;
+  std::set<std::string> warned;  // scenarios of one table share theirs
   for (const ProblemSpec& problem : manifest.problems) {
     const Backend backend = MakeBackend(problem);
+    if (!backend.warning.empty() && warned.insert(backend.warning).second) {
+      fmt::print(stderr, "oppa: {}\n", backend.warning);
+    }
     (void)StartsOf(manifest, problem, 1, *backend.space);
     for (const MethodSpec& method : manifest.methods) {
       const auto made = MakeMethod(method,
@@ -247,12 +251,8 @@ void WriteExperiment(const Manifest& manifest,
          method.label,
          family.empty() ? std::nullopt : std::optional(family)});
   }
-  std::set<std::string> warned;  // scenarios of one table share theirs
   for (const ProblemSpec& problem : manifest.problems) {
     const Backend backend = MakeBackend(problem);
-    if (!backend.warning.empty() && warned.insert(backend.warning).second) {
-      fmt::print(stderr, "oppa: {}\n", backend.warning);
-    }
     trials::ProblemInfo info = Describe(manifest, problem, backend);
     AddOptimum(backend, info);
     AddPredictions(manifest, backend, info);

@@ -171,7 +171,16 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       stage.plan.shared.microbatches > 1 || framework.fp32_gradients;
   const double blocks = chunk.blocks;
   const double recomputed = chunk.recomputed;
-  const double selective = chunk.selective ? blocks - recomputed : 0.0;
+  const double core =
+      chunk.selective && framework.recompute_core ? blocks - recomputed : 0.0;
+  const auto repeated = [&](double LayerCost::*field) {
+    return chunk.selective
+               ? SumOfBlocks(layers,
+                             chunk.blocks - chunk.recomputed,
+                             std::max(0, chunk.dense - chunk.recomputed),
+                             field)
+               : 0.0;
+  };
   TimeBreakdown time;
   const auto sum = [&](double LayerCost::*field) {
     return SumOfBlocks(layers, chunk.blocks, chunk.dense, field);
@@ -182,11 +191,11 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       SumOfEnds(layers, chunk, &LayerCost::backward_s) +
       (accumulate ? SumOfEnds(layers, chunk, &LayerCost::accumulate_s) : 0.0);
   time.recompute_s = SumOfRecomputed(layers, chunk, &LayerCost::forward_s) +
-                     selective * block.core_forward_s;
+                     repeated(&LayerCost::selective_forward_s);
   // Keys and values are sent again, together with the gradients of both.
   time.context_s =
       blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
-      (recomputed + selective) *
+      (recomputed + core) *
           RingTime(stage, block.core_forward_s, block.ring_bytes);
   time.expert_s = ExpertTime(
       stage,
@@ -198,7 +207,7 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
           SumOfRecomputed(layers, chunk, &LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
           SumOfRecomputed(layers, chunk, &LayerCost::forward_dispatch_s) +
-          selective * block.core_dispatch_s,
+          repeated(&LayerCost::selective_dispatch_s),
       time);
   time.data_s =
       GatherAndScatterTime(Sharded(stage, chunk),

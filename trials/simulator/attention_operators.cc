@@ -99,7 +99,8 @@ void AddFusedCore(const LayerShape& shape, Module& module) {
   module.EndOperator("core");
 }
 
-void AddStoredCore(const LayerShape& shape, Module& module) {
+// Returns the bytes of scores that are kept.
+double AddStoredCore(const LayerShape& shape, Module& module) {
   const double q_bytes = shape.element_bytes * shape.tokens * shape.query;
   const double v_bytes = shape.element_bytes * shape.tokens * shape.result;
   if (shape.key < shape.query) {  // copies key-value heads for all query heads
@@ -111,25 +112,29 @@ void AddStoredCore(const LayerShape& shape, Module& module) {
   const double rows = shape.sequence / shape.cp;
   module.Product({batch, rows, shape.sequence, head});
   module.EndOperator("scores");
-  const double saved_bytes = module.cost().saved_bytes;
+  const double before = module.cost().saved_bytes;
   AddScores(shape, batch * rows * shape.sequence, module);
-  module.cost().core_saved_bytes = module.cost().saved_bytes - saved_bytes;
+  const double scores_bytes = module.cost().saved_bytes - before;
   module.Product({batch, rows, ValueSize(shape.model), shape.sequence});
   module.Elementwise(2 * v_bytes, 1, 2 * v_bytes, 1);  // contiguous
   module.EndOperator("context");
+  return scores_bytes;
 }
 
 void AddCore(const LayerShape& shape, Module& module) {
   const LayerCost before = module.cost();
+  double scores_bytes = 0.0;
   if (shape.framework.flash_attention) {
     AddFusedCore(shape, module);
   } else {
-    AddStoredCore(shape, module);
+    scores_bytes = AddStoredCore(shape, module);
+  }
+  if (shape.framework.recompute_core) {
+    module.Repeat(before, scores_bytes);
   }
   LayerCost& cost = module.cost();
   cost.core_forward_s = cost.forward_s - before.forward_s;
   cost.core_backward_s = cost.backward_s - before.backward_s;
-  cost.core_dispatch_s = cost.forward_dispatch_s - before.forward_dispatch_s;
   cost.ring_bytes =
       shape.element_bytes * shape.tokens * (shape.key + shape.value);
 }
@@ -174,6 +179,7 @@ void AddLowRank(const LayerShape& shape,
 void AddLatentProjections(const LayerShape& shape, Module& module) {
   const Model& model = shape.model;
   const double e = shape.element_bytes;
+  const LayerCost before = module.cost();
   if (model.query_rank > 0) {
     AddLowRank(shape, model.query_rank, 0, shape.query, module);
   } else {
@@ -185,6 +191,9 @@ void AddLatentProjections(const LayerShape& shape, Module& module) {
   const double joined =
       e * shape.tokens * (shape.query + shape.key + shape.value);
   module.Elementwise(2 * joined, 3, 2 * joined, 3);
+  if (shape.framework.recompute_latent) {
+    module.Repeat(before, joined);  // the core keeps them otherwise
+  }
   module.Save(LinearInputBytes(shape));
   module.EndOperator("qkv");
 }

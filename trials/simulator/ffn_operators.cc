@@ -8,10 +8,10 @@ namespace trials {
 namespace {
 
 // The operators between the matrices of the feed-forward layer.
-void AddActivation(const LayerShape& shape,
-                   double rows,
-                   double ffn,
-                   Module& module) {
+void AddActivationKernels(const LayerShape& shape,
+                          double rows,
+                          double ffn,
+                          Module& module) {
   const double e = shape.element_bytes;
   const double inner = rows * ffn;
   // Backward holds the gradient of the layer's output. A fused kernel writes
@@ -34,6 +34,21 @@ void AddActivation(const LayerShape& shape,
                      fused ? 2 : 4);
   module.Save((fused && shape.framework.fused_gate ? 3 : 4) * e * inner);
   module.Temporary((fused ? 2 : 3) * e * inner + out_bytes);
+}
+
+// Recomputed, it keeps its inputs only.
+void AddActivation(const LayerShape& shape,
+                   double rows,
+                   double ffn,
+                   Module& module) {
+  const LayerCost before = module.cost();
+  AddActivationKernels(shape, rows, ffn, module);
+  if (shape.framework.recompute_activation) {
+    const double inputs =
+        (shape.model.gated_ffn ? 2 : 1) * shape.element_bytes * rows * ffn;
+    module.Repeat(before,
+                  module.cost().saved_bytes - before.saved_bytes - inputs);
+  }
 }
 
 // The products and the activation, of a layer with `ffn` columns on this rank.

@@ -15,6 +15,10 @@ namespace {
 
 constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"flash_attention", &Framework::flash_attention},
+    {"recompute_core", &Framework::recompute_core},
+    {"recompute_activation", &Framework::recompute_activation},
+    {"recompute_norms", &Framework::recompute_norms},
+    {"recompute_latent", &Framework::recompute_latent},
     {"fused_operators", &Framework::fused_operators},
     {"fused_gate", &Framework::fused_gate},
     {"fp32_gradients", &Framework::fp32_gradients},

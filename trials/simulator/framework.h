@@ -29,6 +29,14 @@ struct Framework {
   // Attention without stored scores: Hugging Face models take PyTorch's
   // scaled_dot_product_attention by default since release 4.36.
   bool flash_attention = true;
+  // The parts that selective recomputation repeats (Megatron-LM's
+  // recompute_modules core_attn, moe_act, layernorm and mla_up_proj): the core
+  // of attention, activations of feed-forward layers, norms before layers, and
+  // queries, keys and values of latent attention.
+  bool recompute_core = true;
+  bool recompute_activation = false;
+  bool recompute_norms = false;
+  bool recompute_latent = false;
   bool fused_operators = false;  // fused norm, rotary, softmax, activation
   // False: the gated activation is two operators and keeps silu(gate) for
   // backward too.

@@ -21,12 +21,22 @@ void AddBlock(const LayerShape& shape, Module& module) {
       module.EndOperator("norm");
     }
   };
-  norms(1);
+  // A norm that is recomputed does not keep its result for the layer.
+  const auto norm_before = [&] {
+    const LayerCost before = module.cost();
+    norms(1);
+    if (framework.recompute_norms) {
+      module.Repeat(before, LinearInputBytes(shape));
+    }
+  };
+  norm_before();
   AddAttention(shape, module);
   norms(model.norms > 2 ? 1 : 0);
   AddResidual(shape, module);
   module.EndOperator("residual");
-  norms(model.norms > 1 ? 1 : 0);
+  if (model.norms > 1) {
+    norm_before();
+  }
   if (model.experts > 0) {
     AddExperts(shape, module);
   } else {

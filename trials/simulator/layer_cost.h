@@ -61,11 +61,14 @@ struct LayerCost {
   // One gradient of each shape of a weight, Framework::placeholder_gradients.
   double placeholder_bytes = 0.0;
   // The core of attention (scores to weighted sum), included in the fields
-  // above: selective recomputation repeats it and does not keep its scores.
+  // above.
   double core_forward_s = 0.0;
   double core_backward_s = 0.0;
-  double core_dispatch_s = 0.0;
-  double core_saved_bytes = 0.0;
+  // What selective recomputation repeats, also included: its time, and bytes
+  // that are then not kept (Framework::recompute_*).
+  double selective_forward_s = 0.0;
+  double selective_dispatch_s = 0.0;
+  double selective_bytes = 0.0;
   // Elements of each parameter tensor on this GPU, in forward order. Experts
   // are separate, because fewer ranks hold copies of them.
   std::vector<double> parameters;

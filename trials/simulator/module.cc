@@ -116,6 +116,13 @@ void Module::Temporary(double bytes) {
   cost_.working_bytes = std::max(cost_.working_bytes, bytes);
 }
 
+void Module::Repeat(const LayerCost& before, double bytes) {
+  cost_.selective_forward_s += cost_.forward_s - before.forward_s;
+  cost_.selective_dispatch_s +=
+      cost_.forward_dispatch_s - before.forward_dispatch_s;
+  cost_.selective_bytes += bytes;
+}
+
 void Module::Parameter(double elements) {
   cost_.parameters.push_back(elements);
   Accumulate(elements);

@@ -49,6 +49,10 @@ class Module {
   void Save(double bytes);       // kept for backward
   void Temporary(double bytes);  // freed within the module
 
+  // Selective recomputation repeats what has been added since `before` and does
+  // not keep `bytes` of it.
+  void Repeat(const LayerCost& before, double bytes);
+
   void Parameter(double elements);
 
   // Tensor-parallel collectives of `bytes` each.

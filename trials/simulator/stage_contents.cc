@@ -79,13 +79,15 @@ void AddModules(const StageContext& stage,
 // Bytes that a chunk keeps of one microbatch.
 double SavedBytes(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
-  const int blocks = chunk.blocks - chunk.recomputed;
-  const double core = chunk.selective ? layers.block.core_saved_bytes : 0.0;
-  const double kept = SumOfBlocks(layers,
-                                  blocks,
-                                  std::max(0, chunk.dense - chunk.recomputed),
-                                  &LayerCost::saved_bytes) -
-                      blocks * core;
+  const auto sum = [&](double LayerCost::*field) {
+    return SumOfBlocks(layers,
+                       chunk.blocks - chunk.recomputed,
+                       std::max(0, chunk.dense - chunk.recomputed),
+                       field);
+  };
+  const double kept =
+      sum(&LayerCost::saved_bytes) -
+      (chunk.selective ? sum(&LayerCost::selective_bytes) : 0.0);
   return chunk.recomputed * layers.boundary_bytes + kept +
          SumOfEnds(layers, chunk, &LayerCost::saved_bytes) +
          (chunk.last || !stage.problem.framework.keep_outputs
@@ -111,8 +113,9 @@ void AddMemory(const StageContext& stage,
     if (chunk.recomputed > 0) {
       recomputed_bytes = std::max(layers.block.saved_bytes, dense.saved_bytes);
     } else if (chunk.selective) {
-      recomputed_bytes =
-          std::max(recomputed_bytes, layers.block.core_saved_bytes);
+      recomputed_bytes = std::max({recomputed_bytes,
+                                   layers.block.selective_bytes,
+                                   dense.selective_bytes});
     }
   }
   memory.dp = stage.plan.stages[s].dp;

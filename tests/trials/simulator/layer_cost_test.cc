@@ -100,6 +100,33 @@ TEST(LayerCost, SharedExpertsCostADenseLayerMore) {
   EXPECT_GT(block().forward_s, without.forward_s);
 }
 
+TEST(LayerCost, RecomputedPartsAreNotKept) {
+  Framework framework = Megatron();
+  framework.flash_attention = true;
+  const auto block = [&](const Model& model) {
+    return Costs({"m", model, 1, 256, Precision::kBf16}, framework, {1.0})
+        .block;
+  };
+  const Model llama = SmallLlama();
+  EXPECT_EQ(block(llama).selective_bytes, 0.0);  // no stored scores
+  EXPECT_DOUBLE_EQ(block(llama).selective_forward_s,
+                   block(llama).core_forward_s);
+  framework.recompute_core = false;
+  EXPECT_EQ(block(llama).selective_forward_s, 0.0);
+  framework.recompute_activation = true;
+  EXPECT_DOUBLE_EQ(block(llama).selective_bytes, 2.0 * 256 * 2816);
+  framework.recompute_norms = true;
+  EXPECT_DOUBLE_EQ(block(llama).selective_bytes, 2.0 * 256 * (2816 + 2 * 1024));
+  EXPECT_GT(block(llama).selective_forward_s, 0.0);
+  const Model latent =
+      DenseModel(ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
+                           "deepseek-v2.json"));
+  const double before = block(latent).selective_bytes;
+  framework.recompute_latent = true;
+  EXPECT_DOUBLE_EQ(block(latent).selective_bytes - before,
+                   2.0 * 256 * 128 * (2 * 192 + 128));
+}
+
 TEST(LayerCost, LocalAttentionComputesTheScoresOfItsWindow) {
   Workload workload = SmallWorkload();
   workload.sequence_length = 8192;
@@ -197,7 +224,7 @@ TEST(LayerCost, SelectiveRecomputationNeedNotKeepTheScores) {
   // The same, Eq. 6: the remainder without the core is 34 s b h / t.
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const LayerCost block = Costs(workload, Megatron(), {4, 4, true}).block;
-  EXPECT_DOUBLE_EQ(block.saved_bytes - block.core_saved_bytes,
+  EXPECT_DOUBLE_EQ(block.saved_bytes - block.selective_bytes,
                    34 * 1024.0 * 4 * 2048 / 4);
   EXPECT_GT(block.core_forward_s, 0.0);
   EXPECT_LT(block.core_forward_s, block.forward_s);
