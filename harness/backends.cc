@@ -18,6 +18,7 @@
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
+#include "trials/simulator/error_band.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
 #include "trials/wrappers/landscape_runner.h"
@@ -187,6 +188,26 @@ Backend BackendOn(const trials::Workload& workload,
   return backend;
 }
 
+// How far measurements of comparable runs are from a report; "" without the
+// file of bands.
+std::string ErrorBandsOf(const trials::Cluster& cluster,
+                         const std::string& framework,
+                         const trials::ParallelConfig& config,
+                         const trials::StepReport& report) {
+  const std::filesystem::path file = trials::ErrorBandsPath();
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) {
+    return "";
+  }
+  const trials::ErrorBands bands = trials::ReadErrorBands(file);
+  return "\n" + FormatBands(bands,
+                            bands.RegimeOf(cluster.gpu.architecture,
+                                           framework,
+                                           cluster.nodes,
+                                           config.zero_stage),
+                            report);
+}
+
 Backend MakeSimulator(const ProblemSpec& problem) {
   SimulatorSetup setup = ReadSimulatorSetup(problem);
   const trials::Workload& workload = setup.workload;
@@ -224,8 +245,14 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   backend.explain =
       [simulator = std::make_shared<trials::Simulator>(
            workload, cluster, trials::Simulator::Options{*setup.framework}),
+       framework_name = setup.framework_name.empty()
+                            ? std::string(kDefaultFramework)
+                            : setup.framework_name,
+       cluster,
        deviations](const trials::ParallelConfig& config) {
-        return FormatReport(config, simulator->Simulate(config)) +
+        const trials::StepReport report = simulator->Simulate(config);
+        return FormatReport(config, report) +
+               ErrorBandsOf(cluster, framework_name, config, report) +
                (deviations == nullptr
                     ? ""
                     : fmt::format("[noise] landscape: step time x {:.4f}\n",
