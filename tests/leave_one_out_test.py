@@ -92,7 +92,8 @@ class LeaveOneOutTest(unittest.TestCase):
 
     def test_a_refused_row_is_not_called_out_of_memory(self):
         row = {"row_part": "", "row_gpus": "512", "measured_status": "ok", "measured_step_time_s": "1",
-               "measured_peak_memory_gb": "", "predicted_peak_memory_gb": "", "predicted_status": "oom"}
+               "measured_peak_memory_gb": "", "predicted_peak_memory_gb": "", "predicted_status": "oom",
+               "row_scenario": "s"}
         rows = [{**row, "predicted_step_time_s": "1.1"}, {**row, "predicted_step_time_s": ""}]
         summary = self.script.summary("s", ["t"], rows, rows, (0, 0))
         self.assertEqual((summary["ran"], summary["ran_called_out_of_memory"]), (2, 1))
