@@ -170,6 +170,11 @@ Verb DefineValidate() {
                   Bind("--json",
                        "print the errors of each table as a JSON object",
                        own->json),
+                  Bind("--bands FILE",
+                       "write experiments/validation/bands/error_bands.toml "
+                       "from the rows of "
+                       "scripts/leave-one-out",
+                       own->bands),
                   Bind("--no-figures", "draw no figures", own->no_figures),
                   Bind("--results FOLDER",
                        "folder of the figures (default: results)",

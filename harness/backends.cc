@@ -19,6 +19,7 @@
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
+#include "trials/simulator/error_band.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
 #include "trials/wrappers/landscape_runner.h"
@@ -188,6 +189,26 @@ Backend BackendOn(const trials::Workload& workload,
   return backend;
 }
 
+// How far measurements of comparable runs are from a report; "" without the
+// file of bands.
+std::string ErrorBandsOf(const trials::Cluster& cluster,
+                         const std::string& framework,
+                         const trials::ParallelConfig& config,
+                         const trials::StepReport& report) {
+  const std::filesystem::path file = trials::ErrorBandsPath();
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) {
+    return "";
+  }
+  const trials::ErrorBands bands = trials::ReadErrorBands(file);
+  return "\n" + FormatBands(bands,
+                            bands.RegimeOf(cluster.gpu.architecture,
+                                           framework,
+                                           cluster.nodes,
+                                           config.zero_stage),
+                            report);
+}
+
 Backend MakeSimulator(const ProblemSpec& problem) {
   SimulatorSetup setup = ReadSimulatorSetup(problem);
   const trials::Workload& workload = setup.workload;
@@ -240,14 +261,22 @@ Backend MakeSimulator(const ProblemSpec& problem) {
             trials::FitProbability(
                 report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
       };
-  backend.explain = [simulator, deviations, gpu = cluster.gpu](
+  backend.explain = [simulator,
+                     deviations,
+                     cluster,
+                     framework_name = setup.framework_name.empty()
+                                          ? std::string(kDefaultFramework)
+                                          : setup.framework_name](
                         const trials::ParallelConfig& config) {
-    return FormatReport(config, simulator->Simulate(config)) +
-           fmt::format("\n{}: {}\n",
-                       gpu.name,
-                       gpu.validated.empty()
+    const trials::StepReport report = simulator->Simulate(config);
+    const std::string& validated = cluster.gpu.validated;
+    return FormatReport(config, report) +
+           ErrorBandsOf(cluster, framework_name, config, report) +
+           fmt::format("{}: {}\n",
+                       cluster.gpu.name,
+                       validated.empty()
                            ? "not validated: its constants are estimates"
-                           : "validated with " + gpu.validated) +
+                           : "validated with " + validated) +
            (deviations == nullptr
                 ? ""
                 : fmt::format("[noise] landscape: step time x {:.4f}\n",

@@ -176,19 +176,48 @@ class ResultsDocsTest(unittest.TestCase):
         error = {"rows": 360, "mean": 0.058, "median": 0.033, "p90": 0.133, "bias": 0.0}
         none = {"rows": 0, "mean": None, "median": None, "p90": None, "bias": None}
         row = {"gpu": "A100", "step_time": error, "peak_memory": none, "spearman": 0.954, "pick_slowdown": 0.075,
-               "out_of_memory_rows": 0, "precision": 0.0, "recall": None}
+               "out_of_memory_rows": 0, "precision": 0.0, "recall": None,
+               "ran_called_out_of_memory": {"rows": 18, "of": 360, "share": 0.05},
+               "failed_called_fit": {"rows": 0, "of": 0, "share": None}}
         for table, scope in (("vtrain", "one host"), ("vtrain", "several hosts"), ("korthikanti2022", "all"),
                              ("ultrascale", "all"), ("megatron_golden_values", "all"),
-                             ("aceso_v100_op_profiles", "block (sum)"), ("mosaicml_llmfoundry", "all")):
+                             ("aceso_v100_op_profiles", "block (sum)"), ("mosaicml_llmfoundry", "all"),
+                             ("internevo", "all"), ("bigscience_a100", "all"), ("bigscience_v100_1b3", "all"),
+                             ("bigscience_v100_104b", "all"), ("simumax_b200", "all")):
             path = self.results / "validation" / table / "comparison.json"
             known = json.loads(path.read_text())["comparisons"] if path.exists() else []
             gpus = ["A100-SXM4-80GB", "H100-SXM5-80GB"] if table.startswith("mosaicml") else ["A100"]
             known += [{**row, "gpu": gpu, "scope": scope, "half": half} for gpu in gpus for half in ("fitted", "other")]
             self.write(path, json.dumps({"table": table, "comparisons": known}))
         lines, _ = self.table("validation")
-        self.assertEqual(lines[2], "| vTrain, one host of 2 to 8 A100 | 360 | 5.8 | 3.3 | 13.3 | 8.37 (vTrain) | "
-                                   "| 0.95 | 7.5 | | |")
-        self.assertEqual(len(lines), 10)
+        self.assertEqual(lines[2], "| vTrain, hidden size 2048, one host of 2 to 8 A100 | 360 | 5.8 | 3.3 | 13.3 | "
+                                   "8.37 (vTrain) | | 0.95 | 7.5 | | | 5.0 | |")
+        self.assertEqual(len(lines), 15)
+
+    def test_sources_are_shown_without_their_constants_next_to_the_errors_of_others(self):
+        self.write(self.results / "validation/leave-one-out/summary.csv",
+                   "source,tables,constants_refitted,constants_at_default,step_time_rows,step_time_mean,"
+                   "step_time_median,near_the_best_median,step_time_mean_in_sample,memory_median,ran_called_out_of_memory_share,large_rows,"
+                   "large_step_time_mean,part_time_median\n"
+                   "vtrain,vtrain vtrain_nccl_allreduce_lut,19,1,767,0.07,0.05,0.03,0.04,,0.0,21,0.03,0.026\n")
+        lines, _ = self.table("leave-one-out")
+        self.assertEqual(lines[2], "| vTrain | 19, 1 | 767 | 7.0 | 5.0 | 3.0 | 4.0 | 8.37 (vTrain), 14.73 (vTrain) | | 0.0 | 21 | "
+                                   "3.0 | 2.6 |")
+
+    def test_all_rows_of_korthikanti_are_next_to_calculon(self):
+        times = (1.42, 1.1, 18.13, 13.75, 49.05, 37.83, 94.42, 71.49)
+        self.write(self.results / "validation/leave-one-out/rows.csv",
+                   "row_source,measured_step_time_s,predicted_step_time_s\n" +
+                   "".join(f"korthikanti2022,{time},{2 * time}\n" for time in times))
+        lines, _ = self.table("korthikanti-rows")
+        self.assertEqual(lines[2], "| 22B | full | 1.42 | 2.84 | 100.0 | 1.40 | -1.4 |")
+        self.assertEqual(lines[10], "| mean of absolute errors | | | | 100.0 | | 3.7 |")
+
+    def test_calibration_of_bands_is_by_source(self):
+        self.write(self.results / "validation/leave-one-out/calibration.csv",
+                   "source,step_time_rows,step_time_inside,peak_memory_rows,peak_memory_inside\nall,100,0.893,0,\n")
+        lines, _ = self.table("band-calibration")
+        self.assertEqual(lines[2], "| all | 100 | 89 | 0 | |")
 
     def test_calibration_is_the_mean_over_problems_and_repeats(self):
         self.write(self.results / "study-calibration" / "scores.csv",

@@ -209,6 +209,26 @@ std::vector<Scope> PartScopes(const MeasuredTable& table,
   return scopes;
 }
 
+// The rows that took at most twice as long as the fastest of their scenario:
+// those between which a search has to decide.
+Scope NearTheBest(const MeasuredTable& table, const RowIndices& rows) {
+  constexpr double kNear = 2.0;
+  std::map<std::string, double> best_s;
+  for (const std::size_t i : rows) {
+    const MeasuredRow& row = table.rows[i];
+    if (!std::isnan(row.step_time_s)) {
+      const auto [at, is_new] =
+          best_s.try_emplace(row.scenario, row.step_time_s);
+      at->second = std::min(at->second, row.step_time_s);
+    }
+  }
+  return {"within 2x of best", [best_s](const MeasuredRow& row) {
+            const auto best = best_s.find(row.scenario);
+            return best != best_s.end() &&
+                   row.step_time_s <= kNear * best->second;
+          }};
+}
+
 // Scopes other than "all", which contain only a part of the rows.
 std::vector<Scope> ScopesOf(const MeasuredTable& table,
                             const RowIndices& rows) {
@@ -220,6 +240,9 @@ std::vector<Scope> ScopesOf(const MeasuredTable& table,
       {"several hosts", [](const auto& row) { return row.cluster.nodes > 1; }},
       {"up to 256 GPUs",
        [](const auto& row) { return row.cluster.gpus() <= kLargestAskedFor; }},
+      {"over 256 GPUs",
+       [](const auto& row) { return row.cluster.gpus() > kLargestAskedFor; }},
+      NearTheBest(table, rows),
   };
   std::vector<Scope> scopes = {{"all", [](const auto&) { return true; }}};
   for (const Scope& scope : candidates) {

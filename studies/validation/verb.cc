@@ -11,6 +11,7 @@
 #include "plots/figure.h"
 #include "plots/figure_files.h"
 #include "studies/output.h"
+#include "studies/validation/bands.h"
 #include "studies/validation/comparison.h"
 #include "studies/validation/prediction.h"
 
@@ -127,6 +128,9 @@ void ValidateOne(const MeasuredTable& table, const ValidateOptions& options) {
 }  // namespace
 
 int Validate(const ValidateOptions& options) {
+  if (!options.bands.empty()) {
+    return WriteBands(options.bands);
+  }
   const bool chosen = !options.names.empty() || !options.table.empty();
   const std::vector<std::string> names = chosen ? options.names : KnownTables();
   int done = 0;

@@ -15,6 +15,9 @@ struct ValidateOptions {
   std::vector<std::string> names;  // of known tables; empty: all of them
   std::filesystem::path table;     // another one; empty: none
   TableOverrides overrides;
+  // Instead of comparing: rows of scripts/leave-one-out, from which error bands
+  // are written (bands.h).
+  std::filesystem::path bands;
   bool no_figures = false;
   bool csv = false;   // rows with predictions instead of numbers
   bool json = false;  // the numbers, one JSON object per line and table

@@ -500,6 +500,16 @@ TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {
   EXPECT_THAT(Output(), HasSubstr("--pc ddp=8"));
 }
 
+TEST_F(CommandLineTest, ASimulatedStepHasTheErrorBandOfComparableRuns) {
+  ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--pc", "dp=8"}), 0);
+  EXPECT_THAT(Output(),
+              AllOf(HasSubstr("\nstep time "),
+                    HasSubstr(" s in nine of ten comparable published rows ("),
+                    HasSubstr("\npeak memory ")));
+  // No published row is of this GPU and framework.
+  EXPECT_THAT(Output(), HasSubstr("not validated: unseen GPU, new framework"));
+}
+
 TEST_F(CommandLineTest, SimulateFillsInWhatPcLeavesOutFromTheSpace) {
   const std::string qwen =
       (fakes::SourceFolder() / "experiments/qwen-8gpu.toml").string();

@@ -133,16 +133,16 @@ TEST(Cluster, EveryFileIsReadAndItsNumbersAreOfTheRightSize) {
     EXPECT_EQ(cluster.name, entry.path().stem().string());
     const Gpu& gpu = cluster.gpu;
     EXPECT_GT(gpu.memory_bytes, 9e9);
-    EXPECT_LT(gpu.memory_bytes, 100e9);
+    EXPECT_LT(gpu.memory_bytes, 300e9);
     EXPECT_GT(gpu.memory_bandwidth_bytes_per_s, 5e11);
-    EXPECT_LT(gpu.memory_bandwidth_bytes_per_s, 5e12);
+    EXPECT_LT(gpu.memory_bandwidth_bytes_per_s, 1e13);
     EXPECT_GT(gpu.half_flop_per_s, 5e13);
-    EXPECT_LT(gpu.half_flop_per_s, 1e15);
+    EXPECT_LT(gpu.half_flop_per_s, 3e15);
     EXPECT_GT(gpu.half_flop_per_s, gpu.single_flop_per_s);
     EXPECT_GT(gpu.multiprocessors, 50);
     EXPECT_LT(gpu.multiprocessors, 150);
     EXPECT_GT(cluster.intra.bandwidth_bytes_per_s, 5e9);
-    EXPECT_LT(cluster.intra.bandwidth_bytes_per_s, 4.5e11);
+    EXPECT_LT(cluster.intra.bandwidth_bytes_per_s, 9e11);
     EXPECT_GT(cluster.intra.latency_s, 1e-6);
     EXPECT_LT(cluster.intra.latency_s, 2e-5);
     if (cluster.nodes > 1) {

@@ -626,6 +626,23 @@ TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {
                         "{\"rows\":1,\"of\":2,\"share\":0.5}"));
 }
 
+TEST_F(ValidateTable, RowsNearTheBestOfTheirScenarioAreASubset) {
+  const fs::path path = Write("ultrascale.csv",
+                              std::string(kHeader) +
+                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,2,16,ok,6,36\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,4,8,ok,6.1,36\n"
+                                  "ultrascale-1b-8,8,8,1,1,0,8,4,oom,,\n"
+                                  "ultrascale-8b-8,8,1,8,1,0,1,64,ok,40,19\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  const std::vector<Comparison> all = Compare(table, Predict(table));
+  const auto near = std::find_if(all.begin(), all.end(), [](const auto& c) {
+    return c.scope == "within 2x of best";
+  });
+  ASSERT_NE(near, all.end());
+  EXPECT_EQ(near->rows, 3);
+}
+
 TEST_F(ValidateTable, ARefusedRowThatRanIsNotCalledOutOfMemory) {
   const fs::path path = Write(
       "ultrascale.csv",

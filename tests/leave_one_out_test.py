@@ -1,0 +1,112 @@
+"""Checks scripts/leave-one-out and scripts/fit-constants with a program instead of oppa."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+import tempfile
+import tomllib
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+
+
+def load(name):
+    path = str(ROOT / "scripts" / name)
+    spec = importlib.util.spec_from_loader("script", importlib.machinery.SourceFileLoader("script", path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def constant(key, file="hardware/gpu.toml", **more):
+    return {"file": file, "key": key, "start": 0.5, "least": 0.1, "most": 2.0, **more}
+
+
+def spec(name, tables, constants, **more):
+    return {"name": name, "tables": [{"name": table} for table in tables], "constants": constants, **more}
+
+
+class LeaveOneOutTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "hardware").mkdir()
+        (self.folder / "frameworks").mkdir()
+        self.write("hardware/gpu.toml", "tensor = 0.8  # fitted\nmemory = 0.9\n")
+        self.write("frameworks/f.toml", "dispatch = 0.8  # fitted\nkept = 3\n")
+        self.script = load("leave-one-out")
+        self.seen = []
+        self.script.fits.predictions = self.predict
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def value(self, name, key):
+        return tomllib.loads((self.folder / name).read_text()).get(key)
+
+    def predict(self, table, folder):
+        """A program whose predictions are the value of `tensor`: 1 is right."""
+        self.seen.append(table)
+        row = {"row_source": table, "row_scenario": "s", "row_half": "fitted", "predicted_status": "ok",
+               "measured_status": "ok", "measured_step_time_s": "1", "measured_peak_memory_gb": "",
+               "predicted_step_time_s": str(self.value("hardware/gpu.toml", "tensor")), "predicted_peak_memory_gb": ""}
+        return [row, {**row, "row_half": "other", "measured_step_time_s": "100"}]
+
+    def refit(self, source, specs):
+        return self.script.refit(source, [source], specs, self.folder, 12, lambda line: None)
+
+    def test_constants_are_fitted_to_the_other_tables_from_their_start(self):
+        counts = self.refit("left", [spec("a", ["left", "kept"], [constant("tensor")])])
+        self.assertEqual(set(self.seen), {"kept"})
+        self.assertAlmostEqual(self.value("hardware/gpu.toml", "tensor"), 1.0, delta=0.05)
+        self.assertEqual(counts, (1, 0))
+
+    def test_constants_without_another_table_have_their_start_or_default(self):
+        counts = self.refit("left", [spec("a", ["left"], [constant("tensor"), constant("dispatch", "frameworks/f.toml")])])
+        self.assertEqual(self.value("hardware/gpu.toml", "tensor"), 0.5)
+        self.assertIsNone(self.value("frameworks/f.toml", "dispatch"))
+        self.assertEqual(self.value("frameworks/f.toml", "kept"), 3)
+        self.assertEqual(counts, (0, 2))
+
+    def test_specifications_that_share_a_constant_are_fitted_again(self):
+        self.refit("left", [spec("a", ["left"], [constant("tensor")]), spec("b", ["kept"], [constant("tensor")])])
+        self.assertAlmostEqual(self.value("hardware/gpu.toml", "tensor"), 1.0, delta=0.05)
+
+    def test_other_constants_stay(self):
+        self.assertEqual(self.refit("other", [spec("a", ["left"], [constant("tensor")])]), (0, 0))
+        self.assertEqual(self.value("hardware/gpu.toml", "tensor"), 0.8)
+
+    def test_chosen_constants_of_the_source_are_removed(self):
+        chosen = [{"file": "frameworks/f.toml", "key": "dispatch", "table": "left"},
+                  {"file": "frameworks/f.toml", "key": "kept", "table": "another"}]
+        self.refit("left", [spec("chosen", ["left", "another"], chosen, search=False)])
+        self.assertIsNone(self.value("frameworks/f.toml", "dispatch"))
+        self.assertEqual(self.value("frameworks/f.toml", "kept"), 3)
+
+    def test_rows_of_the_other_half_are_not_fitted(self):
+        fit = self.script.fits.Fit(spec("a", ["kept"], [constant("tensor")]), self.folder)
+        self.assertAlmostEqual(fit.loss([1.0]), 0.0)
+
+    def test_a_refused_row_is_not_called_out_of_memory(self):
+        row = {"row_part": "", "row_gpus": "512", "measured_status": "ok", "measured_step_time_s": "1",
+               "measured_peak_memory_gb": "", "predicted_peak_memory_gb": "", "predicted_status": "oom",
+               "row_scenario": "s"}
+        rows = [{**row, "predicted_step_time_s": "1.1"}, {**row, "predicted_step_time_s": ""}]
+        summary = self.script.summary("s", ["t"], rows, rows, (0, 0))
+        self.assertEqual((summary["ran"], summary["ran_called_out_of_memory"]), (2, 1))
+        self.assertAlmostEqual(summary["large_step_time_mean"], 0.1)
+
+    def test_every_specification_names_known_tables_and_files(self):
+        tables = {path.stem for path in (ROOT / "experiments/validation").glob("*.toml")}
+        for path in (ROOT / "scripts/fits").glob("*.toml"):
+            read = self.script.fits.read_spec(path)
+            self.assertLessEqual({table["name"] for table in read["tables"]}, tables, path)
+            for one in read["constants"]:
+                self.assertTrue((ROOT / "experiments" / one["file"]).is_file(), one)
+
+
+if __name__ == "__main__":
+    unittest.main()

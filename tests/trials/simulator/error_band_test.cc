@@ -1,0 +1,92 @@
+#include "trials/simulator/error_band.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/temporary_folder.h"
+
+namespace trials {
+namespace {
+
+using ::testing::HasSubstr;
+
+ErrorBand Band(double low, double high, int rows) {
+  return {.low = low,
+          .high = high,
+          .rows = rows,
+          .sources = ErrorBands::kFewestSources};
+}
+
+const ErrorRegime kSeen{true, true, 1, 0};
+
+TEST(ErrorBands, ARegimeWithFewRowsHasTheBandOfTheCoarserOne) {
+  ErrorBands::ByRegime bands;
+  bands[kSeen.Names()[0]] = Band(0.9, 1.1, ErrorBands::kFewestRows - 1);
+  bands[kSeen.Names()[2]] = Band(0.8, 1.2, ErrorBands::kFewestRows);
+  bands["all"] = Band(0.5, 2.0, 100);
+  const ErrorBand band = ErrorBands::Of(bands, kSeen);
+  EXPECT_EQ(band.high, 1.2);
+  EXPECT_TRUE(band.validated);
+  bands[kSeen.Names()[0]].rows = ErrorBands::kFewestRows;
+  EXPECT_EQ(ErrorBands::Of(bands, kSeen).high, 1.1);
+}
+
+TEST(ErrorBands, ARegimeWithFewSourcesHasTheBandOfTheCoarserOne) {
+  ErrorBands::ByRegime bands;
+  bands[kSeen.Names()[0]] = Band(0.9, 1.1, 100);
+  bands[kSeen.Names()[0]].sources = ErrorBands::kFewestSources - 1;
+  bands["all"] = Band(0.5, 2.0, 100);
+  EXPECT_EQ(ErrorBands::Of(bands, kSeen).high, 2.0);
+}
+
+TEST(ErrorBands, ARegimeWithoutRowsIsNotValidated) {
+  ErrorBands::ByRegime bands;
+  bands["all"] = Band(0.5, 2.0, 100);
+  const ErrorBand band = ErrorBands::Of(bands, kSeen);
+  EXPECT_EQ(band.high, 2.0);
+  EXPECT_FALSE(band.validated);
+  EXPECT_EQ(ErrorBands::Of({}, kSeen).rows, 0);
+}
+
+TEST(ErrorBands, HostsAndParameterShardingAreRegimes) {
+  const auto name = [](int hosts, int zero) {
+    return ErrorRegime{true, true, hosts, zero}.Names()[0];
+  };
+  EXPECT_EQ(name(2, 0), name(32, 2));
+  EXPECT_NE(name(1, 0), name(2, 0));
+  EXPECT_NE(name(32, 0), name(33, 0));
+  EXPECT_NE(name(2, 2), name(2, 3));
+}
+
+TEST(ErrorBands, AFileIsReadAsItWasWritten) {
+  const fakes::TemporaryFolder folder;
+  ErrorBands bands;
+  bands.architectures = {"hopper"};
+  bands.frameworks = {"nanotron", "megatron"};
+  bands.step_time["all"] = Band(0.75, 1.5, 30);
+  bands.peak_memory[kSeen.Names()[0]] = Band(0.9, 1.25, 40);
+  fakes::WriteFile(folder.path() / "bands.toml", ToToml(bands));
+  const ErrorBands read = ReadErrorBands(folder.path() / "bands.toml");
+  EXPECT_EQ(ToToml(read), ToToml(bands));
+  EXPECT_TRUE(read.RegimeOf("hopper", "nanotron", 1, 0).gpu_seen);
+  EXPECT_FALSE(read.RegimeOf("volta", "nanotron", 1, 0).gpu_seen);
+  EXPECT_FALSE(read.RegimeOf("hopper", "aceso", 1, 0).framework_validated);
+}
+
+TEST(ErrorBands, TheReportHasTheIntervalInItsUnits) {
+  ErrorBands bands;
+  bands.step_time["all"] = Band(0.75, 1.5, 30);
+  StepReport report;
+  report.step_time_s = 2.0;
+  report.peak_memory_bytes = 10e9;
+  const std::string text = FormatBands(bands, kSeen, report);
+  EXPECT_THAT(text,
+              HasSubstr("step time 2 s: 1.5 to 3 s in nine of ten comparable "
+                        "published rows (30 rows of 4 sources: all); not "
+                        "validated: seen GPU, validated framework, one host"));
+  EXPECT_THAT(text,
+              HasSubstr("peak memory 10 GB: no comparable published rows"));
+}
+
+}  // namespace
+}  // namespace trials

@@ -1,0 +1,172 @@
+#include "trials/simulator/error_band.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/toml_table.h"
+#include "trials/data_folder.h"
+
+namespace trials {
+namespace {
+
+constexpr int kFewHosts = 32;
+constexpr int kShardsParameters = 3;
+
+std::string_view HostsName(int hosts) {
+  return hosts == 1           ? "one host"
+         : hosts <= kFewHosts ? "2 to 32 hosts"
+                              : "more than 32 hosts";
+}
+
+ErrorBands::ByRegime ReadBands(const common::TomlTable& table) {
+  ErrorBands::ByRegime bands;
+  for (const std::string& regime : table.Keys()) {
+    const common::TomlTable row = table.RequireTable(regime);
+    bands[regime] = {.low = row.RequirePositive("low"),
+                     .high = row.RequirePositive("high"),
+                     .rows = row.RequireIntIn("rows", 1),
+                     .sources = row.RequireIntIn("sources", 1)};
+  }
+  return bands;
+}
+
+std::string BandsText(std::string_view quantity,
+                      const ErrorBands::ByRegime& bands) {
+  std::string text;
+  for (const auto& [regime, band] : bands) {
+    text += fmt::format(
+        "\n[{}.\"{}\"]\nlow = {:.4g}\nhigh = {:.4g}\nrows = {}\nsources = {}\n",
+        quantity,
+        regime,
+        band.low,
+        band.high,
+        band.rows,
+        band.sources);
+  }
+  return text;
+}
+
+std::string Line(std::string_view quantity,
+                 std::string_view unit,
+                 double value,
+                 const ErrorRegime& regime,
+                 const ErrorBand& band) {
+  std::string text = fmt::format("{} {:.3g} {}: ", quantity, value, unit);
+  text += band.rows == 0
+              ? std::string("no comparable published rows")
+              : fmt::format(
+                    "{:.3g} to {:.3g} {} in nine of ten comparable published "
+                    "rows ({} rows of {} source{}: {})",
+                    band.low * value,
+                    band.high * value,
+                    unit,
+                    band.rows,
+                    band.sources,
+                    band.sources == 1 ? "" : "s",
+                    band.regime);
+  if (!band.validated) {
+    text += fmt::format("; not validated: {}", regime.Names().front());
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::array<std::string, ErrorRegime::kLevels> ErrorRegime::Names() const {
+  const std::string gpu = gpu_seen ? "seen GPU" : "unseen GPU";
+  const std::string on = fmt::format("{}, {}", gpu, HostsName(hosts));
+  const std::string with =
+      fmt::format("{}, {} framework, {}",
+                  gpu,
+                  framework_validated ? "validated" : "new",
+                  HostsName(hosts));
+  return {
+      fmt::format("{}, {}",
+                  with,
+                  zero_stage == kShardsParameters ? "ZeRO 3" : "ZeRO 0 to 2"),
+      with,
+      on,
+      gpu,
+      "all"};
+}
+
+ErrorRegime ErrorBands::RegimeOf(std::string_view architecture,
+                                 std::string_view framework,
+                                 int hosts,
+                                 int zero_stage) const {
+  const auto has = [](const std::vector<std::string>& names,
+                      std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  return {has(architectures, architecture),
+          has(frameworks, framework),
+          hosts,
+          zero_stage};
+}
+
+ErrorBand ErrorBands::Of(const ByRegime& bands, const ErrorRegime& regime) {
+  const auto names = regime.Names();
+  for (const std::string& name : names) {
+    const auto found = bands.find(name);
+    if (found != bands.end() && found->second.rows >= kFewestRows &&
+        (found->second.sources >= kFewestSources || name == names.back())) {
+      ErrorBand band = found->second;
+      band.regime = name;
+      band.validated = bands.contains(names.front());
+      return band;
+    }
+  }
+  return {};
+}
+
+std::filesystem::path ErrorBandsPath() {
+  return ExperimentsFolder() / "validation/bands/error_bands.toml";
+}
+
+ErrorBands ReadErrorBands(const std::filesystem::path& path) {
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
+  ErrorBands bands;
+  bands.architectures = table.GetStrings("architectures");
+  bands.frameworks = table.GetStrings("frameworks");
+  bands.step_time = ReadBands(table.GetTable("step_time"));
+  bands.peak_memory = ReadBands(table.GetTable("peak_memory"));
+  table.RejectUnknownKeys();
+  return bands;
+}
+
+std::string ToToml(const ErrorBands& bands) {
+  const auto list = [](const std::vector<std::string>& names) {
+    return names.empty() ? std::string("[]")
+                         : fmt::format("[\"{}\"]", fmt::join(names, "\", \""));
+  };
+  return fmt::format(
+             "# The intervals that contain nine of ten ratios measured / "
+             "predicted of published\n# rows, each source predicted without "
+             "the constants fitted to it. Generated by\n# make "
+             "validate-leave-one-out; do not edit. Meaning: "
+             "docs/validation.md.\narchitectures = {}\nframeworks = {}\n",
+             list(bands.architectures),
+             list(bands.frameworks)) +
+         BandsText("step_time", bands.step_time) +
+         BandsText("peak_memory", bands.peak_memory);
+}
+
+std::string FormatBands(const ErrorBands& bands,
+                        const ErrorRegime& regime,
+                        const StepReport& report) {
+  constexpr double kGiga = 1e9;
+  return Line("step time",
+              "s",
+              report.step_time_s,
+              regime,
+              ErrorBands::Of(bands.step_time, regime)) +
+         Line("peak memory",
+              "GB",
+              report.peak_memory_bytes / kGiga,
+              regime,
+              ErrorBands::Of(bands.peak_memory, regime));
+}
+
+}  // namespace trials
