@@ -160,11 +160,11 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       SumOfEnds(layers, chunk, &LayerCost::backward_s) +
       (accumulate ? SumOfEnds(layers, chunk, &LayerCost::accumulate_s) : 0.0);
   time.recompute_s =
-      recomputed * block.forward_s + selective * block.core_forward_s;
+      recomputed * block.forward_s + selective * block.selective_forward_s;
   // Keys and values are sent again, together with the gradients of both.
   time.context_s =
       blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
-      (recomputed + selective) *
+      (recomputed + (framework.selective_by_operator ? 0.0 : selective)) *
           RingTime(stage, block.core_forward_s, block.ring_bytes);
   time.expert_s = ExpertTime(stage, blocks + recomputed);
   AddCollectivesAndDispatch(
@@ -174,7 +174,7 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
           recomputed * block.forward_collectives,
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
           recomputed * block.forward_dispatch_s +
-          selective * block.core_dispatch_s,
+          selective * block.selective_dispatch_s,
       time);
   time.data_s =
       GatherAndScatterTime(Sharded(stage, chunk),

@@ -118,6 +118,24 @@ void AddHead(const LayerShape& shape, Module& module) {
   }
 }
 
+// Sets what selective recomputation repeats. `input_bytes`: of the block, which
+// are kept.
+void SetSelective(const Framework& framework,
+                  double input_bytes,
+                  LayerCost& block) {
+  if (framework.selective_by_operator) {
+    block.selective_forward_s = block.forward_s - block.kept_forward_s;
+    block.selective_dispatch_s =
+        block.forward_dispatch_s - block.kept_dispatch_s;
+    block.selective_bytes =
+        std::max(0.0, block.saved_bytes - block.kept_bytes - input_bytes);
+  } else {
+    block.selective_forward_s = block.core_forward_s;
+    block.selective_dispatch_s = block.core_dispatch_s;
+    block.selective_bytes = block.core_saved_bytes;
+  }
+}
+
 LayerCosts Compute(const Workload& workload,
                    const Framework& framework,
                    const GpuModel& gpu,
@@ -129,10 +147,12 @@ LayerCosts Compute(const Workload& workload,
     add(shape, module);
     return module.cost();
   };
-  return {cost(AddBlock),
-          cost(AddEmbedding),
-          cost(AddHead),
-          shape.element_bytes * shape.outer_tokens * shape.hidden};
+  LayerCosts costs{cost(AddBlock),
+                   cost(AddEmbedding),
+                   cost(AddHead),
+                   shape.element_bytes * shape.outer_tokens * shape.hidden};
+  SetSelective(framework, costs.boundary_bytes, costs.block);
+  return costs;
 }
 
 }  // namespace

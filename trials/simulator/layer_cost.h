@@ -59,11 +59,21 @@ struct LayerCost {
   double working_bytes = 0.0;  // largest temporary
   double logits_bytes = 0.0;   // peak around the loss (head only)
   // The core of attention (scores to weighted sum), included in the fields
-  // above: selective recomputation repeats it and does not keep its scores.
+  // above.
   double core_forward_s = 0.0;
   double core_backward_s = 0.0;
   double core_dispatch_s = 0.0;
-  double core_saved_bytes = 0.0;
+  double core_saved_bytes = 0.0;  // scores
+  // What selective recomputation by operator keeps (Framework::
+  // selective_by_operator), included in forward_s.
+  double kept_forward_s = 0.0;
+  double kept_dispatch_s = 0.0;
+  double kept_bytes = 0.0;
+  // What selective recomputation repeats, and what it does not keep (block
+  // only).
+  double selective_forward_s = 0.0;
+  double selective_dispatch_s = 0.0;
+  double selective_bytes = 0.0;
   // Elements of each parameter tensor on this GPU, in forward order. Experts
   // are separate, because fewer ranks hold copies of them.
   std::vector<double> parameters;

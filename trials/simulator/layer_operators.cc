@@ -107,6 +107,7 @@ void AddCore(const LayerShape& shape, Module& module) {
   cost.core_forward_s = cost.forward_s - before.forward_s;
   cost.core_backward_s = cost.backward_s - before.backward_s;
   cost.core_dispatch_s = cost.forward_dispatch_s - before.forward_dispatch_s;
+  module.Keep(before, shape.element_bytes * shape.tokens * shape.query);
   cost.ring_bytes = 2 * shape.element_bytes * shape.tokens * shape.key;
 }
 
@@ -201,11 +202,15 @@ void AddAttention(const LayerShape& shape, Module& module) {
   const double hidden = shape.hidden;
   const bool bias = shape.model.attention_bias;
   if (shape.framework.fused_operators) {
-    module.Linear(shape.tokens, hidden, query + 2 * key, bias);
+    module.Linear(shape.tokens,
+                  hidden,
+                  query + 2 * key,
+                  bias,
+                  (query + key) / (query + 2 * key));
   } else {
-    module.Linear(shape.tokens, hidden, query, bias);
+    module.Linear(shape.tokens, hidden, query, bias, 1.0);
     module.Linear(shape.tokens, hidden, key, bias);
-    module.Linear(shape.tokens, hidden, key, bias);
+    module.Linear(shape.tokens, hidden, key, bias, 1.0);
   }
   module.Save(LinearInputBytes(shape));
   module.EndOperator("qkv");
@@ -222,9 +227,9 @@ void AddFeedForward(const LayerShape& shape, Module& module) {
   const bool bias = shape.model.ffn_bias;
   module.Save(LinearInputBytes(shape));
   if (gated && shape.framework.fused_operators) {
-    module.Linear(shape.tokens, shape.hidden, 2 * shape.ffn, bias);
+    module.Linear(shape.tokens, shape.hidden, 2 * shape.ffn, bias, 0.5);
   } else {
-    module.Linear(shape.tokens, shape.hidden, shape.ffn, bias);
+    module.Linear(shape.tokens, shape.hidden, shape.ffn, bias, 1.0);
     if (gated) {
       module.Linear(shape.tokens, shape.hidden, shape.ffn, bias);
     }
@@ -232,7 +237,7 @@ void AddFeedForward(const LayerShape& shape, Module& module) {
   module.EndOperator("ffn-in");
   AddActivation(shape, shape.tokens, module);
   module.EndOperator("activation");
-  module.Linear(shape.tokens, shape.ffn, shape.hidden, bias);
+  module.Linear(shape.tokens, shape.ffn, shape.hidden, bias, gated ? 1.0 : 0.0);
   module.EndOperator("ffn-out");
 }
 

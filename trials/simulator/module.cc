@@ -34,10 +34,21 @@ void Module::EndOperator(std::string_view name) {
   ended_ = sum;
 }
 
-void Module::Linear(double rows, double in, double out, bool bias) {
+void Module::Keep(const LayerCost& before, double bytes) {
+  cost_.kept_forward_s += cost_.forward_s - before.forward_s;
+  cost_.kept_dispatch_s += cost_.forward_dispatch_s - before.forward_dispatch_s;
+  cost_.kept_bytes += bytes;
+}
+
+void Module::Linear(
+    double rows, double in, double out, bool bias, double kept) {
   const double e = gpu_.element_bytes();
   const bool aligned = Aligned(e * in) && Aligned(e * out);
-  cost_.forward_s += gpu_.GemmTime({1.0, rows, out, in, aligned});
+  const double forward_s = gpu_.GemmTime({1.0, rows, out, in, aligned});
+  cost_.forward_s += forward_s;
+  cost_.kept_forward_s += kept * forward_s;
+  cost_.kept_dispatch_s += kept * framework_.dispatch_s;
+  cost_.kept_bytes += kept * e * rows * out;
   const double weights_s = gpu_.GemmTime({1.0, in, out, rows, aligned});
   cost_.backward_s += gpu_.GemmTime({1.0, rows, in, out, aligned}) + weights_s;
   cost_.weights_s += weights_s;

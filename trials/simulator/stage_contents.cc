@@ -77,7 +77,7 @@ void AddModules(const StageContext& stage,
 double SavedBytes(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
   const double kept = layers.block.saved_bytes -
-                      (chunk.selective ? layers.block.core_saved_bytes : 0.0);
+                      (chunk.selective ? layers.block.selective_bytes : 0.0);
   return chunk.recomputed * layers.boundary_bytes +
          (chunk.blocks - chunk.recomputed) * kept +
          SumOfEnds(layers, chunk, &LayerCost::saved_bytes) +
@@ -101,7 +101,7 @@ void AddMemory(const StageContext& stage,
       recomputed_bytes = layers.block.saved_bytes;
     } else if (chunk.selective) {
       recomputed_bytes =
-          std::max(recomputed_bytes, layers.block.core_saved_bytes);
+          std::max(recomputed_bytes, layers.block.selective_bytes);
     }
   }
   memory.dp = stage.plan.stages[s].dp;
