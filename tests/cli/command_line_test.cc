@@ -510,6 +510,22 @@ TEST_F(CommandLineTest, ASimulatedStepHasTheErrorBandOfComparableRuns) {
   EXPECT_THAT(Output(), HasSubstr("not validated: unseen GPU, new framework"));
 }
 
+TEST_F(CommandLineTest, SimulateSaysHowSureItIs) {
+  ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--all"}), 0);
+  EXPECT_THAT(Output(), HasSubstr("P(fits)"));
+  EXPECT_THAT(Output(), HasSubstr("colossalai: not validated"));
+  ASSERT_EQ(Oppa({"simulate",
+                  manifest_.string(),
+                  "--pc",
+                  "dp=8",
+                  "--set",
+                  "backend.framework=nanotron"}),
+            0);
+  EXPECT_THAT(Output(),
+              HasSubstr("nanotron: compared with published measurements "
+                        "(ultrascale)"));
+}
+
 TEST_F(CommandLineTest, SimulateFillsInWhatPcLeavesOutFromTheSpace) {
   const std::string qwen =
       (fakes::SourceFolder() / "experiments/qwen-8gpu.toml").string();

@@ -171,8 +171,10 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       stage.plan.shared.microbatches > 1 || framework.fp32_gradients;
   const double blocks = chunk.blocks;
   const double recomputed = chunk.recomputed;
-  const double core =
-      chunk.selective && framework.recompute_core ? blocks - recomputed : 0.0;
+  const double core = chunk.selective && framework.recompute_core &&
+                              !framework.selective_by_operator
+                          ? blocks - recomputed
+                          : 0.0;
   const auto repeated = [&](double LayerCost::*field) {
     return chunk.selective
                ? SumOfBlocks(layers,

@@ -132,6 +132,7 @@ void AddCore(const LayerShape& shape, Module& module) {
   if (shape.framework.recompute_core) {
     module.Repeat(before, scores_bytes);
   }
+  module.Keep(before, shape.element_bytes * shape.tokens * shape.result);
   LayerCost& cost = module.cost();
   cost.core_forward_s = cost.forward_s - before.forward_s;
   cost.core_backward_s = cost.backward_s - before.backward_s;
@@ -146,11 +147,15 @@ void AddProjections(const LayerShape& shape, Module& module) {
   const double hidden = shape.hidden;
   const bool bias = shape.model.attention_bias;
   if (shape.framework.fused_operators) {
-    module.Linear(shape.tokens, hidden, query + 2 * key, bias);
+    module.Linear(shape.tokens,
+                  hidden,
+                  query + 2 * key,
+                  bias,
+                  (query + key) / (query + 2 * key));
   } else {
-    module.Linear(shape.tokens, hidden, query, bias);
+    module.Linear(shape.tokens, hidden, query, bias, 1.0);
     module.Linear(shape.tokens, hidden, key, bias);
-    module.Linear(shape.tokens, hidden, key, bias);
+    module.Linear(shape.tokens, hidden, key, bias, 1.0);
   }
   module.Save(LinearInputBytes(shape));
   module.EndOperator("qkv");

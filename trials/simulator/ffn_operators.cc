@@ -61,9 +61,9 @@ void AddProducts(const LayerShape& shape,
   const bool gated = shape.model.gated_ffn;
   const bool bias = shape.model.ffn_bias;
   if (gated && shape.framework.fused_operators) {
-    module.Linear(shape.tokens, shape.hidden, 2 * ffn, bias);
+    module.Linear(shape.tokens, shape.hidden, 2 * ffn, bias, 0.5);
   } else {
-    module.Linear(shape.tokens, shape.hidden, ffn, bias);
+    module.Linear(shape.tokens, shape.hidden, ffn, bias, 1.0);
     if (gated) {
       module.Linear(shape.tokens, shape.hidden, ffn, bias);
     }
@@ -71,7 +71,7 @@ void AddProducts(const LayerShape& shape,
   module.EndOperator(in);
   AddActivation(shape, shape.tokens, ffn, module);
   module.EndOperator(activation);
-  module.Linear(shape.tokens, ffn, shape.hidden, bias);
+  module.Linear(shape.tokens, ffn, shape.hidden, bias, gated ? 1.0 : 0.0);
   module.EndOperator(out);
 }
 

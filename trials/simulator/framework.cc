@@ -37,6 +37,7 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"keep_outputs", &Framework::keep_outputs},
     {"full_pipeline", &Framework::full_pipeline},
     {"balance_stages", &Framework::balance_stages},
+    {"selective_by_operator", &Framework::selective_by_operator},
     {"zero_bubble", &Framework::zero_bubble},
     {"offload_optimizer", &Framework::offload_optimizer},
 });

@@ -110,6 +110,10 @@ struct Framework {
   // A pipeline needs at least as many microbatches as stages minus one
   // (nanotron).
   bool full_pipeline = false;
+  // Selective recomputation keeps the result of attention and of every second
+  // linear layer, and repeats the rest of a block (torchtitan's selective
+  // checkpointing by operator). False: it repeats the core of attention only.
+  bool selective_by_operator = false;
   // The gradients of weights are computed after those of inputs have been sent,
   // in the time of a bubble: the schedule ZB-H1, without interleaving only.
   bool zero_bubble = false;

@@ -158,6 +158,15 @@ void AddHead(const LayerShape& shape, Module& module) {
   }
 }
 
+// Selective recomputation by operator repeats everything that is not kept.
+// `input_bytes`: of the block, which are kept.
+void RepeatUnlessKept(double input_bytes, LayerCost& block) {
+  block.selective_forward_s = block.forward_s - block.kept_forward_s;
+  block.selective_dispatch_s = block.forward_dispatch_s - block.kept_dispatch_s;
+  block.selective_bytes =
+      std::max(0.0, block.saved_bytes - block.kept_bytes - input_bytes);
+}
+
 LayerCosts Compute(const Workload& workload,
                    const Framework& framework,
                    const GpuModel& gpu,
@@ -184,6 +193,10 @@ LayerCosts Compute(const Workload& workload,
     dense.model = DenseModel(workload.model);
     costs.dense_block = cost(
         ShapeOf(dense, framework, gpu, shard), AddBlock, /*receiver=*/nullptr);
+  }
+  if (framework.selective_by_operator) {
+    RepeatUnlessKept(costs.boundary_bytes, costs.block);
+    RepeatUnlessKept(costs.boundary_bytes, costs.dense_block);
   }
   return costs;
 }

@@ -64,6 +64,11 @@ struct LayerCost {
   // above.
   double core_forward_s = 0.0;
   double core_backward_s = 0.0;
+  // What selective recomputation by operator keeps (Framework::
+  // selective_by_operator), included in forward_s.
+  double kept_forward_s = 0.0;
+  double kept_dispatch_s = 0.0;
+  double kept_bytes = 0.0;
   // What selective recomputation repeats, also included: its time, and bytes
   // that are then not kept (Framework::recompute_*).
   double selective_forward_s = 0.0;

@@ -35,7 +35,14 @@ void Module::EndOperator(std::string_view name) {
   ended_ = sum;
 }
 
-void Module::Linear(double rows, double in, double out, bool bias) {
+void Module::Keep(const LayerCost& before, double bytes) {
+  cost_.kept_forward_s += cost_.forward_s - before.forward_s;
+  cost_.kept_dispatch_s += cost_.forward_dispatch_s - before.forward_dispatch_s;
+  cost_.kept_bytes += bytes;
+}
+
+void Module::Linear(
+    double rows, double in, double out, bool bias, double kept) {
   const double e = gpu_.element_bytes();
   Gemm forward{1.0, rows, out, in, Aligned(e * in) && Aligned(e * out)};
   forward.fp8 = gpu_.fp8();
@@ -44,7 +51,11 @@ void Module::Linear(double rows, double in, double out, bool bias) {
   Gemm by_weight = forward;
   by_weight.m = in;
   by_weight.k = rows;
-  cost_.forward_s += gpu_.GemmTime(forward);
+  const double forward_s = gpu_.GemmTime(forward);
+  cost_.forward_s += forward_s;
+  cost_.kept_forward_s += kept * forward_s;
+  cost_.kept_dispatch_s += kept * framework_.dispatch_s;
+  cost_.kept_bytes += kept * e * rows * out;
   const double weights_s = gpu_.GemmTime(by_weight);
   cost_.backward_s += gpu_.GemmTime(by_input) + weights_s;
   cost_.weights_s += weights_s;

@@ -28,8 +28,12 @@ class Module {
   // Ends an operator: everything added since the last one ended.
   void EndOperator(std::string_view name);
 
-  // A linear layer: rows [rows, in] times weight [in, out].
-  void Linear(double rows, double in, double out, bool bias);
+  // A linear layer: rows [rows, in] times weight [in, out]. `kept`: the share
+  // of its results that selective recomputation by operator keeps.
+  void Linear(double rows, double in, double out, bool bias, double kept = 0.0);
+
+  // The result of the operator since `before` is kept, too.
+  void Keep(const LayerCost& before, double bytes);
 
   // A linear layer of each of `experts`, on `rows` rows each.
   void ExpertLinear(double experts, double rows, double in, double out);

@@ -64,10 +64,8 @@ TEST(Framework, EveryShippedFileSaysWhatItWasComparedWith) {
   EXPECT_THAT(notes("fsdp2").compared_with,
               testing::ElementsAre("torchtitan2024"));
   EXPECT_THAT(notes("nanotron").rule_sets, testing::ElementsAre("nanotron"));
-  for (const char* name : {"colossalai",
-                           "deepspeed",
-                           "deepspeed-offload",
-                           "fsdp2-zero-bubble"}) {
+  for (const char* name :
+       {"colossalai", "deepspeed", "deepspeed-offload", "fsdp2-zero-bubble"}) {
     EXPECT_TRUE(notes(name).compared_with.empty()) << name;
     EXPECT_FALSE(notes(name).rule_sets.empty()) << name;
   }

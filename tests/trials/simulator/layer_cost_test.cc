@@ -230,6 +230,27 @@ TEST(LayerCost, SelectiveRecomputationNeedNotKeepTheScores) {
   EXPECT_LT(block.core_forward_s, block.forward_s);
 }
 
+// torchtitan keeps queries, values, attention, gate and the result of the
+// feed-forward layer: every second product.
+TEST(LayerCost, SelectiveRecomputationByOperatorKeepsEverySecondProduct) {
+  Framework framework;
+  framework.selective_by_operator = true;
+  for (const bool fused : {false, true}) {
+    framework.fused_operators = framework.fused_gate = fused;
+    const Model model = SmallLlama();
+    const LayerCosts costs =
+        Costs({"llama", model, 8, 1024, Precision::kBf16}, framework, {4});
+    const double tokens = 4 * 1024.0;
+    const double key = 1.0 * model.kv_heads * model.head_size;
+    EXPECT_DOUBLE_EQ(
+        costs.block.saved_bytes - costs.block.selective_bytes,
+        2 * tokens * (4 * model.hidden_size + key + model.ffn_size));
+    EXPECT_GT(costs.block.selective_forward_s, 0.0);
+    EXPECT_LT(costs.block.selective_forward_s,
+              costs.block.forward_s - costs.block.core_forward_s);
+  }
+}
+
 TEST(LayerCost, SequenceParallelismSplitsAllReducesIntoTwoCollectives) {
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const LayerCost all = Costs(workload, Megatron(), {4, 4, false}).block;
