@@ -154,7 +154,8 @@ Framework ReadFramework(const std::filesystem::path& path) {
 }
 
 Framework ForPrecision(Framework framework, Precision precision) {
-  if (framework.bf16_sums && precision == Precision::kBf16) {
+  const bool scaled = precision == Precision::kFp16;  // by a loss scale
+  if (framework.bf16_sums && !scaled && precision != Precision::kFp32) {
     framework.fp32_gradients = framework.gradients_apart = true;
   }
   return framework;
