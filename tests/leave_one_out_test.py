@@ -77,6 +77,12 @@ class LeaveOneOutTest(unittest.TestCase):
         self.assertIsNone(self.value("frameworks/g.toml", "dispatch"))
         self.assertEqual(counts, (1, 1))
 
+    def test_nothing_is_fitted_without_a_table(self):
+        (self.folder / "clusters").mkdir()
+        self.write("clusters/c.toml", "bandwidth = 3\n")
+        self.assertEqual(self.refit("left", [spec("a", ["left"], [constant("bandwidth", "clusters/c.toml")])]), (0, 1))
+        self.assertEqual(self.value("clusters/c.toml", "bandwidth"), 0.5)
+
     def test_a_default_is_the_value_without_a_fit(self):
         self.refit("left", [spec("a", ["left"], [constant("dispatch", "frameworks/f.toml", default=0.25)])])
         self.assertEqual(self.value("frameworks/f.toml", "dispatch"), 0.25)
