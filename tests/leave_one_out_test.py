@@ -51,7 +51,7 @@ class LeaveOneOutTest(unittest.TestCase):
         """A program whose predictions are the value of `tensor`: 1 is right."""
         self.seen.append(table)
         row = {"row_source": table, "row_scenario": "s", "row_half": "fitted", "predicted_status": "ok",
-               "measured_status": "ok", "measured_step_time_s": "1", "measured_peak_memory_gb": "",
+               "row_framework": "f", "row_architecture": "gpu", "measured_status": "ok", "measured_step_time_s": "1", "measured_peak_memory_gb": "",
                "predicted_step_time_s": str(self.value("hardware/gpu.toml", "tensor")), "predicted_peak_memory_gb": ""}
         return [row, {**row, "row_half": "other", "measured_step_time_s": "100"}]
 
@@ -70,6 +70,22 @@ class LeaveOneOutTest(unittest.TestCase):
         self.assertIsNone(self.value("frameworks/f.toml", "dispatch"))
         self.assertEqual(self.value("frameworks/f.toml", "kept"), 3)
         self.assertEqual(counts, (0, 2))
+
+    def test_constants_of_other_frameworks_than_those_of_the_remaining_rows_are_not_fitted(self):
+        self.write("frameworks/g.toml", "dispatch = 0.7\n")
+        counts = self.refit("left", [spec("a", ["left", "kept"], [constant("tensor"), constant("dispatch", "frameworks/g.toml")])])
+        self.assertIsNone(self.value("frameworks/g.toml", "dispatch"))
+        self.assertEqual(counts, (1, 1))
+
+    def test_nothing_is_fitted_without_a_table(self):
+        (self.folder / "clusters").mkdir()
+        self.write("clusters/c.toml", "bandwidth = 3\n")
+        self.assertEqual(self.refit("left", [spec("a", ["left"], [constant("bandwidth", "clusters/c.toml")])]), (0, 1))
+        self.assertEqual(self.value("clusters/c.toml", "bandwidth"), 0.5)
+
+    def test_a_default_is_the_value_without_a_fit(self):
+        self.refit("left", [spec("a", ["left"], [constant("dispatch", "frameworks/f.toml", default=0.25)])])
+        self.assertEqual(self.value("frameworks/f.toml", "dispatch"), 0.25)
 
     def test_specifications_that_share_a_constant_are_fitted_again(self):
         self.refit("left", [spec("a", ["left"], [constant("tensor")]), spec("b", ["kept"], [constant("tensor")])])
