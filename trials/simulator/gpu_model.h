@@ -48,6 +48,7 @@ class GpuModel {
   [[nodiscard]] double MemoryTime(double bytes, int kernels = 1) const;
 
   [[nodiscard]] double element_bytes() const { return element_bytes_; }
+  [[nodiscard]] double multiprocessors() const { return multiprocessors_; }
 
  private:
   double flop_per_s_;  // reached by large GEMMs

@@ -1,6 +1,7 @@
 #include "trials/simulator/topology.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -133,6 +134,9 @@ GroupLink Share(const Cluster& cluster,
     link.bandwidth_bytes_per_s =
         std::min(link.bandwidth_bytes_per_s, traffic.Bandwidth(edge, own));
   }
+  link.slowdown =
+      edges.empty() ? 0.0
+                    : OverlapSlowdown(cluster.gpu, link.bandwidth_bytes_per_s);
   return link;
 }
 
@@ -169,6 +173,15 @@ std::vector<Group> GroupRanks(const RankGrid& grid,
 }
 
 }  // namespace
+
+double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
+  constexpr double kChannel = 20e9;
+  constexpr double kMostChannels = 24.0;
+  const double channels = std::min(
+      kMostChannels, 2.0 * std::ceil(bandwidth_bytes_per_s / kChannel));
+  return channels / gpu.multiprocessors +
+         bandwidth_bytes_per_s / gpu.memory_bandwidth_bytes_per_s;
+}
 
 std::vector<Group> DpGroups(const RankGrid& grid) {
   return GroupRanks(grid, grid.pp * grid.tp, [&](int, int p, int, int t) {
