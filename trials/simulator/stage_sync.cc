@@ -7,10 +7,15 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
+// Gradients become complete during the backward pass of a microbatch.
+bool Bucketed(const Framework& framework, const ParallelConfig& shared) {
+  return framework.reduce_in_backward &&
+         (shared.pp == 1 || framework.reduce_in_pipeline);
+}
+
 // Gradients are reduced bucket by bucket while backward runs.
 bool Overlaps(const Framework& framework, const ParallelConfig& shared) {
-  return (shared.pp == 1 || framework.reduce_in_pipeline) &&
-         framework.reduce_in_backward &&
+  return Bucketed(framework, shared) &&
          (shared.zero_stage == 0 || shared.overlap_zero_comm);
 }
 
@@ -29,7 +34,8 @@ double BucketBytes(const Problem& problem,
     constexpr double kAll = 1e18;  // more than any model's gradients
     return kAll;
   }
-  return shared.pp == 1 ? shared.dp_bucket_mb * kBucketMegabyte : 0.0;
+  return Bucketed(framework, shared) ? shared.dp_bucket_mb * kBucketMegabyte
+                                     : 0.0;
 }
 
 void AddSync(const Problem& problem,
@@ -139,7 +145,7 @@ std::vector<StageSync> SynchronizeStages(const Problem& problem,
 ParallelConfig StageSyncKnobs(const Framework& framework,
                               ParallelConfig config) {
   const ParallelConfig defaults;
-  const bool bucketed = config.pp == 1 && framework.reduce_in_backward;
+  const bool bucketed = Bucketed(framework, config);
   if (config.zero_stage == 0) {
     config.overlap_zero_comm = defaults.overlap_zero_comm;
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -117,26 +116,30 @@ GroupLink Share(const Cluster& cluster,
   link.inter_latency_s = cluster.inter.latency_s;
   link.nvlink = cluster.gpus_per_switch == 0;
   for (const Group& group : groups) {
-    std::set<int> hosts;
+    int hosts = 0;
+    int last = -1;  // the ranks of a host follow one another
     for (const int rank : group) {
-      hosts.insert(rank / cluster.gpus_per_node);
+      const int host = rank / cluster.gpus_per_node;
+      hosts += host != last ? 1 : 0;
+      last = host;
     }
     link.size = static_cast<int>(group.size());
-    link.hosts = std::max(link.hosts, static_cast<int>(hosts.size()));
+    link.hosts = std::max(link.hosts, hosts);
+  }
+  link.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
+  if (edges.empty()) {
+    return link;
   }
   const double own = OwnBytesPerSecond(cluster, groups);
   Traffic traffic(cluster, nics);
   for (const Edge& edge : edges) {
     traffic.Add(edge);
   }
-  link.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
   for (const Edge& edge : edges) {
     link.bandwidth_bytes_per_s =
         std::min(link.bandwidth_bytes_per_s, traffic.Bandwidth(edge, own));
   }
-  link.slowdown =
-      edges.empty() ? 0.0
-                    : OverlapSlowdown(cluster.gpu, link.bandwidth_bytes_per_s);
+  link.slowdown = OverlapSlowdown(cluster.gpu, link.bandwidth_bytes_per_s);
   return link;
 }
 
@@ -267,6 +270,7 @@ std::vector<Group> AcrossHosts(const Cluster& cluster,
 
 GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
   std::vector<Edge> edges;
+  edges.reserve(groups.empty() ? 0 : groups.size() * groups.front().size());
   for (const Group& group : groups) {
     for (std::size_t i = 0; group.size() > 1 && i < group.size(); ++i) {
       edges.push_back({group[i], group[(i + 1) % group.size()]});
