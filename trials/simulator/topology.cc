@@ -296,9 +296,17 @@ GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
   // An edge carries 1 / (size - 1) of the bytes that its rank sends: shared
   // links limit each edge, the rank's own links all of its edges together.
   GroupLink link = Share(cluster, groups, edges, cluster.nics_per_node);
+  const int others = std::max(1, link.size - 1);
+  double own = OwnBytesPerSecond(cluster, groups);
+  if (!cluster.rings.empty() && link.hosts == 1 && others > 1) {
+    // Without a switch a GPU has a link to each of four others; the messages to
+    // the rest share one (DGX-1, a hybrid cube mesh).
+    constexpr int kNeighbors = 4;
+    own = cluster.intra.bandwidth_bytes_per_s * others /
+          std::max(1, others - kNeighbors);
+  }
   link.bandwidth_bytes_per_s =
-      std::min(OwnBytesPerSecond(cluster, groups),
-               link.bandwidth_bytes_per_s * std::max(1, link.size - 1));
+      std::min(own, link.bandwidth_bytes_per_s * others);
   return link;
 }
 

@@ -104,7 +104,9 @@ using Group = std::vector<int>;
                                  std::span<const Group> groups);
 
 // The same where every rank of a group sends to every other at once; the
-// bandwidth is what one rank sends in all.
+// bandwidth is what one rank sends in all. Without a switch (Cluster::rings) a
+// GPU has a link to each of four others, and the messages to the rest share one
+// (a hybrid cube mesh).
 [[nodiscard]] GroupLink AllToAllLink(const Cluster& cluster,
                                      std::span<const Group> groups);
 
