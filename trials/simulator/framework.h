@@ -76,7 +76,7 @@ struct Framework {
   // microbatch runs (Megatron-LM's overlap_grad_reduce). False: afterwards.
   bool reduce_in_pipeline = false;
   // ZeRO 1 reduce-scatters gradients (Megatron-LM's distributed optimizer,
-  // DeepSpeed, nanotron). False: all-reduces them (Colossal-AI, InternEvo).
+  // DeepSpeed). False: all-reduces them (Colossal-AI, InternEvo, nanotron).
   bool scatter_gradients = false;
   // An overlapped all-gather of parameters has a message per tensor, and one
   // that does not overlap has buckets, which hold this many bytes of a shard
