@@ -22,6 +22,14 @@ trials::GroupLink TensorLink(const trials::Cluster& cluster, int tp) {
       .tp;
 }
 
+// The link of an all-to-all over all GPUs.
+trials::GroupLink ExchangeLink(const trials::Cluster& cluster) {
+  const int gpus = cluster.gpus();
+  return trials::PlaceGrid(std::span(&cluster, 1), {.dp = gpus, .ep = gpus})
+      .stages.front()
+      .ep;
+}
+
 // Adds copies of queries, keys and values to an operator: forward copies them
 // into three tensors, backward their gradients into one.
 void AddCopies(const MeasuredRow& row,
@@ -93,11 +101,11 @@ double CollectiveTime(const MeasuredRow& row) {
       row.cluster.gpu, trials::Precision::kBf16, trials::Framework{}.launch_s);
   const double copies_s =
       row.part.copied_bytes > 0.0 ? gpu.MemoryTime(row.part.copied_bytes) : 0.0;
-  const double time_s = name == "all-reduce" ? AllReduceTime(link, bytes)
-                        : name == "reduce-scatter"
-                            ? ReduceScatterTime(link, bytes)
-                        : name == "all-gather" ? AllGatherTime(link, bytes)
-                                               : AllToAllTime(link, bytes);
+  const double time_s =
+      name == "all-reduce"       ? AllReduceTime(link, bytes)
+      : name == "reduce-scatter" ? ReduceScatterTime(link, bytes)
+      : name == "all-gather"     ? AllGatherTime(link, bytes)
+                             : AllToAllTime(ExchangeLink(row.cluster), bytes);
   return time_s + copies_s;
 }
 

@@ -44,8 +44,9 @@ double RingTime(const StageContext& stage, double core_s, double bytes) {
   }
   const double step_s = MessageTime(stage.links.cp, bytes);
   const double hidden_s = std::min(step_s, core_s / cp);
-  return (cp - 1) * (step_s - hidden_s +
-                     stage.problem.framework.overlap_slowdown * hidden_s);
+  return (cp - 1) *
+         (step_s - hidden_s +
+          stage.problem.framework.Slowdown(stage.links.cp.slowdown) * hidden_s);
 }
 
 double ExpertTime(const StageContext& stage, double blocks) {
@@ -83,11 +84,16 @@ void AddCollectivesAndDispatch(const StageContext& stage,
                                const Chunk& chunk,
                                const Collectives& collectives,
                                double dispatch_s,
+                               double product_s,
                                TimeBreakdown& time) {
   const Framework& framework = stage.problem.framework;
   const GroupLink& tp = stage.links.tp;
-  time.tensor_s = CollectiveTime(
-      framework, tp, stage.layers.block.collective_bytes, collectives);
+  const double products = collectives.Count();
+  time.tensor_s = CollectiveTime(framework,
+                                 tp,
+                                 stage.layers.block.collective_bytes,
+                                 collectives,
+                                 products > 0.0 ? product_s / products : 0.0);
   const double gpu_s =
       time.Total() - (WaitsAtLoss(stage, chunk) ? time.head_s : 0.0);
   time.overhead_s = DispatchOverhead(
@@ -101,11 +107,19 @@ void AddCollectivesAndDispatch(const StageContext& stage,
 double CollectiveTime(const Framework& framework,
                       const GroupLink& tp,
                       double bytes,
-                      const Collectives& collectives) {
+                      const Collectives& collectives,
+                      double product_s) {
+  const double slowdown = framework.Slowdown(tp.slowdown);
+  const double gather_s = AllGatherTime(tp, bytes);
+  double exposed_s = gather_s;
+  if (framework.tp_overlap) {
+    const double hidden_s =
+        (1.0 - 1.0 / tp.size) * std::min(gather_s, product_s);
+    exposed_s -= (1.0 - slowdown) * hidden_s;
+  }
   return collectives.all_reduces * AllReduceTime(tp, bytes) +
-         (collectives.gathers_and_scatters +
-          framework.overlap_slowdown * collectives.hidden_gathers) *
-             AllGatherTime(tp, bytes);
+         collectives.gathers_and_scatters * exposed_s +
+         slowdown * collectives.hidden_gathers * gather_s;
 }
 
 double IssueTime(const Framework& framework,
@@ -152,6 +166,7 @@ TimeBreakdown ForwardTime(const StageContext& stage, const Chunk& chunk) {
       chunk,
       Sum(layers, chunk, &LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::forward_dispatch_s),
+      time.forward_s - chunk.blocks * block.core_forward_s,
       time);
   time.overhead_s += framework.microbatch_overhead_s;
   time.overhead_s += chunk.last ? framework.loss_overhead_s : 0.0;
@@ -210,6 +225,7 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
           SumOfRecomputed(layers, chunk, &LayerCost::forward_dispatch_s) +
           repeated(&LayerCost::selective_dispatch_s),
+      time.backward_s - blocks * block.core_backward_s,
       time);
   time.data_s =
       GatherAndScatterTime(Sharded(stage, chunk),

@@ -12,11 +12,19 @@
 namespace trials {
 
 // Exposed GPU time of tensor-parallel collectives of `bytes` each. A hidden
-// all-gather only slows down the matrix product that runs concurrently.
+// all-gather only slows down the matrix product that runs concurrently. With
+// Framework::tp_overlap an all-gather or reduce-scatter of time t and the
+// product of `product_s` beside it run in tp chunks, of which all but one
+// overlap,
+//
+//   exposed = t - (1 - slowdown) (1 - 1 / tp) min(t, product_s).
+//
+// Not validated: no public table has runs with and without it.
 [[nodiscard]] double CollectiveTime(const Framework& framework,
                                     const GroupLink& tp,
                                     double bytes,
-                                    const Collectives& collectives);
+                                    const Collectives& collectives,
+                                    double product_s = 0.0);
 
 // CPU time to issue tensor-parallel collectives. `contended`: a pipeline keeps
 // messages between hosts in transit.

@@ -98,6 +98,16 @@ struct Framework {
   // with a pipeline, tensor by tensor after backward, Colossal-AI). False: all
   // at once after the last backward.
   bool reduce_in_backward = true;
+  // With a pipeline, buckets are reduced while the backward pass of the last
+  // microbatch runs (Megatron-LM's overlap_grad_reduce). False: afterwards.
+  bool reduce_in_pipeline = false;
+  // ZeRO 1 reduce-scatters gradients (Megatron-LM's distributed optimizer,
+  // DeepSpeed). False: all-reduces them (Colossal-AI, InternEvo, nanotron).
+  bool scatter_gradients = false;
+  // An overlapped all-gather of parameters has a message per tensor, and one
+  // that does not overlap has buckets, which hold this many bytes of a shard
+  // (Colossal-AI). False: buckets hold these bytes of parameters in both cases.
+  bool gather_by_tensor = true;
   // Under sequence parallelism backward repeats the all-gather of the inputs of
   // linear layers (Megatron-LM). False: forward keeps the gathered inputs.
   bool gather_again = true;
@@ -178,7 +188,18 @@ struct Framework {
   double host_bytes_per_s = 12e9;                // > 0
   double host_optimizer_elements_per_s = 4.5e9;  // > 0
   // The fraction of a hidden collective's time by which computation slows down.
-  double overlap_slowdown = 0.12;
+  // 0: that of the link (OverlapSlowdown in topology.h).
+  double overlap_slowdown = 0.0;
+  // Bytes that a GPU moves in its memory per byte of a bucket of gradients,
+  // before sending it (flattening and averaging: a read and a write each) and
+  // afterwards (copying it back).
+  double bucket_pack_bytes = 4.0;
+  double bucket_unpack_bytes = 2.0;
+  // The same for a bucket of gathered parameters: copies out of the list of
+  // shards, joined, and into the parameters.
+  double gather_unpack_bytes = 6.0;
+  // CPU time to move a bucket to a stream of its own and to wait for it.
+  double overlap_bucket_s = 40e-6;
 
   // --- memory --------------------------------------------------------------
   double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
@@ -238,6 +259,11 @@ struct Framework {
   // HYBRID_SHARD is a way of stages 2 and 3, zero_group_ranks of all.
   [[nodiscard]] bool ShardsInGroups(int zero_stage) const {
     return zero_stage >= (zero_group_ranks > 0 ? 1 : 2);
+  }
+
+  // The slowdown by collectives on a link, given that of the link.
+  [[nodiscard]] double Slowdown(double of_link) const {
+    return overlap_slowdown > 0.0 ? overlap_slowdown : of_link;
   }
 
   // Bytes of a ZeRO bucket, given the configuration's.

@@ -86,6 +86,7 @@ class GpuModel {
   [[nodiscard]] double element_bytes() const { return element_bytes_; }
   // Linear layers multiply in 8 bits.
   [[nodiscard]] bool fp8() const { return fp8_flop_per_s_ > 0.0; }
+  [[nodiscard]] double multiprocessors() const { return multiprocessors_; }
 
  private:
   // Of a large product.

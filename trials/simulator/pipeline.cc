@@ -17,6 +17,12 @@ struct Mark {
   double transfer_s = 0.0;
 };
 
+// An action that may wait for its input.
+struct Pending {
+  int index = -1;
+  Action action;
+};
+
 // The state of a run: arrival of each input, next action of each stage.
 class Run {
  public:
@@ -33,6 +39,7 @@ class Run {
       hidden_arrival_s_[Index(0, m)] = 0.0;  // the data is there
     }
     next_.assign(static_cast<std::size_t>(shape.stages), 0);
+    pending_.resize(next_.size());
     timelines_.resize(next_.size());
     marks_.resize(next_.size() * static_cast<std::size_t>(actions_));
   }
@@ -77,7 +84,10 @@ class Run {
     StageTimeline& timeline = timelines_[stage];
     bool progress = false;
     for (int& i = next_[stage]; i < actions_; ++i) {
-      const Action action = ActionAt(shape_, s, i);
+      if (i != pending_[stage].index) {
+        pending_[stage] = {i, ActionAt(shape_, s, i)};
+      }
+      const Action action = pending_[stage].action;
       const int v = action.chunk * shape_.stages + s;
       if (action.weights) {  // its inputs are there
         const double duration_s = times_.weights_s[stage];
@@ -163,6 +173,7 @@ class Run {
   std::vector<double> hidden_arrival_s_;    // [virtual stage, microbatch]
   std::vector<double> gradient_arrival_s_;  // [virtual stage, microbatch]
   std::vector<int> next_;                   // action of each stage
+  std::vector<Pending> pending_;            // the action that next_ counts
   std::vector<StageTimeline> timelines_;    // end_s is when the stage is free
   std::vector<Mark> marks_;                 // [stage, action]
 };
@@ -241,7 +252,7 @@ std::vector<StageTimeline> RunPipeline(const PipelineShape& shape,
   // settled.
   const int round = RoundMicrobatches(shape);
   PipelineShape shorter = shape;
-  shorter.microbatches = (shape.chunks > 1 ? 8 : 6) * shape.stages + 2;
+  shorter.microbatches = 6 * shape.stages + 2;
   for (int attempt = 0; attempt < 2; ++attempt) {
     shorter.microbatches = (shorter.microbatches + round - 1) / round * round;
     if (2 * shorter.microbatches > shape.microbatches) {

@@ -86,7 +86,10 @@ StageLinks LinksOf(const Cluster& cluster,
   small.dp = Representatives(grid.dp, replica, node);
   StageLinks links;
   links.tp = RingLink(cluster, Shifted(TpGroups(small), offset));
-  links.cp = RingLink(cluster, Shifted(CpGroups(small), offset));
+  // A rank alone has no edge.
+  links.cp = RingLink(cluster,
+                      grid.cp > 1 ? Shifted(CpGroups(small), offset)
+                                  : std::vector<Group>{{offset}});
   const std::vector<Group> dp_groups = Shifted(DpGroups(small), offset);
   links.dp = Extend(RingLink(cluster, dp_groups), grid.dp, small.dp);
   links.shards.within = links.dp;

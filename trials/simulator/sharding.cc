@@ -17,9 +17,9 @@ bool Applies(const ShardLinks& links, const ParallelConfig& config) {
 double Exposed(double total_s,
                double hidden_s,
                double compute_s,
-               const Framework& framework) {
+               double slowdown) {
   const double behind_s = std::min(hidden_s, compute_s);
-  return total_s - behind_s + framework.overlap_slowdown * behind_s;
+  return total_s - behind_s + slowdown * behind_s;
 }
 
 // Scatters gradients within a copy, and reduces each shard across the copies.
@@ -67,12 +67,12 @@ class ByBuckets {
 double Behind(const ShardedChunk& chunk,
               double block_s,
               double compute_s,
-              const Framework& framework) {
+              double slowdown) {
   const double others = std::max(0, chunk.blocks - 1);
   return Exposed(others * block_s,
                  others * block_s,
                  others * compute_s / std::max(1, chunk.blocks),
-                 framework);
+                 slowdown);
 }
 
 }  // namespace
@@ -85,13 +85,14 @@ double GatherParametersTime(const ShardedChunk& chunk,
   if (!Applies(links, config)) {
     return 0.0;
   }
+  const double slowdown = framework.Slowdown(links.within.slowdown);
   if (!framework.fsdp) {
     const double gather_s =
         ByBuckets(chunk, links, config, framework).Gather(chunk.element_bytes);
     return Exposed(gather_s,
                    config.overlap_zero_allgather ? gather_s : 0.0,
                    compute_s,
-                   framework);
+                   slowdown);
   }
   const auto gather = [&](double elements) {
     return elements == 0.0
@@ -101,7 +102,7 @@ double GatherParametersTime(const ShardedChunk& chunk,
   };
   const double block_s = gather(chunk.block_parameters);
   return gather(chunk.end_parameters) + (chunk.blocks > 0 ? block_s : 0.0) +
-         Behind(chunk, block_s, compute_s, framework);
+         Behind(chunk, block_s, compute_s, slowdown);
 }
 
 double GatherAndScatterTime(const ShardedChunk& chunk,
@@ -112,6 +113,7 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
   if (!Applies(links, config)) {
     return 0.0;
   }
+  const double slowdown = framework.Slowdown(links.within.slowdown);
   const double gradient_bytes = framework.GradientBytes(chunk.element_bytes);
   if (!framework.fsdp) {
     const ByBuckets buckets(chunk, links, config, framework);
@@ -121,7 +123,7 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
                    (config.overlap_zero_allgather ? gather_s : 0.0) +
                        (config.overlap_zero_comm ? scatter_s : 0.0),
                    compute_s,
-                   framework);
+                   slowdown);
   }
   const auto scatter = [&](double elements) {
     const double bytes = elements * gradient_bytes;
@@ -135,7 +137,7 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
       framework.bucket_overhead_s;
   const double scatter_s = scatter(chunk.block_parameters);
   return (chunk.blocks > 0 ? gather_s + scatter_s : 0.0) +
-         Behind(chunk, gather_s + scatter_s, compute_s, framework) +
+         Behind(chunk, gather_s + scatter_s, compute_s, slowdown) +
          scatter(chunk.end_parameters);
 }
 

@@ -29,7 +29,7 @@ struct ShardedChunk {
 //
 //   exposed = g_end + g + (B - 1) max(0, g - c).
 //
-// Hidden communication costs `overlap_slowdown` of its time.
+// Hidden communication costs Framework::Slowdown of its time.
 //
 // Source: Rajbhandari et al. (2020), Sec. 7; Zhao et al. (2023), PyTorch FSDP,
 // Sec. 3.3, 4.

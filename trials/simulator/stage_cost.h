@@ -29,6 +29,7 @@ struct StageCost {
   // All-reduce of a tied embedding table between first and last stage; 0 on
   // other stages.
   double shared_table_s = 0.0;
+  double tensor_share = 0.0;  // of tensor parallelism in a backward action
   StageLinks links;
   int pool = 0;
 };

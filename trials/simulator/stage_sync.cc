@@ -5,9 +5,17 @@
 namespace trials {
 namespace {
 
+constexpr double kGiga = 1e9;
+
+// Gradients become complete during the backward pass of a microbatch.
+bool Bucketed(const Framework& framework, const ParallelConfig& shared) {
+  return framework.reduce_in_backward &&
+         (shared.pp == 1 || framework.reduce_in_pipeline);
+}
+
 // Gradients are reduced bucket by bucket while backward runs.
 bool Overlaps(const Framework& framework, const ParallelConfig& shared) {
-  return shared.pp == 1 && framework.reduce_in_backward &&
+  return Bucketed(framework, shared) &&
          (shared.zero_stage == 0 || shared.overlap_zero_comm);
 }
 
@@ -26,7 +34,8 @@ double BucketBytes(const Problem& problem,
     constexpr double kAll = 1e18;  // more than any model's gradients
     return kAll;
   }
-  return shared.pp == 1 ? shared.dp_bucket_mb * kBucketMegabyte : 0.0;
+  return Bucketed(framework, shared) ? shared.dp_bucket_mb * kBucketMegabyte
+                                     : 0.0;
 }
 
 void AddSync(const Problem& problem,
@@ -34,6 +43,7 @@ void AddSync(const Problem& problem,
              const std::vector<SyncModule>& modules,
              const GroupLink& link,
              const GroupLink* copy,  // the ranks that gather parameters
+             double gather_unpack_s_per_byte,
              StageSync& sync) {
   if (modules.empty()) {
     return;
@@ -48,10 +58,15 @@ void AddSync(const Problem& problem,
                                          *copy,
                                          options.bucket_bytes,
                                          framework,
-                                         e / framework.GradientBytes(e));
-    sync.gather.total_s += gather.total_s;
-    sync.gather.first_s = std::max(sync.gather.first_s, gather.first_s);
-    sync.gather.overhead_s += gather.overhead_s;
+                                         e / framework.GradientBytes(e),
+                                         gather_unpack_s_per_byte);
+    GatherPlan& sum = sync.gather;
+    sum.total_s += gather.total_s;
+    sum.overhead_s += gather.overhead_s;
+    sum.overlapped_s += gather.overlapped_s;
+    sum.first_s = std::max(sum.first_s, gather.first_s);
+    sum.overlapped_overhead_s += gather.overlapped_overhead_s;
+    sum.slowdown = std::max(sum.slowdown, gather.slowdown);
   }
 }
 
@@ -63,28 +78,49 @@ StageSync Synchronize(const Problem& problem,
     return sync;
   }
   const bool zero = shared.zero_stage > 0;
-  const bool scatter = shared.zero_stage == 2;
+  const Framework& framework = problem.framework;
+  const bool scatter =
+      shared.zero_stage == 2 || (zero && framework.scatter_gradients);
+  // A pipeline without ZeRO reduces every tensor in place.
+  const bool copies = zero || shared.pp == 1;
+  const double byte_s =
+      problem.gpus[static_cast<std::size_t>(stage.pool)].MemoryTime(kGiga, 0) /
+      kGiga;
   const SyncOptions experts{
-      scatter ? SyncKind::kReduceScatter : SyncKind::kAllReduce,
-      BucketBytes(problem, shared, stage),
-      Overlaps(problem.framework, shared)};
+      .kind = scatter ? SyncKind::kReduceScatter : SyncKind::kAllReduce,
+      .bucket_bytes = BucketBytes(problem, shared, stage),
+      .overlap = Overlaps(framework, shared),
+      .own_stream = zero && shared.overlap_zero_comm,
+      .lazy = zero,
+      .pack_s_per_byte = copies ? framework.bucket_pack_bytes * byte_s : 0.0,
+      .unpack_s_per_byte =
+          copies ? framework.bucket_unpack_bytes * byte_s : 0.0,
+      .link_share = stage.links.dp.nvlink ? 0.0 : stage.tensor_share};
+  const double gather_s_per_byte = framework.gather_unpack_bytes * byte_s;
   SyncOptions options = experts;
   if (scatter) {
     options.across = stage.links.shards.across;
   }
   const GroupLink& link = scatter ? stage.links.shards.within : stage.links.dp;
-  const GroupLink& copy = problem.framework.ShardsInGroups(shared.zero_stage)
+  const GroupLink& copy = framework.ShardsInGroups(shared.zero_stage)
                               ? stage.links.shards.within
                               : stage.links.dp;
   const GroupLink& expert_link = stage.links.expert_dp;
-  AddSync(problem, options, stage.modules, link, zero ? &copy : nullptr, sync);
+  AddSync(problem,
+          options,
+          stage.modules,
+          link,
+          zero ? &copy : nullptr,
+          gather_s_per_byte,
+          sync);
   AddSync(problem,
           experts,
           stage.expert_modules,
           expert_link,
           zero ? &expert_link : nullptr,
+          gather_s_per_byte,
           sync);
-  if (scatter) {
+  if (shared.zero_stage == 2) {
     // A rank keeps only its shard of the gradients, so the gradients of every
     // microbatch are scattered before the next ones arrive.
     sync.reduce.exposed_s *= shared.microbatches;
@@ -109,7 +145,10 @@ std::vector<StageSync> SynchronizeStages(const Problem& problem,
 ParallelConfig StageSyncKnobs(const Framework& framework,
                               ParallelConfig config) {
   const ParallelConfig defaults;
-  const bool bucketed = config.pp == 1 && framework.reduce_in_backward;
+  const bool bucketed = Bucketed(framework, config);
+  if (config.zero_stage == 0) {
+    config.overlap_zero_comm = defaults.overlap_zero_comm;
+  }
   config.micro_batch_size = defaults.micro_batch_size;  // follows from others
   config.overlap_zero_allgather = defaults.overlap_zero_allgather;
   if (config.zero_stage > 0 || !bucketed) {
@@ -118,9 +157,6 @@ ParallelConfig StageSyncKnobs(const Framework& framework,
   if (config.zero_stage == 0 || framework.fsdp ||
       framework.zero_bucket_bytes > 0.0) {
     config.zero_bucket_mb = defaults.zero_bucket_mb;
-  }
-  if (config.zero_stage == 0 || !bucketed) {
-    config.overlap_zero_comm = defaults.overlap_zero_comm;
   }
   if (!Overlaps(framework, config)) {  // the time of backward does not matter
     config.overlap_p2p = defaults.overlap_p2p;

@@ -69,8 +69,7 @@ void AddTime(const Problem& problem,
   if (shared.zero_stage > 0 && shared.zero_stage < 3) {
     const SyncTime gather = ExposeGather(sync.gather,
                                          shared.overlap_zero_allgather,
-                                         stage.begin_s + stage.first_forward_s,
-                                         framework);
+                                         stage.begin_s + stage.first_forward_s);
     data_s += gather.exposed_s;
     overhead_s += gather.overhead_s;
   }

@@ -1,9 +1,9 @@
 #include "trials/simulator/topology.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -116,23 +116,30 @@ GroupLink Share(const Cluster& cluster,
   link.inter_latency_s = cluster.inter.latency_s;
   link.nvlink = cluster.gpus_per_switch == 0;
   for (const Group& group : groups) {
-    std::set<int> hosts;
+    int hosts = 0;
+    int last = -1;  // the ranks of a host follow one another
     for (const int rank : group) {
-      hosts.insert(rank / cluster.gpus_per_node);
+      const int host = rank / cluster.gpus_per_node;
+      hosts += host != last ? 1 : 0;
+      last = host;
     }
     link.size = static_cast<int>(group.size());
-    link.hosts = std::max(link.hosts, static_cast<int>(hosts.size()));
+    link.hosts = std::max(link.hosts, hosts);
+  }
+  link.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
+  if (edges.empty()) {
+    return link;
   }
   const double own = OwnBytesPerSecond(cluster, groups);
   Traffic traffic(cluster, nics);
   for (const Edge& edge : edges) {
     traffic.Add(edge);
   }
-  link.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
   for (const Edge& edge : edges) {
     link.bandwidth_bytes_per_s =
         std::min(link.bandwidth_bytes_per_s, traffic.Bandwidth(edge, own));
   }
+  link.slowdown = OverlapSlowdown(cluster.gpu, link.bandwidth_bytes_per_s);
   return link;
 }
 
@@ -169,6 +176,15 @@ std::vector<Group> GroupRanks(const RankGrid& grid,
 }
 
 }  // namespace
+
+double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
+  constexpr double kChannel = 20e9;
+  constexpr double kMostChannels = 24.0;
+  const double channels = std::min(
+      kMostChannels, 2.0 * std::ceil(bandwidth_bytes_per_s / kChannel));
+  return channels / gpu.multiprocessors +
+         bandwidth_bytes_per_s / gpu.memory_bandwidth_bytes_per_s;
+}
 
 std::vector<Group> DpGroups(const RankGrid& grid) {
   return GroupRanks(grid, grid.pp * grid.tp, [&](int, int p, int, int t) {
@@ -254,6 +270,7 @@ std::vector<Group> AcrossHosts(const Cluster& cluster,
 
 GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
   std::vector<Edge> edges;
+  edges.reserve(groups.empty() ? 0 : groups.size() * groups.front().size());
   for (const Group& group : groups) {
     for (std::size_t i = 0; group.size() > 1 && i < group.size(); ++i) {
       edges.push_back({group[i], group[(i + 1) % group.size()]});
@@ -279,9 +296,17 @@ GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
   // An edge carries 1 / (size - 1) of the bytes that its rank sends: shared
   // links limit each edge, the rank's own links all of its edges together.
   GroupLink link = Share(cluster, groups, edges, cluster.nics_per_node);
+  const int others = std::max(1, link.size - 1);
+  double own = OwnBytesPerSecond(cluster, groups);
+  if (!cluster.rings.empty() && link.hosts == 1 && others > 1) {
+    // Without a switch a GPU has a link to each of four others; the messages to
+    // the rest share one (DGX-1, a hybrid cube mesh).
+    constexpr int kNeighbors = 4;
+    own = cluster.intra.bandwidth_bytes_per_s * others /
+          std::max(1, others - kNeighbors);
+  }
   link.bandwidth_bytes_per_s =
-      std::min(OwnBytesPerSecond(cluster, groups),
-               link.bandwidth_bytes_per_s * std::max(1, link.size - 1));
+      std::min(own, link.bandwidth_bytes_per_s * others);
   return link;
 }
 

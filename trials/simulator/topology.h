@@ -36,8 +36,26 @@ struct GroupLink {
   double bandwidth_bytes_per_s = 0.0;
   double intra_latency_s = 0.0;
   double inter_latency_s = 0.0;
-  bool nvlink = false;  // the ranks of a host are connected by NVLink
+  bool nvlink = false;    // the ranks of a host are connected by NVLink
+  double slowdown = 0.0;  // see OverlapSlowdown
 };
+
+// The fraction by which computation slows down while collectives run at
+// bandwidth B on a GPU with S multiprocessors and memory bandwidth M,
+//
+//   c / S + B / M,   c = 2 ceil(B / 20 GB/s), at most 24.
+//
+// A channel of NCCL is a thread block that occupies a multiprocessor and moves
+// at most about 20 GB/s, and rings are doubled. A byte on the link costs about
+// three bytes of memory traffic, and about a third of a training step is bound
+// by memory. A100 with NVLink: 0.33, H100: 0.29, PCIe: 0.04 to 0.05. Measured
+// on four A100, H100, MI210 and MI250 over NVLink and xGMI: 0.19 of all
+// computation in the mean, at most 0.40.
+//
+// Source: NCCL src/graph/tuning.cc (perChMaxRingLL128Bws); Lee et al. (2025),
+// arXiv 2507.03114.
+[[nodiscard]] double OverlapSlowdown(const Gpu& gpu,
+                                     double bandwidth_bytes_per_s);
 
 // The groups of ZeRO's shards: the ranks `within` hold one complete copy
 // together; the ranks `across` hold the same shard of different copies.
@@ -86,7 +104,9 @@ using Group = std::vector<int>;
                                  std::span<const Group> groups);
 
 // The same where every rank of a group sends to every other at once; the
-// bandwidth is what one rank sends in all.
+// bandwidth is what one rank sends in all. Without a switch (Cluster::rings) a
+// GPU has a link to each of four others, and the messages to the rest share one
+// (a hybrid cube mesh).
 [[nodiscard]] GroupLink AllToAllLink(const Cluster& cluster,
                                      std::span<const Group> groups);
 

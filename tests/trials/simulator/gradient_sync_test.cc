@@ -77,11 +77,65 @@ TEST(GradientSync, AGatherHidesBehindForwardButForItsFirstBucket) {
   const Framework framework;
   const GatherPlan plan =
       PlanGather(Modules(0.0), Link(), 10 * kMega, framework);
-  const double plain_s = ExposeGather(plan, false, 1e9, framework).exposed_s;
-  const double hidden_s = ExposeGather(plan, true, 1e9, framework).exposed_s;
+  const double plain_s = ExposeGather(plan, false, 1e9).exposed_s;
+  const double hidden_s = ExposeGather(plan, true, 1e9).exposed_s;
   EXPECT_DOUBLE_EQ(plain_s, plan.total_s);
   EXPECT_GE(hidden_s, plan.first_s);
   EXPECT_LT(hidden_s, plain_s / 2);
+}
+
+// Colossal-AI sends a ZeRO bucket when a tensor arrives that does not fit.
+TEST(GradientSync, ALazyBucketWaitsForTheNextTensor) {
+  const Framework framework;
+  SyncOptions options{.bucket_bytes = 10 * kMega, .overlap = true};
+  const auto exposed_s = [&](double backward_s) {
+    return ReduceGradients(Modules(backward_s), Link(), options, framework)
+        .exposed_s;
+  };
+  const double eager_s = exposed_s(1e-4);  // the link is the bottleneck
+  options.lazy = true;
+  EXPECT_GT(exposed_s(1e-4), eager_s);
+}
+
+TEST(GradientSync, AStreamOfItsOwnPacksBehindTheNetworkForCpuTime) {
+  const Framework framework;
+  SyncOptions options{.bucket_bytes = 10 * kMega,
+                      .pack_s_per_byte = 1e-11,
+                      .unpack_s_per_byte = 1e-12};
+  const SyncTime one =
+      ReduceGradients(Modules(0.0), Link(), options, framework);
+  options.own_stream = true;
+  const SyncTime own =
+      ReduceGradients(Modules(0.0), Link(), options, framework);
+  EXPECT_LT(own.exposed_s, one.exposed_s);
+  EXPECT_DOUBLE_EQ(own.overhead_s - one.overhead_s,
+                   8 * framework.overlap_bucket_s);
+}
+
+// What shares its link with tensor parallelism hides less.
+TEST(GradientSync, ASharedLinkHidesLess) {
+  const Framework framework;
+  SyncOptions options{.bucket_bytes = 10 * kMega, .overlap = true};
+  const double alone_s =
+      ReduceGradients(Modules(0.002), Link(), options, framework).exposed_s;
+  options.link_share = 0.5;
+  EXPECT_GT(
+      ReduceGradients(Modules(0.002), Link(), options, framework).exposed_s,
+      alone_s);
+}
+
+TEST(GradientSync, AnOverlappedGatherHasAMessagePerTensor) {
+  Framework framework;
+  std::vector<SyncModule> modules = Modules(0.0);
+  modules.push_back({.tensor_bytes = std::vector<double>(100, 1e3)});
+  const GatherPlan plan = PlanGather(modules, Link(), 100 * kMega, framework);
+  EXPECT_GT(plan.overlapped_s, plan.total_s + 100 * 20e-6);
+  EXPECT_LT(ExposeGather(plan, false, 0.0).exposed_s,
+            ExposeGather(plan, true, 0.0).exposed_s);
+  framework.gather_by_tensor = false;
+  const GatherPlan buckets =
+      PlanGather(modules, Link(), 100 * kMega, framework);
+  EXPECT_DOUBLE_EQ(buckets.overlapped_s, buckets.total_s);
 }
 
 TEST(GradientSync, OneRankHasNothingToReduce) {

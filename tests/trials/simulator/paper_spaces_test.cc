@@ -67,6 +67,47 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// Of a knob, how often each direction is faster on the problems of the paper.
+struct Directions {
+  int more = 0;
+  int less = 0;
+};
+
+template <typename Value>
+Directions Faster(Value ParallelConfig::*knob,
+                  const std::vector<Value>& values) {
+  Directions count;
+  for (const char* name : {"bert-8gpu", "llama7b-32gpu"}) {
+    const PaperProblem problem(name);
+    const Simulator simulator(problem.workload, problem.cluster);
+    const SearchSpace space = problem.Space();
+    for (int i = 0; i < space.size(); i += 7) {
+      ParallelConfig config = space[i];
+      if (config.zero_stage == 0) {
+        continue;
+      }
+      config.*knob = values.front();
+      const double less_s = simulator.Simulate(config).step_time_s;
+      config.*knob = values.back();
+      const double more_s = simulator.Simulate(config).step_time_s;
+      count.more += more_s < less_s ? 1 : 0;
+      count.less += less_s < more_s ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+TEST(PaperProblems, NoOverlapAndNoBucketIsAlwaysFaster) {
+  using Config = ParallelConfig;
+  for (const Directions& count :
+       {Faster(&Config::overlap_zero_comm, {false, true}),
+        Faster(&Config::overlap_zero_allgather, {false, true}),
+        Faster(&Config::zero_bucket_mb, {16, 1024})}) {
+    EXPECT_GT(count.more, 0);
+    EXPECT_GT(count.less, 0);
+  }
+}
+
 // Interleaving keeps more microbatches in flight.
 TEST(PaperProblems, InterleavingTakesMoreMemoryAndLessBubble) {
   const PaperProblem problem("llama1b-16gpu");

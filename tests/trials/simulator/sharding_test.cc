@@ -13,7 +13,6 @@ Framework Fsdp(bool within_host) {
   Framework framework;
   framework.fsdp = true;
   framework.shard_within_host = within_host;
-  framework.overlap_slowdown = 0.0;
   return framework;
 }
 

@@ -146,5 +146,20 @@ TEST(Topology, AMessageGoesOneWay) {
   EXPECT_EQ(across.hosts, 2);
 }
 
+// A hybrid cube mesh has a link to four of seven other GPUs.
+TEST(Topology, AnAllToAllWithoutASwitchSharesALinkForDistantGpus) {
+  Cluster cluster;
+  cluster.gpus_per_node = 8;
+  cluster.intra.bandwidth_bytes_per_s = 20e9;
+  cluster.rings = {1, 2, 4, 4, 4, 4, 6};
+  const auto bandwidth = [&](int gpus) {
+    return AllToAllLink(cluster, EpGroups({.dp = gpus}, gpus))
+        .bandwidth_bytes_per_s;
+  };
+  EXPECT_DOUBLE_EQ(bandwidth(2), 20e9);
+  EXPECT_DOUBLE_EQ(bandwidth(4), 60e9);
+  EXPECT_DOUBLE_EQ(bandwidth(8), 20e9 * 7 / 3);
+}
+
 }  // namespace
 }  // namespace trials
