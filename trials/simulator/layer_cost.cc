@@ -10,6 +10,7 @@ namespace {
 
 void AddBlock(const LayerShape& shape, Module& module) {
   const Framework& framework = shape.framework;
+  module.AllowFp8();
   AddNorm(shape, module);
   module.EndOperator("norm");
   AddAttention(shape, module);

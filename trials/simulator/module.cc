@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace trials {
 namespace {
@@ -37,19 +36,8 @@ void Module::EndOperator(std::string_view name) {
 
 void Module::Linear(double rows, double in, double out, bool bias) {
   const double e = gpu_.element_bytes();
-  Gemm forward{1.0, rows, out, in, Aligned(e * in) && Aligned(e * out)};
-  forward.fp8 = gpu_.fp8();
-  Gemm by_input = forward;
-  std::swap(by_input.n, by_input.k);
-  Gemm by_weight = forward;
-  by_weight.m = in;
-  by_weight.k = rows;
-  cost_.forward_s += gpu_.GemmTime(forward);
-  cost_.backward_s += gpu_.GemmTime(by_input) + gpu_.GemmTime(by_weight);
+  LinearProducts(1.0, rows, in, out, Aligned(e * in) && Aligned(e * out));
   Issue(1, 2);
-  if (gpu_.fp8()) {
-    CastToFp8(rows, in, out);
-  }
   Parameter(in * out);
   if (bias) {  // its gradient is a sum over rows
     cost_.backward_s += gpu_.MemoryTime(rows * out * e);
@@ -58,17 +46,24 @@ void Module::Linear(double rows, double in, double out, bool bias) {
   }
 }
 
-// Reads 16 bits and writes 8, and 8 transposed for backward: input and weight
-// before the product, the gradient of the output after it.
-void Module::CastToFp8(double rows, double in, double out) {
-  const double bytes = gpu_.element_bytes() + 2.0;
-  Elementwise(bytes * (rows * in + in * out), 2, bytes * rows * out, 1);
+void Module::LinearProducts(
+    double experts, double rows, double in, double out, bool aligned) {
+  const auto time_s = [&](double m, double n, double k) {
+    Gemm gemm{experts, m, n, k, aligned};
+    gemm.fp8 = fp8_;
+    return gpu_.GemmTime(gemm);
+  };
+  cost_.forward_s += time_s(rows, out, in);
+  cost_.backward_s += time_s(rows, in, out) + time_s(in, out, rows);
+  if (fp8_) {  // input and weight before the product, gradient of the output
+    // 16 bits read, 8 written, and 8 transposed for backward.
+    const double bytes = (gpu_.element_bytes() + 2.0) * experts;
+    Elementwise(bytes * (rows * in + in * out), 2, bytes * rows * out, 1);
+  }
 }
 
 void Module::ExpertLinear(double experts, double rows, double in, double out) {
-  cost_.forward_s += gpu_.GemmTime({experts, rows, out, in});
-  cost_.backward_s += gpu_.GemmTime({experts, rows, in, out}) +
-                      gpu_.GemmTime({experts, in, out, rows});
+  LinearProducts(experts, rows, in, out, /*aligned=*/true);
   const int kernels = static_cast<int>(experts);
   Issue(kernels, 2 * kernels);
   cost_.expert_parameters.push_back(experts * in * out);

@@ -26,6 +26,9 @@ class Module {
   // Ends an operator: everything added since the last one ended.
   void EndOperator(std::string_view name);
 
+  // From here on, linear layers multiply in 8 bits if the GPU model does.
+  void AllowFp8() { fp8_ = gpu_.fp8(); }
+
   // A linear layer: rows [rows, in] times weight [in, out].
   void Linear(double rows, double in, double out, bool bias);
 
@@ -61,11 +64,14 @@ class Module {
 
  private:
   void Accumulate(double elements);
-  void CastToFp8(double rows, double in, double out);
+  // The products of a linear layer of each of `experts` (1: no experts).
+  void LinearProducts(
+      double experts, double rows, double in, double out, bool aligned);
   void Issue(int forward_kernels, int backward_kernels);
 
   const GpuModel& gpu_;
   const Framework& framework_;
+  bool fp8_ = false;
   LayerCost cost_;
   std::vector<OperatorCost>* operators_;
   OperatorCost ended_;  // sum of the operators that have ended
