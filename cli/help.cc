@@ -46,7 +46,7 @@ const std::array<Row, 4> kExitCodes = {
 };
 const std::array<Row, 3> kVariables = {
     Row{trials::kExperimentsVariable,
-        "folder with clusters/, frameworks/, hardware/, validation/ and "
+        "folder with clusters/, frameworks/, gpus/, hardware/, validation/ and "
         "workloads/ (default: the installed one)"},
     Row{trials::kDataVariable, "folder of published measurements"},
     Row{"OPPA_THREADS",

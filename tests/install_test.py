@@ -33,7 +33,7 @@ class InstallTest(unittest.TestCase):
         return run.stdout
 
     def test_installs_program_data_documentation_man_page_and_completion(self):
-        for folder in ["clusters", "frameworks", "hardware", "programs", "rules", "validation", "workloads"]:
+        for folder in ["clusters", "frameworks", "gpus", "hardware", "programs", "rules", "validation", "workloads"]:
             here = {path.name for path in (SOURCE / "experiments" / folder).iterdir()} - {"__pycache__"}
             self.assertEqual({path.name for path in (self.data / folder).iterdir()}, here)
         for manifest in (SOURCE / "experiments").glob("*.toml"):

@@ -149,9 +149,11 @@ RowFacts ReadGpuOperators(const TableRow& row) {
   read.facts.Add("scenario", fmt::format("{} {}", gpu, family));
   read.facts.Add("status", "ok");
   read.facts.Add("gpu", gpu);
-  read.facts.Add("step_time_s",
-                 common::ExactText(flop / (row.Number("efficiency") *
-                                           row.Number("peak_tflops") * kTera)));
+  if (flop > 0.0) {
+    const double rate =
+        row.Number("efficiency") * row.Number("peak_tflops") * kTera;
+    read.facts.Add("step_time_s", common::ExactText(flop / rate));
+  }
   read.tokens = {gpu};
   return read;
 }

@@ -29,6 +29,7 @@ void AddBlock(const LayerShape& shape, Module& module) {
       module.Repeat(before, LinearInputBytes(shape));
     }
   };
+  module.AllowFp8();
   norm_before();
   AddAttention(shape, module);
   norms(model.norms > 2 ? 1 : 0);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace trials {
 namespace {
@@ -44,25 +43,12 @@ void Module::Keep(const LayerCost& before, double bytes) {
 void Module::Linear(
     double rows, double in, double out, bool bias, double kept) {
   const double e = gpu_.element_bytes();
-  Gemm forward{1.0, rows, out, in, Aligned(e * in) && Aligned(e * out)};
-  forward.fp8 = gpu_.fp8();
-  Gemm by_input = forward;
-  std::swap(by_input.n, by_input.k);
-  Gemm by_weight = forward;
-  by_weight.m = in;
-  by_weight.k = rows;
-  const double forward_s = gpu_.GemmTime(forward);
-  cost_.forward_s += forward_s;
+  const double forward_s =
+      LinearProducts(1.0, rows, in, out, Aligned(e * in) && Aligned(e * out));
   cost_.kept_forward_s += kept * forward_s;
   cost_.kept_dispatch_s += kept * framework_.dispatch_s;
   cost_.kept_bytes += kept * e * rows * out;
-  const double weights_s = gpu_.GemmTime(by_weight);
-  cost_.backward_s += gpu_.GemmTime(by_input) + weights_s;
-  cost_.weights_s += weights_s;
   Issue(1, 2);
-  if (gpu_.fp8()) {
-    CastToFp8(rows, in, out);
-  }
   Parameter(in * out);
   AddShape(in, out);
   if (bias) {  // its gradient is a sum over rows
@@ -72,18 +58,28 @@ void Module::Linear(
   }
 }
 
-// Reads 16 bits and writes 8, and 8 transposed for backward: input and weight
-// before the product, the gradient of the output after it.
-void Module::CastToFp8(double rows, double in, double out) {
-  const double bytes = gpu_.element_bytes() + 2.0;
-  Elementwise(bytes * (rows * in + in * out), 2, bytes * rows * out, 1);
+double Module::LinearProducts(
+    double experts, double rows, double in, double out, bool aligned) {
+  const auto time_s = [&](double m, double n, double k) {
+    Gemm gemm{experts, m, n, k, aligned};
+    gemm.fp8 = fp8_;
+    return gpu_.GemmTime(gemm);
+  };
+  const double forward_s = time_s(rows, out, in);
+  const double weights_s = time_s(in, out, rows);
+  cost_.forward_s += forward_s;
+  cost_.backward_s += time_s(rows, in, out) + weights_s;
+  cost_.weights_s += weights_s;
+  if (fp8_) {  // input and weight before the product, gradient of the output
+    // 16 bits read, 8 written, and 8 transposed for backward.
+    const double bytes = (gpu_.element_bytes() + 2.0) * experts;
+    Elementwise(bytes * (rows * in + in * out), 2, bytes * rows * out, 1);
+  }
+  return forward_s;
 }
 
 void Module::ExpertLinear(double experts, double rows, double in, double out) {
-  cost_.forward_s += gpu_.GemmTime({experts, rows, out, in});
-  const double weights_s = gpu_.GemmTime({experts, in, out, rows});
-  cost_.backward_s += gpu_.GemmTime({experts, rows, in, out}) + weights_s;
-  cost_.weights_s += weights_s;
+  (void)LinearProducts(experts, rows, in, out, /*aligned=*/true);
   const int kernels = static_cast<int>(experts);
   Issue(kernels, 2 * kernels);
   cost_.expert_parameters.push_back(experts * in * out);

@@ -28,6 +28,9 @@ class Module {
   // Ends an operator: everything added since the last one ended.
   void EndOperator(std::string_view name);
 
+  // From here on, linear layers multiply in 8 bits if the GPU model does.
+  void AllowFp8() { fp8_ = gpu_.fp8(); }
+
   // A linear layer: rows [rows, in] times weight [in, out]. `kept`: the share
   // of its results that selective recomputation by operator keeps.
   void Linear(double rows, double in, double out, bool bias, double kept = 0.0);
@@ -76,11 +79,15 @@ class Module {
  private:
   void AddShape(double in, double out);  // of a weight
   void Accumulate(double elements);
-  void CastToFp8(double rows, double in, double out);
+  // The products of a linear layer of each of `experts` (1: no experts).
+  // Returns the time of the forward product.
+  double LinearProducts(
+      double experts, double rows, double in, double out, bool aligned);
   void Issue(int forward_kernels, int backward_kernels);
 
   const GpuModel& gpu_;
   const Framework& framework_;
+  bool fp8_ = false;
   LayerCost cost_;
   Shapes shapes_;
   std::vector<OperatorCost>* operators_;

@@ -388,6 +388,7 @@ TEST(LayerCost, LinearLayersIn8BitsAreFasterAndCast) {
   EXPECT_LT(fp8.block.forward_s, bf16.block.forward_s);
   EXPECT_GT(fp8.block.forward_s, 0.5 * bf16.block.forward_s);
   EXPECT_EQ(fp8.block.core_forward_s, bf16.block.core_forward_s);
+  EXPECT_EQ(fp8.head.forward_s, bf16.head.forward_s);
   EXPECT_EQ(fp8.block.ParameterCount(), bf16.block.ParameterCount());
 }
 
