@@ -182,8 +182,9 @@ double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
   constexpr double kMostChannels = 24.0;
   const double channels = std::min(
       kMostChannels, 2.0 * std::ceil(bandwidth_bytes_per_s / kChannel));
-  return channels / gpu.multiprocessors +
-         bandwidth_bytes_per_s / gpu.memory_bandwidth_bytes_per_s;
+  return std::min(1.0,
+                  channels / gpu.multiprocessors +
+                      bandwidth_bytes_per_s / gpu.memory_bandwidth_bytes_per_s);
 }
 
 std::vector<Group> DpGroups(const RankGrid& grid) {

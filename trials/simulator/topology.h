@@ -43,7 +43,7 @@ struct GroupLink {
 // The fraction by which computation slows down while collectives run at
 // bandwidth B on a GPU with S multiprocessors and memory bandwidth M,
 //
-//   c / S + B / M,   c = 2 ceil(B / 20 GB/s), at most 24.
+//   min(1, c / S + B / M),   c = 2 ceil(B / 20 GB/s), at most 24.
 //
 // A channel of NCCL is a thread block that occupies a multiprocessor and moves
 // at most about 20 GB/s, and rings are doubled. A byte on the link costs about

@@ -137,9 +137,10 @@ TEST(LayerCost, LocalAttentionComputesTheScoresOfItsWindow) {
   };
   const double all_s = core_s(8192);
   EXPECT_DOUBLE_EQ(core_s(16384), all_s);
-  // 2 r - r^2 of the scores under the mask; the launch gap remains.
+  // 2 r - r^2 of the scores under the mask; the launch gap and the start of
+  // each block of queries remain.
   EXPECT_NEAR(core_s(4096) / all_s, 0.75, 0.01);
-  EXPECT_NEAR(core_s(819) / all_s, 0.19, 0.02);
+  EXPECT_NEAR(core_s(819) / all_s, 0.19, 0.04);
 }
 
 TEST(LayerCost, ParallelLayersShareTheirCollectives) {
@@ -387,7 +388,7 @@ TEST(LayerCost, LinearLayersIn8BitsAreFasterAndCast) {
   const LayerCosts fp8 = cost(Precision::kFp8);
   EXPECT_LT(fp8.block.forward_s, bf16.block.forward_s);
   EXPECT_GT(fp8.block.forward_s, 0.5 * bf16.block.forward_s);
-  EXPECT_EQ(fp8.block.core_forward_s, bf16.block.core_forward_s);
+  EXPECT_NEAR(fp8.block.core_forward_s, bf16.block.core_forward_s, 1e-12);
   EXPECT_EQ(fp8.head.forward_s, bf16.head.forward_s);
   EXPECT_EQ(fp8.block.ParameterCount(), bf16.block.ParameterCount());
 }

@@ -211,7 +211,9 @@ TEST(Metamorphic, WithInfiniteBandwidthOnlyFixedCostsOfCommunicationRemain) {
         // 25 us a collective remain.
         EXPECT_LE(after.time.tensor_s, before.time.tensor_s);
         EXPECT_LE(after.time.data_s, before.time.data_s * (1 + kRounding));
-        EXPECT_NEAR(after.time.pipeline_s, 0.0, 1e-12);
+        // Receives that overlap with actions still take multiprocessors.
+        EXPECT_LE(after.time.pipeline_s,
+                  0.05 * (after.time.forward_s + after.time.backward_s));
       });
 }
 
@@ -258,7 +260,7 @@ TEST(Metamorphic, ReducingGradientsMovesTwiceTheParametersTimesTheRing) {
     // An all-reduce of the gradients and an all-gather of the parameters.
     EXPECT_NEAR(VolumeOf(with, config, &TimeBreakdown::data_s),
                 3.0 * (dp - 1) / dp * bytes,
-                1e-6 * bytes);
+                2e-4 * bytes);  // norms are sent with low latency instead
   }
 }
 
@@ -286,7 +288,9 @@ TEST(Metamorphic, TheBubbleOfEqualStagesIsThatOfTheLiterature) {
   sample.cluster.intra.bandwidth_bytes_per_s = 1e30;
   sample.cluster.intra.latency_s = 0.0;
   sample.framework.p2p_overhead_s = 0.0;
-  constexpr double kLoss = 0.006;  // the last stage also computes the loss
+  // The last stage also computes the loss, and receives that overlap with
+  // actions slow them down.
+  constexpr double kLoss = 0.012;
   for (const int microbatches : {4, 8, 32}) {
     for (const int chunks : {1, 2, 4}) {
       const TimeBreakdown time = sample.Make()
