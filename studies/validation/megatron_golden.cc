@@ -33,9 +33,9 @@ std::vector<std::string> PartsOf(const std::string& name) {
 // The GPU that the name of an environment contains: "a100" of "dev_dgx_a100",
 // "h100" of "dev_dgxh100_coreweave", "gb200" of "dev_dgx_gb200"; "" for none.
 std::string GpuOf(const std::string& environment) {
-  static const std::regex kGpu("(gb|gh|rtx|mi|[abhlv])[0-9]{2,4}");
+  static const std::regex gpu("(gb|gh|rtx|mi|[abhlv])[0-9]{2,4}");
   std::smatch found;
-  return std::regex_search(environment, found, kGpu) ? found.str() : "";
+  return std::regex_search(environment, found, gpu) ? found.str() : "";
 }
 
 std::string WhyLeftOut(const TableRow& row) {
