@@ -10,7 +10,7 @@
 
 namespace trials {
 
-PlanModel::PlanModel(Workload workload,
+PlanModel::PlanModel(const Workload& workload,
                      std::vector<Cluster> pools,
                      const Framework& framework)
     : problem_{workload,

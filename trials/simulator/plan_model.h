@@ -18,7 +18,7 @@ namespace trials {
 class PlanModel {
  public:
   // Errors: throws std::invalid_argument without a cluster.
-  PlanModel(Workload workload,
+  PlanModel(const Workload& workload,
             std::vector<Cluster> pools,
             const Framework& framework);
 
