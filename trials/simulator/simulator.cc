@@ -27,16 +27,14 @@ void Check(const Problem& problem, const ParallelConfig& config) {
 
 }  // namespace
 
-Simulator::Simulator(Workload workload,
+Simulator::Simulator(const Workload& workload,
                      std::vector<Cluster> pools,
                      Options options)
-    : model_(std::move(workload), std::move(pools), options.framework) {}
-Simulator::Simulator(Workload workload, Cluster cluster, Options options)
-    : Simulator(std::move(workload),
-                std::vector<Cluster>{std::move(cluster)},
-                options) {}
-Simulator::Simulator(Workload workload, Cluster cluster)
-    : Simulator(std::move(workload), std::move(cluster), Options{}) {}
+    : model_(workload, std::move(pools), options.framework) {}
+Simulator::Simulator(const Workload& workload, Cluster cluster, Options options)
+    : Simulator(workload, std::vector<Cluster>{std::move(cluster)}, options) {}
+Simulator::Simulator(const Workload& workload, Cluster cluster)
+    : Simulator(workload, std::move(cluster), Options{}) {}
 
 StepReport Simulator::Simulate(const Plan& plan) const {
   CheckPlan(plan, problem().workload, problem().pools);

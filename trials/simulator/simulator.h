@@ -39,9 +39,11 @@ class Simulator final : public TrialRunner {
   };
 
   // One cluster per GPU type. Configurations use the first one, plans all.
-  Simulator(Workload workload, std::vector<Cluster> pools, Options options);
-  Simulator(Workload workload, Cluster cluster, Options options);
-  Simulator(Workload workload, Cluster cluster);
+  Simulator(const Workload& workload,
+            std::vector<Cluster> pools,
+            Options options);
+  Simulator(const Workload& workload, Cluster cluster, Options options);
+  Simulator(const Workload& workload, Cluster cluster);
 
   [[nodiscard]] StepReport Simulate(const Plan& plan) const;
   // The same for the plan of a configuration, with memoization of everything
