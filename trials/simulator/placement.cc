@@ -56,8 +56,8 @@ ShardLinks GroupedShards(const Cluster& cluster,
   const int few_copies = Representatives(copies, replica * dp, node);
   RankGrid small = grid;
   small.dp = few_dp * few_copies;
-  const auto within_size = static_cast<std::size_t>(few_dp) *
-                           static_cast<std::size_t>(grid.cp);
+  const auto within_size =
+      static_cast<std::size_t>(few_dp) * static_cast<std::size_t>(grid.cp);
   std::vector<Group> within;
   std::vector<Group> across;
   for (const Group& group : Shifted(DpGroups(small), offset)) {
