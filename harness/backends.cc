@@ -225,10 +225,10 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                   cluster.gpu.name,
                   setup.framework_name.empty() ? "" : ", framework ",
                   setup.framework_name);
-  backend.validation = ValidationLine(setup.framework_name.empty()
-                                          ? std::string(kDefaultFramework)
-                                          : setup.framework_name,
-                                      setup.compared_with);
+  const std::string framework_name = setup.framework_name.empty()
+                                         ? std::string(kDefaultFramework)
+                                         : setup.framework_name;
+  backend.validation = ValidationLine(framework_name, setup.compared_with);
   const trials::LandscapeOptions landscape = ReadLandscape(problem.noise);
   const auto deviations = landscape.pairs > 0.0 || landscape.independent > 0.0
                               ? std::make_shared<const trials::Landscape>(
@@ -261,12 +261,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
             trials::FitProbability(
                 report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
       };
-  backend.explain = [simulator,
-                     deviations,
-                     cluster,
-                     framework_name = setup.framework_name.empty()
-                                          ? std::string(kDefaultFramework)
-                                          : setup.framework_name](
+  backend.explain = [simulator, deviations, cluster, framework_name](
                         const trials::ParallelConfig& config) {
     const trials::StepReport report = simulator->Simulate(config);
     const std::string& validated = cluster.gpu.validated;
