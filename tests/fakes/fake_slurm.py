@@ -12,8 +12,12 @@ is told and what it remembers:
     die               ids of array tasks that are killed before they begin
     max-array-size    of `scontrol show config`
     squeue-down       if it is there, the controller is away
-sbatch runs the tasks before it returns, one after the other.
+sbatch runs the tasks before it returns, one after the other. Several processes
+may call at once, as runs side by side do: what is remembered changes under a
+lock, which is free while a task runs.
 """
+import contextlib
+import fcntl
 import json
 import os
 import subprocess
@@ -30,11 +34,20 @@ def read(path, otherwise):
     return file.read_text() if file.exists() else otherwise
 
 
-jobs = json.loads(read("jobs.json", "[]"))
+@contextlib.contextmanager
+def locked():
+    with open(home / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
-def save():
-    (home / "jobs.json").write_text(json.dumps(jobs))
+@contextlib.contextmanager
+def remembered():
+    """The jobs, stored again at the end of the block."""
+    with locked():
+        jobs = json.loads(read("jobs.json", "[]"))
+        yield jobs
+        (home / "jobs.json").write_text(json.dumps(jobs))
 
 
 def option(flag, otherwise=None):
@@ -50,49 +63,57 @@ def task_ids(spec):
     return ids
 
 
+def planned_error():
+    with locked():
+        errors = read("sbatch-errors", "").splitlines()
+        (home / "sbatch-errors").write_text("\n".join(errors[1:]))
+        return errors[0] if errors else ""
+
+
+def set_state(job, task, state):
+    with remembered() as jobs:
+        next(j for j in jobs if j["id"] == job)["tasks"][task] = state
+
+
 def sbatch():
-    errors = read("sbatch-errors", "").splitlines()
-    error = errors[0] if errors else ""
-    (home / "sbatch-errors").write_text("\n".join(errors[1:]))
+    error = planned_error()
     if error and not error.startswith("+"):
         sys.exit("sbatch: error: " + error)
     script = next(i for i, w in enumerate(words) if not w.startswith("--"))
     array = option("--array")
     hold = (home / "hold").exists()
-    job = {"id": 100 + len(jobs), "name": option("--job-name", ""), "comment": option("--comment", ""),
-           "tasks": {str(i): "PENDING" if hold else "COMPLETED"
-                     for i in (task_ids(array) if array else [-1])}}
     dead = read("die", "").split()
-    for task in job["tasks"]:
+    tasks = [str(i) for i in (task_ids(array) if array else [-1])]
+    with remembered() as jobs:
+        job = 100 + len(jobs)
+        jobs.append({"id": job, "name": option("--job-name", ""), "comment": option("--comment", ""),
+                     "tasks": {task: "PENDING" if hold else "COMPLETED" for task in tasks}})
+    for task in tasks:
         if hold:
             continue
         if task in dead:
-            job["tasks"][task] = "NODE_FAIL"
+            set_state(job, task, "NODE_FAIL")
             continue
-        environment = dict(os.environ, SLURM_JOB_ID=str(job["id"]), SLURMD_NODENAME="n1")
+        environment = dict(os.environ, SLURM_JOB_ID=str(job), SLURMD_NODENAME="n1")
         if array:
             environment["SLURM_ARRAY_TASK_ID"] = task
         log = option("--output").replace("%a", task)
-        jobs.append(job)
-        save()
         with open(log, "a") as out:
             code = subprocess.call(["/bin/sh"] + words[script:], env=environment,
                                    stdout=out, stderr=out, cwd=option("--chdir"))
-        jobs[:] = json.loads(read("jobs.json", "[]"))  # the task may submit too
-        jobs[:] = [j for j in jobs if j["id"] != job["id"]]
-        job["tasks"][task] = "COMPLETED" if code == 0 else "FAILED"
-    jobs.append(job)
-    save()
+        set_state(job, task, "COMPLETED" if code == 0 else "FAILED")
     if error:
         sys.exit("sbatch: error: " + error[1:])
-    print(job["id"])
+    print(job)
 
 
 def squeue():
     if (home / "squeue-down").exists():
         sys.exit("slurm_load_jobs error: Unable to contact slurm controller")
     wanted = option("--jobs")
-    for job in jobs:
+    with remembered() as jobs:
+        known = list(jobs)
+    for job in known:
         if wanted and str(job["id"]) not in wanted.split(","):
             continue
         if option("--name") and option("--name") != job["name"]:
@@ -108,19 +129,19 @@ def squeue():
 
 
 def scancel():
-    for word in words:
-        if word.startswith("--"):
-            continue
-        job, _, task = word.partition("_")
-        for known in jobs:
-            if str(known["id"]) == job:
-                for key in known["tasks"]:
-                    if not task or key == task:
-                        known["tasks"][key] = "CANCELLED"
-    save()
+    with remembered() as jobs:
+        for word in words:
+            if word.startswith("--"):
+                continue
+            job, _, task = word.partition("_")
+            for known in jobs:
+                if str(known["id"]) == job:
+                    for key in known["tasks"]:
+                        if not task or key == task:
+                            known["tasks"][key] = "CANCELLED"
 
 
-with open(home / "calls.jsonl", "a") as calls:
+with locked(), open(home / "calls.jsonl", "a") as calls:
     calls.write(json.dumps({"name": name, "words": words, "environment": dict(os.environ)}) + "\n")
 if name == "scontrol":
     print("MaxArraySize            =", read("max-array-size", "1001").strip())
