@@ -196,7 +196,7 @@ class ResultsDocsTest(unittest.TestCase):
 
     def test_sources_are_shown_without_their_constants_next_to_the_errors_of_others(self):
         self.write(self.results / "validation/leave-one-out/summary.csv",
-                   "source,tables,constants_refitted,constants_at_default,step_time_rows,step_time_mean,"
+                   "source,tables,constants_refitted,constants_not_fitted,step_time_rows,step_time_mean,"
                    "step_time_median,near_the_best_median,step_time_mean_in_sample,memory_median,ran_called_out_of_memory_share,large_rows,"
                    "large_step_time_mean,part_time_median\n"
                    "vtrain,vtrain vtrain_nccl_allreduce_lut,19,1,767,0.07,0.05,0.03,0.04,,0.0,21,0.03,0.026\n")
