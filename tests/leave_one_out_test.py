@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import pathlib
+import statistics
 import sys
 import tempfile
 import tomllib
@@ -76,6 +77,33 @@ class LeaveOneOutTest(unittest.TestCase):
         counts = self.refit("left", [spec("a", ["left", "kept"], [constant("tensor"), constant("dispatch", "frameworks/g.toml")])])
         self.assertIsNone(self.value("frameworks/g.toml", "dispatch"))
         self.assertEqual(counts, (1, 1))
+
+    def test_a_framework_without_rows_takes_the_geometric_mean_of_the_fitted_ones(self):
+        self.write("frameworks/g.toml", "dispatch = 0.4\n")
+        self.write("frameworks/h.toml", "dispatch = 0.9\n")
+        self.refit("left", [spec("a", ["left"], [constant("dispatch", "frameworks/f.toml")]),
+                            spec("b", ["kept"], [constant("dispatch", "frameworks/g.toml")]),
+                            spec("c", ["more"], [constant("dispatch", "frameworks/h.toml")])])
+        self.assertAlmostEqual(self.value("frameworks/f.toml", "dispatch"), 0.6)
+
+    def test_a_constant_that_was_fitted_to_the_source_is_not_in_the_mean(self):
+        self.write("frameworks/g.toml", "dispatch = 0.4\n")
+        self.refit("left", [spec("a", ["left"], [constant("dispatch", "frameworks/f.toml")]),
+                            spec("b", ["left"], [constant("dispatch", "frameworks/g.toml")])])
+        self.assertIsNone(self.value("frameworks/f.toml", "dispatch"))
+
+    def test_the_generic_framework_has_the_mean_of_the_constants_that_two_frameworks_were_fitted_to(self):
+        generic = tomllib.loads((ROOT / "experiments/frameworks/generic.toml").read_text())
+        fitted = {}
+        for path in sorted((ROOT / "scripts/fits").glob("*.toml")):
+            for c in tomllib.loads(path.read_text())["constants"]:
+                if c["file"].startswith("frameworks/") and "start" in c:
+                    value = tomllib.loads((ROOT / "experiments" / c["file"]).read_text()).get(c["key"], 0)
+                    fitted.setdefault(c["key"], {})[c["file"]] = float(value)
+        shared = {key: list(values.values()) for key, values in fitted.items() if len(values) > 1}
+        self.assertGreater(len(shared), 5)
+        for key, values in shared.items():
+            self.assertAlmostEqual(generic[key] / statistics.geometric_mean(values), 1, delta=0.005, msg=key)
 
     def test_nothing_is_fitted_without_a_table(self):
         (self.folder / "clusters").mkdir()
