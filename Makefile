@@ -8,10 +8,10 @@ OPPA        := build/release/oppa
 RESULTS     ?= results
 PREFIX      ?= /usr/local
 
-plan_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(METHODS),--methods $(METHODS)) \
+matrix_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(METHODS),--methods $(METHODS)) \
                 $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(TRIAL_PER_JOB),--trial-per-job) \
                 $(if $(HELD_OUT),--held-out)
-run_options  := $(plan_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait)
+run_options  := $(matrix_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
@@ -21,7 +21,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
         test test-slurm test-faults fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix \
-        $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
+        $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
 help: ## list the targets
@@ -58,7 +58,7 @@ bench-slurm: build ## compare the cost of an array task with that of `true` (roo
 	@scripts/install-deps --slurm
 	@tests/slurm/overhead.sh $(OPPA)
 
-bench-matrix: build ## measure plan, status and report of 10,000 runs
+bench-matrix: build ## measure matrix, status and report of 10,000 runs
 	@benchmarks/matrix.py $(OPPA)
 
 fuzz: deps ## fuzz every parser (SECONDS=10 each)
@@ -73,8 +73,8 @@ $(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run or resume an experiment, t
 exp-%:
 	@echo "make: unknown experiment '$*'; known: $(EXPERIMENTS)" >&2; exit 2
 
-$(addprefix plan-,$(EXPERIMENTS)): plan-%: build ## print the run matrix without running it
-	@$(OPPA) plan experiments/$*.toml $(plan_options)
+$(addprefix matrix-,$(EXPERIMENTS)): matrix-%: build ## print the run matrix without running it
+	@$(OPPA) matrix experiments/$*.toml $(matrix_options)
 
 $(addprefix status-,$(EXPERIMENTS)): status-%: build ## show the progress of an experiment
 	@$(OPPA) status experiments/$*.toml --results $(RESULTS)

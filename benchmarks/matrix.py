@@ -53,7 +53,7 @@ def main():
         # This records the number of repeats in experiment.json; there is
         # nothing left to run.
         subprocess.run([program, "run", *matrix, "--no-report"], stdout=subprocess.DEVNULL, check=True)
-        for name, words in (("plan", matrix), ("status", matrix), ("report", common)):
+        for name, words in (("matrix", matrix), ("status", matrix), ("report", common)):
             wall_s, peak_mb, output = measure([program, name, *words])
             if name == "status" and f"{runs} of {runs} runs done" not in output:
                 sys.exit("matrix: not all runs are done:\n" + output)

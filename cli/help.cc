@@ -31,7 +31,7 @@ const std::array<Row, 2> kProgramOptions = {
     Row{"-V, --version", "print version, commit, compiler and data folder"},
 };
 const std::array<Row, 4> kExamples = {
-    Row{"oppa plan experiments/smoke.toml", "check an experiment"},
+    Row{"oppa matrix experiments/smoke.toml", "check an experiment"},
     Row{"oppa run experiments/smoke.toml", "run it, or resume it"},
     Row{"oppa run experiments/external.toml", "tune your own training program"},
     Row{"oppa simulate experiments/qwen-8gpu.toml --all", "no GPU needed"},

@@ -1,155 +1,26 @@
 // plan.
 
-#include "harness/plan.h"
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <filesystem>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
-#include "cli/slurm.h"
-#include "cli/verb_options.h"
-#include "cli/worker_jobs.h"
-#include "common/json.h"
-#include "harness/slurm/slurm.h"
-#include "harness/slurm/slurm_commands.h"
-#include "harness/status.h"
+#include "common/error.h"
 
 namespace cli {
-namespace {
-
-std::string Describe(const harness::Budget& budget) {
-  std::string text;
-  if (std::isfinite(budget.time_s)) {
-    text = fmt::format("{:g} min", budget.time_s / 60.0);
-  }
-  if (budget.trials > 0) {
-    text +=
-        fmt::format("{}{} trials", text.empty() ? "" : " or ", budget.trials);
-  }
-  text += fmt::format(", {} steps a trial", budget.q_max);
-  if (budget.stop_when) {
-    text += fmt::format("; stops when {}", budget.stop_when->ToString());
-  }
-  return text;
-}
-
-int PlanSlurm(const VerbOptions& options,
-              const harness::Manifest& manifest,
-              const std::filesystem::path& folder) {
-  const harness::SlurmSubmission submission =
-      NewSubmission(options, manifest, "TOKEN", true);
-  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
-  harness::CheckFolder(submission.place.folder);
-  if (options.trial_per_job) {
-    fmt::print("{}", FormatTrialSubmission(submission, manifest));
-    return 0;
-  }
-  fmt::print(
-      "{}",
-      harness::FormatSubmission(
-          submission,
-          WithNeeds(
-              submission.options, runs, MissingJobs(options, runs, folder)),
-          harness::MaxArraySize()));
-  return 0;
-}
-
-std::string PlanJson(const harness::Manifest& manifest,
-                     const std::vector<trials::ProblemInfo>& problems,
-                     const std::vector<harness::RunStatus>& runs) {
-  common::Json json;
-  json["experiment"] = manifest.name;
-  json["title"] = manifest.title;
-  json["budget"] = {{"time_s",
-                     std::isfinite(manifest.budget.time_s)
-                         ? common::Json(manifest.budget.time_s)
-                         : common::Json(nullptr)},
-                    {"trials", manifest.budget.trials},
-                    {"q_max", manifest.budget.q_max}};
-  if (manifest.budget.stop_when) {
-    json["budget"]["stop_when"] = manifest.budget.stop_when->ToString();
-  }
-  for (const trials::ProblemInfo& problem : problems) {
-    json["problems"].push_back({{"name", problem.name},
-                                {"description", problem.description},
-                                {"backend", problem.backend},
-                                {"gpus", problem.gpus},
-                                {"candidates", problem.candidates}});
-  }
-  for (const harness::RunStatus& status : runs) {
-    json["runs"].push_back({{"run", status.run.Name()},
-                            {"problem", status.run.problem->name},
-                            {"method", status.run.method->name},
-                            {"repeat", status.run.repeat},
-                            {"state", harness::ToString(status.state)}});
-  }
-  return common::ToText(json, 2) + "\n";
-}
-
-int Plan(const VerbOptions& options) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const std::vector<trials::ProblemInfo> problems =
-      harness::CheckManifest(manifest);
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  harness::CheckRecords(manifest, folder);
-  const std::vector<harness::RunStatus> runs =
-      harness::ReadStatus(manifest, folder);
-  if (options.slurm) {
-    return PlanSlurm(options, manifest, folder);
-  }
-  if (options.json) {
-    fmt::print("{}", PlanJson(manifest, problems, runs));
-    return 0;
-  }
-  fmt::print("{}: {}\nbudget of a run: {}\n\n",
-             manifest.name,
-             manifest.title,
-             Describe(manifest.budget));
-  fmt::print("{}", harness::HeldOutNote(manifest));
-  for (const trials::ProblemInfo& problem : problems) {
-    fmt::print("{}{}{} configurations; {} ({})\n",
-               problem.name,
-               problem.name.empty() ? "" : ": ",
-               problem.candidates,
-               problem.description,
-               problem.backend);
-  }
-  fmt::print("\n{}", harness::FormatRuns(runs));
-  const auto done = std::count_if(
-      runs.begin(), runs.end(), [](const harness::RunStatus& status) {
-        return status.state == harness::RunState::kDone;
-      });
-  fmt::print("\n{} runs = {} problems x {} methods x {} repeats; {} to do\n",
-             runs.size(),
-             manifest.problems.size(),
-             manifest.methods.size(),
-             manifest.repeats,
-             static_cast<std::ptrdiff_t>(runs.size()) - done);
-  return 0;
-}
-
-}  // namespace
 
 Verbs PlanVerbs() {
-  const auto options = std::make_shared<VerbOptions>();
-  return {{.group = kExperiments,
-           .name = "plan",
-           .summary = "print the run matrix without running it",
-           .description = "Checks the whole manifest and writes nothing. With "
-                          "--dispatch slurm, prints the job scripts and the "
-                          "sbatch commands.",
-           .options = RecordOptions(*options) + DispatchOptions(*options) +
-                      Options{JsonFlag(*options)},
-           .examples = {"oppa plan experiments/smoke.toml"},
-           .run = [options](const Words&) { return Plan(*options); }}};
+  const auto manifest = std::make_shared<std::string>();
+  return {{.name = "plan",
+           .summary = "plan a training job",
+           .options = {Required(
+               Bind("FILE", "moved: use `oppa matrix`", *manifest))},
+           .run = [manifest](const Words&) -> int {
+             throw common::InputError(fmt::format(
+                 "plan: the run matrix of a manifest is printed by `oppa "
+                 "matrix {}`",
+                 *manifest));
+           }}};
 }
 
 }  // namespace cli

@@ -1,4 +1,4 @@
-// run and plan with --dispatch slurm, cancel, logs, run-task, contain.
+// run and matrix with --dispatch slurm, cancel, logs, run-task, contain.
 
 #include "cli/slurm.h"
 
@@ -302,7 +302,7 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
     return 0;
   }
   throw InputError(
-      fmt::format("'{}' is not a run of {}{}; `oppa plan` lists the runs",
+      fmt::format("'{}' is not a run of {}{}; `oppa matrix` lists the runs",
                   run_name,
                   manifest.path.string(),
                   common::DidYouMean(run_name, names)));
@@ -313,7 +313,7 @@ Verb DefineLogs() {
   Options options = RecordOptions(all->verb);
   options.insert(
       options.begin() + 1,
-      Required(Bind("RUN", "name of the run, as in `oppa plan`", all->own)));
+      Required(Bind("RUN", "name of the run, as in `oppa matrix`", all->own)));
   return {.group = kExperiments,
           .name = "logs",
           .summary = "show the last output of a run",

@@ -100,6 +100,7 @@ struct Verb {
 };
 using Verbs = std::vector<Verb>;
 
+inline constexpr const char* kJobs = "Your training job";
 inline constexpr const char* kExperiments = "Experiments";
 inline constexpr const char* kProblems = "Problems";
 inline constexpr const char* kStudies = "Studies";

@@ -122,7 +122,7 @@ RunSpec FindRun(const Manifest& manifest,
   }
   throw InputError(
       fmt::format("{}: the experiment has no run of problem '{}', method '{}', "
-                  "repeat {}; `oppa plan` lists them",
+                  "repeat {}; `oppa matrix` lists them",
                   manifest.path.string(),
                   problem,
                   method,

@@ -15,8 +15,9 @@ LAYERS = {
     "methods": ["surrogates", "trials", "common"],
     "plots": ["trials", "common"],
     "harness": ["methods", "plots", "surrogates", "trials", "common"],
+    "jobs": ["harness", "methods", "plots", "surrogates", "trials", "common"],
     "studies": ["harness", "methods", "plots", "surrogates", "trials", "common"],
-    "cli": ["studies", "harness", "methods", "plots", "surrogates", "trials", "common"],
+    "cli": ["jobs", "studies", "harness", "methods", "plots", "surrogates", "trials", "common"],
     "benchmarks": ["studies", "harness", "methods", "plots", "surrogates", "trials", "common"],
 }
 

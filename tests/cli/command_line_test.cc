@@ -150,7 +150,7 @@ TEST_F(CommandLineTest, BadInputIsOneLineExitCode2AndNothingWritten) {
     std::string text = kManifest;
     text.replace(text.find(from), from.size(), to);
     fakes::WriteFile(manifest_, text);
-    for (const char* verb : {"run", "plan"}) {
+    for (const char* verb : {"run", "matrix"}) {
       EXPECT_EQ(
           Oppa({verb, manifest_.string(), "--results", results_.string()}), 2)
           << to;
@@ -167,11 +167,11 @@ TEST_F(CommandLineTest, UnknownFlagsAndVerbsExitWith2) {
   EXPECT_EQ(Oppa({"runn", manifest_.string()}), 2);
   EXPECT_EQ(Oppa({"run", manifest_.string(), "--job", "2"}), 2);
   EXPECT_EQ(Oppa({"run", manifest_.string(), "--jobs", "0"}), 2);
-  EXPECT_EQ(Oppa({"plan", (folder_.path() / "none.toml").string()}), 2);
+  EXPECT_EQ(Oppa({"matrix", (folder_.path() / "none.toml").string()}), 2);
 }
 
-TEST_F(CommandLineTest, PlanShowsTheStopCondition) {
-  ASSERT_EQ(Oppa({"plan",
+TEST_F(CommandLineTest, TheMatrixShowsTheStopCondition) {
+  ASSERT_EQ(Oppa({"matrix",
                   manifest_.string(),
                   "--results",
                   results_.string(),
@@ -182,8 +182,8 @@ TEST_F(CommandLineTest, PlanShowsTheStopCondition) {
   EXPECT_THAT(Output(), HasSubstr("steps a trial; stops when gain < 1%\n"));
 }
 
-TEST_F(CommandLineTest, PlanCountsAndWritesNothing) {
-  EXPECT_EQ(Oppa({"plan",
+TEST_F(CommandLineTest, TheMatrixCountsRunsAndWritesNothing) {
+  EXPECT_EQ(Oppa({"matrix",
                   manifest_.string(),
                   "--results",
                   results_.string(),
@@ -193,10 +193,10 @@ TEST_F(CommandLineTest, PlanCountsAndWritesNothing) {
                   "random,xgboost",
                   "--json"}),
             0);
-  const auto plan = nlohmann::json::parse(Output());
-  EXPECT_EQ(plan["runs"].size(), 8U);
-  EXPECT_EQ(plan["runs"][1]["run"], "xgboost/1");
-  EXPECT_EQ(plan["runs"][1]["state"], "missing");
+  const auto matrix = nlohmann::json::parse(Output());
+  EXPECT_EQ(matrix["runs"].size(), 8U);
+  EXPECT_EQ(matrix["runs"][1]["run"], "xgboost/1");
+  EXPECT_EQ(matrix["runs"][1]["state"], "missing");
   EXPECT_FALSE(fs::exists(results_));
 }
 
@@ -653,7 +653,7 @@ TEST_F(CommandLineTest, ANumberOutOfRangeIsRefusedWithTheRange) {
     EXPECT_THAT(Refusal({"run", manifest_.string(), "--jobs", jobs}),
                 HasSubstr("--jobs " + jobs + ": must be an integer >= 1\n"));
   }
-  EXPECT_THAT(Refusal({"plan", manifest_.string(), "--repeats", "0"}),
+  EXPECT_THAT(Refusal({"matrix", manifest_.string(), "--repeats", "0"}),
               HasSubstr("--repeats 0: must be an integer >= 1"));
   EXPECT_THAT(Refusal({"noise", manifest_.string(), "--trials", "21"}),
               HasSubstr("--trials 21: must be an integer from 1 to 20"));
@@ -661,8 +661,13 @@ TEST_F(CommandLineTest, ANumberOutOfRangeIsRefusedWithTheRange) {
               HasSubstr("--gpus 8,x: must be an integer >= 1"));
 }
 
-TEST_F(CommandLineTest, PlanHasNoOptionsWithoutEffect) {
-  EXPECT_THAT(Refusal({"plan", manifest_.string(), "--jobs", "2"}),
+TEST_F(CommandLineTest, PlanOfAManifestNamesTheCommandThatPrintsItsMatrix) {
+  EXPECT_THAT(Refusal({"plan", manifest_.string()}),
+              HasSubstr("`oppa matrix " + manifest_.string() + "`"));
+}
+
+TEST_F(CommandLineTest, TheMatrixHasNoOptionsWithoutEffect) {
+  EXPECT_THAT(Refusal({"matrix", manifest_.string(), "--jobs", "2"}),
               HasSubstr("unknown option '--jobs'"));
 }
 
@@ -696,12 +701,12 @@ TEST_F(CommandLineTest, HelpAndVersionHaveTheirUsualForms) {
 }
 
 TEST_F(CommandLineTest, AFolderAsManifestIsNamedAsOne) {
-  EXPECT_THAT(Refusal({"plan", folder_.path().string()}),
+  EXPECT_THAT(Refusal({"matrix", folder_.path().string()}),
               HasSubstr("is a directory"));
 }
 
 TEST_F(CommandLineTest, OutputThatCannotBeWrittenIsNoSuccess) {
-  for (const char* verb : {"space", "plan", "methods"}) {
+  for (const char* verb : {"space", "matrix", "methods"}) {
     const std::string file = std::string(verb) == "methods" ? "" : " \"$1\"";
     EXPECT_EQ(Shell(fmt::format("\"$0\" {}{} > /dev/full", verb, file)), 1);
     EXPECT_THAT(
@@ -766,7 +771,7 @@ TEST_F(CommandLineTest, TheManPageDocumentsEveryCommand) {
   ASSERT_EQ(Oppa({"man"}), 0);
   const std::string page = Output();
   EXPECT_THAT(page, StartsWith(".TH OPPA 1"));
-  for (const char* verb : {"plan",
+  for (const char* verb : {"matrix",
                            "run",
                            "status",
                            "report",

@@ -236,7 +236,7 @@ TEST_F(ExternalTest, AProgramInAnUnknownFormatIsOneLineAndNoTrial) {
 
 TEST_F(ExternalTest, ADirectoryIsNoManifest) {
   EXPECT_EQ(
-      Call({fakes::ProgramFile().string(), "plan", folder_.path().string()}),
+      Call({fakes::ProgramFile().string(), "matrix", folder_.path().string()}),
       2);
   EXPECT_THAT(output_, HasSubstr("is a directory"));
 }

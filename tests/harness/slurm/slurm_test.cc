@@ -131,8 +131,8 @@ TEST_F(SlurmTest, SubmitsOneArrayAndAJobThatWaitsForIt) {
   EXPECT_FALSE(calls[0]["environment"].contains("SLURM_ARRAY_TASK_ID"));
 }
 
-TEST_F(SlurmTest, PlanIsAsInTheGoldenFileAndWritesNothing) {
-  ASSERT_EQ(Oppa({"plan", "--dispatch", "slurm"}), 0) << output_;
+TEST_F(SlurmTest, TheMatrixIsAsInTheGoldenFileAndWritesNothing) {
+  ASSERT_EQ(Oppa({"matrix", "--dispatch", "slurm"}), 0) << output_;
   const auto replace = [this](const std::string& from, const std::string& to) {
     for (std::size_t at = 0; (at = output_.find(from, at)) != std::string::npos;
          at += to.size()) {
@@ -144,13 +144,13 @@ TEST_F(SlurmTest, PlanIsAsInTheGoldenFileAndWritesNothing) {
   replace("--chdir=" + fs::current_path().string(), "--chdir=/HERE");
   EXPECT_EQ(
       output_,
-      fakes::ReadFile(fakes::SourceFolder() / "tests/golden/plan_slurm.txt"));
+      fakes::ReadFile(fakes::SourceFolder() / "tests/golden/matrix_slurm.txt"));
   EXPECT_FALSE(fs::exists(results_));
   EXPECT_TRUE(Calls("sbatch").empty());
 }
 
 TEST_F(SlurmTest, PlanShowsTheJobOfATrialAndWritesNothing) {
-  ASSERT_EQ(Oppa({"plan", "--dispatch", "slurm", "--trial-per-job"}), 0);
+  ASSERT_EQ(Oppa({"matrix", "--dispatch", "slurm", "--trial-per-job"}), 0);
   EXPECT_THAT(output_,
               AllOf(HasSubstr("exec \"$1\" run-task"),
                     HasSubstr("--job-name=oppa-m "),
