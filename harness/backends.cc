@@ -16,6 +16,7 @@
 #include "harness/prediction_sources.h"
 #include "harness/provenance.h"
 #include "trials/command/command_runner.h"
+#include "trials/custom_knobs.h"
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
@@ -306,9 +307,11 @@ std::filesystem::path ReplayTablePath(const TomlTable& table) {
 }
 
 trials::ReplayTable ReadTable(const TomlTable& table,
-                              const std::filesystem::path& path) {
+                              const std::filesystem::path& path,
+                              const trials::KnobSet& knobs) {
   try {
-    return trials::ReplayTable::Read(path, table.RequireString("scenarios"));
+    return trials::ReplayTable::Read(
+        path, table.RequireString("scenarios"), knobs);
   } catch (const InputError& e) {
     table.Fail("scenarios", e.what());
   }
@@ -317,7 +320,8 @@ trials::ReplayTable ReadTable(const TomlTable& table,
 Backend MakeReplay(const ProblemSpec& problem) {
   const trials::Cluster cluster = ReadCluster(problem.cluster);
   const std::filesystem::path path = ReplayTablePath(problem.backend);
-  const trials::ReplayTable table = ReadTable(problem.backend, path);
+  const trials::KnobSet knobs = trials::ReadCustomKnobs(problem.space);
+  const trials::ReplayTable table = ReadTable(problem.backend, path, knobs);
   trials::ReplayRunner::Options options;
   options.setup_s =
       GetNotNegative(problem.backend, "setup_s", options.setup_s) *
@@ -336,7 +340,7 @@ Backend MakeReplay(const ProblemSpec& problem) {
   backend.gpus = table.gpus();
   backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space = std::make_unique<trials::SearchSpace>(table.configs());
+  backend.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
   backend.predictions =
       problem.workload.Keys().empty()
           ? TablePredictions(
@@ -358,12 +362,11 @@ Backend MakeReplay(const ProblemSpec& problem) {
 Backend MakeCommand(const ProblemSpec& problem) {
   const trials::Workload workload = trials::ReadWorkload(problem.workload);
   const trials::Cluster cluster = ReadCluster(problem.cluster);
-  auto options = trials::ReadCommandOptions(problem.backend);
+  const trials::SearchSpaceOptions space =
+      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);
+  auto options = trials::ReadCommandOptions(problem.backend, space.knobs);
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Backend backend = BackendOn(
-      workload,
-      cluster,
-      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder));
+  Backend backend = BackendOn(workload, cluster, space);
   backend.inputs = ProblemFiles(problem);
   // The program and the scripts among its arguments.
   constexpr std::uintmax_t kLargestScript = 1 << 20;
@@ -412,6 +415,12 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     problem.backend.Fail(
         "type",
         fmt::format("this needs the backend 'simulator', not '{}'", type));
+  }
+  if (problem.space.Has("custom")) {
+    problem.space.Fail("custom",
+                       "the simulator has no knobs of one's own, so they "
+                       "would have no effect: use the backend 'command', or "
+                       "'replay' with a column for each");
   }
   SimulatorSetup setup{
       trials::ReadWorkload(problem.workload),

@@ -55,7 +55,7 @@ void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
     feasible += *exact > 0.0 ? 1 : 0;
     if (*exact > best) {
       best = *exact;
-      info.optimum_config = ToString(config);
+      info.optimum_config = ToString(config, backend.space->knobs());
     }
   }
   info.feasible = feasible;

@@ -137,7 +137,7 @@ class Loop {
     const bool exists = suggestion && suggestion->candidate >= 0 &&
                         suggestion->candidate < space_.size();
     const std::string label =
-        exists ? ToString(space_[suggestion->candidate]) : "nothing";
+        exists ? ToString(space_[suggestion->candidate], space_.knobs()) : "nothing";
     Trial trial = recorded;
     trial.throughput = trials::EstimateThroughput(
         trial.measurement.step_times_s, method_.history().throughput_options());
@@ -223,7 +223,7 @@ class Loop {
     if (method_.history().tried()[static_cast<std::size_t>(candidate)] != 0) {
       throw std::logic_error(
           fmt::format("the method suggests {} again, which was tried before",
-                      ToString(space_[candidate])));
+                      ToString(space_[candidate], space_.knobs())));
     }
   }
 
@@ -231,7 +231,8 @@ class Loop {
     trials::TrialRequest request;
     request.config = space_[suggestion.candidate];
     request.max_steps = budget_.q_max;
-    request.seed = common::DeriveSeed(ToString(request.config), trial_seed_);
+    request.seed = common::DeriveSeed(
+        ToString(request.config, space_.knobs()), trial_seed_);
     request.time_limit_s = Left();
     request.interrupted = stop_;
     StopBy(suggestion.stop, request);
@@ -239,6 +240,7 @@ class Loop {
                             request.config,
                             runner_.Run(request),
                             method_.history().throughput_options());
+    trial.custom = CustomValues(request.config, space_.knobs());
     trials::Measurement& measurement = trial.measurement;
     if (measurement.duration_s > Left() * (1.0 + kBudgetSlack)) {
       measurement.outcome = Outcome::kTimedOut;  // ended after the search did

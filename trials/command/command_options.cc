@@ -22,17 +22,18 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMostLogBytes = std::int64_t{1} << 30;
 
 // The names that are allowed in braces.
-std::map<std::string, std::string> Placeholders(const Cluster& cluster,
+std::map<std::string, std::string> Placeholders(const KnobSet& knobs,
+                                                const Cluster& cluster,
                                                 const TrialRequest& request) {
   std::map<std::string, std::string> values = {
-      {"config", ToString(request.config)},
+      {"config", ToString(request.config, knobs)},
       {"max_steps", std::to_string(request.max_steps)},
       {"seed", std::to_string(request.seed)},
       {"gpus", std::to_string(cluster.gpus())},
       {"nodes", std::to_string(cluster.nodes)},
       {"gpus_per_node", std::to_string(cluster.gpus_per_node)}};
-  for (const Knob& knob : BuiltInKnobs()) {
-    values[knob.name] = std::to_string(knob.Get(request.config));
+  for (const Knob& knob : knobs) {
+    values[knob.name] = knob.Text(knob.Get(request.config));
   }
   return values;
 }
@@ -62,7 +63,7 @@ std::string Expand(std::string_view word,
     const std::string name(close == std::string_view::npos
                                ? ""
                                : word.substr(begin, close - begin));
-    if (!IsName(name)) {
+    if (!IsName(name) && !values.contains(name)) {
       text += '{';
       word.remove_prefix(1);
       continue;
@@ -121,7 +122,7 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
       table.Fail("program", "a word cannot hold a NUL byte");
     }
     try {
-      (void)Expand(word, Placeholders({}, {}));
+      (void)Expand(word, Placeholders(options.knobs, {}, {}));
     } catch (const std::invalid_argument& e) {
       table.Fail("program", e.what());
     }
@@ -141,8 +142,10 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
 
 }  // namespace
 
-CommandOptions ReadCommandOptions(const common::TomlTable& table) {
+CommandOptions ReadCommandOptions(const common::TomlTable& table,
+                                  const KnobSet& knobs) {
   CommandOptions options;
+  options.knobs = knobs;
   // The folder of "m.toml" is "", which fs::absolute does not take.
   options.folder = table.Folder().empty() ? fs::current_path()
                                           : fs::absolute(table.Folder());
@@ -195,12 +198,29 @@ std::vector<std::string> TrialWords(const CommandOptions& options,
     words.insert(
         words.end(), options.rank_wrapper.begin(), options.rank_wrapper.end());
   }
-  const auto values = Placeholders(cluster, request);
+  const auto values = Placeholders(options.knobs, cluster, request);
   for (const std::string& word : options.program) {
     words.push_back(Expand(word, values));
   }
   return words;
 }
+
+namespace {
+
+// Numbers and booleans as such, other texts as strings.
+common::Json JsonValue(const Knob& knob, int value) {
+  const std::string text = knob.Text(value);
+  if (knob.texts.empty()) {
+    return value;
+  }
+  if (text == "true" || text == "false") {
+    return text == "true";
+  }
+  return knob.numbers.empty() ? common::Json(text)
+                              : common::ParseJson(text, knob.name);
+}
+
+}  // namespace
 
 std::vector<std::string> TrialEnvironment(const CommandOptions& options,
                                           const Cluster& cluster,
@@ -220,14 +240,10 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
       {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
       {"nodes", cluster.nodes},
       {"gpus_per_node", cluster.gpus_per_node}};
-  for (const Knob& knob : BuiltInKnobs()) {
+  for (const Knob& knob : options.knobs) {
     const int value = knob.Get(request.config);
-    json["config"][knob.name] = value;
-    std::string name = "OPPA_" + knob.name;
-    std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-      return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    });
-    variables[name] = std::to_string(value);
+    json["config"][knob.name] = JsonValue(knob, value);
+    variables["OPPA_" + VariableName(knob.name)] = knob.Text(value);
   }
   variables["OPPA_TRIAL"] = common::ToText(json);
   variables["OPPA_MAX_STEPS"] = std::to_string(request.max_steps);

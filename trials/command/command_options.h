@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/cluster.h"
+#include "trials/knobs.h"
 #include "trials/trial_runner.h"
 
 namespace trials {
@@ -23,6 +24,7 @@ struct CommandOptions {
     kPerNode,  // srun, one on each node of the cluster
     kPerGpu,   // srun, one for each GPU
   };
+  KnobSet knobs = BuiltInKnobs();
   std::vector<std::string> program;      // program and arguments; no shell
   std::vector<std::string> environment;  // "NAME=value", additional
   std::filesystem::path folder;          // where it starts
@@ -39,7 +41,8 @@ struct CommandOptions {
 
 // Errors: throws InputError with the place of an invalid value, of an unknown
 // placeholder, and of a program that does not exist.
-[[nodiscard]] CommandOptions ReadCommandOptions(const common::TomlTable& table);
+[[nodiscard]] CommandOptions ReadCommandOptions(
+    const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
 
 // The command line of a trial, with {FIELD} of the configuration, {max_steps},
 // {seed}, {config}, {gpus}, {nodes} and {gpus_per_node} replaced, and prefixed

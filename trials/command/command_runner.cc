@@ -28,8 +28,13 @@ constexpr std::size_t kMostMessage = 300;  // bytes
 constexpr std::size_t kMostFileName = 200;
 
 // The name of a trial's files.
-std::string FileName(const ParallelConfig& config) {
-  std::string name = ToString(config);
+std::string FileName(const ParallelConfig& config, const KnobSet& knobs) {
+  std::string name = ToString(config, knobs);
+  std::replace_if(
+      name.begin(),
+      name.end(),
+      [](char c) { return c == '/' || c == ' '; },
+      '_');
   return name.size() > kMostFileName
              ? fmt::format("{:016x}", common::DeriveSeed(name))
              : name;
@@ -280,7 +285,7 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
   spec.environment = TrialEnvironment(options_, cluster_, request);
   spec.folder = options_.folder;
   spec.patience_s = options_.patience_s;
-  const std::string name = FileName(request.config);
+  const std::string name = FileName(request.config, options_.knobs);
   return RunningTrial(
              options_,
              request,
