@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstddef>
 #include <cstdlib>
-#include <fstream>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "common/files.h"
+#include "common/process_table.h"
 #include "common/text.h"
 #include "harness/provenance.h"
 
@@ -22,32 +22,14 @@ namespace fs = std::filesystem;
 // Files with higher epochs are not ours, and the next one always exists.
 constexpr std::int64_t kHighestEpoch = 1'000'000'000'000'000;
 
-// Where a process id means one process: a PID namespace of a boot. Containers
-// of one host may have namespaces of their own.
-std::string ProcessSpace() {
-  std::error_code none;
-  const fs::path space = fs::read_symlink("/proc/self/ns/pid", none);
-  return std::string(common::Trim(
-             common::ReadProcFile("/proc/sys/kernel/random/boot_id"))) +
-         " " + space.string();
-}
-
-// When a process of this host started, in clock ticks; "" if there is none.
+// When a process of this host started; "" if there is none.
 std::string StartOf(const std::string& pid) {
-  const std::string stat =
-      common::ReadProcFile(fs::path("/proc") / pid / "stat");
-  const std::size_t after_name = stat.rfind(')');
-  if (after_name == std::string::npos || after_name + 2 > stat.size()) {
-    return "";
-  }
-  const std::string after = stat.substr(after_name + 2);
-  const auto cells = common::Split(after, ' ');
-  constexpr std::size_t kState = 0;
-  constexpr std::size_t kStart = 19;  // proc(5): field 22, counted from state
-  if (cells.size() <= kStart || cells[kState] == "Z" || cells[kState] == "X") {
-    return "";  // a zombie that waits for its parent
-  }
-  return std::string(cells[kStart]);
+  pid_t number = 0;
+  const auto [end, error] =
+      std::from_chars(pid.data(), pid.data() + pid.size(), number);
+  const auto process =
+      error == std::errc() ? common::FindProcess(number) : std::nullopt;
+  return process ? process->start : "";
 }
 
 }  // namespace
@@ -87,7 +69,7 @@ Holder Holder::Self() {
   const char* job = std::getenv("SLURM_JOB_ID");
   return {.count = "0",
           .host = HostName(),
-          .boot = ProcessSpace(),
+          .boot = common::ProcessSpace(),
           .pid = pid,
           .start = StartOf(pid),
           .job = job == nullptr ? "" : job};
@@ -102,7 +84,7 @@ std::string Holder::Name() const {
 }
 
 bool Holder::IsHere() const {
-  return host == HostName() && boot == ProcessSpace();
+  return host == HostName() && boot == common::ProcessSpace();
 }
 
 bool Holder::IsGone() const {

@@ -281,16 +281,12 @@ class Campaign:
         process.communicate()
         if process.returncode == 0 and killed == "runner":
             raise Lost("the runner was killed and says that it is done")
-        for _ in range(200):
-            left = self.strays()
-            if not left:
-                break
-            time.sleep(0.05)
-        else:
-            raise Lost(f"{len(left)} processes of trials are left")
+        if killed != "both":  # then the next start ends them
+            self.wait_for_no_strays()
         again = subprocess.run(run, capture_output=True, text=True)
         if again.returncode != 0:
             raise Lost("cannot be run again: " + again.stderr)
+        self.wait_for_no_strays()
         self.check(before)
         after = self.read("trials.csv").split(b"\n")
         if after[:len(rows)] != rows:
@@ -299,6 +295,14 @@ class Campaign:
             raise Lost(f"{len(after) - 3} trials on record at the end")
         shutil.rmtree(self.results, ignore_errors=True)
         return len(before) < EXTERNAL_TRIALS
+
+    def wait_for_no_strays(self):
+        for _ in range(200):
+            left = self.strays()
+            if not left:
+                return
+            time.sleep(0.05)
+        raise Lost(f"{len(left)} processes of trials are left")
 
     def strays(self, *words):
         """Processes of trials: (words), or what they leave behind."""
@@ -326,10 +330,24 @@ class Campaign:
         self.kill_pids(self.strays("trial.sh"))
         return "trial"
 
+    def supervisors(self, process):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        return [int(child) for child in children.split()]
+
     def kill_supervisor(self, process):
-        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-            self.kill_pids([int(child)])
+        self.kill_pids(self.supervisors(process))
         return "supervisor"
+
+    def kill_both(self, process):
+        """As `pkill -9 oppa` does. A stopped runner cannot react in between."""
+        process.send_signal(signal.SIGSTOP)
+        self.kill_pids([*self.supervisors(process), process.pid])
+        return "both"
+
+    def stop_supervisor(self, process):
+        for pid in self.supervisors(process):
+            os.kill(pid, signal.SIGSTOP)
+        return "stopped"
 
     def kill_runner_in_a_trial(self, process):
         process.kill()
@@ -488,6 +506,8 @@ LOCAL = {
     "flipped bit in the last row": Campaign.flip,
     "kill -9 of a trial": lambda c: c.external(Campaign.kill_trial),
     "kill -9 of a trial's supervisor": lambda c: c.external(Campaign.kill_supervisor),
+    "kill -9 of runner and supervisor": lambda c: c.external(Campaign.kill_both),
+    "a trial's supervisor is stopped": lambda c: c.external(Campaign.stop_supervisor),
     "kill -9 of the runner in a trial": lambda c: c.external(Campaign.kill_runner_in_a_trial),
 }
 SLURM = {
@@ -506,6 +526,7 @@ def main():
     parser.add_argument("program", type=Path)
     parser.add_argument("--faults", type=int, default=180)
     parser.add_argument("--slurm", type=int, default=0)
+    parser.add_argument("--only", default="", help="kinds with this in their name")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", type=Path)
     arguments = parser.parse_args()
@@ -514,6 +535,9 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     work = Path(tempfile.mkdtemp(prefix="oppa-faults-"))
     campaign = Campaign(arguments.program.resolve(), arguments.seed, work)
+    for kinds in (LOCAL, SLURM):
+        for name in [name for name in kinds if arguments.only not in name]:
+            del kinds[name]
     turns = [(LOCAL, i) for i in range(arguments.faults)]
     turns += [(SLURM, i) for i in range(arguments.slurm)]
     counts = collections.defaultdict(lambda: [0, 0, 0])

@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "trials/command/contained_process.h"
+#include "trials/command/leftovers.h"
 #include "trials/command/trial_log.h"
 #include "trials/command/trial_report.h"
 
@@ -286,6 +287,12 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
   spec.folder = options_.folder;
   spec.patience_s = options_.patience_s;
   const std::string name = FileName(request.config, options_.knobs);
+  if (!std::exchange(ended_leftovers_, true)) {
+    EndLeftovers(log_folder_);
+  }
+  if (!log_folder_.empty()) {
+    spec.record = log_folder_ / (name + kProcessRecordExtension);
+  }
   return RunningTrial(
              options_,
              request,

@@ -25,6 +25,8 @@ namespace trials {
 // invalid report. Reports that are broken by other output are skipped; the
 // message of a trial that lacks steps quotes the first one.
 //
+// The first trial begins after EndLeftovers (leftovers.h).
+//
 // Errors: Run throws std::runtime_error when the program cannot be started,
 // InputError for ranks outside an allocation of Slurm, and TrialInterrupted.
 class CommandRunner final : public TrialRunner {
@@ -44,6 +46,7 @@ class CommandRunner final : public TrialRunner {
   CommandOptions options_;
   Cluster cluster_;
   std::filesystem::path log_folder_;
+  bool ended_leftovers_ = false;
 };
 
 }  // namespace trials

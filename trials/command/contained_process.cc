@@ -1,14 +1,9 @@
 #include "trials/command/contained_process.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -17,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/files.h"
+#include "common/clock.h"
 #include "common/process.h"
 #include "common/text.h"
 #include "trials/command/supervisor.h"
@@ -25,11 +20,14 @@
 namespace trials {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t kOutput = 0;
 constexpr std::size_t kErrors = 1;
 constexpr std::size_t kWords = 2;
+
+constexpr double kFirstTrackSeconds = 0.02;
+constexpr double kMostTrackSeconds = 2.0;
+// For a supervisor to end everything, after the patience.
+constexpr double kSupervisorSeconds = 40.0;
 
 void Close(int& fd) {
   if (fd >= 0) {
@@ -69,40 +67,12 @@ std::vector<std::string> Candidates(const ContainedProcess::Spec& spec) {
   return candidates;
 }
 
-std::string NewMark() {
-  static std::atomic<int> count{0};
-  return fmt::format(
-      "OPPA_PROCESS={}-{}-{}",
-      ::getpid(),
-      ++count,
-      std::chrono::steady_clock::now().time_since_epoch().count());
-}
-
-// Kills the processes that have the mark in their environment, in case the
-// supervisor was killed itself. Returns whether it found any.
-bool KillMarked(const std::string& mark) {
-  bool found = false;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator("/proc", none)) {
-    const std::string name = entry.path().filename().string();
-    pid_t pid = 0;
-    const auto [end, error] =
-        std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) {
-      continue;
-    }
-    const std::string environment =
-        common::ReadProcFile(entry.path() / "environ");
-    if (('\0' + environment).find('\0' + mark + '\0') != std::string::npos) {
-      found = ::kill(pid, SIGKILL) == 0 || found;
-    }
-  }
-  return found;
-}
-
 }  // namespace
 
-ContainedProcess::ContainedProcess(const Spec& spec) : mark_(NewMark()) {
+ContainedProcess::ContainedProcess(const Spec& spec)
+    : record_(spec.record),
+      patience_s_(spec.patience_s),
+      track_interval_s_(kFirstTrackSeconds) {
   std::array<int, 2> control = MakePipe();
   std::array<std::array<int, 2>, 3> pipes{};
   for (auto& ends : pipes) {
@@ -110,7 +80,10 @@ ContainedProcess::ContainedProcess(const Spec& spec) : mark_(NewMark()) {
   }
   std::vector<std::string> words = spec.words;
   std::vector<std::string> environment = spec.environment;
-  environment.push_back(mark_);
+  environment.push_back(record_.mark());
+  const std::string cgroup = record_.cgroup().string();
+  const std::string join = cgroup + "/cgroup.procs";
+  const std::string kill = cgroup + "/cgroup.kill";
   std::vector<std::string> candidates = Candidates(spec);
   const std::vector<char*> candidate_pointers = common::Argv(candidates);
   const std::vector<char*> word_pointers = common::Argv(words);
@@ -120,6 +93,9 @@ ContainedProcess::ContainedProcess(const Spec& spec) : mark_(NewMark()) {
       .words = word_pointers.data(),
       .environment = environment_pointers.data(),
       .folder = spec.folder.empty() ? nullptr : spec.folder.c_str(),
+      .cgroup = cgroup.empty() ? nullptr : cgroup.c_str(),
+      .cgroup_join = join.c_str(),
+      .cgroup_kill = kill.c_str(),
       .patience_s = spec.patience_s,
       .control = control[0],
       .output = pipes[kOutput][1],
@@ -139,6 +115,7 @@ ContainedProcess::ContainedProcess(const Spec& spec) : mark_(NewMark()) {
   if (supervisor_ < 0) {
     Close(control_);
     std::for_each(pipes_.begin(), pipes_.end(), Close);
+    record_.Remove();
     throw std::runtime_error(fmt::format(
         "cannot start {}: {}", spec.words.front(), strerror(error)));
   }
@@ -151,7 +128,26 @@ ContainedProcess::~ContainedProcess() {
   Reap();
 }
 
-void ContainedProcess::End() { Close(control_); }
+void ContainedProcess::End() {
+  Close(control_);
+  if (ends_since_s_ == 0.0) {
+    ends_since_s_ = common::SteadySeconds();
+  }
+}
+
+void ContainedProcess::WatchSupervisor() {
+  ::kill(supervisor_, SIGCONT);  // without effect unless it was stopped
+  const double now_s = common::SteadySeconds();
+  if (ends_since_s_ > 0.0 &&
+      now_s > ends_since_s_ + patience_s_ + kSupervisorSeconds) {
+    ::kill(supervisor_, SIGKILL);
+  }
+  if (now_s >= next_track_s_) {
+    record_.Track(supervisor_);
+    next_track_s_ = now_s + track_interval_s_;
+    track_interval_s_ = std::min(2.0 * track_interval_s_, kMostTrackSeconds);
+  }
+}
 
 bool ContainedProcess::Read(double wait_s, const Take& take) {
   std::array<pollfd, 3> waiting{};
@@ -164,6 +160,7 @@ bool ContainedProcess::Read(double wait_s, const Take& take) {
     Reap();
     return false;
   }
+  WatchSupervisor();
   const int wait_ms = static_cast<int>(std::clamp(wait_s, 0.0, 3600.0) * 1e3);
   if (::poll(waiting.data(), waiting.size(), wait_ms) <= 0) {
     return true;
@@ -214,11 +211,10 @@ void ContainedProcess::Reap() {
     while (::waitpid(supervisor_, nullptr, 0) < 0 && errno == EINTR) {
     }
     supervisor_ = -1;
-    constexpr int kRounds = 100;
-    for (int round = 0; !all_gone_ && round < kRounds && KillMarked(mark_);
-         ++round) {
-      ::usleep(10000);
+    if (!all_gone_) {
+      record_.Kill();
     }
+    record_.Remove();
   }
   Close(control_);
   std::for_each(pipes_.begin(), pipes_.end(), Close);

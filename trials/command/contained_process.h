@@ -13,6 +13,8 @@
 
 #include <sys/types.h>
 
+#include "trials/command/leftovers.h"
+
 namespace trials {
 
 // Runs a program in its own session, under a supervisor: a process of oppa that
@@ -21,7 +23,9 @@ namespace trials {
 // End(), when this object is destroyed, and when this process ends in any way,
 // including kill -9: SIGTERM to the process group, SIGKILL to all descendants
 // `patience_s` later. When the program ends by itself, its descendants are
-// killed at once.
+// killed at once. A stopped supervisor is continued. If the supervisor is
+// killed, what it watched is found by a ProcessRecord; if this process is
+// killed at the same time, EndLeftovers (leftovers.h) does that later.
 //
 // No shell is involved: every word is passed unchanged. The program reads
 // /dev/null.
@@ -35,6 +39,7 @@ class ContainedProcess {
     std::vector<std::string> environment;  // "NAME=value", all there is
     std::filesystem::path folder;          // where it starts; empty: here
     double patience_s = 5.0;               // >= 0
+    std::filesystem::path record;          // for EndLeftovers; empty: none
   };
   enum class Stream { kOutput, kErrors };
   using Take = std::function<void(Stream, std::string_view)>;
@@ -60,9 +65,14 @@ class ContainedProcess {
 
  private:
   void ReadWord();
+  void WatchSupervisor();
   void Reap();
 
-  std::string mark_;  // in the environment of every descendant
+  ProcessRecord record_;
+  double patience_s_;
+  double next_track_s_ = 0.0;
+  double track_interval_s_;
+  double ends_since_s_ = 0.0;  // 0: not requested
   pid_t supervisor_ = -1;
   int control_ = -1;            // closed: end it
   std::array<int, 3> pipes_{};  // output, errors, words of the supervisor

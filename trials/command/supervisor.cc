@@ -54,9 +54,22 @@ void CloseOthers(const std::array<int, 4>& kept) {
   }
 }
 
+// Writes one character to a control file.
+void WriteControl(const char* path, char text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    while (::write(fd, &text, 1) < 0 && errno == EINTR) {
+    }
+    ::close(fd);
+  }
+}
+
 [[noreturn]] void Execute(const SupervisorTask& task) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (task.cgroup != nullptr) {
+    WriteControl(task.cgroup_join, '0');  // this process
+  }
   sigset_t signals;
   sigemptyset(&signals);
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -122,6 +135,9 @@ class Supervisor {
   [[noreturn]] void Run() {
     Watch();
     const bool all_gone = KillAll();
+    if (all_gone && task_.cgroup != nullptr) {
+      ::rmdir(task_.cgroup);
+    }
     Say(task_.say, SupervisorWord::Kind::kEnded, status_);
     Say(task_.say, SupervisorWord::Kind::kAllGone, all_gone ? 1 : 0);
     ::_exit(0);
@@ -168,6 +184,9 @@ class Supervisor {
     const double give_up_s = Now() + kGiveUpSeconds;
     while (!Reap()) {
       const bool listed = KillChildren();
+      if (task_.cgroup != nullptr) {
+        WriteControl(task_.cgroup_kill, '1');
+      }
       if (!ended_) {
         ::kill(-program_, SIGKILL);
       } else if (!listed) {
@@ -194,6 +213,8 @@ class Supervisor {
 void Supervise(const SupervisorTask& task) {
   ::setsid();  // signals to the parent's group must not end it
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // So that it does not stay stopped when the parent has ended.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   ::prctl(PR_SET_NAME, "oppa-trial");
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGQUIT}) {
     ::signal(signal, SIG_IGN);

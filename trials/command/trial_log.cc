@@ -32,8 +32,11 @@ TrialLog::TrialLog(const std::filesystem::path& path, std::size_t most_bytes)
   if (!path.empty()) {
     std::error_code none;
     std::filesystem::create_directories(path.parent_path(), none);
+    // Neither through a symbolic link nor into a FIFO, for which there is no
+    // reader.
     fd_ = ::open(path.c_str(),
-                 O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+                 O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC |
+                     O_NOFOLLOW | O_NONBLOCK,
                  0666);
   }
 }

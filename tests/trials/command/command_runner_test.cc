@@ -66,6 +66,27 @@ class CommandRunnerTest : public testing::Test {
 
 const std::string kStep = "echo 'oppa {\"step_time_s\": 0.01}'\n";
 
+TEST_F(CommandRunnerTest, ATrialLeavesNoProcessRecord) {
+  EXPECT_EQ(Run(kStep + kStep + kStep).outcome, Outcome::kCompleted);
+  for (const auto& entry : fs::directory_iterator(folder_.path() / "logs")) {
+    EXPECT_EQ(entry.path().extension(), ".log");
+  }
+}
+
+TEST_F(CommandRunnerTest, ALogIsNeitherWrittenThroughALinkNorToAFifo) {
+  const fs::path log =
+      folder_.path() / "logs" / (ToString(request_.config) + ".log");
+  const fs::path target = folder_.path() / "target";
+  fs::create_directories(log.parent_path());
+  fakes::WriteFile(target, "kept");
+  fs::create_symlink(target, log);
+  EXPECT_EQ(Run(kStep + kStep + kStep).outcome, Outcome::kCompleted);
+  EXPECT_EQ(fakes::ReadFile(target), "kept");
+  fs::remove(log);
+  ASSERT_EQ(::mkfifo(log.c_str(), 0600), 0);
+  EXPECT_EQ(Run(kStep + kStep + kStep).outcome, Outcome::kCompleted);
+}
+
 TEST_F(CommandRunnerTest, MeasuresStepsAndMemory) {
   const Measurement trial =
       Run("echo loading\nsleep 0.1\n" + kStep + kStep +

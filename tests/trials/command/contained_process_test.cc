@@ -13,8 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/files.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/command/leftovers.h"
 
 namespace trials {
 namespace {
@@ -180,6 +182,183 @@ TEST(ContainedProcess, NothingIsLeftWhenThisProcessIsKilled) {
   for (int i = 0; i < 1000 && Alive(mark) > 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  EXPECT_EQ(Alive(mark), 0);
+}
+
+TEST(ContainedProcess, EndReachesTheProgramOfAStoppedSupervisor) {
+  const std::string mark = Mark();
+  ContainedProcess process(Shell("echo up; sleep 60", mark));
+  WaitForOutput(process);
+  ::kill(process.supervisor(), SIGSTOP);
+  process.End();
+  const double end_s = common::SteadySeconds() + 10.0;
+  bool runs = true;
+  while (runs && common::SteadySeconds() < end_s) {
+    runs = process.Read(0.1, [](Stream, std::string_view) {});
+  }
+  EXPECT_FALSE(runs) << "after 10 s";
+  EXPECT_EQ(Alive(mark), 0);
+  if (runs) {
+    ::kill(process.supervisor(), SIGCONT);
+  }
+}
+
+// Starts a program with the record and returns after `up` exists; the process
+// that holds it is returned, and its supervisor is in `supervisor`.
+pid_t StartRunner(ContainedProcess::Spec spec,
+                  const fs::path& up,
+                  const fs::path& supervisor) {
+  const pid_t runner = ::fork();
+  if (runner == 0) {
+    ContainedProcess process(spec);
+    std::ofstream(supervisor) << process.supervisor() << std::endl;
+    (void)Drain(process);
+    ::_exit(0);
+  }
+  while (!fs::exists(up) || fs::is_empty(supervisor)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return runner;
+}
+
+void KillBoth(pid_t runner, const fs::path& supervisor) {
+  pid_t pid = 0;
+  std::ifstream(supervisor) >> pid;
+  ASSERT_GT(pid, 1);
+  ::kill(runner, SIGSTOP);  // so that it does not notice
+  ::kill(pid, SIGKILL);
+  ::kill(runner, SIGKILL);
+  ::waitpid(runner, nullptr, 0);
+}
+
+TEST(ContainedProcess, AStoppedSupervisorEndsAllWhenThisProcessIsKilled) {
+  const std::string mark = Mark();
+  fakes::TemporaryFolder folder;
+  const fs::path up = folder.path() / "up";
+  const fs::path supervisor = folder.path() / "supervisor";
+  const pid_t runner =
+      StartRunner(Shell(kStray + "; touch " + up.string() + "; sleep 60", mark),
+                  up,
+                  supervisor);
+  pid_t pid = 0;
+  std::ifstream(supervisor) >> pid;
+  ::kill(runner, SIGSTOP);
+  ::kill(pid, SIGSTOP);
+  ::kill(runner, SIGKILL);
+  ::waitpid(runner, nullptr, 0);
+  for (int i = 0; i < 500 && Alive(mark) > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(Alive(mark), 0);
+  ::kill(pid, SIGCONT);
+}
+
+// What each way to recognize processes finds, alone.
+class Leftovers : public testing::Test {
+ protected:
+  // Kills runner and supervisor of a program that left a stray process.
+  void LeaveStray(const std::string& stray, const fs::path& record) {
+    const fs::path up = folder_.path() / "up";
+    const fs::path supervisor = folder_.path() / "supervisor";
+    ContainedProcess::Spec spec = Shell(
+        stray + "; sleep 0.5; touch " + up.string() + "; sleep 60", mark_);
+    spec.record = record;
+    const pid_t runner = StartRunner(spec, up, supervisor);
+    KillBoth(runner, supervisor);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ASSERT_EQ(Alive(mark_), 1) << "the stray process";
+  }
+
+  std::string mark_ = Mark();
+  fakes::TemporaryFolder folder_;
+};
+
+constexpr const char* kClearedStray =
+    "env -i setsid -f /bin/sh -c 'while :; do /bin/sleep 0.05; done' \"$1\"";
+
+TEST_F(Leftovers, OfAKilledRunnerAndSupervisorAreFoundByTheirEnvironment) {
+  LeaveStray(kStray, "");  // no record
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 0);
+}
+
+TEST_F(Leftovers, WithoutTheirEnvironmentAreFoundByTheRecord) {
+  const fs::path record = folder_.path() / "trial.processes";
+  LeaveStray(kClearedStray, record);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 0);
+  EXPECT_FALSE(fs::exists(record));
+}
+
+TEST_F(Leftovers, WithoutEnvironmentAndCgroupAreFoundByTheirStart) {
+  const fs::path record = folder_.path() / "trial.processes";
+  LeaveStray(kClearedStray, record);
+  std::ifstream in(record);
+  std::string space;
+  std::string mark;
+  std::string cgroup;
+  std::getline(in, space);
+  std::getline(in, mark);
+  std::getline(in, cgroup);
+  const std::string rest(std::istreambuf_iterator<char>(in), {});
+  std::ofstream(record) << space << '\n' << mark << "\n\n" << rest;
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 0);
+  if (!cgroup.empty()) {
+    ::rmdir(cgroup.c_str());
+  }
+}
+
+TEST_F(Leftovers, WithoutEnvironmentAreFoundByTheCgroupAlone) {
+  const fs::path record = folder_.path() / "trial.processes";
+  LeaveStray(kClearedStray, record);
+  std::ifstream in(record);
+  std::string head;
+  std::string line;
+  for (int i = 0; i < 3 && std::getline(in, line); ++i) {
+    head += line + "\n";
+  }
+  if (!line.empty()) {
+    std::ofstream(record) << head;
+  }
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 0);
+  if (line.empty()) {
+    GTEST_SKIP() << "no cgroup can be created here";
+  }
+  EXPECT_FALSE(fs::exists(line));
+}
+
+TEST_F(Leftovers, OfARunnerThatLivesStay) {
+  ContainedProcess process(Shell("echo up; sleep 60", mark_));
+  WaitForOutput(process);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 1);
+}
+
+TEST_F(Leftovers, ARecordOfAnotherProcessSpaceEndsNothing) {
+  ContainedProcess::Spec spec = Shell("echo up; sleep 60", mark_);
+  spec.record = folder_.path() / "trial.processes";
+  ContainedProcess process(spec);
+  WaitForOutput(process);
+  const std::string text = common::ReadFile(spec.record);
+  common::ReplaceFile(spec.record, "another " + text);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 1);
+}
+
+TEST(ContainedProcess,
+     NothingWithAClearedEnvironmentIsLeftByAKilledSupervisor) {
+  const std::string mark = Mark();
+  ContainedProcess process(
+      Shell(std::string(kClearedStray) + "; echo up; sleep 60", mark));
+  WaitForOutput(process);
+  for (int i = 0; i < 20; ++i) {
+    (void)process.Read(0.02, [](Stream, std::string_view) {});
+  }
+  ASSERT_EQ(Alive(mark), 2);
+  ::kill(process.supervisor(), SIGKILL);
+  (void)Drain(process);
   EXPECT_EQ(Alive(mark), 0);
 }
 
