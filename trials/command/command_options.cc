@@ -144,13 +144,19 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
 
 CommandOptions ReadCommandOptions(const common::TomlTable& table,
                                   const KnobSet& knobs) {
+  CommandOptions options = ReadTrialOptions(table, knobs);
+  ReadProgram(table, options);
+  options.ranks = ReadRanks(table);
+  return options;
+}
+
+CommandOptions ReadTrialOptions(const common::TomlTable& table,
+                                const KnobSet& knobs) {
   CommandOptions options;
   options.knobs = knobs;
   // The folder of "m.toml" is "", which fs::absolute does not take.
   options.folder = table.Folder().empty() ? fs::current_path()
                                           : fs::absolute(table.Folder());
-  ReadProgram(table, options);
-  options.ranks = ReadRanks(table);
   options.timeout_s = table.GetPositive("timeout_s", options.timeout_s);
   options.silence_s = table.GetPositive("silence_s", options.silence_s);
   options.patience_s = table.GetPositive("patience_s", options.patience_s);

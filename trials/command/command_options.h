@@ -44,6 +44,10 @@ struct CommandOptions {
 [[nodiscard]] CommandOptions ReadCommandOptions(
     const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
 
+// The same without `program` and `ranks`, for a program that is known.
+[[nodiscard]] CommandOptions ReadTrialOptions(
+    const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
+
 // The command line of a trial, with {FIELD} of the configuration, {max_steps},
 // {seed}, {config}, {gpus}, {nodes} and {gpus_per_node} replaced, and prefixed
 // with srun if there are ranks.

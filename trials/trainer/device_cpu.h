@@ -1,0 +1,25 @@
+// The CPU as a device: one thread per rank, oneDNN or OpenBLAS for matrix
+// products where they were found, own loops for the rest.
+
+#ifndef TRIALS_TRAINER_DEVICE_CPU_H_
+#define TRIALS_TRAINER_DEVICE_CPU_H_
+
+#include <memory>
+#include <string>
+
+#include "trials/trainer/device.h"
+
+namespace trials::trainer {
+
+enum class CpuPrecision { kFloat, kDouble };
+
+// Functions run on the calling thread and are done when they return. Weights
+// and wide numbers have the same type. Reserve maps memory without touching it.
+[[nodiscard]] std::unique_ptr<Device> MakeCpuDevice(CpuPrecision precision);
+
+// "oneDNN and OpenBLAS", "own loops", ...
+[[nodiscard]] std::string CpuLibraries();
+
+}  // namespace trials::trainer
+
+#endif  // TRIALS_TRAINER_DEVICE_CPU_H_
