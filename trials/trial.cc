@@ -44,9 +44,11 @@ std::vector<CustomValue> CustomValues(const ParallelConfig& config,
 }
 
 std::string CandidateLabel(const Trial& trial) {
-  std::string label =
-      trial.plan.empty() ? ToString(trial.config) : trial.plan;
+  std::string label = trial.plan.empty() ? ToString(trial.config) : trial.plan;
   for (const CustomValue& custom : trial.custom) {
+    if (custom.value.empty()) {
+      continue;  // the trial is from before the knob was added
+    }
     label += "," + custom.knob + "=" + custom.value;
   }
   return label;
