@@ -101,7 +101,7 @@ std::vector<Knob> Table() {
                 [](const Workload& w, int) {
                   return PowersOfTwo(w.batch_size);
                 }},
-       .active = pipeline, .aliases = {"mb", "num_microbatches"},
+       .aliases = {"mb", "num_microbatches"},
        .storage = &PC::microbatches, .counts_parts = true},
 
       {.name = "model_chunks", .label = "Model chunks", .group = kPipeline,
@@ -129,9 +129,13 @@ std::vector<Knob> Table() {
        .derived = [](const PC& c, double batch_size) {
          return batch_size / (static_cast<double>(c.dp) * c.microbatches);
        },
-       .remedy = "it follows from batch_size / (dp * microbatches); restrict "
-                 "microbatches, or give a rule such as \"$micro_batch_size > "
-                 "8\""},
+       .inverse = {"microbatches",
+                   [](const PC& c, int value, int batch_size) {
+                     const std::int64_t whole = std::int64_t{c.dp} * value;
+                     return batch_size % whole == 0
+                                ? static_cast<int>(batch_size / whole)
+                                : 0;
+                   }}},
 
       {.name = "ep", .label = "EP size",
        .grid = {"divisors of the number of GPUs if the model has experts, "
@@ -395,14 +399,18 @@ bool HasEffect(const Knob& knob,
 }
 
 std::string GridProblem(const Knob& knob, const std::vector<int>& values) {
-  if (knob.group != kFixed || values == std::vector<int>{knob.Default()}) {
+  if (knob.group != kFixed || values.size() < 2 ||
+      std::find(values.begin(), values.end(), knob.Default()) == values.end()) {
     return "";
   }
-  return fmt::format("{} can only be [{}] here, not [{}]: {}",
-                     knob.name,
-                     knob.Default(),
-                     fmt::join(values, ", "),
-                     knob.remedy);
+  return fmt::format(
+      "{} cannot be [{}]: {} means that it follows from {}; list other values, "
+      "or only {}",
+      knob.name,
+      fmt::join(values, ", "),
+      knob.Default(),
+      knob.inverse.knob,
+      knob.inverse.knob);
 }
 
 std::string KnobTable(const KnobSet& knobs) {
@@ -413,7 +421,8 @@ std::string KnobTable(const KnobSet& knobs) {
     return text.empty() ? "" : "`" + text + "`";
   };
   for (const Knob& knob : knobs) {
-    const std::string values = knob.group == kFixed ? "cannot be listed"
+    const std::string values = knob.group == kFixed
+                                   ? "follows from `" + knob.inverse.knob + "`"
                                : knob.grid.values
                                    ? knob.grid.text
                                    : std::to_string(knob.Default());

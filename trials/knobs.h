@@ -27,7 +27,7 @@ enum class KnobScale { kLog2, kLinear, kFlag, kSwitch };
 // Once the sizes are given, the groups are independent: whether a knob is
 // active depends on the sizes and on knobs of its own group only. Enumeration
 // multiplies the groups in this order. A kFixed knob follows from the others:
-// an enumerated space has its default only.
+// an enumerated space has its default only, which means that it is derived.
 enum class KnobGroup { kSizes, kPipeline, kOther, kSharding, kFixed };
 
 inline constexpr int kNoLimit = std::numeric_limits<int>::max();
@@ -82,7 +82,14 @@ struct Knob {
   bool structural = false;
   // The meaning of 0 in rules, if the value is derived from the rest.
   std::function<double(const ParallelConfig&, double batch_size)> derived = {};
-  std::string remedy = {};  // kFixed: what to restrict instead
+  // kFixed: a list of values restricts another knob, whose value for one of
+  // them is `value`; 0 if there is none.
+  struct Inverse {
+    std::string knob;
+    std::function<int(const ParallelConfig& sizes, int value, int batch_size)>
+        value;
+  };
+  Inverse inverse = {};
   Flag flag = {};
 
   [[nodiscard]] int Get(const ParallelConfig& config) const {

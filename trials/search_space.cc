@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -86,6 +88,7 @@ class Enumeration {
       families_.push_back(MakeFamily(group, options));
     }
     lists_.resize(families_.size());
+    FindListedInverse(options);
     built_in_ = dropped_.size();
     for (const Rule& rule : rules_) {
       dropped_.push_back({rule.expression(), rule.origin(), 0});
@@ -94,6 +97,7 @@ class Enumeration {
 
   void Run() {
     for (const PC& sizes : Combinations(PC{}, families_.front())) {
+      SetInverseGrid(sizes);
       for (std::size_t i = 1; i < families_.size(); ++i) {
         lists_[i] = Combinations(sizes, families_[i]);
       }
@@ -118,6 +122,59 @@ class Enumeration {
   std::vector<SearchSpace::Dropped>& dropped() { return dropped_; }
 
  private:
+  // A list of a knob that follows from another one.
+  struct ListedInverse {
+    const Knob* knob = nullptr;
+    std::vector<int> values;
+    std::vector<int>* grid = nullptr;  // of the other one, in families_
+    std::size_t place = 0;             // in dropped_
+  };
+
+  void FindListedInverse(const SearchSpaceOptions& options) {
+    for (const Knob& knob : options.knobs) {
+      const auto given = options.values.find(knob.name);
+      if (!knob.inverse.value || given == options.values.end() ||
+          given->second == std::vector<int>{knob.Default()}) {
+        continue;
+      }
+      const std::string& other = knob.inverse.knob;
+      if (options.values.contains(other)) {
+        FailAt(
+            options.where,
+            fmt::format("list {} or {}, not both: one follows from the other",
+                        other,
+                        knob.name));
+      }
+      for (Family& family : families_) {
+        for (auto& [target, grid] : family.grids) {
+          if (target->name == other) {
+            inverse_ = {&knob, given->second, &grid, dropped_.size()};
+          }
+        }
+      }
+      dropped_.push_back(
+          {fmt::format("no {} has this {}", other, knob.name), "built in", 0});
+    }
+  }
+
+  // Sets the grid of the other knob for these sizes.
+  void SetInverseGrid(const PC& sizes) {
+    if (inverse_.grid == nullptr) {
+      return;
+    }
+    inverse_.grid->clear();
+    for (const int value : inverse_.values) {
+      const int other = inverse_.knob->inverse.value(
+          sizes, value, context_.workload.batch_size);
+      if (other > 0) {
+        inverse_.grid->push_back(other);
+      } else {
+        ++dropped_[inverse_.place].count;
+      }
+    }
+    std::sort(inverse_.grid->begin(), inverse_.grid->end());
+  }
+
   Family MakeFamily(KnobGroup group, const SearchSpaceOptions& options) {
     Family family;
     for (const Knob& knob : options.knobs) {
@@ -188,6 +245,7 @@ class Enumeration {
   std::vector<Family> families_;        // sizes first
   std::vector<std::vector<PC>> lists_;  // by family, of the present sizes
   std::size_t built_in_ = 0;            // constraints in dropped_
+  ListedInverse inverse_;
   bool any_sizes_ = false;
   std::vector<PC> configs_;
   std::vector<SearchSpace::Dropped> dropped_;
@@ -268,6 +326,7 @@ SearchSpace SearchSpace::Enumerate(const Workload& workload,
   }
   SearchSpace space(std::move(enumeration.configs()), options.knobs);
   space.dropped_ = std::move(enumeration.dropped());
+  space.batch_size_ = workload.batch_size;
   return space;
 }
 
@@ -283,9 +342,58 @@ std::optional<int> SearchSpace::Find(const ParallelConfig& config) const {
   return *found;
 }
 
+namespace {
+
+using Settings = std::vector<std::pair<const Knob*, int>>;
+
+bool Names(const Settings& settings, const Knob& knob) {
+  return std::any_of(
+      settings.begin(), settings.end(), [&](const auto& setting) {
+        return setting.first == &knob;
+      });
+}
+
+// Replaces the settings of knobs that follow from others: micro_batch_size=2
+// becomes the microbatches that have this size.
+void ResolveInverses(const SearchSpace& space, Settings& settings) {
+  ParallelConfig given;
+  for (const auto& [knob, value] : settings) {
+    knob->Set(given, value);
+  }
+  for (auto& [knob, value] : settings) {
+    if (!knob->inverse.value || value == knob->Default() ||
+        space.batch_size() == 0) {
+      continue;
+    }
+    const Knob& other = space.knobs().Require(knob->inverse.knob);
+    const int needed = knob->inverse.value(given, value, space.batch_size());
+    if (needed == 0) {
+      throw std::invalid_argument(
+          fmt::format("{}={} does not divide the batch of {} on dp={} ranks",
+                      knob->name,
+                      value,
+                      space.batch_size(),
+                      given.dp));
+    }
+    if (Names(settings, other) && other.Get(given) != needed) {
+      throw std::invalid_argument(
+          fmt::format("{0}={1} needs {2}={3}, not {4}: leave one of them out",
+                      knob->name,
+                      value,
+                      other.name,
+                      needed,
+                      other.Get(given)));
+    }
+    std::tie(knob, value) = std::pair(&other, needed);
+  }
+}
+
+}  // namespace
+
 Completed Complete(std::string_view text, const SearchSpace& space) {
   ParallelConfig given;
-  const auto settings = ParseSettings(text, space.knobs());
+  Settings settings = ParseSettings(text, space.knobs());
+  ResolveInverses(space, settings);
   for (const auto& [knob, value] : settings) {
     knob->Set(given, value);
   }
@@ -293,10 +401,7 @@ Completed Complete(std::string_view text, const SearchSpace& space) {
   std::vector<const Knob*> kept;  // must be equal
   std::vector<const Knob*> free;
   for (const Knob& knob : space.knobs()) {
-    const bool named =
-        std::any_of(settings.begin(), settings.end(), [&](const auto& setting) {
-          return setting.first == &knob;
-        });
+    const bool named = Names(settings, knob);
     const bool active = HasEffect(knob, given, space.knobs());
     if (!active && knob.Get(given) != knob.Default()) {
       completed.notes.push_back(

@@ -23,8 +23,9 @@ namespace trials {
 // grid of its row.
 //
 // A grid restricts a knob where it is active. Where it is not, the knob takes
-// its default, also if that is not in the grid: `microbatches = [8]` keeps
-// pp = 1, and `zero_stage = [1]` keeps dp = 1.
+// its default, also if that is not in the grid: `model_chunks = [2]` keeps
+// pp = 1, and `zero_stage = [1]` keeps dp = 1. A list of `micro_batch_size`
+// replaces the grid of `microbatches` (Knob::Inverse).
 //
 // Source: OPPA Table 1, App. C.1; Table 4 prints ranges of these bucket sizes.
 struct SearchSpaceOptions {
@@ -92,6 +93,8 @@ class SearchSpace {
   }
   [[nodiscard]] const KnobSet& knobs() const { return knobs_; }
   [[nodiscard]] const std::vector<Dropped>& dropped() const { return dropped_; }
+  // The batch size of the workload; 0 for a list.
+  [[nodiscard]] int batch_size() const { return batch_size_; }
   [[nodiscard]] std::optional<int> Find(const ParallelConfig& config) const;
 
   // Candidate indices grouped by (dp, tp, pp): the cells from which random
@@ -106,6 +109,7 @@ class SearchSpace {
   std::vector<int> sorted_;  // indices by configuration, for Find
   std::vector<std::vector<int>> cells_;
   std::vector<Dropped> dropped_;
+  int batch_size_ = 0;
 };
 
 // A partial configuration from the user, completed from a space.
@@ -116,11 +120,13 @@ struct Completed {
 };
 
 // Completes "dp=4,pp=2,zero_stage=1" to a configuration of the space: of those
-// that have these sizes (1 where not given) and these values of active knobs,
+// that have these sizes (1 where not given) and these values of active knobs
+// (micro_batch_size gives microbatches, if they are not given),
 // the one whose other knobs are nearest to their defaults (sizes and buckets by
 // their logarithm). If there is none, the canonical form of the text itself,
 // with a note.
-// Errors: throws std::invalid_argument, see ParseParallelConfig.
+// Errors: throws std::invalid_argument, see ParseParallelConfig, and for a
+// micro_batch_size that does not divide the batch of a rank.
 [[nodiscard]] Completed Complete(std::string_view text,
                                  const SearchSpace& space);
 

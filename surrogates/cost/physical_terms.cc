@@ -92,6 +92,12 @@ double LayerLatency(const ParallelConfig& c, int ranks) {
   return RingLatency(ranks) * Passes(c) / c.pp;
 }
 
+// Times that a rank's gradients are reduced in a step: ZeRO 2 and 3 keep only a
+// shard of them, so every microbatch reduces its own.
+double Reductions(const ParallelConfig& c) {
+  return c.zero_stage >= 2 ? c.microbatches : 1.0;
+}
+
 // Amounts that turn coefficients into physical numbers.
 double One(const JobSizes& /*sizes*/) { return 1.0; }
 double Flop(const JobSizes& s) { return 6.0 * s.parameters * s.tokens; }
@@ -213,13 +219,15 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
        [](const ParallelConfig&) { return 1.0; },
        {Typical::kAbsolute, 0.03, 1.5}},
       // Data parallelism. The gradients of a rank's parameters are reduced once
-      // per step: within the host, then by all of its groups at once over the
+      // per step (Reductions): within the host, then by all of its groups at
+      // once over the
       // host's links. 4 to 8 bytes per parameter, against 6 FLOP per parameter
       // and token.
       {"DP volume, intra-node",
        "all-reduce of all gradients within a host",
        [=](const ParallelConfig& c) {
-         return RingVolume(DataParallelPerNode(c, shape)) * ModelShare(c);
+         return Reductions(c) * RingVolume(DataParallelPerNode(c, shape)) *
+                ModelShare(c);
        },
        {Typical::kPerStep, 1.35, 1.2},
        {Read::kBandwidth, TwoModels}},
@@ -227,13 +235,16 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
        "all-reduce of all gradients between hosts",
        [=](const ParallelConfig& c) {
          const double per_node = DataParallelPerNode(c, shape);
-         return RingVolume(Replicas(c) / per_node) * SharePerNode(c, shape);
+         return Reductions(c) * RingVolume(Replicas(c) / per_node) *
+                SharePerNode(c, shape);
        },
        {Typical::kPerStep, 1.65, 1.2},
        {Read::kBandwidth, TwoModels}},
       {"DP latency",
        "one message of the gradients' ring",
-       [](const ParallelConfig& c) { return RingLatency(Replicas(c)); },
+       [](const ParallelConfig& c) {
+         return Reductions(c) * RingLatency(Replicas(c));
+       },
        {Typical::kAbsolute, 1e-4, 1.5},
        {Read::kLatency, One}},
       // Communication that ZeRO adds: updated parameters are all-gathered after
@@ -254,13 +265,17 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
            [](const ParallelConfig& c) {
              return c.zero_stage > 0 && !c.overlap_zero_comm;
            },
-           ReplicaVolume),
+           [](const ParallelConfig& c) {
+             return Reductions(c) * ReplicaVolume(c);
+           }),
        {Typical::kPerStep, 1.0, 1.2},
        {Read::kBandwidth, ModelBytes}},
       {"ZeRO-3 gather",
        "all-gather of parameters before each use",
        If([](const ParallelConfig& c) { return c.zero_stage == 3; },
-          ReplicaVolume),
+          [](const ParallelConfig& c) {
+            return c.microbatches * ReplicaVolume(c);
+          }),
        {Typical::kPerStep, 2.0, 1.2},
        {Read::kBandwidth, TwoModels}},
       // Tensor parallelism. Every layer of a stage all-reduces its activations

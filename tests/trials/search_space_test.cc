@@ -306,7 +306,8 @@ TEST(SearchSpace, CanonicalIsIdempotentAndRemovesWhatHasNoEffect) {
                             .overlap_p2p = true,
                             .grad_checkpoint = true,
                             .sp = 2};
-  EXPECT_EQ(Canonical(busy), (ParallelConfig{.grad_checkpoint = true}));
+  EXPECT_EQ(Canonical(busy),
+            (ParallelConfig{.microbatches = 8, .grad_checkpoint = true}));
   ParallelConfig used = busy;
   used.dp = used.tp = used.pp = 2;
   used.dp_bucket_mb = ParallelConfig{}.dp_bucket_mb;
@@ -355,14 +356,77 @@ TEST(Complete, KeepsWhatIsGivenAndPrefersBucketsToSwitches) {
 
 TEST(Complete, NamesKnobsWithoutEffect) {
   const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
-  const Completed completed = Complete("dp=1,tp=8,mb=8,overlap_p2p=1", space);
+  const Completed completed = Complete("dp=1,tp=8,mc=2,overlap_p2p=1", space);
   EXPECT_EQ(completed.config, (ParallelConfig{.tp = 8}));
   EXPECT_THAT(
       completed.notes,
       ElementsAre(
-          "microbatches=8 is ignored: it has an effect only if pp > 1",
+          "model_chunks=2 is ignored: it has an effect only if pp > 1",
           "overlap_p2p=1 is ignored: it has an effect only if model_chunks > "
           "1"));
+}
+
+TEST(Complete, MicrobatchesMeanTheSameWithAndWithoutAPipeline) {
+  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
+  for (const char* text : {"dp=8,mb=2", "dp=4,pp=2,mb=4", "tp=8,mb=16"}) {
+    const Completed completed = Complete(text, space);
+    EXPECT_EQ(completed.config.microbatches,
+              ParseParallelConfig(text).microbatches);
+    EXPECT_TRUE(space.Find(completed.config)) << text;
+  }
+}
+
+TEST(Complete, ASizeOfMicrobatchesGivesTheirNumber) {
+  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
+  EXPECT_EQ(Complete("dp=4,pp=2,mbs=1", space).config,
+            Complete("dp=4,pp=2,mb=4", space).config);
+  EXPECT_EQ(Complete("dp=8,mbs=2,mb=1", space).config.microbatches, 1);
+  const auto reason = [&](const char* text) {
+    try {
+      (void)Complete(text, space);
+    } catch (const std::invalid_argument& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(reason("dp=8,mbs=3"),
+            "micro_batch_size=3 does not divide the batch of 16 on dp=8 ranks");
+  EXPECT_EQ(reason("dp=8,mbs=2,mb=2"),
+            "micro_batch_size=2 needs microbatches=1, not 2: leave one of them "
+            "out");
+}
+
+TEST(SearchSpace, AListOfSizesOfMicrobatchesIsAListOfTheirNumbers) {
+  const std::string few = kFewBuckets;
+  const SearchSpace sizes =
+      Enumerate({"", 8, 8, 8, 8, 16, few + "micro_batch_size = [2]\n"});
+  for (const ParallelConfig& config : sizes.configs()) {
+    EXPECT_EQ(config.dp * config.microbatches * 2, 16);
+  }
+  const SearchSpace numbers = Enumerate({"", 8, 8, 8, 8, 16, few});
+  EXPECT_EQ(sizes.size(),
+            std::count_if(numbers.configs().begin(),
+                          numbers.configs().end(),
+                          [](const ParallelConfig& config) {
+                            return config.dp * config.microbatches == 8;
+                          }));
+}
+
+TEST(SearchSpace, TheRuleSetOfThePaperExcludesAccumulationOnly) {
+  const std::string few = kFewBuckets;
+  const SearchSpace all = Enumerate({"", 8, 8, 8, 8, 16, few});
+  const SearchSpace paper = Enumerate(
+      {"", 8, 8, 8, 8, 16, few + "rules = ['$pp = 1 && $microbatches > 1']\n"});
+  const auto accumulates = [](const ParallelConfig& config) {
+    return config.pp == 1 && config.microbatches > 1;
+  };
+  const auto count = [&](const SearchSpace& space) {
+    return std::count_if(
+        space.configs().begin(), space.configs().end(), accumulates);
+  };
+  EXPECT_GT(count(all), 0);
+  EXPECT_EQ(count(paper), 0);
+  EXPECT_EQ(all.size() - count(all), paper.size());
 }
 
 TEST(Complete, SaysThatNoConfigurationOfTheSpaceAgrees) {
@@ -412,8 +476,8 @@ TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
   EXPECT_THAT(error("dp = []\n"), HasSubstr("dp is an empty list"));
   EXPECT_THAT(error("mb = [1]\nmicrobatches = [2]\n"),
               HasSubstr("microbatches is given twice"));
-  EXPECT_THAT(error("micro_batch_size = [4]\n"),
-              HasSubstr("restrict microbatches"));
+  EXPECT_THAT(error("micro_batch_size = [0, 4]\n"),
+              HasSubstr("0 means that it follows from microbatches"));
   EXPECT_THAT(error("rule_sets = ['colosalai']\n"),
               AllOf(StartsWith("fig.toml:2:"),
                     HasSubstr("did you mean 'colossalai'?"),

@@ -29,6 +29,7 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"fused_cross_entropy", &Framework::fused_cross_entropy},
     {"fsdp", &Framework::fsdp},
     {"shard_within_host", &Framework::shard_within_host},
+    {"no_sync", &Framework::no_sync},
     {"broadcast_parameters", &Framework::broadcast_parameters},
     {"tp_overlap", &Framework::tp_overlap},
     {"pipeline_outermost", &Framework::pipeline_outermost},
@@ -152,9 +153,13 @@ Framework ReadFramework(const std::filesystem::path& path) {
        {"attention_forward_speed", "attention_backward_speed"}) {
     (void)table.GetPositive(key, 1.0);
   }
-  if (framework.shard_within_host && !framework.fsdp) {
-    table.Fail("shard_within_host",
-               "shard_within_host is a way of FSDP: it needs fsdp = true");
+  for (const auto& [key, on] :
+       {std::pair{"shard_within_host", framework.shard_within_host},
+        std::pair{"no_sync", framework.no_sync}}) {
+    if (on && !framework.fsdp) {
+      table.Fail(key,
+                 fmt::format("{} is a way of FSDP: it needs fsdp = true", key));
+    }
   }
   table.RejectUnknownKeys();
   return framework;

@@ -70,6 +70,11 @@ struct Framework {
   // data-parallel ranks; gradients are scattered within the host, then
   // all-reduced among the ranks that hold the same shard. Needs fsdp.
   bool shard_within_host = false;
+  // With gradient accumulation, FSDP's gradients stay whole on every rank until
+  // the last microbatch, which scatters their sums (no_sync, the default of
+  // Accelerate and of the Trainer of Hugging Face). Otherwise the gradients of
+  // every microbatch are scattered. Needs fsdp.
+  bool no_sync = false;
   // ZeRO shards its states within groups of this many successive data-parallel
   // ranks, and each group holds a complete copy: parameters are gathered within
   // a group, gradients are reduced over all ranks. If it does not divide the

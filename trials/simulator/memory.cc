@@ -57,6 +57,10 @@ struct Rank {
     if (Offloaded()) {
       return 0.0;
     }
+    if (fsdp() && framework.no_sync && shared.microbatches > 1) {
+      return framework.GradientBytes(element_bytes) *
+             (stage.parameters + stage.expert_parameters);
+    }
     return (fsdp() ? 4.0 : framework.GradientBytes(element_bytes)) *
            Elements(2);
   }

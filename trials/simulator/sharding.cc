@@ -125,11 +125,13 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
                    compute_s,
                    slowdown);
   }
+  // The mean over the microbatches, of which one scatters with no_sync.
+  const double share = framework.no_sync ? 1.0 / config.microbatches : 1.0;
   const auto scatter = [&](double elements) {
     const double bytes = elements * gradient_bytes;
-    return elements == 0.0
-               ? 0.0
-               : ScatterTime(links, bytes) + framework.bucket_overhead_s;
+    return elements == 0.0 ? 0.0
+                           : share * (ScatterTime(links, bytes) +
+                                      framework.bucket_overhead_s);
   };
   const double gather_s =
       AllGatherTime(links.within,

@@ -120,7 +120,7 @@ StageSync Synchronize(const Problem& problem,
           zero ? &expert_link : nullptr,
           gather_s_per_byte,
           sync);
-  if (shared.zero_stage == 2) {
+  if (shared.zero_stage == 2 && !framework.no_sync) {
     // A rank keeps only its shard of the gradients, so the gradients of every
     // microbatch are scattered before the next ones arrive.
     sync.reduce.exposed_s *= shared.microbatches;

@@ -66,7 +66,7 @@ TEST(Landscape, AnInactiveKnobHasNoEffect) {
   const Landscape landscape({0.05, 0.05, 1}, configs);
   ParallelConfig config{.dp = 8};
   const double factor = landscape.TimeFactor(config);
-  config.microbatches = 8;  // has an effect only with a pipeline
+  config.model_chunks = 8;  // has an effect only with a pipeline
   EXPECT_EQ(landscape.TimeFactor(config), factor);
 }
 
