@@ -70,34 +70,6 @@ trials::Cluster WithLinkFactors(trials::Cluster cluster,
   return cluster;
 }
 
-// Adds the rule sets of a framework to the space, except those that the
-// manifest names. They are in the folder rules/ next to that of the framework's
-// file, or in the project's.
-void AddFrameworkRules(const ProblemSpec& problem,
-                       const std::filesystem::path& framework,
-                       const std::vector<std::string>& names,
-                       SimulatorSetup& setup) {
-  const std::vector<std::string> named = problem.space.GetStrings("rule_sets");
-  for (const std::string& name : names) {
-    if (std::find(named.begin(), named.end(), name) != named.end()) {
-      continue;
-    }
-    const std::string file = name + ".rules";
-    std::filesystem::path path =
-        framework.parent_path().parent_path() / "rules" / file;
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) {
-      path = trials::ExperimentsFolder() / "rules" / file;
-    }
-    const std::vector<trials::Rule> rules =
-        trials::ReadRuleSet(path, setup.space.knobs);
-    // Before the rules of the manifest: what cannot run is no candidate.
-    setup.space.rules.insert(
-        setup.space.rules.begin(), rules.begin(), rules.end());
-    setup.inputs.push_back(path);
-  }
-}
-
 // "nanotron: compared with ultrascale".
 std::string ValidationLine(const std::string& framework,
                            const std::vector<std::string>& tables) {
@@ -325,7 +297,8 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     setup.framework_name = file.stem().string();
     setup.inputs.push_back(file);
     const trials::FrameworkNotes notes = trials::ReadFrameworkNotes(file);
-    AddFrameworkRules(problem, file, notes.rule_sets, setup);
+    AddFrameworkRules(
+        problem, file, notes.rule_sets, setup.space, setup.inputs);
     setup.compared_with = notes.compared_with;
   }
   if (const auto noise = NoiseFile(problem.noise)) {

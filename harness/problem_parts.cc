@@ -1,5 +1,6 @@
 #include "harness/problem_parts.h"
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "trials/data_folder.h"
 #include "trials/simulator/framework.h"
 
 namespace harness {
@@ -68,6 +70,31 @@ std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
     }
   }
   return files;
+}
+
+void AddFrameworkRules(const ProblemSpec& problem,
+                       const std::filesystem::path& framework,
+                       const std::vector<std::string>& names,
+                       trials::SearchSpaceOptions& space,
+                       std::vector<std::filesystem::path>& inputs) {
+  const std::vector<std::string> named = problem.space.GetStrings("rule_sets");
+  for (const std::string& name : names) {
+    if (std::find(named.begin(), named.end(), name) != named.end()) {
+      continue;
+    }
+    const std::string file = name + ".rules";
+    std::filesystem::path path =
+        framework.parent_path().parent_path() / "rules" / file;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) {
+      path = trials::ExperimentsFolder() / "rules" / file;
+    }
+    const std::vector<trials::Rule> rules =
+        trials::ReadRuleSet(path, space.knobs);
+    // Before the rules of the manifest: what cannot run is no candidate.
+    space.rules.insert(space.rules.begin(), rules.begin(), rules.end());
+    inputs.push_back(path);
+  }
 }
 
 Backend BackendOn(const trials::Workload& workload,

@@ -5,6 +5,7 @@
 #define HARNESS_PROBLEM_PARTS_H_
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +41,15 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 // The files of [workload], [cluster] and [space].
 [[nodiscard]] std::vector<std::filesystem::path> ProblemFiles(
     const ProblemSpec& problem);
+
+// Adds the rule sets `names` of a framework to the space, except those that the
+// manifest names, and their files to `inputs`. They are in the folder rules/
+// next to that of the framework's file, or in the project's.
+void AddFrameworkRules(const ProblemSpec& problem,
+                       const std::filesystem::path& framework,
+                       const std::vector<std::string>& names,
+                       trials::SearchSpaceOptions& space,
+                       std::vector<std::filesystem::path>& inputs);
 
 // A backend that trains the workload on the whole cluster, without its runner.
 [[nodiscard]] Backend BackendOn(const trials::Workload& workload,

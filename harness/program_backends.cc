@@ -17,7 +17,10 @@
 #include "harness/prediction_sources.h"
 #include "harness/problem_parts.h"
 #include "harness/provenance.h"
+#include "trials/command/adapter.h"
 #include "trials/command/command_runner.h"
+#include "trials/data_folder.h"
+#include "trials/simulator/framework.h"
 #include "trials/workload.h"
 
 namespace harness {
@@ -25,28 +28,84 @@ namespace {
 
 using common::TomlTable;
 
-// A backend whose trials are a program on the cluster. `by` describes it.
+// The machine that the predictions of an adapter's framework describe. Adds the
+// framework's rule sets to the space, and both files to the inputs.
+Machine AdaptedMachine(const ProblemSpec& problem,
+                       const trials::Adapter& adapter,
+                       SimulatorSetup& setup) {
+  setup.inputs.push_back(adapter.file());
+  if (adapter.framework().empty()) {
+    return DefaultMachine(setup.cluster);
+  }
+  const std::filesystem::path file =
+      trials::FindDataFile("frameworks", adapter.framework());
+  AddFrameworkRules(problem,
+                    file,
+                    trials::ReadFrameworkNotes(file).rule_sets,
+                    setup.space,
+                    setup.inputs);
+  return {setup.cluster,
+          std::make_shared<trials::Framework>(trials::ReadFramework(file)),
+          adapter.framework(),
+          {file}};
+}
+
+// A parameter that no setting of the adapter depends on has its default value,
+// and the others have the grids of the adapter, unless the manifest lists
+// values.
+void FixOtherParameters(const ProblemSpec& problem,
+                        const trials::CommandOptions& options,
+                        const trials::Cluster& cluster,
+                        trials::SearchSpaceOptions& space) {
+  const trials::Adapter& adapter = *options.adapter;
+  const std::vector<std::string> varied =
+      adapter.Parameters(JobOf(options, cluster));
+  const trials::SearchSpaceOptions grids = trials::ReadSearchSpaceOptions(
+      adapter.space(), problem.rules_folder, space.knobs);
+  for (const auto& [name, values] : grids.values) {
+    space.values.emplace(name, values);
+  }
+  for (const trials::Knob& knob : space.knobs) {
+    const bool built_in = trials::BuiltInKnobs().Find(knob.name) != nullptr;
+    if (built_in && knob.group != trials::KnobGroup::kFixed &&
+        std::find(varied.begin(), varied.end(), knob.name) == varied.end()) {
+      space.values.emplace(knob.name, std::vector<int>{knob.Default()});
+    }
+  }
+}
+
+// What the trials of a program train, and where. No framework.
+SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
+  return {trials::ReadWorkload(problem.workload),
+          ReadCluster(problem.cluster),
+          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder),
+          nullptr};
+}
+
+// A backend whose trials are a program on the cluster. `by` describes it, and
+// `machine` is that of its predictions.
 Backend ProgramBackend(const ProblemSpec& problem,
-                       const trials::Workload& workload,
-                       const trials::Cluster& cluster,
-                       const trials::SearchSpaceOptions& space,
+                       const SimulatorSetup& setup,
+                       const Machine& machine,
                        trials::CommandOptions options,
                        const std::string& by) {
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Backend backend = BackendOn(workload, cluster, space);
+  Backend backend = BackendOn(setup.workload, setup.cluster, setup.space);
   backend.inputs = ProblemFiles(problem);
+  backend.inputs.insert(
+      backend.inputs.end(), setup.inputs.begin(), setup.inputs.end());
   backend.description = fmt::format("{}, batch {} x {}, by {} on {} ({} x {})",
-                                    workload.name,
-                                    workload.batch_size,
-                                    workload.sequence_length,
+                                    setup.workload.name,
+                                    setup.workload.batch_size,
+                                    setup.workload.sequence_length,
                                     by,
-                                    cluster.name,
-                                    cluster.gpus(),
-                                    cluster.gpu.name);
+                                    setup.cluster.name,
+                                    setup.cluster.gpus(),
+                                    setup.cluster.gpu.name);
   backend.predictions = SimulatedPredictions(
-      problem, *backend.space, workload, DefaultMachine(cluster), false);
-  auto runner =
-      std::make_unique<trials::CommandRunner>(std::move(options), cluster);
+      problem, *backend.space, setup.workload, machine, false);
+  auto runner = std::make_unique<trials::CommandRunner>(std::move(options),
+                                                        setup.cluster);
   backend.exact = runner.get();
   backend.keep_logs = [runner =
                            runner.get()](const std::filesystem::path& folder) {
@@ -88,15 +147,19 @@ std::filesystem::path TrainerPath(const TomlTable& table) {
 }  // namespace
 
 Backend MakeCommand(const ProblemSpec& problem) {
-  const trials::SearchSpaceOptions space =
-      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);
-  const trials::CommandOptions options =
-      trials::ReadCommandOptions(problem.backend, space.knobs);
+  SimulatorSetup setup = ReadProgramSetup(problem);
+  trials::CommandOptions options =
+      trials::ReadCommandOptions(problem.backend, setup.space.knobs);
+  options.workload = setup.workload;
+  Machine machine = DefaultMachine(setup.cluster);
+  if (options.adapter != nullptr) {
+    machine = AdaptedMachine(problem, *options.adapter, setup);
+    FixOtherParameters(problem, options, setup.cluster, setup.space);
+  }
   Backend backend = ProgramBackend(
       problem,
-      trials::ReadWorkload(problem.workload),
-      ReadCluster(problem.cluster),
-      space,
+      setup,
+      machine,
       options,
       std::filesystem::path(options.program.front()).filename().string());
   // The program and the scripts among its arguments.
@@ -114,8 +177,7 @@ Backend MakeCommand(const ProblemSpec& problem) {
 
 Backend MakeTrainer(const ProblemSpec& problem) {
   const TomlTable& table = problem.backend;
-  const trials::Workload workload = trials::ReadWorkload(problem.workload);
-  const trials::Cluster cluster = ReadCluster(problem.cluster);
+  const SimulatorSetup setup = ReadProgramSetup(problem);
   const std::string device = ReadChoice(table, "device", {"cuda", "cpu"});
   const bool cuda = device == "cuda";
   const std::string precision =
@@ -130,7 +192,7 @@ Backend MakeTrainer(const ProblemSpec& problem) {
   const bool per_gpu =
       ReadChoice(table,
                  "ranks",
-                 cuda && cluster.gpus() > 1
+                 cuda && setup.cluster.gpus() > 1
                      ? std::vector<std::string>{"per-gpu", "one"}
                      : std::vector<std::string>{"one", "per-gpu"}) == "per-gpu";
   options.ranks = per_gpu ? trials::CommandOptions::Ranks::kPerGpu
@@ -139,17 +201,16 @@ Backend MakeTrainer(const ProblemSpec& problem) {
       TrainerPath(table).string(),
       "--model",
       std::filesystem::absolute(NamedFile(problem.workload, "model")).string(),
-      fmt::format("--batch-size={}", workload.batch_size),
-      fmt::format("--sequence-length={}", workload.sequence_length),
+      fmt::format("--batch-size={}", setup.workload.batch_size),
+      fmt::format("--sequence-length={}", setup.workload.sequence_length),
       "--device=" + device,
       "--precision=" + precision,
       fmt::format("--scale={}", scale),
-      fmt::format("--capacity={:.0f}", cluster.gpu.memory_bytes)};
+      fmt::format("--capacity={:.0f}", setup.cluster.gpu.memory_bytes)};
   return ProgramBackend(
       problem,
-      workload,
-      cluster,
-      space,
+      setup,
+      DefaultMachine(setup.cluster),
       std::move(options),
       fmt::format("oppa-train ({}, {}{})",
                   device,
