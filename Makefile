@@ -14,12 +14,15 @@ matrix_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(i
                 $(if $(HELD_OUT),--held-out) $(use_backend)
 run_options  := $(matrix_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait)
 
+# All files that compute something.
+MUTANTS = $(shell git ls-files 'trials/*.cc' 'surrogates/*.cc' 'methods/*.cc')
+
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
-        test test-slurm test-faults fuzz asan tsan \
+        test test-slurm test-faults test-faults-exhaustive mutants fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
@@ -54,6 +57,14 @@ test-slurm: build ## run the Slurm tests on a private Slurm (root)
 test-faults: build ## interrupt and damage runs, then check that nothing is lost (root; FAULTS=215)
 	@scripts/install-deps --slurm
 	@FAULTS=$(FAULTS) tests/faults/run.sh $(OPPA)
+
+test-faults-exhaustive: build ## fail, shorten or kill at each system call of a run and a report (10 minutes)
+	@tests/faults/exhaustive.py $(OPPA) $(if $(EVERY),--every $(EVERY))
+
+mutants: deps ## change operators and constants of FILES, see whether the tests notice (SEED=1 COUNT=10 SECONDS=600)
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release
+	@scripts/mutants --seed $(or $(SEED),1) --count $(or $(COUNT),10) --seconds $(or $(SECONDS),600) $(or $(FILES),$(MUTANTS))
 
 bench-slurm: build ## compare the cost of an array task with that of `true` (root)
 	@scripts/install-deps --slurm

@@ -36,6 +36,20 @@ std::vector<std::string> Cells(char* text) {
   }
 }
 
+std::string WithoutFormula(std::string_view cell) {
+  constexpr std::string_view kBegins = "=+-@\t\r";
+  std::string text(cell);
+  if (text.size() < 2 || kBegins.find(text[0]) == std::string_view::npos) {
+    return text;
+  }
+  try {
+    (void)ParseDouble(text);
+    return text;
+  } catch (const std::invalid_argument&) {
+    return "'" + text;
+  }
+}
+
 }  // namespace
 
 // Note: fast-cpp-csv-parser reads lines and cells; its CSVReader requires the
@@ -99,9 +113,10 @@ void CsvTable::Fail(unsigned line, const std::string& message) const {
   throw InputError(fmt::format("{}:{}: {}", path_, line, message));
 }
 
-std::string CsvCell(std::string_view text) {
+std::string CsvCell(std::string_view cell) {
+  const std::string text = WithoutFormula(cell);
   if (text.find_first_of(",\"\n\r") == std::string_view::npos) {
-    return std::string(text);
+    return text;
   }
   std::string quoted = "\"";
   for (const char c : text) {

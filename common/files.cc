@@ -1,5 +1,6 @@
 #include "common/files.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -91,6 +92,20 @@ std::string ReadFile(const fs::path& path) {
     FailToRead(path, "no such file");
   }
   return *std::move(text);
+}
+
+std::vector<fs::path> ListFolder(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    paths.push_back(entry->path());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    FailToRead(folder, fmt::format("cannot be listed: {}", error.message()));
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 std::string ReadProcFile(const fs::path& path) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace common {
 
@@ -18,6 +19,11 @@ namespace common {
 // The same; nothing if there is no file with that name.
 [[nodiscard]] std::optional<std::string> ReadFileIfExists(
     const std::filesystem::path& path);
+
+// The paths in a folder, sorted; none if there is no such folder.
+// Errors: InputError naming the folder if it cannot be read.
+[[nodiscard]] std::vector<std::filesystem::path> ListFolder(
+    const std::filesystem::path& folder);
 
 // A file of /proc: its content, or "" when the process has exited or belongs to
 // another user.

@@ -91,6 +91,12 @@ int EditDistance(std::string_view a, std::string_view b) {
 
 std::string DidYouMean(std::string_view name,
                        std::span<const std::string> known) {
+  // Nobody mistypes a longer name, and the distance takes time and memory in
+  // proportion to the product of the lengths.
+  constexpr std::size_t kLongest = 200;
+  if (name.size() > kLongest) {
+    return "";
+  }
   const std::string* best = nullptr;
   int best_distance = std::numeric_limits<int>::max();
   for (const std::string& candidate : known) {

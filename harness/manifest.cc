@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -82,6 +83,10 @@ Starts ReadStarts(const TomlTable& experiment) {
   return starts;
 }
 
+// A typing error in a manifest must not fill the memory.
+constexpr std::size_t kMostProblems = 10'000;
+constexpr std::size_t kMostRuns = 1'000'000;
+
 // Replaces every list that is an axis by its elements, one problem for each
 // combination, the first axis outermost.
 std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
@@ -95,6 +100,13 @@ std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
         if (text.empty()) {
           continue;
         }
+        if (expanded.size() > kMostProblems) {
+          table.Fail(axis.key,
+                     fmt::format("the lists of {} and other keys make more "
+                                 "than {} problems: shorten them",
+                                 axis.key,
+                                 kMostProblems));
+        }
         next.name += fmt::format("{}{}{}",
                                  next.name.empty() ? "" : "-",
                                  axis.prefix,
@@ -104,15 +116,14 @@ std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
     }
     problems = std::move(expanded);
   }
-  for (auto a = problems.begin(); a != problems.end(); ++a) {
-    for (auto b = problems.begin(); b != a; ++b) {
-      if (a->name == b->name) {
-        throw InputError(
-            fmt::format("{}: two problems have the name '{}': axis values must "
-                        "differ in more than case and punctuation",
-                        a->workload.Where(),
-                        a->name));
-      }
+  std::set<std::string_view> names;
+  for (const ProblemSpec& problem : problems) {
+    if (!names.insert(problem.name).second) {
+      throw InputError(
+          fmt::format("{}: two problems have the name '{}': axis values must "
+                      "differ in more than case and punctuation",
+                      problem.workload.Where(),
+                      problem.name));
     }
   }
   return problems;
@@ -372,6 +383,20 @@ Manifest ReadManifest(const std::filesystem::path& path,
                        manifest.held_out.end(),
                        problem.name) != manifest.held_out.end();
     });
+  }
+  const std::size_t runs_per_repeat =
+      std::max<std::size_t>(manifest.methods.size(), 1) *
+      std::max<std::size_t>(manifest.problems.size(), 1);
+  if (static_cast<std::size_t>(manifest.repeats) >
+      kMostRuns / runs_per_repeat) {
+    throw InputError(
+        fmt::format("{}: {} repeats of {} methods and {} problems are more "
+                    "than {} runs",
+                    experiment.Where(),
+                    manifest.repeats,
+                    manifest.methods.size(),
+                    manifest.problems.size(),
+                    kMostRuns));
   }
   manifest.slurm = root.GetTable("slurm");
   const TomlTable budget = root.RequireTable("budget");

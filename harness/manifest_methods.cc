@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,8 @@ using common::TomlTable;
 // Keys of a method's table that are not options of the method.
 constexpr std::array<std::string_view, 2> kOwnKeys = {"base", "label"};
 
+constexpr std::size_t kMostMethods = 1000;
+
 // Every list in a method's table makes variants of the method, named
 // METHOD-OPTION-VALUE.
 std::vector<MethodSpec> ExpandVariants(const MethodSpec& method) {
@@ -33,6 +36,14 @@ std::vector<MethodSpec> ExpandVariants(const MethodSpec& method) {
     std::vector<MethodSpec> expanded;
     for (const MethodSpec& variant : variants) {
       for (auto& [text, table] : variant.options.Alternatives(key)) {
+        if (expanded.size() >= kMostMethods) {
+          method.options.Fail(
+              key,
+              fmt::format("the lists of method '{}' make more than {} "
+                          "variants: shorten them",
+                          method.name,
+                          kMostMethods));
+        }
         MethodSpec& next = expanded.emplace_back(variant);
         next.options = table;
         if (!text.empty()) {
@@ -120,7 +131,14 @@ std::vector<MethodSpec> ReadMethods(const TomlTable& root,
   const TomlTable tables = root.GetTable("method");
   // Tables of methods that the experiment does not use are checked, too.
   std::vector<MethodSpec> methods;
-  for (const std::string& name : tables.Keys()) {
+  const std::vector<std::string> names = tables.Keys();
+  if (names.size() > kMostMethods) {
+    tables.Fail(names[kMostMethods],
+                fmt::format("{} tables of methods; at most {} are read",
+                            names.size(),
+                            kMostMethods));
+  }
+  for (const std::string& name : names) {
     AppendMethod(tables, name, tables.Where(name), methods);
   }
   methods.clear();

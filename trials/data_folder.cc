@@ -1,6 +1,5 @@
 #include "trials/data_folder.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <system_error>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/text.h"
 
 namespace trials {
@@ -18,13 +18,11 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> NamesIn(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".toml") {
-      names.push_back(entry.path().stem().string());
+  for (const fs::path& path : common::ListFolder(folder)) {
+    if (path.extension() == ".toml") {
+      names.push_back(path.stem().string());
     }
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "common/quantiles.h"
 
@@ -29,7 +32,44 @@ std::vector<double> WithoutOutliers(std::vector<double> times,
   return kept.empty() ? times : kept;
 }
 
+// What is wrong with a measurement; "" if nothing is.
+std::string Implausibility(const Measurement& measurement) {
+  const auto outside =
+      [](const char* name, double value, double least, double most) {
+        return value >= least && value <= most
+                   ? std::string()
+                   : fmt::format(
+                         "implausible measurement: {} = {:g}: must be from "
+                         "{:g} to {:g}",
+                         name,
+                         value,
+                         least,
+                         most);
+      };
+  for (const double step_time_s : measurement.step_times_s) {
+    std::string why = outside(
+        "step_time_s", step_time_s, kLeastStepSeconds, kMostStepSeconds);
+    if (!why.empty()) {
+      return why;
+    }
+  }
+  return outside("peak_memory_bytes",
+                 measurement.peak_memory_bytes.value_or(0.0),
+                 0.0,
+                 kMostMemoryBytes);
+}
+
 }  // namespace
+
+void RejectImplausible(Measurement& measurement) {
+  std::string why = Implausibility(measurement);
+  if (!why.empty()) {
+    measurement.outcome = Outcome::kFailed;
+    measurement.message = std::move(why);
+    measurement.step_times_s.clear();
+    measurement.peak_memory_bytes.reset();
+  }
+}
 
 ThroughputEstimate EstimateThroughput(const std::vector<double>& step_times_s,
                                       const ThroughputOptions& options) {

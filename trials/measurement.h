@@ -55,6 +55,17 @@ void VisitFields(common::FieldsOf<Measurement> auto& measurement,
   visit("message", measurement.message);
 }
 
+// No training step is shorter, none is longer that a search could wait for, and
+// no GPU has more memory.
+inline constexpr double kLeastStepSeconds = 1e-6;
+inline constexpr double kMostStepSeconds = 1e6;
+inline constexpr double kMostMemoryBytes = 1e18;
+
+// Turns a measurement with a value outside of these limits into a failed one
+// without steps, whose message has the value: a single one would outweigh all
+// others in a model, or exceed the range of its arithmetic.
+void RejectImplausible(Measurement& measurement);
+
 // The throughput of a trial as methods receive it.
 struct ThroughputEstimate {
   double steps_per_s = kUnknown;

@@ -23,6 +23,19 @@ using PC = ParallelConfig;
       where.empty() ? message : fmt::format("{}: {}", where, message));
 }
 
+// Ten thousand times as many as in the problems of the paper, and about as many
+// as fit into the memory of a laptop.
+constexpr std::size_t kMostConfigs = 10'000'000;
+
+[[noreturn]] void FailTooMany(const std::string& where,
+                              const std::string& knob) {
+  FailAt(where,
+         fmt::format("the lists of {} and other fields make more than {} "
+                     "configurations: shorten them",
+                     knob,
+                     kMostConfigs));
+}
+
 // The knobs of one group with their grids, the manifest's or the default, and
 // the constraints on them with their places in the list of what was dropped.
 struct Family {
@@ -33,9 +46,14 @@ struct Family {
 // The canonical configurations that `base` becomes by setting the knobs of the
 // family to all combinations of their grids, each once: of those that differ
 // in inactive knobs only, the one that has the first value of each is taken.
-std::vector<PC> Combinations(const PC& base, const Family& family) {
+std::vector<PC> Combinations(const PC& base,
+                             const Family& family,
+                             const std::string& where) {
   std::vector<PC> raw = {base};
   for (const auto& [knob, grid] : family.grids) {
+    if (raw.size() > kMostConfigs / grid.size()) {
+      FailTooMany(where, knob->name);
+    }
     std::vector<PC> longer;
     longer.reserve(raw.size() * grid.size());
     for (const PC& config : raw) {
@@ -71,7 +89,8 @@ class Enumeration {
               const SearchSpaceOptions& options)
       : rules_(options.rules),
         context_{workload, gpus},
-        rule_context_(RuleContext(workload, gpus)) {
+        rule_context_(RuleContext(workload, gpus)),
+        where_(options.where) {
     for (const auto& [name, values] : options.values) {
       const Knob* knob = options.knobs.Find(name);
       const std::string problem = knob == nullptr
@@ -96,10 +115,10 @@ class Enumeration {
   }
 
   void Run() {
-    for (const PC& sizes : Combinations(PC{}, families_.front())) {
+    for (const PC& sizes : Combinations(PC{}, families_.front(), where_)) {
       SetInverseGrid(sizes);
       for (std::size_t i = 1; i < families_.size(); ++i) {
-        lists_[i] = Combinations(sizes, families_[i]);
+        lists_[i] = Combinations(sizes, families_[i], where_);
       }
       Extend(sizes, 0);
     }
@@ -236,12 +255,16 @@ class Enumeration {
         return;
       }
     }
+    if (configs_.size() >= kMostConfigs) {
+      FailTooMany(where_, families_.back().grids.front().first->name);
+    }
     configs_.push_back(config);
   }
 
   const std::vector<Rule>& rules_;
   ConstraintContext context_;
   Rule::Context rule_context_;
+  std::string where_;
   std::vector<Family> families_;        // sizes first
   std::vector<std::vector<PC>> lists_;  // by family, of the present sizes
   std::size_t built_in_ = 0;            // constraints in dropped_

@@ -10,7 +10,9 @@
 namespace trials {
 
 bool Trial::HasThroughput() const {
-  return !std::isnan(throughput.steps_per_s) &&
+  // Records of earlier versions may have implausible values.
+  return throughput.steps_per_s >= 1.0 / kMostStepSeconds &&
+         throughput.steps_per_s <= 1.0 / kLeastStepSeconds &&
          measurement.outcome != Outcome::kOutOfMemory &&
          measurement.outcome != Outcome::kFailed;
 }
@@ -23,10 +25,11 @@ Trial MakeTrial(int candidate,
               .config = config,
               .measurement = std::move(measurement)};
   Measurement& made = trial.measurement;
-  made.message = AsCell(std::move(made.message));
   if (made.peak_memory_bytes && std::isnan(*made.peak_memory_bytes)) {
     made.peak_memory_bytes.reset();
   }
+  RejectImplausible(made);
+  made.message = AsCell(std::move(made.message));
   trial.steps = static_cast<int>(made.step_times_s.size());
   trial.throughput = EstimateThroughput(made.step_times_s, options);
   return trial;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -84,14 +85,6 @@ void AddResources(const SlurmOptions& options,
 
 constexpr int kSubmitAttempts = 3;
 
-// The id that `sbatch --parsable` prints: "17", or "17;cluster".
-std::int64_t ParseJobId(const std::string& output) {
-  std::int64_t id = 0;
-  const std::string_view text = common::Trim(output);
-  std::from_chars(text.data(), text.data() + text.size(), id);
-  return id;
-}
-
 // The controller did not answer in time. It may have accepted the job.
 bool IsTransient(const std::string& errors) {
   return errors.find("contact slurm controller") != std::string::npos ||
@@ -106,14 +99,7 @@ std::int64_t FindByComment(const std::string& comment,
   const common::CommandResult result = RunSlurmCommand(
       {"squeue", "--noheader", "--me", "--states=all", "--format=%F|%k"},
       environment);
-  for (const std::string_view line : common::Split(result.output, '\n')) {
-    const auto bar = line.find('|');
-    if (bar != std::string_view::npos &&
-        common::Trim(line.substr(bar + 1)) == comment) {
-      return ParseJobId(std::string(line.substr(0, bar)));
-    }
-  }
-  return 0;
+  return FindComment(result.output, comment);
 }
 
 }  // namespace
@@ -286,18 +272,41 @@ common::CommandResult RunSlurmCommand(
   return common::RunCommand(words, environment, {}, kLimitSeconds);
 }
 
-int MaxArraySize() {
-  const common::CommandResult result =
-      RunSlurmCommand({"scontrol", "show", "config"}, SlurmEnvironment());
-  for (const std::string_view line : common::Split(result.output, '\n')) {
+std::int64_t ParseJobId(std::string_view output) {
+  std::int64_t id = 0;
+  const std::string_view text = common::Trim(output);
+  std::from_chars(text.data(), text.data() + text.size(), id);
+  return std::max<std::int64_t>(id, 0);
+}
+
+std::int64_t FindComment(std::string_view output, std::string_view comment) {
+  for (const std::string_view line : common::Split(output, '\n')) {
+    const auto bar = line.find('|');
+    if (bar != std::string_view::npos &&
+        common::Trim(line.substr(bar + 1)) == comment) {
+      return ParseJobId(line.substr(0, bar));
+    }
+  }
+  return 0;
+}
+
+int ParseMaxArraySize(std::string_view output) {
+  for (const std::string_view line : common::Split(output, '\n')) {
     if (!line.starts_with("MaxArraySize")) {
       continue;
     }
-    const std::string value(common::Trim(line.substr(line.find('=') + 1)));
-    const int size = std::atoi(value.c_str());
-    return size > 0 ? size : kDefaultMaxArraySize;
+    const std::int64_t size = ParseJobId(line.substr(line.find('=') + 1));
+    return size > 0 && size <= std::numeric_limits<int>::max()
+               ? static_cast<int>(size)
+               : kDefaultMaxArraySize;
   }
   return kDefaultMaxArraySize;
+}
+
+int MaxArraySize() {
+  return ParseMaxArraySize(
+      RunSlurmCommand({"scontrol", "show", "config"}, SlurmEnvironment())
+          .output);
 }
 
 std::int64_t Sbatch(const std::vector<std::string>& words,

@@ -89,6 +89,15 @@ struct SlurmPlace {
 // Quotes the words as one line, which a shell splits into the same words.
 [[nodiscard]] std::string ShellLine(const std::vector<std::string>& words);
 
+// The answers of Slurm's commands. The id that `sbatch --parsable` prints
+// ("17", or "17;cluster"), the id in a line "17|comment", and MaxArraySize of
+// `scontrol show config`. 0, and Slurm's default of MaxArraySize, for any other
+// text.
+[[nodiscard]] std::int64_t ParseJobId(std::string_view output);
+[[nodiscard]] std::int64_t FindComment(std::string_view output,
+                                       std::string_view comment);
+[[nodiscard]] int ParseMaxArraySize(std::string_view output);
+
 // MaxArraySize of the cluster; Slurm's default if it is unknown.
 [[nodiscard]] int MaxArraySize();
 

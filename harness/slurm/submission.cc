@@ -1,10 +1,9 @@
 #include "harness/slurm/submission.h"
 
-#include <algorithm>
 #include <concepts>
 #include <ctime>
-#include <fstream>
 #include <random>
+#include <string_view>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/text.h"
 
 namespace harness {
 
@@ -99,6 +99,14 @@ namespace fs = std::filesystem;
 
 std::string TaskPrefix(int id) { return fmt::format("{{\"id\":{},", id); }
 
+std::vector<std::string_view> Lines(std::string_view text) {
+  if (text.ends_with('\n')) {
+    text.remove_suffix(1);
+  }
+  return text.empty() ? std::vector<std::string_view>()
+                      : common::Split(text, '\n');
+}
+
 fs::path AttemptPath(const fs::path& folder, int id) {
   return folder / "attempts" / fmt::format("{}.json", id);
 }
@@ -150,19 +158,12 @@ SlurmSubmission ReadSubmission(const fs::path& folder) {
 
 std::vector<SlurmSubmission> ReadSubmissions(
     const fs::path& experiment_folder) {
-  std::vector<fs::path> folders;
-  std::error_code none;
-  for (const auto& entry :
-       fs::directory_iterator(SlurmFolder(experiment_folder), none)) {
-    if (fs::exists(entry.path() / "submission.json")) {
-      folders.push_back(entry.path());
-    }
-  }
-  std::sort(folders.begin(), folders.end());
   std::vector<SlurmSubmission> submissions;
-  submissions.reserve(folders.size());
-  for (const fs::path& folder : folders) {
-    submissions.push_back(ReadSubmission(folder));
+  for (const fs::path& folder :
+       common::ListFolder(SlurmFolder(experiment_folder))) {
+    if (fs::exists(folder / "submission.json")) {
+      submissions.push_back(ReadSubmission(folder));
+    }
   }
   return submissions;
 }
@@ -177,9 +178,9 @@ void WriteTasks(const fs::path& folder, const std::vector<SlurmTask>& tasks) {
 
 std::vector<SlurmTask> ReadTasks(const fs::path& folder) {
   const fs::path path = folder / "tasks.jsonl";
-  std::ifstream in(path, std::ios::binary);
+  const std::string text = common::ReadFile(path);
   std::vector<SlurmTask> tasks;
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string_view line : Lines(text)) {
     tasks.push_back(common::ParseJsonAs<SlurmTask>(line, path.string()));
   }
   return tasks;
@@ -187,9 +188,9 @@ std::vector<SlurmTask> ReadTasks(const fs::path& folder) {
 
 SlurmTask ReadTask(const fs::path& folder, int id) {
   const fs::path path = folder / "tasks.jsonl";
-  std::ifstream in(path, std::ios::binary);
+  const std::string text = common::ReadFile(path);
   const std::string prefix = TaskPrefix(id);
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string_view line : Lines(text)) {
     if (line.starts_with(prefix)) {
       return common::ParseJsonAs<SlurmTask>(line, path.string());
     }

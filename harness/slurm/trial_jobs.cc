@@ -248,11 +248,10 @@ std::optional<Measurement> TrialJobs::Conclude(
 
 std::vector<std::int64_t> TrialJobIds(const fs::path& run_folder) {
   std::vector<std::int64_t> ids;
-  std::error_code none;
-  for (const auto& entry :
-       fs::directory_iterator(TrialJobsFolder(run_folder), none)) {
-    const std::optional<TrialJob> job = ReadTrialJob(entry.path());
-    if (job && job->id != 0 && !fs::exists(entry.path() / "result.json")) {
+  for (const fs::path& folder :
+       common::ListFolder(TrialJobsFolder(run_folder))) {
+    const std::optional<TrialJob> job = ReadTrialJob(folder);
+    if (job && job->id != 0 && !fs::exists(folder / "result.json")) {
       ids.push_back(job->id);
     }
   }

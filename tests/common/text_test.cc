@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/csv_table.h"
 #include "common/hash.h"
 
 namespace common {
@@ -44,6 +45,22 @@ TEST(Text, DidYouMeanNamesTheNearestOrNothing) {
   EXPECT_EQ(DidYouMean("xgbost", known), " (did you mean 'xgboost'?)");
   EXPECT_EQ(DidYouMean("bayes", known), "");
   EXPECT_EQ(DidYouMean("opa", {}), "");
+}
+
+TEST(Text, DidYouMeanOfAVeryLongNameIsNothingAtOnce) {
+  const std::vector<std::string> known = {"oppa"};
+  EXPECT_EQ(DidYouMean(std::string(100'000'000, 'o'), known), "");
+}
+
+TEST(CsvCell, FormulasOfASpreadsheetBecomeText) {
+  for (const std::string text :
+       {"=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1"}) {
+    const std::string cell = CsvCell(text);
+    EXPECT_EQ(cell.find_first_not_of("\""), cell.find('\'')) << text;
+  }
+  for (const std::string text : {"-0.5", "1e-6", "-", "a=b", "oppa"}) {
+    EXPECT_EQ(CsvCell(text), text);
+  }
 }
 
 TEST(Text, ExactTextReadsBackAsTheSameDouble) {

@@ -185,6 +185,33 @@ TEST_P(MethodContract, SurvivesMeasurementsWithoutNoise) {
   EXPECT_GE(Run(folder.path(), space_, 12).size(), 2U);
 }
 
+// What a broken clock of a training program may report, or a table hold.
+TEST_P(MethodContract, SurvivesExtremeStepTimes) {
+  const std::vector<std::vector<double>> histories = {
+      {1e-6},
+      {1e6},
+      {0.1},
+      {1e-6, 1e6},
+      {0.1, 0.2, 1e-6, 0.1, 1e6},
+      {1e-160, 0.1},
+      {0.1, 1e-160, 0.2},
+      {1e30},
+      {1e160, 0.1},
+      {1e-300},
+      {1e300, 1e-300, 0.1},
+      {5e-324, 1e308}};
+  for (const auto& step_times_s : histories) {
+    for (const double jitter : {0.0, 0.01}) {
+      const fakes::TemporaryFolder folder;
+      runner_ = fakes::FakeRunner();
+      runner_.step_times_s = step_times_s;
+      runner_.jitter = jitter;
+      EXPECT_NO_THROW(EXPECT_GE(Run(folder.path(), space_, 12).size(), 1U))
+          << testing::PrintToString(step_times_s) << " jitter " << jitter;
+    }
+  }
+}
+
 std::vector<std::string> MethodNames() {
   std::vector<std::string> names;
   for (const MethodEntry& method : Methods()) {

@@ -13,12 +13,14 @@
 namespace fakes {
 
 // Set-up takes `setup_s`. A step takes 1 / dp + tp / 8 + pp / 16 seconds, plus
-// jitter from the request's seed. Configurations with dp > max_dp are out of
+// jitter from the request's seed, or as given in step_times_s, which the trials
+// take in turn. Configurations with dp > max_dp are out of
 // memory. Obeys the time limit and on_step.
 struct FakeRunner final : public trials::TrialRunner {
   double setup_s = 2.0;
   double jitter = 0.01;
   int max_dp = 1 << 30;
+  std::vector<double> step_times_s;
   std::vector<trials::TrialRequest> requests;  // all that were asked for
 
   [[nodiscard]] static double StepTime(const trials::ParallelConfig& config) {
@@ -42,7 +44,10 @@ struct FakeRunner final : public trials::TrialRunner {
     for (int step = 0; step < request.max_steps; ++step) {
       const double noise = static_cast<double>(engine() >> 11U) * 0x1p-53;
       const double step_time_s =
-          StepTime(request.config) * (1.0 + jitter * noise);
+          (step_times_s.empty()
+               ? StepTime(request.config)
+               : step_times_s[(requests.size() - 1) % step_times_s.size()]) *
+          (1.0 + jitter * noise);
       if (result.duration_s + step_time_s > request.time_limit_s) {
         result.outcome = trials::Outcome::kTimedOut;
         break;

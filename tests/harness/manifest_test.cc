@@ -304,6 +304,35 @@ TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
   }
 }
 
+// "1, 2, ..., n".
+std::string Numbers(int n) {
+  std::string text;
+  for (int i = 1; i <= n; ++i) {
+    text += (i == 1 ? "" : ", ") + std::to_string(i);
+  }
+  return text;
+}
+
+// Each of these took minutes, or all of the memory.
+TEST_F(ManifestTest, RefusesListsThatMakeTooMuch) {
+  EXPECT_THAT(Error({{"batch_size = 64", "batch_size = [" + Numbers(300) + "]"},
+                     {"sequence_length = 1024",
+                      "sequence_length = [" + Numbers(300) + "]"}}),
+              HasSubstr("more than 10000 problems"));
+  EXPECT_THAT(
+      Error({{"[budget]",
+              "[method.oppa]\ntau = [" + Numbers(2000) + "]\n[budget]"}}),
+      HasSubstr("more than 1000 variants"));
+  std::string tables;
+  for (int i = 0; i < 20000; ++i) {
+    tables += "[method.m" + std::to_string(i) + "]\nbase = \"oppa\"\n";
+  }
+  EXPECT_THAT(Error({{"[budget]", tables + "[budget]"}}),
+              HasSubstr("20000 tables of methods; at most 1000"));
+  EXPECT_THAT(Error({{"repeats = 2", "repeats = 2147483647"}}),
+              HasSubstr("more than 1000000 runs"));
+}
+
 TEST_F(ManifestTest, RefusesProblemsOfOneName) {
   EXPECT_THAT(Error({{"batch_size = 64", "batch_size = [64, 64]"}}),
               HasSubstr("two problems have the name 'b64'"));

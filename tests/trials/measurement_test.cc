@@ -144,6 +144,28 @@ TEST(StopRule, TheMarginOfTheTheoryShrinksWithTheSteps) {
   EXPECT_FALSE(ShouldStop(rule, std::vector<double>(17, time_s)));
 }
 
+TEST(Measurement, AnImplausibleValueIsAFailureThatNamesIt) {
+  for (const double step_time_s : {0.0, 1e-160, 9e-7, 1.1e6, -1.0, kUnknown}) {
+    Measurement trial{.outcome = Outcome::kCompleted,
+                      .step_times_s = {0.1, step_time_s, 0.1}};
+    RejectImplausible(trial);
+    EXPECT_EQ(trial.outcome, Outcome::kFailed) << step_time_s;
+    EXPECT_TRUE(trial.step_times_s.empty());
+    EXPECT_NE(trial.message.find("step_time_s = "), std::string::npos);
+  }
+  Measurement memory{.outcome = Outcome::kCompleted,
+                     .step_times_s = {0.1},
+                     .peak_memory_bytes = 1e19};
+  RejectImplausible(memory);
+  EXPECT_EQ(memory.outcome, Outcome::kFailed);
+  Measurement good{.outcome = Outcome::kCompleted,
+                   .step_times_s = {kLeastStepSeconds, kMostStepSeconds},
+                   .peak_memory_bytes = 1e12};
+  RejectImplausible(good);
+  EXPECT_EQ(good.outcome, Outcome::kCompleted);
+  EXPECT_EQ(good.step_times_s.size(), 2U);
+}
+
 TEST(StopRule, WaitsForAStepAfterTheWarmUp) {
   StopRule rule{.q_min = 1, .best_steps_per_s = 0.9};
   EXPECT_FALSE(ShouldStop(rule, {50.0}));       // the slow first step

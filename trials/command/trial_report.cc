@@ -23,11 +23,6 @@ constexpr std::size_t kShown = 200;  // bytes of a report in a message
 constexpr int kMostBroken = 8;       // per line, after which the rest is output
 constexpr int kRecentLines = 8;
 
-// No training step is shorter, and none that a search could wait for longer.
-constexpr double kLeastStep = 1e-6;
-constexpr double kMostStep = 1e6;
-constexpr double kMostMemory = 1e18;  // bytes
-
 // A number of a report; above 0 where `least` is.
 double Number(const Json& value,
               std::string_view key,
@@ -62,9 +57,10 @@ TrialReport FromJson(const Json& json) {
   TrialReport report;
   for (const auto& [key, value] : json.items()) {
     if (key == "step_time_s") {
-      report.step_time_s = Number(value, key, kLeastStep, kMostStep);
+      report.step_time_s =
+          Number(value, key, kLeastStepSeconds, kMostStepSeconds);
     } else if (key == "peak_memory_bytes") {
-      report.peak_memory_bytes = Number(value, key, 0.0, kMostMemory);
+      report.peak_memory_bytes = Number(value, key, 0.0, kMostMemoryBytes);
     } else if (key == "status") {
       report.status = Status(value);
     } else if (key == "message") {

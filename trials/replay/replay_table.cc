@@ -16,6 +16,7 @@
 #include "common/quantiles.h"
 #include "common/text.h"
 #include "trials/knobs.h"
+#include "trials/measurement.h"
 
 namespace trials {
 namespace {
@@ -168,7 +169,14 @@ class Gathering {
     ReplayRow& row = rows_[at->second];
     ++row.measurements;
     if (Ran(file)) {
-      step_times_s_[at->second].push_back(file.Number("step_time_s"));
+      const double step_time_s = file.Number("step_time_s");
+      if (step_time_s < kLeastStepSeconds || step_time_s > kMostStepSeconds) {
+        file.Fail(fmt::format("step_time_s must be from {:g} to {:g}, not {}",
+                              kLeastStepSeconds,
+                              kMostStepSeconds,
+                              file.Cell("step_time_s")));
+      }
+      step_times_s_[at->second].push_back(step_time_s);
       AddPeak(file, row);
     }
   }

@@ -38,6 +38,18 @@ Job WithId(int id, int nodes = 1, int gpus = 0) {
   return job;
 }
 
+// A list of tasks that is taken for an empty one is submitted again.
+TEST(Submission, FilesThatCannotBeReadAreErrors) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_THROW((void)ReadTasks(folder.path()), InputError);
+  EXPECT_THROW((void)ReadTask(folder.path(), 0), InputError);
+  std::filesystem::create_directory(folder.path() / "tasks.jsonl");
+  EXPECT_THROW((void)ReadTasks(folder.path()), InputError);
+  EXPECT_TRUE(ReadSubmissions(folder.path()).empty());
+  fakes::WriteFile(SlurmFolder(folder.path()), "not a folder");
+  EXPECT_THROW((void)ReadSubmissions(folder.path()), InputError);
+}
+
 TEST(SlurmOptions, ManifestStandsOverTheSite) {
   SlurmOptions site;
   site.partition = "long";
