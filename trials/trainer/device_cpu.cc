@@ -48,7 +48,14 @@ class CpuDevice : public Device {
   void Copy(Tensor from, Tensor to) override {
     std::memcpy(to.data, from.data, from.bytes());
   }
-  void Convert(Tensor from, Tensor to) override { Copy(from, to); }
+  void Convert(Tensor from, Tensor to) override {
+    if (from.width == to.width) {
+      Copy(from, to);
+      return;
+    }
+    const auto* in = reinterpret_cast<const float*>(from.data);
+    std::copy_n(in, from.size, reinterpret_cast<double*>(to.data));
+  }
   void Add(Tensor from, Tensor to) override {
     AddTo(from.size, Data(from), Data(to));
   }
@@ -466,6 +473,7 @@ class CpuDevice : public Device {
 }  // namespace
 
 std::unique_ptr<Device> MakeCpuDevice(CpuPrecision precision) {
+  UseOneThread();
   if (precision == CpuPrecision::kDouble) {
     return std::make_unique<CpuDevice<double>>();
   }
