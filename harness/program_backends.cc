@@ -118,7 +118,7 @@ Backend MakeTrainer(const ProblemSpec& problem) {
   const std::string device = ReadChoice(table, "device", {"cuda", "cpu"});
   const bool cuda = device == "cuda";
   const std::string precision =
-      cuda ? ReadChoice(table, "precision", {"bf16"})
+      cuda ? ReadChoice(table, "precision", {"bf16", "float"})
            : ReadChoice(table, "precision", {"float", "double"});
   const int scale = table.GetIntIn("scale", 1, 1);
   trials::CommandOptions options = trials::ReadTrialOptions(table);
@@ -138,10 +138,13 @@ Backend MakeTrainer(const ProblemSpec& problem) {
       std::filesystem::absolute(NamedFile(problem.workload, "model")).string(),
       fmt::format("--batch-size={}", workload.batch_size),
       fmt::format("--sequence-length={}", workload.sequence_length),
-      "--device=" + device,
+      "--backend=" + device,
       "--precision=" + precision,
       fmt::format("--scale={}", scale),
-      fmt::format("--capacity={:.0f}", cluster.gpu.memory_bytes)};
+      fmt::format("--memory={:.0f}", cluster.gpu.memory_bytes)};
+  if (per_gpu) {
+    options.program.emplace_back("--local-ranks=1");
+  }
   return ProgramBackend(
       problem,
       workload,
