@@ -70,6 +70,7 @@ struct Context {
   Mesh mesh;
   Model model;
   ParallelConfig config;
+  std::int64_t bucket_unit_bytes = 1 << 20;
   // Null for a group of one rank.
   Communicator* tp = nullptr;
   Communicator* cp = nullptr;

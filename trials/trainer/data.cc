@@ -64,16 +64,18 @@ Batch Data::Make(const Context& c, int step, std::int64_t first_sample) const {
     const std::int64_t sample = first_sample + t / c.length;
     const std::int64_t position = c.offset + t % c.length;
     if (model.patch_size > 0) {
+      const auto label =
+          static_cast<std::int32_t>(Random(step, sample, -1) % model.classes);
       if (position == 0) {
-        labels[t] =
-            static_cast<std::int32_t>(Random(step, sample, -1) % model.classes);
+        labels[t] = label;
         continue;
       }
       for (std::int64_t i = 0; i < model.patch_size; ++i) {
         const std::uint64_t bits =
             Random(step, sample, position * model.patch_size + i);
         patches[t * model.patch_size + i] =
-            static_cast<float>(bits >> 48) / 32768.0F - 1.0F;
+            static_cast<float>(bits >> 48) / 32768.0F - 1.0F +
+            (i % model.classes == label ? 1.0F : 0.0F);
       }
       continue;
     }

@@ -15,7 +15,8 @@ namespace trials::trainer {
 // - Causal models predict the next token of skewed random tokens.
 // - Others see a mask token (0) in every seventh place of a sequence and
 //   predict the token that was there.
-// - Images are random patches and a class; see Batch.
+// - Images are random patches, of which the class shifts some values; see
+// Batch.
 class Data {
  public:
   Data(std::uint64_t seed, int batch_size, int sequence_length)

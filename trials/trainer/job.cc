@@ -65,6 +65,8 @@ Job Scale(Job job, int factor) {
                                            : std::max(m.max_positions / factor,
                                                       job.sequence_length);
   }
+  job.bucket_unit_bytes =
+      std::max<std::int64_t>(job.bucket_unit_bytes / factor / factor, 1);
   return job;
 }
 

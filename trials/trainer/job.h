@@ -31,7 +31,8 @@ struct Job {
   std::uint64_t seed = 0;
   AdamOptions adam;
   std::int64_t memory_bytes = 0;  // of the arena of a rank; 0: what there is
-  bool timeline = false;          // record it
+  std::int64_t bucket_unit_bytes = 1 << 20;  // of the "MB" of bucket sizes
+  bool timeline = false;                     // record it
   Fault fault;
 
   [[nodiscard]] int ranks() const {
@@ -45,7 +46,7 @@ struct Job {
 // Divides the size of a model for CPU ranks: head and patch size, feed-forward
 // size, vocabulary and sequence length, with lower bounds and multiples such
 // that every configuration that was valid stays so. Layers, heads, experts and
-// the batch keep their numbers.
+// the batch keep their numbers. Buckets shrink by factor^2, as matrices do.
 [[nodiscard]] Job Scale(Job job, int factor);
 
 // Errors: throws InputError for a model that the trainer does not implement or

@@ -65,9 +65,9 @@ std::int64_t ParameterStore::parameters() const {
 }
 
 std::int64_t ParameterStore::BucketBytes() const {
-  constexpr std::int64_t kMebi = 1 << 20;
-  return kMebi * (zero_ == 0 ? context_.config.dp_bucket_mb
-                             : context_.config.zero_bucket_mb);
+  return context_.bucket_unit_bytes * (zero_ == 0
+                                           ? context_.config.dp_bucket_mb
+                                           : context_.config.zero_bucket_mb);
 }
 
 // Buckets do not cross chunks: the backward of a chunk completes all of its
