@@ -1,6 +1,6 @@
 # Shortcuts for common commands. CMake builds the project (CMakePresets.json).
 #
-#   make exp-NAME [JOBS=2] [REPEATS=3] [METHODS=oppa,random] [RESULTS=results] [HELD_OUT=1]
+#   make exp-NAME [JOBS=2] [REPEATS=3] [METHODS=oppa,random] [RESULTS=results] [BACKEND=trainer] [HELD_OUT=1]
 
 EXPERIMENTS := $(basename $(notdir $(wildcard experiments/*.toml)))
 SOURCES      = $(shell git ls-files -co --exclude-standard '*.h' '*.cc' '*.cu' '*.cuh')
@@ -8,9 +8,10 @@ OPPA        := build/release/oppa
 RESULTS     ?= results
 PREFIX      ?= /usr/local
 
+use_backend  := $(if $(BACKEND),--set backend.use=$(BACKEND))
 plan_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(METHODS),--methods $(METHODS)) \
                 $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(TRIAL_PER_JOB),--trial-per-job) \
-                $(if $(HELD_OUT),--held-out)
+                $(if $(HELD_OUT),--held-out) $(use_backend)
 run_options  := $(plan_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait)
 
 # The four experiments of Fig. 4 of the paper.
@@ -28,7 +29,7 @@ help: ## list the targets
 	@awk '/^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
 	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-26s %s\n", name, $$0 }' $(MAKEFILE_LIST)
 	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
-	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1 HELD_OUT=1 PREFIX=/usr/local\n'
+	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results BACKEND=trainer DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1 HELD_OUT=1 PREFIX=/usr/local\n'
 
 deps: ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps
@@ -77,10 +78,10 @@ $(addprefix plan-,$(EXPERIMENTS)): plan-%: build ## print the run matrix without
 	@$(OPPA) plan experiments/$*.toml $(plan_options)
 
 $(addprefix status-,$(EXPERIMENTS)): status-%: build ## show the progress of an experiment
-	@$(OPPA) status experiments/$*.toml --results $(RESULTS)
+	@$(OPPA) status experiments/$*.toml --results $(RESULTS) $(use_backend)
 
 $(addprefix report-,$(EXPERIMENTS)): report-%: build ## write its figures and tables again
-	@$(OPPA) report experiments/$*.toml --results $(RESULTS)
+	@$(OPPA) report experiments/$*.toml --results $(RESULTS) $(use_backend)
 
 figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4
 

@@ -14,8 +14,8 @@
 #include "harness/entries.h"
 #include "harness/noise.h"
 #include "harness/prediction_sources.h"
-#include "harness/provenance.h"
-#include "trials/command/command_runner.h"
+#include "harness/problem_parts.h"
+#include "harness/program_backends.h"
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
@@ -32,9 +32,6 @@ namespace {
 using common::InputError;
 using common::TomlTable;
 using trials::TrialRunner;
-
-// The framework of a simulator whose manifest names none.
-constexpr std::string_view kDefaultFramework = "colossalai";
 
 // The keys of [noise] that change the noise-free times of the simulator.
 trials::LandscapeOptions ReadLandscape(const TomlTable& table) {
@@ -60,42 +57,6 @@ std::unique_ptr<trials::TrialRunner> Wrap(
   return std::make_unique<trials::TimeLimitedRunner>(std::move(runner));
 }
 
-// The file that a key names, relative to the manifest.
-std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
-  return table.Folder() / table.RequireString(key);
-}
-
-// The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
-// gpus = 32, it has as many of the file's hosts as that takes.
-trials::Cluster ReadCluster(const TomlTable& table) {
-  const std::filesystem::path file = NamedFile(table, "file");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
-    table.Fail("file",
-               fmt::format("no such cluster file: {} (paths are relative to "
-                           "the manifest)",
-                           file.string()));
-  }
-  trials::Cluster cluster = trials::ReadCluster(file);
-  if (table.Has("gpus")) {
-    const int gpus = table.RequireIntIn("gpus", 1);
-    if (gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0) {
-      table.Fail("gpus",
-                 fmt::format("{} GPUs do not fill hosts of {}: use a multiple "
-                             "of {}",
-                             gpus,
-                             cluster.gpus_per_node,
-                             cluster.gpus_per_node));
-    }
-    try {
-      return trials::WithGpus(std::move(cluster), gpus);
-    } catch (const std::invalid_argument& e) {
-      table.Fail("gpus", e.what());
-    }
-  }
-  return cluster;
-}
-
 // The cluster with the bandwidths of its links multiplied by factors of
 // [cluster]: within hosts, and between them.
 trials::Cluster WithLinkFactors(trials::Cluster cluster,
@@ -106,32 +67,6 @@ trials::Cluster WithLinkFactors(trials::Cluster cluster,
   cluster.uplink.bandwidth_bytes_per_s *= intra;
   cluster.inter.bandwidth_bytes_per_s *= inter;
   return cluster;
-}
-
-// The machine of a problem whose framework is not known. `inputs`: files that
-// its predictions depend on and its trials do not.
-Machine DefaultMachine(const trials::Cluster& cluster,
-                       std::vector<std::filesystem::path> inputs = {}) {
-  return {cluster,
-          std::make_shared<trials::Framework>(),
-          std::string(kDefaultFramework),
-          std::move(inputs)};
-}
-
-// The files of [workload], [cluster] and [space].
-std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
-  std::vector<std::filesystem::path> files = {
-      NamedFile(problem.workload, "model"), NamedFile(problem.cluster, "file")};
-  for (const std::string& name : problem.space.GetStrings("rule_sets")) {
-    for (const auto& path : {problem.rules_folder / (name + ".rules"),
-                             problem.space.Folder() / name}) {
-      std::error_code error;
-      if (std::filesystem::is_regular_file(path, error)) {
-        files.push_back(path);
-      }
-    }
-  }
-  return files;
 }
 
 // Adds the rule sets of a framework to the space, except those that the
@@ -173,20 +108,6 @@ std::string ValidationLine(const std::string& framework,
              : fmt::format("{}: compared with published measurements ({})",
                            framework,
                            fmt::join(tables, ", "));
-}
-
-// A backend that trains the workload on the whole cluster, without its runner.
-Backend BackendOn(const trials::Workload& workload,
-                  const trials::Cluster& cluster,
-                  const trials::SearchSpaceOptions& space) {
-  Backend backend;
-  backend.warning = workload.model.note;
-  backend.gpus = cluster.gpus();
-  backend.gpus_per_node = cluster.gpus_per_node;
-  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space = std::make_unique<trials::SearchSpace>(
-      trials::SearchSpace::Enumerate(workload, cluster.gpus(), space));
-  return backend;
 }
 
 // How far measurements of comparable runs are from a report; "" without the
@@ -355,52 +276,12 @@ Backend MakeReplay(const ProblemSpec& problem) {
   return backend;
 }
 
-Backend MakeCommand(const ProblemSpec& problem) {
-  const trials::Workload workload = trials::ReadWorkload(problem.workload);
-  const trials::Cluster cluster = ReadCluster(problem.cluster);
-  auto options = trials::ReadCommandOptions(problem.backend);
-  options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Backend backend = BackendOn(
-      workload,
-      cluster,
-      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder));
-  backend.inputs = ProblemFiles(problem);
-  // The program and the scripts among its arguments.
-  constexpr std::uintmax_t kLargestScript = 1 << 20;
-  for (const std::string& word : problem.backend.GetStrings("program")) {
-    const auto file = problem.backend.Folder() / word;
-    std::error_code error;
-    if (std::filesystem::is_regular_file(file, error) &&
-        std::filesystem::file_size(file, error) <= kLargestScript) {
-      backend.inputs.push_back(file);
-    }
-  }
-  backend.description = fmt::format(
-      "{}, batch {} x {}, by {} on {} ({} x {})",
-      workload.name,
-      workload.batch_size,
-      workload.sequence_length,
-      std::filesystem::path(options.program.front()).filename().string(),
-      cluster.name,
-      cluster.gpus(),
-      cluster.gpu.name);
-  backend.predictions = SimulatedPredictions(
-      problem, *backend.space, workload, DefaultMachine(cluster), false);
-  auto runner = std::make_unique<trials::CommandRunner>(options, cluster);
-  backend.exact = runner.get();
-  backend.keep_logs = [runner =
-                           runner.get()](const std::filesystem::path& folder) {
-    runner->KeepLogs(folder);
-  };
-  backend.runner = std::move(runner);
-  return backend;
-}
-
 std::vector<BackendEntry> ListBackends() {
   return {
       {"simulator", "a GPU cluster in software", MakeSimulator},
       {"replay", "a table of measured configurations", MakeReplay},
       {"command", "a training program of your own", MakeCommand, false},
+      {"trainer", "the training program of this project", MakeTrainer, false},
   };
 }
 
@@ -452,6 +333,14 @@ const std::vector<BackendEntry>& Backends() {
   return backends;
 }
 
+std::vector<std::string> BackendNames() {
+  std::vector<std::string> names;
+  for (const BackendEntry& backend : Backends()) {
+    names.push_back(backend.name);
+  }
+  return names;
+}
+
 const BackendEntry* FindBackend(std::string_view name) {
   return FindByName(Backends(), name);
 }
@@ -466,10 +355,7 @@ Backend MakeBackend(const ProblemSpec& problem) {
   const std::string type = problem.backend.RequireString("type");
   const BackendEntry* entry = FindBackend(type);
   if (entry == nullptr) {
-    std::vector<std::string> known;
-    for (const BackendEntry& backend : Backends()) {
-      known.push_back(backend.name);
-    }
+    const std::vector<std::string> known = BackendNames();
     problem.backend.Fail("type",
                          fmt::format("unknown backend '{}'{}; known: {}",
                                      type,

@@ -34,7 +34,7 @@ struct Expectation {
 
 // The system that runs the trials of one problem, and its search space.
 struct Backend {
-  std::string type;         // "simulator", "replay"
+  std::string type;         // "simulator", "replay", "trainer"
   std::string description;  // one line to display: model, batch, cluster
   // One line about input that is ignored or about what was assumed; "" if none.
   std::string warning;
@@ -91,6 +91,7 @@ struct BackendEntry {
 };
 
 [[nodiscard]] const std::vector<BackendEntry>& Backends();
+[[nodiscard]] std::vector<std::string> BackendNames();
 [[nodiscard]] const BackendEntry* FindBackend(std::string_view name);
 
 // BackendEntry::simulated of the problem's backend; true for an unknown one.

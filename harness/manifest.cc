@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/error.h"
 #include "common/hash.h"
@@ -22,6 +23,9 @@ namespace {
 
 using common::InputError;
 using common::TomlTable;
+
+// The setting that selects another backend than the manifest's.
+constexpr std::string_view kUseBackend = "backend.use=";
 
 // A key whose list of values creates one problem per value.
 struct Axis {
@@ -114,10 +118,63 @@ std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
   return problems;
 }
 
-std::vector<ProblemSpec> ReadProblems(const TomlTable& root) {
+// The value of --set backend.use=TYPE; "" without it.
+std::string UsedBackend(const ManifestOverrides& overrides) {
+  std::string type;
+  for (const std::string& setting : overrides.settings) {
+    if (setting.starts_with(kUseBackend)) {
+      type = setting.substr(kUseBackend.size());
+    }
+  }
+  if (!type.empty() && FindBackend(type) == nullptr) {
+    throw InputError(fmt::format("--set {}{}: unknown backend '{}'; known: {}",
+                                 kUseBackend,
+                                 type,
+                                 type,
+                                 fmt::join(BackendNames(), ", ")));
+  }
+  return type;
+}
+
+// The manifest with its settings. `use`: see UsedBackend; becomes "" if it is
+// the manifest's own backend.
+TomlTable ParseManifest(const std::filesystem::path& path,
+                        const ManifestOverrides& overrides,
+                        std::string& use) {
+  std::vector<std::string> settings = overrides.settings;
+  std::erase_if(settings, [](const std::string& setting) {
+    return setting.starts_with(kUseBackend);
+  });
+  TomlTable root = TomlTable::ParseFile(path, settings);
+  if (root.RequireTable("backend").GetString("type", "") == use) {
+    use.clear();
+  }
+  if (!use.empty()) {
+    settings.push_back(fmt::format("backend.{}.type={}", use, use));
+    root = TomlTable::ParseFile(path, settings);
+  }
+  return root;
+}
+
+// [backend], or its table `use` for another backend.
+TomlTable ReadBackend(const TomlTable& root, const std::string& use) {
+  TomlTable backend = root.RequireTable("backend");
+  if (!use.empty()) {
+    return backend.RequireTable(use);
+  }
+  for (const std::string& other : BackendNames()) {
+    (void)backend.GetTable(other).Leaves();  // a key, but of no use here
+  }
+  return backend;
+}
+
+std::vector<ProblemSpec> ReadProblems(const TomlTable& root,
+                                      const std::string& use) {
   ProblemSpec problem;
-  problem.backend = root.RequireTable("backend");
-  problem.noise = root.GetTable("noise");
+  problem.backend = ReadBackend(root, use);
+  if (IsSimulated(problem) || use.empty()) {
+    problem.noise = root.GetTable("noise");
+  }
   problem.workload = root.GetTable("workload");
   problem.cluster = root.RequireTable("cluster");
   problem.space = root.GetTable("space");
@@ -286,13 +343,17 @@ std::string HeldOutNote(const Manifest& manifest) {
 
 Manifest ReadManifest(const std::filesystem::path& path,
                       const ManifestOverrides& overrides) {
-  const TomlTable root = TomlTable::ParseFile(path, overrides.settings);
+  std::string use = UsedBackend(overrides);
+  const TomlTable root = ParseManifest(path, overrides, use);
   CheckTables(root);
   const TomlTable experiment = root.RequireTable("experiment");
   Manifest manifest;
   manifest.path = path;
   manifest.name = experiment.GetString("name", path.stem().string());
   CheckName(experiment, "name", "experiment", manifest.name);
+  if (!use.empty()) {
+    manifest.name += "-" + use;
+  }
   manifest.title = experiment.GetString("title", manifest.name);
   manifest.figures = ReadFigures(experiment);
   manifest.seed = static_cast<std::uint64_t>(experiment.GetInt("seed", 1));
@@ -300,7 +361,7 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.starts = ReadStarts(experiment);
   manifest.methods = ReadMethods(root, experiment, overrides);
   manifest.settings = overrides.settings;
-  manifest.problems = ReadProblems(root);
+  manifest.problems = ReadProblems(root, use);
   CheckSettings(experiment, manifest.problems.front(), overrides);
   const bool simulated = IsSimulated(manifest.problems.front());
   manifest.held_out = ReadHeldOut(experiment, manifest.problems);

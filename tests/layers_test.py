@@ -26,13 +26,22 @@ BACKENDS = re.compile(r"trials/(simulator|replay|command|wrappers)/")
 MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "plots"}
 
 # Concrete types, and the only files of harness/ and cli/ that may refer to
-# them. harness/prediction*.cc predict by simulation, harness/noise.h reads the
-# noise of any backend, and cli/contain.cc is the program that the command backend
-# starts on each rank.
+# them. harness/prediction*.cc predict by simulation, and problem_parts.cc makes
+# the machine for it. program_backends.cc has the backends of backends.cc that
+# start programs. harness/noise.h reads the noise of any backend, and
+# cli/contain.cc is the program that the command backend starts on each rank.
 CONCRETE = [
     ({"harness/registry.cc"}, re.compile(r"methods/(?!oppa/families)[a-z_]+/")),
     (
-        {"harness/backends.cc", "harness/noise.h", "harness/prediction_sources.cc", "harness/predictions.cc", "cli/contain.cc"},
+        {
+            "harness/backends.cc",
+            "harness/noise.h",
+            "harness/prediction_sources.cc",
+            "harness/predictions.cc",
+            "harness/problem_parts.cc",
+            "harness/program_backends.cc",
+            "cli/contain.cc",
+        },
         BACKENDS,
     ),
 ]

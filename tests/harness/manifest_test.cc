@@ -659,5 +659,40 @@ TEST_F(ManifestTest, TheMatrixInterleavesRepeats) {
   EXPECT_THROW((void)FindRun(manifest, "b32", "oppa", 3), common::InputError);
 }
 
+TEST_F(ManifestTest, AnotherBackendHasKeysAndRecordsOfItsOwn) {
+  const std::vector<std::pair<std::string, std::string>> both = {
+      {"[workload]",
+       "setup_factor = 2\n[backend.command]\nprogram = [\"true\"]\n"
+       "[noise]\nfactor = 2\n[workload]"}};
+  const Manifest own = Read(both);
+  EXPECT_EQ(own.name, "m");
+  EXPECT_TRUE(own.problems.front().noise.Has("factor"));
+  EXPECT_FALSE(own.budget.charge_thinking);
+  EXPECT_NO_THROW(CheckManifest(own));
+
+  const Manifest other = Read(both, {.settings = {"backend.use=command"}});
+  EXPECT_EQ(other.name, "m-command");
+  EXPECT_EQ(other.problems.front().backend.RequireString("type"), "command");
+  EXPECT_FALSE(other.problems.front().noise.Has("factor"));
+  EXPECT_TRUE(other.budget.charge_thinking);
+  EXPECT_NO_THROW(CheckManifest(other));
+}
+
+TEST_F(ManifestTest, TheOwnBackendChangesNothing) {
+  const auto hash = [this](const ManifestOverrides& overrides) {
+    const Manifest manifest = Read({}, overrides);
+    EXPECT_EQ(manifest.name, "m");
+    const ProblemSpec& problem = manifest.problems.front();
+    return RunHash(
+        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+  };
+  EXPECT_EQ(hash({}), hash({.settings = {"backend.use=simulator"}}));
+}
+
+TEST_F(ManifestTest, AnUnknownBackendToUseIsAnError) {
+  EXPECT_THAT(Error({}, {.settings = {"backend.use=gpu"}}),
+              AllOf(HasSubstr("unknown backend 'gpu'"), HasSubstr("trainer")));
+}
+
 }  // namespace
 }  // namespace harness

@@ -142,12 +142,17 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
 }  // namespace
 
 CommandOptions ReadCommandOptions(const common::TomlTable& table) {
+  CommandOptions options = ReadTrialOptions(table);
+  ReadProgram(table, options);
+  options.ranks = ReadRanks(table);
+  return options;
+}
+
+CommandOptions ReadTrialOptions(const common::TomlTable& table) {
   CommandOptions options;
   // The folder of "m.toml" is "", which fs::absolute does not take.
   options.folder = table.Folder().empty() ? fs::current_path()
                                           : fs::absolute(table.Folder());
-  ReadProgram(table, options);
-  options.ranks = ReadRanks(table);
   options.timeout_s = table.GetPositive("timeout_s", options.timeout_s);
   options.silence_s = table.GetPositive("silence_s", options.silence_s);
   options.patience_s = table.GetPositive("patience_s", options.patience_s);

@@ -41,6 +41,9 @@ struct CommandOptions {
 // placeholder, and of a program that does not exist.
 [[nodiscard]] CommandOptions ReadCommandOptions(const common::TomlTable& table);
 
+// The same without `program` and `ranks`, for a program that is known.
+[[nodiscard]] CommandOptions ReadTrialOptions(const common::TomlTable& table);
+
 // The command line of a trial, with {FIELD} of the configuration, {max_steps},
 // {seed}, {config}, {gpus}, {nodes} and {gpus_per_node} replaced, and prefixed
 // with srun if there are ranks.

@@ -78,12 +78,16 @@ void Define(CLI::App& app, Options& o) {
       ->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", o.learning_rate, "of Adam")
       ->capture_default_str();
-  app.add_option("--backend", o.backend, "cpu or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+  app.add_option("--backend",
+                 o.backend,
+                 "cpu, cuda, or emulated: the kernels of cuda on the CPU, for "
+                 "tests")
+      ->check(CLI::IsMember({"cpu", "cuda", "emulated"}))
       ->capture_default_str();
   app.add_option("--precision",
                  o.precision,
-                 "float (default) or double; a GPU computes in bf16")
+                 "cpu: float (default) or double; cuda: bf16 (default) or "
+                 "float")
       ->check(CLI::IsMember({"float", "double", "bf16"}));
   app.add_option(
          "--memory", o.memory_bytes, "bytes that a rank can have at most")
@@ -193,6 +197,7 @@ LaunchOptions MakeLaunch(const Options& o, const Job& job) {
   launch.communication = o.communication;
   launch.rendezvous = o.rendezvous;
   launch.timeout_s = o.timeout_s;
+  launch.precision = o.precision;
   if (launch.first_rank + launch.local_ranks > launch.world_size) {
     throw InputError(
         fmt::format("invalid ranks {} to {}: the configuration has {}",
@@ -203,14 +208,20 @@ LaunchOptions MakeLaunch(const Options& o, const Job& job) {
   return launch;
 }
 
-std::unique_ptr<Backend> LoadModule(const LaunchOptions& launch) {
-  const auto path =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path() /
-      "libtrainer_cuda.so";
-  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+// libtrainer_NAME.so next to this program, or where it is installed.
+std::unique_ptr<Backend> LoadModule(const std::string& name,
+                                    const LaunchOptions& launch) {
+  const std::string file = fmt::format("libtrainer_{}.so", name);
+  const auto folder =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const bool is_here = std::filesystem::exists(folder / file);
+  // A name without a folder is looked up in the RUNPATH of this program.
+  const std::string path = is_here ? (folder / file).string() : file;
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {
     throw InputError(fmt::format(
-        "--backend cuda is not available: {}; build on a machine with nvcc",
+        "--backend {} is not available: {}; build on a machine with nvcc",
+        name,
         dlerror()));
   }
   const auto entry = reinterpret_cast<trials::trainer::ModuleEntry>(
@@ -218,18 +229,20 @@ std::unique_ptr<Backend> LoadModule(const LaunchOptions& launch) {
   const char* error = "not a device module";
   Backend* backend = entry == nullptr ? nullptr : entry(launch, &error);
   if (backend == nullptr) {
-    throw InputError(fmt::format("--backend cuda is not available: {}", error));
+    throw InputError(
+        fmt::format("--backend {} is not available: {}", name, error));
   }
   return std::unique_ptr<Backend>(backend);
 }
 
 std::unique_ptr<Backend> MakeBackend(const Options& o,
                                      const LaunchOptions& launch) {
-  if (o.backend == "cuda") {
-    if (!o.precision.empty() && o.precision != "bf16") {
-      throw InputError("--backend cuda computes in bf16 only");
+  if (o.backend != "cpu") {
+    if (o.precision == "double") {
+      throw InputError(fmt::format(
+          "--backend {} computes in bf16 or float, not in double", o.backend));
     }
-    return LoadModule(launch);
+    return LoadModule(o.backend, launch);
   }
   if (o.precision == "bf16" || o.communication == "nccl") {
     throw InputError("--backend cpu has neither bf16 nor nccl");

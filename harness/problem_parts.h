@@ -1,0 +1,51 @@
+// What the backends of a problem have in common: its cluster, its input files,
+// and a backend without its runner.
+
+#ifndef HARNESS_PROBLEM_PARTS_H_
+#define HARNESS_PROBLEM_PARTS_H_
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/toml_table.h"
+#include "harness/backends.h"
+#include "harness/predictions.h"
+#include "harness/spec.h"
+#include "trials/cluster.h"
+#include "trials/search_space.h"
+#include "trials/workload.h"
+
+namespace harness {
+
+// The framework of a simulator whose manifest names none.
+inline constexpr std::string_view kDefaultFramework = "colossalai";
+
+// The file that a key names, relative to the manifest.
+[[nodiscard]] std::filesystem::path NamedFile(const common::TomlTable& table,
+                                              std::string_view key);
+
+// The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
+// gpus = 32, it has as many of the file's hosts as that takes.
+// Errors: throws InputError with the place in the manifest.
+[[nodiscard]] trials::Cluster ReadCluster(const common::TomlTable& table);
+
+// The machine of a problem whose framework is not known. `inputs`: files that
+// its predictions depend on and its trials do not.
+[[nodiscard]] Machine DefaultMachine(
+    const trials::Cluster& cluster,
+    std::vector<std::filesystem::path> inputs = {});
+
+// The files of [workload], [cluster] and [space].
+[[nodiscard]] std::vector<std::filesystem::path> ProblemFiles(
+    const ProblemSpec& problem);
+
+// A backend that trains the workload on the whole cluster, without its runner.
+[[nodiscard]] Backend BackendOn(const trials::Workload& workload,
+                                const trials::Cluster& cluster,
+                                const trials::SearchSpaceOptions& space);
+
+}  // namespace harness
+
+#endif  // HARNESS_PROBLEM_PARTS_H_
