@@ -181,12 +181,11 @@ Backend MakeTrainer(const ProblemSpec& problem) {
   const std::string device = ReadChoice(table, "device", {"cuda", "cpu"});
   const bool cuda = device == "cuda";
   const std::string precision =
-      cuda ? ReadChoice(table, "precision", {"bf16"})
+      cuda ? ReadChoice(table, "precision", {"bf16", "float"})
            : ReadChoice(table, "precision", {"float", "double"});
   const int scale = table.GetIntIn("scale", 1, 1);
-  const trials::SearchSpaceOptions space =
-      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);
-  trials::CommandOptions options = trials::ReadTrialOptions(table, space.knobs);
+  trials::CommandOptions options =
+      trials::ReadTrialOptions(table, setup.space.knobs);
   // One process has all ranks of a CPU or of a single GPU; otherwise each GPU
   // has its own.
   const bool per_gpu =
@@ -203,10 +202,13 @@ Backend MakeTrainer(const ProblemSpec& problem) {
       std::filesystem::absolute(NamedFile(problem.workload, "model")).string(),
       fmt::format("--batch-size={}", setup.workload.batch_size),
       fmt::format("--sequence-length={}", setup.workload.sequence_length),
-      "--device=" + device,
+      "--backend=" + device,
       "--precision=" + precision,
       fmt::format("--scale={}", scale),
-      fmt::format("--capacity={:.0f}", setup.cluster.gpu.memory_bytes)};
+      fmt::format("--memory={:.0f}", setup.cluster.gpu.memory_bytes)};
+  if (per_gpu) {
+    options.program.emplace_back("--local-ranks=1");
+  }
   return ProgramBackend(
       problem,
       setup,

@@ -10,29 +10,11 @@
 
 #include "trials/trainer/attention_cpu.h"
 #include "trials/trainer/gemm_cpu.h"
+#include "trials/trainer/random.h"
 #include "trials/trainer/row_kernels.h"
 
 namespace trials::trainer {
 namespace {
-
-// SplitMix64 (Steele et al., 2014): the state of the generator is a counter.
-std::uint64_t Mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-// The sum of four uniform 16-bit numbers with mean 0 and variance 1: near
-// enough to a normal distribution for weights, and exact on every machine.
-double Normal(std::uint64_t key, std::uint64_t index) {
-  constexpr double kMean = 131070.0;            // 4 * 65535 / 2
-  constexpr double kDeviation = 37837.2270233;  // sqrt((65536^2 - 1) / 3)
-  const std::uint64_t bits = Mix(key ^ Mix(index));
-  const std::uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) +
-                            (bits >> 32 & 0xffff) + (bits >> 48);
-  return (static_cast<double>(sum) - kMean) / kDeviation;
-}
 
 template <typename T>
 class CpuDevice : public Device {
@@ -66,7 +48,14 @@ class CpuDevice : public Device {
   void Copy(Tensor from, Tensor to) override {
     std::memcpy(to.data, from.data, from.bytes());
   }
-  void Convert(Tensor from, Tensor to) override { Copy(from, to); }
+  void Convert(Tensor from, Tensor to) override {
+    if (from.width == to.width) {
+      Copy(from, to);
+      return;
+    }
+    const auto* in = reinterpret_cast<const float*>(from.data);
+    std::copy_n(in, from.size, reinterpret_cast<double*>(to.data));
+  }
   void Add(Tensor from, Tensor to) override {
     AddTo(from.size, Data(from), Data(to));
   }
@@ -484,6 +473,7 @@ class CpuDevice : public Device {
 }  // namespace
 
 std::unique_ptr<Device> MakeCpuDevice(CpuPrecision precision) {
+  UseOneThread();
   if (precision == CpuPrecision::kDouble) {
     return std::make_unique<CpuDevice<double>>();
   }

@@ -20,6 +20,7 @@ struct LaunchOptions {
   std::string communication;  // "threads" or "nccl"; "": what fits
   std::string rendezvous;     // a file of a shared file system, for the NCCL id
   double timeout_s = 60.0;    // of an operation that a rank does not enter
+  std::string precision;      // "bf16" or "float"; "": bf16
 };
 
 // Made once per process, destroyed after all ranks have ended.

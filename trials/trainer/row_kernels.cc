@@ -6,6 +6,8 @@
 #include <numbers>
 #include <type_traits>
 
+#include "trials/trainer/norm_epsilon.h"
+
 // Versions of each function for several processors; the program takes the best
 // for the one it runs on. Sanitizers cannot run such functions.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
@@ -20,8 +22,6 @@
 
 namespace trials::trainer {
 namespace {
-
-constexpr double kEpsilon = 1e-5;  // of a norm
 
 // exp(x) without a branch: 2^n p(r), n = round(x / log 2), p the Taylor
 // polynomial on |r| <= log(2) / 2. Arguments are clamped so that 2^n is a
@@ -120,7 +120,7 @@ OPPA_INLINE void NormForwardRowOf(const NormRow<T>& norm,
   for (std::int64_t i = 0; i < cols; ++i) {
     square += (x[i] - mean) * (x[i] - mean);
   }
-  const T rstd = T(1) / std::sqrt(square / static_cast<T>(cols) + T(kEpsilon));
+  const T rstd = T(1) / std::sqrt(square / static_cast<T>(cols) + T(kNormEpsilon));
   statistics[0] = mean;
   statistics[1] = rstd;
   const T* scale = norm.scale;

@@ -1,0 +1,23 @@
+# Looks for a CUDA compiler. Where there is one, OPPA_CUDA is true and targets can
+# have .cu sources. Nothing requires it, and nothing links libcuda, which only
+# machines with a driver have: everything that is built starts without a GPU.
+include(CheckLanguage)
+find_program(NVCC nvcc HINTS /usr/local/cuda/bin)
+if(NVCC AND NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${NVCC})
+endif()
+check_language(CUDA)
+set(OPPA_CUDA FALSE)
+if(CMAKE_CUDA_COMPILER)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90 100)
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit)
+  if(TARGET CUDA::cublasLt)
+    set(OPPA_CUDA TRUE)
+  endif()
+  # The package of NCCL for Python has no libnccl.so.
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ENV NCCL_HOME ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib)
+  find_path(NCCL_INCLUDE nccl.h HINTS ENV NCCL_HOME ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+endif()

@@ -1,0 +1,84 @@
+// Every configuration trains the same model: its losses are those of one rank.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/tiny.h"
+
+namespace trials::trainer::testing {
+namespace {
+
+constexpr int kSteps = 10;
+
+// The largest relative difference of the losses of two trials.
+double Difference(const TrialResult& a, const TrialResult& b) {
+  if (a.losses.size() != b.losses.size()) {
+    return INFINITY;
+  }
+  double largest = 0.0;
+  for (std::size_t i = 0; i < a.losses.size(); ++i) {
+    largest = std::max(
+        largest, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
+  }
+  return largest;
+}
+
+// OPPA_TRAINER_SWEEP configurations in total (`make test-trainer`), or a sample
+// that a test run has time for.
+int Configurations(int sample) {
+  const char* sweep = std::getenv("OPPA_TRAINER_SWEEP");
+  return sweep == nullptr ? sample : std::atoi(sweep);
+}
+
+void ExpectEqualLosses(CpuPrecision precision, int count, double tolerance) {
+  std::mt19937_64 engine(17);
+  std::map<std::string, TrialResult> one_rank;
+  for (int i = 0; i < count; ++i) {
+    const std::string type(kModels[i % std::size(kModels)]);
+    Job job = TinyJob(type, kSteps);
+    const auto [reference, is_new] = one_rank.try_emplace(type);
+    if (is_new) {
+      reference->second = Train(job, precision);
+      ASSERT_EQ(reference->second.losses.size(), kSteps) << type;
+    }
+    job.config = DrawConfig(job, engine);
+    const TrialResult result = Train(job, precision);
+    EXPECT_EQ(result.reason, EndReason::kNone)
+        << type << " " << ToString(job.config) << ": " << result.message;
+    EXPECT_LE(Difference(result, reference->second), tolerance)
+        << type << " " << ToString(job.config);
+  }
+}
+
+TEST(LossEquality, HoldsInDoubleOverTheWholeSpace) {
+  ExpectEqualLosses(CpuPrecision::kDouble, Configurations(60), 1e-10);
+}
+
+TEST(LossEquality, HoldsInFloatOverTheWholeSpace) {
+  ExpectEqualLosses(CpuPrecision::kFloat, Configurations(18), 1e-5);
+}
+
+TEST(LossEquality, TrainingReducesTheLoss) {
+  for (const std::string_view type : kModels) {
+    const TrialResult result = Train(TinyJob(type, 30));
+    EXPECT_LT(result.losses.back(), result.losses.front() - 0.02) << type;
+  }
+}
+
+TEST(LossEquality, RepeatedTrialsAreBitwiseEqual) {
+  const Job job = TinyJob(
+      "mixtral", "dp=2,tp=2,pp=2,microbatches=4,zero_stage=2,sp=2,ep=2");
+  const TrialResult first = Train(job, CpuPrecision::kFloat);
+  const TrialResult second = Train(job, CpuPrecision::kFloat);
+  ASSERT_EQ(first.losses.size(), 3U);
+  EXPECT_EQ(first.losses, second.losses);
+}
+
+}  // namespace
+}  // namespace trials::trainer::testing
