@@ -1,6 +1,7 @@
 #include "surrogates/operators/plan_cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -94,11 +95,15 @@ OperatorModel::OperatorModel(OperatorTable table,
   }
 }
 
-double OperatorModel::MemoryMb(const StageView& stage) const {
-  return Cost(stage).memory_mb;
+StageCost OperatorModel::Cost(const StageView& stage) const {
+  StageCost cost = WithoutCommunication(stage);
+  if (std::isfinite(cost.compute_ms)) {
+    cost.communicate_ms = TransferMs(stage) + ConversionMs(stage);
+  }
+  return cost;
 }
 
-StageCost OperatorModel::Cost(const StageView& stage) const {
+StageCost OperatorModel::WithoutCommunication(const StageView& stage) const {
   StageCost cost;
   cost.gpus = 1 << (stage.choices[0].tp_log2 + stage.choices[0].dp_log2);
   double weights_mb = 0.0;
@@ -149,7 +154,6 @@ StageCost OperatorModel::Cost(const StageView& stage) const {
   cost.compute_ms *= 1e-3;
   cost.recompute_ms *= 1e-3;
   cost.ideal_ms *= 1e-3;
-  cost.communicate_ms = TransferMs(stage) + ConversionMs(stage);
   return cost;
 }
 

@@ -115,14 +115,16 @@ class OperatorModel {
   }
 
   [[nodiscard]] StageCost Cost(const StageView& stage) const;
-  // Its memory alone.
-  [[nodiscard]] double MemoryMb(const StageView& stage) const;
+  [[nodiscard]] double MemoryMb(const StageView& stage) const {
+    return WithoutCommunication(stage).memory_mb;
+  }
   [[nodiscard]] PlanCost Cost(const OperatorPlan& plan) const;
 
   // A stage of a plan; the plan must outlive it.
   [[nodiscard]] StageView ViewOf(const OperatorPlan& plan, int stage) const;
 
  private:
+  [[nodiscard]] StageCost WithoutCommunication(const StageView& stage) const;
   [[nodiscard]] double ConversionMs(const StageView& stage) const;
   [[nodiscard]] double TransferMs(const StageView& stage) const;
 
