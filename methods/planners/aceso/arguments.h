@@ -1,0 +1,85 @@
+// The arguments of Aceso's primitives: which operators to recompute, which
+// sizes a stage uses, how many operators to move.
+
+#ifndef METHODS_PLANNERS_ACESO_ARGUMENTS_H_
+#define METHODS_PLANNERS_ACESO_ARGUMENTS_H_
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "surrogates/operators/operator_plan.h"
+#include "surrogates/operators/plan_cost.h"
+
+namespace methods {
+
+// A plan with its cost.
+struct CostedPlan {
+  surrogates::OperatorPlan plan;
+  surrogates::PlanCost cost;
+};
+[[nodiscard]] CostedPlan Costed(const surrogates::OperatorModel& model,
+                                surrogates::OperatorPlan plan);
+
+[[nodiscard]] bool Fits(const surrogates::OperatorModel& model,
+                        const surrogates::PlanCost& cost);
+
+// Orders plans: those that fit by time, before all others by memory. Less is
+// better.
+[[nodiscard]] std::pair<bool, double> Score(
+    const surrogates::OperatorModel& model, const surrogates::PlanCost& cost);
+
+// Recomputes operators of a stage until it fits: the name with the largest sum
+// of kept activations first, and of it as few operators as needed. The operator
+// after each is recomputed with it, because its input is gone.
+// Source: Aceso Sec. 4.1 (inc/dec-rc).
+void FitRecomputation(const surrogates::OperatorModel& model,
+                      surrogates::OperatorPlan& plan,
+                      int stage);
+void FitRecomputation(const surrogates::OperatorModel& model,
+                      surrogates::OperatorPlan& plan);
+
+// Gives all operators of a stage the tp and dp, with tp dp = gpus, that take
+// the least time and fit (or else need the least memory). Returns false, and
+// leaves the plan as it is, if none is profiled.
+bool ChooseSizes(const surrogates::OperatorModel& model,
+                 surrogates::OperatorPlan& plan,
+                 int stage,
+                 int gpus);
+
+// Doubles (or halves) the tensor-parallel (or data-parallel) size of the
+// operators of a stage from `begin` to `end` that can. Returns whether all can.
+enum class Size { kTp, kDp };
+[[nodiscard]] bool Scale(const surrogates::OperatorModel& model,
+                         surrogates::OperatorPlan& plan,
+                         int begin,
+                         int end,
+                         Size size,
+                         int log2_change);
+
+// Moves `count` operators from a stage to the next (step = 1) or previous one
+// (step = -1); they take the sizes of their neighbor there.
+void MoveOperators(surrogates::OperatorPlan& plan,
+                   int stage,
+                   int step,
+                   int count);
+
+// dec-op#: moves operators from the bottleneck, stage by stage, to the stage
+// with the most idle time (or the most free memory, where memory is exceeded),
+// under goals from tight to loose; then again from the next bottleneck, at most
+// five times. Adds the number of plans that it tried to `explored`.
+// Returns the moves' result, or the plan as it is where no goal can be reached.
+// Source: Aceso Sec. 4.1 (inc/dec-op#), Sec. 4.3 (relay).
+[[nodiscard]] CostedPlan Relay(const surrogates::OperatorModel& model,
+                               const CostedPlan& from,
+                               int bottleneck,
+                               std::int64_t& explored);
+
+// The stages from the most to the least idle: GPU time that a stage waits for
+// the slowest one, halved where it recomputes (its memory is full).
+[[nodiscard]] std::vector<int> IdlestFirst(const surrogates::PlanCost& cost);
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_ACESO_ARGUMENTS_H_

@@ -1,0 +1,105 @@
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "methods/planners/aceso/search.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorChoice;
+using surrogates::OperatorModel;
+using surrogates::OperatorPlan;
+using surrogates::StageCost;
+
+// The cost of a stage, and whether it fits.
+struct Tried {
+  OperatorPlan plan;
+  double ms = 0.0;
+};
+
+// Replaces `best` if the stage of the plan fits and is faster.
+void KeepFaster(const OperatorModel& model,
+                OperatorPlan plan,
+                int stage,
+                Tried& best,
+                std::int64_t& explored) {
+  ++explored;
+  FitRecomputation(model, plan, stage);
+  const StageCost cost = model.Cost(model.ViewOf(plan, stage));
+  if (cost.memory_mb <= model.job().memory_limit_mb &&
+      cost.total_ms() < best.ms) {
+    best = {std::move(plan), cost.total_ms()};
+  }
+}
+
+// Exchanges tp and dp of the operators from `begin` in the direction of `step`
+// as far as they can.
+std::optional<OperatorPlan> Exchange(const OperatorModel& model,
+                                     const OperatorPlan& plan,
+                                     int stage,
+                                     int begin,
+                                     int step,
+                                     int tp_change) {
+  std::optional<OperatorPlan> changed;
+  const int low = plan.first[static_cast<std::size_t>(stage)];
+  const int high = plan.first[static_cast<std::size_t>(stage) + 1];
+  for (int op = begin; op >= low && op < high; op += step) {
+    OperatorChoice choice = plan.choices[static_cast<std::size_t>(op)];
+    if (choice.tp_log2 + tp_change < 0 || choice.dp_log2 < tp_change) {
+      break;
+    }
+    choice.tp_log2 = static_cast<std::uint8_t>(choice.tp_log2 + tp_change);
+    choice.dp_log2 = static_cast<std::uint8_t>(choice.dp_log2 - tp_change);
+    choice.variant = choice.tp_log2 == 0 ? std::uint8_t{0} : choice.variant;
+    if (plan.micro_batch % (1 << choice.dp_log2) != 0 ||
+        model.Profile(op, plan.micro_batch, choice) == nullptr) {
+      break;
+    }
+    if (!changed) {
+      changed = plan;
+    }
+    changed->choices[static_cast<std::size_t>(op)] = choice;
+  }
+  return changed;
+}
+
+}  // namespace
+
+CostedPlan FineTune(const OperatorModel& model,
+                    CostedPlan plan,
+                    std::int64_t& explored) {
+  for (int stage = 0; stage < plan.plan.stages(); ++stage) {
+    if (plan.plan.GpusOf(stage) == 1) {
+      continue;
+    }
+    const auto at = static_cast<std::size_t>(stage);
+    Tried best{plan.plan, plan.cost.stages[at].total_ms()};
+    const int end = plan.plan.first[at + 1];
+    for (int op = plan.plan.first[at]; op < end; ++op) {
+      if (!model.TraitsOf(op).tunable) {
+        continue;
+      }
+      for (const int step : {1, -1}) {
+        for (const int tp_change : {1, -1}) {
+          if (auto changed =
+                  Exchange(model, plan.plan, stage, op, step, tp_change)) {
+            KeepFaster(model, *std::move(changed), stage, best, explored);
+          }
+        }
+      }
+    }
+    for (int op = plan.plan.first[at]; op < end; ++op) {
+      if (model.TraitsOf(op).tunable && model.table().variants() == 2 &&
+          best.plan.choices[static_cast<std::size_t>(op)].tp_log2 > 0) {
+        OperatorPlan changed = best.plan;
+        changed.choices[static_cast<std::size_t>(op)].variant ^= 1;
+        KeepFaster(model, std::move(changed), stage, best, explored);
+      }
+    }
+    plan = Costed(model, std::move(best.plan));
+  }
+  return plan;
+}
+
+}  // namespace methods

@@ -1,0 +1,338 @@
+#include "methods/planners/aceso/primitives.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorModel;
+using surrogates::OperatorPlan;
+using surrogates::PlanCost;
+using surrogates::StageCost;
+
+constexpr std::array kPrimitives = {
+    Primitive{PrimitiveKind::kIncOperators,
+              "inc-op#",
+              +1,
+              0,
+              +1,
+              Partner::kOppositeOperators},
+    Primitive{PrimitiveKind::kDecOperators,
+              "dec-op#",
+              -1,
+              0,
+              -1,
+              Partner::kOppositeOperators},
+    Primitive{
+        PrimitiveKind::kIncMicroBatch, "inc-mbs", -1, 0, +1, Partner::kNone},
+    Primitive{
+        PrimitiveKind::kDecMicroBatch, "dec-mbs", +1, 0, -1, Partner::kNone},
+    Primitive{
+        PrimitiveKind::kIncDp, "inc-dp", -1, +1, -1, Partner::kOppositeGpus},
+    Primitive{
+        PrimitiveKind::kDecDp, "dec-dp", +1, -1, +1, Partner::kOppositeGpus},
+    Primitive{
+        PrimitiveKind::kIncTp, "inc-tp", -1, +1, -1, Partner::kOppositeGpus},
+    Primitive{
+        PrimitiveKind::kDecTp, "dec-tp", +1, -1, +1, Partner::kOppositeGpus},
+    Primitive{
+        PrimitiveKind::kIncRecomputation, "inc-rc", +1, 0, -1, Partner::kNone},
+    Primitive{
+        PrimitiveKind::kDecRecomputation, "dec-rc", -1, 0, +1, Partner::kNone},
+};
+
+int First(const OperatorPlan& plan, int stage) {
+  return plan.first[static_cast<std::size_t>(stage)];
+}
+
+// Doubles or halves the GPUs of a stage in one dimension.
+bool ScaleStage(const OperatorModel& model,
+                OperatorPlan& plan,
+                int stage,
+                Size size,
+                int log2_change) {
+  if (log2_change > 0 && 2 * plan.GpusOf(stage) > model.job().gpus) {
+    return false;
+  }
+  if (!Scale(model,
+             plan,
+             First(plan, stage),
+             First(plan, stage + 1),
+             size,
+             log2_change)) {
+    return false;
+  }
+  FitRecomputation(model, plan, stage);
+  return true;
+}
+
+// The partner primitive: in the dimension in which the stage is then faster.
+bool ScalePartner(const OperatorModel& model,
+                  OperatorPlan& plan,
+                  int stage,
+                  int log2_change) {
+  std::optional<OperatorPlan> best;
+  std::pair<bool, double> best_score;
+  for (const Size size : {Size::kDp, Size::kTp}) {
+    OperatorPlan changed = plan;
+    if (ScaleStage(model, changed, stage, size, log2_change)) {
+      const StageCost cost = model.Cost(model.ViewOf(changed, stage));
+      const std::pair score(cost.memory_mb > model.job().memory_limit_mb,
+                            cost.total_ms());
+      if (!best || score < best_score) {
+        best = std::move(changed);
+        best_score = score;
+      }
+    }
+  }
+  if (best) {
+    plan = *std::move(best);
+  }
+  return best.has_value();
+}
+
+// Gives `surplus` GPUs to stages that have not changed yet, busiest first, or
+// takes the missing ones from the idlest ones, until none are left over.
+// `first` is the first of these partners.
+bool Settle(const OperatorModel& model,
+            OperatorPlan& plan,
+            const std::vector<int>& idlest,
+            int changed,
+            int first,
+            int surplus) {
+  std::vector<char> used(idlest.size(), 0);
+  used[static_cast<std::size_t>(changed)] = 1;
+  const auto scale = [&](int stage) {
+    const int gpus = plan.GpusOf(stage);
+    const int change = surplus > 0 ? 1 : -1;
+    used[static_cast<std::size_t>(stage)] = 1;
+    if (!ScalePartner(model, plan, stage, change)) {
+      return false;
+    }
+    surplus -= change > 0 ? gpus : -gpus / 2;
+    return true;
+  };
+  const auto next = [&] {
+    const auto usable = [&](int stage) {
+      const int gpus = plan.GpusOf(stage);
+      return used[static_cast<std::size_t>(stage)] == 0 &&
+             (surplus > 0 ? gpus <= surplus : gpus > 1 && gpus / 2 <= -surplus);
+    };
+    return surplus > 0
+               ? [&]() -> int {
+                   const auto found =
+                       std::find_if(idlest.rbegin(), idlest.rend(), usable);
+                   return found == idlest.rend() ? -1 : *found;
+                 }()
+               : [&]() -> int {
+                   const auto found =
+                       std::find_if(idlest.begin(), idlest.end(), usable);
+                   return found == idlest.end() ? -1 : *found;
+                 }();
+  };
+  if (!scale(first)) {
+    return false;
+  }
+  while (surplus != 0) {
+    const int stage = next();
+    if (stage < 0 || !scale(stage)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// inc/dec-dp/tp with its partners: the first partner is the idlest stage (the
+// busiest one when GPUs become free) with which the GPUs add up.
+std::optional<OperatorPlan> ChangeGpus(const OperatorModel& model,
+                                       const CostedPlan& from,
+                                       int stage,
+                                       Size size,
+                                       int log2_change,
+                                       std::int64_t& explored) {
+  OperatorPlan scaled = from.plan;
+  if (!ScaleStage(model, scaled, stage, size, log2_change)) {
+    return std::nullopt;
+  }
+  const int surplus = from.plan.GpusOf(stage) - scaled.GpusOf(stage);
+  const std::vector<int> idlest = IdlestFirst(from.cost);
+  std::vector<int> partners = idlest;
+  if (surplus > 0) {
+    std::reverse(partners.begin(), partners.end());
+  }
+  for (const int partner : partners) {
+    if (partner == stage || (surplus < 0 && scaled.GpusOf(partner) == 1)) {
+      continue;
+    }
+    OperatorPlan plan = scaled;
+    ++explored;
+    if (Settle(model, plan, idlest, stage, partner, surplus)) {
+      return plan;
+    }
+  }
+  return std::nullopt;
+}
+
+// The next microbatch size up or down: the profiled sizes, then doublings of
+// the largest one, which data parallelism splits. 0 if there is none.
+int NextMicroBatch(const OperatorModel& model, int micro_batch, bool up) {
+  const std::vector<int>& profiled = model.table().micro_batches();
+  const int largest = profiled.back();
+  if (up && micro_batch >= largest) {
+    return model.job().batch % (2 * micro_batch) == 0 ? 2 * micro_batch : 0;
+  }
+  if (!up && micro_batch > largest) {
+    return micro_batch / 2;
+  }
+  const auto at =
+      std::lower_bound(profiled.begin(), profiled.end(), micro_batch);
+  if (!up) {
+    return at == profiled.begin() ? 0 : *(at - 1);
+  }
+  return *(at + 1);
+}
+
+std::optional<OperatorPlan> ChangeMicroBatch(const OperatorModel& model,
+                                             OperatorPlan plan,
+                                             bool up) {
+  const int micro_batch = NextMicroBatch(model, plan.micro_batch, up);
+  if (micro_batch == 0 || model.job().batch % micro_batch != 0) {
+    return std::nullopt;
+  }
+  plan.micro_batch = micro_batch;
+  for (int stage = 0; stage < plan.stages(); ++stage) {
+    if (!ChooseSizes(model, plan, stage, plan.GpusOf(stage))) {
+      return std::nullopt;
+    }
+  }
+  return plan;
+}
+
+int Change(const Primitive& primitive, int resource) {
+  return resource == 0   ? primitive.computation
+         : resource == 1 ? primitive.communication
+                         : primitive.memory;
+}
+
+}  // namespace
+
+std::span<const Primitive> Primitives() { return kPrimitives; }
+
+std::optional<CostedPlan> Apply(const OperatorModel& model,
+                                const CostedPlan& from,
+                                int stage,
+                                PrimitiveKind kind,
+                                std::int64_t& explored) {
+  std::optional<OperatorPlan> plan;
+  switch (kind) {
+    case PrimitiveKind::kIncOperators:
+      return std::nullopt;  // the partner of dec-op#, see Relay
+    case PrimitiveKind::kDecOperators: {
+      CostedPlan moved = Relay(model, from, stage, explored);
+      if (moved.plan == from.plan) {
+        return std::nullopt;
+      }
+      return moved;
+    }
+    case PrimitiveKind::kIncMicroBatch:
+    case PrimitiveKind::kDecMicroBatch:
+      ++explored;
+      plan = ChangeMicroBatch(
+          model, from.plan, kind == PrimitiveKind::kIncMicroBatch);
+      break;
+    case PrimitiveKind::kIncDp:
+      plan = ChangeGpus(model, from, stage, Size::kDp, +1, explored);
+      break;
+    case PrimitiveKind::kDecDp:
+      plan = ChangeGpus(model, from, stage, Size::kDp, -1, explored);
+      break;
+    case PrimitiveKind::kIncTp:
+      plan = ChangeGpus(model, from, stage, Size::kTp, +1, explored);
+      break;
+    case PrimitiveKind::kDecTp:
+      plan = ChangeGpus(model, from, stage, Size::kTp, -1, explored);
+      break;
+    case PrimitiveKind::kIncRecomputation:
+    case PrimitiveKind::kDecRecomputation:
+      plan = from.plan;
+      FitRecomputation(model, *plan, stage);
+      if (*plan == from.plan) {
+        return std::nullopt;
+      }
+      ++explored;
+      break;
+  }
+  if (!plan) {
+    return std::nullopt;
+  }
+  return Costed(model, *std::move(plan));
+}
+
+std::vector<int> BottlenecksOf(const OperatorModel& model,
+                               const PlanCost& cost) {
+  const bool memory = !Fits(model, cost);
+  std::vector<int> order(cost.stages.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    const auto value = [&](int stage) {
+      const auto at = static_cast<std::size_t>(stage);
+      return memory ? cost.stages[at].memory_mb : cost.stage_iteration_ms[at];
+    };
+    return value(a) > value(b);
+  });
+  return order;
+}
+
+std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
+    const OperatorModel& model, const PlanCost& cost, int stage) {
+  std::vector<int> resources = {2};
+  if (Fits(model, cost)) {
+    std::array<double, 3> sum{};
+    std::array<double, 3> share{};
+    for (std::size_t i = 0; i < cost.stages.size(); ++i) {
+      const StageCost& each = cost.stages[i];
+      const std::array<double, 3> consumed = {
+          each.ideal_ms,
+          std::max(0.0, each.compute_ms - each.ideal_ms) + each.communicate_ms,
+          each.recompute_ms};
+      for (std::size_t r = 0; r < 3; ++r) {
+        sum[r] += consumed[r];
+        if (static_cast<int>(i) == stage) {
+          share[r] = consumed[r];
+        }
+      }
+    }
+    for (std::size_t r = 0; r < 3; ++r) {
+      share[r] = sum[r] > 0.0 ? share[r] / sum[r] : 0.0;
+    }
+    resources = {0, 1, 2};
+    std::stable_sort(resources.begin(), resources.end(), [&](int a, int b) {
+      return share[static_cast<std::size_t>(a)] >
+             share[static_cast<std::size_t>(b)];
+    });
+  }
+  std::vector<char> listed(kPrimitives.size(), 0);
+  std::vector<std::vector<PrimitiveKind>> groups;
+  const auto add = [&](const auto& belongs) {
+    std::vector<PrimitiveKind> group;
+    for (std::size_t i = 0; i < kPrimitives.size(); ++i) {
+      if (listed[i] == 0 && belongs(kPrimitives[i])) {
+        listed[i] = 1;
+        group.push_back(kPrimitives[i].kind);
+      }
+    }
+    groups.push_back(std::move(group));
+  };
+  for (const int resource : resources) {
+    add([&](const Primitive& p) { return Change(p, resource) < 0; });
+  }
+  if (resources.size() > 1) {
+    add([](const Primitive&) { return true; });
+  }
+  return groups;
+}
+
+}  // namespace methods

@@ -1,0 +1,82 @@
+// Aceso's reconfiguration primitives and the choice among them.
+
+#ifndef METHODS_PLANNERS_ACESO_PRIMITIVES_H_
+#define METHODS_PLANNERS_ACESO_PRIMITIVES_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "methods/planners/aceso/arguments.h"
+#include "surrogates/operators/plan_cost.h"
+
+namespace methods {
+
+enum class PrimitiveKind {
+  kIncOperators,
+  kDecOperators,
+  kIncMicroBatch,
+  kDecMicroBatch,
+  kIncDp,
+  kDecDp,
+  kIncTp,
+  kDecTp,
+  kIncRecomputation,
+  kDecRecomputation,
+};
+
+// The primitive that one changes in another stage.
+enum class Partner {
+  kNone,
+  kOppositeOperators,  // the operators go to another stage
+  kOppositeGpus,       // the GPUs come from or go to other stages
+};
+
+// The change of a consumption: decrease, none, increase.
+struct Primitive {
+  PrimitiveKind kind;
+  std::string_view name;
+  int computation;
+  int communication;
+  int memory;
+  Partner partner;
+};
+
+// Source: Aceso Table 1.
+[[nodiscard]] std::span<const Primitive> Primitives();
+
+// Applies a primitive to a stage, its partners to the stages with the most idle
+// resources, and refits recomputation (inc/dec-rc is attached to every other
+// primitive, Sec. 4.3). Nothing if it cannot be applied. Adds the number of
+// plans that it tried to `explored`.
+[[nodiscard]] std::optional<CostedPlan> Apply(
+    const surrogates::OperatorModel& model,
+    const CostedPlan& from,
+    int stage,
+    PrimitiveKind kind,
+    std::int64_t& explored);
+
+// Heuristic 1: the stages from the worst bottleneck on: by memory where memory
+// is exceeded, by time otherwise.
+[[nodiscard]] std::vector<int> BottlenecksOf(
+    const surrogates::OperatorModel& model, const surrogates::PlanCost& cost);
+
+// Heuristic 2, highest consumption first: groups of primitives in the order in
+// which to try them. A stage that exceeds memory: those that decrease memory.
+// Otherwise those that decrease the resource of which the stage consumes the
+// largest share of all stages, then the second and the third one, and at last
+// the rest. Computation is the time of the stage on one GPU over its GPUs;
+// communication is the rest of the profiled time, which includes tensor-
+// parallel collectives and lost efficiency, and transfers; memory is paid in
+// recomputation.
+[[nodiscard]] std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
+    const surrogates::OperatorModel& model,
+    const surrogates::PlanCost& cost,
+    int stage);
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_ACESO_PRIMITIVES_H_

@@ -1,0 +1,258 @@
+#include "methods/planners/aceso/search.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <unordered_set>
+#include <utility>
+
+#include "common/hash.h"
+#include "common/parallel.h"
+#include "methods/planners/aceso/primitives.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorModel;
+using surrogates::OperatorPlan;
+using ScoreOf = std::pair<bool, double>;
+
+// The search with one number of stages.
+class StageSearch {
+ public:
+  StageSearch(const OperatorModel& model,
+              const AcesoOptions& options,
+              int stages)
+      : model_(model),
+        options_(options),
+        random_(common::DeriveSeed(
+            "aceso", options.seed + static_cast<unsigned>(stages))) {
+    trace_.stages = stages;
+  }
+
+  void Run() {
+    OperatorPlan first;
+    if (!EvenPlan(model_, trace_.stages, first)) {
+      return;
+    }
+    FitRecomputation(model_, first);
+    CostedPlan current = Costed(model_, std::move(first));
+    Keep(current);
+    while (trace_.explored < options_.budget) {
+      std::optional<CostedPlan> better = Iterate(current);
+      if (better) {
+        current = *std::move(better);
+        if (options_.fine_tune && Fits(model_, current.cost)) {
+          current = FineTune(model_, std::move(current), trace_.explored);
+          visited_.insert(HashOf(current.plan));
+        }
+        Keep(current);
+      } else if (!unexplored_.empty()) {
+        current = std::move(unexplored_.begin()->second);
+        unexplored_.erase(unexplored_.begin());
+      } else {
+        break;
+      }
+    }
+  }
+
+  [[nodiscard]] const AcesoTrace& trace() const { return trace_; }
+  [[nodiscard]] const std::vector<CostedPlan>& best() const { return best_; }
+
+ private:
+  // One iteration of Algorithm 1: a better plan than the best one.
+  std::optional<CostedPlan> Iterate(const CostedPlan& from) {
+    const std::vector<int> bottlenecks = BottlenecksOf(model_, from.cost);
+    for (std::size_t i = 0; i < bottlenecks.size(); ++i) {
+      hops_ = 0;
+      auto better = MultiHop(from, bottlenecks[i], 0);
+      if (better) {
+        trace_.hops.push_back(hops_);
+        trace_.bottlenecks.push_back(static_cast<int>(i) + 1);
+        return better;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Algorithm 2.
+  std::optional<CostedPlan> MultiHop(const CostedPlan& from,
+                                     int bottleneck,
+                                     int hop) {
+    if (hop == options_.most_hops || trace_.explored >= options_.budget) {
+      return std::nullopt;
+    }
+    for (const auto& group : GroupsOf(from, bottleneck)) {
+      std::vector<std::pair<ScoreOf, CostedPlan>> found;
+      for (const PrimitiveKind kind : group) {
+        auto next = Apply(model_, from, bottleneck, kind, trace_.explored);
+        if (next && visited_.insert(HashOf(next->plan)).second) {
+          const ScoreOf score = Score(model_, next->cost);
+          found.emplace_back(score, *std::move(next));
+        }
+      }
+      // Best performance first.
+      std::stable_sort(
+          found.begin(), found.end(), [](const auto& a, const auto& b) {
+            return a.first < b.first;
+          });
+      if (!found.empty() && found[0].first < best_score_) {
+        hops_ = hop + 1;
+        CostedPlan better = std::move(found[0].second);
+        found.erase(found.begin());
+        Postpone(std::move(found));
+        return better;
+      }
+      for (auto& [score, plan] : found) {
+        const std::vector<int> order = BottlenecksOf(model_, plan.cost);
+        auto better = MultiHop(plan, order[0], hop + 1);
+        if (better) {
+          return better;
+        }
+      }
+      Postpone(std::move(found));
+    }
+    return std::nullopt;
+  }
+
+  std::vector<std::vector<PrimitiveKind>> GroupsOf(const CostedPlan& from,
+                                                   int bottleneck) {
+    if (!options_.random_order) {
+      return PrimitiveGroups(model_, from.cost, bottleneck);
+    }
+    std::vector<std::vector<PrimitiveKind>> groups;
+    for (const Primitive& primitive : Primitives()) {
+      groups.push_back({primitive.kind});
+    }
+    for (std::size_t i = groups.size(); i > 1; --i) {
+      std::swap(groups[i - 1], groups[random_() % i]);
+    }
+    return groups;
+  }
+
+  // Keeps plans to continue from, if they are at most 20% slower than the best
+  // one, as the published program does.
+  void Postpone(std::vector<std::pair<ScoreOf, CostedPlan>> plans) {
+    constexpr std::size_t kMost = 1000;
+    for (auto& [score, plan] : plans) {
+      if (score.first == best_score_.first &&
+          score.second < 1.2 * best_score_.second) {
+        unexplored_.emplace(score, std::move(plan));
+        if (unexplored_.size() > kMost) {
+          unexplored_.erase(std::prev(unexplored_.end()));
+        }
+      }
+    }
+  }
+
+  void Keep(const CostedPlan& plan) {
+    visited_.insert(HashOf(plan.plan));
+    const ScoreOf score = Score(model_, plan.cost);
+    if (best_.empty() || score < best_score_) {
+      best_score_ = score;
+      best_.insert(best_.begin(), plan);
+      if (best_.size() > static_cast<std::size_t>(options_.top)) {
+        best_.pop_back();
+      }
+      if (!score.first) {
+        trace_.progress.push_back({trace_.explored, score.second});
+      }
+    }
+  }
+
+  const OperatorModel& model_;
+  const AcesoOptions& options_;
+  std::mt19937_64 random_;
+  AcesoTrace trace_;
+  std::vector<CostedPlan> best_;  // fastest first
+  ScoreOf best_score_ = {true, 0.0};
+  int hops_ = 0;  // of the last improvement
+  std::unordered_set<std::uint64_t> visited_;
+  std::multimap<ScoreOf, CostedPlan> unexplored_;
+};
+
+}  // namespace
+
+std::int64_t AcesoResult::explored() const {
+  std::int64_t sum = 0;
+  for (const AcesoTrace& trace : traces) {
+    sum += trace.explored;
+  }
+  return sum;
+}
+
+bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan) {
+  const int gpus = model.job().gpus;
+  if (stages > gpus || stages > model.operators()) {
+    return false;
+  }
+  std::vector<int> gpus_of(static_cast<std::size_t>(stages), 1);
+  int sum = stages;
+  for (bool changed = true; sum < gpus && changed;) {
+    changed = false;
+    for (int& each : gpus_of) {
+      if (each <= gpus - sum && 2 * each <= model.table().largest_tp()) {
+        sum += each;
+        each *= 2;
+        changed = true;
+      }
+    }
+  }
+  if (sum != gpus) {
+    return false;
+  }
+  plan = {};
+  plan.micro_batch = model.table().micro_batches().front();
+  plan.choices.resize(static_cast<std::size_t>(model.operators()));
+  for (int s = 0; s < stages; ++s) {
+    plan.first.push_back(s * (model.operators() / stages));
+  }
+  plan.first.push_back(model.operators());
+  for (int s = 0; s < stages; ++s) {
+    const int tp_log2 = std::countr_zero(
+        static_cast<unsigned>(gpus_of[static_cast<std::size_t>(s)]));
+    for (int op = plan.first[static_cast<std::size_t>(s)];
+         op < plan.first[static_cast<std::size_t>(s) + 1];
+         ++op) {
+      plan.choices[static_cast<std::size_t>(op)].tp_log2 =
+          static_cast<std::uint8_t>(tp_log2);
+    }
+  }
+  return std::isfinite(model.Cost(plan).iteration_ms);
+}
+
+AcesoResult SearchAceso(const OperatorModel& model,
+                        const AcesoOptions& options) {
+  const int most = std::min(model.job().gpus, options.most_stages);
+  std::vector<StageSearch> searches;
+  for (int stages = 1; stages <= most; ++stages) {
+    searches.emplace_back(model, options, stages);
+  }
+  common::ParallelFor(most, options.threads, [&](int /*worker*/, int i) {
+    searches[static_cast<std::size_t>(i)].Run();
+  });
+  AcesoResult result;
+  for (const StageSearch& search : searches) {
+    result.traces.push_back(search.trace());
+    for (const CostedPlan& plan : search.best()) {
+      if (Fits(model, plan.cost)) {
+        result.best.push_back(plan);
+      }
+    }
+  }
+  std::stable_sort(
+      result.best.begin(), result.best.end(), [](const auto& a, const auto& b) {
+        return a.cost.iteration_ms < b.cost.iteration_ms;
+      });
+  if (result.best.size() > static_cast<std::size_t>(options.top)) {
+    result.best.resize(static_cast<std::size_t>(options.top));
+  }
+  return result;
+}
+
+}  // namespace methods

@@ -1,0 +1,77 @@
+// Aceso: search for a plan by alleviating one bottleneck after the other.
+
+#ifndef METHODS_PLANNERS_ACESO_SEARCH_H_
+#define METHODS_PLANNERS_ACESO_SEARCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/error.h"
+#include "methods/planners/aceso/arguments.h"
+#include "surrogates/operators/plan_cost.h"
+
+namespace methods {
+
+struct AcesoOptions {
+  int most_hops = 7;     // MaxHops
+  int most_stages = 16;  // of the stage counts that are searched
+  // Plans to explore per stage count. The search has no clock, so that it is
+  // reproducible; the program measures its time.
+  std::int64_t budget = 20'000;
+  int top = 5;                // plans to return
+  bool random_order = false;  // instead of Heuristic 2 (Exp. 5)
+  bool fine_tune = true;
+  std::uint64_t seed = 0;  // of the random order
+  int threads = 1;         // does not change the result
+};
+
+// A better plan was found after so many explored plans.
+struct AcesoProgress {
+  std::int64_t explored = 0;
+  double iteration_ms = 0.0;
+};
+
+// The search with one number of stages.
+struct AcesoTrace {
+  int stages = 0;
+  std::int64_t explored = 0;
+  std::vector<AcesoProgress> progress;
+  // Of the iterations that improved: hops, and bottlenecks tried (from 1).
+  std::vector<int> hops;
+  std::vector<int> bottlenecks;
+};
+
+struct AcesoResult {
+  std::vector<CostedPlan> best;  // that fit, fastest first; may be empty
+  std::vector<AcesoTrace> traces;
+
+  [[nodiscard]] std::int64_t explored() const;
+};
+
+// Algorithms 1 and 2, from an even partition with the smallest microbatch, for
+// every number of stages. Each iteration looks for a better plan by at most
+// most_hops primitives from the bottleneck, or else from the next one; it then
+// fine-tunes single operators. When no bottleneck leads to a better plan, it
+// continues with the best plan that it has seen and not explored.
+//
+// Source: Aceso Sec. 3-4, App. B.
+[[nodiscard]] AcesoResult SearchAceso(const surrogates::OperatorModel& model,
+                                      const AcesoOptions& options);
+
+// An even partition into stages with the smallest microbatch, tensor
+// parallelism only; nothing where the GPUs cannot be divided so.
+[[nodiscard]] bool EvenPlan(const surrogates::OperatorModel& model,
+                            int stages,
+                            surrogates::OperatorPlan& plan);
+
+// Op-level adjustments of a plan: from each operator to an end of its stage, tp
+// for dp or dp for tp; then the other variant of each operator. Keeps the best
+// change of each stage if it is faster and fits.
+// Source: Aceso Sec. 4.2.
+[[nodiscard]] CostedPlan FineTune(const surrogates::OperatorModel& model,
+                                  CostedPlan plan,
+                                  std::int64_t& explored);
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_ACESO_SEARCH_H_

@@ -1,0 +1,215 @@
+#include "studies/planners/aceso.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/clock.h"
+#include "methods/planners/aceso/baselines.h"
+#include "methods/planners/aceso/search.h"
+
+namespace studies {
+namespace {
+
+using methods::AcesoOptions;
+using methods::AcesoResult;
+using surrogates::OperatorModel;
+
+constexpr int kBatch = 1024;
+
+// The published problems. `published_s`: the estimate for the plan that the
+// published program finds; `ran_s`: by a run of it, 200 s on one machine.
+struct Problem {
+  const char* name;
+  const char* label;
+  int layers;
+  int gpus;
+  const char* published_s;
+  const char* ran_s;
+  int cut_every;  // of the dynamic programming, for its time
+};
+constexpr std::array kProblems = {
+    Problem{"gpt_1_3B", "GPT-1.3B", 24, 4, "101.18", "101.18", 2},
+    Problem{"gpt_1_3B", "GPT-1.3B", 24, 8, "", "50.92", 3},
+    Problem{"gpt_2_6B", "GPT-2.6B", 32, 8, "87.36", "", 4},
+    Problem{"gpt_6_7B", "GPT-6.7B", 32, 16, "87.32", "87.56", 13},
+    Problem{"gpt_13B", "GPT-13B", 40, 32, "84.61", "86.23", 13},
+};
+
+std::string SecondsText(const std::optional<methods::CostedPlan>& plan) {
+  return plan ? fmt::format("{:.2f}", plan->cost.iteration_ms * 1e-3) : "none";
+}
+
+std::string BestText(const AcesoResult& result) {
+  return result.best.empty() ? "none" : SecondsText(result.best.front());
+}
+
+// A search and the CPU seconds that it took.
+struct Timed {
+  AcesoResult result;
+  double cpu_s = 0.0;
+};
+Timed Search(const OperatorModel& model, const AcesoOptions& options) {
+  const double start = common::CpuSeconds();
+  Timed timed{SearchAceso(model, options)};
+  timed.cpu_s = common::CpuSeconds() - start;
+  return timed;
+}
+
+}  // namespace
+
+OperatorModel PublishedModel(const std::filesystem::path& folder,
+                             const std::string& name,
+                             int layers,
+                             int gpus) {
+  return {
+      surrogates::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv",
+                                      name),
+      surrogates::LinkTable::Read(folder / "aceso_v100_collectives.csv", name),
+      {.layers = layers,
+       .batch = kBatch,
+       .gpus = gpus,
+       .gpus_per_node = std::min(gpus, 8),
+       .memory_limit_mb = 28'000.0}};
+}
+
+Output AcesoSearches(const std::filesystem::path& folder) {
+  Output output;
+  output.name = "aceso_searches";
+  output.table.header = {"problem",
+                         "published estimate (s)",
+                         "its program, 200 s (s)",
+                         "ours (s)",
+                         "plans explored",
+                         "CPU seconds",
+                         "plans per CPU second",
+                         "Megatron grid (s)",
+                         "dynamic programming (s)",
+                         "stages it explored"};
+  output.csv = plots::CsvRow(output.table.header);
+  for (const Problem& problem : kProblems) {
+    const OperatorModel model =
+        PublishedModel(folder, problem.name, problem.layers, problem.gpus);
+    const Timed timed = Search(model, {.budget = 1000});
+    const auto grid = methods::MegatronGrid(model);
+    const auto program =
+        methods::DynamicProgramming(model, {.cut_every = problem.cut_every});
+    const std::int64_t explored = timed.result.explored();
+    output.table.rows.push_back(
+        {fmt::format("{}, {} GPUs", problem.label, problem.gpus),
+         problem.published_s,
+         problem.ran_s,
+         BestText(timed.result),
+         fmt::format("{}", explored),
+         fmt::format("{:.2f}", timed.cpu_s),
+         fmt::format("{:.0f}", static_cast<double>(explored) / timed.cpu_s),
+         SecondsText(grid.best),
+         SecondsText(program.best),
+         fmt::format("{}", program.explored)});
+    output.csv += plots::CsvRow(output.table.rows.back());
+  }
+  output.conclusion =
+      "Estimated time per iteration of 1,024 sequences, at most 28,000 MB. "
+      "Ours "
+      "explores 1,000 plans per number of stages.";
+  return output;
+}
+
+Output AcesoLayers(const std::filesystem::path& folder) {
+  Output output;
+  output.name = "aceso_layers";
+  output.table.header = {"layers",
+                         "operators",
+                         "estimate (s)",
+                         "sequences per s",
+                         "plans explored",
+                         "CPU seconds"};
+  output.csv = plots::CsvRow(output.table.header);
+  for (int layers = 8; layers <= 1024; layers *= 2) {
+    const OperatorModel model =
+        PublishedModel(folder, "gpt_scale-layer", layers, 8);
+    const Timed timed = Search(model, {.budget = 300});
+    const double seconds =
+        timed.result.best.empty()
+            ? 0.0
+            : timed.result.best.front().cost.iteration_ms * 1e-3;
+    output.table.rows.push_back(
+        {fmt::format("{}", layers),
+         fmt::format("{}", model.operators()),
+         BestText(timed.result),
+         seconds > 0.0 ? fmt::format("{:.2f}", kBatch / seconds) : "",
+         fmt::format("{}", timed.result.explored()),
+         fmt::format("{:.2f}", timed.cpu_s)});
+    output.csv += plots::CsvRow(output.table.rows.back());
+  }
+  output.conclusion =
+      "Eight V100, 1,024 sequences per iteration; 300 plans per number of "
+      "stages.";
+  return output;
+}
+
+Output AcesoHeuristics(const std::filesystem::path& folder) {
+  Output output;
+  output.name = "aceso_heuristics";
+  output.table.header = {"problem",
+                         "primitives",
+                         "most hops",
+                         "after 100 plans (s)",
+                         "after 300",
+                         "after 1,000",
+                         "first bottleneck improves (%)",
+                         "more than one hop (%)"};
+  output.csv = plots::CsvRow(output.table.header);
+  struct Variant {
+    const char* label;
+    bool random;
+    int hops;
+  };
+  constexpr std::array kVariants = {Variant{"Heuristic 2", false, 7},
+                                    Variant{"Heuristic 2", false, 1},
+                                    Variant{"Heuristic 2", false, 11},
+                                    Variant{"random", true, 7}};
+  for (const Problem& problem : kProblems) {
+    const OperatorModel model =
+        PublishedModel(folder, problem.name, problem.layers, problem.gpus);
+    for (const Variant& variant : kVariants) {
+      std::vector<std::string> row = {
+          fmt::format("{}, {} GPUs", problem.label, problem.gpus),
+          variant.label,
+          fmt::format("{}", variant.hops)};
+      double first = 0.0;
+      double several = 0.0;
+      double count = 0.0;
+      for (const int budget : {100, 300, 1000}) {
+        const AcesoResult result =
+            methods::SearchAceso(model,
+                                 {.most_hops = variant.hops,
+                                  .budget = budget,
+                                  .random_order = variant.random});
+        row.push_back(BestText(result));
+        first = several = count = 0.0;
+        for (const methods::AcesoTrace& trace : result.traces) {
+          for (std::size_t i = 0; i < trace.hops.size(); ++i) {
+            count += 1.0;
+            first += trace.bottlenecks[i] == 1 ? 1.0 : 0.0;
+            several += trace.hops[i] > 1 ? 1.0 : 0.0;
+          }
+        }
+      }
+      row.push_back(fmt::format("{:.0f}", 100.0 * first / count));
+      row.push_back(fmt::format("{:.0f}", 100.0 * several / count));
+      output.csv += plots::CsvRow(row);
+      output.table.rows.push_back(std::move(row));
+    }
+  }
+  output.conclusion =
+      "Plans per number of stages. Improving iterations only; one seed of the "
+      "random order.";
+  return output;
+}
+
+}  // namespace studies

@@ -1,0 +1,181 @@
+#include "surrogates/operators/operator_table.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/csv_table.h"
+#include "common/text.h"
+
+namespace surrogates {
+namespace {
+
+using common::CsvTable;
+
+constexpr double kFailedUs = 1e6;  // Aceso's profiler writes 1e7
+
+struct Column {
+  std::string_view name;
+  double OperatorProfile::*value;
+};
+constexpr std::array kColumns = {
+    Column{"forward-compute", &OperatorProfile::forward_us},
+    Column{"backward-compute", &OperatorProfile::backward_us},
+    Column{"input_size", &OperatorProfile::input_mb},
+    Column{"output_size", &OperatorProfile::output_mb},
+    Column{"weights", &OperatorProfile::weights_mb},
+    Column{"activations", &OperatorProfile::activations_mb},
+    Column{"fwd_reserved", &OperatorProfile::forward_reserved_mb},
+    Column{"bwd_reserved", &OperatorProfile::backward_reserved_mb},
+};
+
+struct ProfileRow {
+  unsigned line = 0;
+  std::string name;
+  int micro_batch = 1;
+  int tp = 1;
+  int variant = 0;
+  OperatorProfile profile;
+};
+
+double NumberAt(const CsvTable& table,
+                const CsvTable::Row& row,
+                std::string_view column,
+                double least) {
+  const std::string_view text = table.Cell(row, column);
+  double value = std::nan("");
+  try {
+    value = common::ParseDouble(text);
+  } catch (const std::invalid_argument&) {
+  }
+  if (!(value >= least)) {
+    table.Fail(
+        row.line,
+        fmt::format(
+            "{} = '{}': must be a number of at least {}", column, text, least));
+  }
+  return value;
+}
+
+int IntegerAt(const CsvTable& table,
+              const CsvTable::Row& row,
+              std::string_view column,
+              int least,
+              int most) {
+  const double value = NumberAt(table, row, column, least);
+  if (value > most || value != std::floor(value)) {
+    table.Fail(row.line,
+               fmt::format("{} = {}: must be an integer from {} to {}",
+                           column,
+                           value,
+                           least,
+                           most));
+  }
+  return static_cast<int>(value);
+}
+
+ProfileRow ReadRow(const CsvTable& table, const CsvTable::Row& row) {
+  ProfileRow read;
+  read.line = row.line;
+  read.name = table.Cell(row, "op_name");
+  read.micro_batch = IntegerAt(table, row, "mbs", 1, 4096);
+  read.tp = IntegerAt(table, row, "tp", 1, 1024);
+  read.variant = IntegerAt(table, row, "algo", 0, 7);
+  if (!std::has_single_bit(static_cast<unsigned>(read.tp))) {
+    table.Fail(row.line,
+               fmt::format("tp = {}: must be a power of two", read.tp));
+  }
+  for (const Column& column : kColumns) {
+    read.profile.*column.value = NumberAt(table, row, column.name, 0.0);
+  }
+  return read;
+}
+
+std::vector<ProfileRow> RowsOf(const CsvTable& table, std::string_view model) {
+  for (const std::string_view column : {"mbs", "tp", "algo", "op_name"}) {
+    if (!table.Find(column)) {
+      table.Fail(table.header_line(),
+                 fmt::format("the column '{}' is missing", column));
+    }
+  }
+  for (const Column& column : kColumns) {
+    if (!table.Find(column.name)) {
+      table.Fail(table.header_line(),
+                 fmt::format("the column '{}' is missing", column.name));
+    }
+  }
+  const bool one_model = !table.Find("model");
+  std::vector<ProfileRow> rows;
+  std::set<std::string> models;
+  for (const CsvTable::Row& row : table.rows()) {
+    if (one_model || table.Cell(row, "model") == model) {
+      rows.push_back(ReadRow(table, row));
+    } else {
+      models.emplace(table.Cell(row, "model"));
+    }
+  }
+  if (rows.empty()) {
+    throw common::InputError(fmt::format("{}: no profile of '{}'; known: {}",
+                                         table.path(),
+                                         model,
+                                         fmt::join(models, ", ")));
+  }
+  return rows;
+}
+
+}  // namespace
+
+OperatorTable OperatorTable::Read(const std::filesystem::path& path,
+                                  std::string_view model) {
+  const CsvTable csv = CsvTable::Read(path);
+  const std::vector<ProfileRow> rows = RowsOf(csv, model);
+  OperatorTable table;
+  std::set<int> micro_batches;
+  for (const ProfileRow& row : rows) {
+    if (row.micro_batch == rows[0].micro_batch && row.tp == rows[0].tp &&
+        row.variant == rows[0].variant) {
+      table.names_.push_back(row.name);
+    }
+    micro_batches.insert(row.micro_batch);
+    table.tp_sizes_ = std::max(
+        table.tp_sizes_,
+        static_cast<int>(std::bit_width(static_cast<unsigned>(row.tp))));
+    table.variants_ = std::max(table.variants_, row.variant + 1);
+  }
+  table.micro_batches_.assign(micro_batches.begin(), micro_batches.end());
+  table.slots_.assign(static_cast<std::size_t>(*micro_batches.rbegin()) + 1,
+                      -1);
+  for (std::size_t i = 0; i < table.micro_batches_.size(); ++i) {
+    table.slots_[static_cast<std::size_t>(table.micro_batches_[i])] =
+        static_cast<int>(i);
+  }
+  const std::size_t size =
+      table.names_.size() * table.micro_batches_.size() *
+      static_cast<std::size_t>(table.tp_sizes_ * table.variants_);
+  table.profiles_.resize(size);
+  table.known_.assign(size, 0);
+  for (const ProfileRow& row : rows) {
+    const auto name =
+        std::find(table.names_.begin(), table.names_.end(), row.name);
+    if (name == table.names_.end()) {
+      csv.Fail(row.line,
+               fmt::format("op_name = {}: the first rows lack it", row.name));
+    }
+    const std::size_t at = table.Index(
+        static_cast<int>(name - table.names_.begin()),
+        table.slots_[static_cast<std::size_t>(row.micro_batch)],
+        static_cast<int>(std::bit_width(static_cast<unsigned>(row.tp))) - 1,
+        row.variant);
+    table.profiles_[at] = row.profile;
+    table.known_[at] = row.profile.forward_us < kFailedUs &&
+                       row.profile.backward_us < kFailedUs;
+  }
+  return table;
+}
+
+}  // namespace surrogates

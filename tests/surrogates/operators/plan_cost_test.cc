@@ -1,0 +1,258 @@
+#include "surrogates/operators/plan_cost.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "tests/fakes/paths.h"
+
+namespace surrogates {
+namespace {
+
+// Two operators that repeat between a head and a tail, with round numbers.
+constexpr const char* kTable =
+    "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
+    "output_size,weights,activations,fwd_reserved,bwd_reserved\n"
+    "encoder-embedding,1,1,0,100,200,1,4,10,8,2,6\n"
+    "enc-1st-layernorm,1,1,0,10,20,4,4,0,16,0,3\n"
+    "enc-MLP-GEMM-1,1,1,0,1000,2000,4,4,20,32,5,4\n"
+    "gpt-post-process,1,1,0,300,600,4,0,10,64,9,9\n"
+    "encoder-embedding,1,2,0,50,100,1,4,5,8,2,6\n"
+    "enc-1st-layernorm,1,2,0,10,20,4,4,0,16,0,3\n"
+    "enc-MLP-GEMM-1,1,2,0,600,1100,4,2,10,16,5,4\n"
+    "gpt-post-process,1,2,0,200,350,4,0,5,32,9,9\n";
+constexpr const char* kLinks =
+    "p2p_inter_node,1,2,4,8\np2p_inter_node,1,2,3,4\n"
+    "p2p_intra_node,1,2,4,8\np2p_intra_node,10,20,30,40\n"
+    "prim_tiny_all_gather_2gpus,data_size(MB),time(ms)\n"
+    "prim_tiny_all_gather_2gpus,4,0.5\n";
+
+class PlanCostTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("plan_cost_test_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path Write(const std::string& name,
+                              const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  }
+  OperatorModel Tiny(const OperatorJob& job) {
+    return {OperatorTable::Read(Write("table.csv", kTable), "tiny"),
+            LinkTable::Read(Write("links.csv", kLinks), "tiny"),
+            job};
+  }
+
+  std::filesystem::path folder_;
+};
+
+OperatorPlan Plan(std::vector<int> first,
+                  const std::string& recomputed,
+                  int tp_log2 = 0) {
+  OperatorPlan plan;
+  plan.first = std::move(first);
+  for (const char digit : recomputed) {
+    plan.choices.push_back(
+        {.tp_log2 = static_cast<std::uint8_t>(tp_log2),
+         .recomputed = static_cast<std::uint8_t>(digit == '1' ? 1 : 0)});
+  }
+  return plan;
+}
+
+TEST_F(PlanCostTest, LayersRepeatBetweenHeadAndTail) {
+  const OperatorModel model = Tiny({.layers = 3, .batch = 4});
+  EXPECT_EQ(model.operators(), 1 + 3 * 2 + 1);
+}
+
+// Worked by hand: stage 1 is the embedding and one layer, stage 2 the other
+// layer and the head.
+TEST_F(PlanCostTest, TimeIsThatOfEquation2) {
+  const OperatorModel model =
+      Tiny({.layers = 2, .batch = 8, .gpus = 2, .gpus_per_node = 8});
+  const PlanCost cost = model.Cost(Plan({0, 3, 6}, "000110"));
+  // Transfers: 1 MB in and 4 MB out; 4 MB uses the bandwidth of 2 MB, 20 GB/s.
+  const double first = 0.3 + 0.03 + 3.0 + 1 / 10.0 + 4 / 20.0;
+  // Recomputed: the layer (10 + 1000 us). Input 4 MB, no output.
+  const double second = 0.03 + 3.0 + 0.9 + 1.01 + 4 / 20.0;
+  EXPECT_NEAR(cost.stages[0].total_ms(), first, 1e-9);
+  EXPECT_NEAR(cost.stages[1].total_ms(), second, 1e-9);
+  EXPECT_NEAR(cost.iteration_ms, first + second + 7 * second, 1e-9);
+}
+
+TEST_F(PlanCostTest, EarlierStagesKeepMoreActivations) {
+  const OperatorModel model =
+      Tiny({.layers = 2, .batch = 8, .gpus = 2, .gpus_per_node = 8});
+  const PlanCost cost = model.Cost(Plan({0, 3, 6}, "000000"));
+  // Eight copies of 30 MB; two microbatches of (1 + 8 + 16 + 32) MB; reserved:
+  // max(5 + 6, 30) MB.
+  EXPECT_NEAR(cost.stages[0].memory_mb, 8 * 30 + 2 * 57 + 30, 1e-9);
+  EXPECT_NEAR(cost.stages[1].memory_mb, 8 * 30 + 1 * (4 + 112) + 30, 1e-9);
+}
+
+TEST_F(PlanCostTest, RecomputationKeepsTheLayersInputOnly) {
+  const OperatorModel model =
+      Tiny({.layers = 2, .batch = 8, .gpus = 1, .gpus_per_node = 8});
+  const PlanCost cost = model.Cost(Plan({0, 6}, "011110"));
+  // Kept: embedding 8, the product of the first layer as the input of the
+  // second one, that of the second one (its successor is not recomputed), head
+  // 64. While a layer is recomputed, its norm and product exist: 16 + 32.
+  const double kept = 1 + 8 + 32 + 32 + 64;
+  EXPECT_NEAR(cost.memory_mb, 8 * 60 + kept + 48 + 60, 1e-9);
+}
+
+// Megatron-LM's split needs no conversion inside a layer; a change of tp for dp
+// gathers copies, or moves features to sequences.
+TEST(LayoutTest, ConversionsFollowTheLayouts) {
+  const Place copies{Layout::kReplicated, 4, 1};
+  EXPECT_FALSE(Convert(copies, copies).needed);
+  const Conversion split = Convert(copies, {Layout::kReplicated, 2, 2});
+  EXPECT_EQ(split.forward, Collective::kSplit);
+  EXPECT_EQ(split.backward, Collective::kAllGather);
+  EXPECT_EQ(split.ranks, 2);
+  const Conversion gather = Convert({Layout::kReplicated, 1, 4}, copies);
+  EXPECT_EQ(gather.forward, Collective::kAllGather);
+  EXPECT_EQ(gather.backward, Collective::kSplit);
+  EXPECT_EQ(gather.ranks, 4);
+  const Conversion moved =
+      Convert({Layout::kColumns, 4, 1}, {Layout::kColumns, 2, 2});
+  EXPECT_EQ(moved.forward, Collective::kAllToAll);
+  EXPECT_EQ(moved.ranks, 2);
+  EXPECT_FALSE(Convert({Layout::kAny, 1, 1}, copies).needed);
+}
+
+TEST_F(PlanCostTest, UnprofiledChoicesAreInfinite) {
+  const OperatorModel model =
+      Tiny({.layers = 1, .batch = 8, .gpus = 4, .gpus_per_node = 8});
+  EXPECT_TRUE(std::isinf(model.Cost(Plan({0, 4}, "0000", 2)).iteration_ms));
+}
+
+TEST_F(PlanCostTest, PlansSurviveTheirFile) {
+  const OperatorPlan plan = Plan({0, 3, 6}, "010011", 1);
+  const PlanFile read = ParsePlan(ToJsonText({plan, 64}), "text");
+  EXPECT_EQ(read.plan, plan);
+  EXPECT_EQ(read.batch, 64);
+  EXPECT_NE(HashOf(plan), HashOf(Plan({0, 2, 6}, "010011", 1)));
+  EXPECT_NE(HashOf(plan), HashOf(Plan({0, 3, 6}, "010010", 1)));
+}
+
+TEST_F(PlanCostTest, BadTablesAreRejectedWithTheirLine) {
+  std::string text = kTable;
+  text.replace(text.find("1000,2000"), 4, "-5");
+  try {
+    const auto table = OperatorTable::Read(Write("bad.csv", text), "tiny");
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("bad.csv:4"), std::string::npos)
+        << e.what();
+  }
+}
+
+// The estimates that Aceso's program prints for these plans: the first three
+// are in its artifact, the others come from running its search.
+struct Published {
+  const char* plan;
+  const char* model;
+  int layers;
+  int gpus;
+  int gpus_per_node;
+  StateCopies copies;
+  double seconds;
+  double memory_mb;
+};
+
+class PublishedPlans : public testing::TestWithParam<Published> {};
+
+TEST_P(PublishedPlans, AreEstimatedAsByTheirProgram) {
+  const char* data = std::getenv("OPPA_DATA");
+  if (data == nullptr) {
+    GTEST_SKIP() << "OPPA_DATA is not set";
+  }
+  const std::filesystem::path folder(std::string(data) + "/published");
+  const Published& published = GetParam();
+  const PlanFile file =
+      ReadPlan(fakes::SourceFolder() / "tests/surrogates/operators/plans" /
+               published.plan);
+  const OperatorModel model(
+      OperatorTable::Read(folder / "aceso_v100_op_profiles.csv",
+                          published.model),
+      LinkTable::Read(folder / "aceso_v100_collectives.csv", published.model),
+      {.layers = published.layers,
+       .batch = file.batch,
+       .gpus = published.gpus,
+       .gpus_per_node = published.gpus_per_node,
+       .copies = published.copies});
+  const PlanCost cost = model.Cost(file.plan);
+  EXPECT_NEAR(
+      cost.iteration_ms * 1e-3, published.seconds, 1e-3 * published.seconds);
+  EXPECT_NEAR(cost.memory_mb, published.memory_mb, 1e-2 * published.memory_mb);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Aceso,
+    PublishedPlans,
+    testing::Values(
+        Published{
+            "gpt_350M-1.json", "gpt_350M", 24, 1, 1, {2, 4}, 200.71, 19712.64},
+        Published{"resnet_500M-1.json",
+                  "resnet_500M",
+                  1,
+                  1,
+                  1,
+                  {0, 2},
+                  66.986,
+                  19951.41},
+        Published{
+            "t5_770M-1.json", "t5_770M", 24, 1, 1, {2, 4}, 322.605, 23484.97},
+        Published{"gpt_1_3B-4-4stages.json",
+                  "gpt_1_3B",
+                  24,
+                  4,
+                  4,
+                  {2, 4},
+                  101.185,
+                  26432.62},
+        Published{"gpt_1_3B-8-8stages.json",
+                  "gpt_1_3B",
+                  24,
+                  8,
+                  8,
+                  {2, 4},
+                  52.878,
+                  27808.56},
+        Published{"gpt_6_7B-16-8stages.json",
+                  "gpt_6_7B",
+                  32,
+                  16,
+                  8,
+                  {2, 4},
+                  91.458,
+                  27904.86},
+        Published{"gpt_13B-32-8stages.json",
+                  "gpt_13B",
+                  40,
+                  32,
+                  8,
+                  {2, 4},
+                  86.681,
+                  27881.19},
+        Published{"gpt_13B-32-mixed.json",
+                  "gpt_13B",
+                  40,
+                  32,
+                  8,
+                  {2, 4},
+                  91.922,
+                  42362.24}));
+
+}  // namespace
+}  // namespace surrogates
