@@ -1,26 +1,126 @@
 // plan.
 
+#include <filesystem>
 #include <memory>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
 #include "common/error.h"
+#include "jobs/plan_request.h"
 
 namespace cli {
+namespace {
+
+struct PlanVerb {
+  jobs::PlanRequest request;
+  std::string file;  // of the command's former meaning
+  bool json = false;
+  bool csv = false;
+};
+
+int Plan(PlanVerb& own) {
+  if (!own.file.empty()) {
+    throw common::InputError(
+        fmt::format("plan: unexpected argument '{}'; the run matrix of a "
+                    "manifest is printed by `oppa matrix {}`",
+                    own.file,
+                    own.file));
+  }
+  jobs::PlanRequest& request = own.request;
+  if (request.model.empty() || request.gpus.empty() ||
+      request.batch_size == 0 || request.sequence_length == 0) {
+    throw common::InputError(
+        "plan: --model, --gpus, --batch and --seq are needed, and --gpu or "
+        "--cluster; such as oppa plan --model config.json --gpus 2x8 --gpu "
+        "h100 --batch 256 --seq 8192");
+  }
+  request.format = own.json  ? jobs::OutputFormat::kJson
+                   : own.csv ? jobs::OutputFormat::kCsv
+                             : jobs::OutputFormat::kText;
+  fmt::print("{}", jobs::RunPlan(request));
+  return 0;
+}
+
+Options JobOptions(jobs::PlanRequest& request) {
+  return {
+      Bind("--model MODEL",
+           "config.json of Hugging Face, a folder that contains one, or sizes: "
+           "layers=32,hidden=4096,heads=32,ffn=14336,vocab=128256",
+           request.model),
+      Bind("--gpus SIZE",
+           "nodes x GPUs (2x8), GPUs (16), or sizes to compare (8..1024)",
+           request.gpus),
+      Bind("--gpu NAME", "kind of GPU, such as h100", request.machine.gpu),
+      Bind("--batch N", "sequences per step over all GPUs", request.batch_size),
+      Bind("--seq N", "tokens of a sequence", request.sequence_length),
+      Bind("--precision NAME",
+           "fp32, fp16, bf16 (default) or fp8",
+           request.precision),
+      Bind("--framework A,B,...",
+           "frameworks (default: megatron-core,fsdp2)",
+           request.frameworks),
+      Bind("--cluster NAME",
+           "file or name of a cluster, instead of the usual node of the GPU",
+           request.machine.cluster),
+      Bind("--intra GB/S",
+           "bandwidth between two GPUs of a node, per direction",
+           request.machine.intra_gb_per_s),
+      Bind("--inter GB/S",
+           "bandwidth of a network card, per direction",
+           request.machine.inter_gb_per_s),
+      Bind(
+          "--nics N", "network cards of a node", request.machine.nics_per_node),
+  };
+}
+
+Options OutputOptions(PlanVerb& own) {
+  jobs::PlanRequest& request = own.request;
+  return {
+      Bind("--headroom PERCENT",
+           "memory that stays free (default: 10)",
+           request.headroom_percent),
+      Bind("--rule EXPRESSION",
+           "exclude configurations for which this is true: '$tp > 4'",
+           request.rules),
+      Bind("--layouts N", "print this number of layouts", request.layouts),
+      Bind("--why CONFIG",
+           "explain why a configuration is not offered: dp=8,tp=2,...",
+           request.why),
+      Bind("--calibrate RESULTS",
+           "scale predictions to measured trials: a results folder, or a CSV "
+           "file with parameters and step_time_s",
+           request.calibrate),
+      Bind("--price PRICE",
+           "price of a GPU hour, with several sizes",
+           request.price_per_hour),
+      Bind("--json", "print JSON", own.json),
+      Bind("--csv", "print CSV", own.csv),
+  };
+}
+
+}  // namespace
 
 Verbs PlanVerbs() {
-  const auto manifest = std::make_shared<std::string>();
-  return {{.name = "plan",
-           .summary = "plan a training job",
-           .options = {Required(
-               Bind("FILE", "moved: use `oppa matrix`", *manifest))},
-           .run = [manifest](const Words&) -> int {
-             throw common::InputError(fmt::format(
-                 "plan: the run matrix of a manifest is printed by `oppa "
-                 "matrix {}`",
-                 *manifest));
-           }}};
+  const auto own = std::make_shared<PlanVerb>();
+  return {{.group = kJobs,
+           .name = "plan",
+           .summary = "find fast layouts for a training job by simulation",
+           .description =
+               "Predicts every configuration of the job and prints the fastest "
+               "layouts with their throughput, memory and limits, and what was "
+               "excluded. It needs no GPU and no manifest.",
+           .options = Options{Bind("FILE",
+                                   "none; `oppa matrix FILE` prints the runs "
+                                   "of a manifest",
+                                   own->file)} +
+                      JobOptions(own->request) + OutputOptions(*own),
+           .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
+                        "--batch 256 --seq 8192",
+                        "oppa plan --model config.json --gpus 8..1024 --gpu "
+                        "h100 --batch 1024 --seq 8192 --price 2.5"},
+           .run = [own](const Words&) { return Plan(*own); }}};
 }
 
 }  // namespace cli

@@ -539,9 +539,9 @@ TEST_F(CommandLineTest, SimulateFillsInWhatPcLeavesOutFromTheSpace) {
 
 TEST_F(CommandLineTest, SimulateNamesKnobsOfPcWithoutEffect) {
   ASSERT_EQ(
-      Oppa({"simulate", manifest_.string(), "--pc", "dp=8,microbatches=8"}), 0);
+      Oppa({"simulate", manifest_.string(), "--pc", "dp=8,model_chunks=8"}), 0);
   EXPECT_THAT(Output(),
-              HasSubstr("note: microbatches=8 is ignored: it has an effect "
+              HasSubstr("note: model_chunks=8 is ignored: it has an effect "
                         "only if pp > 1"));
 }
 
@@ -771,7 +771,8 @@ TEST_F(CommandLineTest, TheManPageDocumentsEveryCommand) {
   ASSERT_EQ(Oppa({"man"}), 0);
   const std::string page = Output();
   EXPECT_THAT(page, StartsWith(".TH OPPA 1"));
-  for (const char* verb : {"matrix",
+  for (const char* verb : {"plan",
+                           "matrix",
                            "run",
                            "status",
                            "report",

@@ -1,0 +1,207 @@
+#include "jobs/job.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "trials/data_folder.h"
+
+namespace jobs {
+namespace {
+
+using common::InputError;
+
+struct Size {
+  std::string_view name;
+  int trials::Model::*value;
+};
+constexpr std::array<Size, 8> kSizes = {{
+    {"layers", &trials::Model::layers},
+    {"hidden", &trials::Model::hidden_size},
+    {"heads", &trials::Model::attention_heads},
+    {"kv_heads", &trials::Model::kv_heads},
+    {"ffn", &trials::Model::ffn_size},
+    {"vocab", &trials::Model::vocab_size},
+    {"experts", &trials::Model::experts},
+    {"experts_per_token", &trials::Model::experts_per_token},
+}};
+
+[[noreturn]] void FailSizes(const std::string& reason) {
+  std::vector<std::string_view> names;
+  for (const Size& size : kSizes) {
+    names.push_back(size.name);
+  }
+  throw InputError(fmt::format(
+      "--model: {}; give a config.json, its folder, or sizes: {}, such as "
+      "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256",
+      reason,
+      fmt::join(names, ", ")));
+}
+
+void SetSize(std::string_view item, trials::Model& model) {
+  const std::size_t equals = item.find('=');
+  const std::string_view name = common::Trim(item.substr(0, equals));
+  const auto size = std::find_if(kSizes.begin(),
+                                 kSizes.end(),
+                                 [&](const Size& s) { return s.name == name; });
+  if (size == kSizes.end()) {
+    FailSizes(fmt::format("unknown size '{}'", name));
+  }
+  const std::string_view text =
+      equals == std::string_view::npos ? "" : item.substr(equals + 1);
+  int value = 0;
+  constexpr int kMost = 1 << 24;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 ||
+      value > kMost) {
+    FailSizes(fmt::format("invalid value '{}' for {}: an integer from 1 to {}",
+                          text,
+                          name,
+                          kMost));
+  }
+  model.*(size->value) = value;
+}
+
+trials::Model ModelOfSizes(const std::string& text) {
+  trials::Model model;
+  model.name = "model";
+  model.type = "llama";
+  model.gated_ffn = true;
+  model.dropout = false;
+  for (const std::string_view item : common::Split(text, ',')) {
+    SetSize(item, model);
+  }
+  if (model.kv_heads == 0) {
+    model.kv_heads = model.attention_heads;
+  }
+  for (const Size& size : kSizes) {
+    if (model.*(size.value) == 0 && !size.name.starts_with("experts")) {
+      FailSizes(fmt::format("{} is missing", size.name));
+    }
+  }
+  if (model.experts > 0 && model.experts_per_token == 0) {
+    FailSizes("experts_per_token is missing");
+  }
+  if (model.hidden_size % model.attention_heads != 0 ||
+      model.attention_heads % model.kv_heads != 0) {
+    FailSizes("hidden must be a multiple of heads, and heads of kv_heads");
+  }
+  model.head_size = model.hidden_size / model.attention_heads;
+  return model;
+}
+
+std::vector<int> DivisorsUpTo(int number, int most) {
+  std::vector<int> values;
+  for (int value = 1; value <= std::min(number, most); ++value) {
+    if (number % value == 0) {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+std::vector<int> PowersUpTo(int most) {
+  std::vector<int> values;
+  for (int value = 1; value <= most; value *= 2) {
+    values.push_back(value);
+  }
+  return values;
+}
+
+}  // namespace
+
+FrameworkChoice FindFramework(const std::string& name) {
+  FrameworkChoice choice;
+  try {
+    choice.file = trials::FindDataFile("frameworks", name);
+  } catch (const InputError& e) {
+    throw InputError(fmt::format("--framework {}: {}", name, e.what()));
+  }
+  choice.name = choice.file.stem().string();
+  choice.framework = trials::ReadFramework(choice.file);
+  choice.notes = trials::ReadFrameworkNotes(choice.file);
+  return choice;
+}
+
+trials::Model FindModel(const std::string& text) {
+  std::error_code error;
+  std::filesystem::path path = text;
+  if (std::filesystem::is_directory(path, error)) {
+    path /= "config.json";
+    if (!std::filesystem::is_regular_file(path, error)) {
+      throw InputError(
+          fmt::format("--model {}: the folder contains no config.json", text));
+    }
+  }
+  if (!std::filesystem::exists(path, error) && text.find('=') != text.npos) {
+    return ModelOfSizes(text);
+  }
+  if (!std::filesystem::exists(path, error)) {
+    FailSizes(fmt::format("there is no file '{}'", text));
+  }
+  trials::Model model = trials::ReadModel(path);
+  if (path.filename() == "config.json" && model.name == "config") {
+    model.name = std::filesystem::absolute(path).parent_path().filename();
+  }
+  return model;
+}
+
+std::string JobRuleOrigin() { return "sequence parallelism comes with tp"; }
+
+std::vector<trials::Rule> JobRules(const Job& job) {
+  std::vector<trials::Rule> all;
+  const std::filesystem::path rules = trials::ExperimentsFolder() / "rules";
+  for (const std::string& name : job.framework.notes.rule_sets) {
+    for (trials::Rule& rule : trials::ReadRuleSet(rules / (name + ".rules"))) {
+      all.push_back(std::move(rule));
+    }
+  }
+  // Every framework turns it on together with tensor parallelism.
+  all.push_back(trials::Rule::Parse(
+      "$tp > 1 && $sp != $tp", JobRuleOrigin(), "plan"));
+  for (const std::string& rule : job.rules) {
+    all.push_back(trials::Rule::Parse(rule, "--rule", "--rule"));
+  }
+  return all;
+}
+
+trials::SearchSpace JobSpace(const Job& job) {
+  const trials::Workload& workload = job.workload;
+  const int gpus = job.cluster.gpus();
+  const int node = job.cluster.gpus_per_node;
+  constexpr int kMostMicroBatch = 32;
+  constexpr int kMostChunks = 8;
+  constexpr int kMostContext = 8;
+  constexpr int kFewestTokensOfRing = 4096;
+  constexpr int kBucketMb = 100;
+  trials::SearchSpaceOptions options;
+  options.values = {{"tp", DivisorsUpTo(gpus, node)},
+                    {"cp",
+                     workload.sequence_length >= kFewestTokensOfRing
+                         ? DivisorsUpTo(gpus, kMostContext)
+                         : std::vector<int>{1}},
+                    {"sp", DivisorsUpTo(gpus, node)},
+                    {"micro_batch_size", PowersUpTo(kMostMicroBatch)},
+                    {"model_chunks", PowersUpTo(kMostChunks)},
+                    {"grad_checkpoint", {0, 1, 2}},
+                    {"dp_bucket_mb", {kBucketMb}},
+                    {"zero_bucket_mb", {kBucketMb}},
+                    {"overlap_zero_comm", {1}},
+                    {"overlap_zero_allgather", {1}}};
+  for (const auto& [name, values] : job.values) {
+    if (name == "microbatches") {
+      options.values.erase("micro_batch_size");
+    }
+    options.values[name] = values;
+  }
+  options.rules = JobRules(job);
+  return trials::SearchSpace::Enumerate(workload, gpus, options);
+}
+
+}  // namespace jobs

@@ -1,0 +1,60 @@
+// A training job whose configuration is to be chosen, and the space to choose
+// from.
+
+#ifndef JOBS_JOB_H_
+#define JOBS_JOB_H_
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "jobs/machine_size.h"
+#include "trials/cluster.h"
+#include "trials/rules.h"
+#include "trials/search_space.h"
+#include "trials/simulator/framework.h"
+#include "trials/workload.h"
+
+namespace jobs {
+
+struct FrameworkChoice {
+  std::string name;  // of its file: "megatron-core"
+  std::filesystem::path file;
+  trials::Framework framework;
+  trials::FrameworkNotes notes;
+};
+
+// Errors: throws InputError for an unknown name, with the known ones.
+[[nodiscard]] FrameworkChoice FindFramework(const std::string& name);
+
+struct Job {
+  trials::Workload workload;
+  trials::Cluster cluster;
+  FrameworkChoice framework;
+  std::vector<std::string> rules;  // the user's, see trials::Rule
+  // Values of parameters instead of those of JobSpace, by name.
+  std::map<std::string, std::vector<int>, std::less<>> values;
+};
+
+// A model from a config.json, a folder that contains one, or sizes:
+// "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256", a decoder
+// with the blocks of Llama.
+// Errors: throws InputError.
+[[nodiscard]] trials::Model FindModel(const std::string& text);
+
+// The configurations that a plan compares: all sizes, ZeRO stages, microbatch
+// sizes, chunks and kinds of recomputation; communication overlaps computation
+// where it can, and buckets have one size. Rules exclude what the framework
+// cannot do, tensor parallelism between nodes, and tensor without sequence
+// parallelism.
+[[nodiscard]] trials::SearchSpace JobSpace(const Job& job);
+// Its rules; the origin of those that are no framework's and no user's.
+[[nodiscard]] std::vector<trials::Rule> JobRules(const Job& job);
+[[nodiscard]] std::string JobRuleOrigin();
+
+}  // namespace jobs
+
+#endif  // JOBS_JOB_H_

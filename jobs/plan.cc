@@ -1,0 +1,301 @@
+#include "jobs/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <compare>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "trials/constraints.h"
+#include "trials/predictions.h"
+
+namespace jobs {
+namespace {
+
+using trials::ParallelConfig;
+
+constexpr double kGiga = 1e9;
+
+// What configurations of a layout have in common.
+auto LayoutKey(const ParallelConfig& c) {
+  return std::tuple(
+      c.dp, c.tp, c.pp, c.cp, c.ep, c.zero_stage, c.grad_checkpoint);
+}
+
+std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
+  std::vector<Excluded> excluded;
+  bool first = true;
+  for (const trials::SearchSpace::Dropped& dropped : space.dropped()) {
+    // The first constraint removes what other numbers of GPUs have, and those
+    // of sp and of JobSpace remove what differs from tp.
+    const bool of_grids = std::exchange(first, false) ||
+                          dropped.origin == JobRuleOrigin() ||
+                          dropped.rule.starts_with("sp > 1");
+    if (!of_grids && dropped.count > 0) {
+      std::string reason = dropped.rule;
+      for (const trials::Constraint& constraint : trials::Constraints()) {
+        if (constraint.rule == dropped.rule && dropped.origin == "built in") {
+          reason = constraint.requirement;
+        }
+      }
+      excluded.push_back({dropped.origin == "built in"
+                              ? reason
+                              : fmt::format("{} ({})", reason, dropped.origin),
+                          dropped.count});
+    }
+  }
+  return excluded;
+}
+
+struct NamedShare {
+  const char* name;
+  double trials::TimeBreakdown::*value;
+};
+constexpr std::array<NamedShare, 12> kShares = {{
+    {"compute", &trials::TimeBreakdown::forward_s},
+    {"compute", &trials::TimeBreakdown::backward_s},
+    {"compute", &trials::TimeBreakdown::head_s},
+    {"optimizer", &trials::TimeBreakdown::optimizer_s},
+    {"recomputation", &trials::TimeBreakdown::recompute_s},
+    {"bubble", &trials::TimeBreakdown::bubble_s},
+    {"links (tensor)", &trials::TimeBreakdown::tensor_s},
+    {"links (context)", &trials::TimeBreakdown::context_s},
+    {"links (experts)", &trials::TimeBreakdown::expert_s},
+    {"links (data)", &trials::TimeBreakdown::data_s},
+    {"links (pipeline)", &trials::TimeBreakdown::pipeline_s},
+    {"launches", &trials::TimeBreakdown::overhead_s},
+}};
+
+}  // namespace
+
+Planner::Planner(Job job, PlanOptions options)
+    : job_(std::move(job)),
+      options_(std::move(options)),
+      space_(JobSpace(job_)),
+      simulator_(job_.workload, job_.cluster, {job_.framework.framework}) {}
+
+double Planner::AllowedBytes() const {
+  return (1.0 - options_.headroom) * job_.framework.framework.usable_memory *
+         job_.cluster.gpu.memory_bytes;
+}
+
+Prediction Planner::Predict(const ParallelConfig& config) const {
+  const trials::StepReport report = simulator_.Simulate(config);
+  const Calibration& calibration = options_.calibration;
+  const double peak = calibration.memory * report.peak_memory_bytes;
+  return {
+      config,
+      calibration.StepTime(report.time),
+      peak,
+      trials::FitProbability(peak,
+                             report.capacity_bytes,
+                             calibration.memory_log_stddev > 0.0
+                                 ? calibration.memory_log_stddev
+                                 : job_.framework.framework.memory_log_stddev)};
+}
+
+Plan Planner::MakePlan() const {
+  using Key = decltype(LayoutKey(ParallelConfig{}));
+  std::map<Key, Layout> layouts;
+  Plan plan;
+  plan.excluded = ByRule(space_);
+  const double allowed = AllowedBytes();
+  plan.capacity_bytes = allowed / (1.0 - options_.headroom);
+  std::int64_t out_of_memory = 0;
+  std::int64_t tight = 0;
+  std::int64_t refused = 0;
+  for (const ParallelConfig& config : space_.configs()) {
+    Prediction one;
+    try {
+      one = Predict(config);
+    } catch (const trials::InvalidPlan&) {
+      ++refused;
+      continue;
+    }
+    ++plan.candidates;
+    if (!plan.smallest ||
+        one.peak_memory_bytes < plan.smallest->peak_memory_bytes) {
+      plan.smallest = one;
+    }
+    if (one.peak_memory_bytes > allowed) {
+      ++(one.peak_memory_bytes > plan.capacity_bytes ? out_of_memory : tight);
+      continue;
+    }
+    Layout& layout = layouts[LayoutKey(config)];
+    if (layout.configurations++ == 0 ||
+        one.step_time_s < layout.best.step_time_s) {
+      layout.best = one;
+    }
+  }
+  for (auto& [key, layout] : layouts) {
+    plan.layouts.push_back(layout);
+  }
+  std::stable_sort(plan.layouts.begin(),
+                   plan.layouts.end(),
+                   [](const Layout& a, const Layout& b) {
+                     return a.best.step_time_s < b.best.step_time_s;
+                   });
+  plan.excluded.push_back({fmt::format("out of memory (more than {:.1f} GB)",
+                                       plan.capacity_bytes / kGiga),
+                           out_of_memory});
+  plan.excluded.push_back({fmt::format("less than {:.0f}% of the memory free",
+                                       100.0 * options_.headroom),
+                           tight});
+  plan.excluded.push_back({"the framework refuses it", refused});
+  std::erase_if(plan.excluded, [](const Excluded& e) { return e.count == 0; });
+  std::stable_sort(
+      plan.excluded.begin(),
+      plan.excluded.end(),
+      [](const Excluded& a, const Excluded& b) { return a.count > b.count; });
+  return plan;
+}
+
+std::string LayoutName(const ParallelConfig& config) {
+  std::string name;
+  const auto add = [&name](const char* label, int value) {
+    if (value > 1) {
+      name += fmt::format("{}{}={}", name.empty() ? "" : " ", label, value);
+    }
+  };
+  add("dp", config.dp);
+  add("tp", config.tp);
+  add("pp", config.pp);
+  add("cp", config.cp);
+  add("ep", config.ep);
+  if (name.empty()) {
+    name = "dp=1";
+  }
+  if (config.zero_stage > 0) {
+    name += fmt::format(" ZeRO-{}", config.zero_stage);
+  }
+  if (config.grad_checkpoint != trials::kRecomputeNothing) {
+    name += config.grad_checkpoint == trials::kRecomputeFull
+                ? " full recomputation"
+                : " selective recomputation";
+  }
+  return name;
+}
+
+Shares SharesOf(const trials::TimeBreakdown& time) {
+  Shares shares;
+  for (const NamedShare& part : kShares) {
+    const double share = time.*(part.value) / time.Total();
+    if (!shares.empty() && shares.back().first == part.name) {
+      shares.back().second += share;
+    } else {
+      shares.emplace_back(part.name, share);
+    }
+  }
+  std::stable_sort(
+      shares.begin(), shares.end(), [](const auto& a, const auto& b) {
+        return a.second > b.second;
+      });
+  return shares;
+}
+
+std::string ToString(const Shares& shares) {
+  constexpr double kWorthNaming = 0.03;
+  constexpr int kMost = 3;
+  std::string text;
+  int named = 0;
+  for (const auto& [name, share] : shares) {
+    if (share >= kWorthNaming && named++ < kMost) {
+      text += fmt::format(
+          "{}{} {:.0f}%", text.empty() ? "" : ", ", name, 100.0 * share);
+    }
+  }
+  return text;
+}
+
+namespace {
+
+// The reason why a configuration is not in the space; "" if it is.
+std::string ExcludedBy(const Planner& planner, const ParallelConfig& config) {
+  const Job& job = planner.job();
+  const std::string problem =
+      ConfigProblem(config, {job.workload, job.cluster.gpus()});
+  if (!problem.empty()) {
+    return problem;
+  }
+  const auto context = trials::RuleContext(job.workload, job.cluster.gpus());
+  for (const trials::Rule& rule : JobRules(job)) {
+    if (rule.Matches(config, context)) {
+      return fmt::format(
+          "the rule \"{}\" ({}) excludes it", rule.expression(), rule.origin());
+    }
+  }
+  return "";
+}
+
+std::string MemoryReason(const Planner& planner, const Prediction& one) {
+  const double allowed = planner.AllowedBytes();
+  if (one.peak_memory_bytes <= allowed) {
+    return "";
+  }
+  const double headroom = planner.options().headroom;
+  const trials::StepReport report = planner.Report(one.config);
+  return fmt::format(
+      "it needs {:.1f} GB, and {:.1f} GB are allowed ({:.1f} GB, {:.0f}% of "
+      "which stay free); the largest part is {}; it fits with probability "
+      "{:.2f}",
+      one.peak_memory_bytes / kGiga,
+      allowed / kGiga,
+      allowed / (1.0 - headroom) / kGiga,
+      100.0 * headroom,
+      LargestComponent(report.memory),
+      one.fit_probability);
+}
+
+}  // namespace
+
+std::string Why(const Planner& planner,
+                const Plan& plan,
+                const std::string& config) {
+  std::string text;
+  try {
+    const trials::Completed completed = Complete(config, planner.space());
+    text = ToString(completed.config) + "\n";
+    for (const std::string& note : completed.notes) {
+      text += fmt::format("note: {}\n", note);
+    }
+    const std::string excluded = ExcludedBy(planner, completed.config);
+    if (!excluded.empty()) {
+      return text + fmt::format("not offered: {}\n", excluded);
+    }
+    const Prediction one = planner.Predict(completed.config);
+    const std::string memory = MemoryReason(planner, one);
+    if (!memory.empty()) {
+      return text + fmt::format("not offered: {}\n", memory);
+    }
+    const std::string shares =
+        ToString(SharesOf(planner.Report(one.config).time));
+    if (plan.layouts.empty() ||
+        one.step_time_s <= plan.layouts.front().best.step_time_s) {
+      return text + fmt::format("the fastest: {:.3g} s per step; {}\n",
+                                one.step_time_s,
+                                shares);
+    }
+    const Prediction& best = plan.layouts.front().best;
+    return text +
+           fmt::format(
+               "{:.3g} s per step, {:.1f}% slower than {} ({:.3g} s); {}, "
+               "against {}\n",
+               one.step_time_s,
+               100.0 * (one.step_time_s / best.step_time_s - 1.0),
+               LayoutName(best.config),
+               best.step_time_s,
+               shares,
+               ToString(SharesOf(planner.Report(best.config).time)));
+  } catch (const trials::InvalidPlan& e) {
+    return text + fmt::format("not offered: {}\n", e.reason());
+  } catch (const std::invalid_argument& e) {
+    throw common::InputError(fmt::format("--why {}: {}", config, e.what()));
+  }
+}
+
+}  // namespace jobs

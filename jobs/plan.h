@@ -1,0 +1,103 @@
+// The plan of a job: every configuration predicted, grouped by layout.
+
+#ifndef JOBS_PLAN_H_
+#define JOBS_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jobs/calibration.h"
+#include "jobs/job.h"
+#include "trials/parallel_config.h"
+#include "trials/search_space.h"
+#include "trials/simulator/error_band.h"
+#include "trials/simulator/simulator.h"
+
+namespace jobs {
+
+struct PlanOptions {
+  double headroom = 0.1;  // share of the memory that stays free, in [0, 1)
+  Calibration calibration;
+};
+
+// The prediction of one configuration.
+struct Prediction {
+  trials::ParallelConfig config;
+  double step_time_s = 0.0;
+  double peak_memory_bytes = 0.0;
+  double fit_probability = 0.0;
+};
+
+// The configurations with the same sizes, ZeRO stage and recomputation that
+// leave the headroom free; `best` is the fastest.
+struct Layout {
+  Prediction best;
+  int configurations = 0;
+};
+
+// A number of configurations that are not offered, and why.
+struct Excluded {
+  std::string reason;
+  std::int64_t count = 0;
+};
+
+struct Plan {
+  std::vector<Layout> layouts;  // fastest first
+  std::vector<Excluded> excluded;
+  int candidates = 0;  // predicted configurations
+  // The candidate that needs least memory.
+  std::optional<Prediction> smallest;
+  double capacity_bytes = 0.0;
+};
+
+// Predicts the configurations of a job. An object may be used by one thread at
+// a time.
+class Planner {
+ public:
+  Planner(Job job, PlanOptions options);
+
+  [[nodiscard]] Plan MakePlan() const;
+
+  // Errors: throws trials::InvalidPlan for what the framework cannot run.
+  [[nodiscard]] Prediction Predict(const trials::ParallelConfig& config) const;
+  [[nodiscard]] trials::StepReport Report(
+      const trials::ParallelConfig& config) const {
+    return simulator_.Simulate(config);
+  }
+  // Memory that a configuration may use.
+  [[nodiscard]] double AllowedBytes() const;
+
+  [[nodiscard]] const Job& job() const { return job_; }
+  [[nodiscard]] const PlanOptions& options() const { return options_; }
+  [[nodiscard]] const trials::SearchSpace& space() const { return space_; }
+
+ private:
+  Job job_;
+  PlanOptions options_;
+  trials::SearchSpace space_;
+  trials::Simulator simulator_;
+};
+
+// The sizes that a layout has: "dp=16, ZeRO 3, full recomputation".
+[[nodiscard]] std::string LayoutName(const trials::ParallelConfig& config);
+
+// The parts of a step, largest first, as shares of its time:
+// {"compute", 0.74}, {"recomputation", 0.2}, ...
+using Shares = std::vector<std::pair<std::string, double>>;
+[[nodiscard]] Shares SharesOf(const trials::TimeBreakdown& time);
+// "compute 74%, recomputation 20%"
+[[nodiscard]] std::string ToString(const Shares& shares);
+
+// Whether, and why not, a configuration is in the plan, in sentences: the rule
+// that excludes it, its memory, or how much slower it is than the best.
+// Errors: throws InputError for text that is not a configuration.
+[[nodiscard]] std::string Why(const Planner& planner,
+                              const Plan& plan,
+                              const std::string& config);
+
+}  // namespace jobs
+
+#endif  // JOBS_PLAN_H_

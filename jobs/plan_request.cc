@@ -1,0 +1,204 @@
+#include "jobs/plan_request.h"
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/json.h"
+#include "common/text.h"
+#include "jobs/calibration.h"
+#include "jobs/efficiency.h"
+#include "jobs/job.h"
+#include "jobs/machine_size.h"
+#include "jobs/plan.h"
+#include "jobs/plan_text.h"
+
+namespace jobs {
+namespace {
+
+using common::InputError;
+
+trials::Precision ReadPrecision(const std::string& name) {
+  const std::vector<std::string> known = {"fp32", "fp16", "bf16", "fp8"};
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (known[i] == name) {
+      return static_cast<trials::Precision>(i);
+    }
+  }
+  throw InputError(fmt::format("--precision {}: unknown precision{}; known: {}",
+                               name,
+                               common::DidYouMean(name, known),
+                               fmt::join(known, ", ")));
+}
+
+trials::Workload MakeWorkload(const PlanRequest& request) {
+  trials::Workload workload;
+  workload.model = FindModel(request.model);
+  workload.name = workload.model.name;
+  workload.batch_size = request.batch_size;
+  workload.sequence_length = request.sequence_length;
+  workload.precision = ReadPrecision(request.precision);
+  const int positions = workload.model.max_positions;
+  if (positions > 0 && workload.sequence_length > positions) {
+    throw InputError(fmt::format(
+        "--seq {}: the model has learned {} positions; use at most {}",
+        workload.sequence_length,
+        positions,
+        positions));
+  }
+  return workload;
+}
+
+Job MakeJob(const PlanRequest& request,
+            const trials::Workload& workload,
+            const trials::Cluster& node,
+            const MachineSize& size,
+            const std::string& framework) {
+  return {workload,
+          WithSize(node, size),
+          FindFramework(framework),
+          request.rules,
+          {}};
+}
+
+PlanOptions MakeOptions(const PlanRequest& request, const Job& job) {
+  constexpr double kPercent = 100.0;
+  if (!(request.headroom_percent < kPercent)) {
+    throw InputError(fmt::format("--headroom {}: must be a percentage < 100",
+                                 request.headroom_percent));
+  }
+  PlanOptions options{request.headroom_percent / kPercent, {}};
+  if (!request.calibrate.empty()) {
+    options.calibration = Calibrate(job, ReadMeasuredSteps(request.calibrate));
+  }
+  return options;
+}
+
+// One size: one plan per framework.
+std::string OneSize(const PlanRequest& request, std::vector<Job> jobs) {
+  std::string text =
+      request.format == OutputFormat::kText
+          ? JobText(jobs.front()) +
+                (jobs.front().workload.model.note.empty()
+                     ? ""
+                     : "note: " + jobs.front().workload.model.note + "\n")
+      : request.format == OutputFormat::kCsv ? PlanCsvHeader()
+                                             : "";
+  common::Json json = common::Json::array();
+  for (Job& job : jobs) {
+    PlanOptions options = MakeOptions(request, job);
+    const Planner planner(std::move(job), std::move(options));
+    const Plan plan = planner.MakePlan();
+    if (!request.why.empty()) {
+      text += fmt::format("\n{}: {}",
+                          planner.job().framework.name,
+                          Why(planner, plan, request.why));
+    } else if (request.format == OutputFormat::kCsv) {
+      text += PlanCsv(planner, plan);
+    } else if (request.format == OutputFormat::kJson) {
+      json.push_back(PlanJson(planner, plan, request.layouts));
+    } else {
+      const Calibration& calibration = planner.options().calibration;
+      text += "\n" + (calibration.empty() ? "" : ToString(calibration)) +
+              PlanText(planner, plan, request.layouts);
+    }
+  }
+  if (request.format == OutputFormat::kJson && request.why.empty()) {
+    return common::ToText(json, 2) + "\n";
+  }
+  return text;
+}
+
+ScalePoint Scale(const PlanRequest& request, Job job, const MachineSize& size) {
+  ScalePoint point{.size = size, .gpus = size.gpus()};
+  const trials::Workload workload = job.workload;
+  const trials::Cluster cluster = job.cluster;
+  PlanOptions options = MakeOptions(request, job);
+  try {
+    const Planner planner(std::move(job), std::move(options));
+    const Plan plan = planner.MakePlan();
+    if (plan.layouts.empty()) {
+      point.problem = plan.smallest
+                          ? fmt::format("does not fit: {:.1f} GB at least",
+                                        plan.smallest->peak_memory_bytes / 1e9)
+                          : "no configuration is valid";
+      return point;
+    }
+    point.fits = true;
+    point.best = plan.layouts.front().best;
+  } catch (const InputError& e) {
+    point.problem = e.what();
+    return point;
+  }
+  const double step_time_s = point.best.step_time_s;
+  point.tokens_per_s =
+      point.gpus * TokensPerSecondPerGpu(workload, point.gpus, step_time_s);
+  point.mfu = ModelFlopUtilization(workload, cluster, step_time_s);
+  return point;
+}
+
+// Several sizes: the best layout of each.
+std::string SeveralSizes(const PlanRequest& request,
+                         const trials::Workload& workload,
+                         const trials::Cluster& node,
+                         const std::vector<MachineSize>& sizes,
+                         const std::vector<std::string>& frameworks) {
+  if (!request.why.empty() || request.format == OutputFormat::kCsv) {
+    throw InputError(fmt::format("{} needs one size of the machine, not {}",
+                                 request.why.empty() ? "--csv" : "--why",
+                                 request.gpus));
+  }
+  std::string text;
+  common::Json json;
+  for (const std::string& framework : frameworks) {
+    std::vector<ScalePoint> points;
+    double first = 0.0;
+    for (const MachineSize& size : sizes) {
+      Job job = MakeJob(request, workload, node, size, framework);
+      if (text.empty()) {
+        text = JobText(job);
+      }
+      ScalePoint& point =
+          points.emplace_back(Scale(request, std::move(job), size));
+      if (point.fits) {
+        const double per_gpu = point.tokens_per_s / point.gpus;
+        first = first > 0.0 ? first : per_gpu;
+        point.efficiency = per_gpu / first;
+      }
+    }
+    json[framework] = ScaleJson(points, request.price_per_hour);
+    text += fmt::format(
+        "\n{}\n{}", framework, ScaleText(points, request.price_per_hour));
+  }
+  return request.format == OutputFormat::kJson ? common::ToText(json, 2) + "\n"
+                                               : text;
+}
+
+}  // namespace
+
+std::string RunPlan(const PlanRequest& request) {
+  const std::vector<std::string> frameworks =
+      request.frameworks.empty()
+          ? std::vector<std::string>{"megatron-core", "fsdp2"}
+          : request.frameworks;
+  const trials::Workload workload = MakeWorkload(request);
+  const trials::Cluster node = FindMachine(request.machine);
+  std::vector<MachineSize> sizes;
+  try {
+    sizes = ParseMachineSizes(request.gpus, node.gpus_per_node);
+  } catch (const InputError& e) {
+    throw InputError(fmt::format("--gpus {}: {}", request.gpus, e.what()));
+  }
+  if (sizes.size() > 1) {
+    return SeveralSizes(request, workload, node, sizes, frameworks);
+  }
+  std::vector<Job> jobs;
+  for (const std::string& framework : frameworks) {
+    jobs.push_back(MakeJob(request, workload, node, sizes.front(), framework));
+  }
+  return OneSize(request, std::move(jobs));
+}
+
+}  // namespace jobs

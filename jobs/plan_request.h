@@ -1,0 +1,40 @@
+// The command `oppa plan`: from its options to its output.
+
+#ifndef JOBS_PLAN_REQUEST_H_
+#define JOBS_PLAN_REQUEST_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "jobs/machines.h"
+
+namespace jobs {
+
+enum class OutputFormat { kText, kJson, kCsv };
+
+struct PlanRequest {
+  std::string model;  // see FindModel
+  std::string gpus;   // see ParseMachineSizes
+  MachineOptions machine;
+  int batch_size = 0;       // sequences per step, > 0
+  int sequence_length = 0;  // tokens, > 0
+  std::string precision = "bf16";
+  std::vector<std::string> frameworks;  // empty: megatron-core and fsdp2
+  double headroom_percent = 10.0;       // in (0, 100)
+  std::vector<std::string> rules;
+  int layouts = 5;  // shown
+  std::string why;  // a configuration
+  double price_per_hour = 0.0;
+  std::filesystem::path calibrate;  // empty: no calibration
+  OutputFormat format = OutputFormat::kText;
+};
+
+// What the command prints. Several sizes: how the job scales.
+// Errors: throws InputError that names the option.
+[[nodiscard]] std::string RunPlan(const PlanRequest& request);
+
+}  // namespace jobs
+
+#endif  // JOBS_PLAN_REQUEST_H_

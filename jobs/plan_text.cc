@@ -1,0 +1,333 @@
+#include "jobs/plan_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "jobs/efficiency.h"
+#include "trials/model.h"
+#include "trials/simulator/error_band.h"
+
+namespace jobs {
+namespace {
+
+constexpr double kGiga = 1e9;
+constexpr double kSecondsPerHour = 3600.0;
+
+std::string PrecisionName(trials::Precision precision) {
+  constexpr std::array<std::string_view, 4> kNames = {
+      "fp32", "fp16", "bf16", "fp8"};
+  return std::string(kNames.at(static_cast<std::size_t>(precision)));
+}
+
+std::string LinksText(const trials::Cluster& cluster) {
+  std::string text = fmt::format("{} {:.3g} GB/s",
+                                 cluster.intra.name,
+                                 cluster.intra.bandwidth_bytes_per_s / kGiga);
+  if (cluster.nodes > 1) {
+    text += fmt::format(", {} {} x {:.3g} GB/s",
+                        cluster.inter.name,
+                        cluster.nics_per_node,
+                        cluster.inter.bandwidth_bytes_per_s / kGiga);
+  }
+  return text;
+}
+
+int MicroBatch(const Job& job, const trials::ParallelConfig& config) {
+  return job.workload.batch_size / (config.dp * config.microbatches);
+}
+
+double FreeShare(const Plan& plan, const Prediction& one) {
+  return 1.0 - one.peak_memory_bytes / plan.capacity_bytes;
+}
+
+double TokensPerGpu(const Job& job, const Prediction& one) {
+  return TokensPerSecondPerGpu(
+      job.workload, job.cluster.gpus(), one.step_time_s);
+}
+
+// The bands of the best configuration, as `oppa simulate --pc` prints them, or
+// that of the calibration.
+std::string BandText(const Planner& planner, const Prediction& best) {
+  const Job& job = planner.job();
+  const trials::StepReport report = planner.Report(best.config);
+  const Calibration& calibration = planner.options().calibration;
+  std::string text;
+  if (!calibration.empty()) {
+    const double factor = calibration.BandFactor(report.time);
+    return fmt::format(
+        "step time {:.3g} s: {:.3g} to {:.3g} s with a probability of 90%, by "
+        "the calibration\n",
+        best.step_time_s,
+        best.step_time_s / factor,
+        best.step_time_s * factor);
+  }
+  const std::filesystem::path file = trials::ErrorBandsPath();
+  std::error_code error;
+  if (std::filesystem::is_regular_file(file, error)) {
+    const trials::ErrorBands bands = trials::ReadErrorBands(file);
+    text = FormatBands(bands,
+                       bands.RegimeOf(job.cluster.gpu.architecture,
+                                      job.framework.name,
+                                      job.cluster.nodes,
+                                      best.config.zero_stage),
+                       report);
+  }
+  const std::vector<std::string>& compared = job.framework.notes.compared_with;
+  text += compared.empty()
+              ? fmt::format("{}: not validated\n", job.framework.name)
+              : fmt::format("{}: compared with published measurements ({})\n",
+                            job.framework.name,
+                            fmt::join(compared, ", "));
+  const std::string& validated = job.cluster.gpu.validated;
+  return text + fmt::format("{}: {}\n",
+                            job.cluster.gpu.name,
+                            validated.empty()
+                                ? "not validated: its constants are estimates"
+                                : "validated with " + validated);
+}
+
+std::string ExcludedText(const Plan& plan) {
+  constexpr std::size_t kMost = 8;
+  std::string text = "not offered:\n";
+  std::int64_t others = 0;
+  for (std::size_t i = 0; i < plan.excluded.size(); ++i) {
+    const auto& [reason, count] = plan.excluded[i];
+    if (i < kMost) {
+      text += fmt::format("{:>10}  {}\n", count, reason);
+    } else {
+      others += count;
+    }
+  }
+  if (others > 0) {
+    text += fmt::format("{:>10}  other rules\n", others);
+  }
+  return text;
+}
+
+std::string NothingFits(const Planner& planner, const Plan& plan) {
+  if (!plan.smallest) {
+    return "no configuration is valid\n";
+  }
+  const trials::StepReport report = planner.Report(plan.smallest->config);
+  return fmt::format(
+      "no configuration leaves {:.0f}% of {:.1f} GB free; the smallest needs "
+      "{:.1f} GB: {} (most of it: {})\nuse more GPUs, GPUs with more memory, a "
+      "smaller --headroom or shorter sequences\n",
+      100.0 * planner.options().headroom,
+      plan.capacity_bytes / kGiga,
+      plan.smallest->peak_memory_bytes / kGiga,
+      ToString(plan.smallest->config),
+      LargestComponent(report.memory));
+}
+
+}  // namespace
+
+std::string JobText(const Job& job) {
+  const trials::Workload& workload = job.workload;
+  const trials::Cluster& cluster = job.cluster;
+  return fmt::format(
+      "{}: {:.3g} billion parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
+      workload.name,
+      static_cast<double>(ParameterCount(workload.model)) / kGiga,
+      workload.batch_size,
+      workload.sequence_length,
+      PrecisionName(workload.precision),
+      ToString(MachineSize{cluster.nodes, cluster.gpus_per_node}),
+      cluster.gpu.name,
+      LinksText(cluster));
+}
+
+std::string PlanText(const Planner& planner, const Plan& plan, int most) {
+  const Job& job = planner.job();
+  std::string text = fmt::format(
+      "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
+      "GB free\n",
+      job.framework.name,
+      plan.layouts.size(),
+      plan.candidates,
+      100.0 * planner.options().headroom,
+      plan.capacity_bytes / kGiga);
+  if (plan.layouts.empty()) {
+    return text + NothingFits(planner, plan) + ExcludedText(plan);
+  }
+  text += fmt::format("  {:>9} {:>5} {:>7} {:>6} {:>5} {:>7} {:>9}  {}\n",
+                      "tok/s/GPU",
+                      "MFU",
+                      "s/step",
+                      "GB",
+                      "free",
+                      "P(fits)",
+                      "mb x size",
+                      "layout: share of the step");
+  const std::size_t shown =
+      std::min(plan.layouts.size(), static_cast<std::size_t>(most));
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Prediction& one = plan.layouts[i].best;
+    text += fmt::format(
+        "  {:>9.0f} {:>4.1f}% {:>7.3g} {:>6.1f} {:>4.0f}% {:>7.2f} {:>9}  {}: "
+        "{}\n",
+        TokensPerGpu(job, one),
+        100.0 *
+            ModelFlopUtilization(job.workload, job.cluster, one.step_time_s),
+        one.step_time_s,
+        one.peak_memory_bytes / kGiga,
+        100.0 * FreeShare(plan, one),
+        one.fit_probability,
+        fmt::format(
+            "{} x {}", one.config.microbatches, MicroBatch(job, one.config)),
+        LayoutName(one.config),
+        ToString(SharesOf(planner.Report(one.config).time)));
+  }
+  const Prediction& best = plan.layouts.front().best;
+  return text + fmt::format("fastest: {}\n", ToString(best.config)) +
+         BandText(planner, best) + ExcludedText(plan);
+}
+
+common::Json PlanJson(const Planner& planner, const Plan& plan, int most) {
+  const Job& job = planner.job();
+  common::Json json;
+  json["framework"] = job.framework.name;
+  json["candidates"] = plan.candidates;
+  json["capacity_bytes"] = plan.capacity_bytes;
+  json["headroom"] = planner.options().headroom;
+  json["layouts"] = common::Json::array();
+  for (const Layout& layout : plan.layouts) {
+    if (static_cast<int>(json["layouts"].size()) == most) {
+      break;
+    }
+    const Prediction& one = layout.best;
+    common::Json row;
+    row["layout"] = LayoutName(one.config);
+    row["config"] = ToString(one.config);
+    row["micro_batch_size"] = MicroBatch(job, one.config);
+    row["microbatches"] = one.config.microbatches;
+    row["configurations"] = layout.configurations;
+    row["step_time_s"] = one.step_time_s;
+    row["tokens_per_s_per_gpu"] = TokensPerGpu(job, one);
+    row["mfu"] =
+        ModelFlopUtilization(job.workload, job.cluster, one.step_time_s);
+    row["peak_memory_bytes"] = one.peak_memory_bytes;
+    row["fit_probability"] = one.fit_probability;
+    for (const auto& [name, share] :
+         SharesOf(planner.Report(one.config).time)) {
+      row["shares"][name] = share;
+    }
+    json["layouts"].push_back(row);
+  }
+  json["excluded"] = common::Json::array();
+  for (const Excluded& excluded : plan.excluded) {
+    json["excluded"].push_back(
+        {{"reason", excluded.reason}, {"count", excluded.count}});
+  }
+  return json;
+}
+
+std::string PlanCsvHeader() {
+  return fmt::format(
+      "framework,layout,configurations,{},step_time_s,tokens_per_s_per_gpu,mfu,"
+      "peak_memory_bytes,fit_probability\n",
+      trials::BuiltInKnobs().Columns());
+}
+
+std::string PlanCsv(const Planner& planner, const Plan& plan) {
+  const Job& job = planner.job();
+  std::string text;
+  for (const Layout& layout : plan.layouts) {
+    const Prediction& one = layout.best;
+    text += fmt::format(
+        "{},{},{},{},{:.6g},{:.6g},{:.4g},{:.6g},{:.4g}\n",
+        job.framework.name,
+        LayoutName(one.config),
+        layout.configurations,
+        trials::BuiltInKnobs().Cells(one.config),
+        one.step_time_s,
+        TokensPerGpu(job, one),
+        ModelFlopUtilization(job.workload, job.cluster, one.step_time_s),
+        one.peak_memory_bytes,
+        one.fit_probability);
+  }
+  return text;
+}
+
+std::string ToString(const Calibration& calibration) {
+  std::string text = fmt::format(
+      "calibrated on {} measured step times: computation x {:.3f}, "
+      "communication x {:.3f}, remaining scatter {:.1f}%\n",
+      calibration.step_times,
+      calibration.compute,
+      calibration.communication,
+      100.0 * calibration.noise);
+  if (calibration.peaks > 0) {
+    text += fmt::format("and on {} peaks: memory x {:.3f}, within {:.1f}%\n",
+                        calibration.peaks,
+                        calibration.memory,
+                        100.0 * calibration.memory_log_stddev);
+  }
+  return text;
+}
+
+std::string ScaleText(const std::vector<ScalePoint>& points,
+                      double price_per_hour) {
+  std::string text = fmt::format("  {:>6} {:>10} {:>9} {:>6} {:>5} {:>9}",
+                                 "GPUs",
+                                 "tok/s",
+                                 "tok/s/GPU",
+                                 "effic.",
+                                 "MFU",
+                                 "h/B tok");
+  text += price_per_hour > 0.0 ? fmt::format(" {:>9}", "cost/B") : "";
+  text += "  layout\n";
+  for (const ScalePoint& point : points) {
+    if (!point.fits) {
+      text += fmt::format("  {:>6} {}\n", point.gpus, point.problem);
+      continue;
+    }
+    const double hours = kGiga / point.tokens_per_s / kSecondsPerHour;
+    text +=
+        fmt::format("  {:>6} {:>10.0f} {:>9.0f} {:>5.0f}% {:>4.1f}% {:>9.3g}",
+                    point.gpus,
+                    point.tokens_per_s,
+                    point.tokens_per_s / point.gpus,
+                    100.0 * point.efficiency,
+                    100.0 * point.mfu,
+                    hours);
+    if (price_per_hour > 0.0) {
+      text += fmt::format(" {:>9.2f}", hours * point.gpus * price_per_hour);
+    }
+    text += fmt::format("  {}\n", LayoutName(point.best.config));
+  }
+  return text;
+}
+
+common::Json ScaleJson(const std::vector<ScalePoint>& points,
+                       double price_per_hour) {
+  common::Json json = common::Json::array();
+  for (const ScalePoint& point : points) {
+    common::Json row;
+    row["gpus"] = point.gpus;
+    row["nodes"] = point.size.nodes;
+    if (point.fits) {
+      const double hours = kGiga / point.tokens_per_s / kSecondsPerHour;
+      row["config"] = ToString(point.best.config);
+      row["step_time_s"] = point.best.step_time_s;
+      row["tokens_per_s"] = point.tokens_per_s;
+      row["efficiency"] = point.efficiency;
+      row["mfu"] = point.mfu;
+      row["hours_per_billion_tokens"] = hours;
+      if (price_per_hour > 0.0) {
+        row["price_per_billion_tokens"] = hours * point.gpus * price_per_hour;
+      }
+    } else {
+      row["problem"] = point.problem;
+    }
+    json.push_back(row);
+  }
+  return json;
+}
+
+}  // namespace jobs

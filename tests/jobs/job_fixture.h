@@ -1,0 +1,34 @@
+// Jobs for tests: Llama-3-8B on H100.
+
+#ifndef TESTS_JOBS_JOB_FIXTURE_H_
+#define TESTS_JOBS_JOB_FIXTURE_H_
+
+#include <string>
+
+#include "jobs/job.h"
+#include "jobs/machines.h"
+#include "tests/fakes/paths.h"
+
+namespace jobs {
+
+inline std::string Llama8b() {
+  return (fakes::SourceFolder() / "experiments/workloads/llama-3-8b.json")
+      .string();
+}
+
+inline Job LlamaJob(const std::string& framework = "fsdp2", int nodes = 2) {
+  trials::Workload workload;
+  workload.model = FindModel(Llama8b());
+  workload.name = workload.model.name;
+  workload.batch_size = 256;
+  workload.sequence_length = 8192;
+  return {workload,
+          WithSize(FindMachine({.gpu = "h100"}), {nodes, 8}),
+          FindFramework(framework),
+          {},
+          {}};
+}
+
+}  // namespace jobs
+
+#endif  // TESTS_JOBS_JOB_FIXTURE_H_

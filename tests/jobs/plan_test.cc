@@ -1,0 +1,212 @@
+#include "jobs/plan.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "jobs/efficiency.h"
+#include "jobs/plan_text.h"
+#include "tests/jobs/job_fixture.h"
+
+namespace jobs {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// The question of the README: Llama-3-8B on 16 H100.
+TEST(Plan, OffersDataParallelismWithAccumulationOnSixteenH100) {
+  const Planner planner(LlamaJob("fsdp2"), {});
+  const Plan plan = planner.MakePlan();
+  ASSERT_FALSE(plan.layouts.empty());
+  const bool offered = std::any_of(
+      plan.layouts.begin(), plan.layouts.end(), [](const Layout& layout) {
+        const trials::ParallelConfig& c = layout.best.config;
+        return c.dp == 16 && c.zero_stage == 3 && c.microbatches > 1;
+      });
+  EXPECT_TRUE(offered);
+  for (const Layout& layout : plan.layouts) {
+    EXPECT_LE(layout.best.peak_memory_bytes, planner.AllowedBytes());
+    EXPECT_GE(layout.best.fit_probability, 0.5);
+  }
+}
+
+TEST(Plan, HasEachLayoutOnceFastestFirst) {
+  const Planner planner(LlamaJob("megatron-core"), {});
+  const Plan plan = planner.MakePlan();
+  std::set<std::string> names;
+  double last_s = 0.0;
+  for (const Layout& layout : plan.layouts) {
+    EXPECT_TRUE(names.insert(LayoutName(layout.best.config)).second)
+        << LayoutName(layout.best.config);
+    EXPECT_GE(layout.best.step_time_s, last_s);
+    last_s = layout.best.step_time_s;
+  }
+}
+
+TEST(Plan, CountsEveryConfigurationThatIsNotOffered) {
+  const Planner planner(LlamaJob("megatron-core"), {});
+  const Plan plan = planner.MakePlan();
+  int offered = 0;
+  for (const Layout& layout : plan.layouts) {
+    offered += layout.configurations;
+  }
+  std::int64_t memory = 0;
+  for (const Excluded& excluded : plan.excluded) {
+    if (excluded.reason.find("memory") != std::string::npos) {
+      memory += excluded.count;
+    }
+  }
+  EXPECT_EQ(offered + memory, plan.candidates);
+}
+
+TEST(Plan, MoreHeadroomOffersLess) {
+  const Planner all(LlamaJob(), {.headroom = 0.0});
+  const Planner half(LlamaJob(), {.headroom = 0.5});
+  EXPECT_GT(all.MakePlan().layouts.size(), half.MakePlan().layouts.size());
+}
+
+TEST(Plan, WithoutEnoughMemoryItNamesTheSmallestConfiguration) {
+  Job job = LlamaJob("megatron-core", 1);
+  job.cluster.gpu.memory_bytes = 8e9;
+  const Planner planner(job, {});
+  const Plan plan = planner.MakePlan();
+  EXPECT_TRUE(plan.layouts.empty());
+  EXPECT_THAT(PlanText(planner, plan, 5),
+              AllOf(HasSubstr("the smallest needs"), HasSubstr("GB")));
+}
+
+TEST(Plan, WhyNamesTheRuleTheMemoryOrTheLossOfSpeed) {
+  const Planner planner(LlamaJob("fsdp2"), {});
+  const Plan plan = planner.MakePlan();
+  const auto why = [&](const std::string& config) {
+    return Why(planner, plan, config);
+  };
+  EXPECT_THAT(why("dp=16,zero_stage=1,mbs=1"),
+              HasSubstr("the rule \"$zero_stage = 1\" (fsdp2) excludes it"));
+  EXPECT_THAT(why("dp=3,tp=2"), HasSubstr("must be the number of GPUs"));
+  EXPECT_THAT(why("dp=16,zero_stage=3,mbs=16"),
+              AllOf(HasSubstr("not offered: it needs"),
+                    HasSubstr("the largest part is activations")));
+  EXPECT_THAT(why("dp=2,tp=8,sp=8,zero_stage=3,mbs=1"),
+              HasSubstr("% slower than dp=16 ZeRO-3"));
+  EXPECT_THAT(why(ToString(plan.layouts.front().best.config)),
+              HasSubstr("the fastest"));
+  EXPECT_THROW((void)why("dq=3"), common::InputError);
+}
+
+TEST(Plan, SharesAddUpToTheStep) {
+  const Planner planner(LlamaJob("megatron-core"), {});
+  const trials::ParallelConfig config =
+      planner.MakePlan().layouts.front().best.config;
+  double sum = 0.0;
+  for (const auto& [name, share] : SharesOf(planner.Report(config).time)) {
+    sum += share;
+  }
+  EXPECT_NEAR(sum, 1.0, 1e-9);
+}
+
+TEST(Plan, TextJsonAndCsvAgree) {
+  const Planner planner(LlamaJob(), {});
+  const Plan plan = planner.MakePlan();
+  const common::Json json = PlanJson(planner, plan, 3);
+  EXPECT_EQ(json["layouts"].size(), 3U);
+  const std::string text = PlanText(planner, plan, 3);
+  const std::string csv = PlanCsv(planner, plan);
+  EXPECT_THAT(text, HasSubstr(json["layouts"][0]["config"]));
+  EXPECT_THAT(csv, HasSubstr(json["layouts"][2]["layout"]));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'),
+            static_cast<std::ptrdiff_t>(plan.layouts.size()));
+}
+
+// 6 N + 12 l h s FLOP per token, with N without the embedding.
+TEST(Efficiency, FlopPerTokenOfLlama3) {
+  const double parameters = 8030261248.0 - 128256.0 * 4096.0;
+  EXPECT_NEAR(FlopPerToken(LlamaJob().workload),
+              6.0 * parameters + 12.0 * 32 * 4096 * 8192,
+              1e6);
+}
+
+TEST(Efficiency, AFullyUsedGpuHasAUtilizationOfOne) {
+  const Job job = LlamaJob();
+  const double tokens = 256.0 * 8192.0;
+  const double step_time_s =
+      FlopPerToken(job.workload) * tokens / (16 * 989.4e12);
+  EXPECT_NEAR(
+      ModelFlopUtilization(job.workload, job.cluster, step_time_s), 1.0, 1e-9);
+}
+
+TEST(Efficiency, AMixtureOfExpertsCountsTheExpertsOfAToken) {
+  trials::Workload workload = LlamaJob().workload;
+  const double dense = FlopPerToken(workload);
+  workload.model.experts = 8;
+  workload.model.experts_per_token = 1;
+  EXPECT_NEAR(FlopPerToken(workload) / dense, 1.0, 1e-3);  // and the router
+}
+
+TEST(Job, AModelCanBeAFileAFolderOrSizes) {
+  const trials::Model file = FindModel(Llama8b());
+  const trials::Model sizes = FindModel(
+      "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256");
+  EXPECT_EQ(ParameterCount(sizes), ParameterCount(file));
+  const auto reason = [](const std::string& text) {
+    try {
+      (void)FindModel(text);
+    } catch (const common::InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(reason("layers=32"), HasSubstr("hidden is missing"));
+  EXPECT_THAT(reason("layer=32"), HasSubstr("unknown size 'layer'"));
+  EXPECT_THAT(reason("layers=0"), HasSubstr("invalid value '0' for layers"));
+  EXPECT_THAT(reason("none.json"), HasSubstr("there is no file 'none.json'"));
+  EXPECT_THAT(reason(fakes::SourceFolder().string()),
+              HasSubstr("the folder contains no config.json"));
+}
+
+TEST(Machines, NamesAliasesAndOverrides) {
+  EXPECT_EQ(FindMachine({.gpu = "h100"}), FindMachine({.gpu = "H100-SXM"}));
+  EXPECT_EQ(FindMachine({.gpu = "4090"}).gpu.name, "GeForce RTX 4090");
+  EXPECT_DOUBLE_EQ(FindMachine({.gpu = "h100", .inter_gb_per_s = 12})
+                       .inter.bandwidth_bytes_per_s,
+                   12e9);
+  try {
+    (void)FindMachine({.gpu = "h10"});
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(),
+                AllOf(HasSubstr("did you mean 'h100'?"), HasSubstr("mi300x")));
+  }
+}
+
+TEST(Machines, EveryListedMachineHasAGpuLinksAndANetworkOrSaysSo) {
+  for (const std::string gpu : {"h100-sxm",
+                                "h200-sxm",
+                                "b200",
+                                "a100-sxm-80gb",
+                                "a100-sxm-40gb",
+                                "v100-sxm2-32gb",
+                                "mi300x",
+                                "h100-pcie",
+                                "a100-pcie-80gb",
+                                "l40s",
+                                "rtx-4090",
+                                "rtx-3080"}) {
+    const trials::Cluster two = WithSize(FindMachine({.gpu = gpu}), {2, 8});
+    EXPECT_EQ(two.gpus(), 16) << gpu;
+    EXPECT_GT(two.gpu.half_flop_per_s, 0.0);
+  }
+  EXPECT_THROW((void)WithSize(FindMachine({.gpu = "a5000"}), {2, 8}),
+               common::InputError);
+}
+
+}  // namespace
+}  // namespace jobs
