@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/page.h"
 #include "common/text.h"
 
 namespace cli {
@@ -45,6 +46,7 @@ Verbs AllVerbs() {
   for (const auto group : {PlanVerbs,
                            MatrixVerbs,
                            ExperimentVerbs,
+                           PageVerbs,
                            SlurmVerbs,
                            ProblemVerbs,
                            StudyVerbs,
