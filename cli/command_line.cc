@@ -44,13 +44,14 @@ Verb DefineHelp(const Verbs& others) {
 Verbs AllVerbs() {
   Verbs all;
   for (const auto group : {PlanVerbs,
-                           AdapterVerbs,
+                           TuneVerbs,
                            MatrixVerbs,
                            ExperimentVerbs,
                            PageVerbs,
                            SlurmVerbs,
                            ProblemVerbs,
                            StudyVerbs,
+                           AdapterVerbs,
                            ProgramVerbs}) {
     std::ranges::move(group(), std::back_inserter(all));
   }

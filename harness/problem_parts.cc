@@ -49,6 +49,25 @@ trials::Cluster ReadCluster(const TomlTable& table) {
   return cluster;
 }
 
+trials::Cluster ReadSizes(const TomlTable& table) {
+  trials::Cluster cluster;
+  cluster.name = "this cluster";
+  cluster.nodes = table.GetIntIn("nodes", 1, 1);
+  cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1);
+  if (table.Has("gpu")) {
+    try {
+      cluster.gpu = trials::FindGpu(table.RequireString("gpu"), table.Folder());
+    } catch (const common::InputError& e) {
+      table.Fail("gpu", e.what());
+    }
+    return cluster;
+  }
+  constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+  cluster.gpu.name = "devices";
+  cluster.gpu.memory_bytes = kGibi * table.RequirePositive("memory_gib");
+  return cluster;
+}
+
 Machine DefaultMachine(const trials::Cluster& cluster,
                        std::vector<std::filesystem::path> inputs) {
   return {cluster,
@@ -59,7 +78,10 @@ Machine DefaultMachine(const trials::Cluster& cluster,
 
 std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   std::vector<std::filesystem::path> files = {
-      NamedFile(problem.workload, "model"), NamedFile(problem.cluster, "file")};
+      NamedFile(problem.workload, "model")};
+  if (problem.cluster.Has("file")) {
+    files.push_back(NamedFile(problem.cluster, "file"));
+  }
   for (const std::string& name : problem.space.GetStrings("rule_sets")) {
     for (const auto& path : {problem.rules_folder / (name + ".rules"),
                              problem.space.Folder() / name}) {

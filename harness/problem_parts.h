@@ -32,6 +32,11 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadCluster(const common::TomlTable& table);
 
+// The sizes of a cluster on which nothing is simulated: nodes, gpus_per_node,
+// and gpu or memory_gib.
+// Errors: throws InputError with the place in the manifest.
+[[nodiscard]] trials::Cluster ReadSizes(const common::TomlTable& table);
+
 // The machine of a problem whose framework is not known. `inputs`: files that
 // its predictions depend on and its trials do not.
 [[nodiscard]] Machine DefaultMachine(

@@ -102,14 +102,33 @@ Backend ProgramBackend(const ProblemSpec& problem,
                                     setup.cluster.name,
                                     setup.cluster.gpus(),
                                     setup.cluster.gpu.name);
-  backend.predictions = SimulatedPredictions(
-      problem, *backend.space, setup.workload, machine, false);
-  auto runner = std::make_unique<trials::CommandRunner>(std::move(options),
-                                                        setup.cluster);
+  if (problem.cluster.Has("file")) {
+    backend.predictions = SimulatedPredictions(
+        problem, *backend.space, setup.workload, machine, false);
+  } else {
+    backend.predictions = [where = problem.cluster.Where()](
+                              const std::string& /*name*/) -> PredictionSource {
+      throw common::InputError(fmt::format(
+          "{}: predictions need a cluster with a file: [cluster] file = "
+          "\"clusters/...\" (docs/cluster_format.md), or the method oppa",
+          where));
+    };
+  }
+  auto runner = std::make_unique<trials::CommandRunner>(options, setup.cluster);
   backend.exact = runner.get();
   backend.keep_logs = [runner =
                            runner.get()](const std::filesystem::path& folder) {
     runner->KeepLogs(folder);
+  };
+  if (options.adapter != nullptr) {
+    backend.run_as_given = [runner = runner.get()](bool as_given) {
+      runner->RunAsGiven(as_given);
+    };
+  }
+  backend.render = [options, cluster = setup.cluster](
+                       const trials::ParallelConfig& config,
+                       const std::filesystem::path& files) {
+    return trials::RenderJob(options, cluster, config, files);
   };
   backend.runner = std::move(runner);
   return backend;
@@ -165,7 +184,7 @@ Backend MakeCommand(const ProblemSpec& problem) {
   // The program and the scripts among its arguments.
   constexpr std::uintmax_t kLargestScript = 1 << 20;
   for (const std::string& word : problem.backend.GetStrings("program")) {
-    const auto file = problem.backend.Folder() / word;
+    const auto file = options.folder / word;
     std::error_code error;
     if (std::filesystem::is_regular_file(file, error) &&
         std::filesystem::file_size(file, error) <= kLargestScript) {

@@ -224,6 +224,16 @@ CommandOptions ReadTrialOptions(const common::TomlTable& table,
   // The folder of "m.toml" is "", which fs::absolute does not take.
   options.folder = table.Folder().empty() ? fs::current_path()
                                           : fs::absolute(table.Folder());
+  if (table.Has("folder")) {
+    options.folder =
+        (options.folder / table.RequireString("folder")).lexically_normal();
+    if (!fs::is_directory(options.folder)) {
+      table.Fail("folder",
+                 fmt::format("{} is not a folder (paths are relative to the "
+                             "manifest)",
+                             options.folder.string()));
+    }
+  }
   options.timeout_s = table.GetPositive("timeout_s", options.timeout_s);
   options.silence_s = table.GetPositive("silence_s", options.silence_s);
   options.patience_s = table.GetPositive("patience_s", options.patience_s);
@@ -281,6 +291,30 @@ std::vector<std::string> TrialWords(const CommandOptions& options,
 
 AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
   return {options.program, options.folder, options.workload, cluster};
+}
+
+RenderedJob RenderJob(const CommandOptions& options,
+                      const Cluster& cluster,
+                      const ParallelConfig& config,
+                      const fs::path& files) {
+  TrialRequest request;
+  request.config = config;
+  auto values = Placeholders(
+      options.knobs, cluster, request, options.workload.batch_size);
+  values["max_steps"] = "{max_steps}";
+  values["seed"] = "{seed}";
+  const auto expand = [&values](std::string_view text) {
+    return Expand(text, values);
+  };
+  RenderedJob job{options.program, {}, {}};
+  if (options.adapter != nullptr) {
+    job = options.adapter->Render(
+        JobOf(options, cluster), config, Adapter::Purpose::kUse, files, expand);
+  }
+  for (std::string& word : job.words) {
+    word = expand(word);
+  }
+  return job;
 }
 
 RenderedJob RenderTrial(const CommandOptions& options,

@@ -74,6 +74,13 @@ struct CommandOptions {
                                       const std::filesystem::path& files,
                                       bool as_given = false);
 
+// The job with a configuration, for the user: without what only trials need.
+// {max_steps} and {seed} stay.
+[[nodiscard]] RenderedJob RenderJob(const CommandOptions& options,
+                                    const Cluster& cluster,
+                                    const ParallelConfig& config,
+                                    const std::filesystem::path& files);
+
 // The job that the manifest describes, without a configuration.
 [[nodiscard]] AdapterJob JobOf(const CommandOptions& options,
                                const Cluster& cluster);
