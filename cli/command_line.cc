@@ -43,6 +43,7 @@ Verb DefineHelp(const Verbs& others) {
 Verbs AllVerbs() {
   Verbs all;
   for (const auto group : {PlanVerbs,
+                           AdapterVerbs,
                            MatrixVerbs,
                            ExperimentVerbs,
                            SlurmVerbs,

@@ -14,6 +14,7 @@ namespace cli {
 // The verbs of each file in this folder. Every call binds the options to new
 // values.
 [[nodiscard]] Verbs PlanVerbs();        // plan.cc
+[[nodiscard]] Verbs AdapterVerbs();     // adapters.cc
 [[nodiscard]] Verbs MatrixVerbs();      // matrix.cc
 [[nodiscard]] Verbs ExperimentVerbs();  // experiment.cc
 [[nodiscard]] Verbs SlurmVerbs();       // slurm.cc

@@ -73,7 +73,8 @@ std::string Synopsis(const Verb& verb) {
       options = true;
     }
   }
-  return text + (options ? " [OPTIONS]" : "") + arguments;
+  return text + (options ? " [OPTIONS]" : "") + arguments +
+         (verb.command != nullptr ? " [-- COMMAND...]" : "");
 }
 
 std::vector<Row> OptionRows(const Verb& verb) {

@@ -56,7 +56,13 @@ void RejectExtras(const Verb& verb, Words extras) {
 
 }  // namespace
 
-bool Parse(const Verb& verb, const Words& words) {
+bool Parse(const Verb& verb, const Words& all) {
+  auto end = all.end();
+  if (verb.command != nullptr) {
+    end = std::ranges::find(all, "--");
+    verb.command->assign(end == all.end() ? end : end + 1, all.end());
+  }
+  const Words words(all.begin(), end);
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();

@@ -7,6 +7,7 @@
 #include <climits>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,6 +95,8 @@ struct Verb {
   std::string description;  // further sentences
   Options options;          // arguments first
   Words examples;           // command lines
+  // Receives the words after "--", a command line; nullptr: there is none.
+  std::shared_ptr<Words> command = nullptr;
   // Returns the exit code: 0, or 1 when something that was requested did not
   // succeed. `words` is the whole command line. Bad input is thrown.
   std::function<int(const Words& words)> run;

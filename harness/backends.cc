@@ -15,6 +15,7 @@
 #include "harness/noise.h"
 #include "harness/prediction_sources.h"
 #include "harness/provenance.h"
+#include "trials/command/adapter.h"
 #include "trials/command/command_runner.h"
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
@@ -355,16 +356,69 @@ Backend MakeReplay(const ProblemSpec& problem) {
   return backend;
 }
 
+// The machine that the predictions of an adapter's framework describe. Adds the
+// framework's rule sets to the space, and both files to the inputs.
+Machine AdaptedMachine(const ProblemSpec& problem,
+                       const trials::Adapter& adapter,
+                       SimulatorSetup& setup) {
+  setup.inputs.push_back(adapter.file());
+  if (adapter.framework().empty()) {
+    return DefaultMachine(setup.cluster);
+  }
+  const std::filesystem::path file =
+      trials::FindDataFile("frameworks", adapter.framework());
+  AddFrameworkRules(
+      problem, file, trials::ReadFrameworkNotes(file).rule_sets, setup);
+  return {setup.cluster,
+          std::make_shared<trials::Framework>(trials::ReadFramework(file)),
+          adapter.framework(),
+          {file}};
+}
+
+// A parameter that no setting of the adapter depends on has its default value,
+// and the others have the grids of the adapter, unless the manifest lists
+// values.
+void FixOtherParameters(const ProblemSpec& problem,
+                        const trials::CommandOptions& options,
+                        const trials::Cluster& cluster,
+                        trials::SearchSpaceOptions& space) {
+  const trials::Adapter& adapter = *options.adapter;
+  const std::vector<std::string> varied =
+      adapter.Parameters(JobOf(options, cluster));
+  const trials::SearchSpaceOptions grids = trials::ReadSearchSpaceOptions(
+      adapter.space(), problem.rules_folder, space.knobs);
+  for (const auto& [name, values] : grids.values) {
+    space.values.emplace(name, values);
+  }
+  for (const trials::Knob& knob : space.knobs) {
+    const bool built_in = trials::BuiltInKnobs().Find(knob.name) != nullptr;
+    if (built_in && knob.group != trials::KnobGroup::kFixed &&
+        std::find(varied.begin(), varied.end(), knob.name) == varied.end()) {
+      space.values.emplace(knob.name, std::vector<int>{knob.Default()});
+    }
+  }
+}
+
 Backend MakeCommand(const ProblemSpec& problem) {
   const trials::Workload workload = trials::ReadWorkload(problem.workload);
   const trials::Cluster cluster = ReadCluster(problem.cluster);
   auto options = trials::ReadCommandOptions(problem.backend);
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Backend backend = BackendOn(
+  options.workload = workload;
+  SimulatorSetup setup{
       workload,
       cluster,
-      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder));
+      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder),
+      nullptr};
+  Machine machine = DefaultMachine(cluster);
+  if (options.adapter != nullptr) {
+    machine = AdaptedMachine(problem, *options.adapter, setup);
+    FixOtherParameters(problem, options, cluster, setup.space);
+  }
+  Backend backend = BackendOn(workload, cluster, setup.space);
   backend.inputs = ProblemFiles(problem);
+  backend.inputs.insert(
+      backend.inputs.end(), setup.inputs.begin(), setup.inputs.end());
   // The program and the scripts among its arguments.
   constexpr std::uintmax_t kLargestScript = 1 << 20;
   for (const std::string& word : problem.backend.GetStrings("program")) {
@@ -384,8 +438,8 @@ Backend MakeCommand(const ProblemSpec& problem) {
       cluster.name,
       cluster.gpus(),
       cluster.gpu.name);
-  backend.predictions = SimulatedPredictions(
-      problem, *backend.space, workload, DefaultMachine(cluster), false);
+  backend.predictions =
+      SimulatedPredictions(problem, *backend.space, workload, machine, false);
   auto runner = std::make_unique<trials::CommandRunner>(options, cluster);
   backend.exact = runner.get();
   backend.keep_logs = [runner =

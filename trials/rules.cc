@@ -307,6 +307,22 @@ Rule Rule::Parse(const std::string& expression,
 }
 
 bool Rule::Matches(const ParallelConfig& config, const Context& context) const {
+  return Value(config, context) != 0.0;
+}
+
+std::vector<std::string> Rule::KnobNames() const {
+  std::vector<std::string> names;
+  for (const Variable& variable : compiled_->variables) {
+    const Knob* const knob =
+        variable.knob != nullptr ? variable.knob : variable.flag;
+    if (knob != nullptr) {
+      names.push_back(knob->name);
+    }
+  }
+  return names;
+}
+
+double Rule::Value(const ParallelConfig& config, const Context& context) const {
   const std::lock_guard lock(compiled_->mutex);
   for (Variable& variable : compiled_->variables) {
     if (variable.knob != nullptr) {
@@ -329,7 +345,7 @@ bool Rule::Matches(const ParallelConfig& config, const Context& context) const {
     variable.value = found->second;
   }
   try {
-    return compiled_->parser.Eval() != 0.0;
+    return compiled_->parser.Eval();
   } catch (const std::domain_error& e) {
     throw common::InputError(fmt::format("rule \"{}\" ({}): {} for {}",
                                          expression_,

@@ -53,6 +53,12 @@ class Rule {
 
   [[nodiscard]] bool Matches(const ParallelConfig& config,
                              const Context& context) const;
+  // The value of the expression; it matches if this is not 0.
+  // Errors: as Matches.
+  [[nodiscard]] double Value(const ParallelConfig& config,
+                             const Context& context) const;
+  // The names of the knobs that the expression reads.
+  [[nodiscard]] std::vector<std::string> KnobNames() const;
 
   [[nodiscard]] const std::string& expression() const { return expression_; }
   [[nodiscard]] const std::string& origin() const { return origin_; }

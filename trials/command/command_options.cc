@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -21,9 +23,19 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostLogBytes = std::int64_t{1} << 30;
 
+// The value of a parameter; of one that follows from the others and the batch
+// size, the value that it has.
+int ValueOf(const Knob& knob, const ParallelConfig& config, int batch_size) {
+  const int value = knob.Get(config);
+  return value == 0 && knob.derived && batch_size > 0
+             ? static_cast<int>(knob.derived(config, batch_size))
+             : value;
+}
+
 // The names that are allowed in braces.
 std::map<std::string, std::string> Placeholders(const Cluster& cluster,
-                                                const TrialRequest& request) {
+                                                const TrialRequest& request,
+                                                int batch_size = 0) {
   std::map<std::string, std::string> values = {
       {"config", ToString(request.config)},
       {"max_steps", std::to_string(request.max_steps)},
@@ -32,7 +44,8 @@ std::map<std::string, std::string> Placeholders(const Cluster& cluster,
       {"nodes", std::to_string(cluster.nodes)},
       {"gpus_per_node", std::to_string(cluster.gpus_per_node)}};
   for (const Knob& knob : BuiltInKnobs()) {
-    values[knob.name] = std::to_string(knob.Get(request.config));
+    values[knob.name] =
+        std::to_string(ValueOf(knob, request.config, batch_size));
   }
   return values;
 }
@@ -108,6 +121,57 @@ CommandOptions::Ranks ReadRanks(const common::TomlTable& table) {
       fmt::format("ranks = '{}': must be one, per-node or per-gpu", value));
 }
 
+// The words that start the ranks, ahead of the program.
+std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
+  static const std::map<std::string, std::vector<std::string>> kLaunchers = {
+      {"as-is", {}},
+      {"torchrun",
+       {"torchrun", "--standalone", "--nproc-per-node={gpus_per_node}"}},
+      {"srun",
+       {"srun",
+        "--nodes={nodes}",
+        "--ntasks={gpus}",
+        "--ntasks-per-node={gpus_per_node}",
+        "--kill-on-bad-exit=1"}},
+      {"mpirun", {"mpirun", "-np", "{gpus}"}},
+  };
+  const std::string name = table.GetString("launcher", "as-is");
+  const auto found = kLaunchers.find(name);
+  if (found == kLaunchers.end()) {
+    std::vector<std::string> known;
+    for (const auto& [key, words] : kLaunchers) {
+      known.push_back(key);
+    }
+    table.Fail("launcher",
+               fmt::format("unknown launcher '{}'{}; known: {}",
+                           name,
+                           common::DidYouMean(name, known),
+                           fmt::join(known, ", ")));
+  }
+  return found->second;
+}
+
+void ReadAdapter(const common::TomlTable& table, CommandOptions& options) {
+  if (table.Has("framework")) {
+    try {
+      options.adapter = std::make_shared<const Adapter>(
+          Adapter::Find(table.RequireString("framework"), table.Folder()));
+    } catch (const common::InputError& e) {
+      table.Fail("framework", e.what());
+    }
+    const std::vector<std::string>& texts =
+        options.adapter->log().out_of_memory;
+    options.out_of_memory.insert(
+        options.out_of_memory.end(), texts.begin(), texts.end());
+    options.log = std::shared_ptr<const LogPatterns>(options.adapter,
+                                                     &options.adapter->log());
+  }
+  if (table.Has("log")) {
+    options.log = std::make_shared<const LogPatterns>(
+        ReadLogPatterns(table.RequireTable("log")));
+  }
+}
+
 // A program with a '/' is a file, relative to the manifest.
 void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
   options.program = table.GetStrings("program");
@@ -147,6 +211,10 @@ CommandOptions ReadCommandOptions(const common::TomlTable& table) {
   options.folder = table.Folder().empty() ? fs::current_path()
                                           : fs::absolute(table.Folder());
   ReadProgram(table, options);
+  const std::vector<std::string> launcher = ReadLauncher(table);
+  options.program.insert(
+      options.program.begin(), launcher.begin(), launcher.end());
+  ReadAdapter(table, options);
   options.ranks = ReadRanks(table);
   options.timeout_s = table.GetPositive("timeout_s", options.timeout_s);
   options.silence_s = table.GetPositive("silence_s", options.silence_s);
@@ -195,11 +263,38 @@ std::vector<std::string> TrialWords(const CommandOptions& options,
     words.insert(
         words.end(), options.rank_wrapper.begin(), options.rank_wrapper.end());
   }
-  const auto values = Placeholders(cluster, request);
+  const auto values =
+      Placeholders(cluster, request, options.workload.batch_size);
   for (const std::string& word : options.program) {
     words.push_back(Expand(word, values));
   }
   return words;
+}
+
+AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
+  return {options.program, options.folder, options.workload, cluster};
+}
+
+RenderedJob RenderTrial(const CommandOptions& options,
+                        const Cluster& cluster,
+                        const TrialRequest& request,
+                        const fs::path& files,
+                        bool as_given) {
+  if (options.adapter == nullptr) {
+    return {TrialWords(options, cluster, request), {}, {}};
+  }
+  const auto values =
+      Placeholders(cluster, request, options.workload.batch_size);
+  RenderedJob job = options.adapter->Render(
+      JobOf(options, cluster),
+      as_given ? std::nullopt : std::optional(request.config),
+      Adapter::Purpose::kTrial,
+      files,
+      [&values](std::string_view text) { return Expand(text, values); });
+  CommandOptions rendered = options;
+  rendered.program = std::move(job.words);
+  job.words = TrialWords(rendered, cluster, request);
+  return job;
 }
 
 std::vector<std::string> TrialEnvironment(const CommandOptions& options,
@@ -221,7 +316,8 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
       {"nodes", cluster.nodes},
       {"gpus_per_node", cluster.gpus_per_node}};
   for (const Knob& knob : BuiltInKnobs()) {
-    const int value = knob.Get(request.config);
+    const int value =
+        ValueOf(knob, request.config, options.workload.batch_size);
     json["config"][knob.name] = value;
     std::string name = "OPPA_" + knob.name;
     std::transform(name.begin(), name.end(), name.begin(), [](char c) {

@@ -4,6 +4,8 @@
 #define TRIALS_COMMAND_COMMAND_OPTIONS_H_
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +13,9 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/cluster.h"
+#include "trials/command/adapter.h"
 #include "trials/trial_runner.h"
+#include "trials/workload.h"
 
 namespace trials {
 
@@ -35,6 +39,11 @@ struct CommandOptions {
   // Strings in the output that mean out of memory.
   std::vector<std::string> out_of_memory = {
       "CUDA out of memory", "OutOfMemoryError", "HIP out of memory"};
+  // `framework`: renders the command line of a trial; nullptr if there is none.
+  std::shared_ptr<const Adapter> adapter;
+  // Of the adapter, with those of [backend.log] instead where given.
+  std::shared_ptr<const LogPatterns> log;
+  Workload workload;  // what the job trains; for the adapter and the log
 };
 
 // Errors: throws InputError with the place of an invalid value, of an unknown
@@ -47,6 +56,20 @@ struct CommandOptions {
 [[nodiscard]] std::vector<std::string> TrialWords(const CommandOptions& options,
                                                   const Cluster& cluster,
                                                   const TrialRequest& request);
+
+// The same with what the adapter adds: flags, variables and files in the folder
+// `files`, which the caller writes. `as_given`: the user's own settings instead
+// of those of the configuration.
+// Errors: as Adapter::Render.
+[[nodiscard]] RenderedJob RenderTrial(const CommandOptions& options,
+                                      const Cluster& cluster,
+                                      const TrialRequest& request,
+                                      const std::filesystem::path& files,
+                                      bool as_given = false);
+
+// The job that the manifest describes, without a configuration.
+[[nodiscard]] AdapterJob JobOf(const CommandOptions& options,
+                               const Cluster& cluster);
 
 // The environment of a trial: that of this process without OMP_NUM_THREADS,
 // then OPPA_TRIAL (the whole request as JSON), OPPA_<FIELD>, OPPA_MAX_STEPS,

@@ -13,8 +13,10 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/files.h"
 #include "common/hash.h"
 #include "trials/command/contained_process.h"
+#include "trials/command/log_scanner.h"
 #include "trials/command/trial_log.h"
 #include "trials/command/trial_report.h"
 
@@ -53,6 +55,7 @@ class RunningTrial {
   // `report`: where the file for reports is made; an empty `log`: none is kept.
   RunningTrial(const CommandOptions& options,
                const TrialRequest& request,
+               int gpus,
                ContainedProcess::Spec spec,
                const fs::path& log,
                const fs::path& report)
@@ -63,6 +66,7 @@ class RunningTrial {
         report_file_(report),
         begin_s_(common::SteadySeconds()),
         last_report_s_(begin_s_),
+        scanner_(MakeScanner(options, gpus, begin_s_)),
         process_(WithReportFile(std::move(spec), report_file_)) {}
 
   Measurement Run() {
@@ -75,7 +79,7 @@ class RunningTrial {
     ReadReportFile();
     file_.lines.Finish([this](std::string_view line) { Take(line, file_); });
     output_.lines.Finish([this](std::string_view line) { TakeOutput(line); });
-    errors_.Finish([this](std::string_view line) { LookForMemory(line); });
+    errors_.Finish([this](std::string_view line) { TakeError(line); });
     if (const int error = process_.start_error(); error != 0) {
       throw std::runtime_error(fmt::format(
           "cannot start {}: {}{}",
@@ -103,6 +107,20 @@ class RunningTrial {
     return spec;
   }
 
+  static std::optional<LogScanner> MakeScanner(const CommandOptions& options,
+                                               int gpus,
+                                               double begin_s) {
+    if (options.log == nullptr) {
+      return std::nullopt;
+    }
+    const Workload& workload = options.workload;
+    return LogScanner(*options.log,
+                      {static_cast<double>(workload.batch_size),
+                       static_cast<double>(workload.sequence_length),
+                       static_cast<double>(gpus)},
+                      begin_s);
+  }
+
   [[nodiscard]] bool IsComplete() const {
     return std::cmp_greater_equal(result_.step_times_s.size(),
                                   request_.max_steps);
@@ -127,7 +145,11 @@ class RunningTrial {
       return;
     }
     if (IsComplete()) {  // it may tear down and report its peak
-      if (now_s - last_report_s_ > options_.patience_s) {
+      // A program that does not read oppa's settings may train on and on.
+      constexpr double kPatienceOfLog = 2.0;
+      if (now_s - last_report_s_ >
+          std::min(options_.patience_s,
+                   scanner_ ? kPatienceOfLog : options_.patience_s)) {
         process_.End();
       }
     } else if (now_s - begin_s_ >= limit_s_) {
@@ -149,8 +171,7 @@ class RunningTrial {
       output_.lines.Take(text,
                          [this](std::string_view line) { TakeOutput(line); });
     } else {
-      errors_.Take(text,
-                   [this](std::string_view line) { LookForMemory(line); });
+      errors_.Take(text, [this](std::string_view line) { TakeError(line); });
     }
   }
 
@@ -162,6 +183,21 @@ class RunningTrial {
   void TakeOutput(std::string_view line) {
     LookForMemory(line);
     Take(line, output_);
+    Scan(line);
+  }
+
+  void TakeError(std::string_view line) {
+    LookForMemory(line);
+    Scan(line);
+  }
+
+  void Scan(std::string_view line) {
+    if (scanner_ && !decided_) {
+      for (const TrialReport& report :
+           scanner_->Read(line, common::SteadySeconds())) {
+        TakeReport(report);
+      }
+    }
   }
 
   void Take(std::string_view line, Source& source) {
@@ -259,6 +295,7 @@ class RunningTrial {
   std::string says_out_of_memory_;
   double begin_s_;
   double last_report_s_;
+  std::optional<LogScanner> scanner_;
   ContainedProcess process_;
 };
 
@@ -276,18 +313,27 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
         "program that starts them itself");
   }
   ContainedProcess::Spec spec;
-  spec.words = TrialWords(options_, cluster_, request);
+  const std::string name = FileName(request.config);
+  const fs::path folder =
+      log_folder_.empty() ? fs::temp_directory_path() : log_folder_;
+  RenderedJob job = RenderTrial(
+      options_, cluster_, request, fs::absolute(folder / name), as_given_);
+  for (const RenderedFile& file : job.files) {
+    common::ReplaceFile(file.path, file.content);
+  }
+  spec.words = std::move(job.words);
   spec.environment = TrialEnvironment(options_, cluster_, request);
+  spec.environment.insert(
+      spec.environment.end(), job.environment.begin(), job.environment.end());
   spec.folder = options_.folder;
   spec.patience_s = options_.patience_s;
-  const std::string name = FileName(request.config);
   return RunningTrial(
              options_,
              request,
+             cluster_.gpus(),
              std::move(spec),
              log_folder_.empty() ? fs::path() : log_folder_ / (name + ".log"),
-             (log_folder_.empty() ? fs::temp_directory_path() : log_folder_) /
-                 (name + ".report"))
+             folder / (name + ".report"))
       .Run();
 }
 

@@ -17,7 +17,8 @@ namespace trials {
 // reports (trial_report.h) from its standard output and from the file that
 // OPPA_REPORT names. Times are wall-clock times: the set-up ends when the first
 // step begins, the duration ends when all processes have exited, and neither
-// exceeds the time limit.
+// exceeds the time limit. With `options.log`, lines of both outputs that match
+// its patterns count as reports (log_scanner.h).
 //
 // A trial is kCompleted when it has reported max_steps steps, kOutOfMemory
 // according to its report or its output, kTimedOut at a time limit or after
@@ -35,6 +36,10 @@ class CommandRunner final : public TrialRunner {
   // configuration. Without this call it is not kept.
   void KeepLogs(const std::filesystem::path& folder) { log_folder_ = folder; }
 
+  // Runs the program with the user's own settings: an adapter adds what trials
+  // need, and no configuration. The configuration of a request only names logs.
+  void RunAsGiven(bool as_given) { as_given_ = as_given; }
+
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
 
   [[nodiscard]] std::optional<double> ExactThroughput(
@@ -44,6 +49,7 @@ class CommandRunner final : public TrialRunner {
   CommandOptions options_;
   Cluster cluster_;
   std::filesystem::path log_folder_;
+  bool as_given_ = false;
 };
 
 }  // namespace trials

@@ -287,5 +287,40 @@ TEST_F(CommandRunnerTest, RanksAreStartedWithSrunInAnAllocationOnly) {
   EXPECT_THROW((void)runner.Run(request_), common::InputError);
 }
 
+TEST_F(CommandRunnerTest, ReadsTheLogOfAFrameworkOnBothOutputs) {
+  backend_ += "framework = \"megatron-lm\"\nlauncher = \"as-is\"\n";
+  const Measurement trial = Run(
+      "echo $@\n"
+      "echo 'iteration  1/3 | elapsed time per iteration (ms): 500.0 |' >&2\n"
+      "echo 'memory (MB) | max allocated: 100.0'\n"
+      "echo 'iteration  2/3 | elapsed time per iteration (ms): 20.5 |' >&2\n"
+      "echo 'iteration  3/3 | elapsed time per iteration (ms): 20.0 |' >&2\n");
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.5, 0.0205, 0.02));
+  EXPECT_EQ(trial.peak_memory_bytes, 100.0 * 1048576);
+  EXPECT_THAT(Log(), HasSubstr("--tensor-model-parallel-size 4"));
+  EXPECT_THAT(Log(), HasSubstr("--train-iters 3"));
+}
+
+TEST_F(CommandRunnerTest, RunsTheJobAsGivenWithWhatTrialsNeed) {
+  backend_ =
+      "program = [\"./train.sh\", \"--tensor-model-parallel-size\", "
+      "\"8\"]\nframework = \"megatron-lm\"\n";
+  Write("echo $@\n");
+  CommandRunner runner(Options(), cluster_);
+  runner.KeepLogs(folder_.path() / "logs");
+  runner.RunAsGiven(true);
+  EXPECT_EQ(runner.Run(request_).outcome, Outcome::kFailed);
+  EXPECT_THAT(Log(), HasSubstr("--tensor-model-parallel-size 8 --train-iters"));
+}
+
+TEST_F(CommandRunnerTest, NamesAnUnknownLauncherAndFramework) {
+  backend_ += "launcher = \"torchrum\"\n";
+  Write("");
+  EXPECT_THROW((void)Options(), common::InputError);
+  backend_ = "program = [\"./train.sh\"]\nframework = \"megatron\"\n";
+  EXPECT_THROW((void)Options(), common::InputError);
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,0 +1,249 @@
+#include "trials/command/adapter.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/command/command_words.h"
+#include "trials/knobs.h"
+
+namespace trials {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class AdapterTest : public testing::Test {
+ protected:
+  AdapterTest() {
+    job_.folder = folder_.path();
+    job_.workload.batch_size = 64;
+    job_.workload.sequence_length = 2048;
+    job_.workload.model.layers = 24;
+    job_.cluster.nodes = 2;
+    job_.cluster.gpus_per_node = 8;
+  }
+
+  [[nodiscard]] RenderedJob Render(
+      const std::string& name,
+      const std::string& config,
+      Adapter::Purpose purpose = Adapter::Purpose::kUse) const {
+    return Adapter::Find(name).Render(
+        job_,
+        Canonical(ParseParallelConfig(config)),
+        purpose,
+        folder_.path() / "files",
+        [](std::string_view text) {
+          return text == "{max_steps}" ? "12" : std::string(text);
+        });
+  }
+  [[nodiscard]] std::string Line(const std::string& name,
+                                 const std::string& config) const {
+    return ShellLine(Render(name, config).words);
+  }
+
+  fakes::TemporaryFolder folder_;
+  AdapterJob job_;
+};
+
+TEST_F(AdapterTest, GivesMegatronItsFlagsUnderTheirConditions) {
+  job_.words = {"torchrun", "pretrain_gpt.py"};
+  const std::string plain = Line("megatron-lm", "dp=8,tp=2,pp=1");
+  EXPECT_THAT(plain, HasSubstr("--tensor-model-parallel-size 2"));
+  EXPECT_THAT(plain, HasSubstr("--micro-batch-size 8"));
+  EXPECT_THAT(plain, Not(HasSubstr("--use-distributed-optimizer")));
+  EXPECT_THAT(plain, Not(HasSubstr("virtual")));
+  EXPECT_THAT(plain, Not(HasSubstr("--recompute")));
+  const std::string all = Line("megatron-lm",
+                               "dp=4,tp=1,pp=4,zero_stage=1,microbatches=8,"
+                               "model_chunks=2,grad_checkpoint=1");
+  EXPECT_THAT(all, HasSubstr("--use-distributed-optimizer"));
+  EXPECT_THAT(all, HasSubstr("--num-layers-per-virtual-pipeline-stage 3"));
+  EXPECT_THAT(all, HasSubstr("--no-overlap-p2p-communication"));
+  EXPECT_THAT(all, HasSubstr("--recompute-granularity full"));
+  EXPECT_THAT(all, HasSubstr("--recompute-method uniform"));
+  EXPECT_THAT(all, HasSubstr("--micro-batch-size 2"));
+}
+
+TEST_F(AdapterTest, ReplacesTheUsersFlagsWhereTheyAre) {
+  job_.words = {"torchrun",
+                "pretrain_gpt.py",
+                "--tensor-model-parallel-size=8",
+                "--lr",
+                "1e-4",
+                "--use-distributed-optimizer",
+                "--micro-batch-size",
+                "1"};
+  const std::vector<std::string> words =
+      Render("megatron-lm", "dp=8,tp=2,pp=1").words;
+  EXPECT_EQ(words[2], "--tensor-model-parallel-size=2");
+  EXPECT_EQ(words[3], "--lr");
+  EXPECT_EQ(words[5], "--micro-batch-size");
+  EXPECT_EQ(words[6], "8");
+  EXPECT_THAT(words, Not(Contains("--use-distributed-optimizer")));
+}
+
+TEST_F(AdapterTest, LimitsOnlyTrialsToAFewStepsWithoutCheckpoints) {
+  job_.words = {"pretrain_gpt.py", "--train-iters", "5000", "--save", "ckpt"};
+  const std::string trial = ShellLine(
+      Render("megatron-lm", "dp=16,tp=1,pp=1", Adapter::Purpose::kTrial).words);
+  EXPECT_THAT(trial, HasSubstr("--train-iters 12"));
+  EXPECT_THAT(trial, Not(HasSubstr("--save")));
+  const std::string use = Line("megatron-lm", "dp=16,tp=1,pp=1");
+  EXPECT_THAT(use, HasSubstr("--train-iters 5000 --save ckpt"));
+}
+
+TEST_F(AdapterTest, SetsKeysInACopyOfTheUsersDeepSpeedFile) {
+  fakes::WriteFile(folder_.path() / "ds.json",
+                   "{\"train_batch_size\": \"auto\", \"bf16\": {\"enabled\": "
+                   "true}, \"zero_optimization\": {\"stage\": 3, "
+                   "\"overlap_comm\": true}}");
+  job_.words = {"deepspeed", "train.py", "--deepspeed_config", "ds.json"};
+  const RenderedJob job =
+      Render("deepspeed", "dp=16,tp=1,pp=1,zero_stage=2,zero_bucket_mb=64");
+  ASSERT_EQ(job.files.size(), 1u);
+  EXPECT_EQ(job.files[0].path, folder_.path() / "files" / "ds.json");
+  EXPECT_EQ(job.words.back(), job.files[0].path.string());
+  const std::string& text = job.files[0].content;
+  const auto get = [&](const char* key) {
+    return GetConfigKey(ConfigFormat::kJson, text, key);
+  };
+  EXPECT_EQ(get("train_batch_size"), "64");
+  EXPECT_EQ(get("train_micro_batch_size_per_gpu"), "4");
+  EXPECT_EQ(get("zero_optimization.stage"), "2");
+  EXPECT_EQ(get("zero_optimization.reduce_bucket_size"), "33554432");
+  EXPECT_EQ(get("bf16.enabled"), "true");
+  EXPECT_EQ(fakes::ReadFile(folder_.path() / "ds.json").find("33554432"),
+            std::string::npos);
+}
+
+TEST_F(AdapterTest, GivesTorchtitanFlagsWhereTheJobNamesNoFile) {
+  job_.words = {"torchrun", "-m", "torchtitan.train", "--module", "llama3"};
+  const std::string line = Line("torchtitan", "dp=8,tp=2,pp=1,zero_stage=3");
+  EXPECT_THAT(line, HasSubstr("--parallelism.tensor_parallel_degree 2"));
+  EXPECT_THAT(line,
+              HasSubstr("--parallelism.fsdp_reshard_after_forward always"));
+  EXPECT_THAT(line, Not(HasSubstr("activation_checkpoint")));
+  fakes::WriteFile(folder_.path() / "job.toml", "[training]\nseq_len = 2048\n");
+  job_.words = {"train.py", "--job.config_file", "job.toml"};
+  const RenderedJob job =
+      Render("torchtitan", "dp=4,tp=1,pp=4,zero_stage=2,microbatches=8");
+  ASSERT_EQ(job.files.size(), 1u);
+  const auto get = [&](const char* key) {
+    return GetConfigKey(ConfigFormat::kToml, job.files[0].content, key);
+  };
+  EXPECT_EQ(get("training.local_batch_size"), "16");
+  EXPECT_EQ(get("parallelism.pipeline_parallel_microbatch_size"), "2");
+  EXPECT_EQ(get("parallelism.data_parallel_shard_degree"), "-1");
+  EXPECT_EQ(get("activation_checkpoint.mode"), "none");
+}
+
+TEST_F(AdapterTest, NamesTheOptionOfAConfigurationFileThatIsMissing) {
+  job_.words = {"run_train.py"};
+  try {
+    (void)Render("nanotron", "dp=16,tp=1,pp=1", Adapter::Purpose::kTrial);
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("--config-file FILE"));
+  }
+}
+
+TEST_F(AdapterTest, ReadsThePresentConfigurationOfEveryFramework) {
+  fakes::WriteFile(folder_.path() / "ds.json", "{}");
+  fakes::WriteFile(folder_.path() / "job.toml", "");
+  fakes::WriteFile(folder_.path() / "config.yaml", "model:\n  dtype: bf16\n");
+  struct Case {
+    const char* adapter;
+    std::vector<std::string> words;
+    const char* config;
+  };
+  const Case cases[] = {
+      {"megatron-lm",
+       {"pretrain_gpt.py"},
+       "dp=2,tp=2,pp=4,zero_stage=1,zero_bucket_mb=64,microbatches=16,"
+       "model_chunks=2,grad_checkpoint=2,sp=2"},
+      {"megatron-lm", {"pretrain_gpt.py"}, "dp=16,tp=1,pp=1,dp_bucket_mb=4"},
+      {"deepspeed",
+       {"train.py", "--deepspeed_config", "ds.json"},
+       "dp=16,tp=1,pp=1,zero_stage=2,zero_bucket_mb=256"},
+      {"torchtitan",
+       {"train.py", "--job.config_file", "job.toml"},
+       "dp=4,tp=2,pp=2,zero_stage=3,microbatches=4,grad_checkpoint=1"},
+      {"torchtitan", {"train.py"}, "dp=8,tp=2,pp=1,zero_stage=2"},
+      {"nanotron",
+       {"run_train.py", "--config-file", "config.yaml"},
+       "dp=4,tp=2,pp=2,zero_stage=1,microbatches=8,zero_bucket_mb=64,sp=2"},
+      {"hf-trainer", {"run.py"}, "dp=16,tp=1,pp=1,grad_checkpoint=1"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(std::string(each.adapter) + ": " + each.config);
+    job_.words = each.words;
+    const RenderedJob rendered = Render(each.adapter, each.config);
+    AdapterJob changed = job_;
+    changed.words = rendered.words;
+    for (const RenderedFile& file : rendered.files) {
+      fakes::WriteFile(file.path, file.content);
+    }
+    const PresentConfig present = Adapter::Find(each.adapter).Present(changed);
+    EXPECT_EQ(ToString(present.config),
+              ToString(Canonical(ParseParallelConfig(each.config))));
+    EXPECT_TRUE(present.notes.empty()) << testing::PrintToString(present.notes);
+  }
+}
+
+TEST_F(AdapterTest, NotesSettingsThatNoConfigurationReproduces) {
+  job_.words = {"pretrain_gpt.py", "--ddp-bucket-size", "40000001"};
+  const PresentConfig present = Adapter::Find("megatron-lm").Present(job_);
+  ASSERT_EQ(present.notes.size(), 1u);
+  EXPECT_THAT(present.notes[0], HasSubstr("--ddp-bucket-size = 40000001"));
+}
+
+TEST_F(AdapterTest, ReadsTheBatchSizeOfTheJob) {
+  job_.words = {"pretrain_gpt.py", "--global-batch-size", "96"};
+  const Adapter adapter = Adapter::Find("megatron-lm");
+  EXPECT_EQ(adapter.PresentNumber(job_, "$batch_size"), 96.0);
+  EXPECT_EQ(adapter.PresentNumber(job_, "$sequence_length"), std::nullopt);
+}
+
+TEST_F(AdapterTest, VariesOnlyTheParametersThatItsSettingsHave) {
+  job_.words = {"run.py"};
+  EXPECT_THAT(Adapter::Find("hf-trainer").Parameters(job_),
+              ElementsAre("dp",
+                          "dp_bucket_mb",
+                          "zero_stage",
+                          "microbatches",
+                          "grad_checkpoint"));
+}
+
+TEST(Adapters, AllOfThemCanBeRead) {
+  for (const std::string& name : Adapter::Names()) {
+    const Adapter adapter = Adapter::Find(name);
+    EXPECT_FALSE(adapter.title().empty()) << name;
+    EXPECT_FALSE(adapter.checked().empty()) << name;
+    EXPECT_FALSE(adapter.settings().empty()) << name;
+  }
+  EXPECT_GE(Adapter::Names().size(), 6u);
+}
+
+TEST(CommandWords, QuotesWordsForAShell) {
+  EXPECT_EQ(ShellLine({"a", "b c", "it's", "--x=1", ""}),
+            "a 'b c' 'it'\\''s' --x=1 ''");
+}
+
+TEST(CommandWords, TreatsDashesAndUnderscoresAlike) {
+  std::vector<std::string> words = {
+      "run", "--max-steps", "5", "--flag", "True"};
+  EXPECT_EQ(FlagValue(words, "--max_steps", true), "5");
+  RemoveFlag(words, "--flag", false);
+  EXPECT_THAT(words, ElementsAre("run", "--max-steps", "5"));
+}
+
+}  // namespace
+}  // namespace trials

@@ -1,0 +1,128 @@
+// Each line has the form that the framework prints.
+
+#include "trials/command/log_scanner.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "common/toml_table.h"
+#include "trials/command/adapter.h"
+
+namespace trials {
+namespace {
+
+constexpr StepSizes kSizes = {64, 4096, 8};
+
+TEST(LogScanner, ReadsStepTimeAndMemoryOfMegatron) {
+  const Adapter adapter = Adapter::Find("megatron-lm");
+  LogScanner scanner(adapter.log(), kSizes, 0.0);
+  const auto step = scanner.Read(
+      " [2026-04-27 00:00:01.123456] iteration        1/       3 | consumed "
+      "samples:           64 | elapsed time per iteration (ms): 4012.5 | "
+      "throughput per GPU (TFLOP/s/GPU): 40.4 | learning rate: 1.000000E-04 | "
+      "global batch size:    64 | lm loss: 3.000000E+00 | loss scale: 1.0 |",
+      1.0);
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_DOUBLE_EQ(*step[0].step_time_s, 4.0125);
+  const auto memory = scanner.Read(
+      "[Rank 0] (after 1 iterations) memory (MB) | allocated: 1024.00 | max "
+      "allocated: 2048.00 | reserved: 3000.00 | max reserved: 3000.00",
+      1.1);
+  ASSERT_EQ(memory.size(), 1u);
+  EXPECT_DOUBLE_EQ(*memory[0].peak_memory_bytes, 2147483648.0);
+}
+
+TEST(LogScanner, TurnsTokensPerSecondOfTorchtitanIntoStepTimesOfOneRank) {
+  const Adapter adapter = Adapter::Find("torchtitan");
+  LogScanner scanner(adapter.log(), kSizes, 0.0);
+  const std::string line =
+      "[rank3]:[titan] 2026-02-24 19:46:17,508 - root - INFO - "
+      "\x1b[31mstep:  4  \x1b[32mloss:  7.62585  \x1b[33mgrad_norm: 26.6250  "
+      "\x1b[36mmemory: 66.91GiB(37.51%)  \x1b[34mtps: 8,192  \x1b[36mtflops: "
+      "314.71  \x1b[35mmfu: 13.99%\x1b[39m";
+  const auto step = scanner.Read(line, 1.0);
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_DOUBLE_EQ(*step[0].step_time_s, 64.0 * 4096 / (8192 * 8));
+  EXPECT_NEAR(*step[0].peak_memory_bytes, 66.91 * 1073741824, 1.0);
+  const auto other_rank = scanner.Read(line, 1.0);
+  ASSERT_EQ(other_rank.size(), 1u);
+  EXPECT_FALSE(other_rank[0].step_time_s);
+}
+
+TEST(LogScanner, ReadsNumbersOfNanotronWithSuffixes) {
+  const Adapter adapter = Adapter::Find("nanotron");
+  LogScanner scanner(adapter.log(), kSizes, 0.0);
+  const auto step = scanner.Read(
+      "01/01/2026 12:00:00 [INFO|DP=0|TP=0]: iteration: 5 / 15 | "
+      "consumed_tokens: 1.31M | time_per_iteration_ms: 1.22K | "
+      "tokens_per_sec: 215K | tokens_per_sec_per_gpu: 26.9K",
+      1.0);
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_DOUBLE_EQ(*step[0].step_time_s, 1.22);
+  const auto memory = scanner.Read(
+      " Memory usage: 1.00MiB. Peak allocated 456.50MiB. Peak reserved: "
+      "500.00MiB",
+      1.0);
+  ASSERT_EQ(memory.size(), 1u);
+  EXPECT_DOUBLE_EQ(*memory[0].peak_memory_bytes, 456.5 * 1048576);
+}
+
+TEST(LogScanner, ReadsSamplesPerSecondOfDeepSpeedNextToItsStepLine) {
+  const Adapter adapter = Adapter::Find("deepspeed");
+  LogScanner scanner(adapter.log(), kSizes, 0.0);
+  EXPECT_TRUE(scanner
+                  .Read("[2026-01-01 02:45:40,722] [INFO] "
+                        "[logging.py:96:log_dist] [Rank 0] step=3, skipped=0, "
+                        "lr=[1.5e-07], mom=[(0.9, 0.999)]",
+                        1.0)
+                  .empty());
+  const auto step = scanner.Read(
+      "[2026-01-01 02:45:40,722] [INFO] [timer.py:260:stop] "
+      "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=74.6, "
+      "CurrSamplesPerSec=128.0, MemAllocated=4.75GB, MaxMemAllocated=15.5GB",
+      1.0);
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_DOUBLE_EQ(*step[0].step_time_s, 0.5);
+  EXPECT_DOUBLE_EQ(*step[0].peak_memory_bytes, 15.5 * 1073741824);
+}
+
+TEST(LogScanner, MeasuresTheTimeBetweenLinesThatEndASteps) {
+  const Adapter adapter = Adapter::Find("hf-trainer");
+  LogScanner scanner(adapter.log(), kSizes, 10.0);
+  const std::string line =
+      "{'loss': '4.1', 'grad_norm': '2.3', 'learning_rate': '4.5e-05', "
+      "'epoch': '0.1'}";
+  EXPECT_DOUBLE_EQ(*scanner.Read(line, 13.0).at(0).step_time_s, 3.0);
+  EXPECT_TRUE(scanner.Read("  0%|          | 0/10", 13.5).empty());
+  EXPECT_DOUBLE_EQ(*scanner.Read(line, 13.75).at(0).step_time_s, 0.75);
+}
+
+TEST(LogScanner, IgnoresImpossibleNumbersAndLongLines) {
+  const LogPatterns patterns = ReadLogPatterns(
+      common::TomlTable::ParseString("step_time_s = 'took ([0-9.e]+) s'", "p"));
+  LogScanner scanner(patterns, kSizes, 0.0);
+  EXPECT_TRUE(scanner.Read("took 0 s", 1.0).empty());
+  EXPECT_TRUE(scanner.Read("took 1e9 s", 1.0).empty());
+  EXPECT_TRUE(scanner.Read("took 1.2.3 s", 1.0).empty());
+  EXPECT_TRUE(scanner.Read(std::string(1 << 20, 'x'), 1.0).empty());
+  EXPECT_EQ(scanner.Read("took 2 s", 1.0).size(), 1u);
+}
+
+TEST(LogPatterns, NamesAnInvalidExpressionAndItsPlace) {
+  const auto read = [](const std::string& text) {
+    try {
+      (void)ReadLogPatterns(common::TomlTable::ParseString(text, "p"));
+    } catch (const common::InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(read("step_time_s = '('").find("p:1:15"), std::string::npos);
+  EXPECT_NE(read("step_time_s = 'took'").find("parentheses"),
+            std::string::npos);
+  EXPECT_NE(read("step_tim_s = '(1)'").find("step_time_s"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trials
