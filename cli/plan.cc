@@ -59,7 +59,7 @@ Options JobOptions(jobs::PlanRequest& request) {
            "fp32, fp16, bf16 (default) or fp8",
            request.precision),
       Bind("--framework A,B,...",
-           "frameworks (default: megatron-core,fsdp2)",
+           "adapters or frameworks (default: megatron-lm,torchtitan)",
            request.frameworks),
       Bind("--cluster NAME",
            "file or name of a cluster, instead of the usual node of the GPU",
@@ -92,6 +92,9 @@ Options OutputOptions(PlanVerb& own) {
            "scale predictions to measured trials: a results folder, or a CSV "
            "file with parameters and step_time_s",
            request.calibrate),
+      Bind("--check RESULTS",
+           "print how far predictions of other measured trials are off",
+           request.check),
       Bind("--price PRICE",
            "price of a GPU hour, with several sizes",
            request.price_per_hour),

@@ -4,12 +4,16 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
+#include <Eigen/Dense>
 #include <fmt/format.h>
 
 #include "common/csv_table.h"
+#include "common/quantiles.h"
 #include "common/text.h"
 #include "jobs/job.h"
 #include "trials/knobs.h"
@@ -24,9 +28,9 @@ namespace fs = std::filesystem;
 
 // Priors: how far factors are from 1 before any measurement, in logarithms, and
 // the weight of the prior noise in measurements. Assumptions: computation is
-// predicted better than communication.
-constexpr double kComputeStddev = 0.25;
-constexpr double kCommunicationStddev = 0.5;
+// predicted better than communication, and the network may be off by a factor
+// of 2.
+constexpr Calibration::Parts kFactorStddev = {0.25, 0.5, 0.7};
 constexpr double kMemoryStddev = 0.1;
 constexpr double kNoise = 0.08;
 constexpr double kMemoryNoise = 0.05;
@@ -43,51 +47,50 @@ double TQuantile95(double freedom) {
 
 // The predicted parts of a measured step and what was measured.
 struct Sample {
-  double compute_s = 0.0;
-  double communication_s = 0.0;
+  Calibration::Parts parts_s{};
   double log_measured = 0.0;
 };
 
-// d log(c C + n N) / d (log c, log n), and the residual.
-struct Linearized {
-  double compute = 0.0;
-  double communication = 0.0;
-  double residual = 0.0;
-};
+using Vector = Eigen::Matrix<double, Calibration::kParts, 1>;
+using Matrix = Eigen::Matrix<double, Calibration::kParts, Calibration::kParts>;
 
-Linearized Linearize(const Sample& sample, const Calibration& at) {
-  const double compute_s = at.compute * sample.compute_s;
-  const double communication_s = at.communication * sample.communication_s;
-  const double total_s = compute_s + communication_s;
-  return {compute_s / total_s,
-          communication_s / total_s,
-          sample.log_measured - std::log(total_s)};
+// d log(sum_i f_i P_i) / d log f: the share of each part.
+Vector SharesOfParts(const Calibration& at, const Calibration::Parts& parts_s) {
+  Vector shares;
+  for (std::size_t i = 0; i < parts_s.size(); ++i) {
+    shares[static_cast<Eigen::Index>(i)] = at.factors[i] * parts_s[i];
+  }
+  return shares / shares.sum();
 }
 
 // One Gauss-Newton step to the maximum of the posterior at the present noise.
 void Improve(const std::vector<Sample>& samples, Calibration& fit) {
   const double weight = 1.0 / (fit.noise * fit.noise);
-  double cc = 1.0 / (kComputeStddev * kComputeStddev);
-  double nn = 1.0 / (kCommunicationStddev * kCommunicationStddev);
-  double cn = 0.0;
-  double gradient_c = -cc * std::log(fit.compute);
-  double gradient_n = -nn * std::log(fit.communication);
+  Matrix precision = Matrix::Zero();
+  Vector gradient;
+  for (std::size_t i = 0; i < Calibration::kParts; ++i) {
+    const auto at = static_cast<Eigen::Index>(i);
+    precision(at, at) = 1.0 / (kFactorStddev[i] * kFactorStddev[i]);
+    gradient[at] = -precision(at, at) * std::log(fit.factors[i]);
+  }
   double squares = 0.0;
   for (const Sample& sample : samples) {
-    const Linearized line = Linearize(sample, fit);
-    cc += weight * line.compute * line.compute;
-    cn += weight * line.compute * line.communication;
-    nn += weight * line.communication * line.communication;
-    gradient_c += weight * line.compute * line.residual;
-    gradient_n += weight * line.communication * line.residual;
-    squares += line.residual * line.residual;
+    const Vector shares = SharesOfParts(fit, sample.parts_s);
+    const double residual =
+        sample.log_measured - std::log(fit.StepTime(sample.parts_s));
+    precision += weight * shares * shares.transpose();
+    gradient += weight * residual * shares;
+    squares += residual * residual;
   }
-  const double determinant = cc * nn - cn * cn;
-  fit.covariance = {nn / determinant, -cn / determinant, cc / determinant};
-  fit.compute *=
-      std::exp(fit.covariance[0] * gradient_c + fit.covariance[1] * gradient_n);
-  fit.communication *=
-      std::exp(fit.covariance[1] * gradient_c + fit.covariance[2] * gradient_n);
+  const Matrix covariance = precision.inverse();
+  const Vector step = covariance * gradient;
+  for (std::size_t i = 0; i < Calibration::kParts; ++i) {
+    const auto row = static_cast<Eigen::Index>(i);
+    fit.factors[i] *= std::exp(std::clamp(step[row], -1.0, 1.0));
+    for (std::size_t j = 0; j < Calibration::kParts; ++j) {
+      fit.covariance[i][j] = covariance(row, static_cast<Eigen::Index>(j));
+    }
+  }
   fit.noise = std::sqrt((kPriorWeight * kNoise * kNoise + squares) /
                         (kPriorWeight + static_cast<double>(samples.size())));
 }
@@ -202,9 +205,9 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path) {
 
 // Simulators of the job on part of its machine, one per number of GPUs and
 // batch.
-class Parts {
+class PartMachines {
  public:
-  explicit Parts(const Job& job) : job_(job) {}
+  explicit PartMachines(const Job& job) : job_(job) {}
 
   [[nodiscard]] const trials::Simulator& Of(int gpus, int batch_size) {
     auto& simulator = simulators_[{gpus, batch_size}];
@@ -226,25 +229,35 @@ class Parts {
 
 }  // namespace
 
-double CommunicationTime(const trials::TimeBreakdown& time) {
-  return time.tensor_s + time.context_s + time.expert_s + time.data_s +
-         time.pipeline_s;
+Calibration::Parts PartsOf(const trials::TimeBreakdown& time,
+                           const trials::ParallelConfig& config,
+                           const trials::Cluster& cluster) {
+  const double inner_s = time.tensor_s + time.context_s;
+  const double outer_s = time.expert_s + time.data_s + time.pipeline_s;
+  const bool inner_crosses =
+      cluster.nodes > 1 && config.tp * config.cp > cluster.gpus_per_node;
+  const bool outer_crosses = cluster.nodes > 1;
+  const double between_s =
+      (inner_crosses ? inner_s : 0.0) + (outer_crosses ? outer_s : 0.0);
+  return {time.Total() - inner_s - outer_s,
+          inner_s + outer_s - between_s,
+          between_s};
 }
 
-double Calibration::StepTime(const trials::TimeBreakdown& time) const {
-  const double communication_s = CommunicationTime(time);
-  return compute * (time.Total() - communication_s) +
-         communication * communication_s;
+double Calibration::StepTime(const Parts& parts_s) const {
+  return std::inner_product(
+      factors.begin(), factors.end(), parts_s.begin(), 0.0);
 }
 
-double Calibration::BandFactor(const trials::TimeBreakdown& time) const {
-  const double communication_s = CommunicationTime(time);
-  const Linearized line =
-      Linearize({time.Total() - communication_s, communication_s, 0.0}, *this);
-  const double variance =
-      line.compute * line.compute * covariance[0] +
-      2.0 * line.compute * line.communication * covariance[1] +
-      line.communication * line.communication * covariance[2] + noise * noise;
+double Calibration::BandFactor(const Parts& parts_s) const {
+  const Vector shares = SharesOfParts(*this, parts_s);
+  double variance = noise * noise;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    for (std::size_t j = 0; j < kParts; ++j) {
+      variance += shares[static_cast<Eigen::Index>(i)] * covariance[i][j] *
+                  shares[static_cast<Eigen::Index>(j)];
+    }
+  }
   return std::exp(TQuantile95(kPriorWeight + step_times) * std::sqrt(variance));
 }
 
@@ -272,10 +285,19 @@ std::vector<MeasuredStep> ReadMeasuredSteps(const fs::path& path) {
   return steps;
 }
 
-Calibration Calibrate(const Job& job, const std::vector<MeasuredStep>& steps) {
-  Parts parts(job);
-  std::vector<Sample> samples;
-  std::vector<double> peaks;
+namespace {
+
+// A measured step with the report of its simulation.
+struct Simulated {
+  const MeasuredStep* step;
+  trials::StepReport report;
+  Calibration::Parts parts_s;
+};
+
+std::vector<Simulated> SimulateSteps(const Job& job,
+                                     const std::vector<MeasuredStep>& steps) {
+  PartMachines parts(job);
+  std::vector<Simulated> simulated;
   std::string reason;
   for (const MeasuredStep& step : steps) {
     const trials::ParallelConfig& config = step.config;
@@ -284,29 +306,66 @@ Calibration Calibrate(const Job& job, const std::vector<MeasuredStep>& steps) {
         step.batch_size > 0 ? step.batch_size : job.workload.batch_size;
     try {
       const trials::StepReport report = parts.Of(gpus, batch).Simulate(config);
-      const double communication_s = CommunicationTime(report.time);
-      samples.push_back({report.step_time_s - communication_s,
-                         communication_s,
-                         std::log(step.step_time_s)});
-      if (step.peak_memory_bytes > 0.0) {
-        peaks.push_back(
-            std::log(step.peak_memory_bytes / report.peak_memory_bytes));
-      }
+      simulated.push_back(
+          {&step,
+           report,
+           PartsOf(report.time, config, trials::WithGpus(job.cluster, gpus))});
     } catch (const std::invalid_argument& e) {
       reason = e.what();
     }
   }
-  if (samples.empty()) {
+  if (simulated.empty()) {
     throw InputError(fmt::format(
-        "--calibrate: none of the {} measured configurations can be simulated: "
-        "{}",
+        "none of the {} measured configurations can be simulated: {}",
         steps.size(),
         reason));
+  }
+  return simulated;
+}
+
+}  // namespace
+
+Calibration Calibrate(const Job& job, const std::vector<MeasuredStep>& steps) {
+  std::vector<Sample> samples;
+  std::vector<double> peaks;
+  for (const Simulated& one : SimulateSteps(job, steps)) {
+    samples.push_back({one.parts_s, std::log(one.step->step_time_s)});
+    if (one.step->peak_memory_bytes > 0.0) {
+      peaks.push_back(
+          std::log(one.step->peak_memory_bytes / one.report.peak_memory_bytes));
+    }
   }
   Calibration fit;
   FitTimes(samples, fit);
   FitPeaks(peaks, fit);
   return fit;
+}
+
+CheckedErrors CheckCalibration(const Job& job,
+                               const Calibration& calibration,
+                               const std::vector<MeasuredStep>& steps) {
+  std::vector<double> before;
+  std::vector<double> after;
+  CheckedErrors errors;
+  for (const Simulated& one : SimulateSteps(job, steps)) {
+    const double measured_s = one.step->step_time_s;
+    const double calibrated_s = calibration.StepTime(one.parts_s);
+    before.push_back(std::abs(one.report.step_time_s / measured_s - 1.0));
+    after.push_back(std::abs(calibrated_s / measured_s - 1.0));
+    if (!calibration.empty() &&
+        std::abs(std::log(measured_s / calibrated_s)) <=
+            std::log(calibration.BandFactor(one.parts_s))) {
+      errors.inside += 1.0;
+    }
+  }
+  const auto n = static_cast<double>(before.size());
+  errors.rows = static_cast<int>(before.size());
+  errors.inside /= n;
+  errors.mean_before = std::accumulate(before.begin(), before.end(), 0.0) / n;
+  errors.mean_after = std::accumulate(after.begin(), after.end(), 0.0) / n;
+  errors.median_before = common::UpperMedian(before);
+  errors.median_after = common::UpperMedian(after);
+  return errors;
 }
 
 }  // namespace jobs

@@ -5,11 +5,13 @@
 #define JOBS_CALIBRATION_H_
 
 #include <array>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <vector>
 
 #include "common/error.h"
+#include "trials/cluster.h"
 #include "trials/parallel_config.h"
 #include "trials/simulator/step_report.h"
 
@@ -27,37 +29,43 @@ struct MeasuredStep {
 
 // Factors of predictions. A step takes
 //
-//   log T = log(c C + n N) + e,   e ~ N(0, s^2),
+//   log T = log(sum_i f_i P_i) + e,   e ~ N(0, s^2),
 //
-// where C is the predicted time of everything but communication, and N the
-// exposed communication. log c and log n have normal priors around 0, and s an
-// inverse-gamma prior; the posterior is approximated around its maximum
-// (Laplace), and the band of a prediction is that of a Student's t. Peaks have
-// one factor with a normal prior.
+// where the parts P_i are the predicted computation, the exposed communication
+// within nodes, and that between nodes. The log f_i have normal priors around
+// 0, and s an inverse-gamma prior; the posterior is approximated around its
+// maximum (Laplace), and the band of a prediction is that of a Student's t. A
+// part that no measurement contains keeps the width of its prior: trials on one
+// node say nothing about the network. Peaks have one factor with a normal
+// prior.
 //
 // Source: MacKay (1992), "Bayesian interpolation"; Gelman et al., "Bayesian
 // data analysis", Sec. 14.
 struct Calibration {
   int step_times = 0;  // measured ones
   int peaks = 0;
-  double compute = 1.0;
-  double communication = 1.0;
+  static constexpr std::size_t kParts = 3;
+  using Parts = std::array<double, kParts>;
+  Parts factors = {1.0, 1.0, 1.0};
   double memory = 1.0;
-  // Covariance of (log c, log n): {var c, cov, var n}.
-  std::array<double, 3> covariance{};
-  double noise = 0.0;  // s
+  std::array<Parts, kParts> covariance{};  // of the log factors
+  double noise = 0.0;                      // s
   // Standard deviation of log(measured / predicted) peak; 0: the framework's.
   double memory_log_stddev = 0.0;
 
   [[nodiscard]] bool empty() const { return step_times == 0 && peaks == 0; }
-  [[nodiscard]] double StepTime(const trials::TimeBreakdown& time) const;
+  [[nodiscard]] double StepTime(const Parts& parts_s) const;
   // The factor by which nine of ten measured step times are at most off the
   // calibrated prediction: they are in [T / f, T f].
-  [[nodiscard]] double BandFactor(const trials::TimeBreakdown& time) const;
+  [[nodiscard]] double BandFactor(const Parts& parts_s) const;
 };
 
-// The exposed communication of a step.
-[[nodiscard]] double CommunicationTime(const trials::TimeBreakdown& time);
+// The parts of a step on this machine. Communication is between nodes if its
+// group is larger than a node: that of the innermost groups, tensor and context
+// parallelism, by their size, and that of all others on several nodes.
+[[nodiscard]] Calibration::Parts PartsOf(const trials::TimeBreakdown& time,
+                                         const trials::ParallelConfig& config,
+                                         const trials::Cluster& cluster);
 
 // Reads measured steps: a CSV file with a column of each parameter that is not
 // at its default, `step_time_s`, and optionally `peak_memory_gb`, `batch_size`
@@ -72,6 +80,22 @@ struct Calibration {
 // Errors: throws InputError if none of them can be simulated.
 [[nodiscard]] Calibration Calibrate(const Job& job,
                                     const std::vector<MeasuredStep>& steps);
+
+// How far predictions of measured steps are off: |predicted / measured - 1|,
+// before and after a calibration.
+struct CheckedErrors {
+  int rows = 0;
+  double median_before = 0.0;
+  double median_after = 0.0;
+  double mean_before = 0.0;
+  double mean_after = 0.0;
+  double inside = 0.0;  // share of the rows inside the band; 0 without one
+};
+// Errors: as Calibrate.
+[[nodiscard]] CheckedErrors CheckCalibration(
+    const Job& job,
+    const Calibration& calibration,
+    const std::vector<MeasuredStep>& steps);
 
 }  // namespace jobs
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "jobs/launch.h"
 #include "trials/data_folder.h"
 
 namespace jobs {
@@ -114,19 +115,65 @@ std::vector<int> PowersUpTo(int most) {
   return values;
 }
 
+// Leaves parameters that decide the layout at 1 if the framework's command line
+// cannot set them: training programs on DeepSpeed have no tensor parallelism.
+void KeepWhatIsSet(
+    const Job& job,
+    std::map<std::string, std::vector<int>, std::less<>>& values) {
+  const std::vector<std::string> set = job.framework.adapter->Parameters(
+      {job.framework.adapter->command(), "", job.workload, job.cluster});
+  for (const char* name : {"tp", "pp", "cp", "ep", "model_chunks"}) {
+    if (std::find(set.begin(), set.end(), name) == set.end()) {
+      values[name] = {1};
+    }
+  }
+}
+
+// The values of a parameter that an adapter lists, of those that a plan has.
+std::vector<int> Narrowed(
+    const std::map<std::string, std::vector<int>, std::less<>>& values,
+    const common::TomlTable& space,
+    const std::string& name) {
+  const auto mine = values.find(name);
+  std::vector<int> narrowed;
+  for (const std::int64_t value : space.GetInts(name)) {
+    if (mine == values.end() ||
+        std::find(mine->second.begin(), mine->second.end(), value) !=
+            mine->second.end()) {
+      narrowed.push_back(static_cast<int>(value));
+    }
+  }
+  return narrowed.empty() && mine != values.end() ? mine->second : narrowed;
+}
+
 }  // namespace
 
 FrameworkChoice FindFramework(const std::string& name) {
   FrameworkChoice choice;
+  choice.adapter = FindAdapter(name);
+  const std::string framework = choice.adapter &&
+                                        choice.adapter->name() == name &&
+                                        !choice.adapter->framework().empty()
+                                    ? choice.adapter->framework()
+                                    : name;
   try {
-    choice.file = trials::FindDataFile("frameworks", name);
+    choice.file = trials::FindDataFile("frameworks", framework);
   } catch (const InputError& e) {
-    throw InputError(fmt::format("--framework {}: {}", name, e.what()));
+    throw InputError(fmt::format("--framework {}: {}; and the adapters {}",
+                                 name,
+                                 e.what(),
+                                 fmt::join(trials::Adapter::Names(), ", ")));
   }
   choice.name = choice.file.stem().string();
   choice.framework = trials::ReadFramework(choice.file);
   choice.notes = trials::ReadFrameworkNotes(choice.file);
   return choice;
+}
+
+std::string FrameworkLabel(const FrameworkChoice& choice) {
+  return choice.adapter
+             ? fmt::format("{} ({})", choice.adapter->name(), choice.name)
+             : choice.name;
 }
 
 trials::Model FindModel(const std::string& text) {
@@ -163,8 +210,8 @@ std::vector<trials::Rule> JobRules(const Job& job) {
     }
   }
   // Every framework turns it on together with tensor parallelism.
-  all.push_back(trials::Rule::Parse(
-      "$tp > 1 && $sp != $tp", JobRuleOrigin(), "plan"));
+  all.push_back(
+      trials::Rule::Parse("$tp > 1 && $sp != $tp", JobRuleOrigin(), "plan"));
   for (const std::string& rule : job.rules) {
     all.push_back(trials::Rule::Parse(rule, "--rule", "--rule"));
   }
@@ -194,6 +241,15 @@ trials::SearchSpace JobSpace(const Job& job) {
                     {"zero_bucket_mb", {kBucketMb}},
                     {"overlap_zero_comm", {1}},
                     {"overlap_zero_allgather", {1}}};
+  if (job.framework.adapter) {
+    KeepWhatIsSet(job, options.values);
+    const common::TomlTable& space = job.framework.adapter->space();
+    for (const std::string& name : space.Keys()) {
+      if (trials::BuiltInKnobs().Find(name) != nullptr) {
+        options.values[name] = Narrowed(options.values, space, name);
+      }
+    }
+  }
   for (const auto& [name, values] : job.values) {
     if (name == "microbatches") {
       options.values.erase("micro_batch_size");

@@ -6,13 +6,14 @@
 
 #include <filesystem>
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "jobs/machine_size.h"
 #include "trials/cluster.h"
+#include "trials/command/adapter.h"
 #include "trials/rules.h"
 #include "trials/search_space.h"
 #include "trials/simulator/framework.h"
@@ -21,14 +22,19 @@
 namespace jobs {
 
 struct FrameworkChoice {
-  std::string name;  // of its file: "megatron-core"
+  std::string name;                        // of its file: "megatron-core"
+  std::optional<trials::Adapter> adapter;  // how it is started
   std::filesystem::path file;
   trials::Framework framework;
   trials::FrameworkNotes notes;
 };
 
+// The framework of an adapter ("torchtitan"), or a framework ("fsdp2").
 // Errors: throws InputError for an unknown name, with the known ones.
 [[nodiscard]] FrameworkChoice FindFramework(const std::string& name);
+
+// "torchtitan (fsdp2)"
+[[nodiscard]] std::string FrameworkLabel(const FrameworkChoice& choice);
 
 struct Job {
   trials::Workload workload;

@@ -90,7 +90,9 @@ Prediction Planner::Predict(const ParallelConfig& config) const {
   const double peak = calibration.memory * report.peak_memory_bytes;
   return {
       config,
-      calibration.StepTime(report.time),
+      calibration.empty()
+          ? report.step_time_s
+          : calibration.StepTime(PartsOf(report.time, config, job_.cluster)),
       peak,
       trials::FitProbability(peak,
                              report.capacity_bytes,

@@ -76,6 +76,31 @@ PlanOptions MakeOptions(const PlanRequest& request, const Job& job) {
   return options;
 }
 
+// How far predictions of measured trials are off.
+std::string CheckText(const Planner& planner,
+                      const std::filesystem::path& path) {
+  const Calibration& calibration = planner.options().calibration;
+  const CheckedErrors errors =
+      CheckCalibration(planner.job(), calibration, ReadMeasuredSteps(path));
+  std::string text = fmt::format(
+      "{}: {} measured step times\n  as simulated: median error "
+      "{:.1f}%, mean {:.1f}%\n",
+      FrameworkLabel(planner.job().framework),
+      errors.rows,
+      100.0 * errors.median_before,
+      100.0 * errors.mean_before);
+  if (!calibration.empty()) {
+    text += fmt::format(
+        "  calibrated:   median error {:.1f}%, mean {:.1f}%; {:.0f}% inside "
+        "the band of 90%\n  {}",
+        100.0 * errors.median_after,
+        100.0 * errors.mean_after,
+        100.0 * errors.inside,
+        ToString(calibration));
+  }
+  return text;
+}
+
 // One size: one plan per framework.
 std::string OneSize(const PlanRequest& request, std::vector<Job> jobs) {
   std::string text =
@@ -91,7 +116,9 @@ std::string OneSize(const PlanRequest& request, std::vector<Job> jobs) {
     PlanOptions options = MakeOptions(request, job);
     const Planner planner(std::move(job), std::move(options));
     const Plan plan = planner.MakePlan();
-    if (!request.why.empty()) {
+    if (!request.check.empty()) {
+      text += "\n" + CheckText(planner, request.check);
+    } else if (!request.why.empty()) {
       text += fmt::format("\n{}: {}",
                           planner.job().framework.name,
                           Why(planner, plan, request.why));
@@ -181,7 +208,7 @@ std::string SeveralSizes(const PlanRequest& request,
 std::string RunPlan(const PlanRequest& request) {
   const std::vector<std::string> frameworks =
       request.frameworks.empty()
-          ? std::vector<std::string>{"megatron-core", "fsdp2"}
+          ? std::vector<std::string>{"megatron-lm", "torchtitan"}
           : request.frameworks;
   const trials::Workload workload = MakeWorkload(request);
   const trials::Cluster node = FindMachine(request.machine);

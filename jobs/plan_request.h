@@ -21,13 +21,14 @@ struct PlanRequest {
   int batch_size = 0;       // sequences per step, > 0
   int sequence_length = 0;  // tokens, > 0
   std::string precision = "bf16";
-  std::vector<std::string> frameworks;  // empty: megatron-core and fsdp2
+  std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
   double headroom_percent = 10.0;       // in (0, 100)
   std::vector<std::string> rules;
   int layouts = 5;  // shown
   std::string why;  // a configuration
   double price_per_hour = 0.0;
   std::filesystem::path calibrate;  // empty: no calibration
+  std::filesystem::path check;      // measured trials to compare with
   OutputFormat format = OutputFormat::kText;
 };
 

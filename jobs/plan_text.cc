@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "jobs/efficiency.h"
+#include "jobs/launch.h"
 #include "trials/model.h"
 #include "trials/simulator/error_band.h"
 
@@ -58,7 +59,8 @@ std::string BandText(const Planner& planner, const Prediction& best) {
   const Calibration& calibration = planner.options().calibration;
   std::string text;
   if (!calibration.empty()) {
-    const double factor = calibration.BandFactor(report.time);
+    const double factor =
+        calibration.BandFactor(PartsOf(report.time, best.config, job.cluster));
     return fmt::format(
         "step time {:.3g} s: {:.3g} to {:.3g} s with a probability of 90%, by "
         "the calibration\n",
@@ -147,7 +149,7 @@ std::string PlanText(const Planner& planner, const Plan& plan, int most) {
   std::string text = fmt::format(
       "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
       "GB free\n",
-      job.framework.name,
+      FrameworkLabel(job.framework),
       plan.layouts.size(),
       plan.candidates,
       100.0 * planner.options().headroom,
@@ -185,13 +187,15 @@ std::string PlanText(const Planner& planner, const Plan& plan, int most) {
   }
   const Prediction& best = plan.layouts.front().best;
   return text + fmt::format("fastest: {}\n", ToString(best.config)) +
-         BandText(planner, best) + ExcludedText(plan);
+         LaunchText(job, best.config) + BandText(planner, best) +
+         ExcludedText(plan);
 }
 
 common::Json PlanJson(const Planner& planner, const Plan& plan, int most) {
   const Job& job = planner.job();
   common::Json json;
   json["framework"] = job.framework.name;
+  json["adapter"] = job.framework.adapter ? job.framework.adapter->name() : "";
   json["candidates"] = plan.candidates;
   json["capacity_bytes"] = plan.capacity_bytes;
   json["headroom"] = planner.options().headroom;
@@ -207,6 +211,7 @@ common::Json PlanJson(const Planner& planner, const Plan& plan, int most) {
     row["micro_batch_size"] = MicroBatch(job, one.config);
     row["microbatches"] = one.config.microbatches;
     row["configurations"] = layout.configurations;
+    row["command"] = LaunchText(job, one.config);
     row["step_time_s"] = one.step_time_s;
     row["tokens_per_s_per_gpu"] = TokensPerGpu(job, one);
     row["mfu"] =
@@ -257,10 +262,12 @@ std::string PlanCsv(const Planner& planner, const Plan& plan) {
 std::string ToString(const Calibration& calibration) {
   std::string text = fmt::format(
       "calibrated on {} measured step times: computation x {:.3f}, "
-      "communication x {:.3f}, remaining scatter {:.1f}%\n",
+      "communication in nodes x {:.3f}, between nodes x {:.3f}, remaining "
+      "scatter {:.1f}%\n",
       calibration.step_times,
-      calibration.compute,
-      calibration.communication,
+      calibration.factors[0],
+      calibration.factors[1],
+      calibration.factors[2],
       100.0 * calibration.noise);
   if (calibration.peaks > 0) {
     text += fmt::format("and on {} peaks: memory x {:.3f}, within {:.1f}%\n",

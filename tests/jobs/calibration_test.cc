@@ -46,11 +46,10 @@ std::vector<MeasuredStep> Measured(const Job& job,
   std::vector<MeasuredStep> steps;
   for (const trials::ParallelConfig& config : Configs()) {
     const trials::StepReport report = planner.Report(config);
-    const double communication_s = CommunicationTime(report.time);
+    const auto parts_s = PartsOf(report.time, config, job.cluster);
     steps.push_back({config,
                      0,
-                     (compute * (report.step_time_s - communication_s) +
-                      communication * communication_s) *
+                     (compute * parts_s[0] + communication * parts_s[1]) *
                          std::exp(noise > 0.0 ? normal(random) : 0.0),
                      1.05 * report.peak_memory_bytes});
   }
@@ -60,8 +59,8 @@ std::vector<MeasuredStep> Measured(const Job& job,
 TEST(Calibration, FindsTheFactorsThatMeasurementsWereMadeWith) {
   const Job job = LlamaJob("fsdp2", 1);
   const Calibration fit = Calibrate(job, Measured(job, 1.3, 1.8, 0.01));
-  EXPECT_NEAR(fit.compute, 1.3, 0.05);
-  EXPECT_NEAR(fit.communication, 1.8, 0.35);
+  EXPECT_NEAR(fit.factors[0], 1.3, 0.05);
+  EXPECT_NEAR(fit.factors[1], 1.8, 0.35);
   EXPECT_NEAR(fit.memory, 1.05, 0.02);
   EXPECT_EQ(fit.step_times, static_cast<int>(Configs().size()));
 }
@@ -69,25 +68,47 @@ TEST(Calibration, FindsTheFactorsThatMeasurementsWereMadeWith) {
 TEST(Calibration, TheBandShrinksWithMeasurementsAndContainsTheTruth) {
   const Job job = LlamaJob("fsdp2", 1);
   const auto steps = Measured(job, 1.2, 1.5, 0.05);
-  const Planner sixteen(LlamaJob("fsdp2", 2), {});
   const trials::ParallelConfig config{
-      .dp = 16, .zero_stage = 3, .microbatches = 16};
-  const trials::TimeBreakdown time = sixteen.Report(config).time;
+      .dp = 8, .zero_stage = 3, .microbatches = 32};
+  const Planner planner(job, {});
+  const auto parts_s =
+      PartsOf(planner.Report(config).time, config, job.cluster);
   const Calibration one = Calibrate(job, {steps.begin(), steps.begin() + 1});
   const Calibration all = Calibrate(job, steps);
-  EXPECT_LT(all.BandFactor(time), one.BandFactor(time));
-  const double communication_s = CommunicationTime(time);
-  const double truth =
-      1.2 * (time.Total() - communication_s) + 1.5 * communication_s;
-  EXPECT_LT(std::abs(std::log(all.StepTime(time) / truth)),
-            std::log(all.BandFactor(time)));
+  EXPECT_LT(all.BandFactor(parts_s), one.BandFactor(parts_s));
+  const double truth = 1.2 * parts_s[0] + 1.5 * parts_s[1];
+  EXPECT_LT(std::abs(std::log(all.StepTime(parts_s) / truth)),
+            std::log(all.BandFactor(parts_s)));
+}
+
+TEST(Calibration, TrialsOnOneNodeLeaveTheNetworkUncertain) {
+  const Job one_node = LlamaJob("fsdp2", 1);
+  const Calibration fit =
+      Calibrate(one_node, Measured(one_node, 1.0, 1.0, 0.01));
+  EXPECT_DOUBLE_EQ(fit.factors[2], 1.0);
+  const trials::ParallelConfig config{
+      .dp = 16, .zero_stage = 3, .microbatches = 16};
+  const Job two_nodes = LlamaJob("fsdp2", 2);
+  const Planner planner(two_nodes, {});
+  auto parts_s =
+      PartsOf(planner.Report(config).time, config, two_nodes.cluster);
+  EXPECT_GT(parts_s[2], 0.0);
+  const double with_network = fit.BandFactor(parts_s);
+  parts_s[1] += parts_s[2];
+  parts_s[2] = 0.0;
+  EXPECT_GT(with_network, fit.BandFactor(parts_s));
 }
 
 TEST(Calibration, AnEmptyOneChangesNothing) {
   const Planner planner(LlamaJob(), {});
-  const trials::TimeBreakdown time =
-      planner.Report({.dp = 16, .zero_stage = 3, .microbatches = 16}).time;
-  EXPECT_DOUBLE_EQ(Calibration{}.StepTime(time), time.Total());
+  const trials::ParallelConfig config{
+      .dp = 16, .zero_stage = 3, .microbatches = 16};
+  const trials::StepReport report = planner.Report(config);
+  EXPECT_DOUBLE_EQ(planner.Predict(config).step_time_s, report.step_time_s);
+  EXPECT_NEAR(
+      Calibration{}.StepTime(PartsOf(report.time, config, LlamaJob().cluster)),
+      report.step_time_s,
+      1e-9);
 }
 
 class MeasuredFile : public testing::Test {
