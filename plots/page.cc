@@ -102,8 +102,8 @@ int ReferenceTrial(const std::vector<Trial>& trials) {
 // "dp=8" and so on, a part for each knob.
 std::vector<std::string> Parts(const Trial& trial) {
   std::vector<std::string> parts;
-  for (const std::string_view part :
-       common::Split(CandidateLabel(trial), ',')) {
+  const std::string label = CandidateLabel(trial);
+  for (const std::string_view part : common::Split(label, ',')) {
     parts.emplace_back(part);
   }
   return parts;
@@ -129,6 +129,30 @@ double HeadroomPercent(const PageRun& run, const Trial& trial) {
 
 std::string SpeedUpText(const SpeedUp& speed) {
   return fmt::format("{:.2f}×", speed.ratio);
+}
+
+// "27,797"
+std::string Thousands(double value) {
+  std::string digits = fmt::format("{:.0f}", value);
+  for (std::size_t at = digits.size(); at > 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+// Why the given configuration is not the reference of speed-ups; "" if it is,
+// or if none is given.
+std::string GivenThatFailed(const PageRun& run) {
+  for (const Trial& trial : run.trials) {
+    if (trial.chosen_by == trials::ChosenBy::kGiven) {
+      return trial.measurement.outcome == Outcome::kCompleted
+                 ? ""
+                 : fmt::format(" (the given one: {})",
+                               OutcomeWords(trial.measurement.outcome));
+    }
+  }
+  return "";
 }
 
 class Page {
@@ -170,8 +194,12 @@ class Page {
     const trials::ProblemInfo& info = run_.problem->info;
     const std::string state =
         run_.info.finished
-            ? fmt::format("<span class=\"pill\">finished: {}</span>",
-                          ToString(run_.info.finish_reason))
+            ? fmt::format(
+                  "<span class=\"pill\">finished{}{}</span>",
+                  run_.info.finish_reason == trials::FinishReason::kUnfinished
+                      ? ""
+                      : ": ",
+                  ToString(run_.info.finish_reason))
             : "<span class=\"pill live\">running, reloads by itself</span>";
     return fmt::format(
         "<header><div><h1>{}</h1><p class=\"soft\">{}</p><p class=\"soft "
@@ -240,29 +268,30 @@ class Page {
     cards +=
         Card("Search time",
              Duration(run_.trials.empty() ? 0.0 : run_.trials.back().elapsed_s),
-             run_.info.backend == "command" ? "on the machine"
-                                            : "on a virtual clock");
+             run_.problem->info.backend == "command" ? "on the machine"
+                                                     : "on a virtual clock");
     return "<div class=\"cards\">" + cards + "</div>\n";
   }
 
   std::string BestCard() const {
     const double rate = run_.Best().throughput.steps_per_s;
     const auto& tokens = run_.problem->info.tokens_per_step;
-    return Card(
-        "Best throughput",
-        PageNumber(rate) + " steps/s",
-        fmt::format(
-            "{} per step{}, trial {}",
-            Duration(1.0 / rate),
-            tokens ? fmt::format(", {:.0f} tokens/s", *tokens * rate) : "",
-            run_.Best().number),
-        " lead");
+    return Card("Best throughput",
+                PageNumber(rate) + " <small>steps/s</small>",
+                fmt::format("{} per step{}, trial {}",
+                            Duration(1.0 / rate),
+                            tokens ? fmt::format(", {} tokens/s",
+                                                 Thousands(*tokens * rate))
+                                   : "",
+                            run_.Best().number),
+                " lead");
   }
 
   std::string SpeedUpCard() const {
     const bool given = run_.First().chosen_by == trials::ChosenBy::kGiven;
-    const std::string reference = given ? "the present configuration"
-                                        : "the first configuration that ran";
+    const std::string reference =
+        given ? "the present configuration"
+              : "the first configuration that ran" + GivenThatFailed(run_);
     if (run_.first == run_.best) {
       return Card("Speed-up", "none", "over " + reference);
     }
@@ -282,7 +311,7 @@ class Page {
     const double headroom = HeadroomPercent(run_, run_.Best());
     const auto& capacity = run_.problem->info.memory_capacity_bytes;
     return Card("Peak memory",
-                PageNumber(*peak / kGb, 3) + " GB",
+                PageNumber(*peak / kGb, 3) + " <small>GB</small>",
                 std::isnan(headroom)
                     ? std::string("of a GPU")
                     : fmt::format("of {} GB, {:.0f}% free",
@@ -432,11 +461,13 @@ class Page {
         headroom,
         std::isnan(headroom) ? "–" : fmt::format("{:.0f}%", headroom));
     row += NumberCell(measured.duration_s, Duration(measured.duration_s));
-    row += fmt::format("<td class=\"cfg\">{}</td><td>{}</td>",
+    row += fmt::format("<td class=\"cfg\">{}{}</td>",
                        EscapeHtml(Varying(trial)),
-                       ToString(trial.chosen_by));
-    return row + fmt::format("<td class=\"msg\">{}</td></tr>\n",
-                             EscapeHtml(measured.message));
+                       measured.message.empty()
+                           ? ""
+                           : fmt::format("<p class=\"msg\">{}</p>",
+                                         EscapeHtml(measured.message)));
+    return row + fmt::format("<td>{}</td></tr>\n", ToString(trial.chosen_by));
   }
 
   std::string Table() {
@@ -454,8 +485,7 @@ class Page {
         {"n", "Free"},
         {"n", "Took"},
         {"", "Configuration"},
-        {"", "Chosen by"},
-        {"", "Message"}};
+        {"", "Chosen by"}};
     std::string html = "<div class=\"scroll\"><table id=\"trials\"><thead><tr>";
     for (const auto& [style, name] : heads) {
       html += fmt::format(
@@ -585,6 +615,9 @@ std::string PageNumber(double value, int digits) {
     return "–";
   }
   const double size = std::abs(value);
+  if (size == 0.0) {
+    return "0";
+  }
   if (size > 0.0 && size < 1e-4) {
     return fmt::format("{:.{}g}", value, digits);
   }
