@@ -52,8 +52,8 @@ class TrainProgram : public ::testing::Test {
     const auto out = folder_.path() / "out.txt";
     const std::string command = before + " " + Program() + " --model " +
                                 (folder_.path() / "config.json").string() +
-                                " " + size + " " +
-                                options + " > " + out.string() + " 2>&1";
+                                " " + size + " " + options + " > " +
+                                out.string() + " 2>&1";
     const int status = std::system(command.c_str());
     Ended ended;
     ended.code = WEXITSTATUS(status);
