@@ -37,7 +37,7 @@ deps: ## install missing packages (Debian, Ubuntu)
 build: deps ## configure and build
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target oppa oppa-train
-	@! grep -q '^build trainer_cuda:' build/release/build.ninja || cmake --build --preset release --target trainer_cuda
+	@! grep -q '^build libtrainer_cuda.so:' build/release/build.ninja || cmake --build --preset release --target trainer_cuda
 
 install: build ## install program, data, documentation and completion below PREFIX
 	@cmake --install build/release --prefix $(PREFIX)
@@ -51,6 +51,7 @@ test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
 	@tests/slurm/trials_test.sh $(OPPA)
+	@tests/slurm/trainer_test.sh $(OPPA)
 
 test-faults: build ## interrupt and damage runs, then check that nothing is lost (root; FAULTS=215)
 	@scripts/install-deps --slurm
