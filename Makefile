@@ -21,7 +21,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .PHONY: help deps build install clean format format-check tidy check \
         test test-trainer test-slurm test-faults fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
-        bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix \
+        bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix trainer-gpu \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -36,7 +36,8 @@ deps: ## install missing packages (Debian, Ubuntu)
 
 build: deps ## configure and build
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target oppa
+	@cmake --build --preset release --target oppa oppa-train
+	@! grep -q '^build libtrainer_cuda.so:' build/release/build.ninja || cmake --build --preset release --target trainer_cuda
 
 install: build ## install program, data, documentation and completion below PREFIX
 	@cmake --install build/release --prefix $(PREFIX)
@@ -55,6 +56,7 @@ test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
 	@tests/slurm/trials_test.sh $(OPPA)
+	@tests/slurm/trainer_test.sh $(OPPA)
 
 test-faults: build ## interrupt and damage runs, then check that nothing is lost (root; FAULTS=215)
 	@scripts/install-deps --slurm
@@ -138,6 +140,9 @@ bench-gpu: deps ## measure the GPU of this machine and write experiments/{gpus,h
 	@cmake --build --preset release --target oppa
 	@! cmake --build --preset release --target help | grep -q bench_gpu || cmake --build --preset release --target bench_gpu
 	@benchmarks/gpu/bench_gpu.sh build/release/benchmarks/bench_gpu $(GPU) $(or $(OUT),results/gpu)
+
+trainer-gpu: build ## measure and check the trainer on the GPU of this machine (1 hour; PARTS=speed,losses,sanitizer,search)
+	@scripts/trainer-gpu $(if $(PARTS),--parts $(PARTS)) --out $(RESULTS)/trainer-gpu
 
 bench-astra: deps ## count strategies per CPU second on the problems of Astra's Table 1
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
