@@ -22,9 +22,9 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
-        test test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
+        test test-trainer test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
-        bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix \
+        bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix trainer-gpu \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -39,7 +39,8 @@ deps: ## install missing packages (Debian, Ubuntu)
 
 build: deps ## configure and build
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target oppa
+	@cmake --build --preset release --target oppa oppa-train
+	@! grep -q '^build libtrainer_cuda.so:' build/release/build.ninja || cmake --build --preset release --target trainer_cuda
 
 install: build ## install program, data, documentation and completion below PREFIX
 	@cmake --install build/release --prefix $(PREFIX)
@@ -49,10 +50,16 @@ test: deps ## build everything and run every test
 	@cmake --build --preset release
 	@ctest --preset release
 
+test-trainer: deps ## compare the losses of 360 configurations of the trainer with those of one rank (2 minutes)
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target trainer_tests
+	@OPPA_TRAINER_SWEEP=360 build/release/tests/trainer_tests --gtest_filter='LossEquality.Holds*'
+
 test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
 	@tests/slurm/trials_test.sh $(OPPA)
+	@tests/slurm/trainer_test.sh $(OPPA)
 
 test-page: build ## open the result page in headless Chromium
 	@scripts/install-deps --page
@@ -129,6 +136,10 @@ benchmark-programs: deps
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target suggestion_benchmark floor_benchmark
 
+bench-trainer: deps ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it)
+	@cmake --build --preset release --target oppa-train
+	@$(or $(PYTHON),python3) benchmarks/trainer.py
+
 bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (1 minute)
 	@benchmarks/suggestion.py suggestion
 
@@ -144,6 +155,9 @@ bench-gpu: deps ## measure the GPU of this machine and write experiments/{gpus,h
 	@cmake --build --preset release --target oppa
 	@! cmake --build --preset release --target help | grep -q bench_gpu || cmake --build --preset release --target bench_gpu
 	@benchmarks/gpu/bench_gpu.sh build/release/benchmarks/bench_gpu $(GPU) $(or $(OUT),results/gpu)
+
+trainer-gpu: build ## measure and check the trainer on the GPU of this machine (1 hour; PARTS=speed,losses,sanitizer,search)
+	@scripts/trainer-gpu $(if $(PARTS),--parts $(PARTS)) --out $(RESULTS)/trainer-gpu
 
 bench-astra: deps ## count strategies per CPU second on the problems of Astra's Table 1
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

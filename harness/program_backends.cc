@@ -163,6 +163,23 @@ std::filesystem::path TrainerPath(const TomlTable& table) {
   return path;
 }
 
+// Several GPUs have a process each. All ranks of a CPU, or of one GPU, are in
+// one process, which srun may start ("per-node").
+trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
+                                               bool cuda,
+                                               int gpus) {
+  using Ranks = trials::CommandOptions::Ranks;
+  std::vector<std::string> choices = {"one", "per-node"};
+  if (cuda) {
+    choices.insert(gpus > 1 ? choices.begin() : choices.end(), "per-gpu");
+  }
+  const std::string value = ReadChoice(table, "ranks", choices);
+  if (value == "per-gpu") {
+    return Ranks::kPerGpu;
+  }
+  return value == "one" ? Ranks::kOne : Ranks::kPerNode;
+}
+
 }  // namespace
 
 Backend MakeCommand(const ProblemSpec& problem) {
@@ -205,16 +222,7 @@ Backend MakeTrainer(const ProblemSpec& problem) {
   const int scale = table.GetIntIn("scale", 1, 1);
   trials::CommandOptions options =
       trials::ReadTrialOptions(table, setup.space.knobs);
-  // One process has all ranks of a CPU or of a single GPU; otherwise each GPU
-  // has its own.
-  const bool per_gpu =
-      ReadChoice(table,
-                 "ranks",
-                 cuda && setup.cluster.gpus() > 1
-                     ? std::vector<std::string>{"per-gpu", "one"}
-                     : std::vector<std::string>{"one", "per-gpu"}) == "per-gpu";
-  options.ranks = per_gpu ? trials::CommandOptions::Ranks::kPerGpu
-                          : trials::CommandOptions::Ranks::kOne;
+  options.ranks = ReadTrainerRanks(table, cuda, setup.cluster.gpus());
   options.program = {
       TrainerPath(table).string(),
       "--model",
@@ -225,7 +233,7 @@ Backend MakeTrainer(const ProblemSpec& problem) {
       "--precision=" + precision,
       fmt::format("--scale={}", scale),
       fmt::format("--memory={:.0f}", setup.cluster.gpu.memory_bytes)};
-  if (per_gpu) {
+  if (options.ranks == trials::CommandOptions::Ranks::kPerGpu) {
     options.program.emplace_back("--local-ranks=1");
   }
   return ProgramBackend(

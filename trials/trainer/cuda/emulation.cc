@@ -1,6 +1,7 @@
 #include "trials/trainer/cuda/emulation.h"
 
 #include <array>
+#include <csetjmp>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
@@ -25,16 +26,19 @@ struct Warp {
   std::array<std::uint32_t, kWarp * 32> memory{};
 };
 
-// One thread of the running block.
+// One thread of the running block. Only its start is a system call: a switch
+// between threads is a jump.
 struct Fiber {
   ucontext_t context{};
+  std::jmp_buf place{};
   std::unique_ptr<unsigned char[]> stack;
+  bool started = false;
   bool done = false;
 };
 
 struct BlockState {
   const std::function<void()>* body = nullptr;
-  ucontext_t scheduler{};
+  std::jmp_buf scheduler{};
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barrier;
@@ -46,12 +50,29 @@ thread_local BlockState state;
 void RunBody() {
   (*state.body)();
   state.fibers[state.running].done = true;
-  // Returns to the scheduler (uc_link).
+  _longjmp(state.scheduler, 1);
 }
 
 void Yield() {
   Fiber& self = state.fibers[state.running];
-  ::swapcontext(&self.context, &state.scheduler);
+  if (_setjmp(self.place) == 0) {
+    _longjmp(state.scheduler, 1);
+  }
+}
+
+// Runs a thread until it waits or ends.
+void Resume(unsigned thread) {
+  Fiber& fiber = state.fibers[thread];
+  state.running = thread;
+  threadIdx = {thread, 0, 0};
+  if (_setjmp(state.scheduler) != 0) {
+    return;
+  }
+  if (fiber.started) {
+    _longjmp(fiber.place, 1);
+  }
+  fiber.started = true;
+  ::setcontext(&fiber.context);
 }
 
 void Wait(Barrier& barrier) {
@@ -74,22 +95,19 @@ void RunBlock(unsigned threads) {
   state.barrier = {0, threads, 0};
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& fiber = state.fibers[t];
-    fiber.done = false;
+    fiber.started = fiber.done = false;
     ::getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = &state.scheduler;
+    fiber.context.uc_link = nullptr;
     ::makecontext(&fiber.context, RunBody, 0);
   }
   for (bool any = true; any;) {
     any = false;
     for (unsigned t = 0; t < threads; ++t) {
-      Fiber& fiber = state.fibers[t];
-      if (!fiber.done) {
+      if (!state.fibers[t].done) {
         any = true;
-        state.running = t;
-        threadIdx = {t, 0, 0};
-        ::swapcontext(&state.scheduler, &fiber.context);
+        Resume(t);
       }
     }
   }
