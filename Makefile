@@ -71,6 +71,7 @@ test-faults: build ## interrupt and damage runs, then check that nothing is lost
 
 test-faults-exhaustive: build ## fail, shorten or kill at each system call of a run and a report (10 minutes)
 	@tests/faults/exhaustive.py $(OPPA) $(if $(EVERY),--every $(EVERY))
+	@tests/faults/no_memory.py $(OPPA) --every $(or $(EVERY),5)
 
 mutants: deps ## change operators and constants of FILES, see whether the tests notice (SEED=1 COUNT=10 SECONDS=600)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

@@ -4,6 +4,8 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
@@ -15,9 +17,21 @@
 
 namespace {
 
+// Allocates nothing.
+int FailWithoutMemory() {
+  constexpr std::string_view kLine = "oppa: out of memory\n";
+  (void)!::write(STDERR_FILENO, kLine.data(), kLine.size());
+  return 1;
+}
+
 int Fail(const char* message, int code) {
-  (void)std::fprintf(stderr, "oppa: %s\n", common::Printable(message).c_str());
-  return code;
+  try {
+    (void)std::fprintf(
+        stderr, "oppa: %s\n", common::Printable(message).c_str());
+    return code;
+  } catch (const std::bad_alloc&) {
+    return FailWithoutMemory();
+  }
 }
 
 // Repairs the state that a parent may leave: closed standard descriptors, which
@@ -43,6 +57,8 @@ int main(int argc, char** argv) {
           errno, std::generic_category(), "cannot write the output");
     }
     return code;
+  } catch (const std::bad_alloc&) {
+    return FailWithoutMemory();
   } catch (const common::InputError& e) {
     return Fail(e.what(), 2);
   } catch (const std::exception& e) {

@@ -1,7 +1,9 @@
 #include "harness/lease.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -43,10 +45,7 @@ Lease::~Lease() {
   }
   ending_.notify_all();
   beat_.join();
-  const std::string text = CountText("released");
-  if (::pwrite(fd_, text.data(), text.size(), 0) < 0) {
-    // Other processes then wait longer.
-  }
+  Overwrite("released");  // other processes wait longer if it fails
   ::close(fd_);
 }
 
@@ -145,16 +144,21 @@ void Lease::Beat() {
   const std::chrono::duration<double> interval(timeout_s_ / kBeatsPerTimeout);
   std::uint64_t count = 0;
   while (!ending_.wait_for(lock, interval, [this] { return ends_; })) {
-    WriteCount(++count);
+    std::array<char, kCountWidth> text{};
+    char* const end =
+        std::to_chars(text.data(), text.data() + text.size(), ++count).ptr;
+    if (Overwrite({text.data(), end})) {  // else, others may acquire the lease
+      ::fsync(fd_);
+    }
   }
 }
 
-void Lease::WriteCount(std::uint64_t count) const {
-  const std::string text = CountText(std::to_string(count));
-  if (::pwrite(fd_, text.data(), text.size(), 0) < 0) {
-    return;  // other processes may acquire the lease
-  }
-  ::fsync(fd_);
+// Allocates nothing: it runs in a destructor and in a thread.
+bool Lease::Overwrite(std::string_view count) const {
+  std::array<char, kCountWidth> text{};
+  text.fill(' ');
+  std::copy(count.begin(), count.end(), text.begin());
+  return ::pwrite(fd_, text.data(), text.size(), 0) >= 0;
 }
 
 bool Lease::IsHeld() const {
@@ -208,7 +212,7 @@ int Lease::PublishOpen(const std::string& name, const std::string& text) const {
     }
     common::SyncFolder(folder_);
     Check();
-  } catch (const std::runtime_error&) {
+  } catch (...) {
     ::close(fd);
     if (!renamed) {
       ::unlink(temporary.c_str());

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace harness {
@@ -72,7 +73,8 @@ class Lease {
   void Claim(std::int64_t epoch);
   void RemoveOlder() const;
   void Beat();
-  void WriteCount(std::uint64_t count) const;
+  // Replaces the count in the file; false if that fails.
+  bool Overwrite(std::string_view count) const;
 
   std::filesystem::path folder_;
   double timeout_s_;

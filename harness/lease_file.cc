@@ -113,7 +113,7 @@ std::optional<Holder> ReadHolder(const fs::path& path) {
 }
 
 std::string CountText(std::string_view count) {
-  return fmt::format("{:<20}", count);
+  return fmt::format("{:<{}}", count, kCountWidth);
 }
 
 }  // namespace harness

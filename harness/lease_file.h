@@ -3,6 +3,7 @@
 #ifndef HARNESS_LEASE_FILE_H_
 #define HARNESS_LEASE_FILE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -49,6 +50,7 @@ struct Holder {
     const std::filesystem::path& path);
 
 // The count has a fixed width, so that it is overwritten in place.
+inline constexpr std::size_t kCountWidth = 20;
 [[nodiscard]] std::string CountText(std::string_view count);
 
 }  // namespace harness

@@ -1,39 +1,17 @@
 // Any content of any file of a run is recovered from, or refused with an
-// InputError; what was recovered is the same when it is read again.
+// InputError; what was recovered is the same when it is read again. The input
+// is cut at NUL bytes: trials, steps, fits, suggestion times, plans.
 
 #include <array>
 #include <cstdlib>
 #include <string>
 
 #include "common/error.h"
-#include "common/hash.h"
 #include "common/text.h"
 #include "harness/journal.h"
 #include "tests/fuzz/input_file.h"
+#include "tests/fuzz/rows.h"
 #include "trials/record.h"
-
-namespace {
-
-// Cuts the input at NUL bytes: trials, steps, fits, suggestion times, plans. A
-// row gets its check value if it ends with '!', which no mutation would find.
-std::string Rows(std::string_view text) {
-  std::string rows;
-  for (const std::string_view line : common::Split(text, '\n')) {
-    if (line.ends_with('!')) {
-      std::string row(line.substr(0, line.size() - 1));
-      std::array<char, 16> check{};
-      std::snprintf(check.data(), check.size(), ",%08x", common::RowCheck(row));
-      rows += row + check.data() + "\n";
-    } else {
-      rows += line;
-      rows += '\n';
-    }
-  }
-  rows.pop_back();
-  return rows;
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
@@ -49,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     if (i < parts.size() && parts[i].starts_with('#')) {
       text = parts[i];  // with a header of its own
     } else if (i < parts.size()) {
-      text += Rows(parts[i]);
+      text += fuzz::Rows(parts[i]);
     }
     fuzz::Write(fuzz::Folder() / files[i]->name, text);
   }

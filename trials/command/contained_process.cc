@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -122,10 +123,14 @@ ContainedProcess::ContainedProcess(const Spec& spec)
 }
 
 ContainedProcess::~ContainedProcess() {
-  End();
-  while (Read(1.0, [](Stream, std::string_view) {})) {
+  try {
+    End();
+    while (Read(1.0, [](Stream, std::string_view) {})) {
+    }
+    Reap();
+  } catch (const std::exception&) {
+    // Out of memory: the supervisor ends the program by itself.
   }
-  Reap();
 }
 
 void ContainedProcess::End() {

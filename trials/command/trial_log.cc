@@ -1,6 +1,7 @@
 #include "trials/command/trial_log.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include <fcntl.h>
@@ -44,7 +45,14 @@ TrialLog::TrialLog(const std::filesystem::path& path, std::size_t most_bytes)
 TrialLog::~TrialLog() {
   left_out_ += KeepEnd(tail_, half_);
   if (left_out_ > 0) {
-    Write(fmt::format("\n[... {} bytes left out ...]\n", left_out_));
+    constexpr std::size_t kMost = 64;
+    std::array<char, kMost> line{};  // on the stack: this is a destructor
+    const auto end = fmt::format_to_n(line.data(),
+                                      line.size(),
+                                      "\n[... {} bytes left out ...]\n",
+                                      left_out_)
+                         .out;
+    Write({line.data(), end});
   }
   Write(tail_);
   if (fd_ >= 0) {
