@@ -23,7 +23,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
         test test-trainer test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
-        figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
+        figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-planners study-sensitivity study-stopping \
         bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix trainer-gpu \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
@@ -179,6 +179,12 @@ study-calibration: deps ## measure the calibration of the surrogates (REPEATS=2;
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target calibration_study
 	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
+
+study-planners: deps ## measure planners on published operator profiles (needs OPPA_DATA)
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target planners_study
+	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
+	@scripts/planners-docs $(RESULTS)/study-planners
 
 study-sensitivity: build ## vary assumed constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \
