@@ -19,9 +19,9 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
-        test test-slurm test-faults fuzz asan tsan \
+        test test-trainer test-slurm test-faults fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
-        bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix trainer-gpu \
+        bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix trainer-gpu \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix plan-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -46,6 +46,11 @@ test: deps ## build everything and run every test
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release
 	@ctest --preset release
+
+test-trainer: deps ## compare the losses of 360 configurations of the trainer with those of one rank (2 minutes)
+	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
+	@cmake --build --preset release --target trainer_tests
+	@OPPA_TRAINER_SWEEP=360 build/release/tests/trainer_tests --gtest_filter='LossEquality.Holds*'
 
 test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm
@@ -115,6 +120,10 @@ bench: deps ## run the micro-benchmarks, write build/benchmarks.json
 benchmark-programs: deps
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target suggestion_benchmark floor_benchmark
+
+bench-trainer: deps ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it)
+	@cmake --build --preset release --target oppa-train
+	@$(or $(PYTHON),python3) benchmarks/trainer.py
 
 bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (1 minute)
 	@benchmarks/suggestion.py suggestion

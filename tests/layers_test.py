@@ -25,6 +25,10 @@ LAYERS = {
 BACKENDS = re.compile(r"trials/(simulator|replay|command|wrappers)/")
 MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "plots"}
 
+# The trainer is a program of its own on the interface of its layer.
+TRAINER = "trials/trainer/"
+TRAINER_MAY_INCLUDE = re.compile(r"common/|trials/(trainer/.+|[a-z_]+\.h)")
+
 # Concrete types, and the only files of harness/ and cli/ that may refer to
 # them. harness/prediction*.cc predict by simulation, and problem_parts.cc makes
 # the machine for it. program_backends.cc has the backends of backends.cc that
@@ -66,6 +70,10 @@ def main() -> int:
                 place = f"{where}:{number}"
                 if folder not in allowed:
                     errors.append(f"{place}: {layer}/ must not include {header}")
+                if str(where).startswith(TRAINER) and not TRAINER_MAY_INCLUDE.match(header):
+                    errors.append(f"{place}: the trainer must not include {header}")
+                if header.startswith(TRAINER) and not str(where).startswith(TRAINER):
+                    errors.append(f"{place}: only the trainer may include {header}")
                 if layer in MUST_NOT_SEE_BACKENDS and BACKENDS.match(header):
                     errors.append(f"{place}: {layer}/ must not include a backend ({header})")
                 for only, concrete in CONCRETE:

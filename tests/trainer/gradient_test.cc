@@ -54,8 +54,8 @@ void ExpectGradientsOfFiniteDifferences(const Job& job) {
   constexpr double kChange = 1e-5;
   constexpr int kSamples = 4;  // per parameter
   Frozen model(job);
-  model.Loss();
   for (const auto& parameter : model.parameters()) {
+    model.Loss();
     double* gradients = Frozen::Numbers(parameter->gradient);
     const std::vector<double> all(gradients, gradients + parameter->size);
     // The largest and some others.

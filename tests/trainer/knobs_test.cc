@@ -236,6 +236,16 @@ TEST(Knobs, OverlapOfP2pPostsReceivesAnActionAhead) {
   EXPECT_GT(Peak(on, Region::kActivations), Peak(off, Region::kActivations));
 }
 
+TEST(Knobs, SendsAreKeptOnlyUntilTheyAreReceived) {
+  // A middle stage of a long schedule needs no more memory than of a short one.
+  const TrialResult few = Trained("llama", "dp=1,tp=1,pp=4,microbatches=8");
+  Job job = TinyJob("llama", "dp=1,tp=1,pp=4,microbatches=16", 2);
+  job.batch_size = 32;
+  const TrialResult many = Train(job);
+  EXPECT_EQ(Peak(few, Region::kActivations, 1),
+            Peak(many, Region::kActivations, 1));
+}
+
 TEST(Knobs, RecomputationFreesActivations) {
   const std::string config = "dp=1,tp=1,pp=1,grad_checkpoint=";
   const TrialResult nothing = Trained("gpt2", config + "0");

@@ -12,6 +12,7 @@
 #include "trials/trainer/arena.h"
 #include "trials/trainer/communicator_threads.h"
 #include "trials/trainer/device_cpu.h"
+#include "trials/trainer/gemm_cpu.h"
 #include "trials/trainer/schedule.h"
 
 namespace trials::trainer {
@@ -180,6 +181,60 @@ TEST(Schedule, CompletesEveryMicrobatchOnce) {
 
 TEST(Schedule, RejectsInterleavingWithUnevenMicrobatches) {
   EXPECT_THROW((void)Schedule(4, 0, 6, 2), std::invalid_argument);
+}
+
+// The product of both libraries and of the loop against its definition.
+template <typename T, typename Gemm>
+void ExpectProduct(const GemmShape& s, Gemm gemm, double tolerance) {
+  std::vector<T> a(s.m * s.k);
+  std::vector<T> b(s.k * s.n);
+  std::vector<T> c(s.m * s.n);
+  for (auto* numbers : {&a, &b, &c}) {
+    for (std::size_t i = 0; i < numbers->size(); ++i) {
+      (*numbers)[i] = static_cast<T>(std::sin(1.7 * static_cast<double>(i)));
+    }
+  }
+  std::vector<T> product = c;
+  gemm(s, a.data(), b.data(), product.data());
+  for (std::int64_t i = 0; i < s.m; ++i) {
+    for (std::int64_t j = 0; j < s.n; ++j) {
+      double sum = 0.0;
+      for (std::int64_t p = 0; p < s.k; ++p) {
+        sum += static_cast<double>(s.transpose_a ? a[p * s.lda + i]
+                                                 : a[i * s.lda + p]) *
+               static_cast<double>(s.transpose_b ? b[j * s.ldb + p]
+                                                 : b[p * s.ldb + j]);
+      }
+      const double expected =
+          s.alpha * sum + s.beta * static_cast<double>(c[i * s.ldc + j]);
+      ASSERT_NEAR(
+          static_cast<double>(product[i * s.ldc + j]), expected, tolerance);
+    }
+  }
+}
+
+TEST(Gemm, LibrariesAndLoopComputeTheProduct) {
+  UseOneThread();
+  for (const int transposed : {0, 1, 2, 3}) {
+    for (const double beta : {0.0, 1.0, 0.5}) {
+      GemmShape s{.transpose_a = (transposed & 1) != 0,
+                  .transpose_b = (transposed & 2) != 0,
+                  .m = 7,
+                  .n = 530,
+                  .k = 19,
+                  .alpha = 0.25,
+                  .beta = beta};
+      s.lda = s.transpose_a ? s.m : s.k;
+      s.ldb = s.transpose_b ? s.k : s.n;
+      s.ldc = s.n;
+      const auto library = [](const auto&... of) { CpuGemm(of...); };
+      const auto loop = [](const auto&... of) { LoopGemm(of...); };
+      ExpectProduct<float>(s, library, 1e-5);
+      ExpectProduct<double>(s, library, 1e-13);
+      ExpectProduct<float>(s, loop, 1e-5);
+      ExpectProduct<double>(s, loop, 1e-13);
+    }
+  }
 }
 
 }  // namespace

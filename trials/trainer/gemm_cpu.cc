@@ -22,10 +22,7 @@ namespace {
 // The product without a library: rows of C as sums of rows of B, which is
 // copied in this order where it is transposed.
 template <typename T>
-[[maybe_unused]] void LoopGemm(const GemmShape& s,
-                               const T* a,
-                               const T* b,
-                               T* c) {
+void LoopGemmOf(const GemmShape& s, const T* a, const T* b, T* c) {
   std::vector<T> copy;
   std::int64_t ldb = s.ldb;
   if (s.transpose_b) {
@@ -58,6 +55,14 @@ template <typename T>
 }
 
 }  // namespace
+
+void LoopGemm(const GemmShape& s, const float* a, const float* b, float* c) {
+  LoopGemmOf(s, a, b, c);
+}
+
+void LoopGemm(const GemmShape& s, const double* a, const double* b, double* c) {
+  LoopGemmOf(s, a, b, c);
+}
 
 void UseOneThread() {
 #ifdef OPPA_ONEDNN

@@ -16,6 +16,13 @@ void CpuGemm(const GemmShape& shape,
              const double* b,
              double* c);
 
+// The product without a library, which CpuGemm uses where there is none.
+void LoopGemm(const GemmShape& shape, const float* a, const float* b, float* c);
+void LoopGemm(const GemmShape& shape,
+              const double* a,
+              const double* b,
+              double* c);
+
 }  // namespace trials::trainer
 
 #endif  // TRIALS_TRAINER_GEMM_CPU_H_

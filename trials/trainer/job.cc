@@ -85,12 +85,6 @@ void CheckJob(const Job& job) {
                     job.sequence_length,
                     m.max_positions));
   }
-  if (m.ffn_size % job.config.tp != 0) {
-    throw common::InputError(
-        fmt::format("tp must divide the feed-forward size (tp = {}, size = {})",
-                    job.config.tp,
-                    m.ffn_size));
-  }
   if (m.head_size % 2 != 0) {
     throw common::InputError(
         fmt::format("invalid head size {}: it must be even", m.head_size));
@@ -105,6 +99,12 @@ void CheckJob(const Job& job) {
       !problem.empty()) {
     throw common::InputError("invalid configuration " + ToString(job.config) +
                              ": " + problem);
+  }
+  if (m.ffn_size % job.config.tp != 0) {
+    throw common::InputError(
+        fmt::format("tp must divide the feed-forward size (tp = {}, size = {})",
+                    job.config.tp,
+                    m.ffn_size));
   }
 }
 

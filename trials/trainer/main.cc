@@ -279,19 +279,30 @@ std::int64_t PeakBytes(const TrialResult& result) {
   return peak;
 }
 
-// SIGTERM and SIGINT end the trial at once, also in the middle of a step.
+int stop_pipe[2];  // from the signal handler to the thread that stops
+
+void HandleSignal(int signal) {
+  const char number = static_cast<char>(signal);
+  (void)!write(stop_pipe[1], &number, 1);
+}
+
+// SIGTERM and SIGINT end the trial at once, also in the middle of a step. A
+// handler and not a signal mask, because libraries have started threads before.
 void StopOnSignal(Backend& backend) {
-  static sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  if (pipe2(stop_pipe, O_CLOEXEC) != 0) {
+    throw std::runtime_error("could not create a pipe");
+  }
   std::thread([&backend] {
-    int signal = 0;
-    sigwait(&signals, &signal);
-    backend.fabric().Abort(EndReason::kStopped,
-                           fmt::format("stopped by signal {}", signal));
+    char signal = 0;
+    if (read(stop_pipe[0], &signal, 1) == 1) {
+      backend.fabric().Abort(EndReason::kStopped,
+                             fmt::format("stopped by signal {}", int{signal}));
+    }
   }).detach();
+  struct sigaction action = {};
+  action.sa_handler = HandleSignal;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
 }
 
 int Finish(const Options& o, const Job& job, const TrialResult& result) {

@@ -26,11 +26,14 @@ Rank::Rank(const Job& job,
                .model = job.model,
                .config = job.config,
                .bucket_unit_bytes = job.bucket_unit_bytes},
-      data_(job.seed, job.batch_size, job.sequence_length),
-      actions_(Schedule(job.config.pp,
-                        context_.mesh.pp_index,
-                        job.config.microbatches,
-                        job.config.pp > 1 ? job.config.model_chunks : 1)) {
+      data_(job.seed, job.batch_size, job.sequence_length) {
+  for (int stage = 0; stage < job.config.pp; ++stage) {
+    schedules_.push_back(
+        Schedule(job.config.pp,
+                 stage,
+                 job.config.microbatches,
+                 job.config.pp > 1 ? job.config.model_chunks : 1));
+  }
   context_.timeline.enabled = job.timeline;
   Context& c = context_;
   c.sequences = job.micro_batch_size();
@@ -176,16 +179,25 @@ bool Rank::Sends(const Action& action) const {
   return Receives({!action.forward, action.microbatch, action.chunk});
 }
 
+std::pair<int, std::size_t> Rank::Peer(const Action& action, bool sends) const {
+  const Mesh& mesh = context_.mesh;
+  const bool to_next = action.forward == sends;
+  const int unwrapped = mesh.pp_index + (to_next ? 1 : -1);
+  const int peer = (unwrapped + mesh.pp) % mesh.pp;
+  Action other = action;
+  other.chunk += unwrapped == mesh.pp ? 1 : unwrapped < 0 ? -1 : 0;
+  const std::vector<Action>& actions = schedules_[peer];
+  const auto place = std::find(actions.begin(), actions.end(), other);
+  return {peer, static_cast<std::size_t>(place - actions.begin())};
+}
+
 void Rank::PostReceive(const Action& action) {
   if (!Receives(action)) {
     return;
   }
-  const Mesh& mesh = context_.mesh;
-  const int from =
-      (mesh.pp_index + (action.forward ? mesh.pp - 1 : 1)) % mesh.pp;
   Array data = context_.New(context_.shard_tokens * context_.model.hidden_size);
   Communicator& group = action.forward ? *forward_ : *backward_;
-  EventPtr event = group.Receive(data.get(), from);
+  EventPtr event = group.Receive(data.get(), Peer(action, false).first);
   received_.emplace_back(std::move(data), std::move(event));
 }
 
@@ -196,20 +208,29 @@ Array Rank::TakeReceived(const Action& action) {
   auto [data, event] = std::move(received_.front());
   received_.pop_front();
   context_.timeline.TimeWait("wait for receive", event);
+  const auto [peer, place] = Peer(action, false);
+  FreeSent(peer, place);
   return std::move(data);
 }
 
-// What was sent is kept until it was received: at most pp sends are under way.
-void Rank::Send(const Action& action, Array data) {
-  const Mesh& mesh = context_.mesh;
-  const int to = (mesh.pp_index + (action.forward ? 1 : mesh.pp - 1)) % mesh.pp;
-  Communicator& group = action.forward ? *forward_ : *backward_;
-  EventPtr event = group.Send(data.get(), to);
-  sent_.emplace_back(std::move(data), std::move(event));
-  while (static_cast<int>(sent_.size()) > 2 * mesh.pp) {
-    context_.timeline.TimeWait("wait for send", sent_.front().second);
-    sent_.pop_front();
+// When a peer has sent the result of an action, it has received everything that
+// its actions up to this one need. Memory thus does not depend on timing.
+void Rank::FreeSent(int peer, std::size_t place) {
+  for (auto sent = sent_.begin(); sent != sent_.end();) {
+    if (sent->peer == peer && sent->taken_at <= place) {
+      sent->event->Wait();
+      sent = sent_.erase(sent);
+    } else {
+      ++sent;
+    }
   }
+}
+
+void Rank::Send(const Action& action, Array data) {
+  const auto [peer, place] = Peer(action, true);
+  Communicator& group = action.forward ? *forward_ : *backward_;
+  EventPtr event = group.Send(data.get(), peer);
+  sent_.push_back({std::move(data), std::move(event), peer, place});
 }
 
 void Rank::Forward(const Action& action, int step) {
@@ -266,26 +287,27 @@ double Rank::Step(int step) {
   context_.loss_scale = 1.0 / static_cast<double>(labels);
   device_.Zero(loss_.get());
   store_->BeginStep();
-  for (const Action& action : actions_) {
+  const std::vector<Action>& own = actions();
+  for (const Action& action : own) {
     backwards_left_[action.chunk] += action.forward ? 1 : 0;
   }
   // Receives are posted when their data are needed, or an action ahead.
   const bool ahead =
       context_.config.overlap_p2p && context_.config.model_chunks > 1;
-  for (std::size_t i = 0; i < actions_.size(); ++i) {
+  for (std::size_t i = 0; i < own.size(); ++i) {
     if (fabric_.end_reason() != EndReason::kNone) {
       throw Aborted(fabric_.end_message());
     }
     if (!ahead || i == 0) {
-      PostReceive(actions_[i]);
+      PostReceive(own[i]);
     }
-    if (ahead && i + 1 < actions_.size()) {
-      PostReceive(actions_[i + 1]);
+    if (ahead && i + 1 < own.size()) {
+      PostReceive(own[i + 1]);
     }
-    actions_[i].forward ? Forward(actions_[i], step) : Backward(actions_[i]);
+    own[i].forward ? Forward(own[i], step) : Backward(own[i]);
   }
-  for (auto& [data, event] : sent_) {
-    context_.timeline.TimeWait("wait for send", event);
+  for (const Sent& sent : sent_) {
+    context_.timeline.TimeWait("wait for send", sent.event);
   }
   sent_.clear();
   context_.timeline.Time("update", -1, -1, [&] {

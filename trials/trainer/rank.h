@@ -44,7 +44,9 @@ class Rank {
   [[nodiscard]] const Arena& arena() const { return arena_; }
   [[nodiscard]] Context& context() { return context_; }
   [[nodiscard]] ParameterStore& store() { return *store_; }
-  [[nodiscard]] const std::vector<Action>& actions() const { return actions_; }
+  [[nodiscard]] const std::vector<Action>& actions() const {
+    return schedules_[context_.mesh.pp_index];
+  }
   // Of each group that has more than one rank, by name.
   [[nodiscard]] std::map<std::string, TrafficByOperation> Traffic() const;
 
@@ -56,6 +58,12 @@ class Rank {
   struct Pending {  // a microbatch in a chunk between forward and backward
     Batch batch;
     std::vector<Saved> saved;
+  };
+  struct Sent {  // kept until it was received
+    Array data;
+    EventPtr event;
+    int peer = 0;              // the stage that receives it
+    std::size_t taken_at = 0;  // by the action of this place in its schedule
   };
   using Key = std::pair<int, int>;  // microbatch, chunk
 
@@ -73,6 +81,12 @@ class Rank {
   void PostReceive(const Action& action);
   Array TakeReceived(const Action& action);
   void Send(const Action& action, Array data);
+  // The stage that an action receives from (sends to), and the place in its
+  // schedule of the action that sends (receives) the same data.
+  [[nodiscard]] std::pair<int, std::size_t> Peer(const Action& action,
+                                                 bool sends) const;
+  // Frees what `peer` has received before its action `place`.
+  void FreeSent(int peer, std::size_t place);
 
   const Job& job_;
   Fabric& fabric_;
@@ -88,9 +102,10 @@ class Rank {
   Array loss_, rotary_;
   std::vector<std::vector<Part>> chunks_;
   Data data_;
-  std::vector<Action> actions_;
+  std::vector<std::vector<Action>> schedules_;  // of all stages
   std::map<Key, Pending> pending_;
-  std::deque<std::pair<Array, EventPtr>> received_, sent_;
+  std::deque<std::pair<Array, EventPtr>> received_;
+  std::deque<Sent> sent_;
   std::map<int, int> backwards_left_;  // by chunk, in this step
 };
 

@@ -120,7 +120,8 @@ OPPA_INLINE void NormForwardRowOf(const NormRow<T>& norm,
   for (std::int64_t i = 0; i < cols; ++i) {
     square += (x[i] - mean) * (x[i] - mean);
   }
-  const T rstd = T(1) / std::sqrt(square / static_cast<T>(cols) + T(kNormEpsilon));
+  const T rstd =
+      T(1) / std::sqrt(square / static_cast<T>(cols) + T(kNormEpsilon));
   statistics[0] = mean;
   statistics[1] = rstd;
   const T* scale = norm.scale;
