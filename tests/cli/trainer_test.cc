@@ -69,7 +69,8 @@ class TrainerTest : public testing::Test {
 };
 
 TEST_F(TrainerTest, TrainsOnCpuRanksAndKeepsItsRecordsApart) {
-  ASSERT_EQ(Run({}), 0) << output_;
+  ASSERT_EQ(Run({"cluster.file=clusters/a5000-8.toml", "cluster.gpus=4"}), 0)
+      << output_;
   ASSERT_EQ(Run({"backend.use=trainer"}), 0) << output_;
   EXPECT_THAT(Trials("m-trainer"), HasSubstr("completed,2,"));
   EXPECT_THAT(Trials("m-trainer"), Not(HasSubstr("failed")));
@@ -89,7 +90,7 @@ TEST_F(TrainerTest, OutOfMemoryIsAnOutcome) {
   ASSERT_EQ(Run({"backend.use=trainer",
                  "cluster.file=small.toml",
                  "experiment.name=small"}),
-            0)
+            1)  // no trial completed
       << output_;
   EXPECT_THAT(Trials("small-trainer"), HasSubstr("out_of_memory"));
 }
