@@ -186,6 +186,17 @@ Job MakeJob(const Options& o) {
   return job;
 }
 
+// A path of this trial alone on the file system of the results: next to the
+// file of its reports, with the step of Slurm that runs it.
+std::string DefaultRendezvous() {
+  const char* report = std::getenv("OPPA_REPORT");
+  const char* job = std::getenv("SLURM_JOB_ID");
+  const char* step = std::getenv("SLURM_STEP_ID");
+  return report == nullptr || job == nullptr || step == nullptr
+             ? ""
+             : fmt::format("{}.{}.{}", report, job, step);
+}
+
 LaunchOptions MakeLaunch(const Options& o, const Job& job) {
   LaunchOptions launch;
   launch.world_size = job.ranks();
@@ -195,7 +206,7 @@ LaunchOptions MakeLaunch(const Options& o, const Job& job) {
                           ? std::atoi(process) * o.local_ranks
                           : o.first_rank;
   launch.communication = o.communication;
-  launch.rendezvous = o.rendezvous;
+  launch.rendezvous = o.rendezvous.empty() ? DefaultRendezvous() : o.rendezvous;
   launch.timeout_s = o.timeout_s;
   launch.precision = o.precision;
   if (launch.first_rank + launch.local_ranks > launch.world_size) {
