@@ -144,6 +144,7 @@ class Loop {
   // Adds a trial to the search and to the method's history.
   void Take(const Trial& trial) {
     Count(trial);
+    ++observed_;
     clock_.Measure([&] { method_.Observe(trial); });
   }
 
@@ -158,6 +159,7 @@ class Loop {
     Trial trial = recorded;
     trial.candidate = *candidate;
     trial.config = space_[*candidate];
+    ++observed_;
     method_.Observe(trial);
   }
 
@@ -215,7 +217,7 @@ class Loop {
     if (budget_.trials > 0 && measured_ >= budget_.trials) {
       return Finish(FinishReason::kTrialBudget);
     }
-    if (method_.history().exhausted()) {
+    if (observed_ >= space_.size()) {
       return Finish(FinishReason::kSpaceExhausted);
     }
     if (stop_ && stop_()) {
@@ -305,6 +307,7 @@ class Loop {
   std::size_t next_start_ = 0;
   int adopted_;
   int measured_ = 0;  // trials that were not imported
+  int observed_ = 0;  // trials of candidates
   SuggestionClock clock_;
   bool estimates_ = false;  // a suggestion came with an estimate
   SearchSummary summary_;

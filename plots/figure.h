@@ -17,6 +17,7 @@ struct LineStyle {
   std::string color = "#000000";
   int dash = -1;       // a pattern of figure_layout.cc; -1: solid
   double width = 1.0;  // points
+  int symbol = 0;      // of kScatter, a point type of gnuplot; 0: a circle
 };
 
 // The palette of Okabe and Ito (2008) for color-blind readers, without its

@@ -294,7 +294,9 @@ std::string PointWords(const LineStyle& style, bool filled) {
   constexpr int kDisk = 7;
   return fmt::format(
       "pointtype {} pointsize 0.35 linewidth 0.8 linecolor rgb '{}'",
-      filled ? kDisk : kCircle,
+      filled             ? kDisk
+      : style.symbol > 0 ? style.symbol
+                         : kCircle,
       style.color);
 }
 

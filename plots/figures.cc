@@ -9,6 +9,7 @@
 
 #include "plots/panels.h"
 #include "plots/summary_text.h"
+#include "plots/trial_panel.h"
 
 namespace plots {
 namespace {
@@ -29,6 +30,12 @@ constexpr FigureNeed kRun = {"a run", [](const auto&) { return true; }};
 constexpr FigureNeed kCompleted = {
     "a trial that completed",
     [](const auto& input) { return AnyRun(input, HasIncumbent); }};
+constexpr FigureNeed kOneRun = {
+    "a trial that completed, one run", [](const auto& input) {
+      return input.drawn.size() == 1 &&
+             input.drawn.front().method->runs.size() == 1 &&
+             AnyRun(input, HasIncumbent);
+    }};
 constexpr FigureNeed kAblation = {
     "a trial that completed, an ablation", [](const auto& input) {
       return input.drawn.size() >= 2 && AnyRun(input, HasIncumbent);
@@ -59,6 +66,10 @@ template <Cost... costs>
 Panels Throughput(const FigureInput& input) {
   return {ThroughputPanel(
       *input.problems.front(), input.drawn, costs, input.options.value)...};
+}
+
+Panels Trials(const FigureInput& input) {
+  return {TrialPanel(input.drawn.front().method->runs.front())};
 }
 
 Panels TrialCount(const FigureInput& input) {
@@ -93,6 +104,8 @@ constexpr FigureKind kFigures[] = {
      kMethods, kCompleted, Throughput<kTrials>},
     {"throughput-steps", "best throughput against the training steps run in trials", "Fig. 17",
      kMethods, kCompleted, Throughput<kSteps>},
+    {"trials", "throughput and outcome of each trial", "",
+     kMethods, kOneRun, Trials},
     {"trials-time", "configurations tried against search time", "Fig. 5a",
      kMethods, kRun, TrialCount},
     {"training-steps", "training steps completed when training follows the search", "Fig. 5b",

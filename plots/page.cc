@@ -314,9 +314,10 @@ class Page {
                 PageNumber(*peak / kGb, 3) + " <small>GB</small>",
                 std::isnan(headroom)
                     ? std::string("of a GPU")
-                    : fmt::format("of {} GB, {:.0f}% free",
+                    : fmt::format("of {} GB, {:.0f}% free{}",
                                   PageNumber(*capacity / kGb, 3),
-                                  headroom));
+                                  headroom,
+                                  headroom < 10.0 ? ": little to spare" : ""));
   }
 
   // The best configuration; what differs from the first one is marked.
