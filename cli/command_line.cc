@@ -43,12 +43,13 @@ Verb DefineHelp(const Verbs& others) {
 Verbs AllVerbs() {
   Verbs all;
   for (const auto group : {PlanVerbs,
-                           AdapterVerbs,
+                           TuneVerbs,
                            MatrixVerbs,
                            ExperimentVerbs,
                            SlurmVerbs,
                            ProblemVerbs,
                            StudyVerbs,
+                           AdapterVerbs,
                            ProgramVerbs}) {
     std::ranges::move(group(), std::back_inserter(all));
   }

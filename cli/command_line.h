@@ -15,6 +15,7 @@ namespace cli {
 // values.
 [[nodiscard]] Verbs PlanVerbs();        // plan.cc
 [[nodiscard]] Verbs AdapterVerbs();     // adapters.cc
+[[nodiscard]] Verbs TuneVerbs();        // tune.cc
 [[nodiscard]] Verbs MatrixVerbs();      // matrix.cc
 [[nodiscard]] Verbs ExperimentVerbs();  // experiment.cc
 [[nodiscard]] Verbs SlurmVerbs();       // slurm.cc

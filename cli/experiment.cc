@@ -24,6 +24,8 @@
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/check.h"
+#include "harness/import.h"
+#include "harness/inputs.h"
 #include "harness/local_pool.h"
 #include "harness/plan.h"
 #include "harness/progress.h"
@@ -102,10 +104,9 @@ void NoteOtherCommits(const std::vector<harness::RunSpec>& runs,
   }
   if (others > 0) {
     fmt::print(
-        "note: {} finished runs are from another commit and are kept; "
-        "remove {} to rerun them\n",
-        others,
-        folder.string());
+        "note: {} finished runs are from another commit and are kept; another "
+        "--results folder makes new ones\n",
+        others);
   }
 }
 
@@ -117,13 +118,17 @@ int PrintFailures(const std::vector<std::string>& failures) {
   return failures.empty() ? 0 : 1;
 }
 
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    fmt::print("note: {}\n", common::Printable(note));
+  }
+}
+
 int PrintReport(const std::filesystem::path& folder,
                 const plots::ReportOptions& options) {
   const plots::ReportOutcome outcome = plots::Report(folder, options);
   fmt::print("{}", outcome.summary);
-  for (const std::string& note : outcome.notes) {
-    fmt::print("note: {}\n", common::Printable(note));
-  }
+  PrintNotes(outcome.notes);
   fmt::print("{} files in {}\n", outcome.files.size(), folder.string());
   const int code = PrintFailures(outcome.failures);
   return outcome.pictures_failed ? 1 : code;
@@ -195,12 +200,18 @@ int RunExperiment(const VerbOptions& options,
       harness::ReadManifest(options.manifest, options.overrides);
   (void)harness::CheckManifest(manifest);
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  harness::CheckRecords(manifest, folder);
+  if (!options.accept_changed) {
+    harness::CheckRecords(manifest, folder);
+  }
   if (options.trial_per_job && !options.slurm) {
     throw common::InputError("--trial-per-job: needs --dispatch slurm");
   }
   fmt::print("{}", harness::HeldOutNote(manifest));
   harness::CatchStopSignals();
+  harness::PrepareRecords(manifest, folder, options.accept_changed);
+  if (!options.imports.empty()) {
+    PrintNotes(harness::ImportTrials(manifest, folder, options.imports));
+  }
   harness::WriteExperiment(manifest, folder);
   const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
   NoteOtherCommits(runs, folder);
@@ -310,6 +321,16 @@ int Status(const VerbOptions& options, bool all) {
   return PrintDamage(runs);
 }
 
+int Import(const VerbOptions& options) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  (void)harness::CheckManifest(manifest);
+  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  PrintNotes(harness::ImportTrials(manifest, folder, options.imports));
+  harness::WriteExperiment(manifest, folder);
+  return 0;
+}
+
 int Report(const VerbOptions& options, const plots::ReportOptions& report) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
@@ -339,8 +360,8 @@ Verb DefineRun() {
       .summary = "complete all runs of an experiment, then write the report",
       .description =
           "Completed runs are kept and interrupted ones resume, so rerun the "
-          "same command after an interruption. Several processes can work on "
-          "one experiment.",
+          "same command after an interruption. A larger budget continues "
+          "completed runs. Several processes can work on one experiment.",
       .options =
           RecordOptions(all->verb) +
           Options{Bind("--jobs N",
@@ -350,7 +371,7 @@ Verb DefineRun() {
                   Bind("--no-report",
                        "write no tables and figures",
                        run.no_report)} +
-          DispatchOptions(all->verb) +
+          GrowthOptions(all->verb) + DispatchOptions(all->verb) +
           Options{Bind("--wait",
                        "with slurm: show progress until all jobs end",
                        run.wait),
@@ -428,6 +449,30 @@ Verb DefineCheck() {
           .run = [options](const Words&) { return Check(options->results); }};
 }
 
+Verb DefineImport() {
+  const auto all = std::make_shared<Bound<Words>>();
+  Option tables = Required(
+      MakeOption("CSV",
+                 "tables with a column per parameter, step_time_s or a "
+                 "throughput, peak_memory_gb and outcome",
+                 [all](const std::string& text) {
+                   all->verb.imports.emplace_back(text);
+                 }));
+  tables.repeated = true;
+  return {.group = kExperiments,
+          .name = "import",
+          .summary = "add trials that were measured elsewhere to a search",
+          .description =
+              "Every run of the experiment gets the trials as observations, so "
+              "that they are not measured again. Continue with `oppa run`.",
+          .options = {ManifestArgument(all->verb),
+                      tables,
+                      ResultsOption(all->verb),
+                      SetOption(all->verb)},
+          .examples = {"oppa import tune.toml earlier.csv"},
+          .run = [all](const Words&) { return Import(all->verb); }};
+}
+
 Verb DefineReport() {
   const auto all = std::make_shared<Bound<plots::ReportOptions>>();
   return {.group = kExperiments,
@@ -456,6 +501,7 @@ Verbs ExperimentVerbs() {
           DefineRunOne(),
           DefineStatus(),
           DefineCheck(),
+          DefineImport(),
           DefineReport()};
 }
 

@@ -15,6 +15,7 @@
 #include "cli/verb_options.h"
 #include "cli/worker_jobs.h"
 #include "common/json.h"
+#include "harness/inputs.h"
 #include "harness/plan.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_commands.h"

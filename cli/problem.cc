@@ -17,6 +17,7 @@
 #include "common/parallel.h"
 #include "common/text.h"
 #include "harness/backends.h"
+#include "trials/custom_knobs.h"
 #include "trials/knobs.h"
 #include "trials/search_space.h"
 
@@ -314,6 +315,11 @@ void ShowPredictions(const VerbOptions& options,
   }
 }
 
+// Axes do not change the knobs: all problems have those of the first.
+trials::KnobSet KnobsOf(const harness::Manifest& manifest) {
+  return trials::ReadCustomKnobs(manifest.problems.front().space);
+}
+
 struct SpaceOptions {
   bool count = false;
   bool why = false;  // count the configurations that each rule excludes
@@ -325,7 +331,7 @@ int Space(const VerbOptions& options, const SpaceOptions& space) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, overrides);
   if (options.csv) {
-    fmt::print("problem,candidate,{}\n", trials::BuiltInKnobs().Columns());
+    fmt::print("problem,candidate,{}\n", KnobsOf(manifest).Columns());
   }
   for (const harness::ProblemSpec& problem :
        Chosen(manifest, options.problem)) {
@@ -371,11 +377,11 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
     fmt::print(
         "problem,candidate,{},outcome,throughput_steps_per_s,peak_memory_"
         "bytes,setup_s\n",
-        trials::BuiltInKnobs().Columns());
+        KnobsOf(manifest).Columns());
   }
   if (simulate.predictions && options.csv) {
     fmt::print("problem,source,candidate,{},step_time_s,peak_memory_bytes\n",
-               trials::BuiltInKnobs().Columns());
+               KnobsOf(manifest).Columns());
   }
   for (const harness::ProblemSpec& problem :
        Chosen(manifest, options.problem)) {

@@ -73,6 +73,21 @@ Option ProblemOption(VerbOptions& options) {
               options.problem);
 }
 
+Options GrowthOptions(VerbOptions& options) {
+  Option import =
+      MakeOption("--import FILE.csv",
+                 "add the trials of this table to every run as observations",
+                 [&options](const std::string& text) {
+                   options.imports.emplace_back(text);
+                 });
+  import.repeated = true;
+  return {import,
+          Bind("--accept-changed",
+               "continue with the trials on record although the program, a "
+               "file or a key has changed; run.json records what",
+               options.accept_changed)};
+}
+
 Option JsonFlag(VerbOptions& options) {
   return Bind("--json", "print JSON", options.json);
 }

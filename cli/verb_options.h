@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cli/verb.h"
 #include "harness/manifest.h"
@@ -16,7 +17,9 @@ struct VerbOptions {
   std::filesystem::path manifest;
   std::filesystem::path results = "results";
   harness::ManifestOverrides overrides;
-  std::string problem;  // only this one; empty: all
+  std::string problem;          // only this one; empty: all
+  bool accept_changed = false;  // continue records of other input
+  std::vector<std::filesystem::path> imports;  // tables of earlier trials
   bool json = false;
   bool csv = false;
   bool slurm = false;               // --dispatch slurm
@@ -40,6 +43,7 @@ struct VerbOptions {
 // The manifest, the results folder, and the overrides of the manifest.
 [[nodiscard]] Options RecordOptions(VerbOptions& options);
 [[nodiscard]] Option ProblemOption(VerbOptions& options);
+[[nodiscard]] Options GrowthOptions(VerbOptions& options);
 [[nodiscard]] Option JsonFlag(VerbOptions& options);
 [[nodiscard]] Options DispatchOptions(VerbOptions& options);
 

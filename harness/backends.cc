@@ -17,6 +17,7 @@
 #include "harness/provenance.h"
 #include "trials/command/adapter.h"
 #include "trials/command/command_runner.h"
+#include "trials/custom_knobs.h"
 #include "trials/data_folder.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
@@ -64,6 +65,26 @@ std::unique_ptr<trials::TrialRunner> Wrap(
 // The file that a key names, relative to the manifest.
 std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
   return table.Folder() / table.RequireString(key);
+}
+
+// The sizes of a cluster on which nothing is simulated.
+trials::Cluster ReadSizes(const TomlTable& table) {
+  trials::Cluster cluster;
+  cluster.name = "this cluster";
+  cluster.nodes = table.GetIntIn("nodes", 1, 1);
+  cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1);
+  if (table.Has("gpu")) {
+    try {
+      cluster.gpu = trials::FindGpu(table.RequireString("gpu"), table.Folder());
+    } catch (const InputError& e) {
+      table.Fail("gpu", e.what());
+    }
+    return cluster;
+  }
+  constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+  cluster.gpu.name = "devices";
+  cluster.gpu.memory_bytes = kGibi * table.RequirePositive("memory_gib");
+  return cluster;
 }
 
 // The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
@@ -122,7 +143,10 @@ Machine DefaultMachine(const trials::Cluster& cluster,
 // The files of [workload], [cluster] and [space].
 std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   std::vector<std::filesystem::path> files = {
-      NamedFile(problem.workload, "model"), NamedFile(problem.cluster, "file")};
+      NamedFile(problem.workload, "model")};
+  if (problem.cluster.Has("file")) {
+    files.push_back(NamedFile(problem.cluster, "file"));
+  }
   for (const std::string& name : problem.space.GetStrings("rule_sets")) {
     for (const auto& path : {problem.rules_folder / (name + ".rules"),
                              problem.space.Folder() / name}) {
@@ -307,9 +331,11 @@ std::filesystem::path ReplayTablePath(const TomlTable& table) {
 }
 
 trials::ReplayTable ReadTable(const TomlTable& table,
-                              const std::filesystem::path& path) {
+                              const std::filesystem::path& path,
+                              const trials::KnobSet& knobs) {
   try {
-    return trials::ReplayTable::Read(path, table.RequireString("scenarios"));
+    return trials::ReplayTable::Read(
+        path, table.RequireString("scenarios"), knobs);
   } catch (const InputError& e) {
     table.Fail("scenarios", e.what());
   }
@@ -318,7 +344,8 @@ trials::ReplayTable ReadTable(const TomlTable& table,
 Backend MakeReplay(const ProblemSpec& problem) {
   const trials::Cluster cluster = ReadCluster(problem.cluster);
   const std::filesystem::path path = ReplayTablePath(problem.backend);
-  const trials::ReplayTable table = ReadTable(problem.backend, path);
+  const trials::KnobSet knobs = trials::ReadCustomKnobs(problem.space);
+  const trials::ReplayTable table = ReadTable(problem.backend, path, knobs);
   trials::ReplayRunner::Options options;
   options.setup_s =
       GetNotNegative(problem.backend, "setup_s", options.setup_s) *
@@ -337,7 +364,7 @@ Backend MakeReplay(const ProblemSpec& problem) {
   backend.gpus = table.gpus();
   backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space = std::make_unique<trials::SearchSpace>(table.configs());
+  backend.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
   backend.predictions =
       problem.workload.Keys().empty()
           ? TablePredictions(
@@ -401,15 +428,15 @@ void FixOtherParameters(const ProblemSpec& problem,
 
 Backend MakeCommand(const ProblemSpec& problem) {
   const trials::Workload workload = trials::ReadWorkload(problem.workload);
-  const trials::Cluster cluster = ReadCluster(problem.cluster);
-  auto options = trials::ReadCommandOptions(problem.backend);
+  const bool simulates = problem.cluster.Has("file");
+  const trials::Cluster cluster =
+      simulates ? ReadCluster(problem.cluster) : ReadSizes(problem.cluster);
+  const trials::SearchSpaceOptions space =
+      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);
+  auto options = trials::ReadCommandOptions(problem.backend, space.knobs);
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
   options.workload = workload;
-  SimulatorSetup setup{
-      workload,
-      cluster,
-      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder),
-      nullptr};
+  SimulatorSetup setup{workload, cluster, space, nullptr};
   Machine machine = DefaultMachine(cluster);
   if (options.adapter != nullptr) {
     machine = AdaptedMachine(problem, *options.adapter, setup);
@@ -422,7 +449,7 @@ Backend MakeCommand(const ProblemSpec& problem) {
   // The program and the scripts among its arguments.
   constexpr std::uintmax_t kLargestScript = 1 << 20;
   for (const std::string& word : problem.backend.GetStrings("program")) {
-    const auto file = problem.backend.Folder() / word;
+    const auto file = options.folder / word;
     std::error_code error;
     if (std::filesystem::is_regular_file(file, error) &&
         std::filesystem::file_size(file, error) <= kLargestScript) {
@@ -438,13 +465,32 @@ Backend MakeCommand(const ProblemSpec& problem) {
       cluster.name,
       cluster.gpus(),
       cluster.gpu.name);
-  backend.predictions =
-      SimulatedPredictions(problem, *backend.space, workload, machine, false);
+  if (simulates) {
+    backend.predictions =
+        SimulatedPredictions(problem, *backend.space, workload, machine, false);
+  } else {
+    backend.predictions = [where = problem.cluster.Where()](
+                              const std::string& /*name*/) -> PredictionSource {
+      throw InputError(fmt::format(
+          "{}: predictions need a cluster with a file: [cluster] file = "
+          "\"clusters/...\" (docs/cluster_format.md), or the method oppa",
+          where));
+    };
+  }
   auto runner = std::make_unique<trials::CommandRunner>(options, cluster);
   backend.exact = runner.get();
   backend.keep_logs = [runner =
                            runner.get()](const std::filesystem::path& folder) {
     runner->KeepLogs(folder);
+  };
+  if (options.adapter != nullptr) {
+    backend.run_as_given = [runner = runner.get()](bool as_given) {
+      runner->RunAsGiven(as_given);
+    };
+  }
+  backend.render = [options, cluster](const trials::ParallelConfig& config,
+                                      const std::filesystem::path& files) {
+    return trials::RenderJob(options, cluster, config, files);
   };
   backend.runner = std::move(runner);
   return backend;
@@ -466,6 +512,12 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     problem.backend.Fail(
         "type",
         fmt::format("this needs the backend 'simulator', not '{}'", type));
+  }
+  if (problem.space.Has("custom")) {
+    problem.space.Fail("custom",
+                       "the simulator has no knobs of one's own, so they "
+                       "would have no effect: use the backend 'command', or "
+                       "'replay' with a column for each");
   }
   SimulatorSetup setup{
       trials::ReadWorkload(problem.workload),

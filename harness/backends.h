@@ -14,6 +14,7 @@
 #include "harness/predictions.h"
 #include "harness/spec.h"
 #include "trials/cluster.h"
+#include "trials/command/adapter.h"
 #include "trials/rank_order.h"
 #include "trials/search_space.h"
 #include "trials/trial_runner.h"
@@ -62,6 +63,14 @@ struct Backend {
   // What to expect of a configuration, also of one that does not fit; empty if
   // unknown.
   std::function<Expectation(const trials::ParallelConfig&)> expect;
+  // True: trials run the program with the user's own settings instead of those
+  // of the configuration; empty where there is no adapter.
+  std::function<void(bool)> run_as_given;
+  // The user's job with a configuration, with its files in the given folder;
+  // empty where trials are no program.
+  std::function<trials::RenderedJob(const trials::ParallelConfig&,
+                                    const std::filesystem::path& files)>
+      render;
   // Keeps the output of trials in the given folder; empty if there is none.
   std::function<void(const std::filesystem::path&)> keep_logs;
 };

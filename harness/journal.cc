@@ -1,5 +1,6 @@
 #include "harness/journal.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace {
 [[noreturn]] void Refuse(const std::filesystem::path& path,
                          const std::string& reason) {
   throw common::InputError(
-      fmt::format("{}: {}: rows are missing; restore the file, or remove {} "
+      fmt::format("{}: {}: rows are missing; restore the file, or move {} away "
                   "to repeat the run",
                   path.string(),
                   reason,
@@ -78,16 +79,49 @@ void NoteDropped(const trials::Rows<Record>& rows,
   }
 }
 
+// `names` and those of `others` that it lacks.
+std::vector<std::string> Union(std::vector<std::string> names,
+                               const std::vector<std::string>& others) {
+  for (const std::string& name : others) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// The values of a trial for these knobs; "" where it has none.
+std::vector<trials::CustomValue> ValuesFor(
+    const std::vector<std::string>& knobs,
+    const std::vector<trials::CustomValue>& values) {
+  std::vector<trials::CustomValue> all;
+  for (const std::string& knob : knobs) {
+    const auto found =
+        std::find_if(values.begin(), values.end(), [&](const auto& value) {
+          return value.knob == knob;
+        });
+    all.push_back({knob, found == values.end() ? "" : found->value});
+  }
+  return all;
+}
+
+}  // namespace
+
 // The committed part of the files of a run, as texts with their headers.
-struct Contents {
-  explicit Contents(const std::filesystem::path& folder);
+struct Journal::Contents {
+  // `dropped`: the number of trials to leave out at the end.
+  explicit Contents(const std::filesystem::path& folder,
+                    const std::vector<std::string>& custom = {},
+                    std::size_t dropped = 0);
 
   std::string trials, steps, fits, suggestion_times, plans;
   std::vector<trials::Trial> committed;
   std::vector<std::string> known_fits;
+  std::vector<std::string> custom;
   std::vector<std::string> notes;
 
  private:
+  void TakeTrials(const trials::Rows<trials::Trial>& rows, std::size_t count);
   // The rows of the first `count` trials. Refuses records of trials beyond the
   // next one, and notes what it drops.
   template <typename Record>
@@ -98,9 +132,9 @@ struct Contents {
 };
 
 template <typename Record>
-std::string Contents::Head(const std::filesystem::path& folder,
-                           const trials::Rows<Record>& rows,
-                           std::size_t count) {
+std::string Journal::Contents::Head(const std::filesystem::path& folder,
+                                    const trials::Rows<Record>& rows,
+                                    std::size_t count) {
   const std::string& name = trials::FileOf<Record>().name;
   if (!rows.records.empty() &&
       std::cmp_greater(rows.records.back().trial, count + 1)) {
@@ -115,22 +149,39 @@ std::string Contents::Head(const std::filesystem::path& folder,
   return rows.Head(kept);
 }
 
-Contents::Contents(const std::filesystem::path& folder) {
+// Rows of a file with other columns are written again.
+void Journal::Contents::TakeTrials(const trials::Rows<trials::Trial>& rows,
+                                   std::size_t count) {
+  committed.assign(rows.records.begin(),
+                   rows.records.begin() + static_cast<std::ptrdiff_t>(count));
+  if (rows.custom == custom) {
+    trials = rows.Head(count);
+    return;
+  }
+  for (trials::Trial& trial : committed) {
+    trial.custom = ValuesFor(custom, trial.custom);
+  }
+  trials = trials::TrialsHeader(custom) + RowsOf(committed);
+}
+
+Journal::Contents::Contents(const std::filesystem::path& folder,
+                            const std::vector<std::string>& knobs,
+                            std::size_t dropped) {
   using trials::ReadRows;
   const auto rows = ReadRows<trials::Trial>(folder, true);
   const auto step_rows = ReadRows<trials::StepRecord>(folder, true);
   const auto fit_rows = ReadRows<trials::FitRecord>(folder, true);
   const auto times = ReadRows<trials::SuggestionTime>(folder, true);
   const auto plan_rows = ReadRows<trials::PlanRecord>(folder, true);
-  const std::size_t count = rows.records.size();
-  NoteDropped(rows, count, notes);
-  trials = rows.Head(count);
+  const std::size_t count = rows.records.size() - dropped;
+  custom = Union(rows.custom, knobs);
+  NoteDropped(rows, rows.records.size(), notes);
+  TakeTrials(rows, count);
   steps = Head(folder, step_rows, count);
   fits = Head(folder, fit_rows, count);
   suggestion_times = Head(folder, times, count);
   plans = Head(folder, plan_rows, count);
 
-  committed = rows.records;
   TakeSteps(folder, step_rows.records, committed);
   SetPlans(plan_rows.records, committed);
   for (std::size_t i = 0; i < CountUpTo(fit_rows.records, count); ++i) {
@@ -139,7 +190,7 @@ Contents::Contents(const std::filesystem::path& folder) {
   AddUnknownTimes(CountUpTo(times.records, count));
 }
 
-void Contents::AddUnknownTimes(std::size_t known) {
+void Journal::Contents::AddUnknownTimes(std::size_t known) {
   if (known == committed.size()) {
     return;
   }
@@ -154,8 +205,6 @@ void Contents::AddUnknownTimes(std::size_t known) {
         "\n";
   }
 }
-
-}  // namespace
 
 AppendFile::AppendFile(std::filesystem::path path, int fd)
     : path_(std::move(path)), fd_(fd) {}
@@ -176,15 +225,21 @@ std::unique_ptr<AppendFile> Journal::Publish(const std::string& text) const {
                                       lease_.PublishOpen(name, text));
 }
 
-Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s)
+Journal::Journal(std::filesystem::path run_folder,
+                 double lease_timeout_s,
+                 const std::vector<std::string>& custom)
     : folder_(std::move(run_folder)), lease_(folder_, lease_timeout_s) {
-  Contents contents(folder_);
+  Take(Contents(folder_, custom));
+}
+
+// Publishes files of this epoch, which no earlier writer has open. The
+// committing one first: a crash in between leaves nothing committed whose other
+// rows are gone.
+void Journal::Take(Contents contents) {
   committed_ = std::move(contents.committed);
   known_fits_ = std::move(contents.known_fits);
+  custom_ = std::move(contents.custom);
   notes_ = std::move(contents.notes);
-  // Files of this epoch, which no earlier writer has open. The committing one
-  // first: a crash in between leaves nothing committed whose other rows are
-  // gone.
   trials_ = Publish<trials::Trial>(contents.trials);
   steps_ = Publish<trials::StepRecord>(contents.steps);
   suggestion_times_ =
@@ -195,8 +250,18 @@ Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s)
   }
 }
 
+void Journal::DropLast() { Take(Contents(folder_, custom_, 1)); }
+
+void Journal::SkipFits(int trial) {
+  const std::string prefix = std::to_string(trial) + ",";
+  while (checked_fits_ < known_fits_.size() &&
+         known_fits_[checked_fits_].starts_with(prefix)) {
+    ++checked_fits_;
+  }
+}
+
 std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder) {
-  return Contents(run_folder).notes;
+  return Journal::Contents(run_folder).notes;
 }
 
 bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
@@ -232,7 +297,9 @@ void Journal::Commit(const trials::Trial& trial,
     plans_->Append(ToRow(trials::PlanRecord{trial.number, trial.plan}) + "\n");
   }
   lease_.Check();
-  trials_->Append(ToRow(trial) + "\n");
+  trials::Trial row = trial;
+  row.custom = ValuesFor(custom_, trial.custom);
+  trials_->Append(ToRow(row) + "\n");
   lease_.Check();  // only now is it known that the next holder sees the row
 }
 

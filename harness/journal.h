@@ -50,8 +50,11 @@ class AppendFile {
 // lease, InputError when a file is damaged.
 class Journal {
  public:
+  // `custom`: the knobs of the space that are not built in; trials.csv has a
+  // column for each of them and for those that earlier trials have.
   explicit Journal(std::filesystem::path run_folder,
-                   double lease_timeout_s = Lease::kTimeoutSeconds);
+                   double lease_timeout_s = Lease::kTimeoutSeconds,
+                   const std::vector<std::string>& custom = {});
 
   // What was committed before this journal was opened, in order.
   [[nodiscard]] const std::vector<trials::Trial>& committed() const {
@@ -67,18 +70,30 @@ class Journal {
   // that the replay computes. False if they differ.
   [[nodiscard]] bool CheckFits(const std::vector<trials::FitRecord>& fits);
 
+  // Skips the fits of a committed trial instead.
+  void SkipFits(int trial);
+
+  // Drops the last committed trial. run.json must not have a seal.
+  void DropLast();
+
   // Commits the next trial. On return it survives a crash.
   void Commit(const trials::Trial& trial,
               const trials::SuggestionTime& suggestion_time,
               const std::vector<trials::FitRecord>& fits);
 
  private:
+  struct Contents;
+  void Take(Contents contents);
   template <typename Record>
   [[nodiscard]] std::unique_ptr<AppendFile> Publish(
       const std::string& text = trials::FileOf<Record>().header) const;
 
+  friend std::vector<std::string> CheckJournal(
+      const std::filesystem::path& run_folder);
+
   std::filesystem::path folder_;
   Lease lease_;
+  std::vector<std::string> custom_;
   std::unique_ptr<AppendFile> trials_;
   std::unique_ptr<AppendFile> steps_;
   std::unique_ptr<AppendFile> fits_;

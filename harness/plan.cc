@@ -55,7 +55,7 @@ void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
     feasible += *exact > 0.0 ? 1 : 0;
     if (*exact > best) {
       best = *exact;
-      info.optimum_config = ToString(config);
+      info.optimum_config = ToString(config, backend.space->knobs());
     }
   }
   info.feasible = feasible;
@@ -157,81 +157,6 @@ std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
                fmt::join(without_estimate, ", "));
   }
   return problems;
-}
-
-std::string RunHash(const Manifest& manifest,
-                    const ProblemSpec& problem,
-                    const MethodSpec& method,
-                    const Backend& backend) {
-  const Budget& budget = manifest.budget;
-  std::string text = fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n",
-                                 manifest.seed,
-                                 common::ExactText(budget.time_s),
-                                 budget.trials,
-                                 budget.q_max,
-                                 budget.charge_thinking,
-                                 method.base);
-  text += manifest.starts.Text();
-  if (budget.stop_when) {  // absent otherwise: older records stay valid
-    text += fmt::format("stop_when {}\n", budget.stop_when->ToString());
-  }
-  const std::string options = method.options.CanonicalText();
-  for (const std::string_view line : common::Split(options, '\n')) {
-    if (!line.empty() && !line.starts_with("label = ")) {
-      text.append(line).append("\n");
-    }
-  }
-  const auto add = [&text](std::string_view heading, const TomlTable& table) {
-    text += fmt::format("[{}]\n{}", heading, table.CanonicalText());
-  };
-  add("backend", problem.backend);
-  add("noise", problem.noise);
-  add("workload", backend.trains_workload ? problem.workload : TomlTable());
-  add("cluster", problem.cluster);
-  add("space", problem.space);
-  for (const std::filesystem::path& file : backend.inputs) {
-    text += fmt::format(
-        "file {}\n{}", file.filename().string(), common::ReadFile(file));
-  }
-  const auto predictions =
-      PredictionsOf(method, ProblemOf(backend, budget.q_max));
-  if (predictions) {
-    add("workload", problem.workload);
-    text += "[predictions]\n" + backend.predictions(*predictions).identity;
-  }
-  return fmt::format("{:016x}{:016x}",
-                     common::DeriveSeed(text, 0),
-                     common::DeriveSeed(text + "\n", 1));
-}
-
-void CheckRecords(const Manifest& manifest,
-                  const std::filesystem::path& experiment_folder) {
-  std::map<const ProblemSpec*, Backend> backends;
-  std::map<std::pair<const ProblemSpec*, const MethodSpec*>, std::string>
-      hashes;
-  for (const RunSpec& run : RunMatrix(manifest)) {
-    const std::filesystem::path folder = run.Folder(experiment_folder);
-    if (!std::filesystem::exists(folder / "run.json")) {
-      continue;
-    }
-    std::string& hash = hashes[{run.problem, run.method}];
-    if (hash.empty()) {
-      if (!backends.contains(run.problem)) {
-        backends.emplace(run.problem, MakeBackend(*run.problem));
-      }
-      hash = RunHash(
-          manifest, *run.problem, *run.method, backends.at(run.problem));
-    }
-    if (trials::ReadRunInfo(folder).manifest_hash != hash) {
-      throw InputError(fmt::format(
-          "{}: these records were made from other input than {} gives now, "
-          "and would be mixed with it; use another --results folder or "
-          "experiment.name, or remove {}",
-          folder.string(),
-          manifest.path.string(),
-          experiment_folder.string()));
-    }
-  }
 }
 
 void WriteExperiment(const Manifest& manifest,

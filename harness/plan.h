@@ -47,20 +47,6 @@ struct RunSpec {
 [[nodiscard]] std::vector<trials::ProblemInfo> CheckManifest(
     const Manifest& manifest);
 
-// A hash of everything that the records of a run depend on: the tables of the
-// problem and of the method, the contents of the backend's input files, the
-// budget and the seed. Titles, the number of repeats and the other methods are
-// not part of it, so an experiment can grow and keep its records.
-[[nodiscard]] std::string RunHash(const Manifest& manifest,
-                                  const ProblemSpec& problem,
-                                  const MethodSpec& method,
-                                  const Backend& backend);
-
-// Checks that every run on record was made from the present input (RunHash).
-// Errors: throws InputError naming the run and the remedy.
-void CheckRecords(const Manifest& manifest,
-                  const std::filesystem::path& experiment_folder);
-
 // Writes experiment.json and each problem's problem.json, with the exhaustive
 // optimum if the backend can compute exact throughputs.
 void WriteExperiment(const Manifest& manifest,

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "harness/backends.h"
+#include "harness/inputs.h"
 #include "harness/journal.h"
 #include "harness/provenance.h"
 #include "harness/registry.h"
@@ -20,10 +21,33 @@
 namespace harness {
 namespace {
 
-trials::RunInfo Describe(const Manifest& manifest,
-                         const RunSpec& run,
-                         const Backend& backend,
-                         const std::string& command) {
+// The trials that ran with input that was changed since.
+int AdoptedTrials(const trials::RunInfo& info) {
+  return info.accepted && !info.accepted->empty()
+             ? info.accepted->back().after_trial
+             : 0;
+}
+
+// Drops the last trial if it was cut off at the end of a shorter time: on a
+// virtual clock it is repeated, as if the time had been longer from the start.
+void RepeatCutOffTrial(const Budget& budget, int adopted, Journal& journal) {
+  if (journal.committed().empty()) {
+    return;
+  }
+  const trials::Trial& last = journal.committed().back();
+  if (last.measurement.outcome == trials::Outcome::kTimedOut &&
+      last.number > adopted && last.chosen_by != trials::ChosenBy::kImported &&
+      last.elapsed_s < budget.time_s * (1.0 - kBudgetSlack)) {
+    journal.DropLast();
+  }
+}
+
+}  // namespace
+
+trials::RunInfo DescribeRun(const Manifest& manifest,
+                            const RunSpec& run,
+                            const Backend& backend,
+                            const std::string& command) {
   trials::RunInfo info;
   info.experiment = manifest.name;
   info.problem = run.problem->name;
@@ -41,10 +65,10 @@ trials::RunInfo Describe(const Manifest& manifest,
   info.host = HostName();
   info.version = Version();
   info.command = command;
+  info.inputs = InputsOf(manifest, *run.problem, *run.method, backend);
+  info.bounds = BoundsOf(manifest.budget);
   return info;
 }
-
-}  // namespace
 
 int SuggestionThreads() {
   for (const char* name : {"OPPA_THREADS", "SLURM_CPUS_PER_TASK"}) {
@@ -82,14 +106,9 @@ bool RunOne(const Manifest& manifest,
             const RunConditions& conditions) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
   Backend backend = MakeBackend(*run.problem);
-  trials::RunInfo info = Describe(manifest, run, backend, conditions.command);
-  if (std::filesystem::exists(folder / "run.json") &&
-      trials::ReadRunInfo(folder).manifest_hash != info.manifest_hash) {
-    throw common::InputError(
-        fmt::format("{}: these records were made from other input; use another "
-                    "--results folder, or remove it",
-                    folder.string()));
-  }
+  trials::RunInfo info =
+      DescribeRun(manifest, run, backend, conditions.command);
+  PrepareRun(manifest, run, backend, experiment_folder, false, info);
   if (IsFinished(folder)) {
     trials::RequireWhole(folder, trials::ReadRunInfo(folder));
     return true;  // its files no longer change
@@ -101,7 +120,8 @@ bool RunOne(const Manifest& manifest,
     backend.keep_logs(folder / "trials");
   }
   common::CreateFolders(folder);
-  Journal journal(folder, conditions.lease_timeout_s);
+  Journal journal(
+      folder, conditions.lease_timeout_s, CustomNames(*backend.space));
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
@@ -109,6 +129,10 @@ bool RunOne(const Manifest& manifest,
     fmt::print(stderr, "oppa: {}\n", note);
   }
   journal.lease().Publish("run.json", ToJson(info));
+  const int adopted = AdoptedTrials(info);
+  if (backend.simulated) {
+    RepeatCutOffTrial(manifest.budget, adopted, journal);
+  }
   const std::unique_ptr<trials::TrialRunner> remote =
       conditions.make_remote_runner ? conditions.make_remote_runner(backend)
                                     : nullptr;
@@ -120,7 +144,8 @@ bool RunOne(const Manifest& manifest,
              remote ? *remote : *backend.runner,
              journal,
              conditions.stop,
-             StartsOf(manifest, *run.problem, run.repeat, *backend.space));
+             StartsOf(manifest, *run.problem, run.repeat, *backend.space),
+             adopted);
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);

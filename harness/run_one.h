@@ -13,6 +13,7 @@
 #include "harness/lease.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
+#include "trials/record.h"
 #include "trials/trial_runner.h"
 
 namespace harness {
@@ -27,6 +28,12 @@ struct RunConditions {
   std::function<std::unique_ptr<trials::TrialRunner>(Backend&)>
       make_remote_runner;
 };
+
+// The provenance of a run that is not finished.
+[[nodiscard]] trials::RunInfo DescribeRun(const Manifest& manifest,
+                                          const RunSpec& run,
+                                          const Backend& backend,
+                                          const std::string& command);
 
 // Executes one run and writes its records. Does nothing for a finished run.
 // Returns false if `stop` or the end of its trial stopped it early.

@@ -19,9 +19,6 @@ using trials::FinishReason;
 using trials::Outcome;
 using trials::Trial;
 
-// Relative to the budget: a remaining time budget below this is rounding error.
-constexpr double kBudgetSlack = 1e-9;
-
 // Time spent in the method since the last Take.
 class SuggestionClock {
  public:
@@ -84,7 +81,8 @@ class Loop {
        trials::TrialRunner& runner,
        Journal& journal,
        const std::function<bool()>& stop,
-       const std::vector<methods::Suggestion>& starts)
+       const std::vector<methods::Suggestion>& starts,
+       int adopted)
       : space_(space),
         budget_(budget),
         trial_seed_(trial_seed),
@@ -92,11 +90,17 @@ class Loop {
         runner_(runner),
         journal_(journal),
         stop_(stop),
-        starts_(starts) {}
+        starts_(starts),
+        adopted_(adopted) {}
 
   SearchSummary Run() {
     for (const Trial& trial : journal_.committed()) {
-      Replay(trial);
+      if (trial.number <= adopted_ ||
+          trial.chosen_by == trials::ChosenBy::kImported) {
+        Adopt(trial);
+      } else {
+        Replay(trial);
+      }
     }
     summary_.replayed = summary_.trials;
     while (Step()) {
@@ -115,20 +119,46 @@ class Loop {
   }
 
   std::optional<methods::Suggestion> Suggest() {
-    if (std::cmp_less(summary_.trials, starts_.size())) {
-      return starts_[static_cast<std::size_t>(summary_.trials)];
+    while (next_start_ < starts_.size()) {
+      const methods::Suggestion& start = starts_[next_start_++];
+      if (!IsTried(start.candidate)) {
+        return start;
+      }
     }
     auto suggestion = clock_.Measure([this] { return method_.Suggest(); });
     estimates_ = estimates_ || (suggestion && suggestion->remaining);
     return suggestion;
   }
 
-  // Adds a trial to the search and to the method's history.
-  void Take(const Trial& trial) {
+  [[nodiscard]] bool IsTried(int candidate) const {
+    return method_.history().tried()[static_cast<std::size_t>(candidate)] != 0;
+  }
+
+  void Count(const Trial& trial) {
     ++summary_.trials;
+    measured_ += trial.chosen_by == trials::ChosenBy::kImported ? 0 : 1;
     summary_.elapsed_s = trial.elapsed_s;
     summary_.incumbent_steps_per_s = trial.incumbent_steps_per_s;
+  }
+
+  // Adds a trial to the search and to the method's history.
+  void Take(const Trial& trial) {
+    Count(trial);
     clock_.Measure([&] { method_.Observe(trial); });
+  }
+
+  // Adds a trial that the method did not suggest.
+  void Adopt(const Trial& recorded) {
+    Count(recorded);
+    journal_.SkipFits(recorded.number);
+    const std::optional<int> candidate = FindCandidate(recorded, space_);
+    if (!candidate || IsTried(*candidate)) {
+      return;
+    }
+    Trial trial = recorded;
+    trial.candidate = *candidate;
+    trial.config = space_[*candidate];
+    method_.Observe(trial);
   }
 
   void Replay(const Trial& recorded) {
@@ -137,24 +167,29 @@ class Loop {
     const bool exists = suggestion && suggestion->candidate >= 0 &&
                         suggestion->candidate < space_.size();
     const std::string label =
-        exists ? ToString(space_[suggestion->candidate]) : "nothing";
+        exists ? ToString(space_[suggestion->candidate], space_.knobs())
+               : "nothing";
     Trial trial = recorded;
     trial.throughput = trials::EstimateThroughput(
         trial.measurement.step_times_s, method_.history().throughput_options());
     if (!exists || recorded.number != number ||
         recorded.candidate != suggestion->candidate ||
-        CandidateLabel(recorded) != label || ToRow(trial) != ToRow(recorded) ||
+        !(recorded.custom.empty()
+              ? CandidateLabel(recorded) == label
+              : FindCandidate(recorded, space_) == suggestion->candidate) ||
+        ToRow(trial) != ToRow(recorded) ||
         !journal_.CheckFits(FitRecords(number, *suggestion))) {
       throw common::InputError(fmt::format(
           "trial {} is recorded as {} with {} steps/s, but this program gives "
           "{} with {}: the records are of another version; use another "
-          "--results folder, or remove this run's",
+          "--results folder, or that version of oppa",
           recorded.number,
           CandidateLabel(recorded),
           recorded.throughput.steps_per_s,
           label,
           trial.throughput.steps_per_s));
     }
+    trial.config = space_[trial.candidate];
     Take(trial);
     (void)clock_.Take(number);  // it is recorded already
   }
@@ -177,10 +212,10 @@ class Loop {
     if (OutOfTime()) {
       return Finish(FinishReason::kTimeBudget);
     }
-    if (budget_.trials > 0 && summary_.trials >= budget_.trials) {
+    if (budget_.trials > 0 && measured_ >= budget_.trials) {
       return Finish(FinishReason::kTrialBudget);
     }
-    if (summary_.trials >= space_.size()) {
+    if (method_.history().exhausted()) {
       return Finish(FinishReason::kSpaceExhausted);
     }
     if (stop_ && stop_()) {
@@ -220,10 +255,10 @@ class Loop {
       throw std::logic_error(fmt::format(
           "the method suggests candidate {} of {}", candidate, space_.size()));
     }
-    if (method_.history().tried()[static_cast<std::size_t>(candidate)] != 0) {
+    if (IsTried(candidate)) {
       throw std::logic_error(
           fmt::format("the method suggests {} again, which was tried before",
-                      ToString(space_[candidate])));
+                      ToString(space_[candidate], space_.knobs())));
     }
   }
 
@@ -231,7 +266,8 @@ class Loop {
     trials::TrialRequest request;
     request.config = space_[suggestion.candidate];
     request.max_steps = budget_.q_max;
-    request.seed = common::DeriveSeed(ToString(request.config), trial_seed_);
+    request.seed = common::DeriveSeed(ToString(request.config, space_.knobs()),
+                                      trial_seed_);
     request.time_limit_s = Left();
     request.interrupted = stop_;
     StopBy(suggestion.stop, request);
@@ -239,6 +275,7 @@ class Loop {
                             request.config,
                             runner_.Run(request),
                             method_.history().throughput_options());
+    trial.custom = CustomValues(request.config, space_.knobs());
     trials::Measurement& measurement = trial.measurement;
     if (measurement.duration_s > Left() * (1.0 + kBudgetSlack)) {
       measurement.outcome = Outcome::kTimedOut;  // ended after the search did
@@ -265,6 +302,9 @@ class Loop {
   Journal& journal_;
   const std::function<bool()>& stop_;
   const std::vector<methods::Suggestion>& starts_;
+  std::size_t next_start_ = 0;
+  int adopted_;
+  int measured_ = 0;  // trials that were not imported
   SuggestionClock clock_;
   bool estimates_ = false;  // a suggestion came with an estimate
   SearchSummary summary_;
@@ -279,9 +319,47 @@ SearchSummary Search(const trials::SearchSpace& space,
                      trials::TrialRunner& runner,
                      Journal& journal,
                      const std::function<bool()>& stop,
-                     const std::vector<methods::Suggestion>& starts) {
-  return Loop(space, budget, trial_seed, method, runner, journal, stop, starts)
+                     const std::vector<methods::Suggestion>& starts,
+                     int adopted) {
+  return Loop(space,
+              budget,
+              trial_seed,
+              method,
+              runner,
+              journal,
+              stop,
+              starts,
+              adopted)
       .Run();
+}
+
+std::vector<std::string> CustomNames(const trials::SearchSpace& space) {
+  std::vector<std::string> names;
+  for (const trials::CustomValue& custom :
+       CustomValues(trials::ParallelConfig{}, space.knobs())) {
+    names.push_back(custom.knob);
+  }
+  return names;
+}
+
+std::optional<int> FindCandidate(const Trial& trial,
+                                 const trials::SearchSpace& space) {
+  trials::ParallelConfig config = trial.config;
+  for (const trials::CustomValue& custom : trial.custom) {
+    const trials::Knob* const knob = space.knobs().Find(custom.knob);
+    if (custom.value.empty()) {
+      continue;
+    }
+    if (knob == nullptr) {
+      return std::nullopt;
+    }
+    try {
+      knob->SetChecked(config, custom.value);
+    } catch (const std::invalid_argument&) {
+      return std::nullopt;  // the value is no longer listed
+    }
+  }
+  return trial.plan.empty() ? space.Find(config) : std::nullopt;
 }
 
 }  // namespace harness

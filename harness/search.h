@@ -55,6 +55,9 @@ struct SearchSummary {
 // Errors: throws InputError when the journal does not match the method, as
 // after a change of its version; std::logic_error when the method suggests a
 // candidate that does not exist or was tried before.
+// The first `adopted` trials of the journal ran with other input, and imported
+// ones elsewhere: the method observes those that are candidates, and need not
+// suggest them. Imported trials do not count as trials of the budget.
 [[nodiscard]] SearchSummary Search(
     const trials::SearchSpace& space,
     const Budget& budget,
@@ -63,7 +66,21 @@ struct SearchSummary {
     trials::TrialRunner& runner,
     Journal& journal,
     const std::function<bool()>& stop = {},
-    const std::vector<methods::Suggestion>& starts = {});
+    const std::vector<methods::Suggestion>& starts = {},
+    int adopted = 0);
+
+// The knobs of a space that are not built in.
+[[nodiscard]] std::vector<std::string> CustomNames(
+    const trials::SearchSpace& space);
+
+// The candidate of a trial whose number of the candidate is of another space;
+// absent if it is none of this one. A knob that the trial lacks has its
+// default.
+[[nodiscard]] std::optional<int> FindCandidate(
+    const trials::Trial& trial, const trials::SearchSpace& space);
+
+// Relative to the budget: a remaining time budget below this is rounding error.
+inline constexpr double kBudgetSlack = 1e-9;
 
 }  // namespace harness
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iterator>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "trials/knobs.h"
@@ -18,7 +20,7 @@ Eigen::RowVectorXd Positions(const trials::SearchSpace& space,
                              SizeScale sizes) {
   Eigen::RowVectorXd positions(space.size());
   for (int i = 0; i < space.size(); ++i) {
-    positions[i] = knob.Get(space[i]);
+    positions[i] = knob.Number(knob.Get(space[i]));
   }
   if (knob.scale != trials::KnobScale::kLog2) {
     return positions;
@@ -41,10 +43,9 @@ Eigen::RowVectorXd Positions(const trials::SearchSpace& space,
 // Moves the candidates in which the knob is inactive to the middle of the
 // others. Does nothing if the space does not keep to canonical values: a
 // measured table may have microbatches without a pipeline, and mean them.
-void CenterInactive(
-    const trials::SearchSpace& space,
-    const trials::Knob& knob,
-    Eigen::Ref<Eigen::RowVectorXd, 0, Eigen::InnerStride<>> row) {
+void CenterInactive(const trials::SearchSpace& space,
+                    const trials::Knob& knob,
+                    Eigen::RowVectorXd& row) {
   std::vector<int> inactive;
   double low = 0.0;
   double high = 0.0;
@@ -68,6 +69,29 @@ void CenterInactive(
   }
 }
 
+// A row to scale, with the name of its dimension.
+struct Row {
+  std::string name;
+  Eigen::RowVectorXd positions;
+};
+
+// A category of more than two values has a dimension for each of them, which is
+// 1 where the knob has it and 0 elsewhere; any other knob has one dimension.
+std::vector<Row> RowsOf(const trials::SearchSpace& space,
+                        const trials::Knob& knob,
+                        SizeScale sizes) {
+  const Eigen::RowVectorXd positions = Positions(space, knob, sizes);
+  if (knob.scale != trials::KnobScale::kCategory || knob.texts.size() <= 2) {
+    return {{knob.name, positions}};
+  }
+  std::vector<Row> rows;
+  for (int value = knob.minimum; value <= knob.maximum; ++value) {
+    rows.push_back({knob.name + "=" + knob.Text(value),
+                    (positions.array() == knob.Number(value)).cast<double>()});
+  }
+  return rows;
+}
+
 }  // namespace
 
 Eigen::MatrixXd Columns(const EncodedSpace& space,
@@ -84,25 +108,26 @@ EncodedSpace Encode(const trials::SearchSpace& space,
                     InactiveKnobs inactive,
                     SizeScale sizes) {
   EncodedSpace encoded;
-  const trials::KnobSet& knobs = space.knobs();
-  Eigen::MatrixXd rows(static_cast<Eigen::Index>(knobs.size()), space.size());
-  Eigen::Index dimensions = 0;
-  for (const trials::Knob& knob : knobs) {
-    rows.row(dimensions) = Positions(space, knob, sizes);
-    if (inactive == InactiveKnobs::kNeutral && !knob.counts_parts) {
-      CenterInactive(space, knob, rows.row(dimensions));
+  std::vector<Row> rows;
+  for (const trials::Knob& knob : space.knobs()) {
+    for (Row& row : RowsOf(space, knob, sizes)) {
+      if (inactive == InactiveKnobs::kNeutral && !knob.counts_parts) {
+        CenterInactive(space, knob, row.positions);
+      }
+      const double low = row.positions.minCoeff();
+      const double high = row.positions.maxCoeff();
+      if (low == high) {
+        continue;
+      }
+      row.positions.array() = (row.positions.array() - low) / (high - low);
+      encoded.dimensions.push_back(row.name);
+      rows.push_back(std::move(row));
     }
-    const double low = rows.row(dimensions).minCoeff();
-    const double high = rows.row(dimensions).maxCoeff();
-    if (low == high) {
-      continue;
-    }
-    rows.row(dimensions).array() =
-        (rows.row(dimensions).array() - low) / (high - low);
-    encoded.dimensions.push_back(knob.name);
-    ++dimensions;
   }
-  encoded.points = rows.topRows(dimensions);
+  encoded.points.resize(static_cast<Eigen::Index>(rows.size()), space.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    encoded.points.row(static_cast<Eigen::Index>(i)) = rows[i].positions;
+  }
   encoded.families = trials::FamiliesOf(space);
   return encoded;
 }

@@ -42,7 +42,9 @@ enum class SizeScale {
 // Shapes: points is [d, N], one candidate per column.
 struct EncodedSpace {
   Eigen::MatrixXd points;
-  std::vector<std::string> dimensions;  // knob names, [d]
+  // Knob names, [d]; "attention=flash" for a value of a category with more than
+  // two, which has a dimension for each.
+  std::vector<std::string> dimensions;
   trials::Families families;            // of the candidates, [N]
 
   [[nodiscard]] int dimension_count() const {

@@ -160,6 +160,9 @@ std::vector<Knob> Table() {
 constexpr std::string_view kFlagRange = "true (1) or false (0)";
 
 std::string Range(const Knob& knob) {
+  if (!knob.texts.empty()) {
+    return fmt::format("one of {}", fmt::join(knob.texts, ", "));
+  }
   if (knob.scale == kFlag) {
     return std::string(kFlagRange);
   }
@@ -181,15 +184,29 @@ std::optional<bool> Truth(std::string_view text) {
   return std::nullopt;
 }
 
+bool IsLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 bool IsName(std::string_view text) {
-  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
-  return !text.empty() && lower(text.front()) &&
-         std::all_of(text.begin(), text.end(), [&](char c) {
-           return lower(c) || c == '_' || (c >= '0' && c <= '9');
+  return !text.empty() && IsLetter(text.front()) && text.back() != ' ' &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return IsLetter(c) || c == '_' || c == '-' || c == ' ' ||
+                  (c >= '0' && c <= '9');
          });
 }
 
 }  // namespace
+
+std::string VariableName(std::string_view name) {
+  std::string variable(name);
+  for (char& c : variable) {
+    c = c == '-' || c == ' '     ? '_'
+        : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A')
+                               : c;
+  }
+  return variable;
+}
 
 const KnobSet& BuiltInKnobs() {
   static const KnobSet knobs(Table());
@@ -215,6 +232,13 @@ void Knob::SetChecked(ParallelConfig& config, std::int64_t value) const {
 }
 
 void Knob::SetChecked(ParallelConfig& config, std::string_view text) const {
+  if (!texts.empty()) {
+    const auto found = std::find(texts.begin(), texts.end(), text);
+    if (found == texts.end()) {
+      throw std::invalid_argument(InvalidValue(text));
+    }
+    return Set(config, static_cast<int>(found - texts.begin()));
+  }
   if (scale == kFlag || scale == kSwitch) {
     if (const std::optional<bool> on = Truth(text)) {
       return Set(config, *on ? 1 : 0);
@@ -243,6 +267,27 @@ void Knob::SetFlag(ParallelConfig& config, std::string_view text) const {
   Set(config, *on ? config.*flag.on : Default());
 }
 
+namespace {
+
+// The knob, alias or flag of the set that has this name but for case and signs;
+// "" if there is none.
+std::string SameName(const KnobSet& knobs, std::string_view name) {
+  const std::string variable = VariableName(name);
+  for (const Knob& knob : knobs) {
+    std::vector<std::string> names = knob.aliases;
+    names.push_back(knob.name);
+    names.push_back(knob.flag.name);
+    for (const std::string& other : names) {
+      if (VariableName(other) == variable) {
+        return knob.name;
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 KnobSet KnobSet::With(Knob knob) const {
   const auto fail = [&](const std::string& problem) {
     throw std::invalid_argument(
@@ -252,10 +297,12 @@ KnobSet KnobSet::With(Knob knob) const {
   names.push_back(knob.name);
   for (const std::string& name : names) {
     if (!IsName(name)) {
-      fail(fmt::format("'{}' is not a name of the form [a-z][a-z0-9_]*", name));
+      fail(fmt::format("'{}' is not a name: a letter, then letters, digits, "
+                       "'_', '-' and spaces",
+                       name));
     }
-    if (Find(name) != nullptr || FindFlag(name) != nullptr) {
-      fail(fmt::format("the name '{}' is taken", name));
+    if (const std::string taken = SameName(*this, name); !taken.empty()) {
+      fail(fmt::format("the name is taken by the parameter '{}'", taken));
     }
   }
   if (knob.minimum < 0) {
@@ -320,7 +367,8 @@ std::string KnobSet::Columns() const {
 std::string KnobSet::Cells(const ParallelConfig& config) const {
   std::string cells;
   for (const Knob& knob : *this) {
-    cells += fmt::format("{}{}", cells.empty() ? "" : ",", knob.Get(config));
+    cells += fmt::format(
+        "{}{}", cells.empty() ? "" : ",", knob.Text(knob.Get(config)));
   }
   return cells;
 }
@@ -329,8 +377,10 @@ std::string ToString(const ParallelConfig& config, const KnobSet& knobs) {
   std::string text;
   for (const Knob& knob : knobs) {
     if (knob.required || knob.Get(config) != knob.Default()) {
-      text += fmt::format(
-          "{}{}={}", text.empty() ? "" : ",", knob.name, knob.Get(config));
+      text += fmt::format("{}{}={}",
+                          text.empty() ? "" : ",",
+                          knob.name,
+                          knob.Text(knob.Get(config)));
     }
   }
   return text;

@@ -21,8 +21,9 @@ namespace trials {
 struct Workload;
 
 // How a knob is scaled to [0, 1] for a surrogate, and how it is printed.
-// kSwitch is a flag with further settings: 0 off, 1 on, 2 ...
-enum class KnobScale { kLog2, kLinear, kFlag, kSwitch };
+// kSwitch is a flag with further settings: 0 off, 1 on, 2 ... The values of a
+// kCategory have no order.
+enum class KnobScale { kLog2, kLinear, kFlag, kSwitch, kCategory };
 
 // Once the sizes are given, the groups are independent: whether a knob is
 // active depends on the sizes and on knobs of its own group only. Enumeration
@@ -91,6 +92,21 @@ struct Knob {
   };
   Inverse inverse = {};
   Flag flag = {};
+  // A knob that takes listed values only holds the index of one: their texts,
+  // and the numbers that they are; no numbers where the texts are not numbers.
+  std::vector<std::string> texts = {};
+  std::vector<double> numbers = {};
+
+  // A value as the user writes it: "flash", "0.5"; "4" without texts.
+  [[nodiscard]] std::string Text(int value) const {
+    return texts.empty() ? std::to_string(value)
+                         : texts.at(static_cast<std::size_t>(value));
+  }
+  // A value as rules and encodings read it: its number, else its index.
+  [[nodiscard]] double Number(int value) const {
+    return numbers.empty() ? value
+                           : numbers.at(static_cast<std::size_t>(value));
+  }
 
   [[nodiscard]] int Get(const ParallelConfig& config) const {
     if (const auto* const integer = std::get_if<0>(&storage)) {
@@ -141,8 +157,10 @@ class KnobSet {
  public:
   // These knobs and one more, which ParallelConfig::custom holds.
   // Errors: throws std::invalid_argument for a name or alias that is already
-  // used or is not of the form [a-z][a-z0-9_]*, a negative minimum, a default
-  // out of range, and when ParallelConfig::custom is full.
+  // used or does not begin with a letter, or has other characters than letters,
+  // digits, '_', '-' and spaces, a negative minimum, a default out of range, and
+  // when ParallelConfig::custom is full. Names that differ only in case or in
+  // these signs are the same.
   [[nodiscard]] KnobSet With(Knob knob) const;
 
   [[nodiscard]] auto begin() const { return rows_->begin(); }
@@ -169,6 +187,9 @@ class KnobSet {
 
   std::shared_ptr<const std::vector<Knob>> rows_;
 };
+
+// The name of a knob in capitals with '_' for other signs: "NCCL_ALGO".
+[[nodiscard]] std::string VariableName(std::string_view name);
 
 // The settings of "dp=4,pp=2,zero=1", in the order given.
 // Errors: as ParseParallelConfig.

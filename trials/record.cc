@@ -34,7 +34,10 @@ constexpr std::string_view kName<PlanRecord> = "plans";
 // to be right.
 class RowReader {
  public:
-  RowReader(std::string_view row, std::size_t columns) {
+  RowReader(std::string_view row,
+            std::size_t columns,
+            const std::vector<std::string>& custom)
+      : custom_(custom) {
     const std::size_t comma = row.rfind(',');
     const std::string_view body = row.substr(0, comma);
     if (comma == std::string_view::npos ||
@@ -44,9 +47,10 @@ class RowReader {
           "the row does not match its check value: it was damaged or edited");
     }
     cells_ = common::Split(body, ',');
-    if (cells_.size() != columns) {
-      throw InputError(fmt::format(
-          "{} cells where {} are expected", cells_.size(), columns));
+    if (cells_.size() != columns + custom.size()) {
+      throw InputError(fmt::format("{} cells where {} are expected",
+                                   cells_.size(),
+                                   columns + custom.size()));
     }
   }
 
@@ -87,6 +91,12 @@ class RowReader {
     }
   }
 
+  void Read(std::vector<CustomValue>& values) {
+    for (const std::string& knob : custom_) {
+      values.push_back({knob, std::string(Next())});
+    }
+  }
+
   template <common::Named E>
   void Read(E& value) {
     FromText(Next(), value);
@@ -95,6 +105,7 @@ class RowReader {
  private:
   std::string_view Next() { return cells_[next_++]; }
 
+  const std::vector<std::string>& custom_;
   std::vector<std::string_view> cells_;
   std::size_t next_ = 0;
 };
@@ -113,23 +124,59 @@ void Append(const std::string& text, std::string& row) {
 void Append(const ParallelConfig& config, std::string& row) {
   row += BuiltInKnobs().Cells(config) + ",";
 }
+void Append(const std::vector<CustomValue>& values, std::string& row) {
+  for (const CustomValue& custom : values) {
+    Append(custom.value, row);
+  }
+}
 template <common::Named E>
 void Append(E value, std::string& row) {
   row += fmt::format("{},", ToString(value));
 }
 
 template <typename Record>
-RecordFile MakeFile() {
+RecordFile MakeFile(const std::vector<std::string>& custom = {}) {
   std::string header = fmt::format("# oppa {} 1\n", kName<Record>);
   const Record none;
-  VisitFields(none, [&header](const char* name, const auto& field) {
-    if constexpr (std::is_same_v<decltype(field), const ParallelConfig&>) {
+  VisitFields(none, [&](const char* name, const auto& field) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::is_same_v<Field, ParallelConfig>) {
       header += BuiltInKnobs().Columns() + ",";
+    } else if constexpr (std::is_same_v<Field, std::vector<CustomValue>>) {
+      for (const std::string& knob : custom) {
+        header += knob + ",";
+      }
     } else {
       header += fmt::format("{},", name);
     }
   });
   return {fmt::format("{}.csv", kName<Record>), header + "check\n"};
+}
+
+// The custom columns in the header of `text`. Nothing for another header.
+template <typename Record>
+std::optional<std::vector<std::string>> CustomColumns(std::string_view text) {
+  const std::string_view plain = FileOf<Record>().header;
+  if (text.starts_with(plain)) {
+    return std::vector<std::string>{};
+  }
+  if constexpr (std::is_same_v<Record, Trial>) {
+    const std::string_view header = text.substr(0, text.find('\n', text.find('\n') + 1) + 1);
+    const std::string_view last = "," "outcome,";
+    const std::size_t at = plain.find(last);
+    const std::size_t end = header.rfind(plain.substr(at));
+    if (end != std::string_view::npos && end > at &&
+        header.size() == end + plain.size() - at &&
+        header.starts_with(plain.substr(0, at))) {
+      std::vector<std::string> names;
+      for (const std::string_view name :
+           common::Split(header.substr(at + 1, end - at - 1), ',')) {
+        names.emplace_back(name);
+      }
+      return names;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -150,6 +197,10 @@ const RecordFile& FileOf() {
   return file;
 }
 
+std::string TrialsHeader(const std::vector<std::string>& custom) {
+  return MakeFile<Trial>(custom).header;
+}
+
 template <typename Record>
 std::string ToRow(const Record& record) {
   std::string row;
@@ -160,11 +211,12 @@ std::string ToRow(const Record& record) {
 }
 
 template <typename Record>
-Record ParseRow(std::string_view row) {
+Record ParseRow(std::string_view row, const std::vector<std::string>& custom) {
   const std::string& header = FileOf<Record>().header;
   RowReader reader(
       row,
-      static_cast<std::size_t>(std::count(header.begin(), header.end(), ',')));
+      static_cast<std::size_t>(std::count(header.begin(), header.end(), ',')),
+      custom);
   Record record;
   VisitFields(record,
               [&reader](const char*, auto& field) { reader.Read(field); });
@@ -182,26 +234,32 @@ Rows<Record> ReadRows(const std::filesystem::path& run_folder,
     rows.text = file.header;
     return rows;
   }
-  if (!rows.text.starts_with(file.header)) {
+  const auto custom = CustomColumns<Record>(rows.text);
+  if (!custom) {
     throw InputError(
         fmt::format("{}:1: written by another version of the program: use "
-                    "another --results folder, or remove {}",
+                    "another --results folder, or move {} away",
                     path.string(),
                     run_folder.string()));
+  }
+  rows.custom = *custom;
+  if constexpr (std::is_same_v<Record, Trial>) {
+    rows.ends.front() = TrialsHeader(rows.custom).size();
   }
   std::size_t end = 0;
   while ((end = rows.text.find('\n', rows.ends.back())) != std::string::npos) {
     const std::size_t begin = rows.ends.back();
     try {
       rows.records.push_back(ParseRow<Record>(
-          std::string_view(rows.text).substr(begin, end - begin)));
+          std::string_view(rows.text).substr(begin, end - begin),
+          rows.custom));
       rows.ends.push_back(end + 1);
     } catch (const InputError& e) {
       if (drop_damaged_end &&
           rows.text.find('\n', end + 1) == std::string::npos) {
         break;
       }
-      throw InputError(fmt::format("{}:{}: {}; remove {} to repeat the run",
+      throw InputError(fmt::format("{}:{}: {}; move {} away to repeat the run",
                                    path.string(),
                                    rows.ends.size() + 2,
                                    e.what(),
@@ -214,7 +272,8 @@ Rows<Record> ReadRows(const std::filesystem::path& run_folder,
 #define OPPA_RECORD(Record)                    \
   template const RecordFile& FileOf<Record>(); \
   template std::string ToRow(const Record&);   \
-  template Record ParseRow(std::string_view);  \
+  template Record ParseRow(std::string_view,   \
+                           const std::vector<std::string>&); \
   template Rows<Record> ReadRows(const std::filesystem::path&, bool)
 OPPA_RECORD(Trial);
 OPPA_RECORD(StepRecord);

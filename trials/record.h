@@ -87,6 +87,9 @@ struct RecordFile {
   std::string header;  // version line and column names, each with its newline
 };
 
+// The file of trials with a column for each of these knobs.
+[[nodiscard]] std::string TrialsHeader(const std::vector<std::string>& custom);
+
 // The functions below exist for Trial, StepRecord, FitRecord, SuggestionTime
 // and PlanRecord. Columns follow from the field lists.
 template <typename Record>
@@ -100,15 +103,18 @@ template <typename Record>
 template <typename Record>
 [[nodiscard]] std::string ToRow(const Record& record);
 
-// The inverse of ToRow. Errors: throws InputError that describes the error.
+// The inverse of ToRow; `custom`: the knobs of TrialsHeader.
+// Errors: throws InputError that describes the error.
 template <typename Record>
-[[nodiscard]] Record ParseRow(std::string_view row);
+[[nodiscard]] Record ParseRow(std::string_view row,
+                              const std::vector<std::string>& custom = {});
 
 // The complete rows of a file.
 template <typename Record>
 struct Rows {
   std::vector<Record> records;
-  std::string text;               // of the file, from its header on
+  std::vector<std::string> custom;  // see TrialsHeader
+  std::string text;                 // of the file, from its header on
   std::vector<std::size_t> ends;  // in `text`: of the header and of each row
 
   // The header and the first `count` rows.
@@ -155,6 +161,50 @@ constexpr std::array<std::string_view, 6> NamesOf(FinishReason /*type*/) {
           "stop condition"};
 }
 
+// One input of a run: a key of the manifest and its value, or a file and a hash
+// of its content.
+struct RunInput {
+  std::string name;   // "workload.batch_size", "file train.py"
+  std::string value;  // "64", "90b1a5c0f3d2e417"
+
+  friend bool operator==(const RunInput&, const RunInput&) = default;
+};
+
+void VisitFields(common::FieldsOf<RunInput> auto& input, const auto& visit) {
+  visit("name", input.name);
+  visit("value", input.value);
+}
+
+// The limits of a search. They decide when it ends, and no trial depends on
+// them, except for one that the end of the time cuts off.
+struct SearchBounds {
+  std::optional<double> time_s = std::nullopt;  // absent: none
+  int trials = 0;                               // 0: none
+  std::optional<std::string> stop_when = std::nullopt;
+
+  friend bool operator==(const SearchBounds&, const SearchBounds&) = default;
+};
+
+void VisitFields(common::FieldsOf<SearchBounds> auto& bounds,
+                 const auto& visit) {
+  visit("time_s", bounds.time_s);
+  visit("trials", bounds.trials);
+  visit("stop_when", bounds.stop_when);
+}
+
+// A change of the input that the user accepted: the trials up to `after_trial`
+// are from before.
+struct AcceptedChange {
+  int after_trial = 0;
+  std::vector<std::string> changes;  // one line each
+};
+
+void VisitFields(common::FieldsOf<AcceptedChange> auto& change,
+                 const auto& visit) {
+  visit("after_trial", change.after_trial);
+  visit("changes", change.changes);
+}
+
 // run.json: the provenance of the records of a run.
 struct RunInfo {
   std::string experiment;
@@ -167,6 +217,12 @@ struct RunInfo {
   // Each "table.key=value" that replaced one of the manifest's. Absent: none.
   std::optional<std::vector<std::string>> settings = std::nullopt;
   std::string manifest_hash;
+  // Everything that the trials depend on, and the limits of the search. Absent
+  // in runs of earlier versions.
+  std::optional<std::vector<RunInput>> inputs = std::nullopt;
+  std::optional<SearchBounds> bounds = std::nullopt;
+  // Absent: none.
+  std::optional<std::vector<AcceptedChange>> accepted = std::nullopt;
   std::string commit;
   bool dirty = false;
   std::string host;

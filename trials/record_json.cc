@@ -16,6 +16,9 @@ void VisitFields(common::FieldsOf<RunInfo> auto& info, const auto& visit) {
   visit("manifest", info.manifest);
   visit("settings", info.settings);
   visit("manifest_hash", info.manifest_hash);
+  visit("inputs", info.inputs);
+  visit("bounds", info.bounds);
+  visit("accepted", info.accepted);
   visit("commit", info.commit);
   visit("dirty", info.dirty);
   visit("host", info.host);

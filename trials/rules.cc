@@ -234,7 +234,7 @@ double KnobValue(const Knob& knob,
   const auto batch_size = context.find("batch_size");
   return value == 0 && knob.derived && batch_size != context.end()
              ? knob.derived(config, batch_size->second)
-             : value;
+             : knob.Number(value);
 }
 
 }  // namespace

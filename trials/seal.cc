@@ -44,7 +44,7 @@ std::vector<std::string> FileNames() {
 
 [[noreturn]] void Fail(const fs::path& path, const std::string& reason) {
   throw common::InputError(
-      fmt::format("{}: {}; restore it, or remove {} to repeat the run",
+      fmt::format("{}: {}; restore it, or move {} away to repeat the run",
                   path.string(),
                   reason,
                   path.parent_path().string()));

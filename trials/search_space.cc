@@ -278,6 +278,9 @@ std::string NothingLeft(int gpus,
 
 // The values of a knob as positions; sizes and buckets by their logarithm.
 double Position(const Knob& knob, int value) {
+  if (!knob.texts.empty()) {
+    return value;  // an index: the first value is the present one
+  }
   return knob.scale == KnobScale::kLog2 ? std::log2(std::max(value, 1)) : value;
 }
 
@@ -409,7 +412,7 @@ Completed Complete(std::string_view text, const SearchSpace& space) {
       completed.notes.push_back(
           fmt::format("{}={} is ignored: it has an effect only if {}",
                       knob.name,
-                      knob.Get(given),
+                      knob.Text(knob.Get(given)),
                       knob.active.text));
     }
     const bool keep = knob.group == KnobGroup::kSizes || (named && active);

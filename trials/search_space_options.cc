@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "trials/custom_knobs.h"
 #include "trials/search_space.h"
 
 namespace trials {
@@ -74,22 +75,22 @@ SearchSpaceOptions ReadSearchSpaceOptions(
     const std::filesystem::path& rules_folder,
     const KnobSet& knobs) {
   SearchSpaceOptions options;
-  options.knobs = knobs;
+  options.knobs = ReadCustomKnobs(table, knobs);
   options.where = table.Where();
   for (const std::string& name : table.GetStrings("rule_sets")) {
     const auto rules =
-        ReadRuleSet(RuleSetPath(table, name, rules_folder), knobs);
+        ReadRuleSet(RuleSetPath(table, name, rules_folder), options.knobs);
     options.rules.insert(options.rules.end(), rules.begin(), rules.end());
   }
   for (const std::string& rule : table.GetStrings("rules")) {
     options.rules.push_back(
-        Rule::Parse(rule, "manifest", table.Where("rules"), knobs));
+        Rule::Parse(rule, "manifest", table.Where("rules"), options.knobs));
   }
   for (const std::string& key : table.Keys()) {
-    if (key == "rule_sets" || key == "rules") {
+    if (key == "rule_sets" || key == "rules" || key == "custom") {
       continue;
     }
-    if (const Knob* const knob = knobs.FindFlag(key)) {
+    if (const Knob* const knob = options.knobs.FindFlag(key)) {
       table.Fail(key,
                  fmt::format("{0} is a flag of one configuration: list sizes, "
                              "such as {1} = [1, 2, 4, 8]",
@@ -97,7 +98,13 @@ SearchSpaceOptions ReadSearchSpaceOptions(
                              knob->name));
     }
     try {
-      const Knob& knob = knobs.Require(key);
+      const Knob& knob = options.knobs.Require(key);
+      if (!knob.texts.empty()) {
+        table.Fail(key,
+                   fmt::format("{} is a knob of [space.custom], which lists "
+                               "its values",
+                               key));
+      }
       const std::vector<int> values = ReadGrid(table, key, knob);
       if (const std::string problem = GridProblem(knob, values);
           !problem.empty()) {
@@ -109,7 +116,7 @@ SearchSpaceOptions ReadSearchSpaceOptions(
     } catch (const common::InputError&) {
       throw;
     } catch (const std::invalid_argument& e) {
-      table.Fail(key, std::string(e.what()) + "; and rules, rule_sets");
+      table.Fail(key, std::string(e.what()) + "; and rules, rule_sets, custom");
     }
   }
   return options;

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <utility>
+#include <variant>
 
+#include "trials/knobs.h"
 #include "trials/record.h"
 
 namespace trials {
@@ -30,8 +32,26 @@ Trial MakeTrial(int candidate,
   return trial;
 }
 
+std::vector<CustomValue> CustomValues(const ParallelConfig& config,
+                                      const KnobSet& knobs) {
+  std::vector<CustomValue> values;
+  for (const Knob& knob : knobs) {
+    if (std::holds_alternative<Knob::Custom>(knob.storage)) {
+      values.push_back({knob.name, knob.Text(knob.Get(config))});
+    }
+  }
+  return values;
+}
+
 std::string CandidateLabel(const Trial& trial) {
-  return trial.plan.empty() ? ToString(trial.config) : trial.plan;
+  std::string label = trial.plan.empty() ? ToString(trial.config) : trial.plan;
+  for (const CustomValue& custom : trial.custom) {
+    if (custom.value.empty()) {
+      continue;  // the trial is from before the knob was added
+    }
+    label += "," + custom.knob + "=" + custom.value;
+  }
+  return label;
 }
 
 }  // namespace trials

@@ -16,11 +16,20 @@
 
 namespace trials {
 
-// How a candidate was chosen; kGiven: named in the manifest.
-enum class ChosenBy { kUnspecified, kRandom, kModel, kGiven };
-constexpr std::array<std::string_view, 4> NamesOf(ChosenBy /*type*/) {
-  return {"", "random", "model", "given"};
+// How a candidate was chosen; kGiven: named in the manifest;
+// kImported: measured elsewhere.
+enum class ChosenBy { kUnspecified, kRandom, kModel, kGiven, kImported };
+constexpr std::array<std::string_view, 5> NamesOf(ChosenBy /*type*/) {
+  return {"", "random", "model", "given", "imported"};
 }
+
+// The value of a knob that is not built in, as text.
+struct CustomValue {
+  std::string knob;
+  std::string value;
+
+  friend bool operator==(const CustomValue&, const CustomValue&) = default;
+};
 
 // In memory, in the records and on resume a trial has the same values; only
 // step times are in a separate file (steps.csv).
@@ -29,6 +38,8 @@ struct Trial {
   int candidate = 0;  // index into the search space
   // The configuration, or what the stages of a plan share.
   ParallelConfig config;
+  // Records have a column for each of these, behind those of the configuration.
+  std::vector<CustomValue> custom;
   // The text of a plan, whose stages differ; "" for a configuration. Neither
   // commas nor line breaks.
   std::string plan;
@@ -52,6 +63,7 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
   visit("trial", trial.number);
   visit("candidate", trial.candidate);
   visit("config", trial.config);
+  visit("custom", trial.custom);
   VisitFields(trial.measurement, [&](const char* name, auto& field) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, std::string>) {  // the message
@@ -77,7 +89,12 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
                               Measurement measurement,
                               const ThroughputOptions& options = {});
 
-// The configuration or plan that was tried, for display and for comparison.
+// The values of the knobs that are not built in.
+[[nodiscard]] std::vector<CustomValue> CustomValues(
+    const ParallelConfig& config, const KnobSet& knobs);
+
+// The configuration or plan that was tried, for display and for comparison:
+// ToString with the knobs of the space.
 [[nodiscard]] std::string CandidateLabel(const Trial& trial);
 
 }  // namespace trials

@@ -1,5 +1,6 @@
 #include "harness/slurm/trial_files.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -35,6 +36,12 @@ std::string ToJson(const TrialTask& task) { return TextOf(task); }
 
 TrialTask ReadTrialTask(const fs::path& folder) {
   auto task = common::ReadJsonAs<TrialTask>(folder / "trial.json");
+  if (task.custom) {
+    auto& custom = task.request.config.custom;
+    std::copy_n(task.custom->begin(),
+                std::min(task.custom->size(), custom.size()),
+                custom.begin());
+  }
   StopBy(task.request.stop_rule, task.request);
   return task;
 }

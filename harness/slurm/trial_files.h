@@ -27,6 +27,8 @@ struct TrialTask {
   std::vector<std::string> settings;  // of the manifest: ManifestOverrides
   std::string problem;                // its name in the manifest
   int time_minutes = 0;               // Slurm's limit; 0: unknown
+  // ParallelConfig::custom of the request; absent: all are 0.
+  std::optional<std::vector<int>> custom = std::nullopt;
   trials::TrialRequest request;  // on_step applies stop_rule and nothing else
 };
 
@@ -35,6 +37,7 @@ void VisitFields(common::FieldsOf<TrialTask> auto& task, const auto& visit) {
   visit("settings", task.settings);
   visit("problem", task.problem);
   visit("time_minutes", task.time_minutes);
+  visit("custom", task.custom);
   visit("request", task.request);
 }
 

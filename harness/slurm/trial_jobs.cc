@@ -102,6 +102,14 @@ class Watch {
   std::optional<QueueEntry> entry_;
 };
 
+// The values of the knobs without a member; absent if all have their defaults.
+std::optional<std::vector<int>> CustomOf(const trials::ParallelConfig& config) {
+  if (config.custom == trials::ParallelConfig{}.custom) {
+    return std::nullopt;
+  }
+  return std::vector<int>(config.custom.begin(), config.custom.end());
+}
+
 }  // namespace
 
 TrialJobs::TrialJobs(SlurmOptions options,
@@ -110,15 +118,21 @@ TrialJobs::TrialJobs(SlurmOptions options,
     : options_(std::move(options)), place_(std::move(place)), local_(local) {}
 
 Measurement TrialJobs::Run(const trials::TrialRequest& request) {
+  const auto custom = CustomOf(request.config);
   const fs::path folder =
       TrialJobsFolder(place_.run_folder) /
-      fmt::format("{:016x}", common::DeriveSeed(ToString(request.config)));
+      fmt::format("{:016x}",
+                  common::DeriveSeed(
+                      ToString(request.config) +
+                      (custom ? fmt::format(",{}", fmt::join(*custom, ","))
+                              : "")));
   CheckFolder(folder);
   Prepare(folder,
           {place_.manifest,
            place_.settings,
            place_.problem,
            options_.time_minutes,
+           custom,
            request});
   TrialJob job = ReadTrialJob(folder).value_or(TrialJob{});
   while (true) {

@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "harness/backends.h"
+#include "harness/inputs.h"
 #include "harness/manifest.h"
 #include "harness/names.h"
 #include "harness/plan.h"

@@ -1,6 +1,7 @@
 // Any manifest is read, or refused with an InputError.
 
 #include "common/error.h"
+#include "harness/inputs.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
 #include "harness/slurm/slurm_options.h"

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "harness/inputs.h"
 #include "harness/plan.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"

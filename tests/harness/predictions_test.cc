@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "harness/backends.h"
+#include "harness/inputs.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
 #include "harness/registry.h"

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/backends.h"
+#include "harness/inputs.h"
 #include "harness/plan.h"
 #include "harness/run_one.h"
 #include "tests/fakes/paths.h"

@@ -33,19 +33,19 @@ int ValueOf(const Knob& knob, const ParallelConfig& config, int batch_size) {
 }
 
 // The names that are allowed in braces.
-std::map<std::string, std::string> Placeholders(const Cluster& cluster,
+std::map<std::string, std::string> Placeholders(const KnobSet& knobs,
+                                                const Cluster& cluster,
                                                 const TrialRequest& request,
                                                 int batch_size = 0) {
   std::map<std::string, std::string> values = {
-      {"config", ToString(request.config)},
+      {"config", ToString(request.config, knobs)},
       {"max_steps", std::to_string(request.max_steps)},
       {"seed", std::to_string(request.seed)},
       {"gpus", std::to_string(cluster.gpus())},
       {"nodes", std::to_string(cluster.nodes)},
       {"gpus_per_node", std::to_string(cluster.gpus_per_node)}};
-  for (const Knob& knob : BuiltInKnobs()) {
-    values[knob.name] =
-        std::to_string(ValueOf(knob, request.config, batch_size));
+  for (const Knob& knob : knobs) {
+    values[knob.name] = knob.Text(ValueOf(knob, request.config, batch_size));
   }
   return values;
 }
@@ -75,7 +75,7 @@ std::string Expand(std::string_view word,
     const std::string name(close == std::string_view::npos
                                ? ""
                                : word.substr(begin, close - begin));
-    if (!IsName(name)) {
+    if (!IsName(name) && !values.contains(name)) {
       text += '{';
       word.remove_prefix(1);
       continue;
@@ -185,7 +185,7 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
       table.Fail("program", "a word cannot hold a NUL byte");
     }
     try {
-      (void)Expand(word, Placeholders({}, {}));
+      (void)Expand(word, Placeholders(options.knobs, {}, {}));
     } catch (const std::invalid_argument& e) {
       table.Fail("program", e.what());
     }
@@ -205,11 +205,23 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
 
 }  // namespace
 
-CommandOptions ReadCommandOptions(const common::TomlTable& table) {
+CommandOptions ReadCommandOptions(const common::TomlTable& table,
+                                  const KnobSet& knobs) {
   CommandOptions options;
+  options.knobs = knobs;
   // The folder of "m.toml" is "", which fs::absolute does not take.
   options.folder = table.Folder().empty() ? fs::current_path()
                                           : fs::absolute(table.Folder());
+  if (table.Has("folder")) {
+    options.folder =
+        (options.folder / table.RequireString("folder")).lexically_normal();
+    if (!fs::is_directory(options.folder)) {
+      table.Fail("folder",
+                 fmt::format("{} is not a folder (paths are relative to the "
+                             "manifest)",
+                             options.folder.string()));
+    }
+  }
   ReadProgram(table, options);
   const std::vector<std::string> launcher = ReadLauncher(table);
   options.program.insert(
@@ -263,8 +275,8 @@ std::vector<std::string> TrialWords(const CommandOptions& options,
     words.insert(
         words.end(), options.rank_wrapper.begin(), options.rank_wrapper.end());
   }
-  const auto values =
-      Placeholders(cluster, request, options.workload.batch_size);
+  const auto values = Placeholders(
+      options.knobs, cluster, request, options.workload.batch_size);
   for (const std::string& word : options.program) {
     words.push_back(Expand(word, values));
   }
@@ -275,6 +287,30 @@ AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
   return {options.program, options.folder, options.workload, cluster};
 }
 
+RenderedJob RenderJob(const CommandOptions& options,
+                      const Cluster& cluster,
+                      const ParallelConfig& config,
+                      const fs::path& files) {
+  TrialRequest request;
+  request.config = config;
+  auto values = Placeholders(
+      options.knobs, cluster, request, options.workload.batch_size);
+  values["max_steps"] = "{max_steps}";
+  values["seed"] = "{seed}";
+  const auto expand = [&values](std::string_view text) {
+    return Expand(text, values);
+  };
+  RenderedJob job{options.program, {}, {}};
+  if (options.adapter != nullptr) {
+    job = options.adapter->Render(
+        JobOf(options, cluster), config, Adapter::Purpose::kUse, files, expand);
+  }
+  for (std::string& word : job.words) {
+    word = expand(word);
+  }
+  return job;
+}
+
 RenderedJob RenderTrial(const CommandOptions& options,
                         const Cluster& cluster,
                         const TrialRequest& request,
@@ -283,8 +319,8 @@ RenderedJob RenderTrial(const CommandOptions& options,
   if (options.adapter == nullptr) {
     return {TrialWords(options, cluster, request), {}, {}};
   }
-  const auto values =
-      Placeholders(cluster, request, options.workload.batch_size);
+  const auto values = Placeholders(
+      options.knobs, cluster, request, options.workload.batch_size);
   RenderedJob job = options.adapter->Render(
       JobOf(options, cluster),
       as_given ? std::nullopt : std::optional(request.config),
@@ -296,6 +332,23 @@ RenderedJob RenderTrial(const CommandOptions& options,
   job.words = TrialWords(rendered, cluster, request);
   return job;
 }
+
+namespace {
+
+// Numbers and booleans as such, other texts as strings.
+common::Json JsonValue(const Knob& knob, int value) {
+  const std::string text = knob.Text(value);
+  if (knob.texts.empty()) {
+    return value;
+  }
+  if (text == "true" || text == "false") {
+    return text == "true";
+  }
+  return knob.numbers.empty() ? common::Json(text)
+                              : common::ParseJson(text, knob.name);
+}
+
+}  // namespace
 
 std::vector<std::string> TrialEnvironment(const CommandOptions& options,
                                           const Cluster& cluster,
@@ -315,15 +368,11 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
       {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
       {"nodes", cluster.nodes},
       {"gpus_per_node", cluster.gpus_per_node}};
-  for (const Knob& knob : BuiltInKnobs()) {
+  for (const Knob& knob : options.knobs) {
     const int value =
         ValueOf(knob, request.config, options.workload.batch_size);
-    json["config"][knob.name] = value;
-    std::string name = "OPPA_" + knob.name;
-    std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-      return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    });
-    variables[name] = std::to_string(value);
+    json["config"][knob.name] = JsonValue(knob, value);
+    variables["OPPA_" + VariableName(knob.name)] = knob.Text(value);
   }
   variables["OPPA_TRIAL"] = common::ToText(json);
   variables["OPPA_MAX_STEPS"] = std::to_string(request.max_steps);

@@ -14,6 +14,7 @@
 #include "common/toml_table.h"
 #include "trials/cluster.h"
 #include "trials/command/adapter.h"
+#include "trials/knobs.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
 
@@ -27,6 +28,7 @@ struct CommandOptions {
     kPerNode,  // srun, one on each node of the cluster
     kPerGpu,   // srun, one for each GPU
   };
+  KnobSet knobs = BuiltInKnobs();
   std::vector<std::string> program;      // program and arguments; no shell
   std::vector<std::string> environment;  // "NAME=value", additional
   std::filesystem::path folder;          // where it starts
@@ -48,7 +50,8 @@ struct CommandOptions {
 
 // Errors: throws InputError with the place of an invalid value, of an unknown
 // placeholder, and of a program that does not exist.
-[[nodiscard]] CommandOptions ReadCommandOptions(const common::TomlTable& table);
+[[nodiscard]] CommandOptions ReadCommandOptions(
+    const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
 
 // The command line of a trial, with {FIELD} of the configuration, {max_steps},
 // {seed}, {config}, {gpus}, {nodes} and {gpus_per_node} replaced, and prefixed
@@ -66,6 +69,13 @@ struct CommandOptions {
                                       const TrialRequest& request,
                                       const std::filesystem::path& files,
                                       bool as_given = false);
+
+// The job with a configuration, for the user: without what only trials need.
+// {max_steps} and {seed} stay.
+[[nodiscard]] RenderedJob RenderJob(const CommandOptions& options,
+                                    const Cluster& cluster,
+                                    const ParallelConfig& config,
+                                    const std::filesystem::path& files);
 
 // The job that the manifest describes, without a configuration.
 [[nodiscard]] AdapterJob JobOf(const CommandOptions& options,

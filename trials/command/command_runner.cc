@@ -30,8 +30,13 @@ constexpr std::size_t kMostMessage = 300;  // bytes
 constexpr std::size_t kMostFileName = 200;
 
 // The name of a trial's files.
-std::string FileName(const ParallelConfig& config) {
-  std::string name = ToString(config);
+std::string FileName(const ParallelConfig& config, const KnobSet& knobs) {
+  std::string name = ToString(config, knobs);
+  std::replace_if(
+      name.begin(),
+      name.end(),
+      [](char c) { return c == '/' || c == ' '; },
+      '_');
   return name.size() > kMostFileName
              ? fmt::format("{:016x}", common::DeriveSeed(name))
              : name;
@@ -313,7 +318,7 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
         "program that starts them itself");
   }
   ContainedProcess::Spec spec;
-  const std::string name = FileName(request.config);
+  const std::string name = FileName(request.config, options_.knobs);
   const fs::path folder =
       log_folder_.empty() ? fs::temp_directory_path() : log_folder_;
   RenderedJob job = RenderTrial(

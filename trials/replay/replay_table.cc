@@ -29,8 +29,9 @@ constexpr std::array<std::string_view, 5> kColumns = {
 // A table of measurements: its columns by meaning, and a row at a time.
 class CsvFile {
  public:
-  explicit CsvFile(const std::filesystem::path& path)
-      : table_(common::CsvTable::Read(path)) {
+  explicit CsvFile(const std::filesystem::path& path,
+                   const KnobSet& knobs = BuiltInKnobs())
+      : knobs_(knobs), table_(common::CsvTable::Read(path)) {
     for (std::size_t i = 0; i < table_.header().size(); ++i) {
       AddColumn(i);
     }
@@ -83,7 +84,7 @@ class CsvFile {
 
   [[nodiscard]] ParallelConfig Config() const {
     ParallelConfig config;
-    for (const Knob& knob : BuiltInKnobs()) {
+    for (const Knob& knob : knobs_) {
       try {
         if (columns_.contains(knob.name) &&
             (!Cell(knob.name).empty() || knob.required)) {
@@ -114,10 +115,10 @@ class CsvFile {
  private:
   void AddColumn(std::size_t at) {
     const std::string& name = table_.header()[at];
-    const Knob* field = BuiltInKnobs().Find(name);
+    const Knob* field = knobs_.Find(name);
     const bool known =
         std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end() ||
-        BuiltInKnobs().FindFlag(name) != nullptr;
+        knobs_.FindFlag(name) != nullptr;
     if (field == nullptr && !known) {
       unknown_.push_back(name);
       return;
@@ -134,6 +135,7 @@ class CsvFile {
     }
   }
 
+  KnobSet knobs_;
   common::CsvTable table_;
   std::size_t next_ = 0;
   const common::CsvTable::Row* row_ = nullptr;  // the present one
@@ -220,9 +222,15 @@ std::string Some(const std::vector<std::string>& names) {
 }  // namespace
 
 ReplayTable ReplayTable::Read(const std::filesystem::path& path,
-                              const std::string& scenario) {
-  CsvFile file(path);
+                              const std::string& scenario,
+                              const KnobSet& knobs) {
+  CsvFile file(path, knobs);
   file.Need({"scenario", "gpus", "dp", "tp", "pp", "status", "step_time_s"});
+  for (const Knob& knob : knobs) {
+    if (knob.required) {
+      file.Need({knob.name});
+    }
+  }
   Gathering gathering;
   while (file.Next()) {
     if (file.Cell("scenario") == scenario) {

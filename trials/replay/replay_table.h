@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "trials/measurement.h"
+#include "trials/knobs.h"
 #include "trials/parallel_config.h"
 
 namespace trials {
@@ -50,7 +51,8 @@ class ReplayTable {
   // a scenario that is not there ("file: ...") and a cell that cannot be
   // understood ("file:line: ...").
   [[nodiscard]] static ReplayTable Read(const std::filesystem::path& path,
-                                        const std::string& scenario);
+                                        const std::string& scenario,
+                                        const KnobSet& knobs = BuiltInKnobs());
 
   [[nodiscard]] const std::string& scenario() const { return scenario_; }
   [[nodiscard]] int gpus() const { return gpus_; }

@@ -1,0 +1,408 @@
+#include "harness/inputs.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/text.h"
+#include "harness/lease.h"
+#include "harness/registry.h"
+#include "harness/run_one.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+using common::TomlTable;
+using trials::RunInfo;
+using trials::RunInput;
+
+// Limits of a trial on a real clock, and what is kept of its output.
+constexpr std::array<std::string_view, 4> kTrialLimits = {
+    "timeout_s", "silence_s", "patience_s", "log_bytes"};
+
+constexpr std::size_t kLongestValue = 80;
+
+std::string HashText(std::string_view text) {
+  return fmt::format("{:016x}", common::DeriveSeed(text, 0));
+}
+
+// The inputs of one run, in the order in which they are added.
+class Inputs {
+ public:
+  void Add(std::string name, std::string value) {
+    if (value.size() > kLongestValue) {
+      value = "text with hash " + HashText(value);
+    }
+    int count = 1;
+    for (const RunInput& input : inputs_) {
+      count +=
+          input.name == name || input.name.starts_with(name + " #") ? 1 : 0;
+    }
+    if (count > 1) {
+      name += fmt::format(" #{}", count);
+    }
+    inputs_.push_back({std::move(name), std::move(value)});
+  }
+
+  // The lines "key = value" of a table, but for those with one of the keys.
+  template <typename Keys>
+  void Add(std::string_view heading,
+           const TomlTable& table,
+           const Keys& left_out) {
+    const std::string text = table.CanonicalText();
+    for (const std::string_view line : common::Split(text, '\n')) {
+      const std::size_t equals = line.find(" = ");
+      if (equals == std::string_view::npos ||
+          std::find(left_out.begin(), left_out.end(), line.substr(0, equals)) !=
+              left_out.end()) {
+        continue;
+      }
+      Add(fmt::format("{}.{}", heading, line.substr(0, equals)),
+          std::string(line.substr(equals + 3)));
+    }
+  }
+  void Add(std::string_view heading, const TomlTable& table) {
+    Add(heading, table, std::array<std::string_view, 0>{});
+  }
+
+  std::vector<RunInput> Take() { return std::move(inputs_); }
+
+ private:
+  std::vector<RunInput> inputs_;
+};
+
+// The predictions that a method starts from, as text; "" if there are none.
+std::string PredictionText(const Manifest& manifest,
+                           const MethodSpec& method,
+                           const Backend& backend) {
+  const auto predictions =
+      PredictionsOf(method, ProblemOf(backend, manifest.budget.q_max));
+  return predictions ? backend.predictions(*predictions).identity : "";
+}
+
+// The limits under which records of an earlier version were made, which
+// problem.json has.
+Budget BudgetOnRecord(const Manifest& manifest,
+                      const fs::path& problem_folder) {
+  Budget budget = manifest.budget;
+  if (fs::exists(problem_folder / "problem.json")) {
+    const trials::ProblemInfo info = trials::ReadProblemInfo(problem_folder);
+    budget.time_s = std::isnan(info.time_budget_s)
+                        ? std::numeric_limits<double>::infinity()
+                        : info.time_budget_s;
+    budget.trials = info.trial_budget;
+  }
+  return budget;
+}
+
+// The changes since the records of a run were made. `before`: their limits.
+std::vector<std::string> ChangesOf(const Manifest& manifest,
+                                   const RunSpec& run,
+                                   const Backend& backend,
+                                   const fs::path& experiment_folder,
+                                   const RunInfo& on_record,
+                                   const RunInfo& now,
+                                   trials::SearchBounds& before) {
+  if (on_record.inputs) {
+    before = on_record.bounds.value_or(*now.bounds);
+    return Changes(*on_record.inputs, *now.inputs);
+  }
+  before = *now.bounds;
+  if (on_record.manifest_hash == now.manifest_hash) {
+    return {};
+  }
+  Manifest earlier = manifest;
+  earlier.budget = BudgetOnRecord(
+      manifest, trials::ProblemFolder(experiment_folder, run.problem->name));
+  if (on_record.manifest_hash ==
+      RunHash(earlier, *run.problem, *run.method, backend)) {
+    before = BoundsOf(earlier.budget);
+    return {};
+  }
+  return {
+      "the records are of a version that did not store which input they "
+      "depend on"};
+}
+
+[[noreturn]] void Refuse(const fs::path& folder,
+                         const std::vector<std::string>& changes) {
+  throw common::InputError(fmt::format(
+      "{}: these records were made from other input: {}; give "
+      "--accept-changed to continue the search with their trials as "
+      "observations, or another --results folder or experiment.name to search "
+      "from the start",
+      folder.string(),
+      fmt::join(changes, "; ")));
+}
+
+int TrialsOnRecord(const fs::path& folder) {
+  return static_cast<int>(trials::ReadTrials(folder).size());
+}
+
+void MarkUnfinished(RunInfo& info) {
+  info.finished = false;
+  info.finish_reason = trials::FinishReason::kUnfinished;
+  info.remaining.reset();
+  info.files.reset();
+}
+
+}  // namespace
+
+std::vector<RunInput> InputsOf(const Manifest& manifest,
+                               const ProblemSpec& problem,
+                               const MethodSpec& method,
+                               const Backend& backend) {
+  Inputs inputs;
+  inputs.Add("experiment.seed", std::to_string(manifest.seed));
+  for (const std::string& start : manifest.starts.configs) {
+    inputs.Add("experiment.start", start);
+  }
+  if (manifest.starts.common > 0) {
+    inputs.Add("experiment.common_starts",
+               std::to_string(manifest.starts.common));
+  }
+  inputs.Add("budget.q_max", std::to_string(manifest.budget.q_max));
+  inputs.Add("budget.charge_thinking",
+             manifest.budget.charge_thinking ? "true" : "false");
+  inputs.Add("method", method.base);
+  inputs.Add("method." + method.name,
+             method.options,
+             std::array<std::string_view, 2>{"label", "base"});
+  inputs.Add("backend", problem.backend, kTrialLimits);
+  inputs.Add("noise", problem.noise);
+  const std::string predictions = PredictionText(manifest, method, backend);
+  if (backend.trains_workload || !predictions.empty()) {
+    inputs.Add("workload", problem.workload);
+  }
+  inputs.Add("cluster", problem.cluster);
+  inputs.Add("space", problem.space);
+  for (const fs::path& file : backend.inputs) {
+    inputs.Add("file " + file.filename().string(),
+               HashText(common::ReadFile(file)));
+  }
+  if (!predictions.empty()) {
+    inputs.Add("predictions", HashText(predictions));
+  }
+  return inputs.Take();
+}
+
+std::string RunHash(const Manifest& manifest,
+                    const ProblemSpec& problem,
+                    const MethodSpec& method,
+                    const Backend& backend) {
+  const Budget& budget = manifest.budget;
+  std::string text = fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n",
+                                 manifest.seed,
+                                 common::ExactText(budget.time_s),
+                                 budget.trials,
+                                 budget.q_max,
+                                 budget.charge_thinking,
+                                 method.base);
+  text += manifest.starts.Text();
+  if (budget.stop_when) {  // absent otherwise: older records stay valid
+    text += fmt::format("stop_when {}\n", budget.stop_when->ToString());
+  }
+  const std::string options = method.options.CanonicalText();
+  for (const std::string_view line : common::Split(options, '\n')) {
+    if (!line.empty() && !line.starts_with("label = ")) {
+      text.append(line).append("\n");
+    }
+  }
+  const auto add = [&text](std::string_view heading, const TomlTable& table) {
+    text += fmt::format("[{}]\n{}", heading, table.CanonicalText());
+  };
+  add("backend", problem.backend);
+  add("noise", problem.noise);
+  add("workload", backend.trains_workload ? problem.workload : TomlTable());
+  add("cluster", problem.cluster);
+  add("space", problem.space);
+  for (const std::filesystem::path& file : backend.inputs) {
+    text += fmt::format(
+        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+  }
+  const auto predictions =
+      PredictionsOf(method, ProblemOf(backend, budget.q_max));
+  if (predictions) {
+    add("workload", problem.workload);
+    text += "[predictions]\n" + backend.predictions(*predictions).identity;
+  }
+  return fmt::format("{:016x}{:016x}",
+                     common::DeriveSeed(text, 0),
+                     common::DeriveSeed(text + "\n", 1));
+}
+
+trials::SearchBounds BoundsOf(const Budget& budget) {
+  trials::SearchBounds bounds{.trials = budget.trials};
+  if (std::isfinite(budget.time_s)) {
+    bounds.time_s = budget.time_s;
+  }
+  if (budget.stop_when) {
+    bounds.stop_when = budget.stop_when->ToString();
+  }
+  return bounds;
+}
+
+std::vector<std::string> Changes(const std::vector<RunInput>& before,
+                                 const std::vector<RunInput>& now) {
+  const auto find = [](const std::vector<RunInput>& inputs,
+                       const std::string& name) {
+    return std::find_if(inputs.begin(), inputs.end(), [&](const auto& input) {
+      return input.name == name;
+    });
+  };
+  std::vector<std::string> changes;
+  for (const RunInput& was : before) {
+    const auto is = find(now, was.name);
+    if (is == now.end()) {
+      changes.push_back(was.name + " is gone");
+    } else if (is->value != was.value) {
+      changes.push_back(
+          was.name.starts_with("file ") || was.name == "predictions"
+              ? fmt::format("{} has other content", was.name)
+              : fmt::format(
+                    "{} was {}, is {}", was.name, was.value, is->value));
+    }
+  }
+  for (const RunInput& is : now) {
+    if (find(before, is.name) == before.end()) {
+      changes.push_back(is.name.starts_with("file ")
+                            ? is.name + " is new"
+                            : fmt::format("{} = {} is new", is.name, is.value));
+    }
+  }
+  return changes;
+}
+
+bool Grows(trials::FinishReason reason,
+           const trials::SearchBounds& before,
+           const trials::SearchBounds& now) {
+  switch (reason) {
+    case trials::FinishReason::kTimeBudget:
+      return !now.time_s || (before.time_s && *now.time_s > *before.time_s);
+    case trials::FinishReason::kTrialBudget:
+      return now.trials == 0 || now.trials > before.trials;
+    case trials::FinishReason::kStopCondition:
+      return now.stop_when != before.stop_when;
+    default:
+      return false;
+  }
+}
+
+void Reopen(const fs::path& run_folder) {
+  const Lease lease(run_folder);
+  RunInfo info = trials::ReadRunInfo(run_folder);
+  trials::RequireWhole(run_folder, info);
+  MarkUnfinished(info);
+  lease.Publish("run.json", ToJson(info));
+}
+
+void PrepareRun(const Manifest& manifest,
+                const RunSpec& run,
+                const Backend& backend,
+                const fs::path& experiment_folder,
+                bool accept_changed,
+                RunInfo& now) {
+  const fs::path folder = run.Folder(experiment_folder);
+  if (!fs::exists(folder / "run.json")) {
+    return;
+  }
+  RunInfo info = trials::ReadRunInfo(folder);
+  trials::SearchBounds before;
+  const std::vector<std::string> changes =
+      ChangesOf(manifest, run, backend, experiment_folder, info, now, before);
+  if (!changes.empty() && !accept_changed) {
+    Refuse(folder, changes);
+  }
+  now.accepted = info.accepted;
+  const bool grows =
+      info.finished && Grows(info.finish_reason, before, *now.bounds);
+  if (changes.empty() && !grows) {
+    return;
+  }
+  trials::RequireWhole(folder, info);
+  const Lease lease(folder);
+  if (!changes.empty()) {
+    if (!now.accepted) {
+      now.accepted.emplace();
+    }
+    now.accepted->push_back({TrialsOnRecord(folder), changes});
+    info.accepted = now.accepted;
+    info.inputs = now.inputs;
+    info.manifest_hash = now.manifest_hash;
+  }
+  if (grows) {
+    MarkUnfinished(info);
+  }
+  info.bounds = grows ? *now.bounds : before;
+  lease.Publish("run.json", ToJson(info));
+}
+
+namespace {
+
+template <typename Visit>
+void ForEachRecord(const Manifest& manifest,
+                   const fs::path& experiment_folder,
+                   const Visit& visit) {
+  std::map<const ProblemSpec*, Backend> backends;
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    if (!fs::exists(run.Folder(experiment_folder) / "run.json")) {
+      continue;
+    }
+    if (!backends.contains(run.problem)) {
+      backends.emplace(run.problem, MakeBackend(*run.problem));
+    }
+    const Backend& backend = backends.at(run.problem);
+    visit(run, backend, DescribeRun(manifest, run, backend, ""));
+  }
+}
+
+}  // namespace
+
+void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder) {
+  ForEachRecord(
+      manifest,
+      experiment_folder,
+      [&](const RunSpec& run, const Backend& backend, const RunInfo& now) {
+        const fs::path folder = run.Folder(experiment_folder);
+        trials::SearchBounds before;
+        const auto changes = ChangesOf(manifest,
+                                       run,
+                                       backend,
+                                       experiment_folder,
+                                       trials::ReadRunInfo(folder),
+                                       now,
+                                       before);
+        if (!changes.empty()) {
+          Refuse(folder, changes);
+        }
+      });
+}
+
+void PrepareRecords(const Manifest& manifest,
+                    const fs::path& experiment_folder,
+                    bool accept_changed) {
+  if (!accept_changed) {
+    CheckRecords(manifest, experiment_folder);  // before the first is changed
+  }
+  ForEachRecord(
+      manifest,
+      experiment_folder,
+      [&](const RunSpec& run, const Backend& backend, RunInfo now) {
+        PrepareRun(
+            manifest, run, backend, experiment_folder, accept_changed, now);
+      });
+}
+
+}  // namespace harness

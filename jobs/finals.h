@@ -1,0 +1,55 @@
+// Repeated measurements of the best configurations at the end of a search.
+
+#ifndef JOBS_FINALS_H_
+#define JOBS_FINALS_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/fields.h"
+#include "common/statistics.h"
+
+namespace jobs {
+
+// One configuration, run once in each round.
+struct Finalist {
+  std::string config;  // its text; "yours": the job as it is
+  // Step times without the first step, one list for each round that succeeded.
+  std::vector<std::vector<double>> rounds;
+  std::optional<double> peak_memory_bytes;
+};
+
+// The mean time of a step with its standard error. Rounds are independent
+// starts of the program, and steps of one round are alike, so the variance of
+// the mean is the larger one of
+//
+//   s_steps^2 / n   and   s_rounds^2 / R,
+//
+// the variance of the n steps and that of the means of the R rounds.
+struct StepTime {
+  double mean_s = 0.0;
+  double standard_error_s = 0.0;
+  int steps = 0;
+};
+
+// Errors: throws std::invalid_argument if there is no step.
+[[nodiscard]] StepTime MeanStepTime(const Finalist& finalist);
+
+// How many times as fast `a` is as `b`, with its 95% interval on the logarithm:
+// ln(t_b / t_a) +- 1.96 sqrt((se_a / t_a)^2 + (se_b / t_b)^2), and the
+// two-sided p-value of equal times (a normal approximation).
+struct SpeedUp {
+  common::Estimate factor;
+  double p = 1.0;
+  [[nodiscard]] bool Differs() const { return p < 0.05; }
+};
+[[nodiscard]] SpeedUp Compare(const StepTime& a, const StepTime& b);
+
+// "1.23 times [1.18, 1.29]"
+[[nodiscard]] std::string ToString(const SpeedUp& speed_up);
+
+}  // namespace jobs
+
+#endif  // JOBS_FINALS_H_

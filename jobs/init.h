@@ -1,0 +1,40 @@
+// Writes the manifest of a search for a training job.
+
+#ifndef JOBS_INIT_H_
+#define JOBS_INIT_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace jobs {
+
+struct InitOptions {
+  std::vector<std::string> command;  // the user's command line
+  std::filesystem::path folder;      // in which it is typed; absolute
+  std::filesystem::path manifest;    // the file to be written
+  std::string framework;             // an adapter; "": none
+  std::string model;                 // config.json, relative to `folder`
+  std::string gpus;                  // "2x8"; "": as detected
+  double memory_gib = 0.0;           // of a device; 0: as detected
+  std::string cluster;               // a cluster file or ""
+  int batch = 0;                     // 0: as the command line says
+  int sequence = 0;
+  std::string start;  // the present configuration; "": as the adapter reads it
+  int minutes = 30;
+  int trials = 24;
+  int steps = 20;
+};
+
+// The commented manifest. Its search starts from the job's present
+// configuration and varies the parameters that the adapter sets or that are
+// placeholders of the command line.
+// Errors: throws InputError for what the command line does not say and the
+// options lack, with the option to give.
+[[nodiscard]] std::string ManifestText(const InitOptions& options);
+
+}  // namespace jobs
+
+#endif  // JOBS_INIT_H_
