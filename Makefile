@@ -18,7 +18,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
-        test test-slurm test-faults fuzz asan tsan \
+        test test-slurm test-faults test-page fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
@@ -49,6 +49,10 @@ test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
 	@tests/slurm/trials_test.sh $(OPPA)
+
+test-page: build ## open the result page in headless Chromium
+	@scripts/install-deps --page
+	@python3 tests/page_in_browser_test.py $(OPPA) results/page-screenshots
 
 test-faults: build ## interrupt and damage runs, then check that nothing is lost (root; FAULTS=215)
 	@scripts/install-deps --slurm

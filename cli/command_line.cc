@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/page.h"
 #include "common/text.h"
 
 namespace cli {
@@ -46,6 +47,7 @@ Verbs AllVerbs() {
                            TuneVerbs,
                            MatrixVerbs,
                            ExperimentVerbs,
+                           PageVerbs,
                            SlurmVerbs,
                            ProblemVerbs,
                            StudyVerbs,

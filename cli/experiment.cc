@@ -42,6 +42,8 @@
 namespace cli {
 namespace {
 
+constexpr int kMostJobs = 4096;
+
 // Threads for the suggestions of each run: the number that the user sets, or a
 // fair share of the cores when fewer runs than cores are active at a time.
 int ThreadsOfEach(int workers, std::size_t jobs) {
@@ -367,7 +369,8 @@ Verb DefineRun() {
           Options{Bind("--jobs N",
                        "runs at a time (default: one per core, and one "
                        "with a training program)",
-                       run.jobs),
+                       run.jobs,
+                       Range{1, kMostJobs}),
                   Bind("--no-report",
                        "write no tables and figures",
                        run.no_report)} +

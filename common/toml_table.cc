@@ -400,9 +400,10 @@ double TomlTable::GetDouble(std::string_view key, double otherwise) const {
 int TomlTable::RequireIntIn(std::string_view key, int least, int most) const {
   const std::int64_t value = RequireInt(key);
   if (value < least || value > most) {
-    const std::string range = most == std::numeric_limits<int>::max()
-                                  ? fmt::format(">= {}", least)
-                                  : fmt::format("from {} to {}", least, most);
+    const std::string range =
+        value < least && most == std::numeric_limits<int>::max()
+            ? fmt::format(">= {}", least)
+            : fmt::format("from {} to {}", least, most);
     Fail(key,
          fmt::format(
              "{} = {}: must be an integer {}", node_->Path(key), value, range));

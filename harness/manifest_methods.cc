@@ -131,6 +131,14 @@ std::vector<MethodSpec> ReadMethods(const TomlTable& root,
     return methods;
   }
   if (!experiment.Has("methods")) {
+    for (const std::string& key : experiment.Keys()) {
+      if (const std::string hint =
+              common::DidYouMean(key, std::vector<std::string>{"methods"});
+          !hint.empty()) {
+        experiment.Fail(
+            key, fmt::format("unknown key 'experiment.{}'{}", key, hint));
+      }
+    }
     throw InputError(
         fmt::format("{}: experiment.methods is missing: name at least one, as "
                     "in methods = [\"random\", \"oppa\"]",

@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kMaxNameLength = 64;
 
 // Files and folders next to the folders of problems and methods.
-constexpr std::array<std::string_view, 6> kReserved = {"figures",
+constexpr std::array<std::string_view, 8> kReserved = {"figures",
+                                                       "page.html",
+                                                       "best.sh",
                                                        "summary.csv",
                                                        "comparison.csv",
                                                        "summary.md",
@@ -29,12 +31,17 @@ bool IsSafe(char c) {
          c == '_' || c == '-';
 }
 
+bool IsSafeInName(char c) {
+  return IsSafe(c) || c == ' ' || (c >= 'A' && c <= 'Z');
+}
+
 }  // namespace
 
 bool IsSafeName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameLength &&
-         std::all_of(name.begin(), name.end(), IsSafe) && name[0] != '.' &&
-         name[0] != '_' && name[0] != '-' && !IsReserved(name);
+         std::all_of(name.begin(), name.end(), IsSafeInName) &&
+         name[0] != '.' && name[0] != '_' && name[0] != '-' && name[0] != ' ' &&
+         name.back() != ' ' && !IsReserved(name);
 }
 
 void CheckName(const common::TomlTable& table,
@@ -52,7 +59,8 @@ void CheckName(const common::TomlTable& table,
   if (!IsSafeName(name)) {
     table.Fail(key,
                fmt::format("{} '{}' cannot be a folder name: use 1 to {} of "
-                           "a-z, 0-9, '.', '_', '-', a letter or digit first",
+                           "letters, digits, '.', '_', '-' and inner spaces, "
+                           "a letter or digit first",
                            what,
                            name,
                            kMaxNameLength));

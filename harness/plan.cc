@@ -40,6 +40,14 @@ trials::ProblemInfo Describe(const Manifest& manifest,
     info.time_budget_s = manifest.budget.time_s;
   }
   info.trial_budget = manifest.budget.trials;
+  if (backend.memory_capacity_bytes > 0.0) {
+    info.memory_capacity_bytes = backend.memory_capacity_bytes;
+  }
+  const double tokens = problem.workload.GetDouble("batch_size", 0.0) *
+                        problem.workload.GetDouble("sequence_length", 0.0);
+  if (backend.trains_workload && tokens > 0.0) {
+    info.tokens_per_step = tokens;
+  }
   return info;
 }
 

@@ -47,6 +47,12 @@ constexpr FigureNeed kOptima = {
     "two problems with a known optimum",
     [](const auto& input) { return input.problems.size() >= 2; }};
 
+void AddToCaption(const std::string& sentence, std::string& caption) {
+  if (!sentence.empty() && caption.find(sentence) == std::string::npos) {
+    caption += " " + sentence;
+  }
+}
+
 using Panels = std::vector<Panel>;
 
 template <Cost... costs>
@@ -207,8 +213,11 @@ std::optional<Figure> MakeFigure(const FigureKind& kind,
     if (!panel.by_name && !(panel.x_max > 0.0)) {
       return std::nullopt;
     }
-    if (figure.caption.find(panel.note) == std::string::npos) {
-      figure.caption += " " + panel.note;
+    AddToCaption(panel.note, figure.caption);
+    if (panel.y_min.value_or(0.0) > 0.0 && !panel.log_y) {
+      AddToCaption(
+          fmt::format("The axis \"{}\" does not start at 0.", panel.y_label),
+          figure.caption);
     }
   }
   return figure;

@@ -14,6 +14,12 @@ using common::Json;
 
 ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
+  if (std::filesystem::is_directory(path_, error)) {
+    Fail(std::filesystem::exists(path_ / "config.json", error)
+             ? "this is a folder: name the config.json in it"
+             : "this is a folder, without a config.json: name a Hugging Face "
+               "config.json");
+  }
   if (!std::filesystem::is_regular_file(path_, error)) {
     Fail("no such file (a Hugging Face config.json is needed)");
   }
@@ -107,8 +113,11 @@ std::string ConfigFile::Name() const {
   if (stem != "config") {
     return stem;
   }
-  const std::string folder =
-      std::filesystem::absolute(path_).parent_path().filename().string();
+  const std::string folder = std::filesystem::absolute(path_)
+                                 .lexically_normal()
+                                 .parent_path()
+                                 .filename()
+                                 .string();
   return Text("_name_or_path", folder);
 }
 

@@ -249,6 +249,10 @@ struct ProblemInfo {
   int q_max = 0;
   double time_budget_s = kUnknown;  // NaN: none
   int trial_budget = 0;             // 0: none
+  // Of one GPU; absent in records of earlier versions.
+  std::optional<double> memory_capacity_bytes = std::nullopt;
+  // Tokens of one step; absent where the workload is not known.
+  std::optional<double> tokens_per_step = std::nullopt;
   // The predictions that methods start from, one line for each source. Absent:
   // no method of the experiment uses any.
   std::optional<std::vector<std::string>> predictions = std::nullopt;

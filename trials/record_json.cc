@@ -42,6 +42,8 @@ void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {
   visit("q_max", info.q_max);
   visit("time_budget_s", info.time_budget_s);
   visit("trial_budget", info.trial_budget);
+  visit("memory_capacity_bytes", info.memory_capacity_bytes);
+  visit("tokens_per_step", info.tokens_per_step);
   visit("predictions", info.predictions);
 }
 

@@ -258,9 +258,13 @@ class Enumeration {
 std::string NothingLeft(int gpus,
                         const std::vector<SearchSpace::Dropped>& dropped) {
   const auto first = dropped.begin() + 1;
+  // A rule of the user's can be changed, so it is named before a built-in one.
+  const auto weight = [](const SearchSpace::Dropped& rule) {
+    return std::pair(rule.count > 0 && rule.origin == "manifest", rule.count);
+  };
   const auto most =
-      std::max_element(first, dropped.end(), [](const auto& a, const auto& b) {
-        return a.count < b.count;
+      std::max_element(first, dropped.end(), [&](const auto& a, const auto& b) {
+        return weight(a) < weight(b);
       });
   const std::int64_t all = std::accumulate(
       first, dropped.end(), std::int64_t{0}, [](auto sum, const auto& each) {
@@ -268,7 +272,7 @@ std::string NothingLeft(int gpus,
       });
   return fmt::format(
       "none of the {} configurations of {} GPUs is valid; \"{}\" ({}) dropped "
-      "most of them, {}: widen the grids or drop the rule",
+      "{} of them: widen the grids or drop the rule",
       all,
       gpus,
       most->rule,

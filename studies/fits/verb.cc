@@ -246,7 +246,44 @@ std::string FitsJson(const trials::RunInfo& run,
   return common::ToText(json, 2) + "\n";
 }
 
+std::vector<plots::LearnedNumber> LearnedNumbers(
+    const std::filesystem::path& run_folder) {
+  std::vector<plots::LearnedNumber> numbers;
+  const auto records =
+      trials::ReadRows<trials::FitRecord>(run_folder, true).records;
+  if (records.empty()) {
+    return numbers;
+  }
+  const trials::RunInfo run = trials::ReadRunInfo(run_folder);
+  FittedRun fitted;
+  try {
+    fitted = FittedAt(records);
+  } catch (const common::InputError&) {
+    return numbers;  // no method of this kind
+  }
+  const surrogates::JobSizes sizes = FindSizes(run.manifest, run).first;
+  for (const FittedSurrogate& surrogate : fitted.surrogates) {
+    for (const FittedParameter& value : surrogate.coefficients) {
+      if (const auto reading = ReadingOf(surrogate, value, sizes)) {
+        numbers.push_back({surrogate.name + ": " + value.name,
+                           Number(reading->estimate.value),
+                           reading->unit,
+                           Interval(reading->estimate),
+                           MeaningOf(surrogate, value.name)});
+      }
+    }
+  }
+  return numbers;
+}
+
 int Fits(const FitsVerbOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(options.run_folder / "run.json", error)) {
+    throw common::InputError(
+        fmt::format("{}: this folder holds no run: give one, "
+                    "results/EXPERIMENT/[PROBLEM/]METHOD/REPEAT",
+                    options.run_folder.string()));
+  }
   const trials::RunInfo run = trials::ReadRunInfo(options.run_folder);
   trials::RequireWhole(options.run_folder, run);
   const std::vector<trials::FitRecord> records =

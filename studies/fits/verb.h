@@ -5,8 +5,10 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
+#include "plots/page.h"
 #include "studies/fits/fitted_run.h"
 #include "studies/fits/physical_reading.h"
 #include "trials/record.h"
@@ -26,6 +28,12 @@ struct FitsVerbOptions {
 // printed unchanged, with a note. Returns the program's exit code. Errors:
 // throws InputError when the folder holds no run or no fits.
 [[nodiscard]] int Fits(const FitsVerbOptions& options);
+
+// The coefficients of a run in physical units, and its standard deviations, as
+// rows of the result page. Empty for a run without fits or whose manifest is
+// gone.
+[[nodiscard]] std::vector<plots::LearnedNumber> LearnedNumbers(
+    const std::filesystem::path& run_folder);
 
 // The same as text and as JSON. `note` is a line about missing sizes.
 [[nodiscard]] std::string FitsText(const trials::RunInfo& run,

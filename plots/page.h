@@ -1,0 +1,84 @@
+// The result page of a search: one HTML file without references to others.
+
+#ifndef PLOTS_PAGE_H_
+#define PLOTS_PAGE_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "plots/experiment_records.h"
+#include "trials/record.h"
+
+namespace plots {
+
+// A number that the search learned, as text: a row of the page.
+struct LearnedNumber {
+  std::string name;      // "TP volume, intra-node"
+  std::string value;     // "61.2"
+  std::string unit;      // "GB/s"
+  std::string interval;  // "[55, 68]", may be empty
+  std::string meaning;
+};
+
+struct PageOptions {
+  // The run to show; empty: the first problem, and its reference method.
+  std::string problem;
+  std::string method;
+  int repeat = 1;
+  std::vector<LearnedNumber> learned;
+  // Words of the command line to use; empty: the file best.sh of the experiment
+  // folder, if there is one.
+  std::string command;
+};
+
+// A run in the form that the page shows.
+struct PageRun {
+  ExperimentRecords experiment;
+  const ProblemRecords* problem = nullptr;
+  const MethodRecords* method = nullptr;
+  trials::RunInfo info;
+  std::vector<trials::Trial> trials;
+  // Predicted throughput of each trial before it ran; NaN where unknown.
+  std::vector<double> predicted_steps_per_s;
+  std::vector<double> predicted_stddev;
+  int best = -1;   // index of the incumbent; -1: none completed
+  int first = -1;  // the configuration that speed-ups refer to; -1: none
+
+  [[nodiscard]] const trials::Trial& Best() const {
+    return trials[static_cast<std::size_t>(best)];
+  }
+  [[nodiscard]] const trials::Trial& First() const {
+    return trials[static_cast<std::size_t>(first)];
+  }
+};
+
+// A ratio with its 95% interval by the noise of the two measurements.
+struct SpeedUp {
+  double ratio = trials::kUnknown;
+  double low = trials::kUnknown;
+  double high = trials::kUnknown;
+};
+[[nodiscard]] SpeedUp SpeedUpOf(const trials::Trial& trial,
+                                const trials::Trial& reference);
+
+// Reads a run. The reference of speed-ups is the first given configuration,
+// else the first trial that completed. Errors: throws InputError for a folder
+// that has no records, and for an unknown problem, method or repeat.
+[[nodiscard]] PageRun LoadPageRun(
+    const std::filesystem::path& experiment_folder, const PageOptions& options);
+
+// The page as HTML. It reloads itself while the run is not finished. Text from
+// records is escaped.
+[[nodiscard]] std::string PageHtml(const PageRun& run,
+                                   const PageOptions& options);
+
+// Writes <experiment folder>/page.html through a rename, so that a browser
+// never sees a part of it, and returns its path. Errors: as LoadPageRun.
+std::filesystem::path WritePage(const std::filesystem::path& experiment_folder,
+                                const PageOptions& options = {});
+
+}  // namespace plots
+
+#endif  // PLOTS_PAGE_H_

@@ -1,0 +1,38 @@
+// Parts of the result page: its charts, its style and its script.
+
+#ifndef PLOTS_PAGE_PARTS_H_
+#define PLOTS_PAGE_PARTS_H_
+
+#include <string>
+#include <string_view>
+
+#include "plots/page.h"
+
+namespace plots {
+
+extern const std::string_view kPageStyle;
+extern const std::string_view kPageScript;
+
+// Text as the content of an element or of an attribute in double quotes.
+[[nodiscard]] std::string EscapeHtml(std::string_view text);
+
+// A number with this many significant digits and no exponent, where that is
+// readable; "–" if it is not known.
+[[nodiscard]] std::string PageNumber(double value, int digits = 4);
+
+// "stopped early"
+[[nodiscard]] std::string OutcomeWords(trials::Outcome outcome);
+
+// The mark of an outcome as an SVG element around (x, y).
+[[nodiscard]] std::string OutcomeMark(const trials::Trial& trial,
+                                      double x,
+                                      double y);
+
+// Figures as inline SVG; `width` in px at which the text has its size. A mark
+// for every trial; both axes of numbers start at 0.
+[[nodiscard]] std::string ThroughputChart(const PageRun& run, int width);
+[[nodiscard]] std::string MemoryChart(const PageRun& run, int width);
+
+}  // namespace plots
+
+#endif  // PLOTS_PAGE_PARTS_H_

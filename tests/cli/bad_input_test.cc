@@ -1,0 +1,358 @@
+// Bad input: a row per mistake, with the exit code and the message that names
+// the place, the value, the rule and the remedy. Nothing is written.
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/process.h"
+#include "tests/fakes/experiment_folder.h"
+#include "tests/fakes/paths.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+using Edits = std::vector<std::pair<std::string, std::string>>;
+using Words = std::vector<std::string>;
+
+// The manifest of all rows before their edits: the simulator, 8 GPUs.
+const std::string kManifest =
+    fakes::SmallManifest(R"("random")", "trials = 2\nq_max = 3\n");
+
+// A program of one's own instead.
+const Edits kCommand = {
+    {"\"simulator\"", "\"command\"\nprogram = [\"./train.sh\", \"{dp}\"]"}};
+
+struct Row {
+  std::string input;
+  Edits edits;
+  Words words = {"matrix", "m.toml"};
+  int code = 2;
+  std::string message;
+  std::map<std::string, std::string> files = {};
+};
+
+std::vector<Row> Rows() {
+  const std::string table =
+      "scenario,gpus,dp,tp,pp,status,step_time_s\ns,8,8,1,1,ok,";
+  const Edits replay = {
+      {"\"simulator\"", "\"replay\"\ntable = \"t.csv\"\nscenarios = \"s\""},
+      {"rule_sets = [\"colossalai\"]\n", ""},
+      {"dp_bucket_mb = [16]\nzero_bucket_mb = [16]\n", ""}};
+  return {
+      {.input = "misspelled key",
+       .edits = {{"methods =", "metods ="}},
+       .message = "did you mean 'methods'?"},
+      {.input = "text instead of a number",
+       .edits = {{"trials = 2", "time_minutes = \"20 min\""}},
+       .message = "must be a number, not a string"},
+      {.input = "number beyond doubles",
+       .edits = {{"trials = 2", "time_minutes = 1e400"}},
+       .message = "m.toml:22:21: Error while parsing floating-point: '1e400'"},
+      {.input = "number beyond 64 bits",
+       .edits = {{"q_max = 3", "q_max = 99999999999999999999"}},
+       .message = "m.toml:23:29: "},
+      {.input = "negative count",
+       .edits = {{"q_max = 3", "q_max = -5"}},
+       .message = "budget.q_max = -5: must be an integer >= 1"},
+      {.input = "duplicate key",
+       .edits = {{"q_max = 3", "q_max = 3\nq_max = 4"}},
+       .message = "cannot redefine existing integer 'q_max'"},
+      {.input = "count beyond its range",
+       .edits = {{"batch_size = 64", "batch_size = 1000000000000"}},
+       .message = "must be an integer from 1 to 2147483647"},
+      {.input = "a folder as model",
+       .edits = {{"workloads/qwen2-1.5b.json", "workloads"}},
+       .message = "is a folder"},
+      {.input = "missing model",
+       .edits = {{"qwen2-1.5b.json", "none.json"}},
+       .message = "none.json"},
+      {.input = "trailing comma in JSON",
+       .edits = {{"workloads/qwen2-1.5b.json", "bad.json"}},
+       .message = "this is not valid JSON",
+       .files = {{"bad.json", "{\"model_type\": \"llama\",}"}}},
+      {.input = "missing key in JSON",
+       .edits = {{"workloads/qwen2-1.5b.json", "bad.json"}},
+       .message = "the key 'num_hidden_layers' is missing",
+       .files = {{"bad.json", "{\"model_type\": \"llama\"}"}}},
+      {.input = "negative size in JSON",
+       .edits = {{"workloads/qwen2-1.5b.json", "bad.json"}},
+       .message = "must be an integer from 1",
+       .files = {{"bad.json",
+                  R"({"model_type": "llama", "hidden_size": -3,
+                      "num_hidden_layers": 2, "num_attention_heads": 2,
+                      "intermediate_size": 8, "vocab_size": 9})"}}},
+      {.input = "text that is not UTF-8",
+       .edits = {{"[experiment]", "[experiment]\ntitle = \"\xff\""}},
+       .message = "m.toml:2:"},
+      {.input = "misspelled method",
+       .edits = {{"\"random\"", "\"opa\""}},
+       .message = "unknown method 'opa' (did you mean 'oppa'?)"},
+      {.input = "empty manifest",
+       .words = {"matrix", "empty.toml"},
+       .message = "[experiment]",
+       .files = {{"empty.toml", ""}}},
+      {.input = "a folder as manifest",
+       .words = {"matrix", "workloads"},
+       .message = "workloads: is a directory, not a file"},
+      {.input = "missing manifest",
+       .words = {"matrix", "none.toml"},
+       .message = "none.toml"},
+      {.input = "a name with a line break",
+       .edits = {{"[experiment]", "[experiment]\nname = \"a\\nb\""}},
+       .message = "cannot be a folder name"},
+      {.input = "a name that leaves the folder",
+       .edits = {{"[experiment]", "[experiment]\nname = \"../../evil\""}},
+       .message = "cannot be a folder name"},
+      {.input = "no repeats",
+       .edits = {{"repeats = 2", "repeats = 0"}},
+       .message = "experiment.repeats = 0: must be an integer >= 1"},
+      {.input = "negative repeats in an option",
+       .words = {"matrix", "m.toml", "--repeats", "-1"},
+       .message = "--repeats"},
+      {.input = "replay without its table",
+       .edits = replay,
+       .message = "t.csv"},
+      {.input = "unknown key in a table",
+       .edits = {{"[cluster]", "[cluster]\nfoo = 1"}},
+       .message = "unknown key 'cluster.foo'"},
+      {.input = "misspelled variable of a rule",
+       .edits = {{"[space]", "[space]\nrules = [\"$tpp > 4\"]"}},
+       .message = "did you mean 'tp'?"},
+      {.input = "a rule that drops everything",
+       .edits = {{"[space]", "[space]\nrules = [\"$tp >= 1\"]"}},
+       .message = "\"$tp >= 1\" (manifest) dropped"},
+      {.input = "unknown field of a configuration",
+       .words = {"simulate", "m.toml", "--pc", "foo=3"},
+       .message = "unknown field 'foo'"},
+      {.input = "field that is not a number",
+       .words = {"simulate", "m.toml", "--pc", "dp=nan"},
+       .message = "invalid value 'nan' for dp"},
+      {.input = "table without a column",
+       .edits = replay,
+       .message = "the column 'step_time_s' is missing",
+       .files = {{"t.csv", "scenario,gpus,dp,tp,pp,status\ns,8,8,1,1,ok\n"}}},
+      {.input = "NaN in a table",
+       .edits = replay,
+       .message = "t.csv:2: step_time_s must be a number above 0, not 'nan'",
+       .files = {{"t.csv", table + "nan\n"}}},
+      {.input = "negative number in a table",
+       .edits = replay,
+       .message = "must be a number above 0, not '-1'",
+       .files = {{"t.csv", table + "-1\n"}}},
+      {.input = "decimal comma in a table",
+       .edits = replay,
+       .message = "t.csv:2",
+       .files = {{"t.csv", table + "\"1,5\"\n"}}},
+      {.input = "empty table",
+       .edits = replay,
+       .message = "t.csv",
+       .files = {{"t.csv", ""}}},
+      {.input = "results folder that is a file",
+       .words = {"run", "m.toml", "--results", "m.toml"},
+       .message = "is not a folder"},
+      {.input = "results folder below /proc",
+       .words = {"run", "m.toml", "--results", "/proc/x"},
+       .code = 1,
+       .message = "/proc"},
+      {.input = "missing program",
+       .edits = kCommand,
+       .message = "is not an executable file"},
+      {.input = "program that is not executable",
+       .edits = kCommand,
+       .message = "chmod +x?",
+       .files = {{"train.sh", "#!/bin/sh\n"}}},
+      {.input = "misspelled placeholder",
+       .edits = {{"\"simulator\"",
+                  "\"command\"\nprogram = [\"true\", \"{dpp}\"]"}},
+       .message = "unknown placeholder '{dpp}' (did you mean 'dp'?)"},
+      {.input = "no jobs",
+       .words = {"run", "m.toml", "--jobs", "0"},
+       .message = "--jobs 0: must be an integer from 1 to 4096"},
+      {.input = "jobs that are not a number",
+       .words = {"run", "m.toml", "--jobs", "many"},
+       .message = "--jobs many"},
+      {.input = "too many jobs",
+       .words = {"run", "m.toml", "--jobs", "100000"},
+       .message = "--jobs 100000"},
+      {.input = "bucket below 1",
+       .edits = {{"dp_bucket_mb = [16]", "dp_bucket_mb = [-1]"}},
+       .message = "invalid value '-1' for dp_bucket_mb"},
+      {.input = "unknown knob",
+       .edits = {{"dp_bucket_mb = [16]", "bucket = [16]"}},
+       .message = "unknown field 'bucket'"},
+      {.input = "unknown precision",
+       .edits = {{"batch_size = 64", "batch_size = 64\nprecision = \"fp9\""}},
+       .message = "fp9"},
+      {.input = "empty sequence",
+       .edits = {{"sequence_length = 1024", "sequence_length = 0"}},
+       .message = "sequence_length"},
+      {.input = "fits of a folder of runs",
+       .words = {"fits", "workloads"},
+       .message = "METHOD/REPEAT"},
+      {.input = "misspelled command",
+       .words = {"rnu", "m.toml"},
+       .message = "unknown command 'rnu' (did you mean 'run'?)"},
+      {.input = "help for a misspelled command",
+       .words = {"help", "statsu"},
+       .message = "did you mean 'status'?"},
+      {.input = "misspelled option",
+       .words = {"run", "m.toml", "--job", "2"},
+       .message = "run: unknown option '--job' (did you mean '--jobs'?)"},
+      {.input = "option of another command",
+       .words = {"run", "m.toml", "--method", "oppa"},
+       .message = "unknown option '--method'"},
+      {.input = "option without its value",
+       .words = {"run", "m.toml", "--results"},
+       .message = "--results needs a value"},
+      {.input = "option given twice",
+       .words = {"run", "m.toml", "--jobs", "1", "--jobs", "2"},
+       .message = "--jobs is given twice"},
+      {.input = "missing argument",
+       .words = {"run"},
+       .message = "run: FILE is missing"},
+      {.input = "superfluous argument",
+       .words = {"status", "m.toml", "n.toml"},
+       .message = "unexpected argument 'n.toml'"},
+      {.input = "own knobs of a simulator",
+       .edits = {{"[budget]", "[space.custom]\na = [1, 2]\n[budget]"}},
+       .message = "the simulator has no knobs of one's own"},
+      {.input = "own knob with a name in use",
+       .edits = {{"\"simulator\"", "\"command\"\nprogram = [\"true\"]"},
+                 {"[budget]", "[space.custom]\ndp = [1, 2]\n[budget]"}},
+       .message = "the name is taken by the parameter 'dp'"},
+      {.input = "import of a file that is not there",
+       .words = {"import", "m.toml", "none.csv"},
+       .message = "none.csv"},
+      {.input = "import of a wrong cell",
+       .words = {"import", "m.toml", "old.csv"},
+       .message = "old.csv:2:2: column 'step_time_s': '-1'",
+       .files = {{"old.csv", "dp,step_time_s\n8,-1\n"}}},
+      {.input = "page of a folder without records",
+       .words = {"page", "workloads"},
+       .message = "has no experiment.json"},
+      {.input = "start that is not in the space",
+       .edits = {{"[experiment]", "[experiment]\nstart = [\"dp=3\"]"}},
+       .message = "start 'dp=3': not in the search space"},
+  };
+}
+
+class BadInput : public testing::TestWithParam<Row> {
+ protected:
+  void Write(const Row& row) {
+    std::string manifest = kManifest;
+    for (const auto& [from, to] : row.edits) {
+      const std::size_t at = manifest.find(from);
+      ASSERT_NE(at, std::string::npos) << from;
+      manifest.replace(at, from.size(), to);
+    }
+    fakes::WriteFile(folder_.path() / "m.toml", manifest);
+    for (const auto& [name, text] : row.files) {
+      fakes::WriteFile(folder_.path() / name, text);
+    }
+  }
+
+  common::CommandResult Oppa(Words words) const {
+    words.insert(words.begin(), fakes::ProgramFile().string());
+    return common::RunCommand(
+        words, common::CurrentEnvironment(), folder_.path());
+  }
+
+  fakes::ExperimentFolder folder_;
+};
+
+TEST_P(BadInput, IsNamedWithTheRuleAndNothingIsWritten) {
+  const Row& row = GetParam();
+  Write(row);
+  const common::CommandResult result = Oppa(row.words);
+  EXPECT_EQ(result.exit_code, row.code) << result.output << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("oppa: "));
+  EXPECT_THAT(result.errors, HasSubstr(row.message));
+  EXPECT_THAT(result.errors, Not(HasSubstr("terminate called")));
+  EXPECT_FALSE(fs::exists(folder_.path() / "results"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, BadInput, testing::ValuesIn(Rows()), [](const auto& row) {
+      std::string name = row.param.input;
+      for (char& c : name) {
+        c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+      }
+      return name;
+    });
+
+// Input that was refused or ended in a misleading way.
+using GoodInput = BadInput;
+
+TEST_F(GoodInput, CarriageReturnsByteOrderMarksCapitalsAndSpacesWork) {
+  Write({});
+  std::string text = "\xef\xbb\xbf" + kManifest;
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos;
+       at += 2) {
+    text.replace(at, 1, "\r\n");
+  }
+  fakes::WriteFile(folder_.path() / "My Job.toml", text);
+  const auto result = Oppa({"run", "My Job.toml", "--no-report"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(fs::exists(folder_.path() / "results/My Job/random/1/run.json"));
+}
+
+TEST_F(GoodInput, OtherTimeoutsContinueASearchOfAProgram) {
+  Write({.edits = kCommand});
+  fakes::WriteFile(folder_.path() / "train.sh",
+                   "#!/bin/sh\nfor i in 1 2 3; do\n"
+                   "echo \"oppa {\\\"step_time_s\\\": 0.01}\"; done\n");
+  fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
+  const Words run = {"run", "m.toml", "--no-report", "--repeats", "1"};
+  ASSERT_EQ(Oppa(run).exit_code, 0);
+  Words more = run;
+  more.insert(more.end(),
+              {"--set", "backend.timeout_s=90", "--set", "budget.trials=3"});
+  const auto result = Oppa(more);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  // A comment in the program is a change, and named.
+  fakes::WriteFile(folder_.path() / "train.sh", "#!/bin/sh\n# new\nexit 3\n");
+  const auto changed = Oppa(run);
+  EXPECT_EQ(changed.exit_code, 2);
+  EXPECT_THAT(changed.errors, HasSubstr("file train.sh has other content"));
+}
+
+TEST_F(GoodInput, TheExitCodeIsNotZeroWhenNoConfigurationWorks) {
+  Write({.edits = kCommand});
+  fakes::WriteFile(folder_.path() / "train.sh",
+                   "#!/bin/sh\necho no such device >&2\nexit 3\n");
+  fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
+  const auto result = Oppa({"run", "m.toml", "--no-report", "--repeats", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.errors, HasSubstr("no trial completed: 2 failed"));
+  EXPECT_THAT(result.errors, HasSubstr("no such device"));
+}
+
+TEST_F(GoodInput, TheExitCodeIsNotZeroForADamagedRun) {
+  Write({});
+  const Words run = {"run", "m.toml", "--no-report", "--repeats", "1"};
+  ASSERT_EQ(Oppa(run).exit_code, 0);
+  const fs::path path = folder_.path() / "results/m/random/1/trials.csv";
+  std::string text = fakes::ReadFile(path);
+  text.replace(text.rfind("random"), 6, "wandom");
+  fakes::WriteFile(path, text);
+  for (const Words& words : {run,
+                             Words{"status", "m.toml", "--repeats", "1"},
+                             Words{"report", "m.toml"}}) {
+    const auto result = Oppa(words);
+    EXPECT_EQ(result.exit_code, 1) << words.front() << result.output;
+    EXPECT_THAT(result.errors, HasSubstr("trials.csv"));
+    EXPECT_THAT(result.errors, Not(HasSubstr("remove")));
+  }
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,217 @@
+// A search that goes on with a larger budget, with changed input, or with
+// trials that were measured elsewhere.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "harness/import.h"
+#include "harness/inputs.h"
+#include "harness/manifest.h"
+#include "harness/run_one.h"
+#include "tests/fakes/experiment_folder.h"
+#include "trials/record.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using trials::ChosenBy;
+
+class GrowthTest : public testing::Test {
+ protected:
+  GrowthTest() { Write("time_minutes = 100\nq_max = 6\n"); }
+
+  void Write(const std::string& budget) {
+    fakes::WriteFile(folder_.path() / "m.toml",
+                     fakes::SmallManifest(R"("oppa")", budget));
+  }
+
+  [[nodiscard]] Manifest Read(const std::vector<std::string>& settings) const {
+    return ReadManifest(folder_.path() / "m.toml",
+                        {.repeats = 1, .settings = settings});
+  }
+
+  // Continues the search in a folder with these settings to its end.
+  void Search(const std::string& name,
+              const std::vector<std::string>& settings,
+              bool accept_changed = false) {
+    const Manifest manifest = Read(settings);
+    PrepareRecords(manifest, Folder(name), accept_changed);
+    EXPECT_TRUE(
+        RunOne(manifest, RunMatrix(manifest).front(), Folder(name), {}));
+  }
+
+  [[nodiscard]] fs::path Folder(const std::string& name) const {
+    return folder_.path() / "results" / name;
+  }
+  [[nodiscard]] fs::path Run(const std::string& name) const {
+    return Folder(name) / "oppa/1";
+  }
+  [[nodiscard]] std::vector<trials::Trial> Trials(
+      const std::string& name) const {
+    return trials::ReadTrials(Run(name));
+  }
+
+  fakes::ExperimentFolder folder_;
+};
+
+TEST_F(GrowthTest, MoreTrialsGiveTheBytesOfASearchThatHadThemFromTheStart) {
+  Search("once", {"budget.trials=7"});
+  Search("grown", {"budget.trials=3"});
+  ASSERT_EQ(Trials("grown").size(), 3U);
+  Search("grown", {"budget.trials=7"});
+  EXPECT_EQ(fakes::Records(Folder("once")), fakes::Records(Folder("grown")));
+}
+
+TEST_F(GrowthTest, MoreMinutesRepeatTheTrialThatTheEndOfTheTimeCutOff) {
+  Search("once", {"budget.time_minutes=5"});
+  Search("grown", {"budget.time_minutes=3"});
+  ASSERT_EQ(Trials("grown").back().measurement.outcome,
+            trials::Outcome::kTimedOut);
+  Search("grown", {"budget.time_minutes=5"});
+  EXPECT_EQ(fakes::Records(Folder("once")), fakes::Records(Folder("grown")));
+}
+
+TEST_F(GrowthTest, ASmallerBudgetKeepsTheFinishedRun) {
+  Search("a", {"budget.trials=4"});
+  const auto records = fakes::Records(Folder("a"));
+  Search("a", {"budget.trials=2"});
+  EXPECT_EQ(fakes::Records(Folder("a")), records);
+  EXPECT_EQ(trials::ReadRunInfo(Run("a")).bounds->trials, 4);
+}
+
+TEST_F(GrowthTest, AChangedKeyIsNamedAndTakenIfAccepted) {
+  Search("a", {"budget.trials=3"});
+  const auto before = Trials("a");
+  const std::vector<std::string> changed = {"budget.trials=5",
+                                            "workload.batch_size=32"};
+  try {
+    Search("a", changed);
+    FAIL() << "the change was not noticed";
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(),
+                AllOf(HasSubstr("workload.batch_size was 64, is 32"),
+                      HasSubstr("--accept-changed"),
+                      Not(HasSubstr("remove"))));
+  }
+  Search("a", changed, true);
+  ASSERT_EQ(Trials("a").size(), 5U);
+  EXPECT_EQ(CandidateLabel(Trials("a")[2]), CandidateLabel(before[2]));
+  const trials::RunInfo info = trials::ReadRunInfo(Run("a"));
+  ASSERT_TRUE(info.accepted);
+  EXPECT_EQ(info.accepted->front().after_trial, 3);
+  EXPECT_THAT(info.accepted->front().changes,
+              ElementsAre("workload.batch_size was 64, is 32"));
+  Search("a", {"budget.trials=6", "workload.batch_size=32"});
+  EXPECT_EQ(Trials("a").size(), 6U);
+}
+
+TEST_F(GrowthTest, AChangedFileIsNamed) {
+  const fs::path model = folder_.path() / "model.json";
+  fakes::WriteFile(
+      model, fakes::ReadFile(folder_.path() / "workloads/qwen2-1.5b.json"));
+  const std::vector<std::string> settings = {"budget.trials=1",
+                                             "workload.model=model.json"};
+  Search("a", settings);
+  fakes::WriteFile(model, fakes::ReadFile(model) + "\n");
+  try {
+    CheckRecords(Read(settings), Folder("a"));
+    FAIL() << "the change was not noticed";
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("file model.json has other content"));
+  }
+}
+
+TEST_F(GrowthTest, RecordsWithoutNamedInputsGrowToo) {
+  Search("a", {"budget.trials=2"});
+  WriteExperiment(Read({"budget.trials=2"}), Folder("a"));
+  trials::RunInfo info = trials::ReadRunInfo(Run("a"));
+  info.inputs.reset();
+  info.bounds.reset();
+  trials::Write(Run("a"), info);
+  Search("a", {"budget.trials=4"});
+  EXPECT_EQ(Trials("a").size(), 4U);
+}
+
+TEST_F(GrowthTest, ImportedTrialsAreObservedAndNotMeasuredAgain) {
+  Search("first", {"budget.trials=3"});
+  const auto first = Trials("first");
+  const Manifest manifest = Read({"budget.trials=2"});
+  const std::vector<fs::path> files = {Run("first") / "trials.csv"};
+  (void)ImportTrials(manifest, Folder("b"), files);
+  EXPECT_THAT(ImportTrials(manifest, Folder("b"), files).back(),
+              HasSubstr("0 trials imported, 3 left out"));
+  Search("b", {"budget.trials=2"});
+  const auto found = Trials("b");
+  ASSERT_EQ(found.size(), 5U) << "imported trials do not use the budget";
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].chosen_by == ChosenBy::kImported, i < 3);
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_NE(found[i].candidate, found[j].candidate);
+    }
+  }
+  EXPECT_EQ(found[0].throughput.steps_per_s, first[0].throughput.steps_per_s);
+  EXPECT_EQ(found[2].elapsed_s, 0.0);
+}
+
+// What ReadTrialTable says of a table.
+std::string Error(const std::string& text) {
+  const fakes::TemporaryFolder folder;
+  const fs::path path = folder.path() / "t.csv";
+  fakes::WriteFile(path, text);
+  try {
+    std::vector<std::string> notes;
+    (void)ReadTrialTable(path, trials::BuiltInKnobs(), {}, notes);
+    return "";
+  } catch (const common::InputError& e) {
+    return std::string(e.what()).substr(folder.path().string().size() + 1);
+  }
+}
+
+TEST(ReadTrialTable, NamesThePlaceOfAWrongCell) {
+  const std::map<std::string, std::string> errors = {
+      {"dp,tp,pp,step_time_s\n2,1,1,-3\n",
+       "t.csv:2:4: column 'step_time_s': '-3': must be a number above 0"},
+      {"dp,tp,pp,step_time_s\n2,1,1,1.0\n2,x,1,1\n",
+       "t.csv:3:2: column 'tp': invalid value 'x' for tp"},
+      {"dp,tp,pp,outcome\n2,1,1,exploded\n",
+       "t.csv:2:4: column 'outcome': unknown name 'exploded'"},
+      {"dp,tp,pp,step_time_s,outcome\n2,1,1,,completed\n",
+       "t.csv:2: this trial ran, but the row has neither"},
+      {"dp,tp,pp\n2,1,1\n", "t.csv:1: no column has the speed"},
+      {"a,step_time_s\n2,1\n", "t.csv:1: no column is a parameter"},
+      {"dp,tp,pp,tokens_per_s\n2,1,1,100\n", "'tokens_per_s' needs the batch"},
+  };
+  for (const auto& [text, message] : errors) {
+    EXPECT_THAT(Error(text), HasSubstr(message));
+  }
+}
+
+TEST(ReadTrialTable, ConvertsUnitsAndNamesOfOtherTools) {
+  const fakes::TemporaryFolder folder;
+  const fs::path path = folder.path() / "t.csv";
+  fakes::WriteFile(path,
+                   "run,dp,zero,samples_per_s,peak_memory_gb,outcome\n"
+                   "r1,4,1,32,10,ok\nr2,8,0,,,oom\n");
+  std::vector<std::string> notes;
+  const auto trials =
+      ReadTrialTable(path, trials::BuiltInKnobs(), {64.0, 65536.0}, notes);
+  ASSERT_EQ(trials.size(), 2U);
+  EXPECT_DOUBLE_EQ(trials[0].throughput.steps_per_s, 0.5);
+  EXPECT_EQ(trials[0].measurement.peak_memory_bytes, 10e9);
+  EXPECT_EQ(trials[0].config.zero_stage, 1);
+  EXPECT_EQ(trials[1].measurement.outcome, trials::Outcome::kOutOfMemory);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("ignored columns: run")));
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,180 @@
+#include "plots/page.h"
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "plots/page_parts.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/record.h"
+
+namespace plots {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using trials::Outcome;
+using trials::Trial;
+
+int Count(const std::string& text, std::string_view part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+class PageTest : public testing::Test {
+ protected:
+  PageTest() {
+    info_.methods = {{"oppa", "OPPA"}};
+    info_.name = info_.title = "job <b>";
+    info_.problems = {""};
+    info_.repeats = 1;
+    problem_.description = "model & batch";
+    problem_.backend = "command";
+    problem_.memory_capacity_bytes = 40e9;
+  }
+
+  void Add(Outcome outcome,
+           double steps_per_s,
+           const std::string& message = "") {
+    Trial trial{.number = static_cast<int>(trials_.size()) + 1};
+    trial.config.dp = trial.number;
+    trial.measurement.outcome = outcome;
+    trial.measurement.message = message;
+    trial.measurement.duration_s = 10.0;
+    if (steps_per_s > 0.0) {
+      trial.throughput = {steps_per_s, 1e-4, 9};
+      trial.measurement.peak_memory_bytes = 30e9;
+    }
+    trial.incumbent_steps_per_s = trials_.empty()
+                                      ? trials::kUnknown
+                                      : trials_.back().incumbent_steps_per_s;
+    if (outcome == Outcome::kCompleted) {
+      trial.incumbent_steps_per_s =
+          std::fmax(trial.incumbent_steps_per_s, steps_per_s);
+    }
+    trials_.push_back(trial);
+  }
+
+  std::string Html(const PageOptions& options = {}, bool finished = true) {
+    const auto run = folder_.path() / "oppa/1";
+    std::string rows = trials::FileOf<Trial>().header;
+    for (const Trial& trial : trials_) {
+      rows += ToRow(trial) + "\n";
+    }
+    fakes::WriteFile(run / "trials.csv", rows);
+    trials::Write(folder_.path(), info_);
+    trials::Write(folder_.path(), problem_);
+    trials::RunInfo info{.method = "oppa", .repeat = 1};
+    info.finished = finished;
+    trials::Write(run, info);
+    return fakes::ReadFile(WritePage(folder_.path(), options));
+  }
+
+  fakes::TemporaryFolder folder_;
+  trials::ExperimentInfo info_;
+  trials::ProblemInfo problem_;
+  std::vector<Trial> trials_;
+};
+
+TEST_F(PageTest, HasAMarkAndARowForEachTrialByItsOutcome) {
+  Add(Outcome::kCompleted, 1.0);
+  Add(Outcome::kTerminatedEarly, 0.5);
+  Add(Outcome::kOutOfMemory, 0.0);
+  Add(Outcome::kFailed, 0.0);
+  Add(Outcome::kTimedOut, 0.0);
+  const std::string html = Html();
+  EXPECT_EQ(Count(html, "<tr"), 6);
+  for (const char* mark : {"m-completed", "m-early", "m-failed", "m-timed"}) {
+    EXPECT_EQ(Count(html, std::string("class=\"") + mark), 3)
+        << mark << ": in the chart of two widths and in the legend";
+  }
+}
+
+TEST_F(PageTest, NamesTheSpeedUpAndTheHeadroom) {
+  Add(Outcome::kCompleted, 1.0);
+  Add(Outcome::kCompleted, 1.5);
+  EXPECT_THAT(Html(),
+              AllOf(HasSubstr("1.50×"),
+                    HasSubstr("of 40.0 GB, 25% free"),
+                    Not(HasSubstr(">nan"))));
+}
+
+TEST_F(PageTest, DrawsNoLineAndSaysWhyWhereNothingRan) {
+  Add(Outcome::kFailed, 0.0, "exit code 3: no module named 'torch'");
+  const std::string html = Html();
+  EXPECT_THAT(html,
+              AllOf(HasSubstr("no configuration ran"),
+                    HasSubstr("no module named &#39;torch&#39;"),
+                    Not(HasSubstr("<path class=\"inc\""))));
+}
+
+TEST_F(PageTest, EscapesTextOfFiles) {
+  Add(Outcome::kCompleted, 1.0, "<script>alert(1)</script>");
+  const std::string html = Html({.command = "train \"</pre><img src=x>\""});
+  EXPECT_THAT(html,
+              AllOf(HasSubstr("job &lt;b&gt;"),
+                    HasSubstr("model &amp; batch"),
+                    Not(HasSubstr("<script>alert")),
+                    Not(HasSubstr("<img"))));
+}
+
+TEST_F(PageTest, NamesNoOtherFile) {
+  Add(Outcome::kCompleted, 1.0);
+  for (const char* reference : {"http:", "https:", "src=", "@import", "url("}) {
+    EXPECT_THAT(Html(), Not(HasSubstr(reference)));
+  }
+}
+
+TEST_F(PageTest, ReloadsItselfOnlyWhileTheSearchRuns) {
+  Add(Outcome::kCompleted, 1.0);
+  EXPECT_THAT(Html({}, false), HasSubstr("<body data-live>"));
+  EXPECT_THAT(Html({}, true), Not(HasSubstr("data-live>")));
+}
+
+TEST_F(PageTest, WorksBeforeTheFirstTrial) {
+  EXPECT_THAT(Html({}, false), HasSubstr("No trial has ended yet"));
+}
+
+TEST_F(PageTest, ListsTheMethodsInsteadOfAnUnknownOne) {
+  Add(Outcome::kCompleted, 1.0);
+  (void)Html();
+  try {
+    (void)WritePage(folder_.path(), {.method = "opa"});
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("did you mean 'oppa'?"));
+  }
+}
+
+TEST(SpeedUp, IsTheRatioWithTheNoiseOfBothMeans) {
+  Trial a{.steps = 5};
+  a.throughput = {2.0, 0.04, 4};
+  Trial b{.steps = 5};
+  b.throughput = {1.0, 0.01, 4};
+  const SpeedUp speed = SpeedUpOf(a, b);
+  EXPECT_DOUBLE_EQ(speed.ratio, 2.0);
+  // Both have a relative variance of 0.01 / 4.
+  EXPECT_NEAR(
+      std::log(speed.high / speed.ratio), 1.96 * std::sqrt(0.005), 1e-12);
+  EXPECT_NEAR(speed.low * speed.high, 4.0, 1e-12);
+}
+
+TEST(PageNumber, HasSignificantDigitsWithoutExponent) {
+  EXPECT_EQ(PageNumber(0.42411), "0.4241");
+  EXPECT_EQ(PageNumber(0.0042411, 3), "0.00424");
+  EXPECT_EQ(PageNumber(1234.5), "1234");
+  EXPECT_EQ(PageNumber(0.0), "0");
+  EXPECT_EQ(PageNumber(trials::kUnknown), "–");
+}
+
+}  // namespace
+}  // namespace plots
