@@ -244,13 +244,14 @@ std::string MemoryReason(const Planner& planner, const Prediction& one) {
   return fmt::format(
       "it needs {:.1f} GB, and {:.1f} GB are allowed ({:.1f} GB, {:.0f}% of "
       "which stay free); the largest part is {}; it fits with probability "
-      "{:.2f}",
+      "{:.2f}, and would take {:.3g} s per step",
       one.peak_memory_bytes / kGiga,
       allowed / kGiga,
       allowed / (1.0 - headroom) / kGiga,
       100.0 * headroom,
       LargestComponent(report.memory),
-      one.fit_probability);
+      one.fit_probability,
+      one.step_time_s);
 }
 
 }  // namespace

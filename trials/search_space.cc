@@ -172,7 +172,9 @@ class Enumeration {
         }
       }
       dropped_.push_back(
-          {fmt::format("no {} has this {}", other, knob.name), "built in", 0});
+          {fmt::format("no number of {} gives this {}", other, knob.name),
+           "built in",
+           0});
     }
   }
 
