@@ -8,6 +8,11 @@
 #include "methods/guided/predicted_order.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
+#include "methods/planners/aceso/aceso.h"
+#include "methods/planners/planned.h"
+#include "methods/sampling/evolutionary.h"
+#include "methods/sampling/grid.h"
+#include "methods/sampling/hierarchical.h"
 #include "methods/sampling/random.h"
 
 namespace harness {
@@ -108,12 +113,99 @@ MethodEntry CostModelPhysical() {
   return entry;
 }
 
+// The methods that a PLANNED combines, with their tables of options.
+struct PlannedParts {
+  methods::PlannedOptions options;
+  const MethodEntry* planner = nullptr;
+  const MethodEntry* then = nullptr;
+  TomlTable planner_table;
+  TomlTable then_table;
+};
+
+PlannedParts PartsOf(const methods::Problem& problem, const TomlTable& table) {
+  PlannedParts parts;
+  parts.options =
+      methods::ReadOptions(table, problem, methods::PlannedOptions());
+  const auto find = [&](const std::string& key, const std::string& name) {
+    const MethodEntry* entry = FindMethod(name);
+    if (entry == nullptr || name == "planned") {
+      table.Fail(key,
+                 fmt::format("{} = '{}': must be the name of another method; "
+                             "`oppa methods` lists them",
+                             key,
+                             name));
+    }
+    return entry;
+  };
+  parts.planner = find("planner", parts.options.planner);
+  parts.then = find("then", parts.options.then);
+  if (table.Has("planner_options")) {
+    parts.planner_table = table.GetTable("planner_options");
+  }
+  if (table.Has("then_options")) {
+    parts.then_table = table.GetTable("then_options");
+  }
+  return parts;
+}
+
+MethodEntry Planned() {
+  MethodEntry entry;
+  entry.name = "planned";
+  entry.label = "PLANNED";
+  entry.description = "the first suggestions of a planner, then another method";
+  entry.make = [](const methods::Problem& problem,
+                  const TomlTable& table,
+                  std::uint64_t seed) {
+    const PlannedParts parts = PartsOf(problem, table);
+    return std::make_unique<methods::Planned>(
+        problem,
+        parts.options.top,
+        parts.planner->make(problem, parts.planner_table, seed),
+        parts.then->make(problem, parts.then_table, seed));
+  };
+  methods::PlannedOptions defaults;
+  entry.options = methods::Describe(OptionsOf(defaults));
+  entry.predictions = [](const methods::Problem& problem,
+                         const TomlTable& table) -> std::optional<std::string> {
+    const PlannedParts parts = PartsOf(problem, table);
+    std::optional<std::string> source;
+    if (parts.planner->predictions) {
+      source = parts.planner->predictions(problem, parts.planner_table);
+    }
+    if (parts.then->predictions) {
+      const auto other = parts.then->predictions(problem, parts.then_table);
+      if (source && other && *source != *other) {
+        throw common::InputError(
+            "planned: planner and then must use the same predictions");
+      }
+      source = source ? source : other;
+    }
+    return source;
+  };
+  return entry;
+}
+
 std::vector<MethodEntry> ListMethods() {
   return {
       Entry("random",
             "RANDOM",
             "random configurations until the budget is spent",
             methods::MakeRandom,
+            {}),
+      Entry("grid",
+            "GRID",
+            "all configurations in their order, less those that must fail",
+            methods::MakeGrid,
+            {}),
+      Entry("evolutionary",
+            "EVOLUTIONARY",
+            "crossover and mutation of the best configurations, with repair",
+            methods::MakeEvolutionary,
+            {}),
+      Entry("hierarchical",
+            "HIERARCHICAL",
+            "parallelism first, then memory, then microbatches",
+            methods::MakeHierarchical,
             {}),
       Entry("xgboost",
             "XGBOOST",
@@ -131,6 +223,12 @@ std::vector<MethodEntry> ListMethods() {
             "the order of the predictions, without learning from trials",
             methods::MakePredictedOrder,
             {}),
+      Entry("aceso",
+            "ACESO",
+            "configurations nearest to Aceso's plans, without learning",
+            methods::MakeAceso,
+            {}),
+      Planned(),
       OnItsOwn(Oppa("vanilla-bo",
                     "VANILLA-BO",
                     "Bayesian optimization: constant mean, Matern-5/2, cUCB",

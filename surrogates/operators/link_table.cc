@@ -86,6 +86,14 @@ LinkTable LinkTable::Read(const std::filesystem::path& path,
   return table;
 }
 
+LinkTable LinkTable::Uniform(double within_hosts_gb_per_s,
+                             double between_hosts_gb_per_s) {
+  LinkTable table;
+  table.gb_per_s_ = {std::vector{within_hosts_gb_per_s},
+                     std::vector{between_hosts_gb_per_s}};
+  return table;
+}
+
 double LinkTable::TransferUs(double mb, bool between_hosts) const {
   if (!(mb > 0.0)) {
     return 0.0;

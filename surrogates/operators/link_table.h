@@ -30,10 +30,14 @@ class LinkTable {
   [[nodiscard]] static LinkTable Read(const std::filesystem::path& path,
                                       std::string_view model);
 
+  // The same bandwidth for all sizes, and no collectives.
+  [[nodiscard]] static LinkTable Uniform(double within_hosts_gb_per_s,
+                                         double between_hosts_gb_per_s);
+
   // Time of a transfer at the bandwidth of the next smaller profiled size.
   [[nodiscard]] double TransferUs(double mb, bool between_hosts) const;
 
-  // Time of a collective over 2^ranks_log2 GPUs. Only exact sizes are profiled:
+  // Time of a collective over so many GPUs. Only exact sizes are profiled:
   // those of the model's own tensors, rounded, or one less. Infinite where none
   // is, so that no plan rests on a time that was not measured.
   [[nodiscard]] double CollectiveUs(Collective kind,

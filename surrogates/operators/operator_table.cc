@@ -34,15 +34,6 @@ constexpr std::array kColumns = {
     Column{"bwd_reserved", &OperatorProfile::backward_reserved_mb},
 };
 
-struct ProfileRow {
-  unsigned line = 0;
-  std::string name;
-  int micro_batch = 1;
-  int tp = 1;
-  int variant = 0;
-  OperatorProfile profile;
-};
-
 double NumberAt(const CsvTable& table,
                 const CsvTable::Row& row,
                 std::string_view column,
@@ -79,9 +70,8 @@ int IntegerAt(const CsvTable& table,
   return static_cast<int>(value);
 }
 
-ProfileRow ReadRow(const CsvTable& table, const CsvTable::Row& row) {
-  ProfileRow read;
-  read.line = row.line;
+ProfiledOperator ReadRow(const CsvTable& table, const CsvTable::Row& row) {
+  ProfiledOperator read;
   read.name = table.Cell(row, "op_name");
   read.micro_batch = IntegerAt(table, row, "mbs", 1, 4096);
   read.tp = IntegerAt(table, row, "tp", 1, 1024);
@@ -96,7 +86,8 @@ ProfileRow ReadRow(const CsvTable& table, const CsvTable::Row& row) {
   return read;
 }
 
-std::vector<ProfileRow> RowsOf(const CsvTable& table, std::string_view model) {
+std::vector<ProfiledOperator> RowsOf(const CsvTable& table,
+                                     std::string_view model) {
   for (const std::string_view column : {"mbs", "tp", "algo", "op_name"}) {
     if (!table.Find(column)) {
       table.Fail(table.header_line(),
@@ -110,7 +101,7 @@ std::vector<ProfileRow> RowsOf(const CsvTable& table, std::string_view model) {
     }
   }
   const bool one_model = !table.Find("model");
-  std::vector<ProfileRow> rows;
+  std::vector<ProfiledOperator> rows;
   std::set<std::string> models;
   for (const CsvTable::Row& row : table.rows()) {
     if (one_model || table.Cell(row, "model") == model) {
@@ -132,11 +123,22 @@ std::vector<ProfileRow> RowsOf(const CsvTable& table, std::string_view model) {
 
 OperatorTable OperatorTable::Read(const std::filesystem::path& path,
                                   std::string_view model) {
-  const CsvTable csv = CsvTable::Read(path);
-  const std::vector<ProfileRow> rows = RowsOf(csv, model);
+  const std::vector<ProfiledOperator> rows =
+      RowsOf(CsvTable::Read(path), model);
+  try {
+    return Of(rows);
+  } catch (const common::InputError& e) {
+    throw common::InputError(fmt::format("{}: {}", path.string(), e.what()));
+  }
+}
+
+OperatorTable OperatorTable::Of(const std::vector<ProfiledOperator>& rows) {
+  if (rows.empty()) {
+    throw common::InputError("no operators");
+  }
   OperatorTable table;
   std::set<int> micro_batches;
-  for (const ProfileRow& row : rows) {
+  for (const ProfiledOperator& row : rows) {
     if (row.micro_batch == rows[0].micro_batch && row.tp == rows[0].tp &&
         row.variant == rows[0].variant) {
       table.names_.push_back(row.name);
@@ -159,12 +161,12 @@ OperatorTable OperatorTable::Read(const std::filesystem::path& path,
       static_cast<std::size_t>(table.tp_sizes_ * table.variants_);
   table.profiles_.resize(size);
   table.known_.assign(size, 0);
-  for (const ProfileRow& row : rows) {
+  for (const ProfiledOperator& row : rows) {
     const auto name =
         std::find(table.names_.begin(), table.names_.end(), row.name);
     if (name == table.names_.end()) {
-      csv.Fail(row.line,
-               fmt::format("op_name = {}: the first rows lack it", row.name));
+      throw common::InputError(fmt::format(
+          "the operator '{}' is missing in the first rows", row.name));
     }
     const std::size_t at = table.Index(
         static_cast<int>(name - table.names_.begin()),

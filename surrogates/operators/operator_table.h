@@ -28,6 +28,15 @@ struct OperatorProfile {
   double backward_reserved_mb = 0.0;
 };
 
+// A row of profiles.
+struct ProfiledOperator {
+  std::string name;
+  int micro_batch = 1;
+  int tp = 1;  // a power of two
+  int variant = 0;
+  OperatorProfile profile;
+};
+
 // The operators of one model, each profiled for several microbatch sizes,
 // tensor-parallel sizes and variants. A variant is a dimension along which a
 // matrix product is split; 0 is that of Megatron-LM.
@@ -45,6 +54,11 @@ class OperatorTable {
   // listing the known ones.
   [[nodiscard]] static OperatorTable Read(const std::filesystem::path& path,
                                           std::string_view model);
+
+  // The rows of the first (micro_batch, tp, variant) list all operators.
+  // Errors: throws InputError for no rows and for an operator that they lack.
+  [[nodiscard]] static OperatorTable Of(
+      const std::vector<ProfiledOperator>& rows);
 
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] const std::vector<int>& micro_batches() const {

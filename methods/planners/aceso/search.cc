@@ -237,18 +237,23 @@ AcesoResult SearchAceso(const OperatorModel& model,
     searches[static_cast<std::size_t>(i)].Run();
   });
   AcesoResult result;
+  const auto better = [&](const CostedPlan& a, const CostedPlan& b) {
+    return Score(model, a.cost) < Score(model, b.cost);
+  };
+  std::vector<CostedPlan> all;
   for (const StageSearch& search : searches) {
     result.traces.push_back(search.trace());
-    for (const CostedPlan& plan : search.best()) {
-      if (Fits(model, plan.cost)) {
-        result.best.push_back(plan);
-      }
+    all.insert(all.end(), search.best().begin(), search.best().end());
+  }
+  std::stable_sort(all.begin(), all.end(), better);
+  for (const CostedPlan& plan : all) {
+    if (Fits(model, plan.cost)) {
+      result.best.push_back(plan);
     }
   }
-  std::stable_sort(
-      result.best.begin(), result.best.end(), [](const auto& a, const auto& b) {
-        return a.cost.iteration_ms < b.cost.iteration_ms;
-      });
+  if (result.best.empty() && !all.empty()) {
+    result.least_memory.push_back(all.front());
+  }
   if (result.best.size() > static_cast<std::size_t>(options.top)) {
     result.best.resize(static_cast<std::size_t>(options.top));
   }

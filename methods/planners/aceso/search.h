@@ -43,6 +43,9 @@ struct AcesoTrace {
 
 struct AcesoResult {
   std::vector<CostedPlan> best;  // that fit, fastest first; may be empty
+  // If none fits, the one that needs the least memory; empty if no number of
+  // stages has profiled operators.
+  std::vector<CostedPlan> least_memory;
   std::vector<AcesoTrace> traces;
 
   [[nodiscard]] std::int64_t explored() const;

@@ -1,0 +1,79 @@
+// PLANNED: a planner's first suggestions, then another method.
+
+#ifndef METHODS_PLANNERS_PLANNED_H_
+#define METHODS_PLANNERS_PLANNED_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "methods/method.h"
+#include "methods/options.h"
+
+namespace methods {
+
+// The first `top` trials are those that the method `planner` suggests; `then`
+// takes over after them, with their results in its history, as after common
+// starts. Starts of the experiment count.
+struct PlannedOptions {
+  std::string planner = "predicted-order";
+  std::string then = "oppa";
+  int top = 3;
+};
+
+[[nodiscard]] inline std::vector<Option> OptionsOf(PlannedOptions& o) {
+  return {
+      {"planner",
+       Text{&o.planner, "the name of a method"},
+       "The method whose first suggestions are tried first; its options are "
+       "in the table planner_options."},
+      {"then",
+       Text{&o.then, "the name of a method"},
+       "The method that continues; its options are in the table "
+       "then_options."},
+      {"top", Integer{&o.top, 0}, "Trials that the planner chooses."},
+  };
+}
+
+class Planned final : public Method {
+ public:
+  Planned(const Problem& problem,
+          int top,
+          std::unique_ptr<Method> planner,
+          std::unique_ptr<Method> then)
+      : Method(problem.space->size(), then->history().throughput_options()),
+        top_(top),
+        planner_(std::move(planner)),
+        then_(std::move(then)) {}
+
+  std::optional<Suggestion> Suggest() override {
+    const std::vector<trials::Trial>& trials = history_.trials();
+    for (; seen_ < trials.size(); ++seen_) {
+      planner_->Observe(trials[seen_]);
+      then_->Observe(trials[seen_]);
+    }
+    if (history_.size() < top_) {
+      if (auto suggestion = planner_->Suggest()) {
+        return suggestion;
+      }
+    }
+    return then_->Suggest();
+  }
+
+  [[nodiscard]] bool EstimatesRemaining() const override {
+    return then_->EstimatesRemaining();
+  }
+
+ private:
+  int top_;
+  std::unique_ptr<Method> planner_;
+  std::unique_ptr<Method> then_;
+  std::size_t seen_ = 0;
+};
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_PLANNED_H_

@@ -1,0 +1,182 @@
+#include "methods/sampling/hierarchical.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/hash.h"
+#include "methods/sampling/draw.h"
+#include "methods/sampling/nearest.h"
+
+namespace methods {
+namespace {
+
+using trials::ParallelConfig;
+using trials::SearchSpace;
+
+// The knobs that a level after the first varies; empty: all but the sizes.
+const std::array<std::set<std::string_view>, 3> kLevels = {{
+    {"zero_stage", "zero_bucket_mb", "grad_checkpoint"},
+    {"microbatches", "micro_batch_size", "model_chunks", "overlap_p2p"},
+    {},
+}};
+
+bool SameSizes(const ParallelConfig& a, const ParallelConfig& b) {
+  return a.dp == b.dp && a.tp == b.tp && a.pp == b.pp;
+}
+
+// Whether two configurations of the same sizes differ in these knobs only.
+bool DifferIn(const std::set<std::string_view>& names,
+              const ParallelConfig& a,
+              const ParallelConfig& b,
+              const trials::KnobSet& knobs) {
+  return std::all_of(knobs.begin(), knobs.end(), [&](const trials::Knob& knob) {
+    return names.empty() || knob.Get(a) == knob.Get(b) ||
+           names.contains(knob.name);
+  });
+}
+
+class Hierarchical final : public Method {
+ public:
+  Hierarchical(const Problem& problem,
+               const HierarchicalOptions& options,
+               std::uint64_t seed)
+      : Method(problem.space->size()),
+        problem_(problem),
+        options_(options),
+        seed_(seed),
+        first_(Representatives()) {}
+
+  std::optional<Suggestion> Suggest() override {
+    if (history_.exhausted()) {
+      return std::nullopt;
+    }
+    const int candidate = Next();
+    if (candidate < 0) {
+      return SuggestRandom(problem_, history_, DrawLaw::kUniform, seed_);
+    }
+    Suggestion suggestion;
+    suggestion.candidate = candidate;
+    suggestion.chosen_by = trials::ChosenBy::kModel;
+    return suggestion;
+  }
+
+ private:
+  [[nodiscard]] const SearchSpace& space() const { return *problem_.space; }
+  [[nodiscard]] bool Tried(int candidate) const {
+    return history_.tried()[static_cast<std::size_t>(candidate)] != 0;
+  }
+
+  // One candidate of each cell, in random order.
+  [[nodiscard]] std::vector<int> Representatives() const {
+    std::vector<int> chosen;
+    for (const std::vector<int>& cell : space().cells()) {
+      std::vector<int> microbatches;
+      for (const int candidate : cell) {
+        microbatches.push_back(space()[candidate].microbatches);
+      }
+      std::nth_element(microbatches.begin(),
+                       microbatches.begin() +
+                           static_cast<std::ptrdiff_t>(microbatches.size() / 2),
+                       microbatches.end());
+      ParallelConfig goal = space()[cell[0]];
+      goal.microbatches = microbatches[microbatches.size() / 2];
+      goal.grad_checkpoint = trials::kRecomputeFull;
+      goal.zero_stage = 3;
+      chosen.push_back(
+          *std::min_element(cell.begin(), cell.end(), [&](int a, int b) {
+            return Distance(space()[a], goal, space().knobs()) <
+                   Distance(space()[b], goal, space().knobs());
+          }));
+    }
+    std::mt19937_64 random(
+        common::DeriveSeed("hierarchical/" + std::to_string(seed_)));
+    for (std::size_t i = chosen.size(); i > 1; --i) {
+      std::swap(chosen[i - 1], chosen[random() % i]);
+    }
+    return chosen;
+  }
+
+  // The next candidate of the current level; -1 after the last one. A level
+  // without a throughput has nothing to vary.
+  [[nodiscard]] int Next() const {
+    int left = history_.size();
+    const int parallelisms =
+        std::min(options_.parallelism_trials, static_cast<int>(first_.size()));
+    if (left < parallelisms) {
+      const auto open = std::find_if(
+          first_.begin(), first_.end(), [&](int c) { return !Tried(c); });
+      return open == first_.end() ? -1 : *open;
+    }
+    const int best = Best();
+    if (best < 0) {
+      return -1;
+    }
+    left -= parallelisms;
+    for (const std::set<std::string_view>& names : kLevels) {
+      if (left < options_.trials_per_level) {
+        const int candidate = Neighbor(best, names);
+        if (candidate >= 0) {
+          return candidate;
+        }
+      }
+      left = std::max(0, left - options_.trials_per_level);
+    }
+    return -1;
+  }
+
+  [[nodiscard]] int Best() const {
+    for (const trials::Trial& trial : history_.trials()) {
+      if (trial.HasThroughput() &&
+          trial.throughput.steps_per_s == history_.best_steps_per_s()) {
+        return trial.candidate;
+      }
+    }
+    return -1;
+  }
+
+  // The untried candidate nearest to the best one that differs in these knobs.
+  [[nodiscard]] int Neighbor(int best,
+                             const std::set<std::string_view>& names) const {
+    std::vector<char> excluded = history_.tried();
+    for (int i = 0; i < space().size(); ++i) {
+      if (!SameSizes(space()[i], space()[best]) ||
+          !DifferIn(names, space()[i], space()[best], space().knobs())) {
+        excluded[static_cast<std::size_t>(i)] = 1;
+      }
+    }
+    return NearestUntried(space(), excluded, space()[best]);
+  }
+
+  Problem problem_;
+  HierarchicalOptions options_;
+  std::uint64_t seed_;
+  std::vector<int> first_;
+};
+
+}  // namespace
+
+std::vector<Option> OptionsOf(HierarchicalOptions& o) {
+  return {
+      {"parallelism_trials",
+       Integer{&o.parallelism_trials, 1},
+       "Trials of the first level, each with other sizes."},
+      {"trials_per_level",
+       Integer{&o.trials_per_level, 0},
+       "The most trials of each later level."},
+  };
+}
+
+std::unique_ptr<Method> MakeHierarchical(const Problem& problem,
+                                         const HierarchicalOptions& options,
+                                         std::uint64_t seed) {
+  return std::make_unique<Hierarchical>(problem, options, seed);
+}
+
+}  // namespace methods

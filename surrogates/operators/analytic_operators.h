@@ -1,0 +1,33 @@
+// Operators of a GPT from its sizes, where no profiles exist.
+
+#ifndef SURROGATES_OPERATORS_ANALYTIC_OPERATORS_H_
+#define SURROGATES_OPERATORS_ANALYTIC_OPERATORS_H_
+
+#include <vector>
+
+#include "surrogates/operators/operator_table.h"
+
+namespace surrogates {
+
+// A GPT in 16 bits, and a GPU.
+struct AnalyticJob {
+  int hidden = 2048;
+  int heads = 16;
+  int sequence_length = 2048;
+  int vocabulary = 50'304;
+  double tflops = 60.0;          // that matrix products reach
+  double memory_gb_per_s = 800;  // that other operators reach
+  double link_gb_per_s = 100;    // of an all-reduce between GPUs of a host
+  int largest_tp = 8;
+};
+
+// The operators of Aceso's profiles: the greater of the times of FLOPs and of
+// bytes, backward twice the FLOPs, and a tensor-parallel all-reduce, 2 (t-1) /
+// t of its tensor, after the two products that sum over features. Kept
+// activations per token: 2 bytes per feature of every operator's input, dropout
+// masks 1 byte, attention scores per head. No reservations.
+[[nodiscard]] OperatorTable AnalyticOperators(const AnalyticJob& job);
+
+}  // namespace surrogates
+
+#endif  // SURROGATES_OPERATORS_ANALYTIC_OPERATORS_H_

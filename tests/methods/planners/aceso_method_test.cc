@@ -1,0 +1,123 @@
+// ACESO and PLANNED as methods.
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "methods/planners/aceso/aceso.h"
+#include "methods/planners/planned.h"
+#include "methods/sampling/random.h"
+
+namespace methods {
+namespace {
+
+using trials::ParallelConfig;
+
+trials::SearchSpace Space() {
+  std::vector<ParallelConfig> configs;
+  for (const int pp : {1, 2, 4, 8}) {
+    for (const int tp : {1, 2, 4, 8}) {
+      for (const int checkpoint : {0, 1}) {
+        if (8 % (pp * tp) == 0) {
+          configs.push_back({.dp = 8 / pp / tp,
+                             .tp = tp,
+                             .pp = pp,
+                             .microbatches = pp > 1 ? 16 : 1,
+                             .grad_checkpoint = checkpoint});
+        }
+      }
+    }
+  }
+  return trials::SearchSpace(configs);
+}
+
+Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
+  return {.space = &space,
+          .gpus = 8,
+          .gpus_per_node = 8,
+          .memory_capacity_bytes = capacity_gb * 1e9,
+          .q_max = 10};
+}
+
+trials::Trial Failed(const trials::SearchSpace& space, int candidate) {
+  trials::Measurement measurement;
+  measurement.outcome = trials::Outcome::kOutOfMemory;
+  return MakeTrial(candidate, space[candidate], measurement);
+}
+
+TEST(AcesoMethodTest, SizesOfAPlanAreMeansOfItsOperators) {
+  surrogates::OperatorPlan plan;
+  plan.micro_batch = 4;
+  plan.first = {0, 2, 4};
+  plan.choices = {{1, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 0}, {0, 1, 0, 0}};
+  const PlanSizes sizes = SizesOf(plan, 64);
+  EXPECT_EQ(sizes.pp, 2.0);
+  EXPECT_NEAR(sizes.tp, std::sqrt(2.0), 1e-12);
+  EXPECT_NEAR(sizes.dp, std::sqrt(2.0), 1e-12);
+  EXPECT_EQ(sizes.microbatches, 16.0);
+  EXPECT_TRUE(sizes.recomputes);
+  const ParallelConfig near{
+      .dp = 2, .pp = 2, .microbatches = 16, .grad_checkpoint = 1};
+  EXPECT_NEAR(Distance(sizes, near), 1.0, 1e-12);  // half an octave each
+}
+
+// A small model fits everywhere: no model parallelism, no recomputation. A
+// model that one GPU cannot hold needs stages or tensor parallelism.
+TEST(AcesoMethodTest, TheFirstTrialFitsTheModel) {
+  const trials::SearchSpace space = Space();
+  AcesoMethodOptions options;
+  options.analytic.hidden = 512;
+  options.layers = 4;
+  options.budget = 200;
+  const ParallelConfig small = space
+      [MakeAceso(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
+  EXPECT_EQ(small.grad_checkpoint, 0);
+  options.analytic.hidden = 4096;
+  options.layers = 32;
+  const ParallelConfig large = space
+      [MakeAceso(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
+  EXPECT_GE(large.tp * large.pp, 2);
+}
+
+TEST(AcesoMethodTest, WhereNothingFitsTheFirstTrialNeedsLittleMemory) {
+  const trials::SearchSpace space = Space();
+  AcesoMethodOptions options;
+  options.budget = 50;
+  const ParallelConfig first =
+      space[MakeAceso(ProblemOf(space, 0.5), options, 1)->Suggest()->candidate];
+  EXPECT_EQ(first.dp, 1);
+}
+
+TEST(AcesoMethodTest, ProfilesWithoutLinksAreAnError) {
+  const trials::SearchSpace space = Space();
+  AcesoMethodOptions options;
+  options.profiles = "profiles.csv";
+  EXPECT_THROW((void)MakeAceso(ProblemOf(space, 80.0), options, 1),
+               common::InputError);
+}
+
+TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
+  const trials::SearchSpace space = Space();
+  const Problem problem = ProblemOf(space, 80.0);
+  AcesoMethodOptions options;
+  options.budget = 100;
+  Planned planned(
+      problem, 2, MakeAceso(problem, options, 1), MakeRandom(problem, {}, 7));
+  const auto planner = MakeAceso(problem, options, 1);
+  const auto then = MakeRandom(problem, {}, 7);
+  for (int i = 0; i < 6; ++i) {
+    const int expected = (i < 2 ? planner : then)->Suggest()->candidate;
+    const int candidate = planned.Suggest()->candidate;
+    EXPECT_EQ(candidate, expected) << i;
+    const trials::Trial trial = Failed(space, candidate);
+    planned.Observe(trial);
+    planner->Observe(trial);
+    then->Observe(trial);
+  }
+}
+
+}  // namespace
+}  // namespace methods
