@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/text.h"
 #include "harness/entries.h"
 #include "harness/noise.h"
@@ -69,8 +70,7 @@ std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
 // gpus = 32, it has as many of the file's hosts as that takes.
 trials::Cluster ReadCluster(const TomlTable& table) {
   const std::filesystem::path file = NamedFile(table, "file");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
+  if (!common::IsFile(file)) {
     table.Fail("file",
                fmt::format("no such cluster file: {} (paths are relative to "
                            "the manifest)",
@@ -125,8 +125,7 @@ std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   for (const std::string& name : problem.space.GetStrings("rule_sets")) {
     for (const auto& path : {problem.rules_folder / (name + ".rules"),
                              problem.space.Folder() / name}) {
-      std::error_code error;
-      if (std::filesystem::is_regular_file(path, error)) {
+      if (common::IsFile(path)) {
         files.push_back(path);
       }
     }
@@ -149,8 +148,7 @@ void AddFrameworkRules(const ProblemSpec& problem,
     const std::string file = name + ".rules";
     std::filesystem::path path =
         framework.parent_path().parent_path() / "rules" / file;
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) {
+    if (!common::IsFile(path)) {
       path = trials::ExperimentsFolder() / "rules" / file;
     }
     const std::vector<trials::Rule> rules =
@@ -196,8 +194,7 @@ std::string ErrorBandsOf(const trials::Cluster& cluster,
                          const trials::ParallelConfig& config,
                          const trials::StepReport& report) {
   const std::filesystem::path file = trials::ErrorBandsPath();
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
+  if (!common::IsFile(file)) {
     return "";
   }
   const trials::ErrorBands bands = trials::ReadErrorBands(file);
@@ -369,9 +366,8 @@ Backend MakeCommand(const ProblemSpec& problem) {
   constexpr std::uintmax_t kLargestScript = 1 << 20;
   for (const std::string& word : problem.backend.GetStrings("program")) {
     const auto file = problem.backend.Folder() / word;
-    std::error_code error;
-    if (std::filesystem::is_regular_file(file, error) &&
-        std::filesystem::file_size(file, error) <= kLargestScript) {
+    if (common::IsFile(file) &&
+        std::filesystem::file_size(file) <= kLargestScript) {
       backend.inputs.push_back(file);
     }
   }

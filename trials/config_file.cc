@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "common/files.h"
 
 namespace trials {
 
 using common::Json;
 
 ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path_, error)) {
+  if (!common::IsFile(path_)) {
     Fail("no such file (a Hugging Face config.json is needed)");
   }
   json_ = common::ReadJson(path_);
