@@ -27,7 +27,8 @@ def measure(words):
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
         sys.exit(f"matrix: {words[1]} failed")
-    return time.perf_counter() - begin, usage.ru_maxrss / 1024, output
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return time.perf_counter() - begin, cpu_s, usage.ru_maxrss / 1024, output
 
 
 def copy(experiment, repeats):
@@ -54,10 +55,10 @@ def main():
         # nothing left to run.
         subprocess.run([program, "run", *matrix, "--no-report"], stdout=subprocess.DEVNULL, check=True)
         for name, words in (("matrix", matrix), ("status", matrix), ("report", common)):
-            wall_s, peak_mb, output = measure([program, name, *words])
+            wall_s, cpu_s, peak_mb, output = measure([program, name, *words])
             if name == "status" and f"{runs} of {runs} runs done" not in output:
                 sys.exit("matrix: not all runs are done:\n" + output)
-            print(f"{runs} runs, {name}: {wall_s:.2f} s, {peak_mb:.0f} MB", flush=True)
+            print(f"{runs} runs, {name}: {wall_s:.2f} s ({cpu_s:.2f} s of CPU), {peak_mb:.0f} MB", flush=True)
 
 
 main()

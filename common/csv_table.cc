@@ -1,7 +1,7 @@
 #include "common/csv_table.h"
 
 #include <algorithm>
-#include <system_error>
+#include <stdexcept>
 
 #include <fmt/format.h>
 // The reader truncates long file names in its own messages, on purpose.
@@ -13,6 +13,7 @@
 #pragma GCC diagnostic pop
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/text.h"
 
 namespace common {
@@ -57,11 +58,12 @@ std::string WithoutFormula(std::string_view cell) {
 CsvTable CsvTable::Read(const std::filesystem::path& path, Rows rows) {
   CsvTable table;
   table.path_ = path.string();
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
+  if (!IsFile(path)) {
     throw InputError(fmt::format("{}: no such file", table.path_));
   }
-  io::LineReader reader(table.path_);
+  const std::string content = ReadFile(path);
+  io::LineReader reader(
+      table.path_, content.data(), content.data() + content.size());
   while (char* text = reader.next_line()) {
     if (Trim(text).empty() || *text == '#') {
       continue;

@@ -94,6 +94,15 @@ std::string ReadFile(const fs::path& path) {
   return *std::move(text);
 }
 
+bool IsFile(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) {
+    FailToRead(path, fmt::format("cannot be read: {}", error.message()));
+  }
+  return fs::is_regular_file(status);
+}
+
 std::vector<fs::path> ListFolder(const fs::path& folder) {
   std::vector<fs::path> paths;
   std::error_code error;

@@ -20,6 +20,11 @@ namespace common {
 [[nodiscard]] std::optional<std::string> ReadFileIfExists(
     const std::filesystem::path& path);
 
+// Whether there is a file with that name.
+// Errors: InputError naming the path if that cannot be found out: what cannot
+// be read is not missing.
+[[nodiscard]] bool IsFile(const std::filesystem::path& path);
+
 // The paths in a folder, sorted; none if there is no such folder.
 // Errors: InputError naming the folder if it cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> ListFolder(

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/text.h"
 #include "harness/entries.h"
 #include "harness/noise.h"
@@ -90,8 +91,7 @@ std::string ErrorBandsOf(const trials::Cluster& cluster,
                          const trials::ParallelConfig& config,
                          const trials::StepReport& report) {
   const std::filesystem::path file = trials::ErrorBandsPath();
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
+  if (!common::IsFile(file)) {
     return "";
   }
   const trials::ErrorBands bands = trials::ReadErrorBands(file);

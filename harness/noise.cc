@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/text.h"
 
 namespace harness {
@@ -95,8 +96,7 @@ std::optional<std::filesystem::path> NoiseFile(const TomlTable& table) {
     return std::nullopt;
   }
   std::filesystem::path file = table.Folder() / table.RequireString("file");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
+  if (!common::IsFile(file)) {
     table.Fail("file", fmt::format("no such file: {}", file.string()));
   }
   return file;

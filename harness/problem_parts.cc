@@ -4,11 +4,11 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "common/files.h"
 #include "trials/data_folder.h"
 #include "trials/simulator/framework.h"
 
@@ -22,8 +22,7 @@ std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
 
 trials::Cluster ReadCluster(const TomlTable& table) {
   const std::filesystem::path file = NamedFile(table, "file");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) {
+  if (!common::IsFile(file)) {
     table.Fail("file",
                fmt::format("no such cluster file: {} (paths are relative to "
                            "the manifest)",
@@ -85,8 +84,7 @@ std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   for (const std::string& name : problem.space.GetStrings("rule_sets")) {
     for (const auto& path : {problem.rules_folder / (name + ".rules"),
                              problem.space.Folder() / name}) {
-      std::error_code error;
-      if (std::filesystem::is_regular_file(path, error)) {
+      if (common::IsFile(path)) {
         files.push_back(path);
       }
     }
@@ -107,8 +105,7 @@ void AddFrameworkRules(const ProblemSpec& problem,
     const std::string file = name + ".rules";
     std::filesystem::path path =
         framework.parent_path().parent_path() / "rules" / file;
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) {
+    if (!common::IsFile(path)) {
       path = trials::ExperimentsFolder() / "rules" / file;
     }
     const std::vector<trials::Rule> rules =

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "harness/prediction_sources.h"
 #include "harness/problem_parts.h"
 #include "harness/provenance.h"
@@ -153,8 +153,7 @@ std::string ReadChoice(const TomlTable& table,
 std::filesystem::path TrainerPath(const TomlTable& table) {
   const auto path =
       std::filesystem::path(ProgramPath()).parent_path() / "oppa-train";
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
+  if (!common::IsFile(path)) {
     table.Fail("type",
                fmt::format("the program of this backend, {}, does not exist: "
                            "build it with `make build`",
@@ -202,9 +201,8 @@ Backend MakeCommand(const ProblemSpec& problem) {
   constexpr std::uintmax_t kLargestScript = 1 << 20;
   for (const std::string& word : problem.backend.GetStrings("program")) {
     const auto file = options.folder / word;
-    std::error_code error;
-    if (std::filesystem::is_regular_file(file, error) &&
-        std::filesystem::file_size(file, error) <= kLargestScript) {
+    if (common::IsFile(file) &&
+        std::filesystem::file_size(file) <= kLargestScript) {
       backend.inputs.push_back(file);
     }
   }

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "common/files.h"
 
 namespace trials {
 
@@ -20,7 +21,7 @@ ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
              : "this is a folder, without a config.json: name a Hugging Face "
                "config.json");
   }
-  if (!std::filesystem::is_regular_file(path_, error)) {
+  if (!common::IsFile(path_)) {
     Fail("no such file (a Hugging Face config.json is needed)");
   }
   json_ = common::ReadJson(path_);

@@ -61,14 +61,14 @@ fs::path FindDataFile(const std::string& kind,
   std::error_code error;
   if (name.ends_with(".toml")) {
     const fs::path file = from / name;
-    if (!fs::is_regular_file(file, error)) {
+    if (!common::IsFile(file)) {
       throw common::InputError(fmt::format("{}: no such file", file.string()));
     }
     return file;
   }
   const fs::path folder = ExperimentsFolder() / kind;
   const fs::path file = folder / (name + ".toml");
-  if (name.find('/') == std::string::npos && fs::is_regular_file(file, error)) {
+  if (name.find('/') == std::string::npos && common::IsFile(file)) {
     return file;
   }
   const std::vector<std::string> known = NamesIn(folder);

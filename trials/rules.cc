@@ -357,8 +357,7 @@ double Rule::Value(const ParallelConfig& config, const Context& context) const {
 
 std::vector<Rule> ReadRuleSet(const std::filesystem::path& path,
                               const KnobSet& knobs) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
+  if (!common::IsFile(path)) {
     throw common::InputError(
         fmt::format("{}: no such rule set", path.string()));
   }

@@ -1,14 +1,13 @@
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "common/files.h"
 #include "common/text.h"
 #include "trials/custom_knobs.h"
 #include "trials/search_space.h"
@@ -23,18 +22,15 @@ std::filesystem::path RuleSetPath(const common::TomlTable& table,
                        std::filesystem::path(name).extension() == ".rules";
   const std::filesystem::path path =
       is_path ? table.Folder() / name : rules_folder / (name + ".rules");
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
+  if (common::IsFile(path)) {
     return path;
   }
   std::vector<std::string> known;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(rules_folder, error)) {
-    if (entry.path().extension() == ".rules") {
-      known.push_back(entry.path().stem().string());
+  for (const auto& file : common::ListFolder(rules_folder)) {
+    if (file.extension() == ".rules") {
+      known.push_back(file.stem().string());
     }
   }
-  std::sort(known.begin(), known.end());
   table.Fail(
       "rule_sets",
       fmt::format(

@@ -7,14 +7,10 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/files.h"
 
 namespace trials {
 namespace {
-
-bool IsFile(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
-}
 
 // The problem with OPPA_DATA, and the remedy.
 std::string DataProblem(std::string_view folder) {
@@ -40,17 +36,17 @@ std::filesystem::path ResolveTablePath(
     const std::string& name, const std::filesystem::path& manifest_folder) {
   const std::filesystem::path path = name;
   if (path.is_absolute()) {
-    if (!IsFile(path)) {
+    if (!common::IsFile(path)) {
       throw common::InputError(fmt::format("there is no table {}", name));
     }
     return path;
   }
   const char* variable = std::getenv(kDataVariable);
   const std::string data = variable == nullptr ? "" : variable;
-  if (!data.empty() && IsFile(data / path)) {
+  if (!data.empty() && common::IsFile(data / path)) {
     return data / path;
   }
-  if (IsFile(manifest_folder / path)) {
+  if (common::IsFile(manifest_folder / path)) {
     return manifest_folder / path;
   }
   throw common::InputError(

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "common/files.h"
 #include "tests/fakes/temporary_folder.h"
@@ -77,6 +78,24 @@ TEST_F(LocalPoolTest, ReportsAProgramThatIsNotThere) {
   const auto ended = Finish(pool, 1);
   EXPECT_EQ(ended.at(0).state, State::kFailed);
   EXPECT_THAT(ended.at(0).detail, testing::HasSubstr("/no/such/program"));
+}
+
+TEST_F(LocalPoolTest, ALogThatIsAFifoOrALinkFailsItsJobAtOnce) {
+  const auto fifo = folder_.path() / "0/log.txt";
+  const auto link = folder_.path() / "1/log.txt";
+  const auto target = folder_.path() / "target";
+  std::filesystem::create_directories(fifo.parent_path());
+  std::filesystem::create_directories(link.parent_path());
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  fakes::WriteFile(target, "kept");
+  std::filesystem::create_symlink(target, link);
+  LocalPool pool(1);
+  pool.Submit({Shell(0, "true"), Shell(1, "echo lost")});
+  const auto ended = Finish(pool, 2);
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended.at(0).state, State::kFailed);
+  EXPECT_EQ(ended.at(1).state, State::kFailed);
+  EXPECT_EQ(fakes::ReadFile(target), "kept");
 }
 
 TEST_F(LocalPoolTest, NeverRunsMoreThanItsWorkers) {

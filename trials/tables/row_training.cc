@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/files.h"
 #include "common/text.h"
 #include "trials/data_folder.h"
 #include "trials/knobs.h"
@@ -121,8 +121,7 @@ fs::path ScenariosPath(const fs::path& table,
   }
   const fs::path beside =
       table.parent_path() / (table.stem().string() + "_scenarios.csv");
-  std::error_code error;
-  if (fs::is_regular_file(beside, error)) {
+  if (common::IsFile(beside)) {
     return beside;
   }
   if (settings.scenarios.empty()) {
@@ -140,8 +139,7 @@ fs::path MachineLibrary::Find(const std::string& kind,
     folders.emplace_back(data);
   }
   for (const fs::path& folder : folders) {
-    std::error_code error;
-    if (!name.ends_with(".toml") && fs::is_regular_file(folder / file, error)) {
+    if (!name.ends_with(".toml") && common::IsFile(folder / file)) {
       return folder / file;
     }
   }

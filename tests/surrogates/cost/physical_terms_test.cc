@@ -233,6 +233,7 @@ TEST(SplitsWithinTp, IsSpOfTheTensorParallelRanks) {
   EXPECT_TRUE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 4}, shape));
   EXPECT_TRUE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 2}, shape));
   EXPECT_FALSE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 1}, shape));
+  EXPECT_FALSE(SplitsWithinTp({.dp = 1, .tp = 4, .pp = 1, .sp = 1}, shape));
   EXPECT_FALSE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 3}, shape));
   // The GPUs are all there only with sp ranks of its own.
   EXPECT_FALSE(SplitsWithinTp({.dp = 2, .tp = 2, .pp = 1, .sp = 2}, shape));

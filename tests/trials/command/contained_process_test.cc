@@ -265,7 +265,10 @@ class Leftovers : public testing::Test {
     spec.record = record;
     const pid_t runner = StartRunner(spec, up, supervisor);
     KillBoth(runner, supervisor);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    // The program itself ends with its supervisor.
+    for (int wait = 0; wait < 500 && Alive(mark_) > 1; ++wait) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     ASSERT_EQ(Alive(mark_), 1) << "the stray process";
   }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -342,6 +343,107 @@ TEST(LayerCost, AnOddVocabularyMakesTheHeadSlowUntilARanksShareIsAligned) {
   };
   EXPECT_GT(head_s(odd, 1), 1.3 * head_s(padded, 1));
   EXPECT_NEAR(head_s(odd, 2), head_s(padded, 2), 0.01 * head_s(padded, 2));
+}
+
+// Bytes and kernels of the embedding, counted by hand: a look-up reads
+// and writes a row per token; its gradient zeroes the table, and reads and adds
+// rows; positions are added in 4 kernels that move 8 values per element, and
+// 3 and 4 backward.
+TEST(LayerCost, TheEmbeddingMovesItsRowsAndItsTable) {
+  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
+  const Framework framework = Megatron();
+  const GpuModel gpu(
+      SmallCluster().gpu, workload.precision, framework.launch_s);
+  const double values = 4.0 * 1024 * 2048;
+  const double table = 51200.0 * 2048;
+  LayerCost cost = Costs(workload, framework, {4, 1, false}).embedding;
+  EXPECT_DOUBLE_EQ(cost.forward_s,
+                   gpu.MemoryTime(2.0 * 2 * values, 1) +
+                       gpu.MemoryTime(2.0 * 8 * values, 4));
+  EXPECT_DOUBLE_EQ(cost.backward_s,
+                   gpu.MemoryTime(2.0 * (table + 3 * values), 3) +
+                       gpu.MemoryTime(2.0 * 4 * values, 3));
+  EXPECT_DOUBLE_EQ(cost.forward_dispatch_s, 5 * framework.dispatch_s);
+  EXPECT_DOUBLE_EQ(cost.backward_dispatch_s, 6 * framework.dispatch_backward_s);
+  EXPECT_EQ(cost.parameters, (std::vector<double>{table, 1024.0 * 2048}));
+  // Rotary positions need no table.
+  Workload rotary = workload;
+  rotary.model.max_positions = 0;
+  cost = Costs(rotary, framework, {4, 1, false}).embedding;
+  EXPECT_EQ(cost.parameters, std::vector<double>{table});
+  EXPECT_DOUBLE_EQ(cost.forward_s, gpu.MemoryTime(2.0 * 2 * values, 1));
+  EXPECT_DOUBLE_EQ(cost.forward_dispatch_s, framework.dispatch_s);
+}
+
+// What the loss adds to the product of the head, in the ways to compute it.
+TEST(LayerCost, TheLossMovesItsLogits) {
+  Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
+  workload.model.final_norm = false;
+  const double logits = 4.0 * 1024 * 51200;
+  const auto head = [&workload](bool fused, bool in_place) {
+    Framework framework = Megatron();
+    framework.fused_operators = fused;
+    framework.fused_cross_entropy = in_place;
+    return Costs(workload, framework, {4, 1, false}).head;
+  };
+  const Framework framework = Megatron();
+  const GpuModel gpu(
+      SmallCluster().gpu, workload.precision, framework.launch_s);
+  const LayerCost eager = head(false, false);
+  const LayerCost fused = head(true, false);
+  const LayerCost in_place = head(true, true);
+  // The product is one kernel forward and two backward.
+  EXPECT_NEAR(eager.forward_dispatch_s, 6 * framework.dispatch_s, 1e-15);
+  EXPECT_NEAR(
+      eager.backward_dispatch_s, 8 * framework.dispatch_backward_s, 1e-15);
+  EXPECT_NEAR(fused.forward_dispatch_s, 4 * framework.dispatch_s, 1e-15);
+  EXPECT_NEAR(
+      fused.backward_dispatch_s, 4 * framework.dispatch_backward_s, 1e-15);
+  EXPECT_NEAR(fused.forward_s - in_place.forward_s,
+              gpu.MemoryTime(22 * logits, 3) - gpu.MemoryTime(6 * logits, 3),
+              1e-12);
+  EXPECT_NEAR(fused.backward_s - in_place.backward_s,
+              gpu.MemoryTime(34 * logits, 2) - gpu.MemoryTime(4 * logits, 2),
+              1e-12);
+  EXPECT_DOUBLE_EQ(eager.logits_bytes, 16 * logits);
+  EXPECT_DOUBLE_EQ(in_place.logits_bytes, 2.0 * (logits + 4.0 * 1024 * 2048));
+  EXPECT_DOUBLE_EQ(in_place.saved_bytes, 2.0 * 4.0 * 1024 * 2048);
+}
+
+// Of the embedding, a block and the head.
+TEST(LayerCost, CollectivesOfTensorAndSequenceParallelism) {
+  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
+  Framework framework = Megatron();
+  const auto expect = [](const LayerCost& cost,
+                         const Collectives& forward,
+                         const Collectives& backward) {
+    const auto equal = [](const Collectives& a, const Collectives& b) {
+      EXPECT_EQ(a.all_reduces, b.all_reduces);
+      EXPECT_EQ(a.gathers_and_scatters, b.gathers_and_scatters);
+      EXPECT_EQ(a.hidden_gathers, b.hidden_gathers);
+    };
+    equal(cost.forward_collectives, forward);
+    equal(cost.backward_collectives, backward);
+  };
+  LayerCosts costs = Costs(workload, framework, {4, 1, false});
+  expect(costs.embedding, {}, {});
+  expect(costs.block, {}, {});
+  expect(costs.head, {}, {});
+  costs = Costs(workload, framework, {4, 2, false});
+  expect(costs.embedding, {1}, {});
+  expect(costs.block, {2}, {2});
+  expect(costs.head, {}, {1});
+  for (const bool again : {false, true}) {
+    framework.gather_again = again;
+    costs = Costs(workload, framework, {4, 2, true});
+    const double repeated = again ? 1 : 0;
+    expect(costs.embedding, {0, 1, 0}, {0, 1, 0});
+    expect(costs.block, {0, 4, 0}, {0, 4, 2 * repeated});
+    expect(costs.head, {0, 1, 0}, {0, 1, repeated});
+    for (const LayerCost& cost : {costs.embedding, costs.block, costs.head}) {
+      EXPECT_DOUBLE_EQ(cost.collective_bytes, 2.0 * 4 * 1024 * 2048);
+    }
+  }
 }
 
 TEST(LayerCost, FusedBlocksMultiplyQueriesKeysAndValuesAtOnce) {

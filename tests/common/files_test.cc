@@ -1,0 +1,63 @@
+#include "common/files.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "common/csv_table.h"
+#include "common/error.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace common {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FilesTest : public testing::Test {
+ protected:
+  FilesTest() {
+    fakes::WriteFile(file_, "text");
+    fs::create_directory(folder_);
+    fs::create_symlink(loop_, loop_);
+    EXPECT_EQ(::mkfifo(fifo_.c_str(), 0600), 0);
+  }
+
+  fakes::TemporaryFolder work_;
+  fs::path file_ = work_.path() / "file";
+  fs::path folder_ = work_.path() / "folder";
+  fs::path loop_ = work_.path() / "loop";  // to itself: cannot be read
+  fs::path fifo_ = work_.path() / "fifo";  // without a writer
+  fs::path missing_ = work_.path() / "missing";
+};
+
+TEST_F(FilesTest, OnlyAMissingFileIsNothing) {
+  EXPECT_EQ(ReadFileIfExists(file_), "text");
+  EXPECT_EQ(ReadFileIfExists(missing_), std::nullopt);
+  EXPECT_EQ(ReadFileIfExists(file_ / "below"), std::nullopt);
+  for (const fs::path& path : {folder_, loop_, fifo_}) {
+    EXPECT_THROW((void)ReadFileIfExists(path), InputError) << path;
+    EXPECT_THROW((void)CsvTable::Read(path), InputError) << path;
+  }
+  EXPECT_THROW((void)ReadFile(missing_), InputError);
+}
+
+TEST_F(FilesTest, WhatCannotBeLookedAtIsNotMissing) {
+  EXPECT_TRUE(IsFile(file_));
+  for (const fs::path& path : {folder_, fifo_, missing_, file_ / "below"}) {
+    EXPECT_FALSE(IsFile(path)) << path;
+  }
+  EXPECT_THROW((void)IsFile(loop_), InputError);
+}
+
+TEST_F(FilesTest, AFolderIsListedInOrderOrAnError) {
+  EXPECT_THAT(ListFolder(work_.path()),
+              testing::ElementsAre(fifo_, file_, folder_, loop_));
+  EXPECT_TRUE(ListFolder(missing_).empty());
+  EXPECT_THROW((void)ListFolder(file_), InputError);
+  EXPECT_THROW((void)ListFolder(loop_), InputError);
+}
+
+}  // namespace
+}  // namespace common
