@@ -35,6 +35,7 @@ enum class Mark {
   kBand,     // a line in a band from q1 to q3
   kLine,     // a line
   kStep,     // a line of steps, each centered at its x: a histogram
+  kStairs,   // a line that is level from each x to the next
   kPoints,   // points with bars from q1 to q3
   kScatter,  // points
 };

@@ -292,11 +292,15 @@ std::string LineWords(const LineStyle& style) {
 std::string PointWords(const LineStyle& style, bool filled) {
   constexpr int kCircle = 6;
   constexpr int kDisk = 7;
+  if (style.symbol > 0) {
+    return fmt::format(
+        "pointtype {} pointsize 0.6 linewidth 1.2 linecolor rgb '{}'",
+        style.symbol,
+        style.color);
+  }
   return fmt::format(
       "pointtype {} pointsize 0.35 linewidth 0.8 linecolor rgb '{}'",
-      filled             ? kDisk
-      : style.symbol > 0 ? style.symbol
-                         : kCircle,
+      filled ? kDisk : kCircle,
       style.color);
 }
 

@@ -109,6 +109,9 @@ class PlotParts {
       case Mark::kStep:
         Add(xy, "histeps " + LineWords(series.style));
         break;
+      case Mark::kStairs:
+        Add(xy, "steps " + LineWords(series.style));
+        break;
       case Mark::kScatter:
         Add(xy, "points " + PointWords(series.style, false));
         break;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,7 +10,6 @@
 
 #include "common/files.h"
 #include "common/text.h"
-#include "plots/comparison.h"
 #include "plots/page_parts.h"
 
 namespace plots {
@@ -24,80 +22,6 @@ using trials::Trial;
 
 constexpr double kGb = 1e9;
 constexpr double kNormal95 = 1.96;
-
-// The variance of the mean throughput of a trial, relative to its square.
-double RelativeVariance(const Trial& trial) {
-  const double r = trial.throughput.steps_per_s;
-  const double steps = std::max(trial.steps - 1, 1);
-  const double variance = trial.throughput.variance;
-  return std::isnan(variance) ? 0.0 : variance / (steps * r * r);
-}
-
-// The records of the name, or an error that lists the names.
-template <typename List, typename NameOf>
-const auto& Named(const List& list,
-                  const std::string& name,
-                  const char* what,
-                  const NameOf& name_of) {
-  std::vector<std::string> known;
-  for (const auto& one : list) {
-    if (name_of(one) == name) {
-      return one;
-    }
-    known.push_back(name_of(one));
-  }
-  throw common::InputError(fmt::format("unknown {} '{}'{}; known: {}",
-                                       what,
-                                       name,
-                                       common::DidYouMean(name, known),
-                                       fmt::join(known, ", ")));
-}
-
-// The method to show unless one is named: the one whose name is oppa, else the
-// first that has a run.
-const MethodRecords& DefaultMethod(const ProblemRecords& problem) {
-  const MethodRecords* chosen = nullptr;
-  for (const MethodRecords& method : problem.methods) {
-    const bool runs = !method.runs.empty();
-    if (runs && (chosen == nullptr || method.name == "oppa")) {
-      chosen = &method;
-    }
-  }
-  return chosen == nullptr ? problem.methods.front() : *chosen;
-}
-
-void ReadPredictions(const fs::path& folder, PageRun& run) {
-  const std::size_t n = run.trials.size();
-  run.predicted_steps_per_s.assign(n, trials::kUnknown);
-  run.predicted_stddev.assign(n, trials::kUnknown);
-  for (const trials::FitRecord& fit :
-       trials::ReadRows<trials::FitRecord>(folder, true).records) {
-    if (fit.surrogate != "choice" || fit.trial < 1 ||
-        std::cmp_greater(fit.trial, n)) {
-      continue;
-    }
-    const auto at = static_cast<std::size_t>(fit.trial) - 1;
-    if (fit.parameter == "throughput_mean") {
-      run.predicted_steps_per_s[at] = fit.value;
-    } else if (fit.parameter == "throughput_variance") {
-      run.predicted_stddev[at] = std::sqrt(fit.value);
-    }
-  }
-}
-
-int ReferenceTrial(const std::vector<Trial>& trials) {
-  int first = -1;
-  for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (trials[i].measurement.outcome != Outcome::kCompleted) {
-      continue;
-    }
-    if (trials[i].chosen_by == trials::ChosenBy::kGiven) {
-      return static_cast<int>(i);
-    }
-    first = first < 0 ? static_cast<int>(i) : first;
-  }
-  return first;
-}
 
 // "dp=8" and so on, a part for each knob.
 std::vector<std::string> Parts(const Trial& trial) {
@@ -584,99 +508,6 @@ class Page {
 };
 
 }  // namespace
-
-std::string EscapeHtml(std::string_view text) {
-  std::string html;
-  for (const char c : common::Printable(std::string(text))) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
-  }
-  return html;
-}
-
-std::string PageNumber(double value, int digits) {
-  if (!std::isfinite(value)) {
-    return "–";
-  }
-  const double size = std::abs(value);
-  if (size == 0.0) {
-    return "0";
-  }
-  if (size > 0.0 && size < 1e-4) {
-    return fmt::format("{:.{}g}", value, digits);
-  }
-  const int before =
-      size < 1.0 ? 0 : static_cast<int>(std::floor(std::log10(size))) + 1;
-  const int lead = size > 0.0 && size < 1.0
-                       ? static_cast<int>(-std::floor(std::log10(size))) - 1
-                       : 0;
-  return fmt::format("{:.{}f}", value, std::max(digits - before + lead, 0));
-}
-
-std::string OutcomeWords(Outcome outcome) {
-  if (outcome == Outcome::kTerminatedEarly) {
-    return "stopped early";
-  }
-  std::string words(ToString(outcome));
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
-
-SpeedUp SpeedUpOf(const Trial& trial, const Trial& reference) {
-  const double ratio =
-      trial.throughput.steps_per_s / reference.throughput.steps_per_s;
-  const double deviation = kNormal95 * std::sqrt(RelativeVariance(trial) +
-                                                 RelativeVariance(reference));
-  return {ratio, ratio * std::exp(-deviation), ratio * std::exp(deviation)};
-}
-
-PageRun LoadPageRun(const fs::path& experiment_folder,
-                    const PageOptions& options) {
-  PageRun run{.experiment = LoadExperiment(experiment_folder)};
-  if (run.experiment.problems.empty()) {
-    throw common::InputError(
-        fmt::format("{}: no run has begun", experiment_folder.string()));
-  }
-  run.problem = options.problem.empty()
-                    ? &run.experiment.problems.front()
-                    : &Named(run.experiment.problems,
-                             options.problem,
-                             "problem",
-                             [](const auto& one) { return one.info.name; });
-  run.method = options.method.empty()
-                   ? &DefaultMethod(*run.problem)
-                   : &Named(run.problem->methods,
-                            options.method,
-                            "method",
-                            [](const auto& one) { return one.name; });
-  const fs::path folder = trials::RunFolder(experiment_folder,
-                                            run.problem->info.name,
-                                            run.method->name,
-                                            options.repeat);
-  run.info = trials::ReadRunInfo(folder);
-  run.trials = trials::ReadTrials(folder);
-  ReadPredictions(folder, run);
-  run.best = run.trials.empty() ? -1 : Incumbents(run.trials).back();
-  run.first = ReferenceTrial(run.trials);
-  return run;
-}
 
 std::string PageHtml(const PageRun& run, const PageOptions& options) {
   return Page(run, options).Html();

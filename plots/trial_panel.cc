@@ -54,7 +54,7 @@ Panel TrialPanel(const Run& run) {
                                          [](const trials::Trial& trial) {
                                            return trial.incumbent_steps_per_s;
                                          }),
-                          .mark = Mark::kStep});
+                          .mark = Mark::kStairs});
   for (const OutcomeStyle& style : kStyles) {
     Series series{.name = style.name,
                   .label = style.label,

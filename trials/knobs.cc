@@ -201,7 +201,7 @@ bool IsName(std::string_view text) {
 std::string VariableName(std::string_view name) {
   std::string variable(name);
   for (char& c : variable) {
-    c = c == '-' || c == ' '     ? '_'
+    c = c == '-' || c == ' '   ? '_'
         : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A')
                                : c;
   }
@@ -297,12 +297,14 @@ KnobSet KnobSet::With(Knob knob) const {
   names.push_back(knob.name);
   for (const std::string& name : names) {
     if (!IsName(name)) {
-      fail(fmt::format("'{}' is not a name: a letter, then letters, digits, "
-                       "'_', '-' and spaces",
-                       name));
+      fail(
+          fmt::format("'{}' is not a name: a letter, then letters, digits, "
+                      "'_', '-' and spaces",
+                      name));
     }
     if (const std::string taken = SameName(*this, name); !taken.empty()) {
-      fail(fmt::format("the name is taken by the parameter '{}'", taken));
+      fail(fmt::format(
+          "the name '{}' is taken by the parameter '{}'", name, taken));
     }
   }
   if (knob.minimum < 0) {

@@ -228,7 +228,7 @@ std::vector<Row> Rows() {
       {.input = "own knob with a name in use",
        .edits = {{"\"simulator\"", "\"command\"\nprogram = [\"true\"]"},
                  {"[budget]", "[space.custom]\ndp = [1, 2]\n[budget]"}},
-       .message = "the name is taken by the parameter 'dp'"},
+       .message = "the name 'dp' is taken by the parameter 'dp'"},
       {.input = "import of a file that is not there",
        .words = {"import", "m.toml", "none.csv"},
        .message = "none.csv"},

@@ -41,9 +41,10 @@ TEST(CustomKnobs, HaveTheFirstValueAsDefaultAndPrintTexts) {
 
 TEST(CustomKnobs, RefuseWhatCannotBeSearched) {
   const std::map<std::string, std::string> errors = {
-      {"dp = [1, 2]\n", "m.toml:2:6: knob 'dp': the name is taken"},
-      {"Zero = [1, 2]\n", "the name is taken by the parameter 'zero_stage'"},
-      {"a = [1]\nA = [2]\n", "the name is taken by the parameter 'a'"},
+      {"dp = [1, 2]\n", "m.toml:2:6: knob 'dp': the name 'dp' is taken"},
+      {"Zero = [1, 2]\n",
+       "the name 'Zero' is taken by the parameter 'zero_stage'"},
+      {"a = [1]\nA = [2]\n", "the name 'A' is taken by the parameter 'a'"},
       {"outcome = [1, 2]\n", "records have a column of this name"},
       {"a = []\n", "a is an empty list"},
       {"a = [1, 2, 1]\n", "'1' is listed twice"},

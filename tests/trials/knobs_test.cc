@@ -242,8 +242,8 @@ TEST(Knobs, ARowThatDoesNotFitTheTableIsAnError) {
   Knob knob = Offload();
   knob.name = "mb";
   EXPECT_THAT(ErrorOf(knob), HasSubstr("the name 'mb' is taken"));
-  knob.name = "off load";
-  EXPECT_THAT(ErrorOf(knob), HasSubstr("'off load' is not a name"));
+  knob.name = "off,load";
+  EXPECT_THAT(ErrorOf(knob), HasSubstr("'off,load' is not a name"));
   knob = Offload();
   knob.minimum = 1;
   EXPECT_THAT(ErrorOf(knob), HasSubstr("a default value in its range"));

@@ -1,0 +1,70 @@
+// The texts of numbers and outcomes on the result page.
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "plots/page_parts.h"
+
+namespace plots {
+
+using trials::Outcome;
+
+std::string EscapeHtml(std::string_view text) {
+  std::string html;
+  for (const char c : common::Printable(std::string(text))) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
+}
+
+std::string PageNumber(double value, int digits) {
+  if (!std::isfinite(value)) {
+    return "–";
+  }
+  const double size = std::abs(value);
+  if (size == 0.0) {
+    return "0";
+  }
+  if (size > 0.0 && size < 1e-4) {
+    return fmt::format("{:.{}g}", value, digits);
+  }
+  const int before =
+      size < 1.0 ? 0 : static_cast<int>(std::floor(std::log10(size))) + 1;
+  const int lead = size > 0.0 && size < 1.0
+                       ? static_cast<int>(-std::floor(std::log10(size))) - 1
+                       : 0;
+  return fmt::format("{:.{}f}", value, std::max(digits - before + lead, 0));
+}
+
+std::string OutcomeWords(Outcome outcome) {
+  if (outcome == Outcome::kTerminatedEarly) {
+    return "stopped early";
+  }
+  std::string words(ToString(outcome));
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+}  // namespace plots
