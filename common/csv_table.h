@@ -54,9 +54,9 @@ class CsvTable {
   std::vector<Row> rows_;
 };
 
-// A cell in CSV format: in quotes if it contains a comma or a quote. A text that
-// a spreadsheet would take for a formula, which may run programs, begins with an
-// apostrophe, which makes it a text there.
+// A cell in CSV format: in quotes if it contains a comma or a quote. A text
+// that a spreadsheet would take for a formula, which may run programs, begins
+// with an apostrophe, which makes it a text there.
 [[nodiscard]] std::string CsvCell(std::string_view text);
 
 }  // namespace common

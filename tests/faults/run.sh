@@ -20,4 +20,3 @@ python3 tests/faults/campaign.py "$program" --faults $((faults - by_slurm)) --sl
 tests/faults/power_loss.py "$program"
 tests/faults/full_disk.sh "$program"
 tests/faults/exhaustive.py "$program" --every 11
-tests/faults/no_memory.py "$program" --every 100

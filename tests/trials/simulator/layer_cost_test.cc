@@ -250,6 +250,8 @@ TEST(LayerCost, SelectiveRecomputationByOperatorKeepsEverySecondProduct) {
     EXPECT_GT(costs.block.selective_forward_s, 0.0);
     EXPECT_LT(costs.block.selective_forward_s,
               costs.block.forward_s - costs.block.core_forward_s);
+    // The model has no dense layers before others.
+    EXPECT_EQ(costs.dense_block.selective_bytes, 0.0);
   }
 }
 
