@@ -9,6 +9,7 @@
 
 #include "common/files.h"
 #include "common/text.h"
+#include "surrogates/operators/number_or_nan.h"
 
 namespace surrogates {
 namespace {
@@ -19,11 +20,7 @@ std::vector<double> Numbers(const std::vector<std::string_view>& cells,
                             const std::string& place) {
   std::vector<double> numbers;
   for (std::size_t i = 1; i < cells.size(); ++i) {
-    double number = std::nan("");
-    try {
-      number = common::ParseDouble(cells[i]);
-    } catch (const std::invalid_argument&) {
-    }
+    const double number = NumberOrNan(cells[i]);
     if (!(number >= 0.0)) {
       throw common::InputError(fmt::format(
           "{}: '{}': must be a number, at least 0", place, cells[i]));

@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "common/csv_table.h"
-#include "common/text.h"
+#include "surrogates/operators/number_or_nan.h"
 
 namespace surrogates {
 namespace {
@@ -39,11 +39,7 @@ double NumberAt(const CsvTable& table,
                 std::string_view column,
                 double least) {
   const std::string_view text = table.Cell(row, column);
-  double value = std::nan("");
-  try {
-    value = common::ParseDouble(text);
-  } catch (const std::invalid_argument&) {
-  }
+  const double value = NumberOrNan(text);
   if (!(value >= least)) {
     table.Fail(
         row.line,

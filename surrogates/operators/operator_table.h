@@ -87,11 +87,12 @@ class OperatorTable {
                                   int slot,
                                   int tp_log2,
                                   int variant) const {
-    return static_cast<std::size_t>(
-        ((name * static_cast<int>(micro_batches_.size()) + slot) * tp_sizes_ +
-         tp_log2) *
-            variants_ +
-        variant);
+    const auto size = [](int value) { return static_cast<std::size_t>(value); };
+    return ((size(name) * micro_batches_.size() + size(slot)) *
+                size(tp_sizes_) +
+            size(tp_log2)) *
+               size(variants_) +
+           size(variant);
   }
 
   std::vector<std::string> names_;

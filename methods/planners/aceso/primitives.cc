@@ -88,10 +88,11 @@ bool ScalePartner(const OperatorModel& model,
       }
     }
   }
-  if (best) {
-    plan = *std::move(best);
+  if (!best) {
+    return false;
   }
-  return best.has_value();
+  plan = *std::move(best);
+  return true;
 }
 
 // Gives `surplus` GPUs to stages that have not changed yet, busiest first, or
@@ -121,17 +122,12 @@ bool Settle(const OperatorModel& model,
       return used[static_cast<std::size_t>(stage)] == 0 &&
              (surplus > 0 ? gpus <= surplus : gpus > 1 && gpus / 2 <= -surplus);
     };
-    return surplus > 0
-               ? [&]() -> int {
-                   const auto found =
-                       std::find_if(idlest.rbegin(), idlest.rend(), usable);
-                   return found == idlest.rend() ? -1 : *found;
-                 }()
-               : [&]() -> int {
-                   const auto found =
-                       std::find_if(idlest.begin(), idlest.end(), usable);
-                   return found == idlest.end() ? -1 : *found;
-                 }();
+    std::vector<int> order = idlest;
+    if (surplus > 0) {
+      std::reverse(order.begin(), order.end());
+    }
+    const auto found = std::find_if(order.begin(), order.end(), usable);
+    return found == order.end() ? -1 : *found;
   };
   if (!scale(first)) {
     return false;

@@ -137,12 +137,12 @@ class StageSearch {
 
   // Keeps plans to continue from, if they are at most 20% slower than the best
   // one, as the published program does.
-  void Postpone(std::vector<std::pair<ScoreOf, CostedPlan>> plans) {
+  void Postpone(std::vector<std::pair<ScoreOf, CostedPlan>>&& plans) {
     constexpr std::size_t kMost = 1000;
-    for (auto& [score, plan] : plans) {
-      if (score.first == best_score_.first &&
-          score.second < 1.2 * best_score_.second) {
-        unexplored_.emplace(score, std::move(plan));
+    for (auto& each : plans) {
+      if (each.first.first == best_score_.first &&
+          each.first.second < 1.2 * best_score_.second) {
+        unexplored_.insert(std::move(each));
         if (unexplored_.size() > kMost) {
           unexplored_.erase(std::prev(unexplored_.end()));
         }

@@ -1,0 +1,137 @@
+#include "methods/planners/astra/heterogeneous.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace methods {
+namespace {
+
+class Solver {
+ public:
+  Solver(const HeterogeneousJob& job, std::span<const GpuType> types)
+      : job_(job), types_(types), shares_(types.size()) {}
+
+  HeterogeneousResult Run() {
+    Choose(0, job_.stages, job_.layers);
+    return std::move(result_);
+  }
+
+ private:
+  // Chooses the stages and layers of this type and of those after it.
+  void Choose(std::size_t type, int stages, int layers) {
+    if (type == types_.size()) {
+      if (stages == 0 && layers == 0) {
+        Keep();
+      }
+      return;
+    }
+    const GpuType& gpu = types_[type];
+    const int most = std::min(stages, gpu.limit / (job_.dp * job_.tp));
+    for (int m = 0; m <= most; ++m) {
+      const int most_layers =
+          m == 0 ? 0 : std::min(gpu.most_layers, layers / m);
+      for (int n = m == 0 ? 0 : 1; n <= most_layers; ++n) {
+        shares_[type] = {m, n};
+        Choose(type + 1, stages - m, layers - m * n);
+      }
+    }
+  }
+
+  void Keep() {
+    ++result_.solutions;
+    std::vector<double> stage_ms;
+    for (std::size_t i = 0; i < types_.size(); ++i) {
+      stage_ms.insert(
+          stage_ms.end(),
+          static_cast<std::size_t>(shares_[i].stages),
+          shares_[i].layers * types_[i].layer_ms + types_[i].transfer_ms);
+    }
+    const double ms = PipelineMs(stage_ms, job_.microbatches);
+    if (!result_.best || ms < result_.best->ms) {
+      result_.best = HeterogeneousPlan{shares_, ms};
+    }
+  }
+
+  const HeterogeneousJob& job_;
+  std::span<const GpuType> types_;
+  std::vector<TypeShare> shares_;
+  HeterogeneousResult result_;
+};
+
+}  // namespace
+
+double PipelineMs(std::span<const double> stage_ms, int microbatches) {
+  const double sum = std::accumulate(stage_ms.begin(), stage_ms.end(), 0.0);
+  const double slowest = *std::max_element(stage_ms.begin(), stage_ms.end());
+  return sum + (microbatches - 1) * slowest;
+}
+
+HeterogeneousResult SearchHeterogeneous(const HeterogeneousJob& job,
+                                        std::span<const GpuType> types) {
+  if (std::min({job.layers, job.stages, job.tp, job.dp, job.microbatches}) <
+      1) {
+    throw common::InputError(fmt::format(
+        "layers = {}, stages = {}, tp = {}, dp = {}, microbatches = {}: each "
+        "must be at least 1",
+        job.layers,
+        job.stages,
+        job.tp,
+        job.dp,
+        job.microbatches));
+  }
+  return Solver(job, types).Run();
+}
+
+double MoneyOf(const HeterogeneousPlan& plan,
+               const HeterogeneousJob& job,
+               std::span<const GpuType> types,
+               double seconds) {
+  constexpr double kSecondsPerHour = 3600.0;
+  double money = 0.0;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    money += plan.shares[i].stages * job.dp * job.tp * types[i].price_per_hour *
+             seconds / kSecondsPerHour;
+  }
+  return money;
+}
+
+std::vector<Strategy> OptimalPool(std::vector<Strategy> strategies) {
+  std::stable_sort(strategies.begin(),
+                   strategies.end(),
+                   [](const Strategy& a, const Strategy& b) {
+                     return a.samples_per_s != b.samples_per_s
+                                ? a.samples_per_s > b.samples_per_s
+                                : a.money < b.money;
+                   });
+  // The least money among strictly faster strategies.
+  std::vector<Strategy> pool;
+  double least_faster = std::numeric_limits<double>::infinity();
+  double least_here = least_faster;
+  double here = std::numeric_limits<double>::infinity();
+  for (const Strategy& strategy : strategies) {
+    if (strategy.samples_per_s < here) {
+      least_faster = std::min(least_faster, least_here);
+      here = strategy.samples_per_s;
+    }
+    least_here = std::min(least_here, strategy.money);
+    if (!(least_faster < strategy.money)) {
+      pool.push_back(strategy);
+    }
+  }
+  return pool;
+}
+
+std::optional<Strategy> WithinLimit(const std::vector<Strategy>& pool,
+                                    double most_money) {
+  const auto found =
+      std::find_if(pool.begin(), pool.end(), [&](const Strategy& strategy) {
+        return strategy.money <= most_money;
+      });
+  return found == pool.end() ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace methods
