@@ -197,7 +197,7 @@ def main():
             embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=NORM, **eager), gpt2_weights),
         "bert": (transformers.BertForMaskedLM, transformers.BertConfig(
             **small, max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-            layer_norm_eps=NORM, **eager), bert_weights),
+            layer_norm_eps=NORM, pad_token_id=None, **eager), bert_weights),  # token 0 is the mask
         "mixtral": (transformers.MixtralForCausalLM, transformers.MixtralConfig(
             **decoder, num_local_experts=8, num_experts_per_tok=2, **eager), llama_weights),
     }
