@@ -186,6 +186,17 @@ Job MakeJob(const Options& o) {
   return job;
 }
 
+// A path of this trial alone on the file system of the results: next to the
+// file of its reports, with the step of Slurm that runs it.
+std::string DefaultRendezvous() {
+  const char* report = std::getenv("OPPA_REPORT");
+  const char* job = std::getenv("SLURM_JOB_ID");
+  const char* step = std::getenv("SLURM_STEP_ID");
+  return report == nullptr || job == nullptr || step == nullptr
+             ? ""
+             : fmt::format("{}.{}.{}", report, job, step);
+}
+
 LaunchOptions MakeLaunch(const Options& o, const Job& job) {
   LaunchOptions launch;
   launch.world_size = job.ranks();
@@ -195,7 +206,7 @@ LaunchOptions MakeLaunch(const Options& o, const Job& job) {
                           ? std::atoi(process) * o.local_ranks
                           : o.first_rank;
   launch.communication = o.communication;
-  launch.rendezvous = o.rendezvous;
+  launch.rendezvous = o.rendezvous.empty() ? DefaultRendezvous() : o.rendezvous;
   launch.timeout_s = o.timeout_s;
   launch.precision = o.precision;
   if (launch.first_rank + launch.local_ranks > launch.world_size) {
@@ -362,21 +373,21 @@ int Run(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Trains a transformer for a few steps under one parallelism "
-      "configuration.",
-      "oppa-train");
-  Options options;
-  Define(app, options);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::ParseError& e) {
-    std::cerr << "oppa-train: " << e.what() << "\n";
-    return 2;
-  }
-  try {
+    CLI::App app(
+        "Trains a transformer for a few steps under one parallelism "
+        "configuration.",
+        "oppa-train");
+    Options options;
+    Define(app, options);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::CallForHelp& e) {
+      return app.exit(e);
+    } catch (const CLI::ParseError& e) {
+      std::cerr << "oppa-train: " << e.what() << "\n";
+      return 2;
+    }
     return Run(options);
   } catch (const std::invalid_argument& e) {
     std::cerr << "oppa-train: " << e.what() << "\n";

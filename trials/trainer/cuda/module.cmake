@@ -5,6 +5,9 @@ set(cuda_folder ${CMAKE_SOURCE_DIR}/trials/trainer/cuda)
 # What needs neither CUDA nor the emulation, compiled with either.
 set(cuda_common ${cuda_folder}/card_fabric.cc ${cuda_folder}/module.cc)
 
+include(GNUInstallDirs)
+set_property(TARGET oppa-train APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+
 # trainer_module(NAME SOURCES...)
 function(trainer_module name)
   add_library(${name} MODULE ${cuda_common} ${ARGN})

@@ -75,6 +75,10 @@ NcclConnection::NcclConnection(NcclFabric& fabric,
         fmt::format("ncclCommInitRankConfig: {}", ncclGetErrorString(result)));
   }
   Done(ncclInProgress, "ncclCommInitRankConfig");
+  if (rank == 0) {  // all ranks have read it
+    std::error_code error;
+    std::filesystem::remove(fabric.rendezvous() + "." + name, error);
+  }
 }
 
 NcclConnection::~NcclConnection() {
