@@ -136,7 +136,8 @@ def bert_weights(config):
         "bert.embeddings.position_embeddings.weight":
             weight("embedding.positions", config.max_position_embeddings, hidden),
         "bert.embeddings.token_type_embeddings.weight": weight("embedding.types", config.type_vocab_size, hidden),
-        "cls.predictions.transform.dense.weight": weight("head.transform", hidden, hidden)}
+        "cls.predictions.transform.dense.weight": weight("head.transform", hidden, hidden),
+        "cls.predictions.bias": weight("head.logits.bias", config.vocab_size)}
     for i in range(config.num_hidden_layers):
         ours, theirs = f"block.{i}", f"bert.encoder.layer.{i}"
         attention(values, theirs + ".attention.self", ours + ".attention", hidden, hidden, hidden, True,
@@ -170,8 +171,7 @@ def set_weights(model, values):
 
 
 def losses(model, vocabulary, causal):
-    trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=RATE, betas=(0.9, 0.999), eps=1e-8)
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.999), eps=1e-8)
     result = []
     for step in range(STEPS):
         tokens, labels = batch(step, vocabulary, causal)
@@ -197,7 +197,7 @@ def main():
             embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=NORM, **eager), gpt2_weights),
         "bert": (transformers.BertForMaskedLM, transformers.BertConfig(
             **small, max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-            layer_norm_eps=NORM, pad_token_id=None, **eager), bert_weights),
+            layer_norm_eps=NORM, pad_token_id=None, **eager), bert_weights),  # token 0 is the mask
         "mixtral": (transformers.MixtralForCausalLM, transformers.MixtralConfig(
             **decoder, num_local_experts=8, num_experts_per_tok=2, **eager), llama_weights),
     }
@@ -207,8 +207,6 @@ def main():
     for name, (kind, config, weights) in models.items():
         model = kind(config).double().train()
         set_weights(model, weights(config))
-        if name == "bert":  # the trainer's has no bias of the logits
-            model.cls.predictions.bias.requires_grad_(False)
         reference["losses"][name] = losses(model, 61, name != "bert")
         kept = json.loads(config.to_json_string(use_diff=True))
         kept = {key: value for key, value in kept.items() if not key.startswith("_") and value is not None}

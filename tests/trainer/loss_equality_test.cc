@@ -71,13 +71,22 @@ TEST(LossEquality, TrainingReducesTheLoss) {
   }
 }
 
-TEST(LossEquality, RepeatedTrialsAreBitwiseEqual) {
-  const Job job = TinyJob(
-      "mixtral", "dp=2,tp=2,pp=2,microbatches=4,zero_stage=2,sp=2,ep=2");
-  const TrialResult first = Train(job, CpuPrecision::kFloat);
-  const TrialResult second = Train(job, CpuPrecision::kFloat);
-  ASSERT_EQ(first.losses.size(), 3U);
-  EXPECT_EQ(first.losses, second.losses);
+TEST(LossEquality, RepeatedTrialsHaveEqualLossesAndPeaksToTheLastBit) {
+  for (const char* config :
+       {"dp=2,tp=2,pp=2,microbatches=4,zero_stage=2,sp=2,ep=2",
+        "dp=2,tp=1,pp=4,microbatches=8,zero_stage=3,overlap_zero_allgather=1,"
+        "overlap_p2p=0,model_chunks=1"}) {
+    const Job job = TinyJob("mixtral", config);
+    const TrialResult first = Train(job, CpuPrecision::kFloat);
+    const TrialResult second = Train(job, CpuPrecision::kFloat);
+    ASSERT_EQ(first.losses.size(), 3U) << first.message;
+    EXPECT_EQ(first.losses, second.losses);
+    for (int rank = 0; rank < job.ranks(); ++rank) {
+      EXPECT_EQ(first.ranks[rank].peak_bytes, second.ranks[rank].peak_bytes);
+      EXPECT_EQ(first.ranks[rank].region_peak_bytes,
+                second.ranks[rank].region_peak_bytes);
+    }
+  }
 }
 
 }  // namespace

@@ -153,7 +153,9 @@ class Attention : public Core {
   }
 
   // Rows begin .. begin + width of the fused weight applied to x.
-  Array Project(Tensor x, std::int64_t begin, std::int64_t width) const {
+  [[nodiscard]] Array Project(Tensor x,
+                              std::int64_t begin,
+                              std::int64_t width) const {
     const Context& c = context_;
     Array y = c.New(c.tokens * width);
     c.Linear(c.tokens,
@@ -203,7 +205,7 @@ class Attention : public Core {
   }
 
   // [sequences, length, 2 kv] of each cp rank to [sequences, cp * length, ...].
-  Array GatherKeys(Tensor own) const {
+  [[nodiscard]] Array GatherKeys(Tensor own) const {
     const Context& c = context_;
     Array gathered = c.New(own.size * c.mesh.cp, Region::kCommunication);
     Wait(c.cp->AllGather(own, gathered.get()));
@@ -212,7 +214,7 @@ class Attention : public Core {
         c.mesh.cp, c.sequences, c.length * 2 * kv_, gathered.get(), keys.get());
     return keys;
   }
-  Array ReduceKeys(Array keys) const {
+  [[nodiscard]] Array ReduceKeys(Array keys) const {
     const Context& c = context_;
     Array swapped = c.New(keys.get().size, Region::kCommunication);
     c.device.SwapLeading(

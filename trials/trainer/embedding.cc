@@ -115,7 +115,7 @@ class Embedding : public Unit {
             context_.offset};
   }
 
-  Array Tokens(const Batch& batch) const {
+  [[nodiscard]] Array Tokens(const Batch& batch) const {
     const Context& c = context_;
     Array x = c.New(c.tokens * cols_);
     c.device.EmbeddingForward(c.tokens,
@@ -149,7 +149,7 @@ class Embedding : public Unit {
                                      context_.shard_tokens * size);
   }
   // The patch of a class token is 0.
-  Array Patches(const Batch& batch) const {
+  [[nodiscard]] Array Patches(const Batch& batch) const {
     const Context& c = context_;
     Array x = c.New(c.shard_tokens * cols_);
     c.Linear(c.shard_tokens,

@@ -219,7 +219,7 @@ class Experts : public Core {
   }
 
   // Rows from the order of slots here to that of the experts of this rank.
-  Array Dispatch(Array sent, const Saved& saved) const {
+  [[nodiscard]] Array Dispatch(Array sent, const Saved& saved) const {
     const Context& c = context_;
     if (c.ep == nullptr) {
       return sent;
@@ -233,7 +233,7 @@ class Experts : public Core {
     return sorted;
   }
   // The inverse of Dispatch.
-  Array Return(Array sorted, const Saved& saved) const {
+  [[nodiscard]] Array Return(Array sorted, const Saved& saved) const {
     const Context& c = context_;
     if (c.ep == nullptr) {
       return sorted;

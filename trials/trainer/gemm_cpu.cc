@@ -7,11 +7,12 @@
 
 #ifdef OPPA_ONEDNN
 #include <oneapi/dnnl/dnnl.h>
+// Of libgomp; clang may lack omp.h.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" void omp_set_num_threads(int threads);
 #endif
 #ifdef OPPA_OPENBLAS
 #include <cblas.h>
-extern "C" void openblas_set_num_threads(int threads);
 #endif
 
 #include "trials/trainer/row_kernels.h"

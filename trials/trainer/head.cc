@@ -3,7 +3,8 @@
 // their cross entropy.
 //
 // Note: the transform has the place and the size of the pooler in the model's
-// description, plus a norm. A classifier reads the class token of an image.
+// description; the norm and the bias of BERT's logits come in addition. A
+// classifier reads the class token of an image.
 
 #include <algorithm>
 #include <optional>
@@ -60,7 +61,7 @@ class Head : public Unit {
       weight_ = store.Add(tied ? GradientShare::kTied : GradientShare::kDense,
                           {piece});
     }
-    if (model.head_bias || model.classes > 0) {
+    if (model.head_bias || model.classes > 0 || model.pooler) {
       bias_ = store.Add(GradientShare::kDense,
                         {RowSplit("head.logits.bias",
                                   labels_,
@@ -152,7 +153,7 @@ class Head : public Unit {
     return context_.offset == 0 ? context_.sequences : 0;
   }
 
-  Array SelectRows(Tensor all) const {
+  [[nodiscard]] Array SelectRows(Tensor all) const {
     if (!selects()) {
       return {};
     }
@@ -164,7 +165,7 @@ class Head : public Unit {
     }
     return rows;
   }
-  Array SpreadRows(Array rows) const {
+  [[nodiscard]] Array SpreadRows(Array rows) const {
     if (!selects()) {
       return rows;
     }
@@ -214,7 +215,7 @@ class Head : public Unit {
                           c.loss);
   }
 
-  Array LogitsBackward(const Saved& saved) const {
+  [[nodiscard]] Array LogitsBackward(const Saved& saved) const {
     const Context& c = context_;
     const Array all = c.GatherTokens(Features(saved));
     const Tensor features = Context::All(all, Features(saved));
@@ -234,7 +235,7 @@ class Head : public Unit {
     return c.ReduceTokens(SpreadRows(std::move(dfeatures)));
   }
 
-  Array TransformBackward(Array dy, const Saved& saved) const {
+  [[nodiscard]] Array TransformBackward(Array dy, const Saved& saved) const {
     const Context& c = context_;
     const std::int64_t rows = c.shard_tokens;
     const Array dact = c.New(rows * cols_, Region::kWorkspace);

@@ -373,21 +373,21 @@ int Run(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Trains a transformer for a few steps under one parallelism "
-      "configuration.",
-      "oppa-train");
-  Options options;
-  Define(app, options);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::ParseError& e) {
-    std::cerr << "oppa-train: " << e.what() << "\n";
-    return 2;
-  }
-  try {
+    CLI::App app(
+        "Trains a transformer for a few steps under one parallelism "
+        "configuration.",
+        "oppa-train");
+    Options options;
+    Define(app, options);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::CallForHelp& e) {
+      return app.exit(e);
+    } catch (const CLI::ParseError& e) {
+      std::cerr << "oppa-train: " << e.what() << "\n";
+      return 2;
+    }
     return Run(options);
   } catch (const std::invalid_argument& e) {
     std::cerr << "oppa-train: " << e.what() << "\n";

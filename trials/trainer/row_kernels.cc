@@ -190,17 +190,19 @@ OPPA_INLINE void ActivationForwardRowOf(
     for (std::int64_t i = 0; i < cols; ++i) {
       y[i] = x[i] / (T(1) + Exp(-x[i])) * x[cols + i];
     }
-  } else if (kind == Activation::kGeluTanh) {
+    return;
+  }
+  if (kind == Activation::kGeluTanh) {
 #pragma omp simd
     for (std::int64_t i = 0; i < cols; ++i) {
       const T inner =
           T(kGeluScale) * (x[i] + T(kGeluCube) * x[i] * x[i] * x[i]);
       y[i] = T(0.5) * x[i] * (T(1) + Tanh(inner));
     }
-  } else {
-    for (std::int64_t i = 0; i < cols; ++i) {
-      y[i] = T(0.5) * x[i] * (T(1) + std::erf(x[i] / std::numbers::sqrt2_v<T>));
-    }
+    return;
+  }
+  for (std::int64_t i = 0; i < cols; ++i) {
+    y[i] = T(0.5) * x[i] * (T(1) + std::erf(x[i] / std::numbers::sqrt2_v<T>));
   }
 }
 
@@ -215,7 +217,9 @@ OPPA_INLINE void ActivationBackwardRowOf(
       dx[i] = dy[i] * x[cols + i] * (sigmoid + gate * (T(1) - sigmoid));
       dx[cols + i] = dy[i] * gate;
     }
-  } else if (kind == Activation::kGeluTanh) {
+    return;
+  }
+  if (kind == Activation::kGeluTanh) {
 #pragma omp simd
     for (std::int64_t i = 0; i < cols; ++i) {
       const T square = x[i] * x[i];
@@ -225,14 +229,13 @@ OPPA_INLINE void ActivationBackwardRowOf(
       dx[i] =
           dy[i] * T(0.5) * (T(1) + tanh + x[i] * (T(1) - tanh * tanh) * slope);
     }
-  } else {
-    for (std::int64_t i = 0; i < cols; ++i) {
-      const T density = Exp(T(-0.5) * x[i] * x[i]) *
-                        T(0.5 * std::numbers::inv_sqrtpi * std::numbers::sqrt2);
-      const T share =
-          T(0.5) * (T(1) + std::erf(x[i] / std::numbers::sqrt2_v<T>));
-      dx[i] = dy[i] * (share + x[i] * density);
-    }
+    return;
+  }
+  for (std::int64_t i = 0; i < cols; ++i) {
+    const T density = Exp(T(-0.5) * x[i] * x[i]) *
+                      T(0.5 * std::numbers::inv_sqrtpi * std::numbers::sqrt2);
+    const T share = T(0.5) * (T(1) + std::erf(x[i] / std::numbers::sqrt2_v<T>));
+    dx[i] = dy[i] * (share + x[i] * density);
   }
 }
 
