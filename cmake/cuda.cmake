@@ -1,13 +1,17 @@
 # Looks for a CUDA compiler. Where there is one, OPPA_CUDA is true and targets can
 # have .cu sources. Nothing requires it, and nothing links libcuda, which only
 # machines with a driver have: everything that is built starts without a GPU.
+option(OPPA_USE_CUDA "Look for a CUDA compiler" ON)
+set(OPPA_CUDA FALSE)
+if(NOT OPPA_USE_CUDA)
+  return()
+endif()
 include(CheckLanguage)
 find_program(NVCC nvcc HINTS /usr/local/cuda/bin)
 if(NVCC AND NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${NVCC})
 endif()
 check_language(CUDA)
-set(OPPA_CUDA FALSE)
 if(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80 90 100)

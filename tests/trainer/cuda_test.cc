@@ -18,6 +18,13 @@
 namespace trials::trainer::testing {
 namespace {
 
+// Sanitizers follow one stack per thread; those of the emulation are many.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OPPA_SKIP_IF_SANITIZED() GTEST_SKIP() << "not with sanitizers"
+#else
+#define OPPA_SKIP_IF_SANITIZED() static_cast<void>(0)
+#endif
+
 std::unique_ptr<Backend> Emulated(const LaunchOptions& launch) {
   void* module = dlopen(OPPA_EMULATED_MODULE, RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {
@@ -71,12 +78,14 @@ double LargestError(const std::vector<double>& a,
 class EmulatedCuda : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(EmulatedCuda, InFloatLossesEqualThoseOfTheCpu) {
+  OPPA_SKIP_IF_SANITIZED();
   const Job job = SmallJob(GetParam(), "dp=1,tp=1,pp=1");
   const TrialResult cpu = Train(job, CpuPrecision::kFloat);
   EXPECT_LT(LargestError(TrainEmulated(job, "float").losses, cpu.losses), 1e-5);
 }
 
 TEST_P(EmulatedCuda, InBfloat16LossesAreNearThoseOfTheCpu) {
+  OPPA_SKIP_IF_SANITIZED();
   const Job job = SmallJob(GetParam(), "dp=1,tp=1,pp=1");
   const TrialResult cpu = Train(job, CpuPrecision::kFloat);
   EXPECT_LT(LargestError(TrainEmulated(job, "bf16").losses, cpu.losses), 5e-3);
@@ -90,6 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Models,
                          });
 
 TEST(EmulatedCard, RanksThatShareACardHaveTheLossesOfOne) {
+  OPPA_SKIP_IF_SANITIZED();
   for (const std::string_view type : {"qwen2", "mixtral"}) {
     const std::vector<double> one =
         TrainEmulated(SmallJob(type, "dp=1,tp=1,pp=1"), "float").losses;
@@ -111,12 +121,14 @@ TEST(EmulatedCard, RanksThatShareACardHaveTheLossesOfOne) {
 }
 
 TEST(EmulatedCard, ResultsAreTheSameEachTime) {
+  OPPA_SKIP_IF_SANITIZED();
   const Job job = SmallJob("qwen2", "dp=2,tp=2,pp=1,zero_stage=2");
   EXPECT_EQ(TrainEmulated(job, "bf16").losses,
             TrainEmulated(job, "bf16").losses);
 }
 
 TEST(EmulatedCard, ARankWithoutMemoryEndsTheTrialOfAll) {
+  OPPA_SKIP_IF_SANITIZED();
   Job job = SmallJob("qwen2", "dp=2,tp=1,pp=2,microbatches=2");
   job.memory_bytes = 100 << 10;
   EXPECT_EQ(TrainEmulated(job, "bf16").reason, EndReason::kOutOfMemory);
@@ -199,6 +211,7 @@ double RelativeError(const std::vector<float>& a, const std::vector<float>& b) {
 class TensorCoreAttention : public ::testing::TestWithParam<AttentionShape> {};
 
 TEST_P(TensorCoreAttention, EqualsTheCpuWithinTheRoundingOfBfloat16) {
+  OPPA_SKIP_IF_SANITIZED();
   AttentionShape shape = GetParam();
   shape.q_stride = shape.out_stride = shape.heads * shape.head_size;
   shape.kv_stride = shape.kv_heads * shape.head_size;
