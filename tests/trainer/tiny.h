@@ -78,7 +78,7 @@ inline Job TinyJob(std::string_view type,
 
 inline TrialResult Train(const Job& job,
                          CpuPrecision precision = CpuPrecision::kDouble,
-                         double timeout_s = 20.0) {
+                         double timeout_s = 100.0) {
   CheckJob(job);
   LaunchOptions launch;
   launch.world_size = launch.local_ranks = job.ranks();
