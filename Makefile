@@ -18,7 +18,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
-        test test-slurm test-faults fuzz asan tsan \
+        test test-adapters test-torch test-slurm test-faults fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-sensitivity study-stopping \
         bench benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
@@ -44,6 +44,19 @@ test: deps ## build everything and run every test
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release
 	@ctest --preset release
+
+# An interpreter with torch: TORCH_PYTHON=..., or a virtual environment that is made in build/.
+TORCH_PYTHON ?= build/torch/bin/python
+
+build/torch/bin/python:
+	@python3 -m venv build/torch
+	@build/torch/bin/pip install --quiet numpy transformers accelerate torch || { rm -rf build/torch; exit 1; }
+
+test-torch: build $(TORCH_PYTHON) ## tune PyTorch programs on CPU ranks, and follow docs/tune-your-job.md
+	@scripts/torch-tests $(OPPA) $(TORCH_PYTHON)
+
+test-adapters: build $(TORCH_PYTHON) ## pass rendered command lines to the parsers of the installed frameworks
+	@$(TORCH_PYTHON) tests/adapters/check $(OPPA)
 
 test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm

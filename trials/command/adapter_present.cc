@@ -69,8 +69,16 @@ std::vector<std::string> ParametersOf(const AdapterSetting& setting) {
   return names;
 }
 
-std::vector<int> ValuesToTry(const Knob& knob) {
+// All values of a parameter; of one with a few, those that the adapter lists.
+std::vector<int> ValuesToTry(const Knob& knob, const common::TomlTable& space) {
+  constexpr int kFew = 3;
   std::vector<int> values;
+  if (knob.maximum <= kFew && space.Has(knob.name)) {
+    for (const std::int64_t value : space.GetInts(knob.name)) {
+      values.push_back(static_cast<int>(value));
+    }
+    return values;
+  }
   for (int value = knob.minimum; value <= std::min(knob.maximum, kMostValue);
        ++value) {
     values.push_back(value);
@@ -179,7 +187,6 @@ PresentConfig Adapter::Present(const AdapterJob& job) const {
                ? SameText(value->text, *group.present)
                : value.has_value() == group.present.has_value();
   };
-  // Where a flag without a value is rendered as the default, both are absent.
   const auto solve = [&](const Group& group, ParallelConfig& config) {
     if (!group.known || matches(group, config)) {
       return true;
@@ -187,7 +194,7 @@ PresentConfig Adapter::Present(const AdapterJob& job) const {
     for (const AdapterSetting* row : group.rows) {
       for (const std::string& name : ParametersOf(*row)) {
         const Knob& knob = BuiltInKnobs().Require(name);
-        for (const int value : ValuesToTry(knob)) {
+        for (const int value : ValuesToTry(knob, space_)) {
           ParallelConfig tried = config;
           knob.Set(tried, value);
           if (knob.group == KnobGroup::kSizes && name != "dp") {
