@@ -183,14 +183,37 @@ PresentConfig Adapter::Present(const AdapterJob& job) const {
     } catch (const common::InputError&) {
       return false;  // not an integer
     }
-    return value && group.present
-               ? SameText(value->text, *group.present)
-               : value.has_value() == group.present.has_value();
+    if (value && group.present) {
+      return SameText(value->text, *group.present);
+    }
+    if (group.present) {  // what the framework uses without the setting
+      return std::any_of(
+          group.rows.begin(), group.rows.end(), [&](const AdapterSetting* row) {
+            return !row->otherwise.empty() &&
+                   SameText(row->otherwise, *group.present);
+          });
+    }
+    // A number that the job lacks is left to the framework.
+    return !value || value->type == ConfigValue::Type::kNumber;
   };
   const auto solve = [&](const Group& group, ParallelConfig& config) {
     if (!group.known || matches(group, config)) {
       return true;
     }
+    // A value that keeps the settings before it, else any.
+    std::optional<ParallelConfig> other;
+    const auto keeps = [&](const ParallelConfig& tried) {
+      for (const Group& before : groups) {
+        if (&before == &group) {
+          break;
+        }
+        if (before.known && matches(before, config) &&
+            !matches(before, tried)) {
+          return false;
+        }
+      }
+      return true;
+    };
     for (const AdapterSetting* row : group.rows) {
       for (const std::string& name : ParametersOf(*row)) {
         const Knob& knob = BuiltInKnobs().Require(name);
@@ -201,13 +224,17 @@ PresentConfig Adapter::Present(const AdapterJob& job) const {
             FillDataParallelSize(tried, gpus);
           }
           if (matches(group, tried)) {
-            config = tried;
-            return true;
+            if (keeps(tried)) {
+              config = tried;
+              return true;
+            }
+            other = other ? other : tried;
           }
         }
       }
     }
-    return false;
+    config = other.value_or(config);
+    return other.has_value();
   };
 
   PresentConfig present;
