@@ -48,7 +48,9 @@ std::string FromManifest(const InitOptions& options, const fs::path& path) {
   const fs::path target = fs::absolute(options.folder / path);
   const fs::path from = fs::absolute(options.manifest).parent_path();
   const fs::path relative = target.lexically_proximate(from);
-  return relative.empty() ? target.string() : relative.string();
+  return relative.empty() || relative.begin()->string() == ".."
+             ? target.lexically_normal().string()
+             : relative.string();
 }
 
 // The sequences of a step: of the option, of the adapter's setting, or of the

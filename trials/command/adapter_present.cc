@@ -69,8 +69,16 @@ std::vector<std::string> ParametersOf(const AdapterSetting& setting) {
   return names;
 }
 
-std::vector<int> ValuesToTry(const Knob& knob) {
+// All values of a parameter; of one with a few, those that the adapter lists.
+std::vector<int> ValuesToTry(const Knob& knob, const common::TomlTable& space) {
+  constexpr int kFew = 3;
   std::vector<int> values;
+  if (knob.maximum <= kFew && space.Has(knob.name)) {
+    for (const std::int64_t value : space.GetInts(knob.name)) {
+      values.push_back(static_cast<int>(value));
+    }
+    return values;
+  }
   for (int value = knob.minimum; value <= std::min(knob.maximum, kMostValue);
        ++value) {
     values.push_back(value);
@@ -175,32 +183,58 @@ PresentConfig Adapter::Present(const AdapterJob& job) const {
     } catch (const common::InputError&) {
       return false;  // not an integer
     }
-    return value && group.present
-               ? SameText(value->text, *group.present)
-               : value.has_value() == group.present.has_value();
+    if (value && group.present) {
+      return SameText(value->text, *group.present);
+    }
+    if (group.present) {  // what the framework uses without the setting
+      return std::any_of(
+          group.rows.begin(), group.rows.end(), [&](const AdapterSetting* row) {
+            return !row->otherwise.empty() &&
+                   SameText(row->otherwise, *group.present);
+          });
+    }
+    // A number that the job lacks is left to the framework.
+    return !value || value->type == ConfigValue::Type::kNumber;
   };
-  // Where a flag without a value is rendered as the default, both are absent.
   const auto solve = [&](const Group& group, ParallelConfig& config) {
     if (!group.known || matches(group, config)) {
       return true;
     }
+    // A value that keeps the settings before it, else any.
+    std::optional<ParallelConfig> other;
+    const auto keeps = [&](const ParallelConfig& tried) {
+      for (const Group& before : groups) {
+        if (&before == &group) {
+          break;
+        }
+        if (before.known && matches(before, config) &&
+            !matches(before, tried)) {
+          return false;
+        }
+      }
+      return true;
+    };
     for (const AdapterSetting* row : group.rows) {
       for (const std::string& name : ParametersOf(*row)) {
         const Knob& knob = BuiltInKnobs().Require(name);
-        for (const int value : ValuesToTry(knob)) {
+        for (const int value : ValuesToTry(knob, space_)) {
           ParallelConfig tried = config;
           knob.Set(tried, value);
           if (knob.group == KnobGroup::kSizes && name != "dp") {
             FillDataParallelSize(tried, gpus);
           }
           if (matches(group, tried)) {
-            config = tried;
-            return true;
+            if (keeps(tried)) {
+              config = tried;
+              return true;
+            }
+            other = other ? other : tried;
           }
         }
       }
     }
-    return false;
+    config = other.value_or(config);
+    return other.has_value();
   };
 
   PresentConfig present;

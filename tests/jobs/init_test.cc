@@ -1,0 +1,124 @@
+#include "jobs/init.h"
+
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "harness/manifest.h"
+#include "harness/plan.h"
+#include "jobs/machine.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace jobs {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class InitTest : public testing::Test {
+ protected:
+  InitTest() {
+    fakes::WriteFile(folder_.path() / "config.json",
+                     "{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": "
+                     "4, \"n_layer\": 4, \"n_positions\": 64, \"vocab_size\": "
+                     "256}");
+    options_.folder = folder_.path();
+    options_.manifest = folder_.path() / "tune.toml";
+    options_.model = "config.json";
+    options_.gpus = "1x4";
+    options_.memory_gib = 8.0;
+  }
+
+  // The manifest, after a check that it can be run.
+  std::string Write() {
+    std::string text = ManifestText(options_);
+    fakes::WriteFile(options_.manifest, text);
+    (void)harness::CheckManifest(harness::ReadManifest(options_.manifest));
+    return text;
+  }
+
+  [[nodiscard]] std::string Problem() const {
+    try {
+      (void)ManifestText(options_);
+    } catch (const common::InputError& e) {
+      return e.what();
+    }
+    return "";
+  }
+
+  fakes::TemporaryFolder folder_;
+  InitOptions options_;
+};
+
+TEST_F(InitTest, StartsFromThePresentConfigurationOfTheCommandLine) {
+  options_.framework = "hf-trainer";
+  options_.sequence = 64;
+  options_.command = {"torchrun",
+                      "run_clm.py",
+                      "--per_device_train_batch_size",
+                      "2",
+                      "--gradient_accumulation_steps=8"};
+  const std::string text = Write();
+  EXPECT_THAT(text, HasSubstr("start = [\"dp=4,tp=1,pp=1,microbatches=8\"]"));
+  EXPECT_THAT(text, HasSubstr("batch_size = 64 "));
+  EXPECT_THAT(text, HasSubstr("# microbatches = [1, 2, 4"));
+}
+
+TEST_F(InitTest, AddsPresentValuesThatNoGridHas) {
+  options_.framework = "megatron-lm";
+  options_.command = {"torchrun",
+                      "pretrain_gpt.py",
+                      "--global-batch-size",
+                      "48",
+                      "--seq-length",
+                      "64",
+                      "--micro-batch-size",
+                      "4"};
+  EXPECT_THAT(Write(), HasSubstr("microbatches = [1, 2, 3, 4"));
+}
+
+TEST_F(InitTest, VariesOnlyThePlaceholdersOfACommandLineWithoutAnAdapter) {
+  options_.batch = 16;
+  options_.sequence = 64;
+  options_.command = {"sh", "-c", "train --mb {micro_batch_size} --dp {dp}"};
+  const std::string text = Write();
+  EXPECT_THAT(text, HasSubstr("zero_stage = [0]  # not in your command line"));
+  EXPECT_THAT(text, HasSubstr("\ntp = [1]"));
+  EXPECT_THAT(text, Not(HasSubstr("\nmicrobatches = ")));
+}
+
+TEST_F(InitTest, NamesTheOptionForWhatTheCommandLineDoesNotSay) {
+  options_.command = {"train"};
+  EXPECT_THAT(Problem(), HasSubstr("--batch N"));
+  options_.batch = 8;
+  EXPECT_THAT(Problem(), HasSubstr("--seq N"));
+  options_.sequence = 64;
+  options_.model = "";
+  EXPECT_THAT(Problem(), HasSubstr("--model FILE"));
+  options_.command = {};
+  EXPECT_THAT(Problem(), HasSubstr("after --"));
+}
+
+TEST(Machine, CountsTheGpusOfNvidiaSmiAndTakesTheLeastMemory) {
+  const Machine machine = ParseNvidiaSmi(
+      "NVIDIA H100 80GB HBM3, 81559\nNVIDIA H100 80GB HBM3, 81408\n");
+  EXPECT_EQ(machine.size.gpus_per_node, 2);
+  EXPECT_DOUBLE_EQ(machine.memory_gib, 79.5);
+  EXPECT_THAT(machine.source, HasSubstr("H100"));
+  EXPECT_EQ(ParseNvidiaSmi("No devices were found\n").size.gpus_per_node, 0);
+}
+
+TEST(Machine, GivesTheCpuTheRanksOfTorchrun) {
+  const Machine machine =
+      DetectMachine({"torchrun", "--nproc_per_node=3", "train.py"});
+  if (machine.source == "CPU") {
+    EXPECT_EQ(machine.size.gpus_per_node, 3);
+    EXPECT_GT(machine.memory_gib, 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace jobs

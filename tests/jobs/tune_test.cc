@@ -1,0 +1,170 @@
+// Whole searches with a shell script as the training program.
+
+#include "jobs/tune.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/process.h"
+#include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class TuneTest : public testing::Test {
+ protected:
+  TuneTest() {
+    Write("config.json",
+          "{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": 4, "
+          "\"n_layer\": 4, \"n_positions\": 64, \"vocab_size\": 256}");
+    Write("adapter.toml",
+          "settings = [\n"
+          "  {flag = \"--micro\", value = \"$micro_batch_size\"},\n"
+          "  {flag = \"--accumulate\", value = \"$microbatches\"},\n"
+          "  {flag = \"--steps\", text = \"{max_steps}\", trial = true},\n"
+          "]\n[space]\nzero_stage = [0]\n[log]\n"
+          "step_time_s = 'took ([0-9.]+)'\nmemory_mib = 'peak ([0-9]+)'\n");
+  }
+
+  void Write(const std::string& name, const std::string& text) {
+    fakes::WriteFile(folder_.path() / name, text);
+    fs::permissions(folder_.path() / name, fs::perms::owner_all);
+  }
+  // A program that prints the time 0.0M for --accumulate M, and runs `before`.
+  void WriteProgram(const std::string& before) {
+    Write("train.sh",
+          "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  case $1 in\n"
+          "    --accumulate) m=$2; shift ;;\n    --steps) s=$2; shift ;;\n"
+          "  esac\n  shift\ndone\n" +
+              before +
+              "\nfor i in $(seq $s); do\n"
+              "  echo \"took 0.0$m$((i % 3 + 1)) peak 100\"\ndone\n");
+  }
+
+  common::CommandResult Oppa(const std::vector<std::string>& words) {
+    std::vector<std::string> all = {fakes::ProgramFile().string()};
+    all.insert(all.end(), words.begin(), words.end());
+    return common::RunCommand(
+        all, common::CurrentEnvironment(), folder_.path(), 100.0);
+  }
+  common::CommandResult Tune() {
+    return Oppa({"tune",
+                 "--framework",
+                 "adapter.toml",
+                 "--model",
+                 "config.json",
+                 "--gpus",
+                 "1x2",
+                 "--memory-gib",
+                 "8",
+                 "--batch",
+                 "16",
+                 "--seq",
+                 "64",
+                 "--trials",
+                 "4",
+                 "--steps",
+                 "6",
+                 "--",
+                 "./train.sh",
+                 "--micro",
+                 "1",
+                 "--accumulate",
+                 "8"});
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
+  WriteProgram("");
+  const common::CommandResult run = Tune();
+  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("preflight"));
+  EXPECT_THAT(run.output,
+              HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8: 0.08"));
+  EXPECT_THAT(run.output, HasSubstr("as fast as yours"));
+  EXPECT_THAT(run.output, HasSubstr("left"));
+  const fs::path results = folder_.path() / "oppa-results" / "tune";
+  const std::string script = fakes::ReadFile(results / "best.sh");
+  EXPECT_THAT(script, HasSubstr("train.sh --micro "));
+  EXPECT_THAT(script, Not(HasSubstr("--accumulate 8")));
+  EXPECT_THAT(script, Not(HasSubstr("--steps")));
+  EXPECT_THAT(fakes::ReadFile(results / "best.json"), HasSubstr("speed_up"));
+  // The same command finds everything measured, from any folder.
+  const common::CommandResult again =
+      Oppa({"tune", (folder_.path() / "oppa-results" / "tune.toml").string()});
+  EXPECT_EQ(again.exit_code, 0) << again.output << again.errors;
+  EXPECT_THAT(again.output, Not(HasSubstr("trial 1 ")));
+  EXPECT_THAT(again.output, HasSubstr("Use this command line"));
+}
+
+TEST_F(TuneTest, ShowsTheLastLinesOfAPresentConfigurationThatFails) {
+  WriteProgram("echo loading; echo 'KeyError: no data' >&2; exit 3");
+  const common::CommandResult run = Tune();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.output, HasSubstr("does not run"));
+  EXPECT_THAT(run.output, HasSubstr("    KeyError: no data"));
+  EXPECT_THAT(run.output, Not(HasSubstr("trial 1")));
+}
+
+TEST_F(TuneTest, StopsAfterThreeTrialsThatFailAlike) {
+  // The preflight has two steps.
+  WriteProgram("if [ $s != 2 ]; then echo 'no such device' >&2; exit 3; fi");
+  const common::CommandResult run = Tune();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.output, HasSubstr("failed alike"));
+  EXPECT_THAT(run.output, HasSubstr("    no such device"));
+  EXPECT_THAT(run.output, HasSubstr("trial 3"));
+  EXPECT_THAT(run.output, Not(HasSubstr("trial 4")));
+}
+
+TEST_F(TuneTest, RunsTheManifestThatInitWrote) {
+  WriteProgram("");
+  const common::CommandResult init = Oppa({"init",
+                                           "--framework",
+                                           "adapter.toml",
+                                           "--model",
+                                           "config.json",
+                                           "--gpus",
+                                           "1x2",
+                                           "--memory-gib",
+                                           "8",
+                                           "--batch",
+                                           "16",
+                                           "--seq",
+                                           "64",
+                                           "--trials",
+                                           "2",
+                                           "--steps",
+                                           "4",
+                                           "--",
+                                           "./train.sh",
+                                           "--micro",
+                                           "1",
+                                           "--accumulate",
+                                           "8"});
+  EXPECT_EQ(init.exit_code, 0) << init.errors;
+  const common::CommandResult run = Oppa({"tune", "tune.toml"});
+  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
+  EXPECT_TRUE(fs::exists(folder_.path() / "oppa-results" / "tune" / "best.sh"));
+  EXPECT_EQ(Oppa({"init", "--", "./train.sh"}).exit_code, 2);
+}
+
+TEST(TuneFolder, DoesNotDependOnTheWorkingDirectory) {
+  EXPECT_EQ(TuneFolder("/a/tune.toml", "t"), fs::path("/a/oppa-results/t"));
+  EXPECT_EQ(TuneFolder("/a/oppa-results/tune.toml", "t"),
+            fs::path("/a/oppa-results/t"));
+}
+
+}  // namespace
+}  // namespace jobs
