@@ -1,5 +1,6 @@
 #include "trials/trainer/trial.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -123,9 +124,10 @@ void RunRank(Shared& shared, int index, int world_rank) {
   RankResult result{.rank = world_rank};
   try {
     shared.devices[index] = shared.backend->MakeDevice(world_rank);
-    const std::int64_t memory = shared.job.memory_bytes > 0
-                                    ? shared.job.memory_bytes
-                                    : shared.backend->MemoryBytes(world_rank);
+    std::int64_t memory = shared.backend->MemoryBytes(world_rank);
+    if (shared.job.memory_bytes > 0) {
+      memory = std::min(memory, shared.job.memory_bytes);
+    }
     rank = std::make_unique<Rank>(
         shared.job, world_rank, memory, fabric, *shared.devices[index]);
     result.parameters = rank->store().parameters();

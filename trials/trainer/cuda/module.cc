@@ -39,7 +39,10 @@ int WidthOf(const std::string& precision) {
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const LaunchOptions& options)
-      : options_(options), width_(WidthOf(options.precision)) {
+      : width_(WidthOf(options.precision)),
+        // Now, before ranks that share the card reserve their memory.
+        bytes_(std::max<std::int64_t>(FreeBytes(Gpu()) - kOutsideBytes, 0) /
+               std::max(options.local_ranks, 1)) {
     const bool threads = options.communication.empty()
                              ? options.local_ranks == options.world_size
                              : options.communication == "threads";
@@ -77,16 +80,15 @@ class CudaBackend final : public Backend {
   }
   [[nodiscard]] Fabric& fabric() override { return *fabric_; }
   [[nodiscard]] std::int64_t MemoryBytes(int /*rank*/) override {
-    return std::max<std::int64_t>(FreeBytes(Gpu()) - kOutsideBytes, 0) /
-           options_.local_ranks;
+    return bytes_;
   }
 
  private:
   // The GPU of this process.
   [[nodiscard]] int Gpu() const { return LocalRank() % GpuCount(); }
 
-  LaunchOptions options_;
   int width_;
+  std::int64_t bytes_;  // of a rank
   std::unique_ptr<Fabric> fabric_;
   std::function<void()> check_;
 };
