@@ -19,6 +19,7 @@
 #include "trials/command/command_runner.h"
 #include "trials/custom_knobs.h"
 #include "trials/data_folder.h"
+#include "trials/inert_lists.h"
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/error_band.h"
@@ -211,6 +212,10 @@ Backend BackendOn(const trials::Workload& workload,
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
   backend.space = std::make_unique<trials::SearchSpace>(
       trials::SearchSpace::Enumerate(workload, cluster.gpus(), space));
+  const std::string inert = trials::InertLists(space, *backend.space);
+  if (!inert.empty()) {
+    backend.warning += (backend.warning.empty() ? "" : "; ") + inert;
+  }
   return backend;
 }
 
