@@ -10,6 +10,7 @@
 
 #include "common/files.h"
 #include "trials/data_folder.h"
+#include "trials/inert_lists.h"
 #include "trials/simulator/framework.h"
 
 namespace harness {
@@ -126,6 +127,10 @@ Backend BackendOn(const trials::Workload& workload,
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
   backend.space = std::make_unique<trials::SearchSpace>(
       trials::SearchSpace::Enumerate(workload, cluster.gpus(), space));
+  const std::string inert = trials::InertLists(space, *backend.space);
+  if (!inert.empty()) {
+    backend.warning += (backend.warning.empty() ? "" : "; ") + inert;
+  }
   return backend;
 }
 
