@@ -13,8 +13,8 @@
 #include "common/json.h"
 #include "common/toml_table.h"
 #include "jobs/machine_size.h"
-#include "trials/command/adapter.h"
-#include "trials/command/command_words.h"
+#include "trials/adapters/adapter.h"
+#include "trials/adapters/command_words.h"
 #include "trials/knobs.h"
 #include "trials/workload.h"
 

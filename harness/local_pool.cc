@@ -49,10 +49,10 @@ std::vector<std::string> WorkerEnvironment(int threads) {
 pid_t Start(const Job& job, int threads, int& error) {
   common::CreateFolders(job.log.parent_path());
   // Neither through a symbolic link nor into a FIFO, which would wait.
-  const int log = ::open(job.log.c_str(),
-                         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |
-                             O_NOFOLLOW | O_NONBLOCK,
-                         0666);
+  const int log =
+      ::open(job.log.c_str(),
+             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+             0666);
   pid_t pid = -1;
   if (log >= 0) {
     pid = common::StartProcess({.words = job.command,

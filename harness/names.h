@@ -12,7 +12,8 @@
 namespace harness {
 
 // A valid folder name: 1 to 64 of a-z, A-Z, 0-9, '.', '_', '-' and spaces, the
-// first a letter or digit, the last no space, and not the name of a file that oppa writes there.
+// first a letter or digit, the last no space, and not the name of a file that
+// oppa writes there.
 [[nodiscard]] bool IsSafeName(std::string_view name);
 
 // Errors: throws InputError at the table's key unless IsSafeName(name); the

@@ -17,7 +17,7 @@
 #include "harness/prediction_sources.h"
 #include "harness/problem_parts.h"
 #include "harness/provenance.h"
-#include "trials/command/adapter.h"
+#include "trials/adapters/adapter.h"
 #include "trials/command/command_runner.h"
 #include "trials/data_folder.h"
 #include "trials/simulator/framework.h"

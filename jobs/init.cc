@@ -12,7 +12,7 @@
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "jobs/machine.h"
-#include "trials/command/adapter.h"
+#include "trials/adapters/adapter.h"
 #include "trials/knobs.h"
 #include "trials/workload.h"
 

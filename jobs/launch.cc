@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/command/command_words.h"
+#include "trials/adapters/command_words.h"
 
 namespace jobs {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "jobs/job.h"
-#include "trials/command/adapter.h"
+#include "trials/adapters/adapter.h"
 #include "trials/parallel_config.h"
 
 namespace jobs {

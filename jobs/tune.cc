@@ -21,7 +21,7 @@
 #include "harness/stop.h"
 #include "jobs/finals.h"
 #include "jobs/tune_runner.h"
-#include "trials/command/command_words.h"
+#include "trials/adapters/command_words.h"
 #include "trials/record.h"
 
 namespace jobs {

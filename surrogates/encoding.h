@@ -45,7 +45,7 @@ struct EncodedSpace {
   // Knob names, [d]; "attention=flash" for a value of a category with more than
   // two, which has a dimension for each.
   std::vector<std::string> dimensions;
-  trials::Families families;            // of the candidates, [N]
+  trials::Families families;  // of the candidates, [N]
 
   [[nodiscard]] int dimension_count() const {
     return static_cast<int>(points.rows());

@@ -156,8 +156,8 @@ Knob ReadKnob(const TomlTable& table,
   knob.storage = Knob::Custom{};
   knob.required = true;
   // Without a table there is no key `scale`: a knob may have that name.
-  knob.scale = ReadScale(
-      key == "values" ? table : TomlTable(), name, type, numbers);
+  knob.scale =
+      ReadScale(key == "values" ? table : TomlTable(), name, type, numbers);
   knob.texts = std::move(texts);
   knob.numbers = std::move(numbers);
   return knob;
@@ -182,9 +182,9 @@ KnobSet ReadCustomKnobs(const TomlTable& space, const KnobSet& base) {
     const bool is_table = custom.IsTable(name);
     const TomlTable table = is_table ? custom.GetTable(name) : custom;
     if (is_table && !table.Has("values")) {
-      custom.Fail(name,
-                  fmt::format("{} needs values = [...], the present one first",
-                              name));
+      custom.Fail(
+          name,
+          fmt::format("{} needs values = [...], the present one first", name));
     }
     if (IsRecordColumn(name) && knobs.Find(name) == nullptr) {
       custom.Fail(name,

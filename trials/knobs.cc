@@ -473,11 +473,10 @@ std::string KnobTable(const KnobSet& knobs) {
     return text.empty() ? "" : "`" + text + "`";
   };
   for (const Knob& knob : knobs) {
-    const std::string values = knob.group == kFixed
-                                   ? "follows from `" + knob.inverse.knob + "`"
-                               : knob.grid.values
-                                   ? knob.grid.text
-                                   : std::to_string(knob.Default());
+    const std::string values =
+        knob.group == kFixed ? "follows from `" + knob.inverse.knob + "`"
+        : knob.grid.values   ? knob.grid.text
+                             : std::to_string(knob.Default());
     const std::string aliases =
         knob.flag.name.empty()
             ? code(fmt::format("{}", fmt::join(knob.aliases, "`, `")))

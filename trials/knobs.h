@@ -158,9 +158,9 @@ class KnobSet {
   // These knobs and one more, which ParallelConfig::custom holds.
   // Errors: throws std::invalid_argument for a name or alias that is already
   // used or does not begin with a letter, or has other characters than letters,
-  // digits, '_', '-' and spaces, a negative minimum, a default out of range, and
-  // when ParallelConfig::custom is full. Names that differ only in case or in
-  // these signs are the same.
+  // digits, '_', '-' and spaces, a negative minimum, a default out of range,
+  // and when ParallelConfig::custom is full. Names that differ only in case or
+  // in these signs are the same.
   [[nodiscard]] KnobSet With(Knob knob) const;
 
   [[nodiscard]] auto begin() const { return rows_->begin(); }

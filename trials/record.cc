@@ -161,8 +161,11 @@ std::optional<std::vector<std::string>> CustomColumns(std::string_view text) {
     return std::vector<std::string>{};
   }
   if constexpr (std::is_same_v<Record, Trial>) {
-    const std::string_view header = text.substr(0, text.find('\n', text.find('\n') + 1) + 1);
-    const std::string_view last = "," "outcome,";
+    const std::string_view header =
+        text.substr(0, text.find('\n', text.find('\n') + 1) + 1);
+    const std::string_view last =
+        ","
+        "outcome,";
     const std::size_t at = plain.find(last);
     const std::size_t end = header.rfind(plain.substr(at));
     if (end != std::string_view::npos && end > at &&
@@ -251,8 +254,7 @@ Rows<Record> ReadRows(const std::filesystem::path& run_folder,
     const std::size_t begin = rows.ends.back();
     try {
       rows.records.push_back(ParseRow<Record>(
-          std::string_view(rows.text).substr(begin, end - begin),
-          rows.custom));
+          std::string_view(rows.text).substr(begin, end - begin), rows.custom));
       rows.ends.push_back(end + 1);
     } catch (const InputError& e) {
       if (drop_damaged_end &&
@@ -269,11 +271,10 @@ Rows<Record> ReadRows(const std::filesystem::path& run_folder,
   return rows;
 }
 
-#define OPPA_RECORD(Record)                    \
-  template const RecordFile& FileOf<Record>(); \
-  template std::string ToRow(const Record&);   \
-  template Record ParseRow(std::string_view,   \
-                           const std::vector<std::string>&); \
+#define OPPA_RECORD(Record)                                                    \
+  template const RecordFile& FileOf<Record>();                                 \
+  template std::string ToRow(const Record&);                                   \
+  template Record ParseRow(std::string_view, const std::vector<std::string>&); \
   template Rows<Record> ReadRows(const std::filesystem::path&, bool)
 OPPA_RECORD(Trial);
 OPPA_RECORD(StepRecord);

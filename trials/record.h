@@ -115,7 +115,7 @@ struct Rows {
   std::vector<Record> records;
   std::vector<std::string> custom;  // see TrialsHeader
   std::string text;                 // of the file, from its header on
-  std::vector<std::size_t> ends;  // in `text`: of the header and of each row
+  std::vector<std::size_t> ends;    // in `text`: of the header and of each row
 
   // The header and the first `count` rows.
   [[nodiscard]] std::string Head(std::size_t count) const {

@@ -121,11 +121,11 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
   const auto custom = CustomOf(request.config);
   const fs::path folder =
       TrialJobsFolder(place_.run_folder) /
-      fmt::format("{:016x}",
-                  common::DeriveSeed(
-                      ToString(request.config) +
-                      (custom ? fmt::format(",{}", fmt::join(*custom, ","))
-                              : "")));
+      fmt::format(
+          "{:016x}",
+          common::DeriveSeed(
+              ToString(request.config) +
+              (custom ? fmt::format(",{}", fmt::join(*custom, ",")) : "")));
   CheckFolder(folder);
   Prepare(folder,
           {place_.manifest,

@@ -12,8 +12,8 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
+#include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
-#include "trials/command/adapter.h"
 #include "trials/knobs.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"

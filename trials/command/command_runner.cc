@@ -15,9 +15,9 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "trials/adapters/log_scanner.h"
 #include "trials/command/contained_process.h"
 #include "trials/command/leftovers.h"
-#include "trials/command/log_scanner.h"
 #include "trials/command/trial_log.h"
 #include "trials/command/trial_report.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "trials/measurement.h"
 #include "trials/knobs.h"
+#include "trials/measurement.h"
 #include "trials/parallel_config.h"
 
 namespace trials {

@@ -227,7 +227,8 @@ TEST_F(SlurmTest, ARunIsToldWhenToStopBeforeSlurmsLimit) {
 }
 
 TEST_F(SlurmTest, NamesAndPathsOutOfTheResultsFolderAreRefused) {
-  for (const char* name : {"../m", "a/b", ".", "..", "a b ", "$(x)", "-x", ""}) {
+  for (const char* name :
+       {"../m", "a/b", ".", "..", "a b ", "$(x)", "-x", ""}) {
     Replace("[experiment]\n",
             "[experiment]\nname = \"" + std::string(name) + "\"\n");
     EXPECT_EQ(Submit(), 2) << name;

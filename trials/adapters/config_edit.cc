@@ -1,4 +1,4 @@
-#include "trials/command/config_edit.h"
+#include "trials/adapters/config_edit.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // Flags in the words of a command line.
 
-#ifndef TRIALS_COMMAND_COMMAND_WORDS_H_
-#define TRIALS_COMMAND_COMMAND_WORDS_H_
+#ifndef TRIALS_ADAPTERS_COMMAND_WORDS_H_
+#define TRIALS_ADAPTERS_COMMAND_WORDS_H_
 
 #include <optional>
 #include <string>
@@ -35,4 +35,4 @@ void RemoveFlag(std::vector<std::string>& words,
 
 }  // namespace trials
 
-#endif  // TRIALS_COMMAND_COMMAND_WORDS_H_
+#endif  // TRIALS_ADAPTERS_COMMAND_WORDS_H_

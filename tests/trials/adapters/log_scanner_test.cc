@@ -1,13 +1,13 @@
 // Each line has the form that the framework prints.
 
-#include "trials/command/log_scanner.h"
+#include "trials/adapters/log_scanner.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "common/toml_table.h"
-#include "trials/command/adapter.h"
+#include "trials/adapters/adapter.h"
 
 namespace trials {
 namespace {

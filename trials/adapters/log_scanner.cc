@@ -1,4 +1,4 @@
-#include "trials/command/log_scanner.h"
+#include "trials/adapters/log_scanner.h"
 
 #include <algorithm>
 #include <array>

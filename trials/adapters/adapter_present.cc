@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "trials/command/adapter.h"
-#include "trials/command/command_words.h"
+#include "trials/adapters/adapter.h"
+#include "trials/adapters/command_words.h"
 
 namespace trials {
 namespace {

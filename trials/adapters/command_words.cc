@@ -1,4 +1,4 @@
-#include "trials/command/command_words.h"
+#include "trials/adapters/command_words.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Reads step times and memory from the log lines of a training framework.
 
-#ifndef TRIALS_COMMAND_LOG_SCANNER_H_
-#define TRIALS_COMMAND_LOG_SCANNER_H_
+#ifndef TRIALS_ADAPTERS_LOG_SCANNER_H_
+#define TRIALS_ADAPTERS_LOG_SCANNER_H_
 
 #include <memory>
 #include <optional>
@@ -82,4 +82,4 @@ class LogScanner {
 
 }  // namespace trials
 
-#endif  // TRIALS_COMMAND_LOG_SCANNER_H_
+#endif  // TRIALS_ADAPTERS_LOG_SCANNER_H_

@@ -1,7 +1,7 @@
 // Changes single keys of a configuration file and leaves the rest as it is.
 
-#ifndef TRIALS_COMMAND_CONFIG_EDIT_H_
-#define TRIALS_COMMAND_CONFIG_EDIT_H_
+#ifndef TRIALS_ADAPTERS_CONFIG_EDIT_H_
+#define TRIALS_ADAPTERS_CONFIG_EDIT_H_
 
 #include <optional>
 #include <string>
@@ -53,4 +53,4 @@ struct ConfigValue {
 
 }  // namespace trials
 
-#endif  // TRIALS_COMMAND_CONFIG_EDIT_H_
+#endif  // TRIALS_ADAPTERS_CONFIG_EDIT_H_

@@ -1,8 +1,8 @@
 // How a training framework is given a configuration, and what it prints: data
 // files, experiments/adapters/*.toml.
 
-#ifndef TRIALS_COMMAND_ADAPTER_H_
-#define TRIALS_COMMAND_ADAPTER_H_
+#ifndef TRIALS_ADAPTERS_ADAPTER_H_
+#define TRIALS_ADAPTERS_ADAPTER_H_
 
 #include <filesystem>
 #include <functional>
@@ -13,9 +13,9 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
+#include "trials/adapters/config_edit.h"
+#include "trials/adapters/log_scanner.h"
 #include "trials/cluster.h"
-#include "trials/command/config_edit.h"
-#include "trials/command/log_scanner.h"
 #include "trials/parallel_config.h"
 #include "trials/rules.h"
 #include "trials/workload.h"
@@ -170,4 +170,4 @@ class Adapter {
 
 }  // namespace trials
 
-#endif  // TRIALS_COMMAND_ADAPTER_H_
+#endif  // TRIALS_ADAPTERS_ADAPTER_H_

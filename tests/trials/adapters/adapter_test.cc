@@ -1,4 +1,4 @@
-#include "trials/command/adapter.h"
+#include "trials/adapters/adapter.h"
 
 #include <filesystem>
 #include <string>
@@ -9,7 +9,7 @@
 
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/command/command_words.h"
+#include "trials/adapters/command_words.h"
 #include "trials/knobs.h"
 
 namespace trials {

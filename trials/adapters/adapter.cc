@@ -1,4 +1,4 @@
-#include "trials/command/adapter.h"
+#include "trials/adapters/adapter.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "common/files.h"
 #include "common/text.h"
-#include "trials/command/command_words.h"
+#include "trials/adapters/command_words.h"
 #include "trials/data_folder.h"
 
 namespace trials {
