@@ -157,7 +157,8 @@ TomlTable ParseManifest(const std::filesystem::path& path,
     return setting.starts_with(kUseBackend);
   });
   TomlTable root = TomlTable::ParseFile(path, settings);
-  if (root.RequireTable("backend").GetString("type", "") == use) {
+  if (!use.empty() &&
+      root.RequireTable("backend").GetString("type", "") == use) {
     use.clear();
   }
   if (!use.empty()) {

@@ -77,7 +77,8 @@ void FixOtherParameters(const ProblemSpec& problem,
 // What the trials of a program train, and where. No framework.
 SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
   return {trials::ReadWorkload(problem.workload),
-          ReadCluster(problem.cluster),
+          problem.cluster.Has("file") ? ReadCluster(problem.cluster)
+                                      : ReadSizes(problem.cluster),
           trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder),
           nullptr};
 }

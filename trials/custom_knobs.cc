@@ -163,6 +163,29 @@ Knob ReadKnob(const TomlTable& table,
   return knob;
 }
 
+// Errors: throws InputError for a key other than `values` and `scale`, and
+// without `values`.
+void CheckKeys(const TomlTable& custom,
+               const TomlTable& table,
+               const std::string& name) {
+  const std::vector<std::string> known = {"values", "scale"};
+  for (const std::string& key : table.Keys()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      table.Fail(key,
+                 fmt::format("unknown key '{}' of {}{}; known: {}",
+                             key,
+                             name,
+                             common::DidYouMean(key, known),
+                             fmt::join(known, ", ")));
+    }
+  }
+  if (!table.Has("values")) {
+    custom.Fail(
+        name,
+        fmt::format("{} needs values = [...], the present one first", name));
+  }
+}
+
 // Records have other columns of these names.
 bool IsRecordColumn(std::string_view name) {
   const std::string& header = FileOf<Trial>().header;
@@ -181,10 +204,8 @@ KnobSet ReadCustomKnobs(const TomlTable& space, const KnobSet& base) {
   for (const std::string& name : custom.Keys()) {
     const bool is_table = custom.IsTable(name);
     const TomlTable table = is_table ? custom.GetTable(name) : custom;
-    if (is_table && !table.Has("values")) {
-      custom.Fail(
-          name,
-          fmt::format("{} needs values = [...], the present one first", name));
+    if (is_table) {
+      CheckKeys(custom, table, name);
     }
     if (IsRecordColumn(name) && knobs.Find(name) == nullptr) {
       custom.Fail(name,
@@ -197,9 +218,6 @@ KnobSet ReadCustomKnobs(const TomlTable& space, const KnobSet& base) {
       knobs = knobs.With(std::move(knob));
     } catch (const std::invalid_argument& e) {
       custom.Fail(name, e.what());
-    }
-    if (is_table) {
-      table.RejectUnknownKeys();
     }
   }
   return knobs;

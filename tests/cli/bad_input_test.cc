@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,8 @@ struct Row {
   std::string input;
   Edits edits;
   Words words = {"matrix", "m.toml"};
+
+  void PrintTo(const Row& row, std::ostream* out) { *out << row.input; }
   int code = 2;
   std::string message;
   std::map<std::string, std::string> files = {};

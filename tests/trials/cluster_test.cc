@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -123,11 +124,17 @@ TEST(Cluster, SeveralNodesNeedANetwork) {
   EXPECT_THAT(ErrorOf(Edited("[inter]", "[network]")), HasSubstr("inter"));
 }
 
-TEST(Cluster, EveryFileIsReadAndItsNumbersAreOfTheRightSize) {
+// cpu-4 has CPU ranks, h200-shared-4 quarters of a GPU.
+TEST(Cluster, EveryFileIsReadAndNumbersOfWholeGpusAreOfTheRightSize) {
+  const std::set<std::string> without_gpus = {"cpu-4", "h200-shared-4"};
   int files = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(ShippedFile("").parent_path())) {
     SCOPED_TRACE(entry.path().string());
+    if (without_gpus.contains(entry.path().stem().string())) {
+      EXPECT_GT(ReadCluster(entry.path()).gpu.memory_bytes, 0.0);
+      continue;
+    }
     ++files;
     const Cluster cluster = ReadCluster(entry.path());
     EXPECT_EQ(cluster.name, entry.path().stem().string());
@@ -140,7 +147,7 @@ TEST(Cluster, EveryFileIsReadAndItsNumbersAreOfTheRightSize) {
     EXPECT_LT(gpu.half_flop_per_s, 3e15);
     EXPECT_GT(gpu.half_flop_per_s, gpu.single_flop_per_s);
     EXPECT_GT(gpu.multiprocessors, 50);
-    EXPECT_LT(gpu.multiprocessors, 150);
+    EXPECT_LE(gpu.multiprocessors, 304);  // the MI300X
     EXPECT_GT(cluster.intra.bandwidth_bytes_per_s, 5e9);
     EXPECT_LT(cluster.intra.bandwidth_bytes_per_s, 9e11);
     EXPECT_GT(cluster.intra.latency_s, 1e-6);
@@ -151,9 +158,11 @@ TEST(Cluster, EveryFileIsReadAndItsNumbersAreOfTheRightSize) {
                 cluster.intra.bandwidth_bytes_per_s);
       EXPECT_GT(cluster.inter.latency_s, cluster.intra.latency_s);
     }
-    if (cluster.gpus_per_switch > 0) {  // PCIe 4.0 x16: 31.5 GB/s raw
-      EXPECT_LT(cluster.uplink.bandwidth_bytes_per_s, 31.5e9);
-      EXPECT_LT(cluster.intra.bandwidth_bytes_per_s, 31.5e9);
+    if (cluster.gpus_per_switch > 0) {
+      // PCIe x16, raw: 31.5 GB/s in version 4.0, twice that in 5.0.
+      const double raw = cluster.name == "pcie5-8" ? 63e9 : 31.5e9;
+      EXPECT_LT(cluster.uplink.bandwidth_bytes_per_s, raw);
+      EXPECT_LT(cluster.intra.bandwidth_bytes_per_s, raw);
     }
   }
   EXPECT_GE(files, 9);
