@@ -58,14 +58,14 @@ constexpr std::array<std::string_view, 5> kOthers = {"outcome",
 
 // The names of outcomes that tools and tables use.
 Outcome OutcomeOf(std::string_view text) {
-  static const std::map<std::string_view, Outcome> kOther = {
+  static const std::map<std::string_view, Outcome> other = {
       {"ok", Outcome::kCompleted},
       {"success", Outcome::kCompleted},
       {"oom", Outcome::kOutOfMemory},
       {"timeout", Outcome::kTimedOut},
       {"error", Outcome::kFailed},
       {"crash", Outcome::kFailed}};
-  if (const auto found = kOther.find(text); found != kOther.end()) {
+  if (const auto found = other.find(text); found != other.end()) {
     return found->second;
   }
   Outcome outcome{};

@@ -45,7 +45,8 @@ Lease::~Lease() {
   }
   ending_.notify_all();
   beat_.join();
-  Overwrite("released");  // other processes wait longer if it fails
+  // Other processes wait longer if it fails.
+  (void)Overwrite("released");
   ::close(fd_);
 }
 

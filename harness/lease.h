@@ -74,7 +74,7 @@ class Lease {
   void RemoveOlder() const;
   void Beat();
   // Replaces the count in the file; false if that fails.
-  bool Overwrite(std::string_view count) const;
+  [[nodiscard]] bool Overwrite(std::string_view count) const;
 
   std::filesystem::path folder_;
   double timeout_s_;
