@@ -76,9 +76,9 @@ trials::Cluster FindMachine(const MachineOptions& options) {
   if (options.inter_gb_per_s > 0.0) {
     node.inter.bandwidth_bytes_per_s = options.inter_gb_per_s * 1e9;
     node.inter.name = "given network";
-    constexpr double kUsualLatency_s = 1e-5;
+    constexpr double kUsualLatency = 1e-5;  // seconds
     if (node.inter.latency_s == 0.0) {
-      node.inter.latency_s = kUsualLatency_s;
+      node.inter.latency_s = kUsualLatency;
     }
   }
   if (options.nics_per_node > 0) {

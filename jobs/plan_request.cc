@@ -114,7 +114,7 @@ std::string OneSize(const PlanRequest& request, std::vector<Job> jobs) {
   common::Json json = common::Json::array();
   for (Job& job : jobs) {
     PlanOptions options = MakeOptions(request, job);
-    const Planner planner(std::move(job), std::move(options));
+    const Planner planner(std::move(job), options);
     const Plan plan = planner.MakePlan();
     if (!request.check.empty()) {
       text += "\n" + CheckText(planner, request.check);
@@ -144,7 +144,7 @@ ScalePoint Scale(const PlanRequest& request, Job job, const MachineSize& size) {
   const trials::Cluster cluster = job.cluster;
   PlanOptions options = MakeOptions(request, job);
   try {
-    const Planner planner(std::move(job), std::move(options));
+    const Planner planner(std::move(job), options);
     const Plan plan = planner.MakePlan();
     if (plan.layouts.empty()) {
       point.problem = plan.smallest

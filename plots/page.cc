@@ -114,7 +114,7 @@ class Page {
                                          content);
   }
 
-  std::string Header(const std::string& title) const {
+  [[nodiscard]] std::string Header(const std::string& title) const {
     const trials::ProblemInfo& info = run_.problem->info;
     const std::string state =
         run_.info.finished
@@ -140,7 +140,7 @@ class Page {
   }
 
   // Why there is no result.
-  std::string NothingRan() const {
+  [[nodiscard]] std::string NothingRan() const {
     if (run_.best >= 0 || run_.trials.empty()) {
       return "";
     }
@@ -172,7 +172,7 @@ class Page {
         note);
   }
 
-  std::string Cards() const {
+  [[nodiscard]] std::string Cards() const {
     std::string cards;
     if (run_.best >= 0) {
       cards += BestCard() + SpeedUpCard() + MemoryCard();
@@ -197,7 +197,7 @@ class Page {
     return "<div class=\"cards\">" + cards + "</div>\n";
   }
 
-  std::string BestCard() const {
+  [[nodiscard]] std::string BestCard() const {
     const double rate = run_.Best().throughput.steps_per_s;
     const auto& tokens = run_.problem->info.tokens_per_step;
     return Card("Best throughput",
@@ -211,7 +211,7 @@ class Page {
                 " lead");
   }
 
-  std::string SpeedUpCard() const {
+  [[nodiscard]] std::string SpeedUpCard() const {
     const bool given = run_.First().chosen_by == trials::ChosenBy::kGiven;
     const std::string reference =
         given ? "the present configuration"
@@ -227,7 +227,7 @@ class Page {
             "[{:.2f}, {:.2f}] over {}", speed.low, speed.high, reference));
   }
 
-  std::string MemoryCard() const {
+  [[nodiscard]] std::string MemoryCard() const {
     const auto& peak = run_.Best().measurement.peak_memory_bytes;
     if (!peak) {
       return "";
@@ -245,7 +245,7 @@ class Page {
   }
 
   // The best configuration; what differs from the first one is marked.
-  std::string Recommendation() const {
+  [[nodiscard]] std::string Recommendation() const {
     if (run_.best < 0) {
       return "";
     }
@@ -283,7 +283,7 @@ class Page {
         text);
   }
 
-  std::string Legend() const {
+  [[nodiscard]] std::string Legend() const {
     std::set<std::pair<Outcome, bool>> seen;
     std::string items;
     for (const Trial& trial : run_.trials) {
@@ -323,7 +323,7 @@ class Page {
                               draw(run, kNarrow));
   }
 
-  std::string Throughput() const {
+  [[nodiscard]] std::string Throughput() const {
     if (run_.trials.empty()) {
       return Section("Throughput of each trial",
                      "<p class=\"soft\">No trial has ended yet.</p>");
@@ -334,7 +334,7 @@ class Page {
                        "below the axis.</p>");
   }
 
-  std::string Memory() const {
+  [[nodiscard]] std::string Memory() const {
     return Section("Peak memory of a GPU", Chart(MemoryChart, run_));
   }
 
@@ -355,7 +355,7 @@ class Page {
                        text);
   }
 
-  std::string Row(const Trial& trial, std::size_t i) const {
+  [[nodiscard]] std::string Row(const Trial& trial, std::size_t i) const {
     const auto& measured = trial.measurement;
     const double rate =
         trial.HasThroughput() ? trial.throughput.steps_per_s : trials::kUnknown;
@@ -448,7 +448,7 @@ class Page {
     }
   }
 
-  std::string Learned() const {
+  [[nodiscard]] std::string Learned() const {
     if (options_.learned.empty()) {
       return "";
     }
@@ -474,7 +474,7 @@ class Page {
             "costs nothing.</p>");
   }
 
-  std::string Provenance() const {
+  [[nodiscard]] std::string Provenance() const {
     const trials::RunInfo& info = run_.info;
     std::string list;
     const auto add = [&list](const char* name, const std::string& value) {

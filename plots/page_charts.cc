@@ -79,7 +79,9 @@ class Area {
   [[nodiscard]] std::string Axes(const std::string& y_name) const {
     std::string svg = fmt::format(
         "<text class=\"title\" x=\"{}\" y=\"12\">{}</text>", 0, y_name);
-    for (double v = 0.0; v <= scale_.top * 1.0001; v += scale_.step) {
+    const int steps = static_cast<int>(std::lround(scale_.top / scale_.step));
+    for (int i = 0; i <= steps; ++i) {
+      const double v = i * scale_.step;
       svg += fmt::format(
           "<line class=\"{}\" x1=\"{}\" x2=\"{:.1f}\" y1=\"{:.1f}\" "
           "y2=\"{:.1f}\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}"

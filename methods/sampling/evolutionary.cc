@@ -42,7 +42,7 @@ class Evolutionary final : public Method {
 
  private:
   // The fastest trials, fastest first; failures after all others.
-  std::vector<const Trial*> Population() const {
+  [[nodiscard]] std::vector<const Trial*> Population() const {
     std::vector<const Trial*> members;
     for (const Trial& trial : history_.trials()) {
       members.push_back(&trial);
@@ -59,7 +59,7 @@ class Evolutionary final : public Method {
     return members;
   }
 
-  ParallelConfig Child() const {
+  [[nodiscard]] ParallelConfig Child() const {
     std::mt19937_64 random(
         common::DeriveSeed("evolutionary/" + std::to_string(seed_),
                            static_cast<std::uint64_t>(history_.size())));

@@ -152,6 +152,26 @@ Output AcesoLayers(const std::filesystem::path& folder) {
   return output;
 }
 
+namespace {
+
+// "first bottleneck improves (%)" and "more than one hop (%)" of a search.
+std::array<std::string, 2> HopShares(const AcesoResult& result) {
+  double first = 0.0;
+  double several = 0.0;
+  double count = 0.0;
+  for (const methods::AcesoTrace& trace : result.traces) {
+    for (std::size_t i = 0; i < trace.hops.size(); ++i) {
+      count += 1.0;
+      first += trace.bottlenecks[i] == 1 ? 1.0 : 0.0;
+      several += trace.hops[i] > 1 ? 1.0 : 0.0;
+    }
+  }
+  return {fmt::format("{:.0f}", 100.0 * first / count),
+          fmt::format("{:.0f}", 100.0 * several / count)};
+}
+
+}  // namespace
+
 Output AcesoHeuristics(const std::filesystem::path& folder) {
   Output output;
   output.name = "aceso_heuristics";
@@ -181,27 +201,16 @@ Output AcesoHeuristics(const std::filesystem::path& folder) {
           fmt::format("{}, {} GPUs", problem.label, problem.gpus),
           variant.label,
           fmt::format("{}", variant.hops)};
-      double first = 0.0;
-      double several = 0.0;
-      double count = 0.0;
+      AcesoResult result;
       for (const int budget : {100, 300, 1000}) {
-        const AcesoResult result =
-            methods::SearchAceso(model,
-                                 {.most_hops = variant.hops,
-                                  .budget = budget,
-                                  .random_order = variant.random});
+        result = methods::SearchAceso(model,
+                                      {.most_hops = variant.hops,
+                                       .budget = budget,
+                                       .random_order = variant.random});
         row.push_back(BestText(result));
-        first = several = count = 0.0;
-        for (const methods::AcesoTrace& trace : result.traces) {
-          for (std::size_t i = 0; i < trace.hops.size(); ++i) {
-            count += 1.0;
-            first += trace.bottlenecks[i] == 1 ? 1.0 : 0.0;
-            several += trace.hops[i] > 1 ? 1.0 : 0.0;
-          }
-        }
       }
-      row.push_back(fmt::format("{:.0f}", 100.0 * first / count));
-      row.push_back(fmt::format("{:.0f}", 100.0 * several / count));
+      const std::array<std::string, 2> shares = HopShares(result);
+      row.insert(row.end(), shares.begin(), shares.end());
       output.csv += plots::CsvRow(row);
       output.table.rows.push_back(std::move(row));
     }

@@ -12,7 +12,6 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
 using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
 using surrogates::StageCost;
@@ -179,6 +178,62 @@ class Program {
 
 }  // namespace
 
+namespace {
+
+// Equal stages, whose sizes are not set yet.
+OperatorPlan EqualStages(const OperatorModel& model,
+                         const std::vector<int>& layers,
+                         int stages) {
+  OperatorPlan plan;
+  const int count = static_cast<int>(layers.size());
+  for (int s = 0; s < stages; ++s) {
+    plan.first.push_back(
+        s == 0 ? 0 : layers[static_cast<std::size_t>(s * count / stages)]);
+  }
+  plan.first.push_back(model.operators());
+  plan.choices.resize(static_cast<std::size_t>(model.operators()));
+  return plan;
+}
+
+// The same sizes for every operator.
+void SetSizes(const OperatorModel& model,
+              int tp,
+              int dp,
+              bool recompute,
+              OperatorPlan& plan) {
+  for (int op = 0; op < model.operators(); ++op) {
+    plan.choices[static_cast<std::size_t>(op)] = {
+        static_cast<std::uint8_t>(std::countr_zero(static_cast<unsigned>(tp))),
+        static_cast<std::uint8_t>(std::countr_zero(static_cast<unsigned>(dp))),
+        0,
+        static_cast<std::uint8_t>(
+            recompute && model.TraitsOf(op).recomputable ? 1 : 0)};
+  }
+}
+
+// All plans of stages with `gpus` GPUs each.
+void TryStages(const OperatorModel& model,
+               int gpus,
+               OperatorPlan plan,
+               BaselineResult& result) {
+  for (int tp = 1; tp <= gpus; tp *= 2) {
+    const int dp = gpus / tp;
+    for (const int each : model.table().micro_batches()) {
+      plan.micro_batch = each * dp;
+      if (model.job().batch % plan.micro_batch != 0) {
+        continue;
+      }
+      for (const bool recompute : {false, true}) {
+        SetSizes(model, tp, dp, recompute, plan);
+        ++result.explored;
+        KeepBest(model, plan, result);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 BaselineResult MegatronGrid(const OperatorModel& model) {
   BaselineResult result;
   const std::vector<int> layers = LayersOf(model);
@@ -189,36 +244,7 @@ BaselineResult MegatronGrid(const OperatorModel& model) {
         !std::has_single_bit(static_cast<unsigned>(gpus / stages))) {
       continue;
     }
-    OperatorPlan plan;
-    for (int s = 0; s < stages; ++s) {
-      plan.first.push_back(
-          s == 0 ? 0 : layers[static_cast<std::size_t>(s * count / stages)]);
-    }
-    plan.first.push_back(model.operators());
-    plan.choices.resize(static_cast<std::size_t>(model.operators()));
-    for (int tp = 1; tp <= gpus / stages; tp *= 2) {
-      const int dp = gpus / stages / tp;
-      for (const int each : model.table().micro_batches()) {
-        plan.micro_batch = each * dp;
-        if (model.job().batch % plan.micro_batch != 0) {
-          continue;
-        }
-        for (const bool recompute : {false, true}) {
-          for (int op = 0; op < model.operators(); ++op) {
-            plan.choices[static_cast<std::size_t>(op)] = {
-                static_cast<std::uint8_t>(
-                    std::countr_zero(static_cast<unsigned>(tp))),
-                static_cast<std::uint8_t>(
-                    std::countr_zero(static_cast<unsigned>(dp))),
-                0,
-                static_cast<std::uint8_t>(
-                    recompute && model.TraitsOf(op).recomputable ? 1 : 0)};
-          }
-          ++result.explored;
-          KeepBest(model, plan, result);
-        }
-      }
-    }
+    TryStages(model, gpus / stages, EqualStages(model, layers, stages), result);
   }
   return result;
 }

@@ -64,40 +64,49 @@ std::optional<OperatorPlan> Exchange(const OperatorModel& model,
   return changed;
 }
 
+// Moves sizes between neighboring operators, then changes variants, as long as
+// the stage gets faster.
+Tried TuneStage(const OperatorModel& model,
+                const CostedPlan& plan,
+                int stage,
+                std::int64_t& explored) {
+  const auto at = static_cast<std::size_t>(stage);
+  Tried best{plan.plan, plan.cost.stages[at].total_ms()};
+  const int end = plan.plan.first[at + 1];
+  for (int op = plan.plan.first[at]; op < end; ++op) {
+    if (!model.TraitsOf(op).tunable) {
+      continue;
+    }
+    for (const auto& [step, tp_change] : {std::pair(1, 1),
+                                          std::pair(1, -1),
+                                          std::pair(-1, 1),
+                                          std::pair(-1, -1)}) {
+      if (auto changed =
+              Exchange(model, plan.plan, stage, op, step, tp_change)) {
+        KeepFaster(model, *std::move(changed), stage, best, explored);
+      }
+    }
+  }
+  for (int op = plan.plan.first[at]; op < end; ++op) {
+    if (model.TraitsOf(op).tunable && model.table().variants() == 2 &&
+        best.plan.choices[static_cast<std::size_t>(op)].tp_log2 > 0) {
+      OperatorPlan changed = best.plan;
+      changed.choices[static_cast<std::size_t>(op)].variant ^= 1;
+      KeepFaster(model, std::move(changed), stage, best, explored);
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 CostedPlan FineTune(const OperatorModel& model,
                     CostedPlan plan,
                     std::int64_t& explored) {
   for (int stage = 0; stage < plan.plan.stages(); ++stage) {
-    if (plan.plan.GpusOf(stage) == 1) {
-      continue;
+    if (plan.plan.GpusOf(stage) > 1) {
+      plan = Costed(model, TuneStage(model, plan, stage, explored).plan);
     }
-    const auto at = static_cast<std::size_t>(stage);
-    Tried best{plan.plan, plan.cost.stages[at].total_ms()};
-    const int end = plan.plan.first[at + 1];
-    for (int op = plan.plan.first[at]; op < end; ++op) {
-      if (!model.TraitsOf(op).tunable) {
-        continue;
-      }
-      for (const int step : {1, -1}) {
-        for (const int tp_change : {1, -1}) {
-          if (auto changed =
-                  Exchange(model, plan.plan, stage, op, step, tp_change)) {
-            KeepFaster(model, *std::move(changed), stage, best, explored);
-          }
-        }
-      }
-    }
-    for (int op = plan.plan.first[at]; op < end; ++op) {
-      if (model.TraitsOf(op).tunable && model.table().variants() == 2 &&
-          best.plan.choices[static_cast<std::size_t>(op)].tp_log2 > 0) {
-        OperatorPlan changed = best.plan;
-        changed.choices[static_cast<std::size_t>(op)].variant ^= 1;
-        KeepFaster(model, std::move(changed), stage, best, explored);
-      }
-    }
-    plan = Costed(model, std::move(best.plan));
   }
   return plan;
 }
