@@ -89,6 +89,20 @@ std::optional<std::string> NamedFile(const std::vector<std::string>& options,
   return std::nullopt;
 }
 
+// Sets or removes the flag of a setting; a key without a file is a flag, too.
+void SetFlag(const AdapterSetting& setting,
+             const std::optional<ConfigValue>& value,
+             std::vector<std::string>& words) {
+  const std::string flag = setting.kind == AdapterSetting::Kind::kKey
+                               ? "--" + setting.name
+                               : setting.name;
+  if (value) {
+    SetFlagWord(words, flag, setting.has_value, value->text);
+  } else {
+    RemoveFlag(words, flag, setting.has_value);
+  }
+}
+
 }  // namespace
 
 Adapter Adapter::Read(const fs::path& file) {
@@ -102,7 +116,8 @@ Adapter Adapter::Read(const fs::path& file) {
   adapter.command_ = table.GetStrings("command");
   if (table.Has("file")) {
     const TomlTable config = table.RequireTable("file");
-    ConfigFile& found = adapter.config_file_.emplace();
+    adapter.config_file_ = ConfigFile();
+    ConfigFile& found = *adapter.config_file_;
     try {
       found.format = ParseConfigFormat(config.RequireString("format"));
     } catch (const std::invalid_argument& e) {
@@ -209,21 +224,17 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
   return value;
 }
 
-RenderedJob Adapter::Render(const AdapterJob& job,
-                            const std::optional<ParallelConfig>& config,
-                            Purpose purpose,
-                            const fs::path& files,
-                            const Expand& expand) const {
-  RenderedJob rendered{job.words, {}, {}};
+std::vector<Adapter::SettingValue> Adapter::Values(
+    const AdapterJob& job,
+    const std::optional<ParallelConfig>& config,
+    Purpose purpose,
+    bool has_file,
+    const Expand& expand) const {
   const bool is_trial = purpose == Purpose::kTrial;
-  std::optional<FoundFile> found = FindFile(job, is_trial);
   const Rule::Context context = RuleContext(job.workload, job.cluster.gpus());
-  // Of several rows with one name, the first whose condition holds counts.
-  std::vector<std::pair<const AdapterSetting*, std::optional<ConfigValue>>>
-      values;
+  std::vector<SettingValue> values;
   for (const AdapterSetting& setting : settings_) {
-    if ((setting.trial ? !is_trial : !config) ||
-        !Applies(setting, found.has_value())) {
+    if ((setting.trial ? !is_trial : !config) || !Applies(setting, has_file)) {
       continue;
     }
     auto value =
@@ -239,46 +250,55 @@ RenderedJob Adapter::Render(const AdapterJob& job,
       *same = {&setting, std::move(value)};
     }
   }
-  for (const auto& [setting, value] : values) {
-    const std::string text = value ? value->text : "";
+  return values;
+}
+
+void Adapter::SetKey(const std::string& name,
+                     const std::optional<ConfigValue>& value,
+                     FoundFile& found) const {
+  try {
+    found.text =
+        value ? SetConfigKey(config_file_->format, found.text, name, *value)
+              : RemoveConfigKey(config_file_->format, found.text, name);
+  } catch (const std::invalid_argument& e) {
+    throw InputError(
+        fmt::format("{}: key {}: {}", found.path.string(), name, e.what()));
+  }
+}
+
+void Adapter::SetPath(const fs::path& path,
+                      std::vector<std::string>& words) const {
+  for (const std::string& option : config_file_->options) {
+    if (FlagValue(words, option, true)) {
+      SetFlagWord(words, option, true, path.string());
+    }
+  }
+}
+
+RenderedJob Adapter::Render(const AdapterJob& job,
+                            const std::optional<ParallelConfig>& config,
+                            Purpose purpose,
+                            const fs::path& files,
+                            const Expand& expand) const {
+  RenderedJob rendered{job.words, {}, {}};
+  std::optional<FoundFile> found = FindFile(job, purpose == Purpose::kTrial);
+  for (const auto& [setting, value] :
+       Values(job, config, purpose, found.has_value(), expand)) {
     if (setting->kind == AdapterSetting::Kind::kVariable) {
       if (value) {
         rendered.environment.push_back(
-            fmt::format("{}={}", setting->name, text));
+            fmt::format("{}={}", setting->name, value->text));
       }
-      continue;
-    }
-    if (setting->kind == AdapterSetting::Kind::kKey && found) {
-      try {
-        found->text =
-            value
-                ? SetConfigKey(
-                      config_file_->format, found->text, setting->name, *value)
-                : RemoveConfigKey(
-                      config_file_->format, found->text, setting->name);
-      } catch (const std::invalid_argument& e) {
-        throw InputError(fmt::format(
-            "{}: key {}: {}", found->path.string(), setting->name, e.what()));
-      }
-      continue;
-    }
-    const std::string flag = setting->kind == AdapterSetting::Kind::kKey
-                                 ? "--" + setting->name
-                                 : setting->name;
-    if (value) {
-      SetFlagWord(rendered.words, flag, setting->has_value, text);
+    } else if (setting->kind == AdapterSetting::Kind::kKey && found) {
+      SetKey(setting->name, value, *found);
     } else {
-      RemoveFlag(rendered.words, flag, setting->has_value);
+      SetFlag(*setting, value, rendered.words);
     }
   }
   if (found) {
     const fs::path path = files / found->path.filename();
     rendered.files.push_back({path, found->text});
-    for (const std::string& option : config_file_->options) {
-      if (FlagValue(rendered.words, option, true)) {
-        SetFlagWord(rendered.words, option, true, path.string());
-      }
-    }
+    SetPath(path, rendered.words);
   }
   return rendered;
 }

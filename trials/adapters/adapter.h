@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -141,6 +142,26 @@ class Adapter {
     std::string text;
   };
 
+  using SettingValue =
+      std::pair<const AdapterSetting*, std::optional<ConfigValue>>;
+  class PresentSearch;  // adapter_present.cc
+
+  // The settings of a job with their values; without a value, the job must not
+  // have the setting. Of several rows with one name, the first whose condition
+  // holds counts.
+  [[nodiscard]] std::vector<SettingValue> Values(
+      const AdapterJob& job,
+      const std::optional<ParallelConfig>& config,
+      Purpose purpose,
+      bool has_file,
+      const Expand& expand) const;
+  // Sets or removes a key of the file.
+  void SetKey(const std::string& name,
+              const std::optional<ConfigValue>& value,
+              FoundFile& found) const;
+  // Makes the options that name the file name `path`.
+  void SetPath(const std::filesystem::path& path,
+               std::vector<std::string>& words) const;
   [[nodiscard]] std::optional<FoundFile> FindFile(const AdapterJob& job,
                                                   bool required) const;
   [[nodiscard]] std::optional<ConfigValue> ValueOf(

@@ -141,30 +141,56 @@ std::vector<std::string> Adapter::Parameters(const AdapterJob& job) const {
   return ordered;
 }
 
-PresentConfig Adapter::Present(const AdapterJob& job) const {
-  const std::optional<FoundFile> found = FindFile(job, false);
-  const int gpus = job.cluster.gpus();
-  const Rule::Context context = RuleContext(job.workload, gpus);
+// Finds the configuration setting by setting.
+class Adapter::PresentSearch {
+ public:
+  PresentSearch(const Adapter& adapter, const AdapterJob& job)
+      : adapter_(adapter),
+        gpus_(job.cluster.gpus()),
+        context_(RuleContext(job.workload, gpus_)) {
+    const std::optional<FoundFile> found = adapter.FindFile(job, false);
+    for (const AdapterSetting& setting : adapter.settings_) {
+      if (!setting.trial && adapter.Applies(setting, found.has_value()) &&
+          setting.kind != AdapterSetting::Kind::kVariable) {
+        Add(setting, adapter.PresentText(setting, job, found));
+      }
+    }
+  }
 
+  PresentConfig Run() {
+    PresentConfig present;
+    FillDataParallelSize(present.config, gpus_);
+    for (int pass = 0; pass < kPasses; ++pass) {
+      present.notes.clear();
+      for (const Group& group : groups_) {
+        if (!Solve(group, present.config)) {
+          present.notes.push_back(
+              fmt::format("{} = {} has no equivalent among the parameters",
+                          group.rows.front()->name,
+                          group.present.value_or("(absent)")));
+        }
+      }
+    }
+    present.config = Canonical(present.config);
+    return present;
+  }
+
+ private:
   // The rows with one name are alternatives.
   struct Group {
     std::vector<const AdapterSetting*> rows;
     std::optional<std::string> present;
     bool known = true;
   };
-  std::vector<Group> groups;
-  for (const AdapterSetting& setting : settings_) {
-    if (setting.trial || !Applies(setting, found.has_value()) ||
-        setting.kind == AdapterSetting::Kind::kVariable) {
-      continue;
-    }
+
+  void Add(const AdapterSetting& setting, std::optional<std::string> present) {
     const auto same =
-        std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+        std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
           return group.rows.front()->name == setting.name;
         });
-    Group& group = same == groups.end() ? groups.emplace_back() : *same;
+    Group& group = same == groups_.end() ? groups_.emplace_back() : *same;
     group.rows.push_back(&setting);
-    group.present = PresentText(setting, job, found);
+    group.present = std::move(present);
     if (!group.present && !setting.otherwise.empty()) {
       group.present = setting.otherwise;
     }
@@ -174,11 +200,14 @@ PresentConfig Adapter::Present(const AdapterJob& job) const {
         group.present ? *group.present != "auto" : setting.when.has_value();
   }
 
-  const auto matches = [&](const Group& group, const ParallelConfig& config) {
+  // Whether the configuration gives the settings of a group their present
+  // value.
+  [[nodiscard]] bool Matches(const Group& group,
+                             const ParallelConfig& config) const {
     std::optional<ConfigValue> value;
     try {
       for (const AdapterSetting* row : group.rows) {
-        value = value ? value : ValueOf(*row, config, context, {});
+        value = value ? value : adapter_.ValueOf(*row, config, context_, {});
       }
     } catch (const common::InputError&) {
       return false;  // not an integer
@@ -195,63 +224,66 @@ PresentConfig Adapter::Present(const AdapterJob& job) const {
     }
     // A number that the job lacks is left to the framework.
     return !value || value->type == ConfigValue::Type::kNumber;
-  };
-  const auto solve = [&](const Group& group, ParallelConfig& config) {
-    if (!group.known || matches(group, config)) {
-      return true;
-    }
-    // A value that keeps the settings before it, else any.
-    std::optional<ParallelConfig> other;
-    const auto keeps = [&](const ParallelConfig& tried) {
-      for (const Group& before : groups) {
-        if (&before == &group) {
-          break;
-        }
-        if (before.known && matches(before, config) &&
-            !matches(before, tried)) {
-          return false;
-        }
-      }
-      return true;
-    };
+  }
+
+  // Whether `tried` matches the groups before `group` that `config` matches.
+  [[nodiscard]] bool Keeps(const Group& group,
+                           const ParallelConfig& config,
+                           const ParallelConfig& tried) const {
+    return std::all_of(groups_.data(), &group, [&](const Group& before) {
+      return !before.known || !Matches(before, config) ||
+             Matches(before, tried);
+    });
+  }
+
+  // The configurations with another value of a parameter of a group's rows.
+  [[nodiscard]] std::vector<ParallelConfig> Changed(
+      const Group& group, const ParallelConfig& config) const {
+    std::vector<ParallelConfig> changed;
     for (const AdapterSetting* row : group.rows) {
       for (const std::string& name : ParametersOf(*row)) {
         const Knob& knob = BuiltInKnobs().Require(name);
-        for (const int value : ValuesToTry(knob, space_)) {
-          ParallelConfig tried = config;
+        for (const int value : ValuesToTry(knob, adapter_.space_)) {
+          ParallelConfig& tried = changed.emplace_back(config);
           knob.Set(tried, value);
           if (knob.group == KnobGroup::kSizes && name != "dp") {
-            FillDataParallelSize(tried, gpus);
-          }
-          if (matches(group, tried)) {
-            if (keeps(tried)) {
-              config = tried;
-              return true;
-            }
-            other = other ? other : tried;
+            FillDataParallelSize(tried, gpus_);
           }
         }
       }
     }
+    return changed;
+  }
+
+  // Changes the configuration so that it matches a group: with a value that
+  // keeps the groups before it, else with any. False: there is none.
+  [[nodiscard]] bool Solve(const Group& group, ParallelConfig& config) const {
+    if (!group.known || Matches(group, config)) {
+      return true;
+    }
+    std::optional<ParallelConfig> other;
+    for (const ParallelConfig& tried : Changed(group, config)) {
+      if (!Matches(group, tried)) {
+        continue;
+      }
+      if (Keeps(group, config, tried)) {
+        config = tried;
+        return true;
+      }
+      other = other ? other : tried;
+    }
     config = other.value_or(config);
     return other.has_value();
-  };
-
-  PresentConfig present;
-  FillDataParallelSize(present.config, gpus);
-  for (int pass = 0; pass < kPasses; ++pass) {
-    present.notes.clear();
-    for (const Group& group : groups) {
-      if (!solve(group, present.config)) {
-        present.notes.push_back(
-            fmt::format("{} = {} has no equivalent among the parameters",
-                        group.rows.front()->name,
-                        group.present.value_or("(absent)")));
-      }
-    }
   }
-  present.config = Canonical(present.config);
-  return present;
+
+  const Adapter& adapter_;
+  int gpus_;
+  Rule::Context context_;
+  std::vector<Group> groups_;
+};
+
+PresentConfig Adapter::Present(const AdapterJob& job) const {
+  return PresentSearch(*this, job).Run();
 }
 
 }  // namespace trials

@@ -123,7 +123,7 @@ CommandOptions::Ranks ReadRanks(const common::TomlTable& table) {
 
 // The words that start the ranks, ahead of the program.
 std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
-  static const std::map<std::string, std::vector<std::string>> kLaunchers = {
+  static const std::map<std::string, std::vector<std::string>> launchers = {
       {"as-is", {}},
       {"torchrun",
        {"torchrun", "--standalone", "--nproc-per-node={gpus_per_node}"}},
@@ -136,10 +136,10 @@ std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
       {"mpirun", {"mpirun", "-np", "{gpus}"}},
   };
   const std::string name = table.GetString("launcher", "as-is");
-  const auto found = kLaunchers.find(name);
-  if (found == kLaunchers.end()) {
+  const auto found = launchers.find(name);
+  if (found == launchers.end()) {
     std::vector<std::string> known;
-    for (const auto& [key, words] : kLaunchers) {
+    for (const auto& [key, words] : launchers) {
       known.push_back(key);
     }
     table.Fail("launcher",

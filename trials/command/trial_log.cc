@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "common/text.h"
@@ -45,14 +45,14 @@ TrialLog::TrialLog(const std::filesystem::path& path, std::size_t most_bytes)
 TrialLog::~TrialLog() {
   left_out_ += KeepEnd(tail_, half_);
   if (left_out_ > 0) {
-    constexpr std::size_t kMost = 64;
-    std::array<char, kMost> line{};  // on the stack: this is a destructor
-    const auto end = fmt::format_to_n(line.data(),
-                                      line.size(),
-                                      "\n[... {} bytes left out ...]\n",
-                                      left_out_)
-                         .out;
-    Write({line.data(), end});
+    // Nothing that throws: this is a destructor.
+    std::array<char, 20> digits{};
+    const char* end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), left_out_)
+            .ptr;
+    Write("\n[... ");
+    Write({digits.data(), end});
+    Write(" bytes left out ...]\n");
   }
   Write(tail_);
   if (fd_ >= 0) {
