@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace common {
 namespace {
@@ -148,8 +149,8 @@ TEST(TomlTable, SyntaxErrorsHaveAPlace) {
 }
 
 TEST(TomlTable, FilesKnowTheirFolderAndMissingOnesAreErrors) {
-  const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / "toml_table_test.toml";
+  const fakes::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "folder.toml";
   std::ofstream(path) << "[a]\nb = 'x'\n";
   const TomlTable table = TomlTable::ParseFile(path);
   EXPECT_EQ(table.Folder() / "", path.parent_path() / "");
@@ -165,7 +166,8 @@ TEST(TomlTable, FilesKnowTheirFolderAndMissingOnesAreErrors) {
 }
 
 TomlTable ParseWith(const std::vector<std::string>& settings) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "set.toml";
+  const fakes::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "set.toml";
   std::ofstream(path) << "a = 1\n[b]\nx = 2\ny = 'text'\n";
   return TomlTable::ParseFile(path, settings);
 }

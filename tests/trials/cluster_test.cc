@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace trials {
 namespace {
@@ -26,6 +27,14 @@ std::string Text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// A cluster file with this text, until the next one is written.
+std::filesystem::path File(const std::string& text) {
+  static const fakes::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "cluster.toml";
+  std::ofstream(path) << text;
+  return path;
+}
+
 // A file with one line of a good cluster file replaced.
 std::filesystem::path Edited(const std::string& from, const std::string& to) {
   std::string text = Text(ShippedFile("rtx3080-2x8"));
@@ -37,11 +46,7 @@ std::filesystem::path Edited(const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   text.replace(at, from.size(), to);
-  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
-                                     (std::string(test->name()) + ".toml");
-  std::ofstream(path) << text;
-  return path;
+  return File(text);
 }
 
 std::string ErrorOf(const std::filesystem::path& path) {
@@ -180,14 +185,9 @@ TEST(Cluster, ErrorsNamePlaceValueAndRule) {
 }
 
 std::filesystem::path Written(const std::string& gpu) {
-  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
-                                     (std::string(test->name()) + ".toml");
-  std::ofstream(path) << "nodes = 1\ngpus_per_node = 8\n"
-                      << gpu
-                      << "\n[intra]\nname = \"NVLink\"\n"
-                         "bandwidth_gb_per_s = 200\nlatency_us = 3\n";
-  return path;
+  return File("nodes = 1\ngpus_per_node = 8\n" + gpu +
+              "\n[intra]\nname = \"NVLink\"\n"
+              "bandwidth_gb_per_s = 200\nlatency_us = 3\n");
 }
 
 TEST(Cluster, APresetIsTheSameGpuAsATableWithItsNumbers) {

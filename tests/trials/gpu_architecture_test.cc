@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace trials {
 namespace {
@@ -43,8 +44,8 @@ TEST(GpuArchitecture, AnUnknownNameListsTheKnownOnes) {
 }
 
 TEST(GpuArchitecture, AShareAboveOneIsRefused) {
-  const std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) / "gpu_architecture_test.toml";
+  const fakes::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "share.toml";
   std::ofstream(path) << "tensor_fraction = 1.5\n";
   try {
     (void)ReadGpuArchitecture(path);

@@ -5,10 +5,10 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace trials {
 namespace {
@@ -33,19 +33,12 @@ Trial SomeTrial() {
 
 class RecordFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("oppa-record-" + std::to_string(::getpid()) +
-               testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void WriteTrials(const std::string& tail) {
-    std::ofstream(folder_ / "trials.csv") << FileOf<Trial>().header << tail;
+    std::ofstream(folder_.path() / "trials.csv")
+        << FileOf<Trial>().header << tail;
   }
 
-  std::filesystem::path folder_;
+  fakes::TemporaryFolder folder_;
 };
 
 TEST(Record, TrialRowReadsBackBitForBit) {
@@ -143,12 +136,12 @@ TEST_F(RecordFiles, ATrialOfAPlanIsLabelledByItsPlan) {
   EXPECT_EQ(CandidateLabel(trial), ToString(trial.config));
   trial.number = 1;
   WriteTrials(ToRow(trial) + "\n");
-  EXPECT_EQ(ReadTrials(folder_).at(0).plan, "");
-  std::ofstream(folder_ / "plans.csv")
+  EXPECT_EQ(ReadTrials(folder_.path()).at(0).plan, "");
+  std::ofstream(folder_.path() / "plans.csv")
       << FileOf<PlanRecord>().header
       << ToRow(PlanRecord{1, "dp=4,pp=2|dp=2,tp=2"}) << "\n"
       << ToRow(PlanRecord{2, "of a trial that is not committed"}) << "\n";
-  const Trial read = ReadTrials(folder_).at(0);
+  const Trial read = ReadTrials(folder_.path()).at(0);
   EXPECT_EQ(read.config, trial.config);
   EXPECT_EQ(CandidateLabel(read), "dp=4;pp=2|dp=2;tp=2");
 }
@@ -157,14 +150,14 @@ TEST_F(RecordFiles, IncompleteLastLineIsDropped) {
   const std::string row = ToRow(SomeTrial());
   for (std::size_t length = 0; length <= row.size(); ++length) {
     WriteTrials(row + "\n" + row.substr(0, length));
-    EXPECT_EQ(ReadTrials(folder_).size(), 1U) << length;
+    EXPECT_EQ(ReadTrials(folder_.path()).size(), 1U) << length;
   }
 }
 
 TEST_F(RecordFiles, DamagedLineIsNamedByFileAndLine) {
   WriteTrials("1,2,3\n");
   try {
-    (void)ReadTrials(folder_);
+    (void)ReadTrials(folder_.path());
     FAIL() << "a row of three cells was accepted";
   } catch (const common::InputError& e) {
     EXPECT_NE(std::string(e.what()).find("trials.csv:3:"), std::string::npos)
@@ -173,27 +166,27 @@ TEST_F(RecordFiles, DamagedLineIsNamedByFileAndLine) {
 }
 
 TEST_F(RecordFiles, MissingFileIsNoRows) {
-  EXPECT_TRUE(ReadRows<StepRecord>(folder_).records.empty());
+  EXPECT_TRUE(ReadRows<StepRecord>(folder_.path()).records.empty());
 }
 
 // Records of earlier versions have no families.
 TEST_F(RecordFiles, AMethodWithoutAFamilyReadsBack) {
-  std::ofstream(folder_ / "experiment.json")
+  std::ofstream(folder_.path() / "experiment.json")
       << R"({"name": "e", "title": "", "problems": [""], "repeats": 1,
              "methods": [{"name": "oppa", "label": "OPPA"}], "figures": []})";
-  EXPECT_FALSE(ReadExperimentInfo(folder_).methods.at(0).family);
+  EXPECT_FALSE(ReadExperimentInfo(folder_.path()).methods.at(0).family);
   ExperimentInfo experiment;
   experiment.methods = {{"oppa-bare", "OPPA, bare", "oppa"}};
-  Write(folder_, experiment);
-  EXPECT_EQ(ReadExperimentInfo(folder_).methods.at(0).family, "oppa");
+  Write(folder_.path(), experiment);
+  EXPECT_EQ(ReadExperimentInfo(folder_.path()).methods.at(0).family, "oppa");
 }
 
 TEST_F(RecordFiles, InfoFilesReadBack) {
   ProblemInfo problem;
   problem.name = "p";
   problem.optimum_steps_per_s = 0.446;
-  Write(folder_, problem);
-  const ProblemInfo read = ReadProblemInfo(folder_);
+  Write(folder_.path(), problem);
+  const ProblemInfo read = ReadProblemInfo(folder_.path());
   EXPECT_EQ(read.optimum_steps_per_s, 0.446);
   EXPECT_TRUE(std::isnan(read.time_budget_s));
 
@@ -201,17 +194,18 @@ TEST_F(RecordFiles, InfoFilesReadBack) {
   experiment.name = "e";
   experiment.problems = {""};
   experiment.methods = {{"oppa", "OPPA"}};
-  Write(folder_, experiment);
-  EXPECT_EQ(ReadExperimentInfo(folder_).methods.at(0).label, "OPPA");
+  Write(folder_.path(), experiment);
+  EXPECT_EQ(ReadExperimentInfo(folder_.path()).methods.at(0).label, "OPPA");
 
   RunInfo run;
   run.seed = 0xffffffffffffffffU;
   run.finished = true;
   run.finish_reason = FinishReason::kMethodDone;
-  Write(folder_, run);
-  EXPECT_EQ(ReadRunInfo(folder_).seed, run.seed);
-  EXPECT_TRUE(ReadRunInfo(folder_).finished);
-  EXPECT_EQ(ReadRunInfo(folder_).finish_reason, FinishReason::kMethodDone);
+  Write(folder_.path(), run);
+  EXPECT_EQ(ReadRunInfo(folder_.path()).seed, run.seed);
+  EXPECT_TRUE(ReadRunInfo(folder_.path()).finished);
+  EXPECT_EQ(ReadRunInfo(folder_.path()).finish_reason,
+            FinishReason::kMethodDone);
 }
 
 }  // namespace

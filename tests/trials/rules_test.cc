@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
 #include "trials/parallel_config.h"
 
 namespace trials {
@@ -191,8 +192,8 @@ TEST(Rules, ColossalAiDropsHighZeroStagesUnderAPipelineAndInFp32) {
 }
 
 TEST(Rules, ReadsARuleSetWithCommentsAndNamesTheLineOfAnError) {
-  const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / "mine.rules";
+  const fakes::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "mine.rules";
   std::ofstream(path) << "# why\n\n$pp > 2  # because\n$tp > 2\n";
   const std::vector<Rule> rules = ReadRuleSet(path);
   ASSERT_EQ(rules.size(), 2U);

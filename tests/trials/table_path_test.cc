@@ -40,7 +40,7 @@ class TablePath : public TableFile {
 
   [[nodiscard]] std::string Error(const std::string& name) const {
     try {
-      (void)ResolveTablePath(name, folder_);
+      (void)ResolveTablePath(name, folder_.path());
     } catch (const common::InputError& e) {
       return e.what();
     }
@@ -53,9 +53,9 @@ class TablePath : public TableFile {
 TEST_F(TablePath, DataFolderComesBeforeTheManifestsFolder) {
   const auto in_data = Write("x", "data/measured/a.csv");
   const auto beside = Write("x", "measured/a.csv");
-  EXPECT_EQ(ResolveTablePath("measured/a.csv", folder_), beside);
-  SetData(folder_ / "data");
-  EXPECT_EQ(ResolveTablePath("measured/a.csv", folder_), in_data);
+  EXPECT_EQ(ResolveTablePath("measured/a.csv", folder_.path()), beside);
+  SetData(folder_.path() / "data");
+  EXPECT_EQ(ResolveTablePath("measured/a.csv", folder_.path()), in_data);
 }
 
 TEST_F(TablePath, AbsolutePathIsTakenAsItIs) {
@@ -69,13 +69,13 @@ TEST_F(TablePath, ErrorSaysHowToSetTheVariable) {
               AllOf(HasSubstr("measured/a.csv"),
                     HasSubstr("OPPA_DATA is not set"),
                     HasSubstr("export OPPA_DATA=")));
-  SetData(folder_ / "missing");
+  SetData(folder_.path() / "missing");
   EXPECT_THAT(
       Error("measured/a.csv"),
       AllOf(HasSubstr("which is no folder"), HasSubstr("export OPPA_DATA=")));
-  SetData(folder_);
+  SetData(folder_.path());
   EXPECT_THAT(Error("measured/a.csv"),
-              HasSubstr((folder_ / "measured/a.csv").string()));
+              HasSubstr((folder_.path() / "measured/a.csv").string()));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace trials {
 namespace {
@@ -25,17 +26,10 @@ const std::filesystem::path kWorkloads =
 // A temporary folder with a config.json and a manifest's table over it.
 class WorkloadTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path Write(const std::string& name,
                               const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
+    std::ofstream(folder_.path() / name) << text;
+    return folder_.path() / name;
   }
 
   // The message of the error of reading this config.json.
@@ -60,7 +54,7 @@ class WorkloadTest : public ::testing::Test {
     return "no error";
   }
 
-  std::filesystem::path folder_;
+  fakes::TemporaryFolder folder_;
 };
 
 TEST_F(WorkloadTest, ParameterCountsAreThoseOfThePublishedModels) {
@@ -152,7 +146,7 @@ TEST_F(WorkloadTest, CountsPatchesAndExperts) {
 
 TEST_F(WorkloadTest, ImagesAreAsManyTokensAsTheirPatchesAndOne) {
   std::filesystem::copy_file(kWorkloads / "vit-base-patch16-224.json",
-                             folder_ / "vit.json");
+                             folder_.path() / "vit.json");
   const std::string text = "[workload]\nmodel = 'vit.json'\nbatch_size = 8\n";
   const common::TomlTable manifest =
       common::TomlTable::ParseFile(Write("fig.toml", text));
@@ -168,7 +162,7 @@ TEST_F(WorkloadTest, ConfigJsonTakesItsNameFromWithinOrFromItsFolder) {
          "num_attention_heads": 4, "intermediate_size": 128,
          "vocab_size": 100})";
   EXPECT_EQ(ReadModel(Write("config.json", "{" + rest)).name,
-            folder_.filename().string());
+            folder_.path().filename().string());
   EXPECT_EQ(
       ReadModel(Write("config.json", R"({"_name_or_path": "me/tiny",)" + rest))
           .name,
@@ -334,7 +328,7 @@ TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
 
 TEST_F(WorkloadTest, ReadsTheTrainingSettings) {
   std::filesystem::copy_file(kWorkloads / "qwen2-1.5b.json",
-                             folder_ / "qwen2-1.5b.json");
+                             folder_.path() / "qwen2-1.5b.json");
   const common::TomlTable manifest = common::TomlTable::ParseFile(
       Write("fig.toml",
             "[workload]\nmodel = 'qwen2-1.5b.json'\nbatch_size = 64\n"
@@ -348,13 +342,14 @@ TEST_F(WorkloadTest, ReadsTheTrainingSettings) {
 }
 
 TEST_F(WorkloadTest, WorkloadErrorsNameThePlaceInTheManifest) {
-  const std::string toml = (folder_ / "fig.toml").string();
+  const std::string toml = (folder_.path() / "fig.toml").string();
   EXPECT_THAT(
       WorkloadError("[workload]\nmodel = 'nope.json'\nbatch_size = 1\n"),
       AllOf(StartsWith(toml + ":2:9: model \"nope.json\": "),
-            HasSubstr((folder_ / "nope.json").string() + ": no such file")));
+            HasSubstr((folder_.path() / "nope.json").string() +
+                      ": no such file")));
   std::filesystem::copy_file(kWorkloads / "bert-base-uncased.json",
-                             folder_ / "bert.json");
+                             folder_.path() / "bert.json");
   const std::string model = "[workload]\nmodel = 'bert.json'\n";
   EXPECT_THAT(WorkloadError(model),
               HasSubstr("workload.batch_size is missing"));

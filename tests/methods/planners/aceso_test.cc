@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "methods/planners/aceso/baselines.h"
 #include "methods/planners/aceso/primitives.h"
 #include "methods/planners/aceso/search.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace methods {
 namespace {
@@ -25,10 +25,8 @@ using surrogates::OperatorPlan;
 // GPUs. Times and activations grow with the microbatch; two GPUs take 0.6 of
 // the time. The score operator keeps most.
 OperatorModel Model(int layers, int gpus, double limit_mb) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
-                                       fmt::format("aceso_test_{}", getpid());
-  std::filesystem::create_directories(folder);
-  std::ofstream table(folder / "table.csv");
+  const fakes::TemporaryFolder folder;
+  std::ofstream table(folder.path() / "table.csv");
   table << "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
            "output_size,weights,activations,fwd_reserved,bwd_reserved\n";
   for (const int mbs : {1, 2, 4}) {
@@ -54,18 +52,17 @@ OperatorModel Model(int layers, int gpus, double limit_mb) {
     }
   }
   table.close();
-  std::ofstream(folder / "links.csv")
+  std::ofstream(folder.path() / "links.csv")
       << "p2p_inter_node,1,2\np2p_inter_node,5,5\n"
          "p2p_intra_node,1,2\np2p_intra_node,50,50\n";
-  OperatorModel model(surrogates::OperatorTable::Read(folder / "table.csv", ""),
-                      surrogates::LinkTable::Read(folder / "links.csv", ""),
-                      {.layers = layers,
-                       .batch = 64,
-                       .gpus = gpus,
-                       .gpus_per_node = 8,
-                       .memory_limit_mb = limit_mb});
-  std::filesystem::remove_all(folder);
-  return model;
+  return OperatorModel(
+      surrogates::OperatorTable::Read(folder.path() / "table.csv", ""),
+      surrogates::LinkTable::Read(folder.path() / "links.csv", ""),
+      {.layers = layers,
+       .batch = 64,
+       .gpus = gpus,
+       .gpus_per_node = 8,
+       .memory_limit_mb = limit_mb});
 }
 
 // The best plan of two stages on two GPUs: every cut and microbatch size.

@@ -14,6 +14,7 @@
 #include "studies/validation/comparison.h"
 #include "studies/validation/prediction.h"
 #include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace studies {
 namespace {
@@ -27,17 +28,9 @@ using ::testing::StartsWith;
 
 class ValidateTable : public ::testing::Test {
  protected:
-  ValidateTable()
-      : folder_(
-            fs::path(testing::TempDir()) /
-            ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-
   fs::path Write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
+    std::ofstream(folder_.path() / name) << text;
+    return folder_.path() / name;
   }
 
   static std::string ErrorOf(const fs::path& path,
@@ -50,7 +43,7 @@ class ValidateTable : public ::testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
+  fakes::TemporaryFolder folder_;
 };
 
 constexpr const char* kHeader =
@@ -288,12 +281,12 @@ TEST_F(ValidateTable, SimumaxsStepsHaveCutModelsAndAllocatedPeaks) {
 }
 
 TEST_F(ValidateTable, ClustersAndFrameworksNextToTheTableAreFound) {
-  fs::create_directories(folder_ / "tables");
+  fs::create_directories(folder_.path() / "tables");
   for (const char* kind : {"clusters", "frameworks"}) {
-    fs::create_directories(folder_ / kind);
+    fs::create_directories(folder_.path() / kind);
   }
   fs::copy_file(fakes::SourceFolder() / "experiments/clusters/h100-efa.toml",
-                folder_ / "clusters/my-cluster.toml");
+                folder_.path() / "clusters/my-cluster.toml");
   Write("frameworks/mine.toml", "overlap_slowdown = 0.21\n");
   const fs::path path =
       Write("tables/ultrascale.csv",

@@ -7,10 +7,10 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "common/error.h"
 #include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace surrogates {
 namespace {
@@ -35,17 +35,10 @@ constexpr const char* kLinks =
 
 class PlanCostTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("plan_cost_test_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path Write(const std::string& name,
                               const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
+    std::ofstream(folder_.path() / name) << text;
+    return folder_.path() / name;
   }
   OperatorModel Tiny(const OperatorJob& job) {
     return {OperatorTable::Read(Write("table.csv", kTable), "tiny"),
@@ -53,7 +46,7 @@ class PlanCostTest : public testing::Test {
             job};
   }
 
-  std::filesystem::path folder_;
+  fakes::TemporaryFolder folder_;
 };
 
 OperatorPlan Plan(std::vector<int> first,

@@ -142,10 +142,11 @@ TEST_F(ReplayTableTest, ByteOrderMarkWindowsLinesAndCommentsAreUnderstood) {
 }
 
 TEST_F(ReplayTableTest, MissingOrRepeatedColumnsAreErrors) {
-  EXPECT_THAT(Error("scenario,gpus,dp,tp,status,step_time_s\n"),
-              AllOf(StartsWith((folder_ / "table.csv").string() + ":1: "),
-                    HasSubstr("the column 'pp' is missing"),
-                    HasSubstr("scenario, gpus, dp, tp, status")));
+  EXPECT_THAT(
+      Error("scenario,gpus,dp,tp,status,step_time_s\n"),
+      AllOf(StartsWith((folder_.path() / "table.csv").string() + ":1: "),
+            HasSubstr("the column 'pp' is missing"),
+            HasSubstr("scenario, gpus, dp, tp, status")));
   EXPECT_THAT(Error("scenario,gpus,dp,tp,pp,step_time_s\n"),
               HasSubstr("the column 'status' is missing"));
   EXPECT_THAT(Error("scenario,gpus,dp,tp,pp,mb,microbatches,status,"
@@ -159,7 +160,7 @@ TEST_F(ReplayTableTest, BadCellsAreErrorsWithFileAndLine) {
   const auto error = [&](const std::string& row) {
     return Error(kHeader + "a,8,4,1,2,1,2,8,ok,1.5,\n" + row + "\n");
   };
-  const std::string place = (folder_ / "table.csv").string() + ":3: ";
+  const std::string place = (folder_.path() / "table.csv").string() + ":3: ";
   EXPECT_THAT(
       error("a,8,four,1,2,1,2,8,ok,1.5,"),
       AllOf(StartsWith(place), HasSubstr("invalid value 'four' for dp")));
@@ -183,7 +184,7 @@ TEST_F(ReplayTableTest, UnknownScenarioAndMissingFileAreErrors) {
   EXPECT_THAT(Error(kHeader + "llama-8,8,4,1,2,1,2,8,ok,1.5,\n", "lama-8"),
               AllOf(HasSubstr("no scenario 'lama-8'"),
                     HasSubstr("did you mean 'llama-8'?")));
-  EXPECT_THROW((void)ReplayTable::Read(folder_ / "nope.csv", "a"),
+  EXPECT_THROW((void)ReplayTable::Read(folder_.path() / "nope.csv", "a"),
                common::InputError);
 }
 

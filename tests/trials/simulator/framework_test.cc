@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/temporary_folder.h"
 #include "trials/data_folder.h"
 
 namespace trials {
@@ -17,8 +18,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string ErrorOf(const std::string& text) {
-  const std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) / "framework_test.toml";
+  const fakes::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "framework_test.toml";
   std::ofstream(path) << text;
   try {
     (void)ReadFramework(path);
