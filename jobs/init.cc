@@ -11,7 +11,7 @@
 
 #include "common/text.h"
 #include "common/toml_table.h"
-#include "jobs/machine.h"
+#include "jobs/machine_detection.h"
 #include "trials/adapters/adapter.h"
 #include "trials/knobs.h"
 #include "trials/workload.h"

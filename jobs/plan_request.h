@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "jobs/machines.h"
+#include "jobs/machine_presets.h"
 
 namespace jobs {
 

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
-#include "jobs/machine.h"
+#include "jobs/machine_detection.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace jobs {

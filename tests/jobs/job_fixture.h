@@ -6,7 +6,7 @@
 #include <string>
 
 #include "jobs/job.h"
-#include "jobs/machines.h"
+#include "jobs/machine_presets.h"
 #include "tests/fakes/paths.h"
 
 namespace jobs {
