@@ -11,6 +11,7 @@
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/json.h"
+#include "common/process.h"
 #include "common/toml_table.h"
 #include "jobs/machine_size.h"
 #include "trials/adapters/adapter.h"
@@ -76,7 +77,7 @@ int RenderJob(const AdapterOptions& options, bool json, const Words& command) {
   const trials::RenderedJob rendered =
       adapter.Render(job, config, trials::Adapter::Purpose::kUse, ".", nullptr);
   if (!json) {
-    fmt::print("{}\n", trials::ShellLine(rendered.words));
+    fmt::print("{}\n", common::ShellLine(rendered.words));
     for (const trials::RenderedFile& file : rendered.files) {
       fmt::print("\n# {}\n{}", file.path.string(), file.content);
     }

@@ -17,6 +17,7 @@
 #include "cli/contain.h"
 #include "cli/verb_options.h"
 #include "common/error.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/journal.h"
@@ -123,7 +124,7 @@ std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
       "# {}\n{}\n# each trial\n{}\n",
       (place.folder / "task.sh").string(),
       harness::TaskScript(),
-      harness::ShellLine(harness::SbatchTrial(
+      common::ShellLine(harness::SbatchTrial(
           submission.options, place, needs.nodes, needs.gpus_per_node)));
 }
 

@@ -1,10 +1,14 @@
 #include "common/process.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,6 +21,13 @@
 
 namespace common {
 namespace {
+
+// Whether a shell takes the character as it is.
+bool IsPlain(char c) {
+  constexpr std::string_view kPlain = "_@%+=:,./-";
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || kPlain.find(c) != std::string_view::npos;
+}
 
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
@@ -194,6 +205,23 @@ std::vector<char*> Argv(std::vector<std::string>& words) {
   }
   pointers.push_back(nullptr);
   return pointers;
+}
+
+std::string ShellLine(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    line += line.empty() ? "" : " ";
+    if (!word.empty() && std::all_of(word.begin(), word.end(), IsPlain)) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) {
+      line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    line += '\'';
+  }
+  return line;
 }
 
 std::vector<std::string> CurrentEnvironment() {

@@ -50,6 +50,9 @@ struct CommandResult {
 // expect them. They are valid as long as `words` is not changed.
 [[nodiscard]] std::vector<char*> Argv(std::vector<std::string>& words);
 
+// The words as a line that a POSIX shell splits into the same words.
+[[nodiscard]] std::string ShellLine(const std::vector<std::string>& words);
+
 // This process's environment.
 [[nodiscard]] std::vector<std::string> CurrentEnvironment();
 

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/adapters/command_words.h"
+#include "common/process.h"
 
 namespace jobs {
 namespace {
@@ -107,7 +107,7 @@ std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
   for (const std::string& variable : rendered.environment) {
     text += variable + " ";
   }
-  text += trials::ShellLine(rendered.words) + "\n";
+  text += common::ShellLine(rendered.words) + "\n";
   for (const trials::RenderedFile& file : rendered.files) {
     text += fmt::format(
         "{} with these keys:\n{}", file.path.string(), file.content);

@@ -12,6 +12,7 @@
 
 #include "common/files.h"
 #include "common/json.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/inputs.h"
@@ -21,7 +22,6 @@
 #include "harness/stop.h"
 #include "jobs/finals.h"
 #include "jobs/tune_runner.h"
-#include "trials/adapters/command_words.h"
 #include "trials/record.h"
 
 namespace jobs {
@@ -57,7 +57,7 @@ void WriteBest(const fs::path& folder,
   for (const std::string& variable : job.environment) {
     script += fmt::format("export {}\n", variable);
   }
-  script += trials::ShellLine(job.words) + " \"$@\"\n";
+  script += common::ShellLine(job.words) + " \"$@\"\n";
   common::ReplaceFile(folder / "best.sh", script);
   ::chmod((folder / "best.sh").c_str(), 0755);
   common::ReplaceFile(folder / "best.json", common::ToText(result, 2) + "\n");
@@ -89,10 +89,8 @@ class Tuning {
 
   int Run() {
     (void)harness::CheckManifest(manifest_);
-    if (!options_.accept_changed) {
-      harness::CheckRecords(manifest_, folder_);
-    }
     harness::CatchStopSignals();
+    harness::PrepareRecords(manifest_, folder_, options_.accept_changed);
     fmt::print("{}\n{} configurations; results: {}\n",
                backend_.description,
                backend_.space->size(),
@@ -103,7 +101,6 @@ class Tuning {
     if (Recorded().empty() && !Preflight()) {
       return harness::StopSignal() != 0 ? Stopped() : 1;
     }
-    harness::PrepareRecords(manifest_, folder_, options_.accept_changed);
     harness::WriteExperiment(manifest_, folder_);
     if (const int code = Search(); code != 0) {
       return code;
@@ -431,7 +428,7 @@ class Tuning {
     result["command"] = job.words;
     WriteBest(folder_, job, best.config, result);
     fmt::print("\nUse this command line:\n\n  {}\n\n",
-               trials::ShellLine(job.words));
+               common::ShellLine(job.words));
     fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}{}\n",
                best.config,
                time.mean_s,

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/files.h"
+#include "common/process.h"
 #include "harness/slurm/task_status.h"
 
 namespace harness {
@@ -157,14 +158,15 @@ std::string FormatSubmission(const SlurmSubmission& submission,
   std::string ids;
   int number = 0;
   for (const SlurmArray& array : MakeArrays(jobs, max_array_size)) {
-    text +=
-        fmt::format("\n# {} of {} runs\n{}\n",
-                    array.tasks.size(),
-                    jobs.size(),
-                    ShellLine(SbatchArray(submission.options, place, array)));
+    text += fmt::format(
+        "\n# {} of {} runs\n{}\n",
+        array.tasks.size(),
+        jobs.size(),
+        common::ShellLine(SbatchArray(submission.options, place, array)));
     ids += fmt::format("{}ARRAY{}", ids.empty() ? "" : ":", ++number);
   }
-  std::string finish = ShellLine(SbatchFinish(submission.options, place, {}));
+  std::string finish =
+      common::ShellLine(SbatchFinish(submission.options, place, {}));
   const std::string_view flag = "--dependency=afterany:";
   finish.insert(finish.find(flag) + flag.size(), ids);
   return text + fmt::format(

@@ -240,30 +240,6 @@ std::vector<std::string> SlurmEnvironment(
   return environment;
 }
 
-std::string ShellLine(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) {
-    const bool plain =
-        !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                 (c >= '0' && c <= '9') ||
-                 std::string_view("-_./=:,+@%").find(c) !=
-                     std::string_view::npos;
-        });
-    line += line.empty() ? "" : " ";
-    if (plain) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (const char c : word) {
-      line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    }
-    line += '\'';
-  }
-  return line;
-}
-
 common::CommandResult RunSlurmCommand(
     const std::vector<std::string>& words,
     const std::vector<std::string>& environment) {
@@ -338,7 +314,7 @@ std::int64_t Sbatch(const std::vector<std::string>& words,
   throw std::runtime_error(
       fmt::format("sbatch: {}; command: {}",
                   why.empty() ? "no job id in its output" : why,
-                  ShellLine(words)));
+                  common::ShellLine(words)));
 }
 
 std::string Cancel(const std::vector<std::string>& jobs) {

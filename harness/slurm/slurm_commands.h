@@ -86,9 +86,6 @@ struct SlurmPlace {
     const std::vector<std::string>& words,
     const std::vector<std::string>& environment);
 
-// Quotes the words as one line, which a shell splits into the same words.
-[[nodiscard]] std::string ShellLine(const std::vector<std::string>& words);
-
 // The answers of Slurm's commands. The id that `sbatch --parsable` prints
 // ("17", or "17;cluster"), the id in a line "17|comment", and MaxArraySize of
 // `scontrol show config`. 0, and Slurm's default of MaxArraySize, for any other

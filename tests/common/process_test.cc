@@ -1,5 +1,8 @@
 #include "common/process.h"
 
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,6 +48,17 @@ TEST(RunCommand, NamesAProgramThatDoesNotExist) {
       RunCommand({"no-such-program"}, CurrentEnvironment());
   EXPECT_EQ(result.exit_code, 127);
   EXPECT_THAT(result.errors, testing::HasSubstr("no-such-program"));
+}
+
+TEST(ShellLine, IsReadBackByAShell) {
+  const std::vector<std::string> words = {
+      "a", "b c", "it's", "$x", "", "--y=1", "*", "\\", "\"", "line\nbreak"};
+  std::vector<std::string> command = {"sh", "-c"};
+  command.push_back("printf '%s|' " + ShellLine(words));
+  EXPECT_EQ(RunCommand(command, CurrentEnvironment()).output,
+            "a|b c|it's|$x||--y=1|*|\\|\"|line\nbreak|");
+  EXPECT_EQ(ShellLine({"a", "b c", "it's", "$x", ""}),
+            "a 'b c' 'it'\\''s' '$x' ''");
 }
 
 }  // namespace

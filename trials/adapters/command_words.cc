@@ -46,12 +46,6 @@ std::optional<Span> Find(const Words& words,
   return std::nullopt;
 }
 
-bool IsPlain(char c) {
-  constexpr std::string_view kPlain = "_@%+=:,./-";
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9') || kPlain.find(c) != std::string_view::npos;
-}
-
 }  // namespace
 
 std::optional<std::string> FlagValue(const Words& words,
@@ -105,23 +99,6 @@ void RemoveFlag(Words& words, std::string_view flag, bool has_value) {
     words.erase(words.begin() + static_cast<std::ptrdiff_t>(span->begin),
                 words.begin() + static_cast<std::ptrdiff_t>(span->end));
   }
-}
-
-std::string ShellLine(const Words& words) {
-  std::string line;
-  for (const std::string& word : words) {
-    line += line.empty() ? "" : " ";
-    if (!word.empty() && std::all_of(word.begin(), word.end(), IsPlain)) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (const char c : word) {
-      line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    }
-    line += '\'';
-  }
-  return line;
 }
 
 }  // namespace trials

@@ -30,9 +30,6 @@ void RemoveFlag(std::vector<std::string>& words,
                 std::string_view flag,
                 bool has_value);
 
-// The words as a line for a POSIX shell, quoted where needed.
-[[nodiscard]] std::string ShellLine(const std::vector<std::string>& words);
-
 }  // namespace trials
 
 #endif  // TRIALS_ADAPTERS_COMMAND_WORDS_H_

@@ -152,11 +152,6 @@ TEST(SlurmCommands, EnvironmentHoldsNothingThatWasNotAskedFor) {
   EXPECT_THAT(environment, Contains("OMP_NUM_THREADS=1"));
 }
 
-TEST(SlurmCommands, ShellLineIsReadBackByAShell) {
-  EXPECT_EQ(ShellLine({"a", "b c", "it's", "$x", ""}),
-            "a 'b c' 'it'\\''s' '$x' ''");
-}
-
 TEST(SlurmCommands, RefusesFoldersThatSbatchWouldTakeApart) {
   EXPECT_THROW(CheckFolder("/results/50%t"), InputError);
   EXPECT_THROW(CheckFolder("/results\\x"), InputError);

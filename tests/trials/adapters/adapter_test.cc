@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/process.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/adapters/command_words.h"
 #include "trials/knobs.h"
@@ -46,7 +47,7 @@ class AdapterTest : public testing::Test {
   }
   [[nodiscard]] std::string Line(const std::string& name,
                                  const std::string& config) const {
-    return ShellLine(Render(name, config).words);
+    return common::ShellLine(Render(name, config).words);
   }
 
   fakes::TemporaryFolder folder_;
@@ -92,7 +93,7 @@ TEST_F(AdapterTest, ReplacesTheUsersFlagsWhereTheyAre) {
 
 TEST_F(AdapterTest, LimitsOnlyTrialsToAFewStepsWithoutCheckpoints) {
   job_.words = {"pretrain_gpt.py", "--train-iters", "5000", "--save", "ckpt"};
-  const std::string trial = ShellLine(
+  const std::string trial = common::ShellLine(
       Render("megatron-lm", "dp=16,tp=1,pp=1", Adapter::Purpose::kTrial).words);
   EXPECT_THAT(trial, HasSubstr("--train-iters 12"));
   EXPECT_THAT(trial, Not(HasSubstr("--save")));
@@ -230,11 +231,6 @@ TEST(Adapters, AllOfThemCanBeRead) {
     EXPECT_FALSE(adapter.settings().empty()) << name;
   }
   EXPECT_GE(Adapter::Names().size(), 6u);
-}
-
-TEST(CommandWords, QuotesWordsForAShell) {
-  EXPECT_EQ(ShellLine({"a", "b c", "it's", "--x=1", ""}),
-            "a 'b c' 'it'\\''s' --x=1 ''");
 }
 
 TEST(CommandWords, TreatsDashesAndUnderscoresAlike) {
