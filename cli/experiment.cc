@@ -202,15 +202,12 @@ int RunExperiment(const VerbOptions& options,
       harness::ReadManifest(options.manifest, options.overrides);
   (void)harness::CheckManifest(manifest);
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  if (!options.accept_changed) {
-    harness::CheckRecords(manifest, folder);
-  }
   if (options.trial_per_job && !options.slurm) {
     throw common::InputError("--trial-per-job: needs --dispatch slurm");
   }
-  fmt::print("{}", harness::HeldOutNote(manifest));
   harness::CatchStopSignals();
   harness::PrepareRecords(manifest, folder, options.accept_changed);
+  fmt::print("{}", harness::HeldOutNote(manifest));
   if (!options.imports.empty()) {
     PrintNotes(harness::ImportTrials(manifest, folder, options.imports));
   }

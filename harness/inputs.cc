@@ -107,33 +107,53 @@ Budget BudgetOnRecord(const Manifest& manifest,
   return budget;
 }
 
-// The changes since the records of a run were made. `before`: their limits.
-std::vector<std::string> ChangesOf(const Manifest& manifest,
-                                   const RunSpec& run,
-                                   const Backend& backend,
-                                   const fs::path& experiment_folder,
-                                   const RunInfo& on_record,
-                                   const RunInfo& now,
-                                   trials::SearchBounds& before) {
+// What happened to the input since the records of a run were made.
+struct Difference {
+  std::vector<std::string> changes;
+  trials::SearchBounds before;  // the limits of the records
+  bool grows = false;           // the run ended, and goes on under today's
+
+  [[nodiscard]] bool None() const { return changes.empty() && !grows; }
+};
+
+// Changes and limits, `grows` aside.
+Difference ChangesOf(const Manifest& manifest,
+                     const RunSpec& run,
+                     const Backend& backend,
+                     const fs::path& experiment_folder,
+                     const RunInfo& on_record,
+                     const RunInfo& now) {
   if (on_record.inputs) {
-    before = on_record.bounds.value_or(*now.bounds);
-    return Changes(*on_record.inputs, *now.inputs);
+    return {Changes(*on_record.inputs, *now.inputs),
+            on_record.bounds.value_or(*now.bounds)};
   }
-  before = *now.bounds;
   if (on_record.manifest_hash == now.manifest_hash) {
-    return {};
+    return {{}, *now.bounds};
   }
   Manifest earlier = manifest;
   earlier.budget = BudgetOnRecord(
       manifest, trials::ProblemFolder(experiment_folder, run.problem->name));
   if (on_record.manifest_hash ==
       RunHash(earlier, *run.problem, *run.method, backend)) {
-    before = BoundsOf(earlier.budget);
-    return {};
+    return {{}, BoundsOf(earlier.budget)};
   }
-  return {
-      "the records are of a version that did not store which input they "
-      "depend on"};
+  return {{"the records are of a version that did not store which input they "
+           "depend on"},
+          *now.bounds};
+}
+
+Difference DifferenceOf(const Manifest& manifest,
+                        const RunSpec& run,
+                        const Backend& backend,
+                        const fs::path& experiment_folder,
+                        const RunInfo& on_record,
+                        const RunInfo& now) {
+  Difference difference =
+      ChangesOf(manifest, run, backend, experiment_folder, on_record, now);
+  difference.grows =
+      on_record.finished &&
+      Grows(on_record.finish_reason, difference.before, *now.bounds);
+  return difference;
 }
 
 [[noreturn]] void Refuse(const fs::path& folder,
@@ -308,6 +328,34 @@ void Reopen(const fs::path& run_folder) {
   lease.Publish("run.json", ToJson(info));
 }
 
+namespace {
+
+// Records that the run at `folder`, of which `info` is on record, goes on under
+// the input `now`, whose `accepted` gets the changes.
+void Apply(const Difference& difference,
+           const fs::path& folder,
+           RunInfo info,
+           RunInfo& now) {
+  trials::RequireWhole(folder, info);
+  const Lease lease(folder);
+  if (!difference.changes.empty()) {
+    if (!now.accepted) {
+      now.accepted.emplace();
+    }
+    now.accepted->push_back({TrialsOnRecord(folder), difference.changes});
+    info.accepted = now.accepted;
+    info.inputs = now.inputs;
+    info.manifest_hash = now.manifest_hash;
+  }
+  if (difference.grows) {
+    MarkUnfinished(info);
+  }
+  info.bounds = difference.grows ? *now.bounds : difference.before;
+  lease.Publish("run.json", ToJson(info));
+}
+
+}  // namespace
+
 void PrepareRun(const Manifest& manifest,
                 const RunSpec& run,
                 const Backend& backend,
@@ -319,90 +367,76 @@ void PrepareRun(const Manifest& manifest,
     return;
   }
   RunInfo info = trials::ReadRunInfo(folder);
-  trials::SearchBounds before;
-  const std::vector<std::string> changes =
-      ChangesOf(manifest, run, backend, experiment_folder, info, now, before);
-  if (!changes.empty() && !accept_changed) {
-    Refuse(folder, changes);
+  const Difference difference =
+      DifferenceOf(manifest, run, backend, experiment_folder, info, now);
+  if (!difference.changes.empty() && !accept_changed) {
+    Refuse(folder, difference.changes);
   }
   now.accepted = info.accepted;
-  const bool grows =
-      info.finished && Grows(info.finish_reason, before, *now.bounds);
-  if (changes.empty() && !grows) {
-    return;
+  if (!difference.None()) {
+    Apply(difference, folder, std::move(info), now);
   }
-  trials::RequireWhole(folder, info);
-  const Lease lease(folder);
-  if (!changes.empty()) {
-    if (!now.accepted) {
-      now.accepted.emplace();
-    }
-    now.accepted->push_back({TrialsOnRecord(folder), changes});
-    info.accepted = now.accepted;
-    info.inputs = now.inputs;
-    info.manifest_hash = now.manifest_hash;
-  }
-  if (grows) {
-    MarkUnfinished(info);
-  }
-  info.bounds = grows ? *now.bounds : before;
-  lease.Publish("run.json", ToJson(info));
 }
 
 namespace {
 
-template <typename Visit>
-void ForEachRecord(const Manifest& manifest,
-                   const fs::path& experiment_folder,
-                   const Visit& visit) {
+// A run on record whose input changed or that goes on.
+struct DifferentRun {
+  fs::path folder;
+  Difference difference;
+  RunInfo on_record;
+  RunInfo now;
+};
+
+std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
+                                        const fs::path& experiment_folder,
+                                        bool accept_changed) {
   std::map<const ProblemSpec*, Backend> backends;
+  // Repeats share the input, which is read once.
+  std::map<std::pair<const ProblemSpec*, const MethodSpec*>, RunInfo> described;
+  std::vector<DifferentRun> different;
   for (const RunSpec& run : RunMatrix(manifest)) {
-    if (!fs::exists(run.Folder(experiment_folder) / "run.json")) {
+    const fs::path folder = run.Folder(experiment_folder);
+    if (!fs::exists(folder / "run.json")) {
       continue;
     }
     if (!backends.contains(run.problem)) {
       backends.emplace(run.problem, MakeBackend(*run.problem));
     }
     const Backend& backend = backends.at(run.problem);
-    visit(run, backend, DescribeRun(manifest, run, backend, ""));
+    RunInfo& now = described[{run.problem, run.method}];
+    if (!now.inputs) {
+      now = DescribeRun(manifest, run, backend, "");
+    }
+    RunInfo info = trials::ReadRunInfo(folder);
+    Difference difference =
+        DifferenceOf(manifest, run, backend, experiment_folder, info, now);
+    if (!difference.changes.empty() && !accept_changed) {
+      Refuse(folder, difference.changes);
+    }
+    if (!difference.None()) {
+      different.push_back(
+          {folder, std::move(difference), std::move(info), now});
+    }
   }
+  return different;
 }
 
 }  // namespace
 
 void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder) {
-  ForEachRecord(
-      manifest,
-      experiment_folder,
-      [&](const RunSpec& run, const Backend& backend, const RunInfo& now) {
-        const fs::path folder = run.Folder(experiment_folder);
-        trials::SearchBounds before;
-        const auto changes = ChangesOf(manifest,
-                                       run,
-                                       backend,
-                                       experiment_folder,
-                                       trials::ReadRunInfo(folder),
-                                       now,
-                                       before);
-        if (!changes.empty()) {
-          Refuse(folder, changes);
-        }
-      });
+  (void)DifferentRuns(manifest, experiment_folder, false);
 }
 
 void PrepareRecords(const Manifest& manifest,
                     const fs::path& experiment_folder,
                     bool accept_changed) {
-  if (!accept_changed) {
-    CheckRecords(manifest, experiment_folder);  // before the first is changed
+  // All runs are compared before the first is changed.
+  for (DifferentRun& run :
+       DifferentRuns(manifest, experiment_folder, accept_changed)) {
+    run.now.accepted = run.on_record.accepted;
+    Apply(run.difference, run.folder, std::move(run.on_record), run.now);
   }
-  ForEachRecord(
-      manifest,
-      experiment_folder,
-      [&](const RunSpec& run, const Backend& backend, RunInfo now) {
-        PrepareRun(
-            manifest, run, backend, experiment_folder, accept_changed, now);
-      });
 }
 
 }  // namespace harness
