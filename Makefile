@@ -197,7 +197,7 @@ study-planners: deps ## measure planners on published operator profiles (needs O
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target planners_study
 	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
-	@scripts/planners-docs $(RESULTS)/study-planners
+	@scripts/planners-docs $(RESULTS)
 
 study-sensitivity: build ## vary assumed constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \

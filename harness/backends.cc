@@ -234,14 +234,17 @@ Backend MakeReplay(const ProblemSpec& problem) {
   backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
   backend.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
+  if (!problem.workload.Keys().empty()) {
+    backend.workload = trials::ReadWorkload(problem.workload);
+  }
   backend.predictions =
-      problem.workload.Keys().empty()
+      !backend.workload
           ? TablePredictions(
                 problem, *backend.space, table, path, cluster.gpu.architecture)
           : SimulatedPredictions(
                 problem,
                 *backend.space,
-                trials::ReadWorkload(problem.workload),
+                *backend.workload,
                 DefaultMachine(WithGpus(cluster, table.gpus()),
                                {NamedFile(problem.workload, "model")}),
                 false);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,7 +58,9 @@ struct Backend {
   std::string validation;
   // The components of one step as a table; empty if unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
-  // Trials train [workload]. A replay reads it for predictions only.
+  std::optional<trials::Workload> workload;  // of the manifest, if any
+  // Trials train [workload]. A replay reads it for predictions
+  // and for methods only.
   bool trains_workload = true;
   PredictionsByName predictions;  // see methods::Problem::predict
   // What to expect of a configuration, also of one that does not fit; empty if

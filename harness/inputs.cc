@@ -16,6 +16,7 @@
 #include "common/hash.h"
 #include "common/text.h"
 #include "harness/lease.h"
+#include "harness/problem_parts.h"
 #include "harness/registry.h"
 #include "harness/run_one.h"
 
@@ -203,7 +204,9 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   inputs.Add("backend", problem.backend, kTrialLimits);
   inputs.Add("noise", problem.noise);
   const std::string predictions = PredictionText(manifest, method, backend);
-  if (backend.trains_workload || !predictions.empty()) {
+  const bool is_read =
+      backend.workload && FindMethod(method.base)->reads_workload;
+  if (backend.trains_workload || !predictions.empty() || is_read) {
     inputs.Add("workload", problem.workload);
   }
   inputs.Add("cluster", problem.cluster);
@@ -211,6 +214,11 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   for (const fs::path& file : backend.inputs) {
     inputs.Add("file " + file.filename().string(),
                HashText(common::ReadFile(file)));
+  }
+  if (is_read && !backend.trains_workload) {
+    const fs::path model = NamedFile(problem.workload, "model");
+    inputs.Add("file " + model.filename().string(),
+               HashText(common::ReadFile(model)));
   }
   if (!predictions.empty()) {
     inputs.Add("predictions", HashText(predictions));

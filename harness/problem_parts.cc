@@ -122,6 +122,7 @@ Backend BackendOn(const trials::Workload& workload,
                   const trials::SearchSpaceOptions& space) {
   Backend backend;
   backend.warning = workload.model.note;
+  backend.workload = workload;
   backend.gpus = cluster.gpus();
   backend.gpus_per_node = cluster.gpus_per_node;
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;

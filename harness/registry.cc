@@ -6,6 +6,7 @@
 #include "harness/entries.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/predicted_order.h"
+#include "methods/guided/textbook.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/planners/aceso/aceso.h"
@@ -68,6 +69,11 @@ MethodEntry Oppa(const std::string& name,
 // paper, and OPPA-SIM has another source of information.
 MethodEntry OnItsOwn(MethodEntry entry) {
   entry.family.clear();
+  return entry;
+}
+
+MethodEntry ReadsWorkload(MethodEntry entry) {
+  entry.reads_workload = true;
   return entry;
 }
 
@@ -153,6 +159,7 @@ MethodEntry Planned() {
   entry.name = "planned";
   entry.label = "PLANNED";
   entry.description = "the first suggestions of a planner, then another method";
+  entry.reads_workload = true;
   entry.make = [](const methods::Problem& problem,
                   const TomlTable& table,
                   std::uint64_t seed) {
@@ -223,11 +230,17 @@ std::vector<MethodEntry> ListMethods() {
             "the order of the predictions, without learning from trials",
             methods::MakePredictedOrder,
             {}),
-      Entry("aceso",
-            "ACESO",
-            "configurations nearest to Aceso's plans, without learning",
-            methods::MakeAceso,
-            {}),
+      ReadsWorkload(
+          Entry("aceso",
+                "ACESO",
+                "configurations nearest to Aceso's plans, without learning",
+                methods::MakeAceso,
+                {})),
+      ReadsWorkload(Entry("textbook",
+                          "TEXTBOOK",
+                          "rules of thumb, then a calibrated performance model",
+                          methods::MakeTextbook,
+                          {})),
       Planned(),
       OnItsOwn(Oppa("vanilla-bo",
                     "VANILLA-BO",
@@ -299,6 +312,7 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.gpus_per_node = backend.gpus_per_node;
   problem.rank_order = backend.rank_order;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
+  problem.workload = backend.workload ? &*backend.workload : nullptr;
   problem.q_max = q_max;
   problem.predict = [&backend](const std::string& source) {
     return backend.predictions(source).predict();

@@ -41,6 +41,7 @@ struct MethodEntry {
   std::function<std::optional<std::string>(const methods::Problem&,
                                            const common::TomlTable&)>
       predictions = {};
+  bool reads_workload = false;  // see methods::Problem::workload
 };
 
 // All methods, in the order in which they are listed.

@@ -16,6 +16,7 @@
 #include "trials/remaining.h"
 #include "trials/search_space.h"
 #include "trials/trial.h"
+#include "trials/workload.h"
 
 namespace methods {
 
@@ -26,7 +27,10 @@ struct Problem {
   int gpus_per_node = 1;
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
   double memory_capacity_bytes = 0.0;  // per GPU
-  int q_max = 1;                       // steps of a full trial
+  // The job, where the manifest describes it; else null. A method that reads it
+  // has MethodEntry::reads_workload.
+  const trials::Workload* workload = nullptr;
+  int q_max = 1;  // steps of a full trial
   // Threads that a suggestion may use, >= 1. The suggestion does not depend on
   // them.
   int threads = 1;

@@ -36,10 +36,13 @@ std::vector<Work> WorkOf(const AnalyticJob& job, double sequences, double t) {
                     .kept = kept,
                     .output = n * out};
       };
-  Work qkv = product("enc-attention-qkv", h, 3.0 * h, x);
+  const double kv = static_cast<double>(job.kv_heads) / job.heads;
+  const double wide = n * job.feed_forward / t;  // inner elements
+  const double in_matrices = job.gated ? 2.0 : 1.0;
+  Work qkv = product("enc-attention-qkv", h, (1.0 + 2.0 * kv) * h, x);
   Work dense = product("enc-attention-dense", h, h, x / t);
-  Work first = product("enc-MLP-GEMM-1", h, 4.0 * h, x);
-  Work second = product("enc-MLP-GEMM-2", 4.0 * h, h, 4.0 * x / t);
+  Work first = product("enc-MLP-GEMM-1", h, in_matrices * job.feed_forward, x);
+  Work second = product("enc-MLP-GEMM-2", job.feed_forward, h, wide);
   Work head = product("gpt-post-process", h, v, x + n * v / t);
   qkv.reduced = first.reduced = head.reduced = x;
   dense.reduced = second.reduced = x;
@@ -49,15 +52,30 @@ std::vector<Work> WorkOf(const AnalyticJob& job, double sequences, double t) {
       {"encoder-embedding", 0.0, 2.0 * x, v * h / t, 0.5 * x, x, x, true},
       {"enc-1st-layernorm", 0.0, 2.0 * x, 0.0, x, x},
       qkv,
-      {"enc-attention-score", core, 2.0 * x / t + a, 0.0, 2.0 * x / t, x},
+      {"enc-attention-score",
+       core,
+       (1.0 + kv) * x / t + a,
+       0.0,
+       (1.0 + kv) * x / t,
+       x},
       {"enc-attention-softmax", 0.0, 2.0 * a, 0.0, a, x},
       {"enc-attention-dropout", 0.0, 2.5 * a, 0.0, a, x},
-      {"enc-attention-context", core, 2.0 * x / t + a, 0.0, x / t, x},
+      {"enc-attention-context",
+       core,
+       (1.0 + kv) * x / t + a,
+       0.0,
+       kv * x / t,
+       x},
       dense,
       {"enc-post-attention-dropout", 0.0, 3.0 * x, 0.0, 0.5 * x, x},
       {"enc-2nd-layernorm", 0.0, 2.0 * x, 0.0, x, x},
       first,
-      {"enc-MLP-gelu", 0.0, 8.0 * x / t, 0.0, 4.0 * x / t, x},
+      {"enc-MLP-gelu",
+       0.0,
+       (in_matrices + 1.0) * wide,
+       0.0,
+       in_matrices * wide,
+       x},
       second,
       {"enc-post-MLP-dropout", 0.0, 3.0 * x, 0.0, 0.5 * x, x},
       {"final-layernorm", 0.0, 2.0 * x, 0.0, x, x},

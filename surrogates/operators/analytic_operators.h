@@ -9,10 +9,13 @@
 
 namespace surrogates {
 
-// A GPT in 16 bits, and a GPU.
+// A decoder in 16 bits, and a GPU.
 struct AnalyticJob {
   int hidden = 2048;
   int heads = 16;
+  int kv_heads = 16;  // fewer: grouped-query attention
+  int feed_forward = 8192;
+  bool gated = false;  // three matrices of the feed-forward layer, not two
   int sequence_length = 2048;
   int vocabulary = 50'304;
   double tflops = 60.0;          // that matrix products reach

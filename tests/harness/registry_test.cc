@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "harness/method_text.h"
+#include "tests/fakes/decoders.h"
 #include "tests/fakes/fake_predictions.h"
 #include "tests/fakes/paths.h"
 
@@ -27,8 +28,10 @@ TEST(MethodsMarkdown, IsThePageOfTheDocumentation) {
 
 TEST(Registry, EveryDescribedDefaultIsAValidManifest) {
   const trials::SearchSpace space(std::vector<trials::ParallelConfig>(1));
+  const trials::Workload workload = fakes::Decoder{}.Workload();
   const methods::Problem problem{.space = &space,
                                  .memory_capacity_bytes = 1e9,
+                                 .workload = &workload,
                                  .q_max = 10,
                                  .predict = fakes::PredictionsOf(space)};
   for (const MethodEntry& method : Methods()) {

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "surrogates/operators/plan_cost.h"
 
 namespace methods {
@@ -14,10 +16,11 @@ namespace {
 using surrogates::OperatorModel;
 
 OperatorModel ModelOf(const Problem& problem,
-                      const AcesoMethodOptions& options) {
+                      const AcesoMethodOptions& options,
+                      const AcesoJob& sizes) {
   const surrogates::OperatorJob job{
-      .layers = options.layers,
-      .batch = options.batch,
+      .layers = sizes.layers,
+      .batch = sizes.batch,
       .gpus = problem.gpus,
       .gpus_per_node = problem.gpus_per_node,
       .memory_limit_mb = options.memory_share * problem.memory_capacity_bytes /
@@ -27,8 +30,8 @@ OperatorModel ModelOf(const Problem& problem,
         "profiles and links: give both files or neither of them");
   }
   if (options.profiles.empty()) {
-    return {surrogates::AnalyticOperators(options.analytic),
-            surrogates::LinkTable::Uniform(options.analytic.link_gb_per_s,
+    return {surrogates::AnalyticOperators(sizes.analytic),
+            surrogates::LinkTable::Uniform(options.link_gb_per_s,
                                            options.between_hosts_gb_per_s),
             job};
   }
@@ -48,11 +51,13 @@ class Aceso final : public Method {
     search.budget = options.budget;
     search.threads = problem.threads;
     search.seed = seed;
-    const AcesoResult result = SearchAceso(ModelOf(problem, options), search);
+    const AcesoJob job = JobOf(options, problem.workload);
+    const AcesoResult result =
+        SearchAceso(ModelOf(problem, options, job), search);
     std::vector<PlanSizes> plans;
     for (const CostedPlan& plan :
          result.best.empty() ? result.least_memory : result.best) {
-      plans.push_back(SizesOf(plan.plan, options.batch));
+      plans.push_back(SizesOf(plan.plan, job.batch));
     }
     if (plans.empty()) {
       throw common::InputError(
@@ -82,14 +87,20 @@ class Aceso final : public Method {
              const std::vector<PlanSizes>& plans) {
     std::vector<int> all(static_cast<std::size_t>(space.size()));
     std::iota(all.begin(), all.end(), 0);
+    const bool accumulates =
+        std::any_of(all.begin(), all.end(), [&space](int i) {
+          return space[i].pp == 1 && space[i].microbatches > 1;
+        });
     for (const PlanSizes& plan : plans) {
       const auto nearer = [&](int a, int b) {
-        return Distance(plan, space[a]) < Distance(plan, space[b]);
+        return Distance(plan, space[a], accumulates) <
+               Distance(plan, space[b], accumulates);
       };
       order_.push_back(*std::min_element(all.begin(), all.end(), nearer));
     }
     std::stable_sort(all.begin(), all.end(), [&](int a, int b) {
-      return Distance(plans[0], space[a]) < Distance(plans[0], space[b]);
+      return Distance(plans[0], space[a], accumulates) <
+             Distance(plans[0], space[b], accumulates);
     });
     order_.insert(order_.end(), all.begin(), all.end());
   }
@@ -98,6 +109,59 @@ class Aceso final : public Method {
 };
 
 }  // namespace
+
+AcesoJob JobOf(const AcesoMethodOptions& options,
+               const trials::Workload* workload) {
+  const auto pick = [workload](
+                        const char* key, int given, auto size_of) -> int {
+    if (given > 0) {
+      return given;
+    }
+    if (workload == nullptr) {
+      throw common::InputError(fmt::format(
+          "{}: give a value, or [workload] from which it is read", key));
+    }
+    return size_of(*workload);
+  };
+  using trials::Workload;
+  AcesoJob job;
+  job.layers = pick("layers", options.layers, [](const Workload& w) {
+    return w.model.layers;
+  });
+  job.batch = pick(
+      "batch", options.batch, [](const Workload& w) { return w.batch_size; });
+  if (!options.profiles.empty()) {
+    return job;
+  }
+  surrogates::AnalyticJob& gpt = job.analytic;
+  gpt.hidden = pick("hidden", options.hidden, [](const Workload& w) {
+    return w.model.hidden_size;
+  });
+  gpt.heads = pick("heads", options.heads, [](const Workload& w) {
+    return w.model.attention_heads;
+  });
+  gpt.feed_forward =
+      pick("feed_forward", options.feed_forward, [](const Workload& w) {
+        return w.model.ffn_size * std::max(1, w.model.experts_per_token);
+      });
+  gpt.sequence_length =
+      pick("sequence_length", options.sequence_length, [](const Workload& w) {
+        return w.sequence_length;
+      });
+  gpt.vocabulary =
+      pick("vocabulary", options.vocabulary, [](const Workload& w) {
+        return std::max(w.model.vocab_size, 1);
+      });
+  gpt.kv_heads = workload == nullptr || options.heads > 0
+                     ? gpt.heads
+                     : workload->model.kv_heads;
+  gpt.gated = workload != nullptr && options.feed_forward == 0 &&
+              workload->model.gated_ffn;
+  gpt.tflops = options.tflops;
+  gpt.memory_gb_per_s = options.memory_gb_per_s;
+  gpt.link_gb_per_s = options.link_gb_per_s;
+  return job;
+}
 
 PlanSizes SizesOf(const surrogates::OperatorPlan& plan, int batch) {
   PlanSizes sizes;
@@ -113,51 +177,56 @@ PlanSizes SizesOf(const surrogates::OperatorPlan& plan, int batch) {
   sizes.dp = std::exp2(dp_log2 / count);
   sizes.tp = std::exp2(tp_log2 / count);
   sizes.pp = plan.stages();
-  // One stage has one microbatch per step in the space: accumulation is the
-  // framework's.
   sizes.microbatches = static_cast<double>(batch) / plan.micro_batch;
   sizes.recomputes = recomputed >= 0.5 * count;
   return sizes;
 }
 
-double Distance(const PlanSizes& plan, const trials::ParallelConfig& config) {
+double Distance(const PlanSizes& plan,
+                const trials::ParallelConfig& config,
+                bool accumulates) {
   const auto difference = [](double a, double b) {
     return std::abs(std::log2(a / b));
   };
   const bool recomputes = config.grad_checkpoint == trials::kRecomputeFull;
   return difference(plan.dp, config.dp) + difference(plan.tp, config.tp) +
          difference(plan.pp, config.pp) +
-         (config.pp > 1 ? difference(plan.microbatches, config.microbatches)
-                        : 0.0) +
+         (config.pp > 1 || accumulates
+              ? difference(plan.microbatches, config.microbatches)
+              : 0.0) +
          (plan.recomputes == recomputes ? 0.0 : 1.0);
 }
 
 std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
-  surrogates::AnalyticJob& gpt = o.analytic;
   return {
       {"profiles",
        Text{&o.profiles, "the path of a CSV file"},
-       "Profiled operators; without them, those of a GPT of the sizes below."},
+       "Profiled operators; without them, those of the sizes below."},
       {"links",
        Text{&o.links, "the path of a CSV file"},
        "Profiled links of the same machine."},
       {"profiled_model",
        Text{&o.profiled_model, "a name in the profiles"},
        "The model of the profiles."},
-      {"layers", Integer{&o.layers, 1}, "Layers of the model."},
-      {"batch", Integer{&o.batch, 1}, "Sequences per step."},
-      {"hidden", Integer{&gpt.hidden, 1}, "Width of the model."},
-      {"heads", Integer{&gpt.heads, 1}, "Attention heads."},
+      {"layers",
+       Integer{&o.layers, 0},
+       "Layers of the model; 0, also below: that of [workload]."},
+      {"batch", Integer{&o.batch, 0}, "Sequences per step."},
+      {"hidden", Integer{&o.hidden, 0}, "Width of the model."},
+      {"heads", Integer{&o.heads, 0}, "Attention heads."},
+      {"feed_forward",
+       Integer{&o.feed_forward, 0},
+       "Width of the feed-forward layer; a given one has two matrices."},
       {"sequence_length",
-       Integer{&gpt.sequence_length, 1},
+       Integer{&o.sequence_length, 0},
        "Tokens of a sequence."},
-      {"vocabulary", Integer{&gpt.vocabulary, 1}, "Tokens of the vocabulary."},
-      {"tflops", Number{&gpt.tflops, 1e-3}, "That matrix products reach."},
+      {"vocabulary", Integer{&o.vocabulary, 0}, "Tokens of the vocabulary."},
+      {"tflops", Number{&o.tflops, 1e-3}, "That matrix products reach."},
       {"memory_gb_per_s",
-       Number{&gpt.memory_gb_per_s, 1e-3},
+       Number{&o.memory_gb_per_s, 1e-3},
        "That other operators reach."},
       {"link_gb_per_s",
-       Number{&gpt.link_gb_per_s, 1e-3},
+       Number{&o.link_gb_per_s, 1e-3},
        "Bandwidth within a host."},
       {"between_hosts_gb_per_s",
        Number{&o.between_hosts_gb_per_s, 1e-3},

@@ -4,12 +4,14 @@
 #include <memory>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
 #include "methods/planners/aceso/aceso.h"
 #include "methods/planners/planned.h"
 #include "methods/sampling/random.h"
+#include "tests/fakes/decoders.h"
 
 namespace methods {
 namespace {
@@ -34,11 +36,17 @@ trials::SearchSpace Space() {
   return trials::SearchSpace(configs);
 }
 
+const trials::Workload& Workload() {
+  static const trials::Workload workload = fakes::Decoder{}.Workload();
+  return workload;
+}
+
 Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
   return {.space = &space,
           .gpus = 8,
           .gpus_per_node = 8,
           .memory_capacity_bytes = capacity_gb * 1e9,
+          .workload = &Workload(),
           .q_max = 10};
 }
 
@@ -61,7 +69,12 @@ TEST(AcesoMethodTest, SizesOfAPlanAreMeansOfItsOperators) {
   EXPECT_TRUE(sizes.recomputes);
   const ParallelConfig near{
       .dp = 2, .pp = 2, .microbatches = 16, .grad_checkpoint = 1};
-  EXPECT_NEAR(Distance(sizes, near), 1.0, 1e-12);  // half an octave each
+  EXPECT_NEAR(Distance(sizes, near, true), 1.0, 1e-12);  // half an octave each
+  const ParallelConfig replicas{.dp = 2, .microbatches = 4};
+  EXPECT_NEAR(
+      Distance(sizes, replicas, true) - Distance(sizes, replicas, false),
+      2.0,
+      1e-12);
 }
 
 // A small model fits everywhere: no model parallelism, no recomputation. A
@@ -69,13 +82,13 @@ TEST(AcesoMethodTest, SizesOfAPlanAreMeansOfItsOperators) {
 TEST(AcesoMethodTest, TheFirstTrialFitsTheModel) {
   const trials::SearchSpace space = Space();
   AcesoMethodOptions options;
-  options.analytic.hidden = 512;
+  options.hidden = 512;
   options.layers = 4;
   options.budget = 200;
   const ParallelConfig small = space
       [MakeAceso(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
   EXPECT_EQ(small.grad_checkpoint, 0);
-  options.analytic.hidden = 4096;
+  options.hidden = 4096;
   options.layers = 32;
   const ParallelConfig large = space
       [MakeAceso(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
@@ -89,6 +102,24 @@ TEST(AcesoMethodTest, WhereNothingFitsTheFirstTrialNeedsLittleMemory) {
   const ParallelConfig first =
       space[MakeAceso(ProblemOf(space, 0.5), options, 1)->Suggest()->candidate];
   EXPECT_EQ(first.dp, 1);
+}
+
+TEST(AcesoMethodTest, SizesAreThoseOfTheWorkloadUnlessTheyAreGiven) {
+  trials::Workload workload = Workload();
+  workload.model.kv_heads = 2;
+  workload.model.gated_ffn = true;
+  AcesoMethodOptions options;
+  options.layers = 12;
+  const AcesoJob job = JobOf(options, &workload);
+  EXPECT_EQ(job.layers, 12);
+  EXPECT_EQ(job.batch, 64);
+  EXPECT_EQ(job.analytic.hidden, 2048);
+  EXPECT_EQ(job.analytic.kv_heads, 2);
+  EXPECT_TRUE(job.analytic.gated);
+  EXPECT_EQ(job.analytic.vocabulary, 50'257);
+  EXPECT_THAT([&] { (void)JobOf(options, nullptr); },
+              testing::ThrowsMessage<common::InputError>(
+                  testing::HasSubstr("batch: give a value, or [workload]")));
 }
 
 TEST(AcesoMethodTest, ProfilesWithoutLinksAreAnError) {
