@@ -218,6 +218,19 @@ void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
   }
 }
 
+void SimulatePlan(const harness::ProblemSpec& problem,
+                  const std::string& file) {
+  const harness::Backend backend = harness::MakeBackend(problem);
+  if (!backend.explain_plan) {
+    throw InputError(fmt::format(
+        "--plan: the backend '{}' has no model of a plan", backend.type));
+  }
+  const std::string report = backend.explain_plan(file);
+  PrintHeading(problem, backend);
+  fmt::print("{}", report);
+  PrintValidation(backend);
+}
+
 // The best exact throughput among the first candidates of an order, as a share
 // of the optimum: "1: 0.775, 3: 0.871".
 std::string ShareOfFirst(const std::vector<double>& exact,
@@ -360,16 +373,19 @@ int Space(const VerbOptions& options, const SpaceOptions& space) {
 
 struct SimulateOptions {
   std::string config;  // "dp=4,pp=2,..."
+  std::string plan;    // file
   bool all = false;    // every candidate
   bool predictions = false;
 };
 
 int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
   const int chosen = static_cast<int>(!simulate.config.empty()) +
+                     static_cast<int>(!simulate.plan.empty()) +
                      static_cast<int>(simulate.all) +
                      static_cast<int>(simulate.predictions);
   if (chosen != 1) {
-    throw InputError("simulate: give one of --pc, --all or --predictions");
+    throw InputError(
+        "simulate: give one of --pc, --plan, --all or --predictions");
   }
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
@@ -389,6 +405,8 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
       ShowPredictions(options, problem);
     } else if (simulate.all) {
       SimulateAll(options, problem);
+    } else if (!simulate.plan.empty()) {
+      SimulatePlan(problem, simulate.plan);
     } else {
       SimulateOne(problem, simulate.config);
     }
@@ -430,6 +448,10 @@ Verb DefineSimulate() {
                            "explain one step of this configuration: "
                            "dp=4,pp=2,...",
                            all->own.config),
+                      Bind("--plan FILE",
+                           "explain one step of this plan, whose stages may "
+                           "differ (JSON)",
+                           all->own.plan),
                       Bind("--all", "simulate every candidate", all->own.all),
                       Bind("--predictions",
                            "list the best configurations by each source of "

@@ -22,6 +22,7 @@
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/error_band.h"
+#include "trials/simulator/plan_file.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
 #include "trials/wrappers/landscape_runner.h"
@@ -159,7 +160,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                         const trials::ParallelConfig& config) {
     const trials::StepReport report = simulator->Simulate(config);
     const std::string& validated = cluster.gpu.validated;
-    return FormatReport(config, report) +
+    return FormatReport(ToString(config), report) +
            ErrorBandsOf(cluster, framework_name, config, report) +
            fmt::format("{}: {}\n",
                        cluster.gpu.name,
@@ -170,6 +171,14 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                 ? ""
                 : fmt::format("[noise] landscape: step time x {:.4f}\n",
                               deviations->TimeFactor(config)));
+  };
+  backend.explain_plan = [simulator](const std::filesystem::path& file) {
+    const trials::Plan plan = trials::ReadPlanFile(file);
+    try {
+      return FormatReport(ToString(plan), simulator->Simulate(plan));
+    } catch (const trials::InvalidPlan& e) {
+      throw InputError(fmt::format("{}: {}", file.string(), e.reason()));
+    }
   };
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();

@@ -101,11 +101,10 @@ std::string LargestComponent(const MemoryBreakdown& memory) {
   return std::string(largest->name);
 }
 
-std::string FormatReport(const ParallelConfig& config,
-                         const StepReport& report) {
+std::string FormatReport(std::string_view simulated, const StepReport& report) {
   std::string text = fmt::format(
       "{}\n\nstep time {:.6g} s, {:.6g} steps/s; critical rank {}\n",
-      ToString(config),
+      simulated,
       report.step_time_s,
       1.0 / report.step_time_s,
       report.critical_rank);

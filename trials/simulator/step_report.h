@@ -4,6 +4,7 @@
 #define TRIALS_SIMULATOR_STEP_REPORT_H_
 
 #include <string>
+#include <string_view>
 
 #include "trials/parallel_config.h"
 
@@ -72,9 +73,10 @@ struct StepReport {
 // The name of the largest component: "activations".
 [[nodiscard]] std::string LargestComponent(const MemoryBreakdown& memory);
 
-// The table that `oppa simulate --pc` prints: every component in milliseconds
-// or GB with its share, totals, critical rank, peak rank.
-[[nodiscard]] std::string FormatReport(const ParallelConfig& config,
+// The table that `oppa simulate --pc` prints below the name of what was
+// simulated: every component in milliseconds or GB with its share, totals,
+// critical rank, peak rank.
+[[nodiscard]] std::string FormatReport(std::string_view simulated,
                                        const StepReport& report);
 
 }  // namespace trials

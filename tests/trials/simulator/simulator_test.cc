@@ -606,7 +606,8 @@ TEST(Simulator, ALargerModelOnMoreRanksTakesLongerToSetUp) {
 
 TEST(Simulator, TheReportShowsEveryPartAndTheTotals) {
   const ParallelConfig config = Config("dp=4,pp=2,microbatches=4");
-  const std::string text = FormatReport(config, Small().Simulate(config));
+  const std::string text =
+      FormatReport(ToString(config), Small().Simulate(config));
   for (const char* part : {"dp=4",
                            "forward",
                            "pipeline bubble",

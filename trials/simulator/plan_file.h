@@ -1,0 +1,36 @@
+// Plans as JSON files.
+
+#ifndef TRIALS_SIMULATOR_PLAN_FILE_H_
+#define TRIALS_SIMULATOR_PLAN_FILE_H_
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "common/error.h"
+#include "trials/simulator/plan.h"
+
+namespace trials {
+
+// Reads a plan:
+//
+//   {"shared": "zero_stage=1,microbatches=16",
+//    "stages": [{"layers": 10, "dp": 2, "tp": 1},
+//               {"layers": 14, "dp": 1, "tp": 2, "recomputed_layers": 7}]}
+//
+// `shared` has the knobs of all stages; dp, tp and pp belong to the stages.
+// `layers` is a list, one number for each model chunk, if there are several.
+// `recomputed_layers` is 0, and so is `pool`, an index into the clusters of a
+// heterogeneous simulation.
+// Errors: throw InputError with the file, the stage and the key for a missing,
+// unknown or wrong key.
+[[nodiscard]] Plan ParsePlanText(std::string_view text,
+                                 const std::string& source);
+[[nodiscard]] Plan ReadPlanFile(const std::filesystem::path& path);
+
+// "2 stages: 10 layers dp=2 tp=1 | 14 layers dp=1 tp=2, 7 recomputed; ...".
+[[nodiscard]] std::string ToString(const Plan& plan);
+
+}  // namespace trials
+
+#endif  // TRIALS_SIMULATOR_PLAN_FILE_H_
