@@ -22,6 +22,7 @@
 #include "harness/stop.h"
 #include "jobs/finals.h"
 #include "jobs/tune_runner.h"
+#include "trials/command/command_options.h"
 #include "trials/record.h"
 
 namespace jobs {
@@ -55,7 +56,7 @@ void WriteBest(const fs::path& folder,
   }
   std::string script = fmt::format("#!/bin/sh\n# {}\n", config);
   for (const std::string& variable : job.environment) {
-    script += fmt::format("export {}\n", variable);
+    script += fmt::format("export {}\n", common::ShellLine({variable}));
   }
   script += common::ShellLine(job.words) + " \"$@\"\n";
   common::ReplaceFile(folder / "best.sh", script);
@@ -422,13 +423,22 @@ class Tuning {
                             {"high", speed_up.factor.high},
                             {"p", speed_up.p}};
     }
-    const trials::RenderedJob job = backend_.render(
-        trials::ParseParallelConfig(best.config, backend_.space->knobs()),
-        folder_ / "best");
+    const trials::ParallelConfig config =
+        trials::ParseParallelConfig(best.config, backend_.space->knobs());
+    const trials::RenderedJob job = backend_.render(config, folder_ / "best");
     result["command"] = job.words;
+    result["environment"] = job.environment;
+    result["parameters"] = trials::ParametersAsJson(
+        backend_.space->knobs(),
+        config,
+        static_cast<int>(run_.problem->workload.RequireInt("batch_size")));
     WriteBest(folder_, job, best.config, result);
-    fmt::print("\nUse this command line:\n\n  {}\n\n",
-               common::ShellLine(job.words));
+    std::vector<std::string> line = job.environment;
+    if (!line.empty()) {
+      line.insert(line.begin(), "env");
+    }
+    line.insert(line.end(), job.words.begin(), job.words.end());
+    fmt::print("\nUse this command line:\n\n  {}\n\n", common::ShellLine(line));
     fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}{}\n",
                best.config,
                time.mean_s,
