@@ -242,7 +242,7 @@ class ResultsDocsTest(unittest.TestCase):
         self.write(self.results / "bench-tune/summary.csv",
                    "job,title,choice,label,repeats,minutes,trials,distinct,stopped,failed,rounds,tokens_per_s,"
                    "tokens_per_s_low,tokens_per_s_high,ratio,ratio_low,ratio_high,config,changes,machine\n"
-                   'gpt,GPT,default,default,1,,,,,,5,1000.4,990,1010,1,1,1,"dp=2,mb=1","dp=2,mb=1",A CPU\n'
+                   'gpt,GPT,default,default,1,,,,,,5,1000.4,990,1010,1,1,1,"dp=2,mb=1",default,A CPU\n'
                    'gpt,GPT,tune,`oppa tune`,1,4.26,30,30,12,1,5,1500,1400,1600,1.499,1.4,1.6,"dp=2,mb=4","mb=4",A CPU\n')
         lines, _ = self.table("tune")
         self.assertEqual(lines[2], "| GPT; A CPU | default | 1000 [990, 1010] | 1.00 [1.00, 1.00] | | | | | | `dp=2,mb=1` |")

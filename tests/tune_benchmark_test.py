@@ -144,6 +144,8 @@ class FakeJob:
     name, title, tokens = "fake", "Fake", 100
     default, hand_set = {"mb": "1"}, {"mb": "2"}
 
+    changes = job.Job.changes
+
     def __init__(self):
         self.space = job.Space([{"mb": value} for value in "124"])
         self.order, self.drift = [], 1.0
@@ -186,8 +188,15 @@ class MeasureTest(unittest.TestCase):
         # The drift within a round changes ratios by 0.9 or 1 / 0.81, and that between rounds does not.
         self.assertAlmostEqual(float(rows[2]["ratio"]), 1.8, places=3)
         self.assertEqual(rows[3]["ratio"], "1")
+        self.assertEqual([row["changes"] for row in rows], ["default", "mb=2", "mb=2", "default", "mb=4"])
         self.assertEqual((rows[4]["tokens_per_s"], rows[4]["ratio"]), ("", ""))
         self.assertEqual((rows[2]["minutes"], rows[2]["trials"], rows[0]["trials"]), ("1.50", 7, ""))
+
+    def test_the_table_keeps_the_rows_of_other_jobs(self):
+        path = self.folder / "summary.csv"
+        for name, speed in (("a", "1"), ("b", "2"), ("a", "3")):
+            tune.write_table(path, [[name, "title, with comma", *[""] * 9, speed, *[""] * (len(tune.COLUMNS) - 12)]])
+        self.assertEqual([(row["job"], row["tokens_per_s"]) for row in job.read_csv(path)], [("b", "2"), ("a", "3")])
 
 
 if __name__ == "__main__":

@@ -131,6 +131,10 @@ class Job:
         self.default = self.space.find(re.search(r'^start = \["(.*)"\]$', text, re.MULTILINE)[1])
         self.hand_set = self.space.find(HAND_SET[name])
 
+    def changes(self, config):
+        """The values that the default does not have, as text; "default" if there are none."""
+        return Space.text({name: value for name, value in config.items() if value != self.default[name]}) or "default"
+
     def trials(self, records):
         """What a run has recorded."""
         if not (records / "trials.csv").exists():

@@ -126,7 +126,7 @@ def run_tpe(job, seconds, seed, show):
         study.tell(trial, measured.steps_per_s if works else None,
                    None if works else optuna.trial.TrialState.FAIL)
         used += spent
-        show(f"trial {trial.number + 1}: {Space.text(config)}: {measured.outcome}"
+        show(f"trial {trial.number + 1}: {job.changes(config)}: {measured.outcome}"
              + (f", {measured.steps_per_s * job.tokens:.0f} tokens/s" if works else "") + f" ({used:.0f} s used)")
     numbers = [trial.number for trial in study.get_trials(deepcopy=False) if "seconds" in trial.user_attrs]
     trials = [measured for number in numbers

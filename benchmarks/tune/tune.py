@@ -23,7 +23,7 @@ import sys
 import time
 
 from intervals import bootstrap, ratios
-from job import JOBS, Failure, Job, Space
+from job import JOBS, Failure, Job, Space, read_csv
 from searchers import run_random, run_tpe, run_tune
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -73,7 +73,8 @@ def search(name, repeat, options, folder):
                  if searcher == "random" else run_tpe(job, seconds, options.seed + repeat - 1, show))
         done[searcher] = found.summary()
         save(path, done)
-        show(f"{done[searcher]['trials']} trials in {found.seconds / 60:.1f} minutes, chose {Space.text(found.config)}")
+        show(f"{done[searcher]['trials']} trials in {found.seconds / 60:.1f} minutes, chose "
+             f"{job.changes(found.config)}")
     return job, done
 
 
@@ -90,14 +91,9 @@ def measure_in_turn(job, configs, rounds, folder):
             trial = job.measure(job.space.find(text), folder / "rounds" / f"{r + 1}-{texts.index(text) + 1}")
             values.append(trial.tokens_per_s(job.tokens))
             save(path, measured)
-            log(f"{job.name}, round {r + 1} of {rounds}: {text}: " +
+            log(f"{job.name}, round {r + 1} of {rounds}: {job.changes(trial.config)}: " +
                 (f"{values[-1]:.0f} tokens/s" if values[-1] else trial.outcome))
     return {text: measured[text][:rounds] for text in texts}
-
-
-def changes(config, default):
-    """The values of a configuration that the default does not have; those of the default itself."""
-    return Space.text({name: value for name, value in config.items() if value != default[name]} or config)
 
 
 def rows_of(job, searches, measured, rounds):
@@ -120,7 +116,7 @@ def rows_of(job, searches, measured, rounds):
                      *(total(key) for key in ("trials", "distinct", "stopped", "failed")), rounds,
                      *("" if value is None else f"{value:.6g}" for value in (*speed, *ratio)),
                      "; ".join(dict.fromkeys(texts)),
-                     "; ".join(dict.fromkeys(changes(config, job.default) for config in configs)), machine()])
+                     "; ".join(dict.fromkeys(job.changes(config) for config in configs)), machine()])
     return rows
 
 
@@ -132,6 +128,10 @@ def benchmark(name, options, folder):
 
 
 def write_table(path, rows):
+    """Replaces the rows of these jobs."""
+    if path.exists():
+        jobs = {row[0] for row in rows}
+        rows = [[row[column] for column in COLUMNS] for row in read_csv(path) if row["job"] not in jobs] + rows
     new = path.with_suffix(".new")
     with open(new, "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
@@ -169,11 +169,11 @@ def main():
         sys.exit(f"bench-tune: {failure}")
     except KeyboardInterrupt:
         sys.exit("interrupted; rerun the same command to resume")
-    for row in rows:
-        speed = dict(zip(COLUMNS, row))
-        log(f"{speed['job']:8} {speed['choice']:9} {speed['tokens_per_s']} tokens/s "
-            f"[{speed['tokens_per_s_low']}, {speed['tokens_per_s_high']}], {speed['ratio']} times the default "
-            f"[{speed['ratio_low']}, {speed['ratio_high']}], {speed['trials'] or 0} trials: {speed['config']}")
+    for row in (dict(zip(COLUMNS, row)) for row in rows):
+        speed, ratio = ([f"{float(row[key + limit]):.4g}" if row[key + limit] else "?" for limit in ("", "_low", "_high")]
+                        for key in ("tokens_per_s", "ratio"))
+        log(f"{row['job']}, {row['choice']}: {speed[0]} tokens/s [{speed[1]}, {speed[2]}], {ratio[0]} times the default "
+            f"[{ratio[1]}, {ratio[2]}], {row['trials'] or 'no'} trials: {row['changes']}")
 
 
 if __name__ == "__main__":
