@@ -19,6 +19,7 @@
 #include "harness/manifest.h"
 #include "harness/plan.h"
 #include "harness/run_one.h"
+#include "harness/search.h"
 #include "harness/stop.h"
 #include "jobs/finals.h"
 #include "jobs/tune_runner.h"
@@ -114,11 +115,21 @@ class Tuning {
   }
 
  private:
+  // The trials on record, whose configurations have the values of the user's
+  // own parameters.
   [[nodiscard]] std::vector<trials::Trial> Recorded() const {
     std::error_code error;
-    return fs::exists(run_folder_ / "trials.csv", error)
-               ? trials::ReadTrials(run_folder_)
-               : std::vector<trials::Trial>();
+    if (!fs::exists(run_folder_ / "trials.csv", error)) {
+      return {};
+    }
+    std::vector<trials::Trial> trials = trials::ReadTrials(run_folder_);
+    for (trials::Trial& trial : trials) {
+      if (const auto candidate =
+              harness::FindCandidate(trial, *backend_.space)) {
+        trial.config = (*backend_.space)[*candidate];
+      }
+    }
+    return trials;
   }
 
   static int Stopped() {
@@ -278,9 +289,10 @@ class Tuning {
   // The best completed trials, best first, and the job as it is.
   [[nodiscard]] std::vector<Finalist> Choose() const {
     std::vector<trials::Trial> trials = Recorded();
-    std::erase_if(trials, [](const trials::Trial& trial) {
+    std::erase_if(trials, [&](const trials::Trial& trial) {
       return trial.measurement.outcome != Outcome::kCompleted ||
-             !trial.HasThroughput();
+             !trial.HasThroughput() ||
+             !harness::FindCandidate(trial, *backend_.space);
     });
     std::stable_sort(
         trials.begin(), trials.end(), [](const auto& a, const auto& b) {

@@ -112,18 +112,19 @@ TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
   Write("train.sh",
         "#!/bin/sh\nif [ -z \"$OPPA_MAX_STEPS\" ]; then\n"
         "  echo \"read $OPPA_TRIAL\"; exit\nfi\n"
+        "case $OPPA_KERNEL in slow) t=8 ;; *) t=2 ;; esac\n"
         "for i in $(seq $OPPA_MAX_STEPS); do\n"
-        "  echo \"oppa {\\\"step_time_s\\\": 0.0$OPPA_MICROBATCHES$i}\"\n"
+        "  echo \"oppa {\\\"step_time_s\\\": 0.0$t$i}\"\n"
         "done\n");
   Write("own.toml",
-        "[experiment]\nmethods = [\"oppa\"]\nstart = [\"dp=2,microbatches=8\"]\n"
+        "[experiment]\nmethods = [\"oppa\"]\nstart = [\"dp=2,kernel=slow\"]\n"
         "[backend]\ntype = \"command\"\nprogram = [\"./train.sh\"]\n"
         "[workload]\nmodel = \"config.json\"\nbatch_size = 16\n"
         "sequence_length = 64\n"
         "[cluster]\ngpus_per_node = 2\nmemory_gib = 8\n"
         "[space]\ntp = [1]\npp = [1]\nzero_stage = [0]\n"
         "dp_bucket_mb = [25]\ngrad_checkpoint = [0]\n"
-        "microbatches = [2, 8]\n[space.custom]\nkernel = [\"it's\"]\n"
+        "microbatches = [2]\n[space.custom]\nkernel = [\"slow\", \"it's\"]\n"
         "[budget]\ntrials = 2\nq_max = 3\n");
   const common::CommandResult run = Oppa({"tune", "own.toml"});
   EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
