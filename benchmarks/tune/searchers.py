@@ -43,10 +43,10 @@ def run_tune(job, show):
     chosen = json.loads((results / "best.json").read_text())["parameters"]
     config = next((one for one in job.space.candidates
                    if all(str(chosen[name]) == value for name, value in one.items())), None)
-    if config is None:
-        raise Failure(f"{results / 'best.json'}: the configuration is not in the space")
-    # "yours" is no trial of its own: it is measured again with the finalists.
-    return Search(config, json.loads(clock.read_text()), job.trials(results / "oppa" / "1"))
+    trials = job.trials(results / "oppa" / "1")
+    if config not in [trial.config for trial in trials]:
+        raise Failure(f"{results / 'best.json'}: not a configuration that was tried")
+    return Search(config, json.loads(clock.read_text()), trials)
 
 
 def run_random(job, seconds, show):
