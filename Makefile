@@ -24,7 +24,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .PHONY: help deps build install clean format format-check tidy check \
         test test-trainer test-adapters test-torch test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-planners study-sensitivity study-stopping \
-        bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix trainer-gpu \
+        bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix bench-tune trainer-gpu \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
 
@@ -94,6 +94,11 @@ mutants: deps ## change operators and constants of FILES, see whether the tests 
 bench-slurm: build ## compare the cost of an array task with that of `true` (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/overhead.sh $(OPPA)
+
+bench-tune: build $(TORCH_PYTHON) ## compare `oppa tune` with defaults, random search and Optuna on real jobs (25 minutes; REPEATS=1 ROUNDS=5 MINUTES=)
+	@$(TORCH_PYTHON) -c 'import optuna' 2> /dev/null || $(TORCH_PYTHON) -m pip install --quiet optuna
+	@$(TORCH_PYTHON) benchmarks/tune/tune.py --oppa $(OPPA) --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-matrix: build ## measure matrix, status and report of 10,000 runs
 	@benchmarks/matrix.py $(OPPA)
@@ -216,7 +221,7 @@ validate-leave-one-out: build ## predict every published source without the cons
 	@scripts/leave-one-out --results $(RESULTS)
 	@$(OPPA) validate --bands $(RESULTS)/validation/leave-one-out/rows.csv
 
-results-docs: build ## write the tables of docs/results.md and README.md from results (CHECK=1: compare)
+results-docs: build ## write the tables of docs/results.md, docs/tune-your-job.md and README.md from results (CHECK=1: compare)
 	@scripts/results-docs --results $(RESULTS) $(if $(CHECK),--check)
 
 clean: ## remove build/, keep the results

@@ -19,9 +19,11 @@
 #include "harness/manifest.h"
 #include "harness/plan.h"
 #include "harness/run_one.h"
+#include "harness/search.h"
 #include "harness/stop.h"
 #include "jobs/finals.h"
 #include "jobs/tune_runner.h"
+#include "trials/command/command_options.h"
 #include "trials/record.h"
 
 namespace jobs {
@@ -55,7 +57,7 @@ void WriteBest(const fs::path& folder,
   }
   std::string script = fmt::format("#!/bin/sh\n# {}\n", config);
   for (const std::string& variable : job.environment) {
-    script += fmt::format("export {}\n", variable);
+    script += fmt::format("export {}\n", common::ShellLine({variable}));
   }
   script += common::ShellLine(job.words) + " \"$@\"\n";
   common::ReplaceFile(folder / "best.sh", script);
@@ -113,11 +115,21 @@ class Tuning {
   }
 
  private:
+  // The trials on record, whose configurations have the values of the user's
+  // own parameters.
   [[nodiscard]] std::vector<trials::Trial> Recorded() const {
     std::error_code error;
-    return fs::exists(run_folder_ / "trials.csv", error)
-               ? trials::ReadTrials(run_folder_)
-               : std::vector<trials::Trial>();
+    if (!fs::exists(run_folder_ / "trials.csv", error)) {
+      return {};
+    }
+    std::vector<trials::Trial> trials = trials::ReadTrials(run_folder_);
+    for (trials::Trial& trial : trials) {
+      if (const auto candidate =
+              harness::FindCandidate(trial, *backend_.space)) {
+        trial.config = (*backend_.space)[*candidate];
+      }
+    }
+    return trials;
   }
 
   static int Stopped() {
@@ -277,9 +289,10 @@ class Tuning {
   // The best completed trials, best first, and the job as it is.
   [[nodiscard]] std::vector<Finalist> Choose() const {
     std::vector<trials::Trial> trials = Recorded();
-    std::erase_if(trials, [](const trials::Trial& trial) {
+    std::erase_if(trials, [&](const trials::Trial& trial) {
       return trial.measurement.outcome != Outcome::kCompleted ||
-             !trial.HasThroughput();
+             !trial.HasThroughput() ||
+             !harness::FindCandidate(trial, *backend_.space);
     });
     std::stable_sort(
         trials.begin(), trials.end(), [](const auto& a, const auto& b) {
@@ -422,13 +435,22 @@ class Tuning {
                             {"high", speed_up.factor.high},
                             {"p", speed_up.p}};
     }
-    const trials::RenderedJob job = backend_.render(
-        trials::ParseParallelConfig(best.config, backend_.space->knobs()),
-        folder_ / "best");
+    const trials::ParallelConfig config =
+        trials::ParseParallelConfig(best.config, backend_.space->knobs());
+    const trials::RenderedJob job = backend_.render(config, folder_ / "best");
     result["command"] = job.words;
+    result["environment"] = job.environment;
+    result["parameters"] = trials::ParametersAsJson(
+        backend_.space->knobs(),
+        config,
+        static_cast<int>(run_.problem->workload.RequireInt("batch_size")));
     WriteBest(folder_, job, best.config, result);
-    fmt::print("\nUse this command line:\n\n  {}\n\n",
-               common::ShellLine(job.words));
+    std::vector<std::string> line = job.environment;
+    if (!line.empty()) {
+      line.insert(line.begin(), "env");
+    }
+    line.insert(line.end(), job.words.begin(), job.words.end());
+    fmt::print("\nUse this command line:\n\n  {}\n\n", common::ShellLine(line));
     fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}{}\n",
                best.config,
                time.mean_s,

@@ -238,6 +238,19 @@ class ResultsDocsTest(unittest.TestCase):
         self.assertIn("30 held-out measured problems", lines[4])
         self.assertIn("| 95.0 [94.0, 96.0]; 95.2 | | VANILLA-BO: 76.0", lines[4])
 
+    def test_tuned_configurations_are_relative_to_the_default_of_their_job(self):
+        self.write(self.results / "bench-tune/summary.csv",
+                   "job,title,choice,label,repeats,minutes,trials,distinct,stopped,failed,rounds,tokens_per_s,"
+                   "tokens_per_s_low,tokens_per_s_high,ratio,ratio_low,ratio_high,config,changes,machine\n"
+                   'gpt,GPT,default,default,1,,,,,,5,1000.4,990,1010,1,1,1,"dp=2,mb=1",default,A CPU\n'
+                   'gpt,GPT,tune,`oppa tune`,1,4.26,30,30,12,1,5,1500,1400,1600,1.499,1.4,1.6,"dp=2,mb=4","mb=4",A CPU\n')
+        lines, _ = self.table("tune")
+        self.assertEqual(lines[2], "| GPT; A CPU | default | 1000 [990, 1010] | 1.00 [1.00, 1.00] | | | | | | `dp=2,mb=1` |")
+        self.assertEqual(lines[3], "|  | `oppa tune` | 1500 [1400, 1600] | 1.50 [1.40, 1.60] | 4.3 | 30 | 30 | 12 | 1 | `mb=4` |")
+        lines, _ = self.table("tune-headline")
+        self.assertEqual(lines[0], "| throughput relative to the default | `oppa tune` |")
+        self.assertEqual(lines[2], "| GPT | 1.50 [1.40, 1.60] |")
+
     def test_an_unknown_table_is_an_error(self):
         self.write(self.document, "<!-- generated: nothing -->\n<!-- end -->\n")
         run = self.run_script()
@@ -245,7 +258,7 @@ class ResultsDocsTest(unittest.TestCase):
         self.assertIn("unknown table 'nothing'", run.stderr)
 
     def test_every_table_of_the_documents_is_known(self):
-        for name in ("docs/results.md", "README.md"):
+        for name in ("docs/results.md", "docs/tune-your-job.md", "README.md"):
             self.write(self.document, (ROOT / name).read_text())
             run = self.run_script("--check")
             self.assertNotIn("unknown table", run.stderr)

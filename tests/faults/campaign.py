@@ -33,32 +33,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from small_experiment import manifest_text
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("trials.csv", "steps.csv", "fits.csv")
 TRIALS = 24
-MANIFEST = f"""
-[experiment]
-name = "m"
-methods = ["vanilla-bo"]
-repeats = 1
-[backend]
-type = "simulator"
-[workload]
-model = "workloads/qwen2-1.5b.json"
-batch_size = 64
-sequence_length = 1024
-[cluster]
-file = "clusters/a5000-8.toml"
-[space]
-rule_sets = ["colossalai"]
-dp_bucket_mb = [16]
-zero_bucket_mb = [16]
-[budget]
-trials = {TRIALS}
-q_max = 6
-[slurm]
-retries = 3
-"""
+MANIFEST = manifest_text("vanilla-bo", TRIALS, q_max=6, more="[slurm]\nretries = 3\n")
 
 
 # Trials by a program (docs/external-trials.md), on a real clock: what they take

@@ -28,30 +28,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from small_experiment import manifest_text
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ("trials.csv", "steps.csv", "fits.csv")
 TRIALS = 4
-MANIFEST = f"""
-[experiment]
-name = "m"
-methods = ["cost-model"]
-repeats = 1
-[backend]
-type = "simulator"
-[workload]
-model = "workloads/qwen2-1.5b.json"
-batch_size = 64
-sequence_length = 1024
-[cluster]
-file = "clusters/a5000-8.toml"
-[space]
-rule_sets = ["colossalai"]
-dp_bucket_mb = [16]
-zero_bucket_mb = [16]
-[budget]
-trials = {TRIALS}
-q_max = 3
-"""
+MANIFEST = manifest_text("cost-model", TRIALS, q_max=3)
 KINDS = {"EIO": ("error", errno.EIO), "ENOSPC": ("error", errno.ENOSPC),
          "short": ("short", 0), "kill": ("kill", 0)}
 WRITES = {"write", "pwrite", "open", "open64", "openat", "mkdir", "rename", "link", "fsync",

@@ -18,30 +18,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from small_experiment import manifest_text
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("trials.csv", "steps.csv", "fits.csv")
 TRIALS = 4
-MANIFEST = f"""
-[experiment]
-name = "m"
-methods = ["random"]
-repeats = 1
-[backend]
-type = "simulator"
-[workload]
-model = "{ROOT}/experiments/workloads/qwen2-1.5b.json"
-batch_size = 64
-sequence_length = 1024
-[cluster]
-file = "{ROOT}/experiments/clusters/a5000-8.toml"
-[space]
-rule_sets = []
-dp_bucket_mb = [16]
-zero_bucket_mb = [16]
-[budget]
-trials = {TRIALS}
-q_max = 3
-"""
+MANIFEST = manifest_text("random", TRIALS, q_max=3, experiments=ROOT / "experiments", rule_sets=())
 
 
 class Disk:

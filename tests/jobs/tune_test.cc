@@ -108,6 +108,39 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
   EXPECT_THAT(again.output, HasSubstr("Use this command line"));
 }
 
+TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
+  Write("train.sh",
+        "#!/bin/sh\nif [ -z \"$OPPA_MAX_STEPS\" ]; then\n"
+        "  echo \"read $OPPA_TRIAL\"; exit\nfi\n"
+        "case $OPPA_KERNEL in slow) t=8 ;; *) t=2 ;; esac\n"
+        "for i in $(seq $OPPA_MAX_STEPS); do\n"
+        "  echo \"oppa {\\\"step_time_s\\\": 0.0$t$i}\"\n"
+        "done\n");
+  Write("own.toml",
+        "[experiment]\nmethods = [\"oppa\"]\nstart = [\"dp=2,kernel=slow\"]\n"
+        "[backend]\ntype = \"command\"\nprogram = [\"./train.sh\"]\n"
+        "[workload]\nmodel = \"config.json\"\nbatch_size = 16\n"
+        "sequence_length = 64\n"
+        "[cluster]\ngpus_per_node = 2\nmemory_gib = 8\n"
+        "[space]\ntp = [1]\npp = [1]\nzero_stage = [0]\n"
+        "dp_bucket_mb = [25]\ngrad_checkpoint = [0]\n"
+        "microbatches = [2]\n[space.custom]\nkernel = [\"slow\", \"it's\"]\n"
+        "[budget]\ntrials = 2\nq_max = 3\n");
+  const common::CommandResult run = Oppa({"tune", "own.toml"});
+  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("\n  env "));
+  const fs::path results = folder_.path() / "oppa-results" / "own";
+  EXPECT_THAT(fakes::ReadFile(results / "best.json"),
+              HasSubstr("\"micro_batch_size\": 4"));
+  const common::CommandResult best =
+      common::RunCommand({(results / "best.sh").string()},
+                         common::CurrentEnvironment(),
+                         folder_.path(),
+                         100.0);
+  EXPECT_THAT(best.output, HasSubstr("\"microbatches\":2"));
+  EXPECT_THAT(best.output, HasSubstr("\"kernel\":\"it's\""));
+}
+
 TEST_F(TuneTest, ShowsTheLastLinesOfAPresentConfigurationThatFails) {
   WriteProgram("echo loading; echo 'KeyError: no data' >&2; exit 3");
   const common::CommandResult run = Tune();

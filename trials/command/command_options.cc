@@ -32,6 +32,19 @@ int ValueOf(const Knob& knob, const ParallelConfig& config, int batch_size) {
              : value;
 }
 
+// Numbers and booleans as such, other texts as strings.
+common::Json JsonValue(const Knob& knob, int value) {
+  const std::string text = knob.Text(value);
+  if (knob.texts.empty()) {
+    return value;
+  }
+  if (text == "true" || text == "false") {
+    return text == "true";
+  }
+  return knob.numbers.empty() ? common::Json(text)
+                              : common::ParseJson(text, knob.name);
+}
+
 // The names that are allowed in braces.
 std::map<std::string, std::string> Placeholders(const KnobSet& knobs,
                                                 const Cluster& cluster,
@@ -289,6 +302,26 @@ std::vector<std::string> TrialWords(const CommandOptions& options,
   return words;
 }
 
+namespace {
+
+// Whether the arguments of the program depend on the configuration.
+bool NamesParameter(const CommandOptions& options) {
+  std::vector<std::string> names = {"config"};
+  for (const Knob& knob : options.knobs) {
+    names.push_back(knob.name);
+  }
+  return std::any_of(names.begin(), names.end(), [&](const auto& name) {
+    return std::any_of(options.program.begin(),
+                       options.program.end(),
+                       [&](const std::string& word) {
+                         return word.find("{" + name + "}") !=
+                                std::string::npos;
+                       });
+  });
+}
+
+}  // namespace
+
 AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
   return {options.program, options.folder, options.workload, cluster};
 }
@@ -313,6 +346,14 @@ RenderedJob RenderJob(const CommandOptions& options,
   }
   for (std::string& word : job.words) {
     word = expand(word);
+  }
+  if (options.adapter == nullptr && !NamesParameter(options)) {
+    const common::Json json = {
+        {"nodes", cluster.nodes},
+        {"gpus_per_node", cluster.gpus_per_node},
+        {"config",
+         ParametersAsJson(options.knobs, config, options.workload.batch_size)}};
+    job.environment.push_back("OPPA_TRIAL=" + common::ToText(json));
   }
   return job;
 }
@@ -339,22 +380,15 @@ RenderedJob RenderTrial(const CommandOptions& options,
   return job;
 }
 
-namespace {
-
-// Numbers and booleans as such, other texts as strings.
-common::Json JsonValue(const Knob& knob, int value) {
-  const std::string text = knob.Text(value);
-  if (knob.texts.empty()) {
-    return value;
+common::Json ParametersAsJson(const KnobSet& knobs,
+                              const ParallelConfig& config,
+                              int batch_size) {
+  common::Json json = common::Json::object();
+  for (const Knob& knob : knobs) {
+    json[knob.name] = JsonValue(knob, ValueOf(knob, config, batch_size));
   }
-  if (text == "true" || text == "false") {
-    return text == "true";
-  }
-  return knob.numbers.empty() ? common::Json(text)
-                              : common::ParseJson(text, knob.name);
+  return json;
 }
-
-}  // namespace
 
 std::vector<std::string> TrialEnvironment(const CommandOptions& options,
                                           const Cluster& cluster,
@@ -374,11 +408,11 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
       {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
       {"nodes", cluster.nodes},
       {"gpus_per_node", cluster.gpus_per_node}};
+  json["config"] = ParametersAsJson(
+      options.knobs, request.config, options.workload.batch_size);
   for (const Knob& knob : options.knobs) {
-    const int value =
-        ValueOf(knob, request.config, options.workload.batch_size);
-    json["config"][knob.name] = JsonValue(knob, value);
-    variables["OPPA_" + VariableName(knob.name)] = knob.Text(value);
+    variables["OPPA_" + VariableName(knob.name)] =
+        knob.Text(ValueOf(knob, request.config, options.workload.batch_size));
   }
   variables["OPPA_TRIAL"] = common::ToText(json);
   variables["OPPA_MAX_STEPS"] = std::to_string(request.max_steps);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/toml_table.h"
 #include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
@@ -75,7 +76,8 @@ struct CommandOptions {
                                       bool as_given = false);
 
 // The job with a configuration, for the user: without what only trials need.
-// {max_steps} and {seed} stay.
+// {max_steps} and {seed} stay. A program whose words name no parameter reads
+// them from OPPA_TRIAL, which is in the environment of the job.
 [[nodiscard]] RenderedJob RenderJob(const CommandOptions& options,
                                     const Cluster& cluster,
                                     const ParallelConfig& config,
@@ -84,6 +86,11 @@ struct CommandOptions {
 // The job that the manifest describes, without a configuration.
 [[nodiscard]] AdapterJob JobOf(const CommandOptions& options,
                                const Cluster& cluster);
+
+// The value of each parameter by its name, as in OPPA_TRIAL.
+[[nodiscard]] common::Json ParametersAsJson(const KnobSet& knobs,
+                                            const ParallelConfig& config,
+                                            int batch_size);
 
 // The environment of a trial: that of this process without OMP_NUM_THREADS,
 // then OPPA_TRIAL (the whole request as JSON), OPPA_<FIELD>, OPPA_MAX_STEPS,
