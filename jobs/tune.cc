@@ -12,7 +12,6 @@
 
 #include "common/files.h"
 #include "common/json.h"
-#include "common/process.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/inputs.h"
@@ -53,11 +52,8 @@ void WriteBest(const fs::path& folder,
   for (const trials::RenderedFile& file : job.files) {
     common::ReplaceFile(file.path, file.content);
   }
-  std::string script = fmt::format("#!/bin/sh\n# {}\n", config);
-  for (const std::string& variable : job.environment) {
-    script += fmt::format("export {}\n", variable);
-  }
-  script += common::ShellLine(job.words) + " \"$@\"\n";
+  const std::string script = fmt::format(
+      "#!/bin/sh\n# {}\n{} \"$@\"\n", config, trials::CommandLine(job));
   common::ReplaceFile(folder / "best.sh", script);
   ::chmod((folder / "best.sh").c_str(), 0755);
   common::ReplaceFile(folder / "best.json", common::ToText(result, 2) + "\n");
@@ -340,7 +336,6 @@ class Tuning {
                             finalist.config, backend_.space->knobs())),
                   manifest_.budget.q_max);
       fmt::print("  {}: {}\n", finalist.config, Describe(measured, tokens_));
-      std::fflush(stdout);
       std::vector<double> steps = measured.step_times_s;
       if (!steps.empty()) {
         steps.erase(steps.begin());  // warm-up
@@ -426,9 +421,10 @@ class Tuning {
         trials::ParseParallelConfig(best.config, backend_.space->knobs()),
         folder_ / "best");
     result["command"] = job.words;
+    result["environment"] = job.environment;
     WriteBest(folder_, job, best.config, result);
     fmt::print("\nUse this command line:\n\n  {}\n\n",
-               common::ShellLine(job.words));
+               trials::CommandLine(job));
     fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}{}\n",
                best.config,
                time.mean_s,
@@ -485,6 +481,9 @@ fs::path TuneFolder(const fs::path& manifest, const std::string& name) {
                                        : beside / kResults / name;
 }
 
-int Tune(const TuneOptions& options) { return Tuning(options).Run(); }
+int Tune(const TuneOptions& options) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line at once, also when piped
+  return Tuning(options).Run();
+}
 
 }  // namespace jobs
