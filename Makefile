@@ -22,7 +22,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
-        test test-trainer test-adapters test-torch test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
+        test test-trainer test-adapters test-newcomer test-torch test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
         figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-planners study-sensitivity study-stopping \
         bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix bench-tune trainer-gpu \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
@@ -55,18 +55,17 @@ test-trainer: deps ## compare the losses of 360 configurations of the trainer wi
 	@cmake --build --preset release --target trainer_tests
 	@OPPA_TRAINER_SWEEP=360 build/release/tests/trainer_tests --gtest_filter='LossEquality.Holds*'
 
-# An interpreter with torch: TORCH_PYTHON=..., or a virtual environment that is made in build/.
-TORCH_PYTHON ?= build/torch/bin/python
+# These tests use the interpreter TORCH_PYTHON=..., or install what they need (scripts/torch-python).
+test-torch: build ## tune PyTorch DDP, FSDP, pipelining and Trainer programs on CPU ranks (10 minutes)
+	@python=$$(scripts/torch-python --venv transformers accelerate) && scripts/torch-tests $(OPPA) "$$python"
 
-build/torch/bin/python:
-	@python3 -m venv build/torch
-	@build/torch/bin/pip install --quiet numpy transformers accelerate torch || { rm -rf build/torch; exit 1; }
+test-adapters: build ## pass rendered command lines to the parsers of the frameworks (MEGATRON_LM, NANOTRON: checkouts)
+	@python=$$(scripts/torch-python --venv transformers accelerate deepspeed torchtitan pyyaml) && \
+	  "$$python" tests/adapters/check $(OPPA)
 
-test-torch: build $(TORCH_PYTHON) ## tune PyTorch programs on CPU ranks, and follow docs/tune-your-job.md
-	@scripts/torch-tests $(OPPA) $(TORCH_PYTHON)
-
-test-adapters: build $(TORCH_PYTHON) ## pass rendered command lines to the parsers of the installed frameworks
-	@$(TORCH_PYTHON) tests/adapters/check $(OPPA)
+test-newcomer: build ## follow docs/tune-your-job.md with a small PyTorch job (REQUIRED=1 fails without PyTorch)
+	@if python=$$(scripts/torch-python); then scripts/newcomer-test $(OPPA) "$$python"; \
+	else echo "test-newcomer: NOT RUN: there is no PyTorch" >&2; test -z "$(REQUIRED)"; fi
 
 test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm

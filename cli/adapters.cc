@@ -11,7 +11,6 @@
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/json.h"
-#include "common/process.h"
 #include "common/toml_table.h"
 #include "jobs/machine_size.h"
 #include "trials/adapters/adapter.h"
@@ -77,7 +76,7 @@ int RenderJob(const AdapterOptions& options, bool json, const Words& command) {
   const trials::RenderedJob rendered =
       adapter.Render(job, config, trials::Adapter::Purpose::kUse, ".", nullptr);
   if (!json) {
-    fmt::print("{}\n", common::ShellLine(rendered.words));
+    fmt::print("{}\n", trials::CommandLine(rendered));
     for (const trials::RenderedFile& file : rendered.files) {
       fmt::print("\n# {}\n{}", file.path.string(), file.content);
     }

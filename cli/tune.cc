@@ -53,6 +53,10 @@ Options JobOptions(jobs::InitOptions& job) {
       Bind("--start CONFIG",
            "your present configuration (default: as the adapter reads it)",
            job.start),
+      Bind("--step-time REGEX",
+           "where your log has the seconds of a step: 'took ([0-9.]+) s' "
+           "(default: as the adapter reads them)",
+           job.step_time),
       Bind("--minutes N", "budget of the search", job.minutes),
       Bind("--trials N", "most trials", job.trials),
       Bind("--steps N", "steps of a trial", job.steps)};

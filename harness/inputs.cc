@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -444,6 +445,12 @@ void PrepareRecords(const Manifest& manifest,
        DifferentRuns(manifest, experiment_folder, accept_changed)) {
     run.now.accepted = run.on_record.accepted;
     Apply(run.difference, run.folder, std::move(run.on_record), run.now);
+  }
+  try {
+    common::CreateFolders(experiment_folder);
+  } catch (const std::runtime_error& e) {
+    throw common::InputError(fmt::format(
+        "{}; results need a folder in which you can write", e.what()));
   }
 }
 

@@ -48,9 +48,10 @@ namespace harness {
 // Prepares the records of all runs for being continued with the present input:
 // a finished run whose limits grew is unfinished again, and with
 // `accept_changed`, other changes are recorded in run.json. Without runs that
-// need it, nothing is written.
+// need it, only the folder is created.
 // Errors: throws InputError that names the run, each change and the remedies,
-// if the input changed and that is not accepted; and as RequireWhole.
+// if the input changed and that is not accepted, or if the folder cannot be
+// created; and as RequireWhole.
 void PrepareRecords(const Manifest& manifest,
                     const std::filesystem::path& experiment_folder,
                     bool accept_changed);

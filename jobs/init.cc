@@ -173,6 +173,32 @@ struct Draft {
   std::vector<std::string> notes;
 };
 
+// The machine as detected, with the sizes that the options give. Ranks on a CPU
+// are as many as the present configuration has.
+Machine MachineOf(const InitOptions& options,
+                  const std::optional<trials::ParallelConfig>& present) {
+  const int devices =
+      present ? present->dp * present->tp * present->pp * present->cp : 0;
+  Machine machine = DetectMachine(options.command, devices);
+  if (!options.gpus.empty()) {
+    machine.size = ParseMachineSizes(options.gpus, 8).front();
+  }
+  if (options.memory_gib > 0.0) {
+    machine.memory_gib = options.memory_gib;
+  }
+  if (devices > 0 && devices != machine.size.gpus()) {
+    throw InputError(fmt::format(
+        "--start {}: dp * tp * pp * cp is {}, but the machine has {} x {} "
+        "devices ({}): correct it, or give --gpus NODESxGPUS",
+        options.start,
+        devices,
+        machine.size.nodes,
+        machine.size.gpus_per_node,
+        options.gpus.empty() ? machine.source : "--gpus"));
+  }
+  return machine;
+}
+
 Draft Inspect(const InitOptions& options) {
   Draft draft;
   if (options.command.empty()) {
@@ -183,13 +209,15 @@ Draft Inspect(const InitOptions& options) {
   if (options.model.empty()) {
     throw InputError("--model FILE is missing: the config.json of your model");
   }
-  draft.machine = DetectMachine(options.command);
-  if (!options.gpus.empty()) {
-    draft.machine.size = ParseMachineSizes(options.gpus, 8).front();
+  if (!options.start.empty()) {
+    try {
+      draft.present =
+          trials::Canonical(trials::ParseParallelConfig(options.start));
+    } catch (const std::invalid_argument& e) {
+      throw InputError(fmt::format("--start: {}", e.what()));
+    }
   }
-  if (options.memory_gib > 0.0) {
-    draft.machine.memory_gib = options.memory_gib;
-  }
+  draft.machine = MachineOf(options, draft.present);
   if (!options.framework.empty()) {
     draft.adapter = trials::Adapter::Find(options.framework, options.folder);
   }
@@ -205,14 +233,7 @@ Draft Inspect(const InitOptions& options) {
                   batch,
                   sequence),
       "the command line"));
-  if (!options.start.empty()) {
-    try {
-      draft.present =
-          trials::Canonical(trials::ParseParallelConfig(options.start));
-    } catch (const std::invalid_argument& e) {
-      throw InputError(fmt::format("--start: {}", e.what()));
-    }
-  } else if (draft.adapter) {
+  if (!draft.present && draft.adapter) {
     const trials::PresentConfig present = draft.adapter->Present(draft.job);
     draft.present = present.config;
     draft.notes = present.notes;
@@ -267,6 +288,7 @@ std::string ManifestText(const InitOptions& options) {
       "program = {}\n"
       "timeout_s = 1800  # of a trial\n"
       "silence_s = 600   # a trial without a step for this long hangs\n\n"
+      "{}"
       "[workload]\n"
       "model = {}\n"
       "batch_size = {}  # sequences of a step over all ranks\n"
@@ -291,6 +313,10 @@ std::string ManifestText(const InitOptions& options) {
                                    : options.framework)),
       Quoted(folder.empty() ? "." : folder),
       QuotedList(options.command),
+      options.step_time.empty()
+          ? ""
+          : fmt::format("[backend.log]\nstep_time_s = {}\n\n",
+                        Quoted(options.step_time)),
       Quoted(FromManifest(options, options.model)),
       draft.job.workload.batch_size,
       draft.job.workload.sequence_length,

@@ -23,6 +23,7 @@ struct InitOptions {
   int batch = 0;                     // 0: as the command line says
   int sequence = 0;
   std::string start;  // the present configuration; "": as the adapter reads it
+  std::string step_time;  // pattern of seconds in the log; "": the adapter's
   int minutes = 30;
   int trials = 24;
   int steps = 20;

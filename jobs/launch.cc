@@ -11,8 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "common/process.h"
-
 namespace jobs {
 namespace {
 
@@ -103,11 +101,8 @@ std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
                      trials::Adapter::Purpose::kUse,
                      "",
                      {});
-  std::string text = fmt::format("command ({}): ", adapter.title());
-  for (const std::string& variable : rendered.environment) {
-    text += variable + " ";
-  }
-  text += common::ShellLine(rendered.words) + "\n";
+  std::string text = fmt::format(
+      "command ({}): {}\n", adapter.title(), trials::CommandLine(rendered));
   for (const trials::RenderedFile& file : rendered.files) {
     text += fmt::format(
         "{} with these keys:\n{}", file.path.string(), file.content);

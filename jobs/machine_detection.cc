@@ -67,7 +67,7 @@ Machine ParseNvidiaSmi(const std::string& output) {
   return machine;
 }
 
-Machine DetectMachine(const std::vector<std::string>& command) {
+Machine DetectMachine(const std::vector<std::string>& command, int ranks) {
   const common::CommandResult smi =
       common::RunCommand({"nvidia-smi",
                           "--query-gpu=name,memory.total",
@@ -77,13 +77,13 @@ Machine DetectMachine(const std::vector<std::string>& command) {
                          kLimitSeconds);
   Machine machine =
       ParseNvidiaSmi(smi.exit_code == 0 ? smi.output : std::string());
-  const int ranks = RanksOf(command);
+  const int launched = RanksOf(command);
   if (machine.size.gpus_per_node == 0) {
-    machine.size.gpus_per_node = std::max(1, ranks);
+    machine.size.gpus_per_node = std::max(1, launched > 0 ? launched : ranks);
     machine.memory_gib = MemoryGib() / machine.size.gpus_per_node;
     machine.source = "CPU";
-  } else if (ranks > 0) {
-    machine.size.gpus_per_node = std::min(ranks, machine.size.gpus_per_node);
+  } else if (launched > 0) {
+    machine.size.gpus_per_node = std::min(launched, machine.size.gpus_per_node);
   }
   if (const char* nodes = std::getenv("SLURM_JOB_NUM_NODES")) {
     machine.size.nodes = std::max(1, AsCount(nodes));

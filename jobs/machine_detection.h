@@ -18,9 +18,10 @@ struct Machine {
 
 // From the first source that says something: Slurm's variables for the nodes;
 // nvidia-smi for the GPUs of a node and their memory; otherwise the CPU, with
-// as many ranks as `command` gives torchrun (--nproc-per-node), else one, which
-// share the memory.
-[[nodiscard]] Machine DetectMachine(const std::vector<std::string>& command);
+// as many ranks as `command` gives torchrun (--nproc-per-node), else `ranks`
+// (0: one), which share the memory.
+[[nodiscard]] Machine DetectMachine(const std::vector<std::string>& command,
+                                    int ranks = 0);
 
 // The lines of `nvidia-smi --query-gpu=name,memory.total
 // --format=csv,noheader,nounits`: the number of GPUs and the least memory. A

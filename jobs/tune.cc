@@ -12,7 +12,6 @@
 
 #include "common/files.h"
 #include "common/json.h"
-#include "common/process.h"
 #include "common/text.h"
 #include "harness/backends.h"
 #include "harness/inputs.h"
@@ -55,11 +54,8 @@ void WriteBest(const fs::path& folder,
   for (const trials::RenderedFile& file : job.files) {
     common::ReplaceFile(file.path, file.content);
   }
-  std::string script = fmt::format("#!/bin/sh\n# {}\n", config);
-  for (const std::string& variable : job.environment) {
-    script += fmt::format("export {}\n", common::ShellLine({variable}));
-  }
-  script += common::ShellLine(job.words) + " \"$@\"\n";
+  const std::string script = fmt::format(
+      "#!/bin/sh\n# {}\n{} \"$@\"\n", config, trials::CommandLine(job));
   common::ReplaceFile(folder / "best.sh", script);
   ::chmod((folder / "best.sh").c_str(), 0755);
   common::ReplaceFile(folder / "best.json", common::ToText(result, 2) + "\n");
@@ -353,7 +349,6 @@ class Tuning {
                             finalist.config, backend_.space->knobs())),
                   manifest_.budget.q_max);
       fmt::print("  {}: {}\n", finalist.config, Describe(measured, tokens_));
-      std::fflush(stdout);
       std::vector<double> steps = measured.step_times_s;
       if (!steps.empty()) {
         steps.erase(steps.begin());  // warm-up
@@ -445,12 +440,8 @@ class Tuning {
         config,
         static_cast<int>(run_.problem->workload.RequireInt("batch_size")));
     WriteBest(folder_, job, best.config, result);
-    std::vector<std::string> line = job.environment;
-    if (!line.empty()) {
-      line.insert(line.begin(), "env");
-    }
-    line.insert(line.end(), job.words.begin(), job.words.end());
-    fmt::print("\nUse this command line:\n\n  {}\n\n", common::ShellLine(line));
+    fmt::print("\nUse this command line:\n\n  {}\n\n",
+               trials::CommandLine(job));
     fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}{}\n",
                best.config,
                time.mean_s,
@@ -507,6 +498,9 @@ fs::path TuneFolder(const fs::path& manifest, const std::string& name) {
                                        : beside / kResults / name;
 }
 
-int Tune(const TuneOptions& options) { return Tuning(options).Run(); }
+int Tune(const TuneOptions& options) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line at once, also when piped
+  return Tuning(options).Run();
+}
 
 }  // namespace jobs

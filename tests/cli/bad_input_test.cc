@@ -164,8 +164,8 @@ std::vector<Row> Rows() {
        .message = "is not a folder"},
       {.input = "results folder below /proc",
        .words = {"run", "m.toml", "--results", "/proc/x"},
-       .code = 1,
-       .message = "/proc"},
+       .message = "/proc/x: cannot create the folder: No such file or "
+                  "directory; results need a folder in which you can write"},
       {.input = "missing program",
        .edits = kCommand,
        .message = "is not an executable file"},

@@ -90,6 +90,26 @@ TEST_F(InitTest, VariesOnlyThePlaceholdersOfACommandLineWithoutAnAdapter) {
   EXPECT_THAT(text, Not(HasSubstr("\nmicrobatches = ")));
 }
 
+TEST_F(InitTest, ReadsStepTimesByThePatternOfAnOption) {
+  options_.command = {"true", "{microbatches}"};
+  options_.batch = 16;
+  options_.sequence = 64;
+  options_.step_time = R"(took (\d+\.\d*) "s")";
+  (void)Write();
+  EXPECT_THAT(Write(), HasSubstr(R"([backend.log]
+step_time_s = "took (\\d+\\.\\d*) \"s\"")"));
+}
+
+TEST_F(InitTest, RejectsAStartForAnotherNumberOfDevices) {
+  options_.command = {"true", "{microbatches}"};
+  options_.batch = 16;
+  options_.sequence = 64;
+  options_.start = "dp=8,microbatches=2";
+  EXPECT_THAT(Problem(),
+              HasSubstr("--start dp=8,microbatches=2: dp * tp * pp * cp is 8, "
+                        "but the machine has 1 x 4 devices (--gpus)"));
+}
+
 TEST_F(InitTest, NamesTheOptionForWhatTheCommandLineDoesNotSay) {
   options_.command = {"train"};
   EXPECT_THAT(Problem(), HasSubstr("--batch N"));
@@ -109,6 +129,16 @@ TEST(Machine, CountsTheGpusOfNvidiaSmiAndTakesTheLeastMemory) {
   EXPECT_DOUBLE_EQ(machine.memory_gib, 79.5);
   EXPECT_THAT(machine.source, HasSubstr("H100"));
   EXPECT_EQ(ParseNvidiaSmi("No devices were found\n").size.gpus_per_node, 0);
+}
+
+TEST(Machine, GivesTheCpuTheRanksOfTheStartWithoutThoseOfTorchrun) {
+  if (DetectMachine({"true"}).source != "CPU") {
+    GTEST_SKIP() << "this machine has GPUs or is a Slurm job";
+  }
+  EXPECT_EQ(DetectMachine({"true"}, 3).size.gpus_per_node, 3);
+  EXPECT_EQ(
+      DetectMachine({"torchrun", "--nproc-per-node=2"}, 3).size.gpus_per_node,
+      2);
 }
 
 TEST(Machine, GivesTheCpuTheRanksOfTorchrun) {

@@ -141,6 +141,47 @@ TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
   EXPECT_THAT(best.output, HasSubstr("\"kernel\":\"it's\""));
 }
 
+TEST_F(TuneTest, StartsFromThePredictionsForAClusterFile) {
+  WriteProgram("s=99");  // trains on after the last step of a trial
+  const fs::path cluster =
+      fakes::SourceFolder() / "experiments/clusters/h100-infiniband.toml";
+  const common::CommandResult run = Oppa({"tune",
+                                          "--cluster",
+                                          cluster.string(),
+                                          "--gpus",
+                                          "1x2",
+                                          "--model",
+                                          "config.json",
+                                          "--batch",
+                                          "16",
+                                          "--seq",
+                                          "64",
+                                          "--start",
+                                          "dp=2,microbatches=8",
+                                          "--step-time",
+                                          "took ([0-9.]+)",
+                                          "--trials",
+                                          "2",
+                                          "--steps",
+                                          "6",
+                                          "--finalists",
+                                          "1",
+                                          "--",
+                                          "./train.sh",
+                                          "--accumulate",
+                                          "{microbatches}"});
+  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("2 x H100"));
+  // The first trial is the present configuration, and the second one the
+  // fastest as predicted, without gradient accumulation.
+  EXPECT_THAT(run.output, HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8"));
+  EXPECT_THAT(run.output, HasSubstr("trial 2   dp=2,tp=1,pp=1:"));
+  EXPECT_THAT(run.output, HasSubstr("train.sh --accumulate 1\n"));
+  const std::string manifest =
+      fakes::ReadFile(folder_.path() / "oppa-results" / "tune.toml");
+  EXPECT_THAT(manifest, HasSubstr("methods = [\"oppa-sim\"]"));
+}
+
 TEST_F(TuneTest, ShowsTheLastLinesOfAPresentConfigurationThatFails) {
   WriteProgram("echo loading; echo 'KeyError: no data' >&2; exit 3");
   const common::CommandResult run = Tune();

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "trials/adapters/command_words.h"
 #include "trials/data_folder.h"
@@ -301,6 +302,16 @@ RenderedJob Adapter::Render(const AdapterJob& job,
     SetPath(path, rendered.words);
   }
   return rendered;
+}
+
+std::string CommandLine(const RenderedJob& job) {
+  std::string line;
+  for (const std::string& variable : job.environment) {
+    const std::size_t value = variable.find('=') + 1;
+    line += variable.substr(0, value) +
+            common::ShellLine({variable.substr(value)}) + " ";
+  }
+  return line + common::ShellLine(job.words);
 }
 
 }  // namespace trials

@@ -60,6 +60,9 @@ struct RenderedJob {
   std::vector<RenderedFile> files;
 };
 
+// What starts the job in a POSIX shell: NAME=value ... words.
+[[nodiscard]] std::string CommandLine(const RenderedJob& job);
+
 // The configuration that a job has now.
 struct PresentConfig {
   ParallelConfig config;

@@ -139,7 +139,7 @@ std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
   static const std::map<std::string, std::vector<std::string>> launchers = {
       {"as-is", {}},
       {"torchrun",
-       {"torchrun", "--standalone", "--nproc-per-node={gpus_per_node}"}},
+       {"torchrun", "--standalone", "--nproc_per_node={gpus_per_node}"}},
       {"srun",
        {"srun",
         "--nodes={nodes}",
@@ -417,6 +417,9 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
   variables["OPPA_TRIAL"] = common::ToText(json);
   variables["OPPA_MAX_STEPS"] = std::to_string(request.max_steps);
   variables["OPPA_SEED"] = std::to_string(request.seed);
+  if (options.log != nullptr) {
+    variables.emplace("PYTHONUNBUFFERED", "1");  // a line when it is printed
+  }
   for (const std::string& variable : options.environment) {
     const std::size_t equals = variable.find('=');
     variables[variable.substr(0, equals)] = variable.substr(equals + 1);

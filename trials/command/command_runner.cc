@@ -231,7 +231,9 @@ class RunningTrial {
   }
 
   void TakeReport(const TrialReport& report) {
-    last_report_s_ = common::SteadySeconds();
+    if (!IsComplete()) {  // later steps do not prolong the trial
+      last_report_s_ = common::SteadySeconds();
+    }
     if (report.peak_memory_bytes) {
       result_.peak_memory_bytes = std::max(
           result_.peak_memory_bytes.value_or(0.0), *report.peak_memory_bytes);

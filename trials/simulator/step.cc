@@ -70,8 +70,14 @@ void AddTime(const Problem& problem,
     const SyncTime gather = ExposeGather(sync.gather,
                                          shared.overlap_zero_allgather,
                                          stage.begin_s + stage.first_forward_s);
-    data_s += gather.exposed_s;
-    overhead_s += gather.overhead_s;
+    // fully_shard frees the gathered parameters after the backward pass of a
+    // microbatch; stages of a pipeline keep them until the last one.
+    const int gathers =
+        framework.fsdp && shared.zero_stage == 2 && shared.pp == 1
+            ? shared.microbatches
+            : 1;
+    data_s += gathers * gather.exposed_s;
+    overhead_s += gathers * gather.overhead_s;
   }
   const double end_s =
       stage.end_s + bubble_s + data_s + optimizer_s + overhead_s;

@@ -20,6 +20,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class AdapterTest : public testing::Test {
  protected:
@@ -71,6 +72,18 @@ TEST_F(AdapterTest, GivesMegatronItsFlagsUnderTheirConditions) {
   EXPECT_THAT(all, HasSubstr("--recompute-granularity full"));
   EXPECT_THAT(all, HasSubstr("--recompute-method uniform"));
   EXPECT_THAT(all, HasSubstr("--micro-batch-size 2"));
+}
+
+TEST_F(AdapterTest, SetsTheVariableThatMegatronNeedsForTensorParallelism) {
+  job_.words = {"torchrun", "pretrain_gpt.py"};
+  EXPECT_THAT(CommandLine(Render("megatron-lm", "dp=8,tp=2,pp=1")),
+              StartsWith("CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun "));
+  EXPECT_THAT(CommandLine(Render("megatron-lm", "dp=16,tp=1,pp=1")),
+              StartsWith("torchrun "));
+}
+
+TEST(RenderedJobs, CommandLineQuotesTheValuesOfVariables) {
+  EXPECT_EQ(CommandLine({{"a b"}, {"N=c d", "M="}, {}}), "N='c d' M='' 'a b'");
 }
 
 TEST_F(AdapterTest, ReplacesTheUsersFlagsWhereTheyAre) {

@@ -114,6 +114,22 @@ TEST_F(CommandRunnerTest, TellsTheProgramWhatToTry) {
   EXPECT_THAT(Log(), HasSubstr("\"config\":{\"dp\":2,\"tp\":4,\"pp\":1"));
 }
 
+TEST_F(CommandRunnerTest, AProgramThatTrainsOnEndsSoonAfterItsLastStep) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Measurement trial =
+      Run("for i in $(seq 400); do " + kStep + "sleep 0.05; done\n");
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_EQ(trial.step_times_s.size(), 3U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST_F(CommandRunnerTest, ReadsALogWithoutTheBuffersOfPython) {
+  backend_ += "[log]\nstep_time_s = 'took ([0-9.]+) s'\n";
+  const Measurement trial =
+      Run("for i in 1 2 3; do echo took 0.0$PYTHONUNBUFFERED s; done\n");
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.01, 0.01, 0.01));
+}
+
 TEST_F(CommandRunnerTest, ARuleThatStopsATrialEndsItsProcesses) {
   request_.max_steps = 1000;
   StopBy(StopRule{.q_min = 5, .best_steps_per_s = 1e6}, request_);

@@ -78,8 +78,19 @@ TEST(Accumulation, WithoutSynchronizationFsdpScattersOncePerStep) {
   };
   EXPECT_NEAR(data_s(1, true), data_s(1, false), 1e-12);
   EXPECT_LT(data_s(4, true), data_s(4, false));
-  // ZeRO 2 gathers once and reduces once.
-  EXPECT_NEAR(Slope(&TimeBreakdown::data_s, 2, Fsdp(true)), 0.0, 1e-12);
+  EXPECT_LT(Slope(&TimeBreakdown::data_s, 2, Fsdp(true)),
+            Slope(&TimeBreakdown::data_s, 2, Fsdp(false)));
+}
+
+TEST(Accumulation, FsdpGathersInEveryMicrobatchAlsoWithZeroTwo) {
+  // With no_sync, a microbatch more adds one gather and no reduction.
+  const double gather_s = Slope(&TimeBreakdown::data_s, 2, Fsdp(true));
+  EXPECT_GT(gather_s, 0.0);
+  EXPECT_NEAR(
+      Step(5, 2, Fsdp(true)).time.data_s - Step(1, 2, Fsdp(true)).time.data_s,
+      4.0 * gather_s,
+      1e-9);
+  EXPECT_EQ(Slope(&TimeBreakdown::data_s, 1, Fsdp(true)), 0.0);
 }
 
 TEST(Accumulation, WithoutSynchronizationGradientsAreWhole) {

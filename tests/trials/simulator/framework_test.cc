@@ -35,6 +35,7 @@ TEST(Framework, EveryShippedFileCanBeRead) {
                            "deepspeed",
                            "deepspeed-offload",
                            "fsdp2",
+                           "fsdp2-accelerate",
                            "fsdp2-zero-bubble",
                            "llm-foundry",
                            "megatron",
@@ -47,6 +48,11 @@ TEST(Framework, EveryShippedFileCanBeRead) {
   EXPECT_FALSE(FindFramework("megatron").flash_attention);
   EXPECT_TRUE(FindFramework("nanotron").balance_stages);
   EXPECT_TRUE(FindFramework("llm-foundry").fsdp);
+}
+
+TEST(Framework, AccelerateAccumulatesGradientsWithoutSynchronization) {
+  EXPECT_TRUE(FindFramework("fsdp2-accelerate").no_sync);
+  EXPECT_FALSE(FindFramework("fsdp2").no_sync);  // torchtitan reduces each
 }
 
 // The paper's experiments run on the defaults.
