@@ -1,8 +1,10 @@
 // The program: executes the command line and reports errors.
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -33,6 +35,39 @@ int Fail(const char* message, int code) {
     return FailWithoutMemory();
   }
 }
+
+std::atomic<bool> has_run_out_of_memory = false;
+
+[[noreturn]] void FailToAllocate() {
+  has_run_out_of_memory = true;
+  throw std::bad_alloc();
+}
+
+// The last resort of an allocation that fails where no exception can be thrown,
+// such as in destructors of the JSON library, in threads and before main.
+[[noreturn]] void Terminate() {
+  if (has_run_out_of_memory) {
+    ::_exit(FailWithoutMemory());
+  }
+  try {
+    if (std::current_exception()) {
+      throw;
+    }
+  } catch (const std::exception& e) {
+    (void)std::fprintf(stderr, "oppa: %s\n", e.what());
+  } catch (...) {
+    (void)std::fputs("oppa: unknown exception\n", stderr);
+  }
+  std::abort();
+}
+
+// Runs before the constructors of this program and of its libraries.
+void PrepareFailures(int /*argc*/, char** /*argv*/, char** /*environment*/) {
+  std::set_new_handler(FailToAllocate);
+  std::set_terminate(Terminate);
+}
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const kFirst)(int, char**, char**) = PrepareFailures;
 
 // Repairs the state that a parent may leave: closed standard descriptors, which
 // files of this process would take, and an ignored SIGCHLD, with which children
