@@ -45,15 +45,27 @@ namespace harness {
                          const trials::SearchBounds& before,
                          const trials::SearchBounds& now);
 
+// What run.json of a run contains now; as it is here without a run.json.
+struct RecordedRun {
+  bool finished = false;
+  std::string commit;
+};
+
+[[nodiscard]] std::vector<RecordedRun> RecordedRuns(
+    const std::vector<RunSpec>& runs,
+    const std::filesystem::path& experiment_folder);
+
 // Prepares the records of all runs for being continued with the present input:
 // a finished run whose limits grew is unfinished again, and with
 // `accept_changed`, other changes are recorded in run.json. Without runs that
-// need it, nothing is written.
-// Errors: throws InputError that names the run, each change and the remedies,
-// if the input changed and that is not accepted; and as RequireWhole.
-void PrepareRecords(const Manifest& manifest,
-                    const std::filesystem::path& experiment_folder,
-                    bool accept_changed);
+// need it, nothing is written. Returns RecordedRuns of RunMatrix(manifest),
+// which reads each run.json once. Errors: throws InputError that names the run,
+// each change and the remedies, if the input changed and that is not accepted;
+// and as RequireWhole.
+std::vector<RecordedRun> PrepareRecords(
+    const Manifest& manifest,
+    const std::filesystem::path& experiment_folder,
+    bool accept_changed);
 
 // The check of PrepareRecords, which changes nothing.
 void CheckRecords(const Manifest& manifest,
