@@ -126,7 +126,9 @@ int PrintReport(const std::filesystem::path& folder,
   const plots::ReportOutcome outcome = plots::Report(folder, options);
   fmt::print("{}", outcome.summary);
   PrintNotes(outcome.notes);
-  fmt::print("{} files in {}\n", outcome.files.size(), folder.string());
+  fmt::print("{} files in {}\n",
+             outcome.files.size(),
+             common::Printable(folder.string()));
   const int code = PrintFailures(outcome.failures);
   return outcome.pictures_failed ? 1 : code;
 }
@@ -240,7 +242,7 @@ int RunExperiment(const VerbOptions& options,
         "folder under {}\n",
         failed,
         jobs.size(),
-        folder.string());
+        common::Printable(folder.string()));
   }
   const int code = run_options.no_report
                        ? PrintFailures(plots::LoadExperiment(folder).failures)
@@ -422,7 +424,7 @@ int Check(const std::filesystem::path& results) {
     fmt::print("note: {}\n", common::Printable(note));
   }
   fmt::print("{}: {} finished runs are whole, {} are unfinished",
-             results.string(),
+             common::Printable(results.string()),
              summary.finished,
              summary.unfinished);
   if (summary.unsealed > 0) {

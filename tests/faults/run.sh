@@ -22,3 +22,4 @@ tests/faults/power_loss.py "$program"
 tests/faults/full_disk.sh "$program"
 tests/faults/exhaustive.py "$program" --every 11
 tests/faults/no_memory.py "$program" --every 101
+tests/faults/surroundings.py "$program"
