@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <string>
 #include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "cli/command_line.h"
@@ -26,10 +28,32 @@ int FailWithoutMemory() {
   return 1;
 }
 
+// Without the middle of a message that repeats a very long value.
+std::string Shortened(std::string message) {
+  constexpr std::size_t kBegin = 1200;
+  constexpr std::size_t kEnd = 600;
+  if (message.size() <= kBegin + kEnd) {
+    return message;
+  }
+  const auto is_inside_of_a_character = [&](std::size_t at) {
+    return (static_cast<unsigned char>(message[at]) & 0xC0U) == 0x80U;
+  };
+  std::size_t begin = kBegin;
+  std::size_t end = message.size() - kEnd;
+  while (begin > 0 && is_inside_of_a_character(begin)) {
+    --begin;
+  }
+  while (end < message.size() && is_inside_of_a_character(end)) {
+    ++end;
+  }
+  return message.replace(
+      begin, end - begin, fmt::format(" [... {} bytes ...] ", end - begin));
+}
+
 int Fail(const char* message, int code) {
   try {
     (void)std::fprintf(
-        stderr, "oppa: %s\n", common::Printable(message).c_str());
+        stderr, "oppa: %s\n", Shortened(common::Printable(message)).c_str());
     return code;
   } catch (const std::bad_alloc&) {
     return FailWithoutMemory();

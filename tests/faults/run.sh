@@ -23,3 +23,4 @@ tests/faults/full_disk.sh "$program"
 tests/faults/exhaustive.py "$program" --every 11
 tests/faults/no_memory.py "$program" --every 101
 tests/faults/surroundings.py "$program"
+tests/faults/hostile_input.py "$program"
