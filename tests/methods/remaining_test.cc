@@ -25,11 +25,12 @@ trials::SearchSpace Space() {
 class RemainingTest : public testing::Test {
  protected:
   void Try(int candidate,
-           trials::Outcome outcome = trials::Outcome::kCompleted) {
+           trials::Outcome outcome = trials::Outcome::kCompleted,
+           double scale = 1.0) {
     trials::Measurement measurement;
     measurement.outcome = outcome;
     if (outcome != trials::Outcome::kOutOfMemory) {
-      const double step_s = 1.0 / space_[candidate].dp + 0.05;
+      const double step_s = scale * (1.0 / space_[candidate].dp + 0.05);
       measurement.step_times_s = {
           step_s, 1.001 * step_s, 0.999 * step_s, step_s};
       measurement.peak_memory_bytes = 0.1 * kCapacity * space_[candidate].tp;
@@ -105,6 +106,28 @@ TEST_F(RemainingTest, CandidateOfTheGainIsUntried) {
     ASSERT_GE(candidate, 0);
     EXPECT_EQ(history_.tried()[static_cast<std::size_t>(candidate)], 0);
   }
+}
+
+// Of N samples, N are within: odds of (N + 1/2) / (1/2), whose square root is
+// taken.
+TEST(HighestProbability, IsTemperedAndBelowOne) {
+  EXPECT_NEAR(
+      HighestProbability(), 1.0 / (1.0 + std::sqrt(0.5 / (1024 + 0.5))), 1e-12);
+}
+
+TEST_F(RemainingTest, DoesNotDependOnTheUnitOfTime) {
+  const auto after_all = [&](double scale) {
+    history_ = History(space_.size());
+    for (int i = 0; i < space_.size(); ++i) {
+      Try(i, trials::Outcome::kCompleted, scale);
+    }
+    return *Estimate();
+  };
+  const trials::Remaining fast = after_all(1.0);
+  const trials::Remaining slow = after_all(128.0);
+  EXPECT_EQ(fast.p_within_1, slow.p_within_1);
+  EXPECT_EQ(fast.p_within_5, slow.p_within_5);
+  EXPECT_EQ(slow.p_within_5, HighestProbability());
 }
 
 TEST_F(RemainingTest, IsTheSameForTheSameHistory) {
