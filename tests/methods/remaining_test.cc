@@ -1,5 +1,6 @@
 #include "methods/remaining.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -106,6 +107,42 @@ TEST_F(RemainingTest, CandidateOfTheGainIsUntried) {
     ASSERT_GE(candidate, 0);
     EXPECT_EQ(history_.tried()[static_cast<std::size_t>(candidate)], 0);
   }
+}
+
+// The mean of what a candidate has above the incumbent, by integration, times
+// the probability that it fits.
+TEST_F(RemainingTest, ExpectedGainIsTheMeanAboveTheIncumbent) {
+  const int last = space_.size() - 1;
+  for (int i = 0; i < last; ++i) {
+    Try(i);
+  }
+  SurrogatePair pair(problem_,
+                     {.throughput_prior = surrogates::CostModelForm::kNone,
+                      .memory_prior = surrogates::CostModelForm::kNone});
+  (void)pair.Fit(history_);
+  (void)pair.ArgMaxConstrainedUcb(1.0, history_.tried());
+  surrogates::Prediction speed, memory;
+  pair.Predict(speed, memory);
+  double best = 0.0;
+  for (const trials::Trial& trial : history_.trials()) {
+    best = std::max(best, trial.throughput.steps_per_s);
+  }
+  const double mean = speed.mean[last];
+  const double stddev = std::sqrt(speed.variance[last]);
+  double above = 0.0;
+  constexpr int kSteps = 100000;
+  for (int i = 0; i < kSteps; ++i) {
+    const double z = -10.0 + 20.0 * (i + 0.5) / kSteps;
+    above += std::max(mean + stddev * z - best, 0.0) * std::exp(-0.5 * z * z) *
+             20.0 / kSteps;
+  }
+  above /= std::sqrt(2.0 * std::acos(-1.0));
+  const double fits = 0.5 * std::erfc((memory.mean[last] - 1.0) /
+                                      std::sqrt(2.0 * memory.variance[last]));
+  const trials::Remaining remaining = *pair.EstimateRemaining(history_);
+  EXPECT_EQ(remaining.candidate, last);
+  EXPECT_NEAR(
+      remaining.expected_gain, fits * above / best, 1e-6 + 1e-3 * above / best);
 }
 
 // Of N samples, N are within: odds of (N + 1/2) / (1/2), whose square root is

@@ -81,6 +81,39 @@ TEST(Evolutionary, AfterALongTournamentBothParentsAreTheFastestTrial) {
   EXPECT_GT(small, kSeeds / 8);
 }
 
+// Two parents: children take some knobs from each.
+TEST(Evolutionary, KnobsOfBothParentsAreCombined) {
+  static const SearchSpace space = Space();
+  Problem problem;
+  problem.space = &space;
+  int combined = 0;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const auto method = MakeEvolutionary(
+        problem, {.population = 2, .tournament = 1, .mutation = 0.0}, seed);
+    for (const ParallelConfig& config :
+         {ParallelConfig{.dp = 2, .dp_bucket_mb = 4, .zero_stage = 0},
+          ParallelConfig{.dp = 2, .dp_bucket_mb = 256, .zero_stage = 2}}) {
+      method->Observe(MakeTrial(space.Find(config).value(),
+                                config,
+                                {.outcome = trials::Outcome::kCompleted,
+                                 .step_times_s = {1.0, 1.0, 1.0}}));
+    }
+    const ParallelConfig& child = space[method->Suggest()->candidate];
+    combined += child.dp_bucket_mb == 4 && child.zero_stage == 2 ? 1 : 0;
+  }
+  EXPECT_GT(combined, 0);
+}
+
+// Half of the knobs are mutated, to a value that half of all candidates have.
+TEST(Evolutionary, MutationIsAProbability) {
+  constexpr int kMany = 400;
+  int others = 0;
+  for (int seed = 0; seed < kMany; ++seed) {
+    others += Child({.population = 4, .mutation = 0.5}, seed).dp == 512 ? 1 : 0;
+  }
+  EXPECT_NEAR(others, kMany / 4, 5.0 * std::sqrt(kMany * 0.25 * 0.75));
+}
+
 TEST(Distance, IsInFactorsOfTwoForSizesAndOneForOtherValues) {
   const SearchSpace space = Space();
   const auto distance = [&](const ParallelConfig& a, const ParallelConfig& b) {
