@@ -94,16 +94,11 @@ int Workers(const VerbOptions& options,
 }
 
 // Finished runs are kept; a changed program would give different results.
-void NoteOtherCommits(const std::vector<harness::RunSpec>& runs,
-                      const std::filesystem::path& folder) {
-  int others = 0;
-  for (const harness::RunSpec& run : runs) {
-    const std::filesystem::path run_folder = run.Folder(folder);
-    if (harness::IsFinished(run_folder) &&
-        trials::ReadRunInfo(run_folder).commit != harness::BuildCommit().hash) {
-      ++others;
-    }
-  }
+void NoteOtherCommits(const std::vector<harness::RecordedRun>& recorded) {
+  const auto others = std::count_if(
+      recorded.begin(), recorded.end(), [](const harness::RecordedRun& run) {
+        return run.finished && run.commit != harness::BuildCommit().hash;
+      });
   if (others > 0) {
     fmt::print(
         "note: {} finished runs are from another commit and are kept; another "
@@ -131,7 +126,9 @@ int PrintReport(const std::filesystem::path& folder,
   const plots::ReportOutcome outcome = plots::Report(folder, options);
   fmt::print("{}", outcome.summary);
   PrintNotes(outcome.notes);
-  fmt::print("{} files in {}\n", outcome.files.size(), folder.string());
+  fmt::print("{} files in {}\n",
+             outcome.files.size(),
+             common::Printable(folder.string()));
   const int code = PrintFailures(outcome.failures);
   return outcome.pictures_failed ? 1 : code;
 }
@@ -206,15 +203,18 @@ int RunExperiment(const VerbOptions& options,
     throw common::InputError("--trial-per-job: needs --dispatch slurm");
   }
   harness::CatchStopSignals();
-  harness::PrepareRecords(manifest, folder, options.accept_changed);
+  std::vector<harness::RecordedRun> recorded =
+      harness::PrepareRecords(manifest, folder, options.accept_changed);
+  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
   fmt::print("{}", harness::HeldOutNote(manifest));
   if (!options.imports.empty()) {
     PrintNotes(harness::ImportTrials(manifest, folder, options.imports));
+    recorded = harness::RecordedRuns(runs, folder);
   }
   harness::WriteExperiment(manifest, folder);
-  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
-  NoteOtherCommits(runs, folder);
-  const std::vector<harness::Job> jobs = MissingJobs(options, runs, folder);
+  NoteOtherCommits(recorded);
+  const std::vector<harness::Job> jobs =
+      MissingJobs(options, runs, recorded, folder);
   if (options.slurm && !options.trial_per_job) {
     return RunSlurm(options, run_options, manifest, jobs);
   }
@@ -242,7 +242,7 @@ int RunExperiment(const VerbOptions& options,
         "folder under {}\n",
         failed,
         jobs.size(),
-        folder.string());
+        common::Printable(folder.string()));
   }
   const int code = run_options.no_report
                        ? PrintFailures(plots::LoadExperiment(folder).failures)
@@ -424,7 +424,7 @@ int Check(const std::filesystem::path& results) {
     fmt::print("note: {}\n", common::Printable(note));
   }
   fmt::print("{}: {} finished runs are whole, {} are unfinished",
-             results.string(),
+             common::Printable(results.string()),
              summary.finished,
              summary.unfinished);
   if (summary.unsealed > 0) {

@@ -1,14 +1,18 @@
 // The program: executes the command line and reports errors.
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
+#include <string>
 #include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "cli/command_line.h"
@@ -24,15 +28,70 @@ int FailWithoutMemory() {
   return 1;
 }
 
+// Without the middle of a message that repeats a very long value.
+std::string Shortened(std::string message) {
+  constexpr std::size_t kBegin = 1200;
+  constexpr std::size_t kEnd = 600;
+  if (message.size() <= kBegin + kEnd) {
+    return message;
+  }
+  const auto is_inside_of_a_character = [&](std::size_t at) {
+    return (static_cast<unsigned char>(message[at]) & 0xC0U) == 0x80U;
+  };
+  std::size_t begin = kBegin;
+  std::size_t end = message.size() - kEnd;
+  while (begin > 0 && is_inside_of_a_character(begin)) {
+    --begin;
+  }
+  while (end < message.size() && is_inside_of_a_character(end)) {
+    ++end;
+  }
+  return message.replace(
+      begin, end - begin, fmt::format(" [... {} bytes ...] ", end - begin));
+}
+
 int Fail(const char* message, int code) {
   try {
     (void)std::fprintf(
-        stderr, "oppa: %s\n", common::Printable(message).c_str());
+        stderr, "oppa: %s\n", Shortened(common::Printable(message)).c_str());
     return code;
   } catch (const std::bad_alloc&) {
     return FailWithoutMemory();
   }
 }
+
+std::atomic<bool> has_run_out_of_memory = false;
+
+[[noreturn]] void FailToAllocate() {
+  has_run_out_of_memory = true;
+  throw std::bad_alloc();
+}
+
+// The last resort of an allocation that fails where no exception can be thrown,
+// such as in destructors of the JSON library, in threads and before main.
+[[noreturn]] void Terminate() {
+  if (has_run_out_of_memory) {
+    ::_exit(FailWithoutMemory());
+  }
+  try {
+    if (std::current_exception()) {
+      throw;
+    }
+  } catch (const std::exception& e) {
+    (void)std::fprintf(stderr, "oppa: %s\n", e.what());
+  } catch (...) {
+    (void)std::fputs("oppa: unknown exception\n", stderr);
+  }
+  std::abort();
+}
+
+// Runs before the constructors of this program and of its libraries.
+void PrepareFailures(int /*argc*/, char** /*argv*/, char** /*environment*/) {
+  std::set_new_handler(FailToAllocate);
+  std::set_terminate(Terminate);
+}
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const kFirst)(int, char**, char**) = PrepareFailures;
 
 // Repairs the state that a parent may leave: closed standard descriptors, which
 // files of this process would take, and an ignored SIGCHLD, with which children

@@ -56,7 +56,10 @@ int MatrixOnSlurm(const VerbOptions& options,
       harness::FormatSubmission(
           submission,
           WithNeeds(
-              submission.options, runs, MissingJobs(options, runs, folder)),
+              submission.options,
+              runs,
+              MissingJobs(
+                  options, runs, harness::RecordedRuns(runs, folder), folder)),
           harness::MaxArraySize()));
   return 0;
 }

@@ -296,10 +296,14 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
       }
     }
     if (!fs::exists(log) || fs::file_size(log) == 0) {
-      fmt::print("{}: wrote nothing (its log is {})\n", run_name, log.string());
+      fmt::print("{}: wrote nothing (its log is {})\n",
+                 run_name,
+                 common::Printable(log.string()));
       return 0;
     }
-    fmt::print("{}:\n{}\n", log.string(), harness::Tail(log, kLogLines));
+    fmt::print("{}:\n{}\n",
+               common::Printable(log.string()),
+               harness::Tail(log, kLogLines));
     return 0;
   }
   throw InputError(

@@ -14,6 +14,7 @@
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/files.h"
+#include "common/text.h"
 #include "jobs/init.h"
 
 namespace cli {
@@ -82,7 +83,7 @@ int RunTune(TuneVerbOptions& options,
         options.job.folder / "oppa-results" / (name + ".toml");
     WriteManifest(options.job);
     options.manifest = options.job.manifest;
-    fmt::print("manifest: {}\n", options.manifest.string());
+    fmt::print("manifest: {}\n", common::Printable(options.manifest.string()));
   } else if (!command.empty()) {
     throw common::InputError(
         "tune: give a manifest or a command line after --, not both");

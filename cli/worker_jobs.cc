@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "harness/provenance.h"
-#include "harness/run_one.h"
 
 namespace cli {
 namespace {
@@ -57,17 +56,18 @@ std::vector<std::string> WorkerCommand(const VerbOptions& options,
 
 }  // namespace
 
-std::vector<harness::Job> MissingJobs(const VerbOptions& options,
-                                      const std::vector<harness::RunSpec>& runs,
-                                      const std::filesystem::path& folder) {
+std::vector<harness::Job> MissingJobs(
+    const VerbOptions& options,
+    const std::vector<harness::RunSpec>& runs,
+    const std::vector<harness::RecordedRun>& recorded,
+    const std::filesystem::path& folder) {
   std::vector<harness::Job> jobs;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::filesystem::path run_folder = runs[i].Folder(folder);
-    if (!harness::IsFinished(run_folder)) {
+    if (!recorded[i].finished) {
       jobs.push_back({static_cast<int>(i),
                       runs[i].Name(),
                       WorkerCommand(options, runs[i]),
-                      run_folder / "log.txt"});
+                      runs[i].Folder(folder) / "log.txt"});
     }
   }
   return jobs;

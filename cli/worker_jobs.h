@@ -8,17 +8,19 @@
 
 #include "cli/verb_options.h"
 #include "harness/dispatcher.h"
+#include "harness/inputs.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
 
 namespace cli {
 
-// A job for each run that is not done: a process of this program (`run-one`)
-// with its log in the run's folder. Ids are indices into `runs`; `folder` is
-// the experiment's.
+// A job for each run that is not finished according to `recorded` (as
+// RecordedRuns): a process of this program (`run-one`) with its log in the
+// run's folder. Ids are indices into `runs`; `folder` is the experiment's.
 [[nodiscard]] std::vector<harness::Job> MissingJobs(
     const VerbOptions& options,
     const std::vector<harness::RunSpec>& runs,
+    const std::vector<harness::RecordedRun>& recorded,
     const std::filesystem::path& folder);
 
 }  // namespace cli

@@ -38,6 +38,23 @@ Json ParseJson(std::string_view text, const std::string& source) {
   }
 }
 
+Json ParseObject(std::string_view text, const std::string& source) {
+  Json json = ParseJson(text, source);
+  if (!json.is_object()) {
+    throw InputError(
+        fmt::format("{}: must be an object, not {}", source, json.type_name()));
+  }
+  return json;
+}
+
+void FailToConvert(const std::string& source, const std::exception& error) {
+  std::string_view reason = error.what();
+  if (reason.starts_with("[json.exception.")) {
+    reason.remove_prefix(std::min(reason.find("] ") + 2, reason.size()));
+  }
+  throw InputError(fmt::format("{}: {}", source, reason));
+}
+
 Json ReadJson(const std::filesystem::path& path) {
   return ParseJson(ReadFile(path), path.string());
 }

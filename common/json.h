@@ -4,6 +4,7 @@
 #define COMMON_JSON_H_
 
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <limits>
 #include <stdexcept>
@@ -112,20 +113,29 @@ void FromJson(const Json& json, T& value) {
   }
 }
 
+// Errors: those of ParseJson; throws InputError for a value that is not an
+// object.
+[[nodiscard]] Json ParseObject(std::string_view text,
+                               const std::string& source);
+
+// Throws InputError that names the source of JSON without an expected value.
+[[noreturn]] void FailToConvert(const std::string& source,
+                                const std::exception& error);
+
 // A struct with fields from a text or a file.
 // Errors: throw InputError that names the source for text that is not JSON, a
 // missing key or a value of another type.
 template <HasFields T>
 [[nodiscard]] T ParseJsonAs(std::string_view text, const std::string& source) {
-  const Json json = ParseJson(text, source);
+  const Json json = ParseObject(text, source);
   try {
     T value;
     FromJson(json, value);
     return value;
   } catch (const Json::exception& e) {
-    throw InputError(source + ": " + e.what());
+    FailToConvert(source, e);
   } catch (const std::invalid_argument& e) {  // of FromText
-    throw InputError(source + ": " + e.what());
+    FailToConvert(source, e);
   }
 }
 template <HasFields T>

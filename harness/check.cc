@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "harness/journal.h"
+#include "harness/slurm/submission.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -29,7 +30,7 @@ void CheckRun(const fs::path& folder, CheckSummary& summary) {
   }
 }
 
-// One of the files that describe runs.
+// One of the files that describe runs and submissions.
 void CheckFile(const fs::path& path, CheckSummary& summary) {
   try {
     if (path.filename() == "run.json") {
@@ -38,6 +39,10 @@ void CheckFile(const fs::path& path, CheckSummary& summary) {
       (void)trials::ReadProblemInfo(path.parent_path());
     } else if (path.filename() == "experiment.json") {
       (void)trials::ReadExperimentInfo(path.parent_path());
+    } else if (path.filename() == "submission.json") {
+      (void)ReadSubmission(path.parent_path());
+    } else if (path.filename() == "tasks.jsonl") {
+      (void)ReadTasks(path.parent_path());
     }
   } catch (const common::InputError& e) {
     summary.damage.emplace_back(e.what());

@@ -99,7 +99,7 @@ std::string PredictionText(const Manifest& manifest,
 Budget BudgetOnRecord(const Manifest& manifest,
                       const fs::path& problem_folder) {
   Budget budget = manifest.budget;
-  if (fs::exists(problem_folder / "problem.json")) {
+  if (fs::exists(fs::symlink_status(problem_folder / "problem.json"))) {
     const trials::ProblemInfo info = trials::ReadProblemInfo(problem_folder);
     budget.time_s = std::isnan(info.time_budget_s)
                         ? std::numeric_limits<double>::infinity()
@@ -372,7 +372,7 @@ void PrepareRun(const Manifest& manifest,
                 bool accept_changed,
                 RunInfo& now) {
   const fs::path folder = run.Folder(experiment_folder);
-  if (!fs::exists(folder / "run.json")) {
+  if (!fs::exists(fs::symlink_status(folder / "run.json"))) {
     return;
   }
   RunInfo info = trials::ReadRunInfo(folder);
@@ -391,22 +391,27 @@ namespace {
 
 // A run on record whose input changed or that goes on.
 struct DifferentRun {
+  std::size_t number = 0;  // in RunMatrix
   fs::path folder;
   Difference difference;
   RunInfo on_record;
   RunInfo now;
 };
 
+// `recorded` gets what is on record of each run of RunMatrix.
 std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
                                         const fs::path& experiment_folder,
-                                        bool accept_changed) {
+                                        bool accept_changed,
+                                        std::vector<RecordedRun>& recorded) {
   std::map<const ProblemSpec*, Backend> backends;
   // Repeats share the input, which is read once.
   std::map<std::pair<const ProblemSpec*, const MethodSpec*>, RunInfo> described;
   std::vector<DifferentRun> different;
   for (const RunSpec& run : RunMatrix(manifest)) {
+    const std::size_t number = recorded.size();
+    recorded.emplace_back();
     const fs::path folder = run.Folder(experiment_folder);
-    if (!fs::exists(folder / "run.json")) {
+    if (!fs::exists(fs::symlink_status(folder / "run.json"))) {
       continue;
     }
     if (!backends.contains(run.problem)) {
@@ -418,6 +423,7 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
       now = DescribeRun(manifest, run, backend, "");
     }
     RunInfo info = trials::ReadRunInfo(folder);
+    recorded.back() = {info.finished, info.commit};
     Difference difference =
         DifferenceOf(manifest, run, backend, experiment_folder, info, now);
     if (!difference.changes.empty() && !accept_changed) {
@@ -425,7 +431,7 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
     }
     if (!difference.None()) {
       different.push_back(
-          {folder, std::move(difference), std::move(info), now});
+          {number, folder, std::move(difference), std::move(info), now});
     }
   }
   return different;
@@ -434,16 +440,35 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
 }  // namespace
 
 void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder) {
-  (void)DifferentRuns(manifest, experiment_folder, false);
+  std::vector<RecordedRun> recorded;
+  (void)DifferentRuns(manifest, experiment_folder, false, recorded);
 }
 
-void PrepareRecords(const Manifest& manifest,
-                    const fs::path& experiment_folder,
-                    bool accept_changed) {
+std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
+                                      const fs::path& experiment_folder) {
+  std::vector<RecordedRun> recorded;
+  for (const RunSpec& run : runs) {
+    recorded.emplace_back();
+    const fs::path folder = run.Folder(experiment_folder);
+    if (fs::exists(fs::symlink_status(folder / "run.json"))) {
+      const RunInfo info = trials::ReadRunInfo(folder);
+      recorded.back() = {info.finished, info.commit};
+    }
+  }
+  return recorded;
+}
+
+std::vector<RecordedRun> PrepareRecords(const Manifest& manifest,
+                                        const fs::path& experiment_folder,
+                                        bool accept_changed) {
+  std::vector<RecordedRun> recorded;
   // All runs are compared before the first is changed.
   for (DifferentRun& run :
-       DifferentRuns(manifest, experiment_folder, accept_changed)) {
+       DifferentRuns(manifest, experiment_folder, accept_changed, recorded)) {
     run.now.accepted = run.on_record.accepted;
+    if (run.difference.grows) {
+      recorded[run.number].finished = false;
+    }
     Apply(run.difference, run.folder, std::move(run.on_record), run.now);
   }
   try {
@@ -452,6 +477,7 @@ void PrepareRecords(const Manifest& manifest,
     throw common::InputError(fmt::format(
         "{}; results need a folder in which you can write", e.what()));
   }
+  return recorded;
 }
 
 }  // namespace harness

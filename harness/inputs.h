@@ -45,16 +45,28 @@ namespace harness {
                          const trials::SearchBounds& before,
                          const trials::SearchBounds& now);
 
+// What run.json of a run contains now; as it is here without a run.json.
+struct RecordedRun {
+  bool finished = false;
+  std::string commit;
+};
+
+[[nodiscard]] std::vector<RecordedRun> RecordedRuns(
+    const std::vector<RunSpec>& runs,
+    const std::filesystem::path& experiment_folder);
+
 // Prepares the records of all runs for being continued with the present input:
 // a finished run whose limits grew is unfinished again, and with
 // `accept_changed`, other changes are recorded in run.json. Without runs that
-// need it, only the folder is created.
+// need it, only the folder is created. Returns RecordedRuns of
+// RunMatrix(manifest), which reads each run.json once.
 // Errors: throws InputError that names the run, each change and the remedies,
 // if the input changed and that is not accepted, or if the folder cannot be
 // created; and as RequireWhole.
-void PrepareRecords(const Manifest& manifest,
-                    const std::filesystem::path& experiment_folder,
-                    bool accept_changed);
+std::vector<RecordedRun> PrepareRecords(
+    const Manifest& manifest,
+    const std::filesystem::path& experiment_folder,
+    bool accept_changed);
 
 // The check of PrepareRecords, which changes nothing.
 void CheckRecords(const Manifest& manifest,

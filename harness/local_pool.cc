@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -100,14 +101,16 @@ LocalPool::LocalPool(int workers, int threads)
   assert(workers > 0 && threads > 0);
 }
 
+// Allocates nothing.
 LocalPool::~LocalPool() {
   for (const auto& [pid, job] : running_) {
     ::kill(-pid, SIGTERM);
   }
   const auto give_up = Clock::now() + kTermPatience;
-  std::vector<JobReport> reports;
   while (!running_.empty() && Clock::now() < give_up) {
-    Reap(reports);
+    std::erase_if(running_, [](const auto& worker) {
+      return ::waitpid(worker.first, nullptr, WNOHANG) != 0;
+    });
     std::this_thread::sleep_for(kPollInterval);
   }
   for (const auto& [pid, job] : running_) {
@@ -151,8 +154,15 @@ void LocalPool::StartWaiting(std::vector<JobReport>& reports) {
                "cannot start {}: {}", job.command.front(), strerror(error))});
       continue;
     }
-    reports.push_back({job.id, JobReport::State::kStarted, ""});
-    running_.emplace(pid, std::move(job));
+    const int id = job.id;
+    try {
+      running_.emplace(pid, std::move(job));
+    } catch (const std::bad_alloc&) {
+      ::kill(-pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+      throw;
+    }
+    reports.push_back({id, JobReport::State::kStarted, ""});
   }
 }
 
@@ -163,14 +173,14 @@ void LocalPool::Reap(std::vector<JobReport>& reports) {
       ++it;
       continue;
     }
-    const Job& job = it->second;
+    const Job job = std::move(it->second);
+    it = running_.erase(it);
     const bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     reports.push_back(
         {job.id,
          ok ? JobReport::State::kSucceeded : JobReport::State::kFailed,
          ok ? "" : Explain(status, job)});
     RemoveIfEmpty(job.log);
-    it = running_.erase(it);
   }
 }
 

@@ -141,7 +141,8 @@ RunStatus ReadRunStatus(const RunSpec& run,
   RunStatus status;
   status.run = run;
   const std::filesystem::path folder = run.Folder(experiment_folder);
-  if (!std::filesystem::exists(folder / "run.json")) {
+  if (!std::filesystem::exists(
+          std::filesystem::symlink_status(folder / "run.json"))) {
     return status;
   }
   try {

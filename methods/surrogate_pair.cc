@@ -100,24 +100,6 @@ TrustedProcess MakeTrusted(const Problem& problem,
           std::move(fallback)};
 }
 
-// The trust in throughput predictions from which the trial after `trials`
-// others uses them. The first three trials use them unless they have failed.
-// After that, it is the radical inverse of a count, 1/2, 1/4, 3/4, 1/8, 5/8,
-// ..., so that the share of trials that use predictions is the trust in them.
-double TrustThreshold(int trials) {
-  constexpr int kFirst = 3;
-  if (trials < kFirst) {
-    return 0.3;
-  }
-  double inverse = 0.0;
-  double digit = 0.5;
-  for (int count = trials - kFirst + 1; count > 0; count /= 2) {
-    inverse += digit * (count % 2);
-    digit /= 2.0;
-  }
-  return inverse;
-}
-
 trials::Predictions PredictionsFor(const Problem& problem,
                                    const SurrogatePair::Options& options) {
   if (options.throughput_prior != CostModelForm::kPredicted &&
@@ -132,6 +114,20 @@ trials::Predictions PredictionsFor(const Problem& problem,
 }
 
 }  // namespace
+
+double TrustThreshold(int trials) {
+  constexpr int kFirst = 3;
+  if (trials < kFirst) {
+    return 0.3;
+  }
+  double inverse = 0.0;
+  double digit = 0.5;
+  for (int count = trials - kFirst + 1; count > 0; count /= 2) {
+    inverse += digit * (count % 2);
+    digit /= 2.0;
+  }
+  return inverse;
+}
 
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
     : SurrogatePair(problem, options, PredictionsFor(problem, options)) {}

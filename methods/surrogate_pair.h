@@ -166,6 +166,12 @@ class SurrogatePair {
 // priors.
 [[nodiscard]] SurrogatePair::Options VanillaSurrogates();
 
+// The trust in throughput predictions from which the trial after `trials`
+// others uses them. The first three trials use them unless they have failed.
+// After that, it is the radical inverse of a count, 1/2, 1/4, 3/4, 1/8, 5/8,
+// ..., so that the share of trials that use predictions is the trust in them.
+[[nodiscard]] double TrustThreshold(int trials);
+
 // The option `t_comp` of a method.
 [[nodiscard]] Option ComputeTimeOption(SurrogatePair::Options& options);
 

@@ -308,6 +308,16 @@ void DescribeUnknown(const ConfigFile& file, Model& model) {
   DescribeLlama(file, model);
 }
 
+// The largest published models have some hundred blocks.
+void CheckLayers(const ConfigFile& file, const Model& model) {
+  constexpr int kMost = 10000;
+  if (model.layers > kMost) {
+    file.Fail(fmt::format("{} layers are more than {}: correct their number",
+                          model.layers,
+                          kMost));
+  }
+}
+
 void CheckHeads(const ConfigFile& file, const Model& model) {
   const bool own_size =
       file.Has("head_dim") || model.kv_rank > 0 ||
@@ -342,6 +352,7 @@ Model ReadModel(const std::filesystem::path& config_json) {
       [&](const Architecture& known) { return known.type == model.type; });
   (found == kArchitectures.end() ? DescribeUnknown : found->describe)(file,
                                                                       model);
+  CheckLayers(file, model);
   CheckHeads(file, model);
   return model;
 }

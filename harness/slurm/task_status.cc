@@ -234,7 +234,9 @@ std::optional<Queue> ReadQueue(
 void AddQueue(const Manifest& manifest,
               const fs::path& experiment_folder,
               std::vector<RunStatus>& runs) {
-  if (!std::all_of(runs.begin(), runs.end(), IsSettled)) {
+  if (std::all_of(runs.begin(), runs.end(), IsSettled)) {
+    (void)ReadSubmissions(experiment_folder);  // throws for damaged files
+  } else {
     AddTasks(experiment_folder, runs);
     AddTrials(manifest, experiment_folder, runs);
   }

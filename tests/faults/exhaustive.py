@@ -75,10 +75,12 @@ class Case:
         if fault:
             environment.update(LD_PRELOAD=str(self.suite.shim), FAULT_PATH=str(self.suite.data),
                                FAULT_LOG=str(self.suite.log), **fault)
-        words = [self.results if word == RESULTS else word for word in self.words]
-        return subprocess.run([self.suite.program, *words],
-                              capture_output=True, text=True, env=environment, timeout=60,
-                              cwd=self.suite.data)
+        return subprocess.run(self.command(), capture_output=True, text=True, env=environment,
+                              timeout=60, cwd=self.suite.data)
+
+    def command(self):
+        return [self.suite.program,
+                *(self.results if word == RESULTS else word for word in self.words)]
 
     def run_folder(self):
         return self.results / "m/cost-model/1"

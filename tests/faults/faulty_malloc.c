@@ -2,6 +2,7 @@
 // Preloaded before the C library:
 //
 //   FAULT_ALLOCATION=n  the n-th allocation of the program oppa; 0: none
+//   FAULT_BEFORE_MAIN=1 counts from the begin of the process
 //   FAULT_FOREVER=1     all later ones fail, too
 //   FAULT_LOG=file      receives the number of allocations at the exit
 
@@ -24,7 +25,20 @@ static long allocations;
 static long struck;
 static int forever;
 
+static int IsStruck(void) {
+  const char* number = getenv("FAULT_ALLOCATION");
+  if (number == NULL || strcmp(program_invocation_short_name, "oppa") != 0) {
+    return 0;
+  }
+  struck = atol(number);
+  forever = getenv("FAULT_FOREVER") != NULL;
+  return 1;
+}
+
 static int Fails(void) {
+  if (!in_main && __environ != NULL && getenv("FAULT_BEFORE_MAIN") != NULL) {
+    in_main = IsStruck();
+  }
   if (!in_main) return 0;
   const long number = __atomic_add_fetch(&allocations, 1, __ATOMIC_SEQ_CST);
   if (struck == 0 || number < struck || (number > struck && !forever)) return 0;
@@ -65,10 +79,7 @@ static void Report(void) {
 static int (*real_main)(int, char**, char**);
 
 static int Main(int count, char** words, char** environment) {
-  const char* number = getenv("FAULT_ALLOCATION");
-  if (number != NULL && strcmp(program_invocation_short_name, "oppa") == 0) {
-    struck = atol(number);
-    forever = getenv("FAULT_FOREVER") != NULL;
+  if (!in_main && IsStruck()) {
     if (struck == 0) atexit(Report);
     in_main = 1;
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The fault campaign (campaign.py), on this machine and on a private Slurm, a
-# loss of power before every sync of a run, disks that are really full, and faults at a sample of the system calls.
+# loss of power before every sync of a run, disks that are really full, and faults at a sample of the system calls
+# and allocations.
 # FAULTS (215) is how many faults are drawn.
 # usage: [FAULTS=30] tests/faults/run.sh PROGRAM [options of campaign.py]
 set -euo pipefail
@@ -20,3 +21,6 @@ python3 tests/faults/campaign.py "$program" --faults $((faults - by_slurm)) --sl
 tests/faults/power_loss.py "$program"
 tests/faults/full_disk.sh "$program"
 tests/faults/exhaustive.py "$program" --every 11
+tests/faults/no_memory.py "$program" --every 101
+tests/faults/surroundings.py "$program"
+tests/faults/hostile_input.py "$program"

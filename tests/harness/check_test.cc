@@ -103,6 +103,28 @@ TEST_F(CheckTest, AJsonFileThatIsCutIsNamed) {
               ElementsAre(HasSubstr("2/run.json"), HasSubstr("problem.json")));
 }
 
+// `null` is valid JSON.
+TEST_F(CheckTest, ASubmissionThatIsNotAnObjectIsNamed) {
+  const fs::path submission = results_.path() / "m/.slurm/token";
+  fs::create_directories(submission);
+  for (const std::string text : {"null", "[]", "3"}) {
+    WriteFile(submission / "submission.json", text);
+    EXPECT_THAT(
+        Check().damage,
+        ElementsAre(HasSubstr("token/submission.json: must be an object, not")))
+        << text;
+  }
+  WriteFile(submission / "submission.json", "{}");
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr(
+                  "token/submission.json: key 'experiment' not found")));
+  fs::remove(submission / "submission.json");
+  WriteFile(submission / "tasks.jsonl", "null\n");
+  EXPECT_THAT(
+      Check().damage,
+      ElementsAre(HasSubstr("token/tasks.jsonl: must be an object, not null")));
+}
+
 TEST_F(CheckTest, ChangesNothing) {
   Cut(Folder(3) / "trials.csv");
   const std::string steps = ReadFile(Folder(3) / "steps.csv");

@@ -89,6 +89,27 @@ TEST_F(GrowthTest, ASmallerBudgetKeepsTheFinishedRun) {
   EXPECT_EQ(trials::ReadRunInfo(Run("a")).bounds->trials, 4);
 }
 
+TEST_F(GrowthTest, PreparedRecordsSayWhatIsFinishedAfterTheyGrew) {
+  Search("some", {"budget.trials=3"});
+  const auto finished = [&](const Manifest& manifest) {
+    const std::vector<RecordedRun> prepared =
+        PrepareRecords(manifest, Folder("some"), false);
+    const std::vector<RecordedRun> recorded =
+        RecordedRuns(RunMatrix(manifest), Folder("some"));
+    std::vector<bool> runs;
+    for (std::size_t i = 0; i < recorded.size(); ++i) {
+      EXPECT_EQ(prepared.at(i).finished, recorded[i].finished);
+      EXPECT_EQ(prepared[i].commit, recorded[i].commit);
+      runs.push_back(recorded[i].finished);
+    }
+    return runs;
+  };
+  Manifest manifest = Read({"budget.trials=3"});
+  manifest.repeats = 2;
+  EXPECT_EQ(finished(manifest), (std::vector<bool>{true, false}));
+  EXPECT_EQ(finished(Read({"budget.trials=5"})), std::vector<bool>{false});
+}
+
 TEST_F(GrowthTest, AChangedKeyIsNamedAndTakenIfAccepted) {
   Search("a", {"budget.trials=3"});
   const auto before = Trials("a");

@@ -128,7 +128,7 @@ TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
         "[budget]\ntrials = 2\nq_max = 3\n");
   const common::CommandResult run = Oppa({"tune", "own.toml"});
   EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
-  EXPECT_THAT(run.output, HasSubstr("\n  env "));
+  EXPECT_THAT(run.output, HasSubstr("\n  OPPA_TRIAL='{"));
   const fs::path results = folder_.path() / "oppa-results" / "own";
   EXPECT_THAT(fakes::ReadFile(results / "best.json"),
               HasSubstr("\"micro_batch_size\": 4"));

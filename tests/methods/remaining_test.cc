@@ -1,5 +1,6 @@
 #include "methods/remaining.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -25,11 +26,12 @@ trials::SearchSpace Space() {
 class RemainingTest : public testing::Test {
  protected:
   void Try(int candidate,
-           trials::Outcome outcome = trials::Outcome::kCompleted) {
+           trials::Outcome outcome = trials::Outcome::kCompleted,
+           double scale = 1.0) {
     trials::Measurement measurement;
     measurement.outcome = outcome;
     if (outcome != trials::Outcome::kOutOfMemory) {
-      const double step_s = 1.0 / space_[candidate].dp + 0.05;
+      const double step_s = scale * (1.0 / space_[candidate].dp + 0.05);
       measurement.step_times_s = {
           step_s, 1.001 * step_s, 0.999 * step_s, step_s};
       measurement.peak_memory_bytes = 0.1 * kCapacity * space_[candidate].tp;
@@ -105,6 +107,64 @@ TEST_F(RemainingTest, CandidateOfTheGainIsUntried) {
     ASSERT_GE(candidate, 0);
     EXPECT_EQ(history_.tried()[static_cast<std::size_t>(candidate)], 0);
   }
+}
+
+// The mean of what a candidate has above the incumbent, by integration, times
+// the probability that it fits.
+TEST_F(RemainingTest, ExpectedGainIsTheMeanAboveTheIncumbent) {
+  const int last = space_.size() - 1;
+  for (int i = 0; i < last; ++i) {
+    Try(i);
+  }
+  SurrogatePair pair(problem_,
+                     {.throughput_prior = surrogates::CostModelForm::kNone,
+                      .memory_prior = surrogates::CostModelForm::kNone});
+  (void)pair.Fit(history_);
+  (void)pair.ArgMaxConstrainedUcb(1.0, history_.tried());
+  surrogates::Prediction speed, memory;
+  pair.Predict(speed, memory);
+  double best = 0.0;
+  for (const trials::Trial& trial : history_.trials()) {
+    best = std::max(best, trial.throughput.steps_per_s);
+  }
+  const double mean = speed.mean[last];
+  const double stddev = std::sqrt(speed.variance[last]);
+  double above = 0.0;
+  constexpr int kSteps = 100000;
+  for (int i = 0; i < kSteps; ++i) {
+    const double z = -10.0 + 20.0 * (i + 0.5) / kSteps;
+    above += std::max(mean + stddev * z - best, 0.0) * std::exp(-0.5 * z * z) *
+             20.0 / kSteps;
+  }
+  above /= std::sqrt(2.0 * std::acos(-1.0));
+  const double fits = 0.5 * std::erfc((memory.mean[last] - 1.0) /
+                                      std::sqrt(2.0 * memory.variance[last]));
+  const trials::Remaining remaining = *pair.EstimateRemaining(history_);
+  EXPECT_EQ(remaining.candidate, last);
+  EXPECT_NEAR(
+      remaining.expected_gain, fits * above / best, 1e-6 + 1e-3 * above / best);
+}
+
+// Of N samples, N are within: odds of (N + 1/2) / (1/2), whose square root is
+// taken.
+TEST(HighestProbability, IsTemperedAndBelowOne) {
+  EXPECT_NEAR(
+      HighestProbability(), 1.0 / (1.0 + std::sqrt(0.5 / (1024 + 0.5))), 1e-12);
+}
+
+TEST_F(RemainingTest, DoesNotDependOnTheUnitOfTime) {
+  const auto after_all = [&](double scale) {
+    history_ = History(space_.size());
+    for (int i = 0; i < space_.size(); ++i) {
+      Try(i, trials::Outcome::kCompleted, scale);
+    }
+    return *Estimate();
+  };
+  const trials::Remaining fast = after_all(1.0);
+  const trials::Remaining slow = after_all(128.0);
+  EXPECT_EQ(fast.p_within_1, slow.p_within_1);
+  EXPECT_EQ(fast.p_within_5, slow.p_within_5);
+  EXPECT_EQ(slow.p_within_5, HighestProbability());
 }
 
 TEST_F(RemainingTest, IsTheSameForTheSameHistory) {

@@ -1,8 +1,13 @@
 #include "methods/surrogate_pair.h"
 
 #include <cmath>
+#include <string>
+#include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "methods/trusted_process.h"
 
 namespace methods {
 namespace {
@@ -93,6 +98,94 @@ TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
                   r, MemoryExcess(m, 1.0, 0.025), 1.0, history.tried()));
     EXPECT_EQ(choice.throughput_mean, r.mean[choice.candidate]);
     EXPECT_EQ(choice.memory_variance, m.variance[choice.candidate]);
+  }
+}
+
+// Binary digits of 1, 2, 3, ... in reverse, behind the point.
+TEST(TrustThreshold, IsTheVanDerCorputSequenceAfterThreeTrials) {
+  std::vector<double> thresholds;
+  for (int trials = 0; trials < 11; ++trials) {
+    thresholds.push_back(TrustThreshold(trials));
+  }
+  EXPECT_THAT(
+      thresholds,
+      testing::ElementsAre(
+          0.3, 0.3, 0.3, 0.5, 0.25, 0.75, 0.125, 0.625, 0.375, 0.875, 0.0625));
+}
+
+double Parameter(const std::vector<Suggestion::Fit>& fits,
+                 const std::string& name) {
+  for (const auto& parameter : fits.front().summary.parameters) {
+    if (parameter.name == name) {
+      return parameter.value;
+    }
+  }
+  return -1.0;
+}
+
+// The trust in predictions that are `scale` times the truth for even
+// candidates and the truth divided by it for odd ones, after each of 18 trials.
+std::vector<double> TrustInPredictions(double scale) {
+  const trials::SearchSpace space = Space();
+  Problem problem{.space = &space, .memory_capacity_bytes = kCapacity};
+  problem.predict = [&](const std::string&) {
+    trials::Predictions predictions;
+    for (int i = 0; i < space.size(); ++i) {
+      const double step_s =
+          1.0 / space[i].dp + 0.1 * std::sin(space[i].tp) + 0.2;
+      predictions.step_time_s.push_back(i * 7 % 3 == 0 ? step_s * scale
+                                                       : step_s / scale);
+      predictions.peak_memory_bytes.push_back(0.1 * kCapacity * space[i].tp);
+    }
+    return predictions;
+  };
+  SurrogatePair pair(problem,
+                     {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                      .memory_prior = surrogates::CostModelForm::kPredicted});
+  History history(space.size());
+  std::vector<double> trust;
+  for (int i = 0; i < 18; ++i) {
+    const int candidate = i * 13 % 64;
+    const double step_s =
+        1.0 / space[candidate].dp + 0.1 * std::sin(space[candidate].tp) + 0.2;
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kCompleted;
+    measurement.step_times_s = {step_s, 1.01 * step_s, 0.99 * step_s, step_s};
+    measurement.peak_memory_bytes = 0.1 * kCapacity * space[candidate].tp;
+    history.Add(MakeTrial(candidate, space[candidate], measurement));
+    trust.push_back(Parameter(pair.Fit(history), "trust"));
+  }
+  return trust;
+}
+
+TEST(TrustedProcess, TrustsAccuratePredictionsAndNotWrongOnes) {
+  const std::vector<double> accurate = TrustInPredictions(1.0);
+  EXPECT_EQ(accurate.front(), TrustedProcess::kPriorTrust);
+  EXPECT_GT(accurate.back(), 0.98);
+  EXPECT_LT(TrustInPredictions(8.0).back(), 0.02);
+}
+
+// Once the trust is below 1/50 or above 49/50, the processes are compared again
+// when the observations have grown by half.
+TEST(TrustedProcess, ASettledTrustStaysUntilTheObservationsHaveGrownByHalf) {
+  for (const double scale : {1.0, 8.0}) {
+    const std::vector<double> trust = TrustInPredictions(scale);
+    int compared = 0;  // observations
+    bool settled = false;
+    int kept = 0;
+    for (int n = 2; n <= static_cast<int>(trust.size()); ++n) {
+      const double now = trust[static_cast<std::size_t>(n) - 1];
+      const double before = trust[static_cast<std::size_t>(n) - 2];
+      if (settled && n < 1.5 * compared) {
+        EXPECT_EQ(now, before) << n << " observations";
+        ++kept;
+      } else {
+        EXPECT_NE(now, before) << n << " observations";
+        compared = n;
+        settled = now < 0.02 || now > 0.98;
+      }
+    }
+    EXPECT_GT(kept, 3) << scale;
   }
 }
 

@@ -314,6 +314,10 @@ TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
   EXPECT_THAT(
       ModelError(R"({"model_type": "llama", "num_hidden_layers": "8"})"),
       HasSubstr("num_hidden_layers must be an integer from 1"));
+  EXPECT_THAT(ModelError(R"({"model_type": "llama", "hidden_size": 64,
+        "num_attention_heads": 4, "intermediate_size": 1, "vocab_size": 1,
+        "num_hidden_layers": 2147483647})"),
+              HasSubstr("2147483647 layers are more than 10000"));
   EXPECT_THAT(ModelError("{\n  \"model_type\": llama}"),
               HasSubstr("model.json:2:17: this is not valid JSON"));
   EXPECT_THAT(ModelError("[1]"), HasSubstr("a JSON object is needed"));

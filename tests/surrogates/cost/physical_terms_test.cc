@@ -1,5 +1,6 @@
 // The terms of the cost model, computed by hand.
 
+#include <array>
 #include <map>
 #include <string>
 #include <tuple>
@@ -227,6 +228,27 @@ TEST(PhysicalMemoryTerms, APipelineHoldsAtMostItsMicrobatches) {
   config.microbatches = 8;
   EXPECT_DOUBLE_EQ(ValuesOf(PhysicalMemoryTerms(), config)["activations"],
                    4.0 / 8.0 / 4.0);
+}
+
+// Ranks of sequence parallelism are those that the other sizes leave, or data-
+// parallel ones.
+TEST(WithSequenceRanks, AreThoseThatOtherSizesLeaveOrDataParallelOnes) {
+  const ClusterShape shape{.gpus = 8, .gpus_per_node = 8};
+  const auto sizes = [&](const ParallelConfig& config) {
+    const ParallelConfig c = WithSequenceRanks(config, shape);
+    return std::array{c.dp, c.tp, c.pp, c.cp, c.sp};
+  };
+  using Sizes = std::array<int, 5>;
+  EXPECT_EQ(sizes({.dp = 2, .tp = 1, .pp = 2, .sp = 2}),
+            (Sizes{2, 1, 2, 2, 1}));
+  EXPECT_EQ(sizes({.dp = 4, .tp = 1, .pp = 2, .sp = 2}),
+            (Sizes{2, 1, 2, 2, 1}));
+  EXPECT_EQ(sizes({.dp = 2, .tp = 1, .pp = 1, .cp = 2, .sp = 2}),
+            (Sizes{2, 1, 1, 4, 1}));
+  EXPECT_EQ(sizes({.dp = 3, .tp = 1, .pp = 2, .sp = 2}),
+            (Sizes{3, 1, 2, 1, 1}));
+  EXPECT_EQ(sizes({.dp = 2, .tp = 4, .pp = 1, .sp = 4}),
+            (Sizes{2, 4, 1, 1, 4}));
 }
 
 TEST(SplitsWithinTp, IsSpOfTheTensorParallelRanks) {

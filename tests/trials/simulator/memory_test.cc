@@ -67,6 +67,47 @@ TEST(Memory, GradientsApartFromTheirSumsTakeTwoBytesMore) {
   }
 }
 
+// One rank holds whole tensors if others receive them by broadcasts.
+TEST(Memory, ABroadcastTensorIsNotSharded) {
+  Framework framework;
+  StageMemory stage = Stage();
+  EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 1.0 / 64);
+  framework.broadcast_parameters = true;
+  stage.largest_tensor = 0.1 * stage.parameters;
+  EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 0.1);
+  stage.largest_tensor = 1e-3 * stage.parameters;
+  EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 1.0 / 64);
+}
+
+// A group for all ranks, one for each kind of parallelism, two for pipelines
+// and for experts.
+TEST(Memory, EveryGroupOfRanksHasBuffers) {
+  Framework framework;
+  framework.context_bytes = 1e9;
+  framework.nccl_group_bytes = 1e6;
+  struct Row {
+    int dp, tp, pp, cp, ep, groups;
+  };
+  for (const Row& row : {Row{1, 1, 1, 1, 1, 1},
+                         Row{2, 1, 1, 1, 1, 2},
+                         Row{1, 2, 1, 1, 1, 2},
+                         Row{1, 1, 2, 1, 1, 3},
+                         Row{1, 1, 1, 2, 1, 2},
+                         Row{2, 1, 1, 1, 2, 4},
+                         Row{2, 2, 2, 2, 2, 8}}) {
+    ParallelConfig config = Zero(0);
+    config.pp = row.pp;
+    config.cp = row.cp;
+    config.ep = row.ep;
+    StageMemory stage = Stage();
+    stage.dp = row.dp;
+    stage.tp = row.tp;
+    EXPECT_DOUBLE_EQ(ComputeMemory(config, stage, 2.0, framework).context_bytes,
+                     1e9 + row.groups * 1e6)
+        << row.groups;
+  }
+}
+
 TEST(Memory, SumsInFp32NeitherFragmentNorNeedBuckets) {
   Framework framework;
   framework.fp32_gradients = true;

@@ -144,6 +144,22 @@ TEST(Pipeline, RoundsThatAreAddedUpAreThoseThatRun) {
   }
 }
 
+// A split backward pass computes as much as one that is not split.
+TEST(Pipeline, GradientsOfWeightsAreBusyTime) {
+  for (const int stages : {1, 2, 4}) {
+    PipelineShape shape{stages, 3 * stages, 1};
+    shape.zero_bubble = true;
+    PipelineTimes times = Uniform(shape);
+    times.weights_s.assign(static_cast<std::size_t>(stages), 0.75);
+    for (const StageTimeline& stage : RunPipeline(shape, times)) {
+      EXPECT_DOUBLE_EQ(stage.busy_s,
+                       shape.microbatches * (kForward_s + kBackward_s + 0.75));
+      EXPECT_NEAR(
+          stage.end_s, stage.busy_s + stage.transfer_s + stage.bubble_s, 1e-9);
+    }
+  }
+}
+
 TEST(Pipeline, NoScheduleDeadlocksAndItsPartsAddUp) {
   for (const int stages : {1, 2, 3, 4, 5, 8, 16}) {
     for (int microbatches = 1; microbatches <= 32; ++microbatches) {

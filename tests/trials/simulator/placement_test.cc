@@ -33,11 +33,15 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
                            "dp=8,tp=2,cp=2,pp=2",
                            "dp=4,tp=4,pp=4",
                            "dp=16,cp=4",
-                           "dp=2,tp=2,pp=16"}) {
+                           "dp=2,tp=2,pp=16",
+                           "dp=8,tp=3",
+                           "dp=4,tp=3,pp=2",
+                           "dp=20,tp=3",
+                           "dp=6,tp=6"}) {
     SCOPED_TRACE(text);
     const ParallelConfig config = ParseParallelConfig(text);
     const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> pools = {Hosts(16)};
+    const std::vector<Cluster> pools = {Hosts(grid.size() / 4)};
     ASSERT_EQ(grid.size(), pools[0].gpus());
     const PlanLinks links = PlacePlan(pools, UniformPlan(config, 64));
     const StageLinks& stage = links.stages.back();
@@ -119,6 +123,19 @@ TEST(Placement, ShardsInGroupsAreGatheredWithinAndReducedAcross) {
       EXPECT_EQ(shards.across.size, 32 / ranks);
       EXPECT_EQ(shards.across.hosts, 32 / ranks);
     }
+  }
+}
+
+// A group of shards contains all context-parallel ranks of a data-parallel one.
+TEST(Placement, AGroupSmallerThanItsContextParallelRanksIsThese) {
+  const ParallelConfig config = ParseParallelConfig("dp=4,cp=2");
+  const std::vector<Cluster> pools = {Hosts(2)};
+  for (const int ranks : {1, 2, 3}) {
+    const StageLinks stage =
+        PlacePlan(pools, UniformPlan(config, 8), {.zero_group_ranks = ranks})
+            .stages.front();
+    EXPECT_EQ(stage.shards.within.size, 2) << ranks;
+    EXPECT_EQ(stage.shards.across.size, 4) << ranks;
   }
 }
 

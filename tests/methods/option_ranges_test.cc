@@ -1,0 +1,125 @@
+// The options of all methods next to the page that documents them.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/toml_table.h"
+#include "methods/guided/cost_model.h"
+#include "methods/guided/predicted_order.h"
+#include "methods/guided/xgboost.h"
+#include "methods/oppa/oppa.h"
+#include "methods/options.h"
+#include "methods/planners/aceso/aceso.h"
+#include "methods/sampling/evolutionary.h"
+#include "methods/sampling/grid.h"
+#include "methods/sampling/hierarchical.h"
+#include "methods/sampling/random.h"
+#include "methods/surrogate_pair.h"
+#include "tests/fakes/paths.h"
+
+namespace methods {
+namespace {
+
+using testing::HasSubstr;
+
+// Calls check(options) for the options of each method.
+template <typename Check>
+void ForEachMethod(const Check& check) {
+  const auto each = [&](auto options) { check(OptionsOf(options)); };
+  each(OppaOptions());
+  each(CostModelOptions());
+  each(XgboostOptions());
+  each(PredictedOrderOptions());
+  each(AcesoMethodOptions());
+  each(RandomOptions());
+  each(GridOptions());
+  each(HierarchicalOptions());
+  each(EvolutionaryOptions());
+}
+
+TEST(OptionRanges, AreThoseOfTheDocumentation) {
+  const std::string page =
+      common::ReadFile(fakes::SourceFolder() / "docs/methods.md");
+  ForEachMethod([&](const std::vector<Option>& options) {
+    for (const OptionText& option : Describe(options)) {
+      EXPECT_THAT(
+          page,
+          HasSubstr(fmt::format(
+              "| `{}` | {} | {} |", option.key, option.value, option.range)));
+    }
+  });
+}
+
+bool Accepts(const Option& option, const std::string& value) {
+  const auto table =
+      common::TomlTable::ParseString(option.key + " = " + value, "m.toml");
+  Problem problem;
+  problem.q_max = 1000000;
+  try {
+    ReadOptions(table, problem, std::vector<Option>{option});
+    return true;
+  } catch (const common::InputError&) {
+    return false;
+  }
+}
+
+TEST(OptionRanges, IncludeTheirEndsAndNothingBeyond) {
+  ForEachMethod([&](const std::vector<Option>& options) {
+    for (const Option& option : options) {
+      if (const auto* integer = std::get_if<Integer>(&option.value)) {
+        EXPECT_FALSE(Accepts(option, std::to_string(integer->least - 1)))
+            << option.key;
+        EXPECT_TRUE(Accepts(option, std::to_string(integer->least)))
+            << option.key;
+      }
+      if (const auto* number = std::get_if<Number>(&option.value)) {
+        EXPECT_TRUE(Accepts(option, fmt::format("{}", number->least)))
+            << option.key;
+        EXPECT_FALSE(
+            Accepts(option, fmt::format("{}", number->least - 1e-3 - 1e-9)))
+            << option.key;
+        if (number->most < 1e300) {
+          EXPECT_TRUE(Accepts(option, fmt::format("{}", number->most)))
+              << option.key;
+          EXPECT_FALSE(
+              Accepts(option, fmt::format("{}", number->most * 1.001 + 1e-3)))
+              << option.key;
+        }
+      }
+    }
+  });
+}
+
+// The paper has no nugget, no shared error and no slope above the capacity.
+TEST(PrintedSurrogates, HaveNothingThatThePaperDoesNotHave) {
+  const SurrogatePair::Options printed = PrintedSurrogates();
+  EXPECT_EQ(printed.throughput_prior, surrogates::CostModelForm::kPrinted);
+  EXPECT_EQ(printed.memory_prior, surrogates::CostModelForm::kPrinted);
+  EXPECT_TRUE(printed.fit.as_printed);
+  EXPECT_EQ(printed.family_error, 0.0);
+  EXPECT_TRUE(printed.clip_at_capacity);
+  EXPECT_EQ(printed.clip_gradient, 0.0);
+  EXPECT_EQ(printed.fit.max_length_scale, 1e4);
+  EXPECT_EQ(printed.fit.coefficient_reach, 20.0);
+  EXPECT_FALSE(printed.neutral_inactive_parameters);
+  EXPECT_EQ(printed.encoding, surrogates::SizeScale::kLinear);
+}
+
+TEST(VanillaSurrogates, HaveNoPriorMean) {
+  const SurrogatePair::Options vanilla = VanillaSurrogates();
+  EXPECT_EQ(vanilla.throughput_prior, surrogates::CostModelForm::kNone);
+  EXPECT_EQ(vanilla.memory_prior, surrogates::CostModelForm::kNone);
+  EXPECT_FALSE(vanilla.fit.learn_nugget);
+  EXPECT_EQ(vanilla.family_error, 0.0);
+  EXPECT_EQ(vanilla.prior_error, 0.0);
+}
+
+}  // namespace
+}  // namespace methods

@@ -1,0 +1,127 @@
+#include "trials/simulator/stage_cost.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/problem.h"
+#include "trials/knobs.h"
+#include "trials/simulator/collectives.h"
+#include "trials/simulator/simulator.h"
+
+namespace trials {
+namespace {
+
+// One block to a microbatch: step times of the small cluster of two hosts.
+class Pipelines {
+ public:
+  Framework framework;
+
+  [[nodiscard]] StepReport Simulate(const std::string& config) const {
+    Simulator::Options options;
+    options.framework = framework;
+    return Simulator(SmallWorkload(), SmallCluster(), options)
+        .Simulate(ParseParallelConfig(config));
+  }
+  [[nodiscard]] double StepTime(const std::string& config) const {
+    return Simulate(config).step_time_s;
+  }
+  // What a stall of a second adds to a step.
+  [[nodiscard]] double Stalled(const std::string& config, double hosts) {
+    framework.p2p_stall_hosts = hosts;
+    framework.p2p_stall_s = 0.0;
+    const double without_s = StepTime(config);
+    framework.p2p_stall_s = 1.0;
+    return StepTime(config) - without_s;
+  }
+};
+
+// A microbatch goes forward and back: two messages, one after the other.
+TEST(StageCost, OneMicrobatchWaitsForEachStallOnce) {
+  Pipelines pipelines;
+  pipelines.framework.pipeline_outermost = true;  // a host for each stage
+  EXPECT_NEAR(pipelines.Stalled("dp=4,pp=2,microbatches=1", 2.0), 2.0, 1e-9);
+  // Four stages on two hosts: one of the three links is between hosts.
+  EXPECT_NEAR(pipelines.Stalled("dp=2,pp=4,microbatches=1", 2.0), 2.0, 1e-9);
+}
+
+TEST(StageCost, MessagesStallBetweenHostsOfLargeJobsOnly) {
+  Pipelines pipelines;
+  EXPECT_EQ(pipelines.Stalled("dp=4,pp=2,microbatches=1", 2.0), 0.0);
+  EXPECT_EQ(pipelines.Stalled("dp=4,tp=2,microbatches=4", 0.0), 0.0);
+  pipelines.framework.pipeline_outermost = true;
+  EXPECT_EQ(pipelines.Stalled("dp=4,pp=2,microbatches=1", 3.0), 0.0);
+  EXPECT_GT(pipelines.Stalled("dp=4,pp=2,microbatches=1", 1.0), 1.0);
+}
+
+// In a filled pipeline, each microbatch costs a stage a message that it sends
+// and one that it receives, which has arrived before the stage is ready.
+TEST(StageCost, AFilledPipelineStallsTwiceForEachMicrobatch) {
+  Pipelines pipelines;
+  pipelines.framework.pipeline_outermost = true;
+  const double four_s = pipelines.Stalled("dp=4,pp=2,microbatches=4", 2.0);
+  const double eight_s = pipelines.Stalled("dp=4,pp=2,microbatches=8", 2.0);
+  EXPECT_NEAR(eight_s - four_s, 2.0 * 4, 1e-6);
+}
+
+// The overhead of a message adds up in the same way.
+TEST(StageCost, OneMicrobatchPaysTheOverheadOfTwoMessages) {
+  Pipelines pipelines;
+  pipelines.framework.p2p_overhead_s = 0.0;
+  const double without_s = pipelines.StepTime("dp=4,pp=2,microbatches=1");
+  pipelines.framework.p2p_overhead_s = 0.25;
+  EXPECT_NEAR(pipelines.StepTime("dp=4,pp=2,microbatches=1") - without_s,
+              2 * 0.25,
+              1e-9);
+  // Messages that are issued during computation have none.
+  pipelines.framework.p2p_overhead_s = 0.0;
+  const char* const overlapped =
+      "dp=4,pp=2,microbatches=2,model_chunks=2,overlap_p2p=1";
+  const double overlapped_s = pipelines.StepTime(overlapped);
+  pipelines.framework.p2p_overhead_s = 0.25;
+  EXPECT_NEAR(pipelines.StepTime(overlapped), overlapped_s, 1e-12);
+}
+
+// Hidden states of one microbatch: sequences x tokens x width x 2 bytes.
+TEST(StageCost, AMessageHoldsTheHiddenStatesOfAMicrobatch) {
+  Pipelines pipelines;
+  pipelines.framework.p2p_overhead_s = 0.0;
+  Simulator::Options options;
+  options.framework = pipelines.framework;
+  Cluster slow = SmallCluster();
+  slow.nodes = 1;
+  slow.gpus_per_node = slow.gpus_per_switch = 2;
+  Cluster fast = slow;
+  slow.intra.bandwidth_bytes_per_s = 1e9;
+  fast.intra.bandwidth_bytes_per_s = 2e9;
+  const ParallelConfig config = ParseParallelConfig("pp=2,microbatches=1");
+  const double bytes = 64.0 * 512 * 1024 * 2;
+  const auto time_s = [&](const Cluster& cluster) {
+    const StepReport report =
+        Simulator(SmallWorkload(), cluster, options).Simulate(config);
+    return report.step_time_s - report.time.data_s;  // of the tied table
+  };
+  EXPECT_NEAR(time_s(slow) - time_s(fast),
+              2 * (bytes / 1e9 - bytes / 2e9),
+              0.02 * bytes / 1e9);
+}
+
+TEST(StageCost, CostsDependOnZeroInItsThirdStageOnly) {
+  ParallelConfig config = ParseParallelConfig(
+      "dp=8,zero_stage=2,zero_bucket_mb=64,overlap_zero_comm=1,"
+      "overlap_zero_allgather=1,dp_bucket_mb=8,microbatches=4");
+  const ParallelConfig defaults;
+  const ParallelConfig knobs = StageCostKnobs(config);
+  EXPECT_EQ(knobs.zero_stage, defaults.zero_stage);
+  EXPECT_EQ(knobs.zero_bucket_mb, defaults.zero_bucket_mb);
+  EXPECT_EQ(knobs.overlap_zero_comm, defaults.overlap_zero_comm);
+  EXPECT_EQ(knobs.dp_bucket_mb, defaults.dp_bucket_mb);
+  EXPECT_EQ(knobs.microbatches, 4);
+  config.zero_stage = 3;
+  EXPECT_EQ(StageCostKnobs(config).zero_stage, 3);
+  EXPECT_EQ(StageCostKnobs(config).zero_bucket_mb, 64);
+  EXPECT_EQ(StageCostKnobs(config).overlap_zero_comm, config.overlap_zero_comm);
+}
+
+}  // namespace
+}  // namespace trials
