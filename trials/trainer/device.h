@@ -97,8 +97,9 @@ class Device {
   // ---- operators on rows ----
   // y = (x - mean) rstd scale + shift (kLayer), x rstd scale (kRms).
   // Shapes: x, y [rows, cols]; scale, shift [cols]; statistics wide [rows, 2]:
-  // mean and rstd. shift is empty for kRms.
+  // mean and rstd = 1 / sqrt(variance + epsilon). shift is empty for kRms.
   virtual void NormForward(NormKind kind,
+                           double epsilon,
                            std::int64_t rows,
                            std::int64_t cols,
                            Tensor x,
