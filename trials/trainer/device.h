@@ -78,7 +78,7 @@ class Device {
   virtual void Zero(Tensor x) = 0;
   virtual void Copy(Tensor from, Tensor to) = 0;     // same width
   virtual void Convert(Tensor from, Tensor to) = 0;  // between widths
-  virtual void Add(Tensor from, Tensor to) = 0;      // to += from, same width
+  virtual void Add(Tensor from, Tensor to) = 0;  // to += from; to may be wide
   // Host memory, same bytes; ToHost waits for the result.
   virtual void FromHost(const void* from, Tensor to) = 0;
   virtual void ToHost(Tensor from, void* to) = 0;
@@ -279,7 +279,8 @@ class Device {
                               Tensor dweights) = 0;
 
   // ---- optimizer ----
-  // One step of AdamW on wide master weights; weights = the rounded master.
+  // One step of AdamW on wide master weights; weights = the rounded master. The
+  // gradient may be wide.
   virtual void Adam(const AdamOptions& options,
                     Tensor gradient,
                     Tensor master,
