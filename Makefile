@@ -150,9 +150,9 @@ benchmark-programs: deps
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target suggestion_benchmark floor_benchmark
 
-bench-trainer: deps ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it)
+bench-trainer: deps ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it; LLM_C=FOLDER adds llm.c)
 	@cmake --build --preset release --target oppa-train
-	@$(or $(PYTHON),python3) benchmarks/trainer.py
+	@$(or $(PYTHON),python3) benchmarks/trainer.py $(if $(LLM_C),--llm-c $(LLM_C))
 
 bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (1 minute)
 	@benchmarks/suggestion.py suggestion
