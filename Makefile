@@ -23,7 +23,7 @@ FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
         test test-trainer test-adapters test-newcomer test-torch test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
-        figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-planners study-sensitivity study-stopping \
+        figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-planners study-trainer study-sensitivity study-stopping \
         bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix bench-tune trainer-gpu \
         $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
         $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
@@ -154,9 +154,9 @@ benchmark-programs: deps
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release --target suggestion_benchmark floor_benchmark
 
-bench-trainer: deps ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it)
+bench-trainer: deps ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it; LLM_C=FOLDER adds llm.c)
 	@cmake --build --preset release --target oppa-train
-	@$(or $(PYTHON),python3) benchmarks/trainer.py
+	@$(or $(PYTHON),python3) benchmarks/trainer.py $(if $(LLM_C),--llm-c $(LLM_C))
 
 bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (1 minute)
 	@benchmarks/suggestion.py suggestion
@@ -202,6 +202,12 @@ study-planners: deps ## measure planners on published operator profiles (needs O
 	@cmake --build --preset release --target planners_study
 	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
 	@scripts/planners-docs $(RESULTS)
+
+study-trainer: build ## compare the simulator with oppa-train on CPU ranks (MEASURE=1 measures the table again, 15 minutes)
+	@cmake --build --preset release --target trainer_study
+	@! test -n "$(MEASURE)" || { scripts/measure-trainer >build/trainer_cpu.csv && mv build/trainer_cpu.csv experiments/tables/; }
+	@build/release/studies/trainer_study $(RESULTS)/study-trainer experiments/tables/trainer_cpu.csv
+	@$(OPPA) validate trainer_cpu --results $(RESULTS)
 
 study-sensitivity: build ## vary assumed constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \

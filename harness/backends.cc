@@ -317,6 +317,7 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     setup.inputs.push_back(*noise);
   }
   framework.failure_s = FailureTime(problem, framework.failure_s);
+  framework.launch_process_s = LaunchTime(problem, framework.launch_process_s);
   framework.setup_factor =
       GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);

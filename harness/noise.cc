@@ -20,6 +20,7 @@ using common::TomlTable;
 using trials::NoiseOptions;
 
 constexpr std::string_view kFailure = "failure_s";
+constexpr std::string_view kLaunch = "launch_process_s";
 
 constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
     kFields = {{
@@ -36,7 +37,8 @@ constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
     }};
 
 void CheckKeys(const TomlTable& file) {
-  std::vector<std::string> known = {std::string(kFailure)};
+  std::vector<std::string> known = {std::string(kFailure),
+                                    std::string(kLaunch)};
   for (const auto& [key, field] : kFields) {
     known.emplace_back(key);
   }
@@ -114,6 +116,10 @@ trials::NoiseOptions ReadNoise(const TomlTable& table) {
     }
   }
   return Scaled(options, GetNotNegative(table, "factor", 1.0));
+}
+
+double LaunchTime(const ProblemSpec& problem, double otherwise) {
+  return NoiseValue(problem.noise, kLaunch, otherwise);
 }
 
 double FailureTime(const ProblemSpec& problem, double otherwise) {

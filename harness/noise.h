@@ -22,14 +22,18 @@ namespace harness {
                                     double otherwise);
 
 // The file that `file` of [noise] names, relative to the manifest: a table per
-// field of NoiseOptions or failure_s, with its `value`, the `range` of sensible
-// values and, in comments, their source.
+// field of NoiseOptions, failure_s or launch_process_s, with its `value`, the
+// `range` of sensible values and, in comments, their source.
 [[nodiscard]] std::optional<std::filesystem::path> NoiseFile(
     const common::TomlTable& noise);
 
 // The options of the step noise: those of [noise], else those of its file, else
 // the defaults. `factor` multiplies them (trials::Scaled).
 [[nodiscard]] trials::NoiseOptions ReadNoise(const common::TomlTable& noise);
+
+// From the start of a program until its ranks have joined their group: that of
+// the file of noise, or `otherwise`.
+[[nodiscard]] double LaunchTime(const ProblemSpec& problem, double otherwise);
 
 // From the failure of a rank until all its processes have exited: that of
 // [backend], of the file of noise, or `otherwise`.

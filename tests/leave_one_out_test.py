@@ -96,7 +96,8 @@ class LeaveOneOutTest(unittest.TestCase):
         generic = tomllib.loads((ROOT / "experiments/frameworks/generic.toml").read_text())
         fitted = {}
         for path in sorted((ROOT / "scripts/fits").glob("*.toml")):
-            for c in tomllib.loads(path.read_text())["constants"]:
+            read = tomllib.loads(path.read_text())
+            for c in read["constants"] if read.get("pooled", True) else []:
                 if c["file"].startswith("frameworks/") and "start" in c:
                     value = tomllib.loads((ROOT / "experiments" / c["file"]).read_text()).get(c["key"], 0)
                     fitted.setdefault(c["key"], {})[c["file"]] = float(value)
@@ -104,6 +105,14 @@ class LeaveOneOutTest(unittest.TestCase):
         self.assertGreater(len(shared), 5)
         for key, values in shared.items():
             self.assertAlmostEqual(generic[key] / statistics.geometric_mean(values), 1, delta=0.005, msg=key)
+
+    def test_a_specification_that_is_not_pooled_is_not_in_the_mean(self):
+        self.write("frameworks/g.toml", "dispatch = 0.4\n")
+        self.write("frameworks/h.toml", "dispatch = 0.9\n")
+        self.refit("left", [spec("a", ["left"], [constant("dispatch", "frameworks/f.toml")]),
+                            spec("b", ["kept"], [constant("dispatch", "frameworks/g.toml")]),
+                            spec("c", ["more"], [constant("dispatch", "frameworks/h.toml")], pooled=False)])
+        self.assertAlmostEqual(self.value("frameworks/f.toml", "dispatch"), 0.4)
 
     def test_nothing_is_fitted_without_a_table(self):
         (self.folder / "clusters").mkdir()

@@ -77,16 +77,30 @@ bool ConfigFile::Flag(const std::string& key, bool otherwise) const {
   return value.get<bool>();
 }
 
-double ConfigFile::Number(const std::string& key, double otherwise) const {
-  if (!Has(key)) {
+double ConfigFile::NumberOf(const common::Json& object,
+                            const std::string& key,
+                            double otherwise) const {
+  const auto value = object.find(key);
+  if (value == object.end() || value->is_null()) {
     return otherwise;
   }
-  const Json& value = json_.at(key);
-  if (!value.is_number() || !(value.get<double>() >= 0.0)) {
+  if (!value->is_number() || !(value->get<double>() >= 0.0)) {
     Fail(fmt::format(
-        "{} must be a number from 0, not {}", key, common::ToText(value)));
+        "{} must be a number from 0, not {}", key, common::ToText(*value)));
   }
-  return value.get<double>();
+  return value->get<double>();
+}
+
+double ConfigFile::Number(const std::string& key, double otherwise) const {
+  return NumberOf(json_, key, otherwise);
+}
+
+double ConfigFile::NumberIn(const std::string& object,
+                            const std::string& key,
+                            double otherwise) const {
+  return Has(object) && json_.at(object).is_object()
+             ? NumberOf(json_.at(object), key, otherwise)
+             : otherwise;
 }
 
 std::string ConfigFile::Text(const std::string& key,

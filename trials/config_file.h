@@ -28,6 +28,10 @@ class ConfigFile {
   [[nodiscard]] int Size(const std::string& key, int otherwise) const;
   [[nodiscard]] bool Flag(const std::string& key, bool otherwise) const;
   [[nodiscard]] double Number(const std::string& key, double otherwise) const;
+  // The same of an object in the file, as rope_parameters.
+  [[nodiscard]] double NumberIn(const std::string& object,
+                                const std::string& key,
+                                double otherwise) const;
   [[nodiscard]] std::string Text(const std::string& key,
                                  const std::string& otherwise) const;
   // The number of elements of a list that are this text; 0 without the list.
@@ -39,6 +43,10 @@ class ConfigFile {
   [[nodiscard]] std::string Name() const;
 
  private:
+  [[nodiscard]] double NumberOf(const common::Json& object,
+                                const std::string& key,
+                                double otherwise) const;
+
   std::filesystem::path path_;
   common::Json json_;
 };

@@ -501,9 +501,14 @@ TEST_F(ManifestTest, NoiseComesFromTheFileThatItNames) {
   EXPECT_THAT(
       Error({{"[workload]", "[noise]\nfile = \"noise.toml\"\n[workload]"}}),
       HasSubstr("did you mean 'jitter'"));
-  const std::string measured =
-      (fakes::SourceFolder() / "experiments/noise/measured.toml").string();
-  EXPECT_GT(failed_s("[noise]\nfile = \"" + measured + "\""), 0.0);
+  fakes::WriteFile(folder_.path() / "noise.toml",
+                   "[launch_process_s]\nvalue = 114\nrange = [1, 200]\n");
+  EXPECT_GT(failed_s("[noise]\nfile = \"noise.toml\""), failed_s("") + 50.0);
+  for (const char* name : {"measured.toml", "measured-cpu-jobs.toml"}) {
+    const std::string measured =
+        (fakes::SourceFolder() / "experiments/noise" / name).string();
+    EXPECT_GT(failed_s("[noise]\nfile = \"" + measured + "\""), 0.0) << name;
+  }
 }
 
 TEST_F(ManifestTest, WhatAFrameworkCannotDoIsNoCandidate) {

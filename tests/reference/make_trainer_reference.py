@@ -25,7 +25,6 @@ import transformers  # noqa: E402
 FOLDER = pathlib.Path(__file__).resolve().parent / "trainer"
 SEED, BATCH, LENGTH, STEPS, RATE = 7, 4, 12, 6, 1e-3
 MASK = (1 << 64) - 1
-NORM = 1e-5
 MASK_EVERY = 7
 
 
@@ -188,16 +187,17 @@ def main():
     eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
     small = {"vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
              "num_attention_heads": 8}
-    decoder = small | {"num_key_value_heads": 4, "rms_norm_eps": NORM, "max_position_embeddings": 64,
-                       "tie_word_embeddings": False, "rope_theta": 10000.0}
+    decoder = small | {"num_key_value_heads": 4, "max_position_embeddings": 64,
+                       "tie_word_embeddings": False}
     models = {
-        "llama": (transformers.LlamaForCausalLM, transformers.LlamaConfig(**decoder, **eager), llama_weights),
+        "llama": (transformers.LlamaForCausalLM, transformers.LlamaConfig(
+            **decoder, rms_norm_eps=1e-4, rope_theta=500.0, **eager), llama_weights),
         "gpt2": (transformers.GPT2LMHeadModel, transformers.GPT2Config(
             vocab_size=61, n_embd=32, n_inner=48, n_layer=2, n_head=8, n_positions=24, resid_pdrop=0.0,
-            embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=NORM, **eager), gpt2_weights),
+            embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=1e-4, **eager), gpt2_weights),
         "bert": (transformers.BertForMaskedLM, transformers.BertConfig(
             **small, max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-            layer_norm_eps=NORM, pad_token_id=None, **eager), bert_weights),  # token 0 is the mask
+            layer_norm_eps=1e-3, pad_token_id=None, **eager), bert_weights),  # token 0 is the mask
         "mixtral": (transformers.MixtralForCausalLM, transformers.MixtralConfig(
             **decoder, num_local_experts=8, num_experts_per_tok=2, **eager), llama_weights),
     }

@@ -91,6 +91,61 @@ TEST_P(EmulatedCuda, InBfloat16LossesAreNearThoseOfTheCpu) {
   EXPECT_LT(LargestError(TrainEmulated(job, "bf16").losses, cpu.losses), 5e-3);
 }
 
+// 1 + 2^-9 is 1 in bfloat16.
+TEST(EmulatedCard, ManySmallGradientsAddUpInWideSums) {
+  OPPA_SKIP_IF_SANITIZED();
+  constexpr int kMicrobatches = 64;
+  LaunchOptions launch;
+  launch.precision = "bf16";
+  const auto backend = Emulated(launch);
+  const auto device = backend->MakeDevice(0);
+  std::byte* memory = device->Reserve(1 << 10);
+  const Tensor sum{memory, 1, sizeof(float)};
+  const Tensor wide{memory + 256, 1, sizeof(float)};
+  const Tensor gradient{memory + 512, 1, 2};
+  float value = 1.0F / 512.0F;
+  device->FromHost(&value, wide);
+  device->Convert(wide, gradient);
+  value = 1.0F;
+  device->FromHost(&value, sum);
+  for (int i = 0; i < kMicrobatches; ++i) {
+    device->Add(gradient, sum);
+  }
+  device->ToHost(sum, &value);
+  EXPECT_EQ(value, 1.0F + kMicrobatches / 512.0F);
+}
+
+// Bytes per parameter: 2 for the gradients of a microbatch and 4 for sums.
+TEST(EmulatedCard, SeveralMicrobatchesHaveWideSumsOfGradients) {
+  OPPA_SKIP_IF_SANITIZED();
+  const auto bytes = [](const std::string& config) {
+    const TrialResult result = TrainEmulated(SmallJob("gpt2", config), "bf16");
+    EXPECT_EQ(result.reason, EndReason::kNone) << result.message;
+    const auto gradients = static_cast<std::size_t>(Region::kGradients);
+    return static_cast<double>(
+               result.ranks.front().region_peak_bytes[gradients]) /
+           static_cast<double>(result.ranks.front().parameters);
+  };
+  EXPECT_NEAR(bytes("dp=1,tp=1,pp=1"), 2.0, 0.2);
+  EXPECT_NEAR(bytes("dp=1,tp=1,pp=1,microbatches=2"), 6.0, 0.6);
+  EXPECT_NEAR(bytes("dp=2,tp=1,pp=1,microbatches=2,zero_stage=2"), 2.0, 0.2);
+}
+
+TEST(EmulatedCard, InBfloat16MicrobatchesHaveTheLossesOfOneBatch) {
+  OPPA_SKIP_IF_SANITIZED();
+  const Job one = SmallJob("gpt2", "dp=1,tp=1,pp=1");
+  const std::vector<double> cpu = Train(one, CpuPrecision::kFloat).losses;
+  for (const char* config :
+       {"dp=1,tp=1,pp=1,microbatches=4",
+        "dp=2,tp=1,pp=1,microbatches=2,zero_stage=1,overlap_zero_comm=0",
+        "dp=2,tp=1,pp=1,microbatches=2,zero_stage=3",
+        "dp=1,tp=1,pp=2,microbatches=4",
+        "dp=2,tp=1,pp=2,microbatches=2,zero_stage=2"}) {
+    const TrialResult result = TrainEmulated(SmallJob("gpt2", config), "bf16");
+    EXPECT_LT(LargestError(result.losses, cpu), 5e-3) << config;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models,
                          EmulatedCuda,
                          ::testing::ValuesIn(kModels),

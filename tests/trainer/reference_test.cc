@@ -33,6 +33,7 @@ TEST_P(ReferenceTest, LossesEqualThoseOfPyTorch) {
       reference.at("losses").at(GetParam()).get<std::vector<double>>();
   Job job;
   job.model = ReadModel(Folder() / (GetParam() + ".json"));
+  job.constants = ReadModelConstants(Folder() / (GetParam() + ".json"));
   job.batch_size = reference.at("batch_size").get<int>();
   job.sequence_length = reference.at("sequence_length").get<int>();
   job.seed = reference.at("seed").get<std::uint64_t>();

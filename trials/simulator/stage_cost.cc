@@ -121,7 +121,8 @@ std::vector<StageCost> ComputeStageCosts(
     }
   }
   AddTransfers(stages, links, times);
-  if (times.overlap) {
+  // CPU ranks sleep until a message arrives.
+  if (times.overlap && !stages.front().problem.framework.trainer_arena) {
     AddPendingReceives(stages, chunks, forward, times.forward_s);
     AddPendingReceives(stages, chunks, backward, times.backward_s);
   }

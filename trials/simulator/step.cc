@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "trials/simulator/trainer_memory.h"
+
 namespace trials {
 namespace {
 
@@ -93,19 +95,37 @@ void AddTime(const Problem& problem,
   report.time.overhead_s += overhead_s;
 }
 
-// Adds the memory of a stage, which replaces the peak if it fills its GPU more.
+// The memory of a rank of a stage.
+MemoryBreakdown MemoryOf(const Problem& problem,
+                         const ParallelConfig& shared,
+                         const StageCost& stage,
+                         int index) {
+  const Framework& framework = problem.framework;
+  const auto pool = static_cast<std::size_t>(stage.pool);
+  if (!framework.trainer_arena) {
+    return ComputeMemory(
+        shared, stage.memory, problem.gpus[pool].element_bytes(), framework);
+  }
+  ParallelConfig config = shared;
+  config.dp = stage.memory.dp;
+  config.tp = stage.memory.tp;
+  return ToBreakdown(TrainerMemory(problem.workload, config, index, framework));
+}
+
+// Adds the memory of stage `index`, which replaces the peak if it fills its GPU
+// more.
 void AddMemory(const Problem& problem,
                const ParallelConfig& shared,
                const StageCost& stage,
-               bool first,
+               int index,
                StepReport& report) {
   const Framework& framework = problem.framework;
+  const bool first = index == 0;
   const auto pool = static_cast<std::size_t>(stage.pool);
   const double gpu_bytes = problem.pools[pool].gpu.memory_bytes;
   const double element_bytes = problem.gpus[pool].element_bytes();
   const double capacity = framework.usable_memory * gpu_bytes;
-  const MemoryBreakdown wanted =
-      ComputeMemory(shared, stage.memory, element_bytes, framework);
+  const MemoryBreakdown wanted = MemoryOf(problem, shared, stage, index);
   const MemoryBreakdown memory = WhenFull(wanted, capacity);
   if (wanted.Total() > framework.allocator_pressure * gpu_bytes) {
     report.short_of_memory = true;
@@ -142,7 +162,7 @@ StepReport FinishStep(const Problem& problem,
   for (std::size_t s = 0; s < stages.size(); ++s) {
     AddTime(
         problem, shared, stages[s], syncs[s], table_begin_s, s == 0, report);
-    AddMemory(problem, shared, stages[s], s == 0, report);
+    AddMemory(problem, shared, stages[s], static_cast<int>(s), report);
   }
   if (report.short_of_memory) {
     const double time_s = shared.microbatches * framework.allocator_retry_s;

@@ -26,6 +26,7 @@ void Norm::Forward(const Context& context,
                    Tensor y,
                    Tensor statistics) const {
   context.device.NormForward(kind,
+                             context.constants.norm_epsilon,
                              x.size / cols,
                              cols,
                              x,

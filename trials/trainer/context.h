@@ -14,6 +14,7 @@
 #include "trials/trainer/communicator.h"
 #include "trials/trainer/device.h"
 #include "trials/trainer/mesh.h"
+#include "trials/trainer/model_constants.h"
 
 namespace trials::trainer {
 
@@ -69,6 +70,7 @@ struct Context {
   Arena& arena;
   Mesh mesh;
   Model model;
+  ModelConstants constants;
   ParallelConfig config;
   std::int64_t bucket_unit_bytes = 1 << 20;
   // Null for a group of one rank.

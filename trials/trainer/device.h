@@ -78,7 +78,7 @@ class Device {
   virtual void Zero(Tensor x) = 0;
   virtual void Copy(Tensor from, Tensor to) = 0;     // same width
   virtual void Convert(Tensor from, Tensor to) = 0;  // between widths
-  virtual void Add(Tensor from, Tensor to) = 0;      // to += from, same width
+  virtual void Add(Tensor from, Tensor to) = 0;  // to += from; to may be wide
   // Host memory, same bytes; ToHost waits for the result.
   virtual void FromHost(const void* from, Tensor to) = 0;
   virtual void ToHost(Tensor from, void* to) = 0;
@@ -97,8 +97,9 @@ class Device {
   // ---- operators on rows ----
   // y = (x - mean) rstd scale + shift (kLayer), x rstd scale (kRms).
   // Shapes: x, y [rows, cols]; scale, shift [cols]; statistics wide [rows, 2]:
-  // mean and rstd. shift is empty for kRms.
+  // mean and rstd = 1 / sqrt(variance + epsilon). shift is empty for kRms.
   virtual void NormForward(NormKind kind,
+                           double epsilon,
                            std::int64_t rows,
                            std::int64_t cols,
                            Tensor x,
@@ -278,7 +279,8 @@ class Device {
                               Tensor dweights) = 0;
 
   // ---- optimizer ----
-  // One step of AdamW on wide master weights; weights = the rounded master.
+  // One step of AdamW on wide master weights; weights = the rounded master. The
+  // gradient may be wide.
   virtual void Adam(const AdamOptions& options,
                     Tensor gradient,
                     Tensor master,

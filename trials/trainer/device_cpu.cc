@@ -102,6 +102,7 @@ class CpuDevice : public Device {
   }
 
   void NormForward(NormKind kind,
+                   double epsilon,
                    std::int64_t rows,
                    std::int64_t cols,
                    Tensor x,
@@ -109,7 +110,8 @@ class CpuDevice : public Device {
                    Tensor shift,
                    Tensor y,
                    Tensor statistics) override {
-    const NormRow<T> norm{kind, cols, Data(scale), Data(shift)};
+    const NormRow<T> norm{
+        kind, cols, Data(scale), Data(shift), static_cast<T>(epsilon)};
     for (std::int64_t i = 0; i < rows; ++i) {
       NormForwardRow(norm,
                      Data(x) + i * cols,
@@ -127,7 +129,7 @@ class CpuDevice : public Device {
                     Tensor dx,
                     Tensor dscale,
                     Tensor dshift) override {
-    const NormRow<T> norm{kind, cols, Data(scale), nullptr};
+    const NormRow<T> norm{kind, cols, Data(scale)};
     for (std::int64_t i = 0; i < rows; ++i) {
       NormBackwardRow(norm,
                       Data(dy) + i * cols,

@@ -10,6 +10,7 @@
 #include "trials/model.h"
 #include "trials/parallel_config.h"
 #include "trials/trainer/device.h"
+#include "trials/trainer/model_constants.h"
 
 namespace trials::trainer {
 
@@ -24,6 +25,7 @@ struct Fault {
 
 struct Job {
   Model model;
+  ModelConstants constants;
   ParallelConfig config;
   int batch_size = 1;       // sequences per step over all ranks
   int sequence_length = 1;  // tokens

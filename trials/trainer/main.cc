@@ -167,6 +167,7 @@ Job MakeJob(const Options& o) {
     throw InputError(fmt::format("OPPA_TRIAL: {}", e.what()));
   }
   job.model = trials::ReadModel(o.model);
+  job.constants = trials::trainer::ReadModelConstants(o.model);
   job.batch_size = o.batch_size;
   job.sequence_length = o.sequence_length;
   if (o.sequence_length == 0) {

@@ -20,18 +20,27 @@ struct ParameterStore::Bucket {
   std::int64_t size = 0;  // a multiple of replicas
   // The rank's part of the bucket, of what is split.
   Array weights, gradients, weight_part, gradient_part;
+  Array sums;  // of the gradients of all microbatches, if they are wide
   Array master, first_moment, second_moment;
   EventPtr gathering, reducing;
   int pending = 0;  // units whose backward is to come
 
   [[nodiscard]] std::int64_t part() const { return size / replicas; }
+  // What is reduced after the last microbatch.
+  [[nodiscard]] const Tensor& Total() const {
+    return sums.empty() ? gradients.get() : sums.get();
+  }
   [[nodiscard]] Tensor OwnPart(const Tensor& whole) const {
     return whole.Slice(replica * part(), part());
   }
 };
 
 ParameterStore::ParameterStore(Context& context, ReplicaGroups groups)
-    : context_(context), groups_(groups), zero_(context.config.zero_stage) {}
+    : context_(context),
+      groups_(groups),
+      zero_(context.config.zero_stage),
+      wide_sums_(context.device.width() < context.device.wide_width() &&
+                 context.config.microbatches > 1) {}
 
 ParameterStore::~ParameterStore() = default;
 
@@ -115,9 +124,14 @@ void ParameterStore::Allocate(Bucket& bucket) {
     bucket.weight_part = context_.New(bucket.part(), Region::kParameters);
   }
   if (zero_ >= 2) {
-    bucket.gradient_part = context_.New(bucket.part(), Region::kGradients);
+    bucket.gradient_part =
+        wide_sums_ ? context_.NewWide(bucket.part(), Region::kGradients)
+                   : context_.New(bucket.part(), Region::kGradients);
   } else {
     bucket.gradients = context_.New(bucket.size, Region::kGradients);
+    if (wide_sums_) {
+      bucket.sums = context_.NewWide(bucket.size, Region::kGradients);
+    }
   }
   for (Array* state :
        {&bucket.master, &bucket.first_moment, &bucket.second_moment}) {
@@ -181,6 +195,9 @@ void ParameterStore::BeginStep() {
   for (const auto& bucket : buckets_) {
     context_.device.Zero(zero_ >= 2 ? bucket->gradient_part.get()
                                     : bucket->gradients.get());
+    if (!bucket->sums.empty()) {
+      context_.device.Zero(bucket->sums.get());
+    }
     bucket->pending = static_cast<int>(bucket->units.size());
   }
 }
@@ -246,7 +263,7 @@ void ParameterStore::BeginBackward(int unit) {
 }
 
 void ParameterStore::EndBackward(int unit, bool last) {
-  if (zero_ < 2 && !last) {
+  if (zero_ < 2 && !last && !wide_sums_) {
     return;
   }
   for (Bucket* bucket : units_[unit].buckets) {
@@ -254,6 +271,13 @@ void ParameterStore::EndBackward(int unit, bool last) {
       continue;
     }
     bucket->pending = static_cast<int>(bucket->units.size());
+    if (!bucket->sums.empty()) {
+      context_.device.Add(bucket->gradients.get(), bucket->sums.get());
+      context_.device.Zero(bucket->gradients.get());
+    }
+    if (zero_ < 2 && !last) {
+      continue;
+    }
     const bool now = zero_ != 1 || context_.config.overlap_zero_comm;
     const bool tied = bucket->share == GradientShare::kTied &&
                       groups_.tied != nullptr && zero_ < 2;
@@ -266,7 +290,7 @@ void ParameterStore::EndBackward(int unit, bool last) {
 // Starts the sum of a bucket's gradients over its replicas. At most two buckets
 // are on their way, so that memory does not depend on timing.
 void ParameterStore::Reduce(Bucket& bucket) {
-  const Tensor gradients = bucket.gradients.get();
+  const Tensor gradients = bucket.Total();
   if (bucket.share == GradientShare::kPartial && groups_.tp != nullptr) {
     Wait(groups_.tp->AllReduce(gradients, Reduction::kSum));
   }
@@ -306,7 +330,7 @@ void ParameterStore::Update(const AdamOptions& options) {
     const bool tied =
         bucket->share == GradientShare::kTied && groups_.tied != nullptr;
     if (tied && zero_ < 2) {
-      Wait(groups_.tied->AllReduce(bucket->gradients.get(), Reduction::kSum));
+      Wait(groups_.tied->AllReduce(bucket->Total(), Reduction::kSum));
       Reduce(*bucket);
     } else if (zero_ == 1 && !context_.config.overlap_zero_comm) {
       Reduce(*bucket);
@@ -321,9 +345,8 @@ void ParameterStore::Update(const AdamOptions& options) {
     }
     const Tensor weights = zero_ == 3 ? bucket->weight_part.get()
                                       : bucket->OwnPart(bucket->weights.get());
-    const Tensor gradients = zero_ >= 2
-                                 ? bucket->gradient_part.get()
-                                 : bucket->OwnPart(bucket->gradients.get());
+    const Tensor gradients = zero_ >= 2 ? bucket->gradient_part.get()
+                                        : bucket->OwnPart(bucket->Total());
     context_.device.Adam(options,
                          gradients,
                          bucket->master.get(),

@@ -65,6 +65,10 @@ struct ReplicaGroups {
 //   2      all       own part    own part
 //   3      own part  own part    own part
 //
+// Gradients that are narrower than the optimizer (bfloat16) are added to wide
+// sums after each of several microbatches, as Megatron-LM accumulates them; the
+// sums (ZeRO 2 and 3: of the own part) replace the gradients in what follows.
+//
 // A bucket is a run of parameters of the same share with at most bucket_bytes
 // (or one larger parameter), padded to a multiple of the replicas. Stages 2 and
 // 3 have the gradients of a bucket in full from the first backward that adds to
@@ -133,6 +137,7 @@ class ParameterStore {
   Context& context_;
   ReplicaGroups groups_;
   int zero_;
+  bool wide_sums_;
   std::vector<Unit> units_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
   std::vector<std::unique_ptr<Bucket>> buckets_;

@@ -5,12 +5,6 @@
 #include <stdexcept>
 
 namespace trials::trainer {
-namespace {
-
-constexpr double kRotaryBase = 10000.0;
-
-}  // namespace
-
 Rank::Rank(const Job& job,
            int world_rank,
            std::int64_t memory_bytes,
@@ -24,6 +18,7 @@ Rank::Rank(const Job& job,
                .arena = arena_,
                .mesh = Mesh(job.config, world_rank),
                .model = job.model,
+               .constants = job.constants,
                .config = job.config,
                .bucket_unit_bytes = job.bucket_unit_bytes},
       data_(job.seed, job.batch_size, job.sequence_length) {
@@ -150,7 +145,7 @@ void Rank::MakeRotary() {
   std::vector<double> table(job_.sequence_length * size);
   for (int position = 0; position < job_.sequence_length; ++position) {
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = position * std::pow(kRotaryBase,
+      const double angle = position * std::pow(context_.constants.rotary_base,
                                                -2.0 * static_cast<double>(i) /
                                                    static_cast<double>(size));
       table[position * size + i] = std::cos(angle);

@@ -6,8 +6,6 @@
 #include <numbers>
 #include <type_traits>
 
-#include "trials/trainer/norm_epsilon.h"
-
 // Versions of each function for several processors; the program takes the best
 // for the one it runs on. Sanitizers cannot run such functions.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
@@ -120,8 +118,7 @@ OPPA_INLINE void NormForwardRowOf(const NormRow<T>& norm,
   for (std::int64_t i = 0; i < cols; ++i) {
     square += (x[i] - mean) * (x[i] - mean);
   }
-  const T rstd =
-      T(1) / std::sqrt(square / static_cast<T>(cols) + T(kNormEpsilon));
+  const T rstd = T(1) / std::sqrt(square / static_cast<T>(cols) + norm.epsilon);
   statistics[0] = mean;
   statistics[1] = rstd;
   const T* scale = norm.scale;

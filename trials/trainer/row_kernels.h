@@ -32,6 +32,7 @@ struct NormRow {
   std::int64_t cols = 0;
   const T* scale = nullptr;
   const T* shift = nullptr;  // may be null
+  T epsilon = 0;             // of the forward
 };
 // statistics: mean and rstd.
 void NormForwardRow(const NormRow<float>& norm,

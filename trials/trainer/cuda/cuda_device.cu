@@ -20,10 +20,10 @@ __global__ void ConvertKernel(std::int64_t count, const From* from, To* to) {
   }
 }
 
-template <typename T>
-__global__ void AddKernel(std::int64_t count, const T* from, T* to) {
+template <typename From, typename To>
+__global__ void AddKernel(std::int64_t count, const From* from, To* to) {
   for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
-    to[i] = Round<T>(ToFloat(to[i]) + ToFloat(from[i]));
+    to[i] = Round<To>(ToFloat(to[i]) + ToFloat(from[i]));
   }
 }
 
@@ -56,14 +56,14 @@ struct AdamNumbers {
   float rate, beta1, beta2, epsilon, decay, unbias1, unbias2;
 };
 
-template <typename T>
+template <typename Gradient, typename Weight>
 __global__ void AdamKernel(AdamNumbers adam,
                            std::int64_t count,
-                           const T* gradient,
+                           const Gradient* gradient,
                            float* master,
                            float* first,
                            float* second,
-                           T* weights) {
+                           Weight* weights) {
   for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
     const float g = ToFloat(gradient[i]);
     const float m = adam.beta1 * first[i] + (1.0F - adam.beta1) * g;
@@ -74,7 +74,7 @@ __global__ void AdamKernel(AdamNumbers adam,
     first[i] = m;
     second[i] = v;
     master[i] = weight;
-    weights[i] = Round<T>(weight);
+    weights[i] = Round<Weight>(weight);
   }
 }
 
@@ -133,25 +133,28 @@ void CudaDevice::Convert(Tensor from, Tensor to) {
     Copy(from, to);
     return;
   }
-  WithType(from.width, [&](auto in) {
-    WithType(to.width, [&](auto out) {
-      using From = typename decltype(in)::Type;
-      using To = typename decltype(out)::Type;
-      LaunchFlat(ConvertKernel<From, To>,
-                 from.size,
-                 stream_,
-                 from.size,
-                 Of<From>(from),
-                 Of<To>(to));
-    });
+  WithTypes(from.width, to.width, [&](auto in, auto out) {
+    using From = typename decltype(in)::Type;
+    using To = typename decltype(out)::Type;
+    LaunchFlat(ConvertKernel<From, To>,
+               from.size,
+               stream_,
+               from.size,
+               Of<From>(from),
+               Of<To>(to));
   });
 }
 
 void CudaDevice::Add(Tensor from, Tensor to) {
-  WithType(from.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(
-        AddKernel<T>, from.size, stream_, from.size, Of<T>(from), Of<T>(to));
+  WithTypes(from.width, to.width, [&](auto in, auto out) {
+    using From = typename decltype(in)::Type;
+    using To = typename decltype(out)::Type;
+    LaunchFlat(AddKernel<From, To>,
+               from.size,
+               stream_,
+               from.size,
+               Of<From>(from),
+               Of<To>(to));
   });
 }
 
@@ -289,18 +292,19 @@ void CudaDevice::Adam(const AdamOptions& options,
       static_cast<float>(1.0 - options.learning_rate * options.weight_decay),
       static_cast<float>(1.0 / (1.0 - std::pow(options.beta1, options.step))),
       static_cast<float>(1.0 / (1.0 - std::pow(options.beta2, options.step)))};
-  WithType(gradient.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(AdamKernel<T>,
+  WithTypes(gradient.width, weights.width, [&](auto in, auto out) {
+    using Gradient = typename decltype(in)::Type;
+    using Weight = typename decltype(out)::Type;
+    LaunchFlat(AdamKernel<Gradient, Weight>,
                gradient.size,
                stream_,
                adam,
                gradient.size,
-               Of<T>(gradient),
+               Of<Gradient>(gradient),
                Of<float>(master),
                Of<float>(first_moment),
                Of<float>(second_moment),
-               Of<T>(weights));
+               Of<Weight>(weights));
   });
 }
 

@@ -48,6 +48,7 @@ class CudaDevice final : public Device {
                    Tensor to) override;
   void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c) override;
   void NormForward(NormKind kind,
+                   double epsilon,
                    std::int64_t rows,
                    std::int64_t cols,
                    Tensor x,

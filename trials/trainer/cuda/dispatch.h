@@ -35,6 +35,12 @@ void WithType(int width, const F& f) {
   }
 }
 
+// The same with the types of two widths.
+template <typename F>
+void WithTypes(int first, int second, const F& f) {
+  WithType(first, [&](auto a) { WithType(second, [&](auto b) { f(a, b); }); });
+}
+
 }  // namespace trials::trainer::cuda
 
 #endif  // TRIALS_TRAINER_CUDA_DISPATCH_H_

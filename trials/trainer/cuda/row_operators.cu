@@ -3,7 +3,6 @@
 #include "trials/trainer/cuda/cuda_device.h"
 #include "trials/trainer/cuda/dispatch.h"
 #include "trials/trainer/cuda/numeric.h"
-#include "trials/trainer/norm_epsilon.h"
 
 namespace trials::trainer::cuda {
 namespace {
@@ -11,6 +10,7 @@ namespace {
 // A block per row.
 template <typename T>
 __global__ void NormForwardKernel(bool layer,
+                                  float epsilon,
                                   std::int64_t cols,
                                   const T* x,
                                   const T* scale,
@@ -32,7 +32,7 @@ __global__ void NormForwardKernel(bool layer,
     square += centered * centered;
   }
   square = BlockReduce(square, 0.0F, SumOf()) / static_cast<float>(cols);
-  const float rstd = 1.0F / sqrtf(square + static_cast<float>(kNormEpsilon));
+  const float rstd = 1.0F / sqrtf(square + epsilon);
   for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
     const float normal = (ToFloat(x[i]) - mean) * rstd * ToFloat(scale[i]);
     y[i] = Round<T>(shift == nullptr ? normal : normal + ToFloat(shift[i]));
@@ -256,6 +256,7 @@ __global__ void RotateKernel(Positions positions,
 }  // namespace
 
 void CudaDevice::NormForward(NormKind kind,
+                             double epsilon,
                              std::int64_t rows,
                              std::int64_t cols,
                              Tensor x,
@@ -269,6 +270,7 @@ void CudaDevice::NormForward(NormKind kind,
            Grid{rows},
            stream_,
            kind == NormKind::kLayer,
+           static_cast<float>(epsilon),
            cols,
            Of<T>(x),
            Of<T>(scale),
