@@ -642,10 +642,10 @@ TEST_F(CommandLineTest, UsageErrorsAreOneLineWithThePrefix) {
               HasSubstr("--dispatch slrm: must be local or slurm (did you mean "
                         "'slurm'?)"));
   EXPECT_THAT(Refusal({"simulate", manifest_.string()}),
-              HasSubstr("--pc, --all or --predictions"));
+              HasSubstr("--pc, --plan, --all or --predictions"));
   EXPECT_THAT(
       Refusal({"simulate", manifest_.string(), "--all", "--pc", "dp=8"}),
-      HasSubstr("--pc, --all or --predictions"));
+      HasSubstr("--pc, --plan, --all or --predictions"));
 }
 
 TEST_F(CommandLineTest, ANumberOutOfRangeIsRefusedWithTheRange) {

@@ -149,8 +149,8 @@ TEST(EmulatedCard, InBfloat16MicrobatchesHaveTheLossesOfOneBatch) {
 INSTANTIATE_TEST_SUITE_P(Models,
                          EmulatedCuda,
                          ::testing::ValuesIn(kModels),
-                         [](const auto& info) {
-                           return std::string(info.param);
+                         [](const auto& test) {
+                           return std::string(test.param);
                          });
 
 TEST(EmulatedCard, RanksThatShareACardHaveTheLossesOfOne) {
