@@ -129,7 +129,7 @@ ParallelConfig TextbookModel::Advise(int gpus) const {
                      kStatesShare * machine_.memory_bytes;
   config.zero_stage = !tight || config.dp < 4 ? 1 : config.dp < 8 ? 2 : 3;
   const double inputs = kBytes * workload_.sequence_length * model.hidden_size *
-                        (model.layers / config.pp);
+                        model.layers / config.pp;
   int sequences = 1;
   while (2 * sequences < kMostSequences &&
          2 * sequences * inputs < kInputsShare * machine_.memory_bytes) {

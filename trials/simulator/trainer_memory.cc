@@ -328,7 +328,7 @@ class RankStep {
           x = parts_.BlockForward(std::move(x), kept);
           break;
         case UnitKind::kHead:
-          parts_.HeadForward(std::move(x), kept);
+          parts_.HeadForward(std::exchange(x, {}), kept);
           break;
       }
       store_.Release(u, next);
@@ -346,7 +346,7 @@ class RankStep {
       store_.BeginBackward(u);
       switch (store_.units()[u].kind) {
         case UnitKind::kEmbedding:
-          parts_.EmbeddingBackward(std::move(dy), kept);
+          parts_.EmbeddingBackward(std::exchange(dy, {}), kept);
           break;
         case UnitKind::kBlock:
           dy = parts_.BlockBackward(std::move(dy), kept);
