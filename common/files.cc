@@ -103,6 +103,10 @@ bool IsFile(const fs::path& path) {
   return fs::is_regular_file(status);
 }
 
+bool EntryExists(const fs::path& path) {
+  return fs::exists(fs::symlink_status(path));
+}
+
 std::vector<fs::path> ListFolder(const fs::path& folder) {
   std::vector<fs::path> paths;
   std::error_code error;

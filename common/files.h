@@ -25,6 +25,11 @@ namespace common {
 // be read is not missing.
 [[nodiscard]] bool IsFile(const std::filesystem::path& path);
 
+// Whether the folder has an entry of that name, also if it is a link to
+// nothing: such a file is lost, not missing.
+// Errors: std::filesystem::filesystem_error if that cannot be found out.
+[[nodiscard]] bool EntryExists(const std::filesystem::path& path);
+
 // The paths in a folder, sorted; none if there is no such folder.
 // Errors: InputError naming the folder if it cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> ListFolder(

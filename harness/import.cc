@@ -321,7 +321,7 @@ Counts ImportInto(const Manifest& manifest,
     Reopen(folder);
   }
   Journal journal(folder, Lease::kTimeoutSeconds, CustomNames(*backend.space));
-  if (!fs::exists(fs::symlink_status(folder / "run.json"))) {
+  if (!common::EntryExists(folder / "run.json")) {
     journal.lease().Publish(
         "run.json", ToJson(DescribeRun(manifest, run, backend, "import")));
   }

@@ -99,7 +99,7 @@ std::string PredictionText(const Manifest& manifest,
 Budget BudgetOnRecord(const Manifest& manifest,
                       const fs::path& problem_folder) {
   Budget budget = manifest.budget;
-  if (fs::exists(fs::symlink_status(problem_folder / "problem.json"))) {
+  if (common::EntryExists(problem_folder / "problem.json")) {
     const trials::ProblemInfo info = trials::ReadProblemInfo(problem_folder);
     budget.time_s = std::isnan(info.time_budget_s)
                         ? std::numeric_limits<double>::infinity()
@@ -372,7 +372,7 @@ void PrepareRun(const Manifest& manifest,
                 bool accept_changed,
                 RunInfo& now) {
   const fs::path folder = run.Folder(experiment_folder);
-  if (!fs::exists(fs::symlink_status(folder / "run.json"))) {
+  if (!common::EntryExists(folder / "run.json")) {
     return;
   }
   RunInfo info = trials::ReadRunInfo(folder);
@@ -411,7 +411,7 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
     const std::size_t number = recorded.size();
     recorded.emplace_back();
     const fs::path folder = run.Folder(experiment_folder);
-    if (!fs::exists(fs::symlink_status(folder / "run.json"))) {
+    if (!common::EntryExists(folder / "run.json")) {
       continue;
     }
     if (!backends.contains(run.problem)) {
@@ -450,7 +450,7 @@ std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
   for (const RunSpec& run : runs) {
     recorded.emplace_back();
     const fs::path folder = run.Folder(experiment_folder);
-    if (fs::exists(fs::symlink_status(folder / "run.json"))) {
+    if (common::EntryExists(folder / "run.json")) {
       const RunInfo info = trials::ReadRunInfo(folder);
       recorded.back() = {info.finished, info.commit};
     }

@@ -95,10 +95,8 @@ int SuggestionThreads() {
   return 1;
 }
 
-// A link to nothing is not a missing file.
 bool IsFinished(const std::filesystem::path& run_folder) {
-  return std::filesystem::exists(
-             std::filesystem::symlink_status(run_folder / "run.json")) &&
+  return common::EntryExists(run_folder / "run.json") &&
          trials::ReadRunInfo(run_folder).finished;
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "harness/lease.h"
@@ -141,8 +142,7 @@ RunStatus ReadRunStatus(const RunSpec& run,
   RunStatus status;
   status.run = run;
   const std::filesystem::path folder = run.Folder(experiment_folder);
-  if (!std::filesystem::exists(
-          std::filesystem::symlink_status(folder / "run.json"))) {
+  if (!common::EntryExists(folder / "run.json")) {
     return status;
   }
   try {

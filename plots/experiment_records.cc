@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/parallel.h"
 #include "plots/remaining.h"
 
@@ -33,8 +34,7 @@ void Load(const std::filesystem::path& folder, Task& task) {
              trials::ReadRows<trials::FitRecord>(folder, true).records)) {
       run.remaining[trial - 1] = remaining;
     }
-    if (std::filesystem::exists(
-            std::filesystem::symlink_status(folder / "run.json"))) {
+    if (common::EntryExists(folder / "run.json")) {
       const trials::RunInfo info = trials::ReadRunInfo(folder);
       trials::RequireWhole(folder, info);
       run.finished = info.finished;
@@ -69,8 +69,7 @@ void LoadProblems(const std::filesystem::path& experiment_folder,
   for (const std::string& name : records.info.problems) {
     const std::filesystem::path folder =
         trials::ProblemFolder(experiment_folder, name);
-    if (!std::filesystem::exists(
-            std::filesystem::symlink_status(folder / "problem.json"))) {
+    if (!common::EntryExists(folder / "problem.json")) {
       records.notes.push_back(
           fmt::format("{}: not begun", name.empty() ? "problem" : name));
       continue;

@@ -161,7 +161,7 @@ std::vector<SlurmSubmission> ReadSubmissions(
   std::vector<SlurmSubmission> submissions;
   for (const fs::path& folder :
        common::ListFolder(SlurmFolder(experiment_folder))) {
-    if (fs::exists(fs::symlink_status(folder / "submission.json"))) {
+    if (common::EntryExists(folder / "submission.json")) {
       submissions.push_back(ReadSubmission(folder));
     }
   }

@@ -43,6 +43,15 @@ TEST_F(FilesTest, OnlyAMissingFileIsNothing) {
   EXPECT_THROW((void)ReadFile(missing_), InputError);
 }
 
+TEST_F(FilesTest, ALinkToNothingIsAnEntry) {
+  const fs::path link = folder_ / "link";
+  EXPECT_FALSE(EntryExists(link));
+  fs::create_symlink(missing_, link);
+  for (const fs::path& path : {link, loop_, file_, folder_}) {
+    EXPECT_TRUE(EntryExists(path)) << path;
+  }
+}
+
 TEST_F(FilesTest, WhatCannotBeLookedAtIsNotMissing) {
   EXPECT_TRUE(IsFile(file_));
   for (const fs::path& path : {folder_, fifo_, missing_, file_ / "below"}) {

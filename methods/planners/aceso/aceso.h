@@ -19,7 +19,7 @@ namespace methods {
 // Plans with SearchAceso before the first trial, from profiled operators or, if
 // no profiles are named, from the sizes of the model. Sizes that are 0 are
 // those of [workload]. The search space has configurations, not plans: each of
-// the `top` plans is tried as its nearest configuration (see NearestTo), and
+// the `top` plans is tried as its nearest configuration (by Distance), and
 // after them the other candidates in the order of their distance from the first
 // plan. If no plan fits, the plan that needs the least memory takes their
 // place. It learns nothing from trials.
