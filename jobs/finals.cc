@@ -24,6 +24,12 @@ double Variance(const std::vector<double>& values) {
 
 }  // namespace
 
+bool HasSteps(const Finalist& finalist) {
+  return std::any_of(finalist.rounds.begin(),
+                     finalist.rounds.end(),
+                     [](const auto& round) { return !round.empty(); });
+}
+
 StepTime MeanStepTime(const Finalist& finalist) {
   std::vector<double> steps;
   std::vector<double> means;
@@ -57,6 +63,26 @@ SpeedUp Compare(const StepTime& a, const StepTime& b) {
           ? 2.0 * common::NormalProbability(-std::abs(log_factor) / error)
           : (log_factor == 0.0 ? 1.0 : 0.0);
   return result;
+}
+
+bool Contends(const Finalist& finalist,
+              const std::vector<Finalist>& all,
+              std::size_t rounds) {
+  constexpr double kClear = 1.05;
+  const auto so_far = [rounds](Finalist one) {
+    one.rounds.resize(std::min(rounds, one.rounds.size()));
+    return one;
+  };
+  const Finalist own = so_far(finalist);
+  if (own.config == kYours || !HasSteps(own)) {
+    return true;
+  }
+  const StepTime time = MeanStepTime(own);
+  return std::none_of(all.begin(), all.end(), [&](const Finalist& each) {
+    const Finalist other = so_far(each);
+    return HasSteps(other) &&
+           Compare(MeanStepTime(other), time).factor.low > kClear;
+  });
 }
 
 std::string ToString(const SpeedUp& speed_up) {

@@ -3,7 +3,7 @@
 #ifndef JOBS_FINALS_H_
 #define JOBS_FINALS_H_
 
-#include <functional>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,9 +13,11 @@
 
 namespace jobs {
 
+inline constexpr const char* kYours = "yours";
+
 // One configuration, run once in each round.
 struct Finalist {
-  std::string config;  // its text; "yours": the job as it is
+  std::string config;  // its text; kYours: the job as it is
   // Step times without the first step, one list for each round that succeeded.
   std::vector<std::vector<double>> rounds;
   std::optional<double> peak_memory_bytes;
@@ -34,6 +36,9 @@ struct StepTime {
   int steps = 0;
 };
 
+// Whether any round has a step.
+[[nodiscard]] bool HasSteps(const Finalist& finalist);
+
 // Errors: throws std::invalid_argument if there is no step.
 [[nodiscard]] StepTime MeanStepTime(const Finalist& finalist);
 
@@ -46,6 +51,14 @@ struct SpeedUp {
   [[nodiscard]] bool Differs() const { return p < 0.05; }
 };
 [[nodiscard]] SpeedUp Compare(const StepTime& a, const StepTime& b);
+
+// Whether another round may show that a finalist is the fastest. After `rounds`
+// rounds it cannot if another one is faster and the lower end of the interval
+// of Compare is above 1.05. The margin covers a difference between starts of
+// the program, of which one round shows nothing. "yours" stays.
+[[nodiscard]] bool Contends(const Finalist& finalist,
+                            const std::vector<Finalist>& all,
+                            std::size_t rounds);
 
 // "1.23 times [1.18, 1.29]"
 [[nodiscard]] std::string ToString(const SpeedUp& speed_up);

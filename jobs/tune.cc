@@ -44,7 +44,6 @@ constexpr int kPreflightSteps = 2;
 constexpr int kRounds = 3;
 constexpr std::size_t kLogLines = 15;
 constexpr const char* kResults = "oppa-results";
-constexpr const char* kYours = "yours";
 
 // The files with which the user starts the job.
 void WriteBest(const fs::path& folder,
@@ -313,18 +312,20 @@ class Tuning {
     return finalists;
   }
 
-  // Runs all finalists once in each round, so that a drift of the machine meets
-  // all of them. What was measured before an interruption is kept.
+  // Runs all finalists that contend once in each round, so that a drift of the
+  // machine meets all of them. What was measured before an interruption is
+  // kept.
   std::vector<Finalist> MeasureFinalists() {
     std::vector<Finalist> finalists = Choose();
     const fs::path file = folder_ / "finals.json";
     Load(file, finalists);
-    fmt::print("measuring the best {} and yours again, {} rounds:\n",
+    fmt::print("measuring the best {} and yours again, at most {} rounds:\n",
                finalists.size() - 1,
                kRounds);
     for (std::size_t round = 0; round < kRounds; ++round) {
       for (Finalist& finalist : finalists) {
-        if (finalist.rounds.size() > round) {
+        if (finalist.rounds.size() > round ||
+            !Contends(finalist, finalists, round)) {
           continue;
         }
         if (!MeasureOnce(finalist)) {
@@ -389,10 +390,7 @@ class Tuning {
     std::optional<Finalist> yours;
     std::erase_if(finalists, [&](const Finalist& finalist) {
       const bool is_yours = finalist.config == kYours;
-      const bool ran =
-          std::any_of(finalist.rounds.begin(),
-                      finalist.rounds.end(),
-                      [](const auto& round) { return !round.empty(); });
+      const bool ran = HasSteps(finalist);
       if (is_yours && ran) {
         yours = finalist;
       }

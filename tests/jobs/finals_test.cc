@@ -34,6 +34,26 @@ TEST(Finals, AClearDifferenceIsSignificantAndNoiseIsNot) {
   EXPECT_EQ(ToString(Compare(fast, {1.5, 0.0, 3})), "1.50 times [1.47, 1.53]");
 }
 
+TEST(Finals, OnlyAClearlySlowerConfigurationIsNotMeasuredAgain) {
+  const auto one_round = [](const char* config, double mean_s) {
+    return Finalist{config, {{0.99 * mean_s, mean_s, 1.01 * mean_s}}, {}};
+  };
+  const std::vector<Finalist> all = {one_round("best", 1.0),
+                                     one_round("close", 1.04),
+                                     one_round("slow", 1.2),
+                                     {"failed", {{}}, {}},
+                                     one_round(kYours, 2.0)};
+  for (const Finalist& finalist : all) {
+    EXPECT_EQ(Contends(finalist, all, 1), finalist.config != "slow")
+        << finalist.config;
+    EXPECT_TRUE(Contends(finalist, all, 0)) << "nothing is measured yet";
+  }
+  // Later rounds do not change what the first one decided.
+  std::vector<Finalist> later = all;
+  later[2].rounds.push_back({0.5, 0.5});
+  EXPECT_FALSE(Contends(later[2], later, 1));
+}
+
 TEST(Finals, ConfigurationsWithoutAStepHaveNoTime) {
   EXPECT_THROW((void)MeanStepTime({"a", {{}, {}}, {}}), std::invalid_argument);
 }
