@@ -94,7 +94,7 @@ bench-slurm: build ## compare the cost of an array task with that of `true` (roo
 	@scripts/install-deps --slurm
 	@tests/slurm/overhead.sh $(OPPA)
 
-bench-tune: build $(TORCH_PYTHON) ## compare `oppa tune` with defaults, random search and Optuna on real jobs (25 minutes; REPEATS=1 ROUNDS=5 MINUTES=)
+bench-tune: build $(TORCH_PYTHON) ## compare `oppa tune` with defaults, random search and Optuna on real jobs (30 minutes; REPEATS=1 ROUNDS=5 MINUTES=)
 	@$(TORCH_PYTHON) -c 'import optuna' 2> /dev/null || $(TORCH_PYTHON) -m pip install --quiet optuna
 	@$(TORCH_PYTHON) benchmarks/tune/tune.py --oppa $(OPPA) --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) \
 	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))

@@ -131,6 +131,14 @@ class Job:
         self.default = self.space.find(re.search(r'^start = \["(.*)"\]$', text, re.MULTILINE)[1])
         self.hand_set = self.space.find(HAND_SET[name])
 
+    def with_method(self, method):
+        """The path of a copy of the manifest that searches with this method."""
+        path = self.manifest.with_name(f"{self.name}-{method}.toml")
+        text = re.sub(r"^methods = .*$", f'methods = ["{method}"]', self.manifest.read_text(encoding="utf-8"),
+                      flags=re.MULTILINE)
+        path.write_text(text, encoding="utf-8")
+        return path
+
     def changes(self, config):
         """The values that the default does not have, as text; "default" if there are none."""
         return Space.text({name: value for name, value in config.items() if value != self.default[name]}) or "default"

@@ -27,10 +27,11 @@ def best(trials, default):
     return max(done, key=lambda trial: trial.steps_per_s).config if done else default
 
 
-def run_tune(job, show):
+def run_tune(job, method, show):
     """`oppa tune`, with everything that it does: preflight, search, and repeated measurements at the end."""
-    results = job.folder / "oppa-results" / job.name
-    clock = job.folder / "tune-seconds.json"  # also of interrupted runs
+    manifest = job.with_method(method)
+    results = job.folder / "oppa-results" / manifest.stem
+    clock = job.folder / f"{manifest.stem}-seconds.json"  # also of interrupted runs
     before = json.loads(clock.read_text()) if clock.exists() else 0.0
     begin = time.monotonic()
 
@@ -38,12 +39,12 @@ def run_tune(job, show):
         clock.write_text(json.dumps(before + time.monotonic() - begin))
         show(line)
 
-    run([job.oppa, "tune", job.manifest.name], job.folder, save)
+    run([job.oppa, "tune", manifest.name], job.folder, save)
     save("done")
     chosen = json.loads((results / "best.json").read_text())["parameters"]
     config = next((one for one in job.space.candidates
                    if all(str(chosen[name]) == value for name, value in one.items())), None)
-    trials = job.trials(results / "oppa" / "1")
+    trials = job.trials(results / method / "1")
     if config not in [trial.config for trial in trials]:
         raise Failure(f"{results / 'best.json'}: not a configuration that was tried")
     return Search(config, json.loads(clock.read_text()), trials)

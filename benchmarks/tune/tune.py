@@ -3,8 +3,9 @@
 
     benchmarks/tune/tune.py [--jobs gpt,layouts] [--repeats 1] [--rounds 5] [--results results]
 
-Each job in benchmarks/tune/jobs/ is tuned by `oppa tune` for the minutes of its manifest. Random search and TPE then
-get as many minutes as `oppa tune` took in total, with its preflight and its repeated measurements. All of them start
+Each job in benchmarks/tune/jobs/ is tuned by `oppa tune` for the minutes of its manifest, with predictions and without.
+Random search and TPE get as many minutes as `oppa tune` took in total with predictions, with its preflight and its
+repeated measurements. All of them start
 with the default configuration and run the same command, with the same number of steps and the same limits, contained
 and recorded by `oppa`. At the end, all chosen configurations run in turn, in several rounds, so that a drift of the
 machine affects all of them.
@@ -27,7 +28,9 @@ from job import JOBS, Failure, Job, Space, read_csv
 from searchers import run_random, run_tpe, run_tune
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SEARCHERS = {"tune": "`oppa tune`", "random": "random search", "tpe": "Optuna's TPE"}
+SEARCHERS = {"tune": "`oppa tune`", "tune-plain": "`oppa tune` without predictions", "random": "random search",
+             "tpe": "Optuna's TPE"}
+TUNE_METHODS = {"tune": "oppa-sim", "tune-plain": "oppa"}
 CHOICES = {"default": "default", "hand-set": "set by hand", **SEARCHERS}
 COLUMNS = ["job", "title", "choice", "label", "repeats", "minutes", "trials", "distinct", "stopped", "failed", "rounds",
            "tokens_per_s", "tokens_per_s_low", "tokens_per_s_high", "ratio", "ratio_low", "ratio_high", "config",
@@ -69,8 +72,12 @@ def search(name, repeat, options, folder):
                 log(f"{name} {repeat}, {label.replace('`', '')}: {line}")
 
         seconds = done.get("tune", {}).get("seconds")
-        found = (run_tune(job, show) if searcher == "tune" else run_random(job, seconds, show)
-                 if searcher == "random" else run_tpe(job, seconds, options.seed + repeat - 1, show))
+        if searcher in TUNE_METHODS:
+            found = run_tune(job, TUNE_METHODS[searcher], show)
+        elif searcher == "random":
+            found = run_random(job, seconds, show)
+        else:
+            found = run_tpe(job, seconds, options.seed + repeat - 1, show)
         done[searcher] = found.summary()
         save(path, done)
         show(f"{done[searcher]['trials']} trials in {found.seconds / 60:.1f} minutes, chose "
