@@ -49,22 +49,40 @@ trials::Cluster ReadCluster(const TomlTable& table) {
   return cluster;
 }
 
+std::filesystem::path LikeFile(const TomlTable& table) {
+  try {
+    return trials::FindDataFile(
+        "clusters", table.RequireString("like"), table.Folder());
+  } catch (const common::InputError& e) {
+    table.Fail("like", e.what());
+  }
+}
+
 trials::Cluster ReadSizes(const TomlTable& table) {
   trials::Cluster cluster;
-  cluster.name = "this cluster";
+  cluster.gpu.name = "devices";
   cluster.nodes = table.GetIntIn("nodes", 1, 1);
   cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1);
+  if (table.Has("like")) {
+    try {
+      cluster = trials::WithHosts(trials::ReadCluster(LikeFile(table)),
+                                  cluster.nodes,
+                                  cluster.gpus_per_node);
+    } catch (const std::invalid_argument& e) {
+      table.Fail("like", e.what());
+    }
+  }
+  cluster.name = "this cluster";
   if (table.Has("gpu")) {
     try {
       cluster.gpu = trials::FindGpu(table.RequireString("gpu"), table.Folder());
     } catch (const common::InputError& e) {
       table.Fail("gpu", e.what());
     }
-    return cluster;
+  } else if (table.Has("memory_gib") || !table.Has("like")) {
+    constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+    cluster.gpu.memory_bytes = kGibi * table.RequirePositive("memory_gib");
   }
-  constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
-  cluster.gpu.name = "devices";
-  cluster.gpu.memory_bytes = kGibi * table.RequirePositive("memory_gib");
   return cluster;
 }
 

@@ -32,10 +32,15 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadCluster(const common::TomlTable& table);
 
-// The sizes of a cluster on which nothing is simulated: nodes, gpus_per_node,
-// and gpu or memory_gib.
+// A cluster of which the manifest has the sizes: nodes, gpus_per_node, and gpu
+// or memory_gib. With like = "h100-infiniband" (LikeFile), its links and GPU
+// are those of that cluster file, so that it can be simulated.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadSizes(const common::TomlTable& table);
+
+// The cluster file that `like` names: a path relative to the manifest, or a
+// name in experiments/clusters.
+[[nodiscard]] std::filesystem::path LikeFile(const common::TomlTable& table);
 
 // The machine of a problem whose framework is not known. `inputs`: files that
 // its predictions depend on and its trials do not.

@@ -28,14 +28,36 @@ namespace {
 
 using common::TomlTable;
 
+// The file of the cluster that predictions simulate, where it is not that of
+// the trials.
+std::vector<std::filesystem::path> LikeFiles(const ProblemSpec& problem) {
+  return problem.cluster.Has("like") ? std::vector{LikeFile(problem.cluster)}
+                                     : std::vector<std::filesystem::path>();
+}
+
+// The machine of predictions, with a framework of experiments/frameworks.
+Machine PredictedOn(const ProblemSpec& problem,
+                    const trials::Cluster& cluster,
+                    const std::string& framework) {
+  const std::filesystem::path file =
+      trials::FindDataFile("frameworks", framework);
+  std::vector<std::filesystem::path> inputs = LikeFiles(problem);
+  inputs.push_back(file);
+  return {cluster,
+          std::make_shared<trials::Framework>(trials::ReadFramework(file)),
+          framework,
+          inputs};
+}
+
 // The machine that the predictions of an adapter's framework describe. Adds the
-// framework's rule sets to the space, and both files to the inputs.
+// framework's rule sets to the space, and the adapter's file and theirs to the
+// inputs.
 Machine AdaptedMachine(const ProblemSpec& problem,
                        const trials::Adapter& adapter,
                        SimulatorSetup& setup) {
   setup.inputs.push_back(adapter.file());
   if (adapter.framework().empty()) {
-    return DefaultMachine(setup.cluster);
+    return DefaultMachine(setup.cluster, LikeFiles(problem));
   }
   const std::filesystem::path file =
       trials::FindDataFile("frameworks", adapter.framework());
@@ -44,10 +66,7 @@ Machine AdaptedMachine(const ProblemSpec& problem,
                     trials::ReadFrameworkNotes(file).rule_sets,
                     setup.space,
                     setup.inputs);
-  return {setup.cluster,
-          std::make_shared<trials::Framework>(trials::ReadFramework(file)),
-          adapter.framework(),
-          {file}};
+  return PredictedOn(problem, setup.cluster, adapter.framework());
 }
 
 // A parameter that no setting of the adapter depends on has its default value,
@@ -103,15 +122,16 @@ Backend ProgramBackend(const ProblemSpec& problem,
                                     setup.cluster.name,
                                     setup.cluster.gpus(),
                                     setup.cluster.gpu.name);
-  if (problem.cluster.Has("file")) {
+  if (problem.cluster.Has("file") || problem.cluster.Has("like")) {
     backend.predictions = SimulatedPredictions(
         problem, *backend.space, setup.workload, machine, false);
   } else {
     backend.predictions = [where = problem.cluster.Where()](
                               const std::string& /*name*/) -> PredictionSource {
       throw common::InputError(fmt::format(
-          "{}: predictions need a cluster with a file: [cluster] file = "
-          "\"clusters/...\" (docs/cluster_format.md), or the method oppa",
+          "{}: predictions need the links of the cluster: [cluster] like = "
+          "\"h100-infiniband\" or file = \"clusters/...\" "
+          "(docs/cluster_format.md); or use the method oppa",
           where));
     };
   }
@@ -187,7 +207,7 @@ Backend MakeCommand(const ProblemSpec& problem) {
   trials::CommandOptions options =
       trials::ReadCommandOptions(problem.backend, setup.space.knobs);
   options.workload = setup.workload;
-  Machine machine = DefaultMachine(setup.cluster);
+  Machine machine = DefaultMachine(setup.cluster, LikeFiles(problem));
   if (options.adapter != nullptr) {
     machine = AdaptedMachine(problem, *options.adapter, setup);
     FixOtherParameters(problem, options, setup.cluster, setup.space);
@@ -238,7 +258,7 @@ Backend MakeTrainer(const ProblemSpec& problem) {
   return ProgramBackend(
       problem,
       setup,
-      DefaultMachine(setup.cluster),
+      PredictedOn(problem, setup.cluster, "oppa-train"),
       std::move(options),
       fmt::format("oppa-train ({}, {}{})",
                   device,

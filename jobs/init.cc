@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "jobs/machine_detection.h"
+#include "jobs/machine_presets.h"
 #include "trials/adapters/adapter.h"
 #include "trials/knobs.h"
 #include "trials/workload.h"
@@ -186,6 +187,10 @@ Machine MachineOf(const InitOptions& options,
   if (options.memory_gib > 0.0) {
     machine.memory_gib = options.memory_gib;
   }
+  if (!options.gpu.empty()) {
+    (void)FindMachine({.gpu = options.gpu, .cluster = ""});
+    machine.product = options.gpu;
+  }
   if (devices > 0 && devices != machine.size.gpus()) {
     throw InputError(fmt::format(
         "--start {}: dp * tp * pp * cp is {}, but the machine has {} x {} "
@@ -241,19 +246,72 @@ Draft Inspect(const InitOptions& options) {
   return draft;
 }
 
+// The cluster that predictions are for, a name of experiments/clusters: the
+// usual one of the GPU, or, for an unknown GPU or number of hosts, another one.
+// Nothing if the simulator has none for the devices.
+struct Likeness {
+  std::string cluster;
+  std::string note;  // for the manifest; may be empty
+};
+
+std::optional<Likeness> LikenessOf(const Machine& machine) {
+  const auto usual = UsualCluster(machine.product);
+  const bool cpu = machine.product.empty();
+  std::vector<Likeness> choices;
+  if (usual) {
+    choices.push_back({*usual, ""});
+  } else if (cpu) {
+    choices.push_back({"cpu-2", ""});
+  }
+  if (!cpu) {
+    choices.push_back({"a100-selene", "; in place of this machine"});
+  }
+  for (const Likeness& choice : choices) {
+    try {
+      (void)WithSize(FindMachine({.gpu = "", .cluster = choice.cluster}),
+                     machine.size);
+      return choice;
+    } catch (const InputError&) {
+      continue;  // it cannot have this size
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether the simulator predicts the configurations of the job.
+bool IsPredicted(const InitOptions& options, const Draft& draft) {
+  return !options.cluster.empty() || LikenessOf(draft.machine).has_value();
+}
+
 std::string ClusterText(const InitOptions& options, const Draft& draft) {
   if (!options.cluster.empty()) {
     return fmt::format("file = {}\ngpus = {}\n",
                        Quoted(FromManifest(options, options.cluster)),
                        draft.machine.size.gpus());
   }
+  const std::optional<Likeness> like = LikenessOf(draft.machine);
   return fmt::format(
       "# From {}.\nnodes = {}\ngpus_per_node = {}\nmemory_gib = {:.2f}  # of "
-      "one device\n",
+      "one device\n{}",
       draft.machine.source,
       draft.machine.size.nodes,
       draft.machine.size.gpus_per_node,
-      draft.machine.memory_gib);
+      draft.machine.memory_gib,
+      like ? fmt::format("like = {}  # links and speed, for predictions{}\n",
+                         Quoted(like->cluster),
+                         like->note)
+           : "");
+}
+
+// The framework of predictions, where no adapter names one.
+std::string PredictionsText(const InitOptions& options, const Draft& draft) {
+  const bool named = draft.adapter && !draft.adapter->framework().empty();
+  return named || !IsPredicted(options, draft)
+             ? ""
+             : "# The simulator predicts every configuration, and the search "
+               "corrects its\n# predictions by trials. Frameworks: "
+               "experiments/frameworks.\n"
+               "[predictions]\nframework = \"generic\"\n\n";
 }
 
 }  // namespace
@@ -294,6 +352,7 @@ std::string ManifestText(const InitOptions& options) {
       "batch_size = {}  # sequences of a step over all ranks\n"
       "sequence_length = {}\n\n"
       "[cluster]\n{}\n"
+      "{}"
       "# The parameters that vary, with their values.\n"
       "[space]\n{}\n"
       "[budget]\n"
@@ -302,7 +361,7 @@ std::string ManifestText(const InitOptions& options) {
       "q_max = {}  # steps of a trial\n"
       "stop_when = \"gain < 1%\"  # expected of the best untried "
       "configuration\n",
-      options.cluster.empty() ? "oppa" : "oppa-sim",
+      IsPredicted(options, draft) ? "oppa-sim" : "oppa",
       start,
       notes,
       options.framework.empty()
@@ -321,6 +380,7 @@ std::string ManifestText(const InitOptions& options) {
       draft.job.workload.batch_size,
       draft.job.workload.sequence_length,
       ClusterText(options, draft),
+      PredictionsText(options, draft),
       SpaceText(varied, draft.adapter, draft.job, draft.present),
       options.minutes,
       options.trials,

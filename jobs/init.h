@@ -19,6 +19,7 @@ struct InitOptions {
   std::string model;                 // config.json, relative to `folder`
   std::string gpus;                  // "2x8"; "": as detected
   double memory_gib = 0.0;           // of a device; 0: as detected
+  std::string gpu;                   // "h100"; "": as detected
   std::string cluster;               // a cluster file or ""
   int batch = 0;                     // 0: as the command line says
   int sequence = 0;
@@ -31,7 +32,8 @@ struct InitOptions {
 
 // The commented manifest. Its search starts from the job's present
 // configuration and varies the parameters that the adapter sets or that are
-// placeholders of the command line.
+// placeholders of the command line. Its prior is the simulator, for the
+// usual host of the GPU or for ranks on a CPU.
 // Errors: throws InputError for what the command line does not say and the
 // options lack, with the option to give.
 [[nodiscard]] std::string ManifestText(const InitOptions& options);

@@ -58,8 +58,8 @@ Machine ParseNvidiaSmi(const std::string& output) {
                                ? gib
                                : std::min(machine.memory_gib, gib);
       ++machine.size.gpus_per_node;
-      machine.source =
-          fmt::format("nvidia-smi: {}", common::Trim(line.substr(0, comma)));
+      machine.product = common::Trim(line.substr(0, comma));
+      machine.source = "nvidia-smi: " + machine.product;
     } catch (const std::invalid_argument&) {
       continue;  // a message
     }

@@ -14,6 +14,7 @@ struct Machine {
   MachineSize size;
   double memory_gib = 0.0;  // of a device
   std::string source;       // where the sizes come from, for display
+  std::string product;      // the name of the GPU; "" on a CPU
 };
 
 // From the first source that says something: Slurm's variables for the nodes;

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/text.h"
 #include "common/toml_table.h"
@@ -14,10 +18,11 @@ namespace {
 
 using common::InputError;
 
-// The name of the GPU's file and of its usual cluster.
+// A GPU of machines.toml.
 struct Usual {
-  std::string gpu;
-  std::string cluster;
+  std::string gpu;                 // the name of its file
+  std::vector<std::string> names;  // that and its aliases
+  std::string cluster;             // its usual host
 };
 
 std::string Lower(std::string text) {
@@ -27,29 +32,52 @@ std::string Lower(std::string text) {
   return text;
 }
 
-Usual FindUsual(const std::string& name) {
+// The words of a name, in lower case: {"a100", "80gb", "pcie"} of
+// "A100 80GB-PCIe".
+std::vector<std::string> Words(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : Lower(name)) {
+    if (c != ' ' && c != '-') {
+      words.back() += c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  return words;
+}
+
+std::vector<Usual> AllUsual() {
   const common::TomlTable table = common::TomlTable::ParseFile(
       trials::ExperimentsFolder() / "machines" / "machines.toml");
-  std::vector<std::string> known;
-  std::string list;
-  const std::string wanted = Lower(name);
+  std::vector<Usual> all;
   for (const std::string& gpu : table.Keys()) {
     const common::TomlTable entry = table.GetTable(gpu);
-    const std::vector<std::string> aliases = entry.GetStrings("aliases");
-    if (wanted == gpu ||
-        std::find(aliases.begin(), aliases.end(), wanted) != aliases.end()) {
-      return {gpu, entry.RequireString("cluster")};
+    Usual usual{
+        gpu, entry.GetStrings("aliases"), entry.RequireString("cluster")};
+    usual.names.insert(usual.names.begin(), gpu);
+    all.push_back(std::move(usual));
+  }
+  return all;
+}
+
+Usual FindUsual(const std::string& name) {
+  std::vector<std::string> known;
+  std::vector<std::string> files;
+  const std::string wanted = Lower(name);
+  for (const Usual& usual : AllUsual()) {
+    if (std::find(usual.names.begin(), usual.names.end(), wanted) !=
+        usual.names.end()) {
+      return usual;
     }
-    known.push_back(gpu);
-    known.insert(known.end(), aliases.begin(), aliases.end());
-    list += (list.empty() ? "" : ", ") + gpu;
+    known.insert(known.end(), usual.names.begin(), usual.names.end());
+    files.push_back(usual.gpu);
   }
   throw InputError(
       fmt::format("--gpu {}: unknown GPU{}; known: {}; or describe it in a "
                   "cluster file (--cluster)",
                   name,
                   common::DidYouMean(wanted, known),
-                  list));
+                  fmt::join(files, ", ")));
 }
 
 }  // namespace
@@ -88,23 +116,34 @@ trials::Cluster FindMachine(const MachineOptions& options) {
 }
 
 trials::Cluster WithSize(trials::Cluster node, const MachineSize& size) {
-  if (size.nodes > 1 && node.inter.bandwidth_bytes_per_s == 0.0) {
-    throw InputError(
-        fmt::format("the machine '{}' has no network between nodes; give its "
-                    "bandwidth with --inter GB/s",
-                    node.name));
-  }
-  const std::size_t linked = node.rings.empty() ? 0 : node.rings.size() + 1;
-  if (linked > 0 && static_cast<std::size_t>(size.gpus_per_node) > linked) {
+  try {
+    return trials::WithHosts(std::move(node), size.nodes, size.gpus_per_node);
+  } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format(
-        "a node of '{}' has links for {} GPUs, not {}; write NODESxGPUS",
-        node.name,
-        linked,
-        size.gpus_per_node));
+        "{}; write NODESxGPUS, or give the bandwidth of a network with --inter "
+        "GB/s",
+        e.what()));
   }
-  node.nodes = size.nodes;
-  node.gpus_per_node = size.gpus_per_node;
-  return node;
+}
+
+std::optional<std::string> UsualCluster(const std::string& product) {
+  const std::vector<std::string> words = Words(product);
+  std::optional<std::string> cluster;
+  std::size_t most = 0;
+  for (const Usual& usual : AllUsual()) {
+    for (const std::string& name : usual.names) {
+      const std::vector<std::string> parts = Words(name);
+      const bool named =
+          std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
+            return std::find(words.begin(), words.end(), part) != words.end();
+          });
+      if (named && parts.size() > most) {
+        most = parts.size();
+        cluster = usual.cluster;
+      }
+    }
+  }
+  return cluster;
 }
 
 }  // namespace jobs

@@ -3,6 +3,7 @@
 #ifndef JOBS_MACHINE_PRESETS_H_
 #define JOBS_MACHINE_PRESETS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,16 @@ struct MachineOptions {
 // ones, and if neither a GPU nor a cluster is given.
 [[nodiscard]] trials::Cluster FindMachine(const MachineOptions& options);
 
-// The machine with this many nodes. A smaller node has links like the whole.
-// Errors: throws InputError for several nodes without a network.
+// trials::WithHosts.
+// Errors: throws InputError where that throws, with the remedy.
 [[nodiscard]] trials::Cluster WithSize(trials::Cluster node,
                                        const MachineSize& size);
+
+// The name of the usual cluster of a product, such as "NVIDIA H100 80GB HBM3"
+// (nvidia-smi): of the GPUs of machines.toml all words of whose name or alias
+// occur in it, the one with the most words. Nothing if there is none.
+[[nodiscard]] std::optional<std::string> UsualCluster(
+    const std::string& product);
 
 }  // namespace jobs
 

@@ -157,14 +157,29 @@ Cluster WithGpus(Cluster cluster, int gpus) {
   while (gpus % cluster.gpus_per_node != 0) {
     --cluster.gpus_per_node;
   }
-  cluster.nodes = gpus / cluster.gpus_per_node;
-  if (cluster.nodes > 1 && !(cluster.inter.bandwidth_bytes_per_s > 0.0)) {
+  const int gpus_per_node = cluster.gpus_per_node;
+  return WithHosts(std::move(cluster), gpus / gpus_per_node, gpus_per_node);
+}
+
+Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node) {
+  if (nodes > 1 && !(cluster.inter.bandwidth_bytes_per_s > 0.0)) {
     throw std::invalid_argument(
         fmt::format("{} GPUs are more than one host of the cluster '{}', which "
                     "has no [inter]",
-                    gpus,
+                    nodes * gpus_per_node,
                     cluster.name));
   }
+  const std::size_t linked =
+      cluster.rings.empty() ? 0 : cluster.rings.size() + 1;
+  if (linked > 0 && static_cast<std::size_t>(gpus_per_node) > linked) {
+    throw std::invalid_argument(
+        fmt::format("a host of the cluster '{}' has links for {} GPUs, not {}",
+                    cluster.name,
+                    linked,
+                    gpus_per_node));
+  }
+  cluster.nodes = nodes;
+  cluster.gpus_per_node = gpus_per_node;
   return cluster;
 }
 

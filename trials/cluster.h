@@ -95,6 +95,11 @@ struct Cluster {
 // Errors: throws std::invalid_argument for several hosts without [inter].
 [[nodiscard]] Cluster WithGpus(Cluster cluster, int gpus);
 
+// The cluster with other sizes. A smaller host has links like the whole.
+// Errors: throws std::invalid_argument for several hosts without [inter], and
+// for more GPUs per host than [intra] has rings for.
+[[nodiscard]] Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node);
+
 // Reads a cluster file (experiments/clusters/*.toml; format in
 // docs/cluster_format.md). Its GPU is a table [gpu] or the name of a preset,
 // gpu = "h100-sxm". Every number there is next to its source.

@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "harness/backends.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
 #include "jobs/machine_detection.h"
+#include "jobs/machine_presets.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace jobs {
@@ -120,6 +122,52 @@ TEST_F(InitTest, NamesTheOptionForWhatTheCommandLineDoesNotSay) {
   EXPECT_THAT(Problem(), HasSubstr("--model FILE"));
   options_.command = {};
   EXPECT_THAT(Problem(), HasSubstr("after --"));
+}
+
+TEST_F(InitTest, StartsFromPredictionsForTheUsualHostOfTheGpu) {
+  options_.command = {"true", "{microbatches}", "{tp}"};
+  options_.batch = 1 << 15;
+  options_.sequence = 64;
+  options_.gpu = "h100";
+  const auto time_on = [this](const char* gpus) {
+    options_.gpus = gpus;
+    const std::string text = Write();
+    EXPECT_THAT(text, HasSubstr("methods = [\"oppa-sim\"]"));
+    EXPECT_THAT(text, HasSubstr("memory_gib = 8.00"));
+    EXPECT_THAT(text, HasSubstr("like = \"h100-infiniband\""));
+    const harness::Manifest manifest = harness::ReadManifest(options_.manifest);
+    const harness::Backend backend =
+        harness::MakeBackend(manifest.problems.front());
+    const harness::PredictionSource source = backend.predictions("");
+    EXPECT_THAT(source.description, HasSubstr("(4 x H100-SXM5-80GB), generic"));
+    const auto candidate = backend.space->Find(
+        trials::Canonical(trials::ParseParallelConfig("dp=1,tp=4,pp=1")));
+    return source.predict().step_time_s.at(
+        static_cast<std::size_t>(candidate.value()));
+  };
+  // Tensor parallelism over hosts pays for their network.
+  EXPECT_GT(time_on("2x2"), time_on("1x4"));
+}
+
+TEST_F(InitTest, RejectsAnUnknownGpuOfAnOption) {
+  options_.command = {"true", "{microbatches}"};
+  options_.batch = 16;
+  options_.sequence = 64;
+  options_.gpu = "x9000";
+  EXPECT_THAT(Problem(), HasSubstr("--gpu x9000: unknown GPU"));
+}
+
+TEST(UsualCluster, IsThatOfTheMostSpecificNameInTheProduct) {
+  EXPECT_EQ(UsualCluster("NVIDIA H100 80GB HBM3"), "h100-infiniband");
+  EXPECT_EQ(UsualCluster("NVIDIA H100 PCIe"), "pcie5-8");
+  EXPECT_EQ(UsualCluster("NVIDIA A100-SXM4-80GB"), "a100-selene");
+  EXPECT_EQ(UsualCluster("NVIDIA A100-SXM4-40GB"), "a100-40gb-roce");
+  EXPECT_EQ(UsualCluster("NVIDIA A100 80GB PCIe"), "pcie4-8");
+  EXPECT_EQ(UsualCluster("Tesla V100-SXM2-32GB"), "v100-dgx1");
+  EXPECT_EQ(UsualCluster("NVIDIA GeForce RTX 4090"), "pcie4-geforce-8");
+  EXPECT_EQ(UsualCluster("h200"), "h200-infiniband");
+  EXPECT_EQ(UsualCluster("NVIDIA X9000"), std::nullopt);
+  EXPECT_EQ(UsualCluster(""), std::nullopt);
 }
 
 TEST(Machine, CountsTheGpusOfNvidiaSmiAndTakesTheLeastMemory) {
