@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/command_line.h"
+#include "cli/page.h"
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/files.h"
@@ -91,10 +92,14 @@ int RunTune(TuneVerbOptions& options,
     throw common::InputError(
         "tune: give a manifest or a command line after --, not both");
   }
-  return jobs::Tune({options.manifest,
-                     fmt::format("{}", fmt::join(words, " ")),
-                     options.accept_changed,
-                     options.finalists});
+  return jobs::Tune(
+      {.manifest = options.manifest,
+       .command = fmt::format("{}", fmt::join(words, " ")),
+       .accept_changed = options.accept_changed,
+       .finalists = options.finalists,
+       .write_page = [](const fs::path& folder) {
+         return WriteSearchPage(folder, {});
+       }});
 }
 
 int RunInit(TuneVerbOptions& options, const Words& command) {

@@ -5,6 +5,7 @@
 #define JOBS_TUNE_H_
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "common/error.h"
@@ -16,13 +17,10 @@ struct TuneOptions {
   std::string command;             // the command line of oppa, for records
   bool accept_changed = false;     // continue records of a changed program
   int finalists = 3;               // measured again at the end; 0: none
+  // Writes the result page of a folder and returns its path; called after every
+  // trial and at the end. Empty: no page. If it throws, the search continues.
+  std::function<std::filesystem::path(const std::filesystem::path&)> write_page;
 };
-
-// The folder of the results of a manifest: oppa-results/NAME next to it, or
-// NAME next to it where the manifest is in a folder oppa-results. It does not
-// depend on the working directory.
-[[nodiscard]] std::filesystem::path TuneFolder(
-    const std::filesystem::path& manifest, const std::string& name);
 
 // Runs, or resumes, the whole search and prints its progress to stdout. Returns
 // the exit code: 0; 1 if no configuration works or the first three trials fail

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/process.h"
+#include "jobs/tune_job.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
@@ -100,6 +101,10 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
   EXPECT_THAT(script, Not(HasSubstr("--accumulate 8")));
   EXPECT_THAT(script, Not(HasSubstr("--steps")));
   EXPECT_THAT(fakes::ReadFile(results / "best.json"), HasSubstr("speed_up"));
+  EXPECT_THAT(run.output,
+              HasSubstr("Result page: " + (results / "page.html").string()));
+  EXPECT_THAT(fakes::ReadFile(results / "page.html"),
+              HasSubstr("train.sh --micro "));
   // The same command finds everything measured, from any folder.
   const common::CommandResult again =
       Oppa({"tune", (folder_.path() / "oppa-results" / "tune.toml").string()});

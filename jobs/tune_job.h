@@ -1,0 +1,74 @@
+// A training job that is tuned: its search, its records and its runs.
+
+#ifndef JOBS_TUNE_JOB_H_
+#define JOBS_TUNE_JOB_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "harness/backends.h"
+#include "harness/manifest.h"
+#include "harness/plan.h"
+#include "trials/measurement.h"
+#include "trials/parallel_config.h"
+#include "trials/record.h"
+
+namespace jobs {
+
+class TuneJob {
+ public:
+  // Errors: throws InputError for a manifest that is not of one search with a
+  // program.
+  explicit TuneJob(const std::filesystem::path& manifest);
+
+  [[nodiscard]] const harness::Manifest& manifest() const { return manifest_; }
+  [[nodiscard]] const harness::RunSpec& run() const { return run_; }
+  [[nodiscard]] harness::Backend& backend() { return backend_; }
+  [[nodiscard]] const harness::Backend& backend() const { return backend_; }
+  // The folder of the results, and that of the search in it.
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] const std::filesystem::path& run_folder() const {
+    return run_folder_;
+  }
+  [[nodiscard]] int batch_size() const;
+  [[nodiscard]] double tokens_per_step() const { return tokens_; }
+
+  // The trials on record, whose configurations have the values of the user's
+  // own parameters.
+  [[nodiscard]] std::vector<trials::Trial> Recorded() const;
+
+  // The configuration with which the job is compared: the user's own.
+  [[nodiscard]] std::optional<trials::ParallelConfig> Present() const;
+
+  // Runs the job with a configuration, or as it is, outside of the search.
+  // Errors: throws trials::TrialInterrupted after a stop signal.
+  [[nodiscard]] trials::Measurement Measure(
+      const std::optional<trials::ParallelConfig>& config, int steps);
+
+  [[nodiscard]] std::string Text(const trials::ParallelConfig& config) const;
+
+  // The log of a configuration outside of the search.
+  [[nodiscard]] std::filesystem::path LogOf(
+      const trials::ParallelConfig& config) const;
+
+ private:
+  harness::Manifest manifest_;
+  std::filesystem::path folder_;
+  harness::RunSpec run_;
+  std::filesystem::path run_folder_;
+  harness::Backend backend_;
+  double tokens_ = 0.0;
+};
+
+// The folder of the results of a manifest: oppa-results/NAME next to it, or
+// NAME next to it where the manifest is in a folder oppa-results. It does not
+// depend on the working directory.
+[[nodiscard]] std::filesystem::path TuneFolder(
+    const std::filesystem::path& manifest, const std::string& name);
+
+}  // namespace jobs
+
+#endif  // JOBS_TUNE_JOB_H_
