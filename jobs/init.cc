@@ -1,45 +1,27 @@
 #include "jobs/init.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
+#include <filesystem>
 #include <optional>
-#include <stdexcept>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/text.h"
-#include "common/toml_table.h"
-#include "jobs/machine_detection.h"
-#include "jobs/machine_presets.h"
+#include "jobs/job_draft.h"
 #include "trials/adapters/adapter.h"
 #include "trials/knobs.h"
-#include "trials/workload.h"
 
 namespace jobs {
 namespace {
 
 namespace fs = std::filesystem;
-using common::InputError;
 using trials::BuiltInKnobs;
 using trials::Knob;
-
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-    }
-    quoted += c;
-  }
-  return quoted + '"';
-}
 
 std::string QuotedList(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
   for (const std::string& text : texts) {
-    quoted.push_back(Quoted(text));
+    quoted.push_back(TomlString(text));
   }
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
@@ -52,51 +34,6 @@ std::string FromManifest(const InitOptions& options, const fs::path& path) {
   return relative.empty() || relative.begin()->string() == ".."
              ? target.lexically_normal().string()
              : relative.string();
-}
-
-// The sequences of a step: of the option, of the adapter's setting, or of the
-// microbatches of all ranks.
-int BatchSize(const InitOptions& options,
-              const std::optional<trials::Adapter>& adapter,
-              const trials::AdapterJob& job) {
-  if (options.batch > 0) {
-    return options.batch;
-  }
-  if (adapter) {
-    const auto number = [&](std::string_view expression) {
-      return adapter->PresentNumber(job, expression);
-    };
-    if (const auto batch = number("$batch_size"); batch && *batch >= 1.0) {
-      return static_cast<int>(*batch);
-    }
-    const auto micro = number("$micro_batch_size");
-    if (micro && *micro >= 1.0) {
-      const double others = number("$tp").value_or(1.0) *
-                            number("$pp").value_or(1.0) *
-                            number("$cp").value_or(1.0);
-      return static_cast<int>(*micro * number("$microbatches").value_or(1.0) *
-                              job.cluster.gpus() / others);
-    }
-  }
-  throw InputError(
-      "the command line does not say how many sequences a step has: give "
-      "--batch N (over all ranks)");
-}
-
-int SequenceLength(const InitOptions& options,
-                   const std::optional<trials::Adapter>& adapter,
-                   const trials::AdapterJob& job) {
-  if (options.sequence > 0) {
-    return options.sequence;
-  }
-  const auto length =
-      adapter ? adapter->PresentNumber(job, "$sequence_length") : std::nullopt;
-  if (length && *length >= 1.0) {
-    return static_cast<int>(*length);
-  }
-  throw InputError(
-      "the command line does not say how long a sequence is: give --seq N "
-      "(tokens)");
 }
 
 // The parameters that are placeholders in the command line.
@@ -165,128 +102,14 @@ std::string SpaceText(const std::vector<std::string>& varied,
   return text;
 }
 
-// What is known of the job before its manifest is written.
-struct Draft {
-  Machine machine;
-  trials::AdapterJob job;
-  std::optional<trials::Adapter> adapter;
-  std::optional<trials::ParallelConfig> present;
-  std::vector<std::string> notes;
-};
-
-// The machine as detected, with the sizes that the options give. Ranks on a CPU
-// are as many as the present configuration has.
-Machine MachineOf(const InitOptions& options,
-                  const std::optional<trials::ParallelConfig>& present) {
-  const int devices =
-      present ? present->dp * present->tp * present->pp * present->cp : 0;
-  Machine machine = DetectMachine(options.command, devices);
-  if (!options.gpus.empty()) {
-    machine.size = ParseMachineSizes(options.gpus, 8).front();
-  }
-  if (options.memory_gib > 0.0) {
-    machine.memory_gib = options.memory_gib;
-  }
-  if (!options.gpu.empty()) {
-    (void)FindMachine({.gpu = options.gpu, .cluster = ""});
-    machine.product = options.gpu;
-  }
-  if (devices > 0 && devices != machine.size.gpus()) {
-    throw InputError(fmt::format(
-        "--start {}: dp * tp * pp * cp is {}, but the machine has {} x {} "
-        "devices ({}): correct it, or give --gpus NODESxGPUS",
-        options.start,
-        devices,
-        machine.size.nodes,
-        machine.size.gpus_per_node,
-        options.gpus.empty() ? machine.source : "--gpus"));
-  }
-  return machine;
-}
-
-Draft Inspect(const InitOptions& options) {
-  Draft draft;
-  if (options.command.empty()) {
-    throw InputError(
-        "your command line is missing: give it after --, as in `... -- "
-        "torchrun train.py`");
-  }
-  if (options.model.empty()) {
-    throw InputError("--model FILE is missing: the config.json of your model");
-  }
-  if (!options.start.empty()) {
-    try {
-      draft.present =
-          trials::Canonical(trials::ParseParallelConfig(options.start));
-    } catch (const std::invalid_argument& e) {
-      throw InputError(fmt::format("--start: {}", e.what()));
-    }
-  }
-  draft.machine = MachineOf(options, draft.present);
-  if (!options.framework.empty()) {
-    draft.adapter = trials::Adapter::Find(options.framework, options.folder);
-  }
-  draft.job.words = options.command;
-  draft.job.folder = options.folder;
-  draft.job.cluster.nodes = draft.machine.size.nodes;
-  draft.job.cluster.gpus_per_node = draft.machine.size.gpus_per_node;
-  const int batch = BatchSize(options, draft.adapter, draft.job);
-  const int sequence = SequenceLength(options, draft.adapter, draft.job);
-  draft.job.workload = trials::ReadWorkload(common::TomlTable::ParseString(
-      fmt::format("model = {}\nbatch_size = {}\nsequence_length = {}\n",
-                  Quoted(fs::absolute(options.folder / options.model).string()),
-                  batch,
-                  sequence),
-      "the command line"));
-  if (!draft.present && draft.adapter) {
-    const trials::PresentConfig present = draft.adapter->Present(draft.job);
-    draft.present = present.config;
-    draft.notes = present.notes;
-  }
-  return draft;
-}
-
-// The cluster that predictions are for, a name of experiments/clusters: the
-// usual one of the GPU, or, for an unknown GPU or number of hosts, another one.
-// Nothing if the simulator has none for the devices.
-struct Likeness {
-  std::string cluster;
-  std::string note;  // for the manifest; may be empty
-};
-
-std::optional<Likeness> LikenessOf(const Machine& machine) {
-  const auto usual = UsualCluster(machine.product);
-  const bool cpu = machine.product.empty();
-  std::vector<Likeness> choices;
-  if (usual) {
-    choices.push_back({*usual, ""});
-  } else if (cpu) {
-    choices.push_back({"cpu-2", ""});
-  }
-  if (!cpu) {
-    choices.push_back({"a100-selene", "; in place of this machine"});
-  }
-  for (const Likeness& choice : choices) {
-    try {
-      (void)WithSize(FindMachine({.gpu = "", .cluster = choice.cluster}),
-                     machine.size);
-      return choice;
-    } catch (const InputError&) {
-      continue;  // it cannot have this size
-    }
-  }
-  return std::nullopt;
-}
-
-// Whether the simulator predicts the configurations of the job.
-bool IsPredicted(const InitOptions& options, const Draft& draft) {
+bool IsPredicted(const InitOptions& options, const JobDraft& draft) {
   return !options.cluster.empty() || LikenessOf(draft.machine).has_value();
 }
 
-std::string ClusterText(const InitOptions& options, const Draft& draft) {
+std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
   if (!options.cluster.empty()) {
     return fmt::format("file = {}\ngpus = {}\n",
-                       Quoted(FromManifest(options, options.cluster)),
+                       TomlString(FromManifest(options, options.cluster)),
                        draft.machine.size.gpus());
   }
   const std::optional<Likeness> like = LikenessOf(draft.machine);
@@ -298,13 +121,13 @@ std::string ClusterText(const InitOptions& options, const Draft& draft) {
       draft.machine.size.gpus_per_node,
       draft.machine.memory_gib,
       like ? fmt::format("like = {}  # links and speed, for predictions{}\n",
-                         Quoted(like->cluster),
+                         TomlString(like->cluster),
                          like->note)
            : "");
 }
 
 // The framework of predictions, where no adapter names one.
-std::string PredictionsText(const InitOptions& options, const Draft& draft) {
+std::string PredictionsText(const InitOptions& options, const JobDraft& draft) {
   const bool named = draft.adapter && !draft.adapter->framework().empty();
   return named || !IsPredicted(options, draft)
              ? ""
@@ -317,11 +140,11 @@ std::string PredictionsText(const InitOptions& options, const Draft& draft) {
 }  // namespace
 
 std::string ManifestText(const InitOptions& options) {
-  const Draft draft = Inspect(options);
+  const JobDraft draft = DraftJob(options);
   const std::string start =
       draft.present
           ? fmt::format("start = [{}]  # your present configuration\n",
-                        Quoted(trials::ToString(*draft.present)))
+                        TomlString(trials::ToString(*draft.present)))
           : "# start = [\"dp=4\"]  # your present configuration\n";
   std::string notes;
   for (const std::string& note : draft.notes) {
@@ -366,17 +189,18 @@ std::string ManifestText(const InitOptions& options) {
       notes,
       options.framework.empty()
           ? ""
-          : fmt::format("framework = {}\n",
-                        Quoted(options.framework.ends_with(".toml")
-                                   ? FromManifest(options, options.framework)
-                                   : options.framework)),
-      Quoted(folder.empty() ? "." : folder),
+          : fmt::format(
+                "framework = {}\n",
+                TomlString(options.framework.ends_with(".toml")
+                               ? FromManifest(options, options.framework)
+                               : options.framework)),
+      TomlString(folder.empty() ? "." : folder),
       QuotedList(options.command),
       options.step_time.empty()
           ? ""
           : fmt::format("[backend.log]\nstep_time_s = {}\n\n",
-                        Quoted(options.step_time)),
-      Quoted(FromManifest(options, options.model)),
+                        TomlString(options.step_time)),
+      TomlString(FromManifest(options, options.model)),
       draft.job.workload.batch_size,
       draft.job.workload.sequence_length,
       ClusterText(options, draft),
