@@ -19,6 +19,7 @@
 #include "harness/provenance.h"
 #include "trials/adapters/adapter.h"
 #include "trials/command/command_runner.h"
+#include "trials/command/trial_rendering.h"
 #include "trials/data_folder.h"
 #include "trials/simulator/framework.h"
 #include "trials/workload.h"

@@ -19,6 +19,7 @@
 #include "trials/command/contained_process.h"
 #include "trials/command/leftovers.h"
 #include "trials/command/trial_log.h"
+#include "trials/command/trial_rendering.h"
 #include "trials/command/trial_report.h"
 
 namespace trials {

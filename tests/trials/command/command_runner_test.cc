@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/command/trial_rendering.h"
 
 namespace trials {
 namespace {
