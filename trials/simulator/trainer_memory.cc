@@ -4,191 +4,16 @@
 #include <cstddef>
 #include <deque>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "trials/simulator/schedule.h"
+#include "trials/simulator/trainer_store.h"
 #include "trials/simulator/trainer_units.h"
 
 namespace trials {
 namespace {
-
-enum class UnitKind { kEmbedding, kBlock, kHead };
-
-struct Bucket {
-  TrainerShare share = TrainerShare::kDense;
-  std::int64_t elements = 0;
-  int replicas = 1;
-  std::vector<std::size_t> units;
-  TrainerBlock weights;     // ZeRO 3: gathered
-  TrainerBlock gradients;   // ZeRO 2 and 3: of one microbatch
-  std::size_t pending = 0;  // units whose backward is to come
-  bool reducing = false;
-};
-
-struct Unit {
-  UnitKind kind = UnitKind::kBlock;
-  int chunk = 0;
-  std::vector<Bucket*> buckets;
-};
-
-// The states of a rank, and the buckets that ZeRO gathers and reduces.
-class Store {
- public:
-  Store(const TrainerUnits& units, const ParallelConfig& config)
-      : parts_(units), config_(config) {}
-
-  void AddUnit(UnitKind kind, int chunk) {
-    units_.push_back({kind, chunk, {}});
-    const std::size_t unit = units_.size() - 1;
-    switch (kind) {
-      case UnitKind::kEmbedding:
-        AddParameters(parts_.EmbeddingParameters(), unit);
-        break;
-      case UnitKind::kBlock:
-        AddParameters(parts_.BlockParameters(), unit);
-        break;
-      case UnitKind::kHead:
-        AddParameters(parts_.HeadParameters(), unit);
-        break;
-    }
-  }
-
-  void Allocate() {
-    constexpr int kStates = 3;  // master weights and two moments
-    const int zero = config_.zero_stage;
-    for (const auto& bucket : buckets_) {
-      Bucket& b = *bucket;
-      const int data = config_.dp * config_.cp;
-      const int replicas =
-          b.share == TrainerShare::kExpert ? data / config_.ep : data;
-      b.replicas = replicas;
-      if (zero > 0) {
-        b.elements = (b.elements + replicas - 1) / replicas * replicas;
-      }
-      const std::int64_t part = zero > 0 ? b.elements / replicas : b.elements;
-      states_.push_back(parts_.New(zero == 3 ? part : b.elements,
-                                   TrainerRegion::kParameters));
-      states_.push_back(
-          parts_.New(zero >= 2 ? part : b.elements, TrainerRegion::kGradients));
-      for (int i = 0; i < kStates; ++i) {
-        states_.push_back(parts_.NewWide(part, TrainerRegion::kOptimizer));
-      }
-      b.pending = b.units.size();
-    }
-  }
-
-  void Acquire(std::size_t unit, std::optional<std::size_t> next) {
-    if (config_.zero_stage < 3) {
-      return;
-    }
-    Gather(unit);
-    if (next.has_value() && config_.overlap_zero_allgather) {
-      Gather(*next);
-    }
-  }
-  void Release(std::size_t unit, std::optional<std::size_t> next) {
-    for (Bucket* bucket : units_[unit].buckets) {
-      const auto& users = bucket->units;
-      if (!next.has_value() ||
-          std::find(users.begin(), users.end(), *next) == users.end()) {
-        bucket->weights.Free();
-      }
-    }
-  }
-
-  void BeginBackward(std::size_t unit) {
-    if (config_.zero_stage < 2) {
-      return;
-    }
-    for (Bucket* bucket : units_[unit].buckets) {
-      if (bucket->reducing) {  // gradients of the microbatch before
-        FinishReduces(0);
-      }
-      if (bucket->gradients.empty()) {
-        bucket->gradients =
-            parts_.New(bucket->elements, TrainerRegion::kCommunication);
-      }
-    }
-  }
-  void EndBackward(std::size_t unit) {
-    if (config_.zero_stage < 2) {
-      return;
-    }
-    for (Bucket* bucket : units_[unit].buckets) {
-      if (--bucket->pending == 0) {
-        bucket->pending = bucket->units.size();
-        bucket->reducing = bucket->replicas > 1 && config_.overlap_zero_comm;
-        reducing_.push_back(bucket);
-        FinishReduces(bucket->reducing ? 1 : 0);  // at most two at a time
-      }
-    }
-  }
-  void FinishReduces(std::size_t in_flight) {
-    while (reducing_.size() > in_flight) {
-      reducing_.front()->reducing = false;
-      reducing_.front()->gradients.Free();
-      reducing_.pop_front();
-    }
-  }
-
-  [[nodiscard]] const std::vector<Unit>& units() const { return units_; }
-
- private:
-  void Gather(std::size_t unit) {
-    for (Bucket* bucket : units_[unit].buckets) {
-      if (bucket->weights.empty()) {
-        bucket->weights =
-            parts_.New(bucket->elements, TrainerRegion::kCommunication);
-      }
-    }
-  }
-
-  void Use(Bucket& bucket, std::size_t unit) {
-    if (bucket.units.empty() || bucket.units.back() != unit) {
-      bucket.units.push_back(unit);
-      units_[unit].buckets.push_back(&bucket);
-    }
-  }
-
-  void AddParameters(const std::vector<TrainerParameter>& parameters,
-                     std::size_t unit) {
-    const int megabytes =
-        config_.zero_stage == 0 ? config_.dp_bucket_mb : config_.zero_bucket_mb;
-    for (const TrainerParameter& parameter : parameters) {
-      const bool tied = parameter.share == TrainerShare::kTied;
-      if (tied && table_ != nullptr) {  // the head uses the embedding's
-        Use(*table_, unit);
-        continue;
-      }
-      Bucket*& open = open_[{units_[unit].chunk, parameter.share}];
-      if (open == nullptr ||
-          static_cast<double>(open->elements + parameter.elements) *
-                  parts_.width() >
-              megabytes * kBucketMegabyte) {
-        buckets_.push_back(std::make_unique<Bucket>());
-        open = buckets_.back().get();
-        open->share = parameter.share;
-      }
-      open->elements += parameter.elements;
-      Use(*open, unit);
-      if (tied) {
-        table_ = open;
-      }
-    }
-  }
-
-  const TrainerUnits& parts_;
-  const ParallelConfig& config_;
-  std::vector<Unit> units_;
-  std::vector<std::unique_ptr<Bucket>> buckets_;
-  std::map<std::pair<int, TrainerShare>, Bucket*> open_;
-  Bucket* table_ = nullptr;
-  std::vector<TrainerBlock> states_;
-  std::deque<Bucket*> reducing_;
-};
 
 // The actions of a rank in a step.
 class RankStep {
@@ -253,14 +78,14 @@ class RankStep {
       const int part = chunk * config_.pp + stage_;
       first_unit_.push_back(store_.units().size());
       if (part == 0) {
-        store_.AddUnit(UnitKind::kEmbedding, chunk);
+        store_.AddUnit(TrainerUnitKind::kEmbedding, chunk);
       }
       for (int i = layers * part / parts; i < layers * (part + 1) / parts;
            ++i) {
-        store_.AddUnit(UnitKind::kBlock, chunk);
+        store_.AddUnit(TrainerUnitKind::kBlock, chunk);
       }
       if (part == parts - 1) {
-        store_.AddUnit(UnitKind::kHead, chunk);
+        store_.AddUnit(TrainerUnitKind::kHead, chunk);
       }
     }
     first_unit_.push_back(store_.units().size());
@@ -321,13 +146,13 @@ class RankStep {
       TrainerKept& kept = pending.kept[u - first];
       store_.Acquire(u, next);
       switch (store_.units()[u].kind) {
-        case UnitKind::kEmbedding:
+        case TrainerUnitKind::kEmbedding:
           x = parts_.EmbeddingForward(kept);
           break;
-        case UnitKind::kBlock:
+        case TrainerUnitKind::kBlock:
           x = parts_.BlockForward(std::move(x), kept);
           break;
-        case UnitKind::kHead:
+        case TrainerUnitKind::kHead:
           parts_.HeadForward(std::exchange(x, {}), kept);
           break;
       }
@@ -345,13 +170,13 @@ class RankStep {
       store_.Acquire(u, next);
       store_.BeginBackward(u);
       switch (store_.units()[u].kind) {
-        case UnitKind::kEmbedding:
+        case TrainerUnitKind::kEmbedding:
           parts_.EmbeddingBackward(std::exchange(dy, {}), kept);
           break;
-        case UnitKind::kBlock:
+        case TrainerUnitKind::kBlock:
           dy = parts_.BlockBackward(std::move(dy), kept);
           break;
-        case UnitKind::kHead:
+        case TrainerUnitKind::kHead:
           dy = parts_.HeadBackward(kept);
           break;
       }
@@ -366,7 +191,7 @@ class RankStep {
   int stage_;
   int chunks_;
   TrainerUnits parts_;
-  Store store_;
+  TrainerStore store_;
   std::vector<std::vector<Action>> schedules_;  // of all stages
   std::vector<std::size_t> first_unit_;         // of each chunk, and the end
   std::map<std::pair<int, int>, Pending> pending_;

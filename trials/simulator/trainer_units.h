@@ -89,6 +89,10 @@ class TrainerUnits {
  private:
   using Half = TrainerKept::Half;
 
+  static constexpr TrainerRegion kCommunication = TrainerRegion::kCommunication;
+  static constexpr TrainerRegion kWorkspace = TrainerRegion::kWorkspace;
+  static constexpr std::int64_t kIndexBytes = 4;
+
   [[nodiscard]] TrainerBlock Bytes(std::int64_t bytes,
                                    TrainerRegion region) const {
     return bytes == 0 ? TrainerBlock() : TrainerBlock(ledger_, region, bytes);
