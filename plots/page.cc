@@ -20,65 +20,6 @@ namespace fs = std::filesystem;
 using trials::Outcome;
 using trials::Trial;
 
-constexpr double kGb = 1e9;
-constexpr double kNormal95 = 1.96;
-
-// "dp=8" and so on, a part for each knob.
-std::vector<std::string> Parts(const Trial& trial) {
-  std::vector<std::string> parts;
-  const std::string label = CandidateLabel(trial);
-  for (const std::string_view part : common::Split(label, ',')) {
-    parts.emplace_back(part);
-  }
-  return parts;
-}
-
-std::string Duration(double seconds) {
-  if (std::isnan(seconds)) {
-    return "–";
-  }
-  return seconds < 90.0 ? fmt::format("{} s", PageNumber(seconds, 3))
-         : seconds < 5400.0
-             ? fmt::format("{} min", PageNumber(seconds / 60, 3))
-             : fmt::format("{} h", PageNumber(seconds / 3600, 3));
-}
-
-// The free share of a GPU's memory in percent; NaN if it is not known.
-double HeadroomPercent(const PageRun& run, const Trial& trial) {
-  const auto& capacity = run.problem->info.memory_capacity_bytes;
-  return capacity && trial.measurement.peak_memory_bytes
-             ? 100.0 * (1.0 - *trial.measurement.peak_memory_bytes / *capacity)
-             : trials::kUnknown;
-}
-
-std::string SpeedUpText(const SpeedUp& speed) {
-  return fmt::format("{:.2f}×", speed.ratio);
-}
-
-// "27,797"
-std::string Thousands(double value) {
-  std::string digits = fmt::format("{:.0f}", value);
-  for (std::size_t at = digits.size(); at > 3;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
-}
-
-// Why the given configuration is not the reference of speed-ups; "" if it is,
-// or if none is given.
-std::string GivenThatFailed(const PageRun& run) {
-  for (const Trial& trial : run.trials) {
-    if (trial.chosen_by == trials::ChosenBy::kGiven) {
-      return trial.measurement.outcome == Outcome::kCompleted
-                 ? ""
-                 : fmt::format(" (the given one: {})",
-                               OutcomeWords(trial.measurement.outcome));
-    }
-  }
-  return "";
-}
-
 class Page {
  public:
   Page(const PageRun& run, const PageOptions& options)
@@ -97,8 +38,9 @@ class Page {
                              "content=\"5\"></noscript>",
         kPageStyle,
         run_.info.finished ? "" : " data-live");
-    html += Header(title) + NothingRan() + Cards() + Recommendation() +
-            Throughput() + Memory() + Table() + Learned() + Provenance();
+    html += Header(title) + NothingRan() + PageCards(run_) + Recommendation() +
+            Throughput() + Memory() + Section("Trials", TrialTable(run_)) +
+            Learned() + Provenance();
     return html + fmt::format("</main><script>{}</script></body></html>\n",
                               kPageScript);
   }
@@ -159,100 +101,15 @@ class Page {
                    " class=\"warn\"");
   }
 
-  static std::string Card(const std::string& name,
-                          const std::string& value,
-                          const std::string& note,
-                          const char* style = "") {
-    return fmt::format(
-        "<div class=\"card{}\"><span class=\"name\">{}</span><b>{}</b>"
-        "<span>{}</span></div>",
-        style,
-        name,
-        value,
-        note);
-  }
-
-  [[nodiscard]] std::string Cards() const {
-    std::string cards;
-    if (run_.best >= 0) {
-      cards += BestCard() + SpeedUpCard() + MemoryCard();
-    }
-    std::map<Outcome, int> counts;
-    for (const Trial& trial : run_.trials) {
-      ++counts[trial.measurement.outcome];
-    }
-    std::string outcomes;
-    for (const auto& [outcome, count] : counts) {
-      outcomes += fmt::format("{}{} {}",
-                              outcomes.empty() ? "" : ", ",
-                              count,
-                              OutcomeWords(outcome));
-    }
-    cards += Card("Trials", std::to_string(run_.trials.size()), outcomes);
-    cards +=
-        Card("Search time",
-             Duration(run_.trials.empty() ? 0.0 : run_.trials.back().elapsed_s),
-             run_.problem->info.backend == "command" ? "on the machine"
-                                                     : "on a virtual clock");
-    return "<div class=\"cards\">" + cards + "</div>\n";
-  }
-
-  [[nodiscard]] std::string BestCard() const {
-    const double rate = run_.Best().throughput.steps_per_s;
-    const auto& tokens = run_.problem->info.tokens_per_step;
-    return Card("Best throughput",
-                PageNumber(rate) + " <small>steps/s</small>",
-                fmt::format("{} per step{}, trial {}",
-                            Duration(1.0 / rate),
-                            tokens ? fmt::format(", {} tokens/s",
-                                                 Thousands(*tokens * rate))
-                                   : "",
-                            run_.Best().number),
-                " lead");
-  }
-
-  [[nodiscard]] std::string SpeedUpCard() const {
-    const bool given = run_.First().chosen_by == trials::ChosenBy::kGiven;
-    const std::string reference =
-        given ? "the present configuration"
-              : "the first configuration that ran" + GivenThatFailed(run_);
-    if (run_.first == run_.best) {
-      return Card("Speed-up", "none", "over " + reference);
-    }
-    const SpeedUp speed = SpeedUpOf(run_.Best(), run_.First());
-    return Card(
-        "Speed-up",
-        SpeedUpText(speed),
-        fmt::format(
-            "[{:.2f}, {:.2f}] over {}", speed.low, speed.high, reference));
-  }
-
-  [[nodiscard]] std::string MemoryCard() const {
-    const auto& peak = run_.Best().measurement.peak_memory_bytes;
-    if (!peak) {
-      return "";
-    }
-    const double headroom = HeadroomPercent(run_, run_.Best());
-    const auto& capacity = run_.problem->info.memory_capacity_bytes;
-    return Card("Peak memory",
-                PageNumber(*peak / kGb, 3) + " <small>GB</small>",
-                std::isnan(headroom)
-                    ? std::string("of a GPU")
-                    : fmt::format("of {} GB, {:.0f}% free{}",
-                                  PageNumber(*capacity / kGb, 3),
-                                  headroom,
-                                  headroom < 10.0 ? ": little to spare" : ""));
-  }
-
   // The best configuration; what differs from the first one is marked.
   [[nodiscard]] std::string Recommendation() const {
     if (run_.best < 0) {
       return "";
     }
-    const std::vector<std::string> first = Parts(run_.First());
+    const std::vector<std::string> first = ConfigParts(run_.First());
     std::string chips;
     bool moved_any = false;
-    for (const std::string& part : Parts(run_.Best())) {
+    for (const std::string& part : ConfigParts(run_.Best())) {
       const bool moved =
           std::find(first.begin(), first.end(), part) == first.end();
       moved_any = moved_any || moved;
@@ -338,116 +195,6 @@ class Page {
     return Section("Peak memory of a GPU", Chart(MemoryChart, run_));
   }
 
-  // The knobs that differ between trials, as text; "fixed" gets the others.
-  [[nodiscard]] std::string Varying(const Trial& trial) const {
-    std::string text;
-    for (const std::string& part : Parts(trial)) {
-      if (!fixed_.contains(part)) {
-        text += (text.empty() ? "" : ", ") + part;
-      }
-    }
-    return text.empty() ? "as below" : text;
-  }
-
-  static std::string NumberCell(double value, const std::string& text) {
-    return fmt::format("<td class=\"n\" data-v=\"{}\">{}</td>",
-                       std::isnan(value) ? "" : common::ExactText(value),
-                       text);
-  }
-
-  [[nodiscard]] std::string Row(const Trial& trial, std::size_t i) const {
-    const auto& measured = trial.measurement;
-    const double rate =
-        trial.HasThroughput() ? trial.throughput.steps_per_s : trials::kUnknown;
-    const double predicted = run_.predicted_steps_per_s[i];
-    const double peak = measured.peak_memory_bytes.value_or(trials::kUnknown);
-    const double headroom = HeadroomPercent(run_, trial);
-    const double ratio = run_.first >= 0 && !std::isnan(rate)
-                             ? SpeedUpOf(trial, run_.First()).ratio
-                             : trials::kUnknown;
-    std::string row = fmt::format(
-        "<tr{}>", static_cast<int>(i) == run_.best ? " class=\"best\"" : "");
-    row += NumberCell(trial.number, std::to_string(trial.number));
-    row += fmt::format("<td class=\"o-{}\">{}</td>",
-                       ToString(measured.outcome),
-                       OutcomeWords(measured.outcome));
-    row += NumberCell(rate, PageNumber(rate));
-    row += NumberCell(ratio,
-                      std::isnan(ratio) ? "–" : fmt::format("{:.2f}×", ratio));
-    row += NumberCell(
-        predicted,
-        std::isnan(predicted)
-            ? "–"
-            : fmt::format("{} ± {}",
-                          PageNumber(predicted, 3),
-                          PageNumber(kNormal95 * run_.predicted_stddev[i], 2)));
-    row += NumberCell(peak, PageNumber(peak / kGb, 3));
-    row += NumberCell(
-        headroom,
-        std::isnan(headroom) ? "–" : fmt::format("{:.0f}%", headroom));
-    row += NumberCell(measured.duration_s, Duration(measured.duration_s));
-    row += fmt::format("<td class=\"cfg\">{}{}</td>",
-                       EscapeHtml(Varying(trial)),
-                       measured.message.empty()
-                           ? ""
-                           : fmt::format("<p class=\"msg\">{}</p>",
-                                         EscapeHtml(measured.message)));
-    return row + fmt::format("<td>{}</td></tr>\n", ToString(trial.chosen_by));
-  }
-
-  std::string Table() {
-    if (run_.trials.empty()) {
-      return "";
-    }
-    FindFixed();
-    const std::vector<std::pair<const char*, const char*>> heads = {
-        {"n", "#"},
-        {"", "Outcome"},
-        {"n big", "steps/s"},
-        {"n big", "Speed-up"},
-        {"n big", "Predicted (95%)"},
-        {"n big", "Peak GB"},
-        {"n", "Free"},
-        {"n", "Took"},
-        {"", "Configuration"},
-        {"", "Chosen by"}};
-    std::string html = "<div class=\"scroll\"><table id=\"trials\"><thead><tr>";
-    for (const auto& [style, name] : heads) {
-      html += fmt::format(
-          "<th scope=\"col\" class=\"{}\" aria-sort=\"{}\"><button "
-          "type=\"button\">{}</button></th>",
-          style,
-          name[0] == '#' ? "ascending" : "none",
-          name);
-    }
-    html += "</tr></thead><tbody>\n";
-    for (std::size_t i = 0; i < run_.trials.size(); ++i) {
-      html += Row(run_.trials[i], i);
-    }
-    html += "</tbody></table></div>";
-    if (!fixed_.empty()) {
-      html +=
-          fmt::format("<p class=\"small soft\">In all trials: {}.</p>",
-                      EscapeHtml(fmt::format("{}", fmt::join(fixed_, ", "))));
-    }
-    return Section("Trials", html);
-  }
-
-  // What all configurations have in common.
-  void FindFixed() {
-    std::map<std::string, std::size_t> counts;
-    for (const Trial& trial : run_.trials) {
-      for (const std::string& part : Parts(trial)) {
-        ++counts[part];
-      }
-    }
-    for (const auto& [part, count] : counts) {
-      if (count == run_.trials.size() && run_.trials.size() > 1) {
-        fixed_.insert(part);
-      }
-    }
-  }
-
   [[nodiscard]] std::string Learned() const {
     if (options_.learned.empty()) {
       return "";
@@ -504,7 +251,6 @@ class Page {
 
   const PageRun& run_;
   const PageOptions& options_;
-  std::set<std::string> fixed_;  // parts of all configurations
 };
 
 }  // namespace

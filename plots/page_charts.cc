@@ -285,15 +285,15 @@ std::string ThroughputChart(const PageRun& run, int width) {
 }
 
 std::string MemoryChart(const PageRun& run, int width) {
-  constexpr double kGb = 1e9;
   const double capacity =
-      run.problem->info.memory_capacity_bytes.value_or(0.0) / kGb;
+      run.problem->info.memory_capacity_bytes.value_or(0.0) / kBytesPerGb;
   double largest = capacity;
   bool any = false;
   for (const Trial& trial : run.trials) {
     if (trial.measurement.peak_memory_bytes) {
       any = true;
-      largest = std::max(largest, *trial.measurement.peak_memory_bytes / kGb);
+      largest =
+          std::max(largest, *trial.measurement.peak_memory_bytes / kBytesPerGb);
     }
   }
   if (!any) {
@@ -316,11 +316,12 @@ std::string MemoryChart(const PageRun& run, int width) {
     if (!trial.measurement.peak_memory_bytes) {
       continue;
     }
-    const double y = area.Y(*trial.measurement.peak_memory_bytes / kGb);
+    const double y = area.Y(*trial.measurement.peak_memory_bytes / kBytesPerGb);
     svg += WithTitle(
-        fmt::format("Trial {}: {} GB",
-                    trial.number,
-                    PageNumber(*trial.measurement.peak_memory_bytes / kGb)),
+        fmt::format(
+            "Trial {}: {} GB",
+            trial.number,
+            PageNumber(*trial.measurement.peak_memory_bytes / kBytesPerGb)),
         fmt::format("<rect class=\"bar{}\" x=\"{:.1f}\" y=\"{:.1f}\" "
                     "width=\"{:.1f}\" height=\"{:.1f}\"/>",
                     static_cast<int>(i) == run.best ? " best" : "",

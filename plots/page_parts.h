@@ -5,10 +5,13 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plots/page.h"
 
 namespace plots {
+
+inline constexpr double kBytesPerGb = 1e9;
 
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageScript;
@@ -20,6 +23,16 @@ extern const std::string_view kPageScript;
 // readable; "–" if it is not known.
 [[nodiscard]] std::string PageNumber(double value, int digits = 4);
 
+// "12 s", "3.4 min"; "–" if it is not known.
+[[nodiscard]] std::string Duration(double seconds);
+
+// "dp=8" and so on, a part for each parameter of the configuration.
+[[nodiscard]] std::vector<std::string> ConfigParts(const trials::Trial& trial);
+
+// The free share of a GPU's memory in percent; NaN if it is not known.
+[[nodiscard]] double HeadroomPercent(const PageRun& run,
+                                     const trials::Trial& trial);
+
 // "stopped early"
 [[nodiscard]] std::string OutcomeWords(trials::Outcome outcome);
 
@@ -27,6 +40,13 @@ extern const std::string_view kPageScript;
 [[nodiscard]] std::string OutcomeMark(const trials::Trial& trial,
                                       double x,
                                       double y);
+
+// The figures at the top of the page: best throughput, speed-up, memory,
+// trials.
+[[nodiscard]] std::string PageCards(const PageRun& run);
+
+// The trials as a table, whose columns the page's script sorts; "" without any.
+[[nodiscard]] std::string TrialTable(const PageRun& run);
 
 // Figures as inline SVG; `width` in px at which the text has its size. A mark
 // for every trial; both axes of numbers start at 0.

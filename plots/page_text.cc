@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -65,6 +66,32 @@ std::string OutcomeWords(Outcome outcome) {
   std::string words(ToString(outcome));
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
+}
+
+std::vector<std::string> ConfigParts(const trials::Trial& trial) {
+  std::vector<std::string> parts;
+  const std::string label = trials::CandidateLabel(trial);
+  for (const std::string_view part : common::Split(label, ',')) {
+    parts.emplace_back(part);
+  }
+  return parts;
+}
+
+std::string Duration(double seconds) {
+  if (std::isnan(seconds)) {
+    return "–";
+  }
+  return seconds < 90.0 ? fmt::format("{} s", PageNumber(seconds, 3))
+         : seconds < 5400.0
+             ? fmt::format("{} min", PageNumber(seconds / 60, 3))
+             : fmt::format("{} h", PageNumber(seconds / 3600, 3));
+}
+
+double HeadroomPercent(const PageRun& run, const trials::Trial& trial) {
+  const auto& capacity = run.problem->info.memory_capacity_bytes;
+  return capacity && trial.measurement.peak_memory_bytes
+             ? 100.0 * (1.0 - *trial.measurement.peak_memory_bytes / *capacity)
+             : trials::kUnknown;
 }
 
 }  // namespace plots
