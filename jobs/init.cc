@@ -114,7 +114,8 @@ std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
   }
   const std::optional<Likeness> like = LikenessOf(draft.machine);
   return fmt::format(
-      "# From {}.\nnodes = {}\ngpus_per_node = {}\nmemory_gib = {:.2f}  # of "
+      "# Detected: {}.\nnodes = {}\ngpus_per_node = {}\nmemory_gib = {:.2f}  # "
+      "of "
       "one device\n{}",
       draft.machine.source,
       draft.machine.size.nodes,

@@ -66,6 +66,19 @@ std::string MemoryText(const Finalist& best, double capacity_bytes) {
                      100.0 * left / capacity_bytes);
 }
 
+// Trials had values for them, and the user's job has its own.
+void PrintOpenPlaceholders(const trials::RenderedJob& rendered) {
+  for (const char* name : {"{max_steps}", "{seed}"}) {
+    const bool open = std::any_of(
+        rendered.words.begin(), rendered.words.end(), [&](const auto& word) {
+          return word.find(name) != std::string::npos;
+        });
+    if (open) {
+      fmt::print("Replace {} by the value that you train with.\n\n", name);
+    }
+  }
+}
+
 // Moves the job as it is out of the finalists; nothing if it did not run.
 std::optional<Finalist> TakeYours(std::vector<Finalist>& finalists) {
   const auto yours = std::find_if(
@@ -125,6 +138,7 @@ int Conclude(TuneJob& job, std::vector<Finalist> finalists) {
   WriteBest(job.folder(), rendered, best.config, result);
   fmt::print("\nUse this command line:\n\n  {}\n\n",
              trials::CommandLine(rendered));
+  PrintOpenPlaceholders(rendered);
   fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}\n",
              best.config,
              time.mean_s,

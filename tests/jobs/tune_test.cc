@@ -173,6 +173,8 @@ TEST_F(TuneTest, StartsFromThePredictionsForAClusterFile) {
                                           "1",
                                           "--",
                                           "./train.sh",
+                                          "--steps",
+                                          "{max_steps}",
                                           "--accumulate",
                                           "{microbatches}"});
   EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
@@ -181,7 +183,9 @@ TEST_F(TuneTest, StartsFromThePredictionsForAClusterFile) {
   // fastest as predicted, without gradient accumulation.
   EXPECT_THAT(run.output, HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8"));
   EXPECT_THAT(run.output, HasSubstr("trial 2   dp=2,tp=1,pp=1:"));
-  EXPECT_THAT(run.output, HasSubstr("train.sh --accumulate 1\n"));
+  EXPECT_THAT(run.output,
+              HasSubstr("train.sh --steps '{max_steps}' --accumulate 1\n"));
+  EXPECT_THAT(run.output, HasSubstr("Replace {max_steps} by the value"));
   const std::string manifest =
       fakes::ReadFile(folder_.path() / "oppa-results" / "tune.toml");
   EXPECT_THAT(manifest, HasSubstr("methods = [\"oppa-sim\"]"));
