@@ -190,5 +190,26 @@ TEST(Sharding, BlocksPrefetchTheNextOneOnly) {
                    3 * (1 + 0.25) * block_s + 0.25 * ends_s);
 }
 
+// On a slow network, backward and the forward that it repeats hide what their
+// time covers, at the cost of the slowdown.
+TEST(Sharding, RecomputationHidesCommunicationToo) {
+  Cluster cluster = SmallCluster();
+  cluster.inter.bandwidth_bytes_per_s = 1e8;
+  Framework framework;
+  framework.overlap_slowdown = 0.25;
+  const Simulator simulator(Problem(), cluster, {.framework = framework});
+  ParallelConfig config;
+  config.dp = 8;
+  config.zero_stage = 3;
+  config.overlap_zero_allgather = config.overlap_zero_comm = true;
+  const StepReport kept = simulator.Simulate(config);
+  config.grad_checkpoint = kRecomputeFull;
+  const StepReport repeated = simulator.Simulate(config);
+  EXPECT_GT(repeated.time.recompute_s, 0.0);
+  EXPECT_NEAR(kept.time.data_s - repeated.time.data_s,
+              0.75 * repeated.time.recompute_s,
+              1e-9);
+}
+
 }  // namespace
 }  // namespace trials
