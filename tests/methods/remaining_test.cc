@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -172,6 +173,91 @@ TEST_F(RemainingTest, IsTheSameForTheSameHistory) {
     Try(i);
   }
   EXPECT_EQ(Estimate(), Estimate());
+}
+
+// A process that expects 1 everywhere, with this deviation far from candidate
+// 0, of which it has observed 1.
+surrogates::GaussianProcess AroundOne(const surrogates::EncodedSpace& space,
+                                      double stddev) {
+  surrogates::GaussianProcess process(
+      space,
+      surrogates::ConstantMean(space.size()),
+      {.integrate_coefficients = false, .learn_nugget = false});
+  surrogates::Observations observations;
+  observations.candidate = {0};
+  observations.value.setOnes(1);
+  observations.noise_variance.setConstant(1, 1e-8);
+  process.Condition(observations,
+                    {.log_length_scales = Eigen::VectorXd::Constant(
+                         space.dimension_count(), std::log(0.05)),
+                     .log_signal_variance = 2.0 * std::log(stddev),
+                     .log_coefficients = Eigen::VectorXd::Zero(1)});
+  return process;
+}
+
+// One trial, of candidate 0, with one step a second.
+History OneTrial(const trials::SearchSpace& space) {
+  trials::Measurement measurement;
+  measurement.outcome = trials::Outcome::kCompleted;
+  measurement.step_times_s.assign(4, 1.0);
+  measurement.peak_memory_bytes = kCapacity;
+  History history(space.size());
+  history.Add(MakeTrial(0, space[0], measurement));
+  return history;
+}
+
+double Tempered(double probability) {
+  return 1.0 / (1.0 + std::sqrt((1.0 - probability) / probability));
+}
+
+// Another candidate fits with probability 1/2 and, whether or not it does, is
+// faster than 1 / (1 - x) with the probability of a normal number.
+TEST(Remaining, SpeedAndMemoryOfACandidateAreIndependent) {
+  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}});
+  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
+  constexpr double kStddev = 0.2;
+  const surrogates::GaussianProcess speed = AroundOne(encoded, kStddev);
+  const surrogates::GaussianProcess memory = AroundOne(encoded, 0.1);
+  surrogates::Prediction prediction;
+  speed.Predict(prediction);
+  const trials::Remaining remaining =
+      EstimateRemaining(OneTrial(space), prediction, speed, memory).value();
+  const auto within = [](double x) {
+    const double above = 1.0 / (1.0 - x) - 1.0;
+    return Tempered(1.0 - 0.25 * std::erfc(above / kStddev / std::sqrt(2.0)));
+  };
+  // Five deviations of a share of 1024 samples.
+  EXPECT_NEAR(remaining.p_within_1, within(0.01), 0.04);
+  EXPECT_NEAR(remaining.p_within_3, within(0.03), 0.04);
+  EXPECT_NEAR(remaining.p_within_5, within(0.05), 0.04);
+  // Half of E[Z^+] deviations.
+  EXPECT_NEAR(remaining.expected_gain,
+              0.5 * kStddev / std::sqrt(2.0 * std::acos(-1.0)),
+              1e-3);
+}
+
+// Of more candidates than are looked at, the last ten have even chances, and
+// all others one in 700.
+TEST(Remaining, LooksAtTheCandidatesThatAreLikeliestToBeFaster) {
+  std::vector<trials::ParallelConfig> configs;
+  for (int i = 0; i < kScreened + 20; ++i) {
+    configs.push_back({.dp = i + 1});
+  }
+  const trials::SearchSpace space(configs);
+  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
+  const surrogates::GaussianProcess speed = AroundOne(encoded, 0.2);
+  const surrogates::GaussianProcess memory = AroundOne(encoded, 0.1);
+  surrogates::Prediction prediction;
+  speed.Predict(prediction);
+  prediction.mean.tail(prediction.size() - 1).setConstant(0.4);
+  prediction.mean.tail(10).setConstant(1.05);
+  const trials::Remaining remaining =
+      EstimateRemaining(OneTrial(space), prediction, speed, memory).value();
+  EXPECT_GE(remaining.candidate, space.size() - 10);
+  EXPECT_GT(remaining.expected_gain,
+            0.5 * 0.2 / std::sqrt(2.0 * std::acos(-1.0)));
+  // Even one of the ten is faster and fits in a quarter of all cases.
+  EXPECT_LT(remaining.p_within_1, Tempered(0.75) + 0.04);
 }
 
 }  // namespace

@@ -189,5 +189,44 @@ TEST(TrustedProcess, ASettledTrustStaysUntilTheObservationsHaveGrownByHalf) {
   }
 }
 
+// Without a trial that ran out of memory, the value of one matters as the clip
+// only.
+TEST(SurrogatePair, AClipAtTheCapacityIsAnOutOfMemoryValueOfOne) {
+  const trials::SearchSpace space = Space();
+  Problem problem{.space = &space, .memory_capacity_bytes = kCapacity};
+  problem.predict = [&](const std::string&) {
+    trials::Predictions predictions;
+    for (int i = 0; i < space.size(); ++i) {
+      predictions.step_time_s.push_back(1.0 / space[i].dp + 0.5);
+      predictions.peak_memory_bytes.push_back(0.4 * kCapacity * space[i].tp);
+    }
+    return predictions;
+  };
+  const auto memory = [&](bool clip_at_capacity, double out_of_memory_value) {
+    SurrogatePair pair(
+        problem,
+        {.throughput_prior = surrogates::CostModelForm::kPredicted,
+         .memory_prior = surrogates::CostModelForm::kPredicted,
+         .out_of_memory_value = out_of_memory_value,
+         .clip_at_capacity = clip_at_capacity});
+    History history(space.size());
+    for (const int candidate : {0, 1, 16}) {  // tp 1, 2, 1
+      trials::Measurement measurement;
+      measurement.outcome = trials::Outcome::kCompleted;
+      measurement.step_times_s.assign(4, 1.0 / space[candidate].dp + 0.5);
+      measurement.peak_memory_bytes = 0.4 * kCapacity * space[candidate].tp;
+      history.Add(MakeTrial(candidate, space[candidate], measurement));
+    }
+    (void)pair.Fit(history);
+    surrogates::Prediction throughput, memory;
+    pair.Predict(throughput, memory);
+    return memory.mean;
+  };
+  const Eigen::VectorXd clipped = memory(true, 1.1);
+  EXPECT_EQ(clipped, memory(false, 1.0));
+  // Candidate 63, with tp 8, is predicted to need 3.2 times the capacity.
+  EXPECT_NEAR(memory(false, 1.1)[63] - clipped[63], 0.1, 0.02);
+}
+
 }  // namespace
 }  // namespace methods

@@ -143,5 +143,29 @@ TEST(Filters, CountWhatEachRemovesFromTheRest) {
   EXPECT_EQ(filtered.kept.size(), 700U);
 }
 
+TEST_F(TextbookMethod, TheFirstCandidateIsTriedFirstWhereItIsTheFastest) {
+  problem_.memory_capacity_bytes = 1e12;  // everything fits
+  const surrogates::TextbookModel model(
+      workload_, {.gpus_per_node = 8, .flops_per_s = 312e12});
+  std::vector<ParallelConfig> configs = Configs();
+  std::stable_sort(configs.begin(),
+                   configs.end(),
+                   [&](const ParallelConfig& a, const ParallelConfig& b) {
+                     return model.Step(a).Total() < model.Step(b).Total();
+                   });
+  const auto alike =
+      std::unique(configs.begin(),
+                  configs.end(),
+                  [&](const ParallelConfig& a, const ParallelConfig& b) {
+                    return model.Step(a).Total() == model.Step(b).Total();
+                  });
+  configs.erase(alike, configs.end());
+  ASSERT_GT(configs.size(), 1U);
+  space_ = trials::SearchSpace(configs);
+  const auto method =
+      MakeTextbook(problem_, {.advice = false, .communication_share = 1.0}, 1);
+  EXPECT_EQ(method->Suggest()->candidate, 0);
+}
+
 }  // namespace
 }  // namespace methods

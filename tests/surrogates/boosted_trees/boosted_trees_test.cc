@@ -44,9 +44,11 @@ TEST(BoostedTrees, PredictionsScaleWithTheUnitOfTheTarget) {
   BoostedTrees trees(space, {});
   (void)trees.Fit(All(space, 1.0));
   trees.Predict(prediction);
-  (void)trees.Fit(All(space, 1000.0));
-  trees.Predict(scaled);
-  EXPECT_TRUE(scaled.mean.isApprox(1000.0 * prediction.mean, 1e-6));
+  for (const double unit : {1e-3, 1e3}) {
+    (void)trees.Fit(All(space, unit));
+    trees.Predict(scaled);
+    EXPECT_TRUE(scaled.mean.isApprox(unit * prediction.mean, 1e-6)) << unit;
+  }
 }
 
 TEST(BoostedTrees, FitAgainGivesTheSamePrediction) {

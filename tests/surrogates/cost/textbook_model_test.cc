@@ -222,5 +222,27 @@ TEST(TextbookModel, BubblesAreThoseOfTheExercise) {
   }
 }
 
+// Eight tenths of the computation hide the reduction, which crosses the network
+// as soon as a tensor-parallel replica set is larger than a host.
+TEST(TextbookModel, AReductionOnASlowLinkIsLongerThanWhatHidesIt) {
+  const trials::Workload workload = Decoder(16, 1024, 16, 64, 512, 30'000);
+  const double parameters = Parameters(workload);
+  const TextbookModel model(workload,
+                            {.gpus_per_node = 4,
+                             .flops_per_s = 1e14,
+                             .intra_node_bytes_per_s = 1e9,
+                             .inter_node_bytes_per_s = 1e8});
+  const TextbookStep host = model.Step({.dp = 4, .microbatches = 1});
+  EXPECT_DOUBLE_EQ(host.data_s,
+                   2 * 0.75 * 2 * parameters / 1e9 - 0.8 * host.compute_s);
+  EXPECT_GT(host.data_s, 0.0);
+  const TextbookStep network = model.Step({.dp = 8, .microbatches = 1});
+  EXPECT_DOUBLE_EQ(network.data_s,
+                   2 * 0.875 * 2 * parameters / 1e8 - 0.8 * network.compute_s);
+  const TextbookStep both = model.Step({.dp = 4, .tp = 2, .microbatches = 1});
+  EXPECT_DOUBLE_EQ(both.data_s,
+                   2 * 0.75 * 2 * parameters / 2 / 1e8 - 0.8 * both.compute_s);
+}
+
 }  // namespace
 }  // namespace surrogates

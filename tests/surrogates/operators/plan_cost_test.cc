@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -147,6 +149,70 @@ TEST_F(PlanCostTest, BadTablesAreRejectedWithTheirLine) {
   } catch (const common::InputError& e) {
     EXPECT_NE(std::string(e.what()).find("bad.csv:4"), std::string::npos)
         << e.what();
+  }
+}
+
+TEST_F(PlanCostTest, SizesOutOfTheirRangeAreRejected) {
+  const auto is_read = [&](const std::string& from, const std::string& to) {
+    std::string text = kTable;
+    text.replace(text.find(from), from.size(), to);
+    try {
+      (void)OperatorTable::Read(Write("sizes.csv", text), "tiny");
+      return true;
+    } catch (const common::InputError&) {
+      return false;
+    }
+  };
+  const std::string row = "gpt-post-process,1,2,0,";
+  EXPECT_TRUE(is_read(row, "gpt-post-process,1,1024,0,"));
+  EXPECT_FALSE(is_read(row, "gpt-post-process,1,2048,0,"));
+  EXPECT_FALSE(is_read(row, "gpt-post-process,1,0,0,"));
+  EXPECT_FALSE(is_read(row, "gpt-post-process,1,3,0,"));
+  EXPECT_FALSE(is_read(row, "gpt-post-process,0,2,0,"));
+  EXPECT_FALSE(is_read(row, "gpt-post-process,1.5,2,0,"));
+  EXPECT_FALSE(is_read(row, "gpt-post-process,1,2,8,"));
+}
+
+TEST_F(PlanCostTest, PlansWithSizesThatAreNoPowersOfTwoAreRejected) {
+  const std::string text = ToJsonText({Plan({0, 3, 6}, "000000", 1), 64});
+  const auto is_read = [&](std::string_view key, const std::string& value) {
+    std::string changed = text;
+    const auto at =
+        changed.find_first_of("0123456789", changed.find(key) + key.size());
+    changed.replace(at, 1, value);
+    try {
+      (void)ParsePlan(changed, "text");
+      return true;
+    } catch (const common::InputError&) {
+      return false;
+    }
+  };
+  const std::string_view tp = "model_parallel_size_of_each_op";
+  EXPECT_TRUE(is_read(tp, "4"));
+  for (const char* value : {"0", "3", "6", "-2"}) {
+    EXPECT_FALSE(is_read(tp, value)) << value;
+  }
+  EXPECT_TRUE(is_read("algo_of_each_op", "7"));
+  EXPECT_FALSE(is_read("algo_of_each_op", "8"));
+  EXPECT_FALSE(is_read("algo_of_each_op", "-1"));
+}
+
+// A product that is split by columns is followed by one that is split by rows;
+// in the other variant both are the other way around.
+TEST(LayoutTest, TheSecondProductTakesWhatTheFirstOneLeaves) {
+  for (const auto& [first, second] :
+       {std::pair("enc-MLP-GEMM-1", "enc-MLP-GEMM-2"),
+        std::pair("enc-attention-qkv", "enc-attention-dense")}) {
+    const OperatorTraits a = TraitsOf(first);
+    const OperatorTraits b = TraitsOf(second);
+    EXPECT_TRUE(a.tunable && b.tunable);
+    for (const std::size_t variant : {0, 1}) {
+      EXPECT_EQ(a.output[variant], b.input[variant]);
+      EXPECT_EQ(b.output[variant], a.input[variant]);
+      EXPECT_NE(a.input[variant], a.output[variant]);
+      EXPECT_EQ(a.output[variant],
+                variant == 0 ? Layout::kColumns : Layout::kReplicated);
+    }
   }
 }
 

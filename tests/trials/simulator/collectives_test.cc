@@ -89,5 +89,86 @@ TEST(Collectives, ASmallAllReduceOnNvlinkTakesAsLongAsMeasured) {
   EXPECT_NEAR(AllReduceTime(link, 4.0 * 1024 * 1024), 61e-6, 15e-6);
 }
 
+// A ring over `hosts` with one rank each or, with one host, over `ranks`, at
+// the latencies of NCCL's Simple protocol.
+GroupLink AtSimpleLatency(int ranks, int hosts) {
+  GroupLink link = Link(ranks, hosts);
+  link.intra_latency_s = 3.4e-6;
+  link.inter_latency_s = 14e-6;
+  link.nvlink = true;
+  return link;
+}
+
+// What the 17th rank adds to an all-gather in which every rank sends `bytes`.
+double OneMoreStep(double bytes, bool between_hosts) {
+  const auto time_s = [&](int ranks) {
+    return AllGatherTime(AtSimpleLatency(ranks, between_hosts ? ranks : 1),
+                         bytes * ranks / (ranks - 1));
+  };
+  return time_s(17) - time_s(16);
+}
+
+// NCCL, src/graph/tuning.cc: latencies of a ring's step, NVLink and network.
+TEST(Collectives, AStepOfARingTakesTheLatencyOfItsProtocol) {
+  EXPECT_NEAR(OneMoreStep(0.0, false), 0.6e-6, 1e-12);  // LL
+  EXPECT_NEAR(OneMoreStep(0.0, true), 2.7e-6, 1e-12);
+  EXPECT_NEAR(OneMoreStep(1e6, false), 1.9e-6, 1e-12);  // LL128
+  EXPECT_NEAR(OneMoreStep(1e6, true), 4.0e-6, 1e-12);
+  EXPECT_NEAR(OneMoreStep(1e9, false), 3.4e-6, 1e-12);  // Simple
+  EXPECT_NEAR(OneMoreStep(1e9, true), 14e-6, 1e-12);
+}
+
+// A tree has a level more from 2^k hosts to 2^k + 1, and goes up and down.
+TEST(Collectives, ALevelOfATreeTakesTheLatencyOfItsProtocolTwice) {
+  const auto level_s = [](int hosts, double bytes) {
+    return AllReduceTime(AtSimpleLatency(hosts + 1, hosts + 1), bytes) -
+           AllReduceTime(AtSimpleLatency(hosts, hosts), bytes);
+  };
+  EXPECT_NEAR(level_s(64, 0.0), 2 * 5.0e-6, 1e-12);   // LL
+  EXPECT_NEAR(level_s(64, 1e6), 2 * 8.5e-6, 1e-12);   // LL128
+  EXPECT_NEAR(level_s(1024, 5e7), 2 * 14e-6, 1e-12);  // Simple
+  const auto local_s = [](int hosts, double bytes) {
+    return AllReduceTime(AtSimpleLatency(2 * hosts, hosts), bytes) -
+           AllReduceTime(AtSimpleLatency(hosts, hosts), bytes);
+  };
+  EXPECT_NEAR(local_s(64, 0.0), 2 * 0.6e-6, 1e-12);
+  EXPECT_NEAR(local_s(64, 1e6), 2 * 1.25e-6, 1e-12);
+  EXPECT_NEAR(local_s(1024, 5e7), 2 * 3.4e-6, 1e-12);
+}
+
+// The flags of LL take half of a line, those of LL128 one of sixteen words, and
+// LL has a limit of its own.
+TEST(Collectives, ProtocolsReachTheirShareOfTheBandwidth) {
+  const auto bandwidth = [](double bytes, double link_bytes_per_s) {
+    GroupLink link = AtSimpleLatency(2, 2);
+    link.bandwidth_bytes_per_s = link_bytes_per_s;
+    const double more = 1.01 * bytes;
+    return 0.5 * (more - bytes) /
+           (AllGatherTime(link, more) - AllGatherTime(link, bytes));
+  };
+  EXPECT_NEAR(bandwidth(1e4, 1e10), 0.5e10, 1e4);
+  EXPECT_NEAR(bandwidth(5e5, 1e10), 0.92e10, 1e4);
+  EXPECT_NEAR(bandwidth(1e8, 1e10), 1e10, 1e4);
+  EXPECT_NEAR(bandwidth(1e4, 1e12), 39e9, 1e5);
+}
+
+// The network's own latency, beyond 14 us, comes once for the data of LL and
+// LL128 and twice with Simple.
+TEST(Collectives, ASlowNetworkCostsSimpleTwiceWhatItCostsLl) {
+  const auto slower_s = [](double bytes) {
+    GroupLink link = AtSimpleLatency(2, 2);
+    const double time_s = AllGatherTime(link, bytes);
+    link.inter_latency_s += 10e-6;
+    return AllGatherTime(link, bytes) - time_s;
+  };
+  EXPECT_NEAR(slower_s(0.0), 5e-6, 1e-12);
+  EXPECT_NEAR(slower_s(1e9), 10e-6, 1e-12);
+}
+
+TEST(Collectives, AMessageTakesTheLatencyOfItsWay) {
+  EXPECT_DOUBLE_EQ(MessageTime(Link(2, 1), 1e10), 1.0 + 1e-6);
+  EXPECT_DOUBLE_EQ(MessageTime(Link(2, 2), 1e10), 1.0 + 1e-5);
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,5 +1,8 @@
 #include "trials/simulator/error_band.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,6 +89,20 @@ TEST(ErrorBands, TheReportHasTheIntervalInItsUnits) {
                         "validated: seen GPU, validated framework, one host"));
   EXPECT_THAT(text,
               HasSubstr("peak memory 10 GB: no comparable published rows"));
+}
+
+TEST(ErrorBands, ABandWithoutRowsOrSourcesIsRefused) {
+  const fakes::TemporaryFolder folder;
+  const auto read = [&](int rows, int sources) {
+    const std::filesystem::path path = folder.path() / "bands.toml";
+    std::ofstream(path) << "architectures = []\nframeworks = []\n"
+                        << "[step_time.all]\nlow = 0.5\nhigh = 2.0\nrows = "
+                        << rows << "\nsources = " << sources << "\n";
+    return ReadErrorBands(path);
+  };
+  EXPECT_EQ(read(1, 1).step_time.at("all").sources, 1);
+  EXPECT_THROW((void)read(0, 1), common::InputError);
+  EXPECT_THROW((void)read(1, 0), common::InputError);
 }
 
 }  // namespace

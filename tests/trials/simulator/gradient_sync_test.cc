@@ -1,5 +1,6 @@
 #include "trials/simulator/gradient_sync.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -144,6 +145,63 @@ TEST(GradientSync, OneRankHasNothingToReduce) {
   const SyncTime time = ReduceGradients(Modules(1.0), link, {}, {});
   EXPECT_EQ(time.exposed_s, 0.0);
   EXPECT_EQ(time.overhead_s, 0.0);
+}
+
+// A broadcast over four ranks of a host: three of four edges at a time.
+TEST(GradientSync, WholeTensorsAreBroadcastByTheirOwners) {
+  Framework framework;
+  framework.broadcast_parameters = true;
+  const double edge_s = 3.0 / 4 / 1e10;
+  // Fewer tensors than ranks: a broadcast for each.
+  const std::vector<SyncModule> two = {{.tensor_bytes = {4e9, 2e9}}};
+  const GatherPlan few = PlanGather(two, Link(), 1.0, framework);
+  EXPECT_NEAR(few.total_s, 6e9 * edge_s, 1e-3);
+  EXPECT_NEAR(few.first_s, 2e9 * edge_s, 1e-3);  // of the module needed first
+  EXPECT_DOUBLE_EQ(few.overhead_s, 2 * framework.bucket_overhead_s);
+  // More: each of four owners sends its quarter at once.
+  const std::vector<SyncModule> many = {
+      {.tensor_bytes = {4e9, 2e9}, .count = 4}};
+  const GatherPlan joined = PlanGather(many, Link(), 1.0, framework);
+  EXPECT_NEAR(joined.total_s, 24e9 * edge_s, 1e-3);
+  EXPECT_NEAR(joined.first_s, 6e9 * edge_s, 1e-3);
+  EXPECT_DOUBLE_EQ(joined.overhead_s, 4 * framework.bucket_overhead_s);
+  EXPECT_EQ(joined.overlapped_s, joined.total_s);
+  EXPECT_EQ(joined.overlapped_overhead_s, joined.overhead_s);
+  // Half the bytes where gradients are twice as wide as parameters.
+  EXPECT_NEAR(PlanGather(many, Link(), 1.0, framework, 0.5).total_s,
+              12e9 * edge_s,
+              1e-3);
+}
+
+// The equation of the header for two buckets: end_1 = ready_1 + p + t + u,
+// end_2 = max(ready_2 + p, end_1) + t + u.
+TEST(GradientSync, TwoBucketsEndWhenTheEquationSays) {
+  Framework framework;
+  framework.overlap_slowdown = 0.25;
+  constexpr double kBytes = 1e8;
+  const double send_s = 1.5 * kBytes / 1e10;  // a ring over four ranks
+  const double pack_s = 1e-3;
+  const double unpack_s = 2e-3;
+  for (const double backward_s : {0.005, 0.1}) {
+    const std::vector<SyncModule> modules(
+        2, {.tensor_bytes = {kBytes}, .backward_s = backward_s});
+    const SyncTime time =
+        ReduceGradients(modules,
+                        Link(),
+                        {.bucket_bytes = kBytes,
+                         .overlap = true,
+                         .pack_s_per_byte = pack_s / kBytes,
+                         .unpack_s_per_byte = unpack_s / kBytes},
+                        framework);
+    const double one_s = send_s + unpack_s;
+    const double first_end_s = backward_s + pack_s + one_s;
+    const double end_s = std::max(2 * backward_s + pack_s, first_end_s) + one_s;
+    const double after_s = std::min(2 * one_s, end_s - 2 * backward_s);
+    EXPECT_NEAR(time.exposed_s,
+                2 * pack_s + after_s + 0.25 * (2 * one_s - after_s),
+                2e-4);
+    EXPECT_DOUBLE_EQ(time.overhead_s, 2 * framework.bucket_overhead_s);
+  }
 }
 
 }  // namespace

@@ -88,17 +88,26 @@ TEST(LayerCost, LatentAttentionKeepsItsVectorsAndJoinedHeads) {
 TEST(LayerCost, SharedExpertsCostADenseLayerMore) {
   Model model = ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
                           "moe-32-experts.json");
-  const auto block = [&] {
-    return Costs({"moe", model, 1, 256, Precision::kBf16}, Megatron(), {1.0})
+  const auto block = [&](int tp) {
+    return Costs({"moe", model, 1, 256, Precision::kBf16},
+                 Megatron(),
+                 {.sequences = 1.0, .tp = tp})
         .block;
   };
-  const LayerCost without = block();
+  const LayerCost without = block(1);
+  const LayerCost half_without = block(2);
   model.shared_ffn_size = 512;
-  EXPECT_DOUBLE_EQ(block().ParameterCount() - without.ParameterCount(),
+  EXPECT_DOUBLE_EQ(block(1).ParameterCount() - without.ParameterCount(),
                    3.0 * 1024 * 512);
-  EXPECT_DOUBLE_EQ(block().saved_bytes - without.saved_bytes,
+  EXPECT_DOUBLE_EQ(block(1).saved_bytes - without.saved_bytes,
                    2.0 * 256 * 3 * 512);
-  EXPECT_GT(block().forward_s, without.forward_s);
+  EXPECT_GT(block(1).forward_s, without.forward_s);
+  // Tensor parallelism splits it, but not its gate.
+  EXPECT_DOUBLE_EQ(block(2).ParameterCount() - half_without.ParameterCount(),
+                   3.0 * 1024 * 256);
+  model.shared_expert_gate = true;
+  EXPECT_DOUBLE_EQ(block(2).ParameterCount() - half_without.ParameterCount(),
+                   3.0 * 1024 * 256 + 1024);
 }
 
 TEST(LayerCost, RecomputedPartsAreNotKept) {

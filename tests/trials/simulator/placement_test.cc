@@ -37,12 +37,14 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
                            "dp=8,tp=3",
                            "dp=4,tp=3,pp=2",
                            "dp=20,tp=3",
-                           "dp=6,tp=6"}) {
+                           "dp=6,tp=6",
+                           "dp=9,tp=2",
+                           "dp=15,tp=2",
+                           "dp=21"}) {
     SCOPED_TRACE(text);
     const ParallelConfig config = ParseParallelConfig(text);
     const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> pools = {Hosts(grid.size() / 4)};
-    ASSERT_EQ(grid.size(), pools[0].gpus());
+    const std::vector<Cluster> pools = {Hosts((grid.size() + 3) / 4)};
     const PlanLinks links = PlacePlan(pools, UniformPlan(config, 64));
     const StageLinks& stage = links.stages.back();
     ExpectSame(stage.dp, RingLink(pools[0], DpGroups(grid)));

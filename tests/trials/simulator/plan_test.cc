@@ -145,5 +145,14 @@ TEST(Plan, ErrorsNameTheStageTheValueAndTheRule) {
                 "experts = 0)"));
 }
 
+TEST(Plan, SequenceParallelismSplitsTheTokensOfStagesWithSeveralRanksOnly) {
+  Plan plan = UniformPlan(ParseParallelConfig("tp=2,sp=2,pp=2"), 8);
+  plan.stages[1].tp = 1;
+  EXPECT_TRUE(SplitsTokens(plan, 0));
+  EXPECT_FALSE(SplitsTokens(plan, 1));
+  plan.shared.sp = 1;
+  EXPECT_FALSE(SplitsTokens(plan, 0));
+}
+
 }  // namespace
 }  // namespace trials

@@ -656,5 +656,41 @@ TEST(Simulator, AnOffloadedOptimizerTakesTheTimeOfTheHost) {
             optimizer_s("dp=8,zero_stage=2"));
 }
 
+TEST(Simulator, ATrialThatIsStoppedAtItsLastStepIsComplete) {
+  Simulator simulator = Small();
+  TrialRequest request;
+  request.config = Config("dp=8");
+  request.max_steps = 3;
+  int seen = 0;
+  request.on_step = [&](double) { return ++seen < 3; };
+  const Measurement measurement = simulator.Run(request);
+  EXPECT_EQ(measurement.outcome, Outcome::kCompleted);
+  EXPECT_EQ(measurement.step_times_s.size(), 3u);
+}
+
+// Two hosts of four GPUs.
+TEST(Simulator, SetUpIsTheSumOfItsPartsTimesTheFrameworksFactor) {
+  Framework framework;
+  framework.setup_factor = 2.0;
+  const auto setup_s = [&] {
+    return Simulator(SmallWorkload(), SmallCluster(), {.framework = framework})
+        .SetupTime();
+  };
+  const double weights_s =
+      4.0 * static_cast<double>(ParameterCount(SmallWorkload().model)) / 1e9;
+  framework.weights_bytes_per_s = 1e9;
+  framework.launch_process_s = framework.launch_per_local_rank_s = 0.0;
+  framework.group_init_s = framework.group_init_per_rank_s = 0.0;
+  EXPECT_DOUBLE_EQ(setup_s(), 2 * weights_s);
+  framework.launch_process_s = 1.0;
+  EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1));
+  framework.launch_per_local_rank_s = 1.0;
+  EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1 + 4));
+  framework.group_init_s = 1.0;
+  EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1 + 4 + 1));
+  framework.group_init_per_rank_s = 1.0;
+  EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1 + 4 + 1 + 8));
+}
+
 }  // namespace
 }  // namespace trials

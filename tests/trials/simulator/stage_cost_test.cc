@@ -123,5 +123,27 @@ TEST(StageCost, CostsDependOnZeroInItsThirdStageOnly) {
   EXPECT_EQ(StageCostKnobs(config).overlap_zero_comm, config.overlap_zero_comm);
 }
 
+// A rank of the stage without tensor parallelism holds the whole table of a
+// tied embedding; the other stage's tp 4 does not make its exchange shorter.
+// Two ranks all-reduce the table over a quarter of a card.
+TEST(StageCost, ATiedTableIsExchangedAtTheSizeOfItsLargerPart) {
+  Framework framework;
+  const Simulator simulator(
+      SmallWorkload(), SmallCluster(), {.framework = framework});
+  Plan plan = UniformPlan(ParseParallelConfig("pp=2,microbatches=1"), 8);
+  for (const int first : {0, 1}) {
+    plan.stages.assign(2, {.dp = 1, .tp = 1});
+    plan.stages[static_cast<std::size_t>(first)].tp = 4;
+    const StepReport report = simulator.Simulate(plan);
+    const double bytes = 32000.0 * 1024 * framework.GradientBytes(2.0);
+    const double time_s = bytes / (first == 0 ? 3e9 / 4 : 20e9);
+    if (first == 0) {  // the stages are on two hosts
+      EXPECT_NEAR(report.time.data_s, time_s, 0.01 * time_s);
+    } else {
+      EXPECT_GT(report.time.data_s, 0.99 * time_s);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -161,5 +161,20 @@ TEST(Topology, AnAllToAllWithoutASwitchSharesALinkForDistantGpus) {
   EXPECT_DOUBLE_EQ(bandwidth(8), 20e9 * 7 / 3);
 }
 
+// Two channels for every 20 GB/s, up to 24, each a multiprocessor; and the
+// link's share of the memory bandwidth; at most everything.
+TEST(Topology, CollectivesTakeMultiprocessorsAndMemoryBandwidth) {
+  Gpu gpu;
+  gpu.multiprocessors = 100;
+  gpu.memory_bandwidth_bytes_per_s = 1e30;
+  EXPECT_NEAR(OverlapSlowdown(gpu, 20e9), 0.02, 1e-9);
+  EXPECT_NEAR(OverlapSlowdown(gpu, 21e9), 0.04, 1e-9);
+  EXPECT_NEAR(OverlapSlowdown(gpu, 1e15), 0.24, 1e-9);
+  gpu.memory_bandwidth_bytes_per_s = 400e9;
+  EXPECT_NEAR(OverlapSlowdown(gpu, 20e9), 0.02 + 0.05, 1e-9);
+  gpu.multiprocessors = 4;
+  EXPECT_EQ(OverlapSlowdown(gpu, 1e15), 1.0);
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,0 +1,95 @@
+#include "methods/guided/cost_model.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace methods {
+namespace {
+
+constexpr double kCapacity = 16e9;
+
+// Predictions that are right: the first candidate is the fastest, but for the
+// last one, which does not fit.
+class CostModelTest : public testing::Test {
+ protected:
+  CostModelTest() {
+    problem_.space = &space_;
+    problem_.memory_capacity_bytes = kCapacity;
+    problem_.predict = [this](const std::string&) {
+      trials::Predictions predictions;
+      for (int i = 0; i < space_.size(); ++i) {
+        predictions.step_time_s.push_back(StepTime(i));
+        predictions.peak_memory_bytes.push_back(Memory(i));
+      }
+      return predictions;
+    };
+    options_.random_trials = 2;
+    options_.surrogates.throughput_prior =
+        surrogates::CostModelForm::kPredicted;
+    options_.surrogates.memory_prior = surrogates::CostModelForm::kPredicted;
+  }
+
+  [[nodiscard]] bool IsLast(int candidate) const {
+    return candidate == space_.size() - 1;
+  }
+  [[nodiscard]] double StepTime(int candidate) const {
+    return IsLast(candidate) ? 0.1 : 1.0 + candidate;
+  }
+  [[nodiscard]] double Memory(int candidate) const {
+    return IsLast(candidate) ? 4 * kCapacity : 0.5 * kCapacity;
+  }
+
+  // What the method tries.
+  [[nodiscard]] std::vector<int> Search(std::uint64_t seed) const {
+    const std::unique_ptr<Method> method =
+        MakeCostModel(problem_, options_, seed);
+    std::vector<int> tried;
+    while (const auto suggestion = method->Suggest()) {
+      const int i = suggestion->candidate;
+      tried.push_back(i);
+      trials::Measurement measurement;
+      measurement.outcome = IsLast(i) ? trials::Outcome::kOutOfMemory
+                                      : trials::Outcome::kCompleted;
+      if (!IsLast(i)) {
+        measurement.step_times_s.assign(4, StepTime(i));
+        measurement.peak_memory_bytes = Memory(i);
+      }
+      method->Observe(MakeTrial(i, space_[i], measurement));
+      if (tried.size() > 10) {
+        break;
+      }
+    }
+    return tried;
+  }
+
+  trials::SearchSpace space_{std::vector<trials::ParallelConfig>{
+      {.dp = 1}, {.dp = 2}, {.dp = 3}, {.dp = 4}, {.dp = 5}, {.dp = 6}}};
+  Problem problem_;
+  CostModelOptions options_;
+};
+
+// Two at random and the fastest that fits; nothing if that one was drawn.
+TEST_F(CostModelTest, EndsWithTheFastestCandidateThatFits) {
+  int shots = 0;
+  int known = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const std::vector<int> tried = Search(seed);
+    ASSERT_GE(tried.size(), 2U);
+    if (tried[0] == 0 || tried[1] == 0) {
+      EXPECT_EQ(tried.size(), 2U);
+      ++known;
+    } else {
+      ASSERT_EQ(tried.size(), 3U);
+      EXPECT_EQ(tried[2], 0);
+      ++shots;
+    }
+  }
+  EXPECT_GT(shots, 0);
+  EXPECT_GT(known, 0);
+}
+
+}  // namespace
+}  // namespace methods

@@ -1,0 +1,39 @@
+#include "methods/guided/predicted_order.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace methods {
+namespace {
+
+constexpr double kCapacity = 16e9;
+
+// Candidates 0 to 4: slow, the fastest that fits, two that cannot fit, fast.
+TEST(PredictedOrder, TriesEachCandidateOnceAndWhatCannotFitLast) {
+  const trials::SearchSpace space(
+      {{.dp = 1}, {.dp = 2}, {.dp = 4}, {.dp = 8}, {.dp = 16}});
+  Problem problem{.space = &space, .memory_capacity_bytes = kCapacity};
+  problem.predict = [](const std::string&) {
+    return trials::Predictions{
+        .step_time_s = {4.0, 1.0, 0.1, 0.1, 2.0},
+        .peak_memory_bytes = {1e9, 1e9, 100 * kCapacity, 50 * kCapacity, 1e9}};
+  };
+  const std::unique_ptr<Method> method = MakePredictedOrder(problem, {}, 1);
+  std::vector<int> order;
+  while (const auto suggestion = method->Suggest()) {
+    ASSERT_LT(order.size(), 5U);
+    EXPECT_EQ(method->Suggest()->candidate, suggestion->candidate);
+    order.push_back(suggestion->candidate);
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kFailed;  // it learns nothing
+    method->Observe(MakeTrial(order.back(), space[order.back()], measurement));
+  }
+  EXPECT_THAT(order, testing::ElementsAre(1, 4, 0, 3, 2));
+}
+
+}  // namespace
+}  // namespace methods

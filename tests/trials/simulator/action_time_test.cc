@@ -1,0 +1,87 @@
+#include "trials/simulator/action_time.h"
+
+#include <gtest/gtest.h>
+
+#include "trials/simulator/collectives.h"
+
+namespace trials {
+namespace {
+
+GroupLink Group(int ranks, int hosts = 1) {
+  return {.size = ranks,
+          .hosts = hosts,
+          .bandwidth_bytes_per_s = 1e10,
+          .intra_latency_s = 1e-6,
+          .inter_latency_s = 1e-5};
+}
+
+TEST(DispatchOverhead, IsTheExcessOfTheCpuOrThatOfANorm) {
+  Framework framework;
+  framework.dispatch_norm = 0.0;
+  EXPECT_EQ(DispatchOverhead(framework, 3.0, 2.0), 0.0);
+  EXPECT_EQ(DispatchOverhead(framework, 3.0, 5.0), 2.0);
+  framework.dispatch_norm = 1.0;  // one after the other
+  EXPECT_DOUBLE_EQ(DispatchOverhead(framework, 3.0, 2.0), 2.0);
+  framework.dispatch_norm = 2.0;  // 3, 4, 5
+  EXPECT_DOUBLE_EQ(DispatchOverhead(framework, 3.0, 4.0), 2.0);
+  EXPECT_DOUBLE_EQ(DispatchOverhead(framework, 4.0, 3.0), 1.0);
+  EXPECT_EQ(DispatchOverhead(framework, 0.0, 4.0), 4.0);
+  EXPECT_EQ(DispatchOverhead(framework, 4.0, 0.0), 0.0);
+  framework.dispatch_norm = 200.0;
+  EXPECT_NEAR(DispatchOverhead(framework, 3.0, 5.0), 2.0, 1e-9);
+}
+
+TEST(CollectiveTime, HiddenGathersOnlySlowComputationDown) {
+  Framework framework;
+  framework.overlap_slowdown = 0.25;
+  const GroupLink tp = Group(4);
+  constexpr double kBytes = 1e8;
+  const double reduce_s = AllReduceTime(tp, kBytes);
+  const double gather_s = AllGatherTime(tp, kBytes);
+  EXPECT_DOUBLE_EQ(CollectiveTime(framework,
+                                  tp,
+                                  kBytes,
+                                  {.all_reduces = 2.0,
+                                   .gathers_and_scatters = 3.0,
+                                   .hidden_gathers = 4.0}),
+                   2.0 * reduce_s + 3.0 * gather_s + 4.0 * 0.25 * gather_s);
+}
+
+// Three of four chunks run beside a product, which hides as much as it takes.
+TEST(CollectiveTime, OverlapLeavesAChunkAndTheSlowdown) {
+  Framework framework;
+  framework.overlap_slowdown = 0.25;
+  framework.tp_overlap = true;
+  const GroupLink tp = Group(4);
+  constexpr double kBytes = 1e8;
+  const double gather_s = AllGatherTime(tp, kBytes);
+  const Collectives one{.gathers_and_scatters = 1.0};
+  const auto time_s = [&](double product_s) {
+    return CollectiveTime(framework, tp, kBytes, one, product_s);
+  };
+  EXPECT_DOUBLE_EQ(time_s(0.0), gather_s);
+  EXPECT_DOUBLE_EQ(time_s(1e9), gather_s * (1.0 - 0.75 * 0.75));
+  EXPECT_DOUBLE_EQ(time_s(0.4 * gather_s),
+                   gather_s * (1.0 - 0.75 * 0.75 * 0.4));
+}
+
+TEST(IssueTime, GrowsWithMessagesHostsAndContention) {
+  Framework framework;
+  framework.message_dispatch_s = 3.0;
+  framework.message_host_dispatch_s = 2.0;
+  const Collectives six{
+      .all_reduces = 1.0, .gathers_and_scatters = 2.0, .hidden_gathers = 3.0};
+  EXPECT_DOUBLE_EQ(IssueTime(framework, Group(4), six, false), 6 * 3.0);
+  EXPECT_DOUBLE_EQ(IssueTime(framework, Group(16, 4), six, false),
+                   6 * (3.0 + 3 * 2.0));
+  framework.network_contention = 0.5;
+  EXPECT_DOUBLE_EQ(IssueTime(framework, Group(16, 4), six, false),
+                   6 * (3.0 + 3 * 2.0));
+  EXPECT_DOUBLE_EQ(IssueTime(framework, Group(16, 4), six, true),
+                   6 * (3.0 + 3 * 2.0) * 0.5 * 4);
+  // Never shorter than without contention.
+  EXPECT_DOUBLE_EQ(IssueTime(framework, Group(2), six, true), 6 * 3.0);
+}
+
+}  // namespace
+}  // namespace trials

@@ -1,0 +1,35 @@
+#include "trials/simulator/plan_model.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/problem.h"
+#include "trials/knobs.h"
+
+namespace trials {
+namespace {
+
+// What contention adds to a step in which every tensor-parallel message takes a
+// second to issue. Hosts have four GPUs.
+double Contention(const char* config, int nodes) {
+  const auto time_s = [&](double contention) {
+    Framework framework;
+    framework.message_dispatch_s = 1.0;
+    framework.network_contention = contention;
+    Cluster cluster = SmallCluster();
+    cluster.nodes = nodes;
+    PlanModel model(SmallWorkload(), {cluster}, framework);
+    return model.StageCosts(model.PlanOf(ParseParallelConfig(config)))
+        .back()
+        .end_s;
+  };
+  return time_s(10.0) - time_s(0.0);
+}
+
+TEST(PlanModel, OnlyAPipelineBetweenHostsContendsForTheNetwork) {
+  EXPECT_EQ(Contention("tp=2,pp=2,microbatches=2", 1), 0.0);
+  EXPECT_EQ(Contention("tp=8", 2), 0.0);
+  EXPECT_GT(Contention("tp=2,pp=4,microbatches=4", 2), 1.0);
+}
+
+}  // namespace
+}  // namespace trials

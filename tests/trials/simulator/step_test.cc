@@ -1,0 +1,110 @@
+#include "trials/simulator/step.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/problem.h"
+#include "trials/knobs.h"
+
+namespace trials {
+namespace {
+
+// A stage of eight data-parallel ranks that ends after 10 s.
+class StepEnd {
+ public:
+  Problem problem;
+  std::vector<StageCost> stages;
+  std::vector<StageSync> syncs;
+
+  StepEnd() {
+    problem.workload = SmallWorkload();
+    problem.pools = {SmallCluster()};
+    problem.gpus.emplace_back(problem.pools[0].gpu, Precision::kBf16, 5e-6);
+    problem.framework.dispatch_s = 0.0;
+    problem.framework.step_overhead_s = 0.0;
+    StageCost stage;
+    stage.end_s = 10.0;
+    stage.memory.dp = 8;
+    stage.memory.parameters = 8e6;
+    stage.memory.expert_parameters = 4e6;
+    stage.optimizer_s = 8.0;
+    stage.expert_optimizer_s = 4.0;
+    stages.assign(1, stage);
+    syncs.resize(1);
+  }
+
+  [[nodiscard]] StepReport Finish(const char* config) const {
+    return FinishStep(problem, ParseParallelConfig(config), stages, syncs);
+  }
+};
+
+// ZeRO shards parameters over all eight ranks, and experts over the four that
+// hold the same ones.
+TEST(Step, TheOptimizerUpdatesAShardAndTheExpertsOfARank) {
+  const StepEnd step;
+  EXPECT_DOUBLE_EQ(step.Finish("dp=8,ep=2").time.optimizer_s, 8.0 + 4.0);
+  EXPECT_DOUBLE_EQ(step.Finish("dp=8,ep=2,zero_stage=1").time.optimizer_s,
+                   8.0 / 8 + 4.0 / 4);
+}
+
+// Twelve kernels of a second are issued while the GPU works for two.
+TEST(Step, TheOptimizerWaitsForItsKernels) {
+  StepEnd step;
+  step.problem.framework.dispatch_s = 1.0;
+  step.problem.framework.step_kernels = 4.0;
+  step.problem.framework.zero_step_kernels = 6.0;
+  step.stages[0].tensors = 2;
+  EXPECT_DOUBLE_EQ(step.Finish("dp=8,ep=2,zero_stage=1").time.optimizer_s,
+                   12.0);
+  EXPECT_DOUBLE_EQ(step.Finish("dp=8,ep=2").time.optimizer_s, 12.0);
+  step.stages[0].tensors = 4;
+  EXPECT_DOUBLE_EQ(step.Finish("dp=8,ep=2").time.optimizer_s, 16.0);
+}
+
+// 1e6 and 1e6 elements of a rank: weights back in 2 bytes and, unless they
+// overlap with backward, gradients in 2 bytes; four GPUs share the host.
+TEST(Step, AnOffloadedOptimizerMovesAndUpdatesTheShardsOfAHost) {
+  StepEnd step;
+  step.problem.framework.offload_optimizer = true;
+  step.problem.framework.host_bytes_per_s = 1e6;
+  step.problem.framework.host_optimizer_elements_per_s = 1e6;
+  EXPECT_DOUBLE_EQ(step.Finish("dp=8,ep=2,zero_stage=1,overlap_zero_comm=1")
+                       .time.optimizer_s,
+                   2.0 * 2 + 2.0 * 4);
+  EXPECT_DOUBLE_EQ(step.Finish("dp=8,ep=2,zero_stage=1,overlap_zero_comm=0")
+                       .time.optimizer_s,
+                   2.0 * 4 + 2.0 * 4);
+}
+
+TEST(Step, EndsWithTheStageThatEndsLastAndPeaksWhereAGpuIsFullest) {
+  StepEnd step;
+  step.stages.assign(3, step.stages[0]);
+  step.syncs.resize(3);
+  step.stages[1].end_s = 30.0;
+  step.stages[1].links.first_rank = 5;
+  step.stages[2].end_s = 20.0;
+  step.stages[2].memory.activations_bytes = 1e9;
+  step.stages[2].links.first_rank = 7;
+  const StepReport report = step.Finish("dp=8,pp=3");
+  EXPECT_DOUBLE_EQ(report.step_time_s, 30.0 + 12.0);
+  EXPECT_EQ(report.critical_rank, 5);
+  EXPECT_EQ(report.peak_rank, 7);
+}
+
+// Both holders wait for the later one, then for the exchange.
+TEST(Step, ATiedTableIsExchangedWhenBothOfItsHoldersHaveFinished) {
+  StepEnd step;
+  step.stages.assign(2, step.stages[0]);
+  step.syncs.resize(2);
+  step.stages[0].end_s = 4.0;
+  step.stages[0].optimizer_s = 20.0;  // the critical stage
+  step.stages[0].shared_table_s = step.stages[1].shared_table_s = 3.0;
+  const StepReport report = step.Finish("dp=8,pp=2");
+  EXPECT_DOUBLE_EQ(report.step_time_s, 10.0 + 3.0 + 24.0);
+  EXPECT_DOUBLE_EQ(report.time.bubble_s, 6.0);
+  EXPECT_DOUBLE_EQ(report.time.data_s, 3.0);
+}
+
+}  // namespace
+}  // namespace trials
