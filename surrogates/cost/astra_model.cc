@@ -247,10 +247,13 @@ AstraCost AstraModel::Cost(const ParallelConfig& config) const {
   const int stride = machine_.rank_order == trials::RankOrder::kDataOutermost
                          ? config.tp
                          : config.tp * DataRanks(config);
-  const double transfer_s =
-      config.model_chunks *
-      LinkTime(transfer_bytes,
-               SpansHosts(stride, config.pp, machine_.gpus_per_node));
+  // One transfer to the stage behind a boundary or from it.
+  const auto transfer_s = [&](int boundary) {
+    return config.model_chunks *
+           LinkTime(transfer_bytes,
+                    boundary * stride % machine_.gpus_per_node == 0 ||
+                        stride > machine_.gpus_per_node);
+  };
   AstraCost cost;
   std::vector<double> stage_s;
   for (int i = 0; i < config.pp; ++i) {
@@ -265,9 +268,8 @@ AstraCost AstraModel::Cost(const ParallelConfig& config) const {
     }
     stage.communicate_s =
         blocks * (full ? 3.0 : 2.0) * (block.collective_s + block.experts_s);
-    // Activations to the next stage, gradients to the previous one.
-    stage.transfer_s =
-        transfer_s * ((i + 1 < config.pp ? 1 : 0) + (i > 0 ? 1 : 0));
+    stage.transfer_s = (i + 1 < config.pp ? transfer_s(i + 1) : 0.0) +
+                       (i > 0 ? transfer_s(i) : 0.0);
     stage.memory_bytes = MemoryOf(config, i);
     cost.reduction_s = std::max(
         cost.reduction_s,

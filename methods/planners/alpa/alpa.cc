@@ -43,13 +43,15 @@ std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {
 double OperatorUs(const OperatorModel& model,
                   int op,
                   int micro_batch,
-                  const OperatorChoice& choice) {
+                  const OperatorChoice& choice,
+                  bool recompute) {
   const OperatorProfile* profile = model.Profile(op, micro_batch, choice);
   if (profile == nullptr) {
     return kInfinity;
   }
-  const bool recomputed = model.TraitsOf(op).recomputable;
-  return (recomputed ? 2.0 : 1.0) * profile->forward_us + profile->backward_us;
+  return (recompute && model.TraitsOf(op).recomputable ? 2.0 : 1.0) *
+             profile->forward_us +
+         profile->backward_us;
 }
 
 // A stage on a submesh with its best choices. Its memory is linear in the
@@ -73,8 +75,12 @@ class InterOperator {
   InterOperator(const OperatorModel& model,
                 const AlpaOptions& options,
                 int micro_batch,
+                bool recompute,
                 BaselineResult& result)
-      : model_(model), micro_batch_(micro_batch), result_(result) {
+      : model_(model),
+        micro_batch_(micro_batch),
+        recompute_(recompute),
+        result_(result) {
     const std::vector<int> layers = LayersOf(model);
     const int count = static_cast<int>(layers.size());
     const int clusters = std::min(count, options.clusters);
@@ -175,7 +181,8 @@ class InterOperator {
                                         Operator(begin),
                                         Operator(end),
                                         micro_batch_,
-                                        submeshes_[m]);
+                                        submeshes_[m],
+                                        recompute_);
           if (!stage.choices.empty()) {
             const StageView last = ViewOf(stage, begin, end, submeshes_[m], 0);
             stage.ms = model_.Cost(last).total_ms();
@@ -259,6 +266,7 @@ class InterOperator {
 
   const OperatorModel& model_;
   int micro_batch_;
+  bool recompute_;
   BaselineResult& result_;
   std::vector<int> cuts_;       // operators, the end included
   std::vector<int> submeshes_;  // their GPUs
@@ -269,8 +277,12 @@ class InterOperator {
 
 }  // namespace
 
-std::vector<OperatorChoice> IntraOperator(
-    const OperatorModel& model, int begin, int end, int micro_batch, int gpus) {
+std::vector<OperatorChoice> IntraOperator(const OperatorModel& model,
+                                          int begin,
+                                          int end,
+                                          int micro_batch,
+                                          int gpus,
+                                          bool recompute) {
   const std::vector<OperatorChoice> all = ChoicesOf(model, gpus);
   const auto count = static_cast<std::size_t>(end - begin);
   // By operator and choice: the choice of the operator before.
@@ -281,7 +293,7 @@ std::vector<OperatorChoice> IntraOperator(
     const int op = begin + static_cast<int>(i);
     std::vector<double> next(all.size(), kInfinity);
     for (std::size_t b = 0; b < all.size(); ++b) {
-      const double own = OperatorUs(model, op, micro_batch, all[b]);
+      const double own = OperatorUs(model, op, micro_batch, all[b], recompute);
       for (std::size_t a = 0; std::isfinite(own) && a < all.size(); ++a) {
         if ((i == 0 && a != b) || !std::isfinite(us[a])) {
           continue;
@@ -308,7 +320,10 @@ std::vector<OperatorChoice> IntraOperator(
     OperatorChoice& choice = choices[i - 1];
     choice = all[at];
     choice.recomputed = static_cast<std::uint8_t>(
-        model.TraitsOf(begin + static_cast<int>(i) - 1).recomputable ? 1 : 0);
+        recompute &&
+                model.TraitsOf(begin + static_cast<int>(i) - 1).recomputable
+            ? 1
+            : 0);
     at = before[i - 1][at];
   }
   return choices;
@@ -321,7 +336,9 @@ BaselineResult AlpaPlan(const OperatorModel& model,
        micro_batch <= model.table().micro_batches().back() * model.job().gpus &&
        model.job().batch % micro_batch == 0;
        micro_batch *= 2) {
-    InterOperator(model, options, micro_batch, result).Run();
+    for (const bool recompute : {false, true}) {
+      InterOperator(model, options, micro_batch, recompute, result).Run();
+    }
   }
   return result;
 }

@@ -36,9 +36,11 @@ struct AlpaOptions {
     int begin,
     int end,
     int micro_batch,
-    int gpus);
+    int gpus,
+    bool recompute);
 
-// For every microbatch size, the plan with the least
+// For every microbatch size, with and without recomputation, the plan with the
+// least
 //
 //   sum_i t_i + (B - 1) max_j t_j
 //

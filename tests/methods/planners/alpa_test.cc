@@ -54,7 +54,7 @@ TEST(Alpa, NoOtherChoiceOfAChainIsFaster) {
   // conversion is needed only; all choices of the first six operators.
   const OperatorModel model = Model(1, 4, 80'000.0);
   constexpr int kEnd = 6;
-  const auto best = IntraOperator(model, 0, kEnd, 4, 4);
+  const auto best = IntraOperator(model, 0, kEnd, 4, 4, true);
   ASSERT_EQ(best.size(), static_cast<std::size_t>(kEnd));
   double least = std::numeric_limits<double>::infinity();
   std::vector<OperatorChoice> choices(kEnd);
@@ -94,7 +94,10 @@ TEST(Alpa, ThePlanIsTheBestOfAllPartitionsWithItsStages) {
   }
   cuts.push_back(model.operators());
   double least = std::numeric_limits<double>::infinity();
-  for (int micro_batch = 1; micro_batch <= 16; micro_batch *= 2) {
+  // Microbatches of 1 to 16 sequences, with and without recomputation.
+  for (int variant = 0; variant < 10; ++variant) {
+    const int micro_batch = 1 << (variant / 2);
+    const bool recompute = variant % 2 == 1;
     OperatorPlan other;
     other.micro_batch = micro_batch;
     const std::function<void(std::size_t, int)> divide = [&](std::size_t cut,
@@ -112,8 +115,8 @@ TEST(Alpa, ThePlanIsTheBestOfAllPartitionsWithItsStages) {
       }
       for (std::size_t end = cut + 1; end < cuts.size(); ++end) {
         for (int each = 1; each <= left; each *= 2) {
-          const auto choices =
-              IntraOperator(model, cuts[cut], cuts[end], micro_batch, each);
+          const auto choices = IntraOperator(
+              model, cuts[cut], cuts[end], micro_batch, each, recompute);
           if (choices.empty()) {
             continue;
           }

@@ -177,6 +177,30 @@ TEST(AstraModel, TensorParallelismReducesTwoOutputsPerLayerAndPass) {
   EXPECT_NEAR(communicate(trials::kRecomputeFull) / (3.0 * pass), 1.0, 1e-9);
 }
 
+// Four stages on two hosts: the middle boundary is between them.
+TEST(AstraModel, OnlyTransfersBetweenHostsUseTheSlowLink) {
+  const fakes::Decoder gpt{};
+  AstraMachine machine = IdealMachine();
+  machine.inter_node_bytes_per_s = 1e9;
+  machine.half_efficient_bytes = 0.0;
+  machine.link_efficiency = 1.0;
+  machine.gpus_per_node = 4;
+  const AstraCost cost = Ideal(gpt.Workload(), machine)
+                             .Cost({.tp = 2, .pp = 4, .microbatches = 64});
+  const double slow = 2.0 * gpt.sequence_length * gpt.hidden_size / 1e9;
+  EXPECT_EQ(cost.stages[0].transfer_s, 0.0);
+  EXPECT_NEAR(cost.stages[1].transfer_s / slow, 1.0, 1e-9);
+  EXPECT_NEAR(cost.stages[2].transfer_s / slow, 1.0, 1e-9);
+  EXPECT_EQ(cost.stages[3].transfer_s, 0.0);
+  // A stage of a whole host or more.
+  for (const AstraStage& stage :
+       Ideal(gpt.Workload(), machine)
+           .Cost({.tp = 8, .pp = 2, .microbatches = 64})
+           .stages) {
+    EXPECT_NEAR(stage.transfer_s / slow, 1.0, 1e-9);
+  }
+}
+
 TEST(AstraModel, LargeProductsAreMoreEfficientThanSmallOnes) {
   const ProductEfficiency efficiency = AnalyticEfficiency(0.8);
   EXPECT_NEAR(efficiency({512, 512, 512}), 0.4, 1e-12);
