@@ -313,8 +313,16 @@ void ShowPredictions(const VerbOptions& options,
   if (!options.csv) {
     PrintHeading(problem, backend);
   }
-  for (const std::string& name :
-       harness::PredictionNames(problem.predictions)) {
+  const std::vector<std::string> names =
+      harness::PredictionNames(problem.predictions);
+  // The table [predictions] of a simulated problem without a key of its own
+  // would be the ground truth.
+  const bool only_named = backend.type == "simulator" && names.size() > 1 &&
+                          names.size() == problem.predictions.Keys().size() + 1;
+  for (const std::string& name : names) {
+    if (name.empty() && only_named) {
+      continue;
+    }
     const trials::Predictions predictions = backend.predictions(name).predict();
     if (options.csv) {
       PrintPredictionsCsv(problem, name, backend, predictions);

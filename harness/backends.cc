@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "harness/entries.h"
 #include "harness/noise.h"
+#include "harness/planner_predictions.h"
 #include "harness/prediction_sources.h"
 #include "harness/problem_parts.h"
 #include "harness/program_backends.h"
@@ -362,9 +363,9 @@ Backend MakeBackend(const ProblemSpec& problem) {
       problem.backend, "backend", [&] { return entry->make(problem); });
   backend.type = type;
   backend.simulated = entry->simulated;
-  backend.predictions = Memoized(std::move(backend.predictions));
+  backend.predictions = Memoized(WithPlanners(problem, backend));
   for (const std::string& name : PredictionNames(problem.predictions)) {
-    (void)ReadPredictionSettings(problem.predictions, name);
+    CheckPlanner(ReadPredictionSettings(problem.predictions, name), backend);
   }
   for (const TomlTable* table : {&problem.backend,
                                  &problem.noise,

@@ -44,9 +44,46 @@ double ReadFactor(const TomlTable& table,
   return factor;
 }
 
+// The keys that describe a simulated machine.
+constexpr std::array<std::string_view, 3> kMachine = {
+    "cluster", "framework", "facts"};
+
+// A planner replaces an inherited machine, and a machine an inherited planner.
+void ReadPlanner(const TomlTable& table, PredictionSettings& settings) {
+  for (const std::string_view key : kMachine) {
+    if (!table.Has(key)) {
+      continue;
+    }
+    if (table.Has("planner")) {
+      table.Fail(key,
+                 fmt::format("{} is for the simulator, and planner = '{}' "
+                             "predicts without it: remove one of them",
+                             key,
+                             table.RequireString("planner")));
+    }
+    settings.planner.clear();
+  }
+  if (table.Has("planner")) {
+    settings.clusters.clear();
+    settings.framework.clear();
+    settings.facts.clear();
+    settings.planner = table.RequireString("planner");
+    settings.planner_options = TomlTable();
+  }
+  if (table.Has("planner_options")) {
+    if (settings.planner.empty()) {
+      table.Fail("planner_options",
+                 "these are the options of a planner: add planner = \"NAME\", "
+                 "a method with a model of its own");
+    }
+    settings.planner_options = table.GetTable("planner_options");
+  }
+}
+
 // Overrides the settings that the table has.
 void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
   settings.table = table;
+  ReadPlanner(table, settings);
   if (table.Has("cluster")) {
     settings.clusters = table.GetStrings("cluster");
   }
@@ -59,8 +96,14 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
 }
 
 // The keys of [predictions] that are settings. Every other key is a source.
-constexpr std::array<std::string_view, 6> kSettings = {
-    "cluster", "framework", "facts", "memory_factor", "time_factor", "permute"};
+constexpr std::array<std::string_view, 8> kSettings = {"cluster",
+                                                       "framework",
+                                                       "facts",
+                                                       "planner",
+                                                       "planner_options",
+                                                       "memory_factor",
+                                                       "time_factor",
+                                                       "permute"};
 
 // The path of a data file that a setting names.
 std::filesystem::path DataFile(const PredictionSettings& settings,
@@ -158,8 +201,7 @@ std::string Changes(const PredictionSettings& settings) {
   return text;
 }
 
-Predictions PredictParts(const PredictionSettings& settings,
-                         const trials::SearchSpace& space,
+Predictions PredictParts(const trials::SearchSpace& space,
                          const std::vector<SimulatedPart>& parts) {
   const auto size = static_cast<std::size_t>(space.size());
   Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
@@ -169,9 +211,8 @@ Predictions PredictParts(const PredictionSettings& settings,
         PredictCosts(*part.training, common::Cores());
     for (std::size_t i = 0; i < part.candidates.size(); ++i) {
       const auto at = static_cast<std::size_t>(part.candidates[i]);
-      predictions.step_time_s[at] = costs.step_time_s[i] * settings.time_factor;
-      predictions.peak_memory_bytes[at] =
-          costs.peak_memory_bytes[i] * settings.memory_factor;
+      predictions.step_time_s[at] = costs.step_time_s[i];
+      predictions.peak_memory_bytes[at] = costs.peak_memory_bytes[i];
     }
   }
   return predictions;
@@ -348,45 +389,39 @@ void RejectGroundTruth(const PredictionSettings& settings,
       reason));
 }
 
-PredictionSource SimulatedSource(const PredictionSettings& settings,
-                                 const std::string& problem,
-                                 const trials::SearchSpace& space,
-                                 const Machine& machine,
-                                 std::vector<SimulatedPart> parts) {
+PredictionSource SourceOf(const PredictionSettings& settings,
+                          const std::string& problem,
+                          const trials::SearchSpace& space,
+                          PredictingModel model) {
   PredictionSource source;
-  source.description = fmt::format("simulator of {} ({} x {}), {}{}",
-                                   machine.cluster.name,
-                                   machine.cluster.gpus(),
-                                   machine.cluster.gpu.name,
-                                   machine.framework_name,
-                                   Changes(settings));
-  source.identity = fmt::format("memory {}\ntime {}\npermute {}\n",
+  source.description = model.description + Changes(settings);
+  source.identity = fmt::format("memory {}\ntime {}\npermute {}\n{}",
                                 common::ExactText(settings.memory_factor),
                                 common::ExactText(settings.time_factor),
-                                settings.permute ? problem : "");
-  for (const std::filesystem::path& file : machine.inputs) {
-    source.identity += fmt::format(
-        "file {}\n{}", file.filename().string(), common::ReadFile(file));
-  }
+                                settings.permute ? problem : "",
+                                model.identity);
   source.predict = [settings,
                     problem,
                     &space,
-                    parts = std::move(parts),
+                    model = std::move(model),
                     description = source.description] {
-    Predictions predictions = PredictParts(settings, space, parts);
-    const int rejected = FillRejected(space, predictions.step_time_s);
+    Predictions predictions = model.predict();
+    for (double& time_s : predictions.step_time_s) {
+      time_s *= settings.time_factor;
+    }
+    for (double& bytes : predictions.peak_memory_bytes) {
+      bytes *= settings.memory_factor;
+    }
+    const int missing = FillRejected(space, predictions.step_time_s);
     FillRejected(space, predictions.peak_memory_bytes);
-    if (rejected == space.size()) {
-      throw InputError(fmt::format(
-          "{}: the predicted machine ({}) runs none of the candidates; name "
-          "another one",
-          settings.table.Where(),
-          description));
+    if (missing == space.size()) {
+      throw InputError(
+          fmt::format("{}: {}", settings.table.Where(), model.if_all_missing));
     }
     predictions.source = description;
-    if (rejected > 0) {
+    if (missing > 0) {
       predictions.source += fmt::format(
-          "; {} of {} candidates are invalid there", rejected, space.size());
+          "; {} of {} candidates {}", missing, space.size(), model.missing);
     }
     if (settings.permute) {
       const auto order =
@@ -398,6 +433,32 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
     return predictions;
   };
   return source;
+}
+
+PredictionSource SimulatedSource(const PredictionSettings& settings,
+                                 const std::string& problem,
+                                 const trials::SearchSpace& space,
+                                 const Machine& machine,
+                                 std::vector<SimulatedPart> parts) {
+  PredictingModel model;
+  model.description = fmt::format("simulator of {} ({} x {}), {}",
+                                  machine.cluster.name,
+                                  machine.cluster.gpus(),
+                                  machine.cluster.gpu.name,
+                                  machine.framework_name);
+  for (const std::filesystem::path& file : machine.inputs) {
+    model.identity += fmt::format(
+        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+  }
+  model.missing = "are invalid there";
+  model.if_all_missing = fmt::format(
+      "the predicted machine ({}) runs none of the candidates; "
+      "name another one",
+      model.description + Changes(settings));
+  model.predict = [&space, parts = std::move(parts)] {
+    return PredictParts(space, parts);
+  };
+  return SourceOf(settings, problem, space, std::move(model));
 }
 
 }  // namespace harness

@@ -33,6 +33,10 @@ struct PredictionSettings {
   std::vector<std::string> clusters;  // names or files; empty: as the problem
   std::string framework;              // name or file; "": as the problem
   std::string facts;  // of a measured table; "": those that its name selects
+  // The method whose own model predicts (MethodEntry::estimates) instead of the
+  // simulator, and its options; "": none.
+  std::string planner;
+  common::TomlTable planner_options;
   // Factors on the predictions, which make them deliberately worse: from 1e-3
   // to 1e3.
   double memory_factor = 1.0;
@@ -44,8 +48,8 @@ struct PredictionSettings {
 };
 
 // The settings of a source; "" is the table [predictions].
-// Errors: throws InputError for an unknown name, listing the known ones, and
-// for an invalid value.
+// Errors: throws InputError for an unknown name, listing the known ones, for an
+// invalid value and for a table with both a planner and a simulated machine.
 [[nodiscard]] PredictionSettings ReadPredictionSettings(
     const common::TomlTable& predictions, const std::string& name);
 
@@ -110,6 +114,27 @@ struct PredictionSource {
 using PredictionsByName =
     std::function<PredictionSource(const std::string& name)>;
 
+// A model that predicts candidates.
+struct PredictingModel {
+  std::string description;  // "simulator of ..."
+  std::string identity;     // what its numbers depend on
+  std::string missing;  // "are invalid there", of candidates without numbers
+  std::string if_all_missing;  // the error where no candidate has numbers
+  // NaN where it has no numbers; without a source.
+  std::function<trials::Predictions()> predict;
+};
+
+// The model's predictions with the changes of the settings. A candidate without
+// numbers gets the geometric means of those with the same dp, tp and pp, or of
+// all if those have none, too. Predictions::source counts such candidates.
+// `problem` seeds permutations. `space` must outlive the result.
+// Errors: PredictionSource::predict throws InputError if no candidate has
+// numbers.
+[[nodiscard]] PredictionSource SourceOf(const PredictionSettings& settings,
+                                        const std::string& problem,
+                                        const trials::SearchSpace& space,
+                                        PredictingModel model);
+
 // Candidates that are simulated with one workload on one machine.
 struct SimulatedPart {
   std::vector<int> candidates;  // indices into the space
@@ -117,12 +142,7 @@ struct SimulatedPart {
 };
 
 // Predicts the candidates of the space by simulation; each is in exactly one
-// part. A candidate that the simulator rejects gets the geometric means of the
-// predictions with the same dp, tp and pp, or of all predictions if the
-// simulator rejects these, too. Predictions::source counts such candidates.
-// `problem` seeds permutations. `space` must outlive the result.
-// Errors: PredictionSource::predict throws InputError if the simulator rejects
-// every candidate.
+// part. One that the simulator rejects has no numbers (see SourceOf).
 [[nodiscard]] PredictionSource SimulatedSource(
     const PredictionSettings& settings,
     const std::string& problem,

@@ -10,6 +10,7 @@
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/planners/aceso/aceso.h"
+#include "methods/planners/astra/astra.h"
 #include "methods/planners/planned.h"
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
@@ -43,6 +44,17 @@ MethodEntry Entry(const std::string& name,
             problem, methods::ReadOptions(table, problem, defaults), seed);
       },
       methods::Describe(OptionsOf(described))};
+  if constexpr (requires(const methods::Problem& problem) {
+                  EstimatesOf(problem, defaults);
+                }) {
+    entry.estimates = [defaults](const methods::Problem& problem,
+                                 const TomlTable& table) {
+      return
+          [problem, options = methods::ReadOptions(table, problem, defaults)] {
+            return EstimatesOf(problem, options);
+          };
+    };
+  }
   if constexpr (requires { PredictionsOf(defaults); }) {
     entry.predictions = [defaults](const methods::Problem& problem,
                                    const TomlTable& table) {
@@ -236,6 +248,11 @@ std::vector<MethodEntry> ListMethods() {
                 "configurations nearest to Aceso's plans, without learning",
                 methods::MakeAceso,
                 {})),
+      ReadsWorkload(Entry("astra",
+                          "ASTRA",
+                          "the order of Astra's cost model after its filters",
+                          methods::MakeAstra,
+                          {})),
       ReadsWorkload(Entry("textbook",
                           "TEXTBOOK",
                           "rules of thumb, then a calibrated performance model",

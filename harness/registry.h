@@ -42,6 +42,13 @@ struct MethodEntry {
                                            const common::TomlTable&)>
       predictions = {};
   bool reads_workload = false;  // see methods::Problem::workload
+  // Reads the options, and returns a function that estimates every candidate by
+  // the method's own model without trials; NaN where the model has no estimate.
+  // Empty: the method has no such model. The function throws InputError for
+  // input that the model lacks.
+  using Estimates = std::function<trials::Predictions()>;
+  std::function<Estimates(const methods::Problem&, const common::TomlTable&)>
+      estimates = {};
 };
 
 // All methods, in the order in which they are listed.

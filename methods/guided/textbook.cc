@@ -147,6 +147,17 @@ std::vector<Option> OptionsOf(TextbookOptions& o) {
   };
 }
 
+trials::Predictions EstimatesOf(const Problem& problem,
+                                const TextbookOptions& options) {
+  const TextbookModel model = ModelOf(problem, options);
+  trials::Predictions estimates;
+  for (const trials::ParallelConfig& config : problem.space->configs()) {
+    estimates.step_time_s.push_back(model.Step(config).Total());
+    estimates.peak_memory_bytes.push_back(model.Memory(config).Total());
+  }
+  return estimates;
+}
+
 std::unique_ptr<Method> MakeTextbook(const Problem& problem,
                                      const TextbookOptions& options,
                                      std::uint64_t /*seed*/) {

@@ -40,7 +40,11 @@ struct TextbookOptions {
     double memory_bytes,
     double communication_share);
 
-// Errors: throws InputError if the problem has no workload.
+// Step time and memory of every candidate by TextbookModel, without trials.
+// Errors: throws InputError if the problem has no workload, as MakeTextbook.
+[[nodiscard]] trials::Predictions EstimatesOf(const Problem& problem,
+                                              const TextbookOptions& options);
+
 [[nodiscard]] std::unique_ptr<Method> MakeTextbook(
     const Problem& problem, const TextbookOptions& options, std::uint64_t seed);
 

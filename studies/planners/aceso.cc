@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "methods/planners/aceso/baselines.h"
 #include "methods/planners/aceso/search.h"
+#include "methods/planners/alpa/alpa.h"
 
 namespace studies {
 namespace {
@@ -89,7 +90,9 @@ Output AcesoSearches(const std::filesystem::path& folder) {
                          "plans per CPU second",
                          "Megatron grid (s)",
                          "dynamic programming (s)",
-                         "stages it explored"};
+                         "stages it explored",
+                         "Alpa's two levels (s)",
+                         "CPU seconds of it"};
   output.csv = plots::CsvRow(output.table.header);
   for (const Problem& problem : kProblems) {
     const OperatorModel model =
@@ -98,6 +101,9 @@ Output AcesoSearches(const std::filesystem::path& folder) {
     const auto grid = methods::MegatronGrid(model);
     const auto program =
         methods::DynamicProgramming(model, {.cut_every = problem.cut_every});
+    const double start = common::CpuSeconds();
+    const auto alpa = methods::AlpaPlan(model);
+    const double alpa_s = common::CpuSeconds() - start;
     const std::int64_t explored = timed.result.explored();
     output.table.rows.push_back(
         {fmt::format("{}, {} GPUs", problem.label, problem.gpus),
@@ -109,7 +115,9 @@ Output AcesoSearches(const std::filesystem::path& folder) {
          fmt::format("{:.0f}", static_cast<double>(explored) / timed.cpu_s),
          SecondsText(grid.best),
          SecondsText(program.best),
-         fmt::format("{}", program.explored)});
+         fmt::format("{}", program.explored),
+         SecondsText(alpa.best),
+         fmt::format("{:.2f}", alpa_s)});
     output.csv += plots::CsvRow(output.table.rows.back());
   }
   output.conclusion =

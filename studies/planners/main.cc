@@ -2,8 +2,9 @@
 //
 //   planners_study FOLDER PUBLISHED
 //
-// writes tables below FOLDER; PUBLISHED has aceso_v100_op_profiles.csv and
-// aceso_v100_collectives.csv. docs/planners.md has the tables.
+// writes tables below FOLDER; PUBLISHED has aceso_v100_op_profiles.csv,
+// aceso_v100_collectives.csv and simumax_operators.csv. docs/planners.md has
+// the tables.
 
 #include <cstdio>
 #include <exception>
@@ -12,6 +13,7 @@
 
 #include "studies/output.h"
 #include "studies/planners/aceso.h"
+#include "studies/planners/astra.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) {
@@ -22,7 +24,9 @@ int main(int argc, char** argv) {
     return studies::Write(argv[1],
                           {studies::AcesoSearches(argv[2]),
                            studies::AcesoLayers(argv[2]),
-                           studies::AcesoHeuristics(argv[2])});
+                           studies::AcesoHeuristics(argv[2]),
+                           studies::AstraEfficiency(argv[2]),
+                           studies::AstraMoney()});
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;

@@ -1,46 +1,8 @@
 #include "surrogates/boosted_trees/boosted_trees.h"
 
-#include <array>
-#include <limits>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-#include <xgboost/c_api.h>
+#include <cstddef>
 
 namespace surrogates {
-namespace {
-
-void Check(int status) {
-  if (status != 0) {
-    throw std::runtime_error(fmt::format("XGBoost: {}", XGBGetLastError()));
-  }
-}
-
-struct FreeMatrix {
-  void operator()(void* handle) const { XGDMatrixFree(handle); }
-};
-struct FreeBooster {
-  void operator()(void* handle) const { XGBoosterFree(handle); }
-};
-using Matrix = std::unique_ptr<void, FreeMatrix>;
-using Booster = std::unique_ptr<void, FreeBooster>;
-
-Matrix MakeMatrix(const std::vector<float>& rows, int columns) {
-  DMatrixHandle handle = nullptr;
-  // NaN marks missing values; there are none.
-  Check(XGDMatrixCreateFromMat(rows.data(),
-                               rows.size() / static_cast<std::size_t>(columns),
-                               static_cast<bst_ulong>(columns),
-                               std::numeric_limits<float>::quiet_NaN(),
-                               &handle));
-  return Matrix(handle);
-}
-
-}  // namespace
 
 BoostedTrees::BoostedTrees(const trials::SearchSpace& space,
                            const Options& options)
@@ -72,36 +34,9 @@ FitSummary BoostedTrees::Fit(const Observations& observations) {
     rows.insert(rows.end(), begin, begin + columns_);
     labels.push_back(static_cast<float>(observations.value[i] / scale));
   }
-  const Matrix train = MakeMatrix(rows, columns_);
-  Check(XGDMatrixSetFloatInfo(
-      train.get(), "label", labels.data(), labels.size()));
-  const std::array<DMatrixHandle, 1> cached = {train.get()};
-  BoosterHandle handle = nullptr;
-  Check(XGBoosterCreate(cached.data(), cached.size(), &handle));
-  const Booster booster(handle);
-  const std::vector<std::pair<std::string, std::string>> parameters = {
-      {"objective", "reg:squarederror"},
-      {"tree_method", "exact"},
-      {"max_depth", std::to_string(options_.max_depth)},
-      {"eta", fmt::format("{}", options_.eta)},
-      {"gamma", fmt::format("{}", options_.gamma)},
-      {"min_child_weight", fmt::format("{}", options_.min_child_weight)},
-      {"lambda", fmt::format("{}", options_.lambda)},
-      {"alpha", fmt::format("{}", options_.alpha)},
-      {"nthread", "1"},  // the run is the unit of parallel work
-      {"verbosity", "0"},
-      {"seed", "0"}};
-  for (const auto& [name, value] : parameters) {
-    Check(XGBoosterSetParam(booster.get(), name.c_str(), value.c_str()));
-  }
-  for (int round = 0; round < options_.rounds; ++round) {
-    Check(XGBoosterUpdateOneIter(booster.get(), round, train.get()));
-  }
-  const Matrix all = MakeMatrix(features_, columns_);
-  bst_ulong length = 0;
-  const float* values = nullptr;
-  Check(XGBoosterPredict(booster.get(), all.get(), 0, 0, 0, &length, &values));
-  for (bst_ulong i = 0; i < length; ++i) {
+  const std::vector<float> values =
+      TreeEnsemble(rows, labels, columns_, options_).Predict(features_);
+  for (std::size_t i = 0; i < values.size(); ++i) {
     prediction_[static_cast<Eigen::Index>(i)] =
         static_cast<double>(values[i]) * scale;
   }

@@ -1,4 +1,4 @@
-// Gradient-boosted regression trees, by the XGBoost library.
+// Boosted trees as a surrogate of a search space.
 
 #ifndef SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
 #define SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "surrogates/boosted_trees/tree_ensemble.h"
 #include "surrogates/surrogate.h"
 #include "trials/search_space.h"
 
@@ -20,15 +21,7 @@ namespace surrogates {
 // Note: trees give no uncertainty; Prediction::variance is zero.
 class BoostedTrees {
  public:
-  struct Options {
-    int rounds = 10;                // >= 1
-    int max_depth = 3;              // >= 1
-    double eta = 0.3;               // in (0, 1]
-    double gamma = 1e-4;            // >= 0
-    double min_child_weight = 1.0;  // >= 0
-    double lambda = 1.0;            // >= 0, L2 on leaf weights
-    double alpha = 0.0;             // >= 0, L1 on leaf weights
-  };
+  using Options = TreeOptions;
 
   BoostedTrees(const trials::SearchSpace& space, const Options& options);
 

@@ -87,7 +87,7 @@ std::vector<Work> WorkOf(const AnalyticJob& job, double sequences, double t) {
 
 OperatorTable AnalyticOperators(const AnalyticJob& job) {
   std::vector<ProfiledOperator> rows;
-  for (const int micro_batch : {1, 2, 4, 8}) {
+  for (const int micro_batch : job.micro_batches) {
     for (int tp = 1; tp <= job.largest_tp; tp *= 2) {
       double input_mb = 0.0;
       for (const Work& work : WorkOf(job, micro_batch, tp)) {

@@ -22,6 +22,7 @@ struct AnalyticJob {
   double memory_gb_per_s = 800;  // that other operators reach
   double link_gb_per_s = 100;    // of an all-reduce between GPUs of a host
   int largest_tp = 8;
+  std::vector<int> micro_batches = {1, 2, 4, 8};  // per GPU, ascending
 };
 
 // The operators of Aceso's profiles: the greater of the times of FLOPs and of

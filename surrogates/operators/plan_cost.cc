@@ -167,31 +167,36 @@ double OperatorModel::TransferMs(const StageView& stage) const {
           links_.TransferUs(last->output_mb, stage.output_between_hosts));
 }
 
-double OperatorModel::ConversionMs(const StageView& stage) const {
-  double us = 0.0;
-  const auto place = [&](int op, bool output) {
-    const OperatorChoice& choice =
-        stage.choices[static_cast<std::size_t>(op - stage.begin)];
-    const OperatorTraits& traits = TraitsOf(op);
+double OperatorModel::ConversionUs(int op,
+                                   int micro_batch,
+                                   const OperatorChoice& a,
+                                   const OperatorChoice& b) const {
+  if (a.tp_log2 == b.tp_log2 && a.variant == 0 && b.variant == 0) {
+    return 0.0;  // the default variants of neighbors match
+  }
+  const auto place = [this](int of, const OperatorChoice& choice, bool output) {
+    const OperatorTraits& traits = TraitsOf(of);
     const std::size_t variant = std::min<std::size_t>(choice.variant, 1);
     return Place{output ? traits.output[variant] : traits.input[variant],
                  1 << choice.tp_log2,
                  1 << choice.dp_log2};
   };
+  const Conversion conversion =
+      Convert(place(op - 1, a, true), place(op, b, false));
+  if (!conversion.needed) {
+    return 0.0;
+  }
+  const double mb = Profile(op, micro_batch, b)->input_mb;
+  return links_.CollectiveUs(conversion.forward, conversion.ranks, mb) +
+         links_.CollectiveUs(conversion.backward, conversion.ranks, mb);
+}
+
+double OperatorModel::ConversionMs(const StageView& stage) const {
+  double us = 0.0;
   for (int op = stage.begin + 1; op < stage.end; ++op) {
     const auto at = static_cast<std::size_t>(op - stage.begin);
-    const OperatorChoice& a = stage.choices[at - 1];
-    const OperatorChoice& b = stage.choices[at];
-    if (a.tp_log2 == b.tp_log2 && a.variant == 0 && b.variant == 0) {
-      continue;  // the default variants of neighbors match
-    }
-    const Conversion conversion =
-        Convert(place(op - 1, true), place(op, false));
-    if (conversion.needed) {
-      const double mb = Profile(op, stage.micro_batch, b)->input_mb;
-      us += links_.CollectiveUs(conversion.forward, conversion.ranks, mb) +
-            links_.CollectiveUs(conversion.backward, conversion.ranks, mb);
-    }
+    us += ConversionUs(
+        op, stage.micro_batch, stage.choices[at - 1], stage.choices[at]);
   }
   return 1e-3 * us;
 }

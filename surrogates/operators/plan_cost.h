@@ -120,6 +120,14 @@ class OperatorModel {
   }
   [[nodiscard]] PlanCost Cost(const OperatorPlan& plan) const;
 
+  // Time to convert the layout of a tensor, and that of its gradient, between
+  // operator `op` with the choice `b` and its predecessor with `a`, which are
+  // in one stage and profiled. 0 where both layouts are the same.
+  [[nodiscard]] double ConversionUs(int op,
+                                    int micro_batch,
+                                    const OperatorChoice& a,
+                                    const OperatorChoice& b) const;
+
   // A stage of a plan; the plan must outlive it.
   [[nodiscard]] StageView ViewOf(const OperatorPlan& plan, int stage) const;
 

@@ -648,6 +648,15 @@ TEST_F(CommandLineTest, UsageErrorsAreOneLineWithThePrefix) {
       HasSubstr("--pc, --plan, --all or --predictions"));
 }
 
+// Without a machine in [predictions], its own source would be the ground truth.
+TEST_F(CommandLineTest, SimulateListsThePredictionsOfAPlanner) {
+  fakes::WriteFile(manifest_,
+                   kManifest + "[predictions.book]\nplanner = \"textbook\"\n");
+  EXPECT_EQ(Oppa({"simulate", manifest_.string(), "--predictions"}), 0);
+  EXPECT_THAT(Output(),
+              HasSubstr("[predictions.book] predictions: model of textbook;"));
+}
+
 TEST_F(CommandLineTest, ANumberOutOfRangeIsRefusedWithTheRange) {
   for (const std::string jobs : {"0", "-1", "1.5", "two", "99999999999", ""}) {
     EXPECT_THAT(

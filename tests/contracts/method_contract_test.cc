@@ -224,8 +224,13 @@ std::vector<std::string> MethodNames() {
 }
 
 std::vector<std::string> MethodNamesWithChance() {
-  const std::set<std::string> without = {
-      "predicted-order", "oppa-sim", "grid", "aceso", "textbook", "planned"};
+  const std::set<std::string> without = {"predicted-order",
+                                         "oppa-sim",
+                                         "grid",
+                                         "aceso",
+                                         "astra",
+                                         "textbook",
+                                         "planned"};
   std::vector<std::string> names = MethodNames();
   std::erase_if(
       names, [&](const std::string& name) { return without.contains(name); });

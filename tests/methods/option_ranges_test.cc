@@ -17,6 +17,7 @@
 #include "methods/oppa/oppa.h"
 #include "methods/options.h"
 #include "methods/planners/aceso/aceso.h"
+#include "methods/planners/astra/astra.h"
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
 #include "methods/sampling/hierarchical.h"
@@ -38,6 +39,7 @@ void ForEachMethod(const Check& check) {
   each(XgboostOptions());
   each(PredictedOrderOptions());
   each(AcesoMethodOptions());
+  each(AstraMethodOptions());
   each(RandomOptions());
   each(GridOptions());
   each(HierarchicalOptions());

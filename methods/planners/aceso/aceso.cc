@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
-#include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "methods/fixed_order.h"
+#include "methods/planners/aceso/uniform_plan.h"
 #include "surrogates/operators/plan_cost.h"
 
 namespace methods {
@@ -41,72 +43,64 @@ OperatorModel ModelOf(const Problem& problem,
       job};
 }
 
-class Aceso final : public Method {
- public:
-  Aceso(const Problem& problem,
-        const AcesoMethodOptions& options,
-        std::uint64_t seed)
-      : Method(problem.space->size()) {
-    AcesoOptions search = options.search;
-    search.budget = options.budget;
-    search.threads = problem.threads;
-    search.seed = seed;
-    const AcesoJob job = JobOf(options, problem.workload);
-    const AcesoResult result =
-        SearchAceso(ModelOf(problem, options, job), search);
-    std::vector<PlanSizes> plans;
-    for (const CostedPlan& plan :
-         result.best.empty() ? result.least_memory : result.best) {
-      plans.push_back(SizesOf(plan.plan, job.batch));
-    }
-    if (plans.empty()) {
-      throw common::InputError(
-          "aceso: the profiles have no plan for these GPUs; check layers, "
-          "batch and the profiles");
-    }
-    Order(*problem.space, plans);
+// The plans of a search, the best first.
+std::vector<PlanSizes> Plans(const Problem& problem,
+                             const AcesoMethodOptions& options,
+                             std::uint64_t seed) {
+  AcesoOptions search = options.search;
+  search.budget = options.budget;
+  search.threads = problem.threads;
+  search.seed = seed;
+  const AcesoJob job = JobOf(options, problem.workload);
+  const AcesoResult result =
+      SearchAceso(ModelOf(problem, options, job), search);
+  std::vector<PlanSizes> plans;
+  for (const CostedPlan& plan :
+       result.best.empty() ? result.least_memory : result.best) {
+    plans.push_back(SizesOf(plan.plan, job.batch));
   }
-
-  std::optional<Suggestion> Suggest() override {
-    const auto next =
-        std::find_if(order_.begin(), order_.end(), [this](int candidate) {
-          return history_.tried()[static_cast<std::size_t>(candidate)] == 0;
-        });
-    if (next == order_.end()) {
-      return std::nullopt;
-    }
-    Suggestion suggestion;
-    suggestion.candidate = *next;
-    suggestion.chosen_by = trials::ChosenBy::kModel;
-    return suggestion;
+  if (plans.empty()) {
+    throw common::InputError(
+        "aceso: the profiles have no plan for these GPUs; check layers, "
+        "batch and the profiles");
   }
+  return plans;
+}
 
- private:
-  // The nearest candidate of each plan, then all by distance from the first.
-  void Order(const trials::SearchSpace& space,
-             const std::vector<PlanSizes>& plans) {
-    std::vector<int> all(static_cast<std::size_t>(space.size()));
-    std::iota(all.begin(), all.end(), 0);
-    const bool accumulates =
-        std::any_of(all.begin(), all.end(), [&space](int i) {
-          return space[i].pp == 1 && space[i].microbatches > 1;
-        });
-    for (const PlanSizes& plan : plans) {
-      const auto nearer = [&](int a, int b) {
-        return Distance(plan, space[a], accumulates) <
-               Distance(plan, space[b], accumulates);
-      };
-      order_.push_back(*std::min_element(all.begin(), all.end(), nearer));
-    }
-    std::stable_sort(all.begin(), all.end(), [&](int a, int b) {
-      return Distance(plans[0], space[a], accumulates) <
-             Distance(plans[0], space[b], accumulates);
-    });
-    order_.insert(order_.end(), all.begin(), all.end());
+// The nearest candidate of each plan, then all by distance from the first.
+std::vector<int> OrderOf(const trials::SearchSpace& space,
+                         const std::vector<PlanSizes>& plans) {
+  std::vector<int> all(static_cast<std::size_t>(space.size()));
+  std::iota(all.begin(), all.end(), 0);
+  const bool accumulates = std::any_of(all.begin(), all.end(), [&space](int i) {
+    return space[i].pp == 1 && space[i].microbatches > 1;
+  });
+  std::vector<int> order;
+  for (const PlanSizes& plan : plans) {
+    order.push_back(
+        *std::min_element(all.begin(), all.end(), [&](int a, int b) {
+          return Distance(plan, space[a], accumulates) <
+                 Distance(plan, space[b], accumulates);
+        }));
   }
+  std::stable_sort(all.begin(), all.end(), [&](int a, int b) {
+    return Distance(plans[0], space[a], accumulates) <
+           Distance(plans[0], space[b], accumulates);
+  });
+  order.insert(order.end(), all.begin(), all.end());
+  return order;
+}
 
-  std::vector<int> order_;
-};
+// The numbers of sequences of a GPU's microbatch, ascending.
+std::vector<int> MicroBatchesOf(const trials::SearchSpace& space, int batch) {
+  std::set<int> sizes;
+  for (const trials::ParallelConfig& config : space.configs()) {
+    sizes.insert(config.micro_batch_size > 0
+                     ? config.micro_batch_size
+                     : std::max(1, batch / (config.dp * config.microbatches)));
+  }
+  return {sizes.begin(), sizes.end()};
+}
 
 }  // namespace
 
@@ -245,10 +239,37 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
   };
 }
 
+trials::Predictions EstimatesOf(const Problem& problem,
+                                const AcesoMethodOptions& options) {
+  constexpr double kMb = 1024.0 * 1024.0;
+  const trials::SearchSpace& space = *problem.space;
+  AcesoJob job = JobOf(options, problem.workload);
+  job.analytic.micro_batches = MicroBatchesOf(space, job.batch);
+  for (const trials::ParallelConfig& config : space.configs()) {
+    job.analytic.largest_tp = std::max(job.analytic.largest_tp, config.tp);
+  }
+  const OperatorModel model = ModelOf(problem, options, job);
+  trials::Predictions estimates;
+  for (const trials::ParallelConfig& config : space.configs()) {
+    const auto plan = PlanOf(model, config);
+    const surrogates::PlanCost cost =
+        plan ? model.Cost(*plan) : surrogates::PlanCost();
+    const bool known = plan && std::isfinite(cost.iteration_ms) &&
+                       std::isfinite(cost.memory_mb);
+    estimates.step_time_s.push_back(known ? 1e-3 * cost.iteration_ms
+                                          : std::nan(""));
+    estimates.peak_memory_bytes.push_back(known ? kMb * cost.memory_mb
+                                                : std::nan(""));
+  }
+  return estimates;
+}
+
 std::unique_ptr<Method> MakeAceso(const Problem& problem,
                                   const AcesoMethodOptions& options,
                                   std::uint64_t seed) {
-  return std::make_unique<Aceso>(problem, options, seed);
+  return std::make_unique<FixedOrder>(
+      problem.space->size(),
+      OrderOf(*problem.space, Plans(problem, options, seed)));
 }
 
 }  // namespace methods

@@ -45,6 +45,15 @@ struct AcesoMethodOptions {
 
 [[nodiscard]] std::vector<Option> OptionsOf(AcesoMethodOptions& options);
 
+// Step time and memory of every candidate by Aceso's performance model, as a
+// plan of equal stages (PlanOf), without a search. Without profiles, operators
+// are computed for the tp and the microbatches of all candidates. The model has
+// neither ZeRO nor model chunks, and no time to reduce gradients. NaN for a
+// candidate that has no plan, or whose operators are not profiled.
+// Errors: as MakeAceso.
+[[nodiscard]] trials::Predictions EstimatesOf(
+    const Problem& problem, const AcesoMethodOptions& options);
+
 [[nodiscard]] std::unique_ptr<Method> MakeAceso(
     const Problem& problem,
     const AcesoMethodOptions& options,

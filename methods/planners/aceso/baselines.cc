@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "methods/planners/aceso/uniform_plan.h"
+
 namespace methods {
 namespace {
 
@@ -27,17 +29,6 @@ void KeepBest(const OperatorModel& model,
        costed.cost.iteration_ms < result.best->cost.iteration_ms)) {
     result.best = std::move(costed);
   }
-}
-
-// The first operator of each layer.
-std::vector<int> LayersOf(const OperatorModel& model) {
-  std::vector<int> first;
-  for (int op = 0; op < model.operators(); ++op) {
-    if (model.TraitsOf(op).begins_layer) {
-      first.push_back(op);
-    }
-  }
-  return first;
 }
 
 // The best parts of the model from an operator to its end, by operator and
@@ -180,37 +171,6 @@ class Program {
 
 namespace {
 
-// Equal stages, whose sizes are not set yet.
-OperatorPlan EqualStages(const OperatorModel& model,
-                         const std::vector<int>& layers,
-                         int stages) {
-  OperatorPlan plan;
-  const int count = static_cast<int>(layers.size());
-  for (int s = 0; s < stages; ++s) {
-    plan.first.push_back(
-        s == 0 ? 0 : layers[static_cast<std::size_t>(s * count / stages)]);
-  }
-  plan.first.push_back(model.operators());
-  plan.choices.resize(static_cast<std::size_t>(model.operators()));
-  return plan;
-}
-
-// The same sizes for every operator.
-void SetSizes(const OperatorModel& model,
-              int tp,
-              int dp,
-              bool recompute,
-              OperatorPlan& plan) {
-  for (int op = 0; op < model.operators(); ++op) {
-    plan.choices[static_cast<std::size_t>(op)] = {
-        static_cast<std::uint8_t>(std::countr_zero(static_cast<unsigned>(tp))),
-        static_cast<std::uint8_t>(std::countr_zero(static_cast<unsigned>(dp))),
-        0,
-        static_cast<std::uint8_t>(
-            recompute && model.TraitsOf(op).recomputable ? 1 : 0)};
-  }
-}
-
 // All plans of stages with `gpus` GPUs each.
 void TryStages(const OperatorModel& model,
                int gpus,
@@ -223,8 +183,9 @@ void TryStages(const OperatorModel& model,
       if (model.job().batch % plan.micro_batch != 0) {
         continue;
       }
-      for (const bool recompute : {false, true}) {
-        SetSizes(model, tp, dp, recompute, plan);
+      for (const auto recomputation :
+           {trials::kRecomputeNothing, trials::kRecomputeFull}) {
+        SetSizes(model, tp, dp, recomputation, plan);
         ++result.explored;
         KeepBest(model, plan, result);
       }
@@ -236,15 +197,14 @@ void TryStages(const OperatorModel& model,
 
 BaselineResult MegatronGrid(const OperatorModel& model) {
   BaselineResult result;
-  const std::vector<int> layers = LayersOf(model);
-  const int count = static_cast<int>(layers.size());
+  const int count = static_cast<int>(LayersOf(model).size());
   const int gpus = model.job().gpus;
   for (int stages = 1; stages <= std::min(gpus, count); ++stages) {
     if (gpus % stages != 0 || count % stages != 0 ||
         !std::has_single_bit(static_cast<unsigned>(gpus / stages))) {
       continue;
     }
-    TryStages(model, gpus / stages, EqualStages(model, layers, stages), result);
+    TryStages(model, gpus / stages, EqualStages(model, stages), result);
   }
   return result;
 }

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 
 #include <fmt/format.h>
+
+#include "surrogates/cost/astra_model.h"
 
 namespace methods {
 namespace {
@@ -50,7 +51,7 @@ class Solver {
           static_cast<std::size_t>(shares_[i].stages),
           shares_[i].layers * types_[i].layer_ms + types_[i].transfer_ms);
     }
-    const double ms = PipelineMs(stage_ms, job_.microbatches);
+    const double ms = surrogates::PipelineTime(stage_ms, job_.microbatches);
     if (!result_.best || ms < result_.best->ms) {
       result_.best = HeterogeneousPlan{shares_, ms};
     }
@@ -63,12 +64,6 @@ class Solver {
 };
 
 }  // namespace
-
-double PipelineMs(std::span<const double> stage_ms, int microbatches) {
-  const double sum = std::accumulate(stage_ms.begin(), stage_ms.end(), 0.0);
-  const double slowest = *std::max_element(stage_ms.begin(), stage_ms.end());
-  return sum + (microbatches - 1) * slowest;
-}
 
 HeterogeneousResult SearchHeterogeneous(const HeterogeneousJob& job,
                                         std::span<const GpuType> types) {

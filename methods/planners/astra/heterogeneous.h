@@ -1,9 +1,9 @@
 // Astra: pipelines over several GPU types, and money.
 //
-// Built: the time of an uneven pipeline, its search over GPU types, the money
-// of a strategy and the pool of optimal strategies. Not built: operator
-// efficiencies learned by XGBoost, and searches over all parameters of its
-// Table 3 (benchmarks/astra simulates those of the homogeneous mode).
+// Built: the search of an uneven pipeline over GPU types (its mode 2, for given
+// sizes), the money of a strategy and the pool of optimal strategies. Its other
+// modes are in astra.h and money.h, its cost model in
+// surrogates/cost/astra_model.h.
 
 #ifndef METHODS_PLANNERS_ASTRA_HETEROGENEOUS_H_
 #define METHODS_PLANNERS_ASTRA_HETEROGENEOUS_H_
@@ -17,12 +17,6 @@
 #include "common/error.h"
 
 namespace methods {
-
-// The time of a pipeline for `microbatches`: all stages once, then the slowest
-// stage for every further microbatch. A stage's time includes its transfer.
-// Source: Astra Eq. 22.
-[[nodiscard]] double PipelineMs(std::span<const double> stage_ms,
-                                int microbatches);
 
 // A GPU type as a job sees it: with its tensor parallelism and microbatch.
 struct GpuType {

@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "methods/planners/astra/heterogeneous.h"
+#include "surrogates/cost/astra_model.h"
 
 namespace methods {
 namespace {
+
+using surrogates::PipelineTime;
 
 const std::vector<GpuType> kTypes = {{.name = "A800",
                                       .limit = 16,
@@ -26,14 +29,14 @@ const std::vector<GpuType> kTypes = {{.name = "A800",
 
 TEST(AstraTest, APipelineTakesAllStagesAndTheSlowestForEachFurtherMicrobatch) {
   const std::array<double, 3> stages = {2.0, 5.0, 3.0};
-  EXPECT_DOUBLE_EQ(PipelineMs(stages, 1), 10.0);
-  EXPECT_DOUBLE_EQ(PipelineMs(stages, 4), 10.0 + 3 * 5.0);
+  EXPECT_DOUBLE_EQ(PipelineTime(stages, 1), 10.0);
+  EXPECT_DOUBLE_EQ(PipelineTime(stages, 4), 10.0 + 3 * 5.0);
 }
 
 // The homogeneous case of Eq. 22 is the usual bubble, (P - 1) / K.
 TEST(AstraTest, EqualStagesHaveTheUsualBubble) {
   const std::array<double, 4> stages = {2.0, 2.0, 2.0, 2.0};
-  EXPECT_DOUBLE_EQ(PipelineMs(stages, 16), 16 * 2.0 * (1 + 3.0 / 16));
+  EXPECT_DOUBLE_EQ(PipelineTime(stages, 16), 16 * 2.0 * (1 + 3.0 / 16));
 }
 
 TEST(AstraTest, TheSearchFindsTheFastestOfAllAssignments) {

@@ -1,0 +1,43 @@
+// A method that tries candidates in an order that no trial changes.
+
+#ifndef METHODS_FIXED_ORDER_H_
+#define METHODS_FIXED_ORDER_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "methods/method.h"
+
+namespace methods {
+
+// Suggests the first candidate of `order` that was not tried. Candidates that
+// are not in it are never tried; one may be in it several times.
+class FixedOrder final : public Method {
+ public:
+  FixedOrder(int candidates, std::vector<int> order)
+      : Method(candidates), order_(std::move(order)) {}
+
+  std::optional<Suggestion> Suggest() override {
+    const auto next =
+        std::find_if(order_.begin(), order_.end(), [this](int candidate) {
+          return history_.tried()[static_cast<std::size_t>(candidate)] == 0;
+        });
+    if (next == order_.end()) {
+      return std::nullopt;
+    }
+    Suggestion suggestion;
+    suggestion.candidate = *next;
+    suggestion.chosen_by = trials::ChosenBy::kModel;
+    return suggestion;
+  }
+
+ private:
+  std::vector<int> order_;
+};
+
+}  // namespace methods
+
+#endif  // METHODS_FIXED_ORDER_H_

@@ -1,0 +1,346 @@
+#include "methods/planners/alpa/alpa.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "methods/planners/aceso/uniform_plan.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorChoice;
+using surrogates::OperatorModel;
+using surrogates::OperatorPlan;
+using surrogates::OperatorProfile;
+using surrogates::StageCost;
+using surrogates::StageView;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// All choices of an operator on so many GPUs.
+std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {
+  std::vector<OperatorChoice> choices;
+  int log2 = 0;
+  while ((1 << log2) < gpus) {
+    ++log2;
+  }
+  for (int tp_log2 = 0; tp_log2 <= log2; ++tp_log2) {
+    for (int variant = 0; variant < model.table().variants(); ++variant) {
+      choices.push_back({static_cast<std::uint8_t>(tp_log2),
+                         static_cast<std::uint8_t>(log2 - tp_log2),
+                         static_cast<std::uint8_t>(variant),
+                         0});
+    }
+  }
+  return choices;
+}
+
+// Time of an operator for one microbatch; infinite where it is not profiled.
+double OperatorUs(const OperatorModel& model,
+                  int op,
+                  int micro_batch,
+                  const OperatorChoice& choice,
+                  bool recompute) {
+  const OperatorProfile* profile = model.Profile(op, micro_batch, choice);
+  if (profile == nullptr) {
+    return kInfinity;
+  }
+  return (recompute && model.TraitsOf(op).recomputable ? 2.0 : 1.0) *
+             profile->forward_us +
+         profile->backward_us;
+}
+
+// A stage on a submesh with its best choices. Its memory is linear in the
+// stages behind it, whose microbatches it keeps.
+struct Stage {
+  double ms = kInfinity;
+  double last_mb = kInfinity;  // as the last stage
+  double more_mb = 0.0;        // for each stage behind it
+  std::vector<OperatorChoice> choices;
+};
+
+// The best rest of the model from a cluster on, with so many GPUs and stages.
+struct Rest {
+  double sum_ms = kInfinity;
+  int end = 0;      // cluster after its first stage
+  int submesh = 0;  // of its first stage, an index
+};
+
+class InterOperator {
+ public:
+  InterOperator(const OperatorModel& model,
+                const AlpaOptions& options,
+                int micro_batch,
+                bool recompute,
+                BaselineResult& result)
+      : model_(model),
+        micro_batch_(micro_batch),
+        recompute_(recompute),
+        result_(result) {
+    const std::vector<int> layers = LayersOf(model);
+    const int count = static_cast<int>(layers.size());
+    const int clusters = std::min(count, options.clusters);
+    for (int i = 0; i < clusters; ++i) {
+      cuts_.push_back(
+          i == 0 ? 0 : layers[static_cast<std::size_t>(i * count / clusters)]);
+    }
+    cuts_.push_back(model.operators());
+    for (int gpus = 1; gpus <= model.job().gpus; gpus *= 2) {
+      if (gpus <= model.job().gpus_per_node ||
+          gpus % model.job().gpus_per_node == 0) {
+        submeshes_.push_back(gpus);
+      }
+    }
+  }
+
+  void Run() {
+    FillStages();
+    std::vector<double> bounds;
+    for (const Stage& stage : stages_) {
+      if (std::isfinite(stage.ms)) {
+        bounds.push_back(stage.ms);
+      }
+    }
+    std::sort(bounds.begin(), bounds.end());
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    const int microbatches = model_.job().batch / micro_batch_;
+    double best_ms = kInfinity;
+    for (const double bound : bounds) {
+      // Every stage takes at most the bound, and one takes as long: no later
+      // bound is better.
+      if (microbatches * bound >= best_ms) {
+        break;
+      }
+      for (int stages = 1; stages <= Clusters(); ++stages) {
+        const double sum = Solve(bound, stages);
+        const double ms = sum + (microbatches - 1) * bound;
+        if (ms < best_ms) {
+          best_ms = ms;
+          best_ = Rebuilt(stages);
+        }
+      }
+    }
+    if (!best_.choices.empty()) {
+      Keep();
+    }
+  }
+
+ private:
+  [[nodiscard]] int Clusters() const {
+    return static_cast<int>(cuts_.size()) - 1;
+  }
+  [[nodiscard]] int Operator(int cluster) const {
+    return cuts_[static_cast<std::size_t>(cluster)];
+  }
+  [[nodiscard]] Stage& At(int begin, int end, std::size_t submesh) {
+    const auto size = static_cast<std::size_t>(Clusters() + 1);
+    return stages_[(static_cast<std::size_t>(begin) * size +
+                    static_cast<std::size_t>(end)) *
+                       submeshes_.size() +
+                   submesh];
+  }
+  [[nodiscard]] Rest& RestOf(int stages, int begin, int gpus) {
+    const auto clusters = static_cast<std::size_t>(Clusters() + 1);
+    const auto all = static_cast<std::size_t>(model_.job().gpus + 1);
+    return rests_[(static_cast<std::size_t>(stages) * clusters +
+                   static_cast<std::size_t>(begin)) *
+                      all +
+                  static_cast<std::size_t>(gpus)];
+  }
+
+  [[nodiscard]] StageView ViewOf(
+      const Stage& stage, int begin, int end, int gpus, int behind) const {
+    StageView view;
+    view.begin = Operator(begin);
+    view.end = Operator(end);
+    view.behind = behind;
+    view.micro_batch = micro_batch_;
+    // Smaller stages are taken to be within a host, where their place is open.
+    const bool whole_host = gpus >= model_.job().gpus_per_node;
+    view.input_between_hosts = whole_host && begin > 0;
+    view.output_between_hosts = whole_host || end == Clusters();
+    view.choices = stage.choices;
+    return view;
+  }
+
+  void FillStages() {
+    const auto size = static_cast<std::size_t>(Clusters() + 1);
+    stages_.assign(size * size * submeshes_.size(), {});
+    rests_.assign(size * size * static_cast<std::size_t>(model_.job().gpus + 1),
+                  {});
+    for (int begin = 0; begin < Clusters(); ++begin) {
+      for (int end = begin + 1; end <= Clusters(); ++end) {
+        for (std::size_t m = 0; m < submeshes_.size(); ++m) {
+          Stage& stage = At(begin, end, m);
+          ++result_.explored;
+          stage.choices = IntraOperator(model_,
+                                        Operator(begin),
+                                        Operator(end),
+                                        micro_batch_,
+                                        submeshes_[m],
+                                        recompute_);
+          if (!stage.choices.empty()) {
+            const StageView last = ViewOf(stage, begin, end, submeshes_[m], 0);
+            stage.ms = model_.Cost(last).total_ms();
+            stage.last_mb = model_.MemoryMb(last);
+            stage.more_mb =
+                model_.MemoryMb(ViewOf(stage, begin, end, submeshes_[m], 1)) -
+                stage.last_mb;
+          }
+        }
+      }
+    }
+  }
+
+  // The least sum of exactly so many stages, each at most the bound, given that
+  // Solve was called with fewer stages and the same bound.
+  double Solve(double bound, int stages) {
+    const int gpus = model_.job().gpus;
+    for (int begin = 0; begin < Clusters(); ++begin) {
+      for (int all = 1; all <= gpus; ++all) {
+        RestOf(stages, begin, all) = {};
+      }
+      for (int end = begin + 1; end <= Clusters(); ++end) {
+        if ((stages == 1) != (end == Clusters())) {
+          continue;
+        }
+        for (std::size_t m = 0; m < submeshes_.size(); ++m) {
+          const Stage& stage = At(begin, end, m);
+          if (stage.ms <= bound &&
+              stage.last_mb + (stages - 1) * stage.more_mb <=
+                  model_.job().memory_limit_mb) {
+            Join(stages, begin, end, m, stage.ms);
+          }
+        }
+      }
+    }
+    return RestOf(stages, 0, gpus).sum_ms;
+  }
+
+  void Join(int stages, int begin, int end, std::size_t submesh, double ms) {
+    const int gpus = submeshes_[submesh];
+    for (int all = gpus; all <= model_.job().gpus; ++all) {
+      if (stages == 1 && all != gpus) {
+        break;
+      }
+      const double sum =
+          ms + (stages == 1 ? 0.0 : RestOf(stages - 1, end, all - gpus).sum_ms);
+      Rest& best = RestOf(stages, begin, all);
+      if (sum < best.sum_ms) {
+        best = {sum, end, static_cast<int>(submesh)};
+      }
+    }
+  }
+
+  OperatorPlan Rebuilt(int stages) {
+    OperatorPlan plan;
+    plan.micro_batch = micro_batch_;
+    int begin = 0;
+    int gpus = model_.job().gpus;
+    for (; stages > 0; --stages) {
+      const Rest& rest = RestOf(stages, begin, gpus);
+      const auto submesh = static_cast<std::size_t>(rest.submesh);
+      const Stage& stage = At(begin, rest.end, submesh);
+      plan.first.push_back(Operator(begin));
+      plan.choices.insert(
+          plan.choices.end(), stage.choices.begin(), stage.choices.end());
+      begin = rest.end;
+      gpus -= submeshes_[submesh];
+    }
+    plan.first.push_back(model_.operators());
+    return plan;
+  }
+
+  void Keep() {
+    CostedPlan costed = Costed(model_, best_);
+    if (Fits(model_, costed.cost) &&
+        (!result_.best ||
+         costed.cost.iteration_ms < result_.best->cost.iteration_ms)) {
+      result_.best = std::move(costed);
+    }
+  }
+
+  const OperatorModel& model_;
+  int micro_batch_;
+  bool recompute_;
+  BaselineResult& result_;
+  std::vector<int> cuts_;       // operators, the end included
+  std::vector<int> submeshes_;  // their GPUs
+  std::vector<Stage> stages_;   // by begin, end, submesh
+  std::vector<Rest> rests_;     // by stages, begin, GPUs
+  OperatorPlan best_;
+};
+
+}  // namespace
+
+std::vector<OperatorChoice> IntraOperator(const OperatorModel& model,
+                                          int begin,
+                                          int end,
+                                          int micro_batch,
+                                          int gpus,
+                                          bool recompute) {
+  const std::vector<OperatorChoice> all = ChoicesOf(model, gpus);
+  const auto count = static_cast<std::size_t>(end - begin);
+  // By operator and choice: the choice of the operator before.
+  std::vector<std::vector<std::size_t>> before(
+      count, std::vector<std::size_t>(all.size(), 0));
+  std::vector<double> us(all.size(), 0.0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int op = begin + static_cast<int>(i);
+    std::vector<double> next(all.size(), kInfinity);
+    for (std::size_t b = 0; b < all.size(); ++b) {
+      const double own = OperatorUs(model, op, micro_batch, all[b], recompute);
+      for (std::size_t a = 0; std::isfinite(own) && a < all.size(); ++a) {
+        if ((i == 0 && a != b) || !std::isfinite(us[a])) {
+          continue;
+        }
+        const double sum =
+            us[a] + own +
+            (i == 0 ? 0.0
+                    : model.ConversionUs(op, micro_batch, all[a], all[b]));
+        if (sum < next[b]) {
+          next[b] = sum;
+          before[i][b] = a;
+        }
+      }
+    }
+    us = std::move(next);
+  }
+  const auto best = std::min_element(us.begin(), us.end());
+  if (!std::isfinite(*best)) {
+    return {};
+  }
+  std::vector<OperatorChoice> choices(count);
+  auto at = static_cast<std::size_t>(best - us.begin());
+  for (std::size_t i = count; i > 0; --i) {
+    OperatorChoice& choice = choices[i - 1];
+    choice = all[at];
+    choice.recomputed = static_cast<std::uint8_t>(
+        recompute &&
+                model.TraitsOf(begin + static_cast<int>(i) - 1).recomputable
+            ? 1
+            : 0);
+    at = before[i - 1][at];
+  }
+  return choices;
+}
+
+BaselineResult AlpaPlan(const OperatorModel& model,
+                        const AlpaOptions& options) {
+  BaselineResult result;
+  for (int micro_batch = model.table().micro_batches().front();
+       micro_batch <= model.table().micro_batches().back() * model.job().gpus &&
+       model.job().batch % micro_batch == 0;
+       micro_batch *= 2) {
+    for (const bool recompute : {false, true}) {
+      InterOperator(model, options, micro_batch, recompute, result).Run();
+    }
+  }
+  return result;
+}
+
+}  // namespace methods

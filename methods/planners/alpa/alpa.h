@@ -1,0 +1,56 @@
+// Alpa's two-level plan, on the performance model of Aceso: a baseline of its
+// evaluation.
+//
+// Built: the inter-operator dynamic programming over stages and submeshes for
+// every bound on the slowest stage, and an intra-operator choice that is
+// optimal for a chain of operators. Not built: its integer program for any
+// graph, its clustering of operators (stages begin at layers here), its
+// shardings beyond the profiled ones, and its runtime. Profiles stand in for
+// its compilation and profiling of every stage.
+
+#ifndef METHODS_PLANNERS_ALPA_ALPA_H_
+#define METHODS_PLANNERS_ALPA_ALPA_H_
+
+#include <vector>
+
+#include "methods/planners/aceso/baselines.h"
+#include "surrogates/operators/operator_plan.h"
+#include "surrogates/operators/plan_cost.h"
+
+namespace methods {
+
+struct AlpaOptions {
+  int clusters = 16;  // groups of layers, at whose ends stages may begin
+};
+
+// The choices of the operators [begin, end) on `gpus` GPUs, a power of two,
+// with the least time of one microbatch without transfers between stages: tp
+// and dp with tp dp = gpus, and the variant, per operator. Every operator that
+// can be is recomputed, as in Alpa's evaluation. Empty where some operator is
+// not profiled for any choice.
+//
+// The time is a sum over operators and over neighbors, so the program over the
+// chain is exact.
+[[nodiscard]] std::vector<surrogates::OperatorChoice> IntraOperator(
+    const surrogates::OperatorModel& model,
+    int begin,
+    int end,
+    int micro_batch,
+    int gpus,
+    bool recompute);
+
+// For every microbatch size, with and without recomputation, the plan with the
+// least
+//
+//   sum_i t_i + (B - 1) max_j t_j
+//
+// over all partitions into stages and submeshes (powers of two that divide a
+// host, or whole hosts) whose memory fits, where a stage has its IntraOperator
+// choices. `explored` counts stages.
+// Source: Zheng et al. (2022), Sec. 5, Eqs. 2-4, Alg. 1.
+[[nodiscard]] BaselineResult AlpaPlan(const surrogates::OperatorModel& model,
+                                      const AlpaOptions& options = {});
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_ALPA_ALPA_H_

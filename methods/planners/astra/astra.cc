@@ -1,0 +1,208 @@
+#include "methods/planners/astra/astra.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "common/error.h"
+#include "methods/fixed_order.h"
+#include "methods/sampling/nearest.h"
+#include "surrogates/operators/learned_efficiency.h"
+#include "trials/rules.h"
+
+namespace methods {
+namespace {
+
+// Its rule 1 (Eqs. 13-14): flash attention has no scores to recompute.
+constexpr const char* kFlashAttentionRule = "$grad_checkpoint == 2";
+
+const trials::Workload& WorkloadOf(const Problem& problem) {
+  if (problem.workload == nullptr) {
+    throw common::InputError(
+        "astra needs the sizes of the model: add [workload] to the manifest");
+  }
+  return *problem.workload;
+}
+
+Filter RuleFilter(const Problem& problem,
+                  const std::string& name,
+                  const std::string& expression) {
+  return {
+      name,
+      [&space = *problem.space,
+       rule = trials::Rule::Parse(
+           expression, "astra", "rules", problem.space->knobs()),
+       context = trials::RuleContext(WorkloadOf(problem), problem.gpus)](
+          int candidate) { return !rule.Matches(space[candidate], context); }};
+}
+
+// The candidate's strategy: what its Table 3 lacks or fixes has its value
+// there.
+trials::ParallelConfig StrategyOf(trials::ParallelConfig config) {
+  const trials::ParallelConfig defaults;
+  config.dp_bucket_mb = defaults.dp_bucket_mb;
+  config.zero_bucket_mb = defaults.zero_bucket_mb;
+  config.overlap_zero_comm = config.overlap_zero_allgather =
+      config.overlap_p2p = true;
+  config.custom = defaults.custom;
+  return config;
+}
+
+// Moves the further candidates of each strategy behind the first ones of all.
+// The first one is the nearest to the strategy.
+std::vector<int> FirstOfStrategies(const trials::SearchSpace& space,
+                                   const std::vector<int>& order) {
+  std::map<trials::ParallelConfig, int> nearest;
+  const auto distance = [&space](int candidate) {
+    return Distance(
+        space[candidate], StrategyOf(space[candidate]), space.knobs());
+  };
+  for (const int candidate : order) {
+    const auto [first, is_new] =
+        nearest.emplace(StrategyOf(space[candidate]), candidate);
+    if (!is_new && distance(candidate) < distance(first->second)) {
+      first->second = candidate;
+    }
+  }
+  std::vector<int> firsts;
+  std::vector<int> others;
+  for (const int candidate : order) {
+    (nearest.at(StrategyOf(space[candidate])) == candidate ? firsts : others)
+        .push_back(candidate);
+  }
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  return firsts;
+}
+
+}  // namespace
+
+std::vector<Option> OptionsOf(AstraMethodOptions& o) {
+  return {
+      {"tflops",
+       Number{&o.tflops, 0.001},
+       "Dense TFLOP/s of a GPU in 16 bits, of its data sheet.",
+       "Eq. 25"},
+      {"intra_node_gb_per_s",
+       Number{&o.intra_node_gb_per_s, 0.001},
+       "GB/s of a GPU within a host.",
+       "Eq. 26"},
+      {"inter_node_gb_per_s",
+       Number{&o.inter_node_gb_per_s, 0.001},
+       "GB/s of a GPU between hosts.",
+       "Eq. 26"},
+      {"matmul_efficiency",
+       Number{&o.matmul_efficiency, 0.001, 1.0},
+       "The share of the peak that large matrix products reach.",
+       "Eq. 25"},
+      {"efficiencies",
+       Text{&o.efficiencies, "the path of a CSV file"},
+       "Measured matrix products, from which boosted trees learn the "
+       "efficiency instead.",
+       "Sec. 3.5"},
+      {"efficiency_gpu",
+       Text{&o.efficiency_gpu, "a name in the file"},
+       "The GPU of that file."},
+      {"link_efficiency",
+       Number{&o.link_efficiency, 0.001, 1.0},
+       "The share of the bandwidth that large messages reach.",
+       "Eq. 26"},
+      {"memory_share",
+       Number{&o.memory_share, 0.0, 1.0},
+       "The share of the memory that a strategy may need.",
+       "Eq. 20"},
+      {"flash_attention",
+       Boolean{&o.flash_attention},
+       "Attention keeps no scores, and strategies that recompute them are "
+       "left out.",
+       "Eqs. 13-14"},
+      {"rules",
+       Text{&o.rules, "an expression as in [space] rules"},
+       "Strategies for which it is true are left out.",
+       "Eqs. 10-19"},
+  };
+}
+
+std::vector<Filter> AstraFilters(const Problem& problem,
+                                 const AstraMethodOptions& options,
+                                 const std::vector<double>& memory_bytes) {
+  std::vector<Filter> filters;
+  if (options.flash_attention) {
+    filters.push_back(
+        RuleFilter(problem, "flash attention", kFlashAttentionRule));
+  }
+  if (!options.rules.empty()) {
+    filters.push_back(RuleFilter(problem, "rules", options.rules));
+  }
+  filters.push_back(
+      {"memory",
+       [&memory_bytes,
+        most = options.memory_share *
+               problem.memory_capacity_bytes](int candidate) {
+         return memory_bytes[static_cast<std::size_t>(candidate)] <= most;
+       }});
+  return filters;
+}
+
+surrogates::AstraModel AstraModelOf(const trials::Workload& workload,
+                                    int gpus_per_node,
+                                    trials::RankOrder rank_order,
+                                    const AstraMethodOptions& options) {
+  constexpr double kTera = 1e12;
+  constexpr double kGiga = 1e9;
+  return {workload,
+          {.gpus_per_node = gpus_per_node,
+           .rank_order = rank_order,
+           .flops_per_s = kTera * options.tflops,
+           .intra_node_bytes_per_s = kGiga * options.intra_node_gb_per_s,
+           .inter_node_bytes_per_s = kGiga * options.inter_node_gb_per_s,
+           .link_efficiency = options.link_efficiency,
+           .flash_attention = options.flash_attention},
+          options.efficiencies.empty()
+              ? surrogates::AnalyticEfficiency(options.matmul_efficiency)
+              : surrogates::LearnEfficiency(options.efficiencies,
+                                            options.efficiency_gpu)};
+}
+
+trials::Predictions EstimatesOf(const Problem& problem,
+                                const AstraMethodOptions& options) {
+  const surrogates::AstraModel model = AstraModelOf(
+      WorkloadOf(problem), problem.gpus_per_node, problem.rank_order, options);
+  trials::Predictions estimates;
+  for (const trials::ParallelConfig& config : problem.space->configs()) {
+    const surrogates::AstraCost cost = model.Cost(config);
+    estimates.step_time_s.push_back(cost.step_time_s);
+    estimates.peak_memory_bytes.push_back(cost.peak_memory_bytes);
+  }
+  return estimates;
+}
+
+std::unique_ptr<Method> MakeAstra(const Problem& problem,
+                                  const AstraMethodOptions& options,
+                                  std::uint64_t /*seed*/) {
+  const trials::Predictions estimates = EstimatesOf(problem, options);
+  const std::vector<double>& bytes = estimates.peak_memory_bytes;
+  std::vector<int> order(bytes.size());
+  std::iota(order.begin(), order.end(), 0);
+  // 0: passes all filters, 1: all but memory, 2: not the rules.
+  std::vector<int> rank(bytes.size(), 2);
+  std::vector<Filter> filters = AstraFilters(problem, options, bytes);
+  const Filter memory = std::move(filters.back());
+  filters.pop_back();
+  for (const int candidate : ApplyFilters(order, filters).kept) {
+    rank[static_cast<std::size_t>(candidate)] = memory.keeps(candidate) ? 0 : 1;
+  }
+  const auto key = [&](int candidate) {
+    const auto i = static_cast<std::size_t>(candidate);
+    return std::pair(rank[i],
+                     rank[i] == 0 ? estimates.step_time_s[i] : bytes[i]);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return key(a) < key(b);
+  });
+  return std::make_unique<FixedOrder>(problem.space->size(),
+                                      FirstOfStrategies(*problem.space, order));
+}
+
+}  // namespace methods

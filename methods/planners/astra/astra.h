@@ -1,0 +1,84 @@
+// ASTRA: trials in the order of Astra's cost model.
+//
+// Built: its homogeneous mode. The strategies are the candidates of the search
+// space, so a trial judges a strategy as it is: of its Table 3, pipeline,
+// tensor- and data-parallel size, microbatch size, layers of a virtual stage
+// (model chunks), sequence parallelism, distributed optimizer (ZeRO stage),
+// recomputation granularity and expert-parallel size, as far as the space has
+// them. Not built: recomputation of some layers of a stage, and offloading.
+// Mode 2 is in heterogeneous.h, for given sizes, and mode 3 in money.h.
+
+#ifndef METHODS_PLANNERS_ASTRA_ASTRA_H_
+#define METHODS_PLANNERS_ASTRA_ASTRA_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "methods/method.h"
+#include "methods/options.h"
+#include "methods/sampling/filters.h"
+#include "surrogates/cost/astra_model.h"
+
+namespace methods {
+
+// Candidates that differ only in knobs that its Table 3 lacks or fixes (bucket
+// sizes and overlaps) are one strategy, whose first trial is the candidate
+// nearest to that table: overlaps on, default buckets.
+//
+// Strategies that pass the filters of rules and of memory come first, in the
+// order of their estimated step time; then those that pass the rules only, in
+// the order of their memory; then the others. Further candidates of the same
+// strategies follow in the same order. It learns nothing from trials. It needs
+// [workload].
+//
+// Source: Astra Sec. 3.2-3.5.
+struct AstraMethodOptions {
+  double tflops = 312.0;  // of the data sheet
+  double intra_node_gb_per_s = 300.0;
+  double inter_node_gb_per_s = 25.0;
+  double matmul_efficiency = 0.77;  // see surrogates::AnalyticEfficiency
+  // Learns the efficiency from this table instead (see LearnEfficiency).
+  std::string efficiencies;
+  std::string efficiency_gpu;
+  double link_efficiency = 0.8;
+  double memory_share = 0.9;  // of the capacity
+  bool flash_attention = true;
+  std::string rules;
+};
+
+[[nodiscard]] std::vector<Option> OptionsOf(AstraMethodOptions& options);
+
+// The filters by name: "flash attention" (its rule 1, where it is on), "rules"
+// (where there are any), "memory". `memory_bytes` has the estimates of all
+// candidates and must outlive the result, like the problem.
+// Errors: throws InputError for rules that cannot be understood.
+[[nodiscard]] std::vector<Filter> AstraFilters(
+    const Problem& problem,
+    const AstraMethodOptions& options,
+    const std::vector<double>& memory_bytes);
+
+// The model with these options, for the GPUs of a host and an order of ranks.
+// Errors: throws InputError for a table that cannot be read.
+[[nodiscard]] surrogates::AstraModel AstraModelOf(
+    const trials::Workload& workload,
+    int gpus_per_node,
+    trials::RankOrder rank_order,
+    const AstraMethodOptions& options);
+
+// Step time and memory of every candidate by the model.
+// Errors: throws InputError if the problem has no workload.
+[[nodiscard]] trials::Predictions EstimatesOf(
+    const Problem& problem, const AstraMethodOptions& options);
+
+// Errors: as above.
+[[nodiscard]] std::unique_ptr<Method> MakeAstra(
+    const Problem& problem,
+    const AstraMethodOptions& options,
+    std::uint64_t seed);
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_ASTRA_ASTRA_H_

@@ -1,0 +1,60 @@
+// Astra's cost mode: the number of GPUs and the strategy that train fastest
+// within a limit of money.
+//
+// A search space of an experiment has one number of GPUs, for which the fastest
+// strategy is also the cheapest; so this mode is a function, not a method.
+
+#ifndef METHODS_PLANNERS_ASTRA_MONEY_H_
+#define METHODS_PLANNERS_ASTRA_MONEY_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/error.h"
+#include "methods/planners/astra/astra.h"
+#include "trials/search_space.h"
+#include "trials/workload.h"
+
+namespace methods {
+
+// A training job and one GPU type.
+struct MoneyJob {
+  trials::Workload workload;
+  trials::SearchSpaceOptions space;  // parameters and rules
+  double memory_bytes = 80e9;        // per GPU
+  int gpus_per_node = 8;
+  double price_per_hour = 1.0;  // of a GPU
+  double steps = 1.0;           // of the training
+};
+
+struct GpuStrategy {
+  int gpus = 0;
+  trials::ParallelConfig config;
+  double step_time_s = 0.0;
+  double money = 0.0;  // of the whole training
+};
+
+struct MoneyResult {
+  std::int64_t strategies = 0;
+  std::int64_t fit = 0;  // of them, those that pass the filters
+  // No other strategy has both a higher throughput and less money; the fastest
+  // first.
+  std::vector<GpuStrategy> pool;
+};
+
+// All strategies with 2, 4, 8, ... GPUs, at most `most_gpus`. A number of GPUs
+// without a valid strategy is left out.
+// Errors: throws InputError for most_gpus < 2 and as AstraFilters.
+// Source: Astra Eqs. 3, 29-33.
+[[nodiscard]] MoneyResult SearchMoney(const MoneyJob& job,
+                                      int most_gpus,
+                                      const AstraMethodOptions& options);
+
+// The fastest strategy of the pool within a limit of money.
+[[nodiscard]] std::optional<GpuStrategy> WithinLimit(const MoneyResult& result,
+                                                     double most_money);
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_ASTRA_MONEY_H_

@@ -1,0 +1,160 @@
+#include "studies/planners/astra.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/clock.h"
+#include "methods/planners/astra/money.h"
+#include "surrogates/operators/learned_efficiency.h"
+#include "trials/data_folder.h"
+
+namespace studies {
+namespace {
+
+using surrogates::MeasuredProduct;
+using surrogates::ProductEfficiency;
+
+constexpr std::size_t kFolds = 10;
+
+// Relative errors, in percent.
+std::vector<double> ErrorsOf(const ProductEfficiency& efficiency,
+                             const std::vector<MeasuredProduct>& measured) {
+  std::vector<double> errors;
+  for (const MeasuredProduct& each : measured) {
+    errors.push_back(
+        100.0 * std::abs(efficiency(each.product) / each.efficiency - 1.0));
+  }
+  return errors;
+}
+
+// The factor with which the logarithmic errors have a mean of 0.
+double BestOf(const std::vector<MeasuredProduct>& measured,
+              const ProductEfficiency& shape) {
+  double sum = 0.0;
+  for (const MeasuredProduct& each : measured) {
+    sum += std::log(each.efficiency / shape(each.product));
+  }
+  return std::exp(sum / static_cast<double>(measured.size()));
+}
+
+std::string ErrorText(std::vector<double> errors) {
+  std::sort(errors.begin(), errors.end());
+  double sum = 0.0;
+  for (const double error : errors) {
+    sum += error;
+  }
+  const auto size = static_cast<double>(errors.size());
+  return fmt::format("{:.1f} / {:.1f} / {:.1f}",
+                     errors[errors.size() / 2],
+                     sum / size,
+                     errors[errors.size() * 9 / 10]);
+}
+
+// The errors of three models on products that they have not seen.
+struct Errors {
+  std::vector<double> constant;
+  std::vector<double> analytic;
+  std::vector<double> learned;
+};
+Errors CrossValidate(const std::vector<MeasuredProduct>& measured) {
+  Errors errors;
+  const auto add = [](std::vector<double>& all, std::vector<double> more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  for (std::size_t fold = 0; fold < kFolds; ++fold) {
+    std::vector<MeasuredProduct> train;
+    std::vector<MeasuredProduct> test;
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+      (i % kFolds == fold ? test : train).push_back(measured[i]);
+    }
+    const double mean =
+        BestOf(train, [](const surrogates::MatrixProduct&) { return 1.0; });
+    add(errors.constant,
+        ErrorsOf([mean](const surrogates::MatrixProduct&) { return mean; },
+                 test));
+    const double best = BestOf(train, surrogates::AnalyticEfficiency(1.0));
+    add(errors.analytic, ErrorsOf(surrogates::AnalyticEfficiency(best), test));
+    add(errors.learned, ErrorsOf(surrogates::LearnEfficiency(train), test));
+  }
+  return errors;
+}
+
+}  // namespace
+
+Output AstraEfficiency(const std::filesystem::path& folder) {
+  Output output;
+  output.name = "astra_efficiency";
+  output.table.header = {
+      "GPU", "products", "constant", "analytic, best fitted", "boosted trees"};
+  output.csv = plots::CsvRow(output.table.header);
+  for (const char* gpu : {"A100-PCIe-80GB", "B200-SXM"}) {
+    const std::vector<MeasuredProduct> measured =
+        surrogates::ReadMeasuredProducts(folder / "simumax_operators.csv", gpu);
+    const Errors errors = CrossValidate(measured);
+    output.table.rows.push_back({gpu,
+                                 fmt::format("{}", measured.size()),
+                                 ErrorText(errors.constant),
+                                 ErrorText(errors.analytic),
+                                 ErrorText(errors.learned)});
+    output.csv += plots::CsvRow(output.table.rows.back());
+  }
+  output.conclusion =
+      "Median / mean / 90% quantile of the relative errors in percent, "
+      "ten-fold "
+      "cross-validation: every tenth product is left out.";
+  return output;
+}
+
+Output AstraMoney() {
+  constexpr double kPrice = 2.0;
+  constexpr double kSteps = 1000.0;
+  methods::MoneyJob job;
+  job.workload.model = trials::ReadModel(trials::ExperimentsFolder() /
+                                         "workloads/llama-2-7b.json");
+  job.workload.batch_size = 1024;
+  job.workload.sequence_length = 2048;
+  job.price_per_hour = kPrice;
+  job.steps = kSteps;
+  job.space.values = {{"dp_bucket_mb", {25}},
+                      {"zero_stage", {0, 1}},
+                      {"zero_bucket_mb", {24}},
+                      {"overlap_zero_comm", {1}},
+                      {"overlap_zero_allgather", {1}}};
+  const double start = common::CpuSeconds();
+  const methods::MoneyResult result = SearchMoney(job, 1024, {});
+  const double cpu_s = common::CpuSeconds() - start;
+  Output output;
+  output.name = "astra_money";
+  output.table.header = {
+      "GPUs", "strategy", "s per step", "money of 1,000 steps"};
+  output.csv = plots::CsvRow(output.table.header);
+  int gpus = 0;
+  for (const methods::GpuStrategy& each : result.pool) {
+    if (each.gpus == gpus) {
+      continue;
+    }
+    gpus = each.gpus;
+    output.table.rows.push_back({fmt::format("{}", each.gpus),
+                                 ToString(each.config),
+                                 fmt::format("{:.2f}", each.step_time_s),
+                                 fmt::format("{:.0f}", each.money)});
+    output.csv += plots::CsvRow(output.table.rows.back());
+  }
+  output.conclusion = fmt::format(
+      "The fastest strategy of the optimal pool for each number of GPUs in it. "
+      "Llama-2-7B, 1,024 sequences of 2,048 tokens, A100 of 80 GB with 8 per "
+      "host at {:.0f} units of money per hour: {} strategies on 2 to 1,024 "
+      "GPUs, of which {} pass the filters, in {:.2f} CPU seconds.",
+      kPrice,
+      result.strategies,
+      result.fit,
+      cpu_s);
+  return output;
+}
+
+}  // namespace studies

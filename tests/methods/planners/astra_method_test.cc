@@ -1,0 +1,193 @@
+// ASTRA as a method.
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "methods/planners/astra/astra.h"
+#include "tests/fakes/decoders.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace methods {
+namespace {
+
+using testing::HasSubstr;
+using trials::ParallelConfig;
+
+class AstraMethod : public testing::Test {
+ protected:
+  AstraMethod() : space_(Configs()) {
+    problem_.space = &space_;
+    problem_.gpus = problem_.gpus_per_node = 8;
+    problem_.memory_capacity_bytes = 16e9;
+    problem_.q_max = 10;
+    problem_.workload = &workload_;
+  }
+
+  static std::vector<ParallelConfig> Configs() {
+    std::vector<ParallelConfig> configs;
+    for (const int tp : {1, 2, 4, 8}) {
+      for (const int pp : {1, 2, 4, 8}) {
+        for (const int checkpoint : {0, 1, 2}) {
+          if (tp * pp <= 8) {
+            configs.push_back({.dp = 8 / tp / pp,
+                               .tp = tp,
+                               .pp = pp,
+                               .zero_stage = 8 / tp / pp > 1 ? 1 : 0,
+                               .microbatches = 8,
+                               .grad_checkpoint = checkpoint});
+          }
+        }
+      }
+    }
+    return configs;
+  }
+
+  // All candidates in the order in which the method tries them.
+  [[nodiscard]] std::vector<int> OrderOf(
+      const AstraMethodOptions& options) const {
+    const auto method = MakeAstra(problem_, options, 1);
+    std::vector<int> order;
+    while (const auto suggestion = method->Suggest()) {
+      order.push_back(suggestion->candidate);
+      trials::Measurement measurement;
+      measurement.outcome = trials::Outcome::kOutOfMemory;
+      method->Observe(MakeTrial(
+          suggestion->candidate, space_[suggestion->candidate], measurement));
+    }
+    return order;
+  }
+
+  trials::Workload workload_ = fakes::Decoder{}.Workload();
+  trials::SearchSpace space_;
+  Problem problem_;
+};
+
+TEST_F(AstraMethod, TriesWhatPassesItsFiltersInTheOrderOfItsEstimates) {
+  const AstraMethodOptions options;
+  const trials::Predictions estimates = EstimatesOf(problem_, options);
+  std::vector<int> all(estimates.step_time_s.size());
+  std::iota(all.begin(), all.end(), 0);
+  const Filtered filtered = ApplyFilters(
+      all, AstraFilters(problem_, options, estimates.peak_memory_bytes));
+  ASSERT_GT(filtered.kept.size(), 2U);
+  ASSERT_GT(filtered.removed.at(0), 0);
+  ASSERT_GT(filtered.removed.at(1), 0);
+  const std::vector<int> order = OrderOf(options);
+  ASSERT_EQ(order.size(), all.size());
+  const auto time = [&](int candidate) {
+    return estimates.step_time_s[static_cast<std::size_t>(candidate)];
+  };
+  const auto end =
+      order.begin() + static_cast<std::ptrdiff_t>(filtered.kept.size());
+  EXPECT_TRUE(std::is_permutation(order.begin(), end, filtered.kept.begin()));
+  EXPECT_TRUE(std::is_sorted(
+      order.begin(), end, [&](int a, int b) { return time(a) < time(b); }));
+}
+
+// Its model sees no buckets, so the best strategy would fill the first trials.
+TEST_F(AstraMethod, EachStrategyIsTriedOnceBeforeItsBucketsAndOverlaps) {
+  std::vector<ParallelConfig> configs;
+  for (const int microbatches : {2, 4}) {
+    for (const int bucket : {1, 24, 64}) {
+      for (const bool overlap : {false, true}) {
+        configs.push_back({.dp = 8,
+                           .zero_stage = 1,
+                           .zero_bucket_mb = bucket,
+                           .overlap_zero_comm = overlap,
+                           .overlap_zero_allgather = overlap,
+                           .microbatches = microbatches});
+      }
+    }
+  }
+  space_ = trials::SearchSpace(configs);
+  const std::vector<int> order = OrderOf({});
+  ASSERT_EQ(order.size(), configs.size());
+  std::set<int> microbatches;
+  for (int i = 0; i < 2; ++i) {
+    const ParallelConfig& config = space_[order[static_cast<std::size_t>(i)]];
+    microbatches.insert(config.microbatches);
+    EXPECT_EQ(config.zero_bucket_mb, 24);
+    EXPECT_TRUE(config.overlap_zero_comm && config.overlap_zero_allgather);
+  }
+  EXPECT_EQ(microbatches.size(), 2U);
+}
+
+TEST_F(AstraMethod, FlashAttentionLeavesSelectiveRecomputationOut) {
+  const auto last = [this](bool flash) {
+    return space_[OrderOf({.flash_attention = flash}).back()].grad_checkpoint;
+  };
+  EXPECT_EQ(last(true), trials::kRecomputeSelective);
+  EXPECT_NE(last(false), trials::kRecomputeSelective);
+}
+
+TEST_F(AstraMethod, WhatARuleMatchesIsTriedLast) {
+  const AstraMethodOptions options{.rules =
+                                       "$tp > 1 && $num_gpus == 8 || $pp == 8"};
+  const std::vector<int> order = OrderOf(options);
+  const auto matches = [this](int candidate) {
+    const ParallelConfig& config = space_[candidate];
+    return config.tp > 1 || config.pp == 8 ||
+           config.grad_checkpoint == trials::kRecomputeSelective;
+  };
+  EXPECT_TRUE(std::is_partitioned(
+      order.begin(), order.end(), [&](int i) { return !matches(i); }));
+  EXPECT_FALSE(matches(order.front()));
+}
+
+TEST_F(AstraMethod, WhereNothingFitsTheLeastMemoryIsFirst) {
+  problem_.memory_capacity_bytes = 1e6;
+  const trials::Predictions estimates = EstimatesOf(problem_, {});
+  const int first = OrderOf({}).front();
+  for (int i = 0; i < space_.size(); ++i) {
+    if (space_[i].grad_checkpoint != trials::kRecomputeSelective) {
+      EXPECT_LE(estimates.peak_memory_bytes[static_cast<std::size_t>(first)],
+                estimates.peak_memory_bytes[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
+// A table in which only products of narrow matrices are efficient favors
+// tensor parallelism, which makes them.
+TEST_F(AstraMethod, LearnsTheEfficiencyOfProductsFromATable) {
+  const fakes::TemporaryFolder folder;
+  std::string text = "gpu,operator,shape,efficiency\n";
+  for (int m = 256; m <= 65'536; m *= 2) {
+    for (int n = 128; n <= 65'536; n *= 2) {
+      for (int k = 128; k <= 16'384; k *= 4) {
+        text += "X,matmul,\"m=" + std::to_string(m) +
+                ", n=" + std::to_string(n) + ", k=" + std::to_string(k) +
+                "\"," + (n <= 1024 ? "0.9" : "0.05") + "\n";
+      }
+    }
+  }
+  fakes::WriteFile(folder.path() / "t.csv", text);
+  AstraMethodOptions options{.intra_node_gb_per_s = 1e5};
+  const int analytic = space_[OrderOf(options).front()].tp;
+  options.efficiencies = (folder.path() / "t.csv").string();
+  options.efficiency_gpu = "X";
+  EXPECT_GT(space_[OrderOf(options).front()].tp, analytic);
+}
+
+TEST_F(AstraMethod, MistakesAreErrorsThatNameThem) {
+  const auto make = [this](const AstraMethodOptions& options) {
+    return [this, options] { (void)MakeAstra(problem_, options, 1); };
+  };
+  EXPECT_THAT(make({.rules = "$tpp > 1"}),
+              testing::ThrowsMessage<common::InputError>(HasSubstr("tpp")));
+  EXPECT_THROW(make({.efficiencies = "none.csv"})(), common::InputError);
+  problem_.workload = nullptr;
+  EXPECT_THAT(make({}),
+              testing::ThrowsMessage<common::InputError>(
+                  HasSubstr("add [workload] to the manifest")));
+}
+
+}  // namespace
+}  // namespace methods
