@@ -21,6 +21,7 @@
 #include "trials/command/command_runner.h"
 #include "trials/command/trial_rendering.h"
 #include "trials/data_folder.h"
+#include "trials/scaled_workload.h"
 #include "trials/simulator/framework.h"
 #include "trials/workload.h"
 
@@ -103,11 +104,16 @@ SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
           nullptr};
 }
 
-// A backend whose trials are a program on the cluster. `by` describes it, and
-// `machine` is that of its predictions.
+// What predictions are for: `workload` is what the program really trains.
+struct Predicted {
+  trials::Workload workload;
+  Machine machine;
+};
+
+// A backend whose trials are a program on the cluster. `by` describes it.
 Backend ProgramBackend(const ProblemSpec& problem,
                        const SimulatorSetup& setup,
-                       const Machine& machine,
+                       const Predicted& predicted,
                        trials::CommandOptions options,
                        const std::string& by) {
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
@@ -125,7 +131,7 @@ Backend ProgramBackend(const ProblemSpec& problem,
                                     setup.cluster.gpu.name);
   if (problem.cluster.Has("file") || problem.cluster.Has("like")) {
     backend.predictions = SimulatedPredictions(
-        problem, *backend.space, setup.workload, machine, false);
+        problem, *backend.space, predicted.workload, predicted.machine, false);
   } else {
     backend.predictions = [where = problem.cluster.Where()](
                               const std::string& /*name*/) -> PredictionSource {
@@ -216,7 +222,7 @@ Backend MakeCommand(const ProblemSpec& problem) {
   Backend backend = ProgramBackend(
       problem,
       setup,
-      machine,
+      {setup.workload, machine},
       options,
       std::filesystem::path(options.program.front()).filename().string());
   // The program and the scripts among its arguments.
@@ -259,7 +265,10 @@ Backend MakeTrainer(const ProblemSpec& problem) {
   return ProgramBackend(
       problem,
       setup,
-      PredictedOn(problem, setup.cluster, "oppa-train"),
+      {trials::Scaled(setup.workload, scale),
+       // Its framework file describes CPU ranks.
+       cuda ? DefaultMachine(setup.cluster, LikeFiles(problem))
+            : PredictedOn(problem, setup.cluster, "oppa-train")},
       std::move(options),
       fmt::format("oppa-train ({}, {}{})",
                   device,

@@ -657,6 +657,24 @@ TEST_F(CommandLineTest, SimulateListsThePredictionsOfAPlanner) {
               HasSubstr("[predictions.book] predictions: model of textbook;"));
 }
 
+TEST_F(CommandLineTest, PredictionsForTheTrainerAreForTheModelThatItScales) {
+  const auto summary = [this](const std::string& scale) {
+    const fs::path manifest =
+        fakes::SourceFolder() / "experiments/tiny-cpu.toml";
+    EXPECT_EQ(Oppa({"simulate",
+                    manifest.string(),
+                    "--predictions",
+                    "--set",
+                    "backend.scale=" + scale}),
+              0);
+    const std::string output = Output();
+    const std::size_t begin = output.find("predictions: ");
+    return output.substr(begin, output.find('\n', begin) - begin);
+  };
+  EXPECT_THAT(summary("16"), Not(HasSubstr("; 0 of")));
+  EXPECT_THAT(summary("1"), HasSubstr("oppa-train; 0 of"));
+}
+
 TEST_F(CommandLineTest, ANumberOutOfRangeIsRefusedWithTheRange) {
   for (const std::string jobs : {"0", "-1", "1.5", "two", "99999999999", ""}) {
     EXPECT_THAT(

@@ -8,16 +8,11 @@
 #include <fmt/format.h>
 
 #include "trials/constraints.h"
+#include "trials/scaled_workload.h"
 #include "trials/workload.h"
 
 namespace trials::trainer {
 namespace {
-
-// value / factor, at least `least` and a multiple of it; not above value.
-int Divide(int value, int factor, int least) {
-  const int small = std::max(value / factor / least, 1) * least;
-  return std::min(value, small);
-}
 
 // The part of a model that the trainer lacks, or "".
 std::string_view Missing(const Model& m) {
@@ -43,28 +38,13 @@ Job Scale(Job job, int factor) {
   if (factor <= 1) {
     return job;
   }
-  constexpr int kHead = 8;      // even, for rotary positions
-  constexpr int kColumns = 64;  // of feed-forward layers and vocabularies
-  constexpr int kVocabulary = 512;
-  constexpr int kTokens = 32;  // cp * sp divides it
-  Model& m = job.model;
-  const bool heads_fill_hidden =
-      m.hidden_size == m.attention_heads * m.head_size;
-  m.head_size = Divide(m.head_size, factor, kHead);
-  m.hidden_size = heads_fill_hidden ? m.attention_heads * m.head_size
-                                    : Divide(m.hidden_size, factor, kColumns);
-  m.ffn_size = Divide(m.ffn_size, factor, kColumns);
-  m.vocab_size = Divide(m.vocab_size, factor, kVocabulary);
-  m.patch_size = m.patch_size == 0 ? 0 : Divide(m.patch_size, factor, kHead);
-  if (m.patch_size > 0) {
-    job.sequence_length = std::max(job.sequence_length / factor, 2);
-    m.max_positions = job.sequence_length;
-  } else {
-    job.sequence_length = Divide(job.sequence_length, factor, kTokens);
-    m.max_positions = m.max_positions == 0 ? 0
-                                           : std::max(m.max_positions / factor,
-                                                      job.sequence_length);
-  }
+  const Workload scaled = Scaled({.name = "",
+                                  .model = std::move(job.model),
+                                  .batch_size = job.batch_size,
+                                  .sequence_length = job.sequence_length},
+                                 factor);
+  job.model = scaled.model;
+  job.sequence_length = scaled.sequence_length;
   job.bucket_unit_bytes =
       std::max<std::int64_t>(job.bucket_unit_bytes / factor / factor, 1);
   return job;

@@ -45,10 +45,8 @@ struct Job {
   }
 };
 
-// Divides the size of a model for CPU ranks: head and patch size, feed-forward
-// size, vocabulary and sequence length, with lower bounds and multiples such
-// that every configuration that was valid stays so. Layers, heads, experts and
-// the batch keep their numbers. Buckets shrink by factor^2, as matrices do.
+// The job with the model and the sequence length of trials::Scaled. Buckets
+// shrink by factor^2, as matrices do.
 [[nodiscard]] Job Scale(Job job, int factor);
 
 // Errors: throws InputError for a model that the trainer does not implement or

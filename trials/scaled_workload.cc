@@ -1,0 +1,46 @@
+#include "trials/scaled_workload.h"
+
+#include <algorithm>
+
+namespace trials {
+namespace {
+
+// value / factor, at least `least` and a multiple of it; not above value.
+int Divide(int value, int factor, int least) {
+  const int small = std::max(value / factor / least, 1) * least;
+  return std::min(value, small);
+}
+
+}  // namespace
+
+Workload Scaled(Workload workload, int factor) {
+  if (factor <= 1) {
+    return workload;
+  }
+  constexpr int kHead = 8;      // even, for rotary positions
+  constexpr int kColumns = 64;  // of feed-forward layers and vocabularies
+  constexpr int kVocabulary = 512;
+  constexpr int kTokens = 32;  // cp * sp divides it
+  Model& m = workload.model;
+  const bool heads_fill_hidden =
+      m.hidden_size == m.attention_heads * m.head_size;
+  m.head_size = Divide(m.head_size, factor, kHead);
+  m.hidden_size = heads_fill_hidden ? m.attention_heads * m.head_size
+                                    : Divide(m.hidden_size, factor, kColumns);
+  m.ffn_size = Divide(m.ffn_size, factor, kColumns);
+  m.vocab_size = Divide(m.vocab_size, factor, kVocabulary);
+  m.patch_size = m.patch_size == 0 ? 0 : Divide(m.patch_size, factor, kHead);
+  if (m.patch_size > 0) {
+    workload.sequence_length = std::max(workload.sequence_length / factor, 2);
+    m.max_positions = workload.sequence_length;
+  } else {
+    workload.sequence_length =
+        Divide(workload.sequence_length, factor, kTokens);
+    m.max_positions = m.max_positions == 0 ? 0
+                                           : std::max(m.max_positions / factor,
+                                                      workload.sequence_length);
+  }
+  return workload;
+}
+
+}  // namespace trials
