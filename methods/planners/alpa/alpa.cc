@@ -134,8 +134,8 @@ class InterOperator {
   void FillStages() {
     const auto size = cuts_.size();
     stages_.assign(size * size * submeshes_.size(), {});
-    rests_.assign(size * size * static_cast<std::size_t>(model_.job().gpus) + 1,
-                  {});
+    rests_.assign(
+        size * size * (static_cast<std::size_t>(model_.job().gpus) + 1), {});
     for (int begin = 0; begin < Clusters(); ++begin) {
       for (int end = begin + 1; end <= Clusters(); ++end) {
         for (std::size_t m = 0; m < submeshes_.size(); ++m) {
