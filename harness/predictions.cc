@@ -23,7 +23,6 @@ namespace harness {
 namespace {
 
 using common::InputError;
-using common::TomlTable;
 using trials::Predictions;
 
 trials::Cluster Resized(const PredictionSettings& settings,

@@ -49,6 +49,42 @@ double OperatorUs(const OperatorModel& model,
          profile->backward_us;
 }
 
+// The fastest ways to begin a stage, by the choice of the last operator.
+struct Beginnings {
+  std::vector<double> us;                        // of each choice
+  std::vector<std::vector<std::size_t>> before;  // by operator and choice
+};
+
+// Adds an operator, which follows another one in the stage.
+void Append(const OperatorModel& model,
+            int op,
+            int micro_batch,
+            bool recompute,
+            const std::vector<OperatorChoice>& all,
+            Beginnings& beginnings) {
+  std::vector<double> next(all.size(), kInfinity);
+  std::vector<std::size_t> before(all.size(), 0);
+  for (std::size_t b = 0; b < all.size(); ++b) {
+    const double own = OperatorUs(model, op, micro_batch, all[b], recompute);
+    if (!std::isfinite(own)) {
+      continue;
+    }
+    for (std::size_t a = 0; a < all.size(); ++a) {
+      if (!std::isfinite(beginnings.us[a])) {
+        continue;
+      }
+      const double sum = beginnings.us[a] + own +
+                         model.ConversionUs(op, micro_batch, all[a], all[b]);
+      if (sum < next[b]) {
+        next[b] = sum;
+        before[b] = a;
+      }
+    }
+  }
+  beginnings.us = std::move(next);
+  beginnings.before.push_back(std::move(before));
+}
+
 }  // namespace
 
 std::vector<OperatorChoice> IntraOperator(const OperatorModel& model,
@@ -58,47 +94,28 @@ std::vector<OperatorChoice> IntraOperator(const OperatorModel& model,
                                           int gpus,
                                           bool recompute) {
   const std::vector<OperatorChoice> all = ChoicesOf(model, gpus);
-  const auto count = static_cast<std::size_t>(end - begin);
-  // By operator and choice: the choice of the operator before.
-  std::vector<std::vector<std::size_t>> before(
-      count, std::vector<std::size_t>(all.size(), 0));
-  std::vector<double> us(all.size(), 0.0);
-  for (std::size_t i = 0; i < count; ++i) {
-    const int op = begin + static_cast<int>(i);
-    std::vector<double> next(all.size(), kInfinity);
-    for (std::size_t b = 0; b < all.size(); ++b) {
-      const double own = OperatorUs(model, op, micro_batch, all[b], recompute);
-      for (std::size_t a = 0; std::isfinite(own) && a < all.size(); ++a) {
-        if ((i == 0 && a != b) || !std::isfinite(us[a])) {
-          continue;
-        }
-        const double sum =
-            us[a] + own +
-            (i == 0 ? 0.0
-                    : model.ConversionUs(op, micro_batch, all[a], all[b]));
-        if (sum < next[b]) {
-          next[b] = sum;
-          before[i][b] = a;
-        }
-      }
-    }
-    us = std::move(next);
+  Beginnings beginnings;
+  for (const OperatorChoice& choice : all) {
+    beginnings.us.push_back(
+        OperatorUs(model, begin, micro_batch, choice, recompute));
   }
-  const auto best = std::min_element(us.begin(), us.end());
+  for (int op = begin + 1; op < end; ++op) {
+    Append(model, op, micro_batch, recompute, all, beginnings);
+  }
+  const auto best =
+      std::min_element(beginnings.us.begin(), beginnings.us.end());
   if (!std::isfinite(*best)) {
     return {};
   }
-  std::vector<OperatorChoice> choices(count);
-  auto at = static_cast<std::size_t>(best - us.begin());
-  for (std::size_t i = count; i > 0; --i) {
-    OperatorChoice& choice = choices[i - 1];
-    choice = all[at];
-    choice.recomputed = static_cast<std::uint8_t>(
-        recompute &&
-                model.TraitsOf(begin + static_cast<int>(i) - 1).recomputable
-            ? 1
-            : 0);
-    at = before[i - 1][at];
+  std::vector<OperatorChoice> choices(static_cast<std::size_t>(end - begin));
+  auto at = static_cast<std::size_t>(best - beginnings.us.begin());
+  for (std::size_t i = choices.size(); i > 0; --i) {
+    const bool recomputable =
+        model.TraitsOf(begin + static_cast<int>(i) - 1).recomputable;
+    choices[i - 1] = all[at];
+    choices[i - 1].recomputed =
+        static_cast<std::uint8_t>(recompute && recomputable ? 1 : 0);
+    at = i > 1 ? beginnings.before[i - 2][at] : 0;
   }
   return choices;
 }
