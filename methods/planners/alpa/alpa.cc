@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -15,44 +14,9 @@ namespace {
 using surrogates::OperatorChoice;
 using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
-using surrogates::OperatorProfile;
-using surrogates::StageCost;
 using surrogates::StageView;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// All choices of an operator on so many GPUs.
-std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {
-  std::vector<OperatorChoice> choices;
-  int log2 = 0;
-  while ((1 << log2) < gpus) {
-    ++log2;
-  }
-  for (int tp_log2 = 0; tp_log2 <= log2; ++tp_log2) {
-    for (int variant = 0; variant < model.table().variants(); ++variant) {
-      choices.push_back({static_cast<std::uint8_t>(tp_log2),
-                         static_cast<std::uint8_t>(log2 - tp_log2),
-                         static_cast<std::uint8_t>(variant),
-                         0});
-    }
-  }
-  return choices;
-}
-
-// Time of an operator for one microbatch; infinite where it is not profiled.
-double OperatorUs(const OperatorModel& model,
-                  int op,
-                  int micro_batch,
-                  const OperatorChoice& choice,
-                  bool recompute) {
-  const OperatorProfile* profile = model.Profile(op, micro_batch, choice);
-  if (profile == nullptr) {
-    return kInfinity;
-  }
-  return (recompute && model.TraitsOf(op).recomputable ? 2.0 : 1.0) *
-             profile->forward_us +
-         profile->backward_us;
-}
 
 // A stage on a submesh with its best choices. Its memory is linear in the
 // stages behind it, whose microbatches it keeps.
@@ -137,15 +101,15 @@ class InterOperator {
     return cuts_[static_cast<std::size_t>(cluster)];
   }
   [[nodiscard]] Stage& At(int begin, int end, std::size_t submesh) {
-    const auto size = static_cast<std::size_t>(Clusters() + 1);
+    const auto size = cuts_.size();
     return stages_[(static_cast<std::size_t>(begin) * size +
                     static_cast<std::size_t>(end)) *
                        submeshes_.size() +
                    submesh];
   }
   [[nodiscard]] Rest& RestOf(int stages, int begin, int gpus) {
-    const auto clusters = static_cast<std::size_t>(Clusters() + 1);
-    const auto all = static_cast<std::size_t>(model_.job().gpus + 1);
+    const auto clusters = cuts_.size();
+    const auto all = static_cast<std::size_t>(model_.job().gpus) + 1;
     return rests_[(static_cast<std::size_t>(stages) * clusters +
                    static_cast<std::size_t>(begin)) *
                       all +
@@ -168,10 +132,10 @@ class InterOperator {
   }
 
   void FillStages() {
-    const auto size = static_cast<std::size_t>(Clusters() + 1);
+    const auto size = cuts_.size();
     stages_.assign(size * size * submeshes_.size(), {});
-    rests_.assign(size * size * static_cast<std::size_t>(model_.job().gpus + 1),
-                  {});
+    rests_.assign(
+        size * size * (static_cast<std::size_t>(model_.job().gpus) + 1), {});
     for (int begin = 0; begin < Clusters(); ++begin) {
       for (int end = begin + 1; end <= Clusters(); ++end) {
         for (std::size_t m = 0; m < submeshes_.size(); ++m) {
@@ -276,58 +240,6 @@ class InterOperator {
 };
 
 }  // namespace
-
-std::vector<OperatorChoice> IntraOperator(const OperatorModel& model,
-                                          int begin,
-                                          int end,
-                                          int micro_batch,
-                                          int gpus,
-                                          bool recompute) {
-  const std::vector<OperatorChoice> all = ChoicesOf(model, gpus);
-  const auto count = static_cast<std::size_t>(end - begin);
-  // By operator and choice: the choice of the operator before.
-  std::vector<std::vector<std::size_t>> before(
-      count, std::vector<std::size_t>(all.size(), 0));
-  std::vector<double> us(all.size(), 0.0);
-  for (std::size_t i = 0; i < count; ++i) {
-    const int op = begin + static_cast<int>(i);
-    std::vector<double> next(all.size(), kInfinity);
-    for (std::size_t b = 0; b < all.size(); ++b) {
-      const double own = OperatorUs(model, op, micro_batch, all[b], recompute);
-      for (std::size_t a = 0; std::isfinite(own) && a < all.size(); ++a) {
-        if ((i == 0 && a != b) || !std::isfinite(us[a])) {
-          continue;
-        }
-        const double sum =
-            us[a] + own +
-            (i == 0 ? 0.0
-                    : model.ConversionUs(op, micro_batch, all[a], all[b]));
-        if (sum < next[b]) {
-          next[b] = sum;
-          before[i][b] = a;
-        }
-      }
-    }
-    us = std::move(next);
-  }
-  const auto best = std::min_element(us.begin(), us.end());
-  if (!std::isfinite(*best)) {
-    return {};
-  }
-  std::vector<OperatorChoice> choices(count);
-  auto at = static_cast<std::size_t>(best - us.begin());
-  for (std::size_t i = count; i > 0; --i) {
-    OperatorChoice& choice = choices[i - 1];
-    choice = all[at];
-    choice.recomputed = static_cast<std::uint8_t>(
-        recompute &&
-                model.TraitsOf(begin + static_cast<int>(i) - 1).recomputable
-            ? 1
-            : 0);
-    at = before[i - 1][at];
-  }
-  return choices;
-}
 
 BaselineResult AlpaPlan(const OperatorModel& model,
                         const AlpaOptions& options) {

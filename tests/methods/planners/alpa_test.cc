@@ -19,11 +19,14 @@ using surrogates::OperatorChoice;
 using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
 
-OperatorModel Model(int layers, int gpus, double memory_limit_mb) {
+OperatorModel Model(int layers,
+                    int gpus,
+                    double memory_limit_mb,
+                    int batch = 16) {
   return {surrogates::AnalyticOperators({.largest_tp = 4}),
           surrogates::LinkTable::Uniform(100.0, 12.0),
           {.layers = layers,
-           .batch = 16,
+           .batch = batch,
            .gpus = gpus,
            .gpus_per_node = gpus,
            .memory_limit_mb = memory_limit_mb}};
@@ -73,65 +76,80 @@ TEST(Alpa, NoOtherChoiceOfAChainIsFaster) {
   EXPECT_NEAR(ChainMs(model, best, 4) / least, 1.0, 1e-12);
 }
 
-TEST(Alpa, ThePlanIsTheBestOfAllPartitionsWithItsStages) {
-  const OperatorModel model = Model(4, 4, 80'000.0);
-  const BaselineResult result = AlpaPlan(model);
-  ASSERT_TRUE(result.best);
-  const OperatorPlan& plan = result.best->plan;
-  int gpus = 0;
-  for (int s = 0; s < plan.stages(); ++s) {
-    gpus += plan.GpusOf(s);
-  }
-  EXPECT_EQ(gpus, 4);
-  EXPECT_LE(result.best->cost.memory_mb, 80'000.0);
-
-  // All partitions of four layers into stages on 1, 2 or 4 GPUs.
+// The first operators of stages that may begin at any layer.
+std::vector<int> CutsOf(const OperatorModel& model) {
   std::vector<int> cuts = {0};
-  for (int op = 1; op < model.operators(); ++op) {
-    if (model.TraitsOf(op).begins_layer && op > cuts.back() + 2) {
+  for (int op = 2; op < model.operators(); ++op) {
+    if (model.TraitsOf(op).begins_layer) {
       cuts.push_back(op);
     }
   }
   cuts.push_back(model.operators());
+  return cuts;
+}
+
+// The least time of all partitions into stages on 1, 2 or 4 GPUs that fit.
+double LeastMs(const OperatorModel& model) {
+  const std::vector<int> cuts = CutsOf(model);
   double least = std::numeric_limits<double>::infinity();
-  // Microbatches of 1 to 16 sequences, with and without recomputation.
-  for (int variant = 0; variant < 10; ++variant) {
-    const int micro_batch = 1 << (variant / 2);
+  // All sizes of microbatches, with and without recomputation.
+  for (int variant = 0; 1 << (variant / 2) <= model.job().batch; ++variant) {
     const bool recompute = variant % 2 == 1;
-    OperatorPlan other;
-    other.micro_batch = micro_batch;
+    OperatorPlan plan;
+    plan.micro_batch = 1 << (variant / 2);
     const std::function<void(std::size_t, int)> divide = [&](std::size_t cut,
                                                              int left) {
       if (cut + 1 == cuts.size()) {
-        if (left == 0) {
-          other.first.push_back(model.operators());
-          const auto cost = model.Cost(other);
-          if (cost.memory_mb <= 80'000.0) {
-            least = std::min(least, cost.iteration_ms);
-          }
-          other.first.pop_back();
+        plan.first.push_back(model.operators());
+        const auto cost = model.Cost(plan);
+        if (left == 0 && cost.memory_mb <= model.job().memory_limit_mb) {
+          least = std::min(least, cost.iteration_ms);
         }
+        plan.first.pop_back();
         return;
       }
       for (std::size_t end = cut + 1; end < cuts.size(); ++end) {
         for (int each = 1; each <= left; each *= 2) {
           const auto choices = IntraOperator(
-              model, cuts[cut], cuts[end], micro_batch, each, recompute);
+              model, cuts[cut], cuts[end], plan.micro_batch, each, recompute);
           if (choices.empty()) {
             continue;
           }
-          other.first.push_back(cuts[cut]);
-          other.choices.insert(
-              other.choices.end(), choices.begin(), choices.end());
+          plan.first.push_back(cuts[cut]);
+          plan.choices.insert(
+              plan.choices.end(), choices.begin(), choices.end());
           divide(end, left - each);
-          other.first.pop_back();
-          other.choices.resize(other.choices.size() - choices.size());
+          plan.first.pop_back();
+          plan.choices.resize(plan.choices.size() - choices.size());
         }
       }
     };
-    divide(0, 4);
+    divide(0, model.job().gpus);
   }
-  EXPECT_NEAR(result.best->cost.iteration_ms / least, 1.0, 1e-9);
+  return least;
+}
+
+// With one microbatch the sum of the stages counts, with many the slowest one.
+TEST(Alpa, ThePlanIsTheBestOfAllPartitionsThatFit) {
+  int pipelines = 0;
+  for (const int batch : {1, 2, 16}) {
+    const auto roomy = AlpaPlan(Model(4, 4, 80'000.0, batch));
+    ASSERT_TRUE(roomy.best);
+    for (const double share : {1.0, 0.9, 0.7, 0.5, 0.4, 0.3}) {
+      const OperatorModel model =
+          Model(4, 4, share * roomy.best->cost.memory_mb, batch);
+      const double least = LeastMs(model);
+      const BaselineResult result = AlpaPlan(model);
+      ASSERT_EQ(result.best.has_value(), std::isfinite(least)) << share;
+      if (result.best) {
+        EXPECT_NEAR(result.best->cost.iteration_ms / least, 1.0, 1e-9)
+            << share << " batch " << batch;
+        EXPECT_LE(result.best->cost.memory_mb, model.job().memory_limit_mb);
+        pipelines += result.best->plan.stages() > 1 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(pipelines, 0);
 }
 
 TEST(Alpa, LessMemoryTakesLongerOrHasNoPlan) {

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "methods/planners/alpa/alpa.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorChoice;
+using surrogates::OperatorModel;
+using surrogates::OperatorProfile;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// All choices of an operator on so many GPUs.
+std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {
+  std::vector<OperatorChoice> choices;
+  int log2 = 0;
+  while ((1 << log2) < gpus) {
+    ++log2;
+  }
+  for (int tp_log2 = 0; tp_log2 <= log2; ++tp_log2) {
+    for (int variant = 0; variant < model.table().variants(); ++variant) {
+      choices.push_back({static_cast<std::uint8_t>(tp_log2),
+                         static_cast<std::uint8_t>(log2 - tp_log2),
+                         static_cast<std::uint8_t>(variant),
+                         0});
+    }
+  }
+  return choices;
+}
+
+// Time of an operator for one microbatch; infinite where it is not profiled.
+double OperatorUs(const OperatorModel& model,
+                  int op,
+                  int micro_batch,
+                  const OperatorChoice& choice,
+                  bool recompute) {
+  const OperatorProfile* profile = model.Profile(op, micro_batch, choice);
+  if (profile == nullptr) {
+    return kInfinity;
+  }
+  return (recompute && model.TraitsOf(op).recomputable ? 2.0 : 1.0) *
+             profile->forward_us +
+         profile->backward_us;
+}
+
+// The fastest ways to begin a stage, by the choice of the last operator.
+struct Beginnings {
+  std::vector<double> us;                        // of each choice
+  std::vector<std::vector<std::size_t>> before;  // by operator and choice
+};
+
+// Adds an operator, which follows another one in the stage.
+void Append(const OperatorModel& model,
+            int op,
+            int micro_batch,
+            bool recompute,
+            const std::vector<OperatorChoice>& all,
+            Beginnings& beginnings) {
+  std::vector<double> next(all.size(), kInfinity);
+  std::vector<std::size_t> before(all.size(), 0);
+  for (std::size_t b = 0; b < all.size(); ++b) {
+    const double own = OperatorUs(model, op, micro_batch, all[b], recompute);
+    if (!std::isfinite(own)) {
+      continue;
+    }
+    for (std::size_t a = 0; a < all.size(); ++a) {
+      if (!std::isfinite(beginnings.us[a])) {
+        continue;
+      }
+      const double sum = beginnings.us[a] + own +
+                         model.ConversionUs(op, micro_batch, all[a], all[b]);
+      if (sum < next[b]) {
+        next[b] = sum;
+        before[b] = a;
+      }
+    }
+  }
+  beginnings.us = std::move(next);
+  beginnings.before.push_back(std::move(before));
+}
+
+}  // namespace
+
+std::vector<OperatorChoice> IntraOperator(const OperatorModel& model,
+                                          int begin,
+                                          int end,
+                                          int micro_batch,
+                                          int gpus,
+                                          bool recompute) {
+  const std::vector<OperatorChoice> all = ChoicesOf(model, gpus);
+  Beginnings beginnings;
+  for (const OperatorChoice& choice : all) {
+    beginnings.us.push_back(
+        OperatorUs(model, begin, micro_batch, choice, recompute));
+  }
+  for (int op = begin + 1; op < end; ++op) {
+    Append(model, op, micro_batch, recompute, all, beginnings);
+  }
+  const auto best =
+      std::min_element(beginnings.us.begin(), beginnings.us.end());
+  if (!std::isfinite(*best)) {
+    return {};
+  }
+  std::vector<OperatorChoice> choices(static_cast<std::size_t>(end - begin));
+  auto at = static_cast<std::size_t>(best - beginnings.us.begin());
+  for (std::size_t i = choices.size(); i > 0; --i) {
+    const bool recomputable =
+        model.TraitsOf(begin + static_cast<int>(i) - 1).recomputable;
+    choices[i - 1] = all[at];
+    choices[i - 1].recomputed =
+        static_cast<std::uint8_t>(recompute && recomputable ? 1 : 0);
+    at = i > 1 ? beginnings.before[i - 2][at] : 0;
+  }
+  return choices;
+}
+
+}  // namespace methods
