@@ -264,5 +264,12 @@ TEST(Knobs, TheDocumentationHasTheTable) {
               HasSubstr(KnobTable()));
 }
 
+TEST(ParallelConfig, IntegersMayBeWrittenWithAPoint) {
+  EXPECT_EQ(ParseParallelConfig("dp=4.0").dp, 4);
+  EXPECT_THROW((void)ParseParallelConfig("dp=4.5"), std::invalid_argument);
+  EXPECT_THROW((void)ParseParallelConfig("dp=4.0x"), std::invalid_argument);
+  EXPECT_THROW((void)ParseParallelConfig("dp="), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace trials

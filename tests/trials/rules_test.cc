@@ -210,5 +210,15 @@ TEST(Rules, ReadsARuleSetWithCommentsAndNamesTheLineOfAnError) {
   EXPECT_THROW((void)ReadRuleSet(path), common::InputError);
 }
 
+TEST(Rules, KnowsMinimaMaximaAndTruth) {
+  const ParallelConfig config{.dp = 4, .pp = 2};
+  EXPECT_TRUE(Matches("min($dp, $pp) == 2", config));
+  EXPECT_TRUE(Matches("max($dp, $pp) == 4", config));
+  EXPECT_FALSE(Matches("max($dp, $pp) == min($dp, $pp)", config));
+  for (const char* truth : {"true", "True", "!false", "!False"}) {
+    EXPECT_TRUE(Matches(truth)) << truth;
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -369,5 +369,17 @@ TEST_F(WorkloadTest, WorkloadErrorsNameThePlaceInTheManifest) {
       AllOf(StartsWith(toml + ":5:13: "), HasSubstr("did you mean 'bf16'?")));
 }
 
+TEST_F(WorkloadTest, ASequenceMayHaveOneTokenAndNoFewer) {
+  std::filesystem::copy_file(kWorkloads / "qwen2-1.5b.json",
+                             folder_.path() / "qwen2-1.5b.json");
+  const std::string model =
+      "[workload]\nmodel = 'qwen2-1.5b.json'\nbatch_size = 1\n";
+  const common::TomlTable manifest = common::TomlTable::ParseFile(
+      Write("one.toml", model + "sequence_length = 1\n"));
+  EXPECT_EQ(ReadWorkload(manifest.RequireTable("workload")).sequence_length, 1);
+  EXPECT_THAT(WorkloadError(model + "sequence_length = 0\n"),
+              HasSubstr("sequence_length = 0: must be an integer >= 1"));
+}
+
 }  // namespace
 }  // namespace trials

@@ -81,6 +81,7 @@ TEST_F(ReplayRunnerTest, AConfigurationOutsideTheTableFails) {
   const Measurement result = runner.Run({.config = {.tp = 8}, .max_steps = 3});
   EXPECT_EQ(result.outcome, Outcome::kFailed);
   EXPECT_THAT(result.message, HasSubstr("dp=1,tp=8,pp=1 is not in the table"));
+  EXPECT_DOUBLE_EQ(result.duration_s, 10.0 + 5.0);
 }
 
 TEST_F(ReplayRunnerTest, ExactThroughputIsTheInverseOfTheStepTime) {
