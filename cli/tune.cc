@@ -92,14 +92,13 @@ int RunTune(TuneVerbOptions& options,
     throw common::InputError(
         "tune: give a manifest or a command line after --, not both");
   }
-  return jobs::Tune(
-      {.manifest = options.manifest,
-       .command = fmt::format("{}", fmt::join(words, " ")),
-       .accept_changed = options.accept_changed,
-       .finalists = options.finalists,
-       .write_page = [](const fs::path& folder) {
-         return WriteSearchPage(folder, {});
-       }});
+  return jobs::Tune({.manifest = options.manifest,
+                     .command = fmt::format("{}", fmt::join(words, " ")),
+                     .accept_changed = options.accept_changed,
+                     .finalists = options.finalists,
+                     .write_page = [](const fs::path& folder) {
+                       return WriteSearchPage(folder, {});
+                     }});
 }
 
 int RunInit(TuneVerbOptions& options, const Words& command) {
