@@ -44,10 +44,12 @@ int Alive(const std::string& mark) {
 // How many have it in the end: a process that starts a program is two for a
 // moment.
 int AliveInTheEnd(const std::string& mark, int expected) {
-  for (int wait = 0; wait < 200 && Alive(mark) != expected; ++wait) {
+  int alive = Alive(mark);
+  for (int wait = 0; wait < 200 && alive != expected; ++wait) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    alive = Alive(mark);
   }
-  return Alive(mark);
+  return alive;
 }
 
 ContainedProcess::Spec Shell(const std::string& script,
@@ -383,7 +385,7 @@ TEST(ContainedProcess,
   for (int i = 0; i < 20; ++i) {
     (void)process.Read(0.02, [](Stream, std::string_view) {});
   }
-  ASSERT_EQ(Alive(mark), 2);
+  ASSERT_EQ(AliveInTheEnd(mark, 2), 2);
   ::kill(process.supervisor(), SIGKILL);
   (void)Drain(process);
   EXPECT_EQ(Alive(mark), 0);
