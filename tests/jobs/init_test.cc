@@ -10,6 +10,7 @@
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
+#include "jobs/job_draft.h"
 #include "jobs/machine_detection.h"
 #include "jobs/machine_presets.h"
 #include "tests/fakes/temporary_folder.h"
@@ -155,6 +156,29 @@ TEST_F(InitTest, RejectsAnUnknownGpuOfAnOption) {
   options_.sequence = 64;
   options_.gpu = "x9000";
   EXPECT_THAT(Problem(), HasSubstr("--gpu x9000: unknown GPU"));
+}
+
+TEST(Likeness, AnotherMachineStandsInForAnUnknownGpuAndIsNamed) {
+  const auto like = [](const std::string& product, int nodes, int gpus) {
+    Machine machine;
+    machine.product = product;
+    machine.size = {nodes, gpus};
+    return LikenessOf(machine);
+  };
+  const auto unknown = like("NVIDIA X9000", 2, 4);
+  ASSERT_TRUE(unknown.has_value());
+  EXPECT_EQ(unknown->cluster, "a100-selene");
+  EXPECT_THAT(unknown->note, HasSubstr("in place of this machine"));
+  const auto known = like("NVIDIA H100 80GB HBM3", 2, 4);
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(known->cluster, "h100-infiniband");
+  EXPECT_EQ(known->note, "");
+  // Its cluster has no network.
+  const auto several = like("NVIDIA RTX A5000", 2, 4);
+  ASSERT_TRUE(several.has_value());
+  EXPECT_EQ(several->cluster, "a100-selene");
+  EXPECT_TRUE(like("", 1, 4).has_value()) << "ranks on a CPU";
+  EXPECT_FALSE(like("", 2, 4).has_value()) << "CPUs of several hosts";
 }
 
 TEST(UsualCluster, IsThatOfTheMostSpecificNameInTheProduct) {
