@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "methods/trusted_process.h"
+#include "surrogates/cost/misspecification.h"
 
 namespace methods {
 namespace {
@@ -80,6 +81,39 @@ TEST_F(SurrogatePairTest, BelievesNearlyTheSameWithAndWithoutLearningAnew) {
   fitting.Predict(fitted_r, fitted_m);
   EXPECT_LT((r.mean - fitted_r.mean).norm(), 0.1 * fitted_r.mean.norm());
   EXPECT_LT((m.mean - fitted_m.mean).norm(), 0.1 * fitted_m.mean.norm());
+}
+
+// OPPA App. I.5: the prior is wrong by a field, in units of the best
+// throughput.
+TEST_F(SurrogatePairTest, AWrongPriorDisplacesWhatIsNotTriedByItsField) {
+  SurrogatePair::Options options{
+      .throughput_prior = surrogates::CostModelForm::kNone,
+      .memory_prior = surrogates::CostModelForm::kNone};
+  SurrogatePair right(problem_, options);
+  options.prior_error = 0.05;
+  SurrogatePair wrong(problem_, options);
+  History history(space_.size());
+  Try(space_, 0, history);
+  (void)right.Fit(history);
+  (void)wrong.Fit(history);
+  surrogates::Prediction expected, displaced, memory;
+  right.Predict(expected, memory);
+  wrong.Predict(displaced, memory);
+  const Eigen::VectorXd field = surrogates::Misspecification(
+      surrogates::Encode(
+          space_, surrogates::InactiveKnobs::kNeutral, options.encoding),
+      options.fit.seed);
+  const Eigen::VectorXd moved = displaced.mean - expected.mean;
+  const double amplitude = 0.05 * history.best_steps_per_s();
+  // The observation takes the place of the prior where it was made, and moves
+  // the others by at most as much.
+  EXPECT_LT(std::abs(moved[0]), 0.2 * amplitude * std::abs(field[0]) + 1e-9);
+  for (int i = 32; i < space_.size(); ++i) {
+    EXPECT_NEAR(
+        moved[i], amplitude * field[i], 1.01 * amplitude * std::abs(field[0]))
+        << i;
+  }
+  EXPECT_GT(moved.norm(), 0.5 * amplitude * field.norm());
 }
 
 // The pruned search of a pair, against the beliefs about every candidate.
