@@ -103,7 +103,7 @@ std::string SpaceText(const std::vector<std::string>& varied,
 }
 
 bool IsPredicted(const InitOptions& options, const JobDraft& draft) {
-  return !options.cluster.empty() || LikenessOf(draft.machine).has_value();
+  return !options.cluster.empty() || draft.like.has_value();
 }
 
 std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
@@ -112,7 +112,6 @@ std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
                        TomlString(FromManifest(options, options.cluster)),
                        draft.machine.size.gpus());
   }
-  const std::optional<Likeness> like = LikenessOf(draft.machine);
   return fmt::format(
       "# Detected: {}.\nnodes = {}\ngpus_per_node = {}\nmemory_gib = {:.2f}  # "
       "of "
@@ -121,10 +120,11 @@ std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
       draft.machine.size.nodes,
       draft.machine.size.gpus_per_node,
       draft.machine.memory_gib,
-      like ? fmt::format("like = {}  # links and speed, for predictions{}\n",
-                         TomlString(like->cluster),
-                         like->note)
-           : "");
+      draft.like
+          ? fmt::format("like = {}  # links and speed, for predictions{}\n",
+                        TomlString(draft.like->cluster),
+                        draft.like->note)
+          : "");
 }
 
 // The framework of predictions, where no adapter names one.

@@ -121,6 +121,9 @@ JobDraft DraftJob(const InitOptions& options) {
     }
   }
   draft.machine = MachineOf(options, draft.present);
+  if (options.cluster.empty()) {
+    draft.like = LikenessOf(draft.machine);
+  }
   if (!options.framework.empty()) {
     draft.adapter = trials::Adapter::Find(options.framework, options.folder);
   }

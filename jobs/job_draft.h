@@ -15,6 +15,16 @@
 
 namespace jobs {
 
+// The cluster that predictions are for, a name of experiments/clusters: the
+// usual one of the GPU, or, for an unknown GPU or number of hosts, another one.
+struct Likeness {
+  std::string cluster;
+  std::string note;  // for the manifest; may be empty
+};
+
+// Nothing if the simulator has no cluster for the devices.
+[[nodiscard]] std::optional<Likeness> LikenessOf(const Machine& machine);
+
 // A job before its manifest is written.
 struct JobDraft {
   Machine machine;
@@ -22,20 +32,12 @@ struct JobDraft {
   std::optional<trials::Adapter> adapter;
   std::optional<trials::ParallelConfig> present;
   std::vector<std::string> notes;
+  std::optional<Likeness> like;  // without a cluster file
 };
 
 // Errors: throws InputError for what the command line does not say and the
 // options lack, with the option to give.
 [[nodiscard]] JobDraft DraftJob(const InitOptions& options);
-
-// The cluster that predictions are for, a name of experiments/clusters: the
-// usual one of the GPU, or, for an unknown GPU or number of hosts, another one.
-// Nothing if the simulator has none for the devices.
-struct Likeness {
-  std::string cluster;
-  std::string note;  // for the manifest; may be empty
-};
-[[nodiscard]] std::optional<Likeness> LikenessOf(const Machine& machine);
 
 // The text as a string of a manifest, with its quotes.
 [[nodiscard]] std::string TomlString(const std::string& text);
