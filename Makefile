@@ -102,11 +102,11 @@ bench-tune: build $(TORCH_PYTHON) ## compare `oppa tune` with defaults, random s
 bench-matrix: build ## measure matrix, status and report of 10,000 runs
 	@benchmarks/matrix.py $(OPPA)
 
-fuzz: deps ## fuzz every parser (SECONDS=10 each)
+fuzz: deps ## fuzz every parser (SECONDS=10 each; SEED= and RUNS= for the same inputs each time)
 	@scripts/install-deps --fuzz
 	@test -f build/fuzz/build.ninja || cmake --preset fuzz -Wno-dev
 	@cmake --build --preset fuzz --target fuzzers
-	@tests/fuzz/run.sh build/fuzz $(SECONDS)
+	@SEED=$(SEED) RUNS=$(RUNS) tests/fuzz/run.sh build/fuzz $(SECONDS)
 
 $(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run or resume an experiment, then draw its figures
 	@$(OPPA) run experiments/$*.toml $(run_options)

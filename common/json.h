@@ -4,6 +4,7 @@
 #define COMMON_JSON_H_
 
 #include <cmath>
+#include <concepts>
 #include <exception>
 #include <filesystem>
 #include <limits>
@@ -11,7 +12,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
@@ -43,11 +46,45 @@ concept IsListOfFields = requires(T& list) {
 &&(HasFields<const typename T::value_type> ||
    std::is_floating_point_v<typename T::value_type>);
 
+// The integer that a JSON number is; 3.0 is one, 3.5 and true are none.
+// Errors: throws std::invalid_argument for another value and for a number that
+// T does not hold.
+template <std::integral T>
+[[nodiscard]] T ToInteger(const Json& json) {
+  constexpr T kLeast = std::numeric_limits<T>::min();
+  constexpr T kMost = std::numeric_limits<T>::max();
+  if (json.is_number_unsigned()) {
+    const auto value = json.template get<std::uint64_t>();
+    if (std::in_range<T>(value)) {
+      return static_cast<T>(value);
+    }
+  } else if (json.is_number_integer()) {
+    const auto value = json.template get<std::int64_t>();
+    if (std::in_range<T>(value)) {
+      return static_cast<T>(value);
+    }
+  } else if (json.is_number_float()) {
+    const auto value = json.template get<double>();
+    // kMost + 1 is a power of two, thus exact.
+    if (value == std::trunc(value) && value >= static_cast<double>(kLeast) &&
+        value < std::ldexp(1.0, std::numeric_limits<T>::digits)) {
+      return static_cast<T>(value);
+    }
+  }
+  throw std::invalid_argument(
+      fmt::format("it must be an integer from {} to "
+                  "{}, not {}",
+                  kLeast,
+                  kMost,
+                  ToText(json)));
+}
+
 // A value as JSON: structs with fields, lists and optional values of them,
 // types with a text form, paths and the types that nlohmann::json supports.
 // JSON has no NaN and no infinity: they are null, "inf" and "-inf". FromJson is
 // the inverse; an optional field may be missing.
-// Errors: FromJson throws Json::exception for a missing key or a wrong type.
+// Errors: FromJson throws Json::exception for a missing key or a wrong type and
+// std::invalid_argument for a text or a number that is no T.
 template <typename T>
 [[nodiscard]] Json ToJson(const T& value) {
   if constexpr (HasFields<const T>) {
@@ -82,12 +119,18 @@ template <typename T>
 void FromJson(const Json& json, T& value) {
   if constexpr (HasFields<T>) {
     VisitFields(value, [&json](const char* name, auto& field) {
-      if constexpr (requires { field.has_value(); }) {
-        FromJson(json.value(name, Json()), field);
-      } else {
-        FromJson(json.at(name), field);
+      try {
+        if constexpr (requires { field.has_value(); }) {
+          FromJson(json.value(name, Json()), field);
+        } else {
+          FromJson(json.at(name), field);
+        }
+      } catch (const std::invalid_argument& e) {
+        throw std::invalid_argument(fmt::format("{}: {}", name, e.what()));
       }
     });
+  } else if constexpr (std::integral<T> && !std::is_same_v<T, bool>) {
+    value = ToInteger<T>(json);
   } else if constexpr (std::is_floating_point_v<T>) {
     constexpr T kInfinity = std::numeric_limits<T>::infinity();
     value = json.is_null()   ? std::numeric_limits<T>::quiet_NaN()
@@ -122,21 +165,24 @@ void FromJson(const Json& json, T& value) {
 [[noreturn]] void FailToConvert(const std::string& source,
                                 const std::exception& error);
 
-// A struct with fields from a text or a file.
+// A struct with fields from JSON, a text or a file.
 // Errors: throw InputError that names the source for text that is not JSON, a
 // missing key or a value of another type.
 template <HasFields T>
-[[nodiscard]] T ParseJsonAs(std::string_view text, const std::string& source) {
-  const Json json = ParseObject(text, source);
+[[nodiscard]] T JsonAs(const Json& json, const std::string& source) {
   try {
     T value;
     FromJson(json, value);
     return value;
   } catch (const Json::exception& e) {
     FailToConvert(source, e);
-  } catch (const std::invalid_argument& e) {  // of FromText
+  } catch (const std::invalid_argument& e) {  // of FromText and ToInteger
     FailToConvert(source, e);
   }
+}
+template <HasFields T>
+[[nodiscard]] T ParseJsonAs(std::string_view text, const std::string& source) {
+  return JsonAs<T>(ParseObject(text, source), source);
 }
 template <HasFields T>
 [[nodiscard]] T ReadJsonAs(const std::filesystem::path& path) {

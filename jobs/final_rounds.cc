@@ -63,10 +63,7 @@ void Load(const std::filesystem::path& file, std::vector<Finalist>& finalists) {
     return;
   }
   for (const common::Json& json : common::ParseJson(*text, file.string())) {
-    Finalist known;
-    known.config = json.at("config").get<std::string>();
-    json.at("rounds").get_to(known.rounds);
-    common::FromJson(json.at("peak_memory_bytes"), known.peak_memory_bytes);
+    const auto known = common::JsonAs<Finalist>(json, file.string());
     for (Finalist& finalist : finalists) {
       if (finalist.config == known.config) {
         finalist = known;

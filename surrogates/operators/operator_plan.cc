@@ -20,6 +20,8 @@ struct ListOf {
   std::uint8_t OperatorChoice::*value;
   bool is_size;  // a power of two, written as it is
 };
+constexpr int kMostOperators = 1'000'000;
+
 constexpr ListOf kLists[] = {
     {"model_parallel_size_of_each_op", &OperatorChoice::tp_log2, true},
     {"data_parallel_size_of_each_op", &OperatorChoice::dp_log2, true},
@@ -31,6 +33,14 @@ constexpr ListOf kLists[] = {
                        std::string_view key,
                        const std::string& rule) {
   throw common::InputError(fmt::format("{}: {}: {}", source, key, rule));
+}
+
+int Integer(const Json& json, const char* key, const std::string& source) {
+  try {
+    return common::ToInteger<int>(json);
+  } catch (const std::invalid_argument& e) {
+    Fail(source, key, e.what());
+  }
 }
 
 std::uint8_t ValueOf(const ListOf& list, int value, const std::string& source) {
@@ -51,7 +61,7 @@ void ReadList(const Json& json,
               const ListOf& list,
               const std::string& source,
               OperatorPlan& plan) {
-  const auto stages = json.at(list.key).get<std::vector<std::vector<int>>>();
+  const Json& stages = json.at(list.key);
   for (int s = 0; s < plan.stages(); ++s) {
     const auto at = static_cast<std::size_t>(s);
     const auto count = static_cast<std::size_t>(plan.first[at + 1]) -
@@ -63,7 +73,7 @@ void ReadList(const Json& json,
     }
     for (std::size_t i = 0; i < count; ++i) {
       plan.choices[static_cast<std::size_t>(plan.first[at]) + i].*list.value =
-          ValueOf(list, stages[at][i], source);
+          ValueOf(list, Integer(stages[at][i], list.key, source), source);
     }
   }
 }
@@ -110,14 +120,21 @@ PlanFile ParsePlan(std::string_view text, const std::string& source) {
   const Json json = common::ParseJson(text, source);
   PlanFile file;
   try {
-    file.batch = json.at("global_batch_size").get<int>();
-    file.plan.micro_batch = json.at("micro_batch_size").get<int>();
+    file.batch =
+        Integer(json.at("global_batch_size"), "global_batch_size", source);
+    file.plan.micro_batch =
+        Integer(json.at("micro_batch_size"), "micro_batch_size", source);
     file.plan.first = {0};
     for (const Json& count : json.at("num_ops_in_each_stage")) {
-      if (count.get<int>() < 1) {
-        Fail(source, "num_ops_in_each_stage", "each must be at least 1");
+      const int operators = Integer(count, "num_ops_in_each_stage", source);
+      if (operators < 1 ||
+          operators > kMostOperators - file.plan.first.back()) {
+        Fail(source,
+             "num_ops_in_each_stage",
+             fmt::format("each must be at least 1, together at most {}",
+                         kMostOperators));
       }
-      file.plan.first.push_back(file.plan.first.back() + count.get<int>());
+      file.plan.first.push_back(file.plan.first.back() + operators);
     }
     if (file.plan.stages() < 1 || file.plan.micro_batch < 1 || file.batch < 1) {
       Fail(source,

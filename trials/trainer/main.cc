@@ -148,6 +148,15 @@ trials::trainer::Fault ParseFault(const std::string& text) {
   return fault;
 }
 
+template <typename T>
+T Integer(const Json& trial, const char* key) {
+  try {
+    return common::ToInteger<T>(trial.at(key));
+  } catch (const std::invalid_argument& e) {
+    common::FailToConvert(fmt::format("OPPA_TRIAL: {}", key), e);
+  }
+}
+
 Job MakeJob(const Options& o) {
   const Json trial = ReadTrial();
   Job job;
@@ -159,10 +168,11 @@ Job MakeJob(const Options& o) {
     job.config = trials::ParseParallelConfig(config);
     job.steps = o.steps > 0       ? o.steps
                 : trial.is_null() ? 10
-                                  : trial.at("max_steps").get<int>();
-    job.seed = o.seed >= 0       ? static_cast<std::uint64_t>(o.seed)
-               : trial.is_null() ? 0
-                                 : trial.value("seed", std::uint64_t{0});
+                                  : Integer<int>(trial, "max_steps");
+    job.seed = o.seed >= 0              ? static_cast<std::uint64_t>(o.seed)
+               : trial.is_null()        ? 0
+               : trial.contains("seed") ? Integer<std::uint64_t>(trial, "seed")
+                                        : 0;
   } catch (const Json::exception& e) {
     throw InputError(fmt::format("OPPA_TRIAL: {}", e.what()));
   }

@@ -195,6 +195,10 @@ TEST_F(PlanCostTest, PlansWithSizesThatAreNoPowersOfTwoAreRejected) {
   EXPECT_TRUE(is_read("algo_of_each_op", "7"));
   EXPECT_FALSE(is_read("algo_of_each_op", "8"));
   EXPECT_FALSE(is_read("algo_of_each_op", "-1"));
+  EXPECT_FALSE(is_read(tp, "4e18"));
+  EXPECT_FALSE(is_read("num_ops_in_each_stage", "2147483647"));
+  EXPECT_FALSE(is_read("num_ops_in_each_stage", "1e12"));
+  EXPECT_FALSE(is_read("micro_batch_size", "1.5"));
 }
 
 // A product that is split by columns is followed by one that is split by rows;
