@@ -1,5 +1,6 @@
 #include "methods/surrogate_pair.h"
 
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "methods/remaining.h"
 #include "surrogates/cost/misspecification.h"
 #include "surrogates/cost/predicted_prior.h"
+#include "trials/predictions.h"
 
 namespace methods {
 namespace {
@@ -136,6 +138,7 @@ SurrogatePair::SurrogatePair(const Problem& problem,
                              const Options& options,
                              const trials::Predictions& predictions)
     : capacity_bytes_(problem.memory_capacity_bytes),
+      memory_log_stddev_(predictions.memory_log_stddev),
       options_(options),
       encoded_(surrogates::Encode(*problem.space,
                                   options.neutral_inactive_parameters
@@ -242,6 +245,35 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
     choice.acquisition = search_.summary().value;
     AddPredictions(choice);
   }
+  return choice;
+}
+
+SurrogatePair::Choice SurrogatePair::FirstToTry(
+    const std::vector<char>& excluded) {
+  PredictThroughput(prediction_);
+  const Eigen::VectorXd memory = memory_.chosen().UnclippedMean();
+  const auto size = static_cast<std::size_t>(memory.size());
+  std::vector<double> step_time_s(size,
+                                  std::numeric_limits<double>::infinity());
+  std::vector<double> fit_probability(size, 0.0);
+  for (std::size_t i = 0; i < size; ++i) {
+    const auto at = static_cast<Eigen::Index>(i);
+    if (excluded[i] == 0 && prediction_.mean[at] > 0.0) {
+      step_time_s[i] = 1.0 / prediction_.mean[at];
+      fit_probability[i] =
+          memory[at] > 0.0
+              ? trials::FitProbability(memory[at], 1.0, memory_log_stddev_)
+              : 1.0;
+    }
+  }
+  Choice choice;
+  choice.candidate = trials::FirstToTry(step_time_s, fit_probability);
+  const auto first = static_cast<std::size_t>(choice.candidate);
+  if (choice.candidate < 0 || !(fit_probability[first] > 0.0)) {
+    return LeastMemory(excluded);
+  }
+  choice.acquisition = fit_probability[first] / step_time_s[first];
+  AddPredictions(choice);
   return choice;
 }
 

@@ -127,6 +127,11 @@ class SurrogatePair {
   [[nodiscard]] Choice ArgMax(ArgMaxOptions options,
                               const std::vector<char>& excluded);
 
+  // The candidate with excluded[i] == 0 to try before any has run, by the means
+  // of both processes and the spread of measured peaks around predictions
+  // (trials::FirstToTry); that of LeastMemory if none has a chance to fit.
+  [[nodiscard]] Choice FirstToTry(const std::vector<char>& excluded);
+
   // The candidate with the least predicted memory among those with
   // excluded[i] == 0, also where all of them are predicted not to fit.
   [[nodiscard]] Choice LeastMemory(const std::vector<char>& excluded);
@@ -144,6 +149,7 @@ class SurrogatePair {
   void AddPredictions(Choice& choice) const;
 
   double capacity_bytes_;
+  double memory_log_stddev_;  // of predictions
   Options options_;
   surrogates::EncodedSpace encoded_;
   TrustedProcess throughput_;

@@ -28,6 +28,33 @@ double FitProbability(double peak_bytes,
                                    log_stddev);
 }
 
+int FirstToTry(const std::vector<double>& step_time_s,
+               const std::vector<double>& fit_probability) {
+  const auto candidates = static_cast<int>(step_time_s.size());
+  const auto expected = [&](int i) {
+    return At(fit_probability, i) / At(step_time_s, i);
+  };
+  int safest = -1;
+  for (int i = 0; i < candidates; ++i) {
+    if (safest < 0 || expected(i) > expected(safest)) {
+      safest = i;
+    }
+  }
+  const double safe = safest < 0 ? 0.0 : 1.0 / At(step_time_s, safest);
+  const auto gain = [&](int i) {
+    const double p = At(fit_probability, i);
+    return p * (1.0 / At(step_time_s, i) - safe) -
+           (1.0 - p) * kFailedTryCost * safe;
+  };
+  int first = safest;
+  for (int i = 0; i < candidates; ++i) {
+    if (gain(i) > gain(first)) {
+      first = i;
+    }
+  }
+  return first;
+}
+
 std::vector<int> TryOrder(const std::vector<double>& step_time_s,
                           const std::vector<double>& fit_probability) {
   std::vector<int> order(step_time_s.size());
@@ -38,20 +65,11 @@ std::vector<int> TryOrder(const std::vector<double>& step_time_s,
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return expected(a) > expected(b);
   });
-  if (order.empty()) {
-    return order;
+  const auto first = std::find(
+      order.begin(), order.end(), FirstToTry(step_time_s, fit_probability));
+  if (first != order.end()) {
+    std::rotate(order.begin(), first, first + 1);
   }
-  const double safe = 1.0 / At(step_time_s, order.front());
-  const auto gain = [&](int i) {
-    const double p = At(fit_probability, i);
-    return p * (1.0 / At(step_time_s, i) - safe) -
-           (1.0 - p) * kFailedTryCost * safe;
-  };
-  const auto first =
-      std::max_element(order.begin(), order.end(), [&](int a, int b) {
-        return gain(a) < gain(b);
-      });
-  std::rotate(order.begin(), first, first + 1);
   return order;
 }
 

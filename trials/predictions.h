@@ -39,17 +39,24 @@ struct Predictions {
                                     double capacity_bytes,
                                     double log_stddev);
 
-// Candidates in the order in which to try them until one runs. The safe one
-// maximizes the expected throughput P / t. The first one maximizes the expected
-// throughput of a user who tries it and, if it runs out of memory, continues
-// with the safe one s,
+// The candidate to try first; -1 without candidates. The safe one maximizes the
+// expected throughput P / t. The first one maximizes the expected throughput of
+// a user who tries it and, if it runs out of memory, continues with the safe
+// one s,
 //
 //   P / t + (1 - P) (1 - c) / t_s,
 //
 // where c = 0.05 is the share of the training that a failed try costs: a
-// choice, large for a training of days. The rest follows in descending order of
-// P / t. Ties keep the order of the candidates.
+// choice, large for a training of days. The safe one if there is no better,
+// otherwise the lowest index of equals.
 // Shapes: [N]. A candidate with P = 0 may have an infinite step time.
+[[nodiscard]] int FirstToTry(const std::vector<double>& step_time_s,
+                             const std::vector<double>& fit_probability);
+
+// Candidates in the order in which to try them until one runs: FirstToTry, then
+// the others in descending order of P / t. Ties keep the order of the
+// candidates.
+// Shapes: those of FirstToTry.
 [[nodiscard]] std::vector<int> TryOrder(
     const std::vector<double>& step_time_s,
     const std::vector<double>& fit_probability);

@@ -155,10 +155,14 @@ class Oppa final : public Method {
   }
 
   // Step 2 of Algorithm 3: the untried candidate with the highest acquisition
-  // value. If predictions have led to failures alone, all candidates may be
-  // predicted not to fit. Then acquisition values do not differ by memory, and
-  // predicted throughputs are as doubtful as the predicted memory.
+  // value. Until a trial has a throughput, predictions choose the one that a
+  // user would try first. If they have led to failures alone, all candidates
+  // may be predicted not to fit, and predicted throughputs are as doubtful as
+  // the predicted memory.
   [[nodiscard]] SurrogatePair::Choice Choose() {
+    if (PredictionsOf(options_) && history_.size() == 0) {
+      return surrogates_.FirstToTry(history_.tried());
+    }
     if (PredictionsOf(options_) && !history_.has_throughput() &&
         HasFailedRepeatedly()) {
       return surrogates_.LeastMemory(history_.tried());

@@ -613,6 +613,18 @@ TEST_F(PredictedSearch, FirstTrialIsOfTheModelAndFitsWithRoomToSpare) {
   EXPECT_GT(1.0 / StepTime(space_[suggestion->candidate]), 0.9 * Optimum());
 }
 
+// The fastest is predicted to need 0.97 of the memory: worth a try.
+TEST_F(PredictedSearch, FirstTrialIsTheFirstOfTheOrderOfPredictions) {
+  for (const double memory_factor : {0.5, 0.9, 1.0, 1.1}) {
+    const auto method = Make(1.0, memory_factor);
+    EXPECT_EQ(
+        method->Suggest()->candidate,
+        trials::Order(problem_.predict(""), problem_.memory_capacity_bytes)
+            .front())
+        << memory_factor;
+  }
+}
+
 TEST_F(PredictedSearch, FindsTheOptimumWithinThreeTrialsOfRightPredictions) {
   const auto method = Make(1.0, 1.0);
   EXPECT_GE(BestFound(Search(*method, space_, 3)), 0.99 * Optimum());

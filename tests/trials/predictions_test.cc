@@ -1,5 +1,8 @@
 #include "trials/predictions.h"
 
+#include <random>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,6 +31,35 @@ TEST(TryOrder, TheFirstAndTheSafeOneHaveTheBestExpectationTogether) {
   // as a fallback.
   EXPECT_THAT(TryOrder({1.0, 2.0, 1.9}, {0.3, 0.99, 0.1}),
               testing::ElementsAre(0, 1, 2));
+}
+
+TEST(TryOrder, NoOtherFirstOneHasABetterExpectation) {
+  std::mt19937 engine(1);
+  std::uniform_real_distribution<double> unit(0.0, 1.0);
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    std::vector<double> time(8), probability(8);
+    for (std::size_t i = 0; i < time.size(); ++i) {
+      time[i] = 1.0 + unit(engine);
+      probability[i] = unit(engine);
+    }
+    double safe = 0.0, safe_speed = 0.0;
+    for (std::size_t i = 0; i < time.size(); ++i) {
+      if (probability[i] / time[i] > safe) {
+        safe = probability[i] / time[i];
+        safe_speed = 1.0 / time[i];
+      }
+    }
+    const auto expectation = [&](std::size_t i) {
+      return probability[i] / time[i] +
+             (1.0 - probability[i]) * 0.95 * safe_speed;
+    };
+    const int first = FirstToTry(time, probability);
+    EXPECT_EQ(TryOrder(time, probability).front(), first);
+    for (std::size_t i = 0; i < time.size(); ++i) {
+      EXPECT_LE(expectation(i), expectation(static_cast<std::size_t>(first)));
+    }
+  }
+  EXPECT_EQ(FirstToTry({}, {}), -1);
 }
 
 TEST(FitProbability, IsHalfAtTheCapacityAndFallsWithThePeak) {
