@@ -13,15 +13,16 @@ namespace cli {
 
 // The verbs of each file in this folder. Every call binds the options to new
 // values.
-[[nodiscard]] Verbs PlanVerbs();        // plan.cc
-[[nodiscard]] Verbs AdapterVerbs();     // adapters.cc
-[[nodiscard]] Verbs TuneVerbs();        // tune.cc
-[[nodiscard]] Verbs MatrixVerbs();      // matrix.cc
-[[nodiscard]] Verbs ExperimentVerbs();  // experiment.cc
-[[nodiscard]] Verbs SlurmVerbs();       // slurm.cc
-[[nodiscard]] Verbs ProblemVerbs();     // problem.cc
-[[nodiscard]] Verbs StudyVerbs();       // studies.cc
-[[nodiscard]] Verbs ProgramVerbs();     // program.cc
+[[nodiscard]] Verbs PlanVerbs();     // plan.cc
+[[nodiscard]] Verbs AdapterVerbs();  // adapters.cc
+[[nodiscard]] Verbs TuneVerbs();     // tune.cc
+[[nodiscard]] Verbs MatrixVerbs();   // matrix.cc
+[[nodiscard]] Verbs RunVerbs();      // run.cc
+[[nodiscard]] Verbs RecordVerbs();   // records.cc
+[[nodiscard]] Verbs SlurmVerbs();    // slurm.cc
+[[nodiscard]] Verbs ProblemVerbs();  // problem.cc
+[[nodiscard]] Verbs StudyVerbs();    // studies.cc
+[[nodiscard]] Verbs ProgramVerbs();  // program.cc
 
 // All of them, in the order of the help.
 [[nodiscard]] Verbs AllVerbs();

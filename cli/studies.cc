@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
-#include "cli/experiment.h"
+#include "cli/run.h"
 #include "cli/verb_options.h"
 #include "harness/stop.h"
 #include "studies/fits/verb.h"

@@ -1,6 +1,6 @@
-// run, run-one, status, report.
+// run, run-one.
 
-#include "cli/experiment.h"
+#include "cli/run.h"
 
 #include <algorithm>
 #include <csignal>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/command_line.h"
+#include "cli/records.h"
 #include "cli/slurm.h"
 #include "cli/verb_options.h"
 #include "cli/worker_jobs.h"
@@ -23,7 +24,6 @@
 #include "common/parallel.h"
 #include "common/text.h"
 #include "harness/backends.h"
-#include "harness/check.h"
 #include "harness/import.h"
 #include "harness/inputs.h"
 #include "harness/local_pool.h"
@@ -33,11 +33,9 @@
 #include "harness/run_one.h"
 #include "harness/slurm/run_task.h"
 #include "harness/slurm/slurm.h"
-#include "harness/slurm/task_status.h"
 #include "harness/status.h"
 #include "harness/stop.h"
 #include "plots/experiment_records.h"
-#include "plots/report.h"
 
 namespace cli {
 namespace {
@@ -105,32 +103,6 @@ void NoteOtherCommits(const std::vector<harness::RecordedRun>& recorded) {
         "--results folder makes new ones\n",
         others);
   }
-}
-
-// Prints why the records are not a complete result. Returns the exit code.
-int PrintFailures(const std::vector<std::string>& failures) {
-  for (const std::string& failure : failures) {
-    fmt::print(stderr, "oppa: {}\n", common::Printable(failure));
-  }
-  return failures.empty() ? 0 : 1;
-}
-
-void PrintNotes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) {
-    fmt::print("note: {}\n", common::Printable(note));
-  }
-}
-
-int PrintReport(const std::filesystem::path& folder,
-                const plots::ReportOptions& options) {
-  const plots::ReportOutcome outcome = plots::Report(folder, options);
-  fmt::print("{}", outcome.summary);
-  PrintNotes(outcome.notes);
-  fmt::print("{} files in {}\n",
-             outcome.files.size(),
-             common::Printable(folder.string()));
-  const int code = PrintFailures(outcome.failures);
-  return outcome.pictures_failed ? 1 : code;
 }
 
 // Submits the runs to Slurm; with --wait, shows their progress until the end.
@@ -292,50 +264,6 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
   return done ? 0 : harness::kStoppedEarly;
 }
 
-// Prints what is wrong with damaged runs. Returns the exit code.
-int PrintDamage(const std::vector<harness::RunStatus>& runs) {
-  std::vector<std::string> damage;
-  for (const harness::RunStatus& status : runs) {
-    if (status.state == harness::RunState::kDamaged) {
-      damage.push_back(status.message);
-    }
-  }
-  return PrintFailures(damage);
-}
-
-int Status(const VerbOptions& options, bool all) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  std::vector<harness::RunStatus> runs = harness::ReadStatus(manifest, folder);
-  harness::AddQueue(manifest, folder, runs);
-  if (options.json) {
-    fmt::print("{}", harness::StatusJson(manifest, runs));
-    return PrintDamage(runs);
-  }
-  if (all) {
-    fmt::print("{}\n", harness::FormatRuns(runs));
-  }
-  fmt::print("{}", harness::FormatStatus(manifest, runs));
-  return PrintDamage(runs);
-}
-
-int Import(const VerbOptions& options) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  (void)harness::CheckManifest(manifest);
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  PrintNotes(harness::ImportTrials(manifest, folder, options.imports));
-  harness::WriteExperiment(manifest, folder);
-  return 0;
-}
-
-int Report(const VerbOptions& options, const plots::ReportOptions& report) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  return PrintReport(ExperimentFolder(options, manifest), report);
-}
-
 // The command line for records, without the parent's process id, so that it
 // can be repeated.
 std::string CommandLine(const Words& words) {
@@ -406,103 +334,8 @@ Verb DefineRunOne() {
       }};
 }
 
-Verb DefineStatus() {
-  const auto all = std::make_shared<Bound<bool>>();
-  return {.group = kExperiments,
-          .name = "status",
-          .summary = "show the progress of each run",
-          .options = RecordOptions(all->verb) +
-                     Options{Bind("--all", "list every run", all->own),
-                             JsonFlag(all->verb)},
-          .examples = {"oppa status experiments/smoke.toml --all"},
-          .run = [all](const Words&) { return Status(all->verb, all->own); }};
-}
-
-int Check(const std::filesystem::path& results) {
-  const harness::CheckSummary summary = harness::CheckRecordsBelow(results);
-  for (const std::string& note : summary.notes) {
-    fmt::print("note: {}\n", common::Printable(note));
-  }
-  fmt::print("{}: {} finished runs are whole, {} are unfinished",
-             common::Printable(results.string()),
-             summary.finished,
-             summary.unfinished);
-  if (summary.unsealed > 0) {
-    fmt::print(", {} were finished by a version without seals",
-               summary.unsealed);
-  }
-  fmt::print("; {} damaged\n", summary.damage.size());
-  return PrintFailures(summary.damage);
-}
-
-Verb DefineCheck() {
-  const auto options = std::make_shared<VerbOptions>();
-  return {.group = kExperiments,
-          .name = "check",
-          .summary = "check that no record was lost, damaged or exchanged",
-          .description =
-              "Reads every run below FOLDER (default: results) and compares "
-              "the files of finished runs with their seals. Changes nothing.",
-          .options = {Bind(
-              "FOLDER", "results, or a part of them", options->results)},
-          .examples = {"oppa check results"},
-          .run = [options](const Words&) { return Check(options->results); }};
-}
-
-Verb DefineImport() {
-  const auto all = std::make_shared<Bound<Words>>();
-  Option tables = Required(
-      MakeOption("CSV",
-                 "tables with a column per parameter, step_time_s or a "
-                 "throughput, peak_memory_gb and outcome",
-                 [all](const std::string& text) {
-                   all->verb.imports.emplace_back(text);
-                 }));
-  tables.repeated = true;
-  return {.group = kExperiments,
-          .name = "import",
-          .summary = "add trials that were measured elsewhere to a search",
-          .description =
-              "Every run of the experiment gets the trials as observations, so "
-              "that they are not measured again. Continue with `oppa run`.",
-          .options = {ManifestArgument(all->verb),
-                      tables,
-                      ResultsOption(all->verb),
-                      SetOption(all->verb)},
-          .examples = {"oppa import tune.toml earlier.csv"},
-          .run = [all](const Words&) { return Import(all->verb); }};
-}
-
-Verb DefineReport() {
-  const auto all = std::make_shared<Bound<plots::ReportOptions>>();
-  return {.group = kExperiments,
-          .name = "report",
-          .summary = "write tables and figures from the records",
-          .options = {ManifestArgument(all->verb),
-                      ResultsOption(all->verb),
-                      SetOption(all->verb),
-                      Bind("--figures A,B,...",
-                           "draw only these figures",
-                           all->own.figures),
-                      Bind("--reference METHOD",
-                           "compare the others with this method (default: "
-                           "oppa, or the first)",
-                           all->own.reference)},
-          .examples = {"oppa report experiments/smoke.toml",
-                       "oppa report experiments/qwen-8gpu.toml --figures "
-                       "throughput-time"},
-          .run = [all](const Words&) { return Report(all->verb, all->own); }};
-}
-
 }  // namespace
 
-Verbs ExperimentVerbs() {
-  return {DefineRun(),
-          DefineRunOne(),
-          DefineStatus(),
-          DefineCheck(),
-          DefineImport(),
-          DefineReport()};
-}
+Verbs RunVerbs() { return {DefineRun(), DefineRunOne()}; }
 
 }  // namespace cli

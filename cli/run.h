@@ -1,7 +1,7 @@
 // Runs of an experiment, for the verbs that start them.
 
-#ifndef CLI_EXPERIMENT_H_
-#define CLI_EXPERIMENT_H_
+#ifndef CLI_RUN_H_
+#define CLI_RUN_H_
 
 #include "cli/verb_options.h"
 
@@ -22,4 +22,4 @@ struct RunVerbOptions {
 
 }  // namespace cli
 
-#endif  // CLI_EXPERIMENT_H_
+#endif  // CLI_RUN_H_
