@@ -70,8 +70,7 @@ Options JobOptions(jobs::PlanRequest& request) {
       Bind("--inter GB/S",
            "bandwidth of a network card, per direction",
            request.machine.inter_gb_per_s),
-      Bind(
-          "--nics N", "network cards of a node", request.machine.nics_per_node),
+      Bind("--nics N", "network cards of a node", request.nics_per_node),
   };
 }
 

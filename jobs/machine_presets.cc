@@ -109,15 +109,19 @@ trials::Cluster FindMachine(const MachineOptions& options) {
       node.inter.latency_s = kUsualLatency;
     }
   }
-  if (options.nics_per_node > 0) {
-    node.nics_per_node = options.nics_per_node;
-  }
   return node;
 }
 
-trials::Cluster WithSize(trials::Cluster node, const MachineSize& size) {
+trials::Cluster WithSize(trials::Cluster node,
+                         const MachineSize& size,
+                         int nics_per_node) {
   try {
-    return trials::WithHosts(std::move(node), size.nodes, size.gpus_per_node);
+    trials::Cluster cluster =
+        trials::WithHosts(std::move(node), size.nodes, size.gpus_per_node);
+    if (nics_per_node > 0) {
+      cluster.nics_per_node = nics_per_node;
+    }
+    return cluster;
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format(
         "{}; write NODESxGPUS, or give the bandwidth of a network with --inter "

@@ -19,7 +19,6 @@ struct MachineOptions {
   // Overrides of the cluster's links; 0: as they are.
   double intra_gb_per_s = 0.0;  // between GPUs of a node, per GPU and direction
   double inter_gb_per_s = 0.0;  // of a network card, per direction
-  int nics_per_node = 0;
 };
 
 // A node of the usual design for this GPU (experiments/machines/machines.toml),
@@ -28,10 +27,11 @@ struct MachineOptions {
 // ones, and if neither a GPU nor a cluster is given.
 [[nodiscard]] trials::Cluster FindMachine(const MachineOptions& options);
 
-// trials::WithHosts.
+// trials::WithHosts, with this many network cards of a node if it is above 0.
 // Errors: throws InputError where that throws, with the remedy.
 [[nodiscard]] trials::Cluster WithSize(trials::Cluster node,
-                                       const MachineSize& size);
+                                       const MachineSize& size,
+                                       int nics_per_node = 0);
 
 // The name of the usual cluster of a product, such as "NVIDIA H100 80GB HBM3"
 // (nvidia-smi): of the GPUs of machines.toml all words of whose name or alias

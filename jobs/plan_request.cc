@@ -57,7 +57,7 @@ Job MakeJob(const PlanRequest& request,
             const MachineSize& size,
             const std::string& framework) {
   return {workload,
-          WithSize(node, size),
+          WithSize(node, size, request.nics_per_node),
           FindFramework(framework),
           request.rules,
           {}};

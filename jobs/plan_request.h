@@ -18,6 +18,7 @@ struct PlanRequest {
   std::string model;  // see FindModel
   std::string gpus;   // see ParseMachineSizes
   MachineOptions machine;
+  int nics_per_node = 0;    // 0: those of the machine
   int batch_size = 0;       // sequences per step, > 0
   int sequence_length = 0;  // tokens, > 0
   std::string precision = "bf16";

@@ -152,16 +152,9 @@ double Cluster::RingBytesPerSecond(int gpus_of_host) const {
   return intra.bandwidth_bytes_per_s * rings[std::min(place, rings.size()) - 1];
 }
 
-Cluster WithGpus(Cluster cluster, int gpus) {
-  cluster.gpus_per_node = std::min(cluster.gpus_per_node, gpus);
-  while (gpus % cluster.gpus_per_node != 0) {
-    --cluster.gpus_per_node;
-  }
-  const int gpus_per_node = cluster.gpus_per_node;
-  return WithHosts(std::move(cluster), gpus / gpus_per_node, gpus_per_node);
-}
+namespace {
 
-Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node) {
+Cluster WithSizes(Cluster cluster, int nodes, int gpus_per_node) {
   if (nodes > 1 && !(cluster.inter.bandwidth_bytes_per_s > 0.0)) {
     throw std::invalid_argument(
         fmt::format("{} GPUs are more than one host of the cluster '{}', which "
@@ -181,6 +174,26 @@ Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node) {
   cluster.nodes = nodes;
   cluster.gpus_per_node = gpus_per_node;
   return cluster;
+}
+
+}  // namespace
+
+Cluster WithGpus(Cluster cluster, int gpus) {
+  cluster.gpus_per_node = std::min(cluster.gpus_per_node, gpus);
+  while (gpus % cluster.gpus_per_node != 0) {
+    --cluster.gpus_per_node;
+  }
+  const int gpus_per_node = cluster.gpus_per_node;
+  return WithSizes(std::move(cluster), gpus / gpus_per_node, gpus_per_node);
+}
+
+Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node) {
+  if (gpus_per_node < cluster.gpus_per_node) {
+    cluster.nics_per_node = std::max(
+        1, cluster.nics_per_node * gpus_per_node / cluster.gpus_per_node);
+    cluster.ring_nics = std::min(cluster.ring_nics, cluster.nics_per_node);
+  }
+  return WithSizes(std::move(cluster), nodes, gpus_per_node);
 }
 
 Cluster ReadCluster(const std::filesystem::path& path) {

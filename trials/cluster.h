@@ -95,7 +95,8 @@ struct Cluster {
 // Errors: throws std::invalid_argument for several hosts without [inter].
 [[nodiscard]] Cluster WithGpus(Cluster cluster, int gpus);
 
-// The cluster with other sizes. A smaller host has links like the whole.
+// The cluster with other sizes. A smaller host has links like the whole, and as
+// many NICs per GPU, at least one.
 // Errors: throws std::invalid_argument for several hosts without [inter], and
 // for more GPUs per host than [intra] has rings for.
 [[nodiscard]] Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node);

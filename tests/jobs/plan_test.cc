@@ -206,6 +206,9 @@ TEST(Machines, EveryListedMachineHasAGpuLinksAndANetworkOrSaysSo) {
   }
   EXPECT_THROW((void)WithSize(FindMachine({.gpu = "a5000"}), {2, 8}),
                common::InputError);
+  const trials::Cluster node = FindMachine({.gpu = "h100"});
+  EXPECT_EQ(2 * WithSize(node, {2, 4}).nics_per_node, node.nics_per_node);
+  EXPECT_EQ(WithSize(node, {2, 4}, 3).nics_per_node, 3);
 }
 
 }  // namespace

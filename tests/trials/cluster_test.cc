@@ -75,6 +75,21 @@ TEST(Cluster, AMeshOfLinksGivesAGroupAsManyLinksAsRingsFit) {
                     HasSubstr("2 to 8 GPUs, 7 in all")));
 }
 
+TEST(Cluster, ASmallerHostHasAsManyNicsPerGpuButAJobOnPartOfAHostHasAllOfThem) {
+  Cluster cluster = ReadCluster(ShippedFile("h100-infiniband"));
+  ASSERT_EQ(cluster.gpus_per_node, 8);
+  ASSERT_EQ(cluster.nics_per_node, 8);
+  cluster.ring_nics = 6;
+  EXPECT_EQ(WithHosts(cluster, 2, 4).nics_per_node, 4);
+  EXPECT_EQ(WithHosts(cluster, 2, 4).ring_nics, 4);
+  EXPECT_EQ(WithHosts(cluster, 4, 8).nics_per_node, 8);
+  EXPECT_EQ(WithHosts(cluster, 4, 8).ring_nics, 6);
+  EXPECT_EQ(WithGpus(cluster, 12).gpus_per_node, 6);
+  EXPECT_EQ(WithGpus(cluster, 12).nics_per_node, 8);
+  cluster.nics_per_node = 2;
+  EXPECT_EQ(WithHosts(cluster, 2, 2).nics_per_node, 1);
+}
+
 TEST(Cluster, ShippedFilesAreThoseOfThePapersTable3) {
   const Cluster a5000 = ReadCluster(ShippedFile("a5000-8"));
   EXPECT_EQ(a5000.gpus(), 8);
