@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/trials/simulator/problem.h"
+#include "tests/trials/simulator/stage_of_five.h"
 #include "trials/simulator/collectives.h"
 
 namespace trials {
 namespace {
+
+using ActionTime = StageOfFive;
 
 GroupLink Group(int ranks, int hosts = 1) {
   return {.size = ranks,
@@ -87,59 +89,7 @@ TEST(IssueTime, GrowsWithMessagesHostsAndContention) {
   EXPECT_DOUBLE_EQ(IssueTime(framework, Group(2), six, true), 6 * 3.0);
 }
 
-// A stage of five blocks, two of them without experts, with costs that are easy
-// to add up: 3 x 10 + 2 x 6 s forward, 3 x 20 + 2 x 14 s backward.
-class StageOfFive : public testing::Test {
- protected:
-  StageOfFive() {
-    Framework& framework = problem_.framework;
-    framework.overlap_slowdown = 0.25;
-    framework.dispatch_norm = 0.0;
-    framework.message_dispatch_s = 0.0;
-    framework.microbatch_overhead_s = 0.0;
-    framework.bucket_overhead_s = 0.0;
-    plan_.shared.microbatches = 1;
-    layers_.block.forward_s = 10.0;
-    layers_.block.backward_s = 20.0;
-    layers_.dense_block.forward_s = 6.0;
-    layers_.dense_block.backward_s = 14.0;
-    layers_.embedding.forward_s = 0.5;
-    layers_.embedding.backward_s = 0.75;
-    layers_.head.forward_s = 2.5;
-    layers_.head.backward_s = 4.25;
-    chunk_.blocks = 5;
-    chunk_.dense = 2;
-  }
-
-  [[nodiscard]] StageContext Stage() const {
-    return {problem_, plan_, 0, gpu_, layers_, links_, /*contended=*/false};
-  }
-  [[nodiscard]] TimeBreakdown Forward() const {
-    return ForwardTime(Stage(), chunk_);
-  }
-  [[nodiscard]] TimeBreakdown Backward() const {
-    return BackwardTime(Stage(), chunk_);
-  }
-
-  // Four ranks of a ring; a message takes 1 s and a second for every 2 bytes.
-  void AddRing() {
-    plan_.shared.cp = 4;
-    links_.cp = {
-        .size = 4, .bandwidth_bytes_per_s = 2.0, .intra_latency_s = 1.0};
-    layers_.block.ring_bytes = 4.0;
-    layers_.block.core_forward_s = 2.0;
-    layers_.block.core_backward_s = 6.0;
-  }
-
-  Problem problem_{SmallWorkload(), {SmallCluster()}, {}, {}};
-  GpuModel gpu_{SmallCluster().gpu, Precision::kBf16, 0.0};
-  Plan plan_{.shared = {}, .stages = {{}}, .layers = {5}};
-  LayerCosts layers_;
-  StageLinks links_;
-  Chunk chunk_;
-};
-
-TEST_F(StageOfFive, BlocksWithAndWithoutExpertsAddUp) {
+TEST_F(ActionTime, BlocksWithAndWithoutExpertsAddUp) {
   TimeBreakdown expected;
   expected.forward_s = 42.0;
   EXPECT_EQ(Forward(), expected);
@@ -148,7 +98,7 @@ TEST_F(StageOfFive, BlocksWithAndWithoutExpertsAddUp) {
   EXPECT_EQ(Backward(), expected);
 }
 
-TEST_F(StageOfFive, OnlyTheFirstAndTheLastChunkHaveEnds) {
+TEST_F(ActionTime, OnlyTheFirstAndTheLastChunkHaveEnds) {
   chunk_.first = true;
   EXPECT_EQ(Forward().head_s, 0.5);
   EXPECT_EQ(Backward().head_s, 0.75);
@@ -161,7 +111,7 @@ TEST_F(StageOfFive, OnlyTheFirstAndTheLastChunkHaveEnds) {
 }
 
 // Of one microbatch in half precision there is nothing to add to.
-TEST_F(StageOfFive, SeveralMicrobatchesOrSumsInFp32Accumulate) {
+TEST_F(ActionTime, SeveralMicrobatchesOrSumsInFp32Accumulate) {
   layers_.block.accumulate_s = 1.0;
   layers_.dense_block.accumulate_s = 0.5;
   layers_.head.accumulate_s = 3.0;
@@ -183,7 +133,7 @@ TEST_F(StageOfFive, SeveralMicrobatchesOrSumsInFp32Accumulate) {
 }
 
 // The first blocks are recomputed, which are those without experts.
-TEST_F(StageOfFive, RecomputationRepeatsTheFirstBlocks) {
+TEST_F(ActionTime, RecomputationRepeatsTheFirstBlocks) {
   const auto recompute_s = [&](int blocks) {
     chunk_.recomputed = blocks;
     return Backward().recompute_s;
@@ -194,7 +144,7 @@ TEST_F(StageOfFive, RecomputationRepeatsTheFirstBlocks) {
   EXPECT_EQ(recompute_s(4), 12.0 + 2 * 10.0);
 }
 
-TEST_F(StageOfFive, SelectiveRecomputationRepeatsAPartOfTheOtherBlocks) {
+TEST_F(ActionTime, SelectiveRecomputationRepeatsAPartOfTheOtherBlocks) {
   layers_.block.selective_forward_s = 0.5;
   layers_.dense_block.selective_forward_s = 0.25;
   EXPECT_EQ(Backward().recompute_s, 0.0);
@@ -211,7 +161,7 @@ TEST_F(StageOfFive, SelectiveRecomputationRepeatsAPartOfTheOtherBlocks) {
 // Three rounds of 3 s, of which attention hides 2 / 4 s for a quarter of it:
 // 3 x (3 - 0.5 + 0.125). Backward sends twice the bytes (5 s) and computes for
 // 6 / 4 s in a round.
-TEST_F(StageOfFive, RingsAreExposedBeyondTheAttentionOfARound) {
+TEST_F(ActionTime, RingsAreExposedBeyondTheAttentionOfARound) {
   EXPECT_EQ(Forward().context_s, 0.0);
   AddRing();
   constexpr double kForward_s = 3 * 2.625;
@@ -235,7 +185,7 @@ TEST_F(StageOfFive, RingsAreExposedBeyondTheAttentionOfARound) {
 }
 
 // In 3 of 5 blocks. The first blocks that are recomputed have none.
-TEST_F(StageOfFive, BlocksWithExpertsExchangeTokens) {
+TEST_F(ActionTime, BlocksWithExpertsExchangeTokens) {
   links_.ep = Group(4);
   layers_.block.all_to_alls = 2;
   layers_.block.all_to_all_bytes = 1e8;
@@ -250,7 +200,7 @@ TEST_F(StageOfFive, BlocksWithExpertsExchangeTokens) {
 
 // Ten collectives, each beside a tenth of the products: 42 s forward of which
 // 5 x 2 s are attention, and 88 s backward of which 5 x 6 s are.
-TEST_F(StageOfFive, CollectivesOverlapWithTheProductBesideThem) {
+TEST_F(ActionTime, CollectivesOverlapWithTheProductBesideThem) {
   problem_.framework.tp_overlap = true;
   links_.tp = Group(4);
   layers_.block.core_forward_s = 2.0;
@@ -277,7 +227,7 @@ TEST_F(StageOfFive, CollectivesOverlapWithTheProductBesideThem) {
 
 // The CPU needs 100 s for each block with experts and 50 s for the others; what
 // the GPU does not cover is overhead.
-TEST_F(StageOfFive, DispatchIsExposedBeyondTheTimeOfTheGpu) {
+TEST_F(ActionTime, DispatchIsExposedBeyondTheTimeOfTheGpu) {
   Framework& framework = problem_.framework;
   framework.microbatch_overhead_s = 7.0;
   layers_.block.forward_dispatch_s = layers_.block.backward_dispatch_s = 100.0;
@@ -310,7 +260,7 @@ TEST_F(StageOfFive, DispatchIsExposedBeyondTheTimeOfTheGpu) {
 
 // ZeRO 3 gathers a block of mean size, because blocks differ, and the ends that
 // the chunk has.
-TEST_F(StageOfFive, BlocksAreGatheredByTheirMeanSize) {
+TEST_F(ActionTime, BlocksAreGatheredByTheirMeanSize) {
   Framework& framework = problem_.framework;
   framework.fsdp = true;
   plan_.shared.zero_stage = 3;
@@ -340,7 +290,7 @@ TEST_F(StageOfFive, BlocksAreGatheredByTheirMeanSize) {
 
 // All layers of an action hide communication at a quarter of its time, also
 // the ends and what backward recomputes.
-TEST_F(StageOfFive, GathersHideBehindAllLayers) {
+TEST_F(ActionTime, GathersHideBehindAllLayers) {
   plan_.shared.zero_stage = 3;
   links_.shards.within = Group(4);
   layers_.block.parameters = {1e12};
@@ -355,7 +305,7 @@ TEST_F(StageOfFive, GathersHideBehindAllLayers) {
   EXPECT_NEAR(backward_s - Backward().data_s, 0.75 * (88.0 + 4.25 + 6.0), 1e-9);
 }
 
-TEST_F(StageOfFive, OnlyAPipelineOfOneChunkSplitsItsBackwardPass) {
+TEST_F(ActionTime, OnlyAPipelineOfOneChunkSplitsItsBackwardPass) {
   problem_.framework.zero_bubble = true;
   plan_.shared.microbatches = 6;
   plan_.shared.pp = 2;
