@@ -159,6 +159,13 @@ TEST(Pipeline, ABillionMicrobatchesAreNotRunOneByOne) {
     times.backward_s[5] += 2.0;
     const double end_s = End(RunPipeline(shape, times));
     EXPECT_NEAR(end_s / (kMicrobatches * (3.0 * chunks + 3.0)), 1.0, 1e-6);
+    // A stage that is only 1% slower sets the pace later.
+    times.forward_s[5] = 1.03 * kForward_s;
+    times.backward_s[5] = kBackward_s;
+    EXPECT_NEAR(End(RunPipeline(shape, times)) /
+                    (kMicrobatches * (3.0 * chunks + 0.03)),
+                1.0,
+                1e-6);
   }
 }
 
