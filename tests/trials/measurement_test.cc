@@ -196,5 +196,19 @@ TEST(StopRule, SeesTheStepsAsTheEstimateDoes) {
   EXPECT_FALSE(ShouldStop(rule, {50.0, 1.0, 1.0}));
 }
 
+TEST(Trial, HasAThroughputOfAPlausibleStep) {
+  const auto has = [](double steps_per_s) {
+    Trial trial;
+    trial.measurement.outcome = Outcome::kCompleted;
+    trial.throughput.steps_per_s = steps_per_s;
+    return trial.HasThroughput();
+  };
+  EXPECT_TRUE(has(1.0 / kMostStepSeconds));
+  EXPECT_FALSE(has(0.99 / kMostStepSeconds));
+  EXPECT_TRUE(has(1.0 / kLeastStepSeconds));
+  EXPECT_FALSE(has(1.01 / kLeastStepSeconds));
+  EXPECT_FALSE(has(0.0));
+}
+
 }  // namespace
 }  // namespace trials

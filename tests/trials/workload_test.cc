@@ -430,5 +430,41 @@ TEST_F(WorkloadTest, DefaultsAreThoseOfTheModelsOwnCode) {
             3 * 16 * 16);
 }
 
+TEST_F(WorkloadTest, PrecisionsHaveNames) {
+  const auto precision = [&](const std::string& line) {
+    std::filesystem::copy_file(kWorkloads / "gpt2.json",
+                               folder_.path() / "m.json",
+                               std::filesystem::copy_options::update_existing);
+    return ReadWorkload(common::TomlTable::ParseFile(
+                            Write("w.toml",
+                                  "[workload]\nmodel = 'm.json'\n"
+                                  "batch_size = 1\nsequence_length = 8\n" +
+                                      line))
+                            .RequireTable("workload"))
+        .precision;
+  };
+  EXPECT_EQ(precision(""), Precision::kBf16);
+  EXPECT_EQ(precision("precision = 'fp32'"), Precision::kFp32);
+  EXPECT_EQ(precision("precision = 'fp16'"), Precision::kFp16);
+  EXPECT_EQ(precision("precision = 'bf16'"), Precision::kBf16);
+  EXPECT_EQ(precision("precision = 'fp8'"), Precision::kFp8);
+}
+
+// 16 patches of one pixel and one channel, and the class token.
+TEST_F(WorkloadTest, APatchMayBeAPixelAndAModelMayHaveOnePosition) {
+  Write("vit.json",
+        R"({"model_type": "vit", "image_size": 4, "patch_size": 1,
+            "num_channels": 1, "hidden_size": 64, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "intermediate_size": 128})");
+  EXPECT_EQ(WorkloadError("[workload]\nmodel = 'vit.json'\nbatch_size = 1\n"),
+            "no error");
+  Write("gpt.json",
+        R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4,
+            "vocab_size": 100, "n_positions": 1})");
+  EXPECT_THAT(WorkloadError("[workload]\nmodel = 'gpt.json'\nbatch_size = 1\n"
+                            "sequence_length = 2\n"),
+              HasSubstr("is more than the 1 positions"));
+}
+
 }  // namespace
 }  // namespace trials
