@@ -189,8 +189,9 @@ void CheckKeys(const TomlTable& custom,
 // Records have other columns of these names.
 bool IsRecordColumn(std::string_view name) {
   const std::string& header = FileOf<Trial>().header;
-  const std::string columns = "," + header.substr(header.find('\n') + 1);
-  return columns.find(fmt::format(",{},", name)) != std::string::npos;
+  const auto columns = common::Split(
+      common::Trim(std::string_view(header).substr(header.find('\n'))), ',');
+  return std::find(columns.begin(), columns.end(), name) != columns.end();
 }
 
 }  // namespace

@@ -19,16 +19,12 @@ std::vector<double> WithoutOutliers(std::vector<double> times,
   const double median = common::SortedQuantile(sorted, 0.5);
   const double iqr = common::SortedQuantile(sorted, 0.75) -
                      common::SortedQuantile(sorted, 0.25);
-  // With an IQR of zero "at least 0 away" would drop every value.
-  if (outlier_iqr <= 0.0 || iqr <= 0.0) {
-    return times;
-  }
   std::vector<double> kept = times;
   std::erase_if(kept, [&](double t) {
     return std::abs(t - median) >= outlier_iqr * iqr;
   });
   // Of two times none is nearer to the median: a threshold of one IQR or less
-  // would leave nothing.
+  // would leave nothing, and so would one of 0.
   return kept.empty() ? times : kept;
 }
 

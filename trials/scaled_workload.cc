@@ -29,7 +29,7 @@ Workload Scaled(Workload workload, int factor) {
                                     : Divide(m.hidden_size, factor, kColumns);
   m.ffn_size = Divide(m.ffn_size, factor, kColumns);
   m.vocab_size = Divide(m.vocab_size, factor, kVocabulary);
-  m.patch_size = m.patch_size == 0 ? 0 : Divide(m.patch_size, factor, kHead);
+  m.patch_size = Divide(m.patch_size, factor, kHead);
   if (m.patch_size > 0) {
     workload.sequence_length = std::max(workload.sequence_length / factor, 2);
     m.max_positions = workload.sequence_length;

@@ -1,13 +1,17 @@
 // What a rank keeps is what the simulator counts for it.
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/trainer/tiny.h"
 #include "trials/simulator/trainer_memory.h"
+#include "trials/simulator/trainer_units.h"
 
 namespace trials::trainer::testing {
 namespace {
@@ -50,6 +54,314 @@ TEST(Memory, OfEachRankIsWhatTheSimulatorCountsByRegion) {
         EXPECT_EQ(rank.at_peak_bytes, ledger.at_peak) << place;
       }
     }
+  }
+}
+
+// Units of a Llama with 4 heads of 16 columns, of which 2 are key-value heads,
+// for 2 sequences of 64 tokens. Blocks of the ledger are multiples of 64
+// elements in fp32.
+class TrainerUnitsTest : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kTokens = 128;
+  static constexpr std::int64_t kHidden = 64;
+
+  TrainerUnitsTest() {
+    Model& m = workload_.model;
+    m.layers = 2;
+    m.hidden_size = 64;
+    m.attention_heads = 4;
+    m.kv_heads = 2;
+    m.head_size = 16;
+    m.ffn_size = 192;
+    m.vocab_size = 512;
+    m.gated_ffn = true;
+    workload_.batch_size = 2;
+    workload_.sequence_length = 64;
+    workload_.precision = Precision::kFp32;
+  }
+
+  [[nodiscard]] TrainerUnits Units() {
+    return {workload_, config_, framework_, ledger_};
+  }
+
+  // Elements in use, and at the peak since the last call.
+  [[nodiscard]] std::int64_t Used(TrainerRegion region) const {
+    return ledger_.used[static_cast<std::size_t>(region)] / 4;
+  }
+  [[nodiscard]] std::int64_t Kept() const {
+    return Used(TrainerRegion::kActivations);
+  }
+  [[nodiscard]] std::int64_t Peak(TrainerRegion region) const {
+    return ledger_.peak[static_cast<std::size_t>(region)] / 4;
+  }
+
+  // Of a block: elements that are in use after its forward, with its output,
+  // and the peaks of its forward and of its backward.
+  struct Elements {
+    std::int64_t kept = 0;
+    std::int64_t kept_communication = 0;
+    std::int64_t forward_workspace = 0;
+    std::int64_t forward_communication = 0;
+    std::int64_t backward_workspace = 0;
+    std::int64_t backward_communication = 0;
+    std::int64_t backward_activations = 0;  // beyond what is kept
+  };
+  [[nodiscard]] Elements Block() {
+    ledger_ = {};
+    const TrainerUnits units = Units();
+    Elements elements;
+    TrainerKept kept;
+    {
+      const TrainerBlock y = units.BlockForward(units.Hidden(), kept);
+      elements.kept = Kept();
+    }
+    elements.kept_communication = Used(TrainerRegion::kCommunication);
+    elements.forward_workspace = Peak(TrainerRegion::kWorkspace);
+    elements.forward_communication = Peak(TrainerRegion::kCommunication);
+    ledger_.peak = ledger_.used;
+    const std::int64_t before = Kept();
+    {
+      const TrainerBlock dx = units.BlockBackward(units.Hidden(), kept);
+      EXPECT_EQ(ledger_.total, dx.empty() ? 0 : 4 * Kept());
+    }
+    EXPECT_EQ(ledger_.total, 0);
+    elements.backward_workspace = Peak(TrainerRegion::kWorkspace);
+    elements.backward_communication = Peak(TrainerRegion::kCommunication);
+    elements.backward_activations = Peak(TrainerRegion::kActivations) - before;
+    return elements;
+  }
+
+  Workload workload_;
+  ParallelConfig config_;
+  Framework framework_;
+  TrainerLedger ledger_;
+};
+
+constexpr std::int64_t kHalf = 2 * 128 + 2 * 128 * 64;  // statistics, in, norm
+
+// Attention: q, k and v, result, probabilities; the gated layer: gate and up,
+// and their product. Backward of the gated layer needs gradients of both, and
+// of attention those of the result and of q, k and v, and two blocks of 64
+// rows of scores.
+TEST_F(TrainerUnitsTest, ABlockKeepsWhatItsBackwardNeeds) {
+  const std::int64_t attention =
+      kHalf + kTokens * (64 + 2 * 32) + kTokens * 64 + kTokens * 4 * 64;
+  Elements block = Block();
+  EXPECT_EQ(block.kept,
+            attention + kHalf + kTokens * (384 + 192) + kTokens * kHidden);
+  EXPECT_EQ(block.forward_workspace, 2 * 64 * 64);
+  EXPECT_EQ(block.backward_workspace, kTokens * (192 + 384));
+  EXPECT_EQ(block.backward_activations, 2 * kTokens * kHidden);
+  EXPECT_EQ(block.forward_communication, 0);
+  EXPECT_EQ(block.backward_communication, 0);
+  workload_.model.ffn_size = 32;
+  workload_.model.gated_ffn = false;
+  block = Block();
+  EXPECT_EQ(block.kept,
+            attention + kHalf + kTokens * (32 + 32) + kTokens * kHidden);
+  EXPECT_EQ(block.backward_workspace,
+            kTokens * 64 + kTokens * (64 + 2 * 32) + 2 * 64 * 64);
+  // A norm after the layer needs the same.
+  workload_.model.embedding_norm = true;
+  EXPECT_EQ(Block().kept, block.kept);
+  EXPECT_EQ(Block().backward_workspace, block.backward_workspace);
+  EXPECT_EQ(Block().backward_activations, 2 * kTokens * kHidden);
+}
+
+TEST_F(TrainerUnitsTest, RecomputationKeepsTheInputOrNoProbabilities) {
+  const std::int64_t whole = Block().kept;
+  config_.grad_checkpoint = kRecomputeSelective;
+  EXPECT_EQ(Block().kept, whole - kTokens * 4 * 64);
+  config_.grad_checkpoint = kRecomputeFull;
+  EXPECT_EQ(Block().kept, 2 * kTokens * kHidden);
+}
+
+// Half of the tokens of each sequence; keys and values of all are gathered.
+TEST_F(TrainerUnitsTest, ContextParallelRanksGatherKeysAndValues) {
+  config_.cp = 2;
+  const std::int64_t tokens = kTokens / 2;
+  const std::int64_t keys = kTokens * 2 * 32;
+  workload_.model.ffn_size = 32;
+  const Elements block = Block();
+  EXPECT_EQ(block.kept,
+            kHalf + tokens * 64 + keys + tokens * 64 + tokens * 4 * 64 +
+                tokens * (64 + 32) + tokens * kHidden);
+  EXPECT_EQ(block.forward_communication, keys);
+  EXPECT_EQ(block.backward_communication, keys);
+  EXPECT_EQ(block.backward_workspace, 2 * tokens * 64 + keys + 2 * 64 * 64);
+}
+
+// Two ranks have 2 heads, half of the columns and half of the tokens outside.
+TEST_F(TrainerUnitsTest, SequenceParallelRanksGatherAllTokens) {
+  config_.tp = config_.sp = 2;
+  const std::int64_t shard = kTokens / 2;
+  const std::int64_t all = kTokens * kHidden;
+  const Elements block = Block();
+  EXPECT_EQ(block.kept,
+            2 * (2 * shard + 2 * shard * kHidden) +
+                kTokens * (32 + 2 * 16 + 32 + 2 * 64 + 192 + 96) +
+                shard * kHidden);
+  EXPECT_EQ(block.forward_workspace, all + 2 * 64 * 64);
+  EXPECT_EQ(block.backward_workspace, 2 * all + kTokens * (96 + 192));
+  // Without sequence parallelism nothing is gathered.
+  config_.sp = 1;
+  EXPECT_EQ(Block().forward_workspace, 2 * 64 * 64);
+  EXPECT_EQ(Block().backward_workspace, kTokens * (96 + 192));
+}
+
+// Every token goes to 2 of 4 experts: their numbers and places, weights, sorted
+// copies before and after the experts.
+TEST_F(TrainerUnitsTest, ExpertsKeepSortedCopies) {
+  workload_.model.experts = 4;
+  workload_.model.experts_per_token = 2;
+  framework_.busiest_expert = 1.25;
+  const std::int64_t pairs = 2 * kTokens;
+  const std::int64_t attention =
+      kHalf + kTokens * (64 + 2 * 32) + kTokens * 64 + kTokens * 4 * 64;
+  const Elements block = Block();
+  EXPECT_EQ(
+      block.kept,
+      attention + kHalf + 3 * pairs + pairs * (384 + 192) + kTokens * kHidden);
+  EXPECT_EQ(block.kept_communication, 2 * pairs * kHidden);
+  EXPECT_EQ(block.forward_communication, 2 * pairs * kHidden);
+  EXPECT_EQ(block.backward_communication, 4 * pairs * kHidden);
+  // One of four experts has 1.25 / 4 of the copies.
+  EXPECT_EQ(block.backward_workspace, kTokens * 4 + 80 * (192 + 384));
+}
+
+// Two of four experts on each of two ranks, of which one has 1.5 times its
+// share.
+TEST_F(TrainerUnitsTest, ExpertRanksKeepTheRowsTheyReceive) {
+  workload_.model.experts = 4;
+  workload_.model.experts_per_token = 2;
+  workload_.batch_size = 4;
+  config_.dp = config_.ep = 2;
+  framework_.busiest_expert = 1.25;
+  framework_.expert_imbalance = 1.5;
+  const std::int64_t pairs = 2 * kTokens;
+  const std::int64_t rows = 384;
+  const std::int64_t attention =
+      kHalf + kTokens * (64 + 2 * 32) + kTokens * 64 + kTokens * 4 * 64;
+  const Elements block = Block();
+  EXPECT_EQ(block.kept,
+            attention + kHalf + 3 * pairs + rows + rows * kHidden +
+                rows * (384 + 192) + pairs * kHidden + kTokens * kHidden);
+  EXPECT_EQ(block.kept_communication, 0);
+  EXPECT_EQ(block.forward_communication, 2 * rows * kHidden);
+  EXPECT_EQ(block.backward_communication, 2 * rows * kHidden);
+  EXPECT_EQ(block.backward_workspace, kTokens * 4 + 160 * (192 + 384));
+  config_.tp = config_.sp = 2;  // the copies are of all tokens
+  EXPECT_EQ(Block().forward_communication, 2 * rows * kHidden);
+}
+
+TEST_F(TrainerUnitsTest, ABatchHasTokensOrPatchesAndLabels) {
+  {
+    const auto batch = Units().Batch();
+    EXPECT_EQ(Kept(), 2 * kTokens);
+  }
+  workload_.model.patch_size = 12;
+  {
+    const auto batch = Units().Batch();
+    EXPECT_EQ(Kept(), kTokens + kTokens * 12);
+  }
+  EXPECT_EQ(Peak(TrainerRegion::kWorkspace), kTokens * 12);
+}
+
+TEST_F(TrainerUnitsTest, ConstantsAreTheLossAndTheAnglesOfPositions) {
+  {
+    const auto constants = Units().Constants();
+    EXPECT_EQ(Used(TrainerRegion::kWorkspace), 64 + 64 * 16);
+  }
+  workload_.model.max_positions = 64;
+  const auto constants = Units().Constants();
+  EXPECT_EQ(Used(TrainerRegion::kWorkspace), 64);  // a block of 256 bytes
+}
+
+TEST_F(TrainerUnitsTest, AnEmbeddingKeepsItsNorm) {
+  const auto kept_elements = [&] {
+    TrainerKept kept;
+    const TrainerUnits units = Units();
+    const TrainerBlock y = units.EmbeddingForward(kept);
+    const std::int64_t elements = Kept();
+    units.EmbeddingBackward(units.Hidden(), kept);
+    return elements;
+  };
+  EXPECT_EQ(kept_elements(), kTokens * kHidden);
+  EXPECT_EQ(Peak(TrainerRegion::kWorkspace), 0);
+  workload_.model.embedding_norm = true;
+  EXPECT_EQ(kept_elements(), 2 * kTokens * kHidden + 2 * kTokens);
+  workload_.model.embedding_norm = false;
+  config_.tp = config_.sp = 2;
+  EXPECT_EQ(kept_elements(), kTokens / 2 * kHidden);
+  EXPECT_EQ(Peak(TrainerRegion::kWorkspace), kTokens * kHidden);
+}
+
+// The logits of a vocabulary, or of the classes of two images.
+TEST_F(TrainerUnitsTest, AHeadKeepsItsInputItsNormAndTheLogits) {
+  struct Head {
+    std::int64_t kept, workspace, activations;
+  };
+  const auto head = [&] {
+    const TrainerUnits units = Units();
+    TrainerKept kept;
+    units.HeadForward(units.Hidden(), kept);
+    Head result{Kept(), 0, 0};
+    ledger_.peak = ledger_.used;
+    { const TrainerBlock dx = units.HeadBackward(kept); }
+    result.workspace = Peak(TrainerRegion::kWorkspace);
+    result.activations = Peak(TrainerRegion::kActivations) - result.kept;
+    EXPECT_EQ(ledger_.total, 0);
+    return result;
+  };
+  workload_.model.final_norm = false;
+  EXPECT_EQ(head().kept, kTokens * kHidden + kTokens * 512);
+  EXPECT_EQ(head().workspace, 3 * kTokens);  // maxima, and two sums
+  EXPECT_EQ(head().activations, kTokens * kHidden);
+  workload_.model.final_norm = true;
+  EXPECT_EQ(head().kept, 2 * kTokens * kHidden + 2 * kTokens + kTokens * 512);
+  config_.tp = 2;
+  EXPECT_EQ(head().kept, 2 * kTokens * kHidden + 2 * kTokens + kTokens * 256);
+  config_.sp = 2;
+  EXPECT_EQ(head().kept, kTokens * kHidden + kTokens + kTokens * 256);
+  EXPECT_EQ(head().workspace, kTokens * kHidden);
+  config_ = {};
+  workload_.model.pooler = true;
+  EXPECT_EQ(head().kept, 5 * kTokens * kHidden + 4 * kTokens + kTokens * 512);
+  EXPECT_EQ(head().workspace, 2 * kTokens * kHidden);
+  workload_.model.pooler = workload_.model.final_norm = false;
+  workload_.model.classes = 64;
+  EXPECT_EQ(head().kept, kTokens * kHidden + 2 * 64);
+  // Rows of the two images, and those spread over all tokens.
+  EXPECT_EQ(head().activations, 2 * kHidden + kTokens * kHidden);
+  // Labels, maxima and sums of two images are a block of 256 bytes each.
+  EXPECT_EQ(head().workspace, 3 * 64);
+}
+
+TEST(TrainerUnits, ParametersAreThoseOfTheModel) {
+  for (const std::string_view type : kModels) {
+    const Job job = TinyJob(type);
+    const Workload workload = WorkloadOf(job);
+    const ParallelConfig config;
+    const Framework framework;
+    TrainerLedger ledger;
+    const TrainerUnits units(workload, config, framework, ledger);
+    const auto sum = [](const std::vector<TrainerParameter>& parameters) {
+      std::int64_t elements = 0;
+      for (const TrainerParameter& parameter : parameters) {
+        elements += parameter.elements;
+      }
+      return elements;
+    };
+    std::int64_t elements = sum(units.EmbeddingParameters()) +
+                            job.model.layers * sum(units.BlockParameters()) +
+                            sum(units.HeadParameters());
+    if (units.tied()) {
+      elements -= units.Table().elements;
+    }
+    // BERT's head has a norm after its dense layer and a bias, ViT no pooler.
+    const std::int64_t extra =
+        job.model.pooler ? 2 * job.model.hidden_size + job.model.vocab_size : 0;
+    EXPECT_EQ(elements, ParameterCount(job.model) + extra) << type;
   }
 }
 

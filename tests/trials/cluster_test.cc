@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -235,6 +237,11 @@ TEST(Cluster, AGenericGpuNeedsMemoryBandwidthAndRate) {
                       .gpu;
   EXPECT_EQ(gpu.architecture, "generic");
   EXPECT_EQ(gpu.validated, "");
+  EXPECT_EQ(gpu.single_flop_per_s, 312e12 / 16);
+  EXPECT_EQ(gpu.multiprocessors, 108);
+  EXPECT_EQ(gpu.price_per_hour, 0.0);
+  EXPECT_EQ(gpu.power_fraction, 1.0);
+  EXPECT_EQ(gpu.fp8_flop_per_s, 0.0);
   EXPECT_NEAR(gpu.memory_bytes / (79.15 * 1024 * 1024 * 1024), 1.0, 0.005);
   EXPECT_THAT(ErrorOf(Written("[gpu]\nmemory_gb = 80\nhalf_tflops = 312\n")),
               HasSubstr("memory_bandwidth_gb_per_s"));
@@ -253,6 +260,48 @@ TEST(Cluster, EveryPresetIsReadAndSaysWithWhatItWasValidated) {
   EXPECT_GE(presets, 13);
   EXPECT_GT(validated, 0);
   EXPECT_LT(validated, presets);
+}
+
+TEST(Cluster, AHostHasOneCardUnlessTheFileSaysMore) {
+  EXPECT_EQ(ReadCluster(Edited("nics_per_node = 1\n", "")).nics_per_node, 1);
+  EXPECT_EQ(ReadCluster(Edited("nics_per_node = 1\n", "nics_per_node = 3\n"))
+                .nics_per_node,
+            3);
+  EXPECT_THAT(ErrorOf(Edited("nics_per_node = 1\n", "nics_per_node = 0\n")),
+              HasSubstr("nics_per_node"));
+}
+
+// Hosts keep their GPUs where the number of them divides the whole.
+TEST(Cluster, SomeGpusAreAsManyHostsAsTheyNeed) {
+  Cluster cluster;
+  cluster.name = "c";
+  cluster.nodes = 4;
+  cluster.gpus_per_node = 8;
+  cluster.inter.bandwidth_bytes_per_s = 1e9;
+  const auto sizes = [&](int gpus) {
+    const Cluster part = WithGpus(cluster, gpus);
+    return std::pair(part.nodes, part.gpus_per_node);
+  };
+  EXPECT_EQ(sizes(32), std::pair(4, 8));
+  EXPECT_EQ(sizes(16), std::pair(2, 8));
+  EXPECT_EQ(sizes(12), std::pair(2, 6));
+  EXPECT_EQ(sizes(6), std::pair(1, 6));
+  EXPECT_EQ(sizes(11), std::pair(11, 1));
+  EXPECT_EQ(sizes(1), std::pair(1, 1));
+}
+
+TEST(Cluster, SeveralHostsNeedANetworkAndGpusTheirLinks) {
+  Cluster cluster;
+  cluster.name = "c";
+  cluster.gpus_per_node = 4;
+  EXPECT_EQ(WithHosts(cluster, 1, 8).gpus(), 8);
+  EXPECT_THROW((void)WithHosts(cluster, 2, 4), std::invalid_argument);
+  cluster.inter.bandwidth_bytes_per_s = 1e9;
+  EXPECT_EQ(WithHosts(cluster, 2, 4).gpus(), 8);
+  cluster.rings = {1, 2, 4};  // of 2, 3 and 4 GPUs
+  EXPECT_EQ(WithHosts(cluster, 1, 4).gpus_per_node, 4);
+  EXPECT_EQ(WithHosts(cluster, 1, 1).gpus_per_node, 1);
+  EXPECT_THROW((void)WithHosts(cluster, 1, 5), std::invalid_argument);
 }
 
 }  // namespace

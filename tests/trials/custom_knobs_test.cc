@@ -7,8 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
+#include "trials/workload.h"
 
 namespace trials {
 namespace {
@@ -35,6 +37,12 @@ TEST(CustomKnobs, HaveTheFirstValueAsDefaultAndPrintTexts) {
   const Knob& chunk = knobs.Require("chunk");
   EXPECT_EQ(chunk.Number(chunk.Get(config)), 2.0);
   EXPECT_EQ(chunk.scale, KnobScale::kLog2);
+  EXPECT_EQ(chunk.minimum, 0);
+  EXPECT_EQ(chunk.maximum, 2);
+  EXPECT_EQ(chunk.grid.values(Workload(), 1), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(
+      Read("a = {values = [0.05, 1], scale = \"log\"}\n").Require("a").scale,
+      KnobScale::kLog2);
   EXPECT_EQ(knobs.Require("compile").scale, KnobScale::kCategory);
   EXPECT_EQ(ParseParallelConfig(ToString(config, knobs), knobs), config);
 }
@@ -82,6 +90,22 @@ TEST(CustomKnobs, AreColumnsOfRecordsWithoutChangingOthers) {
   EXPECT_EQ(TrialsHeader({}), FileOf<Trial>().header);
   trial.custom.clear();
   EXPECT_EQ(ToRow(trial), plain);
+}
+
+TEST(CustomKnobs, HaveNoNameOfARecordsColumn) {
+  std::string columns = FileOf<Trial>().header;
+  columns = columns.substr(columns.find('\n') + 1);
+  columns.pop_back();
+  int own = 0;
+  for (const std::string_view name : common::Split(columns, ',')) {
+    if (BuiltInKnobs().Find(name) == nullptr) {
+      EXPECT_THROW((void)Read(std::string(name) + " = [1, 2]\n"),
+                   common::InputError)
+          << name;
+      ++own;
+    }
+  }
+  EXPECT_GT(own, 5);
 }
 
 }  // namespace

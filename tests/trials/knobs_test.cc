@@ -271,5 +271,31 @@ TEST(ParallelConfig, IntegersMayBeWrittenWithAPoint) {
   EXPECT_THROW((void)ParseParallelConfig("dp="), std::invalid_argument);
 }
 
+// "0, 1, 2, 3" says which values a grid has.
+TEST(Knobs, GridsHaveTheValuesOfTheirText) {
+  const Workload workload;
+  int fixed = 0;
+  for (const Knob& knob : BuiltInKnobs()) {
+    if (knob.grid.text.find_first_not_of("0123456789, ") == std::string::npos &&
+        !knob.grid.text.empty()) {
+      EXPECT_EQ(
+          fmt::format("{}", fmt::join(knob.grid.values(workload, 8), ", ")),
+          knob.grid.text)
+          << knob.name;
+      ++fixed;
+    }
+  }
+  EXPECT_GE(fixed, 7);
+}
+
+TEST(Knobs, FlagsAreZeroOrOne) {
+  for (const Knob& knob : BuiltInKnobs()) {
+    if (knob.scale == KnobScale::kFlag) {
+      EXPECT_EQ(knob.minimum, 0) << knob.name;
+      EXPECT_EQ(knob.maximum, 1) << knob.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -50,6 +50,16 @@ TEST(Throughput, VarianceOfTheMeanIsUnbiasedAndDividedByTheSteps) {
   EXPECT_EQ(EstimateThroughput({1.0}, options).variance, 0.0);
 }
 
+// Rates of 1, 2 and 4 steps/s: (16 + 1 + 25) / 9 around 7 / 3, over 2 and 3.
+TEST(Throughput, VarianceOfTheMeanOfThreeSteps) {
+  const ThroughputEstimate estimate = EstimateThroughput(
+      {1.0, 0.5, 0.25},
+      {.warmup_steps = 0, .outlier_iqr = 0.0, .variance_of_mean = true});
+  EXPECT_EQ(estimate.steps_used, 3);
+  EXPECT_NEAR(estimate.steps_per_s, 7.0 / 3, 1e-12);
+  EXPECT_NEAR(estimate.variance, 7.0 / 9, 1e-12);
+}
+
 TEST(Throughput, WarmUpStepsAreNotCounted) {
   ThroughputOptions options = kPlain;
   options.warmup_steps = 1;
@@ -184,6 +194,20 @@ TEST(StopRule, SeesTheStepsAsTheEstimateDoes) {
   // The slow first step alone would stop the trial.
   const StopRule rule{.q_min = 2, .best_steps_per_s = 0.9};
   EXPECT_FALSE(ShouldStop(rule, {50.0, 1.0, 1.0}));
+}
+
+TEST(Trial, HasAThroughputOfAPlausibleStep) {
+  const auto has = [](double steps_per_s) {
+    Trial trial;
+    trial.measurement.outcome = Outcome::kCompleted;
+    trial.throughput.steps_per_s = steps_per_s;
+    return trial.HasThroughput();
+  };
+  EXPECT_TRUE(has(1.0 / kMostStepSeconds));
+  EXPECT_FALSE(has(0.99 / kMostStepSeconds));
+  EXPECT_TRUE(has(1.0 / kLeastStepSeconds));
+  EXPECT_FALSE(has(1.01 / kLeastStepSeconds));
+  EXPECT_FALSE(has(0.0));
 }
 
 }  // namespace

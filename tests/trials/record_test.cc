@@ -208,5 +208,35 @@ TEST_F(RecordFiles, InfoFilesReadBack) {
             FinishReason::kMethodDone);
 }
 
+// A line that a crash has left is dropped where that is asked for, but not one
+// that has others after it.
+TEST_F(RecordFiles, OnlyADamagedEndIsDropped) {
+  const std::string row = ToRow(Trial{.number = 1}) + "\n";
+  const std::string text = TrialsHeader({}) + row;
+  fakes::WriteFile(folder_.path() / "trials.csv", text + "damaged\n");
+  EXPECT_EQ(ReadRows<Trial>(folder_.path(), true).records.size(), 1u);
+  EXPECT_THROW((void)ReadRows<Trial>(folder_.path(), false),
+               common::InputError);
+  fakes::WriteFile(folder_.path() / "trials.csv", text + "damaged\n\n");
+  EXPECT_THROW((void)ReadRows<Trial>(folder_.path(), true), common::InputError);
+  fakes::WriteFile(folder_.path() / "trials.csv", text + "damaged\n" + row);
+  EXPECT_THROW((void)ReadRows<Trial>(folder_.path(), true), common::InputError);
+}
+
+TEST(Record, APlanBelongsToTheTrialWithItsNumber) {
+  std::vector<Trial> trials(2);
+  SetPlans({{.trial = 0, .plan = "none"},
+            {.trial = 1, .plan = "first"},
+            {.trial = 2, .plan = "second"},
+            {.trial = 3, .plan = "none"}},
+           trials);
+  EXPECT_EQ(trials[0].plan, "first");
+  EXPECT_EQ(trials[1].plan, "second");
+}
+
+TEST(Record, InfoFilesAreIndentedByTwoSpaces) {
+  EXPECT_EQ(ToJson(RunInfo()).substr(0, 5), "{\n  \"");
+}
+
 }  // namespace
 }  // namespace trials

@@ -220,5 +220,45 @@ TEST(Rules, KnowsMinimaMaximaAndTruth) {
   }
 }
 
+TEST(Rules, PrecisionIsANumberOfBits) {
+  Workload workload;
+  for (const auto& [precision, bits] : {std::pair{Precision::kFp32, 32},
+                                        std::pair{Precision::kBf16, 16},
+                                        std::pair{Precision::kFp16, 16},
+                                        std::pair{Precision::kFp8, 16}}) {
+    workload.precision = precision;
+    EXPECT_EQ(Rule::Parse("$precision_bits", "test", "here:1")
+                  .Value({}, RuleContext(workload, 8)),
+              bits);
+  }
+}
+
+TEST(Rules, ReadTheSizesOfTheModelAndOfTheJob) {
+  Workload workload;
+  workload.batch_size = 3;
+  workload.sequence_length = 5;
+  workload.model.layers = 7;
+  workload.model.attention_heads = 11;
+  workload.model.kv_heads = 13;
+  workload.model.hidden_size = 17;
+  workload.model.ffn_size = 19;
+  workload.model.vocab_size = 23;
+  workload.model.experts = 29;
+  const auto value = [&](const char* name) {
+    return Rule::Parse(name, "test", "here:1")
+        .Value({}, RuleContext(workload, 31));
+  };
+  EXPECT_EQ(value("$batch_size"), 3);
+  EXPECT_EQ(value("$sequence_length"), 5);
+  EXPECT_EQ(value("$layers"), 7);
+  EXPECT_EQ(value("$heads"), 11);
+  EXPECT_EQ(value("$kv_heads"), 13);
+  EXPECT_EQ(value("$hidden_size"), 17);
+  EXPECT_EQ(value("$ffn_size"), 19);
+  EXPECT_EQ(value("$vocab_size"), 23);
+  EXPECT_EQ(value("$experts"), 29);
+  EXPECT_EQ(value("$num_gpus"), 31);
+}
+
 }  // namespace
 }  // namespace trials

@@ -40,5 +40,30 @@ TEST(ScaledWorkload, StopsAtSizesThatEveryConfigurationDivides) {
   EXPECT_EQ(small.sequence_length, 32);
 }
 
+TEST(ScaledWorkload, AFactorOfTwoHalvesSizes) {
+  const Workload small = Scaled(Example("gpt2"), 2);
+  EXPECT_EQ(small.model.head_size, 32);
+  EXPECT_EQ(small.model.hidden_size, 384);
+  EXPECT_EQ(small.model.max_positions, 512);
+  EXPECT_EQ(small.sequence_length, 512);
+  EXPECT_EQ(small.model.patch_size, 0);
+  EXPECT_EQ(Scaled(Example("qwen2-1.5b"), 2).model.max_positions, 0);
+  // There are positions for all tokens.
+  EXPECT_EQ(Scaled(Example("gpt2"), 1000).model.max_positions, 32);
+}
+
+TEST(ScaledWorkload, AnImageHasTwoTokensAtLeast) {
+  Workload image = Example("vit-base-patch16-224");
+  image.sequence_length = image.model.max_positions;
+  const Workload small = Scaled(image, 2);
+  EXPECT_EQ(small.sequence_length, 197 / 2);
+  EXPECT_EQ(small.model.max_positions, 197 / 2);
+  EXPECT_EQ(small.model.patch_size, 768 / 2);
+  EXPECT_EQ(Scaled(image, 1000).sequence_length, 2);
+  EXPECT_EQ(Scaled(image, 1000).model.patch_size, 8);
+  image.model.patch_size = 1;
+  EXPECT_EQ(Scaled(image, 2).sequence_length, 197 / 2);
+}
+
 }  // namespace
 }  // namespace trials

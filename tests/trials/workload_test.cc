@@ -381,5 +381,90 @@ TEST_F(WorkloadTest, ASequenceMayHaveOneTokenAndNoFewer) {
               HasSubstr("sequence_length = 0: must be an integer >= 1"));
 }
 
+// A rank of one number is a rank: two matrices and a norm.
+TEST_F(WorkloadTest, RanksAndSharedExpertsOfOneCount) {
+  Model model = ReadModel(kWorkloads / "deepseek-v2.json");
+  model = DenseModel(model);
+  const std::int64_t hidden = model.hidden_size;
+  const auto with = [&](int query_rank, int kv_rank) {
+    model.query_rank = query_rank;
+    model.kv_rank = kv_rank;
+    return BlockParameters(model);
+  };
+  const std::int64_t query =
+      std::int64_t{model.attention_heads} * model.head_size;
+  EXPECT_EQ(with(1, 64) - with(0, 64), hidden + 1 + query - hidden * query);
+  const std::int64_t keys_and_values =
+      std::int64_t{model.attention_heads} *
+      (model.head_size - model.rope_head_size + model.value_head_size);
+  EXPECT_EQ(with(0, 2) - with(0, 1), hidden + 1 + keys_and_values);
+  Model moe = ReadModel(kWorkloads / "moe-32-experts.json");
+  const std::int64_t without = BlockParameters(moe);
+  moe.shared_ffn_size = 1;
+  EXPECT_EQ(BlockParameters(moe) - without, 3 * moe.hidden_size);
+}
+
+TEST_F(WorkloadTest, DefaultsAreThoseOfTheModelsOwnCode) {
+  const auto read = [&](const std::string& keys) {
+    return ReadModel(Write("m.json", "{" + keys + "}"));
+  };
+  const std::string sizes =
+      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 128, "vocab_size": 100)";
+  EXPECT_EQ(read(R"("model_type": "phi", )" + sizes).rotary_share, 0.5);
+  EXPECT_EQ(read(R"("model_type": "gpt_neox", )" + sizes).rotary_share, 0.25);
+  const std::string mistral = R"("model_type": "mistral", )" + sizes;
+  EXPECT_EQ(read(mistral + R"(, "sliding_window": null)").windowed_share, 0.0);
+  EXPECT_EQ(read(mistral + R"(, "sliding_window": 1)").windowed_share, 1.0);
+  const std::string gpt2 =
+      R"("model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4,
+         "vocab_size": 100, "n_positions": 32)";
+  EXPECT_TRUE(read(gpt2).dropout);
+  EXPECT_TRUE(read(gpt2 + R"(, "resid_pdrop": 0.01)").dropout);
+  EXPECT_FALSE(read(gpt2 + R"(, "resid_pdrop": 0.0)").dropout);
+  EXPECT_EQ(read(gpt2).ffn_size, 256);
+  EXPECT_EQ(read(R"("model_type": "vit", "image_size": 32, "patch_size": 16,
+                    "hidden_size": 64, "num_hidden_layers": 2,
+                    "num_attention_heads": 4, "intermediate_size": 128)")
+                .patch_size,
+            3 * 16 * 16);
+}
+
+TEST_F(WorkloadTest, PrecisionsHaveNames) {
+  const auto precision = [&](const std::string& line) {
+    std::filesystem::copy_file(kWorkloads / "gpt2.json",
+                               folder_.path() / "m.json",
+                               std::filesystem::copy_options::update_existing);
+    return ReadWorkload(common::TomlTable::ParseFile(
+                            Write("w.toml",
+                                  "[workload]\nmodel = 'm.json'\n"
+                                  "batch_size = 1\nsequence_length = 8\n" +
+                                      line))
+                            .RequireTable("workload"))
+        .precision;
+  };
+  EXPECT_EQ(precision(""), Precision::kBf16);
+  EXPECT_EQ(precision("precision = 'fp32'"), Precision::kFp32);
+  EXPECT_EQ(precision("precision = 'fp16'"), Precision::kFp16);
+  EXPECT_EQ(precision("precision = 'bf16'"), Precision::kBf16);
+  EXPECT_EQ(precision("precision = 'fp8'"), Precision::kFp8);
+}
+
+// 16 patches of one pixel and one channel, and the class token.
+TEST_F(WorkloadTest, APatchMayBeAPixelAndAModelMayHaveOnePosition) {
+  Write("vit.json",
+        R"({"model_type": "vit", "image_size": 4, "patch_size": 1,
+            "num_channels": 1, "hidden_size": 64, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "intermediate_size": 128})");
+  EXPECT_EQ(WorkloadError("[workload]\nmodel = 'vit.json'\nbatch_size = 1\n"),
+            "no error");
+  Write("gpt.json",
+        R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4,
+            "vocab_size": 100, "n_positions": 1})");
+  EXPECT_THAT(WorkloadError("[workload]\nmodel = 'gpt.json'\nbatch_size = 1\n"
+                            "sequence_length = 2\n"),
+              HasSubstr("is more than the 1 positions"));
+}
+
 }  // namespace
 }  // namespace trials

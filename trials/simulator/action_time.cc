@@ -64,6 +64,12 @@ ShardedChunk Sharded(const StageContext& stage, const Chunk& chunk) {
           stage.gpu.element_bytes()};
 }
 
+// Gradients are added to those of earlier microbatches, or to sums in fp32.
+bool Accumulates(const StageContext& stage) {
+  return stage.plan.shared.microbatches > 1 ||
+         stage.problem.framework.fp32_gradients;
+}
+
 // The GPU runs no kernel from before the loss after it.
 bool WaitsAtLoss(const StageContext& stage, const Chunk& chunk) {
   return chunk.last && stage.problem.framework.loss_overhead_s > 0.0;
@@ -130,11 +136,10 @@ double IssueTime(const Framework& framework,
       framework.message_dispatch_s +
       framework.message_host_dispatch_s * static_cast<double>(tp.hosts - 1);
   const double slowdown =
-      contended && framework.network_contention > 0.0
-          ? std::max(1.0,
-                     framework.network_contention *
-                         std::sqrt(static_cast<double>(tp.size)))
-          : 1.0;
+      contended ? std::max(1.0,
+                           framework.network_contention *
+                               std::sqrt(static_cast<double>(tp.size)))
+                : 1.0;
   return collectives.Count() * one_s * slowdown;
 }
 
@@ -142,7 +147,7 @@ double DispatchOverhead(const Framework& framework,
                         double gpu_s,
                         double dispatch_s) {
   const double n = framework.dispatch_norm;
-  if (n > 0.0 && gpu_s > 0.0 && dispatch_s > 0.0) {
+  if (n > 0.0 && gpu_s > 0.0) {
     const double both_s =
         gpu_s * std::pow(1.0 + std::pow(dispatch_s / gpu_s, n), 1.0 / n);
     return both_s - gpu_s;
@@ -182,8 +187,7 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
   const LayerCost& block = layers.block;
   const Framework& framework = stage.problem.framework;
-  const bool accumulate =
-      stage.plan.shared.microbatches > 1 || framework.fp32_gradients;
+  const bool accumulate = Accumulates(stage);
   const double blocks = chunk.blocks;
   const double recomputed = chunk.recomputed;
   const double core = chunk.selective && framework.recompute_core &&
@@ -237,11 +241,11 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
 }
 
 double WeightsTime(const StageContext& stage, const Chunk& chunk) {
-  const LayerCost& block = stage.layers.block;
-  const bool accumulate = stage.plan.shared.microbatches > 1 ||
-                          stage.problem.framework.fp32_gradients;
-  return chunk.blocks *
-         (block.weights_s + (accumulate ? block.accumulate_s : 0.0));
+  const auto sum = [&](double LayerCost::*field) {
+    return SumOfBlocks(stage.layers, chunk.blocks, chunk.dense, field);
+  };
+  return sum(&LayerCost::weights_s) +
+         (Accumulates(stage) ? sum(&LayerCost::accumulate_s) : 0.0);
 }
 
 PipelineShape PipelineOf(const StageContext& stage) {

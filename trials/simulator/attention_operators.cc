@@ -20,16 +20,10 @@ void AddQkNorm(const LayerShape& shape, Module& module) {
   if (!shape.model.qk_norm) {
     return;
   }
-  const double bytes =
-      shape.element_bytes * shape.tokens * (shape.query + shape.key);
-  const bool fused = shape.framework.fused_operators;
-  module.Elementwise((fused ? 2 : 19) * bytes,
-                     fused ? 2 : 14,
-                     (fused ? 4 : 32) * bytes,
-                     fused ? 4 : 20);
-  module.Save((fused ? 1 : 3) * bytes);
-  module.Parameter(shape.model.head_size);
-  module.Parameter(shape.model.head_size);
+  for (const double width : {shape.query, shape.key}) {
+    AddRowNorm(shape, shape.tokens * width, module);
+    module.Parameter(shape.model.head_size);
+  }
 }
 
 void AddRotary(const LayerShape& shape, Module& module) {

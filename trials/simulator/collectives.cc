@@ -113,7 +113,7 @@ double BroadcastsTime(const GroupLink& link, double bytes, double owners) {
   const double start_s =
       Fastest(kRing, link, link.size - link.hosts, link.hosts - 1, bytes) -
       bytes / link.bandwidth_bytes_per_s;
-  return owners * (std::max(0.0, start_s) + (link.hosts - 1) * chunk_s +
+  return owners * (start_s + (link.hosts - 1) * chunk_s +
                    (edges - 1) / edges * bytes / link.bandwidth_bytes_per_s);
 }
 

@@ -53,9 +53,8 @@ LayerShape ShapeOf(const Workload& workload,
 
 // LayerNorm is one kernel in PyTorch; RMSNorm is written out in Python and
 // works in fp32: cast, square, mean, scale, cast, weight.
-void AddNorm(const LayerShape& shape, Module& module) {
+void AddRowNorm(const LayerShape& shape, double elements, Module& module) {
   const double e = shape.element_bytes;
-  const double elements = shape.outer_tokens * shape.hidden;
   if (shape.model.norm_bias || shape.framework.fused_operators) {
     module.Elementwise(2 * e * elements, 1, 4 * e * elements, 2);
     module.Save(e * elements);
@@ -63,6 +62,10 @@ void AddNorm(const LayerShape& shape, Module& module) {
     module.Elementwise((5 * e + 28) * elements, 7, (6 * e + 52) * elements, 10);
     module.Save((e + 4) * elements);
   }
+}
+
+void AddNorm(const LayerShape& shape, Module& module) {
+  AddRowNorm(shape, shape.outer_tokens * shape.hidden, module);
   module.Parameter(shape.hidden);
   if (shape.model.norm_bias) {
     module.Parameter(shape.hidden);

@@ -46,6 +46,8 @@ struct LayerShape {
 
 // Each function adds an operator, or several, to a module.
 void AddNorm(const LayerShape& shape, Module& module);
+// The same of rows with `elements` in all, without its parameters.
+void AddRowNorm(const LayerShape& shape, double elements, Module& module);
 // y = x + f(x), with a dropout in BERT's family.
 void AddResidual(const LayerShape& shape, Module& module);
 // Query, key, value; rotary positions; core; output. Ends each of them.

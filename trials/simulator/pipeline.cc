@@ -13,8 +13,8 @@ constexpr double kNotYet = -1.0;
 
 // The end of an action, and the time its stage had spent on transfers by then.
 struct Mark {
-  double end_s = 0.0;
-  double transfer_s = 0.0;
+  double end_s;
+  double transfer_s;
 };
 
 // An action that may wait for its input.
@@ -191,15 +191,13 @@ int RoundActions(const PipelineShape& shape) {
 // last rounds before the stages empty, enough of them to determine all later
 // ones, ended the same time after its counterpart a round earlier. Otherwise
 // < 0.
+// Precondition: at least 6 stages + 2 microbatches, which are more rounds.
 double RoundTime(const PipelineShape& shape, const Run& run) {
   constexpr double kRounding = 1e-12;
   const int round = RoundActions(shape);
   // An action depends on at most the microbatches in flight.
   const int window = 2 * (2 + shape.chunks) * shape.stages + round;
   const int last = run.LastAlternating(0);
-  if (last - window - round < WarmupActions(shape, 0)) {
-    return -1.0;
-  }
   const double round_s = run.At(0, last).end_s - run.At(0, last - round).end_s;
   for (int s = 0; s < shape.stages; ++s) {
     const int stage_last = run.LastAlternating(s);

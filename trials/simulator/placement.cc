@@ -22,11 +22,10 @@ int Representatives(int replicas, int ranks, int gpus_per_node) {
 }
 
 // Extends the link of a group over `representatives` blocks to `replicas`.
+// Fewer blocks than replicas are on several hosts, and so is the group.
 GroupLink Extend(GroupLink link, int replicas, int representatives) {
   link.size = link.size * replicas / representatives;
-  if (link.hosts > 1) {
-    link.hosts = link.hosts * replicas / representatives;
-  }
+  link.hosts = link.hosts * replicas / representatives;
   return link;
 }
 
@@ -219,7 +218,7 @@ Plan PlanOf(const StageGrid& grid) {
   plan.shared.cp = grid.cp;
   plan.shared.ep = grid.ep;
   plan.stages.assign(static_cast<std::size_t>(grid.pp),
-                     {grid.dp, grid.tp, 0, grid.pool});
+                     {.dp = grid.dp, .tp = grid.tp, .pool = grid.pool});
   return plan;
 }
 

@@ -35,13 +35,13 @@ class ByBuckets {
             const ShardLinks& links,
             const ParallelConfig& config,
             const Framework& framework)
-      : links_(links), framework_(framework) {
-    elements_ = chunk.blocks * chunk.block_parameters + chunk.end_parameters;
-    const double bytes = elements_ * chunk.element_bytes;
-    messages_ = std::max(
-        std::ceil(bytes / framework.ZeroBucketBytes(config.zero_bucket_mb)),
-        static_cast<double>(chunk.blocks));
-  }
+      : links_(links),
+        framework_(framework),
+        elements_(chunk.blocks * chunk.block_parameters + chunk.end_parameters),
+        messages_(std::max(
+            std::ceil(elements_ * chunk.element_bytes /
+                      framework.ZeroBucketBytes(config.zero_bucket_mb)),
+            static_cast<double>(chunk.blocks))) {}
 
   // All of the chunk's elements, of `element_bytes` each.
   [[nodiscard]] double Gather(double element_bytes) const {
@@ -58,8 +58,8 @@ class ByBuckets {
  private:
   const ShardLinks& links_;
   const Framework& framework_;
-  double elements_ = 0.0;
-  double messages_ = 1.0;
+  double elements_;
+  double messages_;
 };
 
 // The B - 1 blocks whose communication can overlap with the computation of

@@ -1,6 +1,5 @@
 #include "trials/simulator/simulate_all.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <utility>
@@ -19,12 +18,11 @@ void ForAll(int tasks,
             int threads,
             const std::function<Simulator()>& make,
             const std::function<void(const Simulator&, int)>& task) {
-  const int useful = std::clamp((tasks + kBlock - 1) / kBlock, 1, threads);
   std::vector<std::optional<Simulator>> simulators(
-      static_cast<std::size_t>(useful));
+      static_cast<std::size_t>(threads));
   common::ParallelFor(
       tasks,
-      useful,
+      threads,
       [&](int worker, int i) {
         auto& simulator = simulators[static_cast<std::size_t>(worker)];
         if (!simulator) {

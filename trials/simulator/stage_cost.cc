@@ -52,18 +52,12 @@ void AddTransfers(const std::vector<StageContext>& stages,
   for (const StageContext& stage : stages) {
     const auto s = static_cast<std::size_t>(stage.stage);
     const int next = (stage.stage + 1) % shared.pp;
-    const bool used = shared.pp > 1 && (next > 0 || shared.model_chunks > 1);
     times.send_forward_s.push_back(
-        used ? SendTime(stage, next, links.forward[s], links.forward_resharding)
-             : 0.0);
+        SendTime(stage, next, links.forward[s], links.forward_resharding));
     times.send_backward_s.push_back(
-        used ? SendTime(
-                   stage, next, links.backward[s], links.backward_resharding)
-             : 0.0);
+        SendTime(stage, next, links.backward[s], links.backward_resharding));
   }
-  times.receive_s =
-      shared.pp > 1 ? StallTime(stages.front().problem, links.forward.front())
-                    : 0.0;
+  times.receive_s = StallTime(stages.front().problem, links.forward.front());
   times.overlap = shared.model_chunks > 1 && shared.overlap_p2p;
 }
 

@@ -1,6 +1,7 @@
 #include "trials/simulator/stage_sync.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace trials {
 namespace {
@@ -31,8 +32,7 @@ double BucketBytes(const Problem& problem,
                : framework.ZeroBucketBytes(shared.zero_bucket_mb);
   }
   if (!framework.reduce_in_backward) {
-    constexpr double kAll = 1e18;  // more than any model's gradients
-    return kAll;
+    return std::numeric_limits<double>::infinity();
   }
   return Bucketed(framework, shared) ? shared.dp_bucket_mb * kBucketMegabyte
                                      : 0.0;

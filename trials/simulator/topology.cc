@@ -271,7 +271,6 @@ std::vector<Group> AcrossHosts(const Cluster& cluster,
 
 GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
   std::vector<Edge> edges;
-  edges.reserve(groups.empty() ? 0 : groups.size() * groups.front().size());
   for (const Group& group : groups) {
     for (std::size_t i = 0; group.size() > 1 && i < group.size(); ++i) {
       edges.push_back({group[i], group[(i + 1) % group.size()]});

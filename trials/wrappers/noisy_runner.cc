@@ -22,11 +22,10 @@ class StepNoise {
   StepNoise(const NoiseOptions& options, std::uint64_t seed)
       : options_(options),
         engine_(seed),
-        correlation_(std::exp(-1.0 / options.drift_steps)) {
-    setup_factor_ = std::exp(options.setup_jitter * Normal());
-    offset_ = options.offset * Normal();
-    drift_ = options.drift * Normal();
-  }
+        correlation_(std::exp(-1.0 / options.drift_steps)),
+        setup_factor_(std::exp(options.setup_jitter * Normal())),
+        offset_(options.offset * Normal()),
+        drift_(options.drift * Normal()) {}
 
   [[nodiscard]] double setup_factor() const { return setup_factor_; }
 
@@ -62,9 +61,9 @@ class StepNoise {
   std::normal_distribution<double> normal_;
   std::uniform_real_distribution<double> uniform_;
   double correlation_;
-  double setup_factor_ = 1.0;
-  double offset_ = 0.0;
-  double drift_ = 0.0;
+  double setup_factor_;  // drawn in this order
+  double offset_;
+  double drift_;
   bool first_ = true;
 };
 

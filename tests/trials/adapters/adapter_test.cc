@@ -10,7 +10,6 @@
 #include "common/error.h"
 #include "common/process.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/adapters/command_words.h"
 #include "trials/knobs.h"
 
 namespace trials {
@@ -244,14 +243,6 @@ TEST(Adapters, AllOfThemCanBeRead) {
     EXPECT_FALSE(adapter.settings().empty()) << name;
   }
   EXPECT_GE(Adapter::Names().size(), 6u);
-}
-
-TEST(CommandWords, TreatsDashesAndUnderscoresAlike) {
-  std::vector<std::string> words = {
-      "run", "--max-steps", "5", "--flag", "True"};
-  EXPECT_EQ(FlagValue(words, "--max_steps", true), "5");
-  RemoveFlag(words, "--flag", false);
-  EXPECT_THAT(words, ElementsAre("run", "--max-steps", "5"));
 }
 
 }  // namespace

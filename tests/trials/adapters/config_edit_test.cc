@@ -1,7 +1,9 @@
 #include "trials/adapters/config_edit.h"
 
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -117,6 +119,127 @@ TEST(ConfigEdit, RejectsValuesThatAreNoScalars) {
                std::invalid_argument);
   EXPECT_THROW((void)GetConfigKey(ConfigFormat::kJson, "{\"a\": {}}", "a"),
                std::invalid_argument);
+}
+
+std::string SetToml(const std::string& text, std::string_view path) {
+  return SetConfigKey(ConfigFormat::kToml, text, path, Number("7"));
+}
+
+std::string SetYaml(const std::string& text, std::string_view path) {
+  return SetConfigKey(ConfigFormat::kYaml, text, path, Number("7"));
+}
+
+std::optional<std::string> Toml(const std::string& text) {
+  return GetConfigKey(ConfigFormat::kToml, text, "a");
+}
+
+std::optional<std::string> Yaml(const std::string& text) {
+  return GetConfigKey(ConfigFormat::kYaml, text, "a");
+}
+
+TEST(ConfigEdit, ReadsValuesWithoutQuotesAndComments) {
+  EXPECT_EQ(Toml("a = 1"), "1");
+  EXPECT_EQ(Toml("a=1\n"), "1");
+  EXPECT_EQ(Toml("a\t=\t1 \t\r\n"), "1");
+  EXPECT_EQ(Toml("a = 1# one\n"), "1");
+  EXPECT_EQ(Toml("a = \"x # y\"  # one\n"), "x # y");
+  EXPECT_EQ(Toml("a = 'x'\n"), "x");
+  EXPECT_EQ(Toml("a = ''\n"), "");
+  EXPECT_EQ(Toml("\"a\" = 2\n"), "2");
+  EXPECT_EQ(Toml("'a' = 2\n"), "2");
+  EXPECT_EQ(Toml("# a = 1\nb = 2\n"), std::nullopt);
+  EXPECT_EQ(Toml(""), std::nullopt);
+  EXPECT_EQ(Yaml("a: x#y\n"), "x#y");  // a comment needs a space
+  EXPECT_EQ(Yaml("a: x #y\n"), "x");
+  EXPECT_EQ(Yaml("a: # nothing\n"), "");
+  EXPECT_EQ(Yaml("a:\n"), "");
+  EXPECT_EQ(Yaml("a: \"b: c\"\n"), "b: c");
+  EXPECT_EQ(Yaml("---\na: 1\n"), "1");
+  EXPECT_THROW((void)Toml("a = 'x\n"), std::invalid_argument);
+  EXPECT_THROW((void)Toml("a = \"\n"), std::invalid_argument);
+  EXPECT_THROW((void)Toml("a = {b = 1}\n"), std::invalid_argument);
+}
+
+TEST(ConfigEdit, ReplacesTheValueOnly) {
+  EXPECT_EQ(SetToml("a = 'x'  # one\n", "a"), "a = 7  # one\n");
+  EXPECT_EQ(SetToml("a=1\n", "a"), "a= 7\n");
+  EXPECT_EQ(SetToml("a =\n", "a"), "a = 7\n");
+  EXPECT_EQ(SetYaml("a:\nb: 1\n", "a"), "a: 7\nb: 1\n");
+  EXPECT_EQ(SetYaml("a: 12345\n", "a"), "a: 7\n");
+  EXPECT_EQ(
+      SetConfigKey(ConfigFormat::kToml, "a = 1\n", "a", {Type::kString, "x"}),
+      "a = \"x\"\n");
+  EXPECT_EQ(
+      SetConfigKey(ConfigFormat::kYaml, "a: 1\n", "a", {Type::kString, "x"}),
+      "a: x\n");
+}
+
+TEST(ConfigEdit, AddsAKeyOfTomlToTheEndOfItsTable) {
+  EXPECT_EQ(SetToml("", "a"), "a = 7\n");
+  EXPECT_EQ(SetToml("", "t.a"), "\n[t]\na = 7\n");
+  EXPECT_EQ(SetToml("b = 1\n\n[t]\nc = 2\n", "a"),
+            "b = 1\na = 7\n\n[t]\nc = 2\n");
+  EXPECT_EQ(SetToml("[t]\n# none\n[u]\nc = 2\n", "t.a"),
+            "[t]\na = 7\n# none\n[u]\nc = 2\n");
+  EXPECT_EQ(SetToml("[t]\nb = 1\n\n[u]\na = 2\n", "t.a"),
+            "[t]\nb = 1\na = 7\n\n[u]\na = 2\n");
+  EXPECT_EQ(SetToml("[ t.u ]  # two\nb = 1\n", "t.u.a"),
+            "[ t.u ]  # two\nb = 1\na = 7\n");
+  EXPECT_EQ(SetToml("[[t]]\na = 1\n", "t.a"), "[[t]]\na = 1\n\n[t]\na = 7\n");
+  // A line that is not closed is not a header.
+  EXPECT_EQ(SetToml("[\n", "t.a"), "[\n\n[t]\na = 7\n");
+}
+
+TEST(ConfigEdit, AddsAKeyOfYamlAfterItsSiblings) {
+  EXPECT_EQ(SetYaml("", "a"), "a: 7\n");
+  EXPECT_EQ(SetYaml("", "t.u.a"), "t:\n  u:\n    a: 7\n");
+  EXPECT_EQ(SetYaml("---\n# top\nb: 1\n", "a"), "---\n# top\nb: 1\na: 7\n");
+  EXPECT_EQ(SetYaml("t:\n    b: 1\n\n# end\nu: 2\n", "t.a"),
+            "t:\n    b: 1\n    a: 7\n\n# end\nu: 2\n");
+  EXPECT_EQ(SetYaml("t:\nu: 2\n", "t.a"), "t:\n  a: 7\nu: 2\n");
+  EXPECT_EQ(SetYaml("t:\n  u:\n", "t.u.a"), "t:\n  u:\n    a: 7\n");
+  EXPECT_EQ(SetYaml("t:\n  u:\n    a: 1\n  a: 2\n", "t.a"),
+            "t:\n  u:\n    a: 1\n  a: 7\n");
+  EXPECT_THROW((void)SetYaml("t: 1\n", "t.a"), std::invalid_argument);
+  EXPECT_THROW((void)SetYaml("t: 1\n", "t.u.a"), std::invalid_argument);
+}
+
+TEST(ConfigEdit, PrintsJsonWithTwoSpaces) {
+  EXPECT_EQ(
+      SetConfigKey(ConfigFormat::kJson, "{\"b\": [1]}", "t.a", Number("7")),
+      "{\n  \"b\": [\n    1\n  ],\n  \"t\": {\n    \"a\": 7\n  }\n}\n");
+  EXPECT_EQ(SetConfigKey(ConfigFormat::kJson, " \n", "a", {Type::kString, "x"}),
+            "{\n  \"a\": \"x\"\n}\n");
+  EXPECT_EQ(RemoveConfigKey(ConfigFormat::kJson, "{\"a\": 1, \"b\": 2}", "a"),
+            "{\n  \"b\": 2\n}\n");
+  EXPECT_EQ(RemoveConfigKey(ConfigFormat::kJson, "{\"a\":1}", "b"),
+            "{\"a\":1}");
+  EXPECT_EQ(RemoveConfigKey(ConfigFormat::kJson, "{\"a\":1}", "t.b"),
+            "{\"a\":1}");
+  EXPECT_EQ(GetConfigKey(ConfigFormat::kJson, "{\"a\": \"x\"}", "a"), "x");
+  EXPECT_EQ(GetConfigKey(ConfigFormat::kJson, "{}", "t.a"), std::nullopt);
+  EXPECT_EQ(GetConfigKey(ConfigFormat::kJson, "{}", "a"), std::nullopt);
+  EXPECT_THROW((void)GetConfigKey(ConfigFormat::kJson, "[]", "a"),
+               std::invalid_argument);
+  EXPECT_THROW((void)GetConfigKey(ConfigFormat::kJson, "{\"t\": 1}", "t.a"),
+               std::invalid_argument);
+}
+
+TEST(ConfigEdit, RemovesALineOfTomlAndYaml) {
+  EXPECT_EQ(RemoveConfigKey(ConfigFormat::kToml, "a = 1\nb = 2\n", "a"),
+            "b = 2\n");
+  EXPECT_EQ(RemoveConfigKey(ConfigFormat::kYaml, "b: 2\na: 1\n", "a"),
+            "b: 2\n");
+  EXPECT_EQ(RemoveConfigKey(ConfigFormat::kYaml, "a: 1\n", "a"), "");
+  EXPECT_THROW((void)RemoveConfigKey(ConfigFormat::kToml, "a = [1]\n", "a"),
+               std::invalid_argument);
+}
+
+TEST(ConfigEdit, FormatsHaveNames) {
+  EXPECT_EQ(ParseConfigFormat("json"), ConfigFormat::kJson);
+  EXPECT_EQ(ParseConfigFormat("toml"), ConfigFormat::kToml);
+  EXPECT_EQ(ParseConfigFormat("yaml"), ConfigFormat::kYaml);
+  EXPECT_THROW((void)ParseConfigFormat("ini"), std::invalid_argument);
 }
 
 }  // namespace

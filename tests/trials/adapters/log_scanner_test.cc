@@ -3,6 +3,7 @@
 #include "trials/adapters/log_scanner.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -122,6 +123,84 @@ TEST(LogPatterns, NamesAnInvalidExpressionAndItsPlace) {
   EXPECT_NE(read("step_time_s = 'took'").find("parentheses"),
             std::string::npos);
   EXPECT_NE(read("step_tim_s = '(1)'").find("step_time_s"), std::string::npos);
+}
+
+// What a scanner with one pattern reads from "x NUMBER".
+std::vector<TrialReport> ReadOne(const std::string& key,
+                                 const std::string& number) {
+  const LogPatterns patterns = ReadLogPatterns(
+      common::TomlTable::ParseString(key + " = 'x ([-0-9.e+A-Z,]+)'", "p"));
+  return LogScanner(patterns, kSizes, 0.0).Read("x " + number, 1.0);
+}
+
+// 64 sequences of 4096 tokens on 8 GPUs.
+TEST(LogScanner, EveryKeyHasItsUnit) {
+  const auto step_s = [](const char* key, const char* number) {
+    return ReadOne(key, number).at(0).step_time_s.value();
+  };
+  EXPECT_DOUBLE_EQ(step_s("step_time_s", "2.5"), 2.5);
+  EXPECT_DOUBLE_EQ(step_s("step_time_ms", "2500"), 2.5);
+  EXPECT_DOUBLE_EQ(step_s("steps_per_s", "4"), 0.25);
+  EXPECT_DOUBLE_EQ(step_s("samples_per_s", "128"), 0.5);
+  EXPECT_DOUBLE_EQ(step_s("tokens_per_s", "1024"), 64 * 4096 / 1024.0);
+  EXPECT_DOUBLE_EQ(step_s("tokens_per_s_per_gpu", "1024"), 8 * 4096 / 1024.0);
+  const auto bytes = [](const char* key) {
+    return ReadOne(key, "3").at(0).peak_memory_bytes.value();
+  };
+  EXPECT_DOUBLE_EQ(bytes("memory_bytes"), 3.0);
+  EXPECT_DOUBLE_EQ(bytes("memory_kib"), 3.0 * 1024);
+  EXPECT_DOUBLE_EQ(bytes("memory_mib"), 3.0 * 1024 * 1024);
+  EXPECT_DOUBLE_EQ(bytes("memory_gib"), 3.0 * 1024 * 1024 * 1024);
+  EXPECT_DOUBLE_EQ(bytes("memory_mb"), 3e6);
+  EXPECT_DOUBLE_EQ(bytes("memory_gb"), 3e9);
+}
+
+TEST(LogScanner, NumbersHaveSeparatorsAndSuffixes) {
+  const auto value = [](const char* number) {
+    return ReadOne("memory_bytes", number).at(0).peak_memory_bytes.value();
+  };
+  EXPECT_DOUBLE_EQ(value("1,234"), 1234.0);
+  EXPECT_DOUBLE_EQ(value("1.5K"), 1.5e3);
+  EXPECT_DOUBLE_EQ(value("1.5M"), 1.5e6);
+  EXPECT_DOUBLE_EQ(value("1.5B"), 1.5e9);
+  EXPECT_DOUBLE_EQ(value("1.5T"), 1.5e12);
+  EXPECT_DOUBLE_EQ(value("1.5P"), 1.5e15);
+  EXPECT_TRUE(ReadOne("memory_bytes", "K").empty());
+  EXPECT_TRUE(ReadOne("memory_bytes", ",").empty());
+}
+
+TEST(LogScanner, TimesAndMemoryHaveLimits) {
+  EXPECT_EQ(ReadOne("step_time_s", "1e-6").size(), 1u);
+  EXPECT_TRUE(ReadOne("step_time_s", "0.99e-6").empty());
+  EXPECT_EQ(ReadOne("step_time_s", "1e6").size(), 1u);
+  EXPECT_TRUE(ReadOne("step_time_s", "1000001").empty());
+  EXPECT_EQ(ReadOne("memory_bytes", "0.5").size(), 1u);
+  EXPECT_TRUE(ReadOne("memory_bytes", "0").empty());
+  EXPECT_EQ(ReadOne("memory_bytes", "0.99e18").size(), 1u);
+  EXPECT_TRUE(ReadOne("memory_bytes", "1e18").empty());
+}
+
+TEST(LogScanner, TheEndOfALongLineIsNotRead) {
+  const LogPatterns patterns = ReadLogPatterns(
+      common::TomlTable::ParseString("step_time_s = 'x ([0-9]+)'", "p"));
+  LogScanner scanner(patterns, kSizes, 0.0);
+  std::string line(4093, ' ');
+  line += "x 2";
+  EXPECT_DOUBLE_EQ(*scanner.Read(line, 1.0).at(0).step_time_s, 2.0);
+  line.insert(0, " ");
+  EXPECT_TRUE(scanner.Read(line, 1.0).empty());
+}
+
+TEST(LogPatterns, StepsNeedATimeARateOrAnEnd) {
+  const auto has_steps = [](const std::string& text) {
+    return ReadLogPatterns(common::TomlTable::ParseString(text, "p"))
+        .HasSteps();
+  };
+  EXPECT_TRUE(has_steps("steps_per_s = '(1)'"));
+  EXPECT_TRUE(has_steps("ends_step = 'end'"));
+  EXPECT_FALSE(has_steps("memory_mib = '(1)'"));
+  EXPECT_TRUE(has_steps("memory_mib = '(1)'\nstep_time_s = '(1)'"));
+  EXPECT_FALSE(has_steps(""));
 }
 
 }  // namespace

@@ -99,7 +99,9 @@ TEST_F(ReplayRunnerTest, CandidatesAreTheRowsInTheirOrder) {
 
 TEST_F(ReplayRunnerTest, NegativeCostsAreRefused) {
   const ReplayTable table = Runner().table();
-  EXPECT_THROW(ReplayRunner(table, {.setup_s = -1.0}), common::InputError);
+  EXPECT_THROW(ReplayRunner(table, {.setup_s = -1e-9}), common::InputError);
+  EXPECT_THROW(ReplayRunner(table, {.failure_s = -1e-9}), common::InputError);
+  EXPECT_NO_THROW(ReplayRunner(table, {.setup_s = 0.0, .failure_s = 0.0}));
 }
 
 }  // namespace

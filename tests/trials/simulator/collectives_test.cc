@@ -170,5 +170,86 @@ TEST(Collectives, AMessageTakesTheLatencyOfItsWay) {
   EXPECT_DOUBLE_EQ(MessageTime(Link(2, 2), 1e10), 1.0 + 1e-5);
 }
 
+// In microseconds, with the latencies of NCCL's tables (src/graph/tuning.cc):
+// base 6.6 (ring) and 6.8 (tree) with LL, 14 with LL128, 8.4 with Simple, here
+// beyond 25 - 8.4 for the launch; within a host 0.6, 1.9 (tree: 1.25) and 3.4,
+// between hosts 2.7 (tree: 5), 4 (8.5) and 14.
+class NcclTimes : public testing::Test {
+ protected:
+  GroupLink link_{.size = 8,
+                  .hosts = 1,
+                  .bandwidth_bytes_per_s = 100e9,
+                  .intra_latency_s = 3.4e-6,
+                  .inter_latency_s = 14e-6,
+                  .nvlink = true};
+
+  void ExpectAllReduce(double bytes, double microseconds) const {
+    EXPECT_NEAR(AllReduceTime(link_, bytes) * 1e6, microseconds, 1e-3) << bytes;
+  }
+};
+
+// 14 steps of a ring move 7 / 4 n, a tree's 14 steps 2 n.
+TEST_F(NcclTimes, NvlinkPassesFromLlToLl128ToSimple) {
+  ExpectAllReduce(1e3, 25 - 1.8 + 14 * 0.6 + 1.75e3 / 39e3);
+  ExpectAllReduce(1e6, 25 + 5.6 + 14 * 1.25 + 2e6 / (7.0 / 9 * 100e3));
+  ExpectAllReduce(4e6, 25 + 5.6 + 14 * 1.9 + 7e6 / 92e3);
+  ExpectAllReduce(1e9, 25 + 14 * 3.4 + 1.75e9 / 100e3);
+  link_.nvlink = false;
+  ExpectAllReduce(4e6, 25 + 14 * 3.4 + 7e6 / 100e3);
+}
+
+// Eight hosts are 14 steps of a ring and 6 of a tree.
+TEST_F(NcclTimes, ManyHostsFormATreeUntilBytesCount) {
+  link_.hosts = 8;
+  link_.bandwidth_bytes_per_s = 10e9;
+  link_.nvlink = false;
+  ExpectAllReduce(1e3, 25 - 1.6 + 6 * 5 + 2e3 / (10e3 / 3.8));
+  ExpectAllReduce(1e6, 25 + 6 * 14 + 2e6 / 9e3);
+  ExpectAllReduce(1e9, 25 + 14 * 14 + 1.75e9 / 10e3);
+  // A network with 6 us more takes them once with LL, and half of them with
+  // each of Simple's two messages.
+  link_.inter_latency_s = 20e-6;
+  ExpectAllReduce(1e3, 25 - 1.6 + 6 * (5 + 3) + 2e3 / (10e3 / 3.8));
+  // The ninth rank makes one host of two, and its tree a step deeper.
+  link_.inter_latency_s = 14e-6;
+  link_.size = 9;
+  ExpectAllReduce(1e3, 25 - 1.6 + 2 * 0.6 + 6 * 5 + 2e3 / (10e3 / 3.8));
+}
+
+TEST_F(NcclTimes, ARingPassesEveryHostTwice) {
+  link_ = {.size = 16,
+           .hosts = 2,
+           .bandwidth_bytes_per_s = 10e9,
+           .intra_latency_s = 3.4e-6,
+           .inter_latency_s = 14e-6};
+  ExpectAllReduce(1e8, 25 + 28 * 3.4 + 2 * 14 + 1.875e8 / 10e3);
+  EXPECT_NEAR(AllGatherTime(link_, 1e8) * 1e6,
+              25 + 14 * 3.4 + 14 + 0.9375e8 / 10e3,
+              1e-3);
+}
+
+// Three owners; large messages follow in chunks of 1 MiB, and every edge but
+// one carries all bytes.
+TEST_F(NcclTimes, BroadcastsFollowOneAnotherInChunks) {
+  link_ = {.size = 2,
+           .hosts = 2,
+           .bandwidth_bytes_per_s = 10e9,
+           .intra_latency_s = 3.4e-6,
+           .inter_latency_s = 14e-6};
+  const auto microseconds = [&](double bytes) {
+    return BroadcastsTime(link_, bytes, 3.0) * 1e6;
+  };
+  EXPECT_NEAR(microseconds(1e9),
+              3 * (25 + 14 + 1048576 / 10e3 + 0.5 * 1e9 / 10e3),
+              1e-3);
+  // LL takes 2 us for 10 kB, where the link takes 1 us.
+  EXPECT_NEAR(
+      microseconds(1e4), 3 * (25 - 1.8 + 2.7 + 2 - 1 + 1 + 0.5 * 1), 1e-3);
+  link_.size = 4;
+  link_.hosts = 1;
+  EXPECT_NEAR(
+      microseconds(1e4), 3 * (25 - 1.8 + 3 * 0.6 + 2 - 1 + 0.75 * 1), 1e-3);
+}
+
 }  // namespace
 }  // namespace trials

@@ -58,7 +58,12 @@ TEST(ErrorBands, HostsAndParameterShardingAreRegimes) {
   EXPECT_EQ(name(2, 0), name(32, 2));
   EXPECT_NE(name(1, 0), name(2, 0));
   EXPECT_NE(name(32, 0), name(33, 0));
-  EXPECT_NE(name(2, 2), name(2, 3));
+  EXPECT_THAT(name(2, 2), HasSubstr("ZeRO 0 to 2"));
+  EXPECT_THAT(name(2, 3), HasSubstr("ZeRO 3"));
+}
+
+TEST(ErrorBands, TheShippedBandsCanBeRead) {
+  EXPECT_FALSE(ReadErrorBands(ErrorBandsPath()).step_time.empty());
 }
 
 TEST(ErrorBands, AFileIsReadAsItWasWritten) {
@@ -89,6 +94,12 @@ TEST(ErrorBands, TheReportHasTheIntervalInItsUnits) {
                         "validated: seen GPU, validated framework, one host"));
   EXPECT_THAT(text,
               HasSubstr("peak memory 10 GB: no comparable published rows"));
+  bands.step_time["all"].sources = 1;
+  EXPECT_THAT(FormatBands(bands, kSeen, report),
+              HasSubstr("(30 rows of 1 source: all)"));
+  bands.step_time["all"].sources = 2;
+  EXPECT_THAT(FormatBands(bands, kSeen, report),
+              HasSubstr("(30 rows of 2 sources: all)"));
 }
 
 TEST(ErrorBands, ABandWithoutRowsOrSourcesIsRefused) {

@@ -88,5 +88,28 @@ TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
   EXPECT_THROW((void)FindFramework("megatrom"), common::InputError);
 }
 
+TEST(Framework, StepsAreTheSameWhereOnlyStartsAndEndsDiffer) {
+  const Framework a;
+  Framework b;
+  b.launch_process_s += 1.0;
+  b.failure_s += 1.0;
+  EXPECT_TRUE(HasSameSteps(a, b));
+  b.dispatch_s += 1e-6;
+  EXPECT_FALSE(HasSameSteps(a, b));
+}
+
+TEST(Framework, AttentionHasASpeedAndGroupsAnInteger) {
+  EXPECT_EQ(ErrorOf("attention_forward_speed = 0.5"), "no error");
+  EXPECT_THAT(ErrorOf("attention_forward_speed = 0"),
+              HasSubstr("attention_forward_speed"));
+  EXPECT_THAT(ErrorOf("attention_backward_speed = 0"),
+              HasSubstr("attention_backward_speed"));
+  EXPECT_EQ(ErrorOf("zero_group_ranks = 0"), "no error");
+  EXPECT_EQ(ErrorOf("zero_group_ranks = 1000000"), "no error");
+  EXPECT_THAT(ErrorOf("zero_group_ranks = 1000001"),
+              HasSubstr("zero_group_ranks"));
+  EXPECT_THAT(ErrorOf("zero_group_ranks = -1"), HasSubstr("zero_group_ranks"));
+}
+
 }  // namespace
 }  // namespace trials

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trials/simulator/collectives.h"
+
 namespace trials {
 namespace {
 
@@ -30,6 +32,7 @@ std::vector<SyncModule> Modules(double backward_s) {
 TEST(GradientSync, ATensorThatNoLongerFitsClosesTheBucket) {
   EXPECT_THAT(PackBuckets({3, 3, 3, 9, 1}, 6), ElementsAre(6, 3, 9, 1));
   EXPECT_THAT(PackBuckets({3, 3}, 0), ElementsAre(3, 3));
+  EXPECT_THAT(PackBuckets({1, 1}, 1), ElementsAre(1, 1));
   EXPECT_THAT(PackBuckets({}, 6), ElementsAre());
 }
 
@@ -139,6 +142,49 @@ TEST(GradientSync, AnOverlappedGatherHasAMessagePerTensor) {
   EXPECT_DOUBLE_EQ(buckets.overlapped_s, buckets.total_s);
 }
 
+// Buckets are gathered one after the other; in place, tensors are.
+TEST(GradientSync, GathersAddUpByBucketAndByTensor) {
+  Framework framework;
+  const std::vector<SyncModule> modules = {
+      {.tensor_bytes = {4 * kMega, 1 * kMega}, .count = 2}};
+  const auto gather_s = [](double bytes) {
+    return AllGatherTime(Link(), bytes);
+  };
+  framework.gather_by_tensor = false;
+  GatherPlan plan = PlanGather(
+      modules, Link(), 6 * kMega, framework, /*parameter_share=*/1.0, 1e-9);
+  EXPECT_DOUBLE_EQ(plan.total_s, 2 * gather_s(5 * kMega) + 0.01);
+  EXPECT_DOUBLE_EQ(plan.first_s, gather_s(5 * kMega));
+  EXPECT_DOUBLE_EQ(plan.overhead_s, 2 * framework.bucket_overhead_s);
+  EXPECT_DOUBLE_EQ(plan.overlapped_overhead_s, plan.overhead_s);
+  framework.gather_by_tensor = true;  // buckets of a shard on each of 4 ranks
+  plan = PlanGather(modules, Link(), 3 * kMega, framework);
+  EXPECT_DOUBLE_EQ(plan.total_s, gather_s(10 * kMega));
+  EXPECT_DOUBLE_EQ(plan.overlapped_s,
+                   2 * (gather_s(4 * kMega) + gather_s(1 * kMega)));
+  EXPECT_DOUBLE_EQ(plan.first_s, gather_s(1 * kMega));
+  EXPECT_DOUBLE_EQ(plan.overhead_s, framework.bucket_overhead_s);
+  EXPECT_DOUBLE_EQ(plan.overlapped_overhead_s, 4 * framework.bucket_overhead_s);
+}
+
+TEST(GradientSync, OneRankAndNoTensorGatherNothing) {
+  GroupLink one = Link();
+  one.size = 1;
+  for (const bool by_tensor : {false, true}) {
+    Framework framework;
+    framework.gather_by_tensor = by_tensor;
+    for (const GatherPlan& plan :
+         {PlanGather(Modules(0.0), one, kMega, framework),
+          PlanGather({}, Link(), kMega, framework)}) {
+      EXPECT_EQ(plan.total_s, 0.0);
+      EXPECT_EQ(plan.overlapped_s, 0.0);
+      EXPECT_EQ(plan.first_s, 0.0);
+      EXPECT_EQ(plan.overhead_s, 0.0);
+      EXPECT_EQ(plan.overlapped_overhead_s, 0.0);
+    }
+  }
+}
+
 TEST(GradientSync, OneRankHasNothingToReduce) {
   GroupLink link = Link();
   link.size = 1;
@@ -163,7 +209,7 @@ TEST(GradientSync, WholeTensorsAreBroadcastByTheirOwners) {
       {.tensor_bytes = {4e9, 2e9}, .count = 4}};
   const GatherPlan joined = PlanGather(many, Link(), 1.0, framework);
   EXPECT_NEAR(joined.total_s, 24e9 * edge_s, 1e-3);
-  EXPECT_NEAR(joined.first_s, 6e9 * edge_s, 1e-3);
+  EXPECT_DOUBLE_EQ(joined.first_s, BroadcastsTime(Link(), 6e9, 1.0));
   EXPECT_DOUBLE_EQ(joined.overhead_s, 4 * framework.bucket_overhead_s);
   EXPECT_EQ(joined.overlapped_s, joined.total_s);
   EXPECT_EQ(joined.overlapped_overhead_s, joined.overhead_s);

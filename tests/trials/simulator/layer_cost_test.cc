@@ -5,15 +5,19 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/fakes/paths.h"
+#include "tests/trials/simulator/operator_bytes.h"
 #include "tests/trials/simulator/paper_problem.h"
 #include "tests/trials/simulator/problem.h"
 #include "trials/gpu_architecture.h"
 
 namespace trials {
 namespace {
+
+using ::testing::ElementsAre;
 
 LayerCosts Costs(const Workload& workload,
                  const Framework& framework,
@@ -544,6 +548,109 @@ TEST(LayerCost, FlopsOfABlockAreSixPerParameterAndAttention) {
   EXPECT_NEAR(costs.block.forward_s * rate / forward, 1.0, 0.05);
   EXPECT_GE(costs.block.backward_s * rate, backward * 0.999);
   EXPECT_NEAR(costs.block.backward_s * rate / backward, 1.0, 0.05);
+}
+
+TEST(LayerCost, OperatorsAreInTheOrderOfForward) {
+  OperatorBytes model;
+  const auto names = [&] {
+    std::vector<std::string> list;
+    const GpuModel gpu(SmallCluster().gpu, Precision::kBf16, 0.0);
+    for (const OperatorCost& one : ComputeOperatorCosts(
+             model.workload, model.framework, gpu, model.shard)) {
+      list.emplace_back(one.name);
+    }
+    return list;
+  };
+  EXPECT_THAT(names(),
+              ElementsAre("norm",
+                          "qkv",
+                          "rotary",
+                          "core",
+                          "output",
+                          "residual",
+                          "norm",
+                          "ffn-in",
+                          "activation",
+                          "ffn-out",
+                          "residual",
+                          "embedding",
+                          "final-norm",
+                          "head"));
+}
+
+// Before attention, before the feed-forward layer, and after each.
+TEST(LayerCost, ABlockHasOneToFourNorms) {
+  OperatorBytes model;
+  const auto norms = [&](int count) {
+    model.workload.model.norms = count;
+    return model.Of("norm");
+  };
+  const Traffic one = norms(1);
+  const double parameters = model.Block().ParameterCount();
+  for (const int n : {2, 3, 4}) {
+    EXPECT_DOUBLE_EQ(norms(n).forward_bytes, n * one.forward_bytes);
+    EXPECT_EQ(norms(n).forward_kernels, n * one.forward_kernels);
+    EXPECT_EQ(model.Block().ParameterCount(), parameters + (n - 1) * 1024);
+  }
+}
+
+// ViT: a product of the patches' pixels, a class token, and positions; a
+// residual stream without a look-up.
+TEST(LayerCost, PatchesAreProjectedToTheWidth) {
+  for (const int pixels : {1, 768}) {
+    OperatorBytes model;
+    model.workload.model = Gpt();
+    model.workload.model.patch_size = pixels;
+    const double tokens = 4 * 512.0;
+    const double product = ProductBytes(tokens, 2048, pixels);
+    const double values = 2 * tokens * 2048;
+    ExpectTraffic(model.Of("embedding"),
+                  {product + 8 * values,
+                   1 + 4,
+                   2 * product + values + 4 * values,
+                   2 + 1 + 3});
+    const LayerCost cost = model.Costs().embedding;
+    EXPECT_DOUBLE_EQ(cost.saved_bytes, 2 * tokens * pixels);
+    EXPECT_EQ(
+        cost.parameters,
+        (std::vector<double>{pixels * 2048.0, 2048, 2048, 1024 * 2048.0}));
+    // Every rank projects all patches itself.
+    model.shard.tp = 2;
+    EXPECT_EQ(model.Costs().embedding.forward_collectives.Count(), 0.0);
+  }
+}
+
+TEST(LayerCost, TheLookUpOfASplitTableIsReducedOnce) {
+  OperatorBytes model;
+  model.shard.tp = 2;
+  const LayerCost cost = model.Costs().embedding;
+  EXPECT_EQ(cost.forward_collectives.all_reduces, 1.0);
+  EXPECT_EQ(cost.collective_bytes, 2 * 4.0 * 512 * 1024);
+  EXPECT_EQ(cost.parameters, std::vector<double>{32000.0 * 1024 / 2});
+}
+
+// The head of a classifier works on the first token of each of 4 sequences:
+// a dense layer (pooler), one for the classes, and three kernels between them
+// that move 4 values of each column, backward in four.
+TEST(LayerCost, AClassifierReadsTheFirstTokenOfEachSequence) {
+  OperatorBytes model;
+  model.workload.model.final_norm = false;
+  model.workload.model.pooler = true;
+  const double values = 2 * 4.0 * 1024;
+  const double pooler = ProductBytes(4, 1024, 1024);
+  ExpectTraffic(
+      model.Of("head"),
+      {pooler + 4 * values, 1 + 3, 2 * pooler + values + 4 * values, 3 + 4});
+  for (const int classes : {1, 1000}) {
+    model.workload.model.classes = classes;
+    const double both = pooler + ProductBytes(4, classes, 1024);
+    ExpectTraffic(model.Of("head"),
+                  {both + 4 * values,
+                   2 + 3,
+                   2 * both + values + 2 * 4.0 * classes + 4 * values,
+                   6 + 4});
+  }
+  EXPECT_EQ(model.Costs().head.logits_bytes, 0.0);
 }
 
 }  // namespace

@@ -131,6 +131,7 @@ TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
     return ComputeMemory(config, stage, 2.0, framework).pending_bytes;
   };
   EXPECT_DOUBLE_EQ(pending(1, 8), 40e9);
+  EXPECT_DOUBLE_EQ(pending(1, 2), 40e9);
   EXPECT_DOUBLE_EQ(pending(1, 1), 20e9);
   EXPECT_DOUBLE_EQ(pending(4, 8), 3e9);
   stage.collective_bytes = 0.0;  // no tensor parallelism
@@ -142,6 +143,7 @@ TEST(Memory, AFullGpuGetsBackWhatWasPending) {
   memory.parameters_bytes = 60e9;
   memory.pending_bytes = 30e9;
   EXPECT_DOUBLE_EQ(WhenFull(memory, 100e9).Total(), 90e9);
+  EXPECT_DOUBLE_EQ(WhenFull(memory, 90e9).Total(), 90e9);
   EXPECT_DOUBLE_EQ(WhenFull(memory, 80e9).Total(), 60e9);
 }
 
@@ -281,6 +283,81 @@ TEST(Memory, AnOffloadedOptimizerLeavesHalfPrecisionParametersOnly) {
   }
   EXPECT_EQ(ComputeMemory(Zero(0), Stage(), 2.0, framework),
             ComputeMemory(Zero(0), Stage(), 2.0, {}));  // needs ZeRO
+}
+
+// Two modules of half-precision parameters; a bucket is at least a tensor, and
+// there are two where communication overlaps.
+TEST(Memory, ZeroThreeGathersTwoModulesAndFillsBuckets) {
+  const double bucket = 2 * Stage().largest_tensor;
+  EXPECT_EQ(ComputeMemory(Zero(3), Stage(), 2.0, {}).buffers_bytes,
+            2 * bucket + 2 * 2 * Stage().largest_module);
+  EXPECT_EQ(ComputeMemory(Zero(2), Stage(), 2.0, {}).buffers_bytes, 2 * bucket);
+  Framework framework;  // of fixed sizes: those of stages 1 and 2
+  framework.reduce_buffer_elements = framework.gather_buffer_elements = 5e8;
+  EXPECT_EQ(ComputeMemory(Zero(3), Stage(), 2.0, framework).buffers_bytes,
+            2 * bucket + 2 * 2 * Stage().largest_module);
+  // One rank of data parallelism has none.
+  StageMemory alone = Stage();
+  alone.dp = 1;
+  EXPECT_EQ(ComputeMemory(Zero(2), alone, 2.0, {}).buffers_bytes, 0.0);
+}
+
+// DDP copies all gradients; a pipeline reduces them in place, and has a message
+// to send and one to receive.
+TEST(Memory, WithoutZeroBucketsHoldAllGradientsOrNone) {
+  StageMemory stage = Stage();
+  stage.boundary_bytes = 3e6;
+  stage.placeholder_bytes = 5e6;
+  stage.expert_parameters = 1e9;
+  ParallelConfig config = Zero(0);
+  EXPECT_EQ(ComputeMemory(config, stage, 2.0, {}).buffers_bytes,
+            2 * 8.5e9 + 5e6);
+  config.pp = 2;
+  EXPECT_EQ(ComputeMemory(config, stage, 2.0, {}).buffers_bytes, 6e6 + 5e6);
+}
+
+// The loss is over when the temporaries of a block are needed, and the
+// allocator holds a fraction of all that comes and goes.
+TEST(Memory, BackwardHoldsTheLargerOfLogitsAndTemporaries) {
+  Framework framework;
+  framework.workspace_bytes = 1e6;
+  framework.fragmentation = 0.5;
+  StageMemory stage = Stage();
+  stage.dp = 1;
+  stage.logits_bytes = 3e9;
+  const auto memory = [&](double working_bytes) {
+    stage.working_bytes = working_bytes;
+    return ComputeMemory(Zero(0), stage, 2.0, framework);
+  };
+  EXPECT_EQ(memory(1e9).working_bytes, 1e6);
+  EXPECT_EQ(memory(5e9).working_bytes, 1e6 + 2e9);
+  EXPECT_EQ(memory(5e9).logits_bytes, 3e9);
+  EXPECT_EQ(memory(5e9).allocator_bytes,
+            0.5 * (1e12 + 3e9 + 2e9 + 1e6 + 2 * 7.5e9));
+}
+
+// Sums in fp32 and several microbatches hold gradients while a loss is
+// computed.
+TEST(Memory, GradientsOfEarlierMicrobatchesAreThereAtTheLoss) {
+  ParallelConfig config = Zero(0);
+  EXPECT_EQ(ComputeMemory(config, Stage(), 2.0, {}).gradients_bytes, 15e9);
+  config.microbatches = 1;
+  Framework framework;
+  framework.fp32_gradients = true;
+  EXPECT_EQ(ComputeMemory(config, Stage(), 2.0, framework).gradients_bytes,
+            30e9);
+  // FSDP without no_sync scatters them; with it they are whole until the last
+  // microbatch.
+  framework = {};
+  framework.fsdp = framework.no_sync = true;
+  EXPECT_EQ(ComputeMemory(Zero(2), Stage(), 2.0, framework).gradients_bytes,
+            15e9);
+  config = Zero(2);
+  config.microbatches = 1;
+  StageMemory stage = Stage();
+  stage.activations_bytes = 0.0;
+  EXPECT_EQ(ComputeMemory(config, stage, 2.0, framework).gradients_bytes,
+            4 * 7.5e9 / 64);
 }
 
 }  // namespace

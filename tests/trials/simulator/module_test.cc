@@ -203,6 +203,26 @@ TEST(Module, EightBitsCostTheirCasts) {
   EXPECT_DOUBLE_EQ(module.cost().forward_dispatch_s, 3 * framework.dispatch_s);
   EXPECT_DOUBLE_EQ(module.cost().backward_dispatch_s,
                    3 * framework.dispatch_backward_s);
+  const auto product_s = [&](double batch, double m, double n, double k) {
+    Gemm gemm{batch, m, n, k};
+    gemm.fp8 = true;
+    return gpu.GemmTime(gemm);
+  };
+  EXPECT_DOUBLE_EQ(module.cost().backward_s,
+                   product_s(1, 4096, 2048, 1024) +
+                       product_s(1, 2048, 1024, 4096) +
+                       gpu.MemoryTime(4.0 * 4096 * 1024, 1));
+  // Those of each expert are cast together.
+  Module experts(gpu, framework, nullptr);
+  experts.AllowFp8();
+  experts.ExpertLinear(8, 256, 2048, 1024);
+  EXPECT_DOUBLE_EQ(experts.cost().forward_s,
+                   product_s(8, 256, 1024, 2048) +
+                       gpu.MemoryTime(4.0 * 8 * (256 * 2048 + 2048 * 1024), 2));
+  EXPECT_DOUBLE_EQ(experts.cost().backward_s,
+                   product_s(8, 256, 2048, 1024) +
+                       product_s(8, 2048, 1024, 256) +
+                       gpu.MemoryTime(4.0 * 8 * 256 * 1024, 1));
 }
 
 }  // namespace

@@ -144,6 +144,31 @@ TEST(Pipeline, RoundsThatAreAddedUpAreThoseThatRun) {
   }
 }
 
+// The arrays of a run of all actions would need 512 GB.
+TEST(Pipeline, ABillionMicrobatchesAreNotRunOneByOne) {
+  constexpr int kMicrobatches = 1'000'000'000;
+  constexpr int kStages = 64;
+  for (const int chunks : {1, 2}) {
+    const PipelineShape shape{kStages, kMicrobatches, chunks};
+    EXPECT_EQ(End(RunPipeline(shape, Uniform(shape))),
+              (1.0 * kMicrobatches * chunks + kStages - 1) *
+                  (kForward_s + kBackward_s));
+    // A slow stage delays each microbatch by 1 s and 2 s.
+    PipelineTimes times = Uniform(shape);
+    times.forward_s[5] += 1.0;
+    times.backward_s[5] += 2.0;
+    const double end_s = End(RunPipeline(shape, times));
+    EXPECT_NEAR(end_s / (kMicrobatches * (3.0 * chunks + 3.0)), 1.0, 1e-6);
+    // A stage that is only 1% slower sets the pace later.
+    times.forward_s[5] = 1.03 * kForward_s;
+    times.backward_s[5] = kBackward_s;
+    EXPECT_NEAR(End(RunPipeline(shape, times)) /
+                    (kMicrobatches * (3.0 * chunks + 0.03)),
+                1.0,
+                1e-6);
+  }
+}
+
 // A split backward pass computes as much as one that is not split.
 TEST(Pipeline, GradientsOfWeightsAreBusyTime) {
   for (const int stages : {1, 2, 4}) {

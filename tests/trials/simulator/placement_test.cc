@@ -31,6 +31,9 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
                            "dp=8,tp=8",
                            "dp=8,tp=2,pp=4",
                            "dp=8,tp=2,cp=2,pp=2",
+                           "dp=12,cp=2,pp=2",
+                           "dp=12,cp=4,pp=3",
+                           "dp=12,tp=3,cp=2,pp=2",
                            "dp=4,tp=4,pp=4",
                            "dp=16,cp=4",
                            "dp=2,tp=2,pp=16",
@@ -50,9 +53,15 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
     ExpectSame(stage.dp, RingLink(pools[0], DpGroups(grid)));
     ExpectSame(stage.tp, RingLink(pools[0], TpGroups(grid)));
     ExpectSame(stage.cp, RingLink(pools[0], CpGroups(grid)));
-    if (config.pp > 1) {
-      ExpectSame(links.forward.front(),
-                 MessageLink(pools[0], StagePairs(grid, 0, 1)));
+    for (int s = 0; config.pp > 1 && s < config.pp; ++s) {
+      const int next = (s + 1) % config.pp;
+      const auto stage_links = static_cast<std::size_t>(s);
+      ExpectSame(links.forward[stage_links],
+                 MessageLink(pools[0], StagePairs(grid, s, next)));
+      ExpectSame(links.backward[stage_links],
+                 MessageLink(pools[0], StagePairs(grid, next, s)));
+      ExpectSame(links.ends,
+                 RingLink(pools[0], StagePairs(grid, 0, config.pp - 1)));
     }
   }
 }
@@ -60,14 +69,26 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
 TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
   ParallelConfig config = ParseParallelConfig("dp=16,tp=2,ep=4");
   const std::vector<Cluster> pools = {Hosts(8)};
-  const RankGrid grid{16, 2, 1};
   const StageLinks stage =
       PlacePlan(pools, UniformPlan(config, 8)).stages.front();
   EXPECT_EQ(stage.ep.size, 4);
   EXPECT_EQ(stage.ep.hosts, 2);  // two replicas a host
-  ExpectSame(stage.ep, AllToAllLink(pools[0], EpGroups(grid, 4)));
-  ExpectSame(stage.expert_dp, RingLink(pools[0], ExpertDpGroups(grid, 4)));
   EXPECT_EQ(stage.expert_dp.size, 4);
+  for (const char* text : {"dp=16,tp=2,ep=4",
+                           "dp=16,tp=2,ep=2,pp=2",
+                           "dp=24,cp=2,ep=3",
+                           "dp=32,ep=2",
+                           "dp=12,tp=3,ep=4"}) {
+    SCOPED_TRACE(text);
+    config = ParseParallelConfig(text);
+    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
+    const std::vector<Cluster> hosts = {Hosts(16)};
+    const StageLinks links =
+        PlacePlan(hosts, UniformPlan(config, 8)).stages.front();
+    ExpectSame(links.ep, AllToAllLink(hosts[0], EpGroups(grid, config.ep)));
+    ExpectSame(links.expert_dp,
+               RingLink(hosts[0], ExpertDpGroups(grid, config.ep)));
+  }
 }
 
 TEST(Placement, ShardsWithinHostsSeeTheNetworkOfAllReplicas) {
@@ -151,6 +172,103 @@ TEST(Placement, AGroupAsLargeAsAllRanksIsAllRanks) {
     ExpectSame(grouped.shards.within, all.dp);
     EXPECT_EQ(grouped.shards.across.size, 1);
   }
+}
+
+// Successive ranks of a data-parallel group form a copy, and those with the
+// same place in it reduce together.
+TEST(Placement, GroupedShardsSeeTheNetworkOfAllReplicas) {
+  const std::vector<Cluster> pools = {Hosts(24)};
+  for (const char* text : {"dp=64",
+                           "dp=24,tp=2",
+                           "dp=24,pp=2",
+                           "dp=24,tp=2,pp=2",
+                           "dp=24,cp=2",
+                           "dp=12,tp=2,cp=2,pp=2",
+                           "dp=24,tp=3"}) {
+    const ParallelConfig config = ParseParallelConfig(text);
+    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
+    for (const int size : {2, 4, 8, 12}) {
+      SCOPED_TRACE(testing::Message() << text << " by " << size);
+      if (config.dp * config.cp % size != 0) {
+        continue;
+      }
+      std::vector<Group> within;
+      std::vector<Group> across;
+      for (const Group& group : DpGroups(grid)) {
+        const auto copy = static_cast<std::size_t>(size);
+        for (std::size_t first = 0; first < group.size(); first += copy) {
+          const auto begin = group.begin() + static_cast<int>(first);
+          within.emplace_back(begin, begin + size);
+        }
+        for (std::size_t i = 0; i < copy; ++i) {
+          across.emplace_back();
+          for (std::size_t j = i; j < group.size(); j += copy) {
+            across.back().push_back(group[j]);
+          }
+        }
+      }
+      const ShardLinks shards =
+          PlacePlan(pools, UniformPlan(config, 64), {.zero_group_ranks = size})
+              .stages.front()
+              .shards;
+      ExpectSame(shards.within, RingLink(pools[0], within));
+      ExpectSame(shards.across, RingLink(pools[0], across));
+    }
+  }
+}
+
+// Three GPUs, the last one of the host, and four of the next host.
+TEST(Placement, AStageOfOneGpuIsOnItsOwnHost) {
+  Plan plan = UniformPlan(ParseParallelConfig("pp=3"), 6);
+  plan.stages[0] = {.dp = 3};
+  plan.stages[1] = {.dp = 1};
+  plan.stages[2] = {.dp = 4};
+  const std::vector<Cluster> pools = {Hosts(2)};
+  const PlanLinks links = PlacePlan(pools, plan);
+  EXPECT_EQ(links.forward[0].hosts, 1);
+  EXPECT_EQ(links.forward[1].hosts, 2);
+  EXPECT_EQ(links.forward[2].hosts, 2);  // from the last stage to the first
+  // Every transition is resharded, in both directions.
+  ASSERT_EQ(links.forward_resharding.size(), 3);
+  ASSERT_EQ(links.backward_resharding.size(), 3);
+  EXPECT_DOUBLE_EQ(links.forward_resharding[0].received_share, 1.0);
+  EXPECT_DOUBLE_EQ(links.forward_resharding[1].received_share, 0.25);
+  EXPECT_DOUBLE_EQ(links.forward_resharding[2].received_share, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(links.backward_resharding[0].received_share, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(links.backward_resharding[1].received_share, 1.0);
+}
+
+// All four GPUs of a host send at once, through two cards.
+TEST(Placement, GpusOfAStageShareTheCardsOfTheirHost) {
+  Cluster cluster = Hosts(4);
+  cluster.nics_per_node = 2;
+  cluster.intra.latency_s = 1e-6;
+  const std::vector<Cluster> pools = {cluster};
+  const auto forward = [&](int dp) {
+    return PlaceGrid(pools, {.dp = dp, .pp = 2}, {.pipeline_outermost = true})
+        .forward[0];
+  };
+  EXPECT_EQ(forward(4).size, 2);
+  EXPECT_EQ(forward(4).hosts, 2);
+  EXPECT_DOUBLE_EQ(forward(4).bandwidth_bytes_per_s, 2 * 3e9 / 4);
+  EXPECT_DOUBLE_EQ(forward(8).bandwidth_bytes_per_s, 2 * 3e9 / 4);
+  EXPECT_DOUBLE_EQ(forward(4).inter_latency_s, 30e-6);
+  EXPECT_EQ(forward(2).hosts, 1);
+  EXPECT_DOUBLE_EQ(forward(2).bandwidth_bytes_per_s, 20e9);
+  EXPECT_DOUBLE_EQ(forward(2).intra_latency_s, 1e-6);
+  // Without a switch, a GPU reaches another over one link, and its card over
+  // all of them.
+  Cluster rings = cluster;
+  rings.rings = {1, 1, 2};
+  rings.inter.bandwidth_bytes_per_s = 1e15;
+  const std::vector<Cluster> v100 = {rings};
+  const auto message = [&](int dp) {
+    return PlaceGrid(v100, {.dp = dp, .pp = 2}, {.pipeline_outermost = true})
+        .forward[0]
+        .bandwidth_bytes_per_s;
+  };
+  EXPECT_DOUBLE_EQ(message(2), 20e9);
+  EXPECT_DOUBLE_EQ(message(4), 40e9);
 }
 
 }  // namespace

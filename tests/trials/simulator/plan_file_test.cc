@@ -13,7 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 std::string ErrorOf(const std::string& text) {
   try {
@@ -47,9 +46,9 @@ TEST(PlanFile, StagesDifferInEveryKey) {
   EXPECT_EQ(plan.stages[0].recomputed_layers, 1);
   EXPECT_EQ(plan.stages[1].tp, 2);
   EXPECT_EQ(plan.stages[1].pool, 1);
-  EXPECT_THAT(ToString(plan),
-              StartsWith("2 stages: 1+2 layers dp=4 tp=1, 1 recomputed | "
-                         "3+2 layers dp=2 tp=2, pool 1; microbatches=8"));
+  EXPECT_EQ(ToString(plan),
+            "2 stages: 1+2 layers dp=4 tp=1, 1 recomputed | "
+            "3+2 layers dp=2 tp=2, pool 1; microbatches=8");
 }
 
 TEST(PlanFile, ErrorsNameTheStageAndTheKey) {
@@ -67,6 +66,31 @@ TEST(PlanFile, ErrorsNameTheStageAndTheKey) {
               HasSubstr("belong to the stages"));
   EXPECT_THAT(ErrorOf(R"({"shared": "nope=2", "stages": [{"layers": 1}]})"),
               HasSubstr("'shared' is wrong"));
+}
+
+TEST(PlanFile, AStageIsOneGpuOfTheFirstTypeUnlessItSaysOtherwise) {
+  const Plan plan = ParsePlanText(
+      R"({"stages": [{"layers": 0},
+                     {"layers": [0], "dp": 1, "tp": 1, "recomputed_layers": 0,
+                      "pool": 0},
+                     {"layers": 1000000}]})",
+      "p.json");
+  EXPECT_THAT(plan.layers, ElementsAre(0, 0, 1'000'000));
+  for (const PlanStage& stage : plan.stages) {
+    EXPECT_EQ(stage.dp, 1);
+    EXPECT_EQ(stage.tp, 1);
+    EXPECT_EQ(stage.recomputed_layers, 0);
+    EXPECT_EQ(stage.pool, 0);
+  }
+  EXPECT_EQ(ToString(plan),
+            "3 stages: 0 layers dp=1 tp=1 | 0 layers dp=1 tp=1 | 1000000 "
+            "layers dp=1 tp=1");
+  EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1000001}]})"),
+              HasSubstr("'layers' must be an integer from 0"));
+  EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1, "dp": 0}]})"),
+              HasSubstr("'dp' must be an integer from 1"));
+  EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1, "tp": 1.5}]})"),
+              HasSubstr("'tp' must be an integer from 1"));
 }
 
 }  // namespace

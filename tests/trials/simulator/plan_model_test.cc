@@ -1,5 +1,8 @@
 #include "trials/simulator/plan_model.h"
 
+#include <numeric>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
@@ -29,6 +32,21 @@ TEST(PlanModel, OnlyAPipelineBetweenHostsContendsForTheNetwork) {
   EXPECT_EQ(Contention("tp=2,pp=2,microbatches=2", 1), 0.0);
   EXPECT_EQ(Contention("tp=8", 2), 0.0);
   EXPECT_GT(Contention("tp=2,pp=4,microbatches=4", 2), 1.0);
+  EXPECT_GT(Contention("tp=4,pp=2,microbatches=4", 2), 1.0);
+}
+
+// The head of SmallLlama is worth several blocks, which the last of four
+// virtual stages lacks.
+TEST(PlanModel, BalancedStagesShareTheLayersOfAllVirtualStages) {
+  Framework framework;
+  framework.balance_stages = true;
+  const PlanModel model(SmallWorkload(), {SmallCluster()}, framework);
+  const std::vector<int> layers =
+      model.PlanOf(ParseParallelConfig("pp=2,microbatches=2,model_chunks=2"))
+          .layers;
+  ASSERT_EQ(layers.size(), 4);
+  EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 8);
+  EXPECT_LT(layers.back(), layers.front());
 }
 
 }  // namespace

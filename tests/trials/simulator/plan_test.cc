@@ -154,5 +154,47 @@ TEST(Plan, SequenceParallelismSplitsTheTokensOfStagesWithSeveralRanksOnly) {
   EXPECT_FALSE(SplitsTokens(plan, 0));
 }
 
+TEST(Plan, AStageMayHaveNoLayers) {
+  Plan plan = FourStages();
+  plan.layers = {3, 3, 2, 0};
+  EXPECT_EQ(Error(plan), "no error");
+  plan.layers = {3, 3, 3, -1};
+  EXPECT_THAT(Error(plan), HasSubstr("must be 0 or more"));
+}
+
+TEST(Plan, AStagesConfigurationHasItsOwnSizes) {
+  Plan plan = UniformPlan(ParseParallelConfig("dp=2,tp=2,sp=2,pp=2"), 8);
+  plan.stages[1] = {.dp = 1, .tp = 4};
+  EXPECT_EQ(ToString(StageConfig(plan, 1)), "dp=1,tp=4,pp=2,sp=4");
+  EXPECT_EQ(ToString(StageConfig(plan, 0)), "dp=2,tp=2,pp=2,sp=2");
+  plan.shared.sp = 1;
+  EXPECT_EQ(ToString(StageConfig(plan, 1)), "dp=1,tp=4,pp=2");
+}
+
+// Of two chunks of two layers, three layers of a stage are recomputed.
+TEST(Plan, TheFirstLayersOfAStageAreRecomputedInAllItsChunks) {
+  Plan plan =
+      UniformPlan(ParseParallelConfig("pp=2,microbatches=2,model_chunks=2"), 8);
+  plan.stages[0].recomputed_layers = 3;
+  plan.stages[1].recomputed_layers = 1;
+  const std::vector<Chunk> chunks = ChunksOf(plan, /*dense_layers=*/3);
+  ASSERT_EQ(chunks.size(), 4);
+  EXPECT_EQ(chunks[0].recomputed, 2);
+  EXPECT_EQ(chunks[1].recomputed, 1);
+  EXPECT_EQ(chunks[2].recomputed, 1);
+  EXPECT_EQ(chunks[3].recomputed, 0);
+  // Layers without experts are the first of the model.
+  EXPECT_EQ(chunks[0].dense, 2);
+  EXPECT_EQ(chunks[1].dense, 1);
+  EXPECT_EQ(chunks[2].dense, 0);
+}
+
+TEST(Plan, AStageHasTheGpusOfAllItsSizes) {
+  const Plan plan = UniformPlan(ParseParallelConfig("dp=2,tp=3,cp=5,pp=2"), 8);
+  EXPECT_EQ(StageGpus(plan, 1), 30);
+  EXPECT_EQ(PoolGpus(plan, 0), 60);
+  EXPECT_EQ(PoolGpus(plan, 1), 0);
+}
+
 }  // namespace
 }  // namespace trials

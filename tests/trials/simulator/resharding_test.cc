@@ -152,5 +152,59 @@ TEST(Resharding, APlanPaysForWhatItReshards) {
   EXPECT_NEAR(report.time.pipeline_s, moved_s, 1e-9);
 }
 
+// Each receiver needs both halves of the tokens.
+TEST(Resharding, SplitTokensAreJoinedFromAllRanks) {
+  const Cluster host = Hosts(4, 1);
+  const Resharding r = Reshard({&host, 0, 1, 2, 1, true}, {&host, 2, 2, 1, 1});
+  EXPECT_DOUBLE_EQ(r.received_share, 0.5);
+  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 0.5 / kLink);
+  EXPECT_DOUBLE_EQ(r.latency_s, 2 * kIntra);
+}
+
+TEST(Resharding, SharesOfASixteenthArriveToo) {
+  const Cluster host = Hosts(32, 1);
+  const Resharding r = Reshard({&host, 0, 16, 1, 1}, {&host, 16, 1, 1, 1});
+  EXPECT_DOUBLE_EQ(r.received_share, 1.0);
+  EXPECT_DOUBLE_EQ(r.latency_s, 16 * kIntra);
+}
+
+// Four copies on the second host, four receivers there: one message each.
+TEST(Resharding, EveryCopyServesOneReceiver) {
+  const Cluster hosts = Hosts(8, 2);
+  const Resharding r = Reshard({&hosts, 8, 1, 4, 1}, {&hosts, 12, 2, 2, 1});
+  EXPECT_DOUBLE_EQ(r.received_share, 0.5);
+  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 0.5 / kLink);
+  EXPECT_DOUBLE_EQ(r.latency_s, kIntra);
+}
+
+TEST(Resharding, MessagesBehindOneSwitchLeaveItsUplinkAlone) {
+  Cluster host = Hosts(8, 1);
+  host.uplink = {"uplink", 1e9, kIntra};
+  const auto seconds_per_byte = [&](int gpus_per_switch) {
+    host.gpus_per_switch = gpus_per_switch;
+    return Reshard({&host, 4, 2, 1, 1}, {&host, 6, 1, 2, 1}).seconds_per_byte;
+  };
+  EXPECT_DOUBLE_EQ(seconds_per_byte(0), 1.0 / kLink);
+  EXPECT_DOUBLE_EQ(seconds_per_byte(4), 1.0 / kLink);
+  // Behind switches of its own, each receiver needs its uplink for all of it.
+  EXPECT_DOUBLE_EQ(seconds_per_byte(1), 1.0 / 1e9);
+  host.peer_access = false;
+  EXPECT_DOUBLE_EQ(seconds_per_byte(4), 2.0 / 1e9);  // two copies go up
+}
+
+// A GPU of a V100 host has one link to another GPU, and all of them to the
+// network card.
+TEST(Resharding, WithoutASwitchTwoGpusShareTheLinksBetweenThem) {
+  Cluster hosts = Hosts(2, 2);
+  hosts.inter.bandwidth_bytes_per_s = 1e15;
+  hosts.rings = {1, 4};
+  const auto seconds_per_byte = [&](int receiver) {
+    return Reshard({&hosts, 0, 1, 1, 1}, {&hosts, receiver, 1, 1, 1})
+        .seconds_per_byte;
+  };
+  EXPECT_DOUBLE_EQ(seconds_per_byte(1), 1.0 / hosts.RingBytesPerSecond(2));
+  EXPECT_DOUBLE_EQ(seconds_per_byte(2), 1.0 / hosts.RingBytesPerSecond(1));
+}
+
 }  // namespace
 }  // namespace trials

@@ -211,5 +211,49 @@ TEST(Sharding, RecomputationHidesCommunicationToo) {
               1e-9);
 }
 
+TEST(Sharding, TwoRanksGatherAndOneDoesNot) {
+  ParallelConfig config;
+  config.zero_stage = 3;
+  const ShardedChunk chunk{1, 1e8, 0.0, 2.0};
+  for (const bool fsdp : {false, true}) {
+    Framework framework;
+    framework.fsdp = fsdp;
+    framework.bucket_overhead_s = 0.0;
+    framework.zero_bucket_bytes = 1e12;
+    ShardLinks links;
+    EXPECT_EQ(GatherParametersTime(chunk, links, config, framework, 0.0), 0.0);
+    EXPECT_EQ(GatherAndScatterTime(chunk, links, config, framework, 0.0), 0.0);
+    links.within = {2, 1, 20e9, 5e-6, 30e-6};
+    EXPECT_GT(GatherParametersTime(chunk, links, config, framework, 0.0), 0.0);
+    // Copies on one rank each reduce all of their gradients.
+    links = {{}, {2, 2, 1e9, 5e-6, 30e-6}};
+    EXPECT_NEAR(GatherAndScatterTime(chunk, links, config, framework, 0.0),
+                AllReduceTime(links.across, 2e8),
+                1e-12);
+  }
+}
+
+// A stage with an embedding only, and one with a single block: nothing runs
+// beside its communication.
+TEST(Sharding, OneUnitHidesNothing) {
+  const ShardLinks links{{4, 1, 20e9, 5e-6, 30e-6}, {}};
+  Framework framework = Fsdp(false);
+  framework.overlap_slowdown = 0.25;
+  ParallelConfig config;
+  config.zero_stage = 3;
+  const double unit_s =
+      AllGatherTime(links.within, 2e8) + framework.bucket_overhead_s;
+  const ShardedChunk ends{0, 1e8, 1e8, 2.0};
+  EXPECT_DOUBLE_EQ(GatherParametersTime(ends, links, config, framework, 1e9),
+                   unit_s);
+  EXPECT_DOUBLE_EQ(GatherAndScatterTime(ends, links, config, framework, 1e9),
+                   unit_s);
+  const ShardedChunk block{1, 1e8, 0.0, 2.0};
+  EXPECT_DOUBLE_EQ(GatherParametersTime(block, links, config, framework, 1e9),
+                   unit_s);
+  EXPECT_DOUBLE_EQ(GatherAndScatterTime(block, links, config, framework, 1e9),
+                   2 * unit_s);
+}
+
 }  // namespace
 }  // namespace trials

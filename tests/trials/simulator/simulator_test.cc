@@ -17,6 +17,7 @@
 namespace trials {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // A few hundred configurations of 8 GPUs, every knob turned.
@@ -257,6 +258,7 @@ TEST(Simulator, AFullPipelineIsAskedForWhereTheFrameworkDoes) {
   const Simulator simulator(SmallWorkload(), SmallCluster(), options);
   const ParallelConfig two = Config("dp=2,pp=4,microbatches=2");
   EXPECT_NO_THROW((void)simulator.Simulate(Config("dp=1,pp=8,microbatches=8")));
+  EXPECT_NO_THROW((void)simulator.Simulate(Config("dp=4,pp=2,microbatches=1")));
   EXPECT_NO_THROW((void)Small().Simulate(two));
   EXPECT_THROW((void)simulator.Simulate(two), std::invalid_argument);
 }
@@ -569,6 +571,10 @@ TEST(Simulator, ATrialStopsWhenTheCallerHasSeenEnough) {
   const Measurement measurement = simulator.Run(request);
   EXPECT_EQ(measurement.outcome, Outcome::kTerminatedEarly);
   EXPECT_EQ(measurement.step_times_s.size(), 3u);
+  request.max_steps = 4;  // one step is left
+  seen = 0;
+  EXPECT_EQ(simulator.Run(request).outcome, Outcome::kTerminatedEarly);
+  EXPECT_EQ(seen, 3);
 }
 
 TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
@@ -590,8 +596,14 @@ TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
 
   cluster.gpu.memory_bytes = 1e9;
   Simulator tiny(SmallWorkload(), cluster);
-  EXPECT_THAT(tiny.Run(request).message, HasSubstr("during set-up"));
-  EXPECT_LT(tiny.Run(request).duration_s, measurement.duration_s);
+  const Measurement at_once = tiny.Run(request);
+  EXPECT_THAT(at_once.message, HasSubstr("during set-up"));
+  EXPECT_DOUBLE_EQ(at_once.duration_s,
+                   tiny.SetupTime() + Framework{}.failure_s);
+  // Two bytes of weights, two and four of gradients in the step, twelve of
+  // masters and moments over 8 ranks, and the rest: 1 to 10 GB.
+  EXPECT_THAT(at_once.message,
+              ContainsRegex("needs [1-9]\\.[0-9]{2} GB of 1\\.00 GB"));
 }
 
 TEST(Simulator, ALargerModelOnMoreRanksTakesLongerToSetUp) {

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/trials/simulator/problem.h"
+
 namespace trials {
 namespace {
 
@@ -13,6 +15,13 @@ TEST(StageBalance, TheHeadCountsAsTheBlocksItIsWorth) {
   // 16 blocks and a head of four: twenty units, five a stage.
   EXPECT_EQ(BalanceLayers(16, 4.0, 4), (std::vector<int>{5, 5, 5, 1}));
   EXPECT_EQ(BalanceLayers(16, 4.0, 1), std::vector<int>{16});
+}
+
+// Without a gate, a block of Gpt has 12 matrices of 2048 x 2048.
+TEST(StageBalance, TheHeadIsWorthItsShareOfABlocksWeights) {
+  EXPECT_DOUBLE_EQ(BlocksInHead(Gpt()), 51200.0 / (12 * 2048));
+  EXPECT_DOUBLE_EQ(BlocksInHead(SmallLlama()),
+                   32000.0 / (2 * 1024 + 2 * 512 + 3 * 2816));
 }
 
 TEST(StageBalance, NoBlockIsLost) {

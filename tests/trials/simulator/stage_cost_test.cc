@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
+#include "tests/trials/simulator/stage_of_five.h"
 #include "trials/knobs.h"
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/simulator.h"
@@ -143,6 +144,69 @@ TEST(StageCost, ATiedTableIsExchangedAtTheSizeOfItsLargerPart) {
       EXPECT_GT(report.time.data_s, 0.99 * time_s);
     }
   }
+}
+
+// Stages of one and of four tensor-parallel ranks exchange a microbatch twice.
+TEST(StageCost, AReshardedMessageHasTheOverheadOfAnyOther) {
+  Plan plan = UniformPlan(ParseParallelConfig("pp=2,microbatches=1"), 8);
+  plan.stages[1] = {.dp = 1, .tp = 4};
+  const auto step_s = [&](double overhead_s) {
+    Framework framework;
+    framework.p2p_overhead_s = overhead_s;
+    return Simulator(SmallWorkload(), SmallCluster(), {.framework = framework})
+        .Simulate(plan)
+        .step_time_s;
+  };
+  EXPECT_NEAR(step_s(0.25) - step_s(0.0), 2 * 0.25, 1e-9);
+}
+
+// A microbatch passes four virtual stages on two stages: three messages there
+// and three back.
+TEST(StageCost, TheLastStageSendsToTheFirstWhenInterleaved) {
+  Pipelines pipelines;
+  const char* const config = "dp=4,pp=2,microbatches=2,model_chunks=2";
+  pipelines.framework.p2p_overhead_s = 0.0;
+  const double without_s = pipelines.StepTime(config);
+  pipelines.framework.p2p_overhead_s = 100.0;
+  const double with_s = pipelines.StepTime(config);
+  EXPECT_GT(with_s - without_s, 6 * 100.0);
+}
+
+TEST(StageCost, OverlappedMessagesHideBehindTheNextAction) {
+  Pipelines pipelines;
+  pipelines.framework.p2p_overhead_s = 0.0;
+  const std::string config = "dp=4,pp=2,microbatches=16,model_chunks=2";
+  EXPECT_LT(pipelines.StepTime(config + ",overlap_p2p=1"),
+            pipelines.StepTime(config));
+}
+
+// Two stages of two chunks, each of one block of 10 s and 20 s. A receive holds
+// 2 of 64 multiprocessors during half of each action.
+class OverlappedStages : public StageOfFive {};
+
+TEST_F(OverlappedStages, PendingReceivesSlowEveryActionDown) {
+  problem_.workload.model.tied_embeddings = false;
+  layers_.embedding = layers_.head = {};
+  plan_.shared.pp = 2;
+  plan_.shared.microbatches = 4;
+  plan_.shared.model_chunks = 2;
+  plan_.shared.overlap_p2p = true;
+  plan_.stages.assign(2, {});
+  plan_.layers = {1, 1, 1, 1};
+  PlanLinks links;
+  links.stages.assign(2, {});
+  links.forward.assign(2, {.size = 2, .bandwidth_bytes_per_s = 1e40});
+  links.backward = links.forward;
+  const auto pipeline_s = [&] {
+    return ComputeStageCosts(
+               {{problem_, plan_, 0, gpu_, layers_, links.stages[0], false},
+                {problem_, plan_, 1, gpu_, layers_, links.stages[1], false}},
+               links)[1]
+        .time.pipeline_s;
+  };
+  EXPECT_DOUBLE_EQ(pipeline_s(), 4 * 2 * 30.0 * 0.5 * 2 / 64);
+  problem_.framework.trainer_arena = true;  // CPU ranks sleep
+  EXPECT_EQ(pipeline_s(), 0.0);
 }
 
 }  // namespace

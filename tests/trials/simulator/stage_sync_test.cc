@@ -1,11 +1,13 @@
 #include "trials/simulator/stage_sync.h"
 
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
 #include "trials/knobs.h"
+#include "trials/simulator/collectives.h"
 
 namespace trials {
 namespace {
@@ -108,6 +110,91 @@ TEST(StageSync, ExpertsAddTheTimeOfTheirOwnLink) {
   const double with_s = syncs.Sync(config).reduce.exposed_s;
   EXPECT_GT(with_s - without_s, 1.5 * without_s);
   EXPECT_LT(with_s - without_s, 2.1 * without_s);
+}
+
+// Eight buckets of 10 MB; copies into a bucket and back move 4 and 2 bytes for
+// each of theirs.
+TEST(StageSync, BucketsAreCopiedUnlessAPipelineReducesInPlace) {
+  StageSyncs syncs;
+  syncs.problem.framework.reduce_in_backward = false;
+  const double byte_s = syncs.problem.gpus[0].MemoryTime(1e9, 0) / 1e9;
+  const double all_s = AllReduceTime(syncs.stage.links.dp, 8e7);
+  const StageSync whole = syncs.Sync("dp=4");
+  EXPECT_NEAR(whole.reduce.exposed_s, all_s + 6 * 8e7 * byte_s, 1e-9);
+  EXPECT_DOUBLE_EQ(whole.reduce.overhead_s,
+                   syncs.problem.framework.bucket_overhead_s);
+  EXPECT_NEAR(
+      syncs.Sync("dp=4,pp=2,microbatches=4").reduce.exposed_s, all_s, 1e-9);
+  syncs.problem.framework.reduce_in_backward = true;
+  const double one_s = AllReduceTime(syncs.stage.links.dp, 1e7);
+  EXPECT_NEAR(
+      syncs.Sync("dp=4,pp=2,microbatches=4").reduce.exposed_s, 8 * one_s, 1e-9);
+}
+
+// With NVLink the gradients have the link for themselves.
+TEST(StageSync, GradientsOnNvlinkTakeTheTimeOfABucketAlone) {
+  StageSyncs syncs;
+  syncs.stage.links.dp.nvlink = true;
+  syncs.stage.tensor_share = 0.9;
+  syncs.problem.framework.bucket_pack_bytes = 0.0;
+  syncs.problem.framework.bucket_unpack_bytes = 0.0;
+  for (SyncModule& module : syncs.stage.modules) {
+    module.backward_s = 0.0;  // nothing to hide behind
+  }
+  EXPECT_DOUBLE_EQ(syncs.Sync("dp=4,dp_bucket_mb=1").reduce.exposed_s,
+                   8 * AllReduceTime(syncs.stage.links.dp, 1e7));
+}
+
+TEST(StageSync, TheNextForwardWaitsForTheSlowerFirstMessage) {
+  StageSyncs syncs;
+  const char* const config =
+      "dp=4,zero_stage=1,zero_bucket_mb=1000,overlap_zero_allgather=1";
+  const double first_s = syncs.Sync(config).gather.first_s;
+  syncs.stage.links.expert_dp = syncs.stage.links.dp;
+  syncs.stage.expert_modules = {{.tensor_bytes = {1e3}}};
+  EXPECT_EQ(syncs.Sync(config).gather.first_s, first_s);
+  syncs.stage.expert_modules = {{.tensor_bytes = {1e9}}};
+  EXPECT_GT(syncs.Sync(config).gather.first_s, 10 * first_s);
+}
+
+TEST(StageSync, DependsOnTheBucketsThatItsStageOfZeroUses) {
+  Framework framework;
+  const auto knobs = [&](const char* text) {
+    return StageSyncKnobs(framework, ParseParallelConfig(text));
+  };
+  const ParallelConfig defaults;
+  const std::string ddp = "dp=8,dp_bucket_mb=8";
+  const std::string zero = "dp=8,zero_stage=1,zero_bucket_mb=8,dp_bucket_mb=8";
+  EXPECT_EQ(knobs(ddp.c_str()).dp_bucket_mb, 8);
+  EXPECT_EQ(knobs("dp=4,pp=2,microbatches=2,dp_bucket_mb=8").dp_bucket_mb,
+            defaults.dp_bucket_mb);
+  EXPECT_EQ(knobs("dp=8,zero_bucket_mb=8").zero_bucket_mb,
+            defaults.zero_bucket_mb);
+  EXPECT_EQ(knobs(zero.c_str()).dp_bucket_mb, defaults.dp_bucket_mb);
+  EXPECT_EQ(knobs(zero.c_str()).zero_bucket_mb, 8);
+  framework.zero_bucket_bytes = 0.05;
+  EXPECT_EQ(knobs(zero.c_str()).zero_bucket_mb, defaults.zero_bucket_mb);
+  framework.zero_bucket_bytes = 0.0;
+  framework.fsdp = true;
+  EXPECT_EQ(knobs(zero.c_str()).zero_bucket_mb, defaults.zero_bucket_mb);
+}
+
+// Without overlap, nothing that changes the time of backward matters; stage 2
+// reduces in every microbatch.
+TEST(StageSync, DependsOnBackwardWhereItOverlapsOnly) {
+  const Framework framework;
+  const auto knobs = [&](const char* text) {
+    return StageSyncKnobs(framework, ParseParallelConfig(text));
+  };
+  EXPECT_EQ(knobs("dp=8,microbatches=4,grad_checkpoint=1").microbatches, 4);
+  EXPECT_EQ(knobs("dp=8,microbatches=4,grad_checkpoint=1").grad_checkpoint, 1);
+  const char* const exposed =
+      "dp=8,microbatches=4,zero_stage=1,overlap_zero_comm=0,grad_checkpoint=1";
+  EXPECT_EQ(knobs(exposed).microbatches, 1);
+  EXPECT_EQ(knobs(exposed).grad_checkpoint, 0);
+  EXPECT_EQ(knobs("dp=8,microbatches=4,zero_stage=2,overlap_zero_comm=0")
+                .microbatches,
+            4);
 }
 
 }  // namespace

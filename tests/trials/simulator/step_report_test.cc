@@ -69,5 +69,13 @@ TEST(TimeBreakdown, AddsEveryPartSoManyTimes) {
   EXPECT_EQ(sum.Total(), 7.0);
 }
 
+TEST(LargestComponent, OfTwoEqualOnesTheFirstIsNamed) {
+  MemoryBreakdown memory;
+  memory.gradients_bytes = memory.activations_bytes = 1e9;
+  EXPECT_EQ(LargestComponent(memory), "gradients");
+  memory.activations_bytes = 1.1e9;
+  EXPECT_EQ(LargestComponent(memory), "activations");
+}
+
 }  // namespace
 }  // namespace trials

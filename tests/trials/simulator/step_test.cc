@@ -106,5 +106,63 @@ TEST(Step, ATiedTableIsExchangedWhenBothOfItsHoldersHaveFinished) {
   EXPECT_DOUBLE_EQ(report.time.data_s, 3.0);
 }
 
+TEST(Step, ZeroStage3GathersNothingAtTheEnd) {
+  StepEnd step;
+  step.syncs[0].gather.total_s = 5.0;
+  step.syncs[0].gather.overhead_s = 1.0;
+  const auto data_s = [&](const char* config) {
+    return step.Finish(config).time.data_s;
+  };
+  EXPECT_EQ(data_s("dp=8"), 0.0);
+  EXPECT_EQ(data_s("dp=8,zero_stage=1"), 5.0);
+  EXPECT_EQ(data_s("dp=8,zero_stage=2,microbatches=4"), 5.0);
+  EXPECT_EQ(data_s("dp=8,zero_stage=3"), 0.0);
+  EXPECT_EQ(step.Finish("dp=8,zero_stage=2,microbatches=4").time.overhead_s,
+            1.0);
+  // fully_shard gathers in every microbatch, unless there is a pipeline.
+  step.problem.framework.fsdp = true;
+  EXPECT_EQ(data_s("dp=8,zero_stage=1,microbatches=4"), 5.0);
+  EXPECT_EQ(data_s("dp=8,zero_stage=2,microbatches=4"), 20.0);
+  EXPECT_EQ(step.Finish("dp=8,zero_stage=2,microbatches=4").time.overhead_s,
+            4.0);
+}
+
+TEST(Step, AJobFitsThatFillsItsGpusExactly) {
+  StepEnd step;
+  const double bytes = step.Finish("dp=8").peak_memory_bytes;
+  step.problem.pools[0].gpu.memory_bytes = bytes;
+  EXPECT_TRUE(step.Finish("dp=8").fits);
+  step.problem.pools[0].gpu.memory_bytes = bytes - 1.0;
+  EXPECT_FALSE(step.Finish("dp=8").fits);
+}
+
+// Above half of the memory the allocator waits a second in each microbatch.
+TEST(Step, AnAllocatorUnderPressureRetriesInEveryMicrobatch) {
+  StepEnd step;
+  step.problem.framework.allocator_retry_s = 1.0;
+  step.problem.framework.allocator_pressure = 0.5;
+  const double bytes = step.Finish("dp=8").peak_memory_bytes;
+  const auto report = [&](double share) {
+    step.problem.pools[0].gpu.memory_bytes = bytes / share;
+    return step.Finish("dp=8,microbatches=4");
+  };
+  EXPECT_FALSE(report(0.49).short_of_memory);
+  EXPECT_TRUE(report(0.51).short_of_memory);
+  EXPECT_DOUBLE_EQ(report(0.51).step_time_s - report(0.49).step_time_s, 4.0);
+  EXPECT_DOUBLE_EQ(report(0.51).time.overhead_s - report(0.49).time.overhead_s,
+                   4.0);
+}
+
+TEST(Step, OfEqualStagesTheFirstIsNamed) {
+  StepEnd step;
+  step.stages.assign(2, step.stages[0]);
+  step.syncs.resize(2);
+  step.stages[0].links.first_rank = 3;
+  step.stages[1].links.first_rank = 5;
+  const StepReport report = step.Finish("dp=8,pp=2");
+  EXPECT_EQ(report.critical_rank, 3);
+  EXPECT_EQ(report.peak_rank, 3);
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,5 +1,6 @@
 #include "trials/simulator/topology.h"
 
+#include <cmath>
 #include <stdexcept>
 #include <vector>
 
@@ -174,6 +175,52 @@ TEST(Topology, CollectivesTakeMultiprocessorsAndMemoryBandwidth) {
   EXPECT_NEAR(OverlapSlowdown(gpu, 20e9), 0.02 + 0.05, 1e-9);
   gpu.multiprocessors = 4;
   EXPECT_EQ(OverlapSlowdown(gpu, 1e15), 1.0);
+}
+
+// Behind a switch of its own, every GPU uses its uplink for each neighbor.
+TEST(Topology, AGpuMayHaveASwitchForItself) {
+  Cluster cluster = TwoHosts();
+  cluster.nodes = 1;
+  EXPECT_TRUE(RingLink(cluster, TpGroups({.tp = 4})).nvlink);
+  cluster.gpus_per_switch = 1;
+  EXPECT_FALSE(RingLink(cluster, TpGroups({.tp = 4})).nvlink);
+  EXPECT_DOUBLE_EQ(
+      RingLink(cluster, TpGroups({.dp = 2, .tp = 2})).bandwidth_bytes_per_s,
+      kUplink);
+}
+
+TEST(Topology, ARankAloneHasNoLimit) {
+  const GroupLink link = RingLink(TwoHosts(), TpGroups({.dp = 8}));
+  EXPECT_EQ(link.size, 1);
+  EXPECT_TRUE(std::isinf(link.bandwidth_bytes_per_s));
+  EXPECT_TRUE(std::isinf(RingLink(TwoHosts(), {}).bandwidth_bytes_per_s));
+}
+
+// Each of four GPUs sends 4 of its 7 parts to the other host: 16 parts through
+// one card.
+TEST(Topology, AnAllToAllSendsEachPartOverTheCard) {
+  EXPECT_DOUBLE_EQ(
+      AllToAllLink(TwoHosts(), EpGroups({.dp = 8}, 8)).bandwidth_bytes_per_s,
+      7 * kNic / 16);
+  EXPECT_DOUBLE_EQ(
+      AllToAllLink(TwoHosts(), EpGroups({.dp = 4}, 4)).bandwidth_bytes_per_s,
+      kIntra);
+}
+
+// Two GPUs of a hybrid cube mesh may have two links between them; a GPU alone
+// in its host reaches the card over all of its links.
+TEST(Topology, WithoutASwitchLinksDependOnTheGpusOfAHost) {
+  Cluster cluster = TwoHosts();
+  cluster.inter.bandwidth_bytes_per_s = 1e9;
+  cluster.rings = {2, 3, 6};
+  EXPECT_DOUBLE_EQ(
+      AllToAllLink(cluster, EpGroups({.dp = 2}, 2)).bandwidth_bytes_per_s,
+      2 * kIntra);
+  EXPECT_DOUBLE_EQ(RingLink(cluster, TpGroups({.tp = 2})).bandwidth_bytes_per_s,
+                   2 * kIntra);
+  EXPECT_DOUBLE_EQ(
+      RingLink(cluster, DpGroups({.dp = 2, .tp = 4})).bandwidth_bytes_per_s,
+      6 * kIntra);
 }
 
 }  // namespace

@@ -188,5 +188,62 @@ TEST(NoisyRunner, AFailurePassesWithItsCost) {
       trial.duration_s - trial.setup_s, FakeRunner::kTeardown_s + 60.0, 1e-9);
 }
 
+// Every option at its limit, and just beyond.
+TEST(NoisyRunner, OptionsHaveLimits) {
+  const auto accepts = [](double NoiseOptions::*option, double value) {
+    NoiseOptions options;
+    options.*option = value;
+    try {
+      const NoisyRunner runner(std::make_unique<FakeRunner>(), options);
+      return true;
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+  };
+  for (double NoiseOptions::*const option : {&NoiseOptions::offset,
+                                             &NoiseOptions::jitter,
+                                             &NoiseOptions::drift,
+                                             &NoiseOptions::outlier_probability,
+                                             &NoiseOptions::outlier_size,
+                                             &NoiseOptions::first_step_share,
+                                             &NoiseOptions::first_step_s,
+                                             &NoiseOptions::first_step_spread,
+                                             &NoiseOptions::setup_jitter}) {
+    EXPECT_TRUE(accepts(option, 0.0));
+    EXPECT_TRUE(accepts(option, 0.05));
+    EXPECT_FALSE(accepts(option, -0.05));
+  }
+  EXPECT_TRUE(accepts(&NoiseOptions::outlier_probability, 1.0));
+  EXPECT_FALSE(accepts(&NoiseOptions::outlier_probability, 1.05));
+  EXPECT_TRUE(accepts(&NoiseOptions::drift_steps, 0.05));
+  EXPECT_FALSE(accepts(&NoiseOptions::drift_steps, 0.0));
+}
+
+// Half of the true step and 0.25 s, which the spread does not change here.
+TEST(NoisyRunner, TheFirstStepHasAShareAndAConstantMore) {
+  NoiseOptions options = Silent();
+  options.first_step_share = 0.5;
+  options.first_step_s = 0.25;
+  const std::vector<double> steps = RunNoisy(options, 1, 3).step_times_s;
+  EXPECT_DOUBLE_EQ(steps[0], 1.75);
+  EXPECT_DOUBLE_EQ(steps[1], 1.0);
+  EXPECT_DOUBLE_EQ(steps[2], 1.0);
+}
+
+TEST(NoisyRunner, TheSetUpVariesByItsJitter) {
+  NoiseOptions options = Silent();
+  options.setup_jitter = 0.1;
+  double sum = 0.0;
+  double squares = 0.0;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const double log =
+        std::log(RunNoisy(options, seed, 1).setup_s / FakeRunner::kSetup_s);
+    sum += log;
+    squares += log * log;
+  }
+  EXPECT_NEAR(sum / 2000, 0.0, 0.01);
+  EXPECT_NEAR(std::sqrt(squares / 2000), 0.1, 0.01);
+}
+
 }  // namespace
 }  // namespace trials

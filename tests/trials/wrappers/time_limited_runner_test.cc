@@ -99,5 +99,56 @@ TEST(TimeLimitedRunner, TheTruthPasses) {
   EXPECT_EQ(runner.ExactThroughput({}), 1.0);
 }
 
+// Steps of a second after a set-up of 10 s, without a tear-down.
+class CountingRunner final : public TrialRunner {
+ public:
+  explicit CountingRunner(int& steps) : steps_(steps) {}
+
+  Measurement Run(const TrialRequest& request) override {
+    Measurement measurement{
+        .outcome = Outcome::kCompleted, .setup_s = 10.0, .duration_s = 10.0};
+    for (int step = 0; step < request.max_steps; ++step) {
+      measurement.step_times_s.push_back(1.0);
+      measurement.duration_s += 1.0;
+      ++steps_;
+      if (!request.on_step(1.0)) {
+        break;
+      }
+    }
+    return measurement;
+  }
+  std::optional<double> ExactThroughput(const ParallelConfig&) const override {
+    return 1.0;
+  }
+
+ private:
+  int& steps_;
+};
+
+// Set-up is known only afterwards: steps end when they alone pass the limit.
+TEST(TimeLimitedRunner, NoStepsRunAfterTheLimit) {
+  const auto steps = [](double limit_s) {
+    int count = 0;
+    TimeLimitedRunner runner(std::make_unique<CountingRunner>(count));
+    (void)runner.Run({.max_steps = 100, .time_limit_s = limit_s});
+    return count;
+  };
+  EXPECT_EQ(steps(13.5), 14);
+  EXPECT_EQ(steps(14.0), 15);
+}
+
+TEST(TimeLimitedRunner, ATrialWithoutATearDownEndsWithItsLastStep) {
+  int count = 0;
+  TimeLimitedRunner runner(std::make_unique<CountingRunner>(count));
+  EXPECT_DOUBLE_EQ(
+      runner.Run({.max_steps = 3, .time_limit_s = 100.0}).duration_s, 13.0);
+}
+
+TEST(TimeLimitedRunner, AFailureAtTheLimitIsFound) {
+  const Measurement found = RunLimited(10.0, Outcome::kOutOfMemory);
+  EXPECT_EQ(found.outcome, Outcome::kOutOfMemory);
+  EXPECT_DOUBLE_EQ(found.duration_s, 10.0);
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,0 +1,102 @@
+#include "trials/config_file.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace trials {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ConfigFileTest : public testing::Test {
+ protected:
+  [[nodiscard]] ConfigFile Of(const std::string& text) const {
+    fakes::WriteFile(folder_.path() / "config.json", text);
+    return ConfigFile(folder_.path() / "config.json");
+  }
+
+  // The message of the error of `read`.
+  template <typename Read>
+  static std::string Error(const Read& read) {
+    try {
+      (void)read();
+    } catch (const common::InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(ConfigFileTest, SizesAreIntegersFromOne) {
+  const ConfigFile file =
+      Of(R"({"a": 1, "b": 0, "c": 1.0, "d": 2147483647, "e": 2147483648,
+             "f": null})");
+  EXPECT_EQ(file.Size("a"), 1);
+  EXPECT_EQ(file.Size("d"), 2147483647);
+  EXPECT_EQ(file.Size("f", 7), 7);
+  EXPECT_EQ(file.Size("a", 7), 1);
+  for (const char* key : {"b", "c", "e"}) {
+    EXPECT_THAT(Error([&] { return file.Size(key); }),
+                HasSubstr("must be an integer from 1"));
+  }
+  EXPECT_THAT(Error([&] { return file.Size("f"); }), HasSubstr("is missing"));
+}
+
+TEST_F(ConfigFileTest, NumbersAreFromZero) {
+  const ConfigFile file =
+      Of(R"({"a": 0, "b": 0.5, "c": -1e-9, "d": "1", "o": {"x": 0.25}})");
+  EXPECT_EQ(file.Number("a", 7.0), 0.0);
+  EXPECT_EQ(file.Number("b", 7.0), 0.5);
+  EXPECT_EQ(file.Number("z", 7.0), 7.0);
+  EXPECT_EQ(file.NumberIn("o", "x", 7.0), 0.25);
+  EXPECT_EQ(file.NumberIn("o", "y", 7.0), 7.0);
+  EXPECT_EQ(file.NumberIn("a", "x", 7.0), 7.0);
+  for (const char* key : {"c", "d"}) {
+    EXPECT_THAT(Error([&] { return file.Number(key, 7.0); }),
+                HasSubstr("must be a number from 0"));
+  }
+}
+
+TEST_F(ConfigFileTest, FlagsAndTextsHaveTheirType) {
+  const ConfigFile file = Of(R"({"a": true, "b": "x", "l": ["x", "y", "x"]})");
+  EXPECT_TRUE(file.Flag("a", false));
+  EXPECT_TRUE(file.Flag("z", true));
+  EXPECT_EQ(file.Text("b", "y"), "x");
+  EXPECT_EQ(file.Text("z", "y"), "y");
+  EXPECT_EQ(file.Count("l", "x"), 2);
+  EXPECT_EQ(file.Count("b", "x"), 0);
+  EXPECT_THAT(Error([&] { return file.Flag("b", true); }),
+              HasSubstr("true or false"));
+  EXPECT_THAT(Error([&] { return file.Text("a", ""); }),
+              HasSubstr("must be text"));
+}
+
+// A multimodal model has the sizes of its language model in an object.
+TEST_F(ConfigFileTest, TheLanguageModelOfAMultimodalOneIsRead) {
+  const ConfigFile file = Of(
+      R"({"_name_or_path": "me/it", "model_type": "gemma3", "layers": 1,
+          "text_config": {"layers": 2, "model_type": "gemma3_text"}})");
+  EXPECT_EQ(file.Size("layers"), 2);
+  EXPECT_EQ(file.Text("model_type", ""), "gemma3_text");
+  EXPECT_EQ(file.Name(), "me/it");
+}
+
+TEST_F(ConfigFileTest, AFolderIsRefusedWithWhatIsInIt) {
+  const auto open = [&] { return ConfigFile(folder_.path()); };
+  EXPECT_THAT(Error(open), HasSubstr("without a config.json"));
+  (void)Of("{}");
+  EXPECT_THAT(Error(open), HasSubstr("name the config.json in it"));
+  EXPECT_THAT(Error([&] { return ConfigFile(folder_.path() / "none.json"); }),
+              HasSubstr("no such file"));
+  EXPECT_THAT(Error([&] { return Of("[]"); }), HasSubstr("a JSON object"));
+}
+
+}  // namespace
+}  // namespace trials

@@ -1,0 +1,94 @@
+#include "trials/simulator/layer_operators.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trials/simulator/operator_bytes.h"
+
+namespace trials {
+namespace {
+
+constexpr double kTokens = 4.0 * 512;
+
+// One kernel reads and writes each element; backward moves 4 values in two
+// kernels. RMSNorm in Python casts to fp32 and back: 7 kernels that move 5
+// values in half precision and 7 in fp32, and backward 6 and 13 in 10.
+TEST(LayerOperators, NormsAreOneKernelOrSeven) {
+  OperatorBytes block;
+  const double elements = kTokens * 1024;
+  ExpectTraffic(block.Of("final-norm"),
+                {(10 + 28) * elements, 7, (12 + 52) * elements, 10});
+  block.workload.precision = Precision::kFp32;
+  ExpectTraffic(block.Of("final-norm"),
+                {(20 + 28) * elements, 7, (24 + 52) * elements, 10});
+  block.workload.precision = Precision::kBf16;
+  block.framework.fused_operators = true;
+  ExpectTraffic(block.Of("final-norm"), {4 * elements, 1, 8 * elements, 2});
+  block.framework.fused_operators = false;
+  block.workload.model.norm_bias = true;
+  ExpectTraffic(block.Of("final-norm"), {4 * elements, 1, 8 * elements, 2});
+}
+
+// A sum reads two and writes one. A dropout before it reads, writes and writes
+// a byte of mask; fused with the sum it only adds the mask.
+TEST(LayerOperators, ResidualsAreASumAndADropout) {
+  OperatorBytes block;
+  double elements = 2 * kTokens * 1024;  // of both
+  ExpectTraffic(block.Of("residual"), {6 * elements, 2, 6 * elements, 2});
+  block.workload.model = Gpt();
+  elements = 2 * kTokens * 2048;
+  ExpectTraffic(block.Of("residual"), {11 * elements, 4, 11 * elements, 4});
+  block.framework.fused_operators = true;
+  ExpectTraffic(block.Of("residual"), {7 * elements, 2, 11 * elements, 4});
+}
+
+TEST(LayerOperators, OnlyModelsWithLearnedPositionsOfTokensHaveDropout) {
+  Model model = Gpt();
+  EXPECT_TRUE(HasDropout(model));
+  model.max_positions = 1;
+  EXPECT_TRUE(HasDropout(model));
+  model.patch_size = 1;  // a vision transformer
+  EXPECT_FALSE(HasDropout(model));
+  EXPECT_FALSE(HasDropout(SmallLlama()));
+  model = Gpt();
+  model.dropout = false;
+  EXPECT_FALSE(HasDropout(model));
+}
+
+TEST(LayerOperators, ValuesHaveTheSizeOfKeysUnlessTheModelGivesOne) {
+  Model model = SmallLlama();
+  EXPECT_EQ(ValueSize(model), 64.0);
+  model.value_head_size = 1;
+  EXPECT_EQ(ValueSize(model), 1.0);
+}
+
+// Tensor parallelism splits heads and columns, context parallelism tokens, and
+// sequence parallelism tokens outside of the linear layers.
+TEST(LayerOperators, ParallelismSplitsTheShape) {
+  const Workload workload = SmallWorkload();
+  const Framework framework;
+  const GpuModel gpu(SmallCluster().gpu, workload.precision, 0.0);
+  const LayerShape shape =
+      ShapeOf(workload,
+              framework,
+              gpu,
+              {.sequences = 4, .tp = 4, .sp = true, .cp = 2, .ep = 3});
+  EXPECT_EQ(shape.tokens, 1024.0);
+  EXPECT_EQ(shape.outer_tokens, 256.0);
+  EXPECT_EQ(shape.heads, 4.0);
+  EXPECT_EQ(shape.query, 256.0);
+  EXPECT_EQ(shape.key, 128.0);
+  EXPECT_EQ(shape.value, 128.0);
+  EXPECT_EQ(shape.result, 256.0);
+  EXPECT_EQ(shape.ffn, 704.0);
+  EXPECT_EQ(shape.ep, 3.0);
+  EXPECT_TRUE(shape.sp);
+  // Every rank has a key-value head at least; one rank splits nothing.
+  EXPECT_EQ(ShapeOf(workload, framework, gpu, {.sequences = 4, .tp = 16}).key,
+            64.0);
+  EXPECT_FALSE(
+      ShapeOf(workload, framework, gpu, {.sequences = 4, .tp = 1, .sp = true})
+          .sp);
+}
+
+}  // namespace
+}  // namespace trials
