@@ -1,8 +1,8 @@
 #include "methods/trusted_process.h"
 
 #include <cmath>
+#include <limits>
 #include <memory>
-#include <numbers>
 #include <string>
 #include <vector>
 
@@ -63,10 +63,10 @@ std::unique_ptr<FittedProcess> OfTimes() {
       FittedProcess::Options{});
 }
 
-// Memory of 0.3 to 2.4 of the capacity is predicted.
+// Memory of 0.35, 0.7, 1.05, ... of the capacity is predicted.
 std::unique_ptr<FittedProcess> OfMemory() {
   ParametricMean mean = Predicting(ParametricMean::Link::kLinear,
-                                   Eigen::VectorXd::LinSpaced(8, 0.3, 2.4));
+                                   Eigen::VectorXd::LinSpaced(8, 0.35, 2.8));
   mean.clip = 1.1;
   return std::make_unique<FittedProcess>(
       Line(), mean, FittedProcess::Options{});
@@ -107,13 +107,12 @@ TEST(FittedProcess, TheRecordIgnoresValuesThatAreNotPositive) {
 
 TEST(FittedProcess, AFailureIsUnpredictedWhereTheMemoryWasPredictedToSuffice) {
   const auto process = OfMemory();
-  const FitInput input =
-      Observing({0, 1, 2, 3, 7}, {1.1, 0.6, 1.1, 1.1, 1.1});  // 0.3 0.6 0.9 1.2
+  const FitInput input = Observing({0, 1, 2, 3, 7}, {1.1, 0.6, 1.1, 1.1, 1.1});
   const FitInput measured = process->Measured(input);
   EXPECT_EQ(measured.observations.candidate, std::vector<int>{1});
   EXPECT_EQ(measured.observations.value, Eigen::VectorXd::Constant(1, 0.6));
   EXPECT_EQ(measured.observations.noise_variance.size(), 1);
-  EXPECT_EQ(process->UnpredictedFailures(input, measured), 2);
+  EXPECT_EQ(process->UnpredictedFailures(input, measured), 1);
 }
 
 double Parameter(const surrogates::FitSummary& summary,
@@ -144,34 +143,62 @@ TEST(TrustedProcess, OfFailuresOnlyTheUnpredictedOnesCost) {
               1e-12);
 }
 
-// log p / (1 - p) = log 3 / 2 + E_P - E_F + LogRecord / 4.
+std::unique_ptr<FittedProcess> OfOtherTimes() {
+  return std::make_unique<FittedProcess>(
+      Line(),
+      Predicting(ParametricMean::Link::kInverse,
+                 Eigen::VectorXd::LinSpaced(8, 1.2, 8.2)),
+      FittedProcess::Options{});
+}
+
+// log p / (1 - p) = log 3 / 2 + E_P - E_F + LogRecord / 4, and P is used if p
+// is at least the threshold.
 TEST(TrustedProcess, TheEvidenceAndAQuarterOfTheRecordDecide) {
-  const auto other = [] {
+  for (const FitInput& input :
+       {Observing({0, 3}, {1.1, 1.0 / 4.5}),
+        Observing({0, 3, 5, 7}, {1.1, 1.0 / 4.5, 1.0 / 5.5, 1.0 / 8.5})}) {
+    const auto preferred = OfTimes();
+    const double evidence = preferred->Fit(input).log_posterior;
+    const double other = OfOtherTimes()->Fit(input).log_posterior;
+    const double log_odds =
+        std::log(1.5) + evidence - other + 0.25 * preferred->LogRecord(input);
+    const double expected = 1.0 / (1.0 + std::exp(-log_odds));
+    ASSERT_GT(expected, 0.02);  // it is not settled
+    ASSERT_LT(expected, 0.98);
+    for (const double threshold : {0.01, 0.99}) {
+      TrustedProcess process(OfTimes(), OfOtherTimes);
+      const surrogates::FitSummary summary = process.Fit(input, threshold);
+      const double trust = Parameter(summary, "trust");
+      EXPECT_NEAR(trust, expected, 1e-9);
+      EXPECT_EQ(Parameter(summary, "uses_predictions"),
+                trust >= threshold ? 1.0 : 0.0);
+      EXPECT_EQ(summary.log_posterior, trust >= threshold ? evidence : other);
+      TrustedProcess at_the_threshold(OfTimes(), OfOtherTimes);
+      EXPECT_EQ(
+          Parameter(at_the_threshold.Fit(input, trust), "uses_predictions"),
+          1.0);
+    }
+  }
+}
+
+// Of 1 to 8 s and 8 to 1 s, one is right.
+TEST(TrustedProcess, ASettledTrustIgnoresTheThreshold) {
+  const auto reversed = [] {
     return std::make_unique<FittedProcess>(
         Line(),
         Predicting(ParametricMean::Link::kInverse,
-                   Eigen::VectorXd::LinSpaced(8, 1.2, 8.2)),
+                   Eigen::VectorXd::LinSpaced(8, 8.0, 1.0)),
         FittedProcess::Options{});
   };
-  const FitInput input =
-      Observing({0, 3, 5, 7}, {1.1, 1.0 / 4.5, 1.0 / 5.5, 1.0 / 8.5});
-  const auto preferred = OfTimes();
-  const double log_odds = std::log(1.5) + preferred->Fit(input).log_posterior -
-                          other()->Fit(input).log_posterior +
-                          0.25 * preferred->LogRecord(input);
-  for (const double threshold : {0.01, 0.99}) {
-    TrustedProcess process(OfTimes(), other);
-    const surrogates::FitSummary summary = process.Fit(input, threshold);
-    const double trust = Parameter(summary, "trust");
-    EXPECT_NEAR(trust, 1.0 / (1.0 + std::exp(-log_odds)), 1e-9);
-    ASSERT_GT(trust, 0.02);  // it is not settled
-    ASSERT_LT(trust, 0.98);
-    EXPECT_EQ(Parameter(summary, "uses_predictions"),
-              trust >= threshold ? 1.0 : 0.0);
-    EXPECT_EQ(
-        summary.log_posterior,
-        (trust >= threshold ? OfTimes() : other())->Fit(input).log_posterior);
-  }
+  const FitInput four = Observing({0, 1, 6, 7}, {1.0, 0.5, 1.0 / 7, 1.0 / 8});
+  const FitInput five =
+      Observing({0, 1, 6, 7, 5}, {1.0, 0.5, 1.0 / 7, 1.0 / 8, 1.0 / 6});
+  TrustedProcess right(OfTimes(), reversed);
+  EXPECT_GT(Parameter(right.Fit(four), "trust"), 0.98);
+  EXPECT_EQ(Parameter(right.Fit(five, 1.0), "uses_predictions"), 1.0);
+  TrustedProcess wrong(reversed(), OfTimes);
+  EXPECT_LT(Parameter(wrong.Fit(four), "trust"), 0.02);
+  EXPECT_EQ(Parameter(wrong.Fit(five, 0.0), "uses_predictions"), 0.0);
 }
 
 TEST(TrustedProcess, WithoutAFallbackReportsNoTrust) {
@@ -201,10 +228,27 @@ TEST(FittedProcess, CentersThatFollowTheMedianScaleWithTheObservations) {
 }
 
 TEST(FittedProcess, TheErrorOfThePriorIsAShareOfTheLargestObservation) {
-  ParametricMean mean = surrogates::ConstantMean(8);
-  FittedProcess relative(Line(), mean, {.relative_error = 0.2});
-  (void)relative.Fit(Observing({1, 2, 3}, {2.0, 5.0, 3.0}));
-  EXPECT_EQ(relative.process().target_scale(), 1.0);
+  const auto scale = [](const FittedProcess::Options& options,
+                        const FitInput& input) {
+    FittedProcess process(Line(), surrogates::ConstantMean(8), options);
+    (void)process.Fit(input);
+    return process.process().target_scale();
+  };
+  const FitInput three = Observing({1, 2, 3}, {2.0, 5.0, 3.0});
+  EXPECT_DOUBLE_EQ(scale({.relative_error = 0.05}, three), 0.25);
+  EXPECT_DOUBLE_EQ(scale({.relative_error = 0.2}, Observing({1}, {4.0})), 0.8);
+  EXPECT_EQ(scale({.fit = {.target_scale = 7.0}}, three), 7.0);
+  EXPECT_EQ(scale({.fit = {.target_scale = 7.0}, .relative_error = 0.2},
+                  Observing({}, {})),
+            7.0);
+}
+
+TEST(FittedProcess, FitsAgainWhereNoObservationIsNew) {
+  FittedProcess process(
+      Line(), surrogates::ConstantMean(8), {.refit_every_trial_until = 0});
+  const FitInput three = Observing({1, 2, 3}, {2.0, 5.0, 3.0});
+  (void)process.Fit(three);
+  EXPECT_GT(process.Fit(three).evaluations, 0);
 }
 
 }  // namespace
