@@ -53,6 +53,17 @@ TEST(Encode, SpacesSizesByValueOrRankWhereAsked) {
   EXPECT_DOUBLE_EQ(second(SizeScale::kRank), 1.0 / 3.0);
 }
 
+// 0 is half of 1, as 1 is half of 2.
+TEST(Encode, PutsADerivedSizeOneStepBelowASizeOfOne) {
+  const EncodedSpace encoded = EncodeAll({{.dp = 8, .micro_batch_size = 0},
+                                          {.dp = 8, .micro_batch_size = 1},
+                                          {.dp = 8, .micro_batch_size = 4}});
+  ASSERT_THAT(encoded.dimensions, ElementsAre("micro_batch_size"));
+  EXPECT_EQ(encoded.points(0, 0), 0.0);
+  EXPECT_DOUBLE_EQ(encoded.points(0, 1), 1.0 / 3.0);
+  EXPECT_EQ(encoded.points(0, 2), 1.0);
+}
+
 // ZeRO 0, and ZeRO 1 with the smallest and the largest bucket.
 const std::vector<ParallelConfig> kBuckets = {
     {.dp = 8},

@@ -4,66 +4,20 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "methods/planners/aceso/baselines.h"
 #include "methods/planners/aceso/primitives.h"
 #include "methods/planners/aceso/search.h"
-#include "tests/fakes/temporary_folder.h"
+#include "tests/methods/planners/aceso/small_model.h"
 
 namespace methods {
 namespace {
 
 using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
-
-// Layers of three operators for microbatches of 1, 2 and 4 sequences on 1 or 2
-// GPUs. Times and activations grow with the microbatch; two GPUs take 0.6 of
-// the time. The score operator keeps most.
-OperatorModel Model(int layers, int gpus, double limit_mb) {
-  const fakes::TemporaryFolder folder;
-  std::ofstream table(folder.path() / "table.csv");
-  table << "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
-           "output_size,weights,activations,fwd_reserved,bwd_reserved\n";
-  for (const int mbs : {1, 2, 4}) {
-    for (const int tp : {1, 2}) {
-      const double us = 1000.0 * mbs * (tp == 1 ? 1.0 : 0.6);
-      const auto row = [&](const char* name, double share, double kept) {
-        table << fmt::format("{},{},{},0,{},{},{},{},{},{},0,0\n",
-                             name,
-                             mbs,
-                             tp,
-                             us * share,
-                             2 * us * share,
-                             mbs,
-                             mbs,
-                             6.0 / tp,
-                             kept * mbs / tp);
-      };
-      row("encoder-embedding", 0.2, 1);
-      row("enc-1st-layernorm", 0.1, 4);
-      row("enc-attention-score", 0.5, 40);
-      row("enc-MLP-gelu", 0.4, 10);
-      row("gpt-post-process", 0.8, 4);
-    }
-  }
-  table.close();
-  std::ofstream(folder.path() / "links.csv")
-      << "p2p_inter_node,1,2\np2p_inter_node,5,5\n"
-         "p2p_intra_node,1,2\np2p_intra_node,50,50\n";
-  return OperatorModel(
-      surrogates::OperatorTable::Read(folder.path() / "table.csv", ""),
-      surrogates::LinkTable::Read(folder.path() / "links.csv", ""),
-      {.layers = layers,
-       .batch = 64,
-       .gpus = gpus,
-       .gpus_per_node = 8,
-       .memory_limit_mb = limit_mb});
-}
 
 // The best plan of two stages on two GPUs: every cut and microbatch size.
 double BestOfTwoStages(const OperatorModel& model) {
@@ -86,7 +40,7 @@ double BestOfTwoStages(const OperatorModel& model) {
 
 TEST(AcesoTest, FindsTheBestOfTwoStagesByEnumeration) {
   for (const double limit_mb : {700.0, 1000.0, 5000.0}) {
-    const OperatorModel model = Model(6, 2, limit_mb);
+    const OperatorModel model = SmallModel(6, 2, limit_mb);
     const AcesoResult result = SearchAceso(model, {.budget = 500});
     ASSERT_FALSE(result.best.empty()) << limit_mb;
     double best = 1e30;
@@ -100,7 +54,7 @@ TEST(AcesoTest, FindsTheBestOfTwoStagesByEnumeration) {
 }
 
 TEST(AcesoTest, PlansAreWholeFitAndAreSorted) {
-  const OperatorModel model = Model(8, 4, 900.0);
+  const OperatorModel model = SmallModel(8, 4, 900.0);
   const AcesoResult result = SearchAceso(model, {.budget = 500});
   ASSERT_FALSE(result.best.empty());
   double previous = 0.0;
@@ -121,7 +75,7 @@ TEST(AcesoTest, PlansAreWholeFitAndAreSorted) {
 }
 
 TEST(AcesoTest, ThreadsDoNotChangeTheResult) {
-  const OperatorModel model = Model(8, 4, 900.0);
+  const OperatorModel model = SmallModel(8, 4, 900.0);
   const AcesoResult one = SearchAceso(model, {.budget = 300});
   const AcesoResult two = SearchAceso(model, {.budget = 300, .threads = 2});
   ASSERT_EQ(one.best.size(), two.best.size());
@@ -131,14 +85,14 @@ TEST(AcesoTest, ThreadsDoNotChangeTheResult) {
 }
 
 TEST(AcesoTest, RecomputationTakesTheLargestActivationsFirst) {
-  const OperatorModel unlimited = Model(4, 1, 1e9);
+  const OperatorModel unlimited = SmallModel(4, 1, 1e9);
   OperatorPlan plan;
   plan.first = {0, unlimited.operators()};
   plan.choices.resize(static_cast<std::size_t>(unlimited.operators()));
   const double memory_mb = unlimited.Cost(plan).memory_mb;
   // One score operator (40 MB) is enough to save 1 MB, but it exists while its
   // layer is recomputed; a second one saves its memory.
-  const OperatorModel model = Model(4, 1, memory_mb - 1.0);
+  const OperatorModel model = SmallModel(4, 1, memory_mb - 1.0);
   FitRecomputation(model, plan);
   EXPECT_LE(model.Cost(plan).memory_mb, memory_mb - 1.0);
   int scores = 0;
@@ -162,12 +116,12 @@ TEST(AcesoTest, TheBottleneckIsTheFullestStageOnlyWhileMemoryIsExceeded) {
   cost.stages[1].memory_mb = 100.0;
   cost.stage_iteration_ms = {1.0, 2.0};
   cost.memory_mb = 200.0;
-  EXPECT_EQ(BottlenecksOf(Model(2, 2, 150.0), cost)[0], 0);
-  EXPECT_EQ(BottlenecksOf(Model(2, 2, 300.0), cost)[0], 1);
+  EXPECT_EQ(BottlenecksOf(SmallModel(2, 2, 150.0), cost)[0], 0);
+  EXPECT_EQ(BottlenecksOf(SmallModel(2, 2, 300.0), cost)[0], 1);
 }
 
 TEST(AcesoTest, PrimitivesThatReduceTheScarcestResourceComeFirst) {
-  const OperatorModel model = Model(2, 2, 1e9);
+  const OperatorModel model = SmallModel(2, 2, 1e9);
   surrogates::PlanCost cost;
   cost.stages.resize(2);
   cost.stages[0] = {.compute_ms = 10, .recompute_ms = 5, .ideal_ms = 10};
@@ -199,7 +153,7 @@ TEST(AcesoTest, PrimitivesAreFivePairsOfOpposites) {
 }
 
 TEST(AcesoTest, IncreasingGpusTakesThemFromAnotherStage) {
-  const OperatorModel model = Model(8, 4, 1e9);
+  const OperatorModel model = SmallModel(8, 4, 1e9);
   OperatorPlan plan;
   ASSERT_TRUE(EvenPlan(model, 2, plan));
   std::int64_t explored = 0;
@@ -215,7 +169,7 @@ TEST(AcesoTest, IncreasingGpusTakesThemFromAnotherStage) {
 }
 
 TEST(AcesoTest, DynamicProgrammingIsNotWorseThanTheGridOfEqualStages) {
-  const OperatorModel model = Model(8, 4, 900.0);
+  const OperatorModel model = SmallModel(8, 4, 900.0);
   const BaselineResult grid = MegatronGrid(model);
   const BaselineResult program =
       DynamicProgramming(model, {.most_operators = 8.0});
@@ -265,7 +219,7 @@ TEST(AcesoTest, PlansOnPublishedProfilesAreAsFastAsThePublishedOnes) {
 // Two GPUs take 0.6 of the time by tensor parallelism and half of it by data
 // parallelism, where gradients are small.
 TEST(AcesoTest, FineTuningExchangesTensorForDataParallelismWhereThatIsFaster) {
-  const OperatorModel model = Model(6, 2, 5000.0);
+  const OperatorModel model = SmallModel(6, 2, 5000.0);
   OperatorPlan plan;
   plan.micro_batch = 4;
   plan.first = {0, model.operators()};
@@ -289,7 +243,7 @@ TEST(AcesoTest, FineTuningExchangesTensorForDataParallelismWhereThatIsFaster) {
 }
 
 TEST(AcesoTest, TheBudgetEndsTheSearch) {
-  const OperatorModel model = Model(8, 4, 900.0);
+  const OperatorModel model = SmallModel(8, 4, 900.0);
   const auto most_of_a_trace = [&](int budget) {
     std::int64_t most = 0;
     for (const AcesoTrace& trace :

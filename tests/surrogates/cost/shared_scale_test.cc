@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -74,6 +75,59 @@ TEST(MatchSharedScale, IsTheBeliefWithoutObservations) {
   ParametricMean mean = Mean(ParametricMean::Link::kInverse);
   mean.shared_scale.reset();
   EXPECT_THROW((void)MatchSharedScale(mean, {}), std::invalid_argument);
+}
+
+// m = exp(s), measured as exp(log_measured) `times` times, with the prior
+// N(0, stddev^2) of s.
+double MatchedAlone(double log_measured, double stddev, int times = 1) {
+  ParametricMean mean;
+  mean.link = ParametricMean::Link::kLinear;
+  mean.features = Eigen::MatrixXd::Ones(1, 1);
+  mean.coefficients = {{"size", 0.0, 0.5, false}};
+  mean.shared_scale = SharedScale{0.0, stddev};
+  return MatchSharedScale(
+      mean,
+      {std::vector<int>(static_cast<std::size_t>(times), 0),
+       Eigen::VectorXd::Constant(times, std::exp(log_measured)),
+       Eigen::VectorXd::Zero(times)});
+}
+
+// With the deviation e = 0.3 of the error as that of the prior, the minimum of
+// s^2 / 2 + huber((s - t) / e) e^2 is half-way to t if that is within e of it.
+// Beyond, the pull is that of e.
+TEST(MatchSharedScale, IsPulledByAMeasurementAsHubersLossSays) {
+  for (const double sign : {-1.0, 1.0}) {
+    EXPECT_NEAR(MatchedAlone(0.4 * sign, 0.3), 0.2 * sign, 1e-4);
+    EXPECT_NEAR(MatchedAlone(0.58 * sign, 0.3), 0.29 * sign, 1e-4);
+    EXPECT_NEAR(MatchedAlone(0.615 * sign, 0.3), 0.3 * sign, 1e-4);
+    EXPECT_NEAR(MatchedAlone(5.0 * sign, 0.3), 0.3 * sign, 1e-4);
+  }
+  EXPECT_NEAR(MatchedAlone(5.0, 0.15), 0.15 * 0.15 / 0.3, 1e-4);
+  EXPECT_NEAR(MatchedAlone(0.4, 0.3, 2), 0.8 / 3.0, 1e-4);
+}
+
+// Far beyond them, and many times: six deviations, and one of the 300 steps
+// between both ends for the finer search.
+TEST(MatchSharedScale, StaysWithinSixDeviationsAndAStepOfThePrior) {
+  constexpr double kMost = 6.0 + 2.0 * 6.0 / 300.0;
+  EXPECT_NEAR(MatchedAlone(50.0, 1.0, 40), kMost, 1e-9);
+  EXPECT_NEAR(MatchedAlone(-50.0, 1.0, 40), -kMost, 1e-9);
+}
+
+TEST(MatchSharedScale, IgnoresValuesThatAreNotPositive) {
+  const ParametricMean mean = Mean(ParametricMean::Link::kInverse);
+  const double alone =
+      MatchSharedScale(mean,
+                       {{1},
+                        Eigen::VectorXd::Constant(1, 1.0 / AtScale(7.0, 2.0)),
+                        Eigen::VectorXd::Zero(1)});
+  EXPECT_NE(alone, 0.0);
+  EXPECT_EQ(
+      MatchSharedScale(mean,
+                       {{0, 1, 2},
+                        Eigen::Vector3d(0.0, 1.0 / AtScale(7.0, 2.0), -1.0),
+                        Eigen::Vector3d::Zero()}),
+      alone);
 }
 
 TEST(CentersAtScale, MoveTheRelativeCoefficientsOnly) {
