@@ -59,7 +59,7 @@ struct Backend {
   // The components of one step as a table; empty if unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
   // The same of a plan whose stages differ, from its file
-  // (trials/simulator/plan_file.h); empty if unknown.
+  // (trials/plan_file.h); empty if unknown.
   std::function<std::string(const std::filesystem::path&)> explain_plan;
   std::optional<trials::Workload> workload;  // of the manifest, if any
   // Trials train [workload]. A replay reads it for predictions

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "trials/cluster.h"
+#include "trials/plan.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/memo.h"
-#include "trials/simulator/plan.h"
 #include "trials/simulator/plan_model.h"
 #include "trials/simulator/stage_sync.h"
 #include "trials/simulator/step_report.h"

@@ -1,4 +1,4 @@
-#include "trials/simulator/plan_file.h"
+#include "trials/plan_file.h"
 
 #include <algorithm>
 #include <cstddef>

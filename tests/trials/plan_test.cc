@@ -1,14 +1,16 @@
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/paper_problem.h"
 #include "tests/trials/simulator/problem.h"
-#include "trials/simulator/schedule.h"
 #include "trials/simulator/simulator.h"
 
 namespace trials {
@@ -38,6 +40,21 @@ INSTANTIATE_TEST_SUITE_P(All,
                                          "qwen-8gpu",
                                          "llama1b-16gpu",
                                          "llama7b-32gpu"));
+
+TEST(Plan, LayersAreDealtOutEvenlyWithTheRestInTheMiddle) {
+  EXPECT_THAT(DistributeLayers(12, 4), ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(DistributeLayers(14, 4), ElementsAre(3, 4, 4, 3));
+  for (const int layers : {12, 16, 28, 32}) {
+    for (int stages = 1; stages <= layers; ++stages) {
+      const std::vector<int> dealt = DistributeLayers(layers, stages);
+      EXPECT_EQ(std::accumulate(dealt.begin(), dealt.end(), 0), layers);
+      const auto [least, most] =
+          std::minmax_element(dealt.begin(), dealt.end());
+      EXPECT_LE(*most - *least, 1);
+      EXPECT_GE(*least, 1);
+    }
+  }
+}
 
 // Four stages on the eight GPUs of the small problem.
 Plan FourStages() {

@@ -1,7 +1,7 @@
 // A training plan whose stages may differ.
 
-#ifndef TRIALS_SIMULATOR_PLAN_H_
-#define TRIALS_SIMULATOR_PLAN_H_
+#ifndef TRIALS_PLAN_H_
+#define TRIALS_PLAN_H_
 
 #include <span>
 #include <stdexcept>
@@ -44,6 +44,12 @@ struct Plan {
   std::vector<PlanStage> stages;
   std::vector<int> layers;
 };
+
+// The number of blocks of each virtual stage: an even split, with the remainder
+// one each on the middle stages.
+//
+// Source: Colossal-AI, PipelineStageManager::distribute_layers.
+[[nodiscard]] std::vector<int> DistributeLayers(int layers, int virtual_stages);
 
 // The plan of a configuration: equal stages, layers by DistributeLayers.
 [[nodiscard]] Plan UniformPlan(const ParallelConfig& config, int layers);
@@ -102,4 +108,4 @@ void CheckPlan(const Plan& plan,
 
 }  // namespace trials
 
-#endif  // TRIALS_SIMULATOR_PLAN_H_
+#endif  // TRIALS_PLAN_H_

@@ -1,4 +1,4 @@
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "trials/constraints.h"
-#include "trials/simulator/schedule.h"
 
 namespace trials {
 namespace {
@@ -86,6 +85,17 @@ void CheckStage(const Plan& plan,
 }
 
 }  // namespace
+
+std::vector<int> DistributeLayers(int layers, int virtual_stages) {
+  std::vector<int> result(static_cast<std::size_t>(virtual_stages),
+                          layers / virtual_stages);
+  const int remainder = layers % virtual_stages;
+  const int first = virtual_stages / 2 - remainder / 2;
+  for (int i = first; i < first + remainder; ++i) {
+    ++result[static_cast<std::size_t>(i)];
+  }
+  return result;
+}
 
 Plan UniformPlan(const ParallelConfig& config, int layers) {
   return UniformPlan(config,

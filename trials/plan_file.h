@@ -1,14 +1,14 @@
 // Plans as JSON files.
 
-#ifndef TRIALS_SIMULATOR_PLAN_FILE_H_
-#define TRIALS_SIMULATOR_PLAN_FILE_H_
+#ifndef TRIALS_PLAN_FILE_H_
+#define TRIALS_PLAN_FILE_H_
 
 #include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "common/error.h"
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 
 namespace trials {
 
@@ -33,4 +33,4 @@ namespace trials {
 
 }  // namespace trials
 
-#endif  // TRIALS_SIMULATOR_PLAN_FILE_H_
+#endif  // TRIALS_PLAN_FILE_H_
