@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "surrogates/surrogate.h"
+#include "trials/plan.h"
 #include "trials/trial.h"
 
 namespace methods {
 
 // The trials of one run. Every method has one; it is the only record of the
 // candidates that were tried.
+//
+// A plan is no candidate of the space, and surrogates cannot encode it. Its
+// trial is in plans() only, and counts for the best throughput and for gains.
 class History {
  public:
   // `throughput` says how the throughput of the trials was estimated.
@@ -29,6 +33,10 @@ class History {
   [[nodiscard]] const trials::ThroughputOptions& throughput_options() const {
     return throughput_options_;
   }
+  [[nodiscard]] const std::vector<trials::Trial>& plans() const {
+    return plans_;
+  }
+  [[nodiscard]] bool HasTried(const trials::Plan& plan) const;
   [[nodiscard]] int size() const { return static_cast<int>(trials_.size()); }
   // 1 for candidates that were tried, 0 for the others, [N].
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }
@@ -82,6 +90,7 @@ class History {
  private:
   trials::ThroughputOptions throughput_options_;
   std::vector<trials::Trial> trials_;
+  std::vector<trials::Trial> plans_;
   std::vector<char> tried_;
   int failures_in_a_row_ = 0;
   int trials_since_gain_ = 0;

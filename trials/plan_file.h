@@ -28,9 +28,6 @@ namespace trials {
                                  const std::string& source);
 [[nodiscard]] Plan ReadPlanFile(const std::filesystem::path& path);
 
-// "2 stages: 10 layers dp=2 tp=1 | 14 layers dp=1 tp=2, 7 recomputed; ...".
-[[nodiscard]] std::string ToString(const Plan& plan);
-
 }  // namespace trials
 
 #endif  // TRIALS_PLAN_FILE_H_

@@ -62,6 +62,8 @@ class Simulator final : public TrialRunner {
 
   [[nodiscard]] std::optional<double> ExactThroughput(
       const ParallelConfig& config) const override;
+  [[nodiscard]] std::optional<double> ExactPlanThroughput(
+      const Plan& plan) const override;
 
  private:
   using Knobs = ParallelConfig;
