@@ -132,7 +132,7 @@ class Loop {
 
   [[nodiscard]] bool IsTried(const methods::Suggestion& suggestion) const {
     const methods::History& history = method_.history();
-    return suggestion.plan ? history.HasTried(*suggestion.plan)
+    return suggestion.plan ? history.HasTried(ToString(*suggestion.plan))
                            : history.tried()[static_cast<std::size_t>(
                                  suggestion.candidate)] != 0;
   }
@@ -187,6 +187,12 @@ class Loop {
   void Adopt(const Trial& recorded) {
     Count(recorded);
     journal_.SkipFits(recorded.number);
+    if (!recorded.plan.empty()) {
+      if (!method_.history().HasTried(recorded.plan)) {
+        method_.Observe(recorded);
+      }
+      return;
+    }
     const std::optional<int> candidate = FindCandidate(recorded, space_);
     if (!candidate || IsTried({.candidate = *candidate})) {
       return;

@@ -28,7 +28,7 @@ class FixedOrder final : public Method {
 
   std::optional<Suggestion> Suggest() override {
     for (const trials::Plan& plan : plans_) {
-      if (!history_.HasTried(plan)) {
+      if (!history_.HasTried(ToString(plan))) {
         return Suggestion{.plan = plan, .chosen_by = trials::ChosenBy::kModel};
       }
     }

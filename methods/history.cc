@@ -68,12 +68,11 @@ void History::Add(const trials::Trial& trial) {
   trials_.push_back(trial);
 }
 
-bool History::HasTried(const trials::Plan& plan) const {
-  return std::any_of(plans_.begin(),
-                     plans_.end(),
-                     [text = ToString(plan)](const trials::Trial& trial) {
-                       return trial.plan == text;
-                     });
+bool History::HasTried(std::string_view plan) const {
+  return std::any_of(
+      plans_.begin(), plans_.end(), [plan](const trials::Trial& trial) {
+        return trial.plan == plan;
+      });
 }
 
 double History::VarianceOfMean(

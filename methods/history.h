@@ -4,10 +4,10 @@
 #define METHODS_HISTORY_H_
 
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "surrogates/surrogate.h"
-#include "trials/plan.h"
 #include "trials/trial.h"
 
 namespace methods {
@@ -36,7 +36,8 @@ class History {
   [[nodiscard]] const std::vector<trials::Trial>& plans() const {
     return plans_;
   }
-  [[nodiscard]] bool HasTried(const trials::Plan& plan) const;
+  // By the text of a plan.
+  [[nodiscard]] bool HasTried(std::string_view plan) const;
   [[nodiscard]] int size() const { return static_cast<int>(trials_.size()); }
   // 1 for candidates that were tried, 0 for the others, [N].
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }

@@ -57,10 +57,10 @@ void SetLayers(const std::vector<std::vector<int>>& by_stage, Plan& plan);
 // `shared` that differ from their defaults, then the stages, those alike in a
 // row as one:
 //
-//   microbatches=16 zero_stage=1 | 2x layers=10 dp=2 tp=1 |
+//   microbatches=16 zero_stage=1 / 2x layers=10 dp=2 tp=1 /
 //       layers=4+4 dp=1 tp=2 recomputed_layers=4 pool=1
 //
-// on one line, without commas. The layers of a stage's model chunks are added.
+// on one line, as a cell of CSV or Markdown. The layers of a stage's model chunks are added.
 [[nodiscard]] std::string ToString(const Plan& plan);
 // The inverse, up to members of `shared` without a meaning.
 // Errors: throws std::invalid_argument naming the part and the rule.

@@ -147,13 +147,13 @@ std::string ToString(const Plan& plan) {
     }
     parts.push_back(TextOf(stages));
   }
-  return fmt::format("{}", fmt::join(parts, " | "));
+  return fmt::format("{}", fmt::join(parts, " / "));
 }
 
 void FromText(std::string_view text, Plan& plan) {
   plan = {};
   std::vector<std::vector<int>> layers;  // by stage and chunk
-  for (const std::string_view part : common::Split(text, '|')) {
+  for (const std::string_view part : common::Split(text, '/')) {
     const std::vector<std::string_view> words = Words(part);
     if (words.empty()) {
       Fail(part, "a part of a plan is empty");

@@ -314,8 +314,8 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
 
 std::vector<trials::Plan> TwoPlans() {
   std::vector<trials::Plan> plans(2);
-  FromText("microbatches=4 | layers=8 dp=8 tp=1", plans[0]);
-  FromText("microbatches=4 | layers=3 dp=4 tp=1 | layers=5 dp=2 tp=2",
+  FromText("microbatches=4 / layers=8 dp=8 tp=1", plans[0]);
+  FromText("microbatches=4 / layers=3 dp=4 tp=1 / layers=5 dp=2 tp=2",
            plans[1]);
   return plans;
 }
@@ -379,6 +379,24 @@ TEST_F(SearchTest, RefusesRecordsOfAnotherPlan) {
   plans[1].layers = {4, 4};
   methods::FixedOrder other(space_.size(), {0}, plans);
   EXPECT_THROW((void)Run(other, {.trials = 3, .q_max = 5}), common::InputError);
+}
+
+TEST_F(SearchTest, AdoptedPlansAreNotTriedAgain) {
+  for (const int adopted : {0, 2}) {
+    methods::FixedOrder method(space_.size(), {4, 2}, TwoPlans());
+    Journal journal(folder_.path());
+    (void)Search(space_,
+                 {.trials = 2 + adopted / 2, .q_max = 5},
+                 kSeed,
+                 method,
+                 runner_,
+                 journal,
+                 {},
+                 {},
+                 adopted);
+  }
+  ASSERT_EQ(Records().size(), 3U);
+  EXPECT_EQ(Records()[2].candidate, 4);
 }
 
 TEST_F(SearchTest, PlansDoNotExhaustTheSpace) {

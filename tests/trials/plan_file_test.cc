@@ -47,7 +47,7 @@ TEST(PlanFile, StagesDifferInEveryKey) {
   EXPECT_EQ(plan.stages[1].tp, 2);
   EXPECT_EQ(plan.stages[1].pool, 1);
   EXPECT_EQ(ToString(plan),
-            "microbatches=8 | layers=1+2 dp=4 tp=1 recomputed_layers=1 | "
+            "microbatches=8 / layers=1+2 dp=4 tp=1 recomputed_layers=1 / "
             "layers=3+2 dp=2 tp=2 pool=1");
 }
 

@@ -44,7 +44,7 @@ class Filler {
     } else if constexpr (std::is_same_v<T, trials::ParallelConfig>) {
       value = {.dp = 2, .tp = 4, .zero_stage = 1};
     } else if constexpr (std::is_same_v<T, trials::Plan>) {
-      FromText("microbatches=4 | layers=3 dp=2 tp=1 | layers=5 dp=1 tp=2",
+      FromText("microbatches=4 / layers=3 dp=2 tp=1 / layers=5 dp=1 tp=2",
                value);
     } else {
       value = "some \"text\"\nof a field";
