@@ -19,6 +19,7 @@
 #include "harness/backends.h"
 #include "trials/custom_knobs.h"
 #include "trials/knobs.h"
+#include "trials/plan_file.h"
 #include "trials/search_space.h"
 
 namespace cli {
@@ -218,17 +219,35 @@ void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
   }
 }
 
+// The plan of a file, or of a text as in plans.csv.
+trials::Plan PlanOf(const std::string& text) {
+  if (text.find("layers=") == std::string::npos) {
+    return trials::ReadPlanFile(text);
+  }
+  try {
+    trials::Plan plan;
+    FromText(text, plan);
+    return plan;
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("--plan {}: {}", text, e.what()));
+  }
+}
+
 void SimulatePlan(const harness::ProblemSpec& problem,
-                  const std::string& file) {
+                  const std::string& text) {
   const harness::Backend backend = harness::MakeBackend(problem);
   if (!backend.explain_plan) {
     throw InputError(fmt::format(
         "--plan: the backend '{}' has no model of a plan", backend.type));
   }
-  const std::string report = backend.explain_plan(file);
-  PrintHeading(problem, backend);
-  fmt::print("{}", report);
-  PrintValidation(backend);
+  try {
+    const std::string report = backend.explain_plan(PlanOf(text));
+    PrintHeading(problem, backend);
+    fmt::print("{}", report);
+    PrintValidation(backend);
+  } catch (const trials::InvalidPlan& e) {
+    throw InputError(fmt::format("--plan {}: {}", text, e.reason()));
+  }
 }
 
 // The best exact throughput among the first candidates of an order, as a share
@@ -456,9 +475,9 @@ Verb DefineSimulate() {
                            "explain one step of this configuration: "
                            "dp=4,pp=2,...",
                            all->own.config),
-                      Bind("--plan FILE",
+                      Bind("--plan PLAN",
                            "explain one step of this plan, whose stages may "
-                           "differ (JSON)",
+                           "differ: a JSON file, or a text as in plans.csv",
                            all->own.plan),
                       Bind("--all", "simulate every candidate", all->own.all),
                       Bind("--predictions",

@@ -23,7 +23,6 @@
 #include "trials/replay/replay_runner.h"
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/error_band.h"
-#include "trials/simulator/plan_file.h"
 #include "trials/simulator/simulator.h"
 #include "trials/table_path.h"
 #include "trials/wrappers/landscape_runner.h"
@@ -173,14 +172,10 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                 : fmt::format("[noise] landscape: step time x {:.4f}\n",
                               deviations->TimeFactor(config)));
   };
-  backend.explain_plan = [simulator](const std::filesystem::path& file) {
-    const trials::Plan plan = trials::ReadPlanFile(file);
-    try {
-      return FormatReport(ToString(plan), simulator->Simulate(plan));
-    } catch (const trials::InvalidPlan& e) {
-      throw InputError(fmt::format("{}: {}", file.string(), e.reason()));
-    }
+  backend.explain_plan = [simulator](const trials::Plan& plan) {
+    return FormatReport(ToString(plan), simulator->Simulate(plan));
   };
+  backend.runs_plans = deviations == nullptr;
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();
   backend.runner = Wrap(std::move(exact), problem.noise);

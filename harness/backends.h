@@ -16,6 +16,7 @@
 #include "harness/spec.h"
 #include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
+#include "trials/plan.h"
 #include "trials/rank_order.h"
 #include "trials/search_space.h"
 #include "trials/trial_runner.h"
@@ -58,9 +59,10 @@ struct Backend {
   std::string validation;
   // The components of one step as a table; empty if unknown.
   std::function<std::string(const trials::ParallelConfig&)> explain;
-  // The same of a plan whose stages differ, from its file
-  // (trials/simulator/plan_file.h); empty if unknown.
-  std::function<std::string(const std::filesystem::path&)> explain_plan;
+  // The same of a plan, whose stages may differ; empty if unknown.
+  // Errors: throws trials::InvalidPlan.
+  std::function<std::string(const trials::Plan&)> explain_plan;
+  bool runs_plans = false;                   // see methods::Problem
   std::optional<trials::Workload> workload;  // of the manifest, if any
   // Trials train [workload]. A replay reads it for predictions
   // and for methods only.

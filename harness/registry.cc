@@ -242,12 +242,12 @@ std::vector<MethodEntry> ListMethods() {
             "the order of the predictions, without learning from trials",
             methods::MakePredictedOrder,
             {}),
-      ReadsWorkload(
-          Entry("aceso",
-                "ACESO",
-                "configurations nearest to Aceso's plans, without learning",
-                methods::MakeAceso,
-                {})),
+      ReadsWorkload(Entry(
+          "aceso",
+          "ACESO",
+          "Aceso's plans, or their nearest configurations, without learning",
+          methods::MakeAceso,
+          {})),
       ReadsWorkload(Entry("astra",
                           "ASTRA",
                           "the order of Astra's cost model after its filters",
@@ -330,6 +330,7 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.rank_order = backend.rank_order;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
   problem.workload = backend.workload ? &*backend.workload : nullptr;
+  problem.runs_plans = backend.runs_plans;
   problem.q_max = q_max;
   problem.predict = [&backend](const std::string& source) {
     return backend.predictions(source).predict();

@@ -121,7 +121,7 @@ class Loop {
   std::optional<methods::Suggestion> Suggest() {
     while (next_start_ < starts_.size()) {
       const methods::Suggestion& start = starts_[next_start_++];
-      if (!IsTried(start.candidate)) {
+      if (!IsTried(start)) {
         return start;
       }
     }
@@ -130,8 +130,43 @@ class Loop {
     return suggestion;
   }
 
-  [[nodiscard]] bool IsTried(int candidate) const {
-    return method_.history().tried()[static_cast<std::size_t>(candidate)] != 0;
+  [[nodiscard]] bool IsTried(const methods::Suggestion& suggestion) const {
+    const methods::History& history = method_.history();
+    return suggestion.plan ? history.HasTried(ToString(*suggestion.plan))
+                           : history.tried()[static_cast<std::size_t>(
+                                 suggestion.candidate)] != 0;
+  }
+
+  [[nodiscard]] bool Exists(const methods::Suggestion& suggestion) const {
+    return suggestion.plan ||
+           (suggestion.candidate >= 0 && suggestion.candidate < space_.size());
+  }
+
+  [[nodiscard]] trials::ParallelConfig ConfigOf(
+      const methods::Suggestion& suggestion) const {
+    return suggestion.plan ? StageConfig(*suggestion.plan, 0)
+                           : space_[suggestion.candidate];
+  }
+
+  [[nodiscard]] std::string LabelOf(
+      const methods::Suggestion& suggestion) const {
+    return suggestion.plan
+               ? ToString(*suggestion.plan)
+               : ToString(space_[suggestion.candidate], space_.knobs());
+  }
+
+  // The recorded trial is that of the suggestion.
+  [[nodiscard]] bool Matches(const Trial& recorded,
+                             const methods::Suggestion& suggestion) const {
+    if (recorded.candidate != suggestion.candidate) {
+      return false;
+    }
+    if (suggestion.plan) {
+      return recorded.plan == ToString(*suggestion.plan);
+    }
+    return recorded.custom.empty()
+               ? CandidateLabel(recorded) == LabelOf(suggestion)
+               : FindCandidate(recorded, space_) == suggestion.candidate;
   }
 
   void Count(const Trial& trial) {
@@ -144,7 +179,7 @@ class Loop {
   // Adds a trial to the search and to the method's history.
   void Take(const Trial& trial) {
     Count(trial);
-    ++observed_;
+    observed_ += trial.plan.empty() ? 1 : 0;
     clock_.Measure([&] { method_.Observe(trial); });
   }
 
@@ -152,8 +187,14 @@ class Loop {
   void Adopt(const Trial& recorded) {
     Count(recorded);
     journal_.SkipFits(recorded.number);
+    if (!recorded.plan.empty()) {
+      if (!method_.history().HasTried(recorded.plan)) {
+        method_.Observe(recorded);
+      }
+      return;
+    }
     const std::optional<int> candidate = FindCandidate(recorded, space_);
-    if (!candidate || IsTried(*candidate)) {
+    if (!candidate || IsTried({.candidate = *candidate})) {
       return;
     }
     Trial trial = recorded;
@@ -166,20 +207,12 @@ class Loop {
   void Replay(const Trial& recorded) {
     const std::optional<methods::Suggestion> suggestion = Suggest();
     const int number = summary_.trials + 1;
-    const bool exists = suggestion && suggestion->candidate >= 0 &&
-                        suggestion->candidate < space_.size();
-    const std::string label =
-        exists ? ToString(space_[suggestion->candidate], space_.knobs())
-               : "nothing";
+    const bool exists = suggestion && Exists(*suggestion);
     Trial trial = recorded;
     trial.throughput = trials::EstimateThroughput(
         trial.measurement.step_times_s, method_.history().throughput_options());
     if (!exists || recorded.number != number ||
-        recorded.candidate != suggestion->candidate ||
-        !(recorded.custom.empty()
-              ? CandidateLabel(recorded) == label
-              : FindCandidate(recorded, space_) == suggestion->candidate) ||
-        ToRow(trial) != ToRow(recorded) ||
+        !Matches(recorded, *suggestion) || ToRow(trial) != ToRow(recorded) ||
         !journal_.CheckFits(FitRecords(number, *suggestion))) {
       throw common::InputError(fmt::format(
           "trial {} is recorded as {} with {} steps/s, but this program gives "
@@ -188,10 +221,10 @@ class Loop {
           recorded.number,
           CandidateLabel(recorded),
           recorded.throughput.steps_per_s,
-          label,
+          exists ? LabelOf(*suggestion) : "nothing",
           trial.throughput.steps_per_s));
     }
-    trial.config = space_[trial.candidate];
+    trial.config = ConfigOf(*suggestion);
     Take(trial);
     (void)clock_.Take(number);  // it is recorded already
   }
@@ -252,24 +285,25 @@ class Loop {
   }
 
   void Check(const methods::Suggestion& suggestion) const {
-    const int candidate = suggestion.candidate;
-    if (candidate < 0 || candidate >= space_.size()) {
-      throw std::logic_error(fmt::format(
-          "the method suggests candidate {} of {}", candidate, space_.size()));
+    if (!Exists(suggestion)) {
+      throw std::logic_error(
+          fmt::format("the method suggests candidate {} of {}",
+                      suggestion.candidate,
+                      space_.size()));
     }
-    if (IsTried(candidate)) {
+    if (IsTried(suggestion)) {
       throw std::logic_error(
           fmt::format("the method suggests {} again, which was tried before",
-                      ToString(space_[candidate], space_.knobs())));
+                      LabelOf(suggestion)));
     }
   }
 
   [[nodiscard]] Trial Try(const methods::Suggestion& suggestion) {
     trials::TrialRequest request;
-    request.config = space_[suggestion.candidate];
+    request.config = ConfigOf(suggestion);
+    request.plan = suggestion.plan;
     request.max_steps = budget_.q_max;
-    request.seed = common::DeriveSeed(ToString(request.config, space_.knobs()),
-                                      trial_seed_);
+    request.seed = common::DeriveSeed(LabelOf(suggestion), trial_seed_);
     request.time_limit_s = Left();
     request.interrupted = stop_;
     StopBy(suggestion.stop, request);
@@ -277,6 +311,7 @@ class Loop {
                             request.config,
                             runner_.Run(request),
                             method_.history().throughput_options());
+    trial.plan = suggestion.plan ? ToString(*suggestion.plan) : "";
     trial.custom = CustomValues(request.config, space_.knobs());
     trials::Measurement& measurement = trial.measurement;
     if (measurement.duration_s > Left() * (1.0 + kBudgetSlack)) {
@@ -291,7 +326,9 @@ class Loop {
           std::fmax(trial.incumbent_steps_per_s, trial.throughput.steps_per_s);
     }
     trial.exact_steps_per_s =
-        runner_.ExactThroughput(request.config).value_or(trials::kUnknown);
+        (request.plan ? runner_.ExactPlanThroughput(*request.plan)
+                      : runner_.ExactThroughput(request.config))
+            .value_or(trials::kUnknown);
     trial.chosen_by = suggestion.chosen_by;
     return trial;
   }
@@ -307,7 +344,7 @@ class Loop {
   std::size_t next_start_ = 0;
   int adopted_;
   int measured_ = 0;  // trials that were not imported
-  int observed_ = 0;  // trials of candidates
+  int observed_ = 0;  // trials of candidates, which plans are not
   SuggestionClock clock_;
   bool estimates_ = false;  // a suggestion came with an estimate
   SearchSummary summary_;

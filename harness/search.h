@@ -56,8 +56,8 @@ struct SearchSummary {
 // after a change of its version; std::logic_error when the method suggests a
 // candidate that does not exist or was tried before.
 // The first `adopted` trials of the journal ran with other input, and imported
-// ones elsewhere: the method observes those that are candidates, and need not
-// suggest them. Imported trials do not count as trials of the budget.
+// ones elsewhere: the method observes those that are candidates or plans, and
+// need not suggest them. Imported trials do not count as trials of the budget.
 [[nodiscard]] SearchSummary Search(
     const trials::SearchSpace& space,
     const Budget& budget,

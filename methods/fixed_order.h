@@ -10,17 +10,28 @@
 #include <vector>
 
 #include "methods/method.h"
+#include "trials/plan.h"
 
 namespace methods {
 
-// Suggests the first candidate of `order` that was not tried. Candidates that
-// are not in it are never tried; one may be in it several times.
+// Suggests the first plan, then the first candidate of `order`, that was not
+// tried. Candidates that are not in it are never tried; one may be in it
+// several times.
 class FixedOrder final : public Method {
  public:
-  FixedOrder(int candidates, std::vector<int> order)
-      : Method(candidates), order_(std::move(order)) {}
+  FixedOrder(int candidates,
+             std::vector<int> order,
+             std::vector<trials::Plan> plans = {})
+      : Method(candidates),
+        order_(std::move(order)),
+        plans_(std::move(plans)) {}
 
   std::optional<Suggestion> Suggest() override {
+    for (const trials::Plan& plan : plans_) {
+      if (!history_.HasTried(ToString(plan))) {
+        return Suggestion{.plan = plan, .chosen_by = trials::ChosenBy::kModel};
+      }
+    }
     const auto next =
         std::find_if(order_.begin(), order_.end(), [this](int candidate) {
           return history_.tried()[static_cast<std::size_t>(candidate)] == 0;
@@ -36,6 +47,7 @@ class FixedOrder final : public Method {
 
  private:
   std::vector<int> order_;
+  std::vector<trials::Plan> plans_;
 };
 
 }  // namespace methods

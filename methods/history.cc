@@ -59,9 +59,20 @@ void History::Add(const trials::Trial& trial) {
     }
     best_steps_per_s_ = std::max(best_steps_per_s_, steps_per_s);
   }
+  if (!trial.plan.empty()) {
+    plans_.push_back(trial);
+    return;
+  }
   failures_in_a_row_ = trial.HasThroughput() ? 0 : failures_in_a_row_ + 1;
   tried_[static_cast<std::size_t>(trial.candidate)] = 1;
   trials_.push_back(trial);
+}
+
+bool History::HasTried(std::string_view plan) const {
+  return std::any_of(
+      plans_.begin(), plans_.end(), [plan](const trials::Trial& trial) {
+        return trial.plan == plan;
+      });
 }
 
 double History::VarianceOfMean(

@@ -4,6 +4,7 @@
 #define METHODS_HISTORY_H_
 
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "surrogates/surrogate.h"
@@ -13,6 +14,9 @@ namespace methods {
 
 // The trials of one run. Every method has one; it is the only record of the
 // candidates that were tried.
+//
+// A plan is no candidate of the space, and surrogates cannot encode it. Its
+// trial is in plans() only, and counts for the best throughput and for gains.
 class History {
  public:
   // `throughput` says how the throughput of the trials was estimated.
@@ -29,6 +33,11 @@ class History {
   [[nodiscard]] const trials::ThroughputOptions& throughput_options() const {
     return throughput_options_;
   }
+  [[nodiscard]] const std::vector<trials::Trial>& plans() const {
+    return plans_;
+  }
+  // By the text of a plan.
+  [[nodiscard]] bool HasTried(std::string_view plan) const;
   [[nodiscard]] int size() const { return static_cast<int>(trials_.size()); }
   // 1 for candidates that were tried, 0 for the others, [N].
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }
@@ -82,6 +91,7 @@ class History {
  private:
   trials::ThroughputOptions throughput_options_;
   std::vector<trials::Trial> trials_;
+  std::vector<trials::Trial> plans_;
   std::vector<char> tried_;
   int failures_in_a_row_ = 0;
   int trials_since_gain_ = 0;

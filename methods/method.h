@@ -11,6 +11,7 @@
 
 #include "methods/history.h"
 #include "surrogates/surrogate.h"
+#include "trials/plan.h"
 #include "trials/predictions.h"
 #include "trials/rank_order.h"
 #include "trials/remaining.h"
@@ -30,6 +31,8 @@ struct Problem {
   // The job, where the manifest describes it; else null. A method that reads it
   // has MethodEntry::reads_workload.
   const trials::Workload* workload = nullptr;
+  // Trials can run plans, whose stages differ, on GPUs of one type.
+  bool runs_plans = false;
   int q_max = 1;  // steps of a full trial
   // Threads that a suggestion may use, >= 1. The suggestion does not depend on
   // them.
@@ -48,6 +51,9 @@ struct Problem {
 // The next trial, and how it may end early.
 struct Suggestion {
   int candidate = -1;  // index into the space, never tried before
+  // What to try instead of a candidate; only where Problem::runs_plans. Its
+  // text was never tried before, and CheckPlan accepts it.
+  std::optional<trials::Plan> plan;
   std::optional<trials::StopRule> stop;  // absent: run all q_max steps
   trials::ChosenBy chosen_by = trials::ChosenBy::kUnspecified;
   // The fits of the surrogates behind this suggestion, by surrogate name.

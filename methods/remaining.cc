@@ -91,9 +91,12 @@ std::vector<int> Take(std::vector<Ranked>& ranked, int count) {
   return candidates;
 }
 
-const trials::Trial* IncumbentOf(const History& history) {
+using Trials = std::vector<trials::Trial>;
+
+// The best completed trial; nullptr if there is none.
+const trials::Trial* IncumbentOf(const Trials& trials) {
   const trials::Trial* incumbent = nullptr;
-  for (const trials::Trial& trial : history.trials()) {
+  for (const trials::Trial& trial : trials) {
     if (trial.measurement.outcome == trials::Outcome::kCompleted &&
         trial.HasThroughput() &&
         (incumbent == nullptr ||
@@ -116,8 +119,11 @@ Tried SampleTried(const History& history, const trials::Trial& incumbent) {
   Tried tried;
   tried.highest.setConstant(kSamples, 0.0);
   Index row = 0;
-  for (const trials::Trial& trial : history.trials()) {
-    if (trial.HasThroughput()) {
+  for (const Trials* trials : {&history.trials(), &history.plans()}) {
+    for (const trials::Trial& trial : *trials) {
+      if (!trial.HasThroughput()) {
+        continue;
+      }
       // Trials beyond kJoint repeat the numbers of earlier ones.
       const VectorXd samples =
           trial.throughput.steps_per_s +
@@ -146,9 +152,14 @@ std::optional<trials::Remaining> EstimateRemaining(
     const surrogates::Prediction& prediction,
     const surrogates::GaussianProcess& throughput,
     const surrogates::GaussianProcess& memory) {
-  const trials::Trial* const incumbent = IncumbentOf(history);
+  const trials::Trial* incumbent = IncumbentOf(history.trials());
   if (incumbent == nullptr) {
     return std::nullopt;
+  }
+  if (const trials::Trial* plan = IncumbentOf(history.plans());
+      plan != nullptr &&
+      plan->throughput.steps_per_s > incumbent->throughput.steps_per_s) {
+    incumbent = plan;
   }
   const double best = incumbent->throughput.steps_per_s;
   const auto score = [&](int candidate) {

@@ -8,12 +8,14 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
+#include "trials/plan.h"
 
 namespace trials {
 
@@ -25,7 +27,10 @@ inline void FromText(std::string_view text, ParallelConfig& config) {
 // The input of a trial. It does not identify the method that requests the
 // trial.
 struct TrialRequest {
-  ParallelConfig config;
+  ParallelConfig config;  // with a plan: StageConfig of its first stage
+  // What to run instead of the configuration. A backend that cannot run it
+  // throws (RejectPlan); methods suggest plans only where Problem::runs_plans.
+  std::optional<Plan> plan;
   int max_steps = 1;       // q_max > 0
   std::uint64_t seed = 0;  // all randomness of the trial comes from here
   double time_limit_s =
@@ -45,6 +50,7 @@ struct TrialRequest {
 void VisitFields(common::FieldsOf<TrialRequest> auto& request,
                  const auto& visit) {
   visit("config", request.config);
+  visit("plan", request.plan);
   visit("max_steps", request.max_steps);
   visit("seed", request.seed);
   visit("time_limit_s", request.time_limit_s);
@@ -88,7 +94,20 @@ class TrialRunner {
   // hardware. Reports use it as the ground truth; methods never receive it.
   [[nodiscard]] virtual std::optional<double> ExactThroughput(
       const ParallelConfig& config) const = 0;
+  // The same of a plan.
+  [[nodiscard]] virtual std::optional<double> ExactPlanThroughput(
+      const Plan& /*plan*/) const {
+    return std::nullopt;
+  }
 };
+
+// Errors: throws std::logic_error for a request of a plan.
+inline void RejectPlan(const TrialRequest& request, std::string_view backend) {
+  if (request.plan) {
+    throw std::logic_error("the backend '" + std::string(backend) +
+                           "' cannot run the plan " + ToString(*request.plan));
+  }
+}
 
 }  // namespace trials
 

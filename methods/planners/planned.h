@@ -17,7 +17,9 @@ namespace methods {
 
 // The first `top` trials are those that the method `planner` suggests; `then`
 // takes over after them, with their results in its history, as after common
-// starts. Starts of the experiment count.
+// starts. Starts of the experiment count. Where the planner suggests plans,
+// their throughputs count for the incumbent of `then`, whose surrogates learn
+// from configurations only.
 struct PlannedOptions {
   std::string planner = "predicted-order";
   std::string then = "oppa";
@@ -50,12 +52,9 @@ class Planned final : public Method {
         then_(std::move(then)) {}
 
   std::optional<Suggestion> Suggest() override {
-    const std::vector<trials::Trial>& trials = history_.trials();
-    for (; seen_ < trials.size(); ++seen_) {
-      planner_->Observe(trials[seen_]);
-      then_->Observe(trials[seen_]);
-    }
-    if (history_.size() < top_) {
+    PassOn(history_.plans(), seen_plans_);
+    PassOn(history_.trials(), seen_);
+    if (seen_ + seen_plans_ < static_cast<std::size_t>(top_)) {
       if (auto suggestion = planner_->Suggest()) {
         return suggestion;
       }
@@ -68,10 +67,18 @@ class Planned final : public Method {
   }
 
  private:
+  void PassOn(const std::vector<trials::Trial>& trials, std::size_t& seen) {
+    for (; seen < trials.size(); ++seen) {
+      planner_->Observe(trials[seen]);
+      then_->Observe(trials[seen]);
+    }
+  }
+
   int top_;
   std::unique_ptr<Method> planner_;
   std::unique_ptr<Method> then_;
   std::size_t seen_ = 0;
+  std::size_t seen_plans_ = 0;
 };
 
 }  // namespace methods

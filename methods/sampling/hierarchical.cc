@@ -132,13 +132,15 @@ class Hierarchical final : public Method {
   }
 
   [[nodiscard]] int Best() const {
+    int best = -1;
+    double steps_per_s = 0.0;
     for (const trials::Trial& trial : history_.trials()) {
-      if (trial.HasThroughput() &&
-          trial.throughput.steps_per_s == history_.best_steps_per_s()) {
-        return trial.candidate;
+      if (trial.HasThroughput() && trial.throughput.steps_per_s > steps_per_s) {
+        best = trial.candidate;
+        steps_per_s = trial.throughput.steps_per_s;
       }
     }
-    return -1;
+    return best;
   }
 
   // The untried candidate nearest to the best one that differs in these knobs.

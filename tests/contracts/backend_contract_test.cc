@@ -139,6 +139,29 @@ TEST_P(BackendContract, ATrialCostsAtLeastItsSetUpAndItsSteps) {
   }
 }
 
+// What methods are told (Problem::runs_plans) is what happens.
+TEST_P(BackendContract, RunsAPlanAsItsConfigurationOrRefusesIt) {
+  for (const int i : Fitting(true)) {
+    TrialRequest request = Full(i);
+    const Measurement of_config = backend_.runner->Run(request);
+    request.plan = trials::UniformPlan(
+        request.config,
+        backend_.workload ? backend_.workload->model.layers : 8);
+    SCOPED_TRACE(ToString(*request.plan));
+    if (!backend_.runs_plans) {
+      EXPECT_THROW((void)backend_.runner->Run(request), std::logic_error);
+      EXPECT_FALSE(backend_.runner->ExactPlanThroughput(*request.plan));
+      continue;
+    }
+    request.config = {};
+    const Measurement of_plan = backend_.runner->Run(request);
+    EXPECT_EQ(of_plan.step_times_s, of_config.step_times_s);
+    EXPECT_EQ(of_plan.peak_memory_bytes, of_config.peak_memory_bytes);
+    EXPECT_EQ(backend_.runner->ExactPlanThroughput(*request.plan),
+              backend_.runner->ExactThroughput((*backend_.space)[i]));
+  }
+}
+
 TEST_P(BackendContract, OutOfMemoryIsAnOutcomeWithoutThroughput) {
   for (const int i : Fitting(false)) {
     const Measurement trial = backend_.runner->Run(Full(i));

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/toml_table.h"
 #include "harness/method_text.h"
 #include "tests/fakes/decoders.h"
 #include "tests/fakes/fake_predictions.h"
@@ -121,6 +122,28 @@ TEST(Registry, ATrialMustHaveAStepAfterTheWarmUp) {
       testing::ThrowsMessage<common::InputError>(HasSubstr("raise q_max")));
   problem.q_max = 2;
   EXPECT_NO_THROW((void)MakeMethod(random, problem, 1));
+}
+
+TEST(Registry, PlansAreRefusedWhereTrialsCannotRunThem) {
+  const trials::Workload workload = fakes::Decoder{}.Workload();
+  const trials::SearchSpace space({{.dp = 8}, {.dp = 4, .tp = 2}});
+  methods::Problem problem{.space = &space,
+                           .gpus = 8,
+                           .gpus_per_node = 8,
+                           .memory_capacity_bytes = 80e9,
+                           .workload = &workload,
+                           .q_max = 10};
+  const MethodSpec plans{.name = "plans",
+                         .base = "aceso",
+                         .options = common::TomlTable::ParseString(
+                             "judge = \"plan\"\nbudget = 20", "m.toml")};
+  EXPECT_THAT([&] { (void)MakeMethod(plans, problem, 1); },
+              testing::ThrowsMessage<common::InputError>(
+                  testing::AllOf(HasSubstr("1:"),
+                                 HasSubstr("cannot run plans"),
+                                 HasSubstr("use \"nearest\""))));
+  problem.runs_plans = true;
+  EXPECT_TRUE(MakeMethod(plans, problem, 1)->Suggest()->plan);
 }
 
 TEST(MethodsText, ShowsKeyDefaultRangeAndMeaning) {

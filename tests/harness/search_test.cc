@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/text.h"
+#include "methods/fixed_order.h"
 #include "methods/oppa/oppa.h"
 #include "tests/fakes/fake_method.h"
 #include "tests/fakes/fake_runner.h"
@@ -308,6 +310,101 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
   EXPECT_NEAR(trials::ReadTrials(folder.path())[1].elapsed_s,
               free[1].elapsed_s + thought_s,
               1e-9);
+}
+
+std::vector<trials::Plan> TwoPlans() {
+  std::vector<trials::Plan> plans(2);
+  FromText("microbatches=4 / layers=8 dp=8 tp=1", plans[0]);
+  FromText("microbatches=4 / layers=3 dp=4 tp=1 / layers=5 dp=2 tp=2",
+           plans[1]);
+  return plans;
+}
+
+std::string FilesOf(const std::filesystem::path& folder) {
+  std::string all;
+  for (const char* name : {"trials.csv", "steps.csv", "plans.csv"}) {
+    all += common::ReadFileIfExists(folder / name).value_or("none\n");
+  }
+  return all;
+}
+
+TEST_F(SearchTest, PlansAreTrialsAndCountAsIncumbents) {
+  methods::FixedOrder method(space_.size(), {0, 1, 2}, TwoPlans());
+  EXPECT_EQ(Run(method, {.trials = 3, .q_max = 5}).trials, 3);
+  const std::vector<trials::Trial> records = Records();
+  ASSERT_EQ(records.size(), 3U);
+  for (int i = 0; i < 2; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    EXPECT_EQ(records[at].plan, ToString(TwoPlans()[at]));
+    EXPECT_EQ(CandidateLabel(records[at]), records[at].plan);
+    EXPECT_EQ(records[at].candidate, -1);
+    EXPECT_EQ(runner_.requests[at].plan, TwoPlans()[at]);
+  }
+  EXPECT_EQ(records[1].config.dp, 4);  // of the first stage
+  EXPECT_EQ(records[1].config.pp, 2);
+  EXPECT_EQ(records[2].plan, "");
+  EXPECT_FALSE(runner_.requests[2].plan);
+  EXPECT_EQ(records[2].incumbent_steps_per_s,
+            records[0].throughput.steps_per_s);
+}
+
+TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
+  const Budget budget{.trials = 5, .q_max = 5};
+  const auto make = [this] {
+    return methods::FixedOrder(space_.size(), {4, 2, 3}, TwoPlans());
+  };
+  methods::FixedOrder whole = make();
+  (void)Run(whole, budget);
+  for (int stop_after = 1; stop_after < 5; ++stop_after) {
+    fakes::TemporaryFolder folder;
+    for (const int trials : {stop_after, 5}) {
+      methods::FixedOrder method = make();
+      Journal journal(folder.path());
+      const SearchSummary summary = Search(space_,
+                                           {.trials = trials, .q_max = 5},
+                                           kSeed,
+                                           method,
+                                           runner_,
+                                           journal);
+      EXPECT_EQ(summary.replayed, trials == 5 ? stop_after : 0);
+    }
+    EXPECT_EQ(FilesOf(folder.path()), FilesOf(folder_.path())) << stop_after;
+  }
+}
+
+TEST_F(SearchTest, RefusesRecordsOfAnotherPlan) {
+  std::vector<trials::Plan> plans = TwoPlans();
+  methods::FixedOrder method(space_.size(), {0}, plans);
+  (void)Run(method, {.trials = 2, .q_max = 5});
+  plans[1].layers = {4, 4};
+  methods::FixedOrder other(space_.size(), {0}, plans);
+  EXPECT_THROW((void)Run(other, {.trials = 3, .q_max = 5}), common::InputError);
+}
+
+TEST_F(SearchTest, AdoptedPlansAreNotTriedAgain) {
+  for (const int adopted : {0, 2}) {
+    methods::FixedOrder method(space_.size(), {4, 2}, TwoPlans());
+    Journal journal(folder_.path());
+    (void)Search(space_,
+                 {.trials = 2 + adopted / 2, .q_max = 5},
+                 kSeed,
+                 method,
+                 runner_,
+                 journal,
+                 {},
+                 {},
+                 adopted);
+  }
+  ASSERT_EQ(Records().size(), 3U);
+  EXPECT_EQ(Records()[2].candidate, 4);
+}
+
+TEST_F(SearchTest, PlansDoNotExhaustTheSpace) {
+  std::vector<int> all = AllCandidates();
+  methods::FixedOrder method(space_.size(), all, TwoPlans());
+  const SearchSummary summary = Run(method, {.trials = 999, .q_max = 2});
+  EXPECT_EQ(summary.trials, space_.size() + 2);
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kSpaceExhausted);
 }
 
 }  // namespace

@@ -174,5 +174,25 @@ TEST(History, StepNoiseIsTheMedianRelativeOneAtTheBest) {
   EXPECT_NEAR(history.StepNoise(), 4.0 * 0.02, 1e-12);
 }
 
+// Surrogates encode candidates of the space, and a plan is none.
+TEST(History, APlanCountsForTheBestAndIsNoObservation) {
+  History history(2);
+  trials::Trial plan = MakeTrial(-1, {}, Completed(0.25, 1e9));
+  plan.plan = "layers=8 dp=4 tp=1";
+  history.Add(plan);
+  EXPECT_EQ(history.best_steps_per_s(), 4.0);
+  EXPECT_EQ(history.trials_since_gain(), 0);
+  EXPECT_EQ(history.size(), 0);
+  EXPECT_FALSE(history.has_throughput());
+  EXPECT_EQ(history.ThroughputObservations().size(), 0);
+  EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 0);
+  history.Add(MakeTrial(0, {}, Completed(0.5, 1e9)));
+  history.Add(MakeTrial(1, {}, OutOfMemory()));
+  EXPECT_TRUE(history.exhausted());
+  EXPECT_EQ(history.best_steps_per_s(), 4.0);
+  EXPECT_TRUE(history.HasTried(plan.plan));
+  EXPECT_FALSE(history.HasTried("layers=8 dp=2 tp=1"));
+}
+
 }  // namespace
 }  // namespace methods

@@ -101,6 +101,32 @@ TEST_F(RemainingTest, LessIsLeftOnceTheBestWasFound) {
   EXPECT_GT(after.p_within_5, before.p_within_5);
 }
 
+TEST_F(RemainingTest, AFasterPlanLeavesLessToGain) {
+  for (const int i : {0, 6, 12, 15}) {
+    Try(i);
+  }
+  const trials::Remaining before = Estimate().value();
+  trials::Measurement measurement;
+  measurement.outcome = trials::Outcome::kCompleted;
+  measurement.step_times_s = {0.1, 0.1, 0.1, 0.1};  // dp = 8 takes 0.175
+  trials::Trial plan = MakeTrial(-1, {}, measurement);
+  plan.plan = "layers=8 dp=8 tp=1";
+  history_.Add(plan);
+  const trials::Remaining after = Estimate().value();
+  EXPECT_LT(after.expected_gain, 0.5 * before.expected_gain);
+  EXPECT_GT(after.p_within_5, before.p_within_5);
+}
+
+TEST_F(RemainingTest, IsAbsentWhileOnlyPlansHaveCompleted) {
+  trials::Measurement measurement;
+  measurement.outcome = trials::Outcome::kCompleted;
+  measurement.step_times_s = {0.1, 0.1, 0.1, 0.1};
+  trials::Trial plan = MakeTrial(-1, {}, measurement);
+  plan.plan = "layers=8 dp=8 tp=1";
+  history_.Add(plan);
+  EXPECT_FALSE(Estimate());
+}
+
 TEST_F(RemainingTest, CandidateOfTheGainIsUntried) {
   for (const int i : {0, 12, 30, 2}) {
     Try(i);

@@ -314,6 +314,7 @@ CommandRunner::CommandRunner(CommandOptions options, Cluster cluster)
     : options_(std::move(options)), cluster_(std::move(cluster)) {}
 
 Measurement CommandRunner::Run(const TrialRequest& request) {
+  RejectPlan(request, "command");
   if (options_.ranks != CommandOptions::Ranks::kOne &&
       std::getenv("SLURM_JOB_ID") == nullptr) {
     throw common::InputError(

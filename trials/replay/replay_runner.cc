@@ -23,6 +23,7 @@ ReplayRunner::ReplayRunner(ReplayTable table)
     : ReplayRunner(std::move(table), Options{}) {}
 
 Measurement ReplayRunner::Run(const TrialRequest& request) {
+  RejectPlan(request, "replay");
   Measurement measurement{.setup_s = options_.setup_s,
                           .duration_s = options_.setup_s};
   const ReplayRow* row = Find(request.config);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trials/cluster.h"
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 #include "trials/simulator/resharding.h"
 #include "trials/simulator/topology.h"
 

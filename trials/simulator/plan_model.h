@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 #include "trials/simulator/problem.h"
 #include "trials/simulator/stage_cost.h"
 

@@ -113,15 +113,4 @@ std::vector<Action> StageActions(const PipelineShape& shape, int stage) {
   return actions;
 }
 
-std::vector<int> DistributeLayers(int layers, int virtual_stages) {
-  std::vector<int> result(static_cast<std::size_t>(virtual_stages),
-                          layers / virtual_stages);
-  const int remainder = layers % virtual_stages;
-  const int first = virtual_stages / 2 - remainder / 2;
-  for (int i = first; i < first + remainder; ++i) {
-    ++result[static_cast<std::size_t>(i)];
-  }
-  return result;
-}
-
 }  // namespace trials

@@ -68,12 +68,6 @@ void CheckShape(const PipelineShape& shape);
 [[nodiscard]] std::vector<Action> StageActions(const PipelineShape& shape,
                                                int stage);
 
-// The number of blocks of each virtual stage: an even split, with the remainder
-// one each on the middle stages.
-//
-// Source: Colossal-AI, PipelineStageManager::distribute_layers.
-[[nodiscard]] std::vector<int> DistributeLayers(int layers, int virtual_stages);
-
 }  // namespace trials
 
 #endif  // TRIALS_SIMULATOR_SCHEDULE_H_

@@ -37,7 +37,11 @@ Simulator::Simulator(const Workload& workload, Cluster cluster)
     : Simulator(workload, std::move(cluster), Options{}) {}
 
 StepReport Simulator::Simulate(const Plan& plan) const {
-  CheckPlan(plan, problem().workload, problem().pools);
+  std::vector<int> gpus;
+  for (const Cluster& pool : problem().pools) {
+    gpus.push_back(pool.gpus());
+  }
+  CheckPlan(plan, problem().workload, gpus);
   const std::vector<StageCost> stages = model_.StageCosts(plan);
   return FinishStep(problem(),
                     plan.shared,
@@ -71,7 +75,8 @@ double Simulator::SetupTime() const {
 }
 
 Measurement Simulator::Run(const TrialRequest& request) {
-  const StepReport report = Simulate(request.config);
+  const StepReport report =
+      request.plan ? Simulate(*request.plan) : Simulate(request.config);
   Measurement measurement;
   measurement.setup_s = SetupTime();
   measurement.duration_s = measurement.setup_s;
@@ -108,6 +113,11 @@ Measurement Simulator::Run(const TrialRequest& request) {
 std::optional<double> Simulator::ExactThroughput(
     const ParallelConfig& config) const {
   const StepReport report = Simulate(config);
+  return report.fits ? 1.0 / report.step_time_s : 0.0;
+}
+
+std::optional<double> Simulator::ExactPlanThroughput(const Plan& plan) const {
+  const StepReport report = Simulate(plan);
   return report.fits ? 1.0 / report.step_time_s : 0.0;
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "trials/cluster.h"
+#include "trials/plan.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/memo.h"
-#include "trials/simulator/plan.h"
 #include "trials/simulator/plan_model.h"
 #include "trials/simulator/stage_sync.h"
 #include "trials/simulator/step_report.h"
@@ -62,6 +62,8 @@ class Simulator final : public TrialRunner {
 
   [[nodiscard]] std::optional<double> ExactThroughput(
       const ParallelConfig& config) const override;
+  [[nodiscard]] std::optional<double> ExactPlanThroughput(
+      const Plan& plan) const override;
 
  private:
   using Knobs = ParallelConfig;

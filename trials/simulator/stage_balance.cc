@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 
 namespace trials {
 

@@ -80,6 +80,7 @@ LandscapeRunner::LandscapeRunner(std::unique_ptr<TrialRunner> runner,
     : runner_(std::move(runner)), landscape_(std::move(landscape)) {}
 
 Measurement LandscapeRunner::Run(const TrialRequest& request) {
+  RejectPlan(request, "simulator with a landscape");
   const double factor = landscape_->TimeFactor(request.config);
   TrialRequest inner = request;
   if (request.on_step) {

@@ -49,7 +49,8 @@ class Landscape {
 };
 
 // A runner whose step times are multiplied by Landscape::TimeFactor; memory and
-// outcomes are those of the wrapped runner.
+// outcomes are those of the wrapped runner. A landscape is that of a space of
+// configurations: it has no plans.
 class LandscapeRunner final : public TrialRunner {
  public:
   LandscapeRunner(std::unique_ptr<TrialRunner> runner,

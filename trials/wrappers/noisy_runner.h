@@ -54,6 +54,10 @@ class NoisyRunner final : public TrialRunner {
   // That of the wrapped runner: without noise.
   [[nodiscard]] std::optional<double> ExactThroughput(
       const ParallelConfig& config) const override;
+  [[nodiscard]] std::optional<double> ExactPlanThroughput(
+      const Plan& plan) const override {
+    return runner_->ExactPlanThroughput(plan);
+  }
 
  private:
   std::unique_ptr<TrialRunner> runner_;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "methods/fixed_order.h"
+#include "methods/planners/aceso/layer_plan.h"
 #include "methods/planners/aceso/uniform_plan.h"
 #include "surrogates/operators/plan_cost.h"
 
@@ -46,21 +47,17 @@ OperatorModel ModelOf(const Problem& problem,
 }
 
 // The plans of a search, the best first.
-std::vector<PlanSizes> Plans(const Problem& problem,
-                             const AcesoMethodOptions& options,
-                             std::uint64_t seed) {
+std::vector<CostedPlan> Plans(const Problem& problem,
+                              const AcesoMethodOptions& options,
+                              const OperatorModel& model,
+                              std::uint64_t seed) {
   AcesoOptions search = options.search;
   search.budget = options.budget;
   search.threads = problem.threads;
   search.seed = seed;
-  const AcesoJob job = JobOf(options, problem.workload);
-  const AcesoResult result =
-      SearchAceso(ModelOf(problem, options, job), search);
-  std::vector<PlanSizes> plans;
-  for (const CostedPlan& plan :
-       result.best.empty() ? result.least_memory : result.best) {
-    plans.push_back(SizesOf(plan.plan, job.batch));
-  }
+  const AcesoResult result = SearchAceso(model, search);
+  std::vector<CostedPlan> plans =
+      result.best.empty() ? result.least_memory : result.best;
   if (plans.empty()) {
     throw common::InputError(
         "aceso: the profiles have no plan for these GPUs; check layers, "
@@ -69,20 +66,41 @@ std::vector<PlanSizes> Plans(const Problem& problem,
   return plans;
 }
 
-// The nearest candidate of each plan, then all by distance from the first.
+// The plans of layers that trials can run, each once, in their order.
+std::vector<trials::Plan> LayerPlans(const Problem& problem,
+                                     const OperatorModel& model,
+                                     const std::vector<CostedPlan>& plans) {
+  std::vector<trials::Plan> results;
+  for (const CostedPlan& plan : plans) {
+    trials::Plan result = LayerPlanOf(model, plan.plan);
+    try {
+      CheckPlan(result, *problem.workload, {&problem.gpus, 1});
+    } catch (const trials::InvalidPlan&) {
+      continue;
+    }
+    if (std::find(results.begin(), results.end(), result) == results.end()) {
+      results.push_back(std::move(result));
+    }
+  }
+  return results;
+}
+
+// The nearest candidate of each of the plans that are judged so, then all by
+// distance from the first.
 std::vector<int> OrderOf(const trials::SearchSpace& space,
-                         const std::vector<PlanSizes>& plans) {
+                         const std::vector<PlanSizes>& plans,
+                         Judge judge) {
   std::vector<int> all(static_cast<std::size_t>(space.size()));
   std::iota(all.begin(), all.end(), 0);
   const bool accumulates = std::any_of(all.begin(), all.end(), [&space](int i) {
     return space[i].pp == 1 && space[i].microbatches > 1;
   });
   std::vector<int> order;
-  for (const PlanSizes& plan : plans) {
+  for (std::size_t i = 0; judge == Judge::kNearest && i < plans.size(); ++i) {
     order.push_back(
         *std::min_element(all.begin(), all.end(), [&](int a, int b) {
-          return Distance(plan, space[a], accumulates) <
-                 Distance(plan, space[b], accumulates);
+          return Distance(plans[i], space[a], accumulates) <
+                 Distance(plans[i], space[b], accumulates);
         }));
   }
   std::stable_sort(all.begin(), all.end(), [&](int a, int b) {
@@ -193,6 +211,19 @@ double Distance(const PlanSizes& plan,
 
 std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
   return {
+      {"judge",
+       ChoiceOf(o.judge,
+                {{"nearest", Judge::kNearest}, {"plan", Judge::kPlan}}),
+       "What is tried of each plan: the nearest configuration of the search "
+       "space, or the plan itself, in whole layers.",
+       "",
+       {},
+       [&o](const Problem& problem) -> std::string {
+         return o.judge == Judge::kPlan && !problem.runs_plans
+                    ? "the trials of this problem cannot run plans, only the "
+                      "simulator without a landscape can; use \"nearest\""
+                    : "";
+       }},
       {"profiles",
        Text{&o.profiles, "the path of a CSV file"},
        "Profiled operators; without them, those of the sizes below."},
@@ -233,7 +264,7 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
        "Plans to explore per number of stages."},
       {"top",
        Integer{&o.search.top, 1},
-       "Plans whose nearest configurations are tried first.",
+       "Plans that are tried first, as `judge` says.",
        "Sec. 5.1"},
       {"most_hops", Integer{&o.search.most_hops, 1}, "MaxHops.", "Sec. 5.1"},
   };
@@ -266,9 +297,18 @@ trials::Predictions EstimatesOf(const Problem& problem,
 std::unique_ptr<Method> MakeAceso(const Problem& problem,
                                   const AcesoMethodOptions& options,
                                   std::uint64_t seed) {
+  const AcesoJob job = JobOf(options, problem.workload);
+  const OperatorModel model = ModelOf(problem, options, job);
+  const std::vector<CostedPlan> plans = Plans(problem, options, model, seed);
+  std::vector<PlanSizes> sizes;
+  for (const CostedPlan& plan : plans) {
+    sizes.push_back(SizesOf(plan.plan, job.batch));
+  }
   return std::make_unique<FixedOrder>(
       problem.space->size(),
-      OrderOf(*problem.space, Plans(problem, options, seed)));
+      OrderOf(*problem.space, sizes, options.judge),
+      options.judge == Judge::kPlan ? LayerPlans(problem, model, plans)
+                                    : std::vector<trials::Plan>());
 }
 
 }  // namespace methods

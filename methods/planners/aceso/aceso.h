@@ -16,14 +16,21 @@
 
 namespace methods {
 
+// What is tried of a plan of Aceso: its nearest configuration of the search
+// space (by Distance), or the plan itself, with whole layers (LayerPlanOf).
+enum class Judge { kNearest, kPlan };
+
 // Plans with SearchAceso before the first trial, from profiled operators or, if
 // no profiles are named, from the sizes of the model. Sizes that are 0 are
-// those of [workload]. The search space has configurations, not plans: each of
-// the `top` plans is tried as its nearest configuration (by Distance), and
-// after them the other candidates in the order of their distance from the first
-// plan. If no plan fits, the plan that needs the least memory takes their
-// place. It learns nothing from trials.
+// those of [workload]. The `top` plans are tried first, each as `judge` says,
+// and after them the candidates of the space in the order of their distance
+// from the first plan. If no plan fits, the plan that needs the least memory
+// takes their place. With Judge::kPlan, plans that are the same in whole layers
+// are tried once, and those that trials cannot run (CheckPlan) are left out;
+// the rules of the search space do not apply to them. It learns nothing from
+// trials.
 struct AcesoMethodOptions {
+  Judge judge = Judge::kNearest;
   std::string profiles;  // CSV files, see OperatorTable and LinkTable
   std::string links;
   std::string profiled_model;  // its name in them

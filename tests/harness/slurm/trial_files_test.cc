@@ -43,6 +43,9 @@ class Filler {
       value = trials::Outcome::kTimedOut;
     } else if constexpr (std::is_same_v<T, trials::ParallelConfig>) {
       value = {.dp = 2, .tp = 4, .zero_stage = 1};
+    } else if constexpr (std::is_same_v<T, trials::Plan>) {
+      FromText("microbatches=4 / layers=3 dp=2 tp=1 / layers=5 dp=1 tp=2",
+               value);
     } else {
       value = "some \"text\"\nof a field";
     }
@@ -111,13 +114,14 @@ TEST(TrialFiles, EveryMemberIsInTheFieldList) {
   EXPECT_EQ(CountFields(trials::Measurement()), 6U);
   // Functions do not travel.
   [[maybe_unused]] const auto& [config,
+                                plan,
                                 max_steps,
                                 seed,
                                 limit,
                                 on_step,
                                 rule,
                                 interrupted] = trials::TrialRequest();
-  EXPECT_EQ(CountFields(trials::TrialRequest()), 7U - 2U);
+  EXPECT_EQ(CountFields(trials::TrialRequest()), 8U - 2U);
 }
 
 class TrialFilesTest : public testing::TestWithParam<double> {

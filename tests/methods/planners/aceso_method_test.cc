@@ -4,6 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
+<<<<<<< HEAD
+=======
+#include <optional>
+#include <set>
+#include <string>
+>>>>>>> 3269231b28ebc1aa6919fa24507ae7126f87cf2d
 #include <utility>
 #include <vector>
 
@@ -310,6 +316,61 @@ TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
     planner->Observe(trial);
     then->Observe(trial);
   }
+}
+
+trials::Trial TrialOf(const Suggestion& suggestion) {
+  trials::Measurement measurement;
+  measurement.outcome = trials::Outcome::kCompleted;
+  measurement.step_times_s = {1.0, 0.1, 0.1};
+  trials::Trial trial = MakeTrial(suggestion.candidate, {}, measurement);
+  trial.plan = suggestion.plan ? ToString(*suggestion.plan) : "";
+  return trial;
+}
+
+TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {
+  const trials::SearchSpace space = Space();
+  Problem problem = ProblemOf(space, 80.0);
+  problem.runs_plans = true;
+  AcesoMethodOptions options;
+  options.judge = Judge::kPlan;
+  options.budget = 200;
+  const auto method = MakeAceso(problem, options, 1);
+  std::set<std::string> plans;
+  for (int i = 0; i < space.size() + options.search.top; ++i) {
+    const std::optional<Suggestion> suggestion = method->Suggest();
+    if (!suggestion) {
+      break;
+    }
+    if (suggestion->plan) {
+      EXPECT_EQ(method->history().size(), 0) << "a plan after the space";
+      EXPECT_NO_THROW(CheckPlan(*suggestion->plan, Workload(), {{8}}));
+      EXPECT_EQ(PoolGpus(*suggestion->plan, 0), 8);
+      plans.insert(ToString(*suggestion->plan));
+    }
+    method->Observe(TrialOf(*suggestion));
+  }
+  EXPECT_GE(plans.size(), 1U);
+  EXPECT_EQ(plans.size(), method->history().plans().size());
+  EXPECT_TRUE(method->history().exhausted());
+}
+
+TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
+  const trials::SearchSpace space = Space();
+  Problem problem = ProblemOf(space, 80.0);
+  problem.runs_plans = true;
+  AcesoMethodOptions options;
+  options.judge = Judge::kPlan;
+  options.budget = 100;
+  auto made = MakeRandom(problem, {}, 7);
+  const Method& then = *made;
+  Planned planned(problem, 1, MakeAceso(problem, options, 1), std::move(made));
+  const Suggestion first = *planned.Suggest();
+  ASSERT_TRUE(first.plan);
+  planned.Observe(TrialOf(first));
+  const Suggestion second = *planned.Suggest();
+  EXPECT_FALSE(second.plan);
+  EXPECT_EQ(then.history().best_steps_per_s(), 10.0);
+  EXPECT_EQ(then.history().ThroughputObservations().size(), 0);
 }
 
 }  // namespace

@@ -15,11 +15,21 @@ namespace methods {
 namespace {
 
 // Two sizes, each with several memory knobs. Every candidate takes a second,
-// but for the fastest one.
-std::vector<int> Search(const trials::SearchSpace& space, int fastest) {
+// but for the fastest one, and a plan that came before them.
+std::vector<int> Search(const trials::SearchSpace& space,
+                        int fastest,
+                        bool after_plan) {
   Problem problem;
   problem.space = &space;
   const std::unique_ptr<Method> method = MakeHierarchical(problem, {}, 1);
+  if (after_plan) {
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kCompleted;
+    measurement.step_times_s.assign(4, 0.1);
+    trials::Trial plan = MakeTrial(-1, {}, measurement);
+    plan.plan = "layers=8 dp=8 tp=1";
+    method->Observe(plan);
+  }
   std::vector<int> tried;
   while (const auto suggestion = method->Suggest()) {
     tried.push_back(suggestion->candidate);
@@ -45,11 +55,14 @@ TEST(Hierarchical, VariesTheFastestSizesNextWhicheverCandidateItIs) {
   }
   const trials::SearchSpace space(configs);
   for (const int fastest : {0, 1}) {
-    const std::vector<int> tried = Search(space, fastest);
-    ASSERT_EQ(tried.size(), configs.size());
-    for (int i = 2; i < 5; ++i) {
-      EXPECT_EQ(space[tried[static_cast<std::size_t>(i)]].dp,
-                space[fastest].dp);
+    for (const bool after_plan : {false, true}) {
+      SCOPED_TRACE(after_plan);
+      const std::vector<int> tried = Search(space, fastest, after_plan);
+      ASSERT_EQ(tried.size(), configs.size());
+      for (int i = 2; i < 5; ++i) {
+        EXPECT_EQ(space[tried[static_cast<std::size_t>(i)]].dp,
+                  space[fastest].dp);
+      }
     }
   }
 }

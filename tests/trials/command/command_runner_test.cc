@@ -67,6 +67,12 @@ class CommandRunnerTest : public testing::Test {
 
 const std::string kStep = "echo 'oppa {\"step_time_s\": 0.01}'\n";
 
+TEST_F(CommandRunnerTest, APlanIsRefusedBeforeAProcessStarts) {
+  request_.plan = UniformPlan(request_.config, 8);
+  EXPECT_THROW((void)Run("touch \"$0.ran\"\n" + kStep), std::logic_error);
+  EXPECT_FALSE(fs::exists(folder_.path() / "train.sh.ran"));
+}
+
 TEST_F(CommandRunnerTest, ATrialLeavesNoProcessRecord) {
   EXPECT_EQ(Run(kStep + kStep + kStep).outcome, Outcome::kCompleted);
   for (const auto& entry : fs::directory_iterator(folder_.path() / "logs")) {

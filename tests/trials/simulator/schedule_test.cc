@@ -1,7 +1,6 @@
 #include "trials/simulator/schedule.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -126,21 +125,6 @@ TEST(Schedule, InterleavingNeedsAMultipleOfTheStages) {
   EXPECT_THROW((void)StageActions({4, 6, 2}, 0), std::invalid_argument);
   EXPECT_NO_THROW((void)StageActions({4, 6, 1}, 0));
   EXPECT_THROW((void)StageActions({0, 1, 1}, 0), std::invalid_argument);
-}
-
-TEST(Schedule, LayersAreDealtOutEvenlyWithTheRestInTheMiddle) {
-  EXPECT_THAT(DistributeLayers(12, 4), ElementsAre(3, 3, 3, 3));
-  EXPECT_THAT(DistributeLayers(14, 4), ElementsAre(3, 4, 4, 3));
-  for (const int layers : {12, 16, 28, 32}) {
-    for (int stages = 1; stages <= layers; ++stages) {
-      const std::vector<int> dealt = DistributeLayers(layers, stages);
-      EXPECT_EQ(std::accumulate(dealt.begin(), dealt.end(), 0), layers);
-      const auto [least, most] =
-          std::minmax_element(dealt.begin(), dealt.end());
-      EXPECT_LE(*most - *least, 1);
-      EXPECT_GE(*least, 1);
-    }
-  }
 }
 
 TEST(Schedule, ZeroBubbleComputesEachGradientOnceAndThatOfWeightsLast) {

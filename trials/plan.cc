@@ -1,4 +1,4 @@
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "trials/constraints.h"
-#include "trials/simulator/schedule.h"
 
 namespace trials {
 namespace {
@@ -86,6 +85,28 @@ void CheckStage(const Plan& plan,
 }
 
 }  // namespace
+
+std::vector<int> DistributeLayers(int layers, int virtual_stages) {
+  std::vector<int> result(static_cast<std::size_t>(virtual_stages),
+                          layers / virtual_stages);
+  const int remainder = layers % virtual_stages;
+  const int first = virtual_stages / 2 - remainder / 2;
+  for (int i = first; i < first + remainder; ++i) {
+    ++result[static_cast<std::size_t>(i)];
+  }
+  return result;
+}
+
+void SetLayers(const std::vector<std::vector<int>>& by_stage, Plan& plan) {
+  plan.shared.pp = static_cast<int>(by_stage.size());
+  plan.shared.model_chunks = static_cast<int>(by_stage.front().size());
+  plan.layers.clear();
+  for (std::size_t chunk = 0; chunk < by_stage.front().size(); ++chunk) {
+    for (const std::vector<int>& stage : by_stage) {
+      plan.layers.push_back(stage[chunk]);
+    }
+  }
+}
 
 Plan UniformPlan(const ParallelConfig& config, int layers) {
   return UniformPlan(config,
@@ -169,19 +190,19 @@ int PoolGpus(const Plan& plan, int pool) {
 
 void CheckPlan(const Plan& plan,
                const Workload& workload,
-               std::span<const Cluster> pools) {
+               std::span<const int> gpus) {
   CheckShape(plan, workload.model);
   for (int s = 0; s < plan.shared.pp; ++s) {
-    CheckStage(plan, s, workload, pools.size());
+    CheckStage(plan, s, workload, gpus.size());
   }
-  for (std::size_t pool = 0; pool < pools.size(); ++pool) {
-    const int gpus = PoolGpus(plan, static_cast<int>(pool));
-    if (gpus > pools[pool].gpus()) {
+  for (std::size_t pool = 0; pool < gpus.size(); ++pool) {
+    const int used = PoolGpus(plan, static_cast<int>(pool));
+    if (used > gpus[pool]) {
       Fail(plan,
-           fmt::format("{} GPUs of {}, which has {}",
-                       gpus,
-                       pools[pool].name,
-                       pools[pool].gpus()));
+           fmt::format("{} GPUs of type {}, of which there are {}",
+                       used,
+                       pool,
+                       gpus[pool]));
     }
   }
 }

@@ -1,15 +1,15 @@
 // A training plan whose stages may differ.
 
-#ifndef TRIALS_SIMULATOR_PLAN_H_
-#define TRIALS_SIMULATOR_PLAN_H_
+#ifndef TRIALS_PLAN_H_
+#define TRIALS_PLAN_H_
 
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "trials/cluster.h"
 #include "trials/parallel_config.h"
 #include "trials/workload.h"
 
@@ -23,12 +23,14 @@ struct PlanStage {
   int tp = 1;
   int recomputed_layers = 0;  // its first layers, which are recomputed fully
   int pool = 0;
+
+  friend bool operator==(const PlanStage&, const PlanStage&) = default;
 };
 
-// The input of the simulator: stages, each with its own layers, sizes and GPU
-// type, as in the configurations of Aceso (layers, tp, dp and recomputation by
-// stage) and of Astra's heterogeneous search (layers and GPU type by stage). A
-// ParallelConfig is the plan whose stages are alike.
+// Stages, each with its own layers, sizes and GPU type, as in the
+// configurations of Aceso (layers, tp, dp and recomputation by stage) and of
+// Astra's heterogeneous search (layers and GPU type by stage). A ParallelConfig
+// is the plan whose stages are alike.
 //
 // `shared` holds the knobs that apply to the plan as a whole: microbatches (the
 // same number for every dp), model_chunks, ZeRO and buckets, cp, ep, sp. Its pp
@@ -43,7 +45,32 @@ struct Plan {
   ParallelConfig shared;
   std::vector<PlanStage> stages;
   std::vector<int> layers;
+
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+// Sets the layers, pp and model_chunks of a plan from the layers of its stages.
+// Shape: [stages][model_chunks], without empty lists.
+void SetLayers(const std::vector<std::vector<int>>& by_stage, Plan& plan);
+
+// The text that identifies a plan, in records and messages: the knobs of
+// `shared` that differ from their defaults, then the stages, those alike in a
+// row as one:
+//
+//   microbatches=16 zero_stage=1 / 2x layers=10 dp=2 tp=1 /
+//       layers=4+4 dp=1 tp=2 recomputed_layers=4 pool=1
+//
+// on one line, as a cell of CSV or Markdown. The layers of a stage's model chunks are added.
+[[nodiscard]] std::string ToString(const Plan& plan);
+// The inverse, up to members of `shared` without a meaning.
+// Errors: throws std::invalid_argument naming the part and the rule.
+void FromText(std::string_view text, Plan& plan);
+
+// The number of blocks of each virtual stage: an even split, with the remainder
+// one each on the middle stages.
+//
+// Source: Colossal-AI, PipelineStageManager::distribute_layers.
+[[nodiscard]] std::vector<int> DistributeLayers(int layers, int virtual_stages);
 
 // The plan of a configuration: equal stages, layers by DistributeLayers.
 [[nodiscard]] Plan UniformPlan(const ParallelConfig& config, int layers);
@@ -92,14 +119,15 @@ class InvalidPlan : public std::invalid_argument {
   std::string reason_;
 };
 
+// `gpus`: the number of GPUs of each type.
 // Errors: throws InvalidPlan naming the stage, the value and the
 // rule: layers that do not add up to the model's, more recomputed layers than
-// there are, an unknown pool or more GPUs than it has, and Constraints() for
-// each stage's configuration.
+// there are, an unknown type of GPU or more of it than there are, and
+// Constraints() for each stage's configuration.
 void CheckPlan(const Plan& plan,
                const Workload& workload,
-               std::span<const Cluster> pools);
+               std::span<const int> gpus);
 
 }  // namespace trials
 
-#endif  // TRIALS_SIMULATOR_PLAN_H_
+#endif  // TRIALS_PLAN_H_

@@ -1,4 +1,4 @@
-#include "trials/simulator/plan_file.h"
+#include "trials/plan_file.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -121,48 +121,12 @@ Plan ParsePlanText(std::string_view text, const std::string& source) {
          .recomputed_layers = part.Int("recomputed_layers", 0, 0),
          .pool = part.Int("pool", 0, 0)});
   }
-  plan.shared.pp = static_cast<int>(plan.stages.size());
-  plan.shared.model_chunks = static_cast<int>(layers.front().size());
-  for (std::size_t chunk = 0; chunk < layers.front().size(); ++chunk) {
-    for (const std::vector<int>& stage : layers) {
-      plan.layers.push_back(stage[chunk]);
-    }
-  }
+  SetLayers(layers, plan);
   return plan;
 }
 
 Plan ReadPlanFile(const std::filesystem::path& path) {
   return ParsePlanText(common::ReadFile(path), path.string());
-}
-
-std::string ToString(const Plan& plan) {
-  const std::size_t count = plan.stages.size();
-  std::vector<std::string> stages;
-  for (std::size_t s = 0; s < count; ++s) {
-    std::vector<int> layers;
-    for (std::size_t i = s; i < plan.layers.size(); i += count) {
-      layers.push_back(plan.layers[i]);
-    }
-    const PlanStage& stage = plan.stages[s];
-    stages.push_back(fmt::format(
-        "{} layers dp={} tp={}{}{}",
-        fmt::join(layers, "+"),
-        stage.dp,
-        stage.tp,
-        stage.recomputed_layers > 0
-            ? fmt::format(", {} recomputed", stage.recomputed_layers)
-            : "",
-        stage.pool > 0 ? fmt::format(", pool {}", stage.pool) : ""));
-  }
-  ParallelConfig shared = plan.shared;
-  shared.dp = shared.tp = shared.model_chunks = 1;
-  const ParallelConfig sizes{.pp = shared.pp};
-  return fmt::format("{} stages: {}{}",
-                     count,
-                     fmt::join(stages, " | "),
-                     shared == sizes ? ""
-                                     : "; " + ToString(shared).substr(
-                                                  ToString(sizes).size() + 1));
 }
 
 }  // namespace trials

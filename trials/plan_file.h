@@ -1,14 +1,14 @@
 // Plans as JSON files.
 
-#ifndef TRIALS_SIMULATOR_PLAN_FILE_H_
-#define TRIALS_SIMULATOR_PLAN_FILE_H_
+#ifndef TRIALS_PLAN_FILE_H_
+#define TRIALS_PLAN_FILE_H_
 
 #include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "common/error.h"
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 
 namespace trials {
 
@@ -28,9 +28,6 @@ namespace trials {
                                  const std::string& source);
 [[nodiscard]] Plan ReadPlanFile(const std::filesystem::path& path);
 
-// "2 stages: 10 layers dp=2 tp=1 | 14 layers dp=1 tp=2, 7 recomputed; ...".
-[[nodiscard]] std::string ToString(const Plan& plan);
-
 }  // namespace trials
 
-#endif  // TRIALS_SIMULATOR_PLAN_FILE_H_
+#endif  // TRIALS_PLAN_FILE_H_

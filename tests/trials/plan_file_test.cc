@@ -1,4 +1,4 @@
-#include "trials/simulator/plan_file.h"
+#include "trials/plan_file.h"
 
 #include <string>
 
@@ -47,8 +47,8 @@ TEST(PlanFile, StagesDifferInEveryKey) {
   EXPECT_EQ(plan.stages[1].tp, 2);
   EXPECT_EQ(plan.stages[1].pool, 1);
   EXPECT_EQ(ToString(plan),
-            "2 stages: 1+2 layers dp=4 tp=1, 1 recomputed | "
-            "3+2 layers dp=2 tp=2, pool 1; microbatches=8");
+            "microbatches=8 / layers=1+2 dp=4 tp=1 recomputed_layers=1 / "
+            "layers=3+2 dp=2 tp=2 pool=1");
 }
 
 TEST(PlanFile, ErrorsNameTheStageAndTheKey) {

@@ -1,15 +1,25 @@
-#include "trials/simulator/plan.h"
+#include "trials/plan.h"
 
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/json.h"
 #include "tests/trials/simulator/paper_problem.h"
 #include "tests/trials/simulator/problem.h"
-#include "trials/simulator/schedule.h"
 #include "trials/simulator/simulator.h"
+#include "trials/wrappers/landscape_runner.h"
+#include "trials/wrappers/noisy_runner.h"
+#include "trials/wrappers/time_limited_runner.h"
 
 namespace trials {
 namespace {
@@ -38,6 +48,21 @@ INSTANTIATE_TEST_SUITE_P(All,
                                          "qwen-8gpu",
                                          "llama1b-16gpu",
                                          "llama7b-32gpu"));
+
+TEST(Plan, LayersAreDealtOutEvenlyWithTheRestInTheMiddle) {
+  EXPECT_THAT(DistributeLayers(12, 4), ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(DistributeLayers(14, 4), ElementsAre(3, 4, 4, 3));
+  for (const int layers : {12, 16, 28, 32}) {
+    for (int stages = 1; stages <= layers; ++stages) {
+      const std::vector<int> dealt = DistributeLayers(layers, stages);
+      EXPECT_EQ(std::accumulate(dealt.begin(), dealt.end(), 0), layers);
+      const auto [least, most] =
+          std::minmax_element(dealt.begin(), dealt.end());
+      EXPECT_LE(*most - *least, 1);
+      EXPECT_GE(*least, 1);
+    }
+  }
+}
 
 // Four stages on the eight GPUs of the small problem.
 Plan FourStages() {
@@ -133,7 +158,8 @@ TEST(Plan, ErrorsNameTheStageTheValueAndTheRule) {
   EXPECT_THAT(Error(plan), HasSubstr("there is no GPU type 1"));
   plan = FourStages();
   plan.stages[0].dp = 4;
-  EXPECT_THAT(Error(plan), HasSubstr("10 GPUs of 2x4, which has 8"));
+  EXPECT_THAT(Error(plan),
+              HasSubstr("10 GPUs of type 0, of which there are 8"));
   plan = FourStages();
   plan.stages.pop_back();
   EXPECT_THAT(Error(plan), HasSubstr("pp must be the number of stages, 3"));
@@ -152,6 +178,147 @@ TEST(Plan, SequenceParallelismSplitsTheTokensOfStagesWithSeveralRanksOnly) {
   EXPECT_FALSE(SplitsTokens(plan, 1));
   plan.shared.sp = 1;
   EXPECT_FALSE(SplitsTokens(plan, 0));
+}
+
+// A random plan with all fields.
+Plan RandomPlan(std::mt19937_64& engine) {
+  const auto draw = [&engine](int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(engine);
+  };
+  Plan plan;
+  plan.shared = {.zero_stage = draw(0, 3),
+                 .microbatches = draw(1, 64),
+                 .grad_checkpoint = draw(0, 2),
+                 .cp = draw(1, 2)};
+  std::vector<std::vector<int>> layers;
+  const int chunks = draw(1, 3);
+  for (int s = draw(1, 6); s > 0; --s) {
+    if (!plan.stages.empty() && draw(0, 1) == 1) {  // like the stage before it
+      plan.stages.push_back(plan.stages.back());
+      layers.push_back(layers.back());
+      continue;
+    }
+    plan.stages.push_back(
+        {draw(1, 8), draw(1, 8), draw(0, 1) * draw(0, 9), draw(0, 1)});
+    layers.emplace_back();
+    for (int c = 0; c < chunks; ++c) {
+      layers.back().push_back(draw(0, 9));
+    }
+  }
+  SetLayers(layers, plan);
+  return plan;
+}
+
+// Of CSV and of Markdown.
+TEST(PlanText, IsACellThatReadsBackAsTheSamePlan) {
+  std::mt19937_64 engine(7);
+  for (int i = 0; i < 300; ++i) {
+    const Plan plan = RandomPlan(engine);
+    const std::string text = ToString(plan);
+    SCOPED_TRACE(text);
+    EXPECT_EQ(text.find_first_of(",|\n\r\""), std::string::npos);
+    Plan read;
+    FromText(text, read);
+    EXPECT_EQ(read, plan);
+  }
+}
+
+TEST(PlanText, HasAlikeStagesOnceAndNoDefaults) {
+  Plan plan = FourStages();
+  plan.stages[3] = {.dp = 1, .tp = 2, .recomputed_layers = 1, .pool = 1};
+  EXPECT_EQ(ToString(plan),
+            "microbatches=8 / 3x layers=2 dp=2 tp=1 / "
+            "layers=2 dp=1 tp=2 recomputed_layers=1 pool=1");
+}
+
+TEST(PlanText, DifferentPlansHaveDifferentTexts) {
+  const Plan plan = FourStages();
+  std::set<std::string> texts = {ToString(plan)};
+  const auto with = [&](const auto& change) {
+    Plan other = plan;
+    change(other);
+    EXPECT_TRUE(texts.insert(ToString(other)).second) << ToString(other);
+  };
+  with([](Plan& p) { p.shared.microbatches = 16; });
+  with([](Plan& p) { p.layers = {3, 1, 2, 2}; });
+  with([](Plan& p) { p.stages[1].dp = 1; });
+  with([](Plan& p) { p.stages[1].tp = 2; });
+  with([](Plan& p) { p.stages[1].recomputed_layers = 1; });
+  with([](Plan& p) { p.stages[1].pool = 1; });
+  with([](Plan& p) { p.stages.pop_back(); });
+}
+
+TEST(PlanText, ErrorsNameThePart) {
+  const auto error = [](const std::string& text) -> std::string {
+    try {
+      Plan plan;
+      FromText(text, plan);
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error(""), HasSubstr("empty"));
+  EXPECT_THAT(error("microbatches=4"), HasSubstr("must have a stage"));
+  EXPECT_THAT(error("dp=2 / layers=4"), HasSubstr("'dp=2'"));
+  EXPECT_THAT(error("layers=4 / dp=2"), HasSubstr("must have layers"));
+  EXPECT_THAT(error("layers=4 pp=2"), HasSubstr("'pp=2'"));
+  EXPECT_THAT(error("layers=4 dp=0"), HasSubstr("'0': must be an integer"));
+  EXPECT_THAT(error("layers=4+x"), HasSubstr("'x': must be an integer"));
+  EXPECT_THAT(error("99999x layers=4"), HasSubstr("from 1 to 10000"));
+  EXPECT_THAT(error("layers=4 / layers=2+2"), HasSubstr("model chunks"));
+  EXPECT_THAT(error("nope=1 / layers=4"), HasSubstr("nope"));
+}
+
+TEST(PlanRequest, SurvivesTheWayToAnotherProcess) {
+  TrialRequest request{.config = StageConfig(FourStages(), 0),
+                       .plan = FourStages()};
+  request.plan->shared.dp = 1;
+  const std::string text = common::ToText(common::ToJson(request));
+  EXPECT_EQ(common::ParseJsonAs<TrialRequest>(text, "test").plan, request.plan);
+  request.plan.reset();
+  EXPECT_FALSE(common::ParseJsonAs<TrialRequest>(
+                   common::ToText(common::ToJson(request)), "test")
+                   .plan);
+}
+
+TEST(PlanRequest, OfEqualStagesIsTheTrialOfTheConfiguration) {
+  Simulator simulator = Small();
+  const ParallelConfig config =
+      ParseParallelConfig("dp=2,tp=1,pp=4,microbatches=8");
+  const Measurement of_config =
+      simulator.Run({.config = config, .max_steps = 3});
+  const Measurement of_plan =
+      simulator.Run({.config = {}, .plan = FourStages(), .max_steps = 3});
+  ASSERT_EQ(of_config.outcome, Outcome::kCompleted);
+  EXPECT_EQ(of_plan.outcome, of_config.outcome);
+  EXPECT_EQ(of_plan.step_times_s, of_config.step_times_s);
+  EXPECT_EQ(of_plan.peak_memory_bytes, of_config.peak_memory_bytes);
+  EXPECT_EQ(of_plan.duration_s, of_config.duration_s);
+  EXPECT_EQ(simulator.ExactPlanThroughput(FourStages()),
+            simulator.ExactThroughput(config));
+}
+
+TEST(PlanRequest, WrappersPassThePlanOn) {
+  Plan plan = FourStages();
+  plan.layers = {5, 1, 1, 1};
+  const double exact = *Small().ExactPlanThroughput(plan);
+  auto noisy = std::make_unique<NoisyRunner>(
+      std::make_unique<Simulator>(Small()),
+      Scaled(NoiseOptions{.first_step_share = 0.0, .first_step_s = 0.0}, 0.0));
+  TimeLimitedRunner runner(std::move(noisy));
+  EXPECT_EQ(runner.ExactPlanThroughput(plan), exact);
+  const Measurement measurement =
+      runner.Run({.config = {}, .plan = plan, .max_steps = 3});
+  EXPECT_DOUBLE_EQ(measurement.step_times_s.back(), 1.0 / exact);
+}
+
+TEST(PlanRequest, LandscapesAndTablesRefusePlans) {
+  const TrialRequest request{.config = {}, .plan = FourStages()};
+  LandscapeRunner landscape(std::make_unique<Simulator>(Small()), nullptr);
+  EXPECT_THROW((void)landscape.Run(request), std::logic_error);
+  EXPECT_THROW(RejectPlan(request, "replay"), std::logic_error);
+  EXPECT_NO_THROW(RejectPlan({}, "replay"));
 }
 
 TEST(Plan, AStageMayHaveNoLayers) {

@@ -1,0 +1,103 @@
+#include "methods/planners/aceso/layer_plan.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "methods/planners/aceso/uniform_plan.h"
+#include "surrogates/operators/analytic_operators.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorModel;
+using surrogates::OperatorPlan;
+using testing::ElementsAre;
+using trials::ParallelConfig;
+
+constexpr int kLayers = 24;
+
+OperatorModel Model() {
+  return {surrogates::AnalyticOperators({}),
+          surrogates::LinkTable::Uniform(100.0, 12.0),
+          {.layers = kLayers,
+           .batch = 64,
+           .gpus = 8,
+           .gpus_per_node = 8,
+           .memory_limit_mb = 80'000.0}};
+}
+
+OperatorPlan TwoStages(const OperatorModel& model) {
+  OperatorPlan plan = EqualStages(model, 2);
+  plan.micro_batch = 4;
+  SetSizes(model, 2, 2, trials::kRecomputeNothing, plan);
+  return plan;
+}
+
+TEST(LayerPlan, OfAConfigurationIsThePlanOfTheConfiguration) {
+  const OperatorModel model = Model();
+  for (const ParallelConfig& config :
+       {ParallelConfig{.dp = 4, .tp = 2, .microbatches = 4},
+        ParallelConfig{.dp = 2, .pp = 4, .microbatches = 16},
+        ParallelConfig{
+            .dp = 4, .pp = 2, .microbatches = 16, .grad_checkpoint = 1}}) {
+    SCOPED_TRACE(ToString(config));
+    const std::optional<OperatorPlan> plan = PlanOf(model, config);
+    ASSERT_TRUE(plan);
+    trials::Plan expected = UniformPlan(config, kLayers);
+    expected.shared.grad_checkpoint = 0;  // its layers are listed by stage
+    EXPECT_EQ(ToString(LayerPlanOf(model, *plan)), ToString(expected));
+  }
+}
+
+TEST(LayerPlan, StagesBeginAtTheNearestLayer) {
+  const OperatorModel model = Model();
+  const std::vector<int> first = LayersOf(model);
+  const int length = first[1] - first[0];
+  OperatorPlan plan = TwoStages(model);
+  plan.first[1] = first[12] + length / 2 - 1;
+  EXPECT_THAT(LayerPlanOf(model, plan).layers, ElementsAre(12, 12));
+  plan.first[1] = first[12] + (length + 1) / 2;
+  EXPECT_THAT(LayerPlanOf(model, plan).layers, ElementsAre(13, 11));
+  plan.first[1] = 1;  // the embedding alone
+  EXPECT_THAT(LayerPlanOf(model, plan).layers, ElementsAre(0, kLayers));
+  plan.first[1] = model.operators() - 1;  // the last operator of the head
+  EXPECT_THAT(LayerPlanOf(model, plan).layers, ElementsAre(kLayers, 0));
+}
+
+TEST(LayerPlan, SizesAreThoseOfMostOperatorsOfTheStage) {
+  const OperatorModel model = Model();
+  OperatorPlan plan = TwoStages(model);
+  for (int op = 0; op < plan.first[1]; ++op) {
+    plan.choices[static_cast<std::size_t>(op)] = {0, 2, 0, 0};
+  }
+  plan.choices[3] = {2, 0, 0, 0};
+  const trials::Plan layers = LayerPlanOf(model, plan);
+  EXPECT_EQ(layers.stages[0].dp, 4);
+  EXPECT_EQ(layers.stages[0].tp, 1);
+  EXPECT_EQ(layers.stages[1].dp, 2);
+  EXPECT_EQ(layers.stages[1].tp, 2);
+  EXPECT_EQ(layers.shared.microbatches, 16);
+}
+
+TEST(LayerPlan, RecomputedLayersHoldAtLeastTheDroppedActivations) {
+  const OperatorModel model = Model();
+  OperatorPlan plan = TwoStages(model);
+  const std::vector<int> first = LayersOf(model);
+  const auto recompute = [&](int begin, int end) {
+    for (int op = begin; op < end; ++op) {
+      plan.choices[static_cast<std::size_t>(op)].recomputed = 1;
+    }
+    return LayerPlanOf(model, plan).stages[0].recomputed_layers;
+  };
+  EXPECT_EQ(recompute(0, 0), 0);
+  EXPECT_EQ(recompute(first[0], first[0] + 3), 1);  // a part of a layer
+  EXPECT_THAT(recompute(first[0], first[5]), testing::AnyOf(5, 6));
+  EXPECT_EQ(LayerPlanOf(model, plan).stages[1].recomputed_layers, 0);
+}
+
+}  // namespace
+}  // namespace methods

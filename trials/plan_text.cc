@@ -1,0 +1,183 @@
+// The text form of plans.
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/text.h"
+#include "trials/plan.h"
+
+namespace trials {
+namespace {
+
+constexpr int kMost = 1'000'000;     // of a number
+constexpr int kMostStages = 10'000;  // that are alike
+
+[[noreturn]] void Fail(std::string_view part, const std::string& rule) {
+  throw std::invalid_argument(fmt::format("'{}': {}", part, rule));
+}
+
+int ParseInt(std::string_view text, int least, int most) {
+  int value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      value < least || value > most) {
+    Fail(text, fmt::format("must be an integer from {} to {}", least, most));
+  }
+  return value;
+}
+
+std::vector<std::string_view> Words(std::string_view text) {
+  std::vector<std::string_view> words = common::Split(text, ' ');
+  std::erase_if(words, [](std::string_view word) { return word.empty(); });
+  return words;
+}
+
+bool IsStage(const std::vector<std::string_view>& words) {
+  return std::any_of(words.begin(), words.end(), [](std::string_view word) {
+    return word.starts_with("layers=");
+  });
+}
+
+// Some stages that are alike.
+struct Stages {
+  int count = 1;
+  std::vector<int> layers;  // by chunk
+  PlanStage stage;
+
+  friend bool operator==(const Stages&, const Stages&) = default;
+};
+
+Stages ParseStages(const std::vector<std::string_view>& words) {
+  Stages stages;
+  for (const std::string_view word : words) {
+    const std::size_t equals = word.find('=');
+    const std::string_view value = word.substr(std::min(equals, word.size()));
+    const auto read = [&](int least) {
+      return ParseInt(value.substr(1), least, kMost);
+    };
+    if (equals == std::string_view::npos && word.ends_with('x')) {
+      stages.count = ParseInt(word.substr(0, word.size() - 1), 1, kMostStages);
+    } else if (word.starts_with("layers=")) {
+      stages.layers.clear();
+      for (const std::string_view chunk : common::Split(value.substr(1), '+')) {
+        stages.layers.push_back(ParseInt(chunk, 0, kMost));
+      }
+    } else if (word.starts_with("dp=")) {
+      stages.stage.dp = read(1);
+    } else if (word.starts_with("tp=")) {
+      stages.stage.tp = read(1);
+    } else if (word.starts_with("recomputed_layers=")) {
+      stages.stage.recomputed_layers = read(0);
+    } else if (word.starts_with("pool=")) {
+      stages.stage.pool = read(0);
+    } else {
+      Fail(word,
+           "a stage has layers, dp, tp, recomputed_layers and pool, and '2x' "
+           "before them for two stages alike");
+    }
+  }
+  return stages;
+}
+
+ParallelConfig ParseShared(const std::vector<std::string_view>& words) {
+  const std::string text = fmt::format("{}", fmt::join(words, ","));
+  const ParallelConfig shared = ParseParallelConfig(text);
+  if (shared.dp != 1 || shared.tp != 1 || shared.pp != 1 ||
+      shared.model_chunks != 1) {
+    Fail(text, "dp, tp, pp and model_chunks follow from the stages");
+  }
+  return shared;
+}
+
+Stages StagesAt(const Plan& plan, std::size_t stage) {
+  Stages stages{.stage = plan.stages[stage]};
+  for (std::size_t v = stage; v < plan.layers.size(); v += plan.stages.size()) {
+    stages.layers.push_back(plan.layers[v]);
+  }
+  return stages;
+}
+
+std::string TextOf(const Stages& stages) {
+  const PlanStage& stage = stages.stage;
+  std::string text =
+      fmt::format("{}layers={} dp={} tp={}",
+                  stages.count > 1 ? fmt::format("{}x ", stages.count) : "",
+                  fmt::join(stages.layers, "+"),
+                  stage.dp,
+                  stage.tp);
+  if (stage.recomputed_layers > 0) {
+    text += fmt::format(" recomputed_layers={}", stage.recomputed_layers);
+  }
+  if (stage.pool > 0) {
+    text += fmt::format(" pool={}", stage.pool);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ToString(const Plan& plan) {
+  ParallelConfig shared = plan.shared;
+  shared.dp = shared.tp = shared.pp = shared.model_chunks = 1;
+  shared.micro_batch_size = 0;
+  const std::size_t sizes = ToString(ParallelConfig{}).size();
+  std::string text = ToString(shared).substr(sizes);
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::vector<std::string> parts;
+  if (!text.empty()) {
+    parts.push_back(text.substr(1));
+  }
+  for (std::size_t s = 0; s < plan.stages.size();) {
+    Stages stages = StagesAt(plan, s);
+    for (++s; s < plan.stages.size(); ++s, ++stages.count) {
+      Stages next = StagesAt(plan, s);
+      next.count = stages.count;
+      if (next != stages) {
+        break;
+      }
+    }
+    parts.push_back(TextOf(stages));
+  }
+  return fmt::format("{}", fmt::join(parts, " / "));
+}
+
+void FromText(std::string_view text, Plan& plan) {
+  plan = {};
+  std::vector<std::vector<int>> layers;  // by stage and chunk
+  for (const std::string_view part : common::Split(text, '/')) {
+    const std::vector<std::string_view> words = Words(part);
+    if (words.empty()) {
+      Fail(part, "a part of a plan is empty");
+    }
+    if (!IsStage(words)) {
+      if (!plan.stages.empty() || plan.shared != ParallelConfig{}) {
+        Fail(part, "a stage must have layers");
+      }
+      plan.shared = ParseShared(words);
+      continue;
+    }
+    const Stages stages = ParseStages(words);
+    plan.stages.insert(plan.stages.end(),
+                       static_cast<std::size_t>(stages.count),
+                       stages.stage);
+    layers.resize(plan.stages.size(), stages.layers);
+    if (layers.front().size() != stages.layers.size()) {
+      Fail(part, "all stages must have as many model chunks");
+    }
+  }
+  if (plan.stages.empty()) {
+    Fail(text, "a plan must have a stage, such as 'layers=24 dp=4'");
+  }
+  SetLayers(layers, plan);
+}
+
+}  // namespace trials
