@@ -60,7 +60,7 @@ void SetLayers(const std::vector<std::vector<int>>& by_stage, Plan& plan);
 //   microbatches=16 zero_stage=1 / 2x layers=10 dp=2 tp=1 /
 //       layers=4+4 dp=1 tp=2 recomputed_layers=4 pool=1
 //
-// on one line, as a cell of CSV or Markdown. The layers of a stage's model chunks are added.
+// a cell of CSV or Markdown. The layers of a stage's model chunks are added.
 [[nodiscard]] std::string ToString(const Plan& plan);
 // The inverse, up to members of `shared` without a meaning.
 // Errors: throws std::invalid_argument naming the part and the rule.
