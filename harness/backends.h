@@ -18,6 +18,7 @@
 #include "trials/cluster.h"
 #include "trials/rank_order.h"
 #include "trials/search_space.h"
+#include "trials/trained_job.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
 
@@ -62,6 +63,8 @@ struct Backend {
   // (trials/simulator/plan_file.h); empty if unknown.
   std::function<std::string(const std::filesystem::path&)> explain_plan;
   std::optional<trials::Workload> workload;  // of the manifest, if any
+  // Of a measured table without [workload]; see methods::Problem.
+  std::function<const trials::TrainedJob*()> described;
   // Trials train [workload]. A replay reads it for predictions
   // and for methods only.
   bool trains_workload = true;

@@ -55,6 +55,11 @@ MethodEntry Entry(const std::string& name,
           };
     };
   }
+  entry.files = [defaults](const methods::Problem& problem,
+                           const TomlTable& table) {
+    Options options = methods::ReadOptions(table, problem, defaults);
+    return methods::FilesOf(OptionsOf(options));
+  };
   if constexpr (requires { PredictionsOf(defaults); }) {
     entry.predictions = [defaults](const methods::Problem& problem,
                                    const TomlTable& table) {
@@ -84,8 +89,42 @@ MethodEntry OnItsOwn(MethodEntry entry) {
   return entry;
 }
 
+// The job that facts describe, if the problem has no workload of its own.
+const trials::TrainedJob* DescribedJob(const methods::Problem& problem) {
+  return problem.workload == nullptr && problem.described ? problem.described()
+                                                          : nullptr;
+}
+
+methods::Problem WithDescribedJob(methods::Problem problem) {
+  if (const trials::TrainedJob* job = DescribedJob(problem)) {
+    problem.workload = &job->workload;
+    problem.space = &job->space;
+  }
+  return problem;
+}
+
 MethodEntry ReadsWorkload(MethodEntry entry) {
   entry.reads_workload = true;
+  entry.make = [make = entry.make](const methods::Problem& problem,
+                                   const TomlTable& table,
+                                   std::uint64_t seed) {
+    return make(WithDescribedJob(problem), table, seed);
+  };
+  if (entry.estimates) {
+    entry.estimates = [estimates = entry.estimates](
+                          const methods::Problem& problem,
+                          const TomlTable& table) {
+      return estimates(WithDescribedJob(problem), table);
+    };
+  }
+  entry.files = [files = entry.files](const methods::Problem& problem,
+                                      const TomlTable& table) {
+    auto all = files(problem, table);
+    if (const trials::TrainedJob* job = DescribedJob(problem)) {
+      all.insert(all.end(), job->facts.begin(), job->facts.end());
+    }
+    return all;
+  };
   return entry;
 }
 
@@ -184,6 +223,13 @@ MethodEntry Planned() {
   };
   methods::PlannedOptions defaults;
   entry.options = methods::Describe(OptionsOf(defaults));
+  entry.files = [](const methods::Problem& problem, const TomlTable& table) {
+    const PlannedParts parts = PartsOf(problem, table);
+    auto files = parts.planner->files(problem, parts.planner_table);
+    const auto more = parts.then->files(problem, parts.then_table);
+    files.insert(files.end(), more.begin(), more.end());
+    return files;
+  };
   entry.predictions = [](const methods::Problem& problem,
                          const TomlTable& table) -> std::optional<std::string> {
     const PlannedParts parts = PartsOf(problem, table);
@@ -330,6 +376,7 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.rank_order = backend.rank_order;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
   problem.workload = backend.workload ? &*backend.workload : nullptr;
+  problem.described = backend.described;
   problem.q_max = q_max;
   problem.predict = [&backend](const std::string& source) {
     return backend.predictions(source).predict();
@@ -342,6 +389,11 @@ std::optional<std::string> PredictionsOf(const MethodSpec& method,
   const MethodEntry* entry = FindMethod(method.base);
   return entry->predictions ? entry->predictions(problem, method.options)
                             : std::nullopt;
+}
+
+std::vector<std::filesystem::path> FilesOf(const MethodSpec& method,
+                                           const methods::Problem& problem) {
+  return FindMethod(method.base)->files(problem, method.options);
 }
 
 std::unique_ptr<methods::Method> MakeMethod(const MethodSpec& method,

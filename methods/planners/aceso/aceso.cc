@@ -194,11 +194,9 @@ double Distance(const PlanSizes& plan,
 std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
   return {
       {"profiles",
-       Text{&o.profiles, "the path of a CSV file"},
+       CsvFile{&o.profiles},
        "Profiled operators; without them, those of the sizes below."},
-      {"links",
-       Text{&o.links, "the path of a CSV file"},
-       "Profiled links of the same machine."},
+      {"links", CsvFile{&o.links}, "Profiled links of the same machine."},
       {"profiled_model",
        Text{&o.profiled_model, "a name in the profiles"},
        "The model of the profiles."},

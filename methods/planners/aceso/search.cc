@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -21,6 +22,29 @@ namespace {
 using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
 using ScoreOf = std::pair<bool, double>;
+
+std::uint8_t Log2(int size) {
+  return static_cast<std::uint8_t>(
+      std::countr_zero(static_cast<unsigned>(size)));
+}
+
+// GPUs of each stage, powers of two up to `most` that are as equal as possible;
+// empty where they do not add up.
+std::vector<int> GpusOfStages(int gpus, int stages, int most) {
+  std::vector<int> gpus_of(static_cast<std::size_t>(stages), 1);
+  int sum = stages;
+  for (bool changed = true; sum < gpus && changed;) {
+    changed = false;
+    for (int& each : gpus_of) {
+      if (each <= gpus - sum && 2 * each <= most) {
+        sum += each;
+        each *= 2;
+        changed = true;
+      }
+    }
+  }
+  return sum == gpus ? gpus_of : std::vector<int>();
+}
 
 // The search with one number of stages.
 class StageSearch {
@@ -188,39 +212,38 @@ std::int64_t AcesoResult::explored() const {
 
 bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan) {
   const int gpus = model.job().gpus;
+  const int most_tp = model.table().largest_tp();
   if (stages > gpus || stages > model.operators()) {
     return false;
   }
-  std::vector<int> gpus_of(static_cast<std::size_t>(stages), 1);
-  int sum = stages;
-  for (bool changed = true; sum < gpus && changed;) {
-    changed = false;
-    for (int& each : gpus_of) {
-      if (each <= gpus - sum && 2 * each <= model.table().largest_tp()) {
-        sum += each;
-        each *= 2;
-        changed = true;
-      }
-    }
+  std::vector<int> gpus_of = GpusOfStages(gpus, stages, most_tp);
+  if (gpus_of.empty()) {
+    gpus_of = GpusOfStages(gpus, stages, gpus);
   }
-  if (sum != gpus) {
+  if (gpus_of.empty()) {
     return false;
   }
+  const int most_dp =
+      std::max(1, *std::max_element(gpus_of.begin(), gpus_of.end()) / most_tp);
   plan = {};
-  plan.micro_batch = model.table().micro_batches().front();
+  plan.micro_batch = most_dp * model.table().micro_batches().front();
+  if (model.job().batch % plan.micro_batch != 0) {
+    return false;
+  }
   plan.choices.resize(static_cast<std::size_t>(model.operators()));
   for (int s = 0; s < stages; ++s) {
     plan.first.push_back(s * (model.operators() / stages));
   }
   plan.first.push_back(model.operators());
   for (int s = 0; s < stages; ++s) {
-    const int tp_log2 = std::countr_zero(
-        static_cast<unsigned>(gpus_of[static_cast<std::size_t>(s)]));
+    const int all = gpus_of[static_cast<std::size_t>(s)];
+    const int tp = std::min(all, most_tp);
     for (int op = plan.first[static_cast<std::size_t>(s)];
          op < plan.first[static_cast<std::size_t>(s) + 1];
          ++op) {
-      plan.choices[static_cast<std::size_t>(op)].tp_log2 =
-          static_cast<std::uint8_t>(tp_log2);
+      auto& choice = plan.choices[static_cast<std::size_t>(op)];
+      choice.tp_log2 = Log2(tp);
+      choice.dp_log2 = Log2(all / tp);
     }
   }
   return std::isfinite(model.Cost(plan).iteration_ms);

@@ -61,8 +61,10 @@ struct AcesoResult {
 [[nodiscard]] AcesoResult SearchAceso(const surrogates::OperatorModel& model,
                                       const AcesoOptions& options);
 
-// An even partition into stages with the smallest microbatch, tensor
-// parallelism only; nothing where the GPUs cannot be divided so.
+// An even partition into stages with the smallest microbatch and tensor
+// parallelism. Where the profiled tensor-parallel sizes do not use all GPUs,
+// data parallelism uses the others. Nothing where the GPUs cannot be divided
+// so. Note: the published program has the first case only, and then no plan.
 [[nodiscard]] bool EvenPlan(const surrogates::OperatorModel& model,
                             int stages,
                             surrogates::OperatorPlan& plan);

@@ -214,6 +214,19 @@ TEST(AcesoTest, IncreasingGpusTakesThemFromAnotherStage) {
   EXPECT_EQ(changed->plan.GpusOf(0) + changed->plan.GpusOf(2), 2);
 }
 
+TEST(AcesoTest, AnEvenPlanReplicatesStagesBeyondTheLargestTensorParallelSize) {
+  const OperatorModel model = Model(8, 64, 1e9);
+  const int most_tp = model.table().largest_tp();
+  OperatorPlan plan;
+  ASSERT_TRUE(EvenPlan(model, 2, plan));
+  for (const surrogates::OperatorChoice& choice : plan.choices) {
+    EXPECT_EQ(1 << choice.tp_log2, most_tp);
+    EXPECT_EQ(1 << choice.dp_log2, 32 / most_tp);
+  }
+  EXPECT_EQ(plan.micro_batch, 32 / most_tp);
+  EXPECT_FALSE(SearchAceso(model, {.budget = 50}).best.empty());
+}
+
 TEST(AcesoTest, DynamicProgrammingIsNotWorseThanTheGridOfEqualStages) {
   const OperatorModel model = Model(8, 4, 900.0);
   const BaselineResult grid = MegatronGrid(model);
