@@ -10,7 +10,9 @@
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/planners/aceso/aceso.h"
+#include "methods/planners/amp/amp.h"
 #include "methods/planners/astra/astra.h"
+#include "methods/planners/nnscaler/nnscaler.h"
 #include "methods/planners/planned.h"
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
@@ -294,11 +296,23 @@ std::vector<MethodEntry> ListMethods() {
                 "configurations nearest to Aceso's plans, without learning",
                 methods::MakeAceso,
                 {})),
+      ReadsWorkload(
+          Entry("amp",
+                "AMP",
+                "configurations nearest to AMP's strategies, without learning",
+                methods::MakeAmp,
+                {})),
       ReadsWorkload(Entry("astra",
                           "ASTRA",
                           "the order of Astra's cost model after its filters",
                           methods::MakeAstra,
                           {})),
+      ReadsWorkload(
+          Entry("nnscaler",
+                "NNSCALER",
+                "configurations nearest to plans under nnScaler's constraints",
+                methods::MakeNnScaler,
+                {})),
       ReadsWorkload(Entry("textbook",
                           "TEXTBOOK",
                           "rules of thumb, then a calibrated performance model",
