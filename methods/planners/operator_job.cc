@@ -10,9 +10,12 @@ namespace {
 
 using surrogates::OperatorModel;
 
-// The numbers of sequences of a GPU's microbatch, ascending.
-std::vector<int> MicroBatchesOf(const trials::SearchSpace& space, int batch) {
-  std::set<int> sizes;
+// The numbers of sequences of a GPU's microbatch in the space and in `others`,
+// ascending.
+std::vector<int> MicroBatchesOf(const trials::SearchSpace& space,
+                                int batch,
+                                const std::vector<int>& others) {
+  std::set<int> sizes(others.begin(), others.end());
   for (const trials::ParallelConfig& config : space.configs()) {
     sizes.insert(config.micro_batch_size > 0
                      ? config.micro_batch_size
@@ -105,7 +108,8 @@ OperatorModel ModelOf(const Problem& problem,
 OperatorModel ModelOfCandidates(const Problem& problem,
                                 const OperatorJobOptions& options) {
   OperatorJobSizes job = JobOf(options, problem.workload);
-  job.analytic.micro_batches = MicroBatchesOf(*problem.space, job.batch);
+  job.analytic.micro_batches =
+      MicroBatchesOf(*problem.space, job.batch, job.analytic.micro_batches);
   for (const trials::ParallelConfig& config : problem.space->configs()) {
     job.analytic.largest_tp = std::max(job.analytic.largest_tp, config.tp);
   }

@@ -55,7 +55,7 @@ struct OperatorJobSizes {
     const OperatorJobSizes& sizes);
 
 // The same. Without profiles, operators are computed for the tp and the
-// microbatches of all candidates.
+// microbatches of all candidates, too.
 [[nodiscard]] surrogates::OperatorModel ModelOfCandidates(
     const Problem& problem, const OperatorJobOptions& options);
 

@@ -1,45 +1,21 @@
 #include "methods/planners/nnscaler/pipeline_plan.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <map>
-#include <optional>
 #include <utility>
 
-#include "methods/planners/aceso/uniform_plan.h"
-#include "methods/planners/alpa/alpa.h"
+#include "methods/planners/nnscaler/stage_table.h"
 
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
 using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
-using surrogates::OperatorProfile;
-using surrogates::StageView;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// One size of the search: a pipeline of some GPUs, replicated on the others.
-struct PipelineSize {
-  int gpus = 1;  // of one pipeline
-  int replicas = 1;
-  int micro_batch = 1;  // sequences of a microbatch of one pipeline
-  int microbatches = 1;
-  bool recompute = false;
-};
-
-// The choices of a stage, and their estimates.
-struct Stage {
-  double ms = kInfinity;
-  double last_mb = kInfinity;  // as the last stage
-  double more_mb = 0.0;        // for each stage behind it
-  std::vector<OperatorChoice> choices;
-};
 
 // The best rest of a pipeline from a layer on.
 struct Rest {
@@ -48,152 +24,67 @@ struct Rest {
   int gpus = 0;  // of its first stage
 };
 
-// Forward time on one GPU, from the least tp that is profiled.
-double ForwardUs(const OperatorModel& model, int op, int micro_batch) {
-  for (int log2 = 0; (1 << log2) <= model.table().largest_tp(); ++log2) {
-    const OperatorProfile* profile = model.Profile(
-        op, micro_batch, {static_cast<std::uint8_t>(log2), 0, 0, 0});
-    if (profile != nullptr) {
-      return profile->forward_us * (1 << log2);
-    }
-  }
-  return std::nan("");
-}
-
+// The pipelines of so many GPUs and microbatches.
 class PipelineSearch {
  public:
   PipelineSearch(const OperatorModel& model,
                  const PlanConstraints& constraints,
-                 const PipelineSize& size,
+                 StageTable& table,
+                 int gpus,
+                 int microbatches,
                  double limit_mb)
-      : model_(model),
-        constraints_(constraints),
-        size_(size),
+      : table_(table),
+        gpus_(gpus),
+        microbatches_(microbatches),
         limit_mb_(limit_mb),
-        most_gpus_of_stage_(std::min({constraints.most_gpus_of_stage,
-                                      model.job().gpus_per_node,
-                                      size.gpus})),
-        cuts_(LayersOf(model)) {
-    if (cuts_.empty() || cuts_.front() > 0) {
-      cuts_.insert(cuts_.begin(), 0);
-    }
-    // What precedes the layers is in the first stage, with a layer.
-    if (cuts_.size() > 1 && !model.TraitsOf(0).begins_layer) {
-      cuts_.erase(cuts_.begin() + 1);
-    }
-    cuts_.push_back(model.operators());
-    forward_us_.push_back(0.0);
-    for (int op = 0; op < model.operators(); ++op) {
-      forward_us_.push_back(forward_us_.back() +
-                            ForwardUs(model, op, size.micro_batch));
-    }
-  }
+        most_gpus_of_stage_(std::min(
+            {constraints.most_gpus_of_stage, model.job().gpus_per_node, gpus})),
+        most_stages_(std::min(MostStages(constraints, microbatches, gpus),
+                              table.layers())),
+        rests_(static_cast<std::size_t>(most_stages_) + 1,
+               std::vector<std::vector<Rest>>(
+                   static_cast<std::size_t>(gpus) + 1,
+                   std::vector<Rest>(static_cast<std::size_t>(table.layers()) +
+                                     1))) {}
 
-  std::optional<ConstrainedPlan> Best() {
-    const int most = std::min(
-        MostStages(constraints_, size_.microbatches, size_.gpus), Layers());
-    rests_.assign(
-        static_cast<std::size_t>(most) + 1,
-        std::vector<std::vector<Rest>>(static_cast<std::size_t>(size_.gpus) + 1,
-                                       std::vector<Rest>(cuts_.size())));
+  // The plan of one pipeline, and its time; infinite if there is none.
+  std::pair<OperatorPlan, double> Best() {
     double best_ms = kInfinity;
     int best_stages = 0;
-    for (int stages = 1; stages <= most; ++stages) {
+    for (int stages = 1; stages <= most_stages_; ++stages) {
       Solve(stages);
-      const double ms = (size_.microbatches + stages - 1) *
-                        RestOf(stages, size_.gpus, 0).slowest_ms;
+      const double ms =
+          (microbatches_ + stages - 1) * RestOf(stages, gpus_, 0).slowest_ms;
       if (ms < best_ms) {
         best_ms = ms;
         best_stages = stages;
       }
     }
-    if (best_stages == 0) {
-      return std::nullopt;
-    }
-    ConstrainedPlan best{Rebuilt(best_stages), best_ms, 0.0};
-    best.memory_mb = model_.Cost(best.plan).memory_mb;
-    return best;
+    return {Rebuilt(best_stages), best_ms};
   }
 
-  [[nodiscard]] std::int64_t solved() const { return solved_; }
+  [[nodiscard]] std::int64_t joins() const { return joins_; }
 
  private:
-  [[nodiscard]] int Layers() const {
-    return static_cast<int>(cuts_.size()) - 1;
-  }
-  [[nodiscard]] int Operator(int layer) const {
-    return cuts_[static_cast<std::size_t>(layer)];
-  }
   [[nodiscard]] Rest& RestOf(int stages, int gpus, int begin) {
     return rests_[static_cast<std::size_t>(stages)][static_cast<std::size_t>(
         gpus)][static_cast<std::size_t>(begin)];
   }
 
-  [[nodiscard]] bool IsBalancedStage(int begin, int end, int gpus) const {
-    const auto sum = [this](int a, int b) {
-      return forward_us_[static_cast<std::size_t>(b)] -
-             forward_us_[static_cast<std::size_t>(a)];
-    };
-    const double share = sum(Operator(begin), Operator(end)) / gpus /
-                         (sum(0, model_.operators()) / size_.gpus);
-    return std::isnan(share) || IsBalanced(constraints_, share);
-  }
-
-  // The stage of these layers; stages of the same operators are one.
-  const Stage& StageOf(int begin, int end, int gpus) {
-    const std::array<int, 4> key = {
-        begin == 0 ? 1 : 0, end == Layers() ? 1 : 0, end - begin, gpus};
-    const auto [at, is_new] = stages_.try_emplace(key);
-    if (is_new) {
-      ++solved_;
-      at->second = Solved(begin, end, gpus);
-    }
-    return at->second;
-  }
-
-  Stage Solved(int begin, int end, int gpus) const {
-    Stage stage;
-    stage.choices =
-        IntraOperator(model_,
-                      Operator(begin),
-                      Operator(end),
-                      size_.micro_batch,
-                      gpus,
-                      size_.recompute,
-                      [this](int op, const OperatorChoice& choice) {
-                        return Allows(constraints_, model_, op, choice);
-                      });
-    if (stage.choices.empty()) {
-      return stage;
-    }
-    StageView view;
-    view.begin = Operator(begin);
-    view.end = Operator(end);
-    view.micro_batch = size_.micro_batch;
-    view.choices = stage.choices;
-    view.input_between_hosts = begin > 0 && gpus >= model_.job().gpus_per_node;
-    view.output_between_hosts =
-        end < Layers() && gpus >= model_.job().gpus_per_node;
-    stage.ms = model_.Cost(view).total_ms();
-    stage.last_mb = model_.MemoryMb(view);
-    view.behind = 1;
-    stage.more_mb = model_.MemoryMb(view) - stage.last_mb;
-    return stage;
-  }
-
   // The best rests of exactly so many stages.
   void Solve(int stages) {
-    for (int begin = 0; begin < Layers(); ++begin) {
-      for (int end = begin + 1; end <= Layers(); ++end) {
-        if ((stages == 1) != (end == Layers())) {
+    for (int begin = 0; begin < table_.layers(); ++begin) {
+      for (int end = begin + 1; end <= table_.layers(); ++end) {
+        if ((stages == 1) != (end == table_.layers())) {
           continue;
         }
         for (int gpus = 1; gpus <= most_gpus_of_stage_; gpus *= 2) {
-          if (!IsBalancedStage(begin, end, gpus)) {
+          if (table_.StatesMb(begin, end, gpus) > limit_mb_ ||
+              !table_.IsBalancedStage(begin, end, gpus, gpus_)) {
             continue;
           }
-          const Stage& stage = StageOf(begin, end, gpus);
-          if (stage.last_mb + (stages - 1) * stage.more_mb <= limit_mb_) {
+          const ConstrainedStage& stage = table_.StageOf(begin, end, gpus);
+          if (stage.MemoryMb(stages - 1) <= limit_mb_) {
             Join(stages, begin, end, gpus, stage.ms);
           }
         }
@@ -204,12 +95,12 @@ class PipelineSearch {
   // Where each stage of a rest is balanced, so is the rest as a whole.
   void Join(int stages, int begin, int end, int gpus, double ms) {
     const int least = gpus + stages - 1;
-    const int most =
-        std::min(size_.gpus, gpus + (stages - 1) * most_gpus_of_stage_);
+    const int most = std::min(gpus_, gpus + (stages - 1) * most_gpus_of_stage_);
     for (int all = least; all <= most; ++all) {
-      if (!IsBalancedStage(begin, Layers(), all)) {
+      if (!table_.IsBalancedStage(begin, table_.layers(), all, gpus_)) {
         continue;
       }
+      ++joins_;
       const double slowest_ms =
           stages == 1
               ? ms
@@ -221,63 +112,39 @@ class PipelineSearch {
     }
   }
 
-  // The plan on all GPUs: replicas are data parallelism of every operator.
   OperatorPlan Rebuilt(int stages) {
-    const auto replicas_log2 = static_cast<std::uint8_t>(
-        std::countr_zero(static_cast<unsigned>(size_.replicas)));
     OperatorPlan plan;
-    plan.micro_batch = size_.micro_batch * size_.replicas;
     int begin = 0;
-    int gpus = size_.gpus;
+    int gpus = gpus_;
     for (; stages > 0; --stages) {
       const Rest& rest = RestOf(stages, gpus, begin);
-      plan.first.push_back(Operator(begin));
-      for (OperatorChoice choice :
-           StageOf(begin, rest.end, rest.gpus).choices) {
-        choice.dp_log2 =
-            static_cast<std::uint8_t>(choice.dp_log2 + replicas_log2);
-        plan.choices.push_back(choice);
-      }
+      const auto& choices = table_.StageOf(begin, rest.end, rest.gpus).choices;
+      plan.first.push_back(table_.Operator(begin));
+      plan.choices.insert(plan.choices.end(), choices.begin(), choices.end());
       begin = rest.end;
       gpus -= rest.gpus;
     }
-    plan.first.push_back(model_.operators());
+    plan.first.push_back(table_.Operator(begin));
     return plan;
   }
 
-  const OperatorModel& model_;
-  const PlanConstraints& constraints_;
-  PipelineSize size_;
+  StageTable& table_;
+  int gpus_;
+  int microbatches_;
   double limit_mb_;
   int most_gpus_of_stage_;
-  std::vector<int> cuts_;           // operators, the end included
-  std::vector<double> forward_us_;  // of the first operators
-  std::map<std::array<int, 4>, Stage> stages_;
+  int most_stages_;
   std::vector<std::vector<std::vector<Rest>>> rests_;
-  std::int64_t solved_ = 0;
+  std::int64_t joins_ = 0;
 };
 
-// All sizes of a pipeline, its replicas and its microbatches.
-std::vector<PipelineSize> SizesOf(const OperatorModel& model) {
-  std::vector<PipelineSize> sizes;
-  const surrogates::OperatorJob& job = model.job();
-  for (int replicas = 1; replicas <= job.gpus; replicas *= 2) {
-    const int most = job.gpus / replicas * model.table().micro_batches().back();
-    for (int micro_batch = 1; micro_batch <= most; micro_batch *= 2) {
-      if (job.gpus % replicas != 0 ||
-          job.batch % (replicas * micro_batch) != 0) {
-        continue;
-      }
-      for (const bool recompute : {false, true}) {
-        sizes.push_back({job.gpus / replicas,
-                         replicas,
-                         micro_batch,
-                         job.batch / (replicas * micro_batch),
-                         recompute});
-      }
-    }
+// Replicas of a pipeline are data parallelism of every operator.
+void Replicate(int replicas, OperatorPlan& plan) {
+  const int log2 = std::countr_zero(static_cast<unsigned>(replicas));
+  plan.micro_batch *= replicas;
+  for (surrogates::OperatorChoice& choice : plan.choices) {
+    choice.dp_log2 = static_cast<std::uint8_t>(choice.dp_log2 + log2);
   }
-  return sizes;
 }
 
 }  // namespace
@@ -290,16 +157,35 @@ double PipelineMs(const std::vector<double>& stage_ms, int microbatches) {
 ConstrainedSearch SearchUnderConstraints(const OperatorModel& model,
                                          const PlanConstraints& constraints,
                                          bool fit) {
+  const surrogates::OperatorJob& job = model.job();
+  const double limit_mb = fit ? job.memory_limit_mb : kInfinity;
   ConstrainedSearch result;
-  for (const PipelineSize& size : SizesOf(model)) {
-    PipelineSearch search(model,
-                          constraints,
-                          size,
-                          fit ? model.job().memory_limit_mb : kInfinity);
-    if (auto best = search.Best()) {
-      result.plans.push_back(*std::move(best));
+  const int most = job.gpus * model.table().micro_batches().back();
+  for (int micro_batch = 1; micro_batch <= most; micro_batch *= 2) {
+    for (const bool recompute : {false, true}) {
+      StageTable table(model, constraints, micro_batch, recompute);
+      for (int replicas = 1; replicas <= job.gpus; replicas *= 2) {
+        if (job.gpus % replicas != 0 ||
+            job.batch % (replicas * micro_batch) != 0) {
+          continue;
+        }
+        PipelineSearch search(model,
+                              constraints,
+                              table,
+                              job.gpus / replicas,
+                              job.batch / (replicas * micro_batch),
+                              limit_mb);
+        auto [plan, ms] = search.Best();
+        result.joins += search.joins();
+        if (std::isfinite(ms)) {
+          plan.micro_batch = micro_batch;
+          Replicate(replicas, plan);
+          const double memory_mb = model.Cost(plan).memory_mb;
+          result.plans.push_back({std::move(plan), ms, memory_mb});
+        }
+      }
+      result.stages += table.solved();
     }
-    result.stages += search.solved();
   }
   std::stable_sort(result.plans.begin(),
                    result.plans.end(),

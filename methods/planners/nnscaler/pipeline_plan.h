@@ -21,7 +21,8 @@ struct ConstrainedPlan {
 
 struct ConstrainedSearch {
   std::vector<ConstrainedPlan> plans;  // the fastest first
-  std::int64_t stages = 0;  // of operators and GPUs, whose choices were found
+  std::int64_t stages = 0;  // whose choices were found
+  std::int64_t joins = 0;   // of a stage and the rest of a pipeline
 };
 
 // (B + s - 1) max_i t_i with s stages and B microbatches.

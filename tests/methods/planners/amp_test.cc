@@ -15,6 +15,7 @@
 
 #include "methods/planners/amp/layer_assignment.h"
 #include "methods/planners/amp/placement.h"
+#include "methods/planners/nearest_plan.h"
 #include "tests/fakes/decoders.h"
 
 namespace methods {
@@ -309,21 +310,36 @@ TEST(AmpMethod, TriesEveryCandidateOnceInTheOrderOfItsStrategies) {
   EXPECT_THAT(order, testing::UnorderedElementsAre(0, 1, 2, 3, 4));
 }
 
-// Replicas need the most memory, and a slow link makes them attractive to a
-// model without memory.
 TEST(AmpMethod, MemoryCountsWithTheFilterOnly) {
   const trials::SearchSpace space = Space();
-  AmpOptions options;
-  options.link_gb_per_s = 1.0;
-  const Problem problem = ProblemOf(space, 30.0);
-  const trials::Predictions estimates = EstimatesOf(problem, options);
-  const auto first = [&] {
-    return static_cast<std::size_t>(
-        MakeAmp(problem, options, 1)->Suggest()->candidate);
+  const Problem problem = ProblemOf(space, 9.0);
+  const OperatorModel operators = ModelOfCandidates(problem, AmpOptions());
+  const AmpModel model(operators, {4, {1.0}});
+  const std::vector<AmpStrategy> strategies = SearchAmp(model);
+  const double limit_mb = operators.job().memory_limit_mb;
+  const auto fits = [limit_mb](const AmpStrategy& each) {
+    return each.memory_mb <= limit_mb;
   };
-  EXPECT_GT(estimates.peak_memory_bytes[first()], 30e9);
-  options.memory_filter = true;
-  EXPECT_LT(estimates.peak_memory_bytes[first()], 30e9);
+  EXPECT_FALSE(fits(strategies.front()));
+  const auto first_that_fits =
+      std::find_if(strategies.begin(), strategies.end(), fits);
+  ASSERT_NE(first_that_fits, strategies.end());
+  for (const bool filter : {false, true}) {
+    AmpOptions options;
+    options.memory_filter = filter;
+    const AmpStrategy& expected = filter ? *first_that_fits : strategies[0];
+    const PlanSizes sizes{
+        static_cast<double>(expected.sizes.dp),
+        static_cast<double>(expected.sizes.tp),
+        static_cast<double>(expected.sizes.pp),
+        static_cast<double>(model.MicrobatchesOf(expected.sizes)),
+        false};
+    const int first = MakeAmp(problem, options, 1)->Suggest()->candidate;
+    for (const trials::ParallelConfig& config : space.configs()) {
+      EXPECT_LE(Distance(sizes, space[first], false),
+                Distance(sizes, config, false));
+    }
+  }
 }
 
 TEST(AmpMethod, ACandidateIsEstimatedAsItsFastestPlacementWithEqualStages) {
