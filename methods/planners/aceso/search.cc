@@ -51,9 +51,11 @@ class StageSearch {
  public:
   StageSearch(const OperatorModel& model,
               const AcesoOptions& options,
-              int stages)
+              int stages,
+              bool replicate)
       : model_(model),
         options_(options),
+        replicate_(replicate),
         random_(common::DeriveSeed(
             "aceso", options.seed + static_cast<unsigned>(stages))) {
     trace_.stages = stages;
@@ -61,7 +63,7 @@ class StageSearch {
 
   void Run() {
     OperatorPlan first;
-    if (!EvenPlan(model_, trace_.stages, first)) {
+    if (!EvenPlan(model_, trace_.stages, first, replicate_)) {
       return;
     }
     FitRecomputation(model_, first);
@@ -191,6 +193,7 @@ class StageSearch {
 
   const OperatorModel& model_;
   const AcesoOptions& options_;
+  bool replicate_;  // see EvenPlan
   std::mt19937_64 random_;
   AcesoTrace trace_;
   std::vector<CostedPlan> best_;  // fastest first
@@ -210,16 +213,17 @@ std::int64_t AcesoResult::explored() const {
   return sum;
 }
 
-bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan) {
+bool EvenPlan(const OperatorModel& model,
+              int stages,
+              OperatorPlan& plan,
+              bool replicate) {
   const int gpus = model.job().gpus;
   const int most_tp = model.table().largest_tp();
   if (stages > gpus || stages > model.operators()) {
     return false;
   }
-  std::vector<int> gpus_of = GpusOfStages(gpus, stages, most_tp);
-  if (gpus_of.empty()) {
-    gpus_of = GpusOfStages(gpus, stages, gpus);
-  }
+  const std::vector<int> gpus_of =
+      GpusOfStages(gpus, stages, replicate ? gpus : most_tp);
   if (gpus_of.empty()) {
     return false;
   }
@@ -249,16 +253,33 @@ bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan) {
   return std::isfinite(model.Cost(plan).iteration_ms);
 }
 
-AcesoResult SearchAceso(const OperatorModel& model,
-                        const AcesoOptions& options) {
+namespace {
+
+// The searches with every number of stages.
+std::vector<StageSearch> SearchStages(const OperatorModel& model,
+                                      const AcesoOptions& options,
+                                      bool replicate) {
   const int most = std::min(model.job().gpus, options.most_stages);
   std::vector<StageSearch> searches;
   for (int stages = 1; stages <= most; ++stages) {
-    searches.emplace_back(model, options, stages);
+    searches.emplace_back(model, options, stages, replicate);
   }
   common::ParallelFor(most, options.threads, [&](int /*worker*/, int i) {
     searches[static_cast<std::size_t>(i)].Run();
   });
+  return searches;
+}
+
+}  // namespace
+
+AcesoResult SearchAceso(const OperatorModel& model,
+                        const AcesoOptions& options) {
+  std::vector<StageSearch> searches = SearchStages(model, options, false);
+  if (std::all_of(searches.begin(), searches.end(), [](const auto& search) {
+        return search.best().empty();
+      })) {
+    searches = SearchStages(model, options, true);
+  }
   AcesoResult result;
   const auto better = [&](const CostedPlan& a, const CostedPlan& b) {
     return Score(model, a.cost) < Score(model, b.cost);
