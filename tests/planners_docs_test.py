@@ -73,6 +73,14 @@ class PlannersDocsTest(unittest.TestCase):
         text = self.run_script("<!-- experiment p development -->\n<!-- end -->\n").splitlines()
         self.assertEqual([line.split(" | ")[0] for line in text[3:5]], ["| `aceso`", "| `oppa`"])
 
+    def test_the_figure_of_an_experiment_is_copied(self):
+        self.write(self.results / "p/figures/throughput-time.png", "new")
+        self.write(self.document.parent / "images/p.png", "old")
+        self.write(self.document.parent / "images/q.png", "kept")
+        self.run_script("![P](images/p.png) ![Q](images/q.png)\n")
+        self.assertEqual((self.document.parent / "images/p.png").read_text(), "new")
+        self.assertEqual((self.document.parent / "images/q.png").read_text(), "kept")
+
     def test_tables_without_results_stay_as_they_are(self):
         text = "<!-- experiment p -->\nold\n<!-- end -->\n<!-- aceso -->\nolder\n<!-- end -->\n"
         self.assertEqual(self.run_script(text), text)
