@@ -35,7 +35,7 @@ struct AmpStrategy {
 // The best strategy of every (tp, dp, pp, microbatch size), the fastest first:
 // all placements, each with its best assignment of layers. tp is at most a host
 // and all sizes are powers of two. Sizes without profiles are left out.
-// Source: AMP Alg. 1.
+// Source: Li et al. (2022), arXiv 2210.07297.
 [[nodiscard]] std::vector<AmpStrategy> SearchAmp(const AmpModel& model);
 
 // Tries the nearest configuration of each strategy (NearestOrder), the fastest

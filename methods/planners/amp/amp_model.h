@@ -39,9 +39,10 @@ struct AmpCost {
 // 2 (dp - 1) / dp of their size. Transfers do not share links. There is no
 // memory, ZeRO or recomputation in it.
 //
-// Source: AMP Sec. 3.3; its published program for the sizes of numbers. Note:
-// that program takes the last link of a ring for its slowest one; here it is
-// the slowest, as in the paper.
+// Source: Li et al. (2022), arXiv 2210.07297, its cost model; the published
+// program for the sizes of numbers.
+// Note: that program takes the last link of a ring for its slowest one; here it
+// is the slowest.
 class AmpModel {
  public:
   // The operator model must outlive it.

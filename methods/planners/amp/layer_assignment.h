@@ -24,7 +24,7 @@ struct LayerAssignment {
 // the sums of contiguous layers.
 // Shapes: layer_ms is [L]; transfer_ms is [stages - 1][L - 1], by stage and by
 //         the layer whose output is sent. All >= 0 and finite.
-// Source: AMP Sec. 3.4, "Layer assignment".
+// Source: Li et al. (2022), arXiv 2210.07297, its layer assignment.
 [[nodiscard]] LayerAssignment AssignLayers(
     const std::vector<double>& layer_ms,
     const std::vector<std::vector<double>>& transfer_ms,

@@ -29,8 +29,8 @@ struct Placement {
 // h GPUs in each of w hosts, the same for all stages, and stages follow each
 // other within hosts first or across hosts first. If the hosts differ, also
 // with the fastest hosts first and with the slowest first. None is twice in the
-// result. Source: AMP App. (tilings of the cluster by rectangles); tilings that
-// mix rectangles of two shapes are not built.
+// result. Tilings that mix rectangles of two shapes are not built.
+// Source: the published program of Li et al. (2022), which tiles the cluster.
 [[nodiscard]] std::vector<Placement> RegularPlacements(
     const AmpCluster& cluster, int stages, int gpus_per_stage);
 

@@ -21,8 +21,8 @@ struct ConstrainedPlan {
 
 struct ConstrainedSearch {
   std::vector<ConstrainedPlan> plans;  // the fastest first
-  std::int64_t stages = 0;  // whose choices were found
-  std::int64_t joins = 0;   // of a stage and the rest of a pipeline
+  std::int64_t stages = 0;             // whose choices were found
+  std::int64_t joins = 0;              // of a stage and the rest of a pipeline
 };
 
 // (B + s - 1) max_i t_i with s stages and B microbatches.
@@ -35,12 +35,14 @@ struct ConstrainedSearch {
 //
 // A stage begins at a layer and has a power of two of GPUs of one host, and its
 // operators have the fastest choices (IntraOperator) that the constraints
-// allow. Stages of the same operators are solved once. A dynamic program over
-// (stages, GPUs, first layer) joins them. t_i is that of Aceso's model,
-// transfers between stages included, which the published program leaves out.
+// allow. Stages of the same operators are solved once, and smaller ones than a
+// host are taken to be within one. A dynamic program over (stages, GPUs, first
+// layer) joins them. t_i is that of Aceso's model, transfers between stages
+// included, which the published program leaves out.
 // `fit` = false searches without the memory limit.
 //
-// Source: Lin et al. (OSDI 2024), Sec. 4.3; its published planner.
+// Source: Lin et al. (OSDI 2024); the published planner for its cost and
+// bounds.
 [[nodiscard]] ConstrainedSearch SearchUnderConstraints(
     const surrogates::OperatorModel& model,
     const PlanConstraints& constraints,
