@@ -97,8 +97,9 @@ double AmpModel::TransferMs(const AmpSizes& sizes,
   for (int replica = 0; replica < sizes.dp; ++replica) {
     double slowest = 0.0;
     for (int rank = 0; rank < sizes.tp; ++rank) {
-      const auto gpu = static_cast<std::size_t>(replica * sizes.tp + rank);
-      slowest = std::max(slowest, LinkMs(mb, from[gpu], to[gpu]));
+      const int gpu = replica * sizes.tp + rank;
+      slowest = std::max(
+          slowest, LinkMs(mb, *(from.begin() + gpu), *(to.begin() + gpu)));
     }
     sum += slowest;
   }
@@ -139,7 +140,7 @@ double AmpModel::ReduceMs(const AmpSizes& sizes,
   for (int rank = 0; rank < sizes.tp && sizes.dp > 1; ++rank) {
     for (int replica = 0; replica < sizes.dp; ++replica) {
       const auto at = [&](int of) {
-        return hosts[static_cast<std::size_t>(of % sizes.dp * sizes.tp + rank)];
+        return *(hosts.begin() + of % sizes.dp * sizes.tp + rank);
       };
       slowest = std::max(slowest,
                          LinkMs(2.0 * (sizes.dp - 1) / sizes.dp * gradients_mb,

@@ -19,11 +19,10 @@ Placement Rectangles(const std::vector<int>& hosts,
   Placement placement;
   for (int s = 0; s < rows * columns; ++s) {
     const int column = within_hosts_first ? s / rows : s % columns;
+    const auto first = hosts.begin() + column * wide;
     std::vector<int> stage;
     for (int w = 0; w < wide; ++w) {
-      stage.insert(stage.end(),
-                   static_cast<std::size_t>(high),
-                   hosts[static_cast<std::size_t>(column * wide + w)]);
+      stage.insert(stage.end(), static_cast<std::size_t>(high), *(first + w));
     }
     placement.hosts.push_back(std::move(stage));
   }
