@@ -253,6 +253,9 @@ Backend MakeReplay(const ProblemSpec& problem) {
                 DefaultMachine(WithGpus(cluster, table.gpus()),
                                {NamedFile(problem.workload, "model")}),
                 false);
+  if (!backend.workload) {
+    backend.described = DescribedJob(problem, *backend.space, table, path);
+  }
   backend.trains_workload = false;
   auto replay = std::make_unique<trials::ReplayRunner>(table, options);
   backend.exact = replay.get();

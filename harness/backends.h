@@ -19,6 +19,7 @@
 #include "trials/plan.h"
 #include "trials/rank_order.h"
 #include "trials/search_space.h"
+#include "trials/trained_job.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
 
@@ -64,6 +65,8 @@ struct Backend {
   std::function<std::string(const trials::Plan&)> explain_plan;
   bool runs_plans = false;                   // see methods::Problem
   std::optional<trials::Workload> workload;  // of the manifest, if any
+  // Of a measured table without [workload]; see methods::Problem.
+  std::function<const trials::TrainedJob*()> described;
   // Trials train [workload]. A replay reads it for predictions
   // and for methods only.
   bool trains_workload = true;

@@ -221,6 +221,11 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
     inputs.Add("file " + model.filename().string(),
                HashText(common::ReadFile(model)));
   }
+  for (const fs::path& file :
+       FilesOf(method, ProblemOf(backend, manifest.budget.q_max))) {
+    inputs.Add("file " + file.filename().string(),
+               HashText(common::ReadFile(file)));
+  }
   if (!predictions.empty()) {
     inputs.Add("predictions", HashText(predictions));
   }
@@ -261,8 +266,12 @@ std::string RunHash(const Manifest& manifest,
     text += fmt::format(
         "file {}\n{}", file.filename().string(), common::ReadFile(file));
   }
-  const auto predictions =
-      PredictionsOf(method, ProblemOf(backend, budget.q_max));
+  const methods::Problem methods_problem = ProblemOf(backend, budget.q_max);
+  for (const fs::path& file : FilesOf(method, methods_problem)) {
+    text += fmt::format(
+        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+  }
+  const auto predictions = PredictionsOf(method, methods_problem);
   if (predictions) {
     add("workload", problem.workload);
     text += "[predictions]\n" + backend.predictions(*predictions).identity;

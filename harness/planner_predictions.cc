@@ -71,9 +71,10 @@ std::string OptionsText(const common::TomlTable& options) {
   return fmt::format("{}", fmt::join(lines, ", "));
 }
 
-// The options, and the contents of the files that they name.
+// The options, and the contents of the files that the planner depends on.
 std::string IdentityOf(const PredictionSettings& settings,
-                       const ProblemSpec& problem) {
+                       const ProblemSpec& problem,
+                       const methods::Problem& view) {
   std::string identity = fmt::format("planner {}\n{}",
                                      settings.planner,
                                      settings.planner_options.CanonicalText());
@@ -81,12 +82,10 @@ std::string IdentityOf(const PredictionSettings& settings,
   if (problem.workload.Has("model")) {
     files.push_back(NamedFile(problem.workload, "model"));
   }
-  for (const std::string& key : settings.planner_options.Keys()) {
-    const std::filesystem::path file =
-        settings.planner_options.RequireText(key);
-    if (common::IsFile(file)) {
-      files.push_back(file);
-    }
+  const MethodEntry* planner = FindMethod(settings.planner);
+  for (std::filesystem::path& file :
+       planner->files(view, settings.planner_options)) {
+    files.push_back(std::move(file));
   }
   for (const std::filesystem::path& file : files) {
     identity += fmt::format(
@@ -118,7 +117,6 @@ PredictionsByName WithPlanners(const ProblemSpec& problem,
                                     settings.planner,
                                     options.empty() ? "" : " with ",
                                     options);
-    model.identity = IdentityOf(settings, problem);
     model.missing = "have no estimate";
     model.if_all_missing = fmt::format(
         "the {} estimates none of the candidates; name another "
@@ -128,6 +126,7 @@ PredictionsByName WithPlanners(const ProblemSpec& problem,
     model.predict = [view, estimates = EstimatesOf(settings, view), settings] {
       return WithPlace(settings.table, "predictions", estimates);
     };
+    model.identity = IdentityOf(settings, problem, view.problem);
     return SourceOf(settings, problem.name, *view.problem.space, model);
   };
 }

@@ -157,9 +157,10 @@ std::filesystem::path FrameworkFile(const PredictionSettings& settings) {
                    settings, "framework", "frameworks", settings.framework);
 }
 
-trials::TableSettings FactsOf(const PredictionSettings& settings,
-                              const std::filesystem::path& table,
-                              const std::string& scenario) {
+std::optional<trials::TableSettings> FindFacts(
+    const PredictionSettings& settings,
+    const std::filesystem::path& table,
+    const std::string& scenario) {
   constexpr std::string_view kMeasured = "measured";
   if (!settings.facts.empty()) {
     try {
@@ -178,6 +179,15 @@ trials::TableSettings FactsOf(const PredictionSettings& settings,
         Describes(facts, table.stem().string(), scenario)) {
       return std::move(facts);
     }
+  }
+  return std::nullopt;
+}
+
+trials::TableSettings FactsOf(const PredictionSettings& settings,
+                              const std::filesystem::path& table,
+                              const std::string& scenario) {
+  if (auto facts = FindFacts(settings, table, scenario)) {
+    return *std::move(facts);
   }
   throw InputError(fmt::format(
       "{}: predictions of {} need the sizes of its scenarios: give [workload] "

@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "common/error.h"
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/predict.h"
 #include "trials/tables/row_training.h"
@@ -56,6 +59,37 @@ std::vector<SimulatedPart> PartsOf(const trials::ReplayTable& table,
                      std::make_shared<trials::SimulatedTraining>(training)});
   }
   return parts;
+}
+
+trials::TrainedJob JobOf(const trials::SearchSpace& space,
+                         const trials::ReplayTable& table,
+                         const std::filesystem::path& path,
+                         const trials::TableSettings& facts) {
+  const trials::ScenarioTraining scenario =
+      ReadScenarioTraining(path, table.scenario(), facts, {});
+  const trials::Workload& workload = scenario.rows.begin()->second.workload;
+  std::vector<trials::ParallelConfig> configs;
+  for (const auto& row : table.rows()) {
+    const trials::RowTraining& training = scenario.rows.at(row.line);
+    if (training.workload != workload) {
+      throw common::InputError(fmt::format(
+          "{}:{}: this row of {} trains another workload than its first row; "
+          "give [workload] in the manifest",
+          path.string(),
+          row.line,
+          table.scenario()));
+    }
+    configs.push_back(training.config);
+    configs.back().custom = space[static_cast<int>(configs.size()) - 1].custom;
+  }
+  trials::TrainedJob job{workload,
+                         trials::SearchSpace(std::move(configs), space.knobs()),
+                         {facts.file}};
+  const auto scenarios = trials::ScenariosPath(path, facts, {});
+  if (!scenarios.empty()) {
+    job.facts.push_back(scenarios);
+  }
+  return job;
 }
 
 }  // namespace
@@ -109,6 +143,32 @@ PredictionsByName TablePredictions(const ProblemSpec& problem,
          std::filesystem::path(first.framework_name).stem().string(),
          scenario.inputs},
         PartsOf(table, scenario));
+  };
+}
+
+std::function<const trials::TrainedJob*()> DescribedJob(
+    const ProblemSpec& problem,
+    const trials::SearchSpace& space,
+    const trials::ReplayTable& table,
+    const std::filesystem::path& path) {
+  struct Memo {
+    bool read = false;
+    std::optional<trials::TrainedJob> job;
+  };
+  return [=,
+          &space,
+          memo = std::make_shared<Memo>()]() -> const trials::TrainedJob* {
+    if (!memo->read) {
+      const auto facts =
+          FindFacts(ReadPredictionSettings(problem.predictions, ""),
+                    path,
+                    table.scenario());
+      if (facts) {
+        memo->job = JobOf(space, table, path, *facts);
+      }
+      memo->read = true;
+    }
+    return memo->job ? &*memo->job : nullptr;
   };
 }
 

@@ -4,12 +4,14 @@
 #define HARNESS_PREDICTION_SOURCES_H_
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "common/error.h"
 #include "harness/predictions.h"
 #include "harness/spec.h"
 #include "trials/search_space.h"
+#include "trials/trained_job.h"
 #include "trials/workload.h"
 
 namespace trials {
@@ -38,6 +40,16 @@ namespace harness {
     const trials::ReplayTable& table,
     const std::filesystem::path& path,
     const std::string& architecture);
+
+// The job of a measured table, read once, by the facts that [predictions] names
+// or that the table's name selects.
+// Errors: the function throws InputError for facts that are incomplete, and for
+// rows with different workloads.
+[[nodiscard]] std::function<const trials::TrainedJob*()> DescribedJob(
+    const ProblemSpec& problem,
+    const trials::SearchSpace& space,
+    const trials::ReplayTable& table,
+    const std::filesystem::path& path);
 
 // The same sources, each of which is read and predicted once.
 [[nodiscard]] PredictionsByName Memoized(PredictionsByName predictions);

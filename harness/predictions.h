@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,8 +83,16 @@ struct Machine {
                                        const Machine& otherwise);
 
 // The sizes of a measured table's scenarios (experiments/validation/): those
-// that the settings name, else those that the table's name selects.
-// Errors: throws InputError with a remedy if there are none.
+// that the settings name, else those that the table's name selects, else
+// nothing.
+// Errors: throws InputError for a name of no measured table.
+[[nodiscard]] std::optional<trials::TableSettings> FindFacts(
+    const PredictionSettings& settings,
+    const std::filesystem::path& table,
+    const std::string& scenario);
+
+// The same.
+// Errors: throws InputError with a remedy also if there are none.
 [[nodiscard]] trials::TableSettings FactsOf(const PredictionSettings& settings,
                                             const std::filesystem::path& table,
                                             const std::string& scenario);

@@ -10,7 +10,9 @@
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/planners/aceso/aceso.h"
+#include "methods/planners/amp/amp.h"
 #include "methods/planners/astra/astra.h"
+#include "methods/planners/nnscaler/nnscaler.h"
 #include "methods/planners/planned.h"
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
@@ -55,6 +57,11 @@ MethodEntry Entry(const std::string& name,
           };
     };
   }
+  entry.files = [defaults](const methods::Problem& problem,
+                           const TomlTable& table) {
+    Options options = methods::ReadOptions(table, problem, defaults);
+    return methods::FilesOf(OptionsOf(options));
+  };
   if constexpr (requires { PredictionsOf(defaults); }) {
     entry.predictions = [defaults](const methods::Problem& problem,
                                    const TomlTable& table) {
@@ -84,8 +91,42 @@ MethodEntry OnItsOwn(MethodEntry entry) {
   return entry;
 }
 
+// The job that facts describe, if the problem has no workload of its own.
+const trials::TrainedJob* DescribedJob(const methods::Problem& problem) {
+  return problem.workload == nullptr && problem.described ? problem.described()
+                                                          : nullptr;
+}
+
+methods::Problem WithDescribedJob(methods::Problem problem) {
+  if (const trials::TrainedJob* job = DescribedJob(problem)) {
+    problem.workload = &job->workload;
+    problem.space = &job->space;
+  }
+  return problem;
+}
+
 MethodEntry ReadsWorkload(MethodEntry entry) {
   entry.reads_workload = true;
+  entry.make = [make = entry.make](const methods::Problem& problem,
+                                   const TomlTable& table,
+                                   std::uint64_t seed) {
+    return make(WithDescribedJob(problem), table, seed);
+  };
+  if (entry.estimates) {
+    entry.estimates = [estimates = entry.estimates](
+                          const methods::Problem& problem,
+                          const TomlTable& table) {
+      return estimates(WithDescribedJob(problem), table);
+    };
+  }
+  entry.files = [files = entry.files](const methods::Problem& problem,
+                                      const TomlTable& table) {
+    auto all = files(problem, table);
+    if (const trials::TrainedJob* job = DescribedJob(problem)) {
+      all.insert(all.end(), job->facts.begin(), job->facts.end());
+    }
+    return all;
+  };
   return entry;
 }
 
@@ -184,6 +225,13 @@ MethodEntry Planned() {
   };
   methods::PlannedOptions defaults;
   entry.options = methods::Describe(OptionsOf(defaults));
+  entry.files = [](const methods::Problem& problem, const TomlTable& table) {
+    const PlannedParts parts = PartsOf(problem, table);
+    auto files = parts.planner->files(problem, parts.planner_table);
+    const auto more = parts.then->files(problem, parts.then_table);
+    files.insert(files.end(), more.begin(), more.end());
+    return files;
+  };
   entry.predictions = [](const methods::Problem& problem,
                          const TomlTable& table) -> std::optional<std::string> {
     const PlannedParts parts = PartsOf(problem, table);
@@ -248,11 +296,23 @@ std::vector<MethodEntry> ListMethods() {
           "Aceso's plans, or their nearest configurations, without learning",
           methods::MakeAceso,
           {})),
+      ReadsWorkload(
+          Entry("amp",
+                "AMP",
+                "configurations nearest to AMP's strategies, without learning",
+                methods::MakeAmp,
+                {})),
       ReadsWorkload(Entry("astra",
                           "ASTRA",
                           "the order of Astra's cost model after its filters",
                           methods::MakeAstra,
                           {})),
+      ReadsWorkload(
+          Entry("nnscaler",
+                "NNSCALER",
+                "configurations nearest to plans under nnScaler's constraints",
+                methods::MakeNnScaler,
+                {})),
       ReadsWorkload(Entry("textbook",
                           "TEXTBOOK",
                           "rules of thumb, then a calibrated performance model",
@@ -331,6 +391,7 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
   problem.workload = backend.workload ? &*backend.workload : nullptr;
   problem.runs_plans = backend.runs_plans;
+  problem.described = backend.described;
   problem.q_max = q_max;
   problem.predict = [&backend](const std::string& source) {
     return backend.predictions(source).predict();
@@ -343,6 +404,11 @@ std::optional<std::string> PredictionsOf(const MethodSpec& method,
   const MethodEntry* entry = FindMethod(method.base);
   return entry->predictions ? entry->predictions(problem, method.options)
                             : std::nullopt;
+}
+
+std::vector<std::filesystem::path> FilesOf(const MethodSpec& method,
+                                           const methods::Problem& problem) {
+  return FindMethod(method.base)->files(problem, method.options);
 }
 
 std::unique_ptr<methods::Method> MakeMethod(const MethodSpec& method,

@@ -4,6 +4,7 @@
 #define HARNESS_REGISTRY_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -41,7 +42,9 @@ struct MethodEntry {
   std::function<std::optional<std::string>(const methods::Problem&,
                                            const common::TomlTable&)>
       predictions = {};
-  bool reads_workload = false;  // see methods::Problem::workload
+  // See methods::Problem::workload. On a measured table that facts describe, it
+  // is their workload, and the candidates have all settings of the rows.
+  bool reads_workload = false;
   // Reads the options, and returns a function that estimates every candidate by
   // the method's own model without trials; NaN where the model has no estimate.
   // Empty: the method has no such model. The function throws InputError for
@@ -49,6 +52,11 @@ struct MethodEntry {
   using Estimates = std::function<trials::Predictions()>;
   std::function<Estimates(const methods::Problem&, const common::TomlTable&)>
       estimates = {};
+  // The files whose content the method with these options depends on: those
+  // that the options name, and the facts of the table if it reads them.
+  std::function<std::vector<std::filesystem::path>(const methods::Problem&,
+                                                   const common::TomlTable&)>
+      files = {};
 };
 
 // All methods, in the order in which they are listed.
@@ -60,6 +68,10 @@ struct MethodEntry {
 [[noreturn]] void UnknownMethod(const std::string& where,
                                 const std::string& name,
                                 const std::vector<std::string>& known);
+
+// The files of MethodEntry::files.
+[[nodiscard]] std::vector<std::filesystem::path> FilesOf(
+    const MethodSpec& method, const methods::Problem& problem);
 
 // The problem as methods see it. `backend` must outlive the result.
 [[nodiscard]] methods::Problem ProblemOf(const Backend& backend, int q_max);

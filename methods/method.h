@@ -16,6 +16,7 @@
 #include "trials/rank_order.h"
 #include "trials/remaining.h"
 #include "trials/search_space.h"
+#include "trials/trained_job.h"
 #include "trials/trial.h"
 #include "trials/workload.h"
 
@@ -33,6 +34,11 @@ struct Problem {
   const trials::Workload* workload = nullptr;
   // Trials can run plans, whose stages differ, on GPUs of one type.
   bool runs_plans = false;
+  // The job of a measured table that has no `workload`: null where no facts
+  // describe the table. Empty for other problems. The result lives as long as a
+  // copy of the function.
+  // Errors: throws InputError for facts that are incomplete.
+  std::function<const trials::TrainedJob*()> described;
   int q_max = 1;  // steps of a full trial
   // Threads that a suggestion may use, >= 1. The suggestion does not depend on
   // them.

@@ -19,6 +19,9 @@ std::string RangeOf(const Number& option) {
 }
 std::string RangeOf(const Boolean& /*option*/) { return "true or false"; }
 std::string RangeOf(const Text& option) { return option.range; }
+std::string RangeOf(const CsvFile& /*option*/) {
+  return "the path of a CSV file";
+}
 std::string RangeOf(const Choice& option) {
   const auto last = option.names.end() - 1;
   return fmt::format("\"{}\" or \"{}\"",
@@ -37,6 +40,9 @@ std::string ValueOf(const Boolean& option) {
 }
 std::string ValueOf(const Text& option) {
   return fmt::format("\"{}\"", *option.value);
+}
+std::string ValueOf(const CsvFile& option) {
+  return fmt::format("\"{}\"", *option.path);
 }
 std::string ValueOf(const Choice& option) {
   return fmt::format("\"{}\"", option.names[option.chosen]);
@@ -62,6 +68,9 @@ struct Reader {
   }
   void operator()(const Text& option) const {
     *option.value = table.GetString(key, *option.value);
+  }
+  void operator()(const CsvFile& option) const {
+    *option.path = table.GetString(key, *option.path);
   }
   void operator()(const Choice& option) const {
     const auto& names = option.names;
@@ -122,6 +131,17 @@ void ReadOptions(const common::TomlTable& table,
       table.Fail(option.key, error);
     }
   }
+}
+
+std::vector<std::filesystem::path> FilesOf(const std::vector<Option>& options) {
+  std::vector<std::filesystem::path> files;
+  for (const Option& option : options) {
+    const auto* file = std::get_if<CsvFile>(&option.value);
+    if (file != nullptr && !file->path->empty()) {
+      files.emplace_back(*file->path);
+    }
+  }
+  return files;
 }
 
 std::vector<OptionText> Describe(const std::vector<Option>& options) {

@@ -5,6 +5,7 @@
 #ifndef METHODS_OPTIONS_H_
 #define METHODS_OPTIONS_H_
 
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <limits>
@@ -38,6 +39,10 @@ struct Text {
   std::string* value;
   std::string range;  // for display: "the name of a table [predictions.NAME]"
 };
+// A CSV file that the method reads.
+struct CsvFile {
+  std::string* path;  // "": none
+};
 // One of several names.
 struct Choice {
   std::vector<std::string> names;
@@ -62,7 +67,7 @@ Choice ChoiceOf(T& value,
 
 struct Option {
   std::string key;  // in [method.NAME]
-  std::variant<Integer, Number, Boolean, Text, Choice> value;
+  std::variant<Integer, Number, Boolean, Text, CsvFile, Choice> value;
   std::string meaning;    // one sentence
   std::string reference;  // to the paper, "": none
   std::string former_key = {};
@@ -96,6 +101,10 @@ template <typename T>
   ReadOptions(table, problem, OptionsOf(options));
   return options;
 }
+
+// The files that the options name.
+[[nodiscard]] std::vector<std::filesystem::path> FilesOf(
+    const std::vector<Option>& options);
 
 // An option as text, for display.
 struct OptionText {

@@ -18,7 +18,7 @@ TextbookModel ModelOf(const Problem& problem, const TextbookOptions& options) {
   if (problem.workload == nullptr) {
     throw common::InputError(
         "textbook needs the sizes of the model: add [workload] to the "
-        "manifest");
+        "manifest, or to [predictions] the facts of its table");
   }
   constexpr double kTera = 1e12;
   constexpr double kGiga = 1e9;

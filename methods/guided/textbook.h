@@ -18,7 +18,7 @@ namespace methods {
 // (TextbookModel::Advise), or, without them, the fastest prediction. Each later
 // trial is the fastest predicted candidate that passes the filters of memory
 // and communication, then the others. After each trial the model is calibrated
-// with all measured step times. It needs [workload].
+// with all measured step times. It needs Problem::workload.
 //
 // Source: "Configuration search" (textbook chapter): constraints, pruned grid,
 // validation and advisor, joined to a loop of trials.

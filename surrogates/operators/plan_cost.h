@@ -94,6 +94,7 @@ class OperatorModel {
 
   [[nodiscard]] const OperatorJob& job() const { return job_; }
   [[nodiscard]] const OperatorTable& table() const { return table_; }
+  [[nodiscard]] const LinkTable& links() const { return links_; }
   // The number of operators of the whole model, and the name of each as an
   // index into table().names().
   [[nodiscard]] int operators() const {

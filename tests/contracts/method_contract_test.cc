@@ -228,6 +228,8 @@ std::vector<std::string> MethodNamesWithChance() {
                                          "oppa-sim",
                                          "grid",
                                          "aceso",
+                                         "amp",
+                                         "nnscaler",
                                          "astra",
                                          "textbook",
                                          "planned"};

@@ -179,8 +179,8 @@ TEST_F(PlannerPredictionsTest, MistakesHaveAPlaceAndARemedy) {
                     HasSubstr("planner = 'textbok'"),
                     HasSubstr("did you mean 'textbook'?")));
   EXPECT_THAT(error("[predictions]\nplanner = \"random\"\n"),
-              HasSubstr("must be a method with a model of its own: aceso, "
-                        "astra, textbook"));
+              HasSubstr("must be a method with a model of its own: aceso, amp, "
+                        "astra, nnscaler, textbook"));
   EXPECT_THAT(error("[predictions]\nplanner = \"textbook\"\n"
                     "framework = \"megatron-core\"\n"),
               AllOf(HasSubstr("m.toml:"),

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -22,14 +23,39 @@ using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
 using ScoreOf = std::pair<bool, double>;
 
+std::uint8_t Log2(int size) {
+  return static_cast<std::uint8_t>(
+      std::countr_zero(static_cast<unsigned>(size)));
+}
+
+// GPUs of each stage, powers of two up to `most` that are as equal as possible;
+// empty where they do not add up.
+std::vector<int> GpusOfStages(int gpus, int stages, int most) {
+  std::vector<int> gpus_of(static_cast<std::size_t>(stages), 1);
+  int sum = stages;
+  for (bool changed = true; sum < gpus && changed;) {
+    changed = false;
+    for (int& each : gpus_of) {
+      if (each <= gpus - sum && 2 * each <= most) {
+        sum += each;
+        each *= 2;
+        changed = true;
+      }
+    }
+  }
+  return sum == gpus ? gpus_of : std::vector<int>();
+}
+
 // The search with one number of stages.
 class StageSearch {
  public:
   StageSearch(const OperatorModel& model,
               const AcesoOptions& options,
-              int stages)
+              int stages,
+              bool replicate)
       : model_(model),
         options_(options),
+        replicate_(replicate),
         random_(common::DeriveSeed(
             "aceso", options.seed + static_cast<unsigned>(stages))) {
     trace_.stages = stages;
@@ -37,7 +63,7 @@ class StageSearch {
 
   void Run() {
     OperatorPlan first;
-    if (!EvenPlan(model_, trace_.stages, first)) {
+    if (!EvenPlan(model_, trace_.stages, first, replicate_)) {
       return;
     }
     FitRecomputation(model_, first);
@@ -167,6 +193,7 @@ class StageSearch {
 
   const OperatorModel& model_;
   const AcesoOptions& options_;
+  bool replicate_;  // see EvenPlan
   std::mt19937_64 random_;
   AcesoTrace trace_;
   std::vector<CostedPlan> best_;  // fastest first
@@ -186,56 +213,73 @@ std::int64_t AcesoResult::explored() const {
   return sum;
 }
 
-bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan) {
+bool EvenPlan(const OperatorModel& model,
+              int stages,
+              OperatorPlan& plan,
+              bool replicate) {
   const int gpus = model.job().gpus;
+  const int most_tp = model.table().largest_tp();
   if (stages > gpus || stages > model.operators()) {
     return false;
   }
-  std::vector<int> gpus_of(static_cast<std::size_t>(stages), 1);
-  int sum = stages;
-  for (bool changed = true; sum < gpus && changed;) {
-    changed = false;
-    for (int& each : gpus_of) {
-      if (each <= gpus - sum && 2 * each <= model.table().largest_tp()) {
-        sum += each;
-        each *= 2;
-        changed = true;
-      }
-    }
-  }
-  if (sum != gpus) {
+  const std::vector<int> gpus_of =
+      GpusOfStages(gpus, stages, replicate ? gpus : most_tp);
+  if (gpus_of.empty()) {
     return false;
   }
+  const int most_dp =
+      std::max(1, *std::max_element(gpus_of.begin(), gpus_of.end()) / most_tp);
   plan = {};
-  plan.micro_batch = model.table().micro_batches().front();
+  plan.micro_batch = most_dp * model.table().micro_batches().front();
+  if (model.job().batch % plan.micro_batch != 0) {
+    return false;
+  }
   plan.choices.resize(static_cast<std::size_t>(model.operators()));
   for (int s = 0; s < stages; ++s) {
     plan.first.push_back(s * (model.operators() / stages));
   }
   plan.first.push_back(model.operators());
   for (int s = 0; s < stages; ++s) {
-    const int tp_log2 = std::countr_zero(
-        static_cast<unsigned>(gpus_of[static_cast<std::size_t>(s)]));
+    const int all = gpus_of[static_cast<std::size_t>(s)];
+    const int tp = std::min(all, most_tp);
     for (int op = plan.first[static_cast<std::size_t>(s)];
          op < plan.first[static_cast<std::size_t>(s) + 1];
          ++op) {
-      plan.choices[static_cast<std::size_t>(op)].tp_log2 =
-          static_cast<std::uint8_t>(tp_log2);
+      auto& choice = plan.choices[static_cast<std::size_t>(op)];
+      choice.tp_log2 = Log2(tp);
+      choice.dp_log2 = Log2(all / tp);
     }
   }
   return std::isfinite(model.Cost(plan).iteration_ms);
 }
 
-AcesoResult SearchAceso(const OperatorModel& model,
-                        const AcesoOptions& options) {
+namespace {
+
+// The searches with every number of stages.
+std::vector<StageSearch> SearchStages(const OperatorModel& model,
+                                      const AcesoOptions& options,
+                                      bool replicate) {
   const int most = std::min(model.job().gpus, options.most_stages);
   std::vector<StageSearch> searches;
   for (int stages = 1; stages <= most; ++stages) {
-    searches.emplace_back(model, options, stages);
+    searches.emplace_back(model, options, stages, replicate);
   }
   common::ParallelFor(most, options.threads, [&](int /*worker*/, int i) {
     searches[static_cast<std::size_t>(i)].Run();
   });
+  return searches;
+}
+
+}  // namespace
+
+AcesoResult SearchAceso(const OperatorModel& model,
+                        const AcesoOptions& options) {
+  std::vector<StageSearch> searches = SearchStages(model, options, false);
+  if (std::all_of(searches.begin(), searches.end(), [](const auto& search) {
+        return search.best().empty();
+      })) {
+    searches = SearchStages(model, options, true);
+  }
   AcesoResult result;
   const auto better = [&](const CostedPlan& a, const CostedPlan& b) {
     return Score(model, a.cost) < Score(model, b.cost);

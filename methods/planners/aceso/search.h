@@ -55,17 +55,22 @@ struct AcesoResult {
 // every number of stages. Each iteration looks for a better plan by at most
 // most_hops primitives from the bottleneck, or else from the next one; it then
 // fine-tunes single operators. When no bottleneck leads to a better plan, it
-// continues with the best plan that it has seen and not explored.
+// continues with the best plan that it has seen and not explored. If no number
+// of stages has an even partition by tensor parallelism, all start with one
+// that replicates (EvenPlan).
 //
 // Source: Aceso Sec. 3-4, App. B.
 [[nodiscard]] AcesoResult SearchAceso(const surrogates::OperatorModel& model,
                                       const AcesoOptions& options);
 
-// An even partition into stages with the smallest microbatch, tensor
-// parallelism only; nothing where the GPUs cannot be divided so.
+// An even partition into stages with the smallest microbatch and tensor
+// parallelism only, or, to `replicate`, with data parallelism of the GPUs
+// beyond the largest profiled tensor-parallel size. Nothing where the GPUs
+// cannot be divided so. Note: the published program has the first kind only.
 [[nodiscard]] bool EvenPlan(const surrogates::OperatorModel& model,
                             int stages,
-                            surrogates::OperatorPlan& plan);
+                            surrogates::OperatorPlan& plan,
+                            bool replicate = false);
 
 // Op-level adjustments of a plan: from each operator to an end of its stage, tp
 // for dp or dp for tp; then the other variant of each operator. Keeps the best

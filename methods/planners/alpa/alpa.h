@@ -11,6 +11,7 @@
 #ifndef METHODS_PLANNERS_ALPA_ALPA_H_
 #define METHODS_PLANNERS_ALPA_ALPA_H_
 
+#include <functional>
 #include <vector>
 
 #include "methods/planners/aceso/baselines.h"
@@ -23,11 +24,15 @@ struct AlpaOptions {
   int clusters = 16;  // groups of layers, at whose ends stages may begin
 };
 
+// Whether an operator may have a choice; empty: any.
+using ChoiceFilter =
+    std::function<bool(int op, const surrogates::OperatorChoice&)>;
+
 // The choices of the operators [begin, end) on `gpus` GPUs, a power of two,
 // with the least time of one microbatch without transfers between stages: tp
 // and dp with tp dp = gpus, and the variant, per operator. Every operator that
 // can be is recomputed, as in Alpa's evaluation. Empty where some operator is
-// not profiled for any choice.
+// not profiled for any choice that is `allowed`.
 //
 // The time is a sum over operators and over neighbors, so the program over the
 // chain is exact.
@@ -37,7 +42,8 @@ struct AlpaOptions {
     int end,
     int micro_batch,
     int gpus,
-    bool recompute);
+    bool recompute,
+    const ChoiceFilter& allowed = {});
 
 // For every microbatch size, with and without recomputation, the plan with the
 // least

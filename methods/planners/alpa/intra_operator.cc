@@ -34,14 +34,16 @@ std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {
   return choices;
 }
 
-// Time of an operator for one microbatch; infinite where it is not profiled.
+// Time of an operator for one microbatch; infinite where it is not profiled or
+// not allowed.
 double OperatorUs(const OperatorModel& model,
                   int op,
                   int micro_batch,
                   const OperatorChoice& choice,
-                  bool recompute) {
+                  bool recompute,
+                  const ChoiceFilter& allowed) {
   const OperatorProfile* profile = model.Profile(op, micro_batch, choice);
-  if (profile == nullptr) {
+  if (profile == nullptr || (allowed && !allowed(op, choice))) {
     return kInfinity;
   }
   return (recompute && model.TraitsOf(op).recomputable ? 2.0 : 1.0) *
@@ -61,11 +63,13 @@ void Append(const OperatorModel& model,
             int micro_batch,
             bool recompute,
             const std::vector<OperatorChoice>& all,
+            const ChoiceFilter& allowed,
             Beginnings& beginnings) {
   std::vector<double> next(all.size(), kInfinity);
   std::vector<std::size_t> before(all.size(), 0);
   for (std::size_t b = 0; b < all.size(); ++b) {
-    const double own = OperatorUs(model, op, micro_batch, all[b], recompute);
+    const double own =
+        OperatorUs(model, op, micro_batch, all[b], recompute, allowed);
     if (!std::isfinite(own)) {
       continue;
     }
@@ -92,15 +96,16 @@ std::vector<OperatorChoice> IntraOperator(const OperatorModel& model,
                                           int end,
                                           int micro_batch,
                                           int gpus,
-                                          bool recompute) {
+                                          bool recompute,
+                                          const ChoiceFilter& allowed) {
   const std::vector<OperatorChoice> all = ChoicesOf(model, gpus);
   Beginnings beginnings;
   for (const OperatorChoice& choice : all) {
     beginnings.us.push_back(
-        OperatorUs(model, begin, micro_batch, choice, recompute));
+        OperatorUs(model, begin, micro_batch, choice, recompute, allowed));
   }
   for (int op = begin + 1; op < end; ++op) {
-    Append(model, op, micro_batch, recompute, all, beginnings);
+    Append(model, op, micro_batch, recompute, all, allowed, beginnings);
   }
   const auto best =
       std::min_element(beginnings.us.begin(), beginnings.us.end());

@@ -21,7 +21,8 @@ constexpr const char* kFlashAttentionRule = "$grad_checkpoint == 2";
 const trials::Workload& WorkloadOf(const Problem& problem) {
   if (problem.workload == nullptr) {
     throw common::InputError(
-        "astra needs the sizes of the model: add [workload] to the manifest");
+        "astra needs the sizes of the model: add [workload] to the manifest, "
+        "or to [predictions] the facts of its table");
   }
   return *problem.workload;
 }
@@ -97,7 +98,7 @@ std::vector<Option> OptionsOf(AstraMethodOptions& o) {
        "The share of the peak that large matrix products reach.",
        "Eq. 25"},
       {"efficiencies",
-       Text{&o.efficiencies, "the path of a CSV file"},
+       CsvFile{&o.efficiencies},
        "Measured matrix products, from which boosted trees learn the "
        "efficiency instead.",
        "Sec. 3.5"},

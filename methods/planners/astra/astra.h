@@ -32,7 +32,7 @@ namespace methods {
 // order of their estimated step time; then those that pass the rules only, in
 // the order of their memory; then the others. Further candidates of the same
 // strategies follow in the same order. It learns nothing from trials. It needs
-// [workload].
+// Problem::workload.
 //
 // Source: Astra Sec. 3.2-3.5.
 struct AstraMethodOptions {

@@ -120,7 +120,7 @@ TEST(AcesoMethodTest, SizesAreThoseOfTheWorkloadUnlessTheyAreGiven) {
   workload.model.gated_ffn = true;
   AcesoMethodOptions options;
   options.layers = 12;
-  const AcesoJob job = JobOf(options, &workload);
+  const OperatorJobSizes job = JobOf(options, &workload);
   EXPECT_EQ(job.layers, 12);
   EXPECT_EQ(job.batch, 64);
   EXPECT_EQ(job.analytic.hidden, 2048);

@@ -168,6 +168,28 @@ TEST(AcesoTest, IncreasingGpusTakesThemFromAnotherStage) {
   EXPECT_EQ(changed->plan.GpusOf(0) + changed->plan.GpusOf(2), 2);
 }
 
+TEST(AcesoTest, StagesAreReplicatedWhereTensorParallelismLeavesGpus) {
+  const OperatorModel model = Model(8, 64, 1e9);
+  const int most_tp = model.table().largest_tp();
+  OperatorPlan plan;
+  EXPECT_FALSE(EvenPlan(model, 2, plan));
+  ASSERT_TRUE(EvenPlan(model, 2, plan, true));
+  for (const surrogates::OperatorChoice& choice : plan.choices) {
+    EXPECT_EQ(1 << choice.tp_log2, most_tp);
+    EXPECT_EQ(1 << choice.dp_log2, 32 / most_tp);
+  }
+  EXPECT_EQ(plan.micro_batch, 32 / most_tp);
+  EXPECT_FALSE(SearchAceso(model, {.budget = 50}).best.empty());
+}
+
+TEST(AcesoTest, OneStartWithTensorParallelismIsEnough) {
+  // 16 stages have one on 32 GPUs, and fewer stages are not searched.
+  const OperatorModel model = Model(8, 32, 1e9);
+  for (const AcesoTrace& trace : SearchAceso(model, {.budget = 50}).traces) {
+    EXPECT_EQ(trace.explored > 0, trace.stages == 16) << trace.stages;
+  }
+}
+
 TEST(AcesoTest, DynamicProgrammingIsNotWorseThanTheGridOfEqualStages) {
   const OperatorModel model = SmallModel(8, 4, 900.0);
   const BaselineResult grid = MegatronGrid(model);

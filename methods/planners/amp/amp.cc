@@ -1,0 +1,193 @@
+#include "methods/planners/amp/amp.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "methods/fixed_order.h"
+#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/amp/layer_assignment.h"
+#include "methods/planners/nearest_plan.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorModel;
+
+bool IsPowerOfTwo(int size) {
+  return size > 0 && std::has_single_bit(static_cast<unsigned>(size));
+}
+
+// All hosts alike.
+AmpCluster ClusterOf(const Problem& problem) {
+  const int hosts = std::max(1, problem.gpus / problem.gpus_per_node);
+  return {problem.gpus / hosts,
+          std::vector<double>(static_cast<std::size_t>(hosts), 1.0)};
+}
+
+// The strategy of these sizes with the best placement and layers, if any.
+std::optional<AmpStrategy> BestOf(const AmpModel& model,
+                                  const AmpSizes& sizes) {
+  const std::vector<double> layer_ms = model.LayerMs(sizes);
+  const bool profiled =
+      std::all_of(layer_ms.begin(), layer_ms.end(), [](double ms) {
+        return std::isfinite(ms);
+      });
+  const int microbatches = model.MicrobatchesOf(sizes);
+  std::optional<AmpStrategy> best;
+  if (!profiled || microbatches == 0) {
+    return best;
+  }
+  for (Placement& placement :
+       RegularPlacements(model.cluster(), sizes.pp, sizes.tp * sizes.dp)) {
+    const LayerAssignment assignment = AssignLayers(
+        layer_ms, model.TransferMs(sizes, placement), sizes.pp, microbatches);
+    if (assignment.first.empty()) {
+      return best;
+    }
+    AmpCost cost = model.Cost(sizes, placement, assignment.first);
+    if (!best || cost.iteration_ms < best->cost.iteration_ms) {
+      best = {sizes, std::move(placement), assignment.first, std::move(cost)};
+    }
+  }
+  if (best) {
+    best->memory_mb =
+        model.operators().Cost(model.PlanOf(sizes, best->first)).memory_mb;
+  }
+  return best;
+}
+
+PlanSizes SizesOf(const AmpModel& model, const AmpStrategy& strategy) {
+  const AmpSizes& sizes = strategy.sizes;
+  return {static_cast<double>(sizes.dp),
+          static_cast<double>(sizes.tp),
+          static_cast<double>(sizes.pp),
+          static_cast<double>(model.MicrobatchesOf(sizes)),
+          false};
+}
+
+// The sizes of a candidate, if AMP has them.
+std::optional<AmpSizes> SizesOf(const AmpModel& model,
+                                const trials::ParallelConfig& config) {
+  const int sequences = model.operators().job().batch;
+  const AmpSizes sizes{
+      config.tp,
+      config.dp,
+      config.pp,
+      config.micro_batch_size > 0
+          ? config.micro_batch_size
+          : std::max(1, sequences / (config.dp * config.microbatches))};
+  const int layers = static_cast<int>(LayersOf(model.operators()).size());
+  if (!IsPowerOfTwo(sizes.tp) || !IsPowerOfTwo(sizes.dp) || sizes.pp > layers ||
+      config.cp > 1 || model.MicrobatchesOf(sizes) != config.microbatches) {
+    return std::nullopt;
+  }
+  return sizes;
+}
+
+// Stages of equally many layers, as a LayerAssignment.
+std::vector<int> EqualLayers(const AmpModel& model, int stages) {
+  std::vector<int> first;
+  for (const int op : EqualStages(model.operators(), stages).first) {
+    first.push_back(static_cast<int>(
+        std::lower_bound(model.layers().begin(), model.layers().end(), op) -
+        model.layers().begin()));
+  }
+  return first;
+}
+
+// The least time over placements; NaN where operators are not profiled.
+double EstimatedMs(const AmpModel& model, const AmpSizes& sizes) {
+  double least = std::nan("");
+  const std::vector<int> first = EqualLayers(model, sizes.pp);
+  for (const Placement& placement :
+       RegularPlacements(model.cluster(), sizes.pp, sizes.tp * sizes.dp)) {
+    least = std::fmin(least, model.Cost(sizes, placement, first).iteration_ms);
+  }
+  return std::isfinite(least) ? least : std::nan("");
+}
+
+}  // namespace
+
+std::vector<AmpStrategy> SearchAmp(const AmpModel& model) {
+  const surrogates::OperatorTable& table = model.operators().table();
+  const int gpus = model.operators().job().gpus;
+  const int most_tp =
+      std::min(table.largest_tp(), model.cluster().gpus_per_host);
+  std::vector<AmpStrategy> strategies;
+  for (int tp = 1; tp <= most_tp; tp *= 2) {
+    for (int dp = 1; tp * dp <= gpus; dp *= 2) {
+      if (gpus % (tp * dp) != 0) {
+        continue;
+      }
+      for (const int micro_batch : table.micro_batches()) {
+        auto best = BestOf(model, {tp, dp, gpus / (tp * dp), micro_batch});
+        if (best) {
+          strategies.push_back(*std::move(best));
+        }
+      }
+    }
+  }
+  std::stable_sort(
+      strategies.begin(), strategies.end(), [](const auto& a, const auto& b) {
+        return a.cost.iteration_ms < b.cost.iteration_ms;
+      });
+  return strategies;
+}
+
+std::vector<Option> OptionsOf(AmpOptions& o) {
+  std::vector<Option> rows = OperatorJobRows(o);
+  rows.push_back({"memory_filter",
+                  Boolean{&o.memory_filter},
+                  "Strategies that need more memory come last; AMP itself has "
+                  "no model of memory."});
+  return rows;
+}
+
+trials::Predictions EstimatesOf(const Problem& problem,
+                                const AmpOptions& options) {
+  constexpr double kMb = 1024.0 * 1024.0;
+  const OperatorModel operators = ModelOfCandidates(problem, options);
+  const AmpModel model(operators, ClusterOf(problem));
+  trials::Predictions estimates;
+  for (const trials::ParallelConfig& config : problem.space->configs()) {
+    const auto sizes = SizesOf(model, config);
+    const auto plan = PlanOf(operators, config);
+    const double ms = sizes ? EstimatedMs(model, *sizes) : std::nan("");
+    const double mb = plan ? operators.Cost(*plan).memory_mb : std::nan("");
+    const bool known = std::isfinite(ms) && std::isfinite(mb);
+    estimates.step_time_s.push_back(known ? 1e-3 * ms : std::nan(""));
+    estimates.peak_memory_bytes.push_back(known ? kMb * mb : std::nan(""));
+  }
+  return estimates;
+}
+
+std::unique_ptr<Method> MakeAmp(const Problem& problem,
+                                const AmpOptions& options,
+                                std::uint64_t /*seed*/) {
+  const OperatorModel operators = ModelOfCandidates(problem, options);
+  const AmpModel model(operators, ClusterOf(problem));
+  std::vector<AmpStrategy> strategies = SearchAmp(model);
+  if (strategies.empty()) {
+    throw common::InputError(
+        "amp: the profiles have no strategy for these GPUs; check layers, "
+        "batch and the profiles");
+  }
+  if (options.memory_filter) {
+    std::stable_partition(
+        strategies.begin(), strategies.end(), [&](const AmpStrategy& each) {
+          return each.memory_mb <= operators.job().memory_limit_mb;
+        });
+  }
+  std::vector<PlanSizes> sizes;
+  for (const AmpStrategy& strategy : strategies) {
+    sizes.push_back(SizesOf(model, strategy));
+  }
+  return std::make_unique<FixedOrder>(problem.space->size(),
+                                      NearestOrder(*problem.space, sizes));
+}
+
+}  // namespace methods

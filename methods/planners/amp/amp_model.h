@@ -1,0 +1,101 @@
+// AMP's cost model of a strategy.
+
+#ifndef METHODS_PLANNERS_AMP_AMP_MODEL_H_
+#define METHODS_PLANNERS_AMP_AMP_MODEL_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "common/error.h"
+#include "methods/planners/amp/placement.h"
+#include "surrogates/operators/operator_plan.h"
+#include "surrogates/operators/plan_cost.h"
+
+namespace methods {
+
+// One tp and dp for the whole model. Powers of two.
+struct AmpSizes {
+  int tp = 1;
+  int dp = 1;
+  int pp = 1;
+  int micro_batch = 1;  // sequences of a microbatch of one replica
+};
+
+struct AmpCost {
+  std::vector<double> stage_ms;     // [pp], of one microbatch: t_i
+  std::vector<double> transfer_ms;  // [pp - 1]: e_i
+  double reduce_ms = 0.0;           // of the gradients of the slowest stage
+  double iteration_ms = 0.0;
+};
+
+// Over profiled operators and links, as Aceso's model. With B microbatches,
+//
+//   T = sum_i t_i + sum_i e_i + (B - 1) max_i t_i + max_i r_i.
+//
+// t_i is the time of the layers of stage i, forward and backward. e_i moves the
+// output of stage i and its gradient in 16 bits over the slowest link between
+// GPUs of the same tensor-parallel rank, the mean over replicas. r_i is a ring
+// all-reduce of the stage's gradients in 32 bits over its slowest link,
+// 2 (dp - 1) / dp of their size. Transfers do not share links. There is no
+// memory, ZeRO or recomputation in it.
+//
+// Source: Li et al. (2022), arXiv 2210.07297, its cost model; the published
+// program for the sizes of numbers.
+// Note: that program takes the last link of a ring for its slowest one; here it
+// is the slowest.
+class AmpModel {
+ public:
+  // The operator model must outlive it.
+  // Errors: throws std::invalid_argument if the cluster and the operator model
+  // have different numbers of GPUs.
+  AmpModel(const surrogates::OperatorModel& operators, AmpCluster cluster);
+
+  [[nodiscard]] const surrogates::OperatorModel& operators() const {
+    return operators_;
+  }
+  [[nodiscard]] const AmpCluster& cluster() const { return cluster_; }
+
+  // The first operators of the layers of AMP, then the number of operators:
+  // what precedes the repeated layers, each of them, and what follows them.
+  [[nodiscard]] const std::vector<int>& layers() const { return layers_; }
+
+  // Microbatches of a replica; 0 where the sizes do not divide the batch.
+  [[nodiscard]] int MicrobatchesOf(const AmpSizes& sizes) const;
+
+  // t of every layer, in ms; infinite where an operator is not profiled.
+  [[nodiscard]] std::vector<double> LayerMs(const AmpSizes& sizes) const;
+
+  // e by stage and by the layer whose output is sent, [pp - 1][layers - 1].
+  [[nodiscard]] std::vector<std::vector<double>> TransferMs(
+      const AmpSizes& sizes, const Placement& placement) const;
+
+  // `first` is a LayerAssignment.
+  [[nodiscard]] AmpCost Cost(const AmpSizes& sizes,
+                             const Placement& placement,
+                             const std::vector<int>& first) const;
+
+  // The same strategy as a plan of operators, without its placement.
+  [[nodiscard]] surrogates::OperatorPlan PlanOf(
+      const AmpSizes& sizes, const std::vector<int>& first) const;
+
+ private:
+  [[nodiscard]] double LinkMs(double mb, int host, int other) const;
+  // One direction between neighboring stages on these hosts.
+  [[nodiscard]] double TransferMs(const AmpSizes& sizes,
+                                  const std::vector<int>& from,
+                                  const std::vector<int>& to,
+                                  double mb) const;
+  // The output of a layer on one GPU.
+  [[nodiscard]] double SentMb(const AmpSizes& sizes, std::size_t layer) const;
+  [[nodiscard]] double ReduceMs(const AmpSizes& sizes,
+                                const std::vector<int>& hosts,
+                                double gradients_mb) const;
+
+  const surrogates::OperatorModel& operators_;
+  AmpCluster cluster_;
+  std::vector<int> layers_;
+};
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_AMP_AMP_MODEL_H_

@@ -1,0 +1,91 @@
+#include "methods/planners/nnscaler/nnscaler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "methods/fixed_order.h"
+#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/nearest_plan.h"
+#include "methods/planners/nnscaler/pipeline_plan.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorModel;
+
+double PipelineMsOf(const surrogates::PlanCost& cost, int microbatches) {
+  std::vector<double> stage_ms;
+  for (const surrogates::StageCost& stage : cost.stages) {
+    stage_ms.push_back(stage.total_ms());
+  }
+  return PipelineMs(stage_ms, microbatches);
+}
+
+}  // namespace
+
+std::vector<Option> OptionsOf(NnScalerOptions& o) {
+  std::vector<Option> rows = OperatorJobRows(o);
+  const std::vector<Option> own = {
+      {"most_bubble",
+       Number{&o.constraints.most_bubble, 0.0, 1.0},
+       "The largest share of the bubble in a pipeline; 1: any."},
+      {"least_balance",
+       Number{&o.constraints.least_balance, 0.0, 1.0},
+       "The least work of a stage per GPU, as a share of the mean; its inverse "
+       "is the most. 0: any."},
+      {"most_gpus_of_stage",
+       Integer{&o.constraints.most_gpus_of_stage, 1},
+       "GPUs of a stage, not counting replicas."},
+  };
+  rows.insert(rows.end(), own.begin(), own.end());
+  return rows;
+}
+
+trials::Predictions EstimatesOf(const Problem& problem,
+                                const NnScalerOptions& options) {
+  constexpr double kMb = 1024.0 * 1024.0;
+  const OperatorModel model = ModelOfCandidates(problem, options);
+  trials::Predictions estimates;
+  for (const trials::ParallelConfig& config : problem.space->configs()) {
+    const auto plan = PlanOf(model, config);
+    const surrogates::PlanCost cost =
+        plan ? model.Cost(*plan) : surrogates::PlanCost();
+    const bool known = plan && std::isfinite(cost.iteration_ms) &&
+                       std::isfinite(cost.memory_mb);
+    estimates.step_time_s.push_back(
+        known ? 1e-3 * PipelineMsOf(cost, model.job().batch / plan->micro_batch)
+              : std::nan(""));
+    estimates.peak_memory_bytes.push_back(known ? kMb * cost.memory_mb
+                                                : std::nan(""));
+  }
+  return estimates;
+}
+
+std::unique_ptr<Method> MakeNnScaler(const Problem& problem,
+                                     const NnScalerOptions& options,
+                                     std::uint64_t /*seed*/) {
+  const OperatorModel model = ModelOfCandidates(problem, options);
+  std::vector<ConstrainedPlan> plans =
+      SearchUnderConstraints(model, options.constraints).plans;
+  if (plans.empty()) {
+    plans = SearchUnderConstraints(model, options.constraints, false).plans;
+    std::stable_sort(
+        plans.begin(), plans.end(), [](const auto& a, const auto& b) {
+          return a.memory_mb < b.memory_mb;
+        });
+  }
+  if (plans.empty()) {
+    throw common::InputError(
+        "nnscaler: the profiles have no plan for these GPUs; check layers, "
+        "batch and the profiles");
+  }
+  std::vector<PlanSizes> sizes;
+  for (const ConstrainedPlan& plan : plans) {
+    sizes.push_back(SizesOf(plan.plan, model.job().batch));
+  }
+  return std::make_unique<FixedOrder>(problem.space->size(),
+                                      NearestOrder(*problem.space, sizes));
+}
+
+}  // namespace methods

@@ -1,0 +1,157 @@
+#include "methods/planners/operator_job.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorModel;
+
+// The numbers of sequences of a GPU's microbatch in the space and in `others`,
+// ascending.
+std::vector<int> MicroBatchesOf(const trials::SearchSpace& space,
+                                int batch,
+                                const std::vector<int>& others) {
+  std::set<int> sizes(others.begin(), others.end());
+  for (const trials::ParallelConfig& config : space.configs()) {
+    sizes.insert(config.micro_batch_size > 0
+                     ? config.micro_batch_size
+                     : std::max(1, batch / (config.dp * config.microbatches)));
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+}  // namespace
+
+OperatorJobSizes JobOf(const OperatorJobOptions& options,
+                       const trials::Workload* workload) {
+  const auto pick = [workload](
+                        const char* key, int given, auto size_of) -> int {
+    if (given > 0) {
+      return given;
+    }
+    if (workload == nullptr) {
+      throw common::InputError(fmt::format(
+          "{}: give a value, or [workload] from which it is read", key));
+    }
+    return size_of(*workload);
+  };
+  using trials::Workload;
+  OperatorJobSizes job;
+  job.layers = pick("layers", options.layers, [](const Workload& w) {
+    return w.model.layers;
+  });
+  job.batch = pick(
+      "batch", options.batch, [](const Workload& w) { return w.batch_size; });
+  if (!options.profiles.empty()) {
+    return job;
+  }
+  surrogates::AnalyticJob& gpt = job.analytic;
+  gpt.hidden = pick("hidden", options.hidden, [](const Workload& w) {
+    return w.model.hidden_size;
+  });
+  gpt.heads = pick("heads", options.heads, [](const Workload& w) {
+    return w.model.attention_heads;
+  });
+  gpt.feed_forward =
+      pick("feed_forward", options.feed_forward, [](const Workload& w) {
+        return w.model.ffn_size * std::max(1, w.model.experts_per_token);
+      });
+  gpt.sequence_length =
+      pick("sequence_length", options.sequence_length, [](const Workload& w) {
+        return w.sequence_length;
+      });
+  gpt.vocabulary =
+      pick("vocabulary", options.vocabulary, [](const Workload& w) {
+        return std::max(w.model.vocab_size, 1);
+      });
+  gpt.kv_heads = workload == nullptr || options.heads > 0
+                     ? gpt.heads
+                     : workload->model.kv_heads;
+  gpt.gated = workload != nullptr && options.feed_forward == 0 &&
+              workload->model.gated_ffn;
+  gpt.tflops = options.tflops;
+  gpt.memory_gb_per_s = options.memory_gb_per_s;
+  gpt.link_gb_per_s = options.link_gb_per_s;
+  return job;
+}
+
+OperatorModel ModelOf(const Problem& problem,
+                      const OperatorJobOptions& options,
+                      const OperatorJobSizes& sizes) {
+  const surrogates::OperatorJob job{
+      .layers = sizes.layers,
+      .batch = sizes.batch,
+      .gpus = problem.gpus,
+      .gpus_per_node = problem.gpus_per_node,
+      .memory_limit_mb = options.memory_share * problem.memory_capacity_bytes /
+                         (1024.0 * 1024.0)};
+  if (options.profiles.empty() != options.links.empty()) {
+    throw common::InputError(
+        "profiles and links: give both files or neither of them");
+  }
+  if (options.profiles.empty()) {
+    return {surrogates::AnalyticOperators(sizes.analytic),
+            surrogates::LinkTable::Uniform(options.link_gb_per_s,
+                                           options.between_hosts_gb_per_s),
+            job};
+  }
+  return {
+      surrogates::OperatorTable::Read(options.profiles, options.profiled_model),
+      surrogates::LinkTable::Read(options.links, options.profiled_model),
+      job};
+}
+
+OperatorModel ModelOfCandidates(const Problem& problem,
+                                const OperatorJobOptions& options) {
+  OperatorJobSizes job = JobOf(options, problem.workload);
+  job.analytic.micro_batches =
+      MicroBatchesOf(*problem.space, job.batch, job.analytic.micro_batches);
+  for (const trials::ParallelConfig& config : problem.space->configs()) {
+    job.analytic.largest_tp = std::max(job.analytic.largest_tp, config.tp);
+  }
+  return ModelOf(problem, options, job);
+}
+
+std::vector<Option> OperatorJobRows(OperatorJobOptions& o) {
+  return {
+      {"profiles",
+       CsvFile{&o.profiles},
+       "Profiled operators; without them, those of the sizes below."},
+      {"links", CsvFile{&o.links}, "Profiled links of the same machine."},
+      {"profiled_model",
+       Text{&o.profiled_model, "a name in the profiles"},
+       "The model of the profiles."},
+      {"layers",
+       Integer{&o.layers, 0},
+       "Layers of the model; 0, also below: that of [workload]."},
+      {"batch", Integer{&o.batch, 0}, "Sequences per step."},
+      {"hidden", Integer{&o.hidden, 0}, "Width of the model."},
+      {"heads", Integer{&o.heads, 0}, "Attention heads."},
+      {"feed_forward",
+       Integer{&o.feed_forward, 0},
+       "Width of the feed-forward layer; a given one has two matrices."},
+      {"sequence_length",
+       Integer{&o.sequence_length, 0},
+       "Tokens of a sequence."},
+      {"vocabulary", Integer{&o.vocabulary, 0}, "Tokens of the vocabulary."},
+      {"tflops", Number{&o.tflops, 1e-3}, "That matrix products reach."},
+      {"memory_gb_per_s",
+       Number{&o.memory_gb_per_s, 1e-3},
+       "That other operators reach."},
+      {"link_gb_per_s",
+       Number{&o.link_gb_per_s, 1e-3},
+       "Bandwidth within a host."},
+      {"between_hosts_gb_per_s",
+       Number{&o.between_hosts_gb_per_s, 1e-3},
+       "Bandwidth between hosts."},
+      {"memory_share",
+       Number{&o.memory_share, 1e-3, 1.0},
+       "The share of the GPU's memory that a plan may use."},
+  };
+}
+
+}  // namespace methods

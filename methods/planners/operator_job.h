@@ -1,0 +1,64 @@
+// The job of a planner over operators, from the options of its method.
+
+#ifndef METHODS_PLANNERS_OPERATOR_JOB_H_
+#define METHODS_PLANNERS_OPERATOR_JOB_H_
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "methods/method.h"
+#include "methods/options.h"
+#include "surrogates/operators/analytic_operators.h"
+#include "surrogates/operators/plan_cost.h"
+#include "trials/workload.h"
+
+namespace methods {
+
+// Profiled operators or, if no profiles are named, those of the sizes of the
+// model. Sizes that are 0 are those of Problem::workload.
+struct OperatorJobOptions {
+  std::string profiles;  // CSV files, see OperatorTable and LinkTable
+  std::string links;
+  std::string profiled_model;  // its name in them
+  int layers = 0;
+  int batch = 0;
+  int hidden = 0;  // this and the following: without profiles
+  int heads = 0;
+  int feed_forward = 0;
+  int sequence_length = 0;
+  int vocabulary = 0;
+  double tflops = surrogates::AnalyticJob().tflops;
+  double memory_gb_per_s = surrogates::AnalyticJob().memory_gb_per_s;
+  double link_gb_per_s = surrogates::AnalyticJob().link_gb_per_s;
+  double between_hosts_gb_per_s = 12.0;
+  double memory_share = 0.9;  // of the capacity that a plan may use
+};
+
+[[nodiscard]] std::vector<Option> OperatorJobRows(OperatorJobOptions& options);
+
+// The job of the options, with the sizes of the workload where they are 0.
+// Errors: throws InputError naming the option where there is no workload.
+struct OperatorJobSizes {
+  int layers = 0;
+  int batch = 0;
+  surrogates::AnalyticJob analytic;
+};
+[[nodiscard]] OperatorJobSizes JobOf(const OperatorJobOptions& options,
+                                     const trials::Workload* workload);
+
+// The performance model of the options' operators on the problem's GPUs.
+// Errors: throws InputError for files that cannot be read.
+[[nodiscard]] surrogates::OperatorModel ModelOf(
+    const Problem& problem,
+    const OperatorJobOptions& options,
+    const OperatorJobSizes& sizes);
+
+// The same. Without profiles, operators are computed for the tp and the
+// microbatches of all candidates, too.
+[[nodiscard]] surrogates::OperatorModel ModelOfCandidates(
+    const Problem& problem, const OperatorJobOptions& options);
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_OPERATOR_JOB_H_

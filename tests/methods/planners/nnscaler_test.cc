@@ -1,0 +1,308 @@
+// nnScaler's constraints and its search, by enumeration of small cases.
+
+#include "methods/planners/nnscaler/nnscaler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/alpa/alpa.h"
+#include "methods/planners/nearest_plan.h"
+#include "methods/planners/nnscaler/pipeline_plan.h"
+#include "surrogates/operators/analytic_operators.h"
+#include "tests/fakes/decoders.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorChoice;
+using surrogates::OperatorModel;
+using surrogates::OperatorPlan;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+OperatorModel Model(int layers, int gpus, double limit_mb, int batch = 8) {
+  return {surrogates::AnalyticOperators(
+              {.largest_tp = 4, .micro_batches = {1, 2, 4}}),
+          surrogates::LinkTable::Uniform(100.0, 12.0),
+          {.layers = layers,
+           .batch = batch,
+           .gpus = gpus,
+           .gpus_per_node = gpus,
+           .memory_limit_mb = limit_mb}};
+}
+
+const PlanConstraints kNone{1.0, 0.0, 1 << 20, {}};
+
+// Forward time of operators on one GPU.
+double ForwardUs(const OperatorModel& model,
+                 int begin,
+                 int end,
+                 int micro_batch) {
+  double us = 0.0;
+  for (int op = begin; op < end; ++op) {
+    us += model.Profile(op, micro_batch, {})->forward_us;
+  }
+  return us;
+}
+
+// The least time over all partitions into stages at layers and all numbers of
+// GPUs of each that obey the constraints, for pipelines on all GPUs.
+class Enumeration {
+ public:
+  Enumeration(const OperatorModel& model,
+              const PlanConstraints& constraints,
+              int micro_batch,
+              bool recompute)
+      : model_(model),
+        constraints_(constraints),
+        micro_batch_(micro_batch),
+        recompute_(recompute),
+        cuts_(LayersOf(model)) {
+    cuts_.front() = 0;
+    cuts_.push_back(model.operators());
+    plan_.micro_batch = micro_batch;
+    Divide(0, model.job().gpus);
+  }
+
+  [[nodiscard]] double least_ms() const { return least_ms_; }
+
+ private:
+  void Divide(std::size_t cut, int left) {
+    if (cut + 1 == cuts_.size()) {
+      if (left == 0) {
+        Finish();
+      }
+      return;
+    }
+    for (std::size_t end = cut + 1; end < cuts_.size(); ++end) {
+      for (int each = 1;
+           each <= std::min(left, constraints_.most_gpus_of_stage);
+           each *= 2) {
+        const double share =
+            ForwardUs(model_, cuts_[cut], cuts_[end], micro_batch_) / each /
+            (ForwardUs(model_, 0, model_.operators(), micro_batch_) /
+             model_.job().gpus);
+        const auto choices =
+            IntraOperator(model_,
+                          cuts_[cut],
+                          cuts_[end],
+                          micro_batch_,
+                          each,
+                          recompute_,
+                          [this](int op, const OperatorChoice& choice) {
+                            return Allows(constraints_, model_, op, choice);
+                          });
+        if (choices.empty() || !IsBalanced(constraints_, share)) {
+          continue;
+        }
+        plan_.first.push_back(cuts_[cut]);
+        plan_.choices.insert(
+            plan_.choices.end(), choices.begin(), choices.end());
+        Divide(end, left - each);
+        plan_.first.pop_back();
+        plan_.choices.resize(plan_.choices.size() - choices.size());
+      }
+    }
+  }
+
+  void Finish() {
+    const int microbatches = model_.job().batch / micro_batch_;
+    plan_.first.push_back(model_.operators());
+    const bool fits =
+        model_.Cost(plan_).memory_mb <= model_.job().memory_limit_mb;
+    std::vector<double> stage_ms;
+    for (int s = 0; s < plan_.stages(); ++s) {
+      // Transfers within the host, wherever the stage is.
+      surrogates::StageView view = model_.ViewOf(plan_, s);
+      view.input_between_hosts = view.output_between_hosts = false;
+      stage_ms.push_back(model_.Cost(view).total_ms());
+    }
+    plan_.first.pop_back();
+    if (fits && static_cast<int>(stage_ms.size()) <=
+                    MostStages(constraints_, microbatches, model_.job().gpus)) {
+      least_ms_ = std::min(least_ms_, PipelineMs(stage_ms, microbatches));
+    }
+  }
+
+  const OperatorModel& model_;
+  const PlanConstraints& constraints_;
+  int micro_batch_;
+  bool recompute_;
+  std::vector<int> cuts_;
+  OperatorPlan plan_;
+  double least_ms_ = kInfinity;
+};
+
+// The least time of the search's plans without replicas.
+double SearchedMs(const OperatorModel& model,
+                  const PlanConstraints& constraints,
+                  int micro_batch,
+                  bool recompute) {
+  double least = kInfinity;
+  for (const ConstrainedPlan& each :
+       SearchUnderConstraints(model, constraints).plans) {
+    const bool recomputes =
+        std::any_of(each.plan.choices.begin(),
+                    each.plan.choices.end(),
+                    [](const auto& choice) { return choice.recomputed != 0; });
+    // Replicas show in the microbatch size, of which a pipeline has its own.
+    if (each.plan.micro_batch == micro_batch && recomputes == recompute) {
+      least = std::min(least, each.iteration_ms);
+    }
+  }
+  return least;
+}
+
+TEST(NnScalerSearch, NoOtherPlanThatTheConstraintsAdmitIsFaster) {
+  // A limit under which some plans do not fit.
+  for (const double limit_mb : {80'000.0, 6'000.0}) {
+    const OperatorModel model = Model(4, 4, limit_mb);
+    for (const PlanConstraints& constraints :
+         {PlanConstraints(),
+          kNone,
+          PlanConstraints{0.2, 0.8, 2, {}},
+          PlanConstraints{0.4, 0.5, 8, {{"enc-MLP-GEMM-1", true, false}}}}) {
+      // The microbatch of one sequence belongs to one pipeline only.
+      for (const bool recompute : {false, true}) {
+        const double least =
+            Enumeration(model, constraints, 1, recompute).least_ms();
+        const double searched = SearchedMs(model, constraints, 1, recompute);
+        if (std::isinf(least)) {
+          EXPECT_TRUE(std::isinf(searched));
+        } else {
+          EXPECT_NEAR(searched / least, 1.0, 1e-12)
+              << limit_mb << " " << constraints.most_bubble;
+        }
+      }
+    }
+  }
+}
+
+TEST(NnScalerSearch, ConstraintsPruneStagesAndKeepTheFastestPlanHere) {
+  const OperatorModel model = Model(12, 8, 80'000.0, 64);
+  const ConstrainedSearch all = SearchUnderConstraints(model, kNone);
+  const ConstrainedSearch pruned = SearchUnderConstraints(model, {});
+  EXPECT_LT(pruned.stages, all.stages);
+  EXPECT_LT(3 * pruned.joins, 2 * all.joins);
+  EXPECT_GE(pruned.plans[0].iteration_ms,
+            all.plans[0].iteration_ms * (1.0 - 1e-12));
+  EXPECT_NEAR(
+      pruned.plans[0].iteration_ms / all.plans[0].iteration_ms, 1.0, 1e-12);
+}
+
+TEST(NnScalerSearch, ReplicasAreDataParallelismOfEveryOperator) {
+  const OperatorModel model = Model(2, 4, 80'000.0);
+  for (const ConstrainedPlan& each : SearchUnderConstraints(model, {}).plans) {
+    int gpus = 0;
+    for (int s = 0; s < each.plan.stages(); ++s) {
+      gpus += each.plan.GpusOf(s);
+    }
+    EXPECT_EQ(gpus, 4);
+    EXPECT_EQ(model.job().batch % each.plan.micro_batch, 0);
+    EXPECT_LE(each.memory_mb, model.job().memory_limit_mb);
+  }
+}
+
+TEST(NnScalerConstraints, APartitionConstraintHoldsForItsOperatorsOnly) {
+  const OperatorModel model = Model(1, 4, 80'000.0);
+  const PlanConstraints constraints{
+      0.4, 0.5, 8, {{"enc-MLP-GEMM-1", true, false}}};
+  const auto& names = model.table().names();
+  const auto at = std::find(names.begin(), names.end(), "enc-MLP-GEMM-1");
+  ASSERT_NE(at, names.end());
+  for (int op = 0; op < model.operators(); ++op) {
+    const bool constrained = model.NameOf(op) == at - names.begin();
+    EXPECT_EQ(Allows(constraints, model, op, {1, 0, 0, 0}), !constrained);
+    EXPECT_TRUE(Allows(constraints, model, op, {0, 1, 0, 0}));
+  }
+}
+
+TEST(NnScalerConstraints, BoundsAreInclusive) {
+  const PlanConstraints constraints;
+  // A bubble of (s - 1) / (s - 1 + 12) <= 0.4: 9 stages have 8 / 20.
+  EXPECT_EQ(MostStages(constraints, 12, 32), 9);
+  EXPECT_EQ(MostStages(constraints, 11, 32), 8);
+  EXPECT_EQ(MostStages(constraints, 12, 4), 4);
+  EXPECT_EQ(MostStages(kNone, 1, 32), 32);
+  EXPECT_TRUE(IsBalanced(constraints, 0.5));
+  EXPECT_TRUE(IsBalanced(constraints, 2.0));
+  EXPECT_FALSE(IsBalanced(constraints, 0.49));
+  EXPECT_FALSE(IsBalanced(constraints, 2.01));
+  EXPECT_TRUE(IsBalanced(kNone, 1e-9));
+}
+
+trials::SearchSpace Space() {
+  return trials::SearchSpace(std::vector<trials::ParallelConfig>{
+      {.dp = 4, .microbatches = 1},
+      {.dp = 4, .microbatches = 1, .grad_checkpoint = 1},
+      {.dp = 2, .pp = 2, .microbatches = 4, .grad_checkpoint = 1},
+      {.tp = 2, .pp = 2, .microbatches = 8},
+      {.pp = 4, .microbatches = 64, .grad_checkpoint = 1}});
+}
+
+Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
+  static const trials::Workload workload = fakes::Decoder{}.Workload();
+  return {.space = &space,
+          .gpus = 4,
+          .gpus_per_node = 4,
+          .memory_capacity_bytes = capacity_gb * 1e9,
+          .workload = &workload,
+          .q_max = 10};
+}
+
+TEST(NnScalerMethod, TheFirstTrialIsNearestToTheFastestPlan) {
+  const trials::SearchSpace space = Space();
+  for (const double capacity_gb : {24.0, 80.0}) {
+    const Problem problem = ProblemOf(space, capacity_gb);
+    const OperatorModel model = ModelOfCandidates(problem, NnScalerOptions());
+    const PlanSizes fastest = SizesOf(
+        SearchUnderConstraints(model, {}).plans[0].plan, model.job().batch);
+    const int first = MakeNnScaler(problem, {}, 1)->Suggest()->candidate;
+    for (const trials::ParallelConfig& config : space.configs()) {
+      EXPECT_LE(Distance(fastest, space[first], false),
+                Distance(fastest, config, false));
+    }
+  }
+}
+
+TEST(NnScalerMethod, ACandidateIsEstimatedAsAPipelineOfEqualStages) {
+  const trials::SearchSpace space = Space();
+  const Problem problem = ProblemOf(space, 80.0);
+  const OperatorModel model = ModelOfCandidates(problem, NnScalerOptions());
+  const auto cost = model.Cost(*PlanOf(model, space[3]));
+  const trials::Predictions estimates = EstimatesOf(problem, NnScalerOptions());
+  EXPECT_NEAR(
+      estimates.step_time_s[3],
+      1e-3 * (8 + 2 - 1) *
+          std::max(cost.stages[0].total_ms(), cost.stages[1].total_ms()),
+      1e-12);
+}
+
+TEST(NnScalerMethod, WhereNothingFitsTheFirstTrialNeedsLittleMemory) {
+  const trials::SearchSpace space = Space();
+  EXPECT_EQ(MakeNnScaler(ProblemOf(space, 0.5), {}, 1)->Suggest()->candidate,
+            4);
+}
+
+TEST(NnScalerMethod, SizesThatNoPipelineHasAreAnError) {
+  // One layer has at most the GPUs of one host, and one sequence one replica.
+  const trials::SearchSpace space = Space();
+  Problem problem = ProblemOf(space, 80.0);
+  problem.gpus = 16;
+  NnScalerOptions options;
+  options.layers = options.batch = 1;
+  EXPECT_THAT([&] { (void)MakeNnScaler(problem, options, 1); },
+              testing::ThrowsMessage<common::InputError>(
+                  testing::HasSubstr("no plan for these GPUs")));
+}
+
+}  // namespace
+}  // namespace methods
