@@ -17,6 +17,8 @@ namespace {
 
 using surrogates::OperatorModel;
 
+constexpr double kMb = 1024.0 * 1024.0;  // as in Aceso's profiles
+
 OperatorModel ModelOf(const Problem& problem,
                       const AcesoMethodOptions& options,
                       const AcesoJob& sizes) {
@@ -25,8 +27,8 @@ OperatorModel ModelOf(const Problem& problem,
       .batch = sizes.batch,
       .gpus = problem.gpus,
       .gpus_per_node = problem.gpus_per_node,
-      .memory_limit_mb = options.memory_share * problem.memory_capacity_bytes /
-                         (1024.0 * 1024.0)};
+      .memory_limit_mb =
+          options.memory_share * problem.memory_capacity_bytes / kMb};
   if (options.profiles.empty() != options.links.empty()) {
     throw common::InputError(
         "profiles and links: give both files or neither of them");
@@ -95,9 +97,7 @@ std::vector<int> OrderOf(const trials::SearchSpace& space,
 std::vector<int> MicroBatchesOf(const trials::SearchSpace& space, int batch) {
   std::set<int> sizes;
   for (const trials::ParallelConfig& config : space.configs()) {
-    sizes.insert(config.micro_batch_size > 0
-                     ? config.micro_batch_size
-                     : std::max(1, batch / (config.dp * config.microbatches)));
+    sizes.insert(std::max(1, batch / (config.dp * config.microbatches)));
   }
   return {sizes.begin(), sizes.end()};
 }
@@ -241,7 +241,6 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
 
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const AcesoMethodOptions& options) {
-  constexpr double kMb = 1024.0 * 1024.0;
   const trials::SearchSpace& space = *problem.space;
   AcesoJob job = JobOf(options, problem.workload);
   job.analytic.micro_batches = MicroBatchesOf(space, job.batch);

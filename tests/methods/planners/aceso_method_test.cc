@@ -1,7 +1,10 @@
 // ACESO and PLANNED as methods.
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -9,6 +12,7 @@
 
 #include "common/error.h"
 #include "methods/planners/aceso/aceso.h"
+#include "methods/planners/aceso/uniform_plan.h"
 #include "methods/planners/planned.h"
 #include "methods/sampling/random.h"
 #include "tests/fakes/decoders.h"
@@ -128,6 +132,164 @@ TEST(AcesoMethodTest, ProfilesWithoutLinksAreAnError) {
   options.profiles = "profiles.csv";
   EXPECT_THROW((void)MakeAceso(ProblemOf(space, 80.0), options, 1),
                common::InputError);
+}
+
+TEST(AcesoMethodTest, HalfOfTheOperatorsIsEnoughToRecompute) {
+  surrogates::OperatorPlan plan;
+  plan.first = {0, 4};
+  plan.choices.resize(4);
+  const auto distance = [&](int grad_checkpoint) {
+    return Distance(
+        SizesOf(plan, 1), {.grad_checkpoint = grad_checkpoint}, false);
+  };
+  plan.choices[0].recomputed = 1;
+  EXPECT_EQ(distance(trials::kRecomputeNothing), 0.0);
+  EXPECT_EQ(distance(trials::kRecomputeFull), 1.0);
+  plan.choices[3].recomputed = 1;
+  EXPECT_EQ(distance(trials::kRecomputeNothing), 1.0);
+  EXPECT_EQ(distance(trials::kRecomputeFull), 0.0);
+}
+
+TEST(AcesoMethodTest, MicrobatchesOfAPipelineAlwaysCount) {
+  const PlanSizes plan{.pp = 2.0, .microbatches = 8.0};
+  EXPECT_EQ(Distance(plan, {.pp = 2, .microbatches = 4}, false), 1.0);
+  EXPECT_EQ(Distance(plan, {.pp = 1, .microbatches = 4}, false), 1.0);
+  EXPECT_EQ(Distance(plan, {.pp = 1, .microbatches = 4}, true), 2.0);
+}
+
+// Two experts of 3 * 8192 rows, of which a token uses both.
+TEST(AcesoMethodTest, GivenSizesReplaceTheSharedHeadsAndTheGate) {
+  trials::Workload workload = Workload();
+  workload.model.kv_heads = 2;
+  workload.model.gated_ffn = true;
+  workload.model.experts_per_token = 3;
+  workload.model.vocab_size = 0;
+  const auto job = [&](const AcesoMethodOptions& options) {
+    return JobOf(options, &workload).analytic;
+  };
+  EXPECT_EQ(job({}).feed_forward, 3 * 4 * 2048);
+  EXPECT_EQ(job({}).vocabulary, 1);
+  EXPECT_TRUE(job({.heads = 1}).gated);
+  EXPECT_EQ(job({.heads = 1}).heads, 1);
+  EXPECT_EQ(job({.heads = 1}).kv_heads, 1);
+  EXPECT_EQ(job({.feed_forward = 1}).kv_heads, 2);
+  EXPECT_FALSE(job({.feed_forward = 1}).gated);
+  workload.model.experts_per_token = 1;
+  workload.model.vocab_size = 1;
+  EXPECT_EQ(job({}).feed_forward, 4 * 2048);
+  EXPECT_EQ(job({}).vocabulary, 1);
+  const AcesoJob given = JobOf({.layers = 1,
+                                .batch = 1,
+                                .hidden = 8,
+                                .heads = 4,
+                                .feed_forward = 16,
+                                .sequence_length = 32,
+                                .vocabulary = 64},
+                               nullptr);
+  EXPECT_EQ(given.layers, 1);
+  EXPECT_EQ(given.analytic.kv_heads, 4);
+  EXPECT_FALSE(given.analytic.gated);
+}
+
+// The performance model that the header describes, put together by hand.
+surrogates::OperatorModel ModelFor(const Problem& problem,
+                                   const AcesoMethodOptions& options,
+                                   const std::vector<int>& micro_batches) {
+  AcesoJob job = JobOf(options, problem.workload);
+  job.analytic.micro_batches = micro_batches;
+  return {surrogates::AnalyticOperators(job.analytic),
+          surrogates::LinkTable::Uniform(options.link_gb_per_s,
+                                         options.between_hosts_gb_per_s),
+          {.layers = job.layers,
+           .batch = job.batch,
+           .gpus = problem.gpus,
+           .gpus_per_node = problem.gpus_per_node,
+           .memory_limit_mb = options.memory_share *
+                              problem.memory_capacity_bytes / 1'048'576.0}};
+}
+
+TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
+  const trials::SearchSpace space(
+      {{.dp = 8, .microbatches = 8},
+       {.dp = 8, .microbatches = 2, .micro_batch_size = 4},
+       {.dp = 2, .tp = 2, .pp = 2, .microbatches = 32},
+       {.tp = 16, .microbatches = 1},  // not on these GPUs: estimated as well
+       {.dp = 8, .microbatches = 3},   // does not divide the batch
+       {.dp = 8, .microbatches = 64}});
+  const Problem problem = ProblemOf(space, 80.0);
+  const trials::Predictions estimates = EstimatesOf(problem, {});
+  const surrogates::OperatorModel model = ModelFor(problem, {}, {1, 4});
+  for (const std::size_t i : {0u, 1u, 2u}) {
+    const auto plan = PlanOf(model, space[static_cast<int>(i)]);
+    ASSERT_TRUE(plan);
+    const surrogates::PlanCost cost = model.Cost(*plan);
+    EXPECT_DOUBLE_EQ(estimates.step_time_s[i], cost.iteration_ms / 1e3) << i;
+    EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[i],
+                     cost.memory_mb * 1'048'576.0)
+        << i;
+  }
+  EXPECT_TRUE(std::isfinite(estimates.step_time_s[3]));
+  for (const std::size_t i : {4u, 5u}) {
+    EXPECT_TRUE(std::isnan(estimates.step_time_s[i])) << i;
+    EXPECT_TRUE(std::isnan(estimates.peak_memory_bytes[i])) << i;
+  }
+}
+
+// The nearest candidate of each of the plans, then all by their distance from
+// the first.
+TEST(AcesoMethodTest, TriesThePlansNeighborsAndThenFollowsTheDistance) {
+  for (const bool accumulates : {false, true}) {
+    std::vector<ParallelConfig> configs = Space().configs();
+    if (accumulates) {
+      for (const int microbatches : {2, 8, 64}) {
+        configs.push_back({.dp = 1, .tp = 8, .microbatches = microbatches});
+        configs.push_back({.dp = 4, .tp = 2, .microbatches = microbatches});
+      }
+    }
+    const trials::SearchSpace space(configs);
+    const Problem problem = ProblemOf(space, 10.0);
+    const AcesoMethodOptions options{.budget = 100};
+    AcesoOptions search = options.search;
+    search.budget = 100;
+    search.seed = 1;
+    const AcesoResult result =
+        SearchAceso(ModelFor(problem, options, {1, 2, 4, 8}), search);
+    ASSERT_GT(result.best.size(), 1u);
+    std::vector<int> expected;
+    const auto nearest = [&](const CostedPlan& plan) {
+      int best = -1;
+      double least = 1e9;
+      for (int i = 0; i < space.size(); ++i) {
+        const double distance =
+            Distance(SizesOf(plan.plan, 64), space[i], accumulates);
+        if (distance < least &&
+            std::count(expected.begin(), expected.end(), i) == 0) {
+          best = i;
+          least = distance;
+        }
+      }
+      return best;
+    };
+    for (const CostedPlan& plan : result.best) {
+      const std::vector<int> before = std::exchange(expected, {});
+      const int candidate = nearest(plan);
+      expected = before;
+      if (std::count(expected.begin(), expected.end(), candidate) == 0) {
+        expected.push_back(candidate);
+      }
+    }
+    while (std::ssize(expected) < space.size()) {
+      expected.push_back(nearest(result.best[0]));
+    }
+    const auto method = MakeAceso(problem, options, 1);
+    for (const int candidate : expected) {
+      const auto suggestion = method->Suggest();
+      ASSERT_TRUE(suggestion);
+      EXPECT_EQ(suggestion->candidate, candidate);
+      method->Observe(Failed(space, suggestion->candidate));
+    }
+    EXPECT_FALSE(method->Suggest());
+  }
 }
 
 TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
