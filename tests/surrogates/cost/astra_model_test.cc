@@ -201,6 +201,266 @@ TEST(AstraModel, OnlyTransfersBetweenHostsUseTheSlowLink) {
   }
 }
 
+// A decoder with grouped queries, gated feed-forward layers and experts.
+trials::Workload Experts() {
+  trials::Workload workload = fakes::Decoder{}.Workload();
+  trials::Model& model = workload.model;
+  model.kv_heads = 4;  // of 16
+  model.gated_ffn = true;
+  model.ffn_size = 1024;
+  model.experts = 8;
+  model.experts_per_token = 2;
+  model.shared_ffn_size = 512;
+  model.tied_embeddings = false;
+  return workload;
+}
+
+// 6 FLOP for each token and parameter that it meets, and the attention.
+TEST(AstraModel, ATokenMeetsItsExpertsAndFewerKeysAndValues) {
+  const trials::Workload workload = Experts();
+  const double h = 2048.0;
+  const double s = 1024.0;
+  const double tokens = 64.0 * s;
+  const double met = 24.0 * (2.0 * h * h + 2.0 * h * h / 4.0 +
+                             2.0 * 3.0 * 1024.0 * h + 3.0 * 512.0 * h) +
+                     50'257.0 * h;
+  const double attention = 24.0 * 12.0 * tokens * s * h;
+  const auto time = [&](const ParallelConfig& config) {
+    return Ideal(workload).Cost(config).step_time_s;
+  };
+  const double all = (6.0 * tokens * met + attention) / 1e12;
+  EXPECT_NEAR(time({.microbatches = 16}) / all, 1.0, 1e-12);
+  for (const ParallelConfig& config :
+       {ParallelConfig{.dp = 4, .microbatches = 16},
+        ParallelConfig{.dp = 4, .microbatches = 4, .micro_batch_size = 4},
+        ParallelConfig{.tp = 4, .microbatches = 16},
+        ParallelConfig{.microbatches = 16, .cp = 4}}) {
+    EXPECT_NEAR(time(config) / (all / 4.0), 1.0, 1e-12) << ToString(config);
+  }
+  EXPECT_NEAR(time({.microbatches = 16,
+                    .grad_checkpoint = trials::kRecomputeSelective}),
+              all + attention / 3.0 / 1e12,
+              1e-9 * all);
+}
+
+// The distributed optimizer keeps 12 bytes of each parameter of a stage on one
+// of its ranks.
+TEST(AstraModel, StagesHaveTheirParametersAndTheLastAHeadOfItsOwn) {
+  trials::Workload workload = Experts();
+  const auto parameters = [&](ParallelConfig config, std::size_t stage) {
+    const AstraModel model = Ideal(workload);
+    config.dp = 2;
+    config.microbatches = 32;
+    const double without = model.Cost(config).stages[stage].memory_bytes;
+    config.zero_stage = 1;
+    return (without - model.Cost(config).stages[stage].memory_bytes) / 6.0;
+  };
+  const double vocabulary = 50'257.0 * 2048.0;
+  for (const bool tied : {false, true}) {
+    workload.model.tied_embeddings = tied;
+    const auto all = static_cast<double>(ParameterCount(workload.model));
+    const auto block = static_cast<double>(BlockParameters(workload.model));
+    EXPECT_NEAR(parameters({}, 0) / all, 1.0, 1e-9);
+    EXPECT_NEAR(parameters({.tp = 4}, 0) / (all / 4.0), 1.0, 1e-9);
+    double sum = 0.0;
+    for (std::size_t stage = 0; stage < 5; ++stage) {
+      sum += parameters({.pp = 5}, stage);
+    }
+    // Without the final norm next to a copy of the embedding.
+    EXPECT_NEAR(sum, tied ? all + vocabulary - 2048.0 : all, 1e-9 * all);
+    // Blocks 4, 5, 5, 5 and 5 of 24, and the embedding.
+    EXPECT_NEAR(parameters({.pp = 5}, 1) / (5.0 * block), 1.0, 1e-9);
+    EXPECT_NEAR(
+        parameters({.pp = 5}, 0) / (4.0 * block + vocabulary), 1.0, 1e-9);
+    // A quarter of the experts.
+    const double experts =
+        24.0 * 8.0 * static_cast<double>(ExpertParameters(workload.model));
+    EXPECT_NEAR(parameters({.ep = 4}, 0) / (all - 0.75 * experts), 1.0, 1e-9);
+  }
+}
+
+TEST(AstraModel, ContextRanksHoldParametersAsDataRanksDo) {
+  const AstraModel model = Ideal(fakes::Decoder{.vocabulary = 0}.Workload());
+  const auto saved = [&](ParallelConfig config) {
+    config.microbatches = 8;
+    const double without = model.Cost(config).peak_memory_bytes;
+    config.zero_stage = 1;
+    return without - model.Cost(config).peak_memory_bytes;
+  };
+  EXPECT_NEAR(saved({.dp = 2, .cp = 4}) / saved({.dp = 8}), 1.0, 1e-12);
+}
+
+// Per token of a microbatch: 4 inputs of 2 bytes and 2 dropout masks for each
+// of h features are whole; queries and output, keys and values, and three
+// vectors of each of two experts and of the shared one are split by tp.
+TEST(AstraModel, ActivationsOfExpertsAreThoseOfTheirTokens) {
+  trials::Workload workload = Experts();
+  workload.model.vocab_size = 0;
+  const auto per_token = [&](ParallelConfig config) {
+    AstraMachine machine = IdealMachine();
+    machine.flash_attention = true;
+    const AstraModel model = Ideal(workload, machine);
+    config.microbatches = 32;
+    const double two = model.Cost(config).peak_memory_bytes;
+    config.microbatches = 64;
+    const double one = model.Cost(config).peak_memory_bytes;
+    return (two - one) / (24.0 * 1024.0);
+  };
+  const double h = 2048.0;
+  const double split =
+      2.0 * (2.0 * h + 2.0 * h / 4.0 + 2.0 * 3.0 * 1024.0 + 3.0 * 512.0);
+  EXPECT_NEAR(per_token({}), 10.0 * h + split, 1e-6 * h);
+  EXPECT_NEAR(per_token({.tp = 2}), 10.0 * h + split / 2.0, 1e-6 * h);
+  EXPECT_NEAR(per_token({.tp = 2, .sp = 2}), 5.0 * h + split / 2.0, 1e-6 * h);
+  EXPECT_NEAR(per_token({.cp = 2}), (10.0 * h + split) / 2.0, 1e-6 * h);
+  workload.model.dropout = false;
+  EXPECT_NEAR(per_token({}), 8.0 * h + split, 1e-6 * h);
+  workload.precision = trials::Precision::kFp32;
+  EXPECT_NEAR(per_token({}), 16.0 * h + 2.0 * split, 1e-6 * h);
+}
+
+// The last stage has its copy of the matrix (18 bytes per parameter) and logits
+// in 2 and 4 bytes.
+TEST(AstraModel, TheLastStageHasLogits) {
+  const auto memory = [](int vocabulary, std::size_t stage) {
+    return Ideal(fakes::Decoder{.vocabulary = vocabulary}.Workload())
+        .Cost({.tp = 4, .pp = 2, .microbatches = 32})
+        .stages[stage]
+        .memory_bytes;
+  };
+  const double states = 18.0 * 1000.0 * 2048.0 / 4.0;
+  const double logits = 2.0 * 1024.0 * 1000.0 * 6.0 / 4.0;
+  EXPECT_NEAR(memory(1000, 0) - memory(0, 0), states, 1.0);
+  EXPECT_NEAR(memory(1000, 1) - memory(0, 1), states + logits, 1.0);
+}
+
+// 1 + (p - 1) / (p m) times the microbatches of the other schedule.
+// Source: Korthikanti et al. (2022), Sec. 4.2.3.
+TEST(AstraModel, TheInterleavedScheduleKeepsMoreMicrobatches) {
+  const AstraModel model = Ideal(fakes::Decoder{.vocabulary = 0}.Workload());
+  const auto memory = [&](int chunks, int microbatches) {
+    return model
+        .Cost({.dp = 64 / microbatches,
+               .pp = 4,
+               .microbatches = microbatches,
+               .model_chunks = chunks})
+        .stages[0]
+        .memory_bytes;
+  };
+  const double states = 18.0 *
+                        static_cast<double>(ParameterCount(
+                            fakes::Decoder{.vocabulary = 0}.Workload().model)) /
+                        4.0;
+  const double share = (memory(2, 64) - states) / (memory(1, 64) - states);
+  EXPECT_NEAR(share, 1.0 + 3.0 / 8.0, 1e-3);
+  EXPECT_EQ(memory(2, 4), memory(1, 4));  // there are only four
+}
+
+// ZeRO 1 reduces to the owner and gathers from it; ZeRO 3 gathers twice for
+// each microbatch, the first of which has the same forward to hide behind.
+TEST(AstraModel, ZeroHidesItsGathersBehindForwards) {
+  const auto workload = fakes::Decoder{}.Workload();
+  AstraMachine machine = IdealMachine();
+  machine.inter_node_bytes_per_s = 1e9;
+  machine.half_efficient_bytes = 0.0;
+  machine.link_efficiency = 1.0;
+  machine.gpus_per_node = 4;
+  const AstraModel model = Ideal(workload, machine);
+  const double moved =
+      static_cast<double>(ParameterCount(workload.model)) * 7.0 / 8.0 / 1e9;
+  for (const ParallelConfig& ranks :
+       {ParallelConfig{.dp = 8}, ParallelConfig{.dp = 2, .cp = 4}}) {
+    for (const int zero_stage : {1, 2, 3}) {
+      ParallelConfig config = ranks;
+      config.zero_stage = zero_stage;
+      config.microbatches = 32;
+      const AstraCost cost = model.Cost(config);
+      const double compute_s = cost.stages[0].compute_s;
+      const double reduce = 4.0 * moved - 2.0 / 3.0 * compute_s;
+      const double gather = 2.0 * moved - 1.0 / 3.0 * compute_s;
+      ASSERT_GT(gather, 0.0);
+      EXPECT_NEAR(cost.reduction_s,
+                  reduce + (zero_stage == 3 ? 2.0 * 32.0 : 1.0) * gather,
+                  1e-9 * cost.reduction_s);
+    }
+  }
+  // What the computation hides takes no time.
+  EXPECT_EQ(
+      model.Cost({.dp = 8, .zero_stage = 1, .microbatches = 1}).reduction_s,
+      0.0);
+}
+
+// Data-parallel ranks are tp apart, or a whole replica where data is outermost.
+// Then stages are next to each other.
+TEST(AstraModel, TheOrderOfTheRanksPlacesGroupsOnHosts) {
+  AstraMachine machine = IdealMachine();
+  machine.inter_node_bytes_per_s = 1e9;
+  machine.half_efficient_bytes = 0.0;
+  machine.gpus_per_node = 4;
+  const auto cost = [&](trials::RankOrder order, const ParallelConfig& config) {
+    machine.rank_order = order;
+    return Ideal(fakes::Decoder{}.Workload(), machine).Cost(config);
+  };
+  const ParallelConfig config{.dp = 2, .tp = 2, .pp = 2, .microbatches = 32};
+  const auto inner = cost(trials::RankOrder::kPipelineOutermost, config);
+  EXPECT_EQ(inner.reduction_s, 0.0);
+  EXPECT_GT(inner.stages[0].transfer_s, 0.0);
+  EXPECT_GT(inner.stages[1].transfer_s, 0.0);
+  const auto outer = cost(trials::RankOrder::kDataOutermost, config);
+  EXPECT_GT(outer.reduction_s, 0.0);
+  EXPECT_EQ(outer.stages[0].transfer_s, 0.0);
+}
+
+// 4 all-to-alls of a block for experts in two passes: each rank sends three
+// quarters of two copies of its tokens.
+TEST(AstraModel, ExpertParallelismSendsTokensToTheirExpertsAndBack) {
+  AstraMachine machine = IdealMachine();
+  machine.intra_node_bytes_per_s = 1e10;
+  machine.inter_node_bytes_per_s = 1e9;
+  machine.half_efficient_bytes = 0.0;
+  machine.link_efficiency = 1.0;
+  const AstraModel model = Ideal(Experts(), machine);
+  const double bytes = 2.0 * 1024.0 * 2048.0;
+  const auto communicate = [&](const ParallelConfig& config) {
+    return model.Cost(config).stages[0].communicate_s;
+  };
+  const double within = 24.0 * 4.0 * 0.75 * 2.0 * bytes / 1e10;
+  EXPECT_NEAR(
+      communicate({.dp = 4, .microbatches = 16, .ep = 4}) / within, 1.0, 1e-9);
+  // Groups of 4 that are 4 ranks apart span hosts of 8.
+  const double reduced = 24.0 * 4.0 * 2.0 * 0.75 * bytes / 1e10;
+  EXPECT_NEAR(communicate({.dp = 4, .tp = 4, .microbatches = 16, .ep = 4}) /
+                  (10.0 * within + reduced),
+              1.0,
+              1e-9);
+}
+
+// Twice as many bytes as the message that reaches half of the efficiency.
+TEST(AstraModel, SmallMessagesReachLessOfTheBandwidth) {
+  AstraMachine machine = IdealMachine();
+  machine.intra_node_bytes_per_s = 1e10;
+  machine.link_efficiency = 0.5;
+  const double bytes = 2.0 * 1024.0 * 2048.0;
+  machine.half_efficient_bytes = 0.5 * bytes;
+  const auto transfer = [&](const ParallelConfig& config) {
+    return Ideal(fakes::Decoder{}.Workload(), machine)
+        .Cost(config)
+        .stages[0]
+        .transfer_s;
+  };
+  const double expected = bytes / (1e10 * 0.5 * 2.0 / 3.0);
+  EXPECT_NEAR(transfer({.pp = 2, .microbatches = 64}) / expected, 1.0, 1e-9);
+  EXPECT_NEAR(
+      transfer({.pp = 2, .microbatches = 64, .model_chunks = 3}) / expected,
+      3.0,
+      1e-9);
+  // Half of the message: half of the efficiency.
+  EXPECT_NEAR(transfer({.tp = 2, .pp = 2, .microbatches = 64, .sp = 2}) /
+                  (0.5 * bytes / (1e10 * 0.25)),
+              1.0,
+              1e-9);
+}
+
 TEST(AstraModel, LargeProductsAreMoreEfficientThanSmallOnes) {
   const ProductEfficiency efficiency = AnalyticEfficiency(0.8);
   EXPECT_NEAR(efficiency({512, 512, 512}), 0.4, 1e-12);

@@ -106,11 +106,12 @@ TEST(MatchSharedScale, IsPulledByAMeasurementAsHubersLossSays) {
   EXPECT_NEAR(MatchedAlone(0.4, 0.3, 2), 0.8 / 3.0, 1e-4);
 }
 
-// Far beyond them, and many times: six deviations and one step of the grid,
-// which is a 25th of a deviation.
-TEST(MatchSharedScale, StaysWithinSixDeviationsOfThePrior) {
-  EXPECT_NEAR(MatchedAlone(50.0, 1.0, 40), 6.0, 0.04 + 1e-9);
-  EXPECT_NEAR(MatchedAlone(-50.0, 1.0, 40), -6.0, 0.04 + 1e-9);
+// Far beyond them, and many times: six deviations, and one of the 300 steps
+// between both ends for the finer search.
+TEST(MatchSharedScale, StaysWithinSixDeviationsAndAStepOfThePrior) {
+  constexpr double kMost = 6.0 + 2.0 * 6.0 / 300.0;
+  EXPECT_NEAR(MatchedAlone(50.0, 1.0, 40), kMost, 1e-9);
+  EXPECT_NEAR(MatchedAlone(-50.0, 1.0, 40), -kMost, 1e-9);
 }
 
 TEST(MatchSharedScale, IgnoresValuesThatAreNotPositive) {
