@@ -64,7 +64,7 @@ std::vector<CostTerm> WithoutTypicalValues(std::vector<CostTerm> terms) {
 
 // The space as the physical terms read it; see WithSequenceRanks.
 struct SequenceRanks {
-  std::vector<trials::ParallelConfig> configs;  // empty: those of the space
+  std::vector<trials::ParallelConfig> configs;
   bool within_tp = false;  // some split within tensor-parallel groups
 };
 
@@ -73,12 +73,7 @@ SequenceRanks ReadSequenceRanks(const trials::SearchSpace& space,
   SequenceRanks ranks;
   for (const trials::ParallelConfig& config : space.configs()) {
     ranks.within_tp = ranks.within_tp || SplitsWithinTp(config, shape);
-    if (config.sp > 1 && ranks.configs.empty()) {
-      ranks.configs = space.configs();
-    }
-  }
-  for (trials::ParallelConfig& config : ranks.configs) {
-    config = WithSequenceRanks(config, shape);
+    ranks.configs.push_back(WithSequenceRanks(config, shape));
   }
   return ranks;
 }
@@ -117,8 +112,7 @@ ParametricMean ThroughputPrior(const trials::SearchSpace& space,
   if (!choices.typical_values) {
     terms = WithoutTypicalValues(std::move(terms));
   }
-  ParametricMean mean = Assemble(
-      ranks.configs.empty() ? space.configs() : ranks.configs, kLink, terms);
+  ParametricMean mean = Assemble(ranks.configs, kLink, terms);
   if (!choices.typical_values) {
     return mean;
   }
@@ -162,10 +156,9 @@ ParametricMean MemoryPrior(const trials::SearchSpace& space,
   if (!printed && !typical_values) {
     terms = WithoutTypicalValues(std::move(terms));
   }
-  ParametricMean mean =
-      Assemble(ranks.configs.empty() ? space.configs() : ranks.configs,
-               ParametricMean::Link::kLinear,
-               terms);
+  ParametricMean mean = Assemble(printed ? space.configs() : ranks.configs,
+                                 ParametricMean::Link::kLinear,
+                                 terms);
   mean.clip = clip;
   if (typical_values) {
     mean.shared_scale = kTypicalModelState;

@@ -16,15 +16,11 @@ Eigen::VectorXd Misspecification(const EncodedSpace& space,
   }
   direction.normalize();
   const double phase = uniform(engine);
-  Eigen::VectorXd wave =
+  const Eigen::VectorXd wave =
       (2.0 * std::numbers::pi *
        ((space.points.transpose() * direction).array() + phase))
           .cos();
-  const double largest = wave.size() > 0 ? wave.cwiseAbs().maxCoeff() : 0.0;
-  if (largest > 0.0) {
-    wave /= largest;
-  }
-  return wave;
+  return wave / wave.cwiseAbs().maxCoeff();
 }
 
 }  // namespace surrogates

@@ -1,5 +1,8 @@
 #include "surrogates/boosted_trees/boosted_trees.h"
 
+#include <cmath>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace surrogates {
@@ -35,6 +38,38 @@ TEST(BoostedTrees, LearnAStepInOneField) {
   for (int i = 0; i < space.size(); ++i) {
     EXPECT_NEAR(prediction.mean[i], space[i].dp >= 4 ? 2.0 : 1.0, 0.02);
   }
+}
+
+// Without regularization, each round halves what is left of a difference.
+TEST(BoostedTrees, EveryRoundRemovesItsShareOfTheError) {
+  const trials::SearchSpace space = Space();
+  for (const int rounds : {1, 2, 5}) {
+    BoostedTrees trees(space,
+                       {.rounds = rounds,
+                        .max_depth = 1,
+                        .eta = 0.5,
+                        .min_child_weight = 0.0,
+                        .lambda = 0.0});
+    (void)trees.Fit(All(space, 1.0));
+    Prediction prediction;
+    trees.Predict(prediction);
+    EXPECT_NEAR(prediction.mean[space.size() - 1] - prediction.mean[0],
+                1.0 - std::pow(0.5, rounds),
+                1e-5)
+        << rounds;
+  }
+}
+
+TEST(BoostedTrees, LearnFromTwoObservations) {
+  const trials::SearchSpace space = Space();
+  BoostedTrees trees(space, {.rounds = 200, .min_child_weight = 0.0});
+  (void)trees.Fit({{0, space.size() - 1},
+                   Eigen::Vector2d(3.0, 1.0),
+                   Eigen::Vector2d::Zero()});
+  Prediction prediction;
+  trees.Predict(prediction);
+  EXPECT_NEAR(prediction.mean[0], 3.0, 0.1);
+  EXPECT_NEAR(prediction.mean[space.size() - 1], 1.0, 0.1);
 }
 
 TEST(BoostedTrees, PredictionsScaleWithTheUnitOfTheTarget) {

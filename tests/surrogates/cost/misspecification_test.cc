@@ -1,5 +1,7 @@
 #include "surrogates/cost/misspecification.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "tests/surrogates/gp/synthetic_problem.h"
@@ -18,6 +20,24 @@ TEST(Misspecification, IsAWaveThatReachesOneAndBothSigns) {
     EXPECT_EQ(wave, Misspecification(problem.space, seed));
     EXPECT_NE(wave, Misspecification(problem.space, seed + 10));
   }
+}
+
+// In one dimension the direction is +-1, so half of the range is half a wave.
+TEST(Misspecification, HasOneWavePerUnit) {
+  EncodedSpace space;
+  space.points = Eigen::RowVectorXd::LinSpaced(5, 0.0, 1.0);
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+    const Eigen::VectorXd wave = Misspecification(space, seed);
+    EXPECT_NEAR(wave[4], wave[0], 1e-12);
+    EXPECT_NEAR(wave[2], -wave[0], 1e-12);
+    EXPECT_NEAR(wave[3], -wave[1], 1e-12);
+  }
+}
+
+TEST(Misspecification, OfOneCandidateIsOneOrMinusOne) {
+  EncodedSpace space;
+  space.points.resize(0, 1);
+  EXPECT_EQ(std::abs(Misspecification(space, 1)[0]), 1.0);
 }
 
 }  // namespace

@@ -47,6 +47,45 @@ TEST(TypicalValues, FollowTheBatch) {
   EXPECT_NEAR(held(128.0) - held(64.0), std::log(2.0), 1e-12);
 }
 
+// The optimizer's typical value is 1 / S for S sequences in a step.
+TEST(TypicalValues, CountTheSequencesOfTheLargestCandidate) {
+  const auto sequences =
+      [](const std::vector<trials::ParallelConfig>& configs) {
+        const ParametricMean prior = ThroughputPrior(
+            trials::SearchSpace(configs), {8, 8}, CostModelForm::kPhysical);
+        for (const auto& coefficient : prior.coefficients) {
+          if (coefficient.name == "optimizer") {
+            return std::exp(-coefficient.log_center);
+          }
+        }
+        throw std::out_of_range("optimizer");
+      };
+  EXPECT_NEAR(sequences({{.tp = 8}}), 1.0, 1e-12);
+  EXPECT_NEAR(sequences({{.dp = 4, .microbatches = 2}}), 8.0, 1e-12);
+  EXPECT_NEAR(sequences({{.dp = 4, .microbatches = 2},
+                         {.dp = 2, .microbatches = 2, .micro_batch_size = 3},
+                         {.dp = 1, .microbatches = 2}}),
+              12.0,
+              1e-12);
+}
+
+// Decision 9: M is assumed to be 0.05 to 40 GPUs, and the fastest computation
+// to take 1 s up to a factor of e^3.
+TEST(TypicalValues, TheSizeOfTheJobIsOpenByTwoDeviations) {
+  const trials::SearchSpace space({{.dp = 8}, {.dp = 2, .pp = 4}});
+  const ParametricMean memory =
+      MemoryPrior(space, {8, 8}, CostModelForm::kPhysical, 1.1);
+  ASSERT_TRUE(memory.shared_scale);
+  const auto [center, stddev] = *memory.shared_scale;
+  EXPECT_NEAR(std::exp(center + 2.0 * stddev), 40.0, 1.0);
+  EXPECT_NEAR(std::exp(center - 2.0 * stddev), 0.05, 0.005);
+  const ParametricMean time =
+      ThroughputPrior(space, {8, 8}, CostModelForm::kPhysical);
+  ASSERT_TRUE(time.shared_scale);
+  EXPECT_NEAR(time.shared_scale->log_center, std::log(8.0), 1e-12);
+  EXPECT_EQ(time.shared_scale->log_stddev, 3.0);
+}
+
 // Throughput of `config` over that of the first, at the guesses.
 double Ratio(const std::vector<trials::ParallelConfig>& configs) {
   const trials::SearchSpace space(configs);
