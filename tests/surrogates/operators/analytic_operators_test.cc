@@ -1,7 +1,9 @@
 #include "surrogates/operators/analytic_operators.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
@@ -109,6 +111,106 @@ TEST(AnalyticOperators, WeightsOfALayerAreThoseOfADecoder) {
   EXPECT_NEAR(layer({}, 4), 3.0, 1e-9);
   EXPECT_NEAR(layer({.gated = true}, 1), 16.0, 1e-9);
   EXPECT_NEAR(layer({.kv_heads = 4}, 1), 10.5, 1e-9);
+}
+
+// 8 tokens of width 8 in 2 sequences; 4 heads, of which pairs share keys and
+// values; a gated layer of width 12, 32 tokens in the vocabulary; two GPUs.
+AnalyticJob Tiny() {
+  return {.hidden = 8,
+          .heads = 4,
+          .kv_heads = 2,
+          .feed_forward = 12,
+          .gated = true,
+          .sequence_length = 4,
+          .vocabulary = 32,
+          .largest_tp = 2};
+}
+constexpr double kFast = 1e15;
+
+// One GPU's share, worked by hand, in numbers of 2 bytes.
+struct Share {
+  const char* name;
+  double flops;
+  double touched;
+  double weights;
+  double kept;
+  double output;
+};
+constexpr std::array<Share, 16> kTinyShares = {{
+    {"encoder-embedding", 0, 2 * 64, 32 * 8 / 2, 64 / 2, 64},
+    {"enc-1st-layernorm", 0, 2 * 64, 0, 64, 64},
+    // To 8 features of queries, 4 of keys and 4 of values.
+    {"enc-attention-qkv", 8 * 2 * 8 * 8, 8 * (8 + 16) / 2, 8 * 8, 64, 128},
+    // Two heads with 8 times 4 scores of 2 features.
+    {"enc-attention-score", 2 * 8 * 4 * 2 * 2, 32 + 16 + 64, 0, 32 + 16, 64},
+    {"enc-attention-softmax", 0, 2 * 64, 0, 64, 64},
+    {"enc-attention-dropout", 0, 2 * 64 + 64 / 2, 0, 64, 64},
+    {"enc-attention-context", 2 * 8 * 4 * 2 * 2, 32 + 16 + 64, 0, 16, 64},
+    {"enc-attention-dense", 8 * 2 * 4 * 8, 8 * (8 + 8) / 2, 4 * 8, 32, 64},
+    {"enc-post-attention-dropout", 0, 3 * 64, 0, 64 / 2, 64},
+    {"enc-2nd-layernorm", 0, 2 * 64, 0, 64, 64},
+    {"enc-MLP-GEMM-1", 8 * 2 * 8 * 12, 8 * (8 + 24) / 2, 8 * 12, 64, 192},
+    {"enc-MLP-gelu", 0, 3 * 8 * 6, 0, 2 * 8 * 6, 64},
+    {"enc-MLP-GEMM-2", 8 * 2 * 6 * 8, 8 * (12 + 8) / 2, 6 * 8, 8 * 6, 64},
+    {"enc-post-MLP-dropout", 0, 3 * 64, 0, 64 / 2, 64},
+    {"final-layernorm", 0, 2 * 64, 0, 64, 64},
+    // The input, and half of the logits.
+    {"gpt-post-process",
+     8 * 2 * 8 * 16,
+     8 * (8 + 32) / 2,
+     8 * 16,
+     64 + 8 * 16,
+     256},
+}};
+
+TEST(AnalyticOperators, ShareTheWorkOfATinyModelAsWorkedByHand) {
+  AnalyticJob bytes = Tiny();  // a number takes 1 us
+  bytes.tflops = kFast;
+  bytes.memory_gb_per_s = 2e-3;
+  bytes.link_gb_per_s = kFast;
+  AnalyticJob flops = Tiny();  // a FLOP takes 1 us
+  flops.tflops = 1e-6;
+  flops.memory_gb_per_s = kFast;
+  flops.link_gb_per_s = kFast;
+  const OperatorTable of_bytes = AnalyticOperators(bytes);
+  const OperatorTable of_flops = AnalyticOperators(flops);
+  ASSERT_EQ(of_bytes.names().size(), kTinyShares.size());
+  double input = 0.0;
+  for (std::size_t i = 0; i < kTinyShares.size(); ++i) {
+    const Share& share = kTinyShares[i];
+    EXPECT_EQ(of_bytes.names()[i], share.name);
+    const OperatorProfile& moved = Profile(of_bytes, share.name, 2, 2);
+    EXPECT_NEAR(moved.forward_us, share.touched, 1e-9) << share.name;
+    EXPECT_NEAR(moved.backward_us, share.touched, 1e-9) << share.name;
+    EXPECT_DOUBLE_EQ(moved.weights_mb * kMb, 2 * share.weights) << share.name;
+    EXPECT_DOUBLE_EQ(moved.activations_mb * kMb, 2 * share.kept) << share.name;
+    EXPECT_DOUBLE_EQ(moved.output_mb * kMb, 2 * share.output) << share.name;
+    EXPECT_DOUBLE_EQ(moved.input_mb * kMb, 2 * input) << share.name;
+    input = share.output;
+    const OperatorProfile& computed = Profile(of_flops, share.name, 2, 2);
+    EXPECT_NEAR(computed.forward_us, share.flops, 1e-9) << share.name;
+    EXPECT_NEAR(computed.backward_us, 2 * share.flops, 1e-9) << share.name;
+  }
+}
+
+// 2 bytes of 64 numbers, at 128 bytes per us.
+TEST(AnalyticOperators, EveryResultThatIsSplitIsReducedOnce) {
+  AnalyticJob job = Tiny();
+  job.tflops = job.memory_gb_per_s = kFast;
+  job.link_gb_per_s = 0.128;
+  const OperatorTable table = AnalyticOperators(job);
+  const std::set<std::string> forward = {
+      "encoder-embedding", "enc-attention-dense", "enc-MLP-GEMM-2"};
+  const std::set<std::string> backward = {
+      "enc-attention-qkv", "enc-MLP-GEMM-1", "gpt-post-process"};
+  for (const Share& share : kTinyShares) {
+    const OperatorProfile& profile = Profile(table, share.name, 2, 2);
+    EXPECT_NEAR(profile.forward_us, forward.contains(share.name) ? 1 : 0, 1e-9)
+        << share.name;
+    EXPECT_NEAR(
+        profile.backward_us, backward.contains(share.name) ? 1 : 0, 1e-9)
+        << share.name;
+  }
 }
 
 TEST(AnalyticOperators, EachOperatorIsNamedOnceForAllSizes) {
