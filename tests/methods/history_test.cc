@@ -34,6 +34,7 @@ TEST(History, OutOfMemoryTellsNothingOfThroughput) {
   EXPECT_TRUE(std::isinf(history.best_steps_per_s()));
   ASSERT_EQ(history.ScoreObservations().size(), 1);
   EXPECT_EQ(history.ScoreObservations().value[0], 0.0);
+  EXPECT_EQ(history.ScoreObservations().noise_variance[0], 0.0);
 }
 
 TEST(History, OutOfMemoryObservesTheGivenMultipleOfTheCapacity) {
@@ -44,6 +45,7 @@ TEST(History, OutOfMemoryObservesTheGivenMultipleOfTheCapacity) {
   ASSERT_EQ(memory.size(), 2);
   EXPECT_EQ(memory.value[0], 1.1);
   EXPECT_EQ(memory.value[1], 0.5);
+  EXPECT_EQ(memory.noise_variance, Eigen::Vector2d(1e-4, 1e-4));
 }
 
 TEST(History, UnknownMemoryIsLeftOut) {
@@ -95,6 +97,43 @@ TEST(History, ADifferenceThatNoiseExplainsIsNotAGain) {
     history.Add(MakeTrial(2, {}, Noisy(1.10), options));
     EXPECT_EQ(history.trials_since_gain(), 0);
   }
+}
+
+// Two estimates with standard errors of 0.03 and 0.04.
+TEST(History, AGainIsMoreThanThreeErrorsOfTheDifference) {
+  const auto gains = [](double steps_per_s) {
+    History history(2, {.variance_of_mean = true});
+    trials::Trial trial = MakeTrial(0, {}, Completed(1.0, 1e9));
+    trial.throughput.steps_per_s = 1.0;
+    trial.throughput.variance = 0.03 * 0.03;
+    history.Add(trial);
+    trial.candidate = 1;
+    trial.throughput.steps_per_s = steps_per_s;
+    trial.throughput.variance = 0.04 * 0.04;
+    history.Add(trial);
+    return history.trials_since_gain() == 0;
+  };
+  EXPECT_FALSE(gains(1.149));
+  EXPECT_TRUE(gains(1.151));
+}
+
+TEST(History, TheVarianceOfAMeanIsThatOfAStepOverTheSteps) {
+  const trials::ThroughputEstimate estimate{
+      .steps_per_s = 1.0, .variance = 8.0, .steps_used = 4};
+  EXPECT_EQ(History(1).VarianceOfMean(estimate), 2.0);
+  EXPECT_EQ(History(1, {.variance_of_mean = true}).VarianceOfMean(estimate),
+            8.0);
+  EXPECT_EQ(History(1).VarianceOfMean({.variance = 8.0, .steps_used = 0}), 8.0);
+}
+
+TEST(History, MarksWhatWasTriedUntilNothingIsLeft) {
+  History history(3);
+  history.Add(MakeTrial(2, {}, OutOfMemory()));
+  history.Add(MakeTrial(0, {}, Completed(0.5, 1e9)));
+  EXPECT_EQ(history.tried(), (std::vector<char>{1, 0, 1}));
+  EXPECT_FALSE(history.exhausted());
+  history.Add(MakeTrial(1, {}, OutOfMemory()));
+  EXPECT_TRUE(history.exhausted());
 }
 
 TEST(History, FailuresInARowEndWithAThroughput) {

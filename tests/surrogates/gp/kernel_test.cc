@@ -35,6 +35,23 @@ TEST(MaternCorrelation, SlopeIsTheDerivativeByLogLengthScales) {
   }
 }
 
+// Also beyond the pieces in which it is computed.
+TEST(MaternCorrelation, OfALongArrayIsThatOfEachElement) {
+  const Eigen::ArrayXd r2 = Eigen::ArrayXd::LinSpaced(3001, 0.0, 40.0);
+  Eigen::ArrayXd k(r2.size());
+  Eigen::ArrayXd slope;
+  MaternCorrelation(r2, k, nullptr);
+  Eigen::ArrayXd with_slope(r2.size());
+  MaternCorrelation(r2, with_slope, &slope);
+  ASSERT_EQ(slope.size(), r2.size());
+  for (Eigen::Index i = 0; i < r2.size(); ++i) {
+    const double a = std::sqrt(5.0 * r2[i]);
+    EXPECT_NEAR(k[i], (1.0 + a + a * a / 3.0) * std::exp(-a), 1e-14) << i;
+    EXPECT_EQ(with_slope[i], k[i]) << i;
+    EXPECT_NEAR(slope[i], 5.0 / 3.0 * (1.0 + a) * std::exp(-a), 1e-13) << i;
+  }
+}
+
 TEST(PairwiseSquaredDifferences, PacksTheLowerTriangleByColumns) {
   Eigen::MatrixXd points(2, 3);
   points << 0.0, 1.0, 3.0, 0.0, 0.5, 0.5;

@@ -32,6 +32,21 @@ TEST(MeasurementPrediction, IsThatOfTheEquation) {
   EXPECT_NEAR(measured.scale_squared[2], 0.1 * phi * 16.2 / 1.2, 1e-12);
 }
 
+// Values of 2 and 4, so that y2 = 10, which others predict as 1 and 5 with the
+// variances 1 and 4: g is 0.3 / 1.2 and 2.7 / 1.2.
+TEST(MeasurementPrediction, WeighsEachResidualByItsOwnMean) {
+  const MeasurementPrediction measured = PredictMeasurements(
+      Vector({2.0, 4.0}), {Vector({1.0, 5.0}), Vector({1.0, 4.0})}, kThree);
+  const double phi = (4.0 + 1.0 / 0.25 + 1.0 / (4.0 * 2.25)) / (4.0 + 2.0);
+  EXPECT_NEAR(measured.scale_squared[1], 0.1 * phi * 0.3 / 1.2, 1e-12);
+}
+
+TEST(MeasurementPrediction, OneObservationCountsAsOne) {
+  const MeasurementPrediction measured = PredictMeasurements(
+      Vector({1.0}), {Vector({0.0}), Vector({1.0})}, kThree);
+  EXPECT_NEAR(measured.scale_squared[1], 0.1 * (4.0 + 6.0) / 5.0, 1e-12);
+}
+
 TEST(MeasurementPrediction, WidensWhereLeaveOneOutMissedMore) {
   const Prediction others{Vector({1.0, 2.0}), Vector({0.1, 0.1})};
   const auto close = PredictMeasurements(Vector({1.1, 2.1}), others, kThree);
@@ -43,11 +58,15 @@ TEST(MeasurementPrediction, DoesNotDependOnTheUnitOfTheTarget) {
   const Eigen::VectorXd values = Vector({1.1, 2.5});
   const Prediction others{Vector({1.0, 2.0}), Vector({0.1, 0.2})};
   const auto plain = PredictMeasurements(values, others, kThree);
-  const auto scaled =
-      PredictMeasurements(1e3 * values,
-                          {1e3 * others.mean, 1e6 * others.variance},
-                          {1e3 * kThree.mean, 1e6 * kThree.variance});
-  EXPECT_TRUE(scaled.scale_squared.isApprox(1e6 * plain.scale_squared, 1e-12));
+  for (const double unit : {1e3, 1e-3}) {
+    const double squared = unit * unit;
+    const auto scaled =
+        PredictMeasurements(unit * values,
+                            {unit * others.mean, squared * others.variance},
+                            {unit * kThree.mean, squared * kThree.variance});
+    EXPECT_TRUE(
+        scaled.scale_squared.isApprox(squared * plain.scale_squared, 1e-12));
+  }
 }
 
 TEST(MeasurementPrediction, TheDensityIsOneAndTheIntervalHoldsItsShare) {
@@ -72,6 +91,19 @@ TEST(MeasurementPrediction, TheDensityIsOneAndTheIntervalHoldsItsShare) {
 TEST(MeasurementPrediction, RejectsValuesWithoutALeaveOneOutPrediction) {
   EXPECT_THROW((void)PredictMeasurements(Vector({1.0}), {}, kThree),
                std::invalid_argument);
+  EXPECT_THROW((void)PredictMeasurements(
+                   Vector({1.0}), {Vector({1.0}), Vector({1.0, 2.0})}, kThree),
+               std::invalid_argument);
+  EXPECT_THROW((void)PredictMeasurements(
+                   Vector({1.0}), {Vector({1.0, 2.0}), Vector({1.0})}, kThree),
+               std::invalid_argument);
+}
+
+// 3/8 (1 + x^2 / 4)^(-5/2) / s at x = (3 - 1) / 2 and s = 2.
+TEST(MeasurementPrediction, TheDensityIsStudentsWithFourDegreesOfFreedom) {
+  EXPECT_NEAR(NegativeLogDensity(3.0, 1.0, 4.0),
+              -std::log(3.0 / 8.0 / 2.0) + 2.5 * std::log(1.25),
+              1e-12);
 }
 
 }  // namespace
