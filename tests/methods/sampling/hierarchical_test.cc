@@ -1,9 +1,15 @@
 #include "methods/sampling/hierarchical.h"
 
+#include <cmath>
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "methods/history.h"
+#include "methods/sampling/nearest.h"
 
 namespace methods {
 namespace {
@@ -45,6 +51,134 @@ TEST(Hierarchical, VariesTheFastestSizesNextWhicheverCandidateItIs) {
       EXPECT_EQ(space[tried[static_cast<std::size_t>(i)]].dp,
                 space[fastest].dp);
     }
+  }
+}
+
+// Three cells with every combination of some knobs of each level; cells of
+// fewer microbatches are smaller.
+trials::SearchSpace Levels() {
+  std::vector<trials::ParallelConfig> configs;
+  for (const int tp : {1, 2, 4}) {
+    for (const int microbatches : {1, 2, 4, 8, 16}) {
+      for (const int zero_stage : {0, 2, 3}) {
+        for (const int recomputation : {0, 1}) {
+          for (const int bucket : {25, 100}) {
+            if (microbatches <= 4 * tp) {
+              configs.push_back({.dp = 8 / tp,
+                                 .tp = tp,
+                                 .dp_bucket_mb = bucket,
+                                 .zero_stage = zero_stage,
+                                 .microbatches = microbatches,
+                                 .grad_checkpoint = recomputation});
+            }
+          }
+        }
+      }
+    }
+  }
+  return trials::SearchSpace(configs);
+}
+
+// Whether the knobs that a level varies, and no others, may differ.
+bool MayFollow(const trials::ParallelConfig& best,
+               trials::ParallelConfig next,
+               int level) {
+  if (next.tp != best.tp) {
+    return false;
+  }
+  if (level == 0 || level == 2) {
+    next.zero_stage = best.zero_stage;
+    next.grad_checkpoint = best.grad_checkpoint;
+  }
+  if (level == 1 || level == 2) {
+    next.microbatches = best.microbatches;
+  }
+  if (level == 2) {
+    next.dp_bucket_mb = best.dp_bucket_mb;
+  }
+  return next == best;
+}
+
+// Every later trial is the nearest one that its level allows, counted from the
+// best one so far. A level that has nothing left gives way to the next.
+TEST(Hierarchical, EveryLevelVariesItsKnobsOfTheBestTrial) {
+  const trials::SearchSpace space = Levels();
+  Problem problem;
+  problem.space = &space;
+  for (const int per_level : {4, 7}) {
+    const auto method = MakeHierarchical(
+        problem, {.parallelism_trials = 2, .trials_per_level = per_level}, 5);
+    History history(space.size());
+    int best = -1;
+    double least_s = 1e9;
+    for (int trial = 0; trial < 2 + 3 * per_level; ++trial) {
+      int expected = -1;
+      for (int level = (trial - 2) / per_level;
+           trial >= 2 && level < 3 && expected < 0;
+           ++level) {
+        double least = 1e9;
+        for (int i = 0; i < space.size(); ++i) {
+          const double distance =
+              Distance(space[i], space[best], space.knobs());
+          if (history.tried()[static_cast<std::size_t>(i)] == 0 &&
+              distance < least && MayFollow(space[best], space[i], level)) {
+            expected = i;
+            least = distance;
+          }
+        }
+      }
+      const auto suggestion = method->Suggest();
+      ASSERT_TRUE(suggestion);
+      if (trial >= 2) {
+        ASSERT_EQ(suggestion->candidate, expected) << trial;
+      }
+      // Every third trial is faster than all before it; the second one fails.
+      trials::Measurement measurement;
+      const double step_s = trial % 3 == 0 ? 1.0 - 0.01 * trial : 2.0;
+      if (trial != 1) {
+        measurement.outcome = trials::Outcome::kCompleted;
+        measurement.step_times_s.assign(4, step_s);
+        if (step_s < least_s) {
+          least_s = step_s;
+          best = suggestion->candidate;
+        }
+      }
+      const auto made = MakeTrial(
+          suggestion->candidate, space[suggestion->candidate], measurement);
+      method->Observe(made);
+      history.Add(made);
+    }
+  }
+}
+
+// ZeRO 3 with full recomputation and the median of the microbatches, in an
+// order that is uniformly random.
+TEST(Hierarchical, FirstTrialsAreTheRepresentativesOfTheirSizes) {
+  const trials::SearchSpace space = Levels();
+  Problem problem;
+  problem.space = &space;
+  std::map<int, int> first;
+  std::map<int, int> last;
+  constexpr int kSeeds = 300;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const auto method =
+        MakeHierarchical(problem, {.parallelism_trials = 3}, seed);
+    for (int i = 0; i < 3; ++i) {
+      const int candidate = method->Suggest()->candidate;
+      const trials::ParallelConfig& config = space[candidate];
+      EXPECT_EQ(config.zero_stage, 3);
+      EXPECT_EQ(config.grad_checkpoint, trials::kRecomputeFull);
+      // Of 1 2 4, 1 2 4 8 and 1 2 4 8 16.
+      EXPECT_EQ(config.microbatches, config.tp == 1 ? 2 : 4);
+      first[config.tp] += i == 0 ? 1 : 0;
+      last[config.tp] += i == 2 ? 1 : 0;
+      method->Observe(MakeTrial(candidate, config, {}));
+    }
+  }
+  // A third: binomial, five standard deviations.
+  for (const int tp : {1, 2, 4}) {
+    EXPECT_NEAR(first[tp], kSeeds / 3, 5.0 * std::sqrt(kSeeds * 2.0 / 9.0));
+    EXPECT_NEAR(last[tp], kSeeds / 3, 5.0 * std::sqrt(kSeeds * 2.0 / 9.0));
   }
 }
 
