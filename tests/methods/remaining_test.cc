@@ -260,5 +260,51 @@ TEST(Remaining, LooksAtTheCandidatesThatAreLikeliestToBeFaster) {
   EXPECT_LT(remaining.p_within_1, Tempered(0.75) + 0.04);
 }
 
+// A trial of one step a second, and one that was stopped early and is faster:
+// the first is within x of it or it is not, as there is no noise.
+TEST(Remaining, WithinIsAShareOfTheHighestThroughput) {
+  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}});
+  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
+  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
+  surrogates::Prediction prediction;
+  process.Predict(prediction);
+  const auto after = [&](double gap) {
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kTerminatedEarly;
+    measurement.step_times_s.assign(4, 1.0 - gap);
+    History history = OneTrial(space);
+    history.Add(MakeTrial(1, space[1], measurement));
+    return EstimateRemaining(history, prediction, process, process).value();
+  };
+  const double most = HighestProbability();
+  EXPECT_EQ(after(0.0099).p_within_1, most);
+  EXPECT_NEAR(after(0.0101).p_within_1, 1.0 - most, 1e-12);
+  EXPECT_EQ(after(0.0299).p_within_3, most);
+  EXPECT_NEAR(after(0.0301).p_within_3, 1.0 - most, 1e-12);
+  EXPECT_EQ(after(0.0499).p_within_5, most);
+  EXPECT_NEAR(after(0.0501).p_within_5, 1.0 - most, 1e-12);
+}
+
+// One candidate is faster almost surely, the other by more on average.
+TEST(Remaining, TheGainIsThatOfTheCandidateWithTheMost) {
+  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}, {.dp = 4}});
+  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
+  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
+  surrogates::Prediction prediction;
+  process.Predict(prediction);
+  prediction.mean << 1.0, 1.05, 1.0;
+  prediction.variance << 0.0, 1e-6, 0.25;
+  const auto gain = [&] {
+    return EstimateRemaining(OneTrial(space), prediction, process, process)
+        .value();
+  };
+  EXPECT_EQ(gain().candidate, 2);
+  EXPECT_NEAR(
+      gain().expected_gain, 0.5 * 0.5 / std::sqrt(2.0 * std::acos(-1.0)), 1e-3);
+  prediction.mean[1] = 2.0;
+  EXPECT_EQ(gain().candidate, 1);
+  EXPECT_NEAR(gain().expected_gain, 0.5, 1e-3);
+}
+
 }  // namespace
 }  // namespace methods

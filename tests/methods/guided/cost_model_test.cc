@@ -91,5 +91,19 @@ TEST_F(CostModelTest, EndsWithTheFastestCandidateThatFits) {
   EXPECT_GT(known, 0);
 }
 
+// It draws until a trial has a throughput.
+TEST_F(CostModelTest, WhereNothingRunsEverythingIsTriedOnce) {
+  const std::unique_ptr<Method> method = MakeCostModel(problem_, options_, 1);
+  for (int i = 0; i < space_.size(); ++i) {
+    const auto suggestion = method->Suggest();
+    ASSERT_TRUE(suggestion) << i;
+    EXPECT_EQ(suggestion->chosen_by, trials::ChosenBy::kRandom);
+    method->Observe(MakeTrial(suggestion->candidate,
+                              space_[suggestion->candidate],
+                              {.outcome = trials::Outcome::kOutOfMemory}));
+  }
+  EXPECT_FALSE(method->Suggest());
+}
+
 }  // namespace
 }  // namespace methods

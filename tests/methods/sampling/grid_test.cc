@@ -38,8 +38,8 @@ std::vector<int> Search(const trials::SearchSpace& space,
 TEST(Grid, GoesFromTheMostToTheLeastSparingAndLeavesOutWhatNeedsMore) {
   const trials::SearchSpace space(
       {{.dp = 8, .grad_checkpoint = trials::kRecomputeNothing},
-       {.dp = 8, .grad_checkpoint = trials::kRecomputeFull},
        {.dp = 8, .grad_checkpoint = trials::kRecomputeSelective},
+       {.dp = 8, .grad_checkpoint = trials::kRecomputeFull},
        {.dp = 8, .zero_stage = 1, .grad_checkpoint = trials::kRecomputeNothing},
        {.dp = 4, .tp = 2}});
   EXPECT_THAT(Search(space, {}), testing::UnorderedElementsAre(0, 1, 2, 3, 4));
@@ -48,10 +48,10 @@ TEST(Grid, GoesFromTheMostToTheLeastSparingAndLeavesOutWhatNeedsMore) {
     std::erase(tried, 4);
     return tried;
   };
-  EXPECT_THAT(of_dp8({}), testing::ElementsAre(1, 2, 3, 0));
-  EXPECT_THAT(of_dp8({2}), testing::ElementsAre(1, 2, 3));
-  EXPECT_THAT(of_dp8({3}), testing::ElementsAre(1, 2, 3));
-  EXPECT_THAT(of_dp8({1}), testing::ElementsAre(1, 3));
+  EXPECT_THAT(of_dp8({}), testing::ElementsAre(2, 1, 3, 0));
+  EXPECT_THAT(of_dp8({1}), testing::ElementsAre(2, 1, 3));
+  EXPECT_THAT(of_dp8({3}), testing::ElementsAre(2, 1, 3));
+  EXPECT_THAT(of_dp8({2}), testing::ElementsAre(2, 3));
 }
 
 }  // namespace
