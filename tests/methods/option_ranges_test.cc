@@ -13,6 +13,7 @@
 #include "common/toml_table.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/predicted_order.h"
+#include "methods/guided/textbook.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/options.h"
@@ -37,6 +38,7 @@ void ForEachMethod(const Check& check) {
   each(OppaOptions());
   each(CostModelOptions());
   each(XgboostOptions());
+  each(TextbookOptions());
   each(PredictedOrderOptions());
   each(AcesoMethodOptions());
   each(AstraMethodOptions());

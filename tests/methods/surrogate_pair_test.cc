@@ -116,6 +116,131 @@ TEST_F(SurrogatePairTest, AWrongPriorDisplacesWhatIsNotTriedByItsField) {
   EXPECT_GT(moved.norm(), 0.5 * amplitude * field.norm());
 }
 
+// Throughputs of thousands of steps per second.
+TEST_F(SurrogatePairTest, TheFieldOfAWrongPriorIsInUnitsOfTheBestThroughput) {
+  SurrogatePair::Options options{
+      .throughput_prior = surrogates::CostModelForm::kNone,
+      .memory_prior = surrogates::CostModelForm::kNone};
+  const auto mean = [&](double prior_error) {
+    options.prior_error = prior_error;
+    SurrogatePair pair(problem_, options);
+    History history(space_.size());
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kCompleted;
+    measurement.step_times_s.assign(4, 1e-3);
+    measurement.peak_memory_bytes = 1e9;
+    history.Add(MakeTrial(9, space_[9], measurement));
+    (void)pair.Fit(history);
+    surrogates::Prediction throughput, memory;
+    pair.Predict(throughput, memory);
+    return throughput.mean;
+  };
+  const double moved = (mean(0.05) - mean(0.0)).cwiseAbs().maxCoeff();
+  EXPECT_GT(moved, 0.02 * 1e3);
+  EXPECT_LT(moved, 0.2 * 1e3);
+}
+
+// The variance of a measurement grows with its mean, relative to the mean
+// square of the measured throughputs.
+TEST_F(SurrogatePairTest, MeasurementsArePredictedFromThoseWithAWrongPriorToo) {
+  for (const double prior_error : {0.0, 0.5}) {
+    SurrogatePair pair(problem_,
+                       {.throughput_prior = surrogates::CostModelForm::kNone,
+                        .memory_prior = surrogates::CostModelForm::kNone,
+                        .prior_error = prior_error});
+    History history(space_.size());
+    for (const int candidate : {3, 40, 21, 62, 17}) {
+      Try(space_, candidate, history);
+    }
+    (void)pair.Fit(history);
+    surrogates::Prediction throughput, memory;
+    pair.Predict(throughput, memory);
+    const auto measured = pair.PredictThroughputMeasurements();
+    EXPECT_EQ(measured.location, throughput.mean);
+    const double mean_square =
+        history.ThroughputObservations().value.squaredNorm() / 5.0;
+    const Eigen::ArrayXd ratio =
+        measured.scale_squared.array() / throughput.variance.array() /
+        (0.2 + throughput.mean.array().max(0.0).square() / mean_square);
+    EXPECT_LT(ratio.maxCoeff() / ratio.minCoeff() - 1.0, 1e-9) << prior_error;
+  }
+}
+
+TEST_F(SurrogatePairTest, AWrongPriorNeedsNoThroughput) {
+  SurrogatePair pair(problem_,
+                     {.throughput_prior = surrogates::CostModelForm::kNone,
+                      .memory_prior = surrogates::CostModelForm::kNone,
+                      .prior_error = 0.5});
+  History history(space_.size());
+  history.Add(
+      MakeTrial(3, space_[3], {.outcome = trials::Outcome::kOutOfMemory}));
+  (void)pair.Fit(history);
+  surrogates::Prediction throughput, memory;
+  pair.Predict(throughput, memory);
+  EXPECT_TRUE(throughput.mean.allFinite());
+}
+
+TEST_F(SurrogatePairTest, MemoryIsKnownWhereItWasMeasured) {
+  SurrogatePair pair = Make(100);
+  History history(space_.size());
+  for (const int candidate : {0, 9, 18, 27}) {  // tp 1 to 4
+    Try(space_, candidate, history);
+  }
+  (void)pair.Fit(history);
+  surrogates::Prediction throughput, memory;
+  pair.Predict(throughput, memory);
+  for (const int candidate : {0, 9, 18, 27}) {
+    EXPECT_LT(memory.variance[candidate], 0.01);
+  }
+}
+
+TEST_F(SurrogatePairTest, PredictsItsChoiceAlsoIfThatIsTheFirstCandidate) {
+  SurrogatePair pair = Make(100);
+  History history(space_.size());
+  for (const int candidate : {3, 30, 60}) {
+    Try(space_, candidate, history);
+  }
+  (void)pair.Fit(history);
+  std::vector<char> excluded(64, 1);
+  EXPECT_EQ(pair.ArgMaxConstrainedUcb(1.0, excluded).candidate, -1);
+  EXPECT_EQ(pair.LeastMemory(excluded).candidate, -1);
+  excluded[0] = 0;
+  surrogates::Prediction throughput, memory;
+  pair.Predict(throughput, memory);
+  for (const SurrogatePair::Choice& choice :
+       {pair.ArgMaxConstrainedUcb(1.0, excluded), pair.LeastMemory(excluded)}) {
+    EXPECT_EQ(choice.candidate, 0);
+    EXPECT_EQ(choice.throughput_mean, throughput.mean[0]);
+    EXPECT_EQ(choice.throughput_variance, throughput.variance[0]);
+    EXPECT_EQ(choice.memory_mean, memory.mean[0]);
+    EXPECT_EQ(choice.memory_variance, memory.variance[0]);
+  }
+}
+
+// Also where all of them are predicted to exceed the capacity.
+TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
+  problem_.predict = [&](const std::string&) {
+    trials::Predictions predictions;
+    for (int i = 0; i < space_.size(); ++i) {
+      predictions.step_time_s.push_back(1.0);
+      predictions.peak_memory_bytes.push_back(
+          kCapacity * (2.0 + space_[i].tp + 0.1 * (i / 8)));
+    }
+    return predictions;
+  };
+  SurrogatePair pair(problem_,
+                     {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                      .memory_prior = surrogates::CostModelForm::kPredicted});
+  History history(space_.size());
+  history.Add(
+      MakeTrial(0, space_[0], {.outcome = trials::Outcome::kOutOfMemory}));
+  (void)pair.Fit(history);
+  EXPECT_EQ(pair.LeastMemory(history.tried()).candidate, 8);  // dp 2, tp 1
+  std::vector<char> excluded(64, 1);
+  excluded[13] = excluded[52] = excluded[60] = 0;  // tp 6, 5 and 5
+  EXPECT_EQ(pair.LeastMemory(excluded).candidate, 52);
+}
+
 // The pruned search of a pair, against the beliefs about every candidate.
 TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
   SurrogatePair pair = Make(100);
@@ -252,9 +377,9 @@ TEST(SurrogatePair, AClipAtTheCapacityIsAnOutOfMemoryValueOfOne) {
       history.Add(MakeTrial(candidate, space[candidate], measurement));
     }
     (void)pair.Fit(history);
-    surrogates::Prediction throughput, memory;
-    pair.Predict(throughput, memory);
-    return memory.mean;
+    surrogates::Prediction throughput, prediction;
+    pair.Predict(throughput, prediction);
+    return prediction.mean;
   };
   const Eigen::VectorXd clipped = memory(true, 1.1);
   EXPECT_EQ(clipped, memory(false, 1.0));

@@ -1,7 +1,9 @@
 #include "methods/guided/textbook.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -121,6 +123,49 @@ TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
     return space_[method->Suggest()->candidate].tp;
   };
   EXPECT_LT(tensor_after(100.0), tensor_after(0.01));
+}
+
+TEST_F(TextbookMethod, EstimatesAreThoseOfTheModelWithTheseSpeeds) {
+  problem_.gpus_per_node = 4;
+  const surrogates::TextbookModel model(workload_,
+                                        {.gpus_per_node = 4,
+                                         .memory_bytes = 12e9,
+                                         .flops_per_s = 100e12,
+                                         .intra_node_bytes_per_s = 200e9,
+                                         .inter_node_bytes_per_s = 3e9});
+  const trials::Predictions estimates =
+      EstimatesOf(problem_,
+                  {.tflops = 100.0,
+                   .intra_node_gb_per_s = 200.0,
+                   .inter_node_gb_per_s = 3.0});
+  for (int i = 0; i < space_.size(); ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    EXPECT_DOUBLE_EQ(estimates.step_time_s[k], model.Step(space_[i]).Total());
+    EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[k],
+                     model.Memory(space_[i]).Total());
+  }
+}
+
+TEST_F(TextbookMethod, FiltersKeepWhatNeedsExactlyTheirShares) {
+  const surrogates::TextbookModel model(workload_, {.gpus_per_node = 8});
+  const std::vector<Filter> filters =
+      TextbookFilters(space_,
+                      model,
+                      model.Memory(space_[3]).Total(),
+                      model.CommunicationShare(space_[3]));
+  for (const Filter& filter : filters) {
+    EXPECT_TRUE(filter.keeps(3)) << filter.name;
+  }
+}
+
+TEST_F(TextbookMethod, TheAdviceIsFollowedAlsoWhereItIsTheFirstCandidate) {
+  const int advised = MakeTextbook(problem_, {}, 1)->Suggest()->candidate;
+  std::vector<ParallelConfig> configs = Configs();
+  std::swap(configs[0], configs[static_cast<std::size_t>(advised)]);
+  const ParallelConfig expected = configs[0];
+  space_ = trials::SearchSpace(configs);
+  const auto method = MakeTextbook(problem_, {.communication_share = 1.0}, 1);
+  EXPECT_EQ(space_[method->Suggest()->candidate], expected);
 }
 
 TEST_F(TextbookMethod, NeedsAWorkload) {
