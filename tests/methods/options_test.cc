@@ -1,0 +1,84 @@
+#include "methods/options.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "common/toml_table.h"
+
+namespace methods {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::ThrowsMessage;
+
+enum class Fruit { kApple, kPear, kPlum };
+
+void Read(const std::string& text, const std::vector<Option>& options) {
+  const auto table = common::TomlTable::ParseString(text, "m.toml");
+  ReadOptions(table, {}, options);
+}
+
+TEST(ReadOptions, AChoiceIsMadeByItsName) {
+  Fruit fruit = Fruit::kPear;
+  const auto read = [&](const std::string& text) {
+    Read(text,
+         {{"fruit",
+           ChoiceOf(fruit,
+                    {{"apple", Fruit::kApple},
+                     {"pear", Fruit::kPear},
+                     {"plum", Fruit::kPlum}}),
+           "",
+           ""}});
+    return fruit;
+  };
+  EXPECT_EQ(read(""), Fruit::kPear);
+  EXPECT_EQ(read("fruit = \"plum\""), Fruit::kPlum);
+  EXPECT_EQ(read("fruit = \"apple\""), Fruit::kApple);
+  EXPECT_THAT([&] { (void)read("fruit = \"paer\""); },
+              ThrowsMessage<common::InputError>(
+                  AllOf(HasSubstr("invalid value 'paer' for fruit"),
+                        HasSubstr("did you mean 'pear'"))));
+}
+
+TEST(ReadOptions, AFormerKeyNamesTheKeysThatReplaceIt) {
+  int width = 1;
+  int height = 1;
+  int depth = 1;
+  const std::vector<Option> options = {
+      {"width", Integer{&width, 0}, "", "", "size"},
+      {"height", Integer{&height, 0}, "", "", "size"},
+      {"depth", Integer{&depth, 0}, "", "", "deep"}};
+  EXPECT_THAT([&] { Read("size = 3", options); },
+              ThrowsMessage<common::InputError>(AllOf(
+                  HasSubstr("'width' and 'height'"), Not(HasSubstr("depth")))));
+  Read("width = 3\nheight = 4", options);
+  EXPECT_EQ(width, 3);
+  EXPECT_EQ(height, 4);
+  EXPECT_EQ(depth, 1);
+}
+
+TEST(ReadOptions, AGivenValueIsCheckedAgainstTheProblem) {
+  int trials = 1;
+  const std::vector<Option> options = {
+      {"trials",
+       Integer{&trials, 0},
+       "",
+       "",
+       "",
+       [&](const Problem& problem) -> std::string {
+         return trials > problem.gpus ? "too many" : "";
+       }}};
+  trials = 5;  // a default is not checked
+  Read("", options);
+  EXPECT_THAT([&] { Read("trials = 7", options); },
+              ThrowsMessage<common::InputError>(HasSubstr("too many")));
+}
+
+}  // namespace
+}  // namespace methods
