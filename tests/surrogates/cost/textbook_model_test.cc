@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <stdexcept>
 #include <vector>
 
+#include <Eigen/QR>
 #include <gtest/gtest.h>
 
 #include "tests/fakes/decoders.h"
@@ -168,6 +170,160 @@ TEST(TextbookModel, AdviceFollowsTheRules) {
   EXPECT_EQ(replicas.microbatches, 2);  // of 16 sequences, 0.6 GB of inputs
 }
 
+// The advice for a small decoder on GPUs that hold this many bytes for each of
+// its parameters.
+struct Advised {
+  int layers = 12;
+  int heads = 16;
+  int gpus = 8;
+  int gpus_per_node = 8;
+  double bytes_per_parameter = 100.0;
+};
+ParallelConfig Advice(const Advised& given) {
+  const trials::Workload workload =
+      Decoder(given.layers, 960, given.heads, 1024, 128, 1000);
+  return TextbookModel(
+             workload,
+             {.gpus_per_node = given.gpus_per_node,
+              .memory_bytes = given.bytes_per_parameter * Parameters(workload)})
+      .Advise(given.gpus);
+}
+
+// 16 bytes per parameter in half of the memory: 2 * 16 / 15.8 is above 2, and
+// 2 * 16 / 7.9 above 4.
+TEST(TextbookModel,
+     AdvisesTensorParallelismUntilHalfOfTheMemoryHoldsTheStates) {
+  EXPECT_EQ(Advice({.bytes_per_parameter = 16.0}).tp, 1);
+  EXPECT_EQ(Advice({.bytes_per_parameter = 15.8}).tp, 4);
+  EXPECT_EQ(Advice({.bytes_per_parameter = 8.0}).tp, 4);
+  EXPECT_EQ(Advice({.bytes_per_parameter = 7.9}).tp, 8);
+  EXPECT_EQ(Advice({.gpus_per_node = 4, .bytes_per_parameter = 7.9}).tp, 4);
+  EXPECT_EQ(Advice({.heads = 12, .bytes_per_parameter = 7.9}).tp, 4);
+  EXPECT_EQ(Advice({.heads = 10, .bytes_per_parameter = 7.9}).tp, 2);
+  EXPECT_EQ(Advice({.heads = 12, .bytes_per_parameter = 7.9}).dp, 2);
+}
+
+TEST(TextbookModel, AdvisesStagesOfDeepModelsThatDivideTheirLayers) {
+  const auto stages = [](int layers, int gpus) {
+    return Advice({.layers = layers, .gpus = gpus}).pp;
+  };
+  EXPECT_EQ(stages(28, 64), 1);
+  EXPECT_EQ(stages(32, 64), 4);
+  EXPECT_EQ(stages(34, 64), 2);
+  EXPECT_EQ(stages(35, 64), 1);
+  EXPECT_EQ(stages(56, 64), 4);
+  EXPECT_EQ(stages(64, 64), 8);
+  EXPECT_EQ(stages(68, 64), 4);
+  EXPECT_EQ(stages(72, 64), 8);
+  // Fewer GPUs than stages.
+  EXPECT_EQ(stages(64, 8), 8);
+  EXPECT_EQ(stages(64, 7), 4);
+  EXPECT_EQ(stages(32, 4), 4);
+  EXPECT_EQ(stages(32, 3), 1);
+  const ParallelConfig two = Advice({.layers = 34, .gpus = 64});
+  EXPECT_EQ(two.dp, 32);
+  EXPECT_EQ(two.model_chunks, 1);
+  EXPECT_EQ(Advice({.layers = 32, .gpus = 64}).model_chunks, 2);
+}
+
+// Parameters and optimizer states take 14 bytes: 0.8 of 17.5.
+TEST(TextbookModel, AdvisesMoreZeroForMoreRanksWhereStatesAreTight) {
+  const auto zero_stage = [](int gpus, double bytes) {
+    return Advice({.gpus = gpus, .bytes_per_parameter = bytes}).zero_stage;
+  };
+  for (const int gpus : {1, 3, 4, 8}) {
+    EXPECT_EQ(zero_stage(gpus, 17.6), 1);
+  }
+  EXPECT_EQ(zero_stage(3, 17.4), 1);
+  EXPECT_EQ(zero_stage(4, 17.4), 2);
+  EXPECT_EQ(zero_stage(7, 17.4), 2);
+  EXPECT_EQ(zero_stage(8, 17.4), 3);
+}
+
+// Inputs of 12 layers take 2 * 128 * 960 * 12 bytes per sequence.
+TEST(TextbookModel, AdvisesMicrobatchesWhoseInputsTakeAFifthOfTheMemory) {
+  const trials::Workload workload = Decoder(12, 960, 16, 1024, 128, 1000);
+  const auto sequences = [&](double that_fit) {
+    const double inputs = 2.0 * 128 * 960 * 12;
+    const ParallelConfig config =
+        TextbookModel(workload, {.memory_bytes = that_fit * inputs / 0.2})
+            .Advise(4);
+    return 1024 / config.dp / config.microbatches;
+  };
+  // As few GPUs hold them, other rules do not matter to the product.
+  EXPECT_EQ(sequences(1.5), 1);
+  EXPECT_EQ(sequences(2.1), 2);
+  EXPECT_EQ(sequences(7.9), 4);
+  EXPECT_EQ(sequences(8.1), 8);
+  EXPECT_EQ(sequences(17.0), 16);
+  EXPECT_EQ(sequences(100.0), 16);
+  // Four stages keep a quarter each.
+  const trials::Workload deep = Decoder(48, 960, 16, 1024, 128, 1000);
+  const ParallelConfig config =
+      TextbookModel(deep, {.memory_bytes = 8.1 * 2 * 128 * 960 * 12 / 0.2})
+          .Advise(64);
+  ASSERT_EQ(config.pp, 4);
+  EXPECT_EQ(config.microbatches, 1024 / config.dp / 8);
+}
+
+TEST(TextbookModel, AdvisesRecomputationFromABillionParametersOn) {
+  const double others = Parameters(Decoder(1, 2048, 16, 8, 128, 0));
+  const int vocabulary =
+      static_cast<int>(std::ceil((1e9 - others) / 2048.0)) + 1;
+  const auto advised = [](int words) {
+    return TextbookModel(Decoder(1, 2048, 16, 8, 128, words), {})
+        .Advise(8)
+        .grad_checkpoint;
+  };
+  EXPECT_EQ(advised(vocabulary), trials::kRecomputeFull);
+  EXPECT_EQ(advised(vocabulary - 2), trials::kRecomputeNothing);
+}
+
+TEST(TextbookModel, CalibrationIsTheLeastSquaresOfTheRelativeErrors) {
+  const std::vector<TextbookMeasurement> measurements = {
+      {{.compute_s = 1.0, .tensor_s = 0.4}, 2.0},
+      {{.compute_s = 0.8, .data_s = 0.7, .bubble_s = 0.3}, 2.2},
+      {{.compute_s = 2.0, .pipeline_s = 0.1}, 2.6},
+      {{.compute_s = 0.5, .tensor_s = 0.9, .bubble_s = 0.1}, 1.5}};
+  Eigen::MatrixXd predicted(4, 2);
+  for (Eigen::Index i = 0; i < 4; ++i) {
+    const auto& [step, time_s] = measurements[static_cast<std::size_t>(i)];
+    predicted(i, 0) = (step.compute_s + step.bubble_s) / time_s;
+    predicted(i, 1) = (step.tensor_s + step.data_s) / time_s;
+  }
+  const Eigen::Vector2d expected =
+      predicted.colPivHouseholderQr().solve(Eigen::VectorXd::Ones(4));
+  ASSERT_GT(expected.minCoeff(), 0.0);
+  const TextbookFactors factors = Calibrate(measurements);
+  EXPECT_NEAR(factors.compute, expected[0], 1e-12);
+  EXPECT_NEAR(factors.communication, expected[1], 1e-12);
+}
+
+// Where one of the two would be negative, it is zero and the other one fits
+// alone: sum x / sum x^2.
+TEST(TextbookModel, CalibrationFitsOneFactorAloneWhereTheOtherIsNegative) {
+  const TextbookFactors compute =
+      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.1}, 1.0},
+                 {{.compute_s = 0.9, .tensor_s = 0.9}, 0.9}});
+  EXPECT_EQ(compute.communication, 0.0);
+  EXPECT_NEAR(compute.compute, 1.0, 1e-9);
+  const TextbookFactors links =
+      Calibrate({{{.compute_s = 0.1, .tensor_s = 2.0}, 1.0},
+                 {{.compute_s = 3.0, .tensor_s = 1.0}, 1.0}});
+  EXPECT_GE(links.compute, 0.0);
+  const TextbookFactors only =
+      Calibrate({{{.compute_s = 0.1, .tensor_s = 1.0}, 1.0},
+                 {{.compute_s = 3.0, .tensor_s = 2.0}, 1.0}});
+  EXPECT_EQ(only.compute, 0.0);
+  EXPECT_NEAR(only.communication, 3.0 / 5.0, 1e-12);
+  // Proportional parts cannot be told apart: one factor for both.
+  const TextbookFactors alike =
+      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.5}, 3.0},
+                 {{.compute_s = 2.0, .tensor_s = 1.0}, 6.0}});
+  EXPECT_NEAR(alike.compute, 2.0, 1e-12);
+  EXPECT_NEAR(alike.communication, 2.0, 1e-12);
+}
+
 TEST(TextbookModel, CalibrationRecoversTheFactors) {
   std::vector<TextbookMeasurement> measurements;
   for (const double tensor_s : {0.1, 0.5, 1.0}) {
@@ -208,6 +364,14 @@ TEST(TextbookModel, ValidationHasMeanGreatestAndDeviation) {
   EXPECT_NEAR(errors.greatest, 0.3, 1e-12);
   EXPECT_NEAR(errors.deviation, 0.2, 1e-12);
   EXPECT_THROW((void)Validate({}, {}), std::invalid_argument);
+  // Errors of 0.1, 0.5 and 0.
+  EXPECT_NEAR(Validate({{{.compute_s = 1.1}, 1.0},
+                        {{.compute_s = 3.0}, 2.0},
+                        {{.compute_s = 1.0}, 1.0}},
+                       {})
+                  .deviation,
+              std::sqrt((0.01 + 0.09 + 0.04) / 3.0),
+              1e-12);
 }
 
 TEST(TextbookModel, BubblesAreThoseOfTheExercise) {

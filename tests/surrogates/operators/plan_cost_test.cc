@@ -105,6 +105,78 @@ TEST_F(PlanCostTest, RecomputationKeepsTheLayersInputOnly) {
   EXPECT_NEAR(cost.memory_mb, 8 * 60 + kept + 48 + 60, 1e-9);
 }
 
+// The table for tp = 2 with two sequences as well, one product in its other
+// variant, and both collectives of two GPUs.
+class ConversionTest : public PlanCostTest {
+ protected:
+  OperatorModel TwoSequences() {
+    std::string table = kTable;
+    for (const char* row : {"encoder-embedding,2,2,0,50,100,1,4,5,8,2,6\n",
+                            "enc-1st-layernorm,2,2,0,10,20,4,4,0,16,0,3\n",
+                            "enc-MLP-GEMM-1,2,2,0,600,1100,4,2,10,16,5,4\n",
+                            "gpt-post-process,2,2,0,200,350,4,0,5,32,9,9\n",
+                            "enc-MLP-GEMM-1,2,2,1,700,1200,4,2,10,16,5,4\n"}) {
+      table += row;
+    }
+    return {OperatorTable::Read(Write("table.csv", table), "tiny"),
+            LinkTable::Read(Write("links.csv",
+                                  std::string(kLinks) +
+                                      "prim_tiny_all_to_all_2gpus,4,0.25\n"),
+                            "tiny"),
+            {.layers = 1, .batch = 8, .gpus = 2, .gpus_per_node = 8}};
+  }
+};
+
+constexpr OperatorChoice kData = {0, 1};
+constexpr OperatorChoice kTensor = {1, 0};
+
+// Gathering takes 0.5 ms, in one of both directions; an exchange takes 0.25 ms
+// in each.
+TEST_F(ConversionTest, TakesTheTimeOfItsCollectives) {
+  const OperatorModel model = TwoSequences();
+  EXPECT_EQ(model.ConversionUs(1, 2, kData, kData), 0.0);
+  EXPECT_EQ(model.ConversionUs(1, 2, kTensor, kTensor), 0.0);
+  EXPECT_EQ(model.ConversionUs(1, 2, kData, kTensor), 500.0);
+  EXPECT_EQ(model.ConversionUs(1, 2, kTensor, kData), 500.0);
+  EXPECT_EQ(model.ConversionUs(3, 2, kTensor, kData), 500.0);
+  // From copies to the split input of the other variant.
+  EXPECT_EQ(model.ConversionUs(2, 2, kTensor, {1, 0, 1}), 500.0);
+  // The other variant leaves the copies that the head takes.
+  EXPECT_EQ(model.ConversionUs(3, 2, {1, 0, 1}, kTensor), 0.0);
+}
+
+TEST_F(ConversionTest, OfAStageAreAddedToItsTransfers) {
+  const OperatorModel model = TwoSequences();
+  OperatorPlan plan;
+  plan.micro_batch = 2;
+  plan.first = {0, 4};
+  plan.choices = {kData, kTensor, kTensor, kData};
+  const StageCost cost = model.Cost(plan).stages[0];
+  // 1 MB at 10 GB/s; a gather and an exchange in both directions.
+  EXPECT_NEAR(cost.communicate_ms, 0.1 + 0.5 + 2 * 0.25, 1e-9);
+  plan.choices = {kData, kData, kData, kData};
+  EXPECT_NEAR(model.Cost(plan).stages[0].communicate_ms, 0.1, 1e-9);
+}
+
+// 300, 30, 3,000 and 900 us on one GPU.
+TEST_F(PlanCostTest, TheIdealTimeIsThatOfOneGpuOverAll) {
+  const OperatorModel model =
+      Tiny({.layers = 1, .batch = 8, .gpus = 2, .gpus_per_node = 8});
+  const StageCost one = model.Cost(Plan({0, 4}, "0000")).stages[0];
+  EXPECT_EQ(one.gpus, 1);
+  EXPECT_NEAR(one.ideal_ms, 4.23, 1e-9);
+  EXPECT_NEAR(one.compute_ms, 4.23, 1e-9);
+  const StageCost two = model.Cost(Plan({0, 4}, "0000", 1)).stages[0];
+  EXPECT_EQ(two.gpus, 2);
+  EXPECT_NEAR(two.ideal_ms, 4.23 / 2, 1e-9);
+  EXPECT_NEAR(two.compute_ms, 0.15 + 0.03 + 1.7 + 0.55, 1e-9);
+  // Reserved in addition to 30 MB of weights: none of the head.
+  EXPECT_EQ(one.reserved_mb, 40.0);
+  const StageCost head =
+      model.Cost(Plan({0, 1, 4}, "0000")).stages[1];  // 30 MB of weights
+  EXPECT_EQ(head.reserved_mb, 30.0);
+}
+
 // Megatron-LM's split needs no conversion inside a layer; a change of tp for dp
 // gathers copies, or moves features to sequences.
 TEST(LayoutTest, ConversionsFollowTheLayouts) {
