@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <Eigen/LU>
@@ -543,6 +545,73 @@ TEST(GaussianProcess, RejectsWhatDoesNotFit) {
   observations.noise_variance[0] = 0.0;
   observations.value[0] = std::nan("");
   EXPECT_THROW(process.Fit(observations), std::invalid_argument);
+}
+
+TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
+  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
+  const auto accepts = [&](const GaussianProcess::Options& options) {
+    try {
+      const GaussianProcess process(problem.space, problem.mean, options);
+      return true;
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+  };
+  EXPECT_TRUE(accepts({.starts = 1}));
+  EXPECT_TRUE(accepts({.threads = 1}));
+  EXPECT_FALSE(accepts({.threads = 0}));
+  EXPECT_TRUE(accepts({.max_iterations = 1}));
+  EXPECT_FALSE(accepts({.max_iterations = 0}));
+  EXPECT_TRUE(accepts({.relative_noise_floor = 0.0}));
+  EXPECT_FALSE(accepts({.relative_noise_floor = -1e-9}));
+  EXPECT_TRUE(accepts({.target_scale = 0.0}));
+  EXPECT_FALSE(accepts({.target_scale = -1e-9}));
+  EXPECT_TRUE(accepts({.min_length_scale = 0.5, .max_length_scale = 0.6}));
+  EXPECT_FALSE(accepts({.min_length_scale = 0.5, .max_length_scale = 0.5}));
+  EXPECT_FALSE(accepts({.min_length_scale = 0.0}));
+  EXPECT_TRUE(accepts({.coefficient_reach = 1e-3}));
+  EXPECT_FALSE(accepts({.coefficient_reach = 0.0}));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const auto& [center, stddev] : {std::pair(0.0, 0.0),
+                                       std::pair(0.0, -1.0),
+                                       std::pair(kInfinity, 1.0),
+                                       std::pair(std::nan(""), 1.0)}) {
+    EXPECT_THROW(
+        GaussianProcess(problem.space, ConstantMean(10, center, stddev), {}),
+        std::invalid_argument);
+  }
+  GaussianProcess process(problem.space, ConstantMean(10), {});
+  EXPECT_THROW(process.SetLogCenters(Eigen::Vector2d(0.0, 0.0)),
+               std::invalid_argument);
+  EXPECT_THROW(process.SetLogCenters(Eigen::VectorXd::Constant(1, kInfinity)),
+               std::invalid_argument);
+  EXPECT_THROW(process.SetTargetScale(-1.0), std::invalid_argument);
+  process.SetTargetScale(0.0);
+}
+
+TEST(GaussianProcess, StartsAtItsNewCenters) {
+  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
+  GaussianProcess process(problem.space, ConstantMean(10), {});
+  process.SetLogCenters(Eigen::VectorXd::Constant(1, std::log(7.0)));
+  process.Fit({});
+  EXPECT_TRUE(Predict(process).mean.isApproxToConstant(7.0, 1e-12));
+}
+
+// Of a mean alone, without priors: the nearest that is allowed.
+TEST(GaussianProcess, CoefficientsStayWithinTheirReach) {
+  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
+  for (const double sign : {-1.0, 1.0}) {
+    GaussianProcess process(
+        problem.space,
+        ConstantMean(10, 0.3, 0.5),
+        {.as_printed = true, .mean_only = true, .coefficient_reach = 2.0});
+    process.Fit({{0, 1, 2},
+                 Eigen::Vector3d::Constant(std::exp(9.0 * sign)),
+                 Eigen::Vector3d::Constant(1e-12)});
+    EXPECT_NEAR(process.hyperparameters().log_coefficients[0],
+                0.3 + sign * 2.0 * 0.5,
+                1e-9);
+  }
 }
 
 // One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The
