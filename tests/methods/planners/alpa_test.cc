@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -11,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "surrogates/operators/analytic_operators.h"
+#include "tests/methods/planners/aceso/rugged_model.h"
 
 namespace methods {
 namespace {
@@ -74,6 +77,79 @@ TEST(Alpa, NoOtherChoiceOfAChainIsFaster) {
   };
   choose(0);
   EXPECT_NEAR(ChainMs(model, best, 4) / least, 1.0, 1e-12);
+}
+
+// All sizes and both variants of the first five operators, which differ in cost
+// without a pattern.
+TEST(Alpa, NoOtherChoiceOfAChainWithVariantsIsFaster) {
+  int variants = 0;
+  int changes = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const OperatorModel model = RuggedModel(seed, 1e9);
+    for (const bool recompute : {false, true}) {
+      for (const int gpus_log2 : {0, 1, 2}) {
+        const auto best =
+            IntraOperator(model, 0, 5, 4, 1 << gpus_log2, recompute);
+        ASSERT_EQ(best.size(), 5u);
+        double least = std::numeric_limits<double>::infinity();
+        std::vector<OperatorChoice> choices(5);
+        const std::function<void(std::size_t)> choose = [&](std::size_t i) {
+          if (i == choices.size()) {
+            least = std::min(least, ChainMs(model, choices, 4));
+            return;
+          }
+          const bool recomputed = recompute && i > 0;  // not the embedding
+          EXPECT_EQ(best[i].recomputed, recomputed ? 1 : 0);
+          for (int tp = 0; tp <= gpus_log2; ++tp) {
+            for (const int variant : {0, 1}) {
+              choices[i] = {static_cast<std::uint8_t>(tp),
+                            static_cast<std::uint8_t>(gpus_log2 - tp),
+                            static_cast<std::uint8_t>(variant),
+                            static_cast<std::uint8_t>(recomputed ? 1 : 0)};
+              choose(i + 1);
+            }
+          }
+        };
+        choose(0);
+        EXPECT_NEAR(ChainMs(model, best, 4) / least, 1.0, 1e-12);
+        for (std::size_t i = 0; i < best.size(); ++i) {
+          EXPECT_EQ(best[i].tp_log2 + best[i].dp_log2, gpus_log2);
+          variants += best[i].variant;
+          changes += i > 0 && best[i].tp_log2 != best[i - 1].tp_log2 ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(variants, 10);
+  EXPECT_GT(changes, 10);
+}
+
+// Stages of one or both clusters of layers, for each size of a microbatch up to
+// 8 sequences on each GPU, with and without recomputation, on each submesh.
+TEST(Alpa, ExploresEveryStageOnEverySubmesh) {
+  const auto explored =
+      [](int gpus, int gpus_per_node, int batch, int clusters) {
+        const OperatorModel model(
+            surrogates::AnalyticOperators({.largest_tp = 4}),
+            surrogates::LinkTable::Uniform(100.0, 12.0),
+            {.layers = 4,
+             .batch = batch,
+             .gpus = gpus,
+             .gpus_per_node = gpus_per_node,
+             .memory_limit_mb = 1e6});
+        const BaselineResult result = AlpaPlan(model, {.clusters = clusters});
+        EXPECT_TRUE(result.best);
+        EXPECT_LE(result.best->plan.stages(), clusters);
+        return result.explored;
+      };
+  // Microbatches of 1 to 8 sequences.
+  EXPECT_EQ(explored(1, 1, 64, 2), 4 * 2 * 3 * 1);
+  EXPECT_EQ(explored(4, 4, 64, 2), 6 * 2 * 3 * 3);
+  EXPECT_EQ(explored(4, 2, 64, 2), 6 * 2 * 3 * 3);
+  EXPECT_EQ(explored(4, 4, 8, 2), 4 * 2 * 3 * 3);
+  EXPECT_EQ(explored(4, 4, 64, 16), 6 * 2 * 10 * 3);
+  // 4 GPUs are neither within a host of 3 nor whole hosts.
+  EXPECT_EQ(explored(6, 3, 1, 2), 1 * 2 * 3 * 2);
 }
 
 // The first operators of stages that may begin at any layer.

@@ -1,10 +1,12 @@
 // ASTRA as a method.
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -90,6 +92,57 @@ TEST_F(AstraMethod, TriesWhatPassesItsFiltersInTheOrderOfItsEstimates) {
   EXPECT_TRUE(std::is_permutation(order.begin(), end, filtered.kept.begin()));
   EXPECT_TRUE(std::is_sorted(
       order.begin(), end, [&](int a, int b) { return time(a) < time(b); }));
+}
+
+// What passes all filters by time, then what does not fit and at last what a
+// rule leaves out by memory.
+TEST_F(AstraMethod, OrdersByTimeWhatFitsAndByMemoryWhatDoesNot) {
+  const AstraMethodOptions options{.rules = "$pp == 4"};
+  const trials::Predictions estimates = EstimatesOf(problem_, options);
+  const auto key = [&](int candidate) {
+    const auto i = static_cast<std::size_t>(candidate);
+    const ParallelConfig& config = space_[candidate];
+    const double bytes = estimates.peak_memory_bytes[i];
+    const bool ruled_out =
+        config.pp == 4 || config.grad_checkpoint == trials::kRecomputeSelective;
+    const bool fits = bytes <= options.memory_share * 16e9;
+    return ruled_out ? std::pair(2, bytes)
+           : fits    ? std::pair(0, estimates.step_time_s[i])
+                     : std::pair(1, bytes);
+  };
+  std::vector<int> expected(estimates.step_time_s.size());
+  std::iota(expected.begin(), expected.end(), 0);
+  std::stable_sort(expected.begin(), expected.end(), [&](int a, int b) {
+    return key(a) < key(b);
+  });
+  EXPECT_EQ(key(expected.front()).first, 0);
+  EXPECT_EQ(OrderOf(options), expected);
+}
+
+TEST_F(AstraMethod, EstimatesAreThoseOfItsModelWithTheseSpeeds) {
+  problem_.gpus_per_node = 4;
+  const surrogates::AstraModel model(workload_,
+                                     {.gpus_per_node = 4,
+                                      .flops_per_s = 100e12,
+                                      .intra_node_bytes_per_s = 200e9,
+                                      .inter_node_bytes_per_s = 3e9,
+                                      .link_efficiency = 0.7,
+                                      .flash_attention = false},
+                                     surrogates::AnalyticEfficiency(0.6));
+  const trials::Predictions estimates =
+      EstimatesOf(problem_,
+                  {.tflops = 100.0,
+                   .intra_node_gb_per_s = 200.0,
+                   .inter_node_gb_per_s = 3.0,
+                   .matmul_efficiency = 0.6,
+                   .link_efficiency = 0.7,
+                   .flash_attention = false});
+  for (int i = 0; i < space_.size(); ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    const surrogates::AstraCost cost = model.Cost(space_[i]);
+    EXPECT_DOUBLE_EQ(estimates.step_time_s[k], cost.step_time_s);
+    EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[k], cost.peak_memory_bytes);
+  }
 }
 
 // Its model sees no buckets, so the best strategy would fill the first trials.

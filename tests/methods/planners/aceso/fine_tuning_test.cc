@@ -3,14 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "common/hash.h"
 #include "methods/planners/aceso/search.h"
-#include "tests/fakes/temporary_folder.h"
+#include "tests/methods/planners/aceso/rugged_model.h"
 #include "tests/methods/planners/aceso/small_model.h"
 
 namespace methods {
@@ -19,60 +16,6 @@ namespace {
 using surrogates::OperatorChoice;
 using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
-
-// tp of 1, 2 and 4, in two variants; all collectives of 4 MB take 0.02 ms.
-OperatorModel RuggedModel(std::uint64_t seed, double limit_mb) {
-  const fakes::TemporaryFolder folder;
-  std::ofstream table(folder.path() / "table.csv");
-  table << "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
-           "output_size,weights,activations,fwd_reserved,bwd_reserved\n";
-  std::uint64_t row = 0;
-  for (const int mbs : {1, 2, 4}) {
-    for (const int tp : {1, 2, 4}) {
-      for (const int algo : {0, 1}) {
-        for (const char* name : {"encoder-embedding",
-                                 "enc-1st-layernorm",
-                                 "enc-attention-qkv-GEMM",
-                                 "enc-attention-score",
-                                 "enc-attention-dense-GEMM",
-                                 "enc-MLP-GEMM-1",
-                                 "enc-MLP-gelu",
-                                 "enc-MLP-GEMM-2",
-                                 "gpt-post-process"}) {
-          const auto us =
-              100 + common::DeriveSeed(fmt::format("{}", seed), ++row) % 900;
-          table << fmt::format("{},{},{},{},{},{},4,4,{},{},0,0\n",
-                               name,
-                               mbs,
-                               tp,
-                               algo,
-                               us * mbs,
-                               2 * us * mbs,
-                               6.0 / tp,
-                               10.0 * mbs / tp);
-        }
-      }
-    }
-  }
-  table.close();
-  std::ofstream links(folder.path() / "links.csv");
-  links << "p2p_inter_node,1,2\np2p_inter_node,5,5\n"
-           "p2p_intra_node,1,2\np2p_intra_node,50,50\n";
-  for (const char* kind : {"all_gather", "all_to_all"}) {
-    for (const int gpus : {2, 4}) {
-      links << fmt::format("prim_rugged_{}_{}gpus,4,0.02\n", kind, gpus);
-    }
-  }
-  links.close();
-  return {
-      surrogates::OperatorTable::Read(folder.path() / "table.csv", "rugged"),
-      surrogates::LinkTable::Read(folder.path() / "links.csv", "rugged"),
-      {.layers = 2,
-       .batch = 64,
-       .gpus = 8,
-       .gpus_per_node = 8,
-       .memory_limit_mb = limit_mb}};
-}
 
 // The plan if its stage fits and is faster than `best`, otherwise `best`.
 OperatorPlan Faster(const OperatorModel& model,
