@@ -1,5 +1,9 @@
 #include "surrogates/gp/multistart.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
@@ -67,6 +71,116 @@ TEST_F(MaximiseOverStartsTest, StartsFollowFromTheSeed) {
   };
   EXPECT_EQ(starts(3)[2].log_length_scales, starts(3)[2].log_length_scales);
   EXPECT_NE(starts(3)[2].log_length_scales, starts(4)[2].log_length_scales);
+}
+
+// Two coefficients, with deviations of 0.5 and 4.
+ParametricMean TwoTerms(ParametricMean::Link link) {
+  ParametricMean mean;
+  mean.link = link;
+  mean.features.resize(3, 2);
+  mean.features << 1.0, 0.0, 1.0, 2.0, 0.5, 1.0;
+  mean.coefficients = {{.name = "a", .log_center = 1.0, .log_stddev = 0.5},
+                       {.name = "b", .log_center = -2.0, .log_stddev = 4.0}};
+  return mean;
+}
+constexpr KernelPriors kPriors{
+    .length_scale = {.log_center = 1.5, .log_stddev = 0.7},
+    .signal_variance = {.log_center = -1.0,
+                        .log_stddev = 0.4,
+                        .density_in_x = false},
+    .nugget_variance = {.log_center = -5.0,
+                        .log_stddev = 0.3,
+                        .density_in_x = false},
+    .family_variance = {
+        .log_center = -3.0, .log_stddev = 0.6, .density_in_x = false}};
+
+// The mode of a density in x is exp(center - deviation^2).
+TEST(PriorModes, AreTheModesOfAllPriors) {
+  const Hyperparameters modes =
+      PriorModes(TwoTerms(ParametricMean::Link::kLinear), kPriors, 2);
+  EXPECT_TRUE(modes.log_length_scales.isApprox(
+      Eigen::Vector2d::Constant(1.5 - 0.49), 1e-12));
+  EXPECT_DOUBLE_EQ(modes.log_signal_variance, -1.0);
+  EXPECT_DOUBLE_EQ(modes.log_nugget_variance, -5.0);
+  EXPECT_DOUBLE_EQ(modes.log_family_variance, -3.0);
+  EXPECT_EQ(modes.log_coefficients, Eigen::Vector2d(1.0, -2.0));
+}
+
+TEST(StartingPoints, AreTheModesAndDrawsAroundThem) {
+  constexpr int kCount = 4001;
+  const std::vector<Hyperparameters> starts = StartingPoints(
+      TwoTerms(ParametricMean::Link::kLinear), kPriors, {}, 1, kCount, 7);
+  ASSERT_EQ(starts.size(), static_cast<std::size_t>(kCount));
+  EXPECT_EQ(starts[0].log_coefficients, Eigen::Vector2d(1.0, -2.0));
+  EXPECT_DOUBLE_EQ(starts[0].log_length_scales[0], 1.5 - 0.49);
+  // Five standard errors of the mean and of the deviation.
+  const auto expect_normal = [&](auto value_of, double center, double stddev) {
+    Eigen::ArrayXd values(kCount - 1);
+    for (Eigen::Index i = 0; i < values.size(); ++i) {
+      values[i] = value_of(starts[static_cast<std::size_t>(i) + 1]);
+    }
+    const double error = 5.0 * stddev / std::sqrt(kCount - 1.0);
+    EXPECT_NEAR(values.mean(), center, error);
+    EXPECT_NEAR(std::sqrt((values - center).square().mean()), stddev, error);
+  };
+  using Start = Hyperparameters;
+  expect_normal(
+      [](const Start& s) { return s.log_length_scales[0]; }, 1.5 - 0.49, 0.7);
+  expect_normal(
+      [](const Start& s) { return s.log_signal_variance; }, -1.0, 0.4);
+  expect_normal(
+      [](const Start& s) { return s.log_nugget_variance; }, -5.0, 0.3);
+  expect_normal([](const Start& s) { return s.log_coefficients[0]; }, 1.0, 0.5);
+  // No wider than 1.5.
+  expect_normal(
+      [](const Start& s) { return s.log_coefficients[1]; }, -2.0, 1.5);
+}
+
+// All but the first have the median of the data, which is 7.
+TEST(StartingPoints, OfTheMeanHaveTheMedianOfTheData) {
+  for (const auto link :
+       {ParametricMean::Link::kLinear, ParametricMean::Link::kInverse}) {
+    const ParametricMean mean = TwoTerms(link);
+    const Observations observations{
+        {0, 1, 2}, Eigen::Vector3d(9.0, 7.0, 0.1), Eigen::Vector3d::Zero()};
+    const auto starts = StartingPoints(mean, kPriors, observations, 1, 6, 7);
+    for (std::size_t i = 1; i < starts.size(); ++i) {
+      Eigen::VectorXd values;
+      mean.Evaluate({0, 1, 2}, starts[i].log_coefficients, values, nullptr);
+      std::sort(values.begin(), values.end());
+      EXPECT_NEAR(values[1], 7.0, 1e-9);
+    }
+    EXPECT_EQ(starts[0].log_coefficients, Eigen::Vector2d(1.0, -2.0));
+  }
+}
+
+TEST(StartingPoints, IgnoreAMedianThatNoMeanCanHave) {
+  const ParametricMean mean = TwoTerms(ParametricMean::Link::kLinear);
+  for (const double median : {0.0, -2.0}) {
+    const Observations observations{
+        {0, 1, 2}, Eigen::Vector3d(median, 1.0, -3.0), Eigen::Vector3d::Zero()};
+    for (const Hyperparameters& start :
+         StartingPoints(mean, kPriors, observations, 1, 6, 7)) {
+      EXPECT_TRUE(start.log_coefficients.allFinite());
+      EXPECT_NEAR(start.log_coefficients[0], 1.0, 5.0 * 0.5);
+    }
+  }
+}
+
+TEST(StartingPoints, FollowFromAllBitsOfTheSeedAndTheObservations) {
+  const ParametricMean mean = TwoTerms(ParametricMean::Link::kLinear);
+  const auto draw = [&](std::uint64_t seed, int observations) {
+    const Observations all{
+        std::vector<int>(static_cast<std::size_t>(observations), 0),
+        Eigen::VectorXd::Ones(observations),
+        Eigen::VectorXd::Zero(observations)};
+    return StartingPoints(mean, kPriors, all, 1, 2, seed)[1]
+        .log_length_scales[0];
+  };
+  EXPECT_EQ(draw(1, 1), draw(1, 1));
+  EXPECT_NE(draw(1, 1), draw(1, 2));
+  EXPECT_NE(draw(1, 1), draw(1 + (1ULL << 32), 1));
+  EXPECT_NE(draw(1, 1), draw(1 + (1ULL << 63), 1));
 }
 
 TEST(TargetSpread, IsNotDecidedByOneWildValueNorByAMajorityOfEqualOnes) {
