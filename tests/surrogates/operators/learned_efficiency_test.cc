@@ -70,6 +70,11 @@ TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
   EXPECT_EQ(measured[0].product.k, 16.0);
   EXPECT_EQ(measured[0].efficiency, 0.5);
 
+  const auto least = read("X,312,matmul,\"m=1, n=1, k=1\",1\n");
+  ASSERT_EQ(least.size(), 1U);
+  EXPECT_EQ(least[0].product.m, 1.0);
+  EXPECT_EQ(least[0].efficiency, 1.0);
+
   const auto error = [&](const std::string& rows) -> std::string {
     try {
       (void)read(rows);
@@ -82,6 +87,10 @@ TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
               AllOf(HasSubstr("t.csv:3"), HasSubstr("must contain n")));
   EXPECT_THAT(error("X,1,matmul,\"m=0, n=1, k=16\",0.5\n"),
               HasSubstr("must contain m"));
+  EXPECT_THAT(error("X,1,matmul,\"m=, n=1, k=16\",0.5\n"),
+              HasSubstr("must contain m"));
+  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",0\n"),
+              HasSubstr("'0' must be above 0"));
   EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",1.5\n"),
               AllOf(HasSubstr("t.csv:3"),
                     HasSubstr("'1.5' must be above 0 and at most 1")));
