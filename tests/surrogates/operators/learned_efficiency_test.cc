@@ -45,6 +45,17 @@ TEST(LearnedEfficiency, PredictsProductsBetweenThoseItLearnedFrom) {
   EXPECT_LT(learned({128, 128, 128}), 0.5 * learned({8192, 8192, 8192}));
 }
 
+// Each of the 100 rounds removes a tenth of half of what is left of a
+// difference of single products, as the weight of a leaf is its sum over (1 +
+// 1).
+TEST(LearnedEfficiency, ApproachesTwoProductsRoundByRound) {
+  const ProductEfficiency learned =
+      LearnEfficiency({{{256, 256, 256}, 0.2}, {{1024, 1024, 1024}, 0.8}});
+  EXPECT_NEAR(learned({1024, 1024, 1024}) - learned({256, 256, 256}),
+              0.6 * (1.0 - std::pow(0.95, 100)),
+              2e-5);
+}
+
 TEST(LearnedEfficiency, StaysInTheRangeOfTheMeasurements) {
   const ProductEfficiency learned = LearnEfficiency(Measured({256, 1024}));
   const ProductEfficiency truth = AnalyticEfficiency(0.9);
