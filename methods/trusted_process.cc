@@ -52,10 +52,8 @@ void FittedProcess::SetPriors(const FitInput& input) {
   const Eigen::VectorXd& values = input.observations.value;
   if (prior_.shared_scale) {
     process_.SetLogCenters(MatchedCenters(input));
-  } else if (options_.centers_follow_median) {
-    // Before the first value only ratios are known and any scale serves.
-    process_.SetLogCenters(surrogates::CentersFor(
-        prior_, values.size() > 0 ? Median(values) : 1.0));
+  } else if (options_.centers_follow_median && values.size() > 0) {
+    process_.SetLogCenters(surrogates::CentersFor(prior_, Median(values)));
   }
   if (options_.relative_error > 0.0 && values.size() > 0) {
     process_.SetTargetScale(options_.relative_error * values.maxCoeff());

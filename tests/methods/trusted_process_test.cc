@@ -105,6 +105,10 @@ TEST(FittedProcess, TheRecordIgnoresValuesThatAreNotPositive) {
       1e-6);
 }
 
+TEST(FittedProcess, ThereIsNoRecordWhereTheMedianIsNotPositive) {
+  EXPECT_EQ(OfTimes()->LogRecord(Observing({0, 1, 2}, {0.0, 0.0, 0.5})), 0.0);
+}
+
 TEST(FittedProcess, AFailureIsUnpredictedWhereTheMemoryWasPredictedToSuffice) {
   const auto process = OfMemory();
   const FitInput input = Observing({0, 1, 2, 3, 7}, {1.1, 0.6, 1.1, 1.1, 1.1});

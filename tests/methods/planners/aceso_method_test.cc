@@ -4,12 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
-<<<<<<< HEAD
-=======
 #include <optional>
 #include <set>
 #include <string>
->>>>>>> 3269231b28ebc1aa6919fa24507ae7126f87cf2d
 #include <utility>
 #include <vector>
 

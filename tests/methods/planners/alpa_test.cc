@@ -25,9 +25,10 @@ using surrogates::OperatorPlan;
 OperatorModel Model(int layers,
                     int gpus,
                     double memory_limit_mb,
-                    int batch = 16) {
+                    int batch = 16,
+                    double between_hosts_gb_per_s = 12.0) {
   return {surrogates::AnalyticOperators({.largest_tp = 4}),
-          surrogates::LinkTable::Uniform(100.0, 12.0),
+          surrogates::LinkTable::Uniform(100.0, between_hosts_gb_per_s),
           {.layers = layers,
            .batch = batch,
            .gpus = gpus,
@@ -222,6 +223,23 @@ TEST(Alpa, ThePlanIsTheBestOfAllPartitionsThatFit) {
         EXPECT_LE(result.best->cost.memory_mb, model.job().memory_limit_mb);
         pipelines += result.best->plan.stages() > 1 ? 1 : 0;
       }
+    }
+  }
+  EXPECT_GT(pipelines, 0);
+}
+
+// On one host, only the end of the model uses the links between hosts.
+TEST(Alpa, StagesOfOneHostDoNotUseSlowLinksBetweenHosts) {
+  const double memory_mb = AlpaPlan(Model(4, 4, 1e6)).best->cost.memory_mb;
+  int pipelines = 0;
+  for (const double share : {0.7, 0.5, 0.4}) {
+    const OperatorModel model = Model(4, 4, share * memory_mb, 16, 0.05);
+    const BaselineResult result = AlpaPlan(model);
+    const double least = LeastMs(model);
+    ASSERT_EQ(result.best.has_value(), std::isfinite(least)) << share;
+    if (result.best) {
+      EXPECT_NEAR(result.best->cost.iteration_ms / least, 1.0, 1e-9) << share;
+      pipelines += result.best->plan.stages() > 1 ? 1 : 0;
     }
   }
   EXPECT_GT(pipelines, 0);

@@ -70,6 +70,36 @@ TEST(AstraTest, TheSearchFindsTheFastestOfAllAssignments) {
   EXPECT_GT(result.best->shares[1].layers, result.best->shares[0].layers);
 }
 
+// Either type alone; neither a stage without layers.
+TEST(AstraTest, AStageIsOfOneTypeAndHasALayer) {
+  const HeterogeneousResult one =
+      SearchHeterogeneous({.layers = 4, .stages = 1, .tp = 1, .dp = 1}, kTypes);
+  EXPECT_EQ(one.solutions, 2);
+  ASSERT_TRUE(one.best);
+  EXPECT_EQ(one.best->shares[0].stages, 0);
+  EXPECT_EQ(one.best->shares[1].layers, 4);
+  // Two and two layers on either type; 1 + 3, 2 + 2 and 3 + 1 on both.
+  EXPECT_EQ(
+      SearchHeterogeneous({.layers = 4, .stages = 2, .tp = 1, .dp = 1}, kTypes)
+          .solutions,
+      2 + 3);
+}
+
+TEST(AstraTest, OfEquallyFastStrategiesTheCheapestIsFirst) {
+  const std::vector<Strategy> pool =
+      OptimalPool({{.samples_per_s = 10.0, .money = 5.0, .id = 0},
+                   {.samples_per_s = 10.0, .money = 3.0, .id = 1},
+                   {.samples_per_s = 20.0, .money = 4.0, .id = 2}});
+  ASSERT_EQ(pool.size(), 2U);
+  EXPECT_EQ(pool[0].id, 2);
+  EXPECT_EQ(pool[1].id, 1);
+  const std::vector<Strategy> equal =
+      OptimalPool({{.samples_per_s = 10.0, .money = 5.0, .id = 0},
+                   {.samples_per_s = 10.0, .money = 3.0, .id = 1}});
+  ASSERT_EQ(equal.size(), 2U);
+  EXPECT_EQ(equal[0].id, 1);
+}
+
 TEST(AstraTest, TooFewGpusHaveNoSolution) {
   const HeterogeneousJob job{.layers = 24, .stages = 8, .tp = 2, .dp = 2};
   EXPECT_FALSE(SearchHeterogeneous(job, kTypes).best);

@@ -3,7 +3,10 @@
 #include "methods/planners/aceso/uniform_plan.h"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -47,6 +50,67 @@ TEST(UniformPlan, HasTheSizesOfItsConfiguration) {
       EXPECT_EQ(plan->GpusOf(s), config.dp * config.tp);
     }
   }
+}
+
+// 24 layers of 13 operators behind the embedding.
+TEST(UniformPlan, StagesBeginAtEquallyManyLayersAndTheFirstWithTheModel) {
+  const OperatorModel model = Model();
+  const std::vector<int> layers = LayersOf(model);
+  ASSERT_EQ(layers.size(), 24u);
+  EXPECT_EQ(layers[0], 1);
+  EXPECT_EQ(EqualStages(model, 1).first,
+            (std::vector<int>{0, model.operators()}));
+  EXPECT_EQ(EqualStages(model, 4).first,
+            (std::vector<int>{
+                0, layers[6], layers[12], layers[18], model.operators()}));
+  EXPECT_EQ(
+      EqualStages(model, 5).first,  // 4, 5, 5, 5 and 5 layers
+      (std::vector<int>{
+          0, layers[4], layers[9], layers[14], layers[19], model.operators()}));
+}
+
+TEST(UniformPlan, RecomputesNothingTheCoreOfAttentionOrAllButTheEnds) {
+  const OperatorModel model = Model();
+  for (const int recomputation : {trials::kRecomputeNothing,
+                                  trials::kRecomputeSelective,
+                                  trials::kRecomputeFull}) {
+    const auto plan = PlanOf(model,
+                             {.dp = 4,
+                              .tp = 2,
+                              .microbatches = 4,
+                              .grad_checkpoint = recomputation});
+    ASSERT_TRUE(plan);
+    for (int op = 0; op < model.operators(); ++op) {
+      const std::string& name =
+          model.table().names()[static_cast<std::size_t>(model.NameOf(op))];
+      const bool core =
+          name == "enc-attention-score" || name == "enc-attention-softmax" ||
+          name == "enc-attention-dropout" || name == "enc-attention-context";
+      const bool end = op == 0 || op + 1 == model.operators();
+      const bool recomputed = recomputation == trials::kRecomputeFull ? !end
+                              : recomputation == trials::kRecomputeSelective
+                                  ? core
+                                  : false;
+      EXPECT_EQ(plan->choices[static_cast<std::size_t>(op)],
+                (surrogates::OperatorChoice{
+                    1, 2, 0, static_cast<std::uint8_t>(recomputed ? 1 : 0)}))
+          << name;
+    }
+  }
+}
+
+TEST(UniformPlan, AGivenSizeOfMicrobatchesHasToMultiplyToTheBatch) {
+  const OperatorModel model = Model();
+  const auto plan =
+      PlanOf(model, {.dp = 2, .microbatches = 32, .micro_batch_size = 1});
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->micro_batch, 2);
+  EXPECT_TRUE(
+      PlanOf(model, {.dp = 2, .microbatches = 8, .micro_batch_size = 4}));
+  EXPECT_FALSE(
+      PlanOf(model, {.dp = 2, .microbatches = 8, .micro_batch_size = 1}));
+  EXPECT_FALSE(
+      PlanOf(model, {.dp = 2, .microbatches = 8, .micro_batch_size = 2}));
 }
 
 TEST(UniformPlan, IsNothingWherePlansLackTheSizes) {

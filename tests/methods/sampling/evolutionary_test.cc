@@ -81,6 +81,30 @@ TEST(Evolutionary, AfterALongTournamentBothParentsAreTheFastestTrial) {
   EXPECT_GT(small, kSeeds / 8);
 }
 
+// Of five trials the one that failed is not among the four parents, however
+// slow those are.
+TEST(Evolutionary, FailuresAreSlowerThanAnyTrialThatRan) {
+  static const SearchSpace space = Space();
+  Problem problem;
+  problem.space = &space;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const auto method = MakeEvolutionary(
+        problem, {.population = 4, .tournament = 1, .mutation = 0.0}, seed);
+    const ParallelConfig failed{.dp = 512, .dp_bucket_mb = 4};
+    method->Observe(MakeTrial(space.Find(failed).value(),
+                              failed,
+                              {.outcome = trials::Outcome::kOutOfMemory}));
+    for (const int bucket : {4, 16, 64, 256}) {
+      const ParallelConfig config{.dp = 2, .dp_bucket_mb = bucket};
+      method->Observe(MakeTrial(space.Find(config).value(),
+                                config,
+                                {.outcome = trials::Outcome::kCompleted,
+                                 .step_times_s = {100.0, 100.0, 100.0}}));
+    }
+    EXPECT_EQ(space[method->Suggest()->candidate].dp, 2) << seed;
+  }
+}
+
 // Two parents: children take some knobs from each.
 TEST(Evolutionary, KnobsOfBothParentsAreCombined) {
   static const SearchSpace space = Space();

@@ -348,5 +348,29 @@ TEST(MemoryPrior, IsEquationTwentyOne) {
   EXPECT_DOUBLE_EQ(mean.EvaluateAll(large)[0], 1.1);
 }
 
+// Times shrink as throughputs grow.
+TEST(CentersFor, MoveAllCentersByTheLogarithmOfTheTypicalValue) {
+  const SearchSpace space({{.dp = 8}, {.dp = 4, .tp = 2}});
+  const ClusterShape shape{8, 8};
+  constexpr auto kForm = CostModelForm::kPrinted;
+  const ParametricMean time = ThroughputPrior(space, shape, kForm);
+  const ParametricMean memory = MemoryPrior(space, shape, kForm, 1.1);
+  for (const double typical : {0.05, 1.0, 300.0}) {
+    for (int j = 0; j < time.size(); ++j) {
+      EXPECT_NEAR(CentersFor(time, typical)[j],
+                  time.coefficients[static_cast<std::size_t>(j)].log_center -
+                      std::log(typical),
+                  1e-12);
+    }
+    for (int j = 0; j < memory.size(); ++j) {
+      EXPECT_NEAR(CentersFor(memory, typical)[j],
+                  memory.coefficients[static_cast<std::size_t>(j)].log_center +
+                      std::log(typical),
+                  1e-12);
+    }
+  }
+  EXPECT_THROW((void)CentersFor(time, 0.0), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace surrogates

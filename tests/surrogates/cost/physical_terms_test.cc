@@ -284,6 +284,23 @@ TEST(WithSequenceRanks, MakesThemContextParallel) {
             (ParallelConfig{.dp = 8, .tp = 1, .pp = 1, .sp = 1}));
 }
 
+// 2 (1 + (pp - 1) / mb) over the ranks that split the batch or its sequences.
+TEST(PhysicalTerms, StagesExchangeTheActivationsOfTheirTokens) {
+  for (const CostTerm& term : PhysicalTimeTerms(kEightHosts)) {
+    if (term.name == "PP volume") {
+      EXPECT_DOUBLE_EQ(
+          term.feature({.dp = 2, .pp = 2, .microbatches = 4, .cp = 2}),
+          2.0 * 1.25 / 4.0);
+      EXPECT_EQ(term.feature({.dp = 2, .microbatches = 4}), 0.0);
+    }
+    if (term.name == "PP latency") {
+      EXPECT_DOUBLE_EQ(term.feature({.dp = 2, .pp = 2, .microbatches = 4}),
+                       2.0 * 5.0);
+      EXPECT_EQ(term.feature({.dp = 2, .microbatches = 4}), 0.0);
+    }
+  }
+}
+
 // Sizes that make every amount another number.
 constexpr JobSizes kSizes = {.capacity_bytes = 1e9,
                              .parameters = 10.0,

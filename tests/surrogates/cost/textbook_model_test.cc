@@ -280,7 +280,7 @@ TEST(TextbookModel, AdvisesRecomputationFromABillionParametersOn) {
 }
 
 TEST(TextbookModel, CalibrationIsTheLeastSquaresOfTheRelativeErrors) {
-  const std::vector<TextbookMeasurement> measurements = {
+  std::vector<TextbookMeasurement> measurements = {
       {{.compute_s = 1.0, .tensor_s = 0.4}, 2.0},
       {{.compute_s = 0.8, .data_s = 0.7, .bubble_s = 0.3}, 2.2},
       {{.compute_s = 2.0, .pipeline_s = 0.1}, 2.6},
@@ -294,9 +294,14 @@ TEST(TextbookModel, CalibrationIsTheLeastSquaresOfTheRelativeErrors) {
   const Eigen::Vector2d expected =
       predicted.colPivHouseholderQr().solve(Eigen::VectorXd::Ones(4));
   ASSERT_GT(expected.minCoeff(), 0.0);
-  const TextbookFactors factors = Calibrate(measurements);
-  EXPECT_NEAR(factors.compute, expected[0], 1e-12);
-  EXPECT_NEAR(factors.communication, expected[1], 1e-12);
+  for (const double faster : {1.0, 10.0}) {
+    const TextbookFactors factors = Calibrate(measurements);
+    EXPECT_NEAR(factors.compute, expected[0] / faster, 1e-12);
+    EXPECT_NEAR(factors.communication, expected[1] / faster, 1e-12);
+    for (TextbookMeasurement& one : measurements) {
+      one.step_time_s /= 10.0;
+    }
+  }
 }
 
 // Where one of the two would be negative, it is zero and the other one fits

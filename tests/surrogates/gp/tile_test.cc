@@ -80,6 +80,24 @@ TEST(Tile, ProductsAreThoseOfMatrices) {
   EXPECT_LT((out - weights * k).lpNorm<Eigen::Infinity>(), 1e-12);
 }
 
+// One more row than is written, of sevens.
+TEST(Tile, WritesNothingBehindItsLastRow) {
+  const auto expect_sevens = [](const Eigen::VectorXd& out) {
+    EXPECT_TRUE((out.tail(kTile).array() == 7.0).all());
+  };
+  const RowMatrix input = Random(40, kTile, 9);
+  Eigen::VectorXd one = Eigen::VectorXd::Constant(2 * kTile, 7.0);
+  ExpTile(one.data());
+  expect_sevens(one);
+  TriangularSquaresTile(input.data(), 5, input.data(), one.data());
+  expect_sevens(one);
+  Eigen::VectorXd three = Eigen::VectorXd::Constant(4 * kTile, 7.0);
+  MaternTile(input.data(), 3, 2, input.data(), three.data());
+  expect_sevens(three);
+  ProductTile(input.data(), 3, 5, input.data(), three.data());
+  expect_sevens(three);
+}
+
 // The reason why an argmax is the same on every machine: the compiler's vectors
 // may differ, the order of every sum may not.
 TEST(Tile, SumsInOrderWithoutFusing) {

@@ -45,6 +45,17 @@ TEST(LearnedEfficiency, PredictsProductsBetweenThoseItLearnedFrom) {
   EXPECT_LT(learned({128, 128, 128}), 0.5 * learned({8192, 8192, 8192}));
 }
 
+// Each of the 100 rounds removes a tenth of half of what is left of a
+// difference of single products, as the weight of a leaf is its sum over (1 +
+// 1).
+TEST(LearnedEfficiency, ApproachesTwoProductsRoundByRound) {
+  const ProductEfficiency learned =
+      LearnEfficiency({{{256, 256, 256}, 0.2}, {{1024, 1024, 1024}, 0.8}});
+  EXPECT_NEAR(learned({1024, 1024, 1024}) - learned({256, 256, 256}),
+              0.6 * (1.0 - std::pow(0.95, 100)),
+              2e-5);
+}
+
 TEST(LearnedEfficiency, StaysInTheRangeOfTheMeasurements) {
   const ProductEfficiency learned = LearnEfficiency(Measured({256, 1024}));
   const ProductEfficiency truth = AnalyticEfficiency(0.9);
@@ -70,6 +81,11 @@ TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
   EXPECT_EQ(measured[0].product.k, 16.0);
   EXPECT_EQ(measured[0].efficiency, 0.5);
 
+  const auto least = read("X,312,matmul,\"m=1, n=1, k=1\",1\n");
+  ASSERT_EQ(least.size(), 1U);
+  EXPECT_EQ(least[0].product.m, 1.0);
+  EXPECT_EQ(least[0].efficiency, 1.0);
+
   const auto error = [&](const std::string& rows) -> std::string {
     try {
       (void)read(rows);
@@ -82,6 +98,10 @@ TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
               AllOf(HasSubstr("t.csv:3"), HasSubstr("must contain n")));
   EXPECT_THAT(error("X,1,matmul,\"m=0, n=1, k=16\",0.5\n"),
               HasSubstr("must contain m"));
+  EXPECT_THAT(error("X,1,matmul,\"m=, n=1, k=16\",0.5\n"),
+              HasSubstr("must contain m"));
+  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",0\n"),
+              HasSubstr("'0' must be above 0"));
   EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",1.5\n"),
               AllOf(HasSubstr("t.csv:3"),
                     HasSubstr("'1.5' must be above 0 and at most 1")));

@@ -27,18 +27,20 @@ OperatorChoice ChoiceOf(const OperatorPlan& plan, int op) {
   return plan.choices[static_cast<std::size_t>(op)];
 }
 
-// Idle GPU times of 0, 6.5, 4 * 3 and 1 ms.
+// Idle GPU times of 2, 5.7, 4 * 3 and 1 ms.
 TEST(IdlestFirst, WeighsIdleTimeByGpusAndHalvesThatOfFullStages) {
   PlanCost cost;
   cost.iteration_ms = 10.0;
-  cost.stage_iteration_ms = {10.0, 3.5, 7.0, 9.0};
+  cost.stage_iteration_ms = {8.0, 4.3, 7.0, 9.0};
   cost.stages.resize(4);
   cost.stages[2].gpus = 4;
-  EXPECT_THAT(IdlestFirst(cost), ElementsAre(2, 1, 3, 0));
+  EXPECT_THAT(IdlestFirst(cost), ElementsAre(2, 1, 0, 3));
   cost.stages[2].recompute_ms = 0.05;  // 6 ms
-  EXPECT_THAT(IdlestFirst(cost), ElementsAre(1, 2, 3, 0));
+  EXPECT_THAT(IdlestFirst(cost), ElementsAre(2, 1, 0, 3));
+  cost.stage_iteration_ms[1] = 3.5;  // 6.5 ms
+  EXPECT_THAT(IdlestFirst(cost), ElementsAre(1, 2, 0, 3));
   cost.stages[1].recompute_ms = 0.05;  // 3.25 ms
-  EXPECT_THAT(IdlestFirst(cost), ElementsAre(2, 1, 3, 0));
+  EXPECT_THAT(IdlestFirst(cost), ElementsAre(2, 1, 0, 3));
 }
 
 TEST(Score, OrdersByTimeWhatFitsAndByMemoryWhatDoesNot) {

@@ -149,6 +149,14 @@ TEST(DynamicProgramming, IsTheBestOfAllDivisions) {
   }
 }
 
+TEST(DynamicProgramming, TriesMicrobatchesUpToTwiceTheLargestProfiled) {
+  const auto explored = [](int batch) {
+    return DynamicProgramming(SmallModel(2, 2, 1e9, batch), {}).explored;
+  };
+  EXPECT_GT(explored(8), explored(4));
+  EXPECT_EQ(explored(16), explored(8));
+}
+
 // Stages of equally many layers on equally many GPUs, a power of two.
 TEST(MegatronGrid, IsTheBestOfAllUniformPlans) {
   int pipelines = 0;

@@ -35,15 +35,20 @@ inline surrogates::OperatorModel RuggedModel(std::uint64_t seed,
                                  "enc-MLP-gelu",
                                  "enc-MLP-GEMM-2",
                                  "gpt-post-process"}) {
-          const auto us =
-              100 + common::DeriveSeed(fmt::format("{}", seed), ++row) % 900;
+          const auto time_us = [&] {
+            return mbs *
+                   (100 +
+                    common::DeriveSeed(fmt::format("{}", seed), ++row) % 900);
+          };
+          const auto forward_us = time_us();
+          const auto backward_us = time_us();
           table << fmt::format("{},{},{},{},{},{},4,4,{},{},0,0\n",
                                name,
                                mbs,
                                tp,
                                algo,
-                               us * mbs,
-                               2 * us * mbs,
+                               forward_us,
+                               backward_us,
                                6.0 / tp,
                                10.0 * mbs / tp);
         }

@@ -1,0 +1,199 @@
+// Every choice of OPPA, next to one that is put together from its parts.
+
+#include "methods/oppa/oppa.h"
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "methods/oppa/families.h"
+#include "methods/surrogate_pair.h"
+
+namespace methods {
+namespace {
+
+constexpr double kCapacity = 16e9;
+constexpr std::uint64_t kSeed = 3;
+
+// Eight families of three buckets each.
+trials::SearchSpace Space() {
+  std::vector<trials::ParallelConfig> configs;
+  for (const int tp : {1, 2, 4, 8}) {
+    for (const int microbatches : {1, 4}) {
+      for (const int bucket : {1, 24, 96}) {
+        configs.push_back({.dp = 8 / tp,
+                           .tp = tp,
+                           .dp_bucket_mb = bucket,
+                           .microbatches = microbatches});
+      }
+    }
+  }
+  return trials::SearchSpace(configs);
+}
+
+class OppaTest : public testing::Test {
+ protected:
+  OppaTest() {
+    problem_.space = &space_;
+    problem_.gpus = problem_.gpus_per_node = 8;
+    problem_.memory_capacity_bytes = kCapacity;
+    problem_.q_max = 10;
+  }
+
+  [[nodiscard]] trials::Trial Ran(int candidate) const {
+    const trials::ParallelConfig& config = space_[candidate];
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kCompleted;
+    measurement.step_times_s.assign(4,
+                                    1.0 + 0.2 * std::log2(config.tp) +
+                                        0.1 * config.microbatches +
+                                        0.001 * config.dp_bucket_mb);
+    measurement.peak_memory_bytes = 0.5 * kCapacity / config.tp;
+    return MakeTrial(candidate, config, measurement);
+  }
+  [[nodiscard]] trials::Trial Failed(int candidate) const {
+    return MakeTrial(candidate,
+                     space_[candidate],
+                     {.outcome = trials::Outcome::kOutOfMemory});
+  }
+
+  // The surrogates of the method, which learn from the same histories.
+  [[nodiscard]] std::unique_ptr<SurrogatePair> PairOf(
+      const OppaOptions& options) const {
+    SurrogatePair::Options pair = options.surrogates;
+    pair.fit.seed = kSeed;
+    return std::make_unique<SurrogatePair>(problem_, pair);
+  }
+
+  trials::SearchSpace space_ = Space();
+  Problem problem_;
+};
+
+// The other function chooses every n-th trial; after some trials without a gain
+// used families are left out.
+TEST_F(OppaTest, ChoosesByTheFunctionAndAmongTheFamiliesOfItsTurn) {
+  int others = 0;
+  int stagnant = 0;
+  for (const int alternate_every : {0, 1, 2, 3}) {
+    for (const int stagnation_trials : {0, 1, 3}) {
+      const OppaOptions options{.stagnation_trials = stagnation_trials,
+                                .alternate_every = alternate_every};
+      const auto method = MakeOppa(problem_, options, kSeed);
+      const auto pair = PairOf(options);
+      History history(space_.size());
+      for (int trial = 0; trial < 9; ++trial) {
+        const int candidate = method->Suggest()->candidate;
+        if (trial > 0) {  // the first one is random
+          (void)pair->Fit(history);
+          const bool other =
+              alternate_every > 0 && trial % alternate_every == 0;
+          const int idle = history.trials_since_gain();
+          std::vector<char> excluded = history.tried();
+          if (stagnation_trials > 0 && idle > 0 &&
+              idle % stagnation_trials == 0) {
+            const auto used = UsedFamilies(pair->families(), history);
+            excluded = used.empty() ? excluded : used;
+            ++stagnant;
+          }
+          EXPECT_EQ(
+              candidate,
+              pair->ArgMax({.acquisition =
+                                other ? Acquisition::kConstrainedImprovement
+                                      : Acquisition::kConstrainedUcb,
+                            .beta = 3.0,
+                            .best_steps_per_s = history.best_steps_per_s()},
+                           excluded)
+                  .candidate)
+              << alternate_every << " " << stagnation_trials << " " << trial;
+          others += other ? 1 : 0;
+        }
+        method->Observe(Ran(candidate));
+        history.Add(Ran(candidate));
+      }
+    }
+  }
+  EXPECT_GT(others, 20);
+  EXPECT_GT(stagnant, 5);
+}
+
+// Without a throughput there is nothing to explore from: beta is 0.
+TEST_F(OppaTest, WithoutAThroughputFollowsThePredictedMeans) {
+  const OppaOptions options;
+  const auto method = MakeOppa(problem_, options, kSeed);
+  const auto pair = PairOf(options);
+  History history(space_.size());
+  for (int trial = 0; trial < 6; ++trial) {
+    const int candidate = method->Suggest()->candidate;
+    if (trial > 0) {
+      (void)pair->Fit(history);
+      EXPECT_EQ(candidate,
+                pair->ArgMax({.beta = 0.0}, history.tried()).candidate)
+          << trial;
+    }
+    method->Observe(Failed(candidate));
+    history.Add(Failed(candidate));
+  }
+}
+
+// One trial that ran, and then failures.
+TEST_F(OppaTest, DrawsAtRandomAfterEveryNthFailureInARow) {
+  for (const int n : {0, 1, 2, 3}) {
+    const auto method =
+        MakeOppa(problem_, {.failures_before_random = n}, kSeed);
+    method->Observe(Ran(method->Suggest()->candidate));
+    for (int failures = 0; failures < 7; ++failures) {
+      const auto suggestion = method->Suggest();
+      const bool random = n > 0 && failures > 0 && failures % n == 0;
+      EXPECT_EQ(suggestion->chosen_by == trials::ChosenBy::kRandom, random)
+          << n << " " << failures;
+      method->Observe(Failed(suggestion->candidate));
+    }
+  }
+}
+
+// Of one draw that one, of all candidates the best, of two sometimes another.
+TEST_F(OppaTest, ScreensTheGivenNumberOfDraws) {
+  int improved = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const auto after_failure = [&](int screened_draws) {
+      const auto method = MakeOppa(
+          problem_,
+          {.failures_before_random = 1, .screened_draws = screened_draws},
+          seed);
+      method->Observe(Ran(0));
+      method->Observe(Failed(1));
+      return method->Suggest()->candidate;
+    };
+    improved += after_failure(2) != after_failure(1) ? 1 : 0;
+    SurrogatePair::Options options;
+    options.fit.seed = seed;
+    SurrogatePair pair(problem_, options);
+    History history(space_.size());
+    history.Add(Ran(0));
+    history.Add(Failed(1));
+    (void)pair.Fit(history);
+    EXPECT_EQ(after_failure(1000),
+              pair.ArgMaxConstrainedUcb(3.0, history.tried()).candidate);
+  }
+  EXPECT_GT(improved, 0);
+  EXPECT_LT(improved, 12);
+}
+
+TEST(PredictionsOf, AreThoseOfAnyPredictedPrior) {
+  using surrogates::CostModelForm;
+  const auto uses = [](CostModelForm throughput, CostModelForm memory) {
+    return PredictionsOf(
+               OppaOptions{.surrogates = {.throughput_prior = throughput,
+                                          .memory_prior = memory,
+                                          .predictions = "mine"}})
+               .value_or("none") == "mine";
+  };
+  EXPECT_FALSE(uses(CostModelForm::kPhysical, CostModelForm::kNone));
+  EXPECT_TRUE(uses(CostModelForm::kPredicted, CostModelForm::kNone));
+  EXPECT_TRUE(uses(CostModelForm::kPhysical, CostModelForm::kPredicted));
+}
+
+}  // namespace
+}  // namespace methods
