@@ -233,5 +233,15 @@ TEST_F(OverlappedStages, TensorParallelismHasItsShareOfABackward) {
   EXPECT_EQ(share(), 0.0);
 }
 
+TEST(StageCost, AStageSendsNothingToItself) {
+  Plan plan = UniformPlan(ParseParallelConfig("dp=8,microbatches=2"), 8);
+  const Simulator simulator(SmallWorkload(), SmallCluster());
+  const double whole_s = simulator.Simulate(plan).time.pipeline_s;
+  EXPECT_EQ(whole_s, 0.0);
+  plan.shared.model_chunks = 2;
+  plan.layers = {4, 4};
+  EXPECT_EQ(simulator.Simulate(plan).time.pipeline_s, 0.0);
+}
+
 }  // namespace
 }  // namespace trials
