@@ -66,5 +66,13 @@ TEST(TrialLog, TheLastLineIsTheLastOneWithText) {
   EXPECT_EQ(log.LastLine(), std::string(4086, 'x') + std::string(10, 'y'));
 }
 
+// A full disk ends the log, not the trial.
+TEST(TrialLog, WithoutSpaceTheTrialContinues) {
+  TrialLog log("/dev/full", 10);
+  log.Append("one\n");
+  log.Append("two\n");
+  EXPECT_EQ(log.LastLine(), "two");
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,5 +1,6 @@
 #include "trials/command/trial_rendering.h"
 
+#include <cstdlib>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -99,7 +100,14 @@ TEST_F(TrialRendering, TheEnvironmentSaysWhatToTry) {
   options_.environment = {"A=b=c", "OPPA_SEED=5"};
   options_.timeout_s = 100.0;
   request_.time_limit_s = 60.0;
+  ::setenv("OPPA_TEST_VARIABLE", "x=y", 1);
   const auto environment = TrialEnvironment(options_, cluster_, request_);
+  EXPECT_THAT(environment, testing::Contains("OPPA_TEST_VARIABLE=x=y"));
+  ::unsetenv("OPPA_TEST_VARIABLE");
+  if (std::getenv("PYTHONUNBUFFERED") == nullptr) {
+    EXPECT_THAT(environment,
+                testing::Not(testing::Contains("PYTHONUNBUFFERED=1")));
+  }
   for (const char* variable : {"A=b=c",
                                "OPPA_SEED=5",
                                "OPPA_MAX_STEPS=7",

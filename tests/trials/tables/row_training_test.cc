@@ -1,5 +1,7 @@
 #include "trials/tables/row_training.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -7,6 +9,7 @@
 
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/table_path.h"
 #include "trials/tables/model_shape.h"
 
 namespace trials {
@@ -166,6 +169,7 @@ TEST(RowTraining, FactsChangeTheFrameworkAndItsName) {
   facts.Add("zero_group_ranks", "4");
   facts.Add("dispatch_s", "0");
   const RowTraining training = TrainingOf(facts, library);
+  EXPECT_EQ(training.config.dp, 8);
   EXPECT_TRUE(training.framework.flash_attention);
   EXPECT_FALSE(training.framework.fp32_gradients);
   EXPECT_EQ(training.framework.zero_group_ranks, 4);
@@ -260,6 +264,32 @@ TEST(RowTraining, AScenarioIsReadWithTheFactsOfItsRow) {
   fakes::WriteFile(folder.path() / "bad.csv", "name\na\n");
   EXPECT_THAT(Error([&] { return ScenarioFacts(folder.path() / "bad.csv"); }),
               HasSubstr("bad.csv:1"));
+}
+
+TEST(RowTraining, FrameworksMayBeInTheDataFolderOrNextToTheTables) {
+  const fakes::TemporaryFolder folder;
+  fakes::WriteFile(folder.path() / "data/frameworks/mine.toml", "");
+  fakes::WriteFile(folder.path() / "other/frameworks/near.toml", "");
+  const char* const set = std::getenv(kDataVariable);
+  const std::string before = set == nullptr ? "" : set;
+  ::setenv(kDataVariable, (folder.path() / "data").c_str(), 1);
+  const TableOverrides overrides;
+  MachineLibrary library(folder.path() / "other/tables/t.csv", overrides);
+  Facts facts("place");
+  facts.Add("framework", "mine");
+  EXPECT_EQ(Error([&] { return library.FrameworkOf(facts).first; }),
+            "no error");
+  std::filesystem::create_directory(folder.path() / "other/tables");
+  facts.Replace("framework", "near");
+  EXPECT_EQ(Error([&] { return library.FrameworkOf(facts).first; }),
+            "no error");
+  ::unsetenv(kDataVariable);
+  facts.Replace("framework", "none");
+  EXPECT_THAT(Error([&] { return library.FrameworkOf(facts).first; }),
+              HasSubstr("'none' is not in"));
+  if (set != nullptr) {
+    ::setenv(kDataVariable, before.c_str(), 1);
+  }
 }
 
 }  // namespace
