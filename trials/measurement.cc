@@ -12,7 +12,7 @@
 namespace trials {
 namespace {
 
-std::vector<double> WithoutOutliers(std::vector<double> times,
+std::vector<double> WithoutOutliers(const std::vector<double>& times,
                                     double outlier_iqr) {
   std::vector<double> sorted = times;
   std::sort(sorted.begin(), sorted.end());
@@ -74,7 +74,7 @@ ThroughputEstimate EstimateThroughput(const std::vector<double>& step_times_s,
   }
   std::vector<double> times(step_times_s.begin() + options.warmup_steps,
                             step_times_s.end());
-  times = WithoutOutliers(std::move(times), options.outlier_iqr);
+  times = WithoutOutliers(times, options.outlier_iqr);
   const auto q = static_cast<double>(times.size());
   double sum = 0.0;
   for (const double t : times) {

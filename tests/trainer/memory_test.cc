@@ -337,6 +337,41 @@ TEST_F(TrainerUnitsTest, AHeadKeepsItsInputItsNormAndTheLogits) {
   EXPECT_EQ(head().workspace, 3 * 64);
 }
 
+TEST_F(TrainerUnitsTest, AModelMayHaveOneExpertAndOneClass) {
+  workload_.model.experts = workload_.model.experts_per_token = 1;
+  const std::int64_t attention =
+      kHalf + kTokens * (64 + 2 * 32) + kTokens * 64 + kTokens * 4 * 64;
+  EXPECT_EQ(Block().kept,
+            attention + kHalf + 3 * kTokens + kTokens * (384 + 192) +
+                kTokens * kHidden);
+  workload_.model.classes = 1;
+  workload_.model.final_norm = false;
+  ledger_ = {};
+  TrainerKept kept;
+  const TrainerUnits units = Units();
+  units.HeadForward(units.Hidden(), kept);
+  EXPECT_EQ(Kept(), kTokens * kHidden + 64);  // two logits
+  EXPECT_EQ(Peak(TrainerRegion::kWorkspace), 2 * kHidden);
+}
+
+// Tensor-parallel ranks see a part of the tokens: of norms with sequence
+// parallelism, and of the router's gradients in any case.
+TEST_F(TrainerUnitsTest, GradientsOfPartsOfTheTokensAreSummed) {
+  workload_.model.experts = 4;
+  const auto partial = [&] {
+    int count = 0;
+    for (const TrainerParameter& parameter : Units().BlockParameters()) {
+      count += parameter.share == TrainerShare::kPartial ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(partial(), 0);
+  config_.tp = 2;
+  EXPECT_EQ(partial(), 1);  // the router
+  config_.sp = 2;
+  EXPECT_EQ(partial(), 1 + 2);  // and two norms
+}
+
 TEST(TrainerUnits, ParametersAreThoseOfTheModel) {
   for (const std::string_view type : kModels) {
     const Job job = TinyJob(type);

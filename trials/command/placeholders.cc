@@ -23,7 +23,7 @@ bool IsName(std::string_view text) {
 
 int ValueOf(const Knob& knob, const ParallelConfig& config, int batch_size) {
   const int value = knob.Get(config);
-  return value == 0 && knob.derived && batch_size > 0
+  return value == 0 && knob.derived
              ? static_cast<int>(knob.derived(config, batch_size))
              : value;
 }

@@ -131,9 +131,6 @@ class Run {
             double incoming_s) const {
     const double receive_s = incoming_s > 0.0 ? times_.receive_s : 0.0;
     const double wait_s = std::max(arrival_s - timeline.end_s, receive_s);
-    if (wait_s <= 0.0) {
-      return;
-    }
     const double transfer_s = std::min(wait_s, incoming_s);
     timeline.transfer_s += transfer_s;
     timeline.bubble_s += wait_s - transfer_s;

@@ -67,10 +67,11 @@ std::vector<StageCost> PlanModel::StageCosts(const Plan& plan) {
                         return PlaceGrid(problem_.pools, key, options);
                       })
            : placed;
-  const bool contended = std::any_of(
-      links.forward.begin(), links.forward.end(), [](const GroupLink& link) {
-        return link.hosts > 1;
-      });
+  const bool contended =
+      plan.shared.pp > 1 &&
+      std::any_of(links.forward.begin(),
+                  links.forward.end(),
+                  [](const GroupLink& link) { return link.hosts > 1; });
   std::vector<StageContext> stages;
   stages.reserve(plan.stages.size());
   for (int s = 0; s < plan.shared.pp; ++s) {

@@ -52,10 +52,14 @@ void AddTransfers(const std::vector<StageContext>& stages,
   for (const StageContext& stage : stages) {
     const auto s = static_cast<std::size_t>(stage.stage);
     const int next = (stage.stage + 1) % shared.pp;
+    const bool used = shared.pp > 1;  // a stage sends nothing to itself
     times.send_forward_s.push_back(
-        SendTime(stage, next, links.forward[s], links.forward_resharding));
+        used ? SendTime(stage, next, links.forward[s], links.forward_resharding)
+             : 0.0);
     times.send_backward_s.push_back(
-        SendTime(stage, next, links.backward[s], links.backward_resharding));
+        used ? SendTime(
+                   stage, next, links.backward[s], links.backward_resharding)
+             : 0.0);
   }
   times.receive_s = StallTime(stages.front().problem, links.forward.front());
   times.overlap = shared.model_chunks > 1 && shared.overlap_p2p;

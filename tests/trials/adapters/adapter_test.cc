@@ -245,5 +245,41 @@ TEST(Adapters, AllOfThemCanBeRead) {
   EXPECT_GE(Adapter::Names().size(), 6u);
 }
 
+// An adapter with one flag, whose row has these keys.
+Adapter WithFlag(const std::string& keys) {
+  static const fakes::TemporaryFolder folder;
+  fakes::WriteFile(folder.path() / "a.toml",
+                   "[[settings]]\nflag = '--x'\n" + keys + "\n");
+  return Adapter::Read(folder.path() / "a.toml");
+}
+
+TEST(Adapters, ASettingHasOneValueOrNone) {
+  EXPECT_EQ(WithFlag("").settings().size(), 1u);
+  EXPECT_EQ(WithFlag("value = '1'").settings().size(), 1u);
+  for (const char* keys : {"value = '1'\nbool = '1'",
+                           "value = '1'\ntext = 'a'",
+                           "value = '1'\nbool = '1'\ntext = 'a'"}) {
+    EXPECT_THROW((void)WithFlag(keys), common::InputError) << keys;
+  }
+}
+
+TEST(Adapters, ValuesAreIntegersThatADoubleHoldsExactly) {
+  const auto text = [](const std::string& value) {
+    const RenderedJob job =
+        WithFlag("value = '" + value + "'")
+            .Render({}, ParallelConfig(), Adapter::Purpose::kUse, "", {});
+    return job.words.at(1);
+  };
+  EXPECT_EQ(text("3 + 0.0000000001"), "3");
+  EXPECT_EQ(text("0 - 3"), "-3");
+  EXPECT_EQ(text("1000000000000000"), "1000000000000000");
+  for (const char* value : {"0.5",
+                            "3 + 0.00000000105",
+                            "1000000000000001",
+                            "0 - 2000000000000000"}) {
+    EXPECT_THROW((void)text(value), common::InputError) << value;
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -31,6 +31,7 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
                            "dp=8,tp=8",
                            "dp=8,tp=2,pp=4",
                            "dp=8,tp=2,cp=2,pp=2",
+                           "dp=12,cp=2",
                            "dp=12,cp=2,pp=2",
                            "dp=12,cp=4,pp=3",
                            "dp=12,tp=3,cp=2,pp=2",
@@ -253,6 +254,7 @@ TEST(Placement, GpusOfAStageShareTheCardsOfTheirHost) {
   EXPECT_DOUBLE_EQ(forward(4).bandwidth_bytes_per_s, 2 * 3e9 / 4);
   EXPECT_DOUBLE_EQ(forward(8).bandwidth_bytes_per_s, 2 * 3e9 / 4);
   EXPECT_DOUBLE_EQ(forward(4).inter_latency_s, 30e-6);
+  EXPECT_EQ(forward(2).size, 2);
   EXPECT_EQ(forward(2).hosts, 1);
   EXPECT_DOUBLE_EQ(forward(2).bandwidth_bytes_per_s, 20e9);
   EXPECT_DOUBLE_EQ(forward(2).intra_latency_s, 1e-6);
@@ -269,6 +271,23 @@ TEST(Placement, GpusOfAStageShareTheCardsOfTheirHost) {
   };
   EXPECT_DOUBLE_EQ(message(2), 20e9);
   EXPECT_DOUBLE_EQ(message(4), 40e9);
+}
+
+TEST(Placement, BetweenTwoGpuTypesTheSlowerNetworkCounts) {
+  std::vector<Cluster> pools = {Hosts(1), Hosts(1)};
+  pools[1].inter.bandwidth_bytes_per_s = 1e9;
+  pools[1].inter.latency_s = 50e-6;
+  pools[1].intra.latency_s = 9e-6;
+  Plan plan = UniformPlan(ParseParallelConfig("pp=2"), 8);
+  plan.stages[1].pool = 1;
+  const PlanLinks links = PlacePlan(pools, plan);
+  for (const GroupLink& link : {links.forward[0], links.backward[0]}) {
+    EXPECT_EQ(link.size, 2);
+    EXPECT_EQ(link.hosts, 2);
+    EXPECT_EQ(link.bandwidth_bytes_per_s, 1e9);
+    EXPECT_EQ(link.inter_latency_s, 50e-6);
+    EXPECT_EQ(link.intra_latency_s, 9e-6);
+  }
 }
 
 }  // namespace

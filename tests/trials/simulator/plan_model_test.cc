@@ -13,10 +13,13 @@ namespace {
 
 // What contention adds to a step in which every tensor-parallel message takes a
 // second to issue. Hosts have four GPUs.
-double Contention(const char* config, int nodes) {
+double Contention(const char* config,
+                  int nodes,
+                  bool pipeline_outermost = false) {
   const auto time_s = [&](double contention) {
     Framework framework;
     framework.message_dispatch_s = 1.0;
+    framework.pipeline_outermost = pipeline_outermost;
     framework.network_contention = contention;
     Cluster cluster = SmallCluster();
     cluster.nodes = nodes;
@@ -31,6 +34,7 @@ double Contention(const char* config, int nodes) {
 TEST(PlanModel, OnlyAPipelineBetweenHostsContendsForTheNetwork) {
   EXPECT_EQ(Contention("tp=2,pp=2,microbatches=2", 1), 0.0);
   EXPECT_EQ(Contention("tp=8", 2), 0.0);
+  EXPECT_EQ(Contention("tp=8", 2, /*pipeline_outermost=*/true), 0.0);
   EXPECT_GT(Contention("tp=2,pp=4,microbatches=4", 2), 1.0);
   EXPECT_GT(Contention("tp=4,pp=2,microbatches=4", 2), 1.0);
 }

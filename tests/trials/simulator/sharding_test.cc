@@ -218,11 +218,11 @@ TEST(Sharding, TwoRanksGatherAndOneDoesNot) {
   for (const bool fsdp : {false, true}) {
     Framework framework;
     framework.fsdp = fsdp;
-    framework.bucket_overhead_s = 0.0;
     framework.zero_bucket_bytes = 1e12;
     ShardLinks links;
     EXPECT_EQ(GatherParametersTime(chunk, links, config, framework, 0.0), 0.0);
     EXPECT_EQ(GatherAndScatterTime(chunk, links, config, framework, 0.0), 0.0);
+    framework.bucket_overhead_s = 0.0;
     links.within = {2, 1, 20e9, 5e-6, 30e-6};
     EXPECT_GT(GatherParametersTime(chunk, links, config, framework, 0.0), 0.0);
     // Copies on one rank each reduce all of their gradients.

@@ -209,5 +209,39 @@ TEST_F(OverlappedStages, PendingReceivesSlowEveryActionDown) {
   EXPECT_EQ(pipeline_s(), 0.0);
 }
 
+// All-reduces beside a quarter of a second of products.
+TEST_F(OverlappedStages, TensorParallelismHasItsShareOfABackward) {
+  problem_.workload.model.tied_embeddings = false;
+  layers_ = {};
+  layers_.block.backward_s = 0.25;
+  layers_.block.backward_collectives.all_reduces = 1.0;
+  layers_.block.collective_bytes = 1e9;
+  links_.tp = {.size = 2, .bandwidth_bytes_per_s = 1e40};
+  plan_.layers = {1};
+  const auto share = [&] {
+    PlanLinks links;
+    links.stages = {links_};
+    links.forward.assign(1, {.size = 2, .bandwidth_bytes_per_s = 1e40});
+    links.backward = links.forward;
+    return ComputeStageCosts(
+               {{problem_, plan_, 0, gpu_, layers_, links_, false}}, links)[0]
+        .tensor_share;
+  };
+  const double collective_s = AllReduceTime(links_.tp, 1e9);
+  EXPECT_NEAR(share(), collective_s / (0.25 + collective_s), 1e-12);
+  layers_ = {};
+  EXPECT_EQ(share(), 0.0);
+}
+
+TEST(StageCost, AStageSendsNothingToItself) {
+  Plan plan = UniformPlan(ParseParallelConfig("dp=8,microbatches=2"), 8);
+  const Simulator simulator(SmallWorkload(), SmallCluster());
+  const double whole_s = simulator.Simulate(plan).time.pipeline_s;
+  EXPECT_EQ(whole_s, 0.0);
+  plan.shared.model_chunks = 2;
+  plan.layers = {4, 4};
+  EXPECT_EQ(simulator.Simulate(plan).time.pipeline_s, 0.0);
+}
+
 }  // namespace
 }  // namespace trials

@@ -197,5 +197,24 @@ TEST(StageSync, DependsOnBackwardWhereItOverlapsOnly) {
             4);
 }
 
+// The overheads of both gathers add up, and the larger slowdown counts.
+TEST(StageSync, GathersOfExpertsAreInAddition) {
+  StageSyncs syncs;
+  const char* const config = "dp=4,zero_stage=1,zero_bucket_mb=1000";
+  syncs.stage.links.dp.slowdown = 0.5;
+  const double overhead_s = syncs.Sync(config).gather.overhead_s;
+  EXPECT_GT(overhead_s, 0.0);
+  EXPECT_EQ(syncs.Sync(config).gather.slowdown, 0.5);
+  syncs.stage.links.expert_dp = syncs.stage.links.dp;
+  syncs.stage.links.expert_dp.slowdown = 0.25;
+  syncs.stage.expert_modules = {{.tensor_bytes = {1e3}}};
+  const GatherPlan both = syncs.Sync(config).gather;
+  EXPECT_DOUBLE_EQ(both.overhead_s,
+                   overhead_s + syncs.problem.framework.bucket_overhead_s);
+  EXPECT_EQ(both.slowdown, 0.5);
+  syncs.stage.links.expert_dp.slowdown = 0.75;
+  EXPECT_EQ(syncs.Sync(config).gather.slowdown, 0.75);
+}
+
 }  // namespace
 }  // namespace trials
