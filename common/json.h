@@ -116,18 +116,27 @@ template <typename T>
 }
 
 template <typename T>
+void FromJson(const Json& json, T& value);
+
+// A field of an object; std::invalid_argument names it.
+template <typename T>
+void FromField(const Json& json, const char* name, T& field) {
+  try {
+    if constexpr (requires { field.has_value(); }) {
+      FromJson(json.value(name, Json()), field);
+    } else {
+      FromJson(json.at(name), field);
+    }
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(fmt::format("{}: {}", name, e.what()));
+  }
+}
+
+template <typename T>
 void FromJson(const Json& json, T& value) {
   if constexpr (HasFields<T>) {
     VisitFields(value, [&json](const char* name, auto& field) {
-      try {
-        if constexpr (requires { field.has_value(); }) {
-          FromJson(json.value(name, Json()), field);
-        } else {
-          FromJson(json.at(name), field);
-        }
-      } catch (const std::invalid_argument& e) {
-        throw std::invalid_argument(fmt::format("{}: {}", name, e.what()));
-      }
+      FromField(json, name, field);
     });
   } else if constexpr (std::integral<T> && !std::is_same_v<T, bool>) {
     value = ToInteger<T>(json);
