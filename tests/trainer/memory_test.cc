@@ -11,6 +11,7 @@
 
 #include "tests/trainer/tiny.h"
 #include "trials/simulator/trainer_memory.h"
+#include "trials/simulator/trainer_store.h"
 #include "trials/simulator/trainer_units.h"
 
 namespace trials::trainer::testing {
@@ -370,6 +371,28 @@ TEST_F(TrainerUnitsTest, GradientsOfPartsOfTheTokensAreSummed) {
   EXPECT_EQ(partial(), 1);  // the router
   config_.sp = 2;
   EXPECT_EQ(partial(), 1 + 2);  // and two norms
+}
+
+// A table of 512 x 64 weights over 1000 ranks: 33 weights each, 33000 in all,
+// in blocks of 64.
+TEST_F(TrainerUnitsTest, ZeroPadsBucketsToPartsOfEqualSize) {
+  config_.dp = 1000;
+  const auto states = [&](int zero_stage) {
+    config_.zero_stage = zero_stage;
+    ledger_ = {};
+    const TrainerUnits units = Units();
+    TrainerStore store(units, config_);
+    store.AddUnit(TrainerUnitKind::kEmbedding, 0);
+    store.Allocate();
+    return std::vector<std::int64_t>{Used(TrainerRegion::kParameters),
+                                     Used(TrainerRegion::kGradients),
+                                     Used(TrainerRegion::kOptimizer)};
+  };
+  using States = std::vector<std::int64_t>;
+  EXPECT_EQ(states(0), (States{32768, 32768, 3 * 32768}));
+  EXPECT_EQ(states(1), (States{33024, 33024, 3 * 64}));
+  EXPECT_EQ(states(2), (States{33024, 64, 3 * 64}));
+  EXPECT_EQ(states(3), (States{64, 64, 3 * 64}));
 }
 
 TEST(TrainerUnits, ParametersAreThoseOfTheModel) {
