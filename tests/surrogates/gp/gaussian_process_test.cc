@@ -589,6 +589,22 @@ TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
   process.SetTargetScale(0.0);
 }
 
+TEST(GaussianProcess, TheScaleIsTheGivenOneOrThatOfTheData) {
+  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
+  const auto scale = [&](double given, const Eigen::VectorXd& values) {
+    GaussianProcess process(
+        problem.space, ConstantMean(10), {.target_scale = given});
+    std::vector<int> candidates(static_cast<std::size_t>(values.size()));
+    std::iota(candidates.begin(), candidates.end(), 0);
+    process.Fit({candidates, values, Eigen::VectorXd::Zero(values.size())});
+    return process.target_scale();
+  };
+  EXPECT_EQ(scale(0.05, Eigen::Vector3d(1.0, 2.0, 3.0)), 0.05);
+  EXPECT_EQ(scale(0.0, Eigen::VectorXd::Constant(1, 7.0)), 7.0);
+  EXPECT_NEAR(scale(0.0, Eigen::Vector3d(1.0, 2.0, 3.0)), 1.4826, 1e-12);
+  EXPECT_EQ(scale(0.0, {}), 1.0);  // the mean before any value
+}
+
 TEST(GaussianProcess, StartsAtItsNewCenters) {
   const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
   GaussianProcess process(problem.space, ConstantMean(10), {});
