@@ -82,9 +82,7 @@ TEST(PlanFile, AStageIsOneGpuOfTheFirstTypeUnlessItSaysOtherwise) {
     EXPECT_EQ(stage.recomputed_layers, 0);
     EXPECT_EQ(stage.pool, 0);
   }
-  EXPECT_EQ(ToString(plan),
-            "3 stages: 0 layers dp=1 tp=1 | 0 layers dp=1 tp=1 | 1000000 "
-            "layers dp=1 tp=1");
+  EXPECT_EQ(ToString(plan), "2x layers=0 dp=1 tp=1 / layers=1000000 dp=1 tp=1");
   EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1000001}]})"),
               HasSubstr("'layers' must be an integer from 0"));
   EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1, "dp": 0}]})"),

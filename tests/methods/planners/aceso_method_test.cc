@@ -16,6 +16,7 @@
 #include "common/error.h"
 #include "methods/planners/aceso/aceso.h"
 #include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/operator_job.h"
 #include "methods/planners/planned.h"
 #include "methods/sampling/random.h"
 #include "tests/fakes/decoders.h"
@@ -167,7 +168,7 @@ TEST(AcesoMethodTest, GivenSizesReplaceTheSharedHeadsAndTheGate) {
   workload.model.gated_ffn = true;
   workload.model.experts_per_token = 3;
   workload.model.vocab_size = 0;
-  const auto job = [&](const AcesoMethodOptions& options) {
+  const auto job = [&](const OperatorJobOptions& options) {
     return JobOf(options, &workload).analytic;
   };
   EXPECT_EQ(job({}).feed_forward, 3 * 4 * 2048);
@@ -181,14 +182,14 @@ TEST(AcesoMethodTest, GivenSizesReplaceTheSharedHeadsAndTheGate) {
   workload.model.vocab_size = 1;
   EXPECT_EQ(job({}).feed_forward, 4 * 2048);
   EXPECT_EQ(job({}).vocabulary, 1);
-  const AcesoJob given = JobOf({.layers = 1,
-                                .batch = 1,
-                                .hidden = 8,
-                                .heads = 4,
-                                .feed_forward = 16,
-                                .sequence_length = 32,
-                                .vocabulary = 64},
-                               nullptr);
+  const OperatorJobSizes given = JobOf({.layers = 1,
+                                        .batch = 1,
+                                        .hidden = 8,
+                                        .heads = 4,
+                                        .feed_forward = 16,
+                                        .sequence_length = 32,
+                                        .vocabulary = 64},
+                                       nullptr);
   EXPECT_EQ(given.layers, 1);
   EXPECT_EQ(given.analytic.kv_heads, 4);
   EXPECT_FALSE(given.analytic.gated);
@@ -198,7 +199,7 @@ TEST(AcesoMethodTest, GivenSizesReplaceTheSharedHeadsAndTheGate) {
 surrogates::OperatorModel ModelFor(const Problem& problem,
                                    const AcesoMethodOptions& options,
                                    const std::vector<int>& micro_batches) {
-  AcesoJob job = JobOf(options, problem.workload);
+  OperatorJobSizes job = JobOf(options, problem.workload);
   job.analytic.micro_batches = micro_batches;
   return {surrogates::AnalyticOperators(job.analytic),
           surrogates::LinkTable::Uniform(options.link_gb_per_s,

@@ -169,7 +169,7 @@ TEST(AcesoTest, IncreasingGpusTakesThemFromAnotherStage) {
 }
 
 TEST(AcesoTest, StagesAreReplicatedWhereTensorParallelismLeavesGpus) {
-  const OperatorModel model = Model(8, 64, 1e9);
+  const OperatorModel model = SmallModel(8, 64, 1e9);
   const int most_tp = model.table().largest_tp();
   OperatorPlan plan;
   EXPECT_FALSE(EvenPlan(model, 2, plan));
@@ -184,7 +184,7 @@ TEST(AcesoTest, StagesAreReplicatedWhereTensorParallelismLeavesGpus) {
 
 TEST(AcesoTest, OneStartWithTensorParallelismIsEnough) {
   // 16 stages have one on 32 GPUs, and fewer stages are not searched.
-  const OperatorModel model = Model(8, 32, 1e9);
+  const OperatorModel model = SmallModel(8, 32, 1e9);
   for (const AcesoTrace& trace : SearchAceso(model, {.budget = 50}).traces) {
     EXPECT_EQ(trace.explored > 0, trace.stages == 16) << trace.stages;
   }
