@@ -95,7 +95,13 @@ fs::path OwnCgroup() {
   const std::string groups = common::ReadProcFile("/proc/self/cgroup");
   for (const std::string_view line : common::Split(groups, '\n')) {
     if (!mount.empty() && line.starts_with("0::/")) {
-      const fs::path path = mount + std::string(line.substr(3));
+      // Without a slash at its end: to append to such a path, libstdc++ 12
+      // frees what it has not built if an allocation fails.
+      std::string_view group = line.substr(3);
+      if (group == "/") {
+        group = "";
+      }
+      const fs::path path = mount + std::string(group);
       return ::access((path / "cgroup.procs").c_str(), W_OK) == 0 ? path
                                                                   : fs::path();
     }
