@@ -1,6 +1,8 @@
 #include "methods/planners/operator_job.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -10,6 +12,8 @@ namespace {
 
 using surrogates::OperatorModel;
 
+constexpr double kMb = 1024.0 * 1024.0;  // as in Aceso's profiles
+
 // The numbers of sequences of a GPU's microbatch in the space and in `others`,
 // ascending.
 std::vector<int> MicroBatchesOf(const trials::SearchSpace& space,
@@ -17,9 +21,7 @@ std::vector<int> MicroBatchesOf(const trials::SearchSpace& space,
                                 const std::vector<int>& others) {
   std::set<int> sizes(others.begin(), others.end());
   for (const trials::ParallelConfig& config : space.configs()) {
-    sizes.insert(config.micro_batch_size > 0
-                     ? config.micro_batch_size
-                     : std::max(1, batch / (config.dp * config.microbatches)));
+    sizes.insert(MicroBatchOf(config, batch));
   }
   return {sizes.begin(), sizes.end()};
 }
@@ -87,8 +89,8 @@ OperatorModel ModelOf(const Problem& problem,
       .batch = sizes.batch,
       .gpus = problem.gpus,
       .gpus_per_node = problem.gpus_per_node,
-      .memory_limit_mb = options.memory_share * problem.memory_capacity_bytes /
-                         (1024.0 * 1024.0)};
+      .memory_limit_mb =
+          options.memory_share * problem.memory_capacity_bytes / kMb};
   if (options.profiles.empty() != options.links.empty()) {
     throw common::InputError(
         "profiles and links: give both files or neither of them");
@@ -152,6 +154,22 @@ std::vector<Option> OperatorJobRows(OperatorJobOptions& o) {
        Number{&o.memory_share, 1e-3, 1.0},
        "The share of the GPU's memory that a plan may use."},
   };
+}
+
+int MicroBatchOf(const trials::ParallelConfig& config, int batch) {
+  return config.micro_batch_size > 0
+             ? config.micro_batch_size
+             : std::max(1, batch / (config.dp * config.microbatches));
+}
+
+void Append(const OperatorEstimate& estimate, trials::Predictions& estimates) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const bool known =
+      std::isfinite(estimate.iteration_ms) && std::isfinite(estimate.memory_mb);
+  estimates.step_time_s.push_back(known ? 1e-3 * estimate.iteration_ms
+                                        : kUnknown);
+  estimates.peak_memory_bytes.push_back(known ? kMb * estimate.memory_mb
+                                              : kUnknown);
 }
 
 }  // namespace methods

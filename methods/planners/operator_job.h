@@ -3,6 +3,7 @@
 #ifndef METHODS_PLANNERS_OPERATOR_JOB_H_
 #define METHODS_PLANNERS_OPERATOR_JOB_H_
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "methods/options.h"
 #include "surrogates/operators/analytic_operators.h"
 #include "surrogates/operators/plan_cost.h"
+#include "trials/parallel_config.h"
+#include "trials/predictions.h"
 #include "trials/workload.h"
 
 namespace methods {
@@ -58,6 +61,19 @@ struct OperatorJobSizes {
 // microbatches of all candidates, too.
 [[nodiscard]] surrogates::OperatorModel ModelOfCandidates(
     const Problem& problem, const OperatorJobOptions& options);
+
+// The sequences of a GPU's microbatch.
+[[nodiscard]] int MicroBatchOf(const trials::ParallelConfig& config, int batch);
+
+// The estimate of a configuration by a planner's model; not finite: unknown.
+struct OperatorEstimate {
+  double iteration_ms = std::numeric_limits<double>::quiet_NaN();
+  // Of 2^20 bytes, as in the profiles of Aceso.
+  double memory_mb = std::numeric_limits<double>::quiet_NaN();
+};
+
+// Appends it in s and bytes, both NaN if either is unknown.
+void Append(const OperatorEstimate& estimate, trials::Predictions& estimates);
 
 }  // namespace methods
 

@@ -86,20 +86,17 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
 
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const AcesoMethodOptions& options) {
-  constexpr double kMb = 1024.0 * 1024.0;
   const trials::SearchSpace& space = *problem.space;
   const OperatorModel model = ModelOfCandidates(problem, options);
   trials::Predictions estimates;
   for (const trials::ParallelConfig& config : space.configs()) {
     const auto plan = PlanOf(model, config);
-    const surrogates::PlanCost cost =
-        plan ? model.Cost(*plan) : surrogates::PlanCost();
-    const bool known = plan && std::isfinite(cost.iteration_ms) &&
-                       std::isfinite(cost.memory_mb);
-    estimates.step_time_s.push_back(known ? 1e-3 * cost.iteration_ms
-                                          : std::nan(""));
-    estimates.peak_memory_bytes.push_back(known ? kMb * cost.memory_mb
-                                                : std::nan(""));
+    OperatorEstimate estimate;
+    if (plan) {
+      const surrogates::PlanCost cost = model.Cost(*plan);
+      estimate = {cost.iteration_ms, cost.memory_mb};
+    }
+    Append(estimate, estimates);
   }
   return estimates;
 }

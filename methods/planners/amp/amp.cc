@@ -72,14 +72,10 @@ PlanSizes SizesOf(const AmpModel& model, const AmpStrategy& strategy) {
 // The sizes of a candidate, if AMP has them.
 std::optional<AmpSizes> SizesOf(const AmpModel& model,
                                 const trials::ParallelConfig& config) {
-  const int sequences = model.operators().job().batch;
-  const AmpSizes sizes{
-      config.tp,
-      config.dp,
-      config.pp,
-      config.micro_batch_size > 0
-          ? config.micro_batch_size
-          : std::max(1, sequences / (config.dp * config.microbatches))};
+  const AmpSizes sizes{config.tp,
+                       config.dp,
+                       config.pp,
+                       MicroBatchOf(config, model.operators().job().batch)};
   const int layers = static_cast<int>(LayersOf(model.operators()).size());
   if (!IsPowerOfTwo(sizes.tp) || !IsPowerOfTwo(sizes.dp) || sizes.pp > layers ||
       config.cp > 1 || model.MicrobatchesOf(sizes) != config.microbatches) {
@@ -149,18 +145,17 @@ std::vector<Option> OptionsOf(AmpOptions& o) {
 
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const AmpOptions& options) {
-  constexpr double kMb = 1024.0 * 1024.0;
   const OperatorModel operators = ModelOfCandidates(problem, options);
   const AmpModel model(operators, ClusterOf(problem));
   trials::Predictions estimates;
   for (const trials::ParallelConfig& config : problem.space->configs()) {
     const auto sizes = SizesOf(model, config);
     const auto plan = PlanOf(operators, config);
-    const double ms = sizes ? EstimatedMs(model, *sizes) : std::nan("");
-    const double mb = plan ? operators.Cost(*plan).memory_mb : std::nan("");
-    const bool known = std::isfinite(ms) && std::isfinite(mb);
-    estimates.step_time_s.push_back(known ? 1e-3 * ms : std::nan(""));
-    estimates.peak_memory_bytes.push_back(known ? kMb * mb : std::nan(""));
+    OperatorEstimate estimate;
+    if (sizes && plan) {
+      estimate = {EstimatedMs(model, *sizes), operators.Cost(*plan).memory_mb};
+    }
+    Append(estimate, estimates);
   }
   return estimates;
 }

@@ -44,20 +44,19 @@ std::vector<Option> OptionsOf(NnScalerOptions& o) {
 
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const NnScalerOptions& options) {
-  constexpr double kMb = 1024.0 * 1024.0;
   const OperatorModel model = ModelOfCandidates(problem, options);
   trials::Predictions estimates;
   for (const trials::ParallelConfig& config : problem.space->configs()) {
     const auto plan = PlanOf(model, config);
-    const surrogates::PlanCost cost =
-        plan ? model.Cost(*plan) : surrogates::PlanCost();
-    const bool known = plan && std::isfinite(cost.iteration_ms) &&
-                       std::isfinite(cost.memory_mb);
-    estimates.step_time_s.push_back(
-        known ? 1e-3 * PipelineMsOf(cost, model.job().batch / plan->micro_batch)
-              : std::nan(""));
-    estimates.peak_memory_bytes.push_back(known ? kMb * cost.memory_mb
-                                                : std::nan(""));
+    OperatorEstimate estimate;
+    if (plan) {
+      const surrogates::PlanCost cost = model.Cost(*plan);
+      if (std::isfinite(cost.iteration_ms)) {
+        estimate = {PipelineMsOf(cost, model.job().batch / plan->micro_batch),
+                    cost.memory_mb};
+      }
+    }
+    Append(estimate, estimates);
   }
   return estimates;
 }
