@@ -71,6 +71,31 @@ MethodEntry Entry(const std::string& name,
   return entry;
 }
 
+methods::Problem WithDescribedJob(methods::Problem problem) {
+  const trials::TrainedJob* job =
+      problem.workload == nullptr && problem.described ? problem.described()
+                                                       : nullptr;
+  if (job != nullptr) {
+    problem.workload = &job->workload;
+    problem.space = &job->space;
+  }
+  return problem;
+}
+
+// A method whose records depend on the job and on the facts that describe it.
+MethodEntry DependsOnJob(MethodEntry entry) {
+  entry.reads_workload = true;
+  entry.files = [files = entry.files](const methods::Problem& problem,
+                                      const TomlTable& table) {
+    auto all = files(problem, table);
+    if (const trials::TrainedJob* job = JobIfDescribed(problem)) {
+      all.insert(all.end(), job->facts.begin(), job->facts.end());
+    }
+    return all;
+  };
+  return entry;
+}
+
 // OPPA, its variants and its ablations: one implementation, with these
 // defaults.
 MethodEntry Oppa(const std::string& name,
@@ -81,7 +106,8 @@ MethodEntry Oppa(const std::string& name,
       Entry(name, label, description, methods::MakeOppa, defaults);
   entry.variant_of = name == "oppa" ? "" : "oppa";
   entry.family = "oppa";
-  return entry;
+  return defaults.surrogates.ReadsJob() ? DependsOnJob(std::move(entry))
+                                        : entry;
 }
 
 // The same implementation, but a method of its own: VANILLA-BO is one in the
@@ -91,22 +117,8 @@ MethodEntry OnItsOwn(MethodEntry entry) {
   return entry;
 }
 
-// The job that facts describe, if the problem has no workload of its own.
-const trials::TrainedJob* DescribedJob(const methods::Problem& problem) {
-  return problem.workload == nullptr && problem.described ? problem.described()
-                                                          : nullptr;
-}
-
-methods::Problem WithDescribedJob(methods::Problem problem) {
-  if (const trials::TrainedJob* job = DescribedJob(problem)) {
-    problem.workload = &job->workload;
-    problem.space = &job->space;
-  }
-  return problem;
-}
-
+// A method that plans for the job, with all settings of its candidates.
 MethodEntry ReadsWorkload(MethodEntry entry) {
-  entry.reads_workload = true;
   entry.make = [make = entry.make](const methods::Problem& problem,
                                    const TomlTable& table,
                                    std::uint64_t seed) {
@@ -119,15 +131,7 @@ MethodEntry ReadsWorkload(MethodEntry entry) {
       return estimates(WithDescribedJob(problem), table);
     };
   }
-  entry.files = [files = entry.files](const methods::Problem& problem,
-                                      const TomlTable& table) {
-    auto all = files(problem, table);
-    if (const trials::TrainedJob* job = DescribedJob(problem)) {
-      all.insert(all.end(), job->facts.begin(), job->facts.end());
-    }
-    return all;
-  };
-  return entry;
+  return DependsOnJob(std::move(entry));
 }
 
 // BO as App. H.2 describes it, with nothing that OPPA adds.
@@ -163,6 +167,7 @@ MethodEntry CostModelPhysical() {
   methods::CostModelOptions options;
   options.surrogates.throughput_prior = CostModelForm::kPhysical;
   options.surrogates.memory_prior = CostModelForm::kPhysical;
+  options.surrogates.job_sizes = false;
   MethodEntry entry = Entry("cost-model-physical",
                             "COST-MODEL physical",
                             "COST-MODEL with the terms of OPPA's prior",

@@ -8,12 +8,7 @@ namespace jobs {
 
 double FlopPerToken(const trials::Workload& workload) {
   const trials::Model& model = workload.model;
-  double used = static_cast<double>(ParameterCount(model));
-  if (model.experts > 0) {
-    const double idle = model.experts - model.experts_per_token;
-    const double blocks = model.layers - model.dense_layers;
-    used -= idle * blocks * static_cast<double>(ExpertParameters(model));
-  }
+  double used = static_cast<double>(ActiveParameterCount(model));
   if (!model.tied_embeddings) {  // a tied table is also the vocabulary head
     used -= static_cast<double>(EmbeddingParameters(model));
   }

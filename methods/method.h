@@ -54,6 +54,11 @@ struct Problem {
   std::function<trials::Predictions(const std::string& source)> predict;
 };
 
+// The job that the facts of a measured table describe; null where the problem
+// has a workload of its own, and where the facts do not describe one job. For
+// methods that can do without. Lives as long as Problem::described.
+[[nodiscard]] const trials::TrainedJob* JobIfDescribed(const Problem& problem);
+
 // The next trial, and how it may end early.
 struct Suggestion {
   int candidate = -1;  // index into the space, never tried before

@@ -23,6 +23,23 @@ surrogates::ClusterShape ShapeOf(const Problem& problem) {
   return {problem.gpus, problem.gpus_per_node, problem.rank_order};
 }
 
+surrogates::CostModelChoices ChoicesFor(const Problem& problem,
+                                        const SurrogatePair::Options& options,
+                                        CostModelForm form) {
+  surrogates::CostModelChoices choices = options.choices;
+  if (!options.job_sizes || form != CostModelForm::kPhysical) {
+    return choices;
+  }
+  const trials::TrainedJob* described = JobIfDescribed(problem);
+  const trials::Workload* workload =
+      described == nullptr ? problem.workload : &described->workload;
+  if (workload != nullptr) {
+    choices.sizes =
+        surrogates::SizesOf(*workload, problem.memory_capacity_bytes);
+  }
+  return choices;
+}
+
 FittedProcess::Options CommonOptions(const Problem& problem,
                                      const SurrogatePair::Options& options) {
   FittedProcess::Options common{
@@ -51,8 +68,10 @@ std::unique_ptr<FittedProcess> MakeThroughput(
   }
   return std::make_unique<FittedProcess>(
       space,
-      surrogates::ThroughputPrior(
-          *problem.space, ShapeOf(problem), form, options.choices),
+      surrogates::ThroughputPrior(*problem.space,
+                                  ShapeOf(problem),
+                                  form,
+                                  ChoicesFor(problem, options, form)),
       process);
 }
 
@@ -78,8 +97,12 @@ std::unique_ptr<FittedProcess> MakeMemory(
   if (form == CostModelForm::kPhysical && options.choices.typical_values) {
     process.fit.target_scale = options.memory_error;
   }
-  surrogates::ParametricMean prior = surrogates::MemoryPrior(
-      *problem.space, ShapeOf(problem), form, clip, options.choices);
+  surrogates::ParametricMean prior =
+      surrogates::MemoryPrior(*problem.space,
+                              ShapeOf(problem),
+                              form,
+                              clip,
+                              ChoicesFor(problem, options, form));
   prior.clip_gradient = options.clip_gradient;
   return std::make_unique<FittedProcess>(space, std::move(prior), process);
 }

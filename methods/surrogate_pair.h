@@ -33,6 +33,9 @@ class SurrogatePair {
     surrogates::CostModelForm memory_prior =
         surrogates::CostModelForm::kPhysical;
     surrogates::CostModelChoices choices;
+    // Start the physical form at the sizes of the job, where the manifest or
+    // the facts of a table describe it (CostModelChoices::sizes).
+    bool job_sizes = true;
     // The source of a predicted prior; see Problem::predict.
     std::string predictions;
     // Of both processes. `seed` is that of the throughput process, `threads` is
@@ -77,6 +80,16 @@ class SurrogatePair {
     // Amplitude of a perturbation of the throughput's prior mean in units of
     // the best throughput so far; 0: none. See Misspecification. >= 0
     double prior_error = 0.0;
+
+    // Whether a prior is of the physical form, also as what a predicted one
+    // falls back on, and starts at the sizes of the job.
+    [[nodiscard]] bool ReadsJob() const {
+      using Form = surrogates::CostModelForm;
+      return job_sizes && (throughput_prior == Form::kPhysical ||
+                           throughput_prior == Form::kPredicted ||
+                           memory_prior == Form::kPhysical ||
+                           memory_prior == Form::kPredicted);
+    }
   };
 
   SurrogatePair(const Problem& problem, const Options& options);

@@ -116,4 +116,11 @@ std::int64_t ParameterCount(const Model& model) {
          HeadParameters(model);
 }
 
+std::int64_t ActiveParameterCount(const Model& model) {
+  const std::int64_t idle =
+      model.experts > 0 ? model.experts - model.experts_per_token : 0;
+  return ParameterCount(model) -
+         idle * (model.layers - model.dense_layers) * ExpertParameters(model);
+}
+
 }  // namespace trials

@@ -96,6 +96,8 @@ struct Model {
 [[nodiscard]] std::int64_t HeadParameters(
     const Model& model);  // after the last; 0 for a tied matrix
 [[nodiscard]] std::int64_t ParameterCount(const Model& model);
+// Those that a token goes through: of the experts, experts_per_token.
+[[nodiscard]] std::int64_t ActiveParameterCount(const Model& model);
 
 }  // namespace trials
 

@@ -232,6 +232,11 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        "Start the coefficients of the physical form at values that hold for "
        "most training jobs; otherwise every term starts at a tenth of a step.",
        ""},
+      {"job_sizes",
+       Boolean{&pair.job_sizes},
+       "Scale these values by the parameters, layers, width and tokens of the "
+       "job, where [workload] or the facts of a table describe it.",
+       ""},
       PredictionsOption(pair.predictions),
       {"early_termination",
        Boolean{&o.early_termination},

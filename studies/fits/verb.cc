@@ -33,21 +33,13 @@ std::string Interval(const Estimate& estimate) {
 
 // The sizes of the problem in the manifest.
 surrogates::JobSizes SizesOf(const harness::ProblemSpec& problem) {
-  surrogates::JobSizes sizes{
-      .capacity_bytes = harness::MakeBackend(problem).memory_capacity_bytes};
+  const double capacity_bytes =
+      harness::MakeBackend(problem).memory_capacity_bytes;
   if (!problem.workload.Has("model")) {
-    return sizes;  // a replayed table does not contain them
+    return {.capacity_bytes = capacity_bytes};
   }
-  const trials::Workload workload = trials::ReadWorkload(problem.workload);
-  sizes.parameters =
-      static_cast<double>(trials::ParameterCount(workload.model));
-  sizes.bytes_per_value =
-      workload.precision == trials::Precision::kFp32 ? 4.0 : 2.0;
-  sizes.layers = workload.model.layers;
-  sizes.hidden_size = workload.model.hidden_size;
-  sizes.tokens =
-      static_cast<double>(workload.batch_size) * workload.sequence_length;
-  return sizes;
+  return surrogates::SizesOf(trials::ReadWorkload(problem.workload),
+                             capacity_bytes);
 }
 
 // Sizes, or a note saying why there are none.

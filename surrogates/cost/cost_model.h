@@ -26,13 +26,17 @@ enum class CostModelForm {
   kPredicted,
 };
 
-// Choices within a form.
+// What the means depend on besides the space and the form.
 struct CostModelChoices {
   ComputeTime t_comp = ComputeTime::kOfBatch;  // of kPrinted
   // False: kPhysical without typical values. Each term is a tenth of a typical
   // step or of the capacity at its largest value, up to a factor of e^1.5, and
   // there is no shared scale.
   bool typical_values = true;
+  // Of kPhysical with typical values. Where they are known, the shared scales
+  // start at them, and each typical value, which holds for a typical job, is
+  // scaled by the job's ratio of bytes to FLOP or to bytes of model state.
+  JobSizes sizes = {};
 };
 
 // Throughput as the inverse of a sum of step-time terms, R = 1 / sum_j c_j

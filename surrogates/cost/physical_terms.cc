@@ -100,12 +100,10 @@ double Reductions(const ParallelConfig& c) {
 
 // Amounts that turn coefficients into physical numbers.
 double One(const JobSizes& /*sizes*/) { return 1.0; }
-double Flop(const JobSizes& s) { return 6.0 * s.parameters * s.tokens; }
 double ModelBytes(const JobSizes& s) {
   return s.parameters * s.bytes_per_value;
 }
 double TwoModels(const JobSizes& s) { return 2.0 * ModelBytes(s); }
-double StateBytes(const JobSizes& s) { return 16.0 * s.parameters; }
 double LayerBytes(const JobSizes& s) {
   return s.tokens * s.hidden_size * s.bytes_per_value;
 }
@@ -115,6 +113,12 @@ double AllReducedBytes(const JobSizes& s) {
 // Two forward and two backward; experts have as many all-to-alls.
 double AllReduces(const JobSizes& s) { return 4.0 * s.layers; }
 double CheckpointBytes(const JobSizes& s) { return s.layers * LayerBytes(s); }
+// 34 bytes per token, layer and unit of width at 2 bytes per value.
+double ActivationBytes(const JobSizes& s) { return 17.0 * CheckpointBytes(s); }
+// Logits in 16 and 32 bits with a gradient of 16, and one layer's activations.
+double MicrobatchBytes(const JobSizes& s) {
+  return 8.0 * s.tokens * s.vocabulary + 17.0 * LayerBytes(s);
+}
 
 // Sequences of activations that a stage holds at once, in units of the batch
 // and per layer: 1F1B keeps min(pp, microbatches) microbatches in flight,
@@ -145,6 +149,27 @@ double StateShard(const ParallelConfig& c, int from_stage) {
 }
 
 }  // namespace
+
+double FlopOfStep(const JobSizes& sizes) {
+  return 6.0 * sizes.active_parameters * sizes.tokens;
+}
+
+double StateBytes(const JobSizes& sizes) { return 16.0 * sizes.parameters; }
+
+JobSizes SizesOf(const trials::Workload& workload, double capacity_bytes) {
+  const trials::Model& model = workload.model;
+  return {.capacity_bytes = capacity_bytes,
+          .parameters = static_cast<double>(ParameterCount(model)),
+          .active_parameters = static_cast<double>(ActiveParameterCount(model)),
+          .bytes_per_value =
+              workload.precision == trials::Precision::kFp32 ? 4.0 : 2.0,
+          .layers = static_cast<double>(model.layers),
+          .hidden_size = static_cast<double>(model.hidden_size),
+          .vocabulary = static_cast<double>(
+              model.classes > 0 ? model.classes : model.vocab_size),
+          .tokens = static_cast<double>(workload.batch_size) *
+                    workload.sequence_length};
+}
 
 bool SplitsWithinTp(const ParallelConfig& c, const ClusterShape& shape) {
   const double ranks = static_cast<double>(c.dp) * c.tp * c.pp * c.cp;
@@ -196,7 +221,7 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
        "computation of the batch on one GPU",
        Computation,
        {Typical::kRatio, 1.0, 0.5},
-       {Read::kFlopRate, Flop}},
+       {Read::kFlopRate, FlopOfStep}},
       // A second forward pass.
       {"recompute",
        "recomputation with checkpointing",
@@ -389,7 +414,7 @@ std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp) {
        "activations of the batch, all layers",
        If(std::not_fn(Recomputes), in_flight(10.0 / 34.0)),
        {Typical::kPerSequence, 0.22, 1.0},
-       {Read::kMemory}},
+       {Read::kMemory, ActivationBytes}},
       // 2 bytes of the 34, and the recomputed activations.
       {"checkpoints",
        "checkpointed activations of the batch",
@@ -401,7 +426,7 @@ std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp) {
        "logits and one layer, whole batch",
        SequencesAtOnce,
        {Typical::kPerSequence, 0.025, 1.0},
-       {Read::kMemory}},
+       {Read::kMemory, MicrobatchBytes}},
       {"constant",
        "fixed memory of a GPU",
        [](const ParallelConfig&) { return 1.0; },

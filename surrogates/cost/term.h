@@ -10,6 +10,7 @@
 #include "surrogates/parametric_mean.h"
 #include "trials/parallel_config.h"
 #include "trials/rank_order.h"
+#include "trials/workload.h"
 
 namespace surrogates {
 
@@ -22,16 +23,31 @@ struct ClusterShape {
   [[nodiscard]] bool multi_node() const { return gpus > gpus_per_node; }
 };
 
-// Sizes of a training job. The cost model does not use them; they turn learned
-// coefficients into bandwidths, latencies and bytes. 0: unknown.
+// Sizes of a training job: facts of its model and batch, no speeds. They move
+// the typical values of the physical form, and they turn learned coefficients
+// into bandwidths, latencies and bytes. 0: unknown.
 struct JobSizes {
   double capacity_bytes = 0.0;  // memory of a GPU
   double parameters = 0.0;
-  double bytes_per_value = 0.0;  // of parameters and activations in compute
+  double active_parameters = 0.0;  // that a token goes through
+  double bytes_per_value = 0.0;    // of parameters and activations in compute
   double layers = 0.0;
   double hidden_size = 0.0;
-  double tokens = 0.0;  // of a step, over all ranks
+  double vocabulary = 0.0;  // outputs of the head
+  double tokens = 0.0;      // of a step, over all ranks
+
+  [[nodiscard]] bool known() const {
+    return capacity_bytes > 0.0 && parameters > 0.0;
+  }
 };
+
+[[nodiscard]] JobSizes SizesOf(const trials::Workload& workload,
+                               double capacity_bytes);
+
+// FLOP of a step without those of attention, and the bytes of a replica's
+// parameters, gradients and optimizer state in mixed precision.
+[[nodiscard]] double FlopOfStep(const JobSizes& sizes);
+[[nodiscard]] double StateBytes(const JobSizes& sizes);
 
 // A coefficient's typical value before the first trial and the deviation of its
 // logarithm. Two kinds hold from one training job to another:
@@ -43,8 +59,9 @@ struct JobSizes {
 //   absolute  a latency in s, or a share of the GPU's memory, which does not
 //             depend on the model.
 //
-// The sizes themselves differ by 10^4 between jobs and are estimated from the
-// first measurements (shared_scale.h).
+// The sizes themselves differ by 10^4 between jobs. Where the job is known they
+// start at its sizes (JobSizes); the first measurements correct them
+// (shared_scale.h).
 //
 // Source: docs/decisions/0009-typical-values.md derives and checks them.
 struct TypicalValue {

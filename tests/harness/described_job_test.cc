@@ -154,16 +154,22 @@ TEST_F(DescribedJobTest, RowsThatTrainOtherWorkloadsAreRefusedByLine) {
   EXPECT_THAT(ErrorOf(Read("\"astra\"")),
               HasSubstr("t.csv:3: this row of vtrain-h1024-mine trains another "
                         "workload than its first row"));
+  // For these, the job's sizes are a help that they can do without.
+  EXPECT_EQ(ErrorOf(Read("\"oppa\"")), "no error");
 }
 
-TEST_F(DescribedJobTest, RunsOfPlannersDependOnTheFactsAndOthersDoNot) {
+TEST_F(DescribedJobTest,
+       RunsOfMethodsThatReadTheJobDependOnTheFactsAndOthersDoNot) {
   const auto facts = testing::Field(&trials::RunInput::name,
                                     HasSubstr("file t_scenarios.csv"));
   const std::string planned =
       "[method.planned]\nplanner = \"astra\"\nthen = \"random\"\n";
   EXPECT_THAT(Inputs(Read("\"astra\"")), Contains(facts));
   EXPECT_THAT(Inputs(Read("\"planned\"", planned)), Contains(facts));
+  EXPECT_THAT(Inputs(Read("\"oppa\"")), Contains(facts));
   EXPECT_THAT(Inputs(Read("\"random\"")), Not(Contains(facts)));
+  EXPECT_THAT(Inputs(Read("\"vanilla-bo\"")), Not(Contains(facts)));
+  EXPECT_THAT(Inputs(Read("\"oppa-paper\"")), Not(Contains(facts)));
   EXPECT_THAT(Inputs(Read("\"planned\"",
                           "[method.planned]\nplanner = \"grid\"\n"
                           "then = \"random\"\n")),

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/error.h"
 #include "methods/trusted_process.h"
 #include "surrogates/cost/misspecification.h"
 
@@ -261,6 +262,47 @@ TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
 }
 
 // Binary digits of 1, 2, 3, ... in reverse, behind the point.
+// Two GPUs of 80e9 bytes. The state of 25 layers of width 4096 has 81e9 bytes:
+// a whole replica does not fit on a GPU, half of one does. That of 2 layers
+// fits.
+TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
+  const trials::SearchSpace space({{.dp = 2}, {.tp = 2}});
+  trials::TrainedJob job{.space = space};
+  job.workload.model = {.hidden_size = 4096,
+                        .attention_heads = 32,
+                        .kv_heads = 32,
+                        .head_size = 128,
+                        .ffn_size = 16384,
+                        .vocab_size = 100};
+  job.workload.batch_size = 2;
+  job.workload.sequence_length = 16;
+  const auto memory = [&](int layers, bool job_sizes) {
+    job.workload.model.layers = layers;
+    Problem problem{.space = &space, .gpus = 2, .memory_capacity_bytes = 80e9};
+    problem.described = [&] { return &job; };
+    SurrogatePair pair(problem, {.job_sizes = job_sizes});
+    (void)pair.Fit(History(space.size()));
+    surrogates::Prediction throughput;
+    surrogates::Prediction prediction;
+    pair.Predict(throughput, prediction);
+    return prediction.mean;
+  };
+  EXPECT_GT(memory(25, true)[0], 1.0);
+  EXPECT_LT(memory(25, true)[1], 0.8);
+  EXPECT_LT(memory(2, true)[0], 0.3);
+  EXPECT_EQ(memory(25, false), memory(2, false));
+}
+
+TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
+  const trials::SearchSpace space({{.dp = 2}, {.tp = 2}});
+  Problem problem{.space = &space, .gpus = 2, .memory_capacity_bytes = 80e9};
+  problem.described = []() -> const trials::TrainedJob* {
+    throw common::InputError("rows train different workloads");
+  };
+  EXPECT_EQ(JobIfDescribed(problem), nullptr);
+  EXPECT_NO_THROW(SurrogatePair(problem, {}));
+}
+
 TEST(TrustThreshold, IsTheVanDerCorputSequenceAfterThreeTrials) {
   std::vector<double> thresholds;
   for (int trials = 0; trials < 11; ++trials) {

@@ -141,6 +141,7 @@ TEST_F(WorkloadTest, CountsPatchesAndExperts) {
           "vocab_size": 32000, "num_local_experts": 8,
           "num_experts_per_tok": 2})"));
   EXPECT_EQ(ParameterCount(mixtral), 46'702'792'704);
+  EXPECT_EQ(ActiveParameterCount(mixtral), 12'879'925'248);
   EXPECT_EQ(ExpertParameters(mixtral), 3LL * 4096 * 14336);
 }
 

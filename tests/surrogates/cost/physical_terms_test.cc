@@ -304,9 +304,11 @@ TEST(PhysicalTerms, StagesExchangeTheActivationsOfTheirTokens) {
 // Sizes that make every amount another number.
 constexpr JobSizes kSizes = {.capacity_bytes = 1e9,
                              .parameters = 10.0,
+                             .active_parameters = 9.0,
                              .bytes_per_value = 2.0,
                              .layers = 5.0,
                              .hidden_size = 3.0,
+                             .vocabulary = 11.0,
                              .tokens = 7.0};
 
 TEST(PhysicalTerms, AmountsAreThoseOfTheJob) {
@@ -320,7 +322,7 @@ TEST(PhysicalTerms, AmountsAreThoseOfTheJob) {
     }
   }
   const std::map<std::string, double> expected = {
-      {"compute", 6.0 * 10.0 * 7.0},
+      {"compute", 6.0 * 9.0 * 7.0},
       {"DP volume, intra-node", 2.0 * 20.0},
       {"DP volume, inter-node", 2.0 * 20.0},
       {"DP latency", 1.0},
@@ -335,7 +337,9 @@ TEST(PhysicalTerms, AmountsAreThoseOfTheJob) {
       {"EP latency, inter-node", 4.0 * 5.0},
       {"PP volume", 7.0 * 3.0 * 2.0},
       {"PP latency", 1.0},
+      {"activations", 34.0 * 5.0 * 7.0 * 3.0},
       {"checkpoints", 5.0 * 7.0 * 3.0 * 2.0},
+      {"one microbatch", 8.0 * 7.0 * 11.0 + 34.0 * 7.0 * 3.0},
       {"model state", 160.0}};
   EXPECT_EQ(amounts, expected);
 }
