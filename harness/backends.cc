@@ -69,6 +69,7 @@ trials::Cluster WithLinkFactors(trials::Cluster cluster,
   cluster.intra.bandwidth_bytes_per_s *= intra;
   cluster.uplink.bandwidth_bytes_per_s *= intra;
   cluster.inter.bandwidth_bytes_per_s *= inter;
+  cluster.outer.bandwidth_bytes_per_s *= inter;
   return cluster;
 }
 
@@ -104,20 +105,92 @@ std::string ErrorBandsOf(const trials::Cluster& cluster,
                             report);
 }
 
+// "a100-8x4 (32 x A100)", or both groups: "slow (8 x A100) + fast (8 x H100)".
+std::string NameOf(const std::vector<trials::Cluster>& pools) {
+  std::string name;
+  for (const trials::Cluster& pool : pools) {
+    name += fmt::format("{}{} ({} x {})",
+                        name.empty() ? "" : " + ",
+                        pool.name,
+                        pool.gpus(),
+                        pool.gpu.name);
+  }
+  return name;
+}
+
+// A line for each GPU type: with which measurements it was compared.
+std::string ValidationOf(const std::vector<trials::Cluster>& pools) {
+  std::string text;
+  for (const trials::Cluster& pool : pools) {
+    const std::string& validated = pool.gpu.validated;
+    text += fmt::format("{}: {}\n",
+                        pool.gpu.name,
+                        validated.empty()
+                            ? "not validated: its constants are estimates"
+                            : "validated with " + validated);
+  }
+  return text;
+}
+
+// The GPU types by the numbers that plans have; "" if there is one.
+std::string TypesOf(const std::vector<trials::Cluster>& pools) {
+  std::string text;
+  for (std::size_t i = 0; pools.size() > 1 && i < pools.size(); ++i) {
+    text += fmt::format("pool {}: {} ({} x {})\n",
+                        i,
+                        pools[i].name,
+                        pools[i].gpus(),
+                        pools[i].gpu.name);
+  }
+  return text;
+}
+
+// Predictions for trials on several GPU types describe a machine with one, and
+// none of these types may make them the ground truth.
+PredictionsByName HeterogeneousPredictions(
+    const ProblemSpec& problem,
+    const trials::SearchSpace& space,
+    const trials::Workload& workload,
+    const Machine& own,
+    const std::vector<trials::Cluster>& pools) {
+  std::vector<PredictionsByName> by_type;
+  for (const trials::Cluster& pool : pools) {
+    Machine machine = own;
+    machine.cluster = pool;
+    machine.cluster.inter = pool.OuterLink();
+    machine.cluster = trials::WithGpus(machine.cluster, trials::GpusOf(pools));
+    by_type.push_back(
+        SimulatedPredictions(problem, space, workload, machine, true));
+  }
+  return [=](const std::string& name) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    if (settings.clusters.empty()) {
+      throw InputError(fmt::format(
+          "{}: the trials have several GPU types; predictions describe one: "
+          "add cluster = \"NAME\" to [predictions], or planner = \"astra\"",
+          settings.table.Where()));
+    }
+    for (std::size_t i = 1; i < by_type.size(); ++i) {
+      (void)by_type[i](name);
+    }
+    return by_type.front()(name);
+  };
+}
+
 Backend MakeSimulator(const ProblemSpec& problem) {
   SimulatorSetup setup = ReadSimulatorSetup(problem);
   const trials::Workload& workload = setup.workload;
   const trials::Cluster& cluster = setup.cluster;
-  Backend backend = BackendOn(workload, cluster, setup.space);
+  const std::vector<trials::Cluster>& pools = setup.pools;
+  Backend backend = BackendOn(workload, pools, setup.space);
   backend.inputs = std::move(setup.inputs);
   backend.description =
-      fmt::format("{}, batch {} x {}, on {} ({} x {}){}{}",
+      fmt::format("{}, batch {} x {}, on {}{}{}",
                   workload.name,
                   workload.batch_size,
                   workload.sequence_length,
-                  cluster.name,
-                  cluster.gpus(),
-                  cluster.gpu.name,
+                  NameOf(pools),
                   setup.framework_name.empty() ? "" : ", framework ",
                   setup.framework_name);
   const std::string framework_name = setup.framework_name.empty()
@@ -130,11 +203,11 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                                     landscape, backend.space->configs())
                               : nullptr;
   const auto make_exact = [workload,
-                           cluster,
+                           pools,
                            framework = setup.framework,
                            deviations]() -> std::unique_ptr<TrialRunner> {
     auto simulator = std::make_unique<trials::Simulator>(
-        workload, cluster, trials::Simulator::Options{*framework});
+        workload, pools, trials::Simulator::Options{*framework});
     if (deviations == nullptr) {
       return simulator;
     }
@@ -143,7 +216,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   };
   backend.clone_exact_runner = make_exact;
   const auto simulator = std::make_shared<trials::Simulator>(
-      workload, cluster, trials::Simulator::Options{*setup.framework});
+      workload, pools, trials::Simulator::Options{*setup.framework});
   backend.expect =
       [simulator, deviations, log_stddev = setup.framework->memory_log_stddev](
           const trials::ParallelConfig& config) {
@@ -156,39 +229,34 @@ Backend MakeSimulator(const ProblemSpec& problem) {
             trials::FitProbability(
                 report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
       };
-  backend.explain = [simulator, deviations, cluster, framework_name](
+  backend.explain = [simulator, deviations, pools, framework_name](
                         const trials::ParallelConfig& config) {
     const trials::StepReport report = simulator->Simulate(config);
-    const std::string& validated = cluster.gpu.validated;
     return FormatReport(ToString(config), report) +
-           ErrorBandsOf(cluster, framework_name, config, report) +
-           fmt::format("{}: {}\n",
-                       cluster.gpu.name,
-                       validated.empty()
-                           ? "not validated: its constants are estimates"
-                           : "validated with " + validated) +
+           // No measurement has several GPU types.
+           (pools.size() > 1
+                ? "\n"
+                : ErrorBandsOf(pools.front(), framework_name, config, report)) +
+           ValidationOf(pools) +
            (deviations == nullptr
                 ? ""
                 : fmt::format("[noise] landscape: step time x {:.4f}\n",
                               deviations->TimeFactor(config)));
   };
-  backend.explain_plan = [simulator](const trials::Plan& plan) {
-    return FormatReport(ToString(plan), simulator->Simulate(plan));
+  backend.explain_plan = [simulator, pools](const trials::Plan& plan) {
+    return FormatReport(ToString(plan), simulator->Simulate(plan)) +
+           TypesOf(pools);
   };
   backend.runs_plans = deviations == nullptr;
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();
   backend.runner = Wrap(std::move(exact), problem.noise);
-  backend.predictions = SimulatedPredictions(
-      problem,
-      *backend.space,
-      workload,
-      {cluster,
-       setup.framework,
-       setup.framework_name.empty() ? std::string(kDefaultFramework)
-                                    : setup.framework_name,
-       {}},
-      true);
+  const Machine own = {cluster, setup.framework, framework_name, {}};
+  backend.predictions =
+      pools.size() > 1
+          ? HeterogeneousPredictions(
+                problem, *backend.space, workload, own, pools)
+          : SimulatedPredictions(problem, *backend.space, workload, own, true);
   backend.rank_order = setup.framework->pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;
@@ -287,14 +355,23 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
                        "would have no effect: use the backend 'command', or "
                        "'replay' with a column for each");
   }
-  SimulatorSetup setup{
-      trials::ReadWorkload(problem.workload),
-      WithLinkFactors(ReadCluster(problem.cluster), problem.cluster),
-      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
+  SimulatorSetup setup;
+  setup.workload = trials::ReadWorkload(problem.workload);
+  for (trials::Cluster& pool : ReadClusters(problem.cluster)) {
+    setup.pools.push_back(WithLinkFactors(std::move(pool), problem.cluster));
+  }
+  setup.cluster = setup.pools.front();
+  setup.space =
+      trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);
   trials::Framework framework;
   setup.inputs = ProblemFiles(problem);
-  for (std::filesystem::path& file : trials::GpuFiles(setup.cluster.gpu)) {
-    setup.inputs.push_back(std::move(file));
+  for (const trials::Cluster& pool : setup.pools) {
+    for (std::filesystem::path& file : trials::GpuFiles(pool.gpu)) {
+      if (std::find(setup.inputs.begin(), setup.inputs.end(), file) ==
+          setup.inputs.end()) {
+        setup.inputs.push_back(std::move(file));
+      }
+    }
   }
   if (problem.backend.Has("framework")) {
     const std::string name = problem.backend.RequireString("framework");

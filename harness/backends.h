@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "harness/predictions.h"
 #include "harness/spec.h"
+#include "methods/method.h"
 #include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
 #include "trials/plan.h"
@@ -49,7 +50,8 @@ struct Backend {
   int gpus_per_node = 1;
   // Of the framework that runs the trials.
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
-  double memory_capacity_bytes = 0.0;  // per GPU
+  double memory_capacity_bytes = 0.0;   // per GPU
+  std::vector<methods::GpuPool> pools;  // see methods::Problem
   std::unique_ptr<trials::SearchSpace> space;
   std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit
   trials::TrialRunner* exact = nullptr;         // the inner runner, without
@@ -95,6 +97,8 @@ struct SimulatorSetup {
   std::string framework_name;              // "": the default, Colossal-AI
   std::vector<std::string> compared_with;  // see trials::FrameworkNotes
   std::vector<std::filesystem::path> inputs;
+  // Of each GPU type, where there are several; `cluster` is the first one.
+  std::vector<trials::Cluster> pools;
 };
 
 // Errors: throws InputError for a problem of another backend.

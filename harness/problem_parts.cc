@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/files.h"
+#include "common/text.h"
 #include "trials/data_folder.h"
 #include "trials/inert_lists.h"
 #include "trials/simulator/framework.h"
@@ -21,7 +24,42 @@ std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
   return table.Folder() / table.RequireString(key);
 }
 
-trials::Cluster ReadCluster(const TomlTable& table) {
+namespace {
+
+// The group that [cluster] group names.
+trials::Cluster GroupOf(const TomlTable& table,
+                        const std::vector<trials::Cluster>& groups) {
+  const std::string name = table.RequireString("group");
+  std::vector<std::string> known;
+  for (const trials::Cluster& group : groups) {
+    if (group.name == name) {
+      return group;
+    }
+    known.push_back(group.name);
+  }
+  table.Fail("group",
+             fmt::format("no group '{}' in the cluster file{}; its groups: {}",
+                         name,
+                         common::DidYouMean(name, known),
+                         fmt::join(known, ", ")));
+}
+
+trials::Cluster Resized(const TomlTable& table, trials::Cluster cluster) {
+  const int gpus = table.RequireIntIn("gpus", 1);
+  if (gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0) {
+    table.Fail("gpus",
+               fmt::format("{} GPUs do not fill hosts of {}: use a multiple "
+                           "of {}",
+                           gpus,
+                           cluster.gpus_per_node,
+                           cluster.gpus_per_node));
+  }
+  return trials::WithGpus(std::move(cluster), gpus);
+}
+
+}  // namespace
+
+std::vector<trials::Cluster> ReadClusters(const TomlTable& table) {
   const std::filesystem::path file = NamedFile(table, "file");
   if (!common::IsFile(file)) {
     table.Fail("file",
@@ -29,24 +67,34 @@ trials::Cluster ReadCluster(const TomlTable& table) {
                            "the manifest)",
                            file.string()));
   }
-  trials::Cluster cluster = trials::ReadCluster(file);
-  if (table.Has("gpus")) {
-    const int gpus = table.RequireIntIn("gpus", 1);
-    if (gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0) {
-      table.Fail("gpus",
-                 fmt::format("{} GPUs do not fill hosts of {}: use a multiple "
-                             "of {}",
-                             gpus,
-                             cluster.gpus_per_node,
-                             cluster.gpus_per_node));
-    }
-    try {
-      return trials::WithGpus(std::move(cluster), gpus);
-    } catch (const std::invalid_argument& e) {
-      table.Fail("gpus", e.what());
-    }
+  std::vector<trials::Cluster> groups = trials::ReadClusters(file);
+  if (table.Has("group")) {
+    groups = {GroupOf(table, groups)};
   }
-  return cluster;
+  if (!table.Has("gpus")) {
+    return groups;
+  }
+  try {
+    return groups.size() == 1
+               ? std::vector{Resized(table, groups.front())}
+               : WithGpus(std::move(groups), table.RequireIntIn("gpus", 1));
+  } catch (const common::InputError&) {
+    throw;
+  } catch (const std::invalid_argument& e) {
+    table.Fail("gpus", e.what());
+  }
+}
+
+trials::Cluster ReadCluster(const TomlTable& table) {
+  std::vector<trials::Cluster> groups = ReadClusters(table);
+  if (groups.size() > 1) {
+    table.Fail("file",
+               fmt::format("only the simulator has several GPU types, and "
+                           "this cluster has {}: choose one, group = \"{}\"",
+                           groups.size(),
+                           groups.front().name));
+  }
+  return std::move(groups.front());
 }
 
 std::filesystem::path LikeFile(const TomlTable& table) {
@@ -99,6 +147,9 @@ std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
       NamedFile(problem.workload, "model")};
   if (problem.cluster.Has("file")) {
     files.push_back(NamedFile(problem.cluster, "file"));
+    for (std::filesystem::path& like : trials::GroupFiles(files.back())) {
+      files.push_back(std::move(like));
+    }
   }
   for (const std::string& name : problem.space.GetStrings("rule_sets")) {
     for (const auto& path : {problem.rules_folder / (name + ".rules"),
@@ -138,14 +189,42 @@ void AddFrameworkRules(const ProblemSpec& problem,
 Backend BackendOn(const trials::Workload& workload,
                   const trials::Cluster& cluster,
                   const trials::SearchSpaceOptions& space) {
+  return BackendOn(workload, {&cluster, 1}, space);
+}
+
+Backend BackendOn(const trials::Workload& workload,
+                  std::span<const trials::Cluster> pools,
+                  trials::SearchSpaceOptions space) {
   Backend backend;
   backend.warning = workload.model.note;
   backend.workload = workload;
-  backend.gpus = cluster.gpus();
-  backend.gpus_per_node = cluster.gpus_per_node;
-  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
+  backend.gpus = trials::GpusOf(pools);
+  backend.gpus_per_node = pools.front().gpus_per_node;
+  backend.memory_capacity_bytes = pools.front().gpu.memory_bytes;
+  int divisor = 0;  // of the GPUs of all types
+  for (const trials::Cluster& pool : pools) {
+    backend.gpus_per_node = std::min(backend.gpus_per_node, pool.gpus_per_node);
+    backend.memory_capacity_bytes =
+        std::min(backend.memory_capacity_bytes, pool.gpu.memory_bytes);
+    divisor = std::gcd(divisor, pool.gpus());
+    if (pools.size() > 1) {
+      backend.pools.push_back({pool.name,
+                               pool.gpus(),
+                               pool.gpus_per_node,
+                               pool.gpu.memory_bytes,
+                               pool.gpu.half_flop_per_s});
+    }
+  }
+  if (pools.size() > 1) {
+    // The stages of a configuration fill the types in their order.
+    space.rules.insert(
+        space.rules.begin(),
+        trials::Rule::Parse(fmt::format("{} % ($dp * $cp * $tp) != 0", divisor),
+                            "a stage has one GPU type",
+                            "[cluster]"));
+  }
   backend.space = std::make_unique<trials::SearchSpace>(
-      trials::SearchSpace::Enumerate(workload, cluster.gpus(), space));
+      trials::SearchSpace::Enumerate(workload, backend.gpus, space));
   const std::string inert = trials::InertLists(space, *backend.space);
   if (!inert.empty()) {
     backend.warning += (backend.warning.empty() ? "" : "; ") + inert;

@@ -5,6 +5,7 @@
 #define HARNESS_PROBLEM_PARTS_H_
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,13 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
                                               std::string_view key);
 
 // The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
-// gpus = 32, it has as many of the file's hosts as that takes.
+// gpus = 32, it has as many of the file's hosts as that takes. Of a file with
+// several GPU types, group = "h100" chooses one.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadCluster(const common::TomlTable& table);
+// The same, with a cluster for each GPU type.
+[[nodiscard]] std::vector<trials::Cluster> ReadClusters(
+    const common::TomlTable& table);
 
 // A cluster of which the manifest has the sizes: nodes, gpus_per_node, and gpu
 // or memory_gib. With like = "h100-infiniband" (LikeFile), its links and GPU
@@ -62,6 +67,10 @@ void AddFrameworkRules(const ProblemSpec& problem,
                        std::vector<std::filesystem::path>& inputs);
 
 // A backend that trains the workload on the whole cluster, without its runner.
+// With several GPU types, each stage of its configurations has one of them.
+[[nodiscard]] Backend BackendOn(const trials::Workload& workload,
+                                std::span<const trials::Cluster> pools,
+                                trials::SearchSpaceOptions space);
 [[nodiscard]] Backend BackendOn(const trials::Workload& workload,
                                 const trials::Cluster& cluster,
                                 const trials::SearchSpaceOptions& space);

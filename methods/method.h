@@ -22,6 +22,15 @@
 
 namespace methods {
 
+// The GPUs of one type, as their data sheet describes them.
+struct GpuPool {
+  std::string name;  // of the group of hosts
+  int gpus = 0;
+  int gpus_per_node = 1;
+  double memory_bytes = 0.0;     // per GPU
+  double half_flop_per_s = 0.0;  // dense, in 16 bits
+};
+
 // The view that a method has of the problem, without a backend.
 struct Problem {
   const trials::SearchSpace* space = nullptr;  // must outlive the method
@@ -32,7 +41,11 @@ struct Problem {
   // The job, where the manifest describes it; else null. A method that reads it
   // has MethodEntry::reads_workload.
   const trials::Workload* workload = nullptr;
-  // Trials can run plans, whose stages differ, on GPUs of one type.
+  // The GPU types of a cluster that has several, as PlanStage::pool numbers
+  // them; else empty. Then gpus_per_node and memory_capacity_bytes are the
+  // smallest of them, and a configuration has stages of one type each.
+  std::vector<GpuPool> pools;
+  // Trials can run plans, whose stages differ.
   bool runs_plans = false;
   // The job of a measured table that has no `workload`: null where no facts
   // describe the table. Empty for other problems. The result lives as long as a

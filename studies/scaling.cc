@@ -148,6 +148,12 @@ void ScaleProblem(const StudyOptions& options,
                   const harness::ProblemSpec& problem,
                   const std::vector<int>& gpus) {
   const harness::SimulatorSetup setup = harness::ReadSimulatorSetup(problem);
+  if (setup.pools.size() > 1) {
+    problem.cluster.Fail("file",
+                         fmt::format("this study scales a cluster of one GPU "
+                                     "type: choose one, group = \"{}\"",
+                                     setup.cluster.name));
+  }
   std::vector<trials::Cluster> clusters;
   for (const int count : gpus) {
     clusters.push_back(ScaledCluster(setup.cluster, count));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -196,10 +198,12 @@ Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node) {
   return WithSizes(std::move(cluster), nodes, gpus_per_node);
 }
 
-Cluster ReadCluster(const std::filesystem::path& path) {
-  const common::TomlTable table = common::TomlTable::ParseFile(path);
+namespace {
+
+// Hosts of one GPU type: the keys of a cluster file without groups.
+Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
   Cluster cluster;
-  cluster.name = table.GetString("name", path.stem().string());
+  cluster.name = table.GetString("name", name);
   cluster.nodes = table.RequireIntIn("nodes", 1, kMostParts);
   cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1, kMostParts);
   cluster.gpu = !table.Has("gpu") || table.IsTable("gpu")
@@ -229,8 +233,131 @@ Cluster ReadCluster(const std::filesystem::path& path) {
     cluster.nics_per_node = inter.GetIntIn("nics_per_node", 1, 1, kMostParts);
     cluster.ring_nics = ReadRingNics(inter, cluster.nics_per_node);
   }
-  table.RejectUnknownKeys();
   return cluster;
+}
+
+// The cluster file that a group is like.
+std::filesystem::path LikeFile(const common::TomlTable& group) {
+  try {
+    return FindDataFile(
+        "clusters", group.RequireString("like"), group.Folder());
+  } catch (const common::InputError& e) {
+    group.Fail("like", e.what());
+  }
+}
+
+// Its hosts, as many as the group has.
+Cluster ReadHostsLike(const common::TomlTable& group) {
+  Cluster cluster = ReadCluster(LikeFile(group));
+  try {
+    cluster.name = group.GetString("name", cluster.name);
+    const int gpus_per_node =
+        group.GetIntIn("gpus_per_node", cluster.gpus_per_node, 1, kMostParts);
+    return WithHosts(std::move(cluster),
+                     group.RequireIntIn("nodes", 1, kMostParts),
+                     gpus_per_node);
+  } catch (const common::InputError&) {
+    throw;
+  } catch (const std::invalid_argument& e) {
+    group.Fail("like", e.what());
+  }
+}
+
+std::vector<Cluster> ReadGroups(const common::TomlTable& table) {
+  const Link network =
+      table.Has("network") ? ReadLink(table.RequireTable("network")) : Link{};
+  std::vector<Cluster> groups;
+  for (const common::TomlTable& group : table.GetTables("group")) {
+    Cluster cluster =
+        group.Has("like")
+            ? ReadHostsLike(group)
+            : ReadHosts(group, fmt::format("group-{}", groups.size()));
+    cluster.outer = network;
+    if (!(cluster.OuterLink().bandwidth_bytes_per_s > 0.0)) {
+      group.Fail("inter",
+                 fmt::format("the hosts of '{}' have no network to those of "
+                             "other groups: add [group.inter] or [network]",
+                             cluster.name));
+    }
+    for (const Cluster& other : groups) {
+      if (other.name == cluster.name) {
+        group.Fail("name",
+                   fmt::format("two groups are named '{}': give each a name "
+                               "of its own",
+                               cluster.name));
+      }
+    }
+    groups.push_back(std::move(cluster));
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<Cluster> ReadClusters(const std::filesystem::path& path) {
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
+  std::vector<Cluster> groups =
+      table.Has("group")
+          ? ReadGroups(table)
+          : std::vector<Cluster>{ReadHosts(table, path.stem().string())};
+  table.RejectUnknownKeys();
+  return groups;
+}
+
+Cluster ReadCluster(const std::filesystem::path& path) {
+  std::vector<Cluster> groups = ReadClusters(path);
+  if (groups.size() > 1) {
+    throw common::InputError(fmt::format(
+        "{}: a cluster with {} GPU types; this needs one type: name a file "
+        "without several [[group]], or one group by [cluster] group = \"{}\"",
+        path.string(),
+        groups.size(),
+        groups.front().name));
+  }
+  return std::move(groups.front());
+}
+
+std::vector<std::filesystem::path> GroupFiles(
+    const std::filesystem::path& path) {
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
+  std::vector<std::filesystem::path> files;
+  if (!table.Has("group")) {
+    return files;
+  }
+  for (const common::TomlTable& group : table.GetTables("group")) {
+    if (group.Has("like")) {
+      files.push_back(LikeFile(group));
+    }
+  }
+  return files;
+}
+
+int GpusOf(std::span<const Cluster> groups) {
+  int gpus = 0;
+  for (const Cluster& group : groups) {
+    gpus += group.gpus();
+  }
+  return gpus;
+}
+
+std::vector<Cluster> WithGpus(std::vector<Cluster> groups, int gpus) {
+  const std::int64_t all = GpusOf(groups);
+  for (Cluster& group : groups) {
+    const std::int64_t share = std::int64_t{gpus} * group.gpus();
+    if (share % (all * group.gpus_per_node) != 0) {
+      throw std::invalid_argument(fmt::format(
+          "{} GPUs with the shares of the groups do not fill hosts of {} GPUs "
+          "of '{}': use a multiple of {}, or other nodes of the groups",
+          gpus,
+          group.gpus_per_node,
+          group.name,
+          all));
+    }
+    group = WithHosts(group,
+                      static_cast<int>(share / all / group.gpus_per_node),
+                      group.gpus_per_node);
+  }
+  return groups;
 }
 
 }  // namespace trials

@@ -4,6 +4,7 @@
 #define TRIALS_CLUSTER_H_
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,7 +82,13 @@ struct Cluster {
   // through more than one of its GPUs but not all; 0: all. It is small if NCCL
   // cannot detect which NIC is near which GPU.
   int ring_nics = 0;
+  // One NIC towards hosts of other GPU types (ReadClusters); without a
+  // bandwidth, that is `inter`.
+  Link outer;
 
+  [[nodiscard]] const Link& OuterLink() const {
+    return outer.bandwidth_bytes_per_s > 0.0 ? outer : inter;
+  }
   [[nodiscard]] int gpus() const { return gpus_per_node * nodes; }
   // The bandwidth of a ring through this many GPUs of one host.
   [[nodiscard]] double RingBytesPerSecond(int gpus_of_host) const;
@@ -104,8 +111,29 @@ struct Cluster {
 // Reads a cluster file (experiments/clusters/*.toml; format in
 // docs/cluster_format.md). Its GPU is a table [gpu] or the name of a preset,
 // gpu = "h100-sxm". Every number there is next to its source.
-// Errors: throws InputError with file:line:column.
+// Errors: throws InputError with file:line:column, and for a file with several
+// GPU types.
 [[nodiscard]] Cluster ReadCluster(const std::filesystem::path& path);
+
+// The same for a file that may have several GPU types, one group of hosts each
+// ([[group]]): a cluster for each of them, with different names. Their hosts
+// are joined by [network] or, without it, by the slower network of both sides.
+[[nodiscard]] std::vector<Cluster> ReadClusters(
+    const std::filesystem::path& path);
+
+// The cluster files that the groups of a file are like.
+// Errors: as ReadClusters.
+[[nodiscard]] std::vector<std::filesystem::path> GroupFiles(
+    const std::filesystem::path& path);
+
+// All GPUs of several groups.
+[[nodiscard]] int GpusOf(std::span<const Cluster> groups);
+
+// The groups with fewer or more hosts: each has its share of `gpus`.
+// Errors: throws std::invalid_argument where a share does not fill hosts, and
+// as WithGpus.
+[[nodiscard]] std::vector<Cluster> WithGpus(std::vector<Cluster> groups,
+                                            int gpus);
 
 }  // namespace trials
 

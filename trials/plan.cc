@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "trials/constraints.h"
 
@@ -171,6 +172,28 @@ std::vector<Chunk> ChunksOf(const Plan& plan, int dense_layers) {
                  v + 1 == chunks.size()};
   }
   return chunks;
+}
+
+void FillTypes(std::span<const int> gpus, Plan& plan) {
+  std::size_t pool = 0;
+  int used = 0;  // of this type
+  for (int s = 0; s < plan.shared.pp; ++s) {
+    if (pool + 1 < gpus.size() && used == gpus[pool]) {
+      ++pool;
+      used = 0;
+    }
+    used += StageGpus(plan, s);
+    if (used > gpus[pool]) {
+      Fail(plan,
+           fmt::format("stage {} would have GPUs of two types: the GPUs of a "
+                       "stage, dp * cp * tp = {}, must divide those of each "
+                       "type ({})",
+                       s,
+                       StageGpus(plan, s),
+                       fmt::join(gpus, ", ")));
+    }
+    plan.stages[static_cast<std::size_t>(s)].pool = static_cast<int>(pool);
+  }
 }
 
 int StageGpus(const Plan& plan, int stage) {

@@ -101,6 +101,11 @@ struct Chunk {
 // Shape: [pp * model_chunks].
 [[nodiscard]] std::vector<Chunk> ChunksOf(const Plan& plan, int dense_layers);
 
+// Gives each stage a GPU type: the stages fill the types in their order.
+// `gpus`: as for CheckPlan.
+// Errors: throws InvalidPlan for a stage whose GPUs would be of two types.
+void FillTypes(std::span<const int> gpus, Plan& plan);
+
 // GPUs of one stage, and of all stages in one pool.
 [[nodiscard]] int StageGpus(const Plan& plan, int stage);
 [[nodiscard]] int PoolGpus(const Plan& plan, int pool);

@@ -18,6 +18,21 @@ namespace studies {
 // The optimal pool of Llama-2-7B on 2 to 1,024 A100.
 [[nodiscard]] Output AstraMoney();
 
+// Astra's plans on clusters of one and of two GPU types, simulated, next to its
+// Table 2.
+[[nodiscard]] Output AstraClusters();
+
+// Astra's plans on a small cluster of two GPU types and on each half of it.
+[[nodiscard]] Output AstraHalves();
+
+// What uniform recomputation in groups and an optimizer on the host add to
+// Astra's search, by its own model.
+[[nodiscard]] Output AstraOffload();
+
+// The assumptions about the search space, of a list of them, that are nearest
+// to the numbers of strategies of its Table 1.
+[[nodiscard]] Output AstraCounts();
+
 }  // namespace studies
 
 #endif  // STUDIES_PLANNERS_ASTRA_H_

@@ -26,7 +26,11 @@ int main(int argc, char** argv) {
                            studies::AcesoLayers(argv[2]),
                            studies::AcesoHeuristics(argv[2]),
                            studies::AstraEfficiency(argv[2]),
-                           studies::AstraMoney()});
+                           studies::AstraMoney(),
+                           studies::AstraHalves(),
+                           studies::AstraClusters(),
+                           studies::AstraOffload(),
+                           studies::AstraCounts()});
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;

@@ -49,6 +49,12 @@ double LayersOfToken(const Model& model) {
 
 int DataRanks(const ParallelConfig& config) { return config.dp * config.cp; }
 
+int RecomputedOf(const ParallelConfig& config, const AstraShare& share) {
+  return config.grad_checkpoint == trials::kRecomputeFull || share.group > 1
+             ? share.blocks
+             : share.recomputed;
+}
+
 // Whether a group of ranks that are `stride` apart spans hosts.
 bool SpansHosts(int stride, int ranks, int gpus_per_node) {
   return stride * ranks > gpus_per_node;
@@ -72,14 +78,6 @@ ProductEfficiency AnalyticEfficiency(double best) {
     return best * size / (size + kHalf);
   };
 }
-
-// One block and one microbatch on a GPU.
-struct AstraModel::Block {
-  double forward_s = 0.0;
-  double core_s = 0.0;        // of it, scores and weighted sum of attention
-  double collective_s = 0.0;  // tensor-parallel, of one pass
-  double experts_s = 0.0;     // all-to-alls, of one pass
-};
 
 AstraModel::AstraModel(const trials::Workload& workload,
                        const AstraMachine& machine,
@@ -115,7 +113,7 @@ double AstraModel::Tokens(const ParallelConfig& config) const {
   return sequences * workload_.sequence_length / config.cp;
 }
 
-AstraModel::Block AstraModel::BlockOf(const ParallelConfig& config) const {
+AstraBlock AstraModel::BlockOf(const ParallelConfig& config) const {
   const Model& model = workload_.model;
   const double n = Tokens(config);
   const double t = config.tp;
@@ -124,7 +122,7 @@ AstraModel::Block AstraModel::BlockOf(const ParallelConfig& config) const {
       static_cast<double>(model.attention_heads) * std::max(1, model.head_size);
   const double s = workload_.sequence_length;
   const double routed = n * LayersOfToken(model);
-  Block block;
+  AstraBlock block;
   // All heads of all sequences: as many products of [s, head] x [head, s].
   const double products = n / s * model.attention_heads / t;
   const double causal = machine_.flash_attention && model.causal ? 0.5 : 1.0;
@@ -148,37 +146,40 @@ AstraModel::Block AstraModel::BlockOf(const ParallelConfig& config) const {
   return block;
 }
 
-double AstraModel::ParametersOf(const ParallelConfig& config, int stage) const {
+double AstraModel::ParametersOf(const ParallelConfig& config,
+                                const AstraShare& share) const {
   const Model& model = workload_.model;
   const auto experts =
       static_cast<double>(ExpertParameters(model)) * model.experts;
   const double block = static_cast<double>(BlockParameters(model)) - experts +
                        experts / config.ep;
-  double parameters = block * BlocksOf(model, config, stage);
+  double parameters = block * share.blocks;
   const auto embedding = static_cast<double>(EmbeddingParameters(model));
   const auto head = static_cast<double>(HeadParameters(model));
-  if (stage == 0) {
+  if (share.stage == 0) {
     parameters += embedding;
   }
-  if (stage == config.pp - 1) {
+  if (share.stage == config.pp - 1) {
     // The last stage has a copy of a tied matrix.
     parameters +=
-        model.tied_embeddings && stage > 0
+        model.tied_embeddings && share.stage > 0
             ? static_cast<double>(model.vocab_size) * model.hidden_size
             : head;
   }
   return parameters / config.tp;
 }
 
-double AstraModel::MemoryOf(const ParallelConfig& config, int stage) const {
+double AstraModel::MemoryOf(const ParallelConfig& config,
+                            const AstraShare& own) const {
   const Model& model = workload_.model;
   const auto share = [&](int zero_stage) {
     return config.zero_stage >= zero_stage ? 1.0 / DataRanks(config) : 1.0;
   };
   const double element = ElementBytes(workload_);
-  const double states = ParametersOf(config, stage) *
+  const double optimizer_bytes = own.offload_optimizer ? 0.0 : kOptimizerBytes;
+  const double states = ParametersOf(config, own) *
                         (element * share(3) + kGradientBytes * share(2) +
-                         kOptimizerBytes * share(1));
+                         optimizer_bytes * share(1));
   const double n = Tokens(config);
   const double h = model.hidden_size;
   const double t = config.tp;
@@ -197,18 +198,21 @@ double AstraModel::MemoryOf(const ParallelConfig& config, int stage) const {
                     : 0.0);
   const double block = (config.sp > 1 ? whole / config.sp : whole) + split;
   const double input = n * h * element / config.sp;
-  const int blocks = BlocksOf(model, config, stage);
-  const bool full = config.grad_checkpoint == trials::kRecomputeFull;
-  double in_flight = config.pp - stage;
+  const int recomputed = RecomputedOf(config, own);
+  // Groups of recomputed blocks, of which only the inputs are kept.
+  const int inputs = (recomputed + own.group - 1) / own.group;
+  double in_flight = config.pp - own.stage;
   if (config.model_chunks > 1) {
     in_flight += (config.pp - 1.0) / config.model_chunks;
   }
   in_flight = std::min<double>(in_flight, config.microbatches);
-  const double activations =
-      full ? in_flight * blocks * input + block : in_flight * blocks * block;
+  const double activations = in_flight * inputs * input +
+                             in_flight * (own.blocks - recomputed) * block +
+                             std::min(recomputed, own.group) * block;
   // In half precision and fp32.
-  const double logits =
-      stage == config.pp - 1 ? n * model.vocab_size / t * (element + 4.0) : 0.0;
+  const double logits = own.stage == config.pp - 1
+                            ? n * model.vocab_size / t * (element + 4.0)
+                            : 0.0;
   return states + activations + logits;
 }
 
@@ -233,47 +237,80 @@ double AstraModel::ReductionTime(const ParallelConfig& config,
          gathers * std::max(0.0, gather_s - kForwardShare * compute_s);
 }
 
-AstraCost AstraModel::Cost(const ParallelConfig& config) const {
+double AstraModel::OffloadTime(const ParallelConfig& config,
+                               const AstraShare& share,
+                               double compute_s) const {
+  if (!share.offload_optimizer) {
+    return 0.0;
+  }
+  const double elements = ParametersOf(config, share) /
+                          (config.zero_stage >= 1 ? DataRanks(config) : 1);
+  const double out_s = kGradientBytes * elements / machine_.host_bytes_per_s;
+  const double back_s =
+      ElementBytes(workload_) * elements / machine_.host_bytes_per_s;
+  const bool overlap = share.overlap_offload;
+  return elements / machine_.host_elements_per_s +
+         std::max(0.0, out_s - (overlap ? kBackwardShare * compute_s : 0.0)) +
+         std::max(0.0, back_s - (overlap ? kForwardShare * compute_s : 0.0));
+}
+
+double AstraModel::TransferTime(const ParallelConfig& config,
+                                bool between_hosts) const {
+  return config.model_chunks *
+         LinkTime(ElementBytes(workload_) * Tokens(config) *
+                      workload_.model.hidden_size / config.sp,
+                  between_hosts);
+}
+
+AstraStage AstraModel::StageOf(const ParallelConfig& config,
+                               const AstraBlock& block,
+                               const AstraShare& share) const {
   const Model& model = workload_.model;
-  const Block block = BlockOf(config);
-  const bool full = config.grad_checkpoint == trials::kRecomputeFull;
-  const double recomputed_s =
-      full                                                    ? block.forward_s
-      : config.grad_checkpoint == trials::kRecomputeSelective ? block.core_s
-                                                              : 0.0;
-  const double n = Tokens(config);
-  const double transfer_bytes =
-      ElementBytes(workload_) * n * model.hidden_size / config.sp;
+  const int recomputed = RecomputedOf(config, share);
+  const double part =
+      share.blocks > 0 ? static_cast<double>(recomputed) / share.blocks : 0.0;
+  const double core_s = config.grad_checkpoint == trials::kRecomputeSelective
+                            ? block.core_s
+                            : 0.0;
+  const double recomputed_s = part * block.forward_s + (1.0 - part) * core_s;
+  AstraStage stage;
+  stage.compute_s = share.blocks * (3.0 * block.forward_s + recomputed_s);
+  if (share.stage == config.pp - 1) {
+    stage.compute_s +=
+        3.0 * ProductTime({Tokens(config),
+                           static_cast<double>(model.vocab_size) / config.tp,
+                           static_cast<double>(model.hidden_size)});
+  }
+  stage.communicate_s =
+      share.blocks * (2.0 + part) * (block.collective_s + block.experts_s);
+  stage.memory_bytes = MemoryOf(config, share);
+  stage.reduction_s =
+      ReductionTime(config, ParametersOf(config, share), stage.compute_s);
+  stage.offload_s = OffloadTime(config, share, stage.compute_s);
+  return stage;
+}
+
+AstraCost AstraModel::Cost(const ParallelConfig& config) const {
+  const AstraBlock block = BlockOf(config);
   const int stride = machine_.rank_order == trials::RankOrder::kDataOutermost
                          ? config.tp
                          : config.tp * DataRanks(config);
   // One transfer to the stage behind a boundary or from it.
   const auto transfer_s = [&](int boundary) {
-    return config.model_chunks *
-           LinkTime(transfer_bytes,
-                    boundary * stride % machine_.gpus_per_node == 0 ||
-                        stride > machine_.gpus_per_node);
+    return TransferTime(config,
+                        boundary * stride % machine_.gpus_per_node == 0 ||
+                            stride > machine_.gpus_per_node);
   };
   AstraCost cost;
   std::vector<double> stage_s;
   for (int i = 0; i < config.pp; ++i) {
-    const int blocks = BlocksOf(model, config, i);
-    AstraStage stage;
-    stage.compute_s = blocks * (3.0 * block.forward_s + recomputed_s);
-    if (i == config.pp - 1) {
-      stage.compute_s +=
-          3.0 * ProductTime({n,
-                             static_cast<double>(model.vocab_size) / config.tp,
-                             static_cast<double>(model.hidden_size)});
-    }
-    stage.communicate_s =
-        blocks * (full ? 3.0 : 2.0) * (block.collective_s + block.experts_s);
+    AstraStage stage =
+        StageOf(config,
+                block,
+                {.stage = i, .blocks = BlocksOf(workload_.model, config, i)});
     stage.transfer_s = (i + 1 < config.pp ? transfer_s(i + 1) : 0.0) +
                        (i > 0 ? transfer_s(i) : 0.0);
-    stage.memory_bytes = MemoryOf(config, i);
-    cost.reduction_s = std::max(
-        cost.reduction_s,
-        ReductionTime(config, ParametersOf(config, i), stage.compute_s));
+    cost.reduction_s = std::max(cost.reduction_s, stage.reduction_s);
     cost.peak_memory_bytes =
         std::max(cost.peak_memory_bytes, stage.memory_bytes);
     stage_s.push_back(stage.compute_s + stage.communicate_s + stage.transfer_s);

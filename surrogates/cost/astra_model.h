@@ -47,6 +47,36 @@ struct AstraMachine {
   double link_efficiency = 0.8;           // eta_comm of large messages
   double half_efficient_bytes = 1e6;      // a message that reaches half of it
   bool flash_attention = true;            // the only value in Astra's Table 3
+  double host_bytes_per_s = 25e9;         // of a GPU to its host: PCIe 4 x16
+  // Elements that the optimizer on the host updates, for one GPU: eight GPUs
+  // share 200 GB/s of host memory, of which an element takes 28 bytes.
+  double host_elements_per_s = 0.9e9;
+};
+
+// One block and one microbatch on a GPU.
+struct AstraBlock {
+  double forward_s = 0.0;
+  double core_s = 0.0;        // of it, scores and weighted sum of attention
+  double collective_s = 0.0;  // tensor-parallel, of one pass
+  double experts_s = 0.0;     // all-to-alls, of one pass
+};
+
+// What a stage computes, and the parameters of Table 3 that configurations do
+// not have.
+struct AstraShare {
+  int stage = 0;   // of pp
+  int blocks = 0;  // of the model
+  // Blocks that are recomputed fully (recompute-method block); all of them
+  // where the configuration says so.
+  int recomputed = 0;
+  // Blocks of a group of which only the input is kept (recompute-method
+  // uniform, then all blocks are recomputed); > 0.
+  int group = 1;
+  // The optimizer and its states are on the host (offload-optimizer), and their
+  // transfers are hidden by the backward and forward passes unless
+  // no-overlap-offload-optimizer.
+  bool offload_optimizer = false;
+  bool overlap_offload = true;
 };
 
 // One microbatch on a GPU of a stage.
@@ -55,6 +85,8 @@ struct AstraStage {
   double communicate_s = 0.0;  // tensor- and expert-parallel collectives
   double transfer_s = 0.0;     // h of Eq. 22
   double memory_bytes = 0.0;   // peak in a step
+  double reduction_s = 0.0;    // see AstraCost; of a step
+  double offload_s = 0.0;      // transfers and host optimizer, not hidden
 };
 
 struct AstraCost {
@@ -83,10 +115,13 @@ struct AstraCost {
 //   activations of blocks by Korthikanti et al. (2022), Sec. 4, for the
 //   microbatches in flight; logits. Astra's own formula is not published.
 //
-// Not modeled: offloading, which its Table 3 leaves to the framework, and
-// recomputation of some layers of a stage, which configurations do not have.
+// - Recomputation of the first blocks of a stage, or of groups of all blocks,
+// of
+//   which only the inputs are kept (AstraShare).
+// - An optimizer on the host: its states take no memory of the GPU; gradients
+//   leave and parameters return over the link to the host.
 //
-// Source: Astra Sec. 3.3 and 3.5.
+// Source: Astra Sec. 3.3 and 3.5; Table 3.
 class AstraModel {
  public:
   AstraModel(const trials::Workload& workload,
@@ -95,17 +130,28 @@ class AstraModel {
 
   [[nodiscard]] AstraCost Cost(const trials::ParallelConfig& config) const;
 
+  // The parts of Cost, for stages that differ. A block depends on the
+  // microbatch, tp, cp and ep only; transfers are left out of a stage.
+  [[nodiscard]] AstraBlock BlockOf(const trials::ParallelConfig& config) const;
+  [[nodiscard]] AstraStage StageOf(const trials::ParallelConfig& config,
+                                   const AstraBlock& block,
+                                   const AstraShare& share) const;
+  // One microbatch from a stage to the next one.
+  [[nodiscard]] double TransferTime(const trials::ParallelConfig& config,
+                                    bool between_hosts) const;
+
  private:
-  struct Block;
   [[nodiscard]] double ProductTime(const MatrixProduct& product,
                                    double count = 1.0) const;
   [[nodiscard]] double LinkTime(double bytes, bool between_hosts) const;
   [[nodiscard]] double Tokens(const trials::ParallelConfig& config) const;
-  [[nodiscard]] Block BlockOf(const trials::ParallelConfig& config) const;
   [[nodiscard]] double ParametersOf(const trials::ParallelConfig& config,
-                                    int stage) const;
+                                    const AstraShare& share) const;
   [[nodiscard]] double MemoryOf(const trials::ParallelConfig& config,
-                                int stage) const;
+                                const AstraShare& share) const;
+  [[nodiscard]] double OffloadTime(const trials::ParallelConfig& config,
+                                   const AstraShare& share,
+                                   double compute_s) const;
   [[nodiscard]] double ReductionTime(const trials::ParallelConfig& config,
                                      double parameters,
                                      double compute_s) const;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -150,6 +151,7 @@ TEST(Cluster, SeveralNodesNeedANetwork) {
 TEST(Cluster, EveryFileIsReadAndNumbersOfWholeGpusAreOfTheRightSize) {
   const std::set<std::string> without_gpus = {
       "cpu-2", "cpu-4", "h200-shared-4"};
+  const std::set<std::string> several_types = {"a100-h100"};
   int files = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(ShippedFile("").parent_path())) {
@@ -159,6 +161,10 @@ TEST(Cluster, EveryFileIsReadAndNumbersOfWholeGpusAreOfTheRightSize) {
       continue;
     }
     ++files;
+    if (several_types.contains(entry.path().stem().string())) {
+      EXPECT_EQ(ReadClusters(entry.path()).size(), 2U);
+      continue;
+    }
     const Cluster cluster = ReadCluster(entry.path());
     EXPECT_EQ(cluster.name, entry.path().stem().string());
     const Gpu& gpu = cluster.gpu;
@@ -302,6 +308,90 @@ TEST(Cluster, SeveralHostsNeedANetworkAndGpusTheirLinks) {
   EXPECT_EQ(WithHosts(cluster, 1, 4).gpus_per_node, 4);
   EXPECT_EQ(WithHosts(cluster, 1, 1).gpus_per_node, 1);
   EXPECT_THROW((void)WithHosts(cluster, 1, 5), std::invalid_argument);
+}
+
+constexpr const char* kTwoTypes = R"(
+[[group]]
+name = "slow"
+like = "a100-80gb-vtrain"
+nodes = 2
+[[group]]
+name = "fast"
+like = "h100-infiniband"
+nodes = 1
+[network]
+name = "Ethernet"
+bandwidth_gb_per_s = 11
+latency_us = 20
+)";
+
+// The file of two types with one line replaced.
+std::filesystem::path TwoTypes(const std::string& from = "",
+                               const std::string& to = "") {
+  std::string text = kTwoTypes;
+  text.replace(text.find(from), from.size(), to);
+  return File(text);
+}
+
+std::string GroupError(const std::filesystem::path& path) {
+  try {
+    (void)ReadClusters(path);
+  } catch (const common::InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Clusters, AGroupHasTheGpuTheLinksAndTheHostsThatItNames) {
+  const std::vector<Cluster> groups = ReadClusters(TwoTypes());
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].name, "slow");
+  EXPECT_EQ(groups[0].gpus(), 16);
+  EXPECT_EQ(groups[0].gpu.name, "A100-SXM4-80GB");
+  EXPECT_EQ(groups[1].gpus(), 8);
+  EXPECT_EQ(groups[1].intra, ReadCluster(ShippedFile("h100-infiniband")).intra);
+  for (const Cluster& group : groups) {
+    EXPECT_EQ(group.OuterLink().bandwidth_bytes_per_s, 11e9);
+  }
+  EXPECT_EQ(GpusOf(groups), 24);
+  EXPECT_EQ(GroupFiles(TwoTypes()).size(), 2U);
+  EXPECT_TRUE(GroupFiles(ShippedFile("a5000-8")).empty());
+}
+
+TEST(Clusters, AFileWithoutGroupsIsOneGroupWithoutANetworkToOthers) {
+  const std::vector<Cluster> groups = ReadClusters(ShippedFile("a5000-8"));
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups.front(), ReadCluster(ShippedFile("a5000-8")));
+}
+
+TEST(Clusters, AnotherNumberOfGpusKeepsTheSharesOfTheGroups) {
+  const std::vector<Cluster> groups = ReadClusters(TwoTypes());
+  const std::vector<Cluster> twice = WithGpus(groups, 48);
+  EXPECT_EQ(twice[0].nodes, 4);
+  EXPECT_EQ(twice[1].nodes, 2);
+  EXPECT_THROW((void)WithGpus(groups, 32), std::invalid_argument);
+}
+
+TEST(Clusters, ErrorsNameThePlaceAndTheRemedy) {
+  EXPECT_THAT(ErrorOf(TwoTypes()),
+              AllOf(HasSubstr("cluster.toml: a cluster with 2 GPU types"),
+                    HasSubstr("group = \"slow\"")));
+  EXPECT_THAT(GroupError(TwoTypes("name = \"fast\"", "name = \"slow\"")),
+              AllOf(HasSubstr("cluster.toml:7:"),
+                    HasSubstr("two groups are named 'slow'")));
+  EXPECT_THAT(GroupError(TwoTypes("h100-infiniband", "h100-infiniban")),
+              AllOf(HasSubstr("cluster.toml:8:"), HasSubstr("h100-infiniban")));
+  EXPECT_THAT(GroupError(TwoTypes("nodes = 1", "")),
+              AllOf(HasSubstr("cluster.toml:6:"), HasSubstr("nodes")));
+  EXPECT_THAT(GroupError(TwoTypes("nodes = 1", "nodes = 1\nintra = 3")),
+              HasSubstr("intra"));
+  const std::string network = kTwoTypes;
+  const std::size_t at = network.find("[network]");
+  EXPECT_THAT(GroupError(File(network.substr(0, at))), HasSubstr("no error"));
+  // The hosts of a5000-8 have no network.
+  EXPECT_THAT(GroupError(File("[[group]]\nlike = \"a5000-8\"\nnodes = 1\n")),
+              AllOf(HasSubstr("cluster.toml:1:"),
+                    HasSubstr("add [group.inter] or [network]")));
 }
 
 }  // namespace

@@ -128,17 +128,21 @@ GroupLink Between(const Cluster& from,
             from.intra.latency_s,
             from.inter.latency_s};
   }
-  const auto share = [](const Cluster& cluster, int ranks) {
+  const bool outer = &from != &to;
+  const auto link = [outer](const Cluster& cluster) -> const Link& {
+    return outer ? cluster.OuterLink() : cluster.inter;
+  };
+  const auto share = [&link](const Cluster& cluster, int ranks) {
     const int senders = std::min(ranks, cluster.gpus_per_node);
     return std::min(
         cluster.RingBytesPerSecond(1),
-        cluster.inter.bandwidth_bytes_per_s * cluster.nics_per_node / senders);
+        link(cluster).bandwidth_bytes_per_s * cluster.nics_per_node / senders);
   };
   return {2,
           2,
           std::min(share(from, from_ranks), share(to, to_ranks)),
           std::max(from.intra.latency_s, to.intra.latency_s),
-          std::max(from.inter.latency_s, to.inter.latency_s)};
+          std::max(link(from).latency_s, link(to).latency_s)};
 }
 
 void AddResharding(std::span<const Cluster> pools,

@@ -61,7 +61,7 @@ struct StageGrid {
 // Equal stages share a RankGrid, unless `pipeline_outermost` is set. Stages
 // that differ follow one another, each on consecutive ranks of its GPU type
 // (pipeline outermost, as in Megatron-LM); between two GPU types the slower
-// network counts.
+// network counts (Cluster::OuterLink).
 //
 // The time does not grow with data parallelism: replicas beyond those that
 // fill three hosts see the same network as the replicas before them.

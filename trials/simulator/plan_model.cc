@@ -29,12 +29,16 @@ PlanModel::PlanModel(const Workload& workload,
 
 Plan PlanModel::PlanOf(const ParallelConfig& config) const {
   const Model& model = problem_.workload.model;
-  return problem_.framework.balance_stages
-             ? UniformPlan(config,
-                           BalanceLayers(model.layers,
-                                         BlocksInHead(model),
-                                         config.pp * config.model_chunks))
-             : UniformPlan(config, model.layers);
+  Plan plan = problem_.framework.balance_stages
+                  ? UniformPlan(config,
+                                BalanceLayers(model.layers,
+                                              BlocksInHead(model),
+                                              config.pp * config.model_chunks))
+                  : UniformPlan(config, model.layers);
+  if (problem_.pools.size() > 1) {
+    FillTypes(problem_.GpusOfTypes(), plan);
+  }
+  return plan;
 }
 
 const LayerCosts& PlanModel::Layers(const Plan& plan, int stage) {

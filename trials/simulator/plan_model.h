@@ -24,7 +24,8 @@ class PlanModel {
 
   [[nodiscard]] const Problem& problem() const { return problem_; }
 
-  // The plan of a configuration, with layers as the framework distributes them.
+  // The plan of a configuration, with layers as the framework distributes them;
+  // its stages fill the GPU types in their order (FillTypes).
   [[nodiscard]] Plan PlanOf(const ParallelConfig& config) const;
 
   [[nodiscard]] std::vector<StageCost> StageCosts(const Plan& plan);

@@ -17,6 +17,14 @@ struct Problem {
   std::vector<Cluster> pools;  // one for each GPU type
   Framework framework;
   std::vector<GpuModel> gpus;  // of each pool
+
+  [[nodiscard]] std::vector<int> GpusOfTypes() const {
+    std::vector<int> numbers;
+    for (const Cluster& pool : pools) {
+      numbers.push_back(pool.gpus());
+    }
+    return numbers;
+  }
 };
 
 }  // namespace trials

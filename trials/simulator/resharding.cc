@@ -29,7 +29,10 @@ int RankOf(const HiddenStates& stage, int d, int c, int t) {
 // The load of one side of the messages: the senders or the receivers.
 class Side {
  public:
-  explicit Side(const Cluster& cluster) : cluster_(cluster) {}
+  // `outer`: the other side has another GPU type.
+  Side(const Cluster& cluster, bool outer)
+      : cluster_(cluster),
+        network_(outer ? cluster.OuterLink() : cluster.inter) {}
 
   [[nodiscard]] int Host(int rank) const {
     return rank / cluster_.gpus_per_node;
@@ -61,9 +64,9 @@ class Side {
           std::max(slowest, share / cluster_.uplink.bandwidth_bytes_per_s);
     }
     for (const auto& [host, share] : hosts_) {
-      slowest = std::max(slowest,
-                         share / (cluster_.inter.bandwidth_bytes_per_s *
-                                  cluster_.nics_per_node));
+      slowest = std::max(
+          slowest,
+          share / (network_.bandwidth_bytes_per_s * cluster_.nics_per_node));
     }
     return slowest;
   }
@@ -73,7 +76,7 @@ class Side {
     for (const auto& [rank, load] : ranks_) {
       longest_s = std::max(
           longest_s,
-          load.messages * (load.leaves_host ? cluster_.inter.latency_s
+          load.messages * (load.leaves_host ? network_.latency_s
                                             : cluster_.intra.latency_s));
     }
     return longest_s;
@@ -95,6 +98,7 @@ class Side {
   };
 
   const Cluster& cluster_;
+  const Link& network_;
   std::map<int, Load> ranks_;
   std::map<int, double> uplinks_;
   std::map<int, double> hosts_;
@@ -104,7 +108,10 @@ class Side {
 class Messages {
  public:
   Messages(const HiddenStates& from, const HiddenStates& to)
-      : from_(from), to_(to), senders_(*from.cluster), receivers_(*to.cluster) {
+      : from_(from),
+        to_(to),
+        senders_(*from.cluster, from.cluster != to.cluster),
+        receivers_(*to.cluster, from.cluster != to.cluster) {
     for (int d = 0; d < to.dp; ++d) {
       for (int c = 0; c < to.cp; ++c) {
         for (int t = 0; t < to.tp; ++t) {

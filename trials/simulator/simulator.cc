@@ -17,7 +17,7 @@ void Check(const Problem& problem, const ParallelConfig& config) {
   const std::string broken = ConfigProblem(
       config,
       {.workload = problem.workload,
-       .gpus = problem.pools.front().gpus(),
+       .gpus = GpusOf(problem.pools),
        .replicated_kv_heads = true,
        .unfilled_stages = problem.framework.full_pipeline ? 1 : config.pp});
   if (!broken.empty()) {
@@ -37,11 +37,7 @@ Simulator::Simulator(const Workload& workload, Cluster cluster)
     : Simulator(workload, std::move(cluster), Options{}) {}
 
 StepReport Simulator::Simulate(const Plan& plan) const {
-  std::vector<int> gpus;
-  for (const Cluster& pool : problem().pools) {
-    gpus.push_back(pool.gpus());
-  }
-  CheckPlan(plan, problem().workload, gpus);
+  CheckPlan(plan, problem().workload, problem().GpusOfTypes());
   const std::vector<StageCost> stages = model_.StageCosts(plan);
   return FinishStep(problem(),
                     plan.shared,
@@ -63,14 +59,17 @@ StepReport Simulator::Simulate(const ParallelConfig& config) const {
 }
 
 double Simulator::SetupTime() const {
-  const Cluster& cluster = problem().pools.front();
+  int gpus_per_node = 0;  // hosts start their processes at the same time
+  for (const Cluster& pool : problem().pools) {
+    gpus_per_node = std::max(gpus_per_node, pool.gpus_per_node);
+  }
   const double weights =
       4.0 * static_cast<double>(ParameterCount(problem().workload.model));
   return framework().setup_factor *
          (framework().launch_process_s +
-          framework().launch_per_local_rank_s * cluster.gpus_per_node +
+          framework().launch_per_local_rank_s * gpus_per_node +
           framework().group_init_s +
-          framework().group_init_per_rank_s * cluster.gpus() +
+          framework().group_init_per_rank_s * GpusOf(problem().pools) +
           weights / framework().weights_bytes_per_s);
 }
 

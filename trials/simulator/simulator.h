@@ -38,7 +38,8 @@ class Simulator final : public TrialRunner {
     Framework framework;
   };
 
-  // One cluster per GPU type. Configurations use the first one, plans all.
+  // One cluster per GPU type. The stages of a configuration fill them in their
+  // order; each stage has GPUs of one type.
   Simulator(const Workload& workload,
             std::vector<Cluster> pools,
             Options options);

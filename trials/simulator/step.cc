@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "trials/simulator/trainer_memory.h"
 
@@ -50,6 +51,13 @@ double OptimizerTime(const Problem& problem,
       dispatch_s);
 }
 
+// The first rank of a stage. Ranks fill the GPU types in their order.
+int FirstRank(const Problem& problem, const StageCost& stage) {
+  return GpusOf(std::span(problem.pools)
+                    .first(static_cast<std::size_t>(stage.pool))) +
+         stage.links.first_rank;
+}
+
 // Adds the end of the step of a stage to the report, if the stage ends last.
 // `table_begin_s`: both holders of a tied embedding table have finished.
 void AddTime(const Problem& problem,
@@ -87,7 +95,7 @@ void AddTime(const Problem& problem,
     return;
   }
   report.step_time_s = end_s;
-  report.critical_rank = stage.links.first_rank;
+  report.critical_rank = FirstRank(problem, stage);
   report.time = stage.time;
   report.time.bubble_s += bubble_s;
   report.time.data_s += data_s;
@@ -140,7 +148,7 @@ void AddMemory(const Problem& problem,
     report.peak_memory_bytes = total;
     report.capacity_bytes = capacity;
     report.memory = memory;
-    report.peak_rank = stage.links.first_rank;
+    report.peak_rank = FirstRank(problem, stage);
     report.fits = total <= capacity;
   }
   if (StateBytes(shared, stage.memory, element_bytes, framework) > capacity) {

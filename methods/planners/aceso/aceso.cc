@@ -57,20 +57,18 @@ std::vector<trials::Plan> LayerPlans(const Problem& problem,
 
 std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
   std::vector<Option> rows = OperatorJobRows(o);
+  Option judge = JudgeOption(
+      o.judge,
+      "What is tried of each plan: the nearest configuration of the search "
+      "space, or the plan itself, in whole layers.");
+  judge.check = [&o, check = judge.check](const Problem& problem) {
+    return o.judge == Judge::kPlan && !problem.pools.empty()
+               ? "its plans have GPUs of one type, and this cluster has "
+                 "several; use \"nearest\""
+               : check(problem);
+  };
   const std::vector<Option> own = {
-      {"judge",
-       ChoiceOf(o.judge,
-                {{"nearest", Judge::kNearest}, {"plan", Judge::kPlan}}),
-       "What is tried of each plan: the nearest configuration of the search "
-       "space, or the plan itself, in whole layers.",
-       "",
-       {},
-       [&o](const Problem& problem) -> std::string {
-         return o.judge == Judge::kPlan && !problem.runs_plans
-                    ? "the trials of this problem cannot run plans, only the "
-                      "simulator without a landscape can; use \"nearest\""
-                    : "";
-       }},
+      std::move(judge),
       {"budget",
        Integer{&o.budget, 1},
        "Plans to explore per number of stages."},

@@ -10,22 +10,20 @@
 #include "methods/method.h"
 #include "methods/options.h"
 #include "methods/planners/aceso/search.h"
+#include "methods/planners/judge.h"
 #include "methods/planners/nearest_plan.h"
 #include "methods/planners/operator_job.h"
 
 namespace methods {
 
-// What is tried of a plan of Aceso: its nearest configuration of the search
-// space (by Distance), or the plan itself, with whole layers (LayerPlanOf).
-enum class Judge { kNearest, kPlan };
-
 // Plans with SearchAceso before the first trial. The `top` plans are tried
-// first, each as `judge` says, and after them the candidates of the space in
-// the order of their distance from the first plan. If no plan fits, the plan
-// that needs the least memory takes their place. With Judge::kPlan, plans that
-// are the same in whole layers are tried once, and those that trials cannot run
-// (CheckPlan) are left out; the rules of the search space do not apply to them.
-// It learns nothing from trials.
+// first, each as `judge` says (its nearest configuration by Distance, or the
+// plan in whole layers, LayerPlanOf), and after them the candidates of the
+// space in the order of their distance from the first plan. If no plan fits,
+// the plan that needs the least memory takes their place. With Judge::kPlan,
+// plans that are the same in whole layers are tried once, and those that trials
+// cannot run (CheckPlan) are left out; the rules of the search space do not
+// apply to them. It learns nothing from trials.
 struct AcesoMethodOptions : OperatorJobOptions {
   Judge judge = Judge::kNearest;
   AcesoOptions search;

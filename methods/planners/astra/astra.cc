@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "methods/fixed_order.h"
+#include "methods/planners/astra/plan_search.h"
 #include "methods/sampling/nearest.h"
 #include "surrogates/operators/learned_efficiency.h"
 #include "trials/rules.h"
@@ -18,7 +19,57 @@ namespace {
 // Its rule 1 (Eqs. 13-14): flash attention has no scores to recompute.
 constexpr const char* kFlashAttentionRule = "$grad_checkpoint == 2";
 
-const trials::Workload& WorkloadOf(const Problem& problem) {
+// Moves the further candidates of each strategy behind the first ones of all.
+// The first one is the nearest to the strategy.
+std::vector<int> FirstOfStrategies(const trials::SearchSpace& space,
+                                   const std::vector<int>& order) {
+  std::map<trials::ParallelConfig, int> nearest;
+  const auto distance = [&space](int candidate) {
+    return Distance(
+        space[candidate], AstraStrategyOf(space[candidate]), space.knobs());
+  };
+  for (const int candidate : order) {
+    const auto [first, is_new] =
+        nearest.emplace(AstraStrategyOf(space[candidate]), candidate);
+    if (!is_new && distance(candidate) < distance(first->second)) {
+      first->second = candidate;
+    }
+  }
+  std::vector<int> firsts;
+  std::vector<int> others;
+  for (const int candidate : order) {
+    (nearest.at(AstraStrategyOf(space[candidate])) == candidate ? firsts
+                                                                : others)
+        .push_back(candidate);
+  }
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  return firsts;
+}
+
+// The fastest plans that trials can run.
+std::vector<trials::Plan> PlansOf(const Problem& problem,
+                                  const AstraMethodOptions& options) {
+  std::vector<int> gpus;
+  for (const GpuPool& pool : PoolsOf(problem, options)) {
+    gpus.push_back(pool.gpus);
+  }
+  std::vector<trials::Plan> plans;
+  for (CostedStrategy& each :
+       SearchPlans(problem, options, {.gpus = options.gpus, .top = options.top})
+           .best) {
+    try {
+      CheckPlan(each.plan, AstraWorkload(problem), gpus);
+    } catch (const trials::InvalidPlan&) {
+      continue;
+    }
+    plans.push_back(std::move(each.plan));
+  }
+  return plans;
+}
+
+}  // namespace
+
+const trials::Workload& AstraWorkload(const Problem& problem) {
   if (problem.workload == nullptr) {
     throw common::InputError(
         "astra needs the sizes of the model: add [workload] to the manifest, "
@@ -27,21 +78,7 @@ const trials::Workload& WorkloadOf(const Problem& problem) {
   return *problem.workload;
 }
 
-Filter RuleFilter(const Problem& problem,
-                  const std::string& name,
-                  const std::string& expression) {
-  return {
-      name,
-      [&space = *problem.space,
-       rule = trials::Rule::Parse(
-           expression, "astra", "rules", problem.space->knobs()),
-       context = trials::RuleContext(WorkloadOf(problem), problem.gpus)](
-          int candidate) { return !rule.Matches(space[candidate], context); }};
-}
-
-// The candidate's strategy: what its Table 3 lacks or fixes has its value
-// there.
-trials::ParallelConfig StrategyOf(trials::ParallelConfig config) {
+trials::ParallelConfig AstraStrategyOf(trials::ParallelConfig config) {
   const trials::ParallelConfig defaults;
   config.dp_bucket_mb = defaults.dp_bucket_mb;
   config.zero_bucket_mb = defaults.zero_bucket_mb;
@@ -51,39 +88,23 @@ trials::ParallelConfig StrategyOf(trials::ParallelConfig config) {
   return config;
 }
 
-// Moves the further candidates of each strategy behind the first ones of all.
-// The first one is the nearest to the strategy.
-std::vector<int> FirstOfStrategies(const trials::SearchSpace& space,
-                                   const std::vector<int>& order) {
-  std::map<trials::ParallelConfig, int> nearest;
-  const auto distance = [&space](int candidate) {
-    return Distance(
-        space[candidate], StrategyOf(space[candidate]), space.knobs());
-  };
-  for (const int candidate : order) {
-    const auto [first, is_new] =
-        nearest.emplace(StrategyOf(space[candidate]), candidate);
-    if (!is_new && distance(candidate) < distance(first->second)) {
-      first->second = candidate;
-    }
-  }
-  std::vector<int> firsts;
-  std::vector<int> others;
-  for (const int candidate : order) {
-    (nearest.at(StrategyOf(space[candidate])) == candidate ? firsts : others)
-        .push_back(candidate);
-  }
-  firsts.insert(firsts.end(), others.begin(), others.end());
-  return firsts;
-}
-
-}  // namespace
-
 std::vector<Option> OptionsOf(AstraMethodOptions& o) {
   return {
+      JudgeOption(o.judge,
+                  "What is tried: candidates of the search space, or plans "
+                  "whose stages differ in layers, GPU type and recomputed "
+                  "layers."),
+      {"top",
+       Integer{&o.top, 1},
+       "Plans that are tried before candidates, with judge = \"plan\"."},
+      {"gpus",
+       Integer{&o.gpus, 0},
+       "GPUs of a plan, of all types together; 0: all.",
+       "Eq. 2"},
       {"tflops",
        Number{&o.tflops, 0.001},
-       "Dense TFLOP/s of a GPU in 16 bits, of its data sheet.",
+       "Dense TFLOP/s of a GPU in 16 bits, of its data sheet. Of several GPU "
+       "types, those of the cluster file are used instead.",
        "Eq. 25"},
       {"intra_node_gb_per_s",
        Number{&o.intra_node_gb_per_s, 0.001},
@@ -125,16 +146,37 @@ std::vector<Option> OptionsOf(AstraMethodOptions& o) {
   };
 }
 
+std::vector<std::pair<std::string, trials::Rule>> AstraRules(
+    const Problem& problem, const AstraMethodOptions& options) {
+  std::vector<std::pair<std::string, trials::Rule>> rules;
+  const auto add = [&](const std::string& name, const std::string& expression) {
+    rules.emplace_back(
+        name,
+        trials::Rule::Parse(
+            expression, "astra", "rules", problem.space->knobs()));
+  };
+  if (options.flash_attention) {
+    add("flash attention", kFlashAttentionRule);
+  }
+  if (!options.rules.empty()) {
+    add("rules", options.rules);
+  }
+  return rules;
+}
+
 std::vector<Filter> AstraFilters(const Problem& problem,
                                  const AstraMethodOptions& options,
                                  const std::vector<double>& memory_bytes) {
   std::vector<Filter> filters;
-  if (options.flash_attention) {
+  for (auto& [name, rule] : AstraRules(problem, options)) {
     filters.push_back(
-        RuleFilter(problem, "flash attention", kFlashAttentionRule));
-  }
-  if (!options.rules.empty()) {
-    filters.push_back(RuleFilter(problem, "rules", options.rules));
+        {name,
+         [&space = *problem.space,
+          rule = rule,
+          context = trials::RuleContext(AstraWorkload(problem), problem.gpus)](
+             int candidate) {
+           return !rule.Matches(space[candidate], context);
+         }});
   }
   filters.push_back(
       {"memory",
@@ -168,9 +210,23 @@ surrogates::AstraModel AstraModelOf(const trials::Workload& workload,
 
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const AstraMethodOptions& options) {
-  const surrogates::AstraModel model = AstraModelOf(
-      WorkloadOf(problem), problem.gpus_per_node, problem.rank_order, options);
   trials::Predictions estimates;
+  if (!problem.pools.empty()) {
+    AstraPlanModel model(problem, options);
+    for (const trials::ParallelConfig& config : problem.space->configs()) {
+      const AstraPlanModel::Cost cost =
+          model.CostOf(PlanOfCandidate(problem, config));
+      estimates.step_time_s.push_back(cost.step_time_s);
+      // Of the smallest GPUs, as if each stage were on them.
+      estimates.peak_memory_bytes.push_back(cost.memory_share *
+                                            problem.memory_capacity_bytes);
+    }
+    return estimates;
+  }
+  const surrogates::AstraModel model = AstraModelOf(AstraWorkload(problem),
+                                                    problem.gpus_per_node,
+                                                    problem.rank_order,
+                                                    options);
   for (const trials::ParallelConfig& config : problem.space->configs()) {
     const surrogates::AstraCost cost = model.Cost(config);
     estimates.step_time_s.push_back(cost.step_time_s);
@@ -203,7 +259,10 @@ std::unique_ptr<Method> MakeAstra(const Problem& problem,
     return key(a) < key(b);
   });
   return std::make_unique<FixedOrder>(problem.space->size(),
-                                      FirstOfStrategies(*problem.space, order));
+                                      FirstOfStrategies(*problem.space, order),
+                                      options.judge == Judge::kPlan
+                                          ? PlansOf(problem, options)
+                                          : std::vector<trials::Plan>());
 }
 
 }  // namespace methods

@@ -1,12 +1,13 @@
 // ASTRA: trials in the order of Astra's cost model.
 //
-// Built: its homogeneous mode. The strategies are the candidates of the search
-// space, so a trial judges a strategy as it is: of its Table 3, pipeline,
-// tensor- and data-parallel size, microbatch size, layers of a virtual stage
-// (model chunks), sequence parallelism, distributed optimizer (ZeRO stage),
+// Its homogeneous mode: the strategies are the candidates of the search space,
+// so a trial judges a strategy as it is: of its Table 3, pipeline, tensor- and
+// data-parallel size, microbatch size, layers of a virtual stage (model
+// chunks), sequence parallelism, distributed optimizer (ZeRO stage),
 // recomputation granularity and expert-parallel size, as far as the space has
-// them. Not built: recomputation of some layers of a stage, and offloading.
-// Mode 2 is in heterogeneous.h, for given sizes, and mode 3 in money.h.
+// them. With Judge::kPlan, its strategies are plans: of its mode 2 on several
+// GPU types, and with recomputation of some layers (plan_search.h). Mode 3 is
+// in money.h.
 
 #ifndef METHODS_PLANNERS_ASTRA_ASTRA_H_
 #define METHODS_PLANNERS_ASTRA_ASTRA_H_
@@ -15,12 +16,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/planners/judge.h"
 #include "methods/sampling/filters.h"
 #include "surrogates/cost/astra_model.h"
+#include "trials/rules.h"
 
 namespace methods {
 
@@ -34,8 +38,15 @@ namespace methods {
 // strategies follow in the same order. It learns nothing from trials. It needs
 // Problem::workload.
 //
+// On several GPU types, a candidate has equal stages, and `tflops` are those of
+// the data sheets. With Judge::kPlan, the `top` plans of SearchPlans that
+// trials can run (CheckPlan) come before the candidates.
+//
 // Source: Astra Sec. 3.2-3.5.
 struct AstraMethodOptions {
+  Judge judge = Judge::kNearest;
+  int top = 20;           // plans
+  int gpus = 0;           // of a plan; 0: all
   double tflops = 312.0;  // of the data sheet
   double intra_node_gb_per_s = 300.0;
   double inter_node_gb_per_s = 25.0;
@@ -50,6 +61,20 @@ struct AstraMethodOptions {
 };
 
 [[nodiscard]] std::vector<Option> OptionsOf(AstraMethodOptions& options);
+
+// Its rules by name: "flash attention" (its rule 1, where it is on), "rules"
+// (where there are any). What matches one is left out.
+// Errors: throws InputError for rules that cannot be understood.
+[[nodiscard]] std::vector<std::pair<std::string, trials::Rule>> AstraRules(
+    const Problem& problem, const AstraMethodOptions& options);
+
+// The job. Errors: throws InputError if the problem has none.
+[[nodiscard]] const trials::Workload& AstraWorkload(const Problem& problem);
+
+// The candidate's strategy: what its Table 3 lacks or fixes has its value
+// there.
+[[nodiscard]] trials::ParallelConfig AstraStrategyOf(
+    trials::ParallelConfig config);
 
 // The filters by name: "flash attention" (its rule 1, where it is on), "rules"
 // (where there are any), "memory". `memory_bytes` has the estimates of all

@@ -13,20 +13,19 @@ namespace {
 
 class Solver {
  public:
-  Solver(const HeterogeneousJob& job, std::span<const GpuType> types)
-      : job_(job), types_(types), shares_(types.size()) {}
+  Solver(const HeterogeneousJob& job,
+         std::span<const GpuType> types,
+         const std::function<void(const std::vector<TypeShare>&)>& visit)
+      : job_(job), types_(types), visit_(visit), shares_(types.size()) {}
 
-  HeterogeneousResult Run() {
-    Choose(0, job_.stages, job_.layers);
-    return std::move(result_);
-  }
+  void Run() { Choose(0, job_.stages, job_.layers); }
 
  private:
   // Chooses the stages and layers of this type and of those after it.
   void Choose(std::size_t type, int stages, int layers) {
     if (type == types_.size()) {
       if (stages == 0 && layers == 0) {
-        Keep();
+        visit_(shares_);
       }
       return;
     }
@@ -42,31 +41,32 @@ class Solver {
     }
   }
 
-  void Keep() {
-    ++result_.solutions;
-    std::vector<double> stage_ms;
-    for (std::size_t i = 0; i < types_.size(); ++i) {
-      stage_ms.insert(
-          stage_ms.end(),
-          static_cast<std::size_t>(shares_[i].stages),
-          shares_[i].layers * types_[i].layer_ms + types_[i].transfer_ms);
-    }
-    const double ms = surrogates::PipelineTime(stage_ms, job_.microbatches);
-    if (!result_.best || ms < result_.best->ms) {
-      result_.best = HeterogeneousPlan{shares_, ms};
-    }
-  }
-
   const HeterogeneousJob& job_;
   std::span<const GpuType> types_;
+  const std::function<void(const std::vector<TypeShare>&)>& visit_;
   std::vector<TypeShare> shares_;
-  HeterogeneousResult result_;
 };
+
+// The time of a solution by Eq. 22.
+double MillisecondsOf(const HeterogeneousJob& job,
+                      std::span<const GpuType> types,
+                      const std::vector<TypeShare>& shares) {
+  std::vector<double> stage_ms;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    stage_ms.insert(
+        stage_ms.end(),
+        static_cast<std::size_t>(shares[i].stages),
+        shares[i].layers * types[i].layer_ms + types[i].transfer_ms);
+  }
+  return surrogates::PipelineTime(stage_ms, job.microbatches);
+}
 
 }  // namespace
 
-HeterogeneousResult SearchHeterogeneous(const HeterogeneousJob& job,
-                                        std::span<const GpuType> types) {
+void ForEachSolution(
+    const HeterogeneousJob& job,
+    std::span<const GpuType> types,
+    const std::function<void(const std::vector<TypeShare>&)>& visit) {
   if (std::min({job.layers, job.stages, job.tp, job.dp, job.microbatches}) <
       1) {
     throw common::InputError(fmt::format(
@@ -78,7 +78,20 @@ HeterogeneousResult SearchHeterogeneous(const HeterogeneousJob& job,
         job.dp,
         job.microbatches));
   }
-  return Solver(job, types).Run();
+  Solver(job, types, visit).Run();
+}
+
+HeterogeneousResult SearchHeterogeneous(const HeterogeneousJob& job,
+                                        std::span<const GpuType> types) {
+  HeterogeneousResult result;
+  ForEachSolution(job, types, [&](const std::vector<TypeShare>& shares) {
+    ++result.solutions;
+    const double ms = MillisecondsOf(job, types, shares);
+    if (!result.best || ms < result.best->ms) {
+      result.best = HeterogeneousPlan{shares, ms};
+    }
+  });
+  return result;
 }
 
 double MoneyOf(const HeterogeneousPlan& plan,

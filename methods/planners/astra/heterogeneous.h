@@ -1,14 +1,15 @@
 // Astra: pipelines over several GPU types, and money.
 //
-// Built: the search of an uneven pipeline over GPU types (its mode 2, for given
-// sizes), the money of a strategy and the pool of optimal strategies. Its other
-// modes are in astra.h and money.h, its cost model in
-// surrogates/cost/astra_model.h.
+// Built: the search of an uneven pipeline over GPU types for given sizes (Eq.
+// 23), the money of a strategy and the pool of optimal strategies. Its mode 2
+// over all parameters is in plan_search.h, its other modes in astra.h and
+// money.h, its cost model in surrogates/cost/astra_model.h.
 
 #ifndef METHODS_PLANNERS_ASTRA_HETEROGENEOUS_H_
 #define METHODS_PLANNERS_ASTRA_HETEROGENEOUS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,6 +52,17 @@ struct HeterogeneousResult {
   std::optional<HeterogeneousPlan> best;  // the fastest; nothing: no solution
   std::int64_t solutions = 0;
 };
+
+// Calls `visit` with the shares of all types for each solution of
+//
+//   sum m_i = P,  m_i <= l_i / (D T),  sum m_i n_i = N,
+//
+// with n_i at least 1 and at most what fits.
+// Errors: throws InputError for sizes below 1. Source: Astra Eq. 23.
+void ForEachSolution(
+    const HeterogeneousJob& job,
+    std::span<const GpuType> types,
+    const std::function<void(const std::vector<TypeShare>&)>& visit);
 
 // All solutions of sum m_i = P, m_i <= l_i / (D T), sum m_i n_i = N, n_i at
 // most what fits; the fastest by Eq. 22. The order of the types does not matter

@@ -1,0 +1,353 @@
+#include "methods/planners/astra/plan_search.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "methods/planners/astra/heterogeneous.h"
+#include "trials/constraints.h"
+#include "trials/rules.h"
+
+namespace methods {
+namespace {
+
+using trials::ParallelConfig;
+using trials::Plan;
+
+std::vector<int> GpusOfPools(const std::vector<GpuPool>& pools) {
+  std::vector<int> gpus;
+  for (const GpuPool& pool : pools) {
+    gpus.push_back(pool.gpus);
+  }
+  return gpus;
+}
+
+int LayersOf(const Plan& plan, std::size_t stage) {
+  int layers = 0;
+  for (std::size_t v = stage; v < plan.layers.size(); v += plan.stages.size()) {
+    layers += plan.layers[v];
+  }
+  return layers;
+}
+
+// The values of a candidate other than its sizes. Its microbatches become the
+// sequences of a microbatch.
+struct Values {
+  ParallelConfig config;  // dp, pp and microbatches are 1
+  int sequences = 1;
+  bool pipeline = false;
+
+  friend auto operator<=>(const Values&, const Values&) = default;
+};
+
+std::set<Values> ValuesOf(const trials::SearchSpace& space, int batch) {
+  std::set<Values> all;
+  for (const ParallelConfig& each : space.configs()) {
+    const int split = each.dp * each.microbatches;
+    if (batch % split != 0) {
+      continue;
+    }
+    Values values{AstraStrategyOf(each), batch / split, each.pp > 1};
+    values.config.dp = values.config.pp = values.config.microbatches = 1;
+    values.config.micro_batch_size = 0;
+    all.insert(values);
+  }
+  return all;
+}
+
+// The search for the values of one candidate.
+class Search {
+ public:
+  Search(const Problem& problem,
+         const AstraMethodOptions& options,
+         const PlanSearchOptions& search)
+      : problem_(problem),
+        model_(problem, options),
+        search_(search),
+        gpus_(search.gpus > 0 ? search.gpus : problem.gpus),
+        top_(static_cast<std::size_t>(search.top)),
+        memory_share_(options.memory_share),
+        rules_(AstraRules(problem, options)),
+        context_(trials::RuleContext(*problem.workload, gpus_)) {}
+
+  PlanSearchResult Run() {
+    const trials::Workload& workload = *problem_.workload;
+    for (const Values& values :
+         ValuesOf(*problem_.space, workload.batch_size)) {
+      partial_ |= values.config.grad_checkpoint == trials::kRecomputeFull;
+    }
+    for (const Values& values :
+         ValuesOf(*problem_.space, workload.batch_size)) {
+      AddSizes(values);
+    }
+    KeepBest();
+    return std::move(result_);
+  }
+
+ private:
+  void AddSizes(const Values& values) {
+    const trials::Workload& workload = *problem_.workload;
+    const int own = values.config.tp * values.config.cp;
+    for (int dp = 1; dp * own <= gpus_; ++dp) {
+      ParallelConfig config = values.config;
+      config.dp = dp;
+      if (gpus_ % (dp * own) != 0 ||
+          workload.batch_size % (dp * values.sequences) != 0 ||
+          (config.zero_stage > 0 && dp * config.cp == 1)) {
+        continue;
+      }
+      config.pp = gpus_ / (dp * own);
+      config.microbatches = workload.batch_size / (dp * values.sequences);
+      config = trials::Canonical(config);
+      if ((config.pp > 1) != values.pipeline ||
+          config.pp > workload.model.layers || !Passes(config)) {
+        continue;
+      }
+      AddShares(config);
+    }
+  }
+
+  [[nodiscard]] bool Passes(const ParallelConfig& config) const {
+    return std::none_of(rules_.begin(),
+                        rules_.end(),
+                        [&](const auto& rule) {
+                          return rule.second.Matches(config, context_);
+                        }) &&
+           trials::ConfigProblem(config,
+                                 {.workload = *problem_.workload,
+                                  .any_gpus = true,
+                                  .replicated_kv_heads = true,
+                                  .empty_stages = true,
+                                  .unfilled_stages = config.pp})
+               .empty();
+  }
+
+  // All solutions of Eq. 23 for these sizes.
+  void AddShares(const ParallelConfig& config) {
+    std::vector<GpuType> types;
+    for (const GpuPool& pool : model_.pools()) {
+      types.push_back({.name = pool.name,
+                       .limit = pool.gpus / config.cp,
+                       .most_layers = problem_.workload->model.layers});
+    }
+    ForEachSolution({.layers = problem_.workload->model.layers,
+                     .stages = config.pp,
+                     .tp = config.tp,
+                     .dp = config.dp,
+                     .microbatches = config.microbatches},
+                    types,
+                    [&](const std::vector<TypeShare>& shares) {
+                      AddOrders(config, shares);
+                    });
+  }
+
+  // The stages of a type follow one another; the types in every order.
+  void AddOrders(const ParallelConfig& config,
+                 const std::vector<TypeShare>& shares) {
+    std::vector<int> order;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (shares[i].stages > 0) {
+        if (shares[i].layers % config.model_chunks != 0) {
+          return;  // a virtual stage has the same layers as the others
+        }
+        order.push_back(static_cast<int>(i));
+      }
+    }
+    do {
+      Plan plan;
+      plan.shared = config;
+      std::vector<std::vector<int>> layers;
+      int most_layers = 0;
+      for (const int pool : order) {
+        const TypeShare& share = shares[static_cast<std::size_t>(pool)];
+        most_layers = std::max(most_layers, share.layers);
+        for (int i = 0; i < share.stages; ++i) {
+          plan.stages.push_back(
+              {.dp = config.dp, .tp = config.tp, .pool = pool});
+          layers.emplace_back(static_cast<std::size_t>(config.model_chunks),
+                              share.layers / config.model_chunks);
+        }
+      }
+      SetLayers(layers, plan);
+      AddRecomputation(plan, most_layers);
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+
+  void AddRecomputation(Plan& plan, int most_layers) {
+    if (plan.shared.grad_checkpoint == trials::kRecomputeFull) {
+      Recompute(most_layers, plan);
+      // Megatron-LM has no selective recomputation of what is recomputed fully.
+      plan.shared.grad_checkpoint = trials::kRecomputeNothing;
+      const int groups = search_.groups ? most_layers : 1;
+      for (int group = 1; group <= groups; ++group) {
+        AddOffload(plan, group);
+      }
+      return;
+    }
+    AddOffload(plan, 1);
+    for (int layers = 1; partial_ && layers < most_layers; ++layers) {
+      Recompute(layers, plan);
+      AddOffload(plan, 1);
+    }
+  }
+
+  void AddOffload(const Plan& plan, int group) {
+    Add(plan, {.group = group});
+    for (const bool overlap : {true, false}) {
+      if (search_.offload) {
+        Add(plan,
+            {.group = group,
+             .offload_optimizer = true,
+             .overlap_offload = overlap});
+      }
+    }
+  }
+
+  static void Recompute(int layers, Plan& plan) {
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      plan.stages[s].recomputed_layers = std::min(layers, LayersOf(plan, s));
+    }
+  }
+
+  void Add(const Plan& plan, const AstraExtras& extras) {
+    ++result_.strategies;
+    const AstraPlanModel::Cost cost = model_.CostOf(plan, extras);
+    if (cost.memory_share > memory_share_) {
+      return;
+    }
+    ++result_.fit;
+    result_.best.push_back({plan, cost, extras});
+    constexpr std::size_t kRoom = 16;
+    if (result_.best.size() > kRoom * (top_ + 1)) {
+      KeepBest();
+    }
+  }
+
+  void KeepBest() {
+    std::stable_sort(result_.best.begin(),
+                     result_.best.end(),
+                     [](const CostedStrategy& a, const CostedStrategy& b) {
+                       return a.cost.step_time_s < b.cost.step_time_s;
+                     });
+    result_.best.resize(std::min(result_.best.size(), top_));
+  }
+
+  const Problem& problem_;
+  AstraPlanModel model_;
+  PlanSearchOptions search_;
+  int gpus_;
+  std::size_t top_;
+  double memory_share_;
+  std::vector<std::pair<std::string, trials::Rule>> rules_;
+  trials::Rule::Context context_;
+  bool partial_ = false;  // the space has full recomputation
+  PlanSearchResult result_;
+};
+
+}  // namespace
+
+std::vector<GpuPool> PoolsOf(const Problem& problem,
+                             const AstraMethodOptions& options) {
+  constexpr double kTera = 1e12;
+  if (!problem.pools.empty()) {
+    return problem.pools;
+  }
+  return {{"",
+           problem.gpus,
+           problem.gpus_per_node,
+           problem.memory_capacity_bytes,
+           kTera * options.tflops}};
+}
+
+AstraPlanModel::AstraPlanModel(const Problem& problem,
+                               const AstraMethodOptions& options)
+    : pools_(PoolsOf(problem, options)) {
+  constexpr double kTera = 1e12;
+  for (const GpuPool& pool : pools_) {
+    AstraMethodOptions own = options;
+    own.tflops = pool.half_flop_per_s / kTera;
+    models_.push_back(AstraModelOf(AstraWorkload(problem),
+                                   pool.gpus_per_node,
+                                   trials::RankOrder::kPipelineOutermost,
+                                   own));
+  }
+}
+
+const surrogates::AstraBlock& AstraPlanModel::Block(
+    int pool, const ParallelConfig& config) {
+  const BlockKey key{
+      pool, config.dp * config.microbatches, config.tp, config.cp, config.ep};
+  auto found = blocks_.find(key);
+  if (found == blocks_.end()) {
+    found =
+        blocks_
+            .emplace(key,
+                     models_[static_cast<std::size_t>(pool)].BlockOf(config))
+            .first;
+  }
+  return found->second;
+}
+
+AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
+                                            const AstraExtras& extras) {
+  Cost cost;
+  double reduction_s = 0.0;
+  std::vector<double> stage_s;
+  std::vector<int> used(pools_.size(), 0);
+  // From the stage before: it is on another type or host.
+  bool from_host = false;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const trials::PlanStage& stage = plan.stages[s];
+    const auto pool = static_cast<std::size_t>(stage.pool);
+    const surrogates::AstraModel& model = models_[pool];
+    const ParallelConfig config = StageConfig(plan, static_cast<int>(s));
+    const surrogates::AstraStage one =
+        model.StageOf(config,
+                      Block(stage.pool, config),
+                      {.stage = static_cast<int>(s),
+                       .blocks = LayersOf(plan, s),
+                       .recomputed = stage.recomputed_layers,
+                       .group = extras.group,
+                       .offload_optimizer = extras.offload_optimizer,
+                       .overlap_offload = extras.overlap_offload});
+    double time_s = one.compute_s + one.communicate_s;
+    if (s > 0) {
+      time_s += model.TransferTime(config, from_host);
+    }
+    const int gpus = StageGpus(plan, static_cast<int>(s));
+    used[pool] += gpus;
+    if (s + 1 < plan.stages.size()) {
+      const int node = pools_[pool].gpus_per_node;
+      from_host = plan.stages[s + 1].pool != stage.pool || gpus > node ||
+                  used[pool] % node == 0;
+      time_s += model.TransferTime(config, from_host);
+    }
+    stage_s.push_back(time_s);
+    reduction_s = std::max(reduction_s, one.reduction_s + one.offload_s);
+    cost.memory_share = std::max(cost.memory_share,
+                                 one.memory_bytes / pools_[pool].memory_bytes);
+  }
+  cost.step_time_s =
+      surrogates::PipelineTime(
+          stage_s, plan.shared.microbatches, plan.shared.model_chunks) +
+      reduction_s;
+  return cost;
+}
+
+PlanSearchResult SearchPlans(const Problem& problem,
+                             const AstraMethodOptions& options,
+                             const PlanSearchOptions& search) {
+  return Search(problem, options, search).Run();
+}
+
+Plan PlanOfCandidate(const Problem& problem, const ParallelConfig& config) {
+  Plan plan = UniformPlan(config, AstraWorkload(problem).model.layers);
+  if (!problem.pools.empty()) {
+    FillTypes(GpusOfPools(problem.pools), plan);
+  }
+  return plan;
+}
+
+}  // namespace methods

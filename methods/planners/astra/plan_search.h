@@ -1,0 +1,104 @@
+// Astra's search over plans: layers, GPU types and recomputed layers by stage.
+//
+// Its mode 2, heterogeneous clusters with a limit for each GPU type, over the
+// values of all other parameters that a search space has. On one GPU type it is
+// mode 1 with recomputation of some layers.
+
+#ifndef METHODS_PLANNERS_ASTRA_PLAN_SEARCH_H_
+#define METHODS_PLANNERS_ASTRA_PLAN_SEARCH_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "methods/method.h"
+#include "methods/planners/astra/astra.h"
+#include "surrogates/cost/astra_model.h"
+#include "trials/plan.h"
+
+namespace methods {
+
+// The GPU types of a problem; of one with a single type, that one, with the
+// rate of `options`.
+[[nodiscard]] std::vector<GpuPool> PoolsOf(const Problem& problem,
+                                           const AstraMethodOptions& options);
+
+// What Table 3 has in addition to a plan (see surrogates::AstraShare). Trials
+// cannot run it.
+struct AstraExtras {
+  int group = 1;
+  bool offload_optimizer = false;
+  bool overlap_offload = true;
+};
+
+struct PlanSearchOptions {
+  int gpus = 0;          // of all types together; 0: those of the cluster
+  int top = 20;          // strategies to keep, > 0
+  bool groups = false;   // uniform recomputation in groups of 2, 3, ... layers
+  bool offload = false;  // an optimizer on the host, with and without overlap
+};
+
+// The cost model of plans: each stage by Eqs. 25-28 on its GPU type, the step
+// by Eq. 22, with consecutive stages on consecutive GPUs of a type (pipeline
+// outermost). Blocks are computed once for each type and microbatch.
+class AstraPlanModel {
+ public:
+  // Errors: throws InputError without a workload.
+  AstraPlanModel(const Problem& problem, const AstraMethodOptions& options);
+
+  struct Cost {
+    double step_time_s = 0.0;
+    // Of the stage that fills its GPU most: the share of its memory.
+    double memory_share = 0.0;
+  };
+  [[nodiscard]] Cost CostOf(const trials::Plan& plan,
+                            const AstraExtras& extras = {});
+
+  [[nodiscard]] const std::vector<GpuPool>& pools() const { return pools_; }
+
+ private:
+  // Pool, dp * microbatches, tp, cp, ep.
+  using BlockKey = std::tuple<int, int, int, int, int>;
+  const surrogates::AstraBlock& Block(int pool,
+                                      const trials::ParallelConfig& config);
+
+  std::vector<GpuPool> pools_;
+  std::vector<surrogates::AstraModel> models_;  // by pool
+  std::map<BlockKey, surrogates::AstraBlock> blocks_;
+};
+
+struct CostedStrategy {
+  trials::Plan plan;
+  AstraPlanModel::Cost cost;
+  AstraExtras extras;
+};
+
+struct PlanSearchResult {
+  std::int64_t strategies = 0;       // that pass the rules
+  std::int64_t fit = 0;              // of them, those that fit in memory
+  std::vector<CostedStrategy> best;  // that fit, the fastest first
+};
+
+// All solutions of Eq. 23 for all sizes with dp * cp * tp * pp = GPUs, in every
+// order of the GPU types; all values of tp, cp, ep, sequences of a microbatch,
+// ZeRO stage, sequence parallelism, model chunks and recomputation that a
+// candidate of the space has together, in a pipeline or without one; and, where
+// the space has full recomputation, the first 1, 2, ... layers of every stage.
+//
+// Note: the other knobs (buckets, overlaps) have the values of Table 3 or their
+// defaults, and the rules of the space apply to candidates only.
+// Source: Astra Sec. 3.3 and 3.4, Eqs. 22-23; Table 3.
+// Errors: throws InputError for rules that cannot be understood, and as above.
+[[nodiscard]] PlanSearchResult SearchPlans(
+    const Problem& problem,
+    const AstraMethodOptions& options,
+    const PlanSearchOptions& search = {});
+
+// The candidate as a plan: equal stages, which fill the GPU types in order.
+[[nodiscard]] trials::Plan PlanOfCandidate(
+    const Problem& problem, const trials::ParallelConfig& config);
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_ASTRA_PLAN_SEARCH_H_

@@ -1,0 +1,341 @@
+// Clusters of one and of two GPU types by Astra's search, and the trials of its
+// plans: the setting of its Table 2.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "methods/planners/astra/plan_search.h"
+#include "studies/planners/astra.h"
+#include "trials/cluster.h"
+#include "trials/data_folder.h"
+#include "trials/simulator/simulator.h"
+
+namespace studies {
+namespace {
+
+constexpr int kTop = 20;  // plans that are simulated
+
+struct Training {
+  int batch = 1024;
+  int sequence_length = 4096;
+  std::vector<int> model_chunks = {1};
+};
+
+// Tokens per second that Table 2 prints for 1,024 GPUs.
+struct Published {
+  const char* label;
+  const char* model;
+  double h100;
+  double h800;
+  double a800;
+  double mixed;
+};
+constexpr std::array<Published, 7> kTable2 = {{
+    {"Llama-2-7B", "llama-2-7b", 10148287, 9024716, 3966756, 5240609},
+    {"Llama-2-13B", "llama-2-13b", 5721253, 4937998, 2187876, 3040095},
+    {"Llama-2-70B", "llama-2-70b", 1233850, 1174362, 458719, 654206},
+    {"Llama-3-8B", "llama-3-8b", 9167338, 7610698, 3586433, 4660743},
+    {"Llama-3-70B", "llama-3-70b", 1129568, 1079507, 425660, 626050},
+    {"GLM-67B", "glm-67b", 1288107, 1218933, 483384, 699978},
+    {"GLM-130B", "glm-130b", 508377, 491088, 202137, 300193},
+}};
+
+// Hosts with eight GPUs of one type. A800 and H800 are A100 and H100 with 8 of
+// their 12 and 18 NVLinks (NVIDIA's data sheets).
+trials::Cluster Hosts(const std::string& name, int gpus) {
+  const bool hopper = name.front() == 'H';
+  trials::Cluster cluster = trials::ReadCluster(trials::FindDataFile(
+      "clusters", hopper ? "h100-infiniband" : "a100-selene"));
+  if (name.ends_with("800")) {
+    constexpr double kLinks = 8.0;
+    cluster.intra.bandwidth_bytes_per_s *= kLinks / (hopper ? 18.0 : 12.0);
+  }
+  cluster.name = name;
+  return trials::WithGpus(cluster, gpus);
+}
+
+trials::Framework Megatron() {
+  return trials::ReadFramework(
+      trials::FindDataFile("frameworks", "megatron-core"));
+}
+
+// A job on a cluster, as a method sees it.
+class Job {
+ public:
+  Job(const std::string& model,
+      std::vector<trials::Cluster> pools,
+      const Training& training = {})
+      : workload_(WorkloadOf(model, training)),
+        pools_(std::move(pools)),
+        simulator_(workload_, pools_, {Megatron()}) {
+    trials::SearchSpaceOptions options;
+    options.values = {{"tp", {1, 2, 4, 8}},
+                      {"dp_bucket_mb", {25}},
+                      {"zero_stage", {1}},
+                      {"zero_bucket_mb", {24}},
+                      {"overlap_zero_comm", {1}},
+                      {"overlap_zero_allgather", {1}},
+                      {"model_chunks", training.model_chunks},
+                      {"overlap_p2p", {1}},
+                      {"micro_batch_size", {1, 2, 4, 8}}};
+    const int gpus = trials::GpusOf(pools_);
+    space_.emplace(trials::SearchSpace::Enumerate(workload_, gpus, options));
+    problem_.space = &*space_;
+    problem_.gpus = gpus;
+    problem_.gpus_per_node = pools_.front().gpus_per_node;
+    problem_.memory_capacity_bytes = pools_.front().gpu.memory_bytes;
+    problem_.workload = &workload_;
+    for (const trials::Cluster& pool : pools_) {
+      problem_.pools.push_back({pool.name,
+                                pool.gpus(),
+                                pool.gpus_per_node,
+                                pool.gpu.memory_bytes,
+                                pool.gpu.half_flop_per_s});
+    }
+  }
+
+  // Tokens per second of the fastest of the first plans, and its text; 0 if
+  // none fits.
+  [[nodiscard]] double BestOfPlans(std::string& text) {
+    const methods::PlanSearchResult found =
+        methods::SearchPlans(problem_, {}, {.top = kTop});
+    double best = 0.0;
+    for (const methods::CostedStrategy& each : found.best) {
+      const double rate = Simulated(each.plan);
+      if (rate > best) {
+        best = rate;
+        text = ToString(each.plan);
+      }
+    }
+    return best;
+  }
+
+  // By Astra's own model; what it offers beyond a plan is in `search`.
+  [[nodiscard]] methods::PlanSearchResult Search(
+      const methods::PlanSearchOptions& search) const {
+    return methods::SearchPlans(problem_, {}, search);
+  }
+
+  // Tokens per second of the fastest strategy of such a search; 0: none fits.
+  [[nodiscard]] double RateOf(const methods::PlanSearchResult& result) const {
+    return result.best.empty()
+               ? 0.0
+               : Tokens() / result.best.front().cost.step_time_s;
+  }
+
+  // The fastest equal split of layers, of all candidates.
+  [[nodiscard]] double BestOfEqualStages() {
+    double best = 0.0;
+    for (const trials::ParallelConfig& config : space_->configs()) {
+      if (workload_.model.layers % config.pp != 0) {
+        continue;
+      }
+      try {
+        best = std::max(best,
+                        Simulated(methods::PlanOfCandidate(problem_, config)));
+      } catch (const trials::InvalidPlan&) {
+        continue;  // a stage of two types
+      }
+    }
+    return best;
+  }
+
+ private:
+  static trials::Workload WorkloadOf(const std::string& model,
+                                     const Training& training) {
+    trials::Workload workload;
+    workload.model = trials::ReadModel(trials::ExperimentsFolder() /
+                                       "workloads" / (model + ".json"));
+    workload.batch_size = training.batch;
+    workload.sequence_length = training.sequence_length;
+    return workload;
+  }
+
+  [[nodiscard]] double Tokens() const {
+    return static_cast<double>(workload_.batch_size) *
+           workload_.sequence_length;
+  }
+
+  [[nodiscard]] double Simulated(const trials::Plan& plan) {
+    const trials::StepReport report = simulator_.Simulate(plan);
+    return report.fits ? Tokens() / report.step_time_s : 0.0;
+  }
+
+  trials::Workload workload_;
+  std::vector<trials::Cluster> pools_;
+  trials::Simulator simulator_;
+  std::optional<trials::SearchSpace> space_;
+  methods::Problem problem_;
+};
+
+std::string Thousands(double tokens_per_s) {
+  return fmt::format("{:.0f}", tokens_per_s / 1000.0);
+}
+
+}  // namespace
+
+Output AstraClusters() {
+  constexpr int kGpus = 1024;
+  Output output;
+  output.name = "astra_clusters";
+  output.table.header = {"model",
+                         "H100",
+                         "H800",
+                         "A800",
+                         "A800 + H100",
+                         "equal stages there",
+                         "H100, half as many",
+                         "mixed / A800, published",
+                         "here",
+                         "mixed / H100, published",
+                         "here",
+                         "fastest plan of the mixed cluster"};
+  output.csv = plots::CsvRow(output.table.header);
+  int ordered = 0;
+  for (const Published& row : kTable2) {
+    const auto one = [&](const char* gpu, int gpus) {
+      std::string text;
+      return Job(row.model, {Hosts(gpu, gpus)}).BestOfPlans(text);
+    };
+    const double h100 = one("H100", kGpus);
+    const double h800 = one("H800", kGpus);
+    const double a800 = one("A800", kGpus);
+    const double half = one("H100", kGpus / 2);
+    Job mixed(row.model, {Hosts("A800", kGpus / 2), Hosts("H100", kGpus / 2)});
+    std::string text;
+    const double both = mixed.BestOfPlans(text);
+    ordered += h100 > h800 && h800 > both && both > a800 ? 1 : 0;
+    output.table.rows.push_back({row.label,
+                                 Thousands(h100),
+                                 Thousands(h800),
+                                 Thousands(a800),
+                                 Thousands(both),
+                                 Thousands(mixed.BestOfEqualStages()),
+                                 Thousands(half),
+                                 fmt::format("{:.2f}", row.mixed / row.a800),
+                                 fmt::format("{:.2f}", both / a800),
+                                 fmt::format("{:.2f}", row.mixed / row.h100),
+                                 fmt::format("{:.2f}", both / h100),
+                                 text});
+    output.csv += plots::CsvRow(output.table.rows.back());
+  }
+  output.conclusion = fmt::format(
+      "Thousands of tokens per second on {} GPUs (the mixed cluster has half "
+      "of "
+      "each type), simulated: the fastest of the first {} plans of the search. "
+      "{} sequences of {} tokens, Megatron Core; the publication prints "
+      "neither, nor the shares of the types. The order H100 > H800 > mixed > "
+      "A800 of its Table 2 holds for {} of {} models.",
+      kGpus,
+      kTop,
+      Training().batch,
+      Training().sequence_length,
+      ordered,
+      kTable2.size());
+  return output;
+}
+
+Output AstraHalves() {
+  const Training training{256, 2048, {1, 2, 4, 8}};
+  Output output;
+  output.name = "astra_halves";
+  output.table.header = {"cluster",
+                         "equal stages",
+                         "Astra's plans",
+                         "strategies",
+                         "that fit",
+                         "fastest plan"};
+  output.csv = plots::CsvRow(output.table.header);
+  const trials::Cluster slow = Hosts("A100", 8);
+  const trials::Cluster fast = Hosts("H100", 8);
+  const std::vector<std::pair<std::string, std::vector<trials::Cluster>>>
+      clusters = {{"8 A100", {slow}},
+                  {"8 H100", {fast}},
+                  {"8 A100 + 8 H100", {slow, fast}}};
+  for (const auto& [label, pools] : clusters) {
+    Job job("llama-2-7b", pools, training);
+    std::string text;
+    const double plans = job.BestOfPlans(text);
+    const methods::PlanSearchResult found = job.Search({.top = 1});
+    output.table.rows.push_back({label,
+                                 Thousands(job.BestOfEqualStages()),
+                                 Thousands(plans),
+                                 fmt::format("{}", found.strategies),
+                                 fmt::format("{}", found.fit),
+                                 text});
+    output.csv += plots::CsvRow(output.table.rows.back());
+  }
+  output.conclusion = fmt::format(
+      "Llama-2-7B, {} sequences of {} tokens, thousands of tokens per second, "
+      "simulated: the fastest of all configurations with equal stages of one "
+      "type each, and of the first {} plans of the search.",
+      training.batch,
+      training.sequence_length,
+      kTop);
+  return output;
+}
+
+Output AstraOffload() {
+  Output output;
+  output.name = "astra_offload";
+  output.table.header = {"model",
+                         "GPUs",
+                         "strategies",
+                         "that fit",
+                         "fastest",
+                         "with groups",
+                         "that fit",
+                         "fastest",
+                         "and offloading",
+                         "that fit",
+                         "fastest",
+                         "offloads"};
+  output.csv = plots::CsvRow(output.table.header);
+  for (const auto& [label, model, gpus] :
+       {std::tuple{"Llama-2-7B", "llama-2-7b", 8},
+        std::tuple{"Llama-2-7B", "llama-2-7b", 64},
+        std::tuple{"Llama-2-13B", "llama-2-13b", 8},
+        std::tuple{"Llama-2-13B", "llama-2-13b", 64},
+        std::tuple{"Llama-2-70B", "llama-2-70b", 16},
+        std::tuple{"Llama-2-70B", "llama-2-70b", 32},
+        std::tuple{"Llama-2-70B", "llama-2-70b", 64},
+        std::tuple{"GLM-130B", "glm-130b", 32},
+        std::tuple{"GLM-130B", "glm-130b", 64}}) {
+    const Job job(model, {Hosts("A800", gpus)});
+    std::vector<std::string> cells = {label, fmt::format("{}", gpus)};
+    methods::PlanSearchResult last;
+    for (const methods::PlanSearchOptions& search :
+         {methods::PlanSearchOptions{.top = 1},
+          methods::PlanSearchOptions{.top = 1, .groups = true},
+          methods::PlanSearchOptions{
+              .top = 1, .groups = true, .offload = true}}) {
+      last = job.Search(search);
+      cells.push_back(fmt::format("{}", last.strategies));
+      cells.push_back(fmt::format("{}", last.fit));
+      cells.push_back(last.best.empty() ? "none" : Thousands(job.RateOf(last)));
+    }
+    cells.emplace_back(!last.best.empty() &&
+                               last.best.front().extras.offload_optimizer
+                           ? "yes"
+                           : "no");
+    output.table.rows.push_back(cells);
+    output.csv += plots::CsvRow(cells);
+  }
+  output.conclusion = fmt::format(
+      "By Astra's cost model, on A800: recomputation of the first layers of a "
+      "stage; also of all layers in groups; also an optimizer on the host. "
+      "Thousands of tokens per second; {} sequences of {} tokens.",
+      Training().batch,
+      Training().sequence_length);
+  return output;
+}
+
+}  // namespace studies

@@ -1,0 +1,135 @@
+// Problems on clusters with several GPU types.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "harness/backends.h"
+#include "harness/manifest.h"
+#include "harness/registry.h"
+#include "tests/fakes/experiment_folder.h"
+
+namespace harness {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class SeveralTypes : public testing::Test {
+ protected:
+  // The small experiment on 8 A100 and 8 H100, with these lines in [cluster]
+  // and these at the end.
+  Manifest Read(const std::string& cluster, const std::string& more = "") {
+    std::string text =
+        fakes::SmallManifest(R"("random")", "trials = 3\nq_max = 4\n\n" + more);
+    const std::string file = "file = \"clusters/a5000-8.toml\"\n";
+    text.replace(text.find(file), file.size(), cluster);
+    fakes::WriteFile(path_, text);
+    return ReadManifest(path_, {});
+  }
+
+  Backend Make(const std::string& cluster) {
+    return MakeBackend(Read(cluster).problems.front());
+  }
+
+  std::string ErrorOf(const std::string& cluster,
+                      const std::string& more = "") {
+    try {
+      const Manifest manifest = Read(cluster, more);
+      const Backend backend = MakeBackend(manifest.problems.front());
+      for (const MethodSpec& method : manifest.methods) {
+        (void)MakeMethod(method, ProblemOf(backend, 4), 1);
+      }
+      (void)backend.predictions("");
+    } catch (const common::InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  fakes::ExperimentFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "m.toml";
+};
+
+constexpr const char* kBoth = "file = \"clusters/a100-h100.toml\"\n";
+
+TEST_F(SeveralTypes, EveryCandidateHasStagesOfOneTypeAndCanBeTried) {
+  const Backend backend = Make(kBoth);
+  EXPECT_EQ(backend.gpus, 16);
+  ASSERT_EQ(backend.pools.size(), 2U);
+  EXPECT_EQ(backend.pools[1].name, "h100");
+  EXPECT_GT(backend.pools[1].half_flop_per_s, backend.pools[0].half_flop_per_s);
+  EXPECT_EQ(
+      backend.memory_capacity_bytes,
+      std::min(backend.pools[0].memory_bytes, backend.pools[1].memory_bytes));
+  ASSERT_GT(backend.space->size(), 50);
+  for (const trials::ParallelConfig& config : backend.space->configs()) {
+    EXPECT_EQ(config.dp * config.cp * config.tp * config.pp, 16);
+    EXPECT_EQ(8 % (config.dp * config.cp * config.tp), 0);
+    EXPECT_TRUE(backend.exact->ExactThroughput(config));
+  }
+}
+
+TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
+  const Backend backend = Make(kBoth);
+  for (const char* name : {"a100-h100.toml",
+                           "a100-selene.toml",
+                           "h100-infiniband.toml",
+                           "a100-sxm-80gb.toml",
+                           "h100-sxm.toml",
+                           "hopper.toml"}) {
+    EXPECT_EQ(std::count_if(backend.inputs.begin(),
+                            backend.inputs.end(),
+                            [&](const std::filesystem::path& file) {
+                              return file.filename() == name;
+                            }),
+              1)
+        << name;
+  }
+}
+
+TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
+  const Backend group = Make(std::string(kBoth) + "group = \"h100\"\n");
+  const Backend alone = Make("file = \"clusters/h100-infiniband.toml\"\n");
+  EXPECT_TRUE(group.pools.empty());
+  ASSERT_EQ(group.space->configs(), alone.space->configs());
+  for (const trials::ParallelConfig& config : group.space->configs()) {
+    EXPECT_EQ(group.exact->ExactThroughput(config),
+              alone.exact->ExactThroughput(config));
+  }
+}
+
+TEST_F(SeveralTypes, MoreGpusAreMoreHostsOfEveryType) {
+  const Backend backend = Make(std::string(kBoth) + "gpus = 32\n");
+  EXPECT_EQ(backend.pools[0].gpus, 16);
+  EXPECT_EQ(backend.pools[1].gpus, 16);
+}
+
+TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {
+  EXPECT_EQ(ErrorOf(kBoth, "[predictions]\nplanner = \"astra\"\n"), "no error");
+  EXPECT_THAT(ErrorOf(std::string(kBoth) + "group = \"h200\"\n"),
+              AllOf(HasSubstr("m.toml:"),
+                    HasSubstr("no group 'h200'"),
+                    HasSubstr("its groups: a100, h100")));
+  EXPECT_THAT(ErrorOf(std::string(kBoth) + "gpus = 24\n"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("use a multiple of 16")));
+  EXPECT_THAT(ErrorOf(kBoth), HasSubstr("add cluster = \"NAME\""));
+  // Predictions for all GPUs of one type with the framework of the trials.
+  EXPECT_THAT(ErrorOf(kBoth, "[predictions]\ncluster = \"h100-infiniband\"\n"),
+              HasSubstr("the ground truth"));
+  EXPECT_EQ(ErrorOf(kBoth,
+                    "[predictions]\ncluster = \"h100-infiniband\"\n"
+                    "framework = \"megatron-core\"\n"),
+            "no error");
+  EXPECT_THAT(ErrorOf(kBoth,
+                      "[predictions]\nplanner = \"astra\"\n"
+                      "[method.random]\nbase = \"aceso\"\njudge = \"plan\"\n"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("GPUs of one type")));
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,289 @@
+// Astra's search over plans: GPU types, layers and recomputed layers by stage.
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "methods/planners/astra/plan_search.h"
+#include "tests/fakes/decoders.h"
+
+namespace methods {
+namespace {
+
+using trials::ParallelConfig;
+using trials::Plan;
+
+constexpr double kSlow = 312e12;
+constexpr double kFast = 3.0 * kSlow;
+constexpr double kLarge = 80e9;
+
+class AstraPlans : public testing::Test {
+ protected:
+  AstraPlans() : space_(Configs()) {
+    problem_.space = &space_;
+    problem_.gpus = 16;
+    problem_.gpus_per_node = 8;
+    problem_.memory_capacity_bytes = kLarge;
+    problem_.workload = &workload_;
+    problem_.runs_plans = true;
+    problem_.pools = {{"slow", 8, 8, kLarge, kSlow},
+                      {"fast", 8, 8, kLarge, kFast}};
+  }
+
+  // Stages of at most 8 of 16 GPUs.
+  static std::vector<ParallelConfig> Configs() {
+    std::vector<ParallelConfig> configs;
+    for (const int tp : {1, 2, 4}) {
+      for (const int pp : {2, 4, 8}) {
+        for (const int microbatches : {4, 8}) {
+          for (const int checkpoint : {0, 1}) {
+            configs.push_back({.dp = 16 / tp / pp,
+                               .tp = tp,
+                               .pp = pp,
+                               .microbatches = microbatches,
+                               .grad_checkpoint = checkpoint});
+          }
+        }
+      }
+    }
+    configs.erase(std::remove_if(configs.begin(),
+                                 configs.end(),
+                                 [](const ParallelConfig& config) {
+                                   return config.dp < 1;
+                                 }),
+                  configs.end());
+    return configs;
+  }
+
+  [[nodiscard]] PlanSearchResult Find(int gpus = 0, int top = 50) const {
+    return SearchPlans(problem_, {}, {.gpus = gpus, .top = top});
+  }
+
+  trials::Workload workload_ = fakes::Decoder{}.Workload();
+  trials::SearchSpace space_;
+  Problem problem_;
+};
+
+int LayersOn(const Plan& plan, int pool) {
+  int layers = 0;
+  for (std::size_t v = 0; v < plan.layers.size(); ++v) {
+    layers +=
+        plan.stages[v % plan.stages.size()].pool == pool ? plan.layers[v] : 0;
+  }
+  return layers;
+}
+
+TEST_F(AstraPlans, EqualStagesOnOneTypeCostWhatTheirConfigurationCosts) {
+  problem_.pools.clear();
+  AstraPlanModel model(problem_, {});
+  const surrogates::AstraModel astra =
+      AstraModelOf(workload_, 8, trials::RankOrder::kPipelineOutermost, {});
+  for (const ParallelConfig& config : space_.configs()) {
+    const surrogates::AstraCost one = astra.Cost(config);
+    const AstraPlanModel::Cost plan =
+        model.CostOf(PlanOfCandidate(problem_, config));
+    EXPECT_NEAR(plan.step_time_s, one.step_time_s, 1e-12) << ToString(config);
+    EXPECT_NEAR(plan.memory_share, one.peak_memory_bytes / kLarge, 1e-12)
+        << ToString(config);
+  }
+}
+
+TEST_F(AstraPlans, TwoTypesOfTheSameGpuCostLikeOne) {
+  problem_.pools[1].half_flop_per_s = kSlow;
+  AstraPlanModel two(problem_, {});
+  Problem one_problem = problem_;
+  one_problem.pools.clear();
+  AstraPlanModel one(one_problem, {});
+  for (const ParallelConfig& config : space_.configs()) {
+    EXPECT_NEAR(two.CostOf(PlanOfCandidate(problem_, config)).step_time_s,
+                one.CostOf(PlanOfCandidate(one_problem, config)).step_time_s,
+                1e-12)
+        << ToString(config);
+  }
+}
+
+TEST_F(AstraPlans, TheFasterTypeHasMoreLayersAndNoTypeHasMoreGpusThanThereAre) {
+  const PlanSearchResult result = Find();
+  ASSERT_FALSE(result.best.empty());
+  EXPECT_GE(result.strategies, result.fit);
+  const Plan& fastest = result.best.front().plan;
+  EXPECT_GT(LayersOn(fastest, 1), LayersOn(fastest, 0));
+  for (const CostedStrategy& each : result.best) {
+    EXPECT_NO_THROW(CheckPlan(each.plan, workload_, std::vector{8, 8}));
+    EXPECT_EQ(PoolGpus(each.plan, 0) + PoolGpus(each.plan, 1), 16);
+  }
+  EXPECT_TRUE(
+      std::is_sorted(result.best.begin(),
+                     result.best.end(),
+                     [](const CostedStrategy& a, const CostedStrategy& b) {
+                       return a.cost.step_time_s < b.cost.step_time_s;
+                     }));
+}
+
+// A quarter of the weights and states of 1.3 billion parameters do not fit.
+TEST_F(AstraPlans, AStageThatDoesNotFitItsTypeIsLeftOut) {
+  constexpr double kSmall = 4e9;
+  problem_.pools[1].memory_bytes = kSmall;
+  const PlanSearchResult result = Find();
+  EXPECT_LT(result.fit, result.strategies);
+  ASSERT_FALSE(result.best.empty());
+  AstraPlanModel model(problem_, {});
+  for (const CostedStrategy& each : result.best) {
+    EXPECT_LE(each.cost.memory_share, AstraMethodOptions{}.memory_share);
+    EXPECT_EQ(model.CostOf(each.plan).memory_share, each.cost.memory_share);
+  }
+  problem_.pools[1].memory_bytes = kLarge;
+  EXPECT_GE(LayersOn(Find().best.front().plan, 1),
+            LayersOn(result.best.front().plan, 1));
+}
+
+// Eq. 2: the limits of the types may add up to more than the GPUs of a job.
+TEST_F(AstraPlans, WithFewerGpusThanTheLimitsItTakesTheFasterType) {
+  const PlanSearchResult result = Find(8);
+  ASSERT_FALSE(result.best.empty());
+  EXPECT_EQ(PoolGpus(result.best.front().plan, 1), 8);
+}
+
+// A wider search contains the narrower one.
+TEST_F(AstraPlans, TheFastestPlanIsNotSlowerThanTheFastestCandidate) {
+  AstraPlanModel model(problem_, {});
+  double fastest_s = 1e9;
+  for (const ParallelConfig& config : space_.configs()) {
+    const AstraPlanModel::Cost cost =
+        model.CostOf(PlanOfCandidate(problem_, config));
+    if (cost.memory_share <= AstraMethodOptions{}.memory_share) {
+      fastest_s = std::min(fastest_s, cost.step_time_s);
+    }
+  }
+  EXPECT_LT(Find().best.front().cost.step_time_s, fastest_s);
+}
+
+// 24 layers, dp * tp = 8, so two stages, one of each type in both orders: n
+// layers on the first stage, 1 to 23. With full recomputation among the values,
+// 0 to max(n, 24 - n) layers are recomputed.
+TEST_F(AstraPlans, TheNumberOfStrategiesIsThatOfEq23TimesTheOtherParameters) {
+  const trials::SearchSpace space(std::vector<ParallelConfig>{
+      {.dp = 8, .tp = 1, .pp = 2, .microbatches = 8},
+      {.dp = 8, .tp = 1, .pp = 2, .microbatches = 8, .grad_checkpoint = 1}});
+  problem_.space = &space;
+  AstraMethodOptions options;
+  options.rules = "$pp != 2";
+  std::int64_t expected = 0;
+  for (int n = 1; n <= 23; ++n) {
+    expected += 2 * (std::max(n, 24 - n) + 1);
+  }
+  EXPECT_EQ(SearchPlans(problem_, options).strategies, expected);
+}
+
+TEST_F(AstraPlans, EveryRecomputedLayerTakesTimeAndFreesMemory) {
+  AstraPlanModel model(problem_, {});
+  Plan plan =
+      PlanOfCandidate(problem_, {.dp = 8, .tp = 1, .pp = 2, .microbatches = 8});
+  AstraPlanModel::Cost last = model.CostOf(plan);
+  const AstraPlanModel::Cost none = last;
+  for (int layers = 1; layers <= 12; ++layers) {
+    for (trials::PlanStage& stage : plan.stages) {
+      stage.recomputed_layers = layers;
+    }
+    const AstraPlanModel::Cost cost = model.CostOf(plan);
+    EXPECT_GT(cost.step_time_s, last.step_time_s) << layers;
+    // The first one is kept while it is repeated.
+    if (layers > 2) {
+      EXPECT_LT(cost.memory_share, last.memory_share) << layers;
+    }
+    last = cost;
+  }
+  // All layers: what the configuration says.
+  const AstraPlanModel::Cost full = model.CostOf(
+      PlanOfCandidate(problem_,
+                      {.dp = 8,
+                       .tp = 1,
+                       .pp = 2,
+                       .microbatches = 8,
+                       .grad_checkpoint = trials::kRecomputeFull}));
+  EXPECT_DOUBLE_EQ(last.step_time_s, full.step_time_s);
+  EXPECT_DOUBLE_EQ(last.memory_share, full.memory_share);
+  EXPECT_LT(full.memory_share, none.memory_share);
+}
+
+// Recomputation in groups: of two microbatches and twelve layers on the first
+// of two stages, the inputs of the groups and one group of activations are
+// kept.
+TEST_F(AstraPlans, GroupsTradeTheInputsOfLayersForTheActivationsOfAGroup) {
+  AstraPlanModel model(problem_, {});
+  const Plan plan =
+      PlanOfCandidate(problem_, {.dp = 8, .tp = 1, .pp = 2, .microbatches = 8});
+  const auto cost = [&](int group) {
+    Plan full = plan;
+    for (trials::PlanStage& stage : full.stages) {
+      stage.recomputed_layers = 12;
+    }
+    return model.CostOf(full, {.group = group});
+  };
+  EXPECT_EQ(cost(1).step_time_s, cost(12).step_time_s);
+  // In one group, all activations of a microbatch are live in backward.
+  EXPECT_GT(cost(12).memory_share, cost(1).memory_share);
+}
+
+TEST_F(AstraPlans, AnOptimizerOnTheHostFreesMemoryAndTakesTime) {
+  AstraPlanModel model(problem_, {});
+  const Plan plan =
+      PlanOfCandidate(problem_, {.dp = 8, .tp = 1, .pp = 2, .microbatches = 8});
+  const auto cost = [&](const AstraExtras& extras) {
+    return model.CostOf(plan, extras);
+  };
+  const auto kept = cost({});
+  const auto hidden = cost({.offload_optimizer = true});
+  const auto exposed =
+      cost({.offload_optimizer = true, .overlap_offload = false});
+  EXPECT_LT(hidden.memory_share, kept.memory_share);
+  EXPECT_EQ(hidden.memory_share, exposed.memory_share);
+  EXPECT_GT(hidden.step_time_s, kept.step_time_s);
+  EXPECT_GT(exposed.step_time_s, hidden.step_time_s);
+}
+
+// With a GPU that holds neither the states nor all activations.
+TEST_F(AstraPlans, OffloadingAndGroupsOnlyAddStrategiesAndMakeMoreFit) {
+  problem_.pools[0].memory_bytes = problem_.pools[1].memory_bytes = 3e9;
+  const PlanSearchResult none = SearchPlans(problem_, {});
+  const PlanSearchResult groups = SearchPlans(problem_, {}, {.groups = true});
+  const PlanSearchResult offload = SearchPlans(problem_, {}, {.offload = true});
+  EXPECT_GT(groups.strategies, none.strategies);
+  EXPECT_EQ(offload.strategies, 3 * none.strategies);
+  EXPECT_GE(groups.fit, none.fit);
+  EXPECT_GT(offload.fit, 3 * none.fit);
+}
+
+TEST_F(AstraPlans, TheMethodTriesDistinctPlansBeforeCandidates) {
+  AstraMethodOptions options;
+  options.judge = Judge::kPlan;
+  options.top = 10;
+  const auto method = MakeAstra(problem_, options, 1);
+  std::set<std::string> plans;
+  int candidates = 0;
+  while (const auto suggestion = method->Suggest()) {
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kOutOfMemory;
+    if (suggestion->plan) {
+      EXPECT_EQ(candidates, 0);
+      EXPECT_TRUE(plans.insert(ToString(*suggestion->plan)).second);
+      trials::Trial trial =
+          MakeTrial(-1, suggestion->plan->shared, measurement);
+      trial.plan = ToString(*suggestion->plan);
+      method->Observe(trial);
+      continue;
+    }
+    ++candidates;
+    method->Observe(MakeTrial(
+        suggestion->candidate, space_[suggestion->candidate], measurement));
+  }
+  EXPECT_EQ(plans.size(), 10U);
+  EXPECT_EQ(candidates, space_.size());
+}
+
+}  // namespace
+}  // namespace methods
