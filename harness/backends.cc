@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -27,6 +29,7 @@
 #include "trials/table_path.h"
 #include "trials/wrappers/landscape_runner.h"
 #include "trials/wrappers/noisy_runner.h"
+#include "trials/wrappers/sized_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
 
 namespace harness {
@@ -110,16 +113,17 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   const trials::Cluster& cluster = setup.cluster;
   Backend backend = BackendOn(workload, cluster, setup.space);
   backend.inputs = std::move(setup.inputs);
-  backend.description =
-      fmt::format("{}, batch {} x {}, on {} ({} x {}){}{}",
-                  workload.name,
-                  workload.batch_size,
-                  workload.sequence_length,
-                  cluster.name,
-                  cluster.gpus(),
-                  cluster.gpu.name,
-                  setup.framework_name.empty() ? "" : ", framework ",
-                  setup.framework_name);
+  backend.description = fmt::format(
+      "{}, batch {} x {}, on {} ({} x {}){}{}",
+      workload.name,
+      workload.batch_size,
+      workload.sequence_length,
+      cluster.name,
+      backend.sizes.empty() ? std::to_string(cluster.gpus())
+                            : fmt::format("{}", fmt::join(backend.sizes, ", ")),
+      cluster.gpu.name,
+      setup.framework_name.empty() ? "" : ", framework ",
+      setup.framework_name);
   const std::string framework_name = setup.framework_name.empty()
                                          ? std::string(kDefaultFramework)
                                          : setup.framework_name;
@@ -129,25 +133,48 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                               ? std::make_shared<const trials::Landscape>(
                                     landscape, backend.space->configs())
                               : nullptr;
-  const auto make_exact = [workload,
-                           cluster,
-                           framework = setup.framework,
-                           deviations]() -> std::unique_ptr<TrialRunner> {
-    auto simulator = std::make_unique<trials::Simulator>(
-        workload, cluster, trials::Simulator::Options{*framework});
-    if (deviations == nullptr) {
-      return simulator;
+  const auto make_simulator =
+      [workload, cluster, framework = setup.framework](int gpus) {
+        return std::make_unique<trials::Simulator>(
+            workload,
+            WithGpus(cluster, gpus),
+            trials::Simulator::Options{*framework});
+      };
+  const std::vector<int> sizes =
+      backend.sizes.empty() ? std::vector<int>{backend.gpus} : backend.sizes;
+  const auto make_exact =
+      [make_simulator, sizes, deviations]() -> std::unique_ptr<TrialRunner> {
+    std::unique_ptr<TrialRunner> runner;
+    if (sizes.size() == 1) {
+      runner = make_simulator(sizes.front());
+    } else {
+      std::map<int, std::unique_ptr<TrialRunner>> parts;
+      for (const int gpus : sizes) {
+        parts.emplace(gpus, make_simulator(gpus));
+      }
+      runner = std::make_unique<trials::SizedRunner>(std::move(parts));
     }
-    return std::make_unique<trials::LandscapeRunner>(std::move(simulator),
+    if (deviations == nullptr) {
+      return runner;
+    }
+    return std::make_unique<trials::LandscapeRunner>(std::move(runner),
                                                      deviations);
   };
   backend.clone_exact_runner = make_exact;
-  const auto simulator = std::make_shared<trials::Simulator>(
-      workload, cluster, trials::Simulator::Options{*setup.framework});
+  // Of each number of GPUs; the largest one rejects other configurations.
+  std::map<int, std::shared_ptr<const trials::Simulator>> simulators;
+  for (const int gpus : sizes) {
+    simulators.emplace(gpus, make_simulator(gpus));
+  }
+  const auto simulate = [simulators](const trials::ParallelConfig& config) {
+    const auto found = simulators.find(trials::GpusOf(config));
+    return (found == simulators.end() ? *simulators.rbegin() : *found)
+        .second->Simulate(config);
+  };
   backend.expect =
-      [simulator, deviations, log_stddev = setup.framework->memory_log_stddev](
+      [simulate, deviations, log_stddev = setup.framework->memory_log_stddev](
           const trials::ParallelConfig& config) {
-        const trials::StepReport report = simulator->Simulate(config);
+        const trials::StepReport report = simulate(config);
         const double factor =
             deviations == nullptr ? 1.0 : deviations->TimeFactor(config);
         return Expectation{
@@ -156,12 +183,13 @@ Backend MakeSimulator(const ProblemSpec& problem) {
             trials::FitProbability(
                 report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
       };
-  backend.explain = [simulator, deviations, cluster, framework_name](
+  backend.explain = [simulate, deviations, cluster, framework_name](
                         const trials::ParallelConfig& config) {
-    const trials::StepReport report = simulator->Simulate(config);
+    const trials::StepReport report = simulate(config);
+    const trials::Cluster part = WithGpus(cluster, trials::GpusOf(config));
     const std::string& validated = cluster.gpu.validated;
     return FormatReport(ToString(config), report) +
-           ErrorBandsOf(cluster, framework_name, config, report) +
+           ErrorBandsOf(part, framework_name, config, report) +
            fmt::format("{}: {}\n",
                        cluster.gpu.name,
                        validated.empty()
@@ -172,10 +200,13 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                 : fmt::format("[noise] landscape: step time x {:.4f}\n",
                               deviations->TimeFactor(config)));
   };
-  backend.explain_plan = [simulator](const trials::Plan& plan) {
-    return FormatReport(ToString(plan), simulator->Simulate(plan));
-  };
-  backend.runs_plans = deviations == nullptr;
+  if (sizes.size() == 1) {
+    backend.explain_plan =
+        [simulator = simulators.begin()->second](const trials::Plan& plan) {
+          return FormatReport(ToString(plan), simulator->Simulate(plan));
+        };
+    backend.runs_plans = deviations == nullptr;
+  }
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();
   backend.runner = Wrap(std::move(exact), problem.noise);
@@ -188,7 +219,8 @@ Backend MakeSimulator(const ProblemSpec& problem) {
        setup.framework_name.empty() ? std::string(kDefaultFramework)
                                     : setup.framework_name,
        {}},
-      true);
+      true,
+      backend.sizes);
   backend.rank_order = setup.framework->pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;
@@ -233,9 +265,13 @@ Backend MakeReplay(const ProblemSpec& problem) {
   backend.warning = table.Warning();
   backend.description = fmt::format("measured {} on {} GPUs like {}",
                                     table.scenario(),
-                                    table.gpus(),
+                                    fmt::join(table.sizes(), ", "),
                                     cluster.gpu.name);
   backend.gpus = table.gpus();
+  if (table.sizes().size() > 1) {
+    backend.sizes = table.sizes();
+  }
+  backend.price_per_gpu_hour = cluster.gpu.price_per_hour;
   backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
   backend.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
@@ -252,7 +288,8 @@ Backend MakeReplay(const ProblemSpec& problem) {
                 *backend.workload,
                 DefaultMachine(WithGpus(cluster, table.gpus()),
                                {NamedFile(problem.workload, "model")}),
-                false);
+                false,
+                backend.sizes);
   if (!backend.workload) {
     backend.described = DescribedJob(problem, *backend.space, table, path);
   }
@@ -291,6 +328,7 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
       trials::ReadWorkload(problem.workload),
       WithLinkFactors(ReadCluster(problem.cluster), problem.cluster),
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder)};
+  CheckParts(problem.space, setup.cluster, setup.space);
   trials::Framework framework;
   setup.inputs = ProblemFiles(problem);
   for (std::filesystem::path& file : trials::GpuFiles(setup.cluster.gpu)) {
@@ -321,6 +359,12 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
       GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);
   return setup;
+}
+
+trials::RelativePrice PriceOf(const Backend& backend) {
+  const bool differs =
+      backend.objective == trials::Objective::kMoney && !backend.sizes.empty();
+  return {differs ? backend.gpus : 0};
 }
 
 const std::vector<BackendEntry>& Backends() {
@@ -360,6 +404,14 @@ Backend MakeBackend(const ProblemSpec& problem) {
   Backend backend = WithPlace(
       problem.backend, "backend", [&] { return entry->make(problem); });
   backend.type = type;
+  backend.objective = problem.objective;
+  if (backend.objective == trials::Objective::kMoney &&
+      !(backend.price_per_gpu_hour > 0.0)) {
+    throw InputError(
+        fmt::format("{}: the objective \"money\" needs the price of a GPU: add "
+                    "price_per_gpu_hour, in USD, to [cluster] or to its file",
+                    problem.cluster.Where()));
+  }
   backend.simulated = entry->simulated;
   backend.predictions = Memoized(WithPlanners(problem, backend));
   for (const std::string& name : PredictionNames(problem.predictions)) {

@@ -17,6 +17,52 @@ namespace harness {
 
 using common::TomlTable;
 
+namespace {
+
+void SetPrice(const TomlTable& table, trials::Cluster& cluster) {
+  double& price = cluster.gpu.price_per_hour;
+  price = table.GetPositive("price_per_gpu_hour", price);
+}
+
+// Why so many GPUs leave a host unfilled; "" if they do not.
+std::string UnfilledHosts(const trials::Cluster& cluster, int gpus) {
+  return gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0
+             ? fmt::format(
+                   "{} GPUs do not fill hosts of {}: use a multiple of {}",
+                   gpus,
+                   cluster.gpus_per_node,
+                   cluster.gpus_per_node)
+             : "";
+}
+
+// Why the cluster has no part with so many GPUs; "" if it has.
+std::string PartProblem(const trials::Cluster& cluster, int gpus) {
+  if (gpus > cluster.gpus()) {
+    return fmt::format("{} GPUs are more than the {} of {}",
+                       gpus,
+                       cluster.gpus(),
+                       cluster.name);
+  }
+  return UnfilledHosts(cluster, gpus);
+}
+
+}  // namespace
+
+void CheckParts(const TomlTable& space,
+                trials::Cluster& cluster,
+                trials::SearchSpaceOptions& options) {
+  for (const int gpus : options.gpus) {
+    if (const std::string problem = PartProblem(cluster, gpus);
+        !problem.empty()) {
+      space.Fail("gpus", problem);
+    }
+  }
+  if (options.gpus.size() == 1) {
+    cluster = WithGpus(std::move(cluster), options.gpus.front());
+    options.gpus.clear();
+  }
+}
+
 std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
   return table.Folder() / table.RequireString(key);
 }
@@ -30,15 +76,12 @@ trials::Cluster ReadCluster(const TomlTable& table) {
                            file.string()));
   }
   trials::Cluster cluster = trials::ReadCluster(file);
+  SetPrice(table, cluster);
   if (table.Has("gpus")) {
     const int gpus = table.RequireIntIn("gpus", 1);
-    if (gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0) {
-      table.Fail("gpus",
-                 fmt::format("{} GPUs do not fill hosts of {}: use a multiple "
-                             "of {}",
-                             gpus,
-                             cluster.gpus_per_node,
-                             cluster.gpus_per_node));
+    if (const std::string problem = UnfilledHosts(cluster, gpus);
+        !problem.empty()) {
+      table.Fail("gpus", problem);
     }
     try {
       return trials::WithGpus(std::move(cluster), gpus);
@@ -73,6 +116,7 @@ trials::Cluster ReadSizes(const TomlTable& table) {
     }
   }
   cluster.name = "this cluster";
+  SetPrice(table, cluster);
   if (table.Has("gpu")) {
     try {
       cluster.gpu = trials::FindGpu(table.RequireString("gpu"), table.Folder());
@@ -142,6 +186,8 @@ Backend BackendOn(const trials::Workload& workload,
   backend.warning = workload.model.note;
   backend.workload = workload;
   backend.gpus = cluster.gpus();
+  backend.sizes = space.gpus;
+  backend.price_per_gpu_hour = cluster.gpu.price_per_hour;
   backend.gpus_per_node = cluster.gpus_per_node;
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
   backend.space = std::make_unique<trials::SearchSpace>(

@@ -61,7 +61,14 @@ void AddFrameworkRules(const ProblemSpec& problem,
                        trials::SearchSpaceOptions& space,
                        std::vector<std::filesystem::path>& inputs);
 
-// A backend that trains the workload on the whole cluster, without its runner.
+// Checks the numbers of GPUs of a space, each a part of the cluster that fills
+// its hosts. A single one becomes the size of the cluster.
+// Errors: throws InputError with the place of the list.
+void CheckParts(const common::TomlTable& space,
+                trials::Cluster& cluster,
+                trials::SearchSpaceOptions& options);
+
+// A backend that trains the workload on the cluster, without its runner.
 [[nodiscard]] Backend BackendOn(const trials::Workload& workload,
                                 const trials::Cluster& cluster,
                                 const trials::SearchSpaceOptions& space);

@@ -27,16 +27,29 @@ const trials::Workload& WorkloadOf(const Problem& problem) {
   return *problem.workload;
 }
 
+// By number of GPUs.
+std::map<int, trials::Rule::Context> ContextsOf(const Problem& problem) {
+  std::map<int, trials::Rule::Context> contexts;
+  for (const Problem& part : PartsOf(problem)) {
+    contexts[part.gpus] = trials::RuleContext(WorkloadOf(problem), part.gpus);
+  }
+  return contexts;
+}
+
 Filter RuleFilter(const Problem& problem,
                   const std::string& name,
                   const std::string& expression) {
-  return {
-      name,
-      [&space = *problem.space,
-       rule = trials::Rule::Parse(
-           expression, "astra", "rules", problem.space->knobs()),
-       context = trials::RuleContext(WorkloadOf(problem), problem.gpus)](
-          int candidate) { return !rule.Matches(space[candidate], context); }};
+  return {name,
+          [&space = *problem.space,
+           rule = trials::Rule::Parse(
+               expression, "astra", "rules", problem.space->knobs()),
+           contexts = ContextsOf(problem)](int candidate) {
+            const auto own = contexts.find(trials::GpusOf(space[candidate]));
+            return !rule.Matches(space[candidate],
+                                 own == contexts.end()
+                                     ? contexts.rbegin()->second
+                                     : own->second);
+          }};
 }
 
 // The candidate's strategy: what its Table 3 lacks or fixes has its value
@@ -197,7 +210,9 @@ std::unique_ptr<Method> MakeAstra(const Problem& problem,
   const auto key = [&](int candidate) {
     const auto i = static_cast<std::size_t>(candidate);
     return std::pair(rank[i],
-                     rank[i] == 0 ? estimates.step_time_s[i] : bytes[i]);
+                     rank[i] == 0
+                         ? Priced(problem, candidate, estimates.step_time_s[i])
+                         : bytes[i]);
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return key(a) < key(b);
