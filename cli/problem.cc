@@ -136,12 +136,27 @@ void PrintCsv(const harness::ProblemSpec& problem,
   }
 }
 
-// The configurations to try first: those that fit by throughput, or, where
-// the probability to fit is known, in the order of trials::TryOrder.
+// "     8          1.234": the GPUs of a configuration and the money of 1,000
+// steps, if the price is known.
+std::string GpusAndMoney(const harness::Backend& backend,
+                         const trials::ParallelConfig& config,
+                         double step_time_s) {
+  const int gpus = trials::GpusOf(config);
+  const double money =
+      1000.0 * trials::StepMoney(step_time_s, gpus, backend.price_per_gpu_hour);
+  return fmt::format(
+      " {:>6} {:>14}", gpus, money > 0.0 ? fmt::format("{:.4g}", money) : "-");
+}
+
+// The configurations to try first, by the objective: those that fit by
+// throughput, or, where the probability to fit is known, in the order of
+// trials::TryOrder.
 void PrintBest(const harness::Backend& backend,
                const std::vector<Evaluated>& all) {
   std::vector<harness::Expectation> expected;
+  const trials::RelativePrice price = harness::PriceOf(backend);
   std::vector<double> step_time_s;
+  std::vector<double> priced_s;
   std::vector<double> fit_probability;
   for (const Evaluated& one : all) {
     expected.push_back(
@@ -151,6 +166,8 @@ void PrintBest(const harness::Backend& backend,
                              one.measurement.peak_memory_bytes.value_or(0.0),
                              one.throughput_steps_per_s > 0.0 ? 1.0 : 0.0});
     step_time_s.push_back(expected.back().step_time_s);
+    priced_s.push_back(step_time_s.back() *
+                       price((*backend.space)[one.candidate]));
     fit_probability.push_back(expected.back().fit_probability);
   }
   const auto fit =
@@ -159,21 +176,27 @@ void PrintBest(const harness::Backend& backend,
       });
   fmt::print(
       "{} of {} fit; the best by expected throughput:\n", fit, all.size());
-  fmt::print("{:>10} {:>10} {:>9} {:>8}  {}\n",
-             "steps/s",
-             "s/step",
-             "GB",
-             "P(fits)",
-             "PC");
-  const std::vector<int> order = trials::TryOrder(step_time_s, fit_probability);
+  // What differs with the number of GPUs.
+  const bool parts = !backend.sizes.empty();
+  fmt::print(
+      "{:>10} {:>10} {:>9} {:>8}{}  {}\n",
+      "steps/s",
+      "s/step",
+      "GB",
+      "P(fits)",
+      parts ? fmt::format(" {:>6} {:>14}", "GPUs", "USD/1000 steps") : "",
+      "PC");
+  const std::vector<int> order = trials::TryOrder(priced_s, fit_probability);
   for (std::size_t i = 0; i < std::min(order.size(), kBestShown); ++i) {
     const auto at = static_cast<std::size_t>(order[i]);
-    fmt::print("{:>10.4g} {:>10.4g} {:>9.2f} {:>8.2f}  {}\n",
+    const trials::ParallelConfig& config = (*backend.space)[all[at].candidate];
+    fmt::print("{:>10.4g} {:>10.4g} {:>9.2f} {:>8.2f}{}  {}\n",
                1.0 / step_time_s[at],
                step_time_s[at],
                expected[at].peak_memory_bytes / 1e9,
                fit_probability[at],
-               ToString((*backend.space)[all[at].candidate]));
+               parts ? GpusAndMoney(backend, config, step_time_s[at]) : "",
+               ToString(config));
   }
 }
 
@@ -250,8 +273,8 @@ void SimulatePlan(const harness::ProblemSpec& problem,
   }
 }
 
-// The best exact throughput among the first candidates of an order, as a share
-// of the optimum: "1: 0.775, 3: 0.871".
+// The best exact value among the first candidates of an order, as a share of
+// the optimum: "1: 0.775, 3: 0.871".
 std::string ShareOfFirst(const std::vector<double>& exact,
                          const std::vector<int>& order) {
   const double optimum = *std::max_element(exact.begin(), exact.end());
@@ -272,8 +295,17 @@ std::string ShareOfFirst(const std::vector<double>& exact,
 void PrintPredictions(const harness::Backend& backend,
                       const trials::Predictions& predictions,
                       const std::vector<double>& exact) {
-  const std::vector<int> order =
-      Order(predictions, backend.memory_capacity_bytes);
+  const trials::RelativePrice price = harness::PriceOf(backend);
+  trials::Predictions priced = predictions;
+  std::vector<double> values = exact;
+  for (std::size_t i = 0; i < priced.step_time_s.size(); ++i) {
+    const double one = price((*backend.space)[static_cast<int>(i)]);
+    priced.step_time_s[i] *= one;
+    if (!values.empty()) {
+      values[i] /= one;
+    }
+  }
+  const std::vector<int> order = Order(priced, backend.memory_capacity_bytes);
   fmt::print("predictions: {}; {} of {} fit; the best:\n",
              predictions.source,
              std::count_if(predictions.peak_memory_bytes.begin(),
@@ -297,7 +329,7 @@ void PrintPredictions(const harness::Backend& backend,
   }
   if (!exact.empty()) {
     fmt::print("best of the first, over the optimum: {}\n",
-               ShareOfFirst(exact, order));
+               ShareOfFirst(values, order));
   }
 }
 

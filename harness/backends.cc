@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -27,6 +29,7 @@
 #include "trials/table_path.h"
 #include "trials/wrappers/landscape_runner.h"
 #include "trials/wrappers/noisy_runner.h"
+#include "trials/wrappers/sized_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
 
 namespace harness {
@@ -105,15 +108,19 @@ std::string ErrorBandsOf(const trials::Cluster& cluster,
                             report);
 }
 
-// "a100-8x4 (32 x A100)", or both groups: "slow (8 x A100) + fast (8 x H100)".
-std::string NameOf(const std::vector<trials::Cluster>& pools) {
+// "a100-8x4 (32 x A100)", with several numbers of GPUs "a100-8x4 (8, 16, 32 x
+// A100)", or all groups: "slow (8 x A100) + fast (8 x H100)".
+std::string NameOf(const std::vector<trials::Cluster>& pools,
+                   const std::vector<int>& sizes) {
   std::string name;
   for (const trials::Cluster& pool : pools) {
-    name += fmt::format("{}{} ({} x {})",
-                        name.empty() ? "" : " + ",
-                        pool.name,
-                        pool.gpus(),
-                        pool.gpu.name);
+    name +=
+        fmt::format("{}{} ({} x {})",
+                    name.empty() ? "" : " + ",
+                    pool.name,
+                    sizes.empty() ? std::to_string(pool.gpus())
+                                  : fmt::format("{}", fmt::join(sizes, ", ")),
+                    pool.gpu.name);
   }
   return name;
 }
@@ -190,7 +197,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                   workload.name,
                   workload.batch_size,
                   workload.sequence_length,
-                  NameOf(pools),
+                  NameOf(pools, backend.sizes),
                   setup.framework_name.empty() ? "" : ", framework ",
                   setup.framework_name);
   const std::string framework_name = setup.framework_name.empty()
@@ -202,25 +209,54 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                               ? std::make_shared<const trials::Landscape>(
                                     landscape, backend.space->configs())
                               : nullptr;
-  const auto make_exact = [workload,
-                           pools,
-                           framework = setup.framework,
-                           deviations]() -> std::unique_ptr<TrialRunner> {
-    auto simulator = std::make_unique<trials::Simulator>(
-        workload, pools, trials::Simulator::Options{*framework});
-    if (deviations == nullptr) {
-      return simulator;
+  const auto make_simulator =
+      [workload, pools, framework = setup.framework](int gpus) {
+        const trials::Simulator::Options simulator_options{*framework};
+        return pools.size() > 1 ? std::make_unique<trials::Simulator>(
+                                      workload, pools, simulator_options)
+                                : std::make_unique<trials::Simulator>(
+                                      workload,
+                                      WithGpus(pools.front(), gpus),
+                                      simulator_options);
+      };
+  const std::vector<int> sizes =
+      backend.sizes.empty() ? std::vector<int>{backend.gpus} : backend.sizes;
+  const auto make_exact =
+      [make_simulator, sizes, deviations]() -> std::unique_ptr<TrialRunner> {
+    std::unique_ptr<TrialRunner> runner;
+    if (sizes.size() == 1) {
+      runner = make_simulator(sizes.front());
+    } else {
+      std::map<int, std::unique_ptr<TrialRunner>> parts;
+      for (const int gpus : sizes) {
+        parts.emplace(gpus, make_simulator(gpus));
+      }
+      runner = std::make_unique<trials::SizedRunner>(std::move(parts));
     }
-    return std::make_unique<trials::LandscapeRunner>(std::move(simulator),
+    if (deviations == nullptr) {
+      return runner;
+    }
+    if (deviations == nullptr) {
+      return runner;
+    }
+    return std::make_unique<trials::LandscapeRunner>(std::move(runner),
                                                      deviations);
   };
   backend.clone_exact_runner = make_exact;
-  const auto simulator = std::make_shared<trials::Simulator>(
-      workload, pools, trials::Simulator::Options{*setup.framework});
+  // Of each number of GPUs; the largest one rejects other configurations.
+  std::map<int, std::shared_ptr<const trials::Simulator>> simulators;
+  for (const int gpus : sizes) {
+    simulators.emplace(gpus, make_simulator(gpus));
+  }
+  const auto simulate = [simulators](const trials::ParallelConfig& config) {
+    const auto found = simulators.find(trials::GpusOf(config));
+    return (found == simulators.end() ? *simulators.rbegin() : *found)
+        .second->Simulate(config);
+  };
   backend.expect =
-      [simulator, deviations, log_stddev = setup.framework->memory_log_stddev](
+      [simulate, deviations, log_stddev = setup.framework->memory_log_stddev](
           const trials::ParallelConfig& config) {
-        const trials::StepReport report = simulator->Simulate(config);
+        const trials::StepReport report = simulate(config);
         const double factor =
             deviations == nullptr ? 1.0 : deviations->TimeFactor(config);
         return Expectation{
@@ -229,25 +265,31 @@ Backend MakeSimulator(const ProblemSpec& problem) {
             trials::FitProbability(
                 report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
       };
-  backend.explain = [simulator, deviations, pools, framework_name](
+  backend.explain = [simulate, deviations, pools, framework_name](
                         const trials::ParallelConfig& config) {
-    const trials::StepReport report = simulator->Simulate(config);
+    const trials::StepReport report = simulate(config);
     return FormatReport(ToString(config), report) +
            // No measurement has several GPU types.
            (pools.size() > 1
                 ? "\n"
-                : ErrorBandsOf(pools.front(), framework_name, config, report)) +
+                : ErrorBandsOf(WithGpus(pools.front(), trials::GpusOf(config)),
+                               framework_name,
+                               config,
+                               report)) +
            ValidationOf(pools) +
            (deviations == nullptr
                 ? ""
                 : fmt::format("[noise] landscape: step time x {:.4f}\n",
                               deviations->TimeFactor(config)));
   };
-  backend.explain_plan = [simulator, pools](const trials::Plan& plan) {
-    return FormatReport(ToString(plan), simulator->Simulate(plan)) +
-           TypesOf(pools);
-  };
-  backend.runs_plans = deviations == nullptr;
+  if (sizes.size() == 1) {
+    backend.explain_plan = [simulator = simulators.begin()->second,
+                            pools](const trials::Plan& plan) {
+      return FormatReport(ToString(plan), simulator->Simulate(plan)) +
+             TypesOf(pools);
+    };
+    backend.runs_plans = deviations == nullptr;
+  }
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();
   backend.runner = Wrap(std::move(exact), problem.noise);
@@ -256,7 +298,8 @@ Backend MakeSimulator(const ProblemSpec& problem) {
       pools.size() > 1
           ? HeterogeneousPredictions(
                 problem, *backend.space, workload, own, pools)
-          : SimulatedPredictions(problem, *backend.space, workload, own, true);
+          : SimulatedPredictions(
+                problem, *backend.space, workload, own, true, backend.sizes);
   backend.rank_order = setup.framework->pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;
@@ -301,9 +344,13 @@ Backend MakeReplay(const ProblemSpec& problem) {
   backend.warning = table.Warning();
   backend.description = fmt::format("measured {} on {} GPUs like {}",
                                     table.scenario(),
-                                    table.gpus(),
+                                    fmt::join(table.sizes(), ", "),
                                     cluster.gpu.name);
   backend.gpus = table.gpus();
+  if (table.sizes().size() > 1) {
+    backend.sizes = table.sizes();
+  }
+  backend.price_per_gpu_hour = cluster.gpu.price_per_hour;
   backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
   backend.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
@@ -320,7 +367,8 @@ Backend MakeReplay(const ProblemSpec& problem) {
                 *backend.workload,
                 DefaultMachine(WithGpus(cluster, table.gpus()),
                                {NamedFile(problem.workload, "model")}),
-                false);
+                false,
+                backend.sizes);
   if (!backend.workload) {
     backend.described = DescribedJob(problem, *backend.space, table, path);
   }
@@ -360,9 +408,10 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   for (trials::Cluster& pool : ReadClusters(problem.cluster)) {
     setup.pools.push_back(WithLinkFactors(std::move(pool), problem.cluster));
   }
-  setup.cluster = setup.pools.front();
   setup.space =
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);
+  CheckParts(problem.space, setup.pools, setup.space);
+  setup.cluster = setup.pools.front();
   trials::Framework framework;
   setup.inputs = ProblemFiles(problem);
   for (const trials::Cluster& pool : setup.pools) {
@@ -398,6 +447,12 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
       GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);
   return setup;
+}
+
+trials::RelativePrice PriceOf(const Backend& backend) {
+  const bool differs =
+      backend.objective == trials::Objective::kMoney && !backend.sizes.empty();
+  return {differs ? backend.gpus : 0};
 }
 
 const std::vector<BackendEntry>& Backends() {
@@ -437,6 +492,22 @@ Backend MakeBackend(const ProblemSpec& problem) {
   Backend backend = WithPlace(
       problem.backend, "backend", [&] { return entry->make(problem); });
   backend.type = type;
+  backend.objective = problem.objective;
+  const bool money = backend.objective == trials::Objective::kMoney;
+  if (money && !backend.pools.empty()) {
+    throw InputError(
+        fmt::format("{}: the objective \"money\" knows one price, and this "
+                    "cluster has {} GPU types: choose one, group = \"{}\"",
+                    problem.cluster.Where(),
+                    backend.pools.size(),
+                    backend.pools.front().name));
+  }
+  if (money && !(backend.price_per_gpu_hour > 0.0)) {
+    throw InputError(
+        fmt::format("{}: the objective \"money\" needs the price of a GPU: add "
+                    "price_per_gpu_hour, in USD, to [cluster] or to its file",
+                    problem.cluster.Where()));
+  }
   backend.simulated = entry->simulated;
   backend.predictions = Memoized(WithPlanners(problem, backend));
   for (const std::string& name : PredictionNames(problem.predictions)) {

@@ -17,6 +17,7 @@
 #include "methods/method.h"
 #include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
+#include "trials/objective.h"
 #include "trials/plan.h"
 #include "trials/rank_order.h"
 #include "trials/search_space.h"
@@ -47,6 +48,10 @@ struct Backend {
   std::vector<std::filesystem::path> inputs;
   bool simulated = true;  // see BackendEntry
   int gpus = 1;
+  // The numbers of GPUs that candidates use, ascending; empty: `gpus`.
+  std::vector<int> sizes;
+  trials::Objective objective = trials::Objective::kTime;
+  double price_per_gpu_hour = 0.0;  // USD; 0: unknown
   int gpus_per_node = 1;
   // Of the framework that runs the trials.
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
@@ -87,6 +92,9 @@ struct Backend {
   // Keeps the output of trials in the given folder; empty if there is none.
   std::function<void(const std::filesystem::path&)> keep_logs;
 };
+
+// The price of candidates as methods see it (methods::Problem::price).
+[[nodiscard]] trials::RelativePrice PriceOf(const Backend& backend);
 
 // The input of a simulation.
 struct SimulatorSetup {

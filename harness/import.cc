@@ -327,11 +327,11 @@ Counts ImportInto(const Manifest& manifest,
   }
   std::set<int> tried;
   double elapsed_s = 0.0;
-  double incumbent = trials::kUnknown;
+  Incumbent incumbent(PriceOf(backend));
   for (const Trial& trial : journal.committed()) {
     tried.insert(FindCandidate(trial, *backend.space).value_or(-1));
     elapsed_s = trial.elapsed_s;
-    incumbent = trial.incumbent_steps_per_s;
+    incumbent.Add(trial);
   }
   Counts counts;
   int number = static_cast<int>(journal.committed().size());
@@ -349,10 +349,8 @@ Counts ImportInto(const Manifest& manifest,
     trial.number = ++number;
     trial.candidate = *candidate;
     trial.elapsed_s = elapsed_s;
-    if (trial.measurement.outcome == Outcome::kCompleted) {
-      incumbent = std::fmax(incumbent, trial.throughput.steps_per_s);
-    }
-    trial.incumbent_steps_per_s = incumbent;
+    incumbent.Add(trial);
+    trial.incumbent_steps_per_s = incumbent.steps_per_s();
     journal.Commit(trial, {number, trials::kUnknown, trials::kUnknown}, {});
     ++counts.imported;
   }

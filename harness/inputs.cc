@@ -195,6 +195,10 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
     inputs.Add("experiment.common_starts",
                std::to_string(manifest.starts.common));
   }
+  if (problem.objective != trials::Objective::kTime) {
+    inputs.Add("experiment.objective",
+               std::string(ToString(problem.objective)));
+  }
   inputs.Add("budget.q_max", std::to_string(manifest.budget.q_max));
   inputs.Add("budget.charge_thinking",
              manifest.budget.charge_thinking ? "true" : "false");
@@ -245,6 +249,9 @@ std::string RunHash(const Manifest& manifest,
                                  budget.charge_thinking,
                                  method.base);
   text += manifest.starts.Text();
+  if (problem.objective != trials::Objective::kTime) {
+    text += fmt::format("objective {}\n", ToString(problem.objective));
+  }
   if (budget.stop_when) {  // absent otherwise: older records stay valid
     text += fmt::format("stop_when {}\n", budget.stop_when->ToString());
   }

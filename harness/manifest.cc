@@ -180,9 +180,27 @@ TomlTable ReadBackend(const TomlTable& root, const std::string& use) {
   return backend;
 }
 
+trials::Objective ReadObjective(const TomlTable& experiment) {
+  trials::Objective objective = trials::Objective::kTime;
+  if (experiment.Has("objective")) {
+    const std::string name = experiment.RequireString("objective");
+    try {
+      trials::FromText(name, objective);
+    } catch (const InputError&) {
+      experiment.Fail("objective",
+                      fmt::format("unknown objective '{}'; known: {}",
+                                  name,
+                                  fmt::join(NamesOf(objective), ", ")));
+    }
+  }
+  return objective;
+}
+
 std::vector<ProblemSpec> ReadProblems(const TomlTable& root,
+                                      const TomlTable& experiment,
                                       const std::string& use) {
   ProblemSpec problem;
+  problem.objective = ReadObjective(experiment);
   problem.backend = ReadBackend(root, use);
   if (IsSimulated(problem) || use.empty()) {
     problem.noise = root.GetTable("noise");
@@ -373,7 +391,7 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.starts = ReadStarts(experiment);
   manifest.methods = ReadMethods(root, experiment, overrides);
   manifest.settings = overrides.settings;
-  manifest.problems = ReadProblems(root, use);
+  manifest.problems = ReadProblems(root, experiment, use);
   CheckSettings(experiment, manifest.problems.front(), overrides);
   const bool simulated = IsSimulated(manifest.problems.front());
   manifest.held_out = ReadHeldOut(experiment, manifest.problems);

@@ -13,11 +13,12 @@ namespace {
 constexpr std::size_t kMaxNameLength = 64;
 
 // Files and folders next to the folders of problems and methods.
-constexpr std::array<std::string_view, 8> kReserved = {"figures",
+constexpr std::array<std::string_view, 9> kReserved = {"figures",
                                                        "page.html",
                                                        "best.sh",
                                                        "summary.csv",
                                                        "comparison.csv",
+                                                       "pareto.csv",
                                                        "summary.md",
                                                        "experiment.json",
                                                        "problem.json"};

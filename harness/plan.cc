@@ -48,26 +48,71 @@ trials::ProblemInfo Describe(const Manifest& manifest,
   if (backend.trains_workload && tokens > 0.0) {
     info.tokens_per_step = tokens;
   }
+  if (backend.objective == trials::Objective::kMoney ||
+      !backend.sizes.empty()) {
+    info.money = {.objective = backend.objective,
+                  .gpus = backend.sizes.empty() ? std::vector<int>{backend.gpus}
+                                                : backend.sizes};
+    if (backend.price_per_gpu_hour > 0.0) {
+      info.money->price_per_gpu_hour = backend.price_per_gpu_hour;
+    }
+  }
   return info;
+}
+
+// A candidate that fits, with its exact throughput.
+using Feasible = std::pair<const trials::ParallelConfig*, double>;
+
+// Adds the Pareto front of all candidates; nothing without a price, and for one
+// number of GPUs, where the fastest candidate is the whole front.
+void AddParetoFront(const Backend& backend,
+                    const std::vector<Feasible>& feasible,
+                    trials::ProblemInfo& info) {
+  if (!(backend.price_per_gpu_hour > 0.0) || backend.sizes.empty()) {
+    return;
+  }
+  std::vector<trials::TimeAndMoney> points;
+  for (const auto& [config, steps_per_s] : feasible) {
+    const double step_time_s = 1.0 / steps_per_s;
+    points.push_back({step_time_s,
+                      trials::StepMoney(step_time_s,
+                                        trials::GpusOf(*config),
+                                        backend.price_per_gpu_hour)});
+  }
+  for (const std::size_t i : trials::ParetoFront(points)) {
+    const auto& [config, steps_per_s] = feasible[i];
+    info.money->pareto.push_back({ToString(*config, backend.space->knobs()),
+                                  trials::GpusOf(*config),
+                                  steps_per_s});
+  }
 }
 
 // Adds the result of simulating every candidate without noise.
 void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
-  int feasible = 0;
+  const trials::RelativePrice price = PriceOf(backend);
+  std::vector<Feasible> feasible;
   double best = 0.0;
+  info.optimum_steps_per_s = 0.0;
   for (const trials::ParallelConfig& config : backend.space->configs()) {
     const std::optional<double> exact = backend.exact->ExactThroughput(config);
     if (!exact) {
+      info.optimum_steps_per_s = trials::kUnknown;
       return;  // a backend without exact throughputs
     }
-    feasible += *exact > 0.0 ? 1 : 0;
-    if (*exact > best) {
-      best = *exact;
+    if (*exact > 0.0) {
+      feasible.emplace_back(&config, *exact);
+    }
+    if (*exact / price(config) > best) {
+      best = *exact / price(config);
+      info.optimum_steps_per_s = *exact;
       info.optimum_config = ToString(config, backend.space->knobs());
+      if (info.money) {
+        info.money->optimum_gpus = trials::GpusOf(config);
+      }
     }
   }
-  info.feasible = feasible;
-  info.optimum_steps_per_s = best;
+  info.feasible = static_cast<int>(feasible.size());
+  AddParetoFront(backend, feasible, info);
 }
 
 // Adds the predictions that the experiment's methods start from.

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "trials/objective.h"
 #include "trials/replay/replay_table.h"
 #include "trials/simulator/predict.h"
 #include "trials/tables/row_training.h"
@@ -19,17 +19,30 @@
 namespace harness {
 namespace {
 
-// A part with all candidates of the space.
-std::vector<SimulatedPart> WholeSpace(const trials::SearchSpace& space,
-                                      const trials::Workload& workload,
-                                      const Machine& machine) {
-  SimulatedPart part;
-  part.candidates.resize(static_cast<std::size_t>(space.size()));
-  std::iota(part.candidates.begin(), part.candidates.end(), 0);
-  part.training = std::make_shared<const trials::SimulatedTraining>(
-      trials::SimulatedTraining{
-          workload, machine.cluster, *machine.framework, space.configs()});
-  return {std::move(part)};
+// A part with all candidates of the space, or one for each number of GPUs.
+std::vector<SimulatedPart> PartsOf(const trials::SearchSpace& space,
+                                   const std::vector<int>& sizes,
+                                   const trials::Workload& workload,
+                                   const Machine& machine) {
+  std::vector<SimulatedPart> parts;
+  for (const int gpus :
+       sizes.empty() ? std::vector<int>{machine.cluster.gpus()} : sizes) {
+    SimulatedPart& part = parts.emplace_back();
+    trials::SimulatedTraining training{
+        workload,
+        sizes.empty() ? machine.cluster : WithGpus(machine.cluster, gpus),
+        *machine.framework,
+        {}};
+    for (int i = 0; i < space.size(); ++i) {
+      if (sizes.empty() || trials::GpusOf(space[i]) == gpus) {
+        part.candidates.push_back(i);
+        training.configs.push_back(space[i]);
+      }
+    }
+    part.training =
+        std::make_shared<const trials::SimulatedTraining>(std::move(training));
+  }
+  return parts;
 }
 
 // The parts of a measured scenario: rows with the same workload and machine.
@@ -98,7 +111,8 @@ PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
                                        const trials::SearchSpace& space,
                                        const trials::Workload& workload,
                                        const Machine& own,
-                                       bool simulated) {
+                                       bool simulated,
+                                       const std::vector<int>& sizes) {
   return [=, &space](const std::string& name) {
     const PredictionSettings settings =
         ReadPredictionSettings(problem.predictions, name);
@@ -115,7 +129,7 @@ PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
                            problem.name,
                            space,
                            machine,
-                           WholeSpace(space, workload, machine));
+                           PartsOf(space, sizes, workload, machine));
   };
 }
 

@@ -22,7 +22,9 @@ namespace harness {
 
 // Simulates the candidates on the machine that [predictions] names, with what
 // it lacks taken from `own`, the machine of the problem. `simulated`: `own`
-// runs the trials, so that predictions for it would be the ground truth.
+// runs the trials, so that predictions for it would be the ground truth. With
+// `sizes`, the numbers of GPUs of candidates, each is simulated on its part of
+// the machine.
 // `space` must outlive the result, here and below.
 // Errors: throw InputError with a place and a remedy.
 [[nodiscard]] PredictionsByName SimulatedPredictions(
@@ -30,7 +32,8 @@ namespace harness {
     const trials::SearchSpace& space,
     const trials::Workload& workload,
     const Machine& own,
-    bool simulated);
+    bool simulated,
+    const std::vector<int>& sizes = {});
 
 // Simulates the scenario of a measured table as its facts describe it.
 // `path` is that of the table, and `architecture` that of the problem's GPU.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -16,6 +17,7 @@
 #include "common/hash.h"
 #include "common/parallel.h"
 #include "common/text.h"
+#include "trials/objective.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/predict.h"
 
@@ -136,15 +138,25 @@ double SpreadOfRatios(const Machine& a,
   constexpr std::size_t kMost = 64;
   const std::vector<trials::ParallelConfig>& all = space.configs();
   const std::size_t count = std::min(all.size(), kMost);
-  std::vector<trials::ParallelConfig> sample;
+  // By number of GPUs.
+  std::map<int, std::vector<trials::ParallelConfig>> samples;
   for (std::size_t i = 0; i < count; ++i) {
-    sample.push_back(all[i * all.size() / count]);
+    const trials::ParallelConfig& config = all[i * all.size() / count];
+    samples[trials::GpusOf(config)].push_back(config);
   }
   const auto times = [&](const Machine& machine) {
-    return trials::PredictCosts(
-               {workload, machine.cluster, *machine.framework, sample},
-               common::Cores())
-        .step_time_s;
+    std::vector<double> times_s;
+    for (const auto& [gpus, sample] : samples) {
+      const std::vector<double> part =
+          trials::PredictCosts({workload,
+                                WithGpus(machine.cluster, gpus),
+                                *machine.framework,
+                                sample},
+                               common::Cores())
+              .step_time_s;
+      times_s.insert(times_s.end(), part.begin(), part.end());
+    }
+    return times_s;
   };
   const std::vector<double> times_a = times(a);
   const std::vector<double> times_b = times(b);

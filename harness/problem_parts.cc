@@ -20,6 +20,61 @@ namespace harness {
 
 using common::TomlTable;
 
+namespace {
+
+void SetPrice(const TomlTable& table, trials::Cluster& cluster) {
+  double& price = cluster.gpu.price_per_hour;
+  price = table.GetPositive("price_per_gpu_hour", price);
+}
+
+// Why so many GPUs leave a host unfilled; "" if they do not.
+std::string UnfilledHosts(const trials::Cluster& cluster, int gpus) {
+  return gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0
+             ? fmt::format(
+                   "{} GPUs do not fill hosts of {}: use a multiple of {}",
+                   gpus,
+                   cluster.gpus_per_node,
+                   cluster.gpus_per_node)
+             : "";
+}
+
+// Why the cluster has no part with so many GPUs; "" if it has.
+std::string PartProblem(const trials::Cluster& cluster, int gpus) {
+  if (gpus > cluster.gpus()) {
+    return fmt::format("{} GPUs are more than the {} of {}",
+                       gpus,
+                       cluster.gpus(),
+                       cluster.name);
+  }
+  return UnfilledHosts(cluster, gpus);
+}
+
+}  // namespace
+
+void CheckParts(const TomlTable& space,
+                std::vector<trials::Cluster>& pools,
+                trials::SearchSpaceOptions& options) {
+  if (!options.gpus.empty() && pools.size() > 1) {
+    space.Fail("gpus",
+               fmt::format("the cluster has {} GPU types, which are used "
+                           "together: choose one, [cluster] group = \"{}\", "
+                           "or remove the list",
+                           pools.size(),
+                           pools.front().name));
+  }
+  trials::Cluster& cluster = pools.front();
+  for (const int gpus : options.gpus) {
+    if (const std::string problem = PartProblem(cluster, gpus);
+        !problem.empty()) {
+      space.Fail("gpus", problem);
+    }
+  }
+  if (options.gpus.size() == 1) {
+    cluster = WithGpus(std::move(cluster), options.gpus.front());
+    options.gpus.clear();
+  }
+}
+
 std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
   return table.Folder() / table.RequireString(key);
 }
@@ -46,13 +101,9 @@ trials::Cluster GroupOf(const TomlTable& table,
 
 trials::Cluster Resized(const TomlTable& table, trials::Cluster cluster) {
   const int gpus = table.RequireIntIn("gpus", 1);
-  if (gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0) {
-    table.Fail("gpus",
-               fmt::format("{} GPUs do not fill hosts of {}: use a multiple "
-                           "of {}",
-                           gpus,
-                           cluster.gpus_per_node,
-                           cluster.gpus_per_node));
+  if (const std::string problem = UnfilledHosts(cluster, gpus);
+      !problem.empty()) {
+    table.Fail("gpus", problem);
   }
   return trials::WithGpus(std::move(cluster), gpus);
 }
@@ -70,6 +121,9 @@ std::vector<trials::Cluster> ReadClusters(const TomlTable& table) {
   std::vector<trials::Cluster> groups = trials::ReadClusters(file);
   if (table.Has("group")) {
     groups = {GroupOf(table, groups)};
+  }
+  for (trials::Cluster& group : groups) {
+    SetPrice(table, group);
   }
   if (!table.Has("gpus")) {
     return groups;
@@ -121,6 +175,7 @@ trials::Cluster ReadSizes(const TomlTable& table) {
     }
   }
   cluster.name = "this cluster";
+  SetPrice(table, cluster);
   if (table.Has("gpu")) {
     try {
       cluster.gpu = trials::FindGpu(table.RequireString("gpu"), table.Folder());
@@ -199,6 +254,8 @@ Backend BackendOn(const trials::Workload& workload,
   backend.warning = workload.model.note;
   backend.workload = workload;
   backend.gpus = trials::GpusOf(pools);
+  backend.sizes = space.gpus;
+  backend.price_per_gpu_hour = pools.front().gpu.price_per_hour;
   backend.gpus_per_node = pools.front().gpus_per_node;
   backend.memory_capacity_bytes = pools.front().gpu.memory_bytes;
   int divisor = 0;  // of the GPUs of all types

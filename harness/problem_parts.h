@@ -66,6 +66,14 @@ void AddFrameworkRules(const ProblemSpec& problem,
                        trials::SearchSpaceOptions& space,
                        std::vector<std::filesystem::path>& inputs);
 
+// Checks the numbers of GPUs of a space, each a part of the cluster that fills
+// its hosts. A single one becomes the size of the cluster. Only a cluster with
+// one GPU type has parts.
+// Errors: throws InputError with the place of the list.
+void CheckParts(const common::TomlTable& space,
+                std::vector<trials::Cluster>& pools,
+                trials::SearchSpaceOptions& options);
+
 // A backend that trains the workload on the whole cluster, without its runner.
 // With several GPU types, each stage of its configurations has one of them.
 [[nodiscard]] Backend BackendOn(const trials::Workload& workload,

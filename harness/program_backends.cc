@@ -97,6 +97,12 @@ void FixOtherParameters(const ProblemSpec& problem,
 
 // What the trials of a program train, and where. No framework.
 SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
+  if (problem.space.Has("gpus")) {
+    problem.space.Fail("gpus",
+                       "a program runs on all GPUs of the cluster: use the "
+                       "backend 'simulator', or an experiment for each number "
+                       "of GPUs with [cluster]");
+  }
   return {trials::ReadWorkload(problem.workload),
           problem.cluster.Has("file") ? ReadCluster(problem.cluster)
                                       : ReadSizes(problem.cluster),

@@ -16,12 +16,11 @@ constexpr double kRepaintSeconds = 0.5;
 constexpr double kPlainLineSeconds = 30.0;
 
 // "12 trials, best 0.4312 steps/s".
-std::string Trials(int count, double best_steps_per_s) {
-  return fmt::format("{} trials, best {}",
-                     count,
-                     std::isnan(best_steps_per_s)
-                         ? "none"
-                         : fmt::format("{:.4g} steps/s", best_steps_per_s));
+std::string Trials(int count, double best, std::string_view unit) {
+  return fmt::format(
+      "{} trials, best {}",
+      count,
+      std::isnan(best) ? "none" : fmt::format("{:.4g} {}", best, unit));
 }
 
 }  // namespace
@@ -48,7 +47,7 @@ void Progress::RunEnded(int run, const std::string& problem) {
     fmt::print(out_,
                "{}: {}{}{}; {}{}\n",
                name,
-               Trials(status.trials, status.incumbent_steps_per_s),
+               Trials(status.trials, status.incumbent_value, status.unit),
                status.remaining ? ", " : "",
                status.remaining ? plots::RemainingText(*status.remaining) : "",
                RunsDone(),
@@ -78,16 +77,18 @@ void Progress::Update(double now_s) {
   } else if (!first) {
     int trials = 0;
     double best = trials::kUnknown;
+    std::string_view unit;
     for (const RunStatus& status : runs_) {
       trials += status.trials;
-      best = std::fmax(best, status.incumbent_steps_per_s);
+      best = std::fmax(best, status.incumbent_value);
+      unit = status.trials > 0 ? status.unit : unit;
     }
     // Throughputs of different problems cannot be compared.
     fmt::print(out_,
                "{}; {}{}\n",
                RunsDone(),
                manifest_.problems.size() == 1
-                   ? Trials(trials, best)
+                   ? Trials(trials, best, unit)
                    : fmt::format("{} trials", trials),
                TimeLeft());
   }

@@ -391,6 +391,8 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   methods::Problem problem;
   problem.space = backend.space.get();
   problem.gpus = backend.gpus;
+  problem.sizes = backend.sizes;
+  problem.price = PriceOf(backend);
   problem.gpus_per_node = backend.gpus_per_node;
   problem.rank_order = backend.rank_order;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;

@@ -145,7 +145,8 @@ bool RunOne(const Manifest& manifest,
              journal,
              conditions.stop,
              StartsOf(manifest, *run.problem, run.repeat, *backend.space),
-             adopted);
+             adopted,
+             problem.price);
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);

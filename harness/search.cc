@@ -82,7 +82,8 @@ class Loop {
        Journal& journal,
        const std::function<bool()>& stop,
        const std::vector<methods::Suggestion>& starts,
-       int adopted)
+       int adopted,
+       const trials::RelativePrice& price)
       : space_(space),
         budget_(budget),
         trial_seed_(trial_seed),
@@ -91,7 +92,9 @@ class Loop {
         journal_(journal),
         stop_(stop),
         starts_(starts),
-        adopted_(adopted) {}
+        adopted_(adopted),
+        price_(price),
+        incumbent_(price) {}
 
   SearchSummary Run() {
     for (const Trial& trial : journal_.committed()) {
@@ -173,14 +176,36 @@ class Loop {
     ++summary_.trials;
     measured_ += trial.chosen_by == trials::ChosenBy::kImported ? 0 : 1;
     summary_.elapsed_s = trial.elapsed_s;
-    summary_.incumbent_steps_per_s = trial.incumbent_steps_per_s;
+    incumbent_.Add(trial);
+    summary_.incumbent_steps_per_s = incumbent_.steps_per_s();
   }
 
   // Adds a trial to the search and to the method's history.
   void Take(const Trial& trial) {
     Count(trial);
     observed_ += trial.plan.empty() ? 1 : 0;
-    clock_.Measure([&] { method_.Observe(trial); });
+    clock_.Measure([&] { Observe(trial); });
+  }
+
+  // The method sees the value in the place of the throughput.
+  void Observe(Trial trial) {
+    const double price = PriceOf(trial, price_);
+    trial.throughput.steps_per_s /= price;
+    trial.throughput.variance /= price * price;
+    method_.Observe(trial);
+  }
+
+  // The rule for throughputs of a rule for values.
+  [[nodiscard]] std::optional<trials::StopRule> RuleFor(
+      const methods::Suggestion& suggestion) const {
+    std::optional<trials::StopRule> rule = suggestion.stop;
+    if (rule && !suggestion.plan) {
+      const double price = price_(space_[suggestion.candidate]);
+      rule->best_steps_per_s *= price;
+      rule->tau_steps_per_s *= price;
+      rule->confidence_steps_per_s *= price;
+    }
+    return rule;
   }
 
   // Adds a trial that the method did not suggest.
@@ -189,7 +214,7 @@ class Loop {
     journal_.SkipFits(recorded.number);
     if (!recorded.plan.empty()) {
       if (!method_.history().HasTried(recorded.plan)) {
-        method_.Observe(recorded);
+        Observe(recorded);
       }
       return;
     }
@@ -201,7 +226,7 @@ class Loop {
     trial.candidate = *candidate;
     trial.config = space_[*candidate];
     ++observed_;
-    method_.Observe(trial);
+    Observe(std::move(trial));
   }
 
   void Replay(const Trial& recorded) {
@@ -306,7 +331,7 @@ class Loop {
     request.seed = common::DeriveSeed(LabelOf(suggestion), trial_seed_);
     request.time_limit_s = Left();
     request.interrupted = stop_;
-    StopBy(suggestion.stop, request);
+    StopBy(RuleFor(suggestion), request);
     Trial trial = MakeTrial(suggestion.candidate,
                             request.config,
                             runner_.Run(request),
@@ -320,11 +345,9 @@ class Loop {
     trial.number = summary_.trials + 1;
     trial.elapsed_s = std::fmin(summary_.elapsed_s + measurement.duration_s,
                                 std::fmax(budget_.time_s, summary_.elapsed_s));
-    trial.incumbent_steps_per_s = summary_.incumbent_steps_per_s;
-    if (measurement.outcome == Outcome::kCompleted) {
-      trial.incumbent_steps_per_s =
-          std::fmax(trial.incumbent_steps_per_s, trial.throughput.steps_per_s);
-    }
+    Incumbent incumbent = incumbent_;
+    incumbent.Add(trial);
+    trial.incumbent_steps_per_s = incumbent.steps_per_s();
     trial.exact_steps_per_s =
         (request.plan ? runner_.ExactPlanThroughput(*request.plan)
                       : runner_.ExactThroughput(request.config))
@@ -343,6 +366,8 @@ class Loop {
   const std::vector<methods::Suggestion>& starts_;
   std::size_t next_start_ = 0;
   int adopted_;
+  trials::RelativePrice price_;
+  Incumbent incumbent_;
   int measured_ = 0;  // trials that were not imported
   int observed_ = 0;  // trials of candidates, which plans are not
   SuggestionClock clock_;
@@ -360,7 +385,8 @@ SearchSummary Search(const trials::SearchSpace& space,
                      Journal& journal,
                      const std::function<bool()>& stop,
                      const std::vector<methods::Suggestion>& starts,
-                     int adopted) {
+                     int adopted,
+                     const trials::RelativePrice& price) {
   return Loop(space,
               budget,
               trial_seed,
@@ -369,8 +395,18 @@ SearchSummary Search(const trials::SearchSpace& space,
               journal,
               stop,
               starts,
-              adopted)
+              adopted,
+              price)
       .Run();
+}
+
+void Incumbent::Add(const Trial& trial) {
+  const double value = trial.throughput.steps_per_s / PriceOf(trial, price_);
+  if (trial.measurement.outcome == Outcome::kCompleted && !std::isnan(value) &&
+      !(value <= value_)) {
+    value_ = value;
+    steps_per_s_ = trial.throughput.steps_per_s;
+  }
 }
 
 std::vector<std::string> CustomNames(const trials::SearchSpace& space) {

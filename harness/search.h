@@ -51,6 +51,11 @@ struct SearchSummary {
 //
 // The seed of a trial is derived from `trial_seed` and the configuration.
 //
+// `price` turns throughputs into the values that the method maximizes, and its
+// stop rules into ones for throughputs: Eq. 5 then ends a trial that is not
+// about to become the one with the highest value. Records have throughputs, and
+// the incumbent is the one with the highest value.
+//
 // Source: OPPA Algorithm 3.
 // Errors: throws InputError when the journal does not match the method, as
 // after a change of its version; std::logic_error when the method suggests a
@@ -67,7 +72,28 @@ struct SearchSummary {
     Journal& journal,
     const std::function<bool()>& stop = {},
     const std::vector<methods::Suggestion>& starts = {},
-    int adopted = 0);
+    int adopted = 0,
+    const trials::RelativePrice& price = {});
+
+// The incumbent of a search (see Trial::incumbent_steps_per_s).
+class Incumbent {
+ public:
+  explicit Incumbent(const trials::RelativePrice& price) : price_(price) {}
+
+  void Add(const trials::Trial& trial);
+  [[nodiscard]] double steps_per_s() const { return steps_per_s_; }
+
+ private:
+  trials::RelativePrice price_;
+  double steps_per_s_ = trials::kUnknown;
+  double value_ = trials::kUnknown;
+};
+
+// The relative price of a trial. Plans use all GPUs.
+[[nodiscard]] inline double PriceOf(const trials::Trial& trial,
+                                    const trials::RelativePrice& price) {
+  return trial.plan.empty() ? price(trial.config) : 1.0;
+}
 
 // The knobs of a space that are not built in.
 [[nodiscard]] std::vector<std::string> CustomNames(

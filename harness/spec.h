@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/toml_table.h"
+#include "trials/objective.h"
 
 namespace harness {
 
@@ -24,6 +25,7 @@ struct ProblemSpec {
   common::TomlTable space;
   common::TomlTable predictions;       // see harness/predictions.h
   std::filesystem::path rules_folder;  // of the rule sets that have a name
+  trials::Objective objective = trials::Objective::kTime;
 };
 
 // One method of a manifest.

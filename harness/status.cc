@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "harness/lease.h"
+#include "plots/experiment_records.h"
 #include "plots/remaining.h"
 
 namespace harness {
@@ -29,13 +30,23 @@ double Fraction(const Budget& budget, const RunStatus& status) {
   return std::min(fraction, 1.0);
 }
 
-void ReadRecords(const std::filesystem::path& folder, RunStatus& status) {
+void ReadRecords(const std::filesystem::path& folder,
+                 const std::filesystem::path& problem_folder,
+                 RunStatus& status) {
   const trials::RunInfo info = trials::ReadRunInfo(folder);
   trials::RequireWhole(folder, info);
-  for (const trials::Trial& trial : trials::ReadTrials(folder)) {
-    status.trials = trial.number;
-    status.elapsed_s = trial.elapsed_s;
-    status.incumbent_steps_per_s = trial.incumbent_steps_per_s;
+  std::vector<trials::Trial> trials = trials::ReadTrials(folder);
+  if (!trials.empty()) {
+    status.trials = trials.back().number;
+    status.elapsed_s = trials.back().elapsed_s;
+    status.incumbent_steps_per_s = trials.back().incumbent_steps_per_s;
+    if (common::EntryExists(problem_folder / "problem.json")) {
+      const trials::ProblemInfo problem =
+          trials::ReadProblemInfo(problem_folder);
+      plots::ToValues(problem, trials);
+      status.unit = problem.valuation().unit();
+    }
+    status.incumbent_value = trials.back().incumbent_steps_per_s;
   }
   const auto times = trials::ReadRows<trials::SuggestionTime>(folder);
   for (const trials::SuggestionTime& row : times.records) {
@@ -146,7 +157,9 @@ RunStatus ReadRunStatus(const RunSpec& run,
     return status;
   }
   try {
-    ReadRecords(folder, status);
+    ReadRecords(folder,
+                trials::ProblemFolder(experiment_folder, run.problem->name),
+                status);
   } catch (const common::InputError& e) {
     status.state = RunState::kDamaged;
     status.message = e.what();
@@ -253,13 +266,18 @@ std::string FormatRuns(const std::vector<RunStatus>& runs) {
   for (const RunStatus& status : runs) {
     width = std::max(width, status.run.Name().size());
   }
+  // All problems have the same objective.
+  std::string_view unit = trials::Valuation().unit();
+  for (const RunStatus& status : runs) {
+    unit = status.trials > 0 ? status.unit : unit;
+  }
   std::string text = fmt::format("{:{}}  {:<8} {:>6}  {:>6}  {:>14}\n",
                                  "run",
                                  width,
                                  "state",
                                  "trials",
                                  "budget",
-                                 "best (steps/s)");
+                                 fmt::format("best ({})", unit));
   for (const RunStatus& status : runs) {
     text += fmt::format("{:{}}  {:<8} {:>6}  {:>5.0f}%  {:>14}  {}\n",
                         status.run.Name(),
@@ -267,7 +285,7 @@ std::string FormatRuns(const std::vector<RunStatus>& runs) {
                         ToString(status.state),
                         status.trials,
                         100.0 * status.fraction,
-                        Number(status.incumbent_steps_per_s),
+                        Number(status.incumbent_value),
                         common::Printable(Message(status)));
   }
   return text;

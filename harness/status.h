@@ -34,6 +34,9 @@ struct RunStatus {
   int trials = 0;
   double elapsed_s = 0.0;  // search time
   double incumbent_steps_per_s = trials::kUnknown;
+  // Its value in the unit of the objective (trials::Valuation).
+  double incumbent_value = trials::kUnknown;
+  std::string_view unit = trials::Valuation().unit();
   double fraction = 0.0;    // of the budget, in [0, 1]
   double thinking_s = 0.0;  // suggestion time
   // After the last trial or, in a run that has not finished, before it.

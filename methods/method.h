@@ -3,6 +3,8 @@
 #ifndef METHODS_METHOD_H_
 #define METHODS_METHOD_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,6 +13,7 @@
 
 #include "methods/history.h"
 #include "surrogates/surrogate.h"
+#include "trials/objective.h"
 #include "trials/plan.h"
 #include "trials/predictions.h"
 #include "trials/rank_order.h"
@@ -35,6 +38,12 @@ struct GpuPool {
 struct Problem {
   const trials::SearchSpace* space = nullptr;  // must outlive the method
   int gpus = 1;
+  // The numbers of GPUs that candidates use, ascending; empty: `gpus`.
+  std::vector<int> sizes;
+  // A method sees trials with the value of a candidate (RelativePrice) in the
+  // place of its throughput, and gives its stop rules in that unit. Step times
+  // of its own models and of `predict` need `Priced`.
+  trials::RelativePrice price;
   int gpus_per_node = 1;
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
   double memory_capacity_bytes = 0.0;  // per GPU
@@ -71,6 +80,35 @@ struct Problem {
 // has a workload of its own, and where the facts do not describe one job. For
 // methods that can do without. Lives as long as Problem::described.
 [[nodiscard]] const trials::TrainedJob* JobIfDescribed(const Problem& problem);
+
+// The problem on each of its numbers of GPUs, with the whole space.
+[[nodiscard]] inline std::vector<Problem> PartsOf(const Problem& problem) {
+  std::vector<Problem> parts;
+  for (const int gpus : problem.sizes) {
+    Problem& part = parts.emplace_back(problem);
+    part.gpus = gpus;
+    part.gpus_per_node = std::min(gpus, problem.gpus_per_node);
+    part.sizes = {};
+  }
+  return parts.empty() ? std::vector<Problem>{problem} : parts;
+}
+
+// The step time, times the relative price: the time of a step that the price of
+// the whole cluster would buy. The fastest candidate becomes the one with the
+// highest value.
+[[nodiscard]] inline double Priced(const Problem& problem,
+                                   int candidate,
+                                   double step_time_s) {
+  return step_time_s * problem.price((*problem.space)[candidate]);
+}
+[[nodiscard]] inline trials::Predictions Priced(
+    const Problem& problem, trials::Predictions predictions) {
+  for (std::size_t i = 0; i < predictions.step_time_s.size(); ++i) {
+    double& time_s = predictions.step_time_s[i];
+    time_s = Priced(problem, static_cast<int>(i), time_s);
+  }
+  return predictions;
+}
 
 // The next trial, and how it may end early.
 struct Suggestion {

@@ -20,7 +20,22 @@ using surrogates::CostModelForm;
 constexpr std::uint64_t kMemorySeedOffset = 1;
 
 surrogates::ClusterShape ShapeOf(const Problem& problem) {
-  return {problem.gpus, problem.gpus_per_node, problem.rank_order};
+  return {problem.gpus,
+          problem.gpus_per_node,
+          problem.rank_order,
+          !problem.sizes.empty()};
+}
+
+// The prior of the value from that of the throughput: each term of the step
+// time, times the price. A constant has no such terms.
+surrogates::ParametricMean OfValue(const Problem& problem,
+                                   surrogates::ParametricMean prior) {
+  if (prior.link == surrogates::ParametricMean::Link::kInverse) {
+    for (int i = 0; i < problem.space->size(); ++i) {
+      prior.features.row(i) *= problem.price((*problem.space)[i]);
+    }
+  }
+  return prior;
 }
 
 surrogates::CostModelChoices ChoicesFor(const Problem& problem,
@@ -64,14 +79,17 @@ std::unique_ptr<FittedProcess> MakeThroughput(
     process.relative_error = options.predicted_throughput_error;
     process.fit.family.scale = options.predicted_family_error;
     return std::make_unique<FittedProcess>(
-        space, surrogates::PredictedThroughputPrior(predictions), process);
+        space,
+        OfValue(problem, surrogates::PredictedThroughputPrior(predictions)),
+        process);
   }
   return std::make_unique<FittedProcess>(
       space,
-      surrogates::ThroughputPrior(*problem.space,
-                                  ShapeOf(problem),
-                                  form,
-                                  ChoicesFor(problem, options, form)),
+      OfValue(problem,
+              surrogates::ThroughputPrior(*problem.space,
+                                          ShapeOf(problem),
+                                          form,
+                                          ChoicesFor(problem, options, form))),
       process);
 }
 

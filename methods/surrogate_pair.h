@@ -22,8 +22,9 @@
 
 namespace methods {
 
-// Throughput in steps/s and peak memory in units of the capacity, each a
-// Gaussian process over the same embedded candidates.
+// Throughput in steps/s (the value of a candidate, see trials::RelativePrice)
+// and peak memory in units of the capacity, each a Gaussian process over the
+// same embedded candidates.
 class SurrogatePair {
  public:
   struct Options {

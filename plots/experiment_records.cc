@@ -1,6 +1,7 @@
 #include "plots/experiment_records.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -76,6 +77,10 @@ void LoadProblems(const std::filesystem::path& experiment_folder,
     }
     ProblemRecords problem{.info = trials::ReadProblemInfo(folder)};
     problem.info.name = name;
+    if (problem.info.money && problem.info.money->optimum_gpus > 0) {
+      problem.info.optimum_steps_per_s *= problem.info.valuation().FactorOfGpus(
+          problem.info.money->optimum_gpus);
+    }
     for (const trials::ExperimentInfo::Method& method : records.info.methods) {
       problem.methods.push_back({.name = method.name,
                                  .label = method.label,
@@ -181,6 +186,28 @@ std::string WhyNoResult(const std::vector<Run>& runs) {
 
 }  // namespace
 
+void ToValues(const trials::ProblemInfo& problem,
+              std::vector<trials::Trial>& trials) {
+  const trials::Valuation valuation = problem.valuation();
+  if (valuation.objective == trials::Objective::kTime) {
+    return;
+  }
+  double incumbent = trials::kUnknown;
+  for (trials::Trial& trial : trials) {
+    const double factor = trial.plan.empty()
+                              ? valuation.Factor(trial.config)
+                              : valuation.FactorOfGpus(problem.gpus);
+    double& value = trial.throughput.steps_per_s;
+    value *= factor;
+    trial.throughput.variance *= factor * factor;
+    trial.exact_steps_per_s *= factor;
+    if (trial.measurement.outcome == trials::Outcome::kCompleted) {
+      incumbent = std::fmax(incumbent, value);
+    }
+    trial.incumbent_steps_per_s = incumbent;
+  }
+}
+
 ExperimentRecords LoadExperiment(
     const std::filesystem::path& experiment_folder) {
   ExperimentRecords records;
@@ -208,6 +235,7 @@ ExperimentRecords LoadExperiment(
         if (!task->error.empty()) {
           records.failures.push_back("left out: " + task->error);
         } else if (task->exists) {
+          ToValues(problem.info, task->run.trials);
           method.runs.push_back(std::move(task->run));
         }
       }

@@ -47,7 +47,13 @@ struct ExperimentRecords {
   std::vector<std::string> failures;
 };
 
-// Reads results/<experiment>/ with one thread per core. A run that has not
+// Replaces the throughputs of trials by their values in the unit of reports
+// (trials::Valuation): the same for the objective time, steps/USD for money.
+void ToValues(const trials::ProblemInfo& problem,
+              std::vector<trials::Trial>& trials);
+
+// Reads results/<experiment>/ with one thread per core. Trials and optima have
+// values instead of throughputs (ToValues). A run that has not
 // started, is in progress or cannot be read is not an error but a line in
 // `notes` or `failures`.
 //

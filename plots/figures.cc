@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "plots/panels.h"
+#include "plots/pareto.h"
 #include "plots/summary_text.h"
 #include "plots/trial_panel.h"
 
@@ -30,6 +31,18 @@ constexpr FigureNeed kRun = {"a run", [](const auto&) { return true; }};
 constexpr FigureNeed kCompleted = {
     "a trial that completed",
     [](const auto& input) { return AnyRun(input, HasIncumbent); }};
+constexpr FigureNeed kOfTime = {
+    "a trial that completed, the objective time", [](const auto& input) {
+      return input.problems.front()->info.valuation().objective ==
+                 trials::Objective::kTime &&
+             AnyRun(input, HasIncumbent);
+    }};
+constexpr FigureNeed kFront = {
+    "a trial that completed, several numbers of GPUs, their price",
+    [](const auto& input) {
+      return HasParetoFront(input.problems.front()->info) &&
+             AnyRun(input, HasIncumbent);
+    }};
 constexpr FigureNeed kOneRun = {
     "a trial that completed, one run", [](const auto& input) {
       return input.drawn.size() == 1 &&
@@ -69,7 +82,8 @@ Panels Throughput(const FigureInput& input) {
 }
 
 Panels Trials(const FigureInput& input) {
-  return {TrialPanel(input.drawn.front().method->runs.front())};
+  return {TrialPanel(input.drawn.front().method->runs.front(),
+                     input.problems.front()->info)};
 }
 
 Panels TrialCount(const FigureInput& input) {
@@ -87,6 +101,10 @@ Panels SuggestionTime(const FigureInput& input) {
 
 Panels WhatRemains(const FigureInput& input) {
   return RemainingPanels(input.drawn);
+}
+
+Panels Pareto(const FigureInput& input) {
+  return {ParetoPanel(*input.problems.front())};
 }
 
 Panels MeanRatio(const FigureInput& input) {
@@ -109,7 +127,9 @@ constexpr FigureKind kFigures[] = {
     {"trials-time", "configurations tried against search time", "Fig. 5a",
      kMethods, kRun, TrialCount},
     {"training-steps", "training steps completed when training follows the search", "Fig. 5b",
-     kMethods, kCompleted, Training},
+     kMethods, kOfTime, Training},
+    {"pareto", "money of a step against its time: all trials, and their Pareto front", "",
+     kMethods, kFront, Pareto},
     {"ablation", "OPPA and its ablations against search time", "Fig. 7",
      kAblations, kAblation, Throughput<kTime>},
     {"ablation-views", "OPPA and its ablations against time, trials and steps", "Fig. 24",

@@ -11,6 +11,8 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "plots/page_parts.h"
+#include "plots/pareto.h"
+#include "plots/table.h"
 
 namespace plots {
 namespace {
@@ -39,8 +41,8 @@ class Page {
         kPageStyle,
         run_.info.finished ? "" : " data-live");
     html += Header(title) + NothingRan() + PageCards(run_) + Recommendation() +
-            Throughput() + Memory() + Section("Trials", TrialTable(run_)) +
-            Learned() + Provenance();
+            Throughput() + Front() + Memory() +
+            Section("Trials", TrialTable(run_)) + Learned() + Provenance();
     return html + fmt::format("</main><script>{}</script></body></html>\n",
                               kPageScript);
   }
@@ -189,6 +191,31 @@ class Page {
                    Legend() + Chart(ThroughputChart, run_) +
                        "<p class=\"small soft\">Trials without throughput are "
                        "below the axis.</p>");
+  }
+
+  // Step time and money, over all runs of the problem.
+  [[nodiscard]] std::string Front() const {
+    if (!HasParetoFront(run_.problem->info)) {
+      return "";
+    }
+    const Table table = ParetoTable(*run_.problem);
+    const auto row = [](const std::vector<std::string>& cells,
+                        std::string_view tag) {
+      std::string html = "<tr>";
+      for (const std::string& cell : cells) {
+        html += fmt::format("<{0}>{1}</{0}>", tag, EscapeHtml(cell));
+      }
+      return html + "</tr>";
+    };
+    std::string html = "<div class=\"scroll\"><table><thead>" +
+                       row(table.header, "th") + "</thead><tbody>";
+    for (const std::vector<std::string>& cells : table.rows) {
+      html += row(cells, "td");
+    }
+    return Section("Step time and money",
+                   html +
+                       "</tbody></table></div><p class=\"small soft\">Over all "
+                       "runs of the problem.</p>");
   }
 
   [[nodiscard]] std::string Memory() const {

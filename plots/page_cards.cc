@@ -54,11 +54,14 @@ std::string Card(const std::string& name,
 }
 
 std::string BestCard(const PageRun& run) {
-  const double rate = run.Best().throughput.steps_per_s;
+  const double value = run.Best().throughput.steps_per_s;
+  const trials::Valuation valuation = run.problem->info.valuation();
+  const double rate = value / valuation.Factor(run.Best().config);
   const auto& tokens = run.problem->info.tokens_per_step;
+  const bool money = valuation.objective == trials::Objective::kMoney;
   return Card(
-      "Best throughput",
-      PageNumber(rate) + " <small>steps/s</small>",
+      money ? "Most steps per money" : "Best throughput",
+      fmt::format("{} <small>{}</small>", PageNumber(value), UnitOf(run)),
       fmt::format(
           "{} per step{}, trial {}",
           Duration(1.0 / rate),
@@ -77,7 +80,9 @@ std::string SpeedUpCard(const PageRun& run) {
   }
   const SpeedUp speed = SpeedUpOf(run.Best(), run.First());
   return Card(
-      "Speed-up",
+      run.problem->info.valuation().objective == trials::Objective::kMoney
+          ? "Steps per money"
+          : "Speed-up",
       SpeedUpText(speed),
       fmt::format(
           "[{:.2f}, {:.2f}] over {}", speed.low, speed.high, reference));

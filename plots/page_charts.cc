@@ -138,13 +138,14 @@ std::string WithTitle(const std::string& title, const std::string& shape) {
   return fmt::format("<g><title>{}</title>{}</g>", EscapeHtml(title), shape);
 }
 
-std::string TitleOf(const Trial& trial) {
+std::string TitleOf(const Trial& trial, std::string_view unit) {
   return fmt::format(
       "Trial {}: {}, {}{}",
       trial.number,
       OutcomeWords(trial.measurement.outcome),
       trial.HasThroughput()
-          ? PageNumber(trial.throughput.steps_per_s) + " steps/s, "
+          ? fmt::format(
+                "{} {}, ", PageNumber(trial.throughput.steps_per_s), unit)
           : "",
       CandidateLabel(trial));
 }
@@ -158,11 +159,12 @@ std::string Prediction(const PageRun& run, std::size_t i, const Area& area) {
   }
   const double x = area.X(static_cast<int>(i) + 1);
   return WithTitle(
-      fmt::format("Predicted for trial {}: {} [{}, {}] steps/s",
+      fmt::format("Predicted for trial {}: {} [{}, {}] {}",
                   i + 1,
                   PageNumber(mean),
                   PageNumber(std::max(mean - spread, 0.0)),
-                  PageNumber(mean + spread)),
+                  PageNumber(mean + spread),
+                  UnitOf(run)),
       fmt::format("<line class=\"pred\" x1=\"{:.1f}\" x2=\"{:.1f}\" "
                   "y1=\"{:.1f}\" y2=\"{:.1f}\"/>",
                   x,
@@ -256,7 +258,7 @@ std::string ThroughputChart(const PageRun& run, int width) {
       area.Begin(
           "Throughput of each trial and of the best configuration so "
           "far") +
-      area.Axes("steps/s");
+      area.Axes(UnitOf(run));
   if (largest == 0.0) {
     svg += fmt::format(
         "<text class=\"title\" x=\"{:.1f}\" y=\"{:.1f}\" "
@@ -273,7 +275,7 @@ std::string ThroughputChart(const PageRun& run, int width) {
     const double y = trial.HasThroughput()
                          ? area.Y(trial.throughput.steps_per_s)
                          : area.StripY();
-    svg += WithTitle(TitleOf(trial), OutcomeMark(trial, x, y));
+    svg += WithTitle(TitleOf(trial, UnitOf(run)), OutcomeMark(trial, x, y));
   }
   if (run.best >= 0) {
     svg += fmt::format(
@@ -311,7 +313,8 @@ std::string MemoryChart(const PageRun& run, int width) {
     const Trial& trial = run.trials[i];
     const double x = area.X(trial.number);
     if (trial.measurement.outcome == Outcome::kOutOfMemory) {
-      svg += WithTitle(TitleOf(trial), OutcomeMark(trial, x, area.StripY()));
+      svg += WithTitle(TitleOf(trial, UnitOf(run)),
+                       OutcomeMark(trial, x, area.StripY()));
     }
     if (!trial.measurement.peak_memory_bytes) {
       continue;

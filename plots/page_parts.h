@@ -16,6 +16,11 @@ inline constexpr double kBytesPerGb = 1e9;
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageScript;
 
+// "steps/s", or the unit of another objective.
+[[nodiscard]] inline std::string UnitOf(const PageRun& run) {
+  return std::string(run.problem->info.valuation().unit());
+}
+
 // Text as the content of an element or of an attribute in double quotes.
 [[nodiscard]] std::string EscapeHtml(std::string_view text);
 

@@ -63,6 +63,8 @@ const MethodRecords& DefaultMethod(const ProblemRecords& problem) {
 
 void ReadPredictions(const fs::path& folder, PageRun& run) {
   const std::size_t n = run.trials.size();
+  const trials::ProblemInfo& info = run.problem->info;
+  const double factor = info.valuation().FactorOfGpus(info.gpus);
   run.predicted_steps_per_s.assign(n, trials::kUnknown);
   run.predicted_stddev.assign(n, trials::kUnknown);
   for (const trials::FitRecord& fit :
@@ -73,9 +75,9 @@ void ReadPredictions(const fs::path& folder, PageRun& run) {
     }
     const auto at = static_cast<std::size_t>(fit.trial) - 1;
     if (fit.parameter == "throughput_mean") {
-      run.predicted_steps_per_s[at] = fit.value;
+      run.predicted_steps_per_s[at] = factor * fit.value;
     } else if (fit.parameter == "throughput_variance") {
-      run.predicted_stddev[at] = std::sqrt(fit.value);
+      run.predicted_stddev[at] = factor * std::sqrt(fit.value);
     }
   }
 }
@@ -129,6 +131,7 @@ PageRun LoadPageRun(const fs::path& experiment_folder,
                                             options.repeat);
   run.info = trials::ReadRunInfo(folder);
   run.trials = trials::ReadTrials(folder);
+  ToValues(run.problem->info, run.trials);
   ReadPredictions(folder, run);
   run.best = run.trials.empty() ? -1 : Incumbents(run.trials).back();
   run.first = ReferenceTrial(run.trials);

@@ -103,10 +103,10 @@ std::string TrialTable(const PageRun& run) {
     return "";
   }
   const std::set<std::string> fixed = Fixed(run);
-  const std::vector<std::pair<const char*, const char*>> heads = {
+  const std::vector<std::pair<const char*, std::string>> heads = {
       {"n", "#"},
       {"", "Outcome"},
-      {"n big", "steps/s"},
+      {"n big", UnitOf(run)},
       {"n big", "Speed-up"},
       {"n big", "Predicted (95%)"},
       {"n big", "Peak GB"},

@@ -213,8 +213,9 @@ Panel ThroughputPanel(const ProblemRecords& problem,
   const double x_max = std::isfinite(budget) ? budget : LongestLine(curves);
   Panel panel;
   SetXAxis(cost, x_max, panel);
-  panel.y_label = value == Value::kExact ? "noise-free throughput (steps/s)"
-                                         : "best throughput (steps/s)";
+  panel.y_label = fmt::format("{} {}",
+                              value == Value::kExact ? "noise-free" : "best",
+                              problem.info.valuation().quantity());
   if (problem.info.optimum_steps_per_s > 0.0) {
     panel.horizontal = problem.info.optimum_steps_per_s;
     panel.horizontal_label =

@@ -12,6 +12,7 @@
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"
 #include "plots/figures.h"
+#include "plots/pareto.h"
 #include "plots/remaining.h"
 #include "plots/summary.h"
 #include "plots/summary_text.h"
@@ -88,6 +89,23 @@ std::string RemainingLines(const ExperimentRecords& records) {
           RemainingText(
               {.expected_gain = common::ComputeQuartiles(gains).median,
                .p_within_5 = common::ComputeQuartiles(within_5).median}));
+    }
+  }
+  return text;
+}
+
+// The tables of the Pareto fronts, each under the name of its problem.
+std::string ParetoFronts(const ExperimentRecords& records,
+                         const std::string& heading,
+                         std::string (*to_text)(const Table&)) {
+  std::string text;
+  for (const ProblemRecords& problem : records.problems) {
+    if (HasParetoFront(problem.info)) {
+      text += fmt::format("\n{}Step time and money{}{}\n\n{}",
+                          heading,
+                          problem.info.name.empty() ? "" : ", ",
+                          problem.info.name,
+                          to_text(ParetoTable(problem)));
     }
   }
   return text;
@@ -182,12 +200,16 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
       Compare(summary,
               options.reference.empty() ? DefaultReference(summary)
                                         : options.reference);
-  outcome.summary =
-      ToText(summary, comparisons, records.info) + RemainingLines(records);
+  outcome.summary = ToText(summary, comparisons, records.info) +
+                    RemainingLines(records) + ParetoFronts(records, "", ToText);
   WriteTable(experiment_folder / "summary.csv", ToCsv(summary), outcome);
   WriteTable(experiment_folder / "comparison.csv", ToCsv(comparisons), outcome);
+  if (const std::string front = ParetoCsv(records); !front.empty()) {
+    WriteTable(experiment_folder / "pareto.csv", front, outcome);
+  }
   WriteTable(experiment_folder / "summary.md",
-             ToMarkdown(summary, comparisons, records.info),
+             ToMarkdown(summary, comparisons, records.info) +
+                 ParetoFronts(records, "## ", ToMarkdown),
              outcome);
 
   const std::vector<std::string>& names =

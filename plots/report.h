@@ -43,7 +43,7 @@ struct ReportOutcome {
 
 // Reads results/<experiment>/ and writes into it
 //
-//   summary.csv comparison.csv summary.md
+//   summary.csv comparison.csv summary.md [pareto.csv]
 //   figures/[<problem>/]<figure>.{pdf,svg,png,csv,gp}
 //
 // It uses the records only, so it also works while the experiment runs, and on

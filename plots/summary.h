@@ -105,6 +105,12 @@ struct Summary {
 
 [[nodiscard]] Summary Summarize(const ExperimentRecords& records);
 
+// The objective, which all problems of an experiment share.
+[[nodiscard]] inline trials::Valuation ValuationOf(const Summary& summary) {
+  return summary.problems.empty() ? trials::Valuation{}
+                                  : summary.problems.front().info.valuation();
+}
+
 // Whether a problem is held out, and whether the experiment runs any that is.
 [[nodiscard]] bool IsHeldOut(const trials::ExperimentInfo& info,
                              const std::string& problem);

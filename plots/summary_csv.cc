@@ -1,6 +1,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/text.h"
@@ -10,7 +11,8 @@
 namespace plots {
 namespace {
 
-std::vector<std::string> Header() {
+// A throughput is in the unit of the objective.
+std::vector<std::string> Header(const trials::Valuation& valuation) {
   std::vector<std::string> header = {"problem",
                                      "method",
                                      "label",
@@ -52,6 +54,15 @@ std::vector<std::string> Header() {
                              "optimum_config",
                              "backend"}) {
     header.emplace_back(column);
+  }
+  if (valuation.objective == trials::Objective::kMoney) {
+    constexpr std::string_view kTime = "_steps_per_s";
+    for (std::string& column : header) {
+      if (column.ends_with(kTime)) {
+        column.replace(
+            column.size() - kTime.size(), kTime.size(), "_steps_per_usd");
+      }
+    }
   }
   return header;
 }
@@ -103,7 +114,7 @@ std::vector<std::string> CsvCells(const MethodSummary& s,
 }  // namespace
 
 std::string ToCsv(const Summary& summary) {
-  std::string text = CsvRow(Header());
+  std::string text = CsvRow(Header(ValuationOf(summary)));
   for (const ProblemSummary& problem : summary.problems) {
     for (const MethodSummary& s : problem.methods) {
       text += CsvRow(CsvCells(s, problem.info));

@@ -122,12 +122,18 @@ const std::pair<std::string_view, Cell> kMean = {
 constexpr std::string_view kThroughputMeaning =
     "measured throughput of the best configuration, with noise, so that it can "
     "exceed the noise-free optimum; 0 for a run without a completed trial";
+constexpr std::string_view kMoneyMeaning =
+    "steps for the price of a USD with the cheapest configuration, as "
+    "measured, with noise, so that it can exceed the noise-free optimum; 0 for "
+    "a run without a completed trial";
 constexpr std::string_view kReachMeaning =
     "minutes/trials until it reaches 95% of the optimum (runs that do); - "
     "unless more than half of the runs do";
 constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
     {"steps/s", kThroughputMeaning},
     {"throughput (steps/s)", kThroughputMeaning},
+    {"steps/USD", kMoneyMeaning},
+    {"steps per money (steps/USD)", kMoneyMeaning},
     {"halfway", "throughput after half of the search time"},
     {"of optimum (%)",
      "noise-free throughput of the configuration returned over that of the "
@@ -166,13 +172,15 @@ std::string Rounded(double value, int digits) {
   return fmt::format("{:.{}f}", value, std::clamp(digits - before, 0, 6));
 }
 
-Table WideTable(const std::vector<MethodSummary>& methods, int repeats) {
+Table WideTable(const std::vector<MethodSummary>& methods,
+                int repeats,
+                const trials::Valuation& valuation) {
   const int decimals = Decimals(methods);
   return TableOf(
       methods,
       {kMethod,
        kRuns,
-       {"throughput (steps/s)", Throughput(decimals, repeats != 1)},
+       {valuation.quantity(), Throughput(decimals, repeats != 1)},
        {"halfway",
         [&](const auto& s) {
           return std::isnan(s.throughput_halfway)
@@ -206,7 +214,9 @@ Table WideTable(const std::vector<MethodSummary>& methods, int repeats) {
        kThinking});
 }
 
-Table NarrowTable(const std::vector<MethodSummary>& methods, int repeats) {
+Table NarrowTable(const std::vector<MethodSummary>& methods,
+                  int repeats,
+                  const trials::Valuation& valuation) {
   const bool ratios =
       std::any_of(methods.begin(), methods.end(), [](const auto& s) {
         return !std::isnan(s.shares[kEnd].mean.value);
@@ -226,7 +236,8 @@ Table NarrowTable(const std::vector<MethodSummary>& methods, int repeats) {
       methods,
       {kMethod,
        kRuns,
-       {"steps/s", Throughput(Decimals(methods), !ratios && repeats != 1)},
+       {valuation.unit(),
+        Throughput(Decimals(methods), !ratios && repeats != 1)},
        kMean,
        {"median",
         [](const auto& s) { return Percent(s.shares[kEnd].median.value); }},
@@ -273,7 +284,9 @@ Table ConfigTable(const ProblemSummary& problem) {
                                  problem.methods.end(),
                                  [](const auto& s) { return s.best_is_exact; });
   Table table{.header = {"best configuration",
-                         exact ? "noise-free steps/s" : "steps/s",
+                         fmt::format("{}{}",
+                                     exact ? "noise-free " : "",
+                                     problem.info.valuation().unit()),
                          "configuration"},
               .last_is_name = true};
   if (problem.info.optimum_steps_per_s > 0.0) {

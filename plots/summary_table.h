@@ -17,12 +17,14 @@ namespace plots {
 // column that is empty throughout is left out. With one repeat there are no
 // intervals and quartiles.
 [[nodiscard]] Table WideTable(const std::vector<MethodSummary>& methods,
-                              int repeats);
+                              int repeats,
+                              const trials::Valuation& valuation = {});
 
 // The same for a terminal of 120 columns: the quartiles of the throughput only
 // where there is no ratio, which shows the same, and the counts in one column.
 [[nodiscard]] Table NarrowTable(const std::vector<MethodSummary>& methods,
-                                int repeats);
+                                int repeats,
+                                const trials::Valuation& valuation = {});
 
 // The meaning of a column of these tables; "" for a column that needs no
 // explanation.

@@ -28,8 +28,9 @@ std::string Describe(const ProblemSummary& problem) {
     text += fmt::format(";\npredictions: {}", source);
   }
   if (info.optimum_steps_per_s > 0.0) {
-    text += fmt::format(";\nexhaustive optimum, noise-free: {} steps/s: {}",
+    text += fmt::format(";\nexhaustive optimum, noise-free: {} {}: {}",
                         Rounded(info.optimum_steps_per_s, 4),
+                        info.valuation().unit(),
                         info.optimum_config);
   }
   return text + "\n";
@@ -58,9 +59,10 @@ std::string BestFound(const ProblemSummary& problem) {
   if (best == problem.methods.end() || best->best_config.empty()) {
     return NothingRan(problem);
   }
-  return fmt::format("best found, {}: {} steps/s: {} ({})\n",
+  return fmt::format("best found, {}: {} {}: {} ({})\n",
                      best->best_is_exact ? "noise-free" : "measured",
                      Rounded(best->best_steps_per_s, 4),
+                     problem.info.valuation().unit(),
                      best->best_config,
                      best->label);
 }
@@ -144,7 +146,7 @@ std::string ToMarkdown(const Summary& summary,
                        const trials::ExperimentInfo& info) {
   std::string legend = LegendFor(info.repeats);
   const auto wide = [&](const std::vector<MethodSummary>& methods) {
-    const Table table = WideTable(methods, info.repeats);
+    const Table table = WideTable(methods, info.repeats, ValuationOf(summary));
     Explain(table, "`", legend);
     return ToMarkdown(table);
   };
@@ -184,7 +186,8 @@ std::string ToText(const Summary& summary,
                    const trials::ExperimentInfo& info) {
   std::string legend = LegendFor(info.repeats);
   const auto narrow = [&](const std::vector<MethodSummary>& methods) {
-    const Table table = NarrowTable(methods, info.repeats);
+    const Table table =
+        NarrowTable(methods, info.repeats, ValuationOf(summary));
     Explain(table, "", legend);
     return ToText(table);
   };

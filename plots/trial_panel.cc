@@ -38,11 +38,11 @@ Band BandOf(const Run& run, double (*value)(const trials::Trial&)) {
 
 }  // namespace
 
-Panel TrialPanel(const Run& run) {
+Panel TrialPanel(const Run& run, const trials::ProblemInfo& problem) {
   Panel panel{.name = "trials",
               .x_column = "trial",
               .x_label = "trial",
-              .y_label = "throughput (steps/s)",
+              .y_label = std::string(problem.valuation().quantity()),
               .x_min = 0.0,
               .x_max = static_cast<double>(run.trials.size()) + 1.0,
               .y_min = 0.0};

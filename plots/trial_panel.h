@@ -11,7 +11,8 @@ namespace plots {
 // The throughput of each trial, with a symbol for its outcome, and the best
 // completed one so far as a line that begins with the first. Trials without
 // throughput are at 0.
-[[nodiscard]] Panel TrialPanel(const Run& run);
+[[nodiscard]] Panel TrialPanel(const Run& run,
+                               const trials::ProblemInfo& problem);
 
 }  // namespace plots
 

@@ -56,8 +56,10 @@ trials::Cluster ScaledCluster(trials::Cluster cluster, int gpus) {
 void SimulateSpace(const harness::SimulatorSetup& setup,
                    const trials::Cluster& cluster,
                    ScaleRow& row) {
-  const auto space = trials::SearchSpace::Enumerate(
-      setup.workload, cluster.gpus(), setup.space);
+  trials::SearchSpaceOptions options = setup.space;
+  options.gpus.clear();  // of this size alone
+  const auto space =
+      trials::SearchSpace::Enumerate(setup.workload, cluster.gpus(), options);
   const double begin_s = common::CpuSeconds();
   const auto reports = trials::SimulateAll(space.configs(), 1, [&] {
     return trials::Simulator(setup.workload, cluster, {*setup.framework});

@@ -65,7 +65,6 @@ Gpu ReadGpu(const common::TomlTable& table) {
     gpu.single_flop_per_s = table.RequirePositive("single_tflops") * kTera;
     gpu.multiprocessors = table.RequireIntIn("multiprocessors", 1, kMostParts);
   }
-  gpu.price_per_hour = table.GetDouble("price_per_hour", 0.0);
   if (table.Has("fp8_tflops")) {
     gpu.fp8_flop_per_s = table.RequirePositive("fp8_tflops") * kTera;
   }
@@ -209,6 +208,7 @@ Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
   cluster.gpu = !table.Has("gpu") || table.IsTable("gpu")
                     ? ReadGpu(table.RequireTable("gpu"))
                     : ReadGpuOf(table);
+  cluster.gpu.price_per_hour = table.GetPositive("price_per_gpu_hour", 0.0);
 
   const common::TomlTable intra = table.RequireTable("intra");
   cluster.intra = ReadLink(intra);

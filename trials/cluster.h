@@ -24,7 +24,7 @@ struct Gpu {
   double half_flop_per_s = 0.0;
   double single_flop_per_s = 0.0;  // fp32, no tensor cores
   int multiprocessors = 0;
-  double price_per_hour = 0.0;  // 0: unknown
+  double price_per_hour = 0.0;  // USD; 0: unknown. Of the cluster's file
   // Dense tensor-core rate with 8-bit inputs; 0: none.
   double fp8_flop_per_s = 0.0;
   // The clock that the board's power limit leaves under tensor load, relative

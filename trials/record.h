@@ -21,6 +21,7 @@
 
 #include "common/error.h"
 #include "common/fields.h"
+#include "trials/objective.h"
 #include "trials/remaining.h"
 #include "trials/seal.h"
 #include "trials/trial.h"
@@ -236,6 +237,38 @@ struct RunInfo {
   std::optional<std::vector<SealedFile>> files = std::nullopt;
 };
 
+// A configuration on the Pareto front of step time and money.
+struct ParetoPoint {
+  std::string config;
+  int gpus = 0;
+  double steps_per_s = 0.0;
+};
+
+void VisitFields(common::FieldsOf<ParetoPoint> auto& point, const auto& visit) {
+  visit("config", point.config);
+  visit("gpus", point.gpus);
+  visit("steps_per_s", point.steps_per_s);
+}
+
+// The money of a problem whose candidates use several numbers of GPUs, or whose
+// objective is money.
+struct MoneyInfo {
+  Objective objective = Objective::kTime;
+  double price_per_gpu_hour = kUnknown;  // USD
+  std::vector<int> gpus;                 // of candidates, ascending
+  int optimum_gpus = 0;                  // of the optimum; 0: unknown
+  // Of all configurations, noise-free, the fastest first; empty: unknown.
+  std::vector<ParetoPoint> pareto;
+};
+
+void VisitFields(common::FieldsOf<MoneyInfo> auto& money, const auto& visit) {
+  visit("objective", money.objective);
+  visit("price_per_gpu_hour", money.price_per_gpu_hour);
+  visit("gpus", money.gpus);
+  visit("optimum_gpus", money.optimum_gpus);
+  visit("pareto", money.pareto);
+}
+
 // problem.json: the facts about one problem that figures need.
 struct ProblemInfo {
   std::string name;         // "" when the experiment has no axis
@@ -243,8 +276,9 @@ struct ProblemInfo {
   std::string backend;      // named in every figure
   int gpus = 0;
   int candidates = 0;
-  int feasible = -1;                      // -1: unknown
-  double optimum_steps_per_s = kUnknown;  // noise-free exhaustive optimum
+  int feasible = -1;  // -1: unknown
+  // Noise-free throughput of the exhaustive optimum, by the objective.
+  double optimum_steps_per_s = kUnknown;
   std::string optimum_config;
   int q_max = 0;
   double time_budget_s = kUnknown;  // NaN: none
@@ -256,6 +290,12 @@ struct ProblemInfo {
   // The predictions that methods start from, one line for each source. Absent:
   // no method of the experiment uses any.
   std::optional<std::vector<std::string>> predictions = std::nullopt;
+  std::optional<MoneyInfo> money = std::nullopt;  // absent: time alone
+
+  [[nodiscard]] Valuation valuation() const {
+    return money ? Valuation{money->objective, money->price_per_gpu_hour}
+                 : Valuation{};
+  }
 };
 
 // experiment.json: the run matrix, in the order of the manifest.

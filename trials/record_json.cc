@@ -1,5 +1,7 @@
 // run.json, problem.json and experiment.json.
 
+#include <type_traits>
+
 #include "common/files.h"
 #include "common/json.h"
 #include "trials/record.h"
@@ -45,6 +47,11 @@ void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {
   visit("memory_capacity_bytes", info.memory_capacity_bytes);
   visit("tokens_per_step", info.tokens_per_step);
   visit("predictions", info.predictions);
+  // Other problems have no such key.
+  if (!std::is_const_v<std::remove_reference_t<decltype(info)>> ||
+      info.money.has_value()) {
+    visit("money", info.money);
+  }
 }
 
 void VisitFields(common::FieldsOf<ExperimentInfo::Method> auto& method,

@@ -303,6 +303,27 @@ std::string NothingLeft(int gpus,
       most->count);
 }
 
+// The configurations of one number of GPUs.
+Enumeration EnumerateGpus(const Workload& workload,
+                          int gpus,
+                          const SearchSpaceOptions& options) {
+  if (gpus < 1) {
+    FailAt(options.where, fmt::format("{} GPUs: at least 1 is needed", gpus));
+  }
+  Enumeration enumeration(workload, gpus, options);
+  enumeration.Run();
+  if (!enumeration.any_sizes()) {
+    FailAt(options.where,
+           fmt::format("no dp * tp * pp * cp is {}, the number of GPUs: {}",
+                       gpus,
+                       enumeration.Sizes()));
+  }
+  if (enumeration.configs().empty()) {
+    FailAt(options.where, NothingLeft(gpus, enumeration.dropped()));
+  }
+  return enumeration;
+}
+
 // The values of a knob as positions; sizes and buckets by their logarithm.
 double Position(const Knob& knob, int value) {
   if (!knob.texts.empty()) {
@@ -342,22 +363,29 @@ SearchSpace::SearchSpace(std::vector<ParallelConfig> configs, KnobSet knobs)
 SearchSpace SearchSpace::Enumerate(const Workload& workload,
                                    int gpus,
                                    const SearchSpaceOptions& options) {
-  if (gpus < 1) {
-    FailAt(options.where, fmt::format("{} GPUs: at least 1 is needed", gpus));
+  std::vector<PC> configs;
+  std::vector<Dropped> dropped;
+  for (const int size :
+       options.gpus.empty() ? std::vector<int>{gpus} : options.gpus) {
+    Enumeration enumeration = EnumerateGpus(workload, size, options);
+    configs.insert(configs.end(),
+                   enumeration.configs().begin(),
+                   enumeration.configs().end());
+    if (configs.size() > kMostConfigs) {
+      FailTooMany(options.where, "gpus");
+    }
+    // Every number has the same constraints and rules.
+    if (dropped.empty()) {
+      dropped = std::move(enumeration.dropped());
+      continue;
+    }
+    for (std::size_t i = 0; i < dropped.size(); ++i) {
+      dropped[i].count += enumeration.dropped()[i].count;
+    }
   }
-  Enumeration enumeration(workload, gpus, options);
-  enumeration.Run();
-  if (!enumeration.any_sizes()) {
-    FailAt(options.where,
-           fmt::format("no dp * tp * pp * cp is {}, the number of GPUs: {}",
-                       gpus,
-                       enumeration.Sizes()));
-  }
-  if (enumeration.configs().empty()) {
-    FailAt(options.where, NothingLeft(gpus, enumeration.dropped()));
-  }
-  SearchSpace space(std::move(enumeration.configs()), options.knobs);
-  space.dropped_ = std::move(enumeration.dropped());
+  std::sort(configs.begin(), configs.end());
+  SearchSpace space(std::move(configs), options.knobs);
+  space.dropped_ = std::move(dropped);
   space.batch_size_ = workload.batch_size;
   return space;
 }

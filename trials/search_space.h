@@ -32,13 +32,16 @@ struct SearchSpaceOptions {
   KnobSet knobs = BuiltInKnobs();
   std::map<std::string, std::vector<int>, std::less<>> values;  // by knob name
   std::vector<Rule> rules;  // a configuration that matches one is dropped
-  std::string where;        // "file:line:column" for messages, may be empty
+  // The numbers of GPUs that configurations use, ascending; empty: that of the
+  // cluster.
+  std::vector<int> gpus;
+  std::string where;  // "file:line:column" for messages, may be empty
 };
 
 // Reads the [space] table of a manifest: `rule_sets = ["colossalai"]` (files
 // NAME.rules of the rules folder, or a path relative to the manifest),
-// `rules = ["$tp > 4 && $pp > 1"]` (the user's own), and a list per knob
-// (`dp_bucket_mb = [1, 64]`).
+// `rules = ["$tp > 4 && $pp > 1"]` (the user's own), `gpus = [8, 16]`, and a
+// list per knob (`dp_bucket_mb = [1, 64]`).
 // Errors: throws InputError for an unknown knob or rule set, a value out of the
 // knob's range, an empty list, a knob given twice.
 [[nodiscard]] SearchSpaceOptions ReadSearchSpaceOptions(
@@ -68,7 +71,8 @@ class SearchSpace {
 
   // Enumerates the canonical configurations (see Canonical) of the product of
   // the grids and drops what breaks one of Constraints() or matches one of
-  // options.rules, in this order.
+  // options.rules, in this order. With several options.gpus, the space is the
+  // union of those of each number, and the counts are sums over them.
   //
   // The groups of knobs are independent once the sizes are given, so the
   // configurations of given sizes are a product of short lists, and a
@@ -78,8 +82,8 @@ class SearchSpace {
   // Source: OPPA App. C.1, I.3 (ep); the schedules of Colossal-AI and
   // Megatron-LM.
   // Errors: throws InputError when no dp * tp * pp * cp of the grids is the
-  // number of GPUs, when nothing is left, naming the rule that dropped most,
-  // and for an unknown name in options.values.
+  // number of GPUs (or one of them), when nothing is left, naming the rule that
+  // dropped most, and for an unknown name in options.values.
   [[nodiscard]] static SearchSpace Enumerate(const Workload& workload,
                                              int gpus,
                                              const SearchSpaceOptions& options);

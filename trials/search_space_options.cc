@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -64,6 +65,23 @@ std::vector<int> ReadGrid(const common::TomlTable& table,
   return {values.begin(), values.end()};
 }
 
+// The numbers of GPUs of a space, ascending, each once.
+std::vector<int> ReadGpus(const common::TomlTable& table) {
+  std::set<int> gpus;
+  for (const std::int64_t count : table.GetInts("gpus")) {
+    if (count < 1 || count > std::numeric_limits<int>::max()) {
+      table.Fail("gpus", fmt::format("gpus has {}: must be at least 1", count));
+    }
+    gpus.insert(static_cast<int>(count));
+  }
+  if (table.Has("gpus") && gpus.empty()) {
+    table.Fail("gpus",
+               "gpus is an empty list; leave the key out for all GPUs of the "
+               "cluster");
+  }
+  return {gpus.begin(), gpus.end()};
+}
+
 }  // namespace
 
 SearchSpaceOptions ReadSearchSpaceOptions(
@@ -73,6 +91,7 @@ SearchSpaceOptions ReadSearchSpaceOptions(
   SearchSpaceOptions options;
   options.knobs = ReadCustomKnobs(table, knobs);
   options.where = table.Where();
+  options.gpus = ReadGpus(table);
   for (const std::string& name : table.GetStrings("rule_sets")) {
     const auto rules =
         ReadRuleSet(RuleSetPath(table, name, rules_folder), options.knobs);
@@ -83,7 +102,8 @@ SearchSpaceOptions ReadSearchSpaceOptions(
         Rule::Parse(rule, "manifest", table.Where("rules"), options.knobs));
   }
   for (const std::string& key : table.Keys()) {
-    if (key == "rule_sets" || key == "rules" || key == "custom") {
+    if (key == "rule_sets" || key == "rules" || key == "custom" ||
+        key == "gpus") {
       continue;
     }
     if (const Knob* const knob = options.knobs.FindFlag(key)) {
@@ -112,7 +132,8 @@ SearchSpaceOptions ReadSearchSpaceOptions(
     } catch (const common::InputError&) {
       throw;
     } catch (const std::invalid_argument& e) {
-      table.Fail(key, std::string(e.what()) + "; and rules, rule_sets, custom");
+      table.Fail(
+          key, std::string(e.what()) + "; and rules, rule_sets, gpus, custom");
     }
   }
   return options;

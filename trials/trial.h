@@ -47,8 +47,10 @@ struct Trial {
   int steps = 0;                  // that ran: the size of step_times_s
   ThroughputEstimate throughput;  // by the options of the method
   double elapsed_s = 0.0;         // search time when it ended
-  double incumbent_steps_per_s = kUnknown;  // best completed trial so far
-  double exact_steps_per_s = kUnknown;      // noise-free, where known
+  // The throughput of the incumbent: of the completed trials so far, the one
+  // with the highest value (RelativePrice).
+  double incumbent_steps_per_s = kUnknown;
+  double exact_steps_per_s = kUnknown;  // noise-free, where known
   ChosenBy chosen_by = ChosenBy::kUnspecified;
 
   // Whether its throughput is a sample of the candidate's: it ran a step after

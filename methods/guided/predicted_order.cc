@@ -14,7 +14,7 @@ std::unique_ptr<Method> MakePredictedOrder(const Problem& problem,
                                            std::uint64_t /*seed*/) {
   return std::make_unique<FixedOrder>(
       problem.space->size(),
-      Order(problem.predict(options.predictions),
+      Order(Priced(problem, problem.predict(options.predictions)),
             problem.memory_capacity_bytes));
 }
 

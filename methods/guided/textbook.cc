@@ -33,7 +33,9 @@ TextbookModel ModelOf(const Problem& problem, const TextbookOptions& options) {
 class Textbook final : public Method {
  public:
   Textbook(const Problem& problem, const TextbookOptions& options)
-      : Method(problem.space->size()), space_(*problem.space) {
+      : Method(problem.space->size()),
+        space_(*problem.space),
+        price_(problem.price) {
     const TextbookModel model = ModelOf(problem, options);
     for (const trials::ParallelConfig& config : space_.configs()) {
       steps_.push_back(model.Step(config));
@@ -51,8 +53,12 @@ class Textbook final : public Method {
       passes_[static_cast<std::size_t>(candidate)] = 1;
     }
     if (options.advice) {
-      first_ =
-          NearestUntried(space_, history_.tried(), model.Advise(problem.gpus));
+      const std::vector<double> priced = PricedTimes();
+      for (const Problem& part : PartsOf(problem)) {
+        const int advised =
+            NearestUntried(space_, history_.tried(), model.Advise(part.gpus));
+        first_ = IsBetter(advised, first_, priced) ? advised : first_;
+      }
     }
   }
 
@@ -76,27 +82,41 @@ class Textbook final : public Method {
     std::vector<surrogates::TextbookMeasurement> measurements;
     for (const trials::Trial& trial : history_.trials()) {
       if (trial.HasThroughput()) {
+        // Trials have values instead of throughputs.
         measurements.push_back(
             {steps_[static_cast<std::size_t>(trial.candidate)],
-             1.0 / trial.throughput.steps_per_s});
+             1.0 / (trial.throughput.steps_per_s * price_(trial.config))});
       }
     }
     return Calibrate(measurements);
   }
 
-  // Among those that pass the filters, as long as there are any.
-  [[nodiscard]] int FastestUntried() const {
+  // The step time of every candidate, times its price.
+  [[nodiscard]] std::vector<double> PricedTimes() const {
     const surrogates::TextbookFactors factors = Factors();
+    std::vector<double> times;
+    for (const TextbookStep& step : steps_) {
+      times.push_back(factors.StepTime(step) *
+                      price_(space_[static_cast<int>(times.size())]));
+    }
+    return times;
+  }
+
+  // One that passes the filters is better than one that does not.
+  [[nodiscard]] bool IsBetter(int candidate,
+                              int best,
+                              const std::vector<double>& priced) const {
+    const auto i = static_cast<std::size_t>(candidate);
+    const auto b = static_cast<std::size_t>(best);
+    return best < 0 || passes_[i] > passes_[b] ||
+           (passes_[i] == passes_[b] && priced[i] < priced[b]);
+  }
+
+  [[nodiscard]] int FastestUntried() const {
+    const std::vector<double> priced = PricedTimes();
     int best = -1;
-    const auto is_better = [&](int candidate) {
-      const auto i = static_cast<std::size_t>(candidate);
-      const auto b = static_cast<std::size_t>(best);
-      return best < 0 || passes_[i] > passes_[b] ||
-             (passes_[i] == passes_[b] &&
-              factors.StepTime(steps_[i]) < factors.StepTime(steps_[b]));
-    };
     for (int candidate = 0; candidate < space_.size(); ++candidate) {
-      if (!Tried(candidate) && is_better(candidate)) {
+      if (!Tried(candidate) && IsBetter(candidate, best, priced)) {
         best = candidate;
       }
     }
@@ -104,6 +124,7 @@ class Textbook final : public Method {
   }
 
   const trials::SearchSpace& space_;
+  trials::RelativePrice price_;
   std::vector<TextbookStep> steps_;
   std::vector<char> passes_;
   int first_ = -1;

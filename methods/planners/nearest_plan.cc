@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 namespace methods {
 
@@ -39,6 +40,28 @@ double Distance(const PlanSizes& plan,
               ? difference(plan.microbatches, config.microbatches)
               : 0.0) +
          (plan.recomputes == recomputes ? 0.0 : 1.0);
+}
+
+std::vector<PlanSizes> InOrder(const Problem& problem,
+                               std::vector<RankedPlan> plans) {
+  if (!problem.sizes.empty()) {
+    std::stable_sort(
+        plans.begin(), plans.end(), [](const auto& a, const auto& b) {
+          return std::pair(!a.fits, a.priced_ms) <
+                 std::pair(!b.fits, b.priced_ms);
+        });
+  }
+  std::vector<PlanSizes> sizes;
+  for (const RankedPlan& plan : plans) {
+    sizes.push_back(plan.sizes);
+  }
+  return sizes;
+}
+
+double PriceOf(const Problem& part) {
+  return part.price.cluster_gpus == 0
+             ? 1.0
+             : static_cast<double>(part.gpus) / part.price.cluster_gpus;
 }
 
 std::vector<int> NearestOrder(const trials::SearchSpace& space,

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "methods/method.h"
 #include "surrogates/operators/operator_plan.h"
 #include "trials/parallel_config.h"
 #include "trials/search_space.h"
@@ -31,6 +32,22 @@ struct PlanSizes {
 [[nodiscard]] double Distance(const PlanSizes& plan,
                               const trials::ParallelConfig& config,
                               bool accumulates);
+
+// A plan for one number of GPUs.
+struct RankedPlan {
+  PlanSizes sizes;
+  bool fits = true;
+  double priced_ms = 0.0;  // of a step, times the relative price
+};
+
+// The sizes of plans that are in the order of trials for each part of the
+// problem, in the order of trials for the whole: those that fit first, then by
+// time.
+[[nodiscard]] std::vector<PlanSizes> InOrder(const Problem& problem,
+                                             std::vector<RankedPlan> plans);
+
+// The relative price of a part (PartsOf).
+[[nodiscard]] double PriceOf(const Problem& part);
 
 // The nearest candidate of each plan, then all by distance from the first. A
 // candidate may be in it several times.

@@ -162,14 +162,30 @@ int MicroBatchOf(const trials::ParallelConfig& config, int batch) {
              : std::max(1, batch / (config.dp * config.microbatches));
 }
 
-void Append(const OperatorEstimate& estimate, trials::Predictions& estimates) {
-  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  const bool known =
-      std::isfinite(estimate.iteration_ms) && std::isfinite(estimate.memory_mb);
-  estimates.step_time_s.push_back(known ? 1e-3 * estimate.iteration_ms
-                                        : kUnknown);
-  estimates.peak_memory_bytes.push_back(known ? kMb * estimate.memory_mb
-                                              : kUnknown);
+trials::Predictions EstimateCandidates(
+    const Problem& problem,
+    const std::function<Estimator(const Problem& part)>& estimator_of) {
+  const trials::SearchSpace& space = *problem.space;
+  const std::vector<double> unknown(static_cast<std::size_t>(space.size()),
+                                    std::numeric_limits<double>::quiet_NaN());
+  trials::Predictions estimates{.step_time_s = unknown,
+                                .peak_memory_bytes = unknown};
+  for (const Problem& part : PartsOf(problem)) {
+    const Estimator estimator = estimator_of(part);
+    for (std::size_t i = 0; i < unknown.size(); ++i) {
+      const trials::ParallelConfig& config = space[static_cast<int>(i)];
+      if (!problem.sizes.empty() && trials::GpusOf(config) != part.gpus) {
+        continue;
+      }
+      const OperatorEstimate estimate = estimator(config);
+      if (std::isfinite(estimate.iteration_ms) &&
+          std::isfinite(estimate.memory_mb)) {
+        estimates.step_time_s[i] = 1e-3 * estimate.iteration_ms;
+        estimates.peak_memory_bytes[i] = kMb * estimate.memory_mb;
+      }
+    }
+  }
+  return estimates;
 }
 
 }  // namespace methods

@@ -3,6 +3,7 @@
 #ifndef METHODS_PLANNERS_OPERATOR_JOB_H_
 #define METHODS_PLANNERS_OPERATOR_JOB_H_
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -72,8 +73,13 @@ struct OperatorEstimate {
   double memory_mb = std::numeric_limits<double>::quiet_NaN();
 };
 
-// Appends it in s and bytes, both NaN if either is unknown.
-void Append(const OperatorEstimate& estimate, trials::Predictions& estimates);
+// Estimates all candidates, in s and bytes, both NaN if either is unknown.
+// `estimator_of` makes the estimator for one number of GPUs (PartsOf).
+using Estimator =
+    std::function<OperatorEstimate(const trials::ParallelConfig&)>;
+[[nodiscard]] trials::Predictions EstimateCandidates(
+    const Problem& problem,
+    const std::function<Estimator(const Problem& part)>& estimator_of);
 
 }  // namespace methods
 

@@ -173,7 +173,7 @@ JobSizes SizesOf(const trials::Workload& workload, double capacity_bytes) {
 
 bool SplitsWithinTp(const ParallelConfig& c, const ClusterShape& shape) {
   const double ranks = static_cast<double>(c.dp) * c.tp * c.pp * c.cp;
-  return c.sp > 1 && c.tp % c.sp == 0 && ranks * c.sp != shape.gpus;
+  return c.sp > 1 && c.tp % c.sp == 0 && ranks * c.sp != shape.Of(c).gpus;
 }
 
 ParallelConfig WithSequenceRanks(ParallelConfig c, const ClusterShape& shape) {
@@ -181,7 +181,7 @@ ParallelConfig WithSequenceRanks(ParallelConfig c, const ClusterShape& shape) {
     return c;
   }
   const int sp = std::exchange(c.sp, 1);
-  if (static_cast<double>(c.dp) * c.tp * c.pp * c.cp * sp == shape.gpus) {
+  if (static_cast<double>(c.dp) * c.tp * c.pp * c.cp * sp == shape.Of(c).gpus) {
     c.cp *= sp;
   } else if (c.dp % sp == 0) {
     c.dp /= sp;

@@ -46,9 +46,8 @@ TypicalValue Share(double share, double log_stddev = 1.5) {
 
 std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
                                        ComputeTime t_comp) {
-  const double gpus = shape.gpus;
   const auto place = [shape](const ParallelConfig& c) {
-    return PlaceDataParallel(c, shape);
+    return PlaceDataParallel(c, shape.Of(c));
   };
   const auto intra_volume = [=](const ParallelConfig& c) {
     return RingVolume(place(c).intra_ranks) / (c.tp * c.pp);
@@ -58,7 +57,7 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
     return RingVolume(group.inter_ranks) * group.inter_fraction / (c.tp * c.pp);
   };
   const auto tp_operations = [=](const ParallelConfig& c, bool inter) {
-    const bool crosses = shape.multi_node() && c.tp > shape.gpus_per_node;
+    const bool crosses = shape.Of(c).multi_node() && c.tp > shape.gpus_per_node;
     return crosses == inter ? c.microbatches : 0;
   };
   const auto tp_latency = [=](bool inter) {
@@ -75,8 +74,9 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
   // between two of them, and the slowest one sets the pace.
   const auto transfers = [=](bool inter) {
     return [=](const ParallelConfig& c) {
-      return shape.multi_node() == inter ? 2.0 * c.microbatches * (c.pp - 1.0)
-                                         : 0.0;
+      return shape.Of(c).multi_node() == inter
+                 ? 2.0 * c.microbatches * (c.pp - 1.0)
+                 : 0.0;
     };
   };
   return {
@@ -84,6 +84,7 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
       {"compute",
        "t_comp of Eq. 10",
        [=](const ParallelConfig& c) {
+         const double gpus = shape.Of(c).gpus;
          const double microbatches =
              c.microbatches + (c.pp - 1.0) / c.model_chunks;
          return t_comp == ComputeTime::kOfBatch
@@ -159,7 +160,6 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
 }
 
 std::vector<CostTerm> PrintedMemoryTerms(const ClusterShape& shape) {
-  const double gpus = shape.gpus;
   return {
       {"model state",
        "m_1 of Eq. 21: model state",
@@ -168,7 +168,10 @@ std::vector<CostTerm> PrintedMemoryTerms(const ClusterShape& shape) {
        {Read::kMemory}},
       {"activations",
        "m_2 of Eq. 21: backward pass",
-       [=](const ParallelConfig& c) { return 1.0 / (gpus * c.microbatches); },
+       [=](const ParallelConfig& c) {
+         const double gpus = shape.Of(c).gpus;
+         return 1.0 / (gpus * c.microbatches);
+       },
        Share(3.0),
        {Read::kMemory}},
       {"constant",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "surrogates/parametric_mean.h"
+#include "trials/objective.h"
 #include "trials/parallel_config.h"
 #include "trials/rank_order.h"
 #include "trials/workload.h"
@@ -19,6 +20,15 @@ struct ClusterShape {
   int gpus = 1;
   int gpus_per_node = 1;
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
+  // Configurations use dp * tp * pp * cp of the GPUs instead of all.
+  bool in_parts = false;
+
+  // The shape of the GPUs that a configuration uses.
+  [[nodiscard]] ClusterShape Of(const trials::ParallelConfig& config) const {
+    ClusterShape part = *this;
+    part.gpus = in_parts ? trials::GpusOf(config) : gpus;
+    return part;
+  }
 
   [[nodiscard]] bool multi_node() const { return gpus > gpus_per_node; }
 };

@@ -57,6 +57,20 @@ class SeveralTypes : public testing::Test {
 
 constexpr const char* kBoth = "file = \"clusters/a100-h100.toml\"\n";
 
+TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
+  EXPECT_THAT(ErrorOf(kBoth, "[space]\ngpus = [8, 16]\n"),
+              HasSubstr("the cluster has 2 GPU types, which are used together: "
+                        "choose one, [cluster] group = \"a100\""));
+  Manifest manifest = Read(std::string(kBoth) + "price_per_gpu_hour = 2\n");
+  manifest.problems.front().objective = trials::Objective::kMoney;
+  try {
+    (void)MakeBackend(manifest.problems.front());
+    FAIL() << "no error";
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("this cluster has 2 GPU types"));
+  }
+}
+
 TEST_F(SeveralTypes, EveryCandidateHasStagesOfOneTypeAndCanBeTried) {
   const Backend backend = Make(kBoth);
   EXPECT_EQ(backend.gpus, 16);

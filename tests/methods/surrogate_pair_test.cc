@@ -84,6 +84,42 @@ TEST_F(SurrogatePairTest, BelievesNearlyTheSameWithAndWithoutLearningAnew) {
   EXPECT_LT((m.mean - fitted_m.mean).norm(), 0.1 * fitted_m.mean.norm());
 }
 
+// Before the first trial, with money as the objective.
+TEST_F(SurrogatePairTest, ThePriorOfAValueIsThatOfTheThroughputOverThePrice) {
+  problem_.gpus = 64;
+  problem_.gpus_per_node = 8;
+  problem_.sizes = {1, 64};
+  problem_.workload = nullptr;
+  problem_.predict = [this](const std::string& /*source*/) {
+    trials::Predictions predictions;
+    for (const trials::ParallelConfig& config : space_.configs()) {
+      predictions.step_time_s.push_back(3.0 / config.dp + 0.2 * config.tp);
+      predictions.peak_memory_bytes.push_back(0.5 * kCapacity);
+    }
+    return predictions;
+  };
+  for (const auto form : {surrogates::CostModelForm::kPrinted,
+                          surrogates::CostModelForm::kPhysical,
+                          surrogates::CostModelForm::kPredicted}) {
+    const auto prior = [&](const trials::RelativePrice& price) {
+      problem_.price = price;
+      SurrogatePair pair(problem_,
+                         {.throughput_prior = form,
+                          .memory_prior = surrogates::CostModelForm::kNone});
+      (void)pair.Fit(History(space_.size()));
+      surrogates::Prediction throughput, memory;
+      pair.Predict(throughput, memory);
+      return throughput.mean;
+    };
+    const Eigen::VectorXd time = prior({});
+    const trials::RelativePrice price = {64};
+    const Eigen::VectorXd money = prior(price);
+    for (int i = 0; i < space_.size(); ++i) {
+      ASSERT_NEAR(money[i] * price(space_[i]) / time[i], 1.0, 1e-9) << i;
+    }
+  }
+}
+
 // OPPA App. I.5: the prior is wrong by a field, in units of the best
 // throughput.
 TEST_F(SurrogatePairTest, AWrongPriorDisplacesWhatIsNotTriedByItsField) {

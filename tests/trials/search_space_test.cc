@@ -494,5 +494,50 @@ TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
   EXPECT_EQ(error("cp = [1]\nmicro_batch_size = 0\n"), "no error");
 }
 
+TEST(SearchSpace, OfSeveralNumbersOfGpusIsTheUnionOfTheirSpaces) {
+  Problem problem{
+      "parts", 16, 12, 8, 4, 64, "rules = [\"$num_gpus < 8 && $tp > 2\"]"};
+  std::vector<ParallelConfig> expected;
+  std::vector<std::int64_t> dropped;
+  for (const int gpus : {4, 8, 16}) {
+    problem.gpus = gpus;
+    const SearchSpace one = Enumerate(problem);
+    expected.insert(expected.end(), one.configs().begin(), one.configs().end());
+    dropped.resize(one.dropped().size());
+    for (std::size_t i = 0; i < dropped.size(); ++i) {
+      dropped[i] += one.dropped()[i].count;
+    }
+  }
+  std::sort(expected.begin(), expected.end());
+  problem.space += "\ngpus = [16, 4, 8, 8]";
+  const SearchSpace space = Enumerate(problem);
+  EXPECT_EQ(space.configs(), expected);
+  for (std::size_t i = 0; i < dropped.size(); ++i) {
+    EXPECT_EQ(space.dropped()[i].count, dropped[i]) << space.dropped()[i].rule;
+  }
+}
+
+TEST(SearchSpace, NamesTheNumberOfGpusThatHasNoConfiguration) {
+  Problem problem{"parts", 16, 12, 8, 8, 64, "gpus = [4, 16]\ntp = [8]"};
+  try {
+    (void)Enumerate(problem);
+    FAIL() << "no error";
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("is 4, the number of GPUs"));
+  }
+}
+
+TEST(SearchSpaceOptions, NumbersOfGpusArePositiveIntegers) {
+  EXPECT_THAT(ParseOptions("gpus = [8, 4]").gpus, ElementsAre(4, 8));
+  for (const char* text : {"gpus = []", "gpus = [0]", "gpus = [-8]"}) {
+    try {
+      (void)ParseOptions(text);
+      FAIL() << text;
+    } catch (const common::InputError& e) {
+      EXPECT_THAT(e.what(), StartsWith("fig.toml:2:")) << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "common/text.h"
 #include "trials/knobs.h"
 #include "trials/measurement.h"
+#include "trials/objective.h"
 
 namespace trials {
 namespace {
@@ -153,14 +155,8 @@ class Gathering {
     if (gpus != std::trunc(gpus) || gpus > std::numeric_limits<int>::max()) {
       file.Fail(fmt::format("gpus must be an integer, not {}", gpus));
     }
-    if (gpus_ != 0 && gpus_ != static_cast<int>(gpus)) {
-      file.Fail(fmt::format(
-          "this row has {} GPUs and earlier ones of its scenario have {}",
-          gpus,
-          gpus_));
-    }
-    gpus_ = static_cast<int>(gpus);
     const ParallelConfig config = file.Config();
+    AddGpus(file, static_cast<int>(gpus), config);
     const auto [at, is_new] = index_.try_emplace(config, rows_.size());
     if (is_new) {
       rows_.push_back({.config = config, .line = file.line()});
@@ -192,9 +188,25 @@ class Gathering {
     return rows;
   }
 
-  [[nodiscard]] int gpus() const { return gpus_; }
+  [[nodiscard]] const std::set<int>& gpus() const { return gpus_; }
 
  private:
+  // With several numbers of GPUs, that of a row must follow from its
+  // configuration, as in a search space.
+  void AddGpus(const CsvFile& file, int gpus, const ParallelConfig& config) {
+    gpus_.insert(gpus);
+    if (gpus != GpusOf(config) && unlike_ == 0) {
+      unlike_ = file.line();
+    }
+    if (gpus_.size() > 1 && unlike_ != 0) {
+      file.Fail(fmt::format(
+          "rows of this scenario have {} GPUs, and that of line {} does not "
+          "use dp * tp * pp * cp of them: make it a scenario of its own",
+          fmt::join(gpus_, " or "),
+          unlike_));
+    }
+  }
+
   static bool Ran(const CsvFile& file) {
     const std::string_view status = file.Cell("status");
     if (status != "ok" && status != "oom") {
@@ -211,7 +223,8 @@ class Gathering {
     }
   }
 
-  int gpus_ = 0;
+  std::set<int> gpus_;
+  unsigned unlike_ = 0;  // a row whose GPUs are not those of its configuration
   std::map<ParallelConfig, std::size_t> index_;
   std::vector<ReplayRow> rows_;
   std::vector<std::vector<double>> step_times_s_;
@@ -248,7 +261,7 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
   ReplayTable table;
   table.path_ = path.string();
   table.scenario_ = scenario;
-  table.gpus_ = gathering.gpus();
+  table.sizes_.assign(gathering.gpus().begin(), gathering.gpus().end());
   table.rows_ = gathering.Rows();
   table.unknown_columns_ = file.unknown();
   if (table.rows_.empty()) {

@@ -28,8 +28,8 @@ struct ReplayRow {
   unsigned line = 0;     // of its first row in the file
 };
 
-// One scenario (model, GPUs, batch) of a CSV file: its configurations are the
-// whole candidate set.
+// One scenario (model, batch, one or several numbers of GPUs) of a CSV file:
+// its configurations are the whole candidate set.
 //
 // The header names the columns, in any order: scenario, gpus, dp, tp, pp,
 // status (ok, oom) and step_time_s are required; peak_memory_gb and any other
@@ -55,7 +55,9 @@ class ReplayTable {
                                         const KnobSet& knobs = BuiltInKnobs());
 
   [[nodiscard]] const std::string& scenario() const { return scenario_; }
-  [[nodiscard]] int gpus() const { return gpus_; }
+  // The largest number of GPUs of a row, and all of them, ascending.
+  [[nodiscard]] int gpus() const { return sizes_.back(); }
+  [[nodiscard]] const std::vector<int>& sizes() const { return sizes_; }
   // In the order of their first row.
   [[nodiscard]] const std::vector<ReplayRow>& rows() const { return rows_; }
   [[nodiscard]] std::vector<ParallelConfig> configs() const;
@@ -69,7 +71,7 @@ class ReplayTable {
  private:
   std::string path_;
   std::string scenario_;
-  int gpus_ = 0;
+  std::vector<int> sizes_;
   std::vector<ReplayRow> rows_;
   std::vector<std::string> unknown_columns_;
 };

@@ -14,7 +14,7 @@ namespace {
 
 using surrogates::OperatorModel;
 
-// The plans of a search, the best first.
+// The plans of a search, the best first; empty without any.
 std::vector<CostedPlan> Plans(const Problem& problem,
                               const AcesoMethodOptions& options,
                               const OperatorModel& model,
@@ -24,14 +24,7 @@ std::vector<CostedPlan> Plans(const Problem& problem,
   search.threads = problem.threads;
   search.seed = seed;
   const AcesoResult result = SearchAceso(model, search);
-  std::vector<CostedPlan> plans =
-      result.best.empty() ? result.least_memory : result.best;
-  if (plans.empty()) {
-    throw common::InputError(
-        "aceso: the profiles have no plan for these GPUs; check layers, "
-        "batch and the profiles");
-  }
-  return plans;
+  return result.best.empty() ? result.least_memory : result.best;
 }
 
 // The plans of layers that trials can run, each once, in their order.
@@ -84,38 +77,48 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
 
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const AcesoMethodOptions& options) {
-  const trials::SearchSpace& space = *problem.space;
-  const OperatorModel model = ModelOfCandidates(problem, options);
-  trials::Predictions estimates;
-  for (const trials::ParallelConfig& config : space.configs()) {
-    const auto plan = PlanOf(model, config);
-    OperatorEstimate estimate;
-    if (plan) {
+  return EstimateCandidates(problem, [&](const Problem& part) -> Estimator {
+    return [model = ModelOfCandidates(part, options)](
+               const trials::ParallelConfig& config) -> OperatorEstimate {
+      const auto plan = PlanOf(model, config);
+      if (!plan) {
+        return {};
+      }
       const surrogates::PlanCost cost = model.Cost(*plan);
-      estimate = {cost.iteration_ms, cost.memory_mb};
-    }
-    Append(estimate, estimates);
-  }
-  return estimates;
+      return {cost.iteration_ms, cost.memory_mb};
+    };
+  });
 }
 
 std::unique_ptr<Method> MakeAceso(const Problem& problem,
                                   const AcesoMethodOptions& options,
                                   std::uint64_t seed) {
   const OperatorJobSizes job = JobOf(options, problem.workload);
-  const OperatorModel model = ModelOf(problem, options, job);
-  const std::vector<CostedPlan> plans = Plans(problem, options, model, seed);
   const bool as_plans = options.judge == Judge::kPlan;
-  std::vector<PlanSizes> sizes;
-  for (const CostedPlan& plan : plans) {
-    sizes.push_back(SizesOf(plan.plan, job.batch));
+  std::vector<RankedPlan> ranked;
+  std::vector<trials::Plan> layer_plans;
+  for (const Problem& part : PartsOf(problem)) {
+    const OperatorModel model = ModelOf(part, options, job);
+    const std::vector<CostedPlan> plans = Plans(part, options, model, seed);
+    for (const CostedPlan& plan : plans) {
+      ranked.push_back({SizesOf(plan.plan, job.batch),
+                        Fits(model, plan.cost),
+                        plan.cost.iteration_ms * PriceOf(part)});
+    }
+    if (as_plans) {  // only with one number of GPUs
+      layer_plans = LayerPlans(part, model, plans);
+    }
   }
+  if (ranked.empty()) {
+    throw common::InputError(
+        "aceso: the profiles have no plan for these GPUs; check layers, "
+        "batch and the profiles");
+  }
+  std::vector<PlanSizes> sizes = InOrder(problem, std::move(ranked));
   sizes.resize(as_plans ? 1 : sizes.size());
   return std::make_unique<FixedOrder>(problem.space->size(),
                                       NearestOrder(*problem.space, sizes),
-                                      as_plans
-                                          ? LayerPlans(problem, model, plans)
-                                          : std::vector<trials::Plan>());
+                                      std::move(layer_plans));
 }
 
 }  // namespace methods

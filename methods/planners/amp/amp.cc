@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -145,44 +146,49 @@ std::vector<Option> OptionsOf(AmpOptions& o) {
 
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const AmpOptions& options) {
-  const OperatorModel operators = ModelOfCandidates(problem, options);
-  const AmpModel model(operators, ClusterOf(problem));
-  trials::Predictions estimates;
-  for (const trials::ParallelConfig& config : problem.space->configs()) {
-    const auto sizes = SizesOf(model, config);
-    const auto plan = PlanOf(operators, config);
-    OperatorEstimate estimate;
-    if (sizes && plan) {
-      estimate = {EstimatedMs(model, *sizes), operators.Cost(*plan).memory_mb};
-    }
-    Append(estimate, estimates);
-  }
-  return estimates;
+  return EstimateCandidates(problem, [&](const Problem& part) -> Estimator {
+    const auto operators =
+        std::make_shared<const OperatorModel>(ModelOfCandidates(part, options));
+    const auto model =
+        std::make_shared<const AmpModel>(*operators, ClusterOf(part));
+    return [operators,
+            model](const trials::ParallelConfig& config) -> OperatorEstimate {
+      const auto sizes = SizesOf(*model, config);
+      const auto plan = PlanOf(*operators, config);
+      if (!sizes || !plan) {
+        return {};
+      }
+      return {EstimatedMs(*model, *sizes), operators->Cost(*plan).memory_mb};
+    };
+  });
 }
 
 std::unique_ptr<Method> MakeAmp(const Problem& problem,
                                 const AmpOptions& options,
                                 std::uint64_t /*seed*/) {
-  const OperatorModel operators = ModelOfCandidates(problem, options);
-  const AmpModel model(operators, ClusterOf(problem));
-  std::vector<AmpStrategy> strategies = SearchAmp(model);
-  if (strategies.empty()) {
+  std::vector<RankedPlan> ranked;
+  for (const Problem& part : PartsOf(problem)) {
+    const OperatorModel operators = ModelOfCandidates(part, options);
+    const AmpModel model(operators, ClusterOf(part));
+    for (const AmpStrategy& strategy : SearchAmp(model)) {
+      ranked.push_back(
+          {SizesOf(model, strategy),
+           !options.memory_filter ||
+               strategy.memory_mb <= operators.job().memory_limit_mb,
+           strategy.cost.iteration_ms * PriceOf(part)});
+    }
+  }
+  if (ranked.empty()) {
     throw common::InputError(
         "amp: the profiles have no strategy for these GPUs; check layers, "
         "batch and the profiles");
   }
-  if (options.memory_filter) {
-    std::stable_partition(
-        strategies.begin(), strategies.end(), [&](const AmpStrategy& each) {
-          return each.memory_mb <= operators.job().memory_limit_mb;
-        });
-  }
-  std::vector<PlanSizes> sizes;
-  for (const AmpStrategy& strategy : strategies) {
-    sizes.push_back(SizesOf(model, strategy));
-  }
-  return std::make_unique<FixedOrder>(problem.space->size(),
-                                      NearestOrder(*problem.space, sizes));
+  std::stable_partition(ranked.begin(),
+                        ranked.end(),
+                        [](const RankedPlan& each) { return each.fits; });
+  return std::make_unique<FixedOrder>(
+      problem.space->size(),
+      NearestOrder(*problem.space, InOrder(problem, std::move(ranked))));
 }
 
 }  // namespace methods

@@ -167,15 +167,19 @@ std::vector<std::pair<std::string, trials::Rule>> AstraRules(
 std::vector<Filter> AstraFilters(const Problem& problem,
                                  const AstraMethodOptions& options,
                                  const std::vector<double>& memory_bytes) {
+  std::map<int, trials::Rule::Context> contexts;  // by number of GPUs
+  for (const Problem& part : PartsOf(problem)) {
+    contexts[part.gpus] =
+        trials::RuleContext(AstraWorkload(problem), part.gpus);
+  }
   std::vector<Filter> filters;
   for (auto& [name, rule] : AstraRules(problem, options)) {
     filters.push_back(
-        {name,
-         [&space = *problem.space,
-          rule = rule,
-          context = trials::RuleContext(AstraWorkload(problem), problem.gpus)](
-             int candidate) {
-           return !rule.Matches(space[candidate], context);
+        {name, [&space = *problem.space, rule = rule, contexts](int candidate) {
+           const auto own = contexts.find(trials::GpusOf(space[candidate]));
+           return !rule.Matches(
+               space[candidate],
+               own == contexts.end() ? contexts.rbegin()->second : own->second);
          }});
   }
   filters.push_back(
@@ -253,7 +257,9 @@ std::unique_ptr<Method> MakeAstra(const Problem& problem,
   const auto key = [&](int candidate) {
     const auto i = static_cast<std::size_t>(candidate);
     return std::pair(rank[i],
-                     rank[i] == 0 ? estimates.step_time_s[i] : bytes[i]);
+                     rank[i] == 0
+                         ? Priced(problem, candidate, estimates.step_time_s[i])
+                         : bytes[i]);
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return key(a) < key(b);

@@ -1,8 +1,8 @@
 // Astra's cost mode: the number of GPUs and the strategy that train fastest
 // within a limit of money.
 //
-// A search space of an experiment has one number of GPUs, for which the fastest
-// strategy is also the cheapest; so this mode is a function, not a method.
+// This mode answers from the model alone; so it is a function, not a method. In
+// a search for the least money, the method in astra.h orders strategies by it.
 
 #ifndef METHODS_PLANNERS_ASTRA_MONEY_H_
 #define METHODS_PLANNERS_ASTRA_MONEY_H_

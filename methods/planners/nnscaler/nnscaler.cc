@@ -44,47 +44,53 @@ std::vector<Option> OptionsOf(NnScalerOptions& o) {
 
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const NnScalerOptions& options) {
-  const OperatorModel model = ModelOfCandidates(problem, options);
-  trials::Predictions estimates;
-  for (const trials::ParallelConfig& config : problem.space->configs()) {
-    const auto plan = PlanOf(model, config);
-    OperatorEstimate estimate;
-    if (plan) {
-      const surrogates::PlanCost cost = model.Cost(*plan);
-      if (std::isfinite(cost.iteration_ms)) {
-        estimate = {PipelineMsOf(cost, model.job().batch / plan->micro_batch),
-                    cost.memory_mb};
+  return EstimateCandidates(problem, [&](const Problem& part) -> Estimator {
+    return [model = ModelOfCandidates(part, options)](
+               const trials::ParallelConfig& config) -> OperatorEstimate {
+      const auto plan = PlanOf(model, config);
+      if (!plan) {
+        return {};
       }
-    }
-    Append(estimate, estimates);
-  }
-  return estimates;
+      const surrogates::PlanCost cost = model.Cost(*plan);
+      if (!std::isfinite(cost.iteration_ms)) {
+        return {};
+      }
+      return {PipelineMsOf(cost, model.job().batch / plan->micro_batch),
+              cost.memory_mb};
+    };
+  });
 }
 
 std::unique_ptr<Method> MakeNnScaler(const Problem& problem,
                                      const NnScalerOptions& options,
                                      std::uint64_t /*seed*/) {
-  const OperatorModel model = ModelOfCandidates(problem, options);
-  std::vector<ConstrainedPlan> plans =
-      SearchUnderConstraints(model, options.constraints).plans;
-  if (plans.empty()) {
-    plans = SearchUnderConstraints(model, options.constraints, false).plans;
-    std::stable_sort(
-        plans.begin(), plans.end(), [](const auto& a, const auto& b) {
-          return a.memory_mb < b.memory_mb;
-        });
+  std::vector<RankedPlan> ranked;
+  for (const Problem& part : PartsOf(problem)) {
+    const OperatorModel model = ModelOfCandidates(part, options);
+    std::vector<ConstrainedPlan> plans =
+        SearchUnderConstraints(model, options.constraints).plans;
+    const bool fit = !plans.empty();
+    if (!fit) {
+      plans = SearchUnderConstraints(model, options.constraints, false).plans;
+      std::stable_sort(
+          plans.begin(), plans.end(), [](const auto& a, const auto& b) {
+            return a.memory_mb < b.memory_mb;
+          });
+    }
+    for (const ConstrainedPlan& plan : plans) {
+      ranked.push_back({SizesOf(plan.plan, model.job().batch),
+                        fit,
+                        plan.iteration_ms * PriceOf(part)});
+    }
   }
-  if (plans.empty()) {
+  if (ranked.empty()) {
     throw common::InputError(
         "nnscaler: the profiles have no plan for these GPUs; check layers, "
         "batch and the profiles");
   }
-  std::vector<PlanSizes> sizes;
-  for (const ConstrainedPlan& plan : plans) {
-    sizes.push_back(SizesOf(plan.plan, model.job().batch));
-  }
-  return std::make_unique<FixedOrder>(problem.space->size(),
-                                      NearestOrder(*problem.space, sizes));
+  return std::make_unique<FixedOrder>(
+      problem.space->size(),
+      NearestOrder(*problem.space, InOrder(problem, std::move(ranked))));
 }
 
 }  // namespace methods

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -370,6 +372,65 @@ TEST(CentersFor, MoveAllCentersByTheLogarithmOfTheTypicalValue) {
     }
   }
   EXPECT_THROW((void)CentersFor(time, 0.0), std::invalid_argument);
+}
+
+// The features of a candidate by name; those that vanish are 0.
+std::map<std::string, double> FeaturesOf(const ParametricMean& mean,
+                                         int candidate) {
+  std::map<std::string, double> features;
+  for (int j = 0; j < mean.size(); ++j) {
+    const double value = mean.features(candidate, j);
+    if (value != 0.0) {
+      features[mean.coefficients[static_cast<std::size_t>(j)].name] = value;
+    }
+  }
+  return features;
+}
+
+// All sizes of so many GPUs, with and without sequence parallelism.
+SearchSpace SizesOf(int gpus) {
+  std::vector<ParallelConfig> configs;
+  for (int dp = 1; dp <= gpus; dp *= 2) {
+    for (int tp = 1; dp * tp <= gpus; tp *= 2) {
+      const int pp = gpus / (dp * tp);
+      configs.push_back({.dp = dp, .tp = tp, .pp = pp, .microbatches = 2 * pp});
+      if (tp > 1) {
+        configs.push_back(configs.back());
+        configs.back().sp = tp;
+      }
+    }
+  }
+  return SearchSpace(std::move(configs));
+}
+
+TEST(CostModel, DescribesAPartOfAClusterLikeAClusterOfItsSize) {
+  std::vector<ParallelConfig> all;
+  for (const int gpus : {4, 8, 32}) {
+    const SearchSpace one = SizesOf(gpus);
+    all.insert(all.end(), one.configs().begin(), one.configs().end());
+  }
+  const SearchSpace whole(std::move(all));
+  for (const auto form : {CostModelForm::kPrinted, CostModelForm::kPhysical}) {
+    for (const bool memory : {false, true}) {
+      const auto prior = [&](const SearchSpace& space,
+                             const ClusterShape& shape) {
+        return memory ? MemoryPrior(space, shape, form, 1.1)
+                      : ThroughputPrior(space, shape, form);
+      };
+      const ParametricMean of_parts =
+          prior(whole, {.gpus = 32, .gpus_per_node = 8, .in_parts = true});
+      for (const int gpus : {4, 8, 32}) {
+        const SearchSpace space = SizesOf(gpus);
+        const ParametricMean alone =
+            prior(space, {.gpus = gpus, .gpus_per_node = std::min(gpus, 8)});
+        for (int i = 0; i < space.size(); ++i) {
+          EXPECT_EQ(FeaturesOf(of_parts, *whole.Find(space[i])),
+                    FeaturesOf(alone, i))
+              << ToString(space[i]);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -181,6 +181,26 @@ TEST_F(ReplayTableTest, BadCellsAreErrorsWithFileAndLine) {
   EXPECT_THAT(error("a,8,4,1,2,1,2,8,\"ok,1,"), HasSubstr("quote"));
 }
 
+TEST_F(ReplayTableTest, AScenarioMayHaveSeveralNumbersOfGpus) {
+  const auto read = [&](const std::string& more) {
+    return ReplayTable::Read(
+        Write(kHeader + "a,8,4,1,2,1,2,8,ok,1.5,\n" + more), "a");
+  };
+  const ReplayTable table =
+      read("a,16,8,1,2,1,2,8,ok,1,\na,4,2,1,2,1,2,8,oom,,\n");
+  EXPECT_THAT(table.sizes(), testing::ElementsAre(4, 8, 16));
+  EXPECT_EQ(table.gpus(), 16);
+  // Idle GPUs, or a group that no column shows: only with one number.
+  EXPECT_THAT(read("").sizes(), testing::ElementsAre(8));
+  EXPECT_EQ(
+      ReplayTable::Read(Write(kHeader + "a,16,4,1,2,1,2,8,ok,1.5,\n"), "a")
+          .gpus(),
+      16);
+  EXPECT_THAT(
+      Error(kHeader + "a,16,4,1,2,1,2,8,ok,1.5,\na,8,4,1,2,1,2,8,ok,1,\n"),
+      AllOf(HasSubstr(":3: "), HasSubstr("that of line 2 does not use")));
+}
+
 TEST_F(ReplayTableTest, UnknownScenarioAndMissingFileAreErrors) {
   EXPECT_THAT(Error(kHeader + "llama-8,8,4,1,2,1,2,8,ok,1.5,\n", "lama-8"),
               AllOf(HasSubstr("no scenario 'lama-8'"),

@@ -1,0 +1,249 @@
+#include "plots/pareto.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "plots/summary_table.h"
+
+namespace plots {
+namespace {
+
+CostPoint PointOf(const trials::ProblemInfo& problem,
+                  double steps_per_s,
+                  int gpus,
+                  std::string config) {
+  const double step_time_s = 1.0 / steps_per_s;
+  return {.cost = {step_time_s,
+                   trials::StepMoney(
+                       step_time_s, gpus, problem.money->price_per_gpu_hour)},
+          .gpus = gpus,
+          .config = std::move(config)};
+}
+
+common::Quartiles Point(double y) { return {.q1 = y, .median = y, .q3 = y}; }
+
+// The step times of all points, ascending.
+using Times = std::vector<double>;
+
+Times TimesOf(const std::vector<std::vector<CostPoint>>& lists) {
+  std::multiset<double> times;
+  for (const std::vector<CostPoint>& points : lists) {
+    for (const CostPoint& point : points) {
+      times.insert(point.cost.step_time_s);
+    }
+  }
+  return {times.begin(), times.end()};
+}
+
+// One point per time; those of equal times take one of these each.
+Band Scattered(const Times& times, const std::vector<CostPoint>& points) {
+  Band band{.x = times,
+            .y = std::vector(times.size(), Point(trials::kUnknown))};
+  for (const CostPoint& point : points) {
+    auto at = static_cast<std::size_t>(
+        std::lower_bound(times.begin(), times.end(), point.cost.step_time_s) -
+        times.begin());
+    while (!std::isnan(band.y[at].median)) {
+      ++at;
+    }
+    band.y[at] = Point(point.cost.money);
+  }
+  return band;
+}
+
+// The least money of a step that takes at most a time.
+Band StaircaseOf(const Times& times, const std::vector<CostPoint>& front) {
+  Band band{.x = times};
+  for (const double time : times) {
+    double money = trials::kUnknown;
+    for (const CostPoint& point : front) {
+      if (point.cost.step_time_s <= time) {
+        money = point.cost.money;
+      }
+    }
+    band.y.push_back(Point(money));
+  }
+  return band;
+}
+
+}  // namespace
+
+bool HasParetoFront(const trials::ProblemInfo& problem) {
+  return problem.money && problem.money->gpus.size() > 1 &&
+         problem.money->price_per_gpu_hour > 0.0;
+}
+
+std::vector<CostPoint> TrialCosts(const ProblemRecords& problem) {
+  std::vector<CostPoint> points;
+  const trials::Valuation valuation = problem.info.valuation();
+  for (const MethodRecords& method : problem.methods) {
+    for (const Run& run : method.runs) {
+      for (const trials::Trial& trial : run.trials) {
+        if (!trial.HasThroughput()) {
+          continue;
+        }
+        // The records in memory have values (see ToValues).
+        CostPoint& point = points.emplace_back(PointOf(
+            problem.info,
+            trial.throughput.steps_per_s / valuation.Factor(trial.config),
+            trials::GpusOf(trial.config),
+            CandidateLabel(trial)));
+        point.method = method.label;
+        point.completed =
+            trial.measurement.outcome == trials::Outcome::kCompleted;
+      }
+    }
+  }
+  return points;
+}
+
+std::vector<CostPoint> FrontOfTrials(const std::vector<CostPoint>& trials) {
+  std::vector<CostPoint> completed;
+  std::vector<trials::TimeAndMoney> costs;
+  for (const CostPoint& point : trials) {
+    if (point.completed) {
+      completed.push_back(point);
+      costs.push_back(point.cost);
+    }
+  }
+  std::vector<CostPoint> front;
+  for (const std::size_t i : trials::ParetoFront(costs)) {
+    front.push_back(completed[i]);
+  }
+  return front;
+}
+
+std::vector<CostPoint> FrontOfAll(const trials::ProblemInfo& problem) {
+  std::vector<CostPoint> front;
+  for (const trials::ParetoPoint& point : problem.money->pareto) {
+    front.push_back(
+        PointOf(problem, point.steps_per_s, point.gpus, point.config));
+  }
+  return front;
+}
+
+Panel ParetoPanel(const ProblemRecords& problem) {
+  constexpr double kRoom = 1.6;  // beyond the fronts
+  const std::vector<CostPoint> tried = TrialCosts(problem);
+  const std::vector<CostPoint> front = FrontOfTrials(tried);
+  const std::vector<CostPoint> all = FrontOfAll(problem.info);
+  const Times times = TimesOf({tried, all});
+  Panel panel{.name = "pareto",
+              .x_column = "step_time_s",
+              .x_label = "time of a step (s)",
+              .y_label = "money of a step (USD)",
+              .y_min = 0.0};
+  double most_money = 0.0;
+  for (const auto* points : {&front, &all}) {
+    for (const CostPoint& point : *points) {
+      panel.x_max = std::max(panel.x_max, kRoom * point.cost.step_time_s);
+      most_money = std::max(most_money, kRoom * point.cost.money);
+    }
+  }
+  panel.y_max = most_money;
+  constexpr int kDot = 7;  // of gnuplot
+  constexpr int kCircle = 6;
+  const LineStyle gray{.color = "#999999", .symbol = kDot};
+  LineStyle found = StyleOf(0, true);
+  found.symbol = kDot;
+  LineStyle exhaustive = ThinStyle(0, true);
+  exhaustive.symbol = kCircle;
+  panel.series.push_back({.name = "trials",
+                          .label = "trials",
+                          .style = gray,
+                          .band = Scattered(times, tried),
+                          .mark = Mark::kScatter});
+  if (!all.empty()) {
+    panel.series.push_back({.name = "front_of_all",
+                            .label = "front of all configurations, noise-free",
+                            .style = exhaustive,
+                            .band = StaircaseOf(times, all),
+                            .mark = Mark::kStairs});
+    panel.series.push_back({.name = "on_front_of_all",
+                            .style = exhaustive,
+                            .band = Scattered(times, all),
+                            .mark = Mark::kScatter});
+  }
+  panel.series.push_back({.name = "front_of_trials",
+                          .label = "Pareto front of the trials",
+                          .style = found,
+                          .band = StaircaseOf(times, front),
+                          .mark = Mark::kStairs});
+  panel.series.push_back({.name = "on_front_of_trials",
+                          .style = found,
+                          .band = Scattered(times, front),
+                          .mark = Mark::kScatter});
+  const bool hidden =
+      std::any_of(tried.begin(), tried.end(), [&](const CostPoint& point) {
+        return point.cost.step_time_s > panel.x_max ||
+               point.cost.money > most_money;
+      });
+  panel.note = fmt::format(
+      "Trials of all methods and repeats; the front is that of trials that "
+      "completed{}.",
+      hidden ? ", and trials beyond the axes are not shown" : "");
+  return panel;
+}
+
+Table ParetoTable(const ProblemRecords& problem) {
+  Table table{.header = {"Pareto front",
+                         "GPUs",
+                         "s/step",
+                         "USD/1000 steps",
+                         "configuration"},
+              .last_is_name = true};
+  const auto add = [&table](const std::string& of,
+                            const std::vector<CostPoint>& front) {
+    for (const CostPoint& point : front) {
+      table.rows.push_back(
+          {point.method.empty() ? of : fmt::format("{}, {}", of, point.method),
+           std::to_string(point.gpus),
+           Rounded(point.cost.step_time_s, 4),
+           Rounded(1000.0 * point.cost.money, 4),
+           point.config});
+    }
+  };
+  add("trials", FrontOfTrials(TrialCosts(problem)));
+  add("all configurations", FrontOfAll(problem.info));
+  return table;
+}
+
+std::string ParetoCsv(const ExperimentRecords& records) {
+  std::string text;
+  for (const ProblemRecords& problem : records.problems) {
+    if (!HasParetoFront(problem.info)) {
+      continue;
+    }
+    if (text.empty()) {
+      text = CsvRow({"problem",
+                     "front",
+                     "method",
+                     "gpus",
+                     "step_time_s",
+                     "money_per_step_usd",
+                     "config"});
+    }
+    const auto add = [&](const char* of, const std::vector<CostPoint>& front) {
+      for (const CostPoint& point : front) {
+        text += CsvRow({problem.info.name,
+                        of,
+                        point.method,
+                        std::to_string(point.gpus),
+                        common::ExactText(point.cost.step_time_s),
+                        common::ExactText(point.cost.money),
+                        point.config});
+      }
+    };
+    add("trials", FrontOfTrials(TrialCosts(problem)));
+    add("all", FrontOfAll(problem.info));
+  }
+  return text;
+}
+
+}  // namespace plots

@@ -1,0 +1,51 @@
+// The Pareto front of step time and money, where candidates use several numbers
+// of GPUs whose price is known.
+
+#ifndef PLOTS_PARETO_H_
+#define PLOTS_PARETO_H_
+
+#include <string>
+#include <vector>
+
+#include "plots/experiment_records.h"
+#include "plots/figure.h"
+#include "plots/table.h"
+#include "trials/objective.h"
+
+namespace plots {
+
+// A configuration as measured, or, without a method, without noise.
+struct CostPoint {
+  trials::TimeAndMoney cost;
+  int gpus = 0;
+  std::string config;
+  std::string method;      // its label; "": none
+  bool completed = false;  // ran all its steps
+};
+
+// Whether there is such a front.
+[[nodiscard]] bool HasParetoFront(const trials::ProblemInfo& problem);
+
+// Every trial with a throughput, of all methods and repeats.
+[[nodiscard]] std::vector<CostPoint> TrialCosts(const ProblemRecords& problem);
+
+// Of the trials that completed, and of all configurations (empty: unknown), the
+// fastest first.
+[[nodiscard]] std::vector<CostPoint> FrontOfTrials(
+    const std::vector<CostPoint>& trials);
+[[nodiscard]] std::vector<CostPoint> FrontOfAll(
+    const trials::ProblemInfo& problem);
+
+// Money of a step against its time: all trials, both fronts.
+[[nodiscard]] Panel ParetoPanel(const ProblemRecords& problem);
+
+// Both fronts, one row per configuration.
+[[nodiscard]] Table ParetoTable(const ProblemRecords& problem);
+
+// The same of all problems that have a front, in SI units and USD; "" if none
+// has.
+[[nodiscard]] std::string ParetoCsv(const ExperimentRecords& records);
+
+}  // namespace plots
+
+#endif  // PLOTS_PARETO_H_

@@ -1,0 +1,327 @@
+// Searches that minimize the money of a step, over several numbers of GPUs.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "harness/backends.h"
+#include "harness/manifest.h"
+#include "harness/plan.h"
+#include "harness/registry.h"
+#include "harness/run_one.h"
+#include "harness/search.h"
+#include "methods/planners/nearest_plan.h"
+#include "tests/fakes/decoders.h"
+#include "tests/fakes/experiment_folder.h"
+#include "tests/fakes/fake_method.h"
+#include "tests/fakes/fake_predictions.h"
+#include "tests/fakes/fake_runner.h"
+#include "tests/fakes/temporary_folder.h"
+
+namespace harness {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using trials::Outcome;
+
+constexpr int kQMax = 6;
+constexpr trials::RelativePrice kPrice = {8};
+
+// All configurations of 4 and of 8 GPUs.
+trials::SearchSpace TwoSizes() {
+  std::vector<trials::ParallelConfig> configs;
+  for (const int gpus : {4, 8}) {
+    const trials::SearchSpace one = fakes::SmallSpace(gpus);
+    configs.insert(configs.end(), one.configs().begin(), one.configs().end());
+  }
+  return trials::SearchSpace(std::move(configs));
+}
+
+// Steps that take the price times as long.
+struct PricedRunner final : public trials::TrialRunner {
+  fakes::FakeRunner inner;
+
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& request) override {
+    inner.step_times_s = {fakes::FakeRunner::StepTime(request.config) *
+                          kPrice(request.config)};
+    return inner.Run(request);
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::ParallelConfig& /*config*/) const override {
+    return std::nullopt;
+  }
+};
+
+class MoneySearch : public testing::Test {
+ protected:
+  std::vector<trials::Trial> Run(const std::string& name,
+                                 const trials::RelativePrice& price,
+                                 trials::TrialRunner& runner,
+                                 int trials = 16) {
+    methods::Problem problem;
+    problem.space = &space_;
+    problem.gpus = 8;
+    problem.sizes = {4, 8};
+    problem.price = price;
+    problem.gpus_per_node = 4;
+    problem.memory_capacity_bytes = 64e9;
+    problem.workload = &workload_;
+    problem.q_max = kQMax;
+    problem.predict = fakes::PredictionsOf(space_);
+    const auto method =
+        FindMethod(name)->make(problem, common::TomlTable(), /*seed=*/1);
+    const fakes::TemporaryFolder folder;
+    Journal journal(folder.path());
+    (void)Search(space_,
+                 {.trials = trials, .q_max = kQMax},
+                 /*trial_seed=*/5,
+                 *method,
+                 runner,
+                 journal,
+                 {},
+                 {},
+                 0,
+                 price);
+    return trials::ReadTrials(folder.path());
+  }
+
+  trials::SearchSpace space_ = TwoSizes();
+  trials::Workload workload_ = fakes::Decoder{}.Workload();
+};
+
+// These methods have no model of a step but what they learn. The prices are
+// powers of two, so that all numbers are exact.
+TEST_F(MoneySearch, ChoosesAndStopsAsASearchForTheTimeOfPricedSteps) {
+  for (const char* name : {"random",
+                           "grid",
+                           "evolutionary",
+                           "hierarchical",
+                           "xgboost",
+                           "vanilla-bo",
+                           "oppa-no-prior"}) {
+    fakes::FakeRunner runner;
+    PricedRunner priced;
+    const auto money = Run(name, kPrice, runner);
+    const auto time = Run(name, {}, priced);
+    ASSERT_EQ(money.size(), time.size()) << name;
+    for (std::size_t i = 0; i < money.size(); ++i) {
+      EXPECT_EQ(money[i].candidate, time[i].candidate) << name << " " << i;
+      EXPECT_EQ(money[i].steps, time[i].steps) << name << " " << i;
+      EXPECT_EQ(money[i].measurement.outcome, time[i].measurement.outcome);
+      // Records have the real throughput.
+      EXPECT_EQ(money[i].throughput.steps_per_s,
+                time[i].throughput.steps_per_s * kPrice(money[i].config));
+    }
+  }
+}
+
+TEST_F(MoneySearch, TheIncumbentIsTheCheapestTrialInEveryMethod) {
+  for (const MethodEntry& entry : Methods()) {
+    fakes::FakeRunner runner;
+    double best = 0.0;
+    double steps_per_s = trials::kUnknown;
+    const auto records = Run(entry.name, kPrice, runner);
+    ASSERT_FALSE(records.empty()) << entry.name;
+    for (const trials::Trial& trial : records) {
+      const double value = trial.throughput.steps_per_s / kPrice(trial.config);
+      if (trial.measurement.outcome == Outcome::kCompleted && value > best) {
+        best = value;
+        steps_per_s = trial.throughput.steps_per_s;
+      }
+      EXPECT_EQ(trial.incumbent_steps_per_s, steps_per_s) << entry.name;
+    }
+  }
+}
+
+// With these sizes, the plans of aceso and nnscaler have few GPUs for either.
+TEST_F(MoneySearch, MethodsWithModelsPreferFewerGpusForMoney) {
+  for (const std::string name :
+       {"predicted-order", "textbook", "astra", "amp", "aceso", "nnscaler"}) {
+    const auto mean_gpus = [&](const trials::RelativePrice& price) {
+      fakes::FakeRunner runner;
+      double sum = 0.0;
+      for (const auto& trial : Run(name, price, runner, 6)) {
+        sum += trials::GpusOf(trial.config);
+      }
+      return sum / 6;
+    };
+    const double money = mean_gpus(kPrice);
+    const double time = mean_gpus({});
+    EXPECT_LE(money, time) << name;
+    EXPECT_TRUE(money < time || name == "aceso" || name == "nnscaler") << name;
+  }
+}
+
+TEST(InOrder, PlansThatFitComeFirstThenTheCheaper) {
+  methods::Problem problem;
+  problem.sizes = {4, 8};
+  const auto plan = [](double dp, bool fits, double priced_ms) {
+    return methods::RankedPlan{{.dp = dp}, fits, priced_ms};
+  };
+  const auto sizes = InOrder(
+      problem, {plan(1, true, 3.0), plan(2, false, 0.5), plan(3, true, 1.0)});
+  ASSERT_EQ(sizes.size(), 3U);
+  EXPECT_EQ(sizes[0].dp, 3.0);
+  EXPECT_EQ(sizes[1].dp, 1.0);
+  EXPECT_EQ(sizes[2].dp, 2.0);
+}
+
+class MoneyManifest : public testing::Test {
+ protected:
+  Manifest Read(const std::string& space,
+                const std::string& objective = "money",
+                const std::string& cluster = "price_per_gpu_hour = 1.5\n",
+                const std::string& methods = R"("random", "oppa")") {
+    std::string text = fakes::SmallManifest(methods, "trials = 6\nq_max = 6\n");
+    const auto add = [&text](const std::string& after,
+                             const std::string& more) {
+      text.insert(text.find(after) + after.size(), more);
+    };
+    add("[experiment]\n", "objective = \"" + objective + "\"\n");
+    add("[cluster]\n", cluster);
+    add("[space]\n", space);
+    fakes::WriteFile(path_, text);
+    return ReadManifest(path_);
+  }
+
+  std::string Error(const std::string& space,
+                    const std::string& objective = "money",
+                    const std::string& cluster = "price_per_gpu_hour = 1\n") {
+    try {
+      (void)CheckManifest(Read(space, objective, cluster));
+    } catch (const common::InputError& e) {
+      const std::string message = e.what();
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+      return message.substr(message.find("m.toml"));
+    }
+    return "no error";
+  }
+
+  fakes::ExperimentFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "m.toml";
+};
+
+TEST_F(MoneyManifest, MistakesHaveAPlaceAndARemedy) {
+  EXPECT_EQ(Error("gpus = [2, 4, 8]\n"), "no error");
+  EXPECT_THAT(Error("gpus = [4, 16]\n"),
+              AllOf(StartsWith("m.toml:19:"), HasSubstr("more than the 8")));
+  EXPECT_THAT(Error("gpus = [0]\n"),
+              AllOf(StartsWith("m.toml:19:"), HasSubstr("at least 1")));
+  EXPECT_THAT(
+      Error("", "speed"),
+      AllOf(StartsWith("m.toml:2:"),
+            HasSubstr("unknown objective 'speed'; known: time, money")));
+  EXPECT_THAT(Error("", "money", ""), HasSubstr("add price_per_gpu_hour"));
+  EXPECT_THAT(Error("", "money", "price_per_gpu_hour = 0\n"),
+              StartsWith("m.toml:15:"));
+  EXPECT_EQ(Error("", "time", ""), "no error");
+}
+
+TEST_F(MoneyManifest, HostsOfAPartAreFull) {
+  fakes::WriteFile(folder_.path() / "c.toml",
+                   "nodes = 4\ngpus_per_node = 8\ngpu = \"a100-sxm-40gb\"\n"
+                   "price_per_gpu_hour = 2.5\n"
+                   "[intra]\nname = \"a\"\nbandwidth_gb_per_s = 200\n"
+                   "latency_us = 3\n[inter]\nname = \"b\"\n"
+                   "bandwidth_gb_per_s = 20\nlatency_us = 9\n");
+  const auto with = [&](const std::string& gpus) {
+    const Manifest manifest = Read(gpus, "money", "");
+    std::string text = fakes::ReadFile(path_);
+    const std::string file = "clusters/a5000-8.toml";
+    text.replace(text.find(file), file.size(), "c.toml");
+    fakes::WriteFile(path_, text);
+    return ReadManifest(path_);
+  };
+  const Backend backend =
+      MakeBackend(with("gpus = [4, 16]\n").problems.front());
+  EXPECT_EQ(backend.price_per_gpu_hour, 2.5);
+  EXPECT_EQ(backend.gpus, 32);
+  try {
+    (void)MakeBackend(with("gpus = [8, 12]\n").problems.front());
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("12 GPUs do not fill hosts"));
+  }
+}
+
+TEST_F(MoneyManifest, APartIsSimulatedLikeAClusterOfItsSize) {
+  const Backend whole =
+      MakeBackend(Read("gpus = [2, 4, 8]\n").problems.front());
+  for (const int gpus : {2, 4, 8}) {
+    const Backend part = MakeBackend(
+        Read("gpus = [" + std::to_string(gpus) + "]\n").problems.front());
+    EXPECT_EQ(part.gpus, gpus);
+    for (const trials::ParallelConfig& config : part.space->configs()) {
+      ASSERT_TRUE(whole.space->Find(config));
+      ASSERT_EQ(whole.exact->ExactThroughput(config),
+                part.exact->ExactThroughput(config));
+      ASSERT_EQ(whole.expect(config).peak_memory_bytes,
+                part.expect(config).peak_memory_bytes);
+    }
+  }
+}
+
+TEST_F(MoneyManifest, TheOptimumIsTheCheapestAndTheFrontThatOfAllCandidates) {
+  const Manifest manifest = Read("gpus = [2, 4, 8]\n");
+  const fakes::TemporaryFolder results;
+  WriteExperiment(manifest, results.path());
+  const trials::ProblemInfo info = trials::ReadProblemInfo(results.path());
+  const Backend backend = MakeBackend(manifest.problems.front());
+  double least = 1e300;
+  std::map<int, double> fastest;  // by number of GPUs
+  for (const trials::ParallelConfig& config : backend.space->configs()) {
+    const double steps_per_s = *backend.exact->ExactThroughput(config);
+    const int gpus = trials::GpusOf(config);
+    fastest[gpus] = std::max(fastest[gpus], steps_per_s);
+    least = steps_per_s > 0.0 ? std::min(least, gpus / steps_per_s) : least;
+  }
+  ASSERT_TRUE(info.money);
+  EXPECT_DOUBLE_EQ(info.money->optimum_gpus / info.optimum_steps_per_s, least);
+  ASSERT_FALSE(info.money->pareto.empty());
+  EXPECT_DOUBLE_EQ(
+      info.money->pareto.back().gpus / info.money->pareto.back().steps_per_s,
+      least);
+  for (const trials::ParetoPoint& point : info.money->pareto) {
+    EXPECT_EQ(point.steps_per_s, fastest[point.gpus]);
+  }
+}
+
+TEST_F(MoneyManifest, AResumedRunHasTheSameRecords) {
+  const fakes::TemporaryFolder whole;
+  const fakes::TemporaryFolder parts;
+  const Manifest manifest = Read("gpus = [2, 4, 8]\n");
+  Manifest shorter = manifest;
+  shorter.budget.trials = 3;
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    EXPECT_TRUE(RunOne(manifest, run, whole.path(), {}));
+  }
+  for (const Manifest* part : {&std::as_const(shorter), &manifest}) {
+    for (const RunSpec& run : RunMatrix(*part)) {
+      EXPECT_TRUE(RunOne(*part, run, parts.path(), {}));
+    }
+  }
+  EXPECT_EQ(fakes::Records(parts.path()), fakes::Records(whole.path()));
+}
+
+TEST_F(MoneyManifest, TheObjectiveIsAnInputOfTheRun) {
+  const auto inputs = [&](const std::string& objective) {
+    const Manifest manifest = Read("gpus = [4, 8]\n", objective);
+    const Backend backend = MakeBackend(manifest.problems.front());
+    const RunSpec run = RunMatrix(manifest).front();
+    return DescribeRun(manifest, run, backend, "").manifest_hash;
+  };
+  EXPECT_NE(inputs("money"), inputs("time"));
+}
+
+}  // namespace
+}  // namespace harness

@@ -1,0 +1,84 @@
+#include "trials/objective.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trials {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(StepMoney, IsTimeTimesGpusTimesPrice) {
+  // A quarter of an hour on 8 GPUs at 2 USD.
+  EXPECT_DOUBLE_EQ(StepMoney(900.0, 8, 2.0), 4.0);
+}
+
+TEST(RelativePrice, IsTheShareOfTheClustersGpus) {
+  const ParallelConfig config{.dp = 2, .tp = 2, .pp = 3, .cp = 4};
+  EXPECT_EQ(GpusOf(config), 48);
+  EXPECT_DOUBLE_EQ(RelativePrice{96}(config), 0.5);
+  EXPECT_EQ(RelativePrice{}(config), 1.0);
+}
+
+TEST(Valuation, IsTheThroughputOrTheStepsOfOneDollar) {
+  const ParallelConfig config{.dp = 4};
+  EXPECT_EQ(Valuation{}.Factor(config), 1.0);
+  const Valuation money{Objective::kMoney, 3.6};
+  const double steps_per_s = 5.0;
+  EXPECT_DOUBLE_EQ(steps_per_s * money.Factor(config),
+                   1.0 / StepMoney(1.0 / steps_per_s, 4, 3.6));
+  EXPECT_EQ(money.unit(), "steps/USD");
+}
+
+TEST(Valuation, OrdersConfigurationsLikeTheValuesOfMethods) {
+  const Valuation money{Objective::kMoney, 1.7};
+  const RelativePrice price{32};
+  const double per_value = money.FactorOfGpus(32);
+  for (const int dp : {1, 3, 8, 32}) {
+    const ParallelConfig config{.dp = dp};
+    EXPECT_DOUBLE_EQ(money.Factor(config), per_value / price(config));
+  }
+}
+
+TEST(ParetoFront, HasNoPointThatAnotherOneBeats) {
+  std::mt19937 random(3);
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    std::vector<TimeAndMoney> points(1 + random() % 12);
+    for (TimeAndMoney& point : points) {  // few values: many ties
+      point = {1.0 + random() % 5, 1.0 + random() % 5};
+    }
+    std::vector<std::size_t> expected;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const TimeAndMoney& a = points[i];
+      bool best = true;
+      for (std::size_t j = 0; j < points.size(); ++j) {
+        const TimeAndMoney& b = points[j];
+        const bool as_good =
+            b.step_time_s <= a.step_time_s && b.money <= a.money;
+        const bool better = b.step_time_s < a.step_time_s || b.money < a.money;
+        best = best && !(as_good && (better || j < i));
+      }
+      if (best) {
+        expected.push_back(i);
+      }
+    }
+    std::sort(expected.begin(), expected.end(), [&](auto a, auto b) {
+      return points[a].step_time_s < points[b].step_time_s;
+    });
+    EXPECT_EQ(ParetoFront(points), expected);
+  }
+}
+
+TEST(ParetoFront, OfNothingIsEmptyAndOfEqualPointsIsTheFirst) {
+  EXPECT_THAT(ParetoFront({}), IsEmpty());
+  const std::vector<TimeAndMoney> equal = {{2.0, 1.0}, {2.0, 1.0}};
+  EXPECT_THAT(ParetoFront(equal), ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace trials

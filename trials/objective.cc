@@ -1,0 +1,51 @@
+#include "trials/objective.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace trials {
+namespace {
+
+constexpr double kHour = 3600.0;
+
+}  // namespace
+
+int GpusOf(const ParallelConfig& config) {
+  return config.dp * config.tp * config.pp * config.cp;
+}
+
+double StepMoney(double step_time_s, int gpus, double price_per_gpu_hour) {
+  return step_time_s / kHour * gpus * price_per_gpu_hour;
+}
+
+double Valuation::Factor(const ParallelConfig& config) const {
+  return FactorOfGpus(GpusOf(config));
+}
+
+double Valuation::FactorOfGpus(int gpus) const {
+  return objective == Objective::kMoney
+             ? 1.0 / StepMoney(1.0, gpus, price_per_gpu_hour)
+             : 1.0;
+}
+
+std::vector<std::size_t> ParetoFront(std::span<const TimeAndMoney> points) {
+  std::vector<std::size_t> order(points.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, auto b) {
+    return std::pair(points[a].step_time_s, points[a].money) <
+           std::pair(points[b].step_time_s, points[b].money);
+  });
+  std::vector<std::size_t> front;
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::size_t i : order) {
+    if (points[i].money < least) {
+      least = points[i].money;
+      front.push_back(i);
+    }
+  }
+  return front;
+}
+
+}  // namespace trials
