@@ -92,6 +92,7 @@ TEST(Arena, ThePeakIsTheFirstOfEqualOnes) {
   EXPECT_EQ(arena.peak_bytes(), 2 * kUnit);
   EXPECT_EQ(arena.bytes_at_peak(Region::kParameters), 2 * kUnit);
   EXPECT_EQ(arena.bytes_at_peak(Region::kGradients), 0);
+  EXPECT_EQ(arena.peak_bytes(Region::kParameters), 2 * kUnit);
   EXPECT_EQ(arena.peak_bytes(Region::kGradients), 2 * kUnit);
 }
 

@@ -48,6 +48,10 @@ TEST(CheckJob, NamesWhatTheTrainerLacks) {
     change(changed.model);
     EXPECT_THAT(Problem(changed), HasSubstr(text));
   }
+  Job one_expert = job;
+  one_expert.model.experts = one_expert.model.experts_per_token = 1;
+  one_expert.model.ffn_bias = true;
+  EXPECT_THAT(Problem(one_expert), HasSubstr("experts with biases"));
   // Only experts lack biases.
   EXPECT_TRUE(TinyJob("gpt2").model.ffn_bias);
   EXPECT_EQ(Problem(TinyJob("gpt2")), "");
@@ -61,6 +65,8 @@ TEST(CheckJob, ASequenceMayHaveAsManyTokensAsTheModelHasPositions) {
   EXPECT_THAT(Problem(job),
               HasSubstr("invalid sequence length 16: the model has "
                         "15 positions"));
+  job.model.max_positions = 1;
+  EXPECT_THAT(Problem(job), HasSubstr("the model has 1 positions"));
   job.model.max_positions = 0;  // none are learned
   EXPECT_EQ(Problem(job), "");
 }
