@@ -1,7 +1,6 @@
 #include "methods/planners/amp/amp.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -16,10 +15,6 @@ namespace methods {
 namespace {
 
 using surrogates::OperatorModel;
-
-bool IsPowerOfTwo(int size) {
-  return size > 0 && std::has_single_bit(static_cast<unsigned>(size));
-}
 
 // All hosts alike.
 AmpCluster ClusterOf(const Problem& problem) {
@@ -67,21 +62,6 @@ PlanSizes SizesOf(const AmpModel& model, const AmpStrategy& strategy) {
           static_cast<double>(sizes.pp),
           static_cast<double>(model.MicrobatchesOf(sizes)),
           false};
-}
-
-// The sizes of a candidate, if AMP has them.
-std::optional<AmpSizes> SizesOf(const AmpModel& model,
-                                const trials::ParallelConfig& config) {
-  const AmpSizes sizes{config.tp,
-                       config.dp,
-                       config.pp,
-                       MicroBatchOf(config, model.operators().job().batch)};
-  const int layers = static_cast<int>(LayersOf(model.operators()).size());
-  if (!IsPowerOfTwo(sizes.tp) || !IsPowerOfTwo(sizes.dp) || sizes.pp > layers ||
-      config.cp > 1 || model.MicrobatchesOf(sizes) != config.microbatches) {
-    return std::nullopt;
-  }
-  return sizes;
 }
 
 // Stages of equally many layers, as a LayerAssignment.
@@ -149,11 +129,13 @@ trials::Predictions EstimatesOf(const Problem& problem,
   const AmpModel model(operators, ClusterOf(problem));
   trials::Predictions estimates;
   for (const trials::ParallelConfig& config : problem.space->configs()) {
-    const auto sizes = SizesOf(model, config);
+    // A plan exists where AMP has the sizes.
     const auto plan = PlanOf(operators, config);
     OperatorEstimate estimate;
-    if (sizes && plan) {
-      estimate = {EstimatedMs(model, *sizes), operators.Cost(*plan).memory_mb};
+    if (plan) {
+      const AmpSizes sizes{
+          config.tp, config.dp, config.pp, plan->micro_batch / config.dp};
+      estimate = {EstimatedMs(model, sizes), operators.Cost(*plan).memory_mb};
     }
     Append(estimate, estimates);
   }
