@@ -254,7 +254,7 @@ class Schemata:
             elif m[3].startswith("error:") or "required from here" in m[3]:
                 details = errors[m.end():following.start() if following else None]
                 groups.append(([place], [], "failed: not valid" not in details))
-        for reach in (None, 0, 1, 2, 4):  # the edit itself, those of its line, those nearby
+        for reach in (None, 0, 1, 2, 4, 8):  # the edit itself, those of its line, those nearby
             found = False
             for primary, notes, valid in groups:
                 for thing in self.named(starts, places, notes, True, reach) \
@@ -277,7 +277,7 @@ class Schemata:
             begin, end = at, at + 1
             if reach is not None or of_constants:
                 begin = starts[max(0, line - 1 - (reach or 0))]
-                end = (starts + [1 << 40] * 5)[line + (reach or 0)]
+                end = (starts + [1 << 40] * 9)[line + (reach or 0)]
             for first, last, things in places:
                 if first < end and last > begin and not (of_constants and not any(
                         isinstance(t, Site) and self.constant_of(t.at) for t in things)):
