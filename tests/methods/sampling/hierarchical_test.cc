@@ -245,9 +245,11 @@ TEST(Hierarchical, IsRandomAfterItsLevelsAndWhereNothingRan) {
 TEST(Hierarchical, VariesKnobsOfTheSameSizesOnly) {
   const trials::SearchSpace space(std::vector<trials::ParallelConfig>{
       {.dp = 4, .tp = 2, .dp_bucket_mb = 1},
+      {.dp = 4, .tp = 2, .dp_bucket_mb = 1024},
       {.dp = 4, .pp = 2, .dp_bucket_mb = 1},
+      {.dp = 4, .pp = 2, .dp_bucket_mb = 2},
       {.dp = 2, .tp = 4, .dp_bucket_mb = 1},
-      {.dp = 4, .tp = 2, .dp_bucket_mb = 64}});
+      {.dp = 2, .tp = 4, .dp_bucket_mb = 2}});
   Problem problem;
   problem.space = &space;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
