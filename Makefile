@@ -85,7 +85,7 @@ test-faults-exhaustive: build ## fail, shorten or kill at each system call of a 
 	@tests/faults/exhaustive.py $(OPPA) $(if $(EVERY),--every $(EVERY))
 	@tests/faults/no_memory.py $(OPPA) --every $(or $(EVERY),5)
 
-mutants: deps ## change operators and constants of FILES, see whether the tests notice (SEED=1 COUNT=10 SECONDS=600)
+mutants: deps ## change operators and constants of FILES, see whether the tests notice (SEED=1 COUNT=10 or all, SECONDS=600)
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
 	@cmake --build --preset release
 	@scripts/mutants --seed $(or $(SEED),1) --count $(or $(COUNT),10) --seconds $(or $(SECONDS),600) $(or $(FILES),$(MUTANTS))

@@ -18,7 +18,9 @@
 #include "methods/oppa/oppa.h"
 #include "methods/options.h"
 #include "methods/planners/aceso/aceso.h"
+#include "methods/planners/amp/amp.h"
 #include "methods/planners/astra/astra.h"
+#include "methods/planners/nnscaler/nnscaler.h"
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
 #include "methods/sampling/hierarchical.h"
@@ -41,7 +43,9 @@ void ForEachMethod(const Check& check) {
   each(TextbookOptions());
   each(PredictedOrderOptions());
   each(AcesoMethodOptions());
+  each(AmpOptions());
   each(AstraMethodOptions());
+  each(NnScalerOptions());
   each(RandomOptions());
   each(GridOptions());
   each(HierarchicalOptions());

@@ -1,4 +1,4 @@
-// The arena, the communicator of threads, schedules and operators of the CPU.
+// The communicator of threads, schedules and operators of the CPU.
 
 #include <cmath>
 #include <numeric>
@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include "trials/trainer/arena.h"
 #include "trials/trainer/communicator_threads.h"
 #include "trials/trainer/device_cpu.h"
 #include "trials/trainer/gemm_cpu.h"
@@ -17,30 +16,6 @@
 
 namespace trials::trainer {
 namespace {
-
-TEST(Arena, CountsPeaksByRegionAndReusesMemory) {
-  const auto device = MakeCpuDevice(CpuPrecision::kFloat);
-  Arena arena(*device, 10 * Arena::kAlignment);
-  {
-    const Array a(arena, Region::kParameters, 1, 4);
-    const Array b(arena, Region::kWorkspace, 3 * Arena::kAlignment, 1);
-    EXPECT_EQ(arena.used_bytes(Region::kParameters), Arena::kAlignment);
-  }
-  const Array c(arena, Region::kGradients, 10 * Arena::kAlignment, 1);
-  EXPECT_EQ(arena.used_bytes(Region::kWorkspace), 0);
-  EXPECT_EQ(arena.peak_bytes(Region::kWorkspace), 3 * Arena::kAlignment);
-  EXPECT_EQ(arena.peak_bytes(), 10 * Arena::kAlignment);
-  EXPECT_EQ(arena.bytes_at_peak(Region::kWorkspace), 0);
-}
-
-TEST(Arena, ThrowsBeyondItsCapacity) {
-  const auto device = MakeCpuDevice(CpuPrecision::kFloat);
-  Arena arena(*device, 4 * Arena::kAlignment);
-  const Array a(arena, Region::kParameters, 3 * Arena::kAlignment, 1);
-  EXPECT_THROW((Array(arena, Region::kActivations, Arena::kAlignment + 1, 1)),
-               OutOfMemory);
-  EXPECT_NO_THROW((Array(arena, Region::kActivations, 1, 1)));
-}
 
 // Runs `work` on each of n ranks in a group.
 template <typename Work>

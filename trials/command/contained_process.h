@@ -61,6 +61,7 @@ class ContainedProcess {
   [[nodiscard]] std::optional<int> wait_status() const { return wait_status_; }
   // An errno value if the program could not be executed, else 0.
   [[nodiscard]] int start_error() const { return start_error_; }
+  // -1 after Read has returned false.
   [[nodiscard]] pid_t supervisor() const { return supervisor_; }
 
  private:

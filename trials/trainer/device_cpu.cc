@@ -1,8 +1,10 @@
 #include "trials/trainer/device_cpu.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 #include <vector>
 
@@ -46,9 +48,11 @@ class CpuDevice : public Device {
   }
   void Zero(Tensor x) override { std::memset(x.data, 0, x.bytes()); }
   void Copy(Tensor from, Tensor to) override {
+    CheckSizes(from.bytes() / to.width, {to});
     std::memcpy(to.data, from.data, from.bytes());
   }
   void Convert(Tensor from, Tensor to) override {
+    CheckSizes(from.size, {to});
     if (from.width == to.width) {
       Copy(from, to);
       return;
@@ -57,6 +61,7 @@ class CpuDevice : public Device {
     std::copy_n(in, from.size, reinterpret_cast<double*>(to.data));
   }
   void Add(Tensor from, Tensor to) override {
+    CheckSizes(from.size, {to});
     AddTo(from.size, Data(from), Data(to));
   }
   void FromHost(const void* from, Tensor to) override {
@@ -68,6 +73,7 @@ class CpuDevice : public Device {
   void Synchronize() override {}
 
   void Generate(const Slab& slab, Tensor to) override {
+    CheckSizes(slab.rows * slab.cols, {to});
     T* out = Data(to);
     for (std::int64_t i = 0; i < slab.rows; ++i) {
       const bool exists = slab.row_begin + i < slab.global_rows;
@@ -86,6 +92,7 @@ class CpuDevice : public Device {
                    std::int64_t cols,
                    Tensor from,
                    Tensor to) override {
+    CheckSizes(n0 * n1 * cols, {from, to});
     for (std::int64_t i = 0; i < n0; ++i) {
       for (std::int64_t j = 0; j < n1; ++j) {
         std::copy_n(Data(from) + (i * n1 + j) * cols,
@@ -110,6 +117,9 @@ class CpuDevice : public Device {
                    Tensor shift,
                    Tensor y,
                    Tensor statistics) override {
+    CheckSizes(rows * cols, {x, y});
+    CheckSizes(cols, {scale, shift});
+    CheckSizes(2 * rows, {statistics});
     const NormRow<T> norm{
         kind, cols, Data(scale), Data(shift), static_cast<T>(epsilon)};
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -129,6 +139,9 @@ class CpuDevice : public Device {
                     Tensor dx,
                     Tensor dscale,
                     Tensor dshift) override {
+    CheckSizes(rows * cols, {dy, x, dx});
+    CheckSizes(cols, {scale, dscale, dshift});
+    CheckSizes(2 * rows, {statistics});
     const NormRow<T> norm{kind, cols, Data(scale)};
     for (std::int64_t i = 0; i < rows; ++i) {
       NormBackwardRow(norm,
@@ -145,6 +158,8 @@ class CpuDevice : public Device {
                std::int64_t cols,
                Tensor bias,
                Tensor x) override {
+    CheckSizes(rows * cols, {x});
+    CheckSizes(cols, {bias});
     for (std::int64_t i = 0; i < rows; ++i) {
       AddTo(cols, Data(bias), Data(x) + i * cols);
     }
@@ -153,6 +168,8 @@ class CpuDevice : public Device {
                     std::int64_t cols,
                     Tensor dy,
                     Tensor dbias) override {
+    CheckSizes(rows * cols, {dy});
+    CheckSizes(cols, {dbias});
     for (std::int64_t i = 0; i < rows; ++i) {
       AddTo(cols, Data(dy) + i * cols, Data(dbias));
     }
@@ -165,6 +182,9 @@ class CpuDevice : public Device {
                          Tensor x,
                          Tensor y) override {
     const std::int64_t inputs = kind == Activation::kSwiGlu ? 2 * cols : cols;
+    CheckSizes(rows * inputs, {x});
+    CheckSizes(rows * cols, {y});
+    CheckSizes(inputs, {bias});
     for (std::int64_t i = 0; i < rows; ++i) {
       ActivationForwardRow(
           kind, cols, Data(bias), Data(x) + i * inputs, Data(y) + i * cols);
@@ -177,6 +197,8 @@ class CpuDevice : public Device {
                           Tensor x,
                           Tensor dx) override {
     const std::int64_t inputs = kind == Activation::kSwiGlu ? 2 * cols : cols;
+    CheckSizes(rows * inputs, {x, dx});
+    CheckSizes(rows * cols, {dy});
     for (std::int64_t i = 0; i < rows; ++i) {
       ActivationBackwardRow(kind,
                             cols,
@@ -193,6 +215,7 @@ class CpuDevice : public Device {
               bool backward,
               Tensor table,
               Tensor x) override {
+    CheckSizes(positions.rows * stride, {x});
     const std::int64_t half = head_size / 2;
     const T sign = backward ? T(-1) : T(1);
     for (std::int64_t t = 0; t < positions.rows; ++t) {
@@ -259,6 +282,9 @@ class CpuDevice : public Device {
                         Tensor tokens,
                         Tensor table,
                         Tensor out) override {
+    CheckSizes(rows, {tokens});
+    CheckSizes(rows * cols, {out});
+    CheckSizes(table_rows * cols, {table});
     for (std::int64_t t = 0; t < rows; ++t) {
       const std::int64_t row = Integers(tokens)[t] - first;
       if (row >= 0 && row < table_rows) {
@@ -275,6 +301,9 @@ class CpuDevice : public Device {
                          Tensor tokens,
                          Tensor dout,
                          Tensor dtable) override {
+    CheckSizes(rows, {tokens});
+    CheckSizes(rows * cols, {dout});
+    CheckSizes(table_rows * cols, {dtable});
     for (std::int64_t t = 0; t < rows; ++t) {
       const std::int64_t row = Integers(tokens)[t] - first;
       if (row >= 0 && row < table_rows) {
@@ -286,6 +315,7 @@ class CpuDevice : public Device {
                     std::int64_t cols,
                     Tensor table,
                     Tensor x) override {
+    CheckSizes(positions.rows * cols, {x});
     for (std::int64_t t = 0; t < positions.rows; ++t) {
       AddTo(cols,
             Data(table) + Position(positions, t) * cols,
@@ -296,6 +326,7 @@ class CpuDevice : public Device {
                          std::int64_t cols,
                          Tensor dx,
                          Tensor dtable) override {
+    CheckSizes(positions.rows * cols, {dx});
     for (std::int64_t t = 0; t < positions.rows; ++t) {
       AddTo(cols,
             Data(dx) + t * cols,
@@ -308,6 +339,8 @@ class CpuDevice : public Device {
                   std::int64_t stride,
                   Tensor logits,
                   Tensor maxima) override {
+    CheckSizes(rows * stride, {logits});
+    CheckSizes(rows, {maxima});
     for (std::int64_t t = 0; t < rows; ++t) {
       Data(maxima)[t] = Maximum(cols, Data(logits) + t * stride);
     }
@@ -320,6 +353,9 @@ class CpuDevice : public Device {
                 Tensor labels,
                 Tensor maxima,
                 Tensor sums) override {
+    CheckSizes(rows * stride, {logits});
+    CheckSizes(rows, {labels, maxima});
+    CheckSizes(2 * rows, {sums});
     for (std::int64_t t = 0; t < rows; ++t) {
       const T* row = Data(logits) + t * stride;
       const T max = Data(maxima)[t];
@@ -339,6 +375,9 @@ class CpuDevice : public Device {
                     Tensor sums,
                     Tensor logits,
                     Tensor loss) override {
+    CheckSizes(rows * stride, {logits});
+    CheckSizes(rows, {labels, maxima});
+    CheckSizes(2 * rows, {sums});
     double total = 0.0;
     for (std::int64_t t = 0; t < rows; ++t) {
       T* row = Data(logits) + t * stride;
@@ -364,6 +403,8 @@ class CpuDevice : public Device {
                     Tensor logits,
                     Tensor chosen,
                     Tensor weights) override {
+    CheckSizes(rows * experts, {logits});
+    CheckSizes(rows * k, {chosen, weights});
     std::vector<std::int32_t> order(experts);
     for (std::int64_t t = 0; t < rows; ++t) {
       const T* row = Data(logits) + t * experts;
@@ -391,6 +432,8 @@ class CpuDevice : public Device {
                      Tensor weights,
                      Tensor dweights,
                      Tensor dlogits) override {
+    CheckSizes(rows * experts, {dlogits});
+    CheckSizes(rows * k, {chosen, weights, dweights});
     for (std::int64_t t = 0; t < rows; ++t) {
       T* row = Data(dlogits) + t * experts;
       std::fill_n(row, experts, T(0));
@@ -408,6 +451,8 @@ class CpuDevice : public Device {
                    Tensor slots,
                    Tensor weights,
                    Tensor to) override {
+    CheckSizes(rows * cols, {from});
+    CheckSizes(rows * k, {slots, weights});
     for (std::int64_t i = 0; i < rows * k; ++i) {
       T* out = Data(to) + Integers(slots)[i] * cols;
       const T* in = Data(from) + i / k * cols;
@@ -422,6 +467,8 @@ class CpuDevice : public Device {
                    Tensor slots,
                    Tensor weights,
                    Tensor to) override {
+    CheckSizes(rows * k, {slots, weights});
+    CheckSizes(rows * cols, {to});
     std::fill_n(Data(to), rows * cols, T(0));
     for (std::int64_t i = 0; i < rows * k; ++i) {
       AddScaled(cols,
@@ -437,6 +484,8 @@ class CpuDevice : public Device {
                       Tensor from,
                       Tensor slots,
                       Tensor dweights) override {
+    CheckSizes(rows * cols, {dto});
+    CheckSizes(rows * k, {slots, dweights});
     for (std::int64_t i = 0; i < rows * k; ++i) {
       Data(dweights)[i] = Dot(cols,
                               Data(dto) + i / k * cols,
@@ -450,6 +499,7 @@ class CpuDevice : public Device {
             Tensor first_moment,
             Tensor second_moment,
             Tensor weights) override {
+    CheckSizes(gradient.size, {master, first_moment, second_moment, weights});
     AdamRow(options,
             gradient.size,
             Data(gradient),
@@ -463,6 +513,13 @@ class CpuDevice : public Device {
   static T* Data(const Tensor& x) { return reinterpret_cast<T*>(x.data); }
   static std::int32_t* Integers(const Tensor& x) {
     return reinterpret_cast<std::int32_t*>(x.data);
+  }
+  // Operands have their shapes, unless they are left out or have no rows.
+  static void CheckSizes(std::int64_t size,
+                         std::initializer_list<Tensor> operands) {
+    for (const Tensor& x : operands) {
+      assert(size == 0 || x.empty() || x.size == size);
+    }
   }
   static std::int64_t Position(const Positions& p, std::int64_t row) {
     return p.offset + (p.begin + row) % p.length;

@@ -77,12 +77,8 @@ trials::Plan LayerPlanOf(const OperatorModel& model, const OperatorPlan& plan) {
   std::vector<std::vector<int>> layers;
   int begin = 0;
   for (int s = 0; s < plan.stages(); ++s) {
-    const int end =
-        s + 1 == plan.stages()
-            ? static_cast<int>(first.size())
-            : LayersBefore(first,
-                           model.operators(),
-                           plan.first[static_cast<std::size_t>(s) + 1]);
+    const int end = LayersBefore(
+        first, model.operators(), plan.first[static_cast<std::size_t>(s) + 1]);
     trials::PlanStage stage = SizesOf(plan, s);
     stage.recomputed_layers = static_cast<int>(
         std::ceil((end - begin) * RecomputedShare(model, plan, s) - kRounding));

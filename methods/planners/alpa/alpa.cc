@@ -161,13 +161,11 @@ class InterOperator {
   }
 
   // The least sum of exactly so many stages, each at most the bound, given that
-  // Solve was called with fewer stages and the same bound.
+  // Solve was called with fewer stages and the same bound. Rests of lower
+  // bounds are replaced only by better ones, as they obey this one too.
   double Solve(double bound, int stages) {
     const int gpus = model_.job().gpus;
     for (int begin = 0; begin < Clusters(); ++begin) {
-      for (int all = 1; all <= gpus; ++all) {
-        RestOf(stages, begin, all) = {};
-      }
       for (int end = begin + 1; end <= Clusters(); ++end) {
         if ((stages == 1) != (end == Clusters())) {
           continue;

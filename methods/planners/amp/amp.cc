@@ -1,7 +1,6 @@
 #include "methods/planners/amp/amp.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <memory>
@@ -17,10 +16,6 @@ namespace methods {
 namespace {
 
 using surrogates::OperatorModel;
-
-bool IsPowerOfTwo(int size) {
-  return size > 0 && std::has_single_bit(static_cast<unsigned>(size));
-}
 
 // All hosts alike.
 AmpCluster ClusterOf(const Problem& problem) {
@@ -68,21 +63,6 @@ PlanSizes SizesOf(const AmpModel& model, const AmpStrategy& strategy) {
           static_cast<double>(sizes.pp),
           static_cast<double>(model.MicrobatchesOf(sizes)),
           false};
-}
-
-// The sizes of a candidate, if AMP has them.
-std::optional<AmpSizes> SizesOf(const AmpModel& model,
-                                const trials::ParallelConfig& config) {
-  const AmpSizes sizes{config.tp,
-                       config.dp,
-                       config.pp,
-                       MicroBatchOf(config, model.operators().job().batch)};
-  const int layers = static_cast<int>(LayersOf(model.operators()).size());
-  if (!IsPowerOfTwo(sizes.tp) || !IsPowerOfTwo(sizes.dp) || sizes.pp > layers ||
-      config.cp > 1 || model.MicrobatchesOf(sizes) != config.microbatches) {
-    return std::nullopt;
-  }
-  return sizes;
 }
 
 // Stages of equally many layers, as a LayerAssignment.
@@ -153,12 +133,14 @@ trials::Predictions EstimatesOf(const Problem& problem,
         std::make_shared<const AmpModel>(*operators, ClusterOf(part));
     return [operators,
             model](const trials::ParallelConfig& config) -> OperatorEstimate {
-      const auto sizes = SizesOf(*model, config);
+      // A plan exists where AMP has the sizes.
       const auto plan = PlanOf(*operators, config);
-      if (!sizes || !plan) {
+      if (!plan) {
         return {};
       }
-      return {EstimatedMs(*model, *sizes), operators->Cost(*plan).memory_mb};
+      const AmpSizes sizes{
+          config.tp, config.dp, config.pp, plan->micro_batch / config.dp};
+      return {EstimatedMs(*model, sizes), operators->Cost(*plan).memory_mb};
     };
   });
 }

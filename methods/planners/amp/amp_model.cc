@@ -137,7 +137,7 @@ double AmpModel::ReduceMs(const AmpSizes& sizes,
                           const std::vector<int>& hosts,
                           double gradients_mb) const {
   double slowest = 0.0;
-  for (int rank = 0; rank < sizes.tp && sizes.dp > 1; ++rank) {
+  for (int rank = 0; rank < sizes.tp; ++rank) {
     for (int replica = 0; replica < sizes.dp; ++replica) {
       const auto at = [&](int of) {
         return *(hosts.begin() + of % sizes.dp * sizes.tp + rank);

@@ -55,12 +55,11 @@ class Program {
   // there is none.
   double Solve(double bound) {
     for (std::size_t s = 0; s < stages_; ++s) {
-      for (std::size_t end = 0; end <= layers_; ++end) {
+      for (std::size_t end = 1; end <= layers_; ++end) {
         least_[s][end] = kInfinity;
         if (s == 0) {
-          if (end > 0 && sums_[end] <= bound) {
+          if (sums_[end] <= bound) {
             least_[s][end] = 0.0;
-            begin_[s][end] = 0;
           }
           continue;
         }

@@ -24,10 +24,8 @@ bool Allows(const PlanConstraints& constraints,
 
 int MostStages(const PlanConstraints& constraints, int microbatches, int gpus) {
   const double bubble = constraints.most_bubble;
-  if (bubble >= 1.0) {
-    return gpus;
-  }
-  // A bubble that equals the bound up to rounding is allowed.
+  // A bubble that equals the bound up to rounding is allowed; a bound of 1
+  // allows infinitely many stages.
   const double most =
       std::floor(1.0 + 1e-9 + bubble / (1.0 - bubble) * microbatches);
   return static_cast<int>(std::min<double>(gpus, most));

@@ -41,11 +41,11 @@ class PipelineSearch {
             {constraints.most_gpus_of_stage, model.job().gpus_per_node, gpus})),
         most_stages_(std::min(MostStages(constraints, microbatches, gpus),
                               table.layers())),
-        rests_(static_cast<std::size_t>(most_stages_) + 1,
-               std::vector<std::vector<Rest>>(
-                   static_cast<std::size_t>(gpus) + 1,
-                   std::vector<Rest>(static_cast<std::size_t>(table.layers()) +
-                                     1))) {}
+        rests_(
+            static_cast<std::size_t>(most_stages_) + 1,
+            std::vector<std::vector<Rest>>(
+                static_cast<std::size_t>(gpus) + 1,
+                std::vector<Rest>(static_cast<std::size_t>(table.layers())))) {}
 
   // The plan of one pipeline, and its time; infinite if there is none.
   std::pair<OperatorPlan, double> Best() {

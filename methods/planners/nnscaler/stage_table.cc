@@ -80,8 +80,8 @@ double StageTable::StatesMb(int begin, int end, int gpus) const {
 }
 
 const ConstrainedStage& StageTable::StageOf(int begin, int end, int gpus) {
-  const auto [at, is_new] = stages_.try_emplace(
-      {begin == 0 ? 1 : 0, end == layers() ? 1 : 0, end - begin, gpus});
+  const auto [at, is_new] =
+      stages_.try_emplace({begin == 0, end == layers(), end - begin, gpus});
   if (is_new) {
     at->second = Solved(begin, end, gpus);
   }

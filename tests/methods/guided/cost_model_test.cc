@@ -105,5 +105,29 @@ TEST_F(CostModelTest, WhereNothingRunsEverythingIsTriedOnce) {
   EXPECT_FALSE(method->Suggest());
 }
 
+// Trials that ran in spite of it are no reason to try another one.
+TEST_F(CostModelTest, EndsWhereNothingIsPredictedToFit) {
+  problem_.predict = [this](const std::string&) {
+    const auto count = static_cast<std::size_t>(space_.size());
+    trials::Predictions predictions;
+    predictions.step_time_s.assign(count, 1.0);
+    predictions.peak_memory_bytes.assign(count, 4 * kCapacity);
+    return predictions;
+  };
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const std::unique_ptr<Method> method =
+        MakeCostModel(problem_, options_, seed);
+    for (int i = 0; i < 2; ++i) {
+      const int candidate = method->Suggest()->candidate;
+      method->Observe(MakeTrial(candidate,
+                                space_[candidate],
+                                {.outcome = trials::Outcome::kCompleted,
+                                 .step_times_s = {1.0, 1.0, 1.0, 1.0},
+                                 .peak_memory_bytes = 4 * kCapacity}));
+    }
+    EXPECT_FALSE(method->Suggest()) << seed;
+  }
+}
+
 }  // namespace
 }  // namespace methods

@@ -164,7 +164,18 @@ TEST_F(TextbookMethod, TheAdviceIsFollowedAlsoWhereItIsTheFirstCandidate) {
   std::swap(configs[0], configs[static_cast<std::size_t>(advised)]);
   const ParallelConfig expected = configs[0];
   space_ = trials::SearchSpace(configs);
-  const auto method = MakeTextbook(problem_, {.communication_share = 1.0}, 1);
+  // Filters that leave the candidate with the least memory only.
+  const surrogates::TextbookModel model(workload_, {.gpus_per_node = 8});
+  double least_bytes = model.Memory(configs[0]).Total();
+  for (const ParallelConfig& config : configs) {
+    least_bytes = std::min(least_bytes, model.Memory(config).Total());
+  }
+  ASSERT_LT(least_bytes, model.Memory(expected).Total());
+  const auto method = MakeTextbook(
+      problem_,
+      {.memory_share = 1.0001 * least_bytes / problem_.memory_capacity_bytes,
+       .communication_share = 1.0},
+      1);
   EXPECT_EQ(space_[method->Suggest()->candidate], expected);
 }
 
@@ -210,6 +221,8 @@ TEST_F(TextbookMethod, TheFirstCandidateIsTriedFirstWhereItIsTheFastest) {
   const auto method =
       MakeTextbook(problem_, {.advice = false, .communication_share = 1.0}, 1);
   EXPECT_EQ(method->Suggest()->candidate, 0);
+  Observe(*method, 0, 1.0);
+  EXPECT_NE(method->Suggest()->candidate, 0);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "surrogates/operators/analytic_operators.h"
 #include "tests/methods/planners/aceso/rugged_model.h"
+#include "tests/methods/planners/profiled_layers.h"
 
 namespace methods {
 namespace {
@@ -254,6 +255,101 @@ TEST(Alpa, LessMemoryTakesLongerOrHasNoPlan) {
   EXPECT_LE(tight.best->cost.memory_mb, limit_mb);
   EXPECT_GT(tight.best->cost.iteration_ms, whole.best->cost.iteration_ms);
   EXPECT_FALSE(AlpaPlan(Model(8, 4, 1.0)).best);
+}
+
+// What precedes the layers takes no time. Each layer takes ms[k] on 2^k GPUs by
+// tensor parallelism, backward included; negative: not profiled. The batch is
+// one sequence.
+struct Layers {
+  int layers = 2;
+  int gpus = 2;
+  int gpus_per_node = 2;
+  std::vector<double> ms;
+  double first_input_mb = 0.0;
+  double input_mb = 0.0;
+
+  [[nodiscard]] OperatorModel Model() const {
+    std::vector<surrogates::ProfiledOperator> rows;
+    for (std::size_t k = 0; k < ms.size(); ++k) {
+      const int tp = 1 << k;
+      rows.push_back({kFirst, 1, tp, 0, {.input_mb = first_input_mb}});
+      rows.push_back(ms[k] < 0.0 ? Unprofiled(kLayer, 1, tp)
+                                 : surrogates::ProfiledOperator{
+                                       kLayer,
+                                       1,
+                                       tp,
+                                       0,
+                                       {.forward_us = 400.0 * ms[k],
+                                        .backward_us = 600.0 * ms[k],
+                                        .input_mb = input_mb}});
+    }
+    return ModelOfRows(rows,
+                       {.layers = layers,
+                        .batch = 1,
+                        .gpus = gpus,
+                        .gpus_per_node = gpus_per_node,
+                        .memory_limit_mb = 1e6});
+  }
+};
+
+// The stages of the best plan; 0 if there is none.
+int StagesOf(const Layers& layers) {
+  const BaselineResult result = AlpaPlan(layers.Model());
+  return result.best ? result.best->plan.stages() : 0;
+}
+
+// One stage of 5 ms beats two of 3 ms each, however long a ms is.
+TEST(AlpaStages, OfOneMicrobatchCountWithTheirSumOnly) {
+  for (const double unit : {1.0, 1e-3, 1e2}) {
+    EXPECT_EQ(StagesOf({.ms = {3.0 * unit, 2.5 * unit}}), 1) << unit;
+    EXPECT_EQ(StagesOf({.ms = {3.0 * unit, 3.5 * unit}}), 2) << unit;
+  }
+}
+
+// 10 MB take 0.1 ms within a host and 10 ms between hosts.
+TEST(AlpaStages, OfWholeHostsReceiveBetweenHosts) {
+  // Two stages of 3 ms with a transfer, or one of 10 ms.
+  EXPECT_EQ(StagesOf({.gpus = 4, .ms = {-1.0, 3.0, 5.0}, .input_mb = 10.0}), 1);
+  EXPECT_EQ(StagesOf({.gpus = 4,
+                      .gpus_per_node = 4,
+                      .ms = {-1.0, 3.0, 5.0},
+                      .input_mb = 10.0}),
+            2);
+}
+
+TEST(AlpaStages, WithinAHostReceiveWithinIt) {
+  EXPECT_EQ(StagesOf({.ms = {3.0, 5.0}, .input_mb = 10.0}), 2);
+}
+
+TEST(AlpaStages, TheInputOfTheModelIsOnItsHost) {
+  EXPECT_EQ(StagesOf({.ms = {3.0, 2.5}, .first_input_mb = 10.0}), 1);
+}
+
+TEST(AlpaStages, MayBeAsManyAsTheLayers) {
+  EXPECT_EQ(StagesOf({.ms = {3.0}}), 2);
+  EXPECT_EQ(StagesOf({.layers = 1, .gpus = 1, .ms = {3.0}}), 1);
+}
+
+TEST(AlpaStages, UseAllGpusEvenIfFewerAreFaster) {
+  const BaselineResult result =
+      AlpaPlan(Layers{.layers = 1, .ms = {3.0, 5.0}}.Model());
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->plan.GpusOf(0), 2);
+}
+
+// 10 us forward with tensor parallelism, or 10.5 us backward without it.
+TEST(AlpaChoices, CountTheForwardPassOnceOrTwice) {
+  const auto tp_log2 = [](double forward_us, double backward_us, bool twice) {
+    const OperatorModel model =
+        ModelOfRows({{kLayer, 1, 1, 0, {.backward_us = backward_us}},
+                     {kLayer, 2, 2, 0, {.forward_us = forward_us}}},
+                    {.batch = 2, .gpus = 2, .gpus_per_node = 2});
+    return IntraOperator(model, 0, 1, 2, 2, twice).at(0).tp_log2;
+  };
+  EXPECT_EQ(tp_log2(10.0, 10.5, false), 1);
+  EXPECT_EQ(tp_log2(10.0, 9.5, false), 0);
+  EXPECT_EQ(tp_log2(10.0, 20.5, true), 1);
+  EXPECT_EQ(tp_log2(10.0, 19.5, true), 0);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "methods/planners/amp/placement.h"
 #include "methods/planners/nearest_plan.h"
 #include "tests/fakes/decoders.h"
+#include "tests/methods/planners/profiled_layers.h"
 
 namespace methods {
 namespace {
@@ -133,6 +134,11 @@ TEST(AmpPlacement, StagesAreRectanglesOfHostsAndGpus) {
   EXPECT_TRUE(RegularPlacements({2, {1, 1}}, 2, 1).empty());
 }
 
+TEST(AmpPlacement, StagesOfSeveralHostsFollowEachOther) {
+  EXPECT_THAT(RegularPlacements({1, {1, 1, 1, 1}}, 2, 2),
+              ElementsAre(Placement{{{0, 1}, {2, 3}}}));
+}
+
 TEST(AmpPlacement, UnequalHostsAreOrderedByBandwidthToo) {
   std::vector<std::vector<std::vector<int>>> orders;
   for (const Placement& placement :
@@ -228,6 +234,93 @@ TEST(AmpModel, SizesThatDoNotDivideTheBatchHaveNoMicrobatches) {
   EXPECT_EQ(AmpModel(operators, kEqual).MicrobatchesOf({.micro_batch = 3}), 0);
 }
 
+TEST(AmpModel, LayersAreThoseThatRepeatAndWhatSurroundsThem) {
+  const auto layers = [](const std::vector<const char*>& names, int count) {
+    std::vector<ProfiledOperator> rows;
+    for (const char* name : names) {
+      rows.push_back({name, 1, 1, 0, {.forward_us = 1.0}});
+    }
+    const OperatorModel operators = ModelOfRows(rows, {.layers = count});
+    return AmpModel(operators, {1, {1.0}}).layers();
+  };
+  EXPECT_THAT(layers({kFirst, kLayer, kLast}, 2), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(layers({kFirst, kLayer}, 2), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(layers({kLayer, kLast}, 2), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(layers({kLayer, "enc-MLP-gelu", kLast}, 2),
+              ElementsAre(0, 2, 4, 5));
+  // The end of a single layer is not known.
+  EXPECT_THAT(layers({kFirst, kLayer, kLast}, 1), ElementsAre(0, 1, 3));
+}
+
+// What follows an operator receives 0.1, 0.2 and 0.3 MB; weights are 8 MB.
+OperatorModel TwoHostsOfFour() {
+  std::vector<ProfiledOperator> rows;
+  for (const int tp : {1, 2}) {
+    double output_mb = 0.0;
+    for (const char* name : {kFirst, kLayer, kLast}) {
+      output_mb += 0.1;
+      rows.push_back(
+          {name, 1, tp, 0, {.output_mb = output_mb, .weights_mb = 8.0}});
+    }
+  }
+  return {surrogates::OperatorTable::Of(rows),
+          surrogates::LinkTable::Uniform(100.0, 10.0),
+          {.layers = 2, .batch = 4, .gpus = 8, .gpus_per_node = 4}};
+}
+
+// Output and gradient take 2 ms per MB on the link of a slow pair of ranks; of
+// two replicas, one has such a pair.
+TEST(AmpModel, ATransferIsTheSlowestOfItsRanksAndTheMeanOfItsReplicas) {
+  const OperatorModel operators = TwoHostsOfFour();
+  const AmpModel model(operators, {4, {1.0, 1.0}});
+  const AmpSizes sizes{.tp = 2, .dp = 2, .pp = 2};
+  const double mean = (2.0 * 0.01 + 2.0 * 0.1) / 2.0;  // ms per MB
+  const auto near = [](double ms) { return testing::DoubleNear(ms, 1e-12); };
+  for (const Placement& placement : {Placement{{{0, 0, 0, 0}, {0, 0, 0, 1}}},
+                                     Placement{{{0, 0, 0, 0}, {0, 1, 0, 0}}},
+                                     Placement{{{0, 1, 0, 0}, {0, 0, 0, 0}}}}) {
+    EXPECT_THAT(model.TransferMs(sizes, placement),
+                ElementsAre(ElementsAre(
+                    near(0.1 * mean), near(0.2 * mean), near(0.2 * mean))));
+    EXPECT_THAT(model.Cost(sizes, placement, {0, 1, 4}).transfer_ms,
+                ElementsAre(near(0.1 * mean)));
+    EXPECT_THAT(model.Cost(sizes, placement, {0, 3, 4}).transfer_ms,
+                ElementsAre(near(0.2 * mean)));
+  }
+}
+
+// 2 (dp - 1) / dp of 32-bit gradients, twice the weights.
+TEST(AmpModel, GradientsUseTheSlowestLinkOfTheRingOfAnyRank) {
+  const OperatorModel operators = TwoHostsOfFour();
+  const AmpModel model(operators, {4, {1.0, 1.0}});
+  const auto reduce_ms = [&](const AmpSizes& sizes,
+                             const std::vector<int>& hosts) {
+    return model.Cost(sizes, {{hosts}}, {0, 4}).reduce_ms;
+  };
+  const double mb = 2.0 * 4 * 8.0;
+  const AmpSizes two{.tp = 2, .dp = 2};
+  EXPECT_NEAR(reduce_ms(two, {0, 0, 0, 0}), mb * 0.01, 1e-9);
+  EXPECT_NEAR(reduce_ms(two, {0, 0, 0, 1}), mb * 0.1, 1e-9);
+  EXPECT_NEAR(reduce_ms(two, {0, 0, 1, 0}), mb * 0.1, 1e-9);
+  // Both ranks of a replica on one host, or each rank on a host of its own.
+  EXPECT_NEAR(reduce_ms(two, {0, 0, 1, 1}), mb * 0.1, 1e-9);
+  EXPECT_NEAR(reduce_ms(two, {0, 1, 0, 1}), mb * 0.01, 1e-9);
+  EXPECT_NEAR(reduce_ms({.dp = 4}, {0, 0, 0, 0}), 1.5 * mb * 0.01, 1e-9);
+  EXPECT_NEAR(reduce_ms({.dp = 4}, {0, 0, 1, 1}), 1.5 * mb * 0.1, 1e-9);
+  EXPECT_EQ(reduce_ms({.tp = 2}, {0, 1}), 0.0);
+}
+
+TEST(AmpModel, ItsPlansDoNotRecompute) {
+  const OperatorModel operators = Model(30.0, 100.0);
+  const AmpModel model(operators, kEqual);
+  const surrogates::OperatorPlan plan =
+      model.PlanOf({.tp = 2, .pp = 2, .micro_batch = 2}, {0, 2, 4});
+  EXPECT_EQ(plan.micro_batch, 2);
+  EXPECT_THAT(plan.first, ElementsAre(0, 2, 4));
+  EXPECT_THAT(plan.choices,
+              testing::Each(surrogates::OperatorChoice{1, 0, 0, 0}));
+}
+
 const AmpStrategy& Find(const std::vector<AmpStrategy>& strategies,
                         const AmpSizes& sizes) {
   return *std::find_if(
@@ -275,6 +368,36 @@ TEST(AmpSearch, EachStrategyIsTheBestOfItsSizesAndTheFastestIsFirst) {
       if (placement == each.placement) {
         EXPECT_NEAR(without(each.cost), without(best), 1e-9);
       }
+    }
+  }
+}
+
+TEST(AmpSearch, TensorParallelismStaysWithinAHost) {
+  const OperatorModel operators = Model(30.0, 10.0);
+  // dp and pp of 4, 2 and 1, each with two microbatch sizes.
+  const auto strategies =
+      SearchAmp(AmpModel(operators, {1, {1.0, 1.0, 1.0, 1.0}}));
+  EXPECT_EQ(strategies.size(), 6U);
+  for (const AmpStrategy& each : strategies) {
+    EXPECT_EQ(each.sizes.tp, 1);
+  }
+}
+
+// Replicas do not divide fewer sequences.
+TEST(AmpSearch, LeavesOutSizesThatWereNotProfiledOrDoNotDivideTheBatch) {
+  std::vector<ProfiledOperator> rows;
+  for (const int tp : {1, 2}) {
+    rows.push_back({kFirst, 1, tp, 0, {.forward_us = 1.0}});
+    rows.push_back(tp == 1 ? ProfiledOperator{kLayer, 1, 1, 0, {}}
+                           : Unprofiled(kLayer, 1, 2));
+  }
+  for (const auto& [batch, count] : {std::pair(4, 3U), std::pair(2, 2U)}) {
+    const OperatorModel operators = ModelOfRows(
+        rows, {.layers = 4, .batch = batch, .gpus = 4, .gpus_per_node = 4});
+    const auto strategies = SearchAmp(AmpModel(operators, {4, {1.0}}));
+    EXPECT_EQ(strategies.size(), count);
+    for (const AmpStrategy& each : strategies) {
+      EXPECT_EQ(each.sizes.tp, 1);
     }
   }
 }
@@ -360,6 +483,55 @@ TEST(AmpMethod, ACandidateIsEstimatedAsItsFastestPlacementWithEqualStages) {
   EXPECT_NEAR(estimates.step_time_s[0], 1e-3 * cost.iteration_ms, 1e-12);
   EXPECT_TRUE(std::isnan(estimates.step_time_s[1]));
   EXPECT_TRUE(std::isfinite(estimates.step_time_s[2]));
+}
+
+TEST(AmpMethod, EstimatesPlaceStagesOnTheHostsOfTheProblem) {
+  const trials::SearchSpace space(std::vector<trials::ParallelConfig>{
+      {.dp = 2, .pp = 2, .microbatches = 4}});
+  for (const int gpus_per_node : {2, 4, 8}) {
+    Problem problem = ProblemOf(space, 80.0);
+    problem.gpus_per_node = gpus_per_node;
+    const OperatorModel operators = ModelOfCandidates(problem, {});
+    const AmpCluster cluster =
+        gpus_per_node == 2 ? AmpCluster{2, {1.0, 1.0}} : AmpCluster{4, {1.0}};
+    const AmpModel model(operators, cluster);
+    const int layers = problem.workload->model.layers;
+    double least_ms = std::numeric_limits<double>::infinity();
+    for (const Placement& placement : RegularPlacements(cluster, 2, 2)) {
+      least_ms =
+          std::min(least_ms,
+                   model
+                       .Cost({.dp = 2,
+                              .pp = 2,
+                              .micro_batch = problem.workload->batch_size / 8},
+                             placement,
+                             {0, 1 + layers / 2, layers + 2})
+                       .iteration_ms);
+    }
+    EXPECT_NEAR(EstimatesOf(problem, {}).step_time_s[0], 1e-3 * least_ms, 1e-12)
+        << gpus_per_node;
+  }
+}
+
+TEST(AmpMethod, ConfigurationsThatItCannotPlanHaveNoEstimate) {
+  const trials::SearchSpace space(std::vector<trials::ParallelConfig>{
+      {.pp = 4, .microbatches = 8},
+      {.tp = 3, .microbatches = 1},
+      {.dp = 3, .microbatches = 1},
+      {.dp = 2, .microbatches = 1, .cp = 2},
+      {.dp = 2, .pp = 2, .microbatches = 3},
+      {.dp = 4, .microbatches = 1, .micro_batch_size = 1}});
+  fakes::Decoder decoder;
+  decoder.layers = 4;
+  const trials::Workload workload = decoder.Workload();
+  Problem problem = ProblemOf(space, 80.0);
+  problem.workload = &workload;
+  const trials::Predictions estimates = EstimatesOf(problem, {});
+  EXPECT_TRUE(std::isfinite(estimates.step_time_s[0]));
+  for (std::size_t i = 1; i < estimates.step_time_s.size(); ++i) {
+    EXPECT_TRUE(std::isnan(estimates.step_time_s[i])) << i;
+    EXPECT_TRUE(std::isnan(estimates.peak_memory_bytes[i])) << i;
+  }
 }
 
 }  // namespace

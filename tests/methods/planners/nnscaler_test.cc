@@ -225,6 +225,26 @@ TEST(NnScalerConstraints, APartitionConstraintHoldsForItsOperatorsOnly) {
   }
 }
 
+TEST(NnScalerConstraints, AnOperatorMayBeBarredFromDataParallelism) {
+  const OperatorModel model = Model(1, 4, 80'000.0);
+  const std::string name = "enc-MLP-GEMM-1";
+  const PlanConstraints constraints{0.4, 0.5, 8, {{name, false, true}}};
+  for (int op = 0; op < model.operators(); ++op) {
+    const bool constrained =
+        model.table().names()[static_cast<std::size_t>(model.NameOf(op))] ==
+        name;
+    EXPECT_EQ(Allows(constraints, model, op, {0, 1, 0, 0}), !constrained);
+    EXPECT_TRUE(Allows(constraints, model, op, {1, 0, 0, 0}));
+    EXPECT_TRUE(Allows(constraints, model, op, {0, 0, 0, 0}));
+  }
+}
+
+// Two stages with one microbatch have a bubble of 1/2.
+TEST(NnScalerConstraints, ABubbleBelowOneHalfAllowsOneStageOfOneMicrobatch) {
+  EXPECT_EQ(MostStages({.most_bubble = 0.49}, 1, 32), 1);
+  EXPECT_EQ(MostStages({.most_bubble = 0.5}, 1, 32), 2);
+}
+
 TEST(NnScalerConstraints, BoundsAreInclusive) {
   const PlanConstraints constraints;
   // A bubble of (s - 1) / (s - 1 + 12) <= 0.4: 9 stages have 8 / 20.

@@ -81,6 +81,20 @@ TEST(Evolutionary, AfterALongTournamentBothParentsAreTheFastestTrial) {
   EXPECT_GT(small, kSeeds / 8);
 }
 
+// The fastest of four is both parents of a child with the probability 1/16 if
+// each is drawn at once, and at least one with 7/16. A child of one such parent
+// has its bucket in half of the cases: 1/4 in all, and 7/16 after two draws.
+TEST(Evolutionary, ATournamentOfOneDrawsParentsAtRandom) {
+  constexpr int kMany = 400;
+  int largest = 0;
+  for (int seed = 0; seed < kMany; ++seed) {
+    const EvolutionaryOptions one{
+        .population = 4, .tournament = 1, .mutation = 0.0};
+    largest += Child(one, seed).dp_bucket_mb == 256 ? 1 : 0;
+  }
+  EXPECT_NEAR(largest, kMany / 4, 5.0 * std::sqrt(kMany * 0.25 * 0.75));
+}
+
 // Of five trials the one that failed is not among the four parents, however
 // slow those are.
 TEST(Evolutionary, FailuresAreSlowerThanAnyTrialThatRan) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
@@ -192,6 +193,76 @@ TEST(Hierarchical, FirstTrialsAreTheRepresentativesOfTheirSizes) {
   for (const int tp : {1, 2, 4}) {
     EXPECT_NEAR(first[tp], kSeeds / 3, 5.0 * std::sqrt(kSeeds * 2.0 / 9.0));
     EXPECT_NEAR(last[tp], kSeeds / 3, 5.0 * std::sqrt(kSeeds * 2.0 / 9.0));
+  }
+}
+
+// One trial of each size, then one of each level; only the third level has a
+// knob to vary, so the trials of the other two are its own.
+std::vector<trials::ChosenBy> ChosenAfter(const trials::SearchSpace& space,
+                                          double step_s) {
+  Problem problem;
+  problem.space = &space;
+  const auto method = MakeHierarchical(
+      problem, {.parallelism_trials = 2, .trials_per_level = 1}, 1);
+  std::vector<trials::ChosenBy> chosen;
+  while (const auto suggestion = method->Suggest()) {
+    chosen.push_back(suggestion->chosen_by);
+    trials::Measurement measurement;
+    if (step_s > 0.0) {
+      measurement.outcome = trials::Outcome::kCompleted;
+      measurement.step_times_s.assign(4, step_s);
+    } else {
+      measurement.outcome = trials::Outcome::kOutOfMemory;
+    }
+    method->Observe(MakeTrial(
+        suggestion->candidate, space[suggestion->candidate], measurement));
+  }
+  return chosen;
+}
+
+TEST(Hierarchical, IsRandomAfterItsLevelsAndWhereNothingRan) {
+  std::vector<trials::ParallelConfig> configs;
+  for (const int bucket : {1, 2, 4, 8, 16, 32}) {
+    configs.push_back({.dp = 8, .dp_bucket_mb = bucket});
+    configs.push_back({.dp = 4, .tp = 2, .dp_bucket_mb = bucket});
+  }
+  const trials::SearchSpace space(configs);
+  for (const double step_s : {0.1, 100.0}) {  // fast and slow
+    const auto chosen = ChosenAfter(space, step_s);
+    ASSERT_EQ(chosen.size(), configs.size());
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      EXPECT_EQ(chosen[i] == trials::ChosenBy::kModel, i < 2 + 3)
+          << i << " " << step_s;
+    }
+  }
+  const auto failed = ChosenAfter(space, 0.0);
+  for (std::size_t i = 0; i < failed.size(); ++i) {
+    EXPECT_EQ(failed[i] == trials::ChosenBy::kModel, i < 2) << i;
+  }
+}
+
+// Neither the same dp nor the same pp alone makes the same sizes.
+TEST(Hierarchical, VariesKnobsOfTheSameSizesOnly) {
+  const trials::SearchSpace space(std::vector<trials::ParallelConfig>{
+      {.dp = 4, .tp = 2, .dp_bucket_mb = 1},
+      {.dp = 4, .tp = 2, .dp_bucket_mb = 1024},
+      {.dp = 4, .pp = 2, .dp_bucket_mb = 1},
+      {.dp = 4, .pp = 2, .dp_bucket_mb = 2},
+      {.dp = 2, .tp = 4, .dp_bucket_mb = 1},
+      {.dp = 2, .tp = 4, .dp_bucket_mb = 2}});
+  Problem problem;
+  problem.space = &space;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const auto method = MakeHierarchical(
+        problem, {.parallelism_trials = 3, .trials_per_level = 1}, seed);
+    for (int i = 0; i < 3; ++i) {
+      const int candidate = method->Suggest()->candidate;
+      trials::Measurement measurement;
+      measurement.outcome = trials::Outcome::kCompleted;
+      measurement.step_times_s.assign(4, space[candidate].tp == 2 ? 0.5 : 1.0);
+      method->Observe(MakeTrial(candidate, space[candidate], measurement));
+    }
+    EXPECT_EQ(space[method->Suggest()->candidate].tp, 2) << seed;
   }
 }
 

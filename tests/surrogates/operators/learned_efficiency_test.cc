@@ -85,6 +85,7 @@ TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
   ASSERT_EQ(least.size(), 1U);
   EXPECT_EQ(least[0].product.m, 1.0);
   EXPECT_EQ(least[0].efficiency, 1.0);
+  EXPECT_EQ(read("X,312,matmul,\"m=1, n=1, k=1\",1e-3\n").size(), 1U);
 
   const auto error = [&](const std::string& rows) -> std::string {
     try {
@@ -102,9 +103,9 @@ TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
               HasSubstr("must contain m"));
   EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",0\n"),
               HasSubstr("'0' must be above 0"));
-  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",1.5\n"),
+  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",1.01\n"),
               AllOf(HasSubstr("t.csv:3"),
-                    HasSubstr("'1.5' must be above 0 and at most 1")));
+                    HasSubstr("'1.01' must be above 0 and at most 1")));
   EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",fast\n"),
               HasSubstr("'fast' must be above 0"));
   EXPECT_THAT(error("Y,1,matmul,\"m=1, n=1, k=1\",1\n"),

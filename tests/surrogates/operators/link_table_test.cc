@@ -46,6 +46,8 @@ TEST(LinkTable, CollectivesTakeTheTimeOfTheirSizeAndRanks) {
       "prim_tiny_all_gather_2gpus,data_size(MB),time(ms)\n"
       "prim_tiny_all_gather_2gpus,4,0.5\n"
       "prim_tiny_all_gather_16gpus,4,0.75\n"
+      "prim_tiny_all_gather_90gpus,4,2\n"
+      "prim_tiny_all_gather_4,4,7\n"
       "prim_tiny_all_to_all_2gpus,4,0.25\n"
       "prim_tiny_all_gather_2servers,4,9\n"
       "prim_other_all_gather_4gpus,4,1\n");
@@ -58,11 +60,26 @@ TEST(LinkTable, CollectivesTakeTheTimeOfTheirSizeAndRanks) {
   EXPECT_EQ(gather(2, 5.0), 500.0);
   EXPECT_EQ(gather(2, 3.0), kInfinity);
   EXPECT_EQ(gather(2, 6.0), kInfinity);
+  EXPECT_EQ(gather(2, 4.6), 500.0);  // 5, and 4 below it
   EXPECT_EQ(gather(16, 4.0), 750.0);
+  EXPECT_EQ(gather(90, 4.0), 2000.0);
   EXPECT_EQ(gather(4, 4.0), kInfinity);
   EXPECT_EQ(gather(1, 4.0), kInfinity);
   EXPECT_EQ(table.CollectiveUs(Collective::kAllToAll, 2, 4.0), 250.0);
   EXPECT_EQ(table.CollectiveUs(Collective::kSplit, 4, 4.0), 0.0);
+}
+
+TEST(LinkTable, NeedsTheBandwidthsWithinAndBetweenHosts) {
+  const fakes::TemporaryFolder folder;
+  const auto read = [&folder](const std::string& rows) {
+    fakes::WriteFile(folder.path() / "links.csv", rows);
+    (void)LinkTable::Read(folder.path() / "links.csv", "tiny");
+  };
+  EXPECT_THROW(read("p2p_inter_node,1\np2p_inter_node,5\n"),
+               common::InputError);
+  EXPECT_THROW(read("p2p_intra_node,1\np2p_intra_node,5\n"),
+               common::InputError);
+  EXPECT_NO_THROW(read("p2p_intra_node,1\np2p_inter_node,5\n"));
 }
 
 TEST(LinkTable, NamesTheLineOfAMistake) {

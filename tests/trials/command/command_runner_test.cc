@@ -16,6 +16,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/command/trial_rendering.h"
+#include "trials/custom_knobs.h"
 
 namespace trials {
 namespace {
@@ -50,7 +51,7 @@ class CommandRunnerTest : public testing::Test {
 
   CommandOptions Options() {
     const fs::path manifest = folder_.path() / "m.toml";
-    fakes::WriteFile(manifest, "patience_s = 0.3\n" + backend_);
+    fakes::WriteFile(manifest, "patience_s = " + patience_s_ + "\n" + backend_);
     return ReadCommandOptions(common::TomlTable::ParseFile(manifest));
   }
 
@@ -63,6 +64,7 @@ class CommandRunnerTest : public testing::Test {
   Cluster cluster_;
   TrialRequest request_;
   std::string backend_ = "program = [\"./train.sh\"]\n";
+  std::string patience_s_ = "0.3";
 };
 
 const std::string kStep = "echo 'oppa {\"step_time_s\": 0.01}'\n";
@@ -105,6 +107,80 @@ TEST_F(CommandRunnerTest, MeasuresStepsAndMemory) {
   EXPECT_GT(trial.setup_s, 0.08);
   EXPECT_GE(trial.duration_s, trial.setup_s);
   EXPECT_THAT(Log(), HasSubstr("loading\n"));
+}
+
+TEST_F(CommandRunnerTest, TheSetUpTakesNoLessThanNothing) {
+  const std::string step = "echo 'oppa {\"step_time_s\": 100}'\n";
+  const Measurement trial = Run(step + step + step);
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_EQ(trial.setup_s, 0.0);
+}
+
+TEST_F(CommandRunnerTest, TheSetUpEndsWhereTheFirstStepBegins) {
+  const Measurement trial =
+      Run("sleep 0.2\n" + kStep + "sleep 0.4\n" + kStep + kStep);
+  EXPECT_GT(trial.setup_s, 0.15);
+  EXPECT_LT(trial.setup_s, trial.duration_s - 0.35);
+}
+
+TEST_F(CommandRunnerTest, AProgramWithoutStepsOnlySetsUp) {
+  const Measurement trial = Run("sleep 0.1\n");
+  EXPECT_EQ(trial.setup_s, trial.duration_s);
+  EXPECT_GT(trial.setup_s, 0.08);
+}
+
+TEST_F(CommandRunnerTest, APeakOfNothingIsNothing) {
+  const Measurement trial =
+      Run(kStep + kStep + kStep + "echo 'oppa {\"peak_memory_bytes\": 0}'\n");
+  EXPECT_EQ(trial.peak_memory_bytes, 0.0);
+}
+
+TEST_F(CommandRunnerTest, AProgramMayReportItsPeakWhileItTearsDown) {
+  patience_s_ = "60";
+  const Measurement trial =
+      Run(kStep + kStep + kStep +
+          "sleep 0.4\necho 'oppa {\"peak_memory_bytes\": 7e9}'\n");
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_EQ(trial.peak_memory_bytes, 7e9);
+}
+
+TEST_F(CommandRunnerTest, MessagesAreCutAt300Bytes) {
+  const std::string line = std::string(150, 'a') + std::string(250, 'b');
+  Measurement trial = Run(
+      "echo 'oppa {\"status\": \"failed\", \"message\": \"" + line + "\"}'\n");
+  EXPECT_EQ(trial.message, line.substr(0, 300));
+  trial = Run("echo 'CUDA out of memory " + line + "'\nexit 1\n");
+  EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
+  EXPECT_EQ(trial.message, "CUDA out of memory " + line.substr(0, 281));
+}
+
+TEST_F(CommandRunnerTest, FilesOfATrialHaveANameThatAFileSystemAccepts) {
+  Write(kStep + kStep + kStep);
+  for (const int length : {200, 201}) {
+    // "dp=2,tp=4,pp=1,word=a/b c" is 25 bytes.
+    const std::string word = "a/b c" + std::string(length - 25, 'x');
+    CommandOptions options = Options();
+    options.knobs = ReadCustomKnobs(
+        common::TomlTable::ParseString(
+            "[space.custom]\nword = ['none', '" + word + "']\n", "m.toml")
+            .GetTable("space"));
+    const ParallelConfig config =
+        ParseParallelConfig("dp=2,tp=4,pp=1,word=" + word, options.knobs);
+    ASSERT_EQ(ToString(config, options.knobs), "dp=2,tp=4,pp=1,word=" + word);
+    CommandRunner runner(std::move(options), cluster_);
+    const fs::path logs = folder_.path() / std::to_string(length);
+    runner.KeepLogs(logs);
+    TrialRequest request = request_;
+    request.config = config;
+    EXPECT_EQ(runner.Run(request).outcome, Outcome::kCompleted);
+    const std::string name =
+        fs::directory_iterator(logs)->path().stem().string();
+    if (length == 200) {
+      EXPECT_EQ(name, "dp=2,tp=4,pp=1,word=a_b_c" + word.substr(5));
+    } else {
+      EXPECT_THAT(name, testing::MatchesRegex("[0-9a-f]{16}"));
+    }
+  }
 }
 
 TEST_F(CommandRunnerTest, TellsTheProgramWhatToTry) {
@@ -160,6 +236,14 @@ TEST_F(CommandRunnerTest, TheTimeLimitIsNotPassed) {
   const Measurement trial = Run("trap '' TERM; while :; do sleep 0.05; done\n");
   EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
   EXPECT_LE(trial.duration_s, 0.4);
+  EXPECT_EQ(trial.message, "cut off at the time limit");
+}
+
+TEST_F(CommandRunnerTest, TheTimeoutOfTheManifestIsNamed) {
+  backend_ += "timeout_s = 0.3\n";
+  const Measurement trial = Run("sleep 60\n");
+  EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
+  EXPECT_EQ(trial.message, "cut off after 0.3 s (backend.timeout_s)");
 }
 
 TEST_F(CommandRunnerTest, AProgramThatDoesNotEndAfterItsStepsIsEnded) {
@@ -177,7 +261,7 @@ TEST_F(CommandRunnerTest, OutOfMemoryIsSeenInTheReportAndInTheOutput) {
   trial = Run(kStep +
               "echo 'RuntimeError: CUDA out of memory. Tried' >&2\nexit 1\n");
   EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
-  EXPECT_THAT(trial.message, HasSubstr("CUDA out of memory. Tried"));
+  EXPECT_EQ(trial.message, "RuntimeError: CUDA out of memory. Tried");
 }
 
 TEST_F(CommandRunnerTest, CrashesAreData) {
@@ -262,7 +346,7 @@ TEST_F(CommandRunnerTest, AFileInAnUnknownFormatIsNoTrial) {
     (void)runner.Run(request_);
     FAIL();
   } catch (const std::runtime_error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("Exec format error"));
+    EXPECT_THAT(e.what(), HasSubstr("Exec format error (a script begins with"));
   }
 }
 
@@ -303,7 +387,14 @@ TEST_F(CommandRunnerTest, AnInterruptedTrialIsNoMeasurement) {
 
 TEST_F(CommandRunnerTest, AProgramThatIsNotThereIsNoTrial) {
   backend_ = "program = [\"oppa-no-such-program\"]\n";
-  EXPECT_THROW((void)Run(""), std::runtime_error);
+  try {
+    (void)Run("");
+    FAIL();
+  } catch (const std::runtime_error& e) {
+    EXPECT_STREQ(
+        e.what(),
+        "cannot start oppa-no-such-program: No such file or directory");
+  }
   backend_ = "program = [\"./missing.sh\"]\n";
   EXPECT_THROW((void)Options(), common::InputError);
 }

@@ -1,11 +1,11 @@
 #include "trials/command/contained_process.h"
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 
@@ -14,77 +14,13 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/files.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/command/leftovers.h"
+#include "tests/trials/command/contained.h"
 
 namespace trials {
 namespace {
 
 namespace fs = std::filesystem;
-using Stream = ContainedProcess::Stream;
-
-// A word that the command lines of a test's processes have in common.
-std::string Mark() {
-  static int count = 0;
-  return "oppa-contained-" + std::to_string(::getpid()) + "-" +
-         std::to_string(++count);
-}
-
-// How many processes have it.
-int Alive(const std::string& mark) {
-  int count = 0;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string line = common::ReadProcFile(entry.path() / "cmdline");
-    count += line.find(mark) != std::string::npos ? 1 : 0;
-  }
-  return count;
-}
-
-// How many have it in the end: a process that starts a program is two for a
-// moment.
-int AliveInTheEnd(const std::string& mark, int expected) {
-  int alive = Alive(mark);
-  for (int wait = 0; wait < 200 && alive != expected; ++wait) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    alive = Alive(mark);
-  }
-  return alive;
-}
-
-ContainedProcess::Spec Shell(const std::string& script,
-                             const std::string& mark = "") {
-  ContainedProcess::Spec spec;
-  spec.words = {"/bin/sh", "-c", script, "sh", mark};
-  spec.environment = {"PATH=/usr/bin:/bin", "MARK=" + mark};
-  spec.patience_s = 0.3;
-  return spec;
-}
-
-// Reads until nothing is left.
-std::string Drain(ContainedProcess& process) {
-  std::string output;
-  while (process.Read(0.1, [&](Stream stream, std::string_view text) {
-    output += stream == Stream::kOutput ? "" : "! ";
-    output += text;
-  })) {
-  }
-  return output;
-}
-
-// Waits until the program has said that it is there.
-void WaitForOutput(ContainedProcess& process) {
-  bool said = false;
-  while (!said &&
-         process.Read(0.1, [&](Stream, std::string_view) { said = true; })) {
-  }
-}
-
-// A process that outlives its parent, its session and its process group, and
-// ignores what it can.
-const std::string kStray =
-    "(trap '' TERM HUP INT; exec setsid -f sh -c "
-    "'trap \"\" TERM HUP INT; while :; do sleep 0.05; done' \"$1\")";
 
 TEST(ContainedProcess, TellsOutputErrorsAndExitCode) {
   ContainedProcess process(Shell("echo here; echo there >&2; exit 3"));
@@ -93,6 +29,89 @@ TEST(ContainedProcess, TellsOutputErrorsAndExitCode) {
   EXPECT_NE(output.find("! there\n"), std::string::npos);
   ASSERT_TRUE(process.wait_status().has_value());
   EXPECT_EQ(WEXITSTATUS(*process.wait_status()), 3);
+}
+
+TEST(ContainedProcess, LeavesThisProcessAndNoChildOfIt) {
+  const pid_t self = ::getpid();
+  ContainedProcess process(Shell("exit 0"));
+  ASSERT_EQ(::getpid(), self);
+  EXPECT_GT(process.supervisor(), 1);
+  (void)Drain(process);
+  EXPECT_EQ(process.supervisor(), -1);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(ContainedProcess, ProgramsAreLookedUpInThePathOfTheirEnvironment) {
+  const fakes::TemporaryFolder folder;
+  const fs::path first = folder.path() / "first";
+  const fs::path second = folder.path() / "second";
+  const auto add = [](const fs::path& path, const std::string& text) {
+    fakes::WriteFile(path, "#!/bin/sh\n" + text);
+    fs::permissions(path, fs::perms::owner_all);
+  };
+  fs::create_directories(first / "b");  // a folder is no program
+  add(second / "a", "echo a\n");
+  add(second / "b", "echo b\n");
+  fakes::WriteFile(first / "a", "");  // may not be executed
+  ContainedProcess::Spec spec;
+  spec.environment = {"HOME=/",
+                      "PATH=" + first.string() + ":" + second.string(),
+                      "PATH=/nowhere"};
+  for (const std::string name : {"a", "b"}) {
+    spec.words = {name};
+    ContainedProcess process(spec);
+    EXPECT_EQ(Drain(process), name + "\n");
+    EXPECT_EQ(process.start_error(), 0);
+  }
+  // Relative to the folder in which the program starts.
+  spec.folder = second;
+  spec.environment = {"PATH=:/nowhere"};
+  ContainedProcess here(spec);
+  EXPECT_EQ(Drain(here), "b\n");
+  // A file that may not be executed says more than those that do not exist.
+  spec.words = {"a"};
+  spec.folder.clear();
+  spec.environment = {"PATH=" + first.string() + ":/nowhere"};
+  ContainedProcess denied(spec);
+  EXPECT_EQ(Drain(denied), "");
+  EXPECT_EQ(denied.start_error(), EACCES);
+  spec.folder = "/nowhere";
+  ContainedProcess nowhere(spec);
+  EXPECT_EQ(Drain(nowhere), "");
+  EXPECT_EQ(nowhere.start_error(), ENOENT);
+}
+
+TEST(ContainedProcess, ProgramsStartWithSignalsAsIfStartedByHand) {
+  ::signal(SIGUSR1, SIG_IGN);
+  ContainedProcess process(Shell("cat /proc/self/status"));
+  const std::string output = Drain(process);
+  ::signal(SIGUSR1, SIG_DFL);
+  EXPECT_NE(output.find("SigBlk:\t0000000000000000\n"), std::string::npos);
+  EXPECT_NE(output.find("SigIgn:\t0000000000000000\n"), std::string::npos);
+}
+
+TEST(ContainedProcess, ThePatienceIsThatBetweenSigtermAndSigkill) {
+  for (const bool patient : {true, false}) {
+    ContainedProcess::Spec spec =
+        Shell("trap 'sleep " + std::string(patient ? "0.4" : "60") +
+              "; echo tidy; exit 0' TERM; echo up; "
+              "while :; do sleep 0.02; done");
+    spec.patience_s = patient ? 60.0 : 0.05;
+    ContainedProcess process(spec);
+    WaitForOutput(process);
+    process.End();
+    EXPECT_EQ(Drain(process).find("tidy") != std::string::npos, patient);
+    ASSERT_TRUE(process.wait_status().has_value());
+    EXPECT_EQ(WIFEXITED(*process.wait_status()), patient);
+  }
+}
+
+TEST(ContainedProcess, OutputAfterTheEndOfTheOtherStreamIsRead) {
+  ContainedProcess process(Shell("exec 2>&-; sleep 0.1; echo late"));
+  EXPECT_EQ(Drain(process), "late\n");
+  ContainedProcess other(Shell("exec 1>&-; sleep 0.1; echo late >&2"));
+  EXPECT_EQ(Drain(other), "! late\n");
 }
 
 TEST(ContainedProcess, SaysWhyAProgramCannotBeStarted) {
@@ -214,34 +233,6 @@ TEST(ContainedProcess, EndReachesTheProgramOfAStoppedSupervisor) {
   }
 }
 
-// Starts a program with the record and returns after `up` exists; the process
-// that holds it is returned, and its supervisor is in `supervisor`.
-pid_t StartRunner(ContainedProcess::Spec spec,
-                  const fs::path& up,
-                  const fs::path& supervisor) {
-  const pid_t runner = ::fork();
-  if (runner == 0) {
-    ContainedProcess process(spec);
-    std::ofstream(supervisor) << process.supervisor() << std::endl;
-    (void)Drain(process);
-    ::_exit(0);
-  }
-  while (!fs::exists(up) || fs::is_empty(supervisor)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return runner;
-}
-
-void KillBoth(pid_t runner, const fs::path& supervisor) {
-  pid_t pid = 0;
-  std::ifstream(supervisor) >> pid;
-  ASSERT_GT(pid, 1);
-  ::kill(runner, SIGSTOP);  // so that it does not notice
-  ::kill(pid, SIGKILL);
-  ::kill(runner, SIGKILL);
-  ::waitpid(runner, nullptr, 0);
-}
-
 TEST(ContainedProcess, AStoppedSupervisorEndsAllWhenThisProcessIsKilled) {
   const std::string mark = Mark();
   fakes::TemporaryFolder folder;
@@ -262,118 +253,6 @@ TEST(ContainedProcess, AStoppedSupervisorEndsAllWhenThisProcessIsKilled) {
   }
   EXPECT_EQ(Alive(mark), 0);
   ::kill(pid, SIGCONT);
-}
-
-// What each way to recognize processes finds, alone.
-class Leftovers : public testing::Test {
- protected:
-  // Kills runner and supervisor of a program that left a stray process. Tests
-  // that run at the same time may end that process, as they should: then
-  // another one is left.
-  void LeaveStray(const std::string& stray, const fs::path& record) {
-    constexpr int kAttempts = 20;
-    for (int i = 0; i < kAttempts; ++i) {
-      LeaveStrayOnce(stray, record);
-      if (Alive(mark_) == 1) {
-        return;
-      }
-    }
-    FAIL() << "no stray process is left";
-  }
-
-  std::string mark_ = Mark();
-  fakes::TemporaryFolder folder_;
-
- private:
-  void LeaveStrayOnce(const std::string& stray, const fs::path& record) {
-    const fs::path up = folder_.path() / "up";
-    const fs::path supervisor = folder_.path() / "supervisor";
-    fs::remove(up);
-    fs::remove(supervisor);
-    ContainedProcess::Spec spec = Shell(
-        stray + "; sleep 0.5; touch " + up.string() + "; sleep 60", mark_);
-    spec.record = record;
-    const pid_t runner = StartRunner(spec, up, supervisor);
-    KillBoth(runner, supervisor);
-    // The program itself ends with its supervisor.
-    for (int wait = 0; wait < 500 && Alive(mark_) > 1; ++wait) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
-};
-
-constexpr const char* kClearedStray =
-    "env -i setsid -f /bin/sh -c 'while :; do /bin/sleep 0.05; done' \"$1\"";
-
-TEST_F(Leftovers, OfAKilledRunnerAndSupervisorAreFoundByTheirEnvironment) {
-  LeaveStray(kStray, "");  // no record
-  EndLeftovers(folder_.path());
-  EXPECT_EQ(Alive(mark_), 0);
-}
-
-TEST_F(Leftovers, WithoutTheirEnvironmentAreFoundByTheRecord) {
-  const fs::path record = folder_.path() / "trial.processes";
-  LeaveStray(kClearedStray, record);
-  EndLeftovers(folder_.path());
-  EXPECT_EQ(Alive(mark_), 0);
-  EXPECT_FALSE(fs::exists(record));
-}
-
-TEST_F(Leftovers, WithoutEnvironmentAndCgroupAreFoundByTheirStart) {
-  const fs::path record = folder_.path() / "trial.processes";
-  LeaveStray(kClearedStray, record);
-  std::ifstream in(record);
-  std::string space;
-  std::string mark;
-  std::string cgroup;
-  std::getline(in, space);
-  std::getline(in, mark);
-  std::getline(in, cgroup);
-  const std::string rest(std::istreambuf_iterator<char>(in), {});
-  std::ofstream(record) << space << '\n' << mark << "\n\n" << rest;
-  EndLeftovers(folder_.path());
-  EXPECT_EQ(Alive(mark_), 0);
-  if (!cgroup.empty()) {
-    ::rmdir(cgroup.c_str());
-  }
-}
-
-TEST_F(Leftovers, WithoutEnvironmentAreFoundByTheCgroupAlone) {
-  const fs::path record = folder_.path() / "trial.processes";
-  LeaveStray(kClearedStray, record);
-  std::ifstream in(record);
-  std::string head;
-  std::string line;
-  for (int i = 0; i < 3 && std::getline(in, line); ++i) {
-    head += line + "\n";
-  }
-  if (!line.empty()) {
-    std::ofstream(record) << head;
-  }
-  EndLeftovers(folder_.path());
-  EXPECT_EQ(Alive(mark_), 0);
-  if (line.empty()) {
-    GTEST_SKIP() << "no cgroup can be created here";
-  }
-  EXPECT_FALSE(fs::exists(line));
-}
-
-TEST_F(Leftovers, OfARunnerThatLivesStay) {
-  ContainedProcess process(Shell("echo up; sleep 60", mark_));
-  WaitForOutput(process);
-  EndLeftovers(folder_.path());
-  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
-}
-
-TEST_F(Leftovers, ARecordOfAnotherProcessSpaceEndsNothing) {
-  ContainedProcess::Spec spec = Shell("echo up; sleep 60", mark_);
-  spec.record = folder_.path() / "trial.processes";
-  ContainedProcess process(spec);
-  WaitForOutput(process);
-  const std::string text = common::ReadFile(spec.record);
-  common::ReplaceFile(spec.record, "another " + text);
-  EndLeftovers(folder_.path());
-  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
 }
 
 TEST(ContainedProcess,

@@ -8,6 +8,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/fakes/temporary_folder.h"
 
@@ -118,6 +120,98 @@ TEST(ReportReader, ObjectsWithoutAWordNearbyAreOutput) {
   EXPECT_THAT(Steps(lines), ElementsAre());
 }
 
+TEST(ReportReader, AWordThatIsPartOfANameAnnouncesNothing) {
+  const std::string step = "{\"step_time_s\": 1}";
+  for (const char* line : {"/oppa x",
+                           "a.oppa x",
+                           "b_oppa x",
+                           "c-oppa x",
+                           "oppa/x",
+                           "oppa.x",
+                           "oppa_x",
+                           "oppa-x"}) {
+    EXPECT_THAT(Steps({line, step}), ElementsAre()) << line;
+  }
+  for (const char* line : {"oppa", "oppa x", "(oppa)", "noppa"}) {
+    EXPECT_THAT(Steps({line, step}), ElementsAre(1.0)) << line;
+  }
+}
+
+TEST(ReportReader, EachWordAnnouncesOneObject) {
+  const std::string step = "{\"step_time_s\": 1}";
+  EXPECT_THAT(Steps({"oppa x", step, step}), ElementsAre(1.0));
+  EXPECT_THAT(Steps({"oppa x oppa x", step, step, step}),
+              ElementsAre(1.0, 1.0));
+  EXPECT_THAT(Steps({step + " oppa {\"step_time_s\": 2}"}), ElementsAre(2.0));
+  EXPECT_THAT(Steps({"oppa x", "{" + step}), ElementsAre(1.0));
+}
+
+TEST(ReportReader, AWordAnnouncesForEightLines) {
+  for (const int between : {6, 7, 8, 9}) {
+    std::vector<std::string> lines(static_cast<std::size_t>(between), "epoch");
+    lines.insert(lines.begin(), "oppa starts");
+    lines.emplace_back("{\"step_time_s\": 1}");
+    EXPECT_EQ(Steps(lines).size(), between < 8 ? 1U : 0U) << between;
+  }
+}
+
+TEST(ReportReader, AfterEightBrokenReportsTheLineIsOutput) {
+  for (const int broken : {6, 7, 8, 9}) {
+    std::string line;
+    for (int i = 0; i < broken; ++i) {
+      line += "oppa {x ";
+    }
+    EXPECT_EQ(Steps({line + "oppa {\"step_time_s\": 1}"}).size(),
+              broken < 8 ? 1U : 0U)
+        << broken;
+  }
+}
+
+TEST(ReportReader, ABrokenReportHidesNoneThatFollows) {
+  EXPECT_THAT(Steps({"oppa {oppa {\"step_time_s\": 3}"}), ElementsAre(3.0));
+  EXPECT_THAT(Steps({"oppa x",
+                     "oppa {\"step_time_s\": NaN}oppa "
+                     "{\"step_time_s\": 2}"}),
+              ElementsAre(2.0));
+}
+
+TEST(ReportReader, QuotesTheFirst200BytesOfAReport) {
+  const std::string object =
+      "{\"" + std::string(150, 'a') + std::string(150, 'b') + "\": 1}";
+  EXPECT_EQ(Read("oppa {" + object + "x").broken,
+            ("{" + object).substr(0, 200));
+  try {
+    (void)Read("oppa " + object);
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_THAT(e.what(),
+                testing::StartsWith("invalid report '" + object.substr(0, 200) +
+                                    "': unknown key"));
+  }
+}
+
+TEST(ReportReader, AcceptsTheEndsOfARange) {
+  EXPECT_THAT(Steps({"oppa {\"step_time_s\": 1e-06}oppa "
+                     "{\"step_time_s\": 1e+06}"}),
+              ElementsAre(1e-6, 1e6));
+  EXPECT_EQ(
+      Read("oppa {\"peak_memory_bytes\": 0}").reports.at(0).peak_memory_bytes,
+      0.0);
+  try {
+    (void)Read("oppa {\"peak_memory_bytes\": -1}");
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("must be a number >= 0, from 0 "));
+  }
+  try {
+    (void)Read("oppa {\"step_time_s\": 0}");
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_THAT(e.what(),
+                testing::HasSubstr("must be a number > 0, from 1e-06 "));
+  }
+}
+
 TEST(ReportReader, ALineOfBracesTakesNoTime) {
   std::string line;
   while (line.size() < LineReader::kLongest) {
@@ -138,6 +232,25 @@ TEST(ReportFile, ReadsWhatWasAppendedAndIsRemoved) {
     EXPECT_EQ(file.Read(), "");
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(ReportFile, IsReadAndWrittenAsTheUmaskSays) {
+  const fakes::TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  const ReportFile file(folder.path() / "x.report");
+  ::umask(before);
+  EXPECT_EQ(
+      static_cast<unsigned>(std::filesystem::status(file.path()).permissions()),
+      0666U);
+}
+
+TEST(ReportFile, IsInTheTemporaryFolderWhereItsOwnCannotBeMade) {
+  const ReportFile file("/proc/nowhere/x.report");
+  EXPECT_EQ(file.path(),
+            std::filesystem::temp_directory_path() /
+                ("oppa-" + std::to_string(::getpid()) + "-x.report"));
+  fakes::WriteFile(file.path(), "oppa {}\n");
+  EXPECT_EQ(file.Read(), "oppa {}\n");
 }
 
 TEST(LineReader, PutsPiecesTogetherAndBoundsALine) {

@@ -1,0 +1,119 @@
+// Pipelines of a small model, and how many stages the search solves.
+
+#include "methods/planners/nnscaler/pipeline_plan.h"
+
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/methods/planners/profiled_layers.h"
+
+namespace methods {
+namespace {
+
+using surrogates::OperatorModel;
+using surrogates::ProfiledOperator;
+using testing::DoubleNear;
+using testing::ElementsAre;
+
+// Four layers, each on one GPU only, and three sequences that nothing can
+// divide: every pipeline has four stages of 3 ms, 4 ms with recomputation. A
+// stage needs 8 + 1 MB and 5 MB of each microbatch.
+OperatorModel Chain(double limit_mb) {
+  return ModelOfRows({{kLayer,
+                       1,
+                       1,
+                       0,
+                       {.forward_us = 1000.0,
+                        .backward_us = 2000.0,
+                        .weights_mb = 1.0,
+                        .activations_mb = 5.0}}},
+                     {.layers = 4,
+                      .batch = 3,
+                      .gpus = 4,
+                      .gpus_per_node = 4,
+                      .memory_limit_mb = limit_mb});
+}
+
+std::vector<double> TimesOf(const ConstrainedSearch& search) {
+  std::vector<double> ms;
+  for (const ConstrainedPlan& each : search.plans) {
+    ms.push_back(each.iteration_ms);
+  }
+  return ms;
+}
+
+// Four stages with three microbatches have a bubble of 3 / 6.
+const PlanConstraints kChain{0.5, 0.5, 8, {}};
+
+TEST(NnScalerPipelines, FitIfTheFirstStageHoldsAllMicrobatchesInFlight) {
+  const ConstrainedSearch fits =
+      SearchUnderConstraints(Chain(9.0 + 4 * 5.0), kChain);
+  ASSERT_THAT(
+      TimesOf(fits),
+      ElementsAre(DoubleNear(6 * 3.0, 1e-9), DoubleNear(6 * 4.0, 1e-9)));
+  EXPECT_THAT(fits.plans[0].plan.first, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_NEAR(fits.plans[0].memory_mb, 29.0, 1e-9);
+  EXPECT_TRUE(SearchUnderConstraints(Chain(29.0 - 1e-6), kChain).plans.empty());
+  EXPECT_EQ(SearchUnderConstraints(Chain(1.0), kChain, false).plans.size(), 2U);
+}
+
+TEST(NnScalerPipelines, WithALargerBubbleThanAllowedAreNoPlan) {
+  EXPECT_TRUE(
+      SearchUnderConstraints(Chain(1e6), {0.49, 0.5, 8, {}}).plans.empty());
+}
+
+// By whether they are first and last, length and GPUs (1, 2 or 4), with and
+// without recomputation.
+TEST(NnScalerPipelines, SolveEachKindOfStageOnce) {
+  // 1 of all layers; 1 to 3 from the first, to the last; 1 or 2 between them.
+  EXPECT_EQ(SearchUnderConstraints(Chain(1e6), {0.49, 0.0, 8, {}}).stages,
+            2 * 3 * (1 + 3 + 3 + 2));
+  // A single stage ends with the model.
+  EXPECT_EQ(SearchUnderConstraints(Chain(1e6), {0.0, 0.0, 8, {}}).stages,
+            2 * 3 * (1 + 3));
+  // 8 MB of states per layer: of 16 MB, four layers need two GPUs, three as
+  // well, and two need one.
+  EXPECT_EQ(SearchUnderConstraints(Chain(16.0), {0.0, 0.0, 8, {}}).stages,
+            2 * (2 + 2 + 3 + 3));
+}
+
+// Of a single stage: from each of the four layers to the end, on one GPU.
+TEST(NnScalerPipelines, JoinWhatIsProfiled) {
+  EXPECT_EQ(SearchUnderConstraints(Chain(1e6), {0.0, 0.0, 8, {}}).joins, 2 * 4);
+}
+
+// One layer on two GPUs, which take n = 1, 2 or 4 sequences each: n + 0.1 ms
+// forward and twice that backward.
+TEST(NnScalerPipelines, HaveAllSizesOfReplicasAndMicrobatches) {
+  std::vector<ProfiledOperator> rows;
+  for (const int n : {1, 2, 4}) {
+    rows.push_back({kLayer,
+                    n,
+                    1,
+                    0,
+                    {.forward_us = 1000.0 * n + 100.0,
+                     .backward_us = 2.0 * (1000.0 * n + 100.0)}});
+  }
+  const OperatorModel model = ModelOfRows(
+      rows,
+      {.batch = 8, .gpus = 2, .gpus_per_node = 2, .memory_limit_mb = 1e6});
+  const ConstrainedSearch search = SearchUnderConstraints(model, {});
+  std::vector<double> expected;  // two replicas, or data parallelism
+  for (const double recomputed : {0.0, 1.0}) {
+    for (const int n : {4, 2, 1}) {
+      expected.insert(
+          expected.end(), 2, 4.0 / n * (3 + recomputed) * (n + 0.1));
+    }
+  }
+  ASSERT_THAT(TimesOf(search), testing::Pointwise(DoubleNear(1e-9), expected));
+  for (std::size_t i = 0; i < search.plans.size(); ++i) {
+    const surrogates::OperatorPlan& plan = search.plans[i].plan;
+    EXPECT_EQ(plan.micro_batch, 8 >> (i / 2 % 3));
+    EXPECT_EQ(plan.choices[0].dp_log2, 1);
+  }
+}
+
+}  // namespace
+}  // namespace methods

@@ -1,0 +1,38 @@
+// Models of few operators whose profiles a test writes down.
+
+#ifndef TESTS_METHODS_PLANNERS_PROFILED_LAYERS_H_
+#define TESTS_METHODS_PLANNERS_PROFILED_LAYERS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "surrogates/operators/plan_cost.h"
+
+namespace methods {
+
+// Names with the traits of a Transformer's operators: what precedes the layers,
+// a layer of one operator, and what follows them.
+constexpr const char* kFirst = "encoder-embedding";
+constexpr const char* kLayer = "enc-1st-layernorm";
+constexpr const char* kLast = "final-layernorm";
+
+// An operator that was not profiled.
+inline surrogates::ProfiledOperator Unprofiled(std::string name,
+                                               int micro_batch,
+                                               int tp) {
+  return {std::move(name), micro_batch, tp, 0, {.forward_us = 1e7}};
+}
+
+// A transfer of 1 MB takes 0.01 ms within hosts and 1 ms between them.
+inline surrogates::OperatorModel ModelOfRows(
+    const std::vector<surrogates::ProfiledOperator>& rows,
+    const surrogates::OperatorJob& job) {
+  return {surrogates::OperatorTable::Of(rows),
+          surrogates::LinkTable::Uniform(100.0, 1.0),
+          job};
+}
+
+}  // namespace methods
+
+#endif  // TESTS_METHODS_PLANNERS_PROFILED_LAYERS_H_
