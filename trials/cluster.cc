@@ -251,6 +251,8 @@ Cluster ReadHostsLike(const common::TomlTable& group) {
   Cluster cluster = ReadCluster(LikeFile(group));
   try {
     cluster.name = group.GetString("name", cluster.name);
+    cluster.gpu.price_per_hour =
+        group.GetPositive("price_per_gpu_hour", cluster.gpu.price_per_hour);
     const int gpus_per_node =
         group.GetIntIn("gpus_per_node", cluster.gpus_per_node, 1, kMostParts);
     return WithHosts(std::move(cluster),
