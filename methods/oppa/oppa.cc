@@ -234,8 +234,9 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
        ""},
       {"job_sizes",
        Boolean{&pair.job_sizes},
-       "Scale these values by the parameters, layers, width and tokens of the "
-       "job, where [workload] or the facts of a table describe it.",
+       "Start the sizes to which these values are ratios, model state and "
+       "computation, at those of the job, where [workload] or the facts of a "
+       "table describe it.",
        ""},
       PredictionsOption(pair.predictions),
       {"early_termination",

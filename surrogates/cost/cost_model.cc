@@ -18,39 +18,6 @@ constexpr double kModelStateLogStddev = 0.2;
 constexpr double kTypicalFlopRate = 1e14;
 constexpr double kFlopRateLogStddev = 1.0;
 
-// The job of which the typical values are: those of term.h are per sequence.
-JobSizes TypicalJob(double sequences) {
-  constexpr double kLayers = 30.0;
-  constexpr double kWidth = 3000.0;
-  constexpr double kParameters = 12.0 * kLayers * kWidth * kWidth;
-  return {.capacity_bytes = 16.0 * kParameters,
-          .parameters = kParameters,
-          .active_parameters = kParameters,
-          .bytes_per_value = 2.0,
-          .layers = kLayers,
-          .hidden_size = kWidth,
-          .vocabulary = 5e4,
-          .tokens = 2000.0 * sequences};
-}
-
-// How many times the typical value of the term applies to a job.
-double Ratio(const CostTerm& term,
-             const JobSizes& job,
-             double (*whole)(const JobSizes&),
-             double sequences) {
-  if (!job.known() || term.reading.amount == nullptr) {
-    return 1.0;
-  }
-  const bool relative = term.typical.kind != TypicalValue::Kind::kAbsolute;
-  if (term.reading.kind == Reading::Kind::kMemory && !relative) {
-    return 1.0;  // a share of the GPU
-  }
-  const auto amount = [&](const JobSizes& sizes) {
-    return term.reading.amount(sizes) / (relative ? whole(sizes) : 1.0);
-  };
-  return amount(job) / amount(TypicalJob(sequences));
-}
-
 // Sequences of one step. All candidates split the same batch; a candidate
 // without the size of a microbatch shows it only where it is one sequence.
 double SequencesOfStep(const std::vector<trials::ParallelConfig>& configs) {
@@ -66,15 +33,12 @@ double SequencesOfStep(const std::vector<trials::ParallelConfig>& configs) {
 // Evaluates the terms on the space; those that vanish on it are left out.
 ParametricMean Assemble(const std::vector<trials::ParallelConfig>& configs,
                         ParametricMean::Link link,
-                        const std::vector<CostTerm>& terms,
-                        const JobSizes& job = {}) {
+                        const std::vector<CostTerm>& terms) {
   ParametricMean mean;
   mean.link = link;
   const auto size = static_cast<Eigen::Index>(configs.size());
   mean.features.resize(size, static_cast<Eigen::Index>(terms.size()));
   const double sequences = SequencesOfStep(configs);
-  const auto whole =
-      link == ParametricMean::Link::kInverse ? FlopOfStep : StateBytes;
   Eigen::Index column = 0;
   for (const CostTerm& term : terms) {
     for (Eigen::Index i = 0; i < size; ++i) {
@@ -87,8 +51,7 @@ ParametricMean Assemble(const std::vector<trials::ParallelConfig>& configs,
     }
     mean.coefficients.push_back(
         {.name = term.name,
-         .log_center = term.typical.LogCenter(sequences, largest) +
-                       std::log(Ratio(term, job, whole, sequences)),
+         .log_center = term.typical.LogCenter(sequences, largest),
          .log_stddev = term.typical.log_stddev,
          .absolute = term.typical.kind == TypicalValue::Kind::kAbsolute});
     ++column;
@@ -155,10 +118,10 @@ ParametricMean ThroughputPrior(const trials::SearchSpace& space,
   if (!choices.typical_values) {
     terms = WithoutTypicalValues(std::move(terms));
   }
+  ParametricMean mean = Assemble(ranks.configs, kLink, terms);
   if (!choices.typical_values) {
-    return Assemble(ranks.configs, kLink, terms);
+    return mean;
   }
-  ParametricMean mean = Assemble(ranks.configs, kLink, terms, choices.sizes);
   if (choices.sizes.known()) {
     mean.shared_scale =
         SharedScale{std::log(FlopOfStep(choices.sizes) / kTypicalFlopRate),
@@ -207,8 +170,7 @@ ParametricMean MemoryPrior(const trials::SearchSpace& space,
   }
   ParametricMean mean = Assemble(printed ? space.configs() : ranks.configs,
                                  ParametricMean::Link::kLinear,
-                                 terms,
-                                 typical_values ? choices.sizes : JobSizes{});
+                                 terms);
   mean.clip = clip;
   if (typical_values) {
     mean.shared_scale =

@@ -33,9 +33,8 @@ struct CostModelChoices {
   // step or of the capacity at its largest value, up to a factor of e^1.5, and
   // there is no shared scale.
   bool typical_values = true;
-  // Of kPhysical with typical values. Where they are known, the shared scales
-  // start at them, and each typical value, which holds for a typical job, is
-  // scaled by the job's ratio of bytes to FLOP or to bytes of model state.
+  // Of kPhysical with typical values: the shared scales start at them where
+  // they are known.
   JobSizes sizes = {};
 };
 

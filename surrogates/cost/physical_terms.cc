@@ -113,12 +113,6 @@ double AllReducedBytes(const JobSizes& s) {
 // Two forward and two backward; experts have as many all-to-alls.
 double AllReduces(const JobSizes& s) { return 4.0 * s.layers; }
 double CheckpointBytes(const JobSizes& s) { return s.layers * LayerBytes(s); }
-// 34 bytes per token, layer and unit of width at 2 bytes per value.
-double ActivationBytes(const JobSizes& s) { return 17.0 * CheckpointBytes(s); }
-// Logits in 16 and 32 bits with a gradient of 16, and one layer's activations.
-double MicrobatchBytes(const JobSizes& s) {
-  return 8.0 * s.tokens * s.vocabulary + 17.0 * LayerBytes(s);
-}
 
 // Sequences of activations that a stage holds at once, in units of the batch
 // and per layer: 1F1B keeps min(pp, microbatches) microbatches in flight,
@@ -165,8 +159,6 @@ JobSizes SizesOf(const trials::Workload& workload, double capacity_bytes) {
               workload.precision == trials::Precision::kFp32 ? 4.0 : 2.0,
           .layers = static_cast<double>(model.layers),
           .hidden_size = static_cast<double>(model.hidden_size),
-          .vocabulary = static_cast<double>(
-              model.classes > 0 ? model.classes : model.vocab_size),
           .tokens = static_cast<double>(workload.batch_size) *
                     workload.sequence_length};
 }
@@ -414,7 +406,7 @@ std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp) {
        "activations of the batch, all layers",
        If(std::not_fn(Recomputes), in_flight(10.0 / 34.0)),
        {Typical::kPerSequence, 0.22, 1.0},
-       {Read::kMemory, ActivationBytes}},
+       {Read::kMemory}},
       // 2 bytes of the 34, and the recomputed activations.
       {"checkpoints",
        "checkpointed activations of the batch",
@@ -426,7 +418,7 @@ std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp) {
        "logits and one layer, whole batch",
        SequencesAtOnce,
        {Typical::kPerSequence, 0.025, 1.0},
-       {Read::kMemory, MicrobatchBytes}},
+       {Read::kMemory}},
       {"constant",
        "fixed memory of a GPU",
        [](const ParallelConfig&) { return 1.0; },

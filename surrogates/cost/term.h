@@ -33,8 +33,8 @@ struct ClusterShape {
   [[nodiscard]] bool multi_node() const { return gpus > gpus_per_node; }
 };
 
-// Sizes of a training job: facts of its model and batch, no speeds. They move
-// the typical values of the physical form, and they turn learned coefficients
+// Sizes of a training job: facts of its model and batch, no speeds. The shared
+// scales of the physical form start at them, and they turn learned coefficients
 // into bandwidths, latencies and bytes. 0: unknown.
 struct JobSizes {
   double capacity_bytes = 0.0;  // memory of a GPU
@@ -43,8 +43,7 @@ struct JobSizes {
   double bytes_per_value = 0.0;    // of parameters and activations in compute
   double layers = 0.0;
   double hidden_size = 0.0;
-  double vocabulary = 0.0;  // outputs of the head
-  double tokens = 0.0;      // of a step, over all ranks
+  double tokens = 0.0;  // of a step, over all ranks
 
   [[nodiscard]] bool known() const {
     return capacity_bytes > 0.0 && parameters > 0.0;

@@ -136,114 +136,31 @@ TEST(TypicalValues, PredictTheMemoryOfAModelOfKnownSize) {
   EXPECT_LT(memory[1], 0.9);
 }
 
-// A job of 12 layers * width^2 parameters, in bf16.
-JobSizes Job(double layers, double width, double tokens) {
-  const double parameters = 12.0 * layers * width * width;
-  return {.capacity_bytes = 80e9,
-          .parameters = parameters,
-          .active_parameters = parameters,
-          .bytes_per_value = 2.0,
-          .layers = layers,
-          .hidden_size = width,
-          .vocabulary = 50000.0,
-          .tokens = tokens};
-}
-
-// The prior of the memory (or of the step time) of a job with 64 sequences.
-ParametricMean PriorOf(const JobSizes& job, bool memory) {
-  const trials::SearchSpace space(
-      {{.dp = 8, .microbatches = 8, .micro_batch_size = 1},
-       {.dp = 2,
-        .tp = 2,
-        .pp = 2,
-        .zero_stage = 1,
-        .microbatches = 32,
-        .grad_checkpoint = trials::kRecomputeFull,
-        .micro_batch_size = 1}});
+// A job of 6.44e9 parameters, 64 sequences of 2048 tokens, on 80e9 bytes.
+TEST(KnownSizes, DecideTheScalesOfBothTargetsAndNothingElse) {
+  constexpr double kParameters = 6.44e9;
+  const CostModelChoices known{.sizes = {.capacity_bytes = 80e9,
+                                         .parameters = kParameters,
+                                         .active_parameters = kParameters,
+                                         .tokens = 64.0 * 2048.0}};
+  const trials::SearchSpace space({{.dp = 8}, {.dp = 2, .pp = 4}});
   constexpr auto kForm = CostModelForm::kPhysical;
-  return memory ? MemoryPrior(space, {8, 8}, kForm, 1.1, {.sizes = job})
-                : ThroughputPrior(space, {8, 8}, kForm, {.sizes = job});
-}
-
-double LogCenter(const ParametricMean& prior, const std::string& name) {
-  for (const auto& coefficient : prior.coefficients) {
-    if (coefficient.name == name) {
-      return coefficient.log_center;
-    }
-  }
-  throw std::out_of_range(name);
-}
-
-TEST(KnownSizes, DecideTheScalesOfBothTargets) {
-  const JobSizes job = Job(32.0, 4096.0, 64.0 * 2048.0);
-  const ParametricMean memory = PriorOf(job, true);
+  const ParametricMean memory = MemoryPrior(space, {8, 8}, kForm, 1.1, known);
   ASSERT_TRUE(memory.shared_scale);
-  // 16 bytes per parameter, 6.44e9 parameters, on 80e9 bytes.
-  EXPECT_NEAR(std::exp(memory.shared_scale->log_center), 1.288, 1e-3);
-  EXPECT_LT(memory.shared_scale->log_stddev, 0.25);
+  // 16 bytes per parameter.
+  EXPECT_NEAR(std::exp(memory.shared_scale->log_center), 1.288, 1e-12);
+  EXPECT_EQ(memory.shared_scale->log_stddev, 0.2);
   // 6 FLOP per parameter and token at 1e14 FLOP/s, up to a factor of 7.4.
-  const ParametricMean time = PriorOf(job, false);
+  const ParametricMean time = ThroughputPrior(space, {8, 8}, kForm, known);
   ASSERT_TRUE(time.shared_scale);
-  EXPECT_NEAR(std::exp(time.shared_scale->log_center), 50.66, 0.01);
+  EXPECT_NEAR(std::exp(time.shared_scale->log_center), 50.6462, 1e-3);
   EXPECT_EQ(time.shared_scale->log_stddev, 1.0);
-}
-
-TEST(KnownSizes, OfTheTypicalJobLeaveTheTypicalValues) {
-  const JobSizes typical = Job(30.0, 3000.0, 64.0 * 2000.0);
-  for (const bool memory : {false, true}) {
-    const ParametricMean known = PriorOf(typical, memory);
-    const ParametricMean unknown = PriorOf({}, memory);
-    ASSERT_EQ(known.size(), unknown.size());
-    for (std::size_t j = 0; j < known.coefficients.size(); ++j) {
-      EXPECT_NEAR(known.coefficients[j].log_center,
-                  unknown.coefficients[j].log_center,
-                  1e-12)
-          << known.coefficients[j].name;
-    }
+  const ParametricMean unknown = ThroughputPrior(space, {8, 8}, kForm);
+  ASSERT_EQ(time.size(), unknown.size());
+  for (std::size_t j = 0; j < time.coefficients.size(); ++j) {
+    EXPECT_EQ(time.coefficients[j].log_center,
+              unknown.coefficients[j].log_center);
   }
-}
-
-// How the share of a mechanism depends on the job, by hand: gradients per FLOP
-// on tokens alone, all-reduced activations per FLOP on 1 / width, held
-// activations per byte of state on tokens / width, messages on layers.
-TEST(KnownSizes, MoveEachMechanismAsItsBytesPerFlop) {
-  constexpr double kTokens = 64.0 * 2000.0;
-  const double log2 = std::log(2.0);
-  const auto change = [&](const JobSizes& job, bool memory, const char* name) {
-    return LogCenter(PriorOf(job, memory), name) -
-           LogCenter(PriorOf(Job(30.0, 3000.0, kTokens), memory), name);
-  };
-  const JobSizes longer = Job(30.0, 3000.0, 2.0 * kTokens);
-  EXPECT_NEAR(change(longer, false, "DP volume, intra-node"), -log2, 1e-12);
-  EXPECT_NEAR(change(longer, false, "TP volume, intra-node"), 0.0, 1e-12);
-  EXPECT_NEAR(change(longer, true, "activations"), log2, 1e-12);
-  const JobSizes wider = Job(30.0, 6000.0, kTokens);
-  EXPECT_NEAR(change(wider, false, "DP volume, intra-node"), 0.0, 1e-12);
-  EXPECT_NEAR(change(wider, false, "TP volume, intra-node"), -log2, 1e-12);
-  EXPECT_NEAR(change(wider, true, "activations"), -log2, 1e-12);
-  EXPECT_NEAR(change(wider, true, "checkpoints"), -log2, 1e-12);
-  const JobSizes deeper = Job(60.0, 3000.0, kTokens);
-  EXPECT_NEAR(change(deeper, false, "TP latency, intra-node"), log2, 1e-12);
-  EXPECT_NEAR(change(deeper, false, "PP latency"), 0.0, 1e-12);
-  EXPECT_NEAR(change(deeper, true, "activations"), 0.0, 1e-12);
-  for (const JobSizes& job : {longer, wider, deeper}) {
-    EXPECT_EQ(change(job, true, "constant"), 0.0);
-    EXPECT_EQ(change(job, true, "model state"), 0.0);
-    EXPECT_EQ(change(job, false, "compute"), 0.0);
-  }
-}
-
-TEST(KnownSizes, DoNotDependOnWhatTheCandidatesSayOfTheBatch) {
-  const JobSizes job = Job(30.0, 3000.0, 64.0 * 2000.0);
-  const auto prior = [&](int micro_batch_size) {
-    const trials::SearchSpace space(
-        {{.dp = 8, .microbatches = 8, .micro_batch_size = micro_batch_size}});
-    return MemoryPrior(
-        space, {8, 8}, CostModelForm::kPhysical, 1.1, {.sizes = job});
-  };
-  EXPECT_NEAR(LogCenter(prior(0), "activations"),
-              LogCenter(prior(4), "activations"),
-              1e-12);
 }
 
 TEST(KnownSizes, AreThoseOfTheModelAndTheBatch) {
@@ -264,13 +181,10 @@ TEST(KnownSizes, AreThoseOfTheModelAndTheBatch) {
             3.0 * 2.0 *
                 static_cast<double>(trials::ExpertParameters(workload.model)));
   EXPECT_EQ(sizes.tokens, 60.0);
-  EXPECT_EQ(sizes.vocabulary, 100.0);
   EXPECT_EQ(sizes.bytes_per_value, 2.0);
   EXPECT_TRUE(sizes.known());
   workload.precision = trials::Precision::kFp32;
-  workload.model.classes = 7;
   EXPECT_EQ(SizesOf(workload, 1e9).bytes_per_value, 4.0);
-  EXPECT_EQ(SizesOf(workload, 1e9).vocabulary, 7.0);
   EXPECT_FALSE(JobSizes{.capacity_bytes = 1e9}.known());
 }
 
