@@ -170,7 +170,10 @@ bool AllFinished(const std::vector<Drawn>& drawn, int repeats) {
   });
 }
 
-std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats) {
+std::string CaptionOf(const FigureInput& input,
+                      FigureSet set,
+                      int repeats,
+                      const Panels& panels) {
   const trials::ProblemInfo& problem = input.problems.front()->info;
   const std::string head =
       set == kProblems
@@ -178,6 +181,13 @@ std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats) {
           : problem.description;
   const bool one_source = set != kProblems && problem.predictions &&
                           problem.predictions->size() == 1;
+  const bool quartiles =
+      std::any_of(panels.begin(), panels.end(), [](const Panel& panel) {
+        return std::any_of(
+            panel.series.begin(), panel.series.end(), [](const Series& series) {
+              return HasQuartiles(series.mark);
+            });
+      });
   return fmt::format(
       "{}{}{}{}{}; {} repeat{}{}{}.",
       head,
@@ -188,7 +198,7 @@ std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats) {
       repeats,
       repeats == 1 ? "" : "s",
       AllFinished(input.drawn, repeats) ? "" : " (not all finished)",
-      repeats == 1 ? "" : ": median and quartiles");
+      repeats == 1 || !quartiles ? "" : ": median and quartiles");
 }
 
 }  // namespace
@@ -240,8 +250,9 @@ std::optional<Figure> MakeFigure(const FigureKind& kind,
                              ? problem->info.name
                          : records.info.title.empty() ? records.info.name
                                                       : records.info.title,
-                .caption = CaptionOf(input, kind.set, records.info.repeats),
                 .panels = kind.panels(input)};
+  figure.caption =
+      CaptionOf(input, kind.set, records.info.repeats, figure.panels);
   for (const Panel& panel : figure.panels) {
     if (!panel.by_name && !(panel.x_max > 0.0)) {
       return std::nullopt;
