@@ -99,7 +99,11 @@ class ExternalTest : public testing::Test {
       ::execv(pointers[0], pointers.data());
       ::_exit(127);
     }
-    for (int i = 0; i < 3000 && !fs::exists(folder_.path() / "hanging"); ++i) {
+    // The trial starts its stray process and says that it hangs; the process
+    // has its command line a moment later.
+    for (int i = 0;
+         i < 3000 && (!fs::exists(folder_.path() / "hanging") || Strays() == 0);
+         ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     EXPECT_GT(Strays(), 0);

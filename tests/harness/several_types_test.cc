@@ -58,17 +58,21 @@ class SeveralTypes : public testing::Test {
 constexpr const char* kBoth = "file = \"clusters/a100-h100.toml\"\n";
 
 TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
-  EXPECT_THAT(ErrorOf(kBoth, "[space]\ngpus = [8, 16]\n"),
+  (void)Read(std::string(kBoth) + "price_per_gpu_hour = 2\n");
+  const auto error_with = [this](const std::string& setting) -> std::string {
+    try {
+      (void)MakeBackend(
+          ReadManifest(path_, {.settings = {setting}}).problems.front());
+    } catch (const common::InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_with("space.gpus=[8, 16]"),
               HasSubstr("the cluster has 2 GPU types, which are used together: "
                         "choose one, [cluster] group = \"a100\""));
-  Manifest manifest = Read(std::string(kBoth) + "price_per_gpu_hour = 2\n");
-  manifest.problems.front().objective = trials::Objective::kMoney;
-  try {
-    (void)MakeBackend(manifest.problems.front());
-    FAIL() << "no error";
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("this cluster has 2 GPU types"));
-  }
+  EXPECT_THAT(error_with("experiment.objective=\"money\""),
+              HasSubstr("this cluster has 2 GPU types"));
 }
 
 TEST_F(SeveralTypes, EveryCandidateHasStagesOfOneTypeAndCanBeTried) {
