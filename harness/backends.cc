@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -89,17 +90,22 @@ std::string ValidationLine(const std::string& framework,
                            fmt::join(tables, ", "));
 }
 
-// How far measurements of comparable runs are from a report; "" without the
-// file of bands.
-std::string ErrorBandsOf(const trials::Cluster& cluster,
+// How far measurements of comparable runs are from a report; nothing without
+// the file of bands, and with several GPU types, which no measurement has.
+std::string ErrorBandsOf(const std::vector<trials::Cluster>& pools,
                          const std::string& framework,
                          const trials::ParallelConfig& config,
                          const trials::StepReport& report) {
+  if (pools.size() > 1) {
+    return "\n";
+  }
   const std::filesystem::path file = trials::ErrorBandsPath();
   if (!common::IsFile(file)) {
     return "";
   }
   const trials::ErrorBands bands = trials::ReadErrorBands(file);
+  const trials::Cluster cluster =
+      WithGpus(pools.front(), trials::GpusOf(config));
   return "\n" + FormatBands(bands,
                             bands.RegimeOf(cluster.gpu.architecture,
                                            framework,
@@ -185,6 +191,31 @@ PredictionsByName HeterogeneousPredictions(
   };
 }
 
+// Makes the simulator of so many GPUs.
+using MakeSimulatorOf =
+    std::function<std::unique_ptr<trials::Simulator>(int gpus)>;
+
+// Runs configurations of every size, with the deviations of a landscape if
+// there is one.
+std::unique_ptr<TrialRunner> ExactRunner(
+    const MakeSimulatorOf& make_simulator,
+    const std::vector<int>& sizes,
+    const std::shared_ptr<const trials::Landscape>& deviations) {
+  std::unique_ptr<TrialRunner> runner;
+  if (sizes.size() == 1) {
+    runner = make_simulator(sizes.front());
+  } else {
+    std::map<int, std::unique_ptr<TrialRunner>> parts;
+    for (const int gpus : sizes) {
+      parts.emplace(gpus, make_simulator(gpus));
+    }
+    runner = std::make_unique<trials::SizedRunner>(std::move(parts));
+  }
+  return deviations == nullptr ? std::move(runner)
+                               : std::make_unique<trials::LandscapeRunner>(
+                                     std::move(runner), deviations);
+}
+
 Backend MakeSimulator(const ProblemSpec& problem) {
   SimulatorSetup setup = ReadSimulatorSetup(problem);
   const trials::Workload& workload = setup.workload;
@@ -209,7 +240,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                               ? std::make_shared<const trials::Landscape>(
                                     landscape, backend.space->configs())
                               : nullptr;
-  const auto make_simulator =
+  const MakeSimulatorOf make_simulator =
       [workload, pools, framework = setup.framework](int gpus) {
         const trials::Simulator::Options simulator_options{*framework};
         return pools.size() > 1 ? std::make_unique<trials::Simulator>(
@@ -221,26 +252,8 @@ Backend MakeSimulator(const ProblemSpec& problem) {
       };
   const std::vector<int> sizes =
       backend.sizes.empty() ? std::vector<int>{backend.gpus} : backend.sizes;
-  const auto make_exact =
-      [make_simulator, sizes, deviations]() -> std::unique_ptr<TrialRunner> {
-    std::unique_ptr<TrialRunner> runner;
-    if (sizes.size() == 1) {
-      runner = make_simulator(sizes.front());
-    } else {
-      std::map<int, std::unique_ptr<TrialRunner>> parts;
-      for (const int gpus : sizes) {
-        parts.emplace(gpus, make_simulator(gpus));
-      }
-      runner = std::make_unique<trials::SizedRunner>(std::move(parts));
-    }
-    if (deviations == nullptr) {
-      return runner;
-    }
-    if (deviations == nullptr) {
-      return runner;
-    }
-    return std::make_unique<trials::LandscapeRunner>(std::move(runner),
-                                                     deviations);
+  const auto make_exact = [make_simulator, sizes, deviations] {
+    return ExactRunner(make_simulator, sizes, deviations);
   };
   backend.clone_exact_runner = make_exact;
   // Of each number of GPUs; the largest one rejects other configurations.
@@ -269,13 +282,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                         const trials::ParallelConfig& config) {
     const trials::StepReport report = simulate(config);
     return FormatReport(ToString(config), report) +
-           // No measurement has several GPU types.
-           (pools.size() > 1
-                ? "\n"
-                : ErrorBandsOf(WithGpus(pools.front(), trials::GpusOf(config)),
-                               framework_name,
-                               config,
-                               report)) +
+           ErrorBandsOf(pools, framework_name, config, report) +
            ValidationOf(pools) +
            (deviations == nullptr
                 ? ""
