@@ -343,7 +343,7 @@ int GpusOf(std::span<const Cluster> groups) {
 }
 
 std::vector<Cluster> WithGpus(std::vector<Cluster> groups, int gpus) {
-  const std::int64_t all = GpusOf(groups);
+  const std::int64_t all = std::max(1, GpusOf(groups));
   for (Cluster& group : groups) {
     const std::int64_t share = std::int64_t{gpus} * group.gpus();
     if (share % (all * group.gpus_per_node) != 0) {
