@@ -357,6 +357,7 @@ Backend MakeReplay(const ProblemSpec& problem) {
   if (table.sizes().size() > 1) {
     backend.sizes = table.sizes();
   }
+  backend.runs_plans = !table.plans().empty() && backend.sizes.empty();
   backend.price_per_gpu_hour = cluster.gpu.price_per_hour;
   backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
   backend.memory_capacity_bytes = cluster.gpu.memory_bytes;

@@ -26,8 +26,8 @@ enum class Judge { kNearest, kPlan };
       [&judge](const Problem& problem) -> std::string {
         return judge == Judge::kPlan && !problem.runs_plans
                    ? "the trials of this problem cannot run plans, only "
-                     "the simulator without a landscape can; use "
-                     "\"nearest\""
+                     "the simulator without a landscape and tables with a "
+                     "column `plan` can; use \"nearest\""
                    : "";
       }};
 }

@@ -1,6 +1,7 @@
 #include "trials/replay/replay_runner.h"
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,16 @@
 #include "common/error.h"
 
 namespace trials {
+namespace {
+
+std::optional<double> ThroughputOf(const ReplayRow* row) {
+  if (row == nullptr) {
+    return std::nullopt;
+  }
+  return row->out_of_memory ? 0.0 : 1.0 / row->step_time_s;
+}
+
+}  // namespace
 
 ReplayRunner::ReplayRunner(ReplayTable table, const Options& options)
     : table_(std::move(table)), space_(table_.configs()), options_(options) {
@@ -23,16 +34,20 @@ ReplayRunner::ReplayRunner(ReplayTable table)
     : ReplayRunner(std::move(table), Options{}) {}
 
 Measurement ReplayRunner::Run(const TrialRequest& request) {
-  RejectPlan(request, "replay");
+  if (table_.plans().empty()) {
+    RejectPlan(request, "a table without plans");
+  }
   Measurement measurement{.setup_s = options_.setup_s,
                           .duration_s = options_.setup_s};
-  const ReplayRow* row = Find(request.config);
+  const ReplayRow* row =
+      request.plan ? Find(*request.plan) : Find(request.config);
   if (row == nullptr) {
     measurement.outcome = Outcome::kFailed;
     measurement.duration_s += options_.failure_s;
-    measurement.message = fmt::format("{} is not in the table's scenario {}",
-                                      ToString(request.config),
-                                      table_.scenario());
+    measurement.message = fmt::format(
+        "{} is not in the table's scenario {}",
+        request.plan ? ToString(*request.plan) : ToString(request.config),
+        table_.scenario());
     return measurement;
   }
   if (row->out_of_memory) {
@@ -57,11 +72,22 @@ Measurement ReplayRunner::Run(const TrialRequest& request) {
 
 std::optional<double> ReplayRunner::ExactThroughput(
     const ParallelConfig& config) const {
-  const ReplayRow* row = Find(config);
-  if (row == nullptr) {
-    return std::nullopt;
+  return ThroughputOf(Find(config));
+}
+
+std::optional<double> ReplayRunner::ExactPlanThroughput(
+    const Plan& plan) const {
+  return ThroughputOf(Find(plan));
+}
+
+const ReplayRow* ReplayRunner::Find(const Plan& plan) const {
+  const std::string text = ToString(plan);
+  for (const ReplayRow& row : table_.plans()) {
+    if (ToString(*row.plan) == text) {
+      return &row;
+    }
   }
-  return row->out_of_memory ? 0.0 : 1.0 / row->step_time_s;
+  return nullptr;
 }
 
 const ReplayRow* ReplayRunner::Find(const ParallelConfig& config) const {

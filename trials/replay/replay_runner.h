@@ -18,7 +18,7 @@ namespace trials {
 //
 // A configuration that ran out of memory fails that way after its set-up,
 // without a step and without a peak. One that is not in the table has outcome
-// kFailed.
+// kFailed. The same holds for plans.
 class ReplayRunner final : public TrialRunner {
  public:
   // Tables do not contain the cost of a trial other than its steps. The
@@ -37,6 +37,8 @@ class ReplayRunner final : public TrialRunner {
   // 1 / step time; 0 when out of memory; absent when not in the table.
   [[nodiscard]] std::optional<double> ExactThroughput(
       const ParallelConfig& config) const override;
+  [[nodiscard]] std::optional<double> ExactPlanThroughput(
+      const Plan& plan) const override;
 
   [[nodiscard]] const ReplayTable& table() const { return table_; }
   // The rows of the table, in their order: the candidates of a search.
@@ -44,6 +46,7 @@ class ReplayRunner final : public TrialRunner {
 
  private:
   [[nodiscard]] const ReplayRow* Find(const ParallelConfig& config) const;
+  [[nodiscard]] const ReplayRow* Find(const Plan& plan) const;
 
   ReplayTable table_;
   SearchSpace space_;

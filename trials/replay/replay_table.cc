@@ -26,8 +26,8 @@ namespace {
 constexpr double kBytesPerGb = 1e9;
 
 // Columns that are not fields of ParallelConfig.
-constexpr std::array<std::string_view, 5> kColumns = {
-    "scenario", "gpus", "status", "step_time_s", "peak_memory_gb"};
+constexpr std::array<std::string_view, 6> kColumns = {
+    "scenario", "gpus", "status", "step_time_s", "peak_memory_gb", "plan"};
 
 // A table of measurements: its columns by meaning, and a row at a time.
 class CsvFile {
@@ -107,6 +107,23 @@ class CsvFile {
     return config;
   }
 
+  // The plan in the column `plan`, which has all sizes.
+  [[nodiscard]] Plan ReadPlan() const {
+    for (const auto& [name, at] : columns_) {
+      if (knobs_.Find(name) != nullptr && !row_->cells[at].empty()) {
+        Fail(fmt::format("the plan has all sizes: leave the cell '{}' empty",
+                         name));
+      }
+    }
+    Plan plan;
+    try {
+      FromText(Cell("plan"), plan);
+    } catch (const std::invalid_argument& e) {
+      Fail(fmt::format("plan: {}", e.what()));
+    }
+    return plan;
+  }
+
   [[noreturn]] void Fail(const std::string& message) const {
     table_.Fail(row_ == nullptr ? table_.header_line() : row_->line, message);
   }
@@ -155,14 +172,10 @@ class Gathering {
     if (gpus != std::trunc(gpus) || gpus > std::numeric_limits<int>::max()) {
       file.Fail(fmt::format("gpus must be an integer, not {}", gpus));
     }
-    const ParallelConfig config = file.Config();
-    AddGpus(file, static_cast<int>(gpus), config);
-    const auto [at, is_new] = index_.try_emplace(config, rows_.size());
-    if (is_new) {
-      rows_.push_back({.config = config, .line = file.line()});
-      step_times_s_.emplace_back();
-    }
-    ReplayRow& row = rows_[at->second];
+    Measured& measured = file.Cell("plan").empty()
+                             ? OfConfig(file, static_cast<int>(gpus))
+                             : OfPlan(file, static_cast<int>(gpus));
+    ReplayRow& row = measured.row;
     ++row.measurements;
     if (Ran(file)) {
       const double step_time_s = file.Number("step_time_s");
@@ -172,25 +185,65 @@ class Gathering {
                               kMostStepSeconds,
                               file.Cell("step_time_s")));
       }
-      step_times_s_[at->second].push_back(step_time_s);
+      measured.step_times_s.push_back(step_time_s);
       AddPeak(file, row);
     }
   }
 
-  [[nodiscard]] std::vector<ReplayRow> Rows() const {
-    std::vector<ReplayRow> rows = rows_;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i].out_of_memory = step_times_s_[i].empty();
-      if (!rows[i].out_of_memory) {
-        rows[i].step_time_s = common::Median(step_times_s_[i]);
+  [[nodiscard]] std::vector<ReplayRow> Rows() const { return RowsOf(configs_); }
+  [[nodiscard]] std::vector<ReplayRow> Plans() const { return RowsOf(plans_); }
+
+  [[nodiscard]] const std::set<int>& gpus() const { return gpus_; }
+
+ private:
+  struct Measured {
+    ReplayRow row;
+    std::vector<double> step_times_s;
+  };
+
+  static std::vector<ReplayRow> RowsOf(const std::vector<Measured>& all) {
+    std::vector<ReplayRow> rows;
+    for (const Measured& measured : all) {
+      ReplayRow& row = rows.emplace_back(measured.row);
+      row.out_of_memory = measured.step_times_s.empty();
+      if (!row.out_of_memory) {
+        row.step_time_s = common::Median(measured.step_times_s);
       }
     }
     return rows;
   }
 
-  [[nodiscard]] const std::set<int>& gpus() const { return gpus_; }
+  Measured& OfConfig(const CsvFile& file, int gpus) {
+    const ParallelConfig config = file.Config();
+    AddGpus(file, gpus, config);
+    const auto [at, is_new] = index_.try_emplace(config, configs_.size());
+    if (is_new) {
+      configs_.push_back({{.config = config, .line = file.line()}, {}});
+    }
+    return configs_[at->second];
+  }
 
- private:
+  Measured& OfPlan(const CsvFile& file, int gpus) {
+    const Plan plan = file.ReadPlan();
+    int used = 0;
+    for (int stage = 0; std::cmp_less(stage, plan.stages.size()); ++stage) {
+      used += StageGpus(plan, stage);
+    }
+    if (used != gpus) {
+      file.Fail(fmt::format(
+          "the stages of the plan have {} GPUs, and the row {}", used, gpus));
+    }
+    gpus_.insert(gpus);
+    const auto [at, is_new] =
+        plan_index_.try_emplace(ToString(plan), plans_.size());
+    if (is_new) {
+      plans_.push_back(
+          {{.config = StageConfig(plan, 0), .plan = plan, .line = file.line()},
+           {}});
+    }
+    return plans_[at->second];
+  }
+
   // With several numbers of GPUs, that of a row must follow from its
   // configuration, as in a search space.
   void AddGpus(const CsvFile& file, int gpus, const ParallelConfig& config) {
@@ -226,8 +279,9 @@ class Gathering {
   std::set<int> gpus_;
   unsigned unlike_ = 0;  // a row whose GPUs are not those of its configuration
   std::map<ParallelConfig, std::size_t> index_;
-  std::vector<ReplayRow> rows_;
-  std::vector<std::vector<double>> step_times_s_;
+  std::map<std::string, std::size_t> plan_index_;  // by text
+  std::vector<Measured> configs_;
+  std::vector<Measured> plans_;
 };
 
 // A list for a message, cut where it gets long.
@@ -263,6 +317,15 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
   table.scenario_ = scenario;
   table.sizes_.assign(gathering.gpus().begin(), gathering.gpus().end());
   table.rows_ = gathering.Rows();
+  table.plans_ = gathering.Plans();
+  if (table.rows_.empty() && !table.plans_.empty()) {
+    throw common::InputError(
+        fmt::format("{}:{}: the scenario {} has plans only: a search needs "
+                    "configurations, too",
+                    path.string(),
+                    table.plans_.front().line,
+                    scenario));
+  }
   table.unknown_columns_ = file.unknown();
   if (table.rows_.empty()) {
     const std::vector<std::string> known = ScenarioNames(path);

@@ -13,12 +13,14 @@
 #include "trials/knobs.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
+#include "trials/plan.h"
 
 namespace trials {
 
-// One configuration of a table, with all rows that measured it.
+// One configuration of a table, or one plan, with all rows that measured it.
 struct ReplayRow {
-  ParallelConfig config;
+  ParallelConfig config;  // with a plan: StageConfig of its first stage
+  std::optional<Plan> plan;
   bool out_of_memory = false;  // every row of it is oom
   // The median of its rows that ran; NaN when out of memory.
   double step_time_s = kUnknown;
@@ -41,6 +43,10 @@ struct ReplayRow {
 // its step time is their median: "oom" in a published table often means any
 // crash.
 //
+// A row with a text in the optional column `plan` (ToString of a Plan) measured
+// that plan; its cells of configurations are empty. Plans are no candidates of
+// a space: methods that suggest plans try them.
+//
 // Note: the table is used unchanged. Its configurations are not made canonical
 // and need not obey the rules of an enumerated space.
 // Units: 1 GB is 1e9 bytes.
@@ -60,6 +66,7 @@ class ReplayTable {
   [[nodiscard]] const std::vector<int>& sizes() const { return sizes_; }
   // In the order of their first row.
   [[nodiscard]] const std::vector<ReplayRow>& rows() const { return rows_; }
+  [[nodiscard]] const std::vector<ReplayRow>& plans() const { return plans_; }
   [[nodiscard]] std::vector<ParallelConfig> configs() const;
 
   [[nodiscard]] const std::vector<std::string>& unknown_columns() const {
@@ -73,6 +80,7 @@ class ReplayTable {
   std::string scenario_;
   std::vector<int> sizes_;
   std::vector<ReplayRow> rows_;
+  std::vector<ReplayRow> plans_;
   std::vector<std::string> unknown_columns_;
 };
 

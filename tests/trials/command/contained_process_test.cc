@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -82,13 +83,24 @@ TEST(ContainedProcess, ProgramsAreLookedUpInThePathOfTheirEnvironment) {
   EXPECT_EQ(nowhere.start_error(), ENOENT);
 }
 
+// Signals of a mask in /proc/self/status, without 32 and above: those of the C
+// library cannot be set, and are ignored below a program that used posix_spawn,
+// such as make.
+std::uint64_t Signals(const std::string& status, const std::string& mask) {
+  const std::size_t at = status.find(mask + ":\t");
+  return at == std::string::npos
+             ? ~std::uint64_t{0}
+             : std::stoull(status.substr(at + mask.size() + 2), nullptr, 16) &
+                   0x7fffffffU;
+}
+
 TEST(ContainedProcess, ProgramsStartWithSignalsAsIfStartedByHand) {
   ::signal(SIGUSR1, SIG_IGN);
   ContainedProcess process(Shell("cat /proc/self/status"));
-  const std::string output = Drain(process);
+  const std::string status = Drain(process);
   ::signal(SIGUSR1, SIG_DFL);
-  EXPECT_NE(output.find("SigBlk:\t0000000000000000\n"), std::string::npos);
-  EXPECT_NE(output.find("SigIgn:\t0000000000000000\n"), std::string::npos);
+  EXPECT_EQ(Signals(status, "SigBlk"), 0U);
+  EXPECT_EQ(Signals(status, "SigIgn"), 0U);
 }
 
 TEST(ContainedProcess, ThePatienceIsThatBetweenSigtermAndSigkill) {

@@ -1,5 +1,6 @@
 #include "trials/replay/replay_runner.h"
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,45 @@ TEST_F(ReplayRunnerTest, CandidatesAreTheRowsInTheirOrder) {
   const ReplayRunner runner = Runner();
   EXPECT_EQ(runner.space().configs(), runner.table().configs());
   EXPECT_EQ(runner.space()[0], kFast);
+}
+
+TEST_F(ReplayRunnerTest, PlansAreMeasuredByTheirOwnRowsAndAreNoCandidates) {
+  ReplayRunner runner(
+      ReplayTable::Read(
+          Write("scenario,gpus,dp,tp,pp,status,step_time_s,peak_memory_gb,"
+                "plan\n"
+                "a,8,4,1,2,ok,0.5,20,\n"
+                "a,8,,,,ok,0.5,30,microbatches=4 / layers=3 dp=4 tp=1 / "
+                "layers=5 dp=2 tp=2\n"
+                "a,8,,,,ok,0.25,,microbatches=4 / layers=3 dp=4 tp=1 / "
+                "layers=5 dp=2 tp=2\n"
+                "a,8,,,,oom,,,2x layers=4 dp=4 tp=1\n"),
+          "a"),
+      {.setup_s = 10.0, .failure_s = 5.0});
+  EXPECT_EQ(runner.space().size(), 1);
+  Plan plan;
+  FromText("microbatches=4 / layers=3 dp=4 tp=1 / layers=5 dp=2 tp=2", plan);
+  const Measurement result = runner.Run({.plan = plan, .max_steps = 2});
+  EXPECT_EQ(result.outcome, Outcome::kCompleted);
+  EXPECT_THAT(result.step_times_s, ElementsAre(0.375, 0.375));  // the median
+  EXPECT_EQ(result.peak_memory_bytes, 30e9);
+  EXPECT_DOUBLE_EQ(*runner.ExactPlanThroughput(plan), 1.0 / 0.375);
+  FromText("2x layers=4 dp=4 tp=1", plan);
+  EXPECT_EQ(runner.Run({.plan = plan}).outcome, Outcome::kOutOfMemory);
+  EXPECT_EQ(runner.ExactPlanThroughput(plan), 0.0);
+  // Nearly that of a row: it says which plan has none.
+  FromText("microbatches=4 / layers=4 dp=4 tp=1 / layers=4 dp=2 tp=2", plan);
+  const Measurement unknown = runner.Run({.plan = plan});
+  EXPECT_EQ(unknown.outcome, Outcome::kFailed);
+  EXPECT_THAT(unknown.message,
+              HasSubstr(ToString(plan) + " is not in the table's scenario a"));
+  EXPECT_FALSE(runner.ExactPlanThroughput(plan));
+}
+
+TEST_F(ReplayRunnerTest, ATableWithoutPlansRefusesThem) {
+  ReplayRunner runner = Runner();
+  EXPECT_THROW((void)runner.Run({.plan = UniformPlan(kFast, 4)}),
+               std::logic_error);
 }
 
 TEST_F(ReplayRunnerTest, NegativeCostsAreRefused) {
