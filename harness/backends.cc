@@ -211,9 +211,11 @@ std::unique_ptr<TrialRunner> ExactRunner(
     }
     runner = std::make_unique<trials::SizedRunner>(std::move(parts));
   }
-  return deviations == nullptr ? std::move(runner)
-                               : std::make_unique<trials::LandscapeRunner>(
-                                     std::move(runner), deviations);
+  if (deviations != nullptr) {
+    runner = std::make_unique<trials::LandscapeRunner>(std::move(runner),
+                                                       deviations);
+  }
+  return runner;
 }
 
 Backend MakeSimulator(const ProblemSpec& problem) {
