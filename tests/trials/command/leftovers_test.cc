@@ -292,7 +292,7 @@ TEST_F(RecordedProcesses, IncludeTheSessionOfALeaderThatHasEnded) {
   ASSERT_EQ(AliveInTheEnd(mark_, 2), 2);
   // While it lives its session is known by its start.
   End("x", "", Line(leader, 1));
-  EXPECT_EQ(Alive(mark_), 2);
+  EXPECT_EQ(AliveInTheEnd(mark_, 2), 2);
   ::kill(leader, SIGKILL);
   ASSERT_EQ(AliveInTheEnd(mark_, 1), 1);
   // A process that began before the leader is not of its session.
@@ -301,7 +301,7 @@ TEST_F(RecordedProcesses, IncludeTheSessionOfALeaderThatHasEnded) {
       std::to_string(leader) + " " +
           std::to_string(std::stol(line.substr(line.find(' '))) + 1000000) +
           "\n");
-  EXPECT_EQ(Alive(mark_), 1);
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
   End("x", "", line);
   EXPECT_EQ(AliveInTheEnd(mark_, 0), 0);
 }
