@@ -147,11 +147,13 @@ TEST_F(ReplayTableTest, ARowOfAPlanIsCheckedWithItsLine) {
       "scenario,gpus,dp,tp,pp,status,step_time_s,plan\n"
       "a,8,8,1,1,ok,1,\n";
   EXPECT_EQ(Error(header + "a,8,,,,ok,1,2x layers=4 dp=4 tp=1\n"), "no error");
-  EXPECT_THAT(Error(header + "a,8,8,,,ok,1,2x layers=4 dp=4 tp=1\n"),
-              AllOf(HasSubstr("table.csv:3: "), HasSubstr("leave the cell 'dp'")));
-  EXPECT_THAT(Error(header + "a,8,,,,ok,1,2x layers=4 dp=2 tp=1\n"),
-              HasSubstr("table.csv:3: the stages of the plan have 4 GPUs, and the "
-                        "row 8"));
+  EXPECT_THAT(
+      Error(header + "a,8,8,,,ok,1,2x layers=4 dp=4 tp=1\n"),
+      AllOf(HasSubstr("table.csv:3: "), HasSubstr("leave the cell 'dp'")));
+  EXPECT_THAT(
+      Error(header + "a,8,,,,ok,1,2x layers=4 dp=2 tp=1\n"),
+      HasSubstr("table.csv:3: the stages of the plan have 4 GPUs, and the "
+                "row 8"));
   EXPECT_THAT(Error(header + "a,8,,,,ok,1,layers=four\n"),
               HasSubstr("table.csv:3: plan: "));
   EXPECT_THAT(Error("scenario,gpus,dp,tp,pp,status,step_time_s,plan\n"
