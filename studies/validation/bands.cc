@@ -1,9 +1,7 @@
 #include "studies/validation/bands.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
 #include <map>
 #include <set>
 
@@ -22,41 +20,50 @@ using trials::ErrorBand;
 using trials::ErrorBands;
 using Value = double LeftOutRow::*;
 
-// A ratio with the weight that its source leaves it.
-struct Weighted {
-  double ratio;
-  double weight;
-};
-
-double Quantile(const std::vector<Weighted>& sorted, double p) {
-  double sum = 0.0;
-  for (const Weighted& one : sorted) {
-    sum += one.weight;
-    if (sum >= p) {
-      return one.ratio;
-    }
-  }
-  return sorted.back().ratio;
+// The 95% quantile of Student's t distribution, within 0.3% from 3 degrees of
+// freedom. Source: Abramowitz and Stegun (1964), 26.7.5.
+double StudentQuantile(int degrees_of_freedom) {
+  constexpr double kNormalQuantile = 1.6448536269514722;
+  const double z = kNormalQuantile;
+  const double n = degrees_of_freedom;
+  const double z2 = z * z;
+  return z + z * (z2 + 1.0) / (4.0 * n) +
+         z * ((5.0 * z2 + 16.0) * z2 + 3.0) / (96.0 * n * n) +
+         z * (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) /
+             (384.0 * n * n * n);
 }
 
-// From the quantile `outside` to 1 - outside; the prediction itself is inside.
-ErrorBand BandOf(const std::map<std::string, std::vector<double>>& by_source,
-                 double outside) {
-  std::vector<Weighted> all;
-  for (const auto& [source, ratios] : by_source) {
-    for (const double ratio : ratios) {
-      all.push_back({ratio,
-                     1.0 / (static_cast<double>(by_source.size()) *
-                            static_cast<double>(ratios.size()))});
-    }
+double MeanSquare(const std::vector<double>& values, double center) {
+  double sum = 0.0;
+  for (const double value : values) {
+    sum += (value - center) * (value - center);
   }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.ratio < b.ratio;
-  });
-  return {.low = std::min(1.0, Quantile(all, outside)),
-          .high = std::max(1.0, Quantile(all, 1.0 - outside)),
-          .rows = static_cast<int>(all.size()),
-          .sources = static_cast<int>(by_source.size())};
+  return sum / static_cast<double>(values.size());
+}
+
+// The logarithms of the ratios of each source.
+using BySource = std::map<std::string, std::vector<double>>;
+
+ErrorBand BandOf(const BySource& by_source) {
+  std::vector<double> means;
+  std::vector<double> within;
+  ErrorBand band{.sources = static_cast<int>(by_source.size())};
+  for (const auto& [source, logs] : by_source) {
+    means.push_back(common::Mean(logs));
+    within.push_back(MeanSquare(logs, means.back()));
+    band.rows += static_cast<int>(logs.size());
+  }
+  const double mean = common::Mean(means);
+  const auto sources = static_cast<double>(band.sources);
+  // The errors of a single source say nothing about another's.
+  const int freedom = std::max(band.sources - 1, 1);
+  const double between =
+      MeanSquare(means, mean) * sources / freedom * (1.0 + 1.0 / sources);
+  const double half =
+      StudentQuantile(freedom) * std::sqrt(between + common::Mean(within));
+  band.low = std::min(1.0, std::exp(mean - half));
+  band.high = std::max(1.0, std::exp(mean + half));
+  return band;
 }
 
 // The regimes of rows: what other sources have seen and validated.
@@ -106,19 +113,18 @@ class Regimes {
 ErrorBands::ByRegime BandsBy(const std::vector<LeftOutRow>& rows,
                              const Regimes& regimes,
                              Value value,
-                             double outside,
                              const std::string& without = "") {
-  std::map<std::string, std::map<std::string, std::vector<double>>> ratios;
+  std::map<std::string, BySource> logs;
   for (const LeftOutRow& row : rows) {
     if (row.is_step && row.source != without && row.*value > 0.0) {
       for (const std::string& regime : regimes.Of(row).Names()) {
-        ratios[regime][row.source].push_back(row.*value);
+        logs[regime][row.source].push_back(std::log(row.*value));
       }
     }
   }
   ErrorBands::ByRegime bands;
-  for (const auto& [regime, by_source] : ratios) {
-    bands[regime] = BandOf(by_source, outside);
+  for (const auto& [regime, by_source] : logs) {
+    bands[regime] = BandOf(by_source);
   }
   return bands;
 }
@@ -127,10 +133,8 @@ ErrorBands::ByRegime BandsBy(const std::vector<LeftOutRow>& rows,
 Share InsideOf(const std::vector<LeftOutRow>& rows,
                const Regimes& regimes,
                const std::string& source,
-               Value value,
-               double outside) {
-  const ErrorBands::ByRegime bands =
-      BandsBy(rows, regimes, value, outside, source);
+               Value value) {
+  const ErrorBands::ByRegime bands = BandsBy(rows, regimes, value, source);
   Share inside;
   for (const LeftOutRow& row : rows) {
     if (row.source == source && row.is_step && row.*value > 0.0) {
@@ -143,13 +147,12 @@ Share InsideOf(const std::vector<LeftOutRow>& rows,
 
 // Those of every source with steps.
 std::map<std::string, Share> InsideBySource(const std::vector<LeftOutRow>& rows,
-                                            Value value,
-                                            double outside) {
+                                            Value value) {
   const Regimes regimes(rows);
   std::map<std::string, Share> shares;
   for (const LeftOutRow& row : rows) {
     if (row.is_step && !shares.contains(row.source)) {
-      shares[row.source] = InsideOf(rows, regimes, row.source, value, outside);
+      shares[row.source] = InsideOf(rows, regimes, row.source, value);
     }
   }
   return shares;
@@ -164,21 +167,6 @@ double MeanOf(const std::map<std::string, Share>& shares) {
     }
   }
   return common::Mean(values);
-}
-
-// The share of rows outside per side of a band for which nine of ten rows of a
-// source that the bands do not contain are inside, in the mean over sources. It
-// is below 5%, because rows of one source have errors in common, but not below
-// 2.5%, where single rows would determine a band.
-double OutsideOf(const std::vector<LeftOutRow>& rows, Value value) {
-  constexpr double kInside = 0.9;
-  constexpr std::array kLevels = {0.05, 0.04, 0.03, 0.025};
-  for (const double outside : kLevels) {
-    if (MeanOf(InsideBySource(rows, value, outside)) >= kInside) {
-      return outside;
-    }
-  }
-  return kLevels.back();
 }
 
 double Ratio(const trials::TableRow& row, const std::string& quantity) {
@@ -224,20 +212,14 @@ ErrorBands BandsOf(const std::vector<LeftOutRow>& rows) {
   const Regimes regimes(rows);
   ErrorBands bands;
   regimes.AddNames(bands);
-  const auto by = [&](Value value) {
-    return BandsBy(rows, regimes, value, OutsideOf(rows, value));
-  };
-  bands.step_time = by(&LeftOutRow::step_time);
-  bands.peak_memory = by(&LeftOutRow::peak_memory);
+  bands.step_time = BandsBy(rows, regimes, &LeftOutRow::step_time);
+  bands.peak_memory = BandsBy(rows, regimes, &LeftOutRow::peak_memory);
   return bands;
 }
 
 std::vector<Calibration> Calibrate(const std::vector<LeftOutRow>& rows) {
-  const auto inside = [&rows](Value value) {
-    return InsideBySource(rows, value, OutsideOf(rows, value));
-  };
-  const auto time = inside(&LeftOutRow::step_time);
-  const auto memory = inside(&LeftOutRow::peak_memory);
+  const auto time = InsideBySource(rows, &LeftOutRow::step_time);
+  const auto memory = InsideBySource(rows, &LeftOutRow::peak_memory);
   std::vector<Calibration> all;
   Calibration total{.source = "all",
                     .step_time_inside = MeanOf(time),

@@ -504,7 +504,7 @@ TEST_F(CommandLineTest, ASimulatedStepHasTheErrorBandOfComparableRuns) {
   ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--pc", "dp=8"}), 0);
   EXPECT_THAT(Output(),
               AllOf(HasSubstr("\nstep time "),
-                    HasSubstr(" s in nine of ten comparable published rows ("),
+                    HasSubstr(" s in nine of ten cases ("),
                     HasSubstr("\npeak memory ")));
   // No published row is of this GPU and framework.
   EXPECT_THAT(Output(), HasSubstr("not validated: unseen GPU, new framework"));

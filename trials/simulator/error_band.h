@@ -32,19 +32,22 @@ struct ErrorRegime {
   [[nodiscard]] std::array<std::string, kLevels> Names() const;
 };
 
-// The interval that contains nine of ten ratios measured / predicted of the
-// published rows of a regime,
+// The interval that a ratio measured / predicted of another source is in with a
+// probability of nine in ten,
 //
 //   measured in [low, high] * predicted,  low <= 1 <= high,
+//   [low, high] = exp(m -+ t sqrt(b (1 + 1/S) + w)),
 //
-// between two quantiles, q and 1 - q. Every source has the same weight in a
-// regime, whatever its number of rows. Predictions of a source are made without
-// the constants that were fitted to it, and q is such that nine of ten rows of
-// a source are inside the bands of the other sources, in the mean over sources.
+// from the published rows of a regime. Every one of the S sources is predicted
+// without the constants that were fitted to it, and has the same weight,
+// whatever its number of rows: m is the mean over sources of the mean of
+// log(measured / predicted) in a source, b the variance of these means, w the
+// mean over sources of the variance within one, and t the 95% quantile of
+// Student's t with S - 1 degrees of freedom.
 //
-// Source: leave-one-out (jackknife) prediction intervals: Barber, Candes,
-// Ramdas and Tibshirani, "Predictive inference with the jackknife+" (2021),
-// with sources instead of points. Units: ratios.
+// Source: the prediction interval of a random-effects model, for a row instead
+// of the mean of a source: Higgins, Thompson and Spiegelhalter, "A
+// re-evaluation of random-effects meta-analysis" (2009). Units: ratios.
 struct ErrorBand {
   double low = std::numeric_limits<double>::quiet_NaN();
   double high = std::numeric_limits<double>::quiet_NaN();

@@ -1,5 +1,8 @@
 #include "studies/validation/bands.h"
 
+#include <cmath>
+#include <numbers>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -8,6 +11,25 @@
 namespace studies {
 namespace {
 
+void Add(const std::string& source,
+         double log_ratio,
+         std::vector<LeftOutRow>& all) {
+  all.push_back({.source = source,
+                 .architecture = "hopper",
+                 .framework = "nanotron",
+                 .step_time = std::exp(log_ratio),
+                 .peak_memory = std::exp(log_ratio)});
+}
+
+// Of the standard normal distribution, by Box and Muller.
+double Normal(std::mt19937_64& bits) {
+  const auto uniform = [&bits] {
+    return (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53;
+  };
+  const double radius = std::sqrt(-2.0 * std::log(uniform()));
+  return radius * std::cos(2.0 * std::numbers::pi * uniform());
+}
+
 // Rows of a source whose ratios spread evenly from `low` to `high`.
 void Add(const std::string& source,
          double low,
@@ -15,25 +37,45 @@ void Add(const std::string& source,
          int rows,
          std::vector<LeftOutRow>& all) {
   for (int i = 0; i < rows; ++i) {
-    const double ratio = low + (high - low) * i / (rows - 1);
-    all.push_back({.source = source,
-                   .architecture = "hopper",
-                   .framework = "nanotron",
-                   .step_time = ratio,
-                   .peak_memory = ratio});
+    Add(source, std::log(low + (high - low) * i / (rows - 1)), all);
   }
 }
 
-TEST(ErrorBands, NineOfTenRatiosAreInsideIfSourcesAreAlike) {
+// Four sources with means of the logarithms m = 0, 0.1, 0.2 and 0.3, and
+// variances of 0.05^2 within each.
+TEST(ErrorBands, AreThePredictionIntervalsOfARandomEffectsModel) {
   std::vector<LeftOutRow> rows;
-  for (const char* source : {"a", "b", "c", "d"}) {
-    Add(source, 0.5, 1.5, 1001, rows);
+  for (int i = 0; i < 4; ++i) {
+    Add({'a', static_cast<char>('0' + i)},
+        std::exp(0.1 * i - 0.05),
+        std::exp(0.1 * i + 0.05),
+        2,
+        rows);
   }
   const trials::ErrorBand band = BandsOf(rows).step_time.at("all");
-  EXPECT_NEAR(band.low, 0.55, 2e-3);
-  EXPECT_NEAR(band.high, 1.45, 2e-3);
-  EXPECT_EQ(band.rows, 4004);
-  EXPECT_NEAR(Calibrate(rows).back().step_time_inside, 0.9, 0.01);
+  const double between = (0.15 * 0.15 + 0.05 * 0.05) * 2.0 / 3.0;
+  const double half = 2.3534 * std::sqrt(between * 1.25 + 0.05 * 0.05);
+  EXPECT_NEAR(std::log(band.low), 0.15 - half, 2e-3);
+  EXPECT_NEAR(std::log(band.high), 0.15 + half, 2e-3);
+  EXPECT_EQ(band.rows, 8);
+  EXPECT_EQ(band.sources, 4);
+}
+
+TEST(ErrorBands, NineOfTenRowsOfANewSourceAreInside) {
+  std::mt19937_64 bits(1);
+  constexpr int kDraws = 60;
+  double inside = 0.0;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    std::vector<LeftOutRow> rows;
+    for (int source = 0; source < 8; ++source) {
+      const double mean = 0.1 + 0.2 * Normal(bits);
+      for (int i = 0; i < 10; ++i) {
+        Add("s" + std::to_string(source), mean + 0.1 * Normal(bits), rows);
+      }
+    }
+    inside += Calibrate(rows).back().step_time_inside / kDraws;
+  }
+  EXPECT_NEAR(inside, 0.9, 0.02);
 }
 
 TEST(ErrorBands, BandsAreWiderIfSourcesDiffer) {
@@ -56,11 +98,16 @@ TEST(ErrorBands, APredictionIsInsideItsBand) {
 
 TEST(ErrorBands, ASourceWithManyRowsHasNoMoreWeight) {
   std::vector<LeftOutRow> rows;
-  Add("many", 0.99, 1.01, 10000, rows);
-  Add("few", 1.5, 2.5, 101, rows);
-  const trials::ErrorBand band = BandsOf(rows).step_time.at("all");
-  EXPECT_GT(band.high, 2.3);
-  EXPECT_EQ(band.sources, 2);
+  Add("a", 0.9, 1.1, 30, rows);
+  Add("b", 1.5, 2.5, 30, rows);
+  const trials::ErrorBand once = BandsOf(rows).step_time.at("all");
+  for (int i = 0; i < 9; ++i) {
+    Add("a", 0.9, 1.1, 30, rows);
+  }
+  const trials::ErrorBand often = BandsOf(rows).step_time.at("all");
+  EXPECT_NEAR(often.low, once.low, 1e-12);
+  EXPECT_NEAR(often.high, once.high, 1e-12);
+  EXPECT_EQ(often.rows, 330);
 }
 
 TEST(ErrorBands, AMachineIsSeenIfAnotherSourceHasIt) {
@@ -81,7 +128,7 @@ TEST(ErrorBands, OperatorsAreNotSteps) {
   for (LeftOutRow& row : rows) {
     row.is_step = row.source == "a";
   }
-  EXPECT_LT(BandsOf(rows).step_time.at("all").high, 1.2);
+  EXPECT_LT(BandsOf(rows).step_time.at("all").high, 1.5);
 }
 
 TEST(ErrorBands, CalibrationIsByTheBandsOfOtherSources) {
@@ -93,8 +140,9 @@ TEST(ErrorBands, CalibrationIsByTheBandsOfOtherSources) {
   EXPECT_EQ(all[0].source, "narrow");
   EXPECT_EQ(all[0].step_time_inside, 1.0);
   EXPECT_EQ(all[1].source, "wide");
-  EXPECT_LT(all[1].step_time_inside, 0.1);
-  EXPECT_NEAR(all[2].step_time_inside, 0.52, 0.03);
+  EXPECT_LT(all[1].step_time_inside, 0.2);
+  EXPECT_DOUBLE_EQ(all[2].step_time_inside,
+                   0.5 * (1.0 + all[1].step_time_inside));
 }
 
 }  // namespace

@@ -51,6 +51,14 @@ TEST(ErrorBands, ARegimeWithoutRowsIsNotValidated) {
   EXPECT_EQ(ErrorBands::Of({}, kSeen).rows, 0);
 }
 
+TEST(ErrorBands, HostsMatterLessThanTheFramework) {
+  const auto names = ErrorRegime{true, false, 8, 0}.Names();
+  EXPECT_EQ(names[1], "seen GPU, new framework, 2 to 32 hosts");
+  EXPECT_EQ(names[2], "seen GPU, new framework");
+  EXPECT_EQ(names[3], "seen GPU");
+  EXPECT_EQ(names[4], "all");
+}
+
 TEST(ErrorBands, HostsAndParameterShardingAreRegimes) {
   const auto name = [](int hosts, int zero) {
     return ErrorRegime{true, true, hosts, zero}.Names()[0];
@@ -89,17 +97,17 @@ TEST(ErrorBands, TheReportHasTheIntervalInItsUnits) {
   report.peak_memory_bytes = 10e9;
   const std::string text = FormatBands(bands, kSeen, report);
   EXPECT_THAT(text,
-              HasSubstr("step time 2 s: 1.5 to 3 s in nine of ten comparable "
-                        "published rows (30 rows of 4 sources: all); not "
+              HasSubstr("step time 2 s: 1.5 to 3 s in nine of ten cases (30 "
+                        "published rows of 4 sources: all); not "
                         "validated: seen GPU, validated framework, one host"));
   EXPECT_THAT(text,
               HasSubstr("peak memory 10 GB: no comparable published rows"));
   bands.step_time["all"].sources = 1;
   EXPECT_THAT(FormatBands(bands, kSeen, report),
-              HasSubstr("(30 rows of 1 source: all)"));
+              HasSubstr("(30 published rows of 1 source: all)"));
   bands.step_time["all"].sources = 2;
   EXPECT_THAT(FormatBands(bands, kSeen, report),
-              HasSubstr("(30 rows of 2 sources: all)"));
+              HasSubstr("(30 published rows of 2 sources: all)"));
 }
 
 TEST(ErrorBands, ABandWithoutRowsOrSourcesIsRefused) {
