@@ -163,9 +163,9 @@ Cluster WithSizes(Cluster cluster, int nodes, int gpus_per_node) {
                     nodes * gpus_per_node,
                     cluster.name));
   }
-  const std::size_t linked =
-      cluster.rings.empty() ? 0 : cluster.rings.size() + 1;
-  if (linked > 0 && static_cast<std::size_t>(gpus_per_node) > linked) {
+  const std::size_t linked = cluster.rings.size() + 1;
+  if (!cluster.rings.empty() &&
+      static_cast<std::size_t>(gpus_per_node) > linked) {
     throw std::invalid_argument(
         fmt::format("a host of the cluster '{}' has links for {} GPUs, not {}",
                     cluster.name,

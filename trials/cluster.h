@@ -72,8 +72,9 @@ struct Cluster {
   // one link. Empty: a switch; a group of any size has the bandwidth of
   // `intra`.
   std::vector<double> rings;
-  int gpus_per_switch =
-      0;        // GPUs behind one PCIe switch; 0: no shared switch (NVLink)
+  // GPUs behind one PCIe switch; the last switch of a host may have fewer. 0:
+  // no shared switch (NVLink).
+  int gpus_per_switch = 0;
   Link uplink;  // from a switch to the root complex, shared by its GPUs
   bool peer_access = true;  // false: GPU-to-GPU copies go through host memory
   Link inter;               // one NIC, per direction; unused with one node
@@ -90,10 +91,21 @@ struct Cluster {
     return outer.bandwidth_bytes_per_s > 0.0 ? outer : inter;
   }
   [[nodiscard]] int gpus() const { return gpus_per_node * nodes; }
+  // A rank's switch, in [0, switches()). Precondition: gpus_per_switch > 0.
+  [[nodiscard]] int SwitchOf(int rank) const {
+    return rank / gpus_per_node * SwitchesPerNode() +
+           rank % gpus_per_node / gpus_per_switch;
+  }
+  [[nodiscard]] int switches() const { return nodes * SwitchesPerNode(); }
   // The bandwidth of a ring through this many GPUs of one host.
   [[nodiscard]] double RingBytesPerSecond(int gpus_of_host) const;
 
   friend bool operator==(const Cluster&, const Cluster&) = default;
+
+ private:
+  [[nodiscard]] int SwitchesPerNode() const {
+    return (gpus_per_node + gpus_per_switch - 1) / gpus_per_switch;
+  }
 };
 
 // The cluster with as many of its hosts as this many GPUs need. Hosts keep

@@ -10,7 +10,9 @@ namespace {
 // The number of `replicas` equal blocks of `ranks` ranks that must be examined:
 // all of them, unless blocks and hosts are aligned.
 int Representatives(int replicas, int ranks, int gpus_per_node) {
-  constexpr int kHosts = 3;  // the first, one between, and the wrap around
+  // A host of a ring has a host before it and one behind it. With two hosts
+  // these are the same, and carry as much.
+  constexpr int kHosts = 2;
   int enough = replicas;
   if (ranks % gpus_per_node == 0) {
     enough = kHosts;

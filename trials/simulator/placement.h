@@ -64,7 +64,7 @@ struct StageGrid {
 // network counts (Cluster::OuterLink).
 //
 // The time does not grow with data parallelism: replicas beyond those that
-// fill three hosts see the same network as the replicas before them.
+// fill two hosts see the same network as the replicas before them.
 [[nodiscard]] PlanLinks PlaceGrid(std::span<const Cluster> pools,
                                   const StageGrid& grid,
                                   const PlacementOptions& options = {});

@@ -44,7 +44,7 @@ class Side {
     ++load.messages;
     load.leaves_host |= leaves_host;
     if (leaves_switch) {
-      uplinks_[rank / cluster_.gpus_per_switch] += share;
+      uplinks_[cluster_.SwitchOf(rank)] += share;
     }
     if (leaves_host) {
       hosts_[Host(rank)] += share;
@@ -164,8 +164,7 @@ class Messages {
     const auto leaves_switch = [&](const Cluster& cluster) {
       return cluster.gpus_per_switch > 0 &&
              (!cluster.peer_access || &a != &b ||
-              sender / cluster.gpus_per_switch !=
-                  receiver / cluster.gpus_per_switch);
+              cluster.SwitchOf(sender) != cluster.SwitchOf(receiver));
     };
     senders_.Add(sender, share, leaves_host, leaves_switch(a));
     receivers_.Add(receiver, share, leaves_host, leaves_switch(b));

@@ -59,10 +59,10 @@ StepReport Simulator::Simulate(const ParallelConfig& config) const {
 }
 
 double Simulator::SetupTime() const {
-  int gpus_per_node = 0;  // hosts start their processes at the same time
-  for (const Cluster& pool : problem().pools) {
-    gpus_per_node = std::max(gpus_per_node, pool.gpus_per_node);
-  }
+  // Hosts start their processes at the same time.
+  const int gpus_per_node =
+      std::ranges::max_element(problem().pools, {}, &Cluster::gpus_per_node)
+          ->gpus_per_node;
   const double weights =
       4.0 * static_cast<double>(ParameterCount(problem().workload.model));
   return framework().setup_factor *

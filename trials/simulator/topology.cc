@@ -23,9 +23,7 @@ class Traffic {
  public:
   // `nics` of each host are used.
   Traffic(const Cluster& cluster, int nics) : cluster_(cluster), nics_(nics) {
-    const int switches = cluster.gpus_per_switch > 0
-                             ? cluster.gpus() / cluster.gpus_per_switch + 1
-                             : 0;
+    const int switches = cluster.gpus_per_switch > 0 ? cluster.switches() : 0;
     uplink_out_.assign(static_cast<std::size_t>(switches), 0);
     uplink_in_ = uplink_out_;
     nic_out_.assign(static_cast<std::size_t>(cluster.nodes), 0);
@@ -65,7 +63,7 @@ class Traffic {
     return static_cast<std::size_t>(rank / cluster_.gpus_per_node);
   }
   [[nodiscard]] std::size_t Switch(int rank) const {
-    return static_cast<std::size_t>(rank / cluster_.gpus_per_switch);
+    return static_cast<std::size_t>(cluster_.SwitchOf(rank));
   }
   [[nodiscard]] bool CrossesHost(const Edge& edge) const {
     return Host(edge.from) != Host(edge.to);

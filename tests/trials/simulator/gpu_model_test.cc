@@ -154,11 +154,14 @@ TEST(GpuModel, AnUnknownArchitectureIsAnError) {
 }
 
 // A GPU that reaches 1 FLOP/s on each of its multiprocessors in large products,
-// with the overheads of an A100.
+// with the overheads of the preset.
 class Slow {
  public:
-  Slow(int multiprocessors, double bytes_per_s)
-      : gpu_(FindGpu("a100-sxm-80gb")) {
+  Slow(int multiprocessors,
+       double bytes_per_s,
+       const char* preset = "a100-sxm-80gb")
+      : reached(FindGpuArchitecture(FindGpu(preset).architecture)),
+        gpu_(FindGpu(preset)) {
     gpu_.multiprocessors = multiprocessors;
     gpu_.half_flop_per_s = multiprocessors / reached.tensor_fraction;
     gpu_.power_fraction = 1.0;
@@ -166,7 +169,7 @@ class Slow {
   }
   [[nodiscard]] GpuModel Model() const { return {gpu_, Precision::kBf16, 0.0}; }
 
-  const GpuArchitecture& reached = FindGpuArchitecture("ampere_ga100");
+  const GpuArchitecture& reached;
 
  private:
   Gpu gpu_;
@@ -212,19 +215,24 @@ TEST(GpuModel, ATileRunsOnOneMultiprocessorUnlessItsSumIsSplit) {
 }
 
 // Two halves of a sum are written and read in fp32: 8 bytes of each.
-TEST(GpuModel, PartialSumsMoveEightBytesEach) {
+void ExpectPartialSums(double batch) {
   // Of A, B and C; a rate at which the whole sum takes 600 s, its halves 300 s
   // and the products of its overhead little.
-  constexpr double kBytes = 2 * (2 * 64 * 4096) + 2 * 64 * 64;
-  constexpr double kPartial = 2 * 8 * 64 * 64;
+  const double bytes = batch * (2 * (2 * 64 * 4096) + 2 * 64 * 64);
+  const double partial = batch * (2 * 8 * 64 * 64);
   const double whole_s =
       64 * 64 * 2 * (4096 + FindGpuArchitecture("ampere_ga100").tile_overhead) /
       0.64;
-  const double bytes_per_s = (kBytes + kPartial) / (0.75 * whole_s);
-  EXPECT_NEAR(Slow(8, bytes_per_s).Model().GemmTime({1, 64, 64, 4096}) /
+  const double bytes_per_s = (bytes + partial) / (0.75 * whole_s);
+  EXPECT_NEAR(Slow(8, bytes_per_s).Model().GemmTime({batch, 64, 64, 4096}) /
                   (0.75 * whole_s),
               1.0,
               1e-9);
+}
+
+TEST(GpuModel, PartialSumsMoveEightBytesEach) {
+  ExpectPartialSums(1);
+  ExpectPartialSums(3);
 }
 
 // 3 x (A, B and C), C once, twice, or of another type.
@@ -291,8 +299,9 @@ TEST(GpuModel, RatesFollowPrecisionPowerAndAlignment) {
 // Dao (2023): two products forward and five backward, of 2 FLOP for each
 // query, key and column; of 256 x 384 scores under the causal mask, blocks of
 // 128 queries see (384 + 128) / 2 keys in the mean.
-TEST(GpuModel, FusedAttentionIsTheScoresOfItsBlocks) {
-  const Slow slow(4, kInfinite);
+// On Hopper, exponentials take time as well.
+void ExpectScoresOfBlocks(const char* preset) {
+  const Slow slow(4, kInfinite, preset);
   const GpuArchitecture& reached = slow.reached;
   const auto expect = [&](double head, bool causal, bool backward) {
     const double columns = reached.softmax_columns;
@@ -323,6 +332,12 @@ TEST(GpuModel, FusedAttentionIsTheScoresOfItsBlocks) {
     expect(32, true, backward);
     expect(96, true, backward);
   }
+}
+
+TEST(GpuModel, FusedAttentionIsTheScoresOfItsBlocks) {
+  ExpectScoresOfBlocks("a100-sxm-80gb");
+  EXPECT_GT(FindGpuArchitecture("hopper").softmax_columns, 0.0);
+  ExpectScoresOfBlocks("h100-sxm");
 }
 
 }  // namespace

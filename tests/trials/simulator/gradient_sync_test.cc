@@ -88,6 +88,47 @@ TEST(GradientSync, AGatherHidesBehindForwardButForItsFirstBucket) {
   EXPECT_LT(hidden_s, plain_s / 2);
 }
 
+// Forward waits for the first message and for what its slack does not hide;
+// what is hidden slows it down.
+TEST(GradientSync, AGatherIsExposedBeyondTheSlackOfForward) {
+  const GatherPlan plan{.total_s = 8.0,
+                        .overhead_s = 0.5,
+                        .overlapped_s = 10.0,
+                        .first_s = 1.0,
+                        .overlapped_overhead_s = 0.75,
+                        .slowdown = 0.25};
+  EXPECT_EQ(ExposeGather(plan, false, 4.0).exposed_s, 8.0);
+  EXPECT_EQ(ExposeGather(plan, false, 4.0).overhead_s, 0.5);
+  EXPECT_EQ(ExposeGather(plan, true, 4.0).exposed_s, 6.0 + 0.25 * 4.0);
+  EXPECT_EQ(ExposeGather(plan, true, 4.0).overhead_s, 0.75);
+  EXPECT_EQ(ExposeGather(plan, true, 9.5).exposed_s, 1.0 + 0.25 * 9.0);
+  EXPECT_EQ(ExposeGather(plan, true, 0.0).exposed_s, 10.0);
+}
+
+// After backward, three buckets are packed one after the other and sent when
+// the one before has been copied back; with one stream, everything takes turns.
+TEST(GradientSync, AStreamOfItsOwnSendsWhileTheNextBucketIsPacked) {
+  const Framework framework;
+  constexpr double kBytes = 1e8;
+  const std::vector<SyncModule> modules(
+      3, {.tensor_bytes = {kBytes}, .backward_s = 1.0});
+  const double send_s = AllReduceTime(Link(), kBytes);
+  constexpr double kUnpack_s = 1e-3;
+  for (const double pack_s : {2e-3, 0.5}) {
+    SyncOptions options{.bucket_bytes = kBytes,
+                        .pack_s_per_byte = pack_s / kBytes,
+                        .unpack_s_per_byte = kUnpack_s / kBytes};
+    const double one_s = send_s + kUnpack_s;
+    EXPECT_NEAR(ReduceGradients(modules, Link(), options, framework).exposed_s,
+                3 * (pack_s + one_s),
+                1e-12);
+    options.own_stream = true;
+    EXPECT_NEAR(ReduceGradients(modules, Link(), options, framework).exposed_s,
+                pack_s > one_s ? 3 * pack_s + one_s : pack_s + 3 * one_s,
+                1e-12);
+  }
+}
+
 // Colossal-AI sends a ZeRO bucket when a tensor arrives that does not fit.
 TEST(GradientSync, ALazyBucketWaitsForTheNextTensor) {
   const Framework framework;

@@ -309,6 +309,17 @@ TEST(LayerCost, ExpertsCostTheirChoicesAndKeepTheirShare) {
   EXPECT_NEAR(spread.block.forward_s / all.block.forward_s, 1.0, 0.3);
 }
 
+// It has a router, which chooses among one.
+TEST(LayerCost, AModelMayHaveOneExpert) {
+  Workload workload = SmallWorkload();
+  const LayerCosts none = Costs(workload, {}, {.sequences = 4});
+  EXPECT_EQ(none.block.ExpertParameterCount(), 0.0);
+  workload.model.experts = workload.model.experts_per_token = 1;
+  const LayerCosts one = Costs(workload, {}, {.sequences = 4});
+  EXPECT_EQ(one.block.ExpertParameterCount(), 3.0 * 1024 * 2816);
+  EXPECT_EQ(one.block.ParameterCount(), none.block.ParameterCount() + 1024);
+}
+
 TEST(LayerCost, SumsInFp32CostMoreBytesThanSumsInHalfPrecision) {
   Framework fp32;
   fp32.fp32_gradients = true;

@@ -10,9 +10,10 @@
 namespace trials {
 namespace {
 
-Cluster Hosts(int nodes) {
+Cluster Hosts(int nodes, int gpus_per_node = 4) {
   Cluster cluster = SmallCluster();
   cluster.nodes = nodes;
+  cluster.gpus_per_node = gpus_per_node;
   return cluster;
 }
 
@@ -23,7 +24,7 @@ void ExpectSame(const GroupLink& a, const GroupLink& b) {
 }
 
 // Looking at a few replicas gives what looking at all of them does.
-TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
+void ExpectNetworkOfAllReplicas(int gpus_per_node) {
   for (const char* text : {"dp=64",
                            "dp=32,tp=2",
                            "dp=16,tp=4",
@@ -44,11 +45,15 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
                            "dp=6,tp=6",
                            "dp=9,tp=2",
                            "dp=15,tp=2",
+                           "dp=8,pp=3,cp=5",
+                           "dp=16,tp=3,pp=3",
+                           "dp=24,tp=2,pp=3,cp=2",
                            "dp=21"}) {
-    SCOPED_TRACE(text);
+    SCOPED_TRACE(testing::Message() << text << " on " << gpus_per_node);
     const ParallelConfig config = ParseParallelConfig(text);
     const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> pools = {Hosts((grid.size() + 3) / 4)};
+    const std::vector<Cluster> pools = {Hosts(
+        (grid.size() + gpus_per_node - 1) / gpus_per_node, gpus_per_node)};
     const PlanLinks links = PlacePlan(pools, UniformPlan(config, 64));
     const StageLinks& stage = links.stages.back();
     ExpectSame(stage.dp, RingLink(pools[0], DpGroups(grid)));
@@ -65,6 +70,11 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
                  RingLink(pools[0], StagePairs(grid, 0, config.pp - 1)));
     }
   }
+}
+
+TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
+  ExpectNetworkOfAllReplicas(4);
+  ExpectNetworkOfAllReplicas(8);
 }
 
 TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
@@ -261,7 +271,7 @@ TEST(Placement, GpusOfAStageShareTheCardsOfTheirHost) {
   // Without a switch, a GPU reaches another over one link, and its card over
   // all of them.
   Cluster rings = cluster;
-  rings.rings = {1, 1, 2};
+  rings.rings = {1, 3, 6};
   rings.inter.bandwidth_bytes_per_s = 1e15;
   const std::vector<Cluster> v100 = {rings};
   const auto message = [&](int dp) {
@@ -270,7 +280,7 @@ TEST(Placement, GpusOfAStageShareTheCardsOfTheirHost) {
         .bandwidth_bytes_per_s;
   };
   EXPECT_DOUBLE_EQ(message(2), 20e9);
-  EXPECT_DOUBLE_EQ(message(4), 40e9);
+  EXPECT_DOUBLE_EQ(message(4), 120e9);
 }
 
 TEST(Placement, BetweenTwoGpuTypesTheSlowerNetworkCounts) {

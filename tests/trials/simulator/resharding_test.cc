@@ -91,6 +91,24 @@ TEST(Resharding, ContextParallelRanksKeepTheirTokens) {
   EXPECT_DOUBLE_EQ(r.seconds_per_byte, 1.0 / kLink);
 }
 
+// All messages pass from the first host to the second: those of both parts of
+// the tokens, and the card of each host carries them.
+TEST(Resharding, ContextParallelRanksFollowOneAnother) {
+  const Cluster hosts = Hosts(4, 2);
+  for (const bool split : {false, true}) {
+    const HiddenStates one{&hosts, 0, 1, 2, 2};
+    const HiddenStates two{&hosts, 4, 2, 1, 2};
+    HiddenStates moved = two;
+    moved.first_rank = 0;
+    HiddenStates back = one;
+    back.first_rank = 4;
+    const Resharding r = split ? Reshard(one, two) : Reshard(moved, back);
+    EXPECT_DOUBLE_EQ(r.seconds_per_byte, (split ? 2 : 4) / kCard);
+    EXPECT_DOUBLE_EQ(r.received_share, split ? 0.5 : 1.0);
+    EXPECT_DOUBLE_EQ(r.latency_s, (split ? 1 : 2) * kInter);
+  }
+}
+
 TEST(Resharding, UplinksCountWhereMessagesCrossThem) {
   Cluster host = Hosts(8, 1);
   host.gpus_per_switch = 4;

@@ -124,7 +124,12 @@ TEST(Schedule, TheFirstOfTwoInterleavedStagesIsMegatrons) {
 TEST(Schedule, InterleavingNeedsAMultipleOfTheStages) {
   EXPECT_THROW((void)StageActions({4, 6, 2}, 0), std::invalid_argument);
   EXPECT_NO_THROW((void)StageActions({4, 6, 1}, 0));
-  EXPECT_THROW((void)StageActions({0, 1, 1}, 0), std::invalid_argument);
+  for (const PipelineShape& shape : {PipelineShape{0, 1, 1},
+                                     PipelineShape{1, 0, 1},
+                                     PipelineShape{1, 1, 0}}) {
+    EXPECT_THROW(CheckShape(shape), std::invalid_argument);
+  }
+  EXPECT_NO_THROW(CheckShape({1, 1, 1}));
 }
 
 TEST(Schedule, ZeroBubbleComputesEachGradientOnceAndThatOfWeightsLast) {

@@ -606,6 +606,17 @@ TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
               ContainsRegex("needs [1-9]\\.[0-9]{2} GB of 1\\.00 GB"));
 }
 
+TEST(Simulator, APlanHasTheThroughputOfItsStepIfItFits) {
+  const Plan plan = UniformPlan(Config("dp=8"), SmallWorkload().model.layers);
+  Cluster cluster = SmallCluster();
+  const Simulator simulator(SmallWorkload(), cluster);
+  EXPECT_DOUBLE_EQ(simulator.ExactPlanThroughput(plan).value_or(0.0) *
+                       simulator.Simulate(plan).step_time_s,
+                   1.0);
+  cluster.gpu.memory_bytes = 1e9;
+  EXPECT_EQ(Simulator(SmallWorkload(), cluster).ExactPlanThroughput(plan), 0.0);
+}
+
 TEST(Simulator, ALargerModelOnMoreRanksTakesLongerToSetUp) {
   Workload larger = SmallWorkload();
   larger.model.layers *= 4;

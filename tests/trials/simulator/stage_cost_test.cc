@@ -209,11 +209,11 @@ TEST_F(OverlappedStages, PendingReceivesSlowEveryActionDown) {
   EXPECT_EQ(pipeline_s(), 0.0);
 }
 
-// All-reduces beside a quarter of a second of products.
+// All-reduces beside a sixteenth of a second of products.
 TEST_F(OverlappedStages, TensorParallelismHasItsShareOfABackward) {
   problem_.workload.model.tied_embeddings = false;
   layers_ = {};
-  layers_.block.backward_s = 0.25;
+  layers_.block.backward_s = 0.0625;
   layers_.block.backward_collectives.all_reduces = 1.0;
   layers_.block.collective_bytes = 1e9;
   links_.tp = {.size = 2, .bandwidth_bytes_per_s = 1e40};
@@ -228,7 +228,7 @@ TEST_F(OverlappedStages, TensorParallelismHasItsShareOfABackward) {
         .tensor_share;
   };
   const double collective_s = AllReduceTime(links_.tp, 1e9);
-  EXPECT_NEAR(share(), collective_s / (0.25 + collective_s), 1e-12);
+  EXPECT_NEAR(share(), collective_s / (0.0625 + collective_s), 1e-12);
   layers_ = {};
   EXPECT_EQ(share(), 0.0);
 }

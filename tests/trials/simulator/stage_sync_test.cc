@@ -145,6 +145,47 @@ TEST(StageSync, GradientsOnNvlinkTakeTheTimeOfABucketAlone) {
                    8 * AllReduceTime(syncs.stage.links.dp, 1e7));
 }
 
+// Eight buckets on a link that is slower than backward: the first starts after
+// a module, and the others follow one another.
+TEST(StageSync, GradientsOnNvlinkDoNotWaitForTensorParallelism) {
+  StageSyncs syncs;
+  syncs.stage.links.dp.nvlink = true;
+  syncs.stage.tensor_share = 0.9;
+  syncs.problem.framework.bucket_pack_bytes = 0.0;
+  syncs.problem.framework.bucket_unpack_bytes = 0.0;
+  syncs.problem.framework.overlap_slowdown = 0.25;
+  constexpr double kModule_s = 1e-3;
+  for (SyncModule& module : syncs.stage.modules) {
+    module.backward_s = kModule_s;
+  }
+  const double bucket_s = AllReduceTime(syncs.stage.links.dp, 1e7);
+  ASSERT_GT(bucket_s, kModule_s);
+  const double after_s = 8 * bucket_s - 7 * kModule_s;
+  EXPECT_NEAR(syncs.Sync("dp=4,dp_bucket_mb=1").reduce.exposed_s,
+              after_s + 0.25 * 7 * kModule_s,
+              1e-12);
+}
+
+// Two tensors of each module fit into its bucket.
+TEST(StageSync, ABucketOfFsdpIsAModule) {
+  StageSyncs syncs;
+  Framework& framework = syncs.problem.framework;
+  framework.fsdp = true;
+  syncs.stage.modules.assign(8,
+                             {.tensor_bytes = {6e6, 4e6}, .backward_s = 0.01});
+  for (const bool fp32 : {false, true}) {
+    framework.fp32_gradients = fp32;
+    syncs.stage.memory.largest_module = 1e7 / (fp32 ? 4 : 2);
+    EXPECT_DOUBLE_EQ(
+        syncs.Sync("dp=4,zero_stage=1,overlap_zero_comm=0").reduce.overhead_s,
+        8 * framework.bucket_overhead_s);
+    syncs.stage.memory.largest_module *= 0.99;
+    EXPECT_DOUBLE_EQ(
+        syncs.Sync("dp=4,zero_stage=1,overlap_zero_comm=0").reduce.overhead_s,
+        16 * framework.bucket_overhead_s);
+  }
+}
+
 TEST(StageSync, TheNextForwardWaitsForTheSlowerFirstMessage) {
   StageSyncs syncs;
   const char* const config =

@@ -136,6 +136,33 @@ TEST(Topology, WithoutPeerAccessEveryCopyCrossesTheUplinks) {
                    kUplink / 2);
 }
 
+TEST(Topology, HostsWithFewerGpusThanASwitchHaveASwitchEach) {
+  Cluster cluster = TwoHosts();
+  cluster.gpus_per_node = 2;
+  cluster.gpus_per_switch = 4;
+  cluster.peer_access = false;
+  EXPECT_DOUBLE_EQ(RingLink(cluster, TpGroups({.dp = 2, .tp = 2, .pp = 1}))
+                       .bandwidth_bytes_per_s,
+                   kUplink / 2);
+}
+
+TEST(Topology, TheLastSwitchOfAHostMayHaveFewerGpus) {
+  Cluster cluster = TwoHosts();
+  cluster.gpus_per_node = 3;
+  cluster.gpus_per_switch = 2;
+  cluster.peer_access = false;
+  // The first two GPUs of each host share a switch, the third has its own.
+  EXPECT_DOUBLE_EQ(RingLink(cluster, TpGroups({.dp = 2, .tp = 3, .pp = 1}))
+                       .bandwidth_bytes_per_s,
+                   kUplink / 2);
+  std::vector<int> switches;
+  for (int rank = 0; rank < cluster.gpus(); ++rank) {
+    switches.push_back(cluster.SwitchOf(rank));
+  }
+  EXPECT_THAT(switches, ElementsAre(0, 0, 1, 2, 2, 3));
+  EXPECT_EQ(cluster.switches(), 4);
+}
+
 TEST(Topology, AMessageGoesOneWay) {
   const Cluster cluster = TwoHosts();
   const RankGrid grid{.dp = 1, .tp = 1, .pp = 8};
