@@ -166,7 +166,8 @@ bool BoxBfgs::LineSearch(const Objective& objective, Point& next) {
       low = t;
       t = std::isinf(high) ? std::min(2.5 * t, longest) : 0.5 * (low + high);
     }
-    if (high - low <= 1e-10 * high || next.x == now_.x) {
+    const bool narrow = std::isfinite(high) && high - low <= 1e-10 * high;
+    if (narrow || next.x == now_.x) {
       break;
     }
   }

@@ -21,16 +21,17 @@ const Eigen::Vector2d kLogC(std::log(0.5), std::log(2.0));
 
 void ExpectJacobianMatchesDifferences(const ParametricMean& mean,
                                       const std::vector<int>& rows) {
+  const Eigen::VectorXd log_c = kLogC.head(mean.size());
   Eigen::VectorXd values;
   Eigen::MatrixXd jacobian;
-  mean.Evaluate(rows, kLogC, values, &jacobian);
+  mean.Evaluate(rows, log_c, values, &jacobian);
   constexpr double kStep = 1e-6;
   for (int j = 0; j < mean.size(); ++j) {
     Eigen::VectorXd high;
     Eigen::VectorXd low;
-    const Eigen::VectorXd move = kStep * Eigen::VectorXd::Unit(2, j);
-    mean.Evaluate(rows, kLogC + move, high, nullptr);
-    mean.Evaluate(rows, kLogC - move, low, nullptr);
+    const Eigen::VectorXd move = kStep * Eigen::VectorXd::Unit(mean.size(), j);
+    mean.Evaluate(rows, log_c + move, high, nullptr);
+    mean.Evaluate(rows, log_c - move, low, nullptr);
     EXPECT_LT(((high - low) / (2.0 * kStep) - jacobian.col(j)).norm(), 1e-8);
   }
 }
@@ -53,6 +54,7 @@ TEST(ParametricMean, JacobianMatchesDifferences) {
                                    {0, 1, 2, 3, 1});
   ExpectJacobianMatchesDifferences(Make(ParametricMean::Link::kInverse),
                                    {3, 2, 1, 0});
+  ExpectJacobianMatchesDifferences(ConstantMean(3, 0.7, 1.0), {2, 0});
 }
 
 TEST(ParametricMean, ClipBoundsTheValueAndDampsTheJacobian) {
@@ -86,6 +88,22 @@ TEST(ConstantMean, IsItsCoefficientEverywhere) {
   EXPECT_EQ(mean.coefficients[0].log_center, 0.7);
   EXPECT_TRUE(mean.EvaluateAll(Eigen::VectorXd::Constant(1, std::log(2.5)))
                   .isApprox(Eigen::VectorXd::Constant(3, 2.5)));
+}
+
+// The clip itself is not clipped.
+TEST(ParametricMean, ItsClipIsTheLastValueWithItsOwnGradient) {
+  ParametricMean mean;
+  mean.link = ParametricMean::Link::kLinear;
+  mean.features.resize(3, 1);
+  mean.features << 4.0, 5.0, 6.0;
+  mean.coefficients = {{.name = "a"}};
+  mean.clip = 5.0;
+  mean.clip_gradient = 0.25;
+  Eigen::VectorXd values;
+  Eigen::MatrixXd jacobian;
+  mean.Evaluate({0, 1, 2}, Eigen::VectorXd::Zero(1), values, &jacobian);
+  EXPECT_EQ(values, Eigen::Vector3d(4.0, 5.0, 5.0));
+  EXPECT_EQ(jacobian.col(0), Eigen::Vector3d(4.0, 5.0, 0.25 * 6.0));
 }
 
 }  // namespace

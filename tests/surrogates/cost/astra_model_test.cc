@@ -1,5 +1,6 @@
 #include "surrogates/cost/astra_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -321,6 +322,74 @@ TEST(AstraModel, ActivationsOfExpertsAreThoseOfTheirTokens) {
 
 // The last stage has its copy of the matrix (18 bytes per parameter) and logits
 // in 2 and 4 bytes.
+// Gradients of 4 bytes go to the host behind two thirds of the computation, and
+// parameters of 2 bytes come back behind one third, unless nothing overlaps.
+TEST(AstraModel, AnOptimizerOnTheHostUpdatesAndTransfersItsElements) {
+  const trials::Workload workload = fakes::Decoder{}.Workload();
+  for (const double slower : {1.0, 1e6}) {
+    AstraMachine machine = IdealMachine();
+    machine.host_bytes_per_s = 20e9 / slower;
+    machine.host_elements_per_s = 0.5e9;
+    const AstraModel model = Ideal(workload, machine);
+    for (const int zero_stage : {0, 1}) {
+      const ParallelConfig config{
+          .dp = 4, .zero_stage = zero_stage, .microbatches = 1};
+      const AstraBlock block = model.BlockOf(config);
+      const auto stage = [&](bool offload, bool overlap) {
+        return model.StageOf(config,
+                             block,
+                             {.blocks = static_cast<int>(workload.model.layers),
+                              .offload_optimizer = offload,
+                              .overlap_offload = overlap});
+      };
+      EXPECT_EQ(stage(false, true).offload_s, 0.0);
+      // 12 bytes of each element are on the host instead.
+      const double elements =
+          (stage(false, true).memory_bytes - stage(true, true).memory_bytes) /
+          12.0;
+      const double update_s = elements / 0.5e9;
+      const double out_s = 4.0 * elements / machine.host_bytes_per_s;
+      const double back_s = 2.0 * elements / machine.host_bytes_per_s;
+      EXPECT_NEAR(stage(true, false).offload_s / (update_s + out_s + back_s),
+                  1.0,
+                  1e-9);
+      const double compute_s = stage(true, true).compute_s;
+      const double hidden_s = slower > 1.0 ? out_s + back_s - compute_s : 0.0;
+      EXPECT_NEAR(
+          stage(true, true).offload_s / (update_s + hidden_s), 1.0, 1e-9);
+    }
+  }
+}
+
+// Two stages of one microbatch each: all of their times in turn. Three more
+// microbatches add the slowest stage three times.
+TEST(AstraModel, AStepIsComputationCommunicationTransfersAndReduction) {
+  AstraMachine machine = IdealMachine();
+  machine.intra_node_bytes_per_s = 1e9;
+  machine.inter_node_bytes_per_s = 1e9;
+  const AstraModel model = Ideal(fakes::Decoder{}.Workload(), machine);
+  for (const int microbatches : {1, 4}) {
+    const AstraCost cost = model.Cost({.dp = 2,
+                                       .tp = 2,
+                                       .pp = 2,
+                                       .microbatches = microbatches,
+                                       .micro_batch_size = 1});
+    double sum = 0.0;
+    double slowest = 0.0;
+    for (const AstraStage& stage : cost.stages) {
+      EXPECT_GT(stage.communicate_s, 0.0);
+      EXPECT_GT(stage.transfer_s, 0.0);
+      const double stage_s =
+          stage.compute_s + stage.communicate_s + stage.transfer_s;
+      sum += stage_s;
+      slowest = std::max(slowest, stage_s);
+    }
+    EXPECT_NEAR(cost.step_time_s,
+                sum + (microbatches - 1) * slowest + cost.reduction_s,
+                1e-9 * cost.step_time_s);
+  }
+}
+
 TEST(AstraModel, TheLastStageHasLogits) {
   const auto memory = [](int vocabulary, std::size_t stage) {
     return Ideal(fakes::Decoder{.vocabulary = vocabulary}.Workload())

@@ -217,6 +217,7 @@ void ExpectAppendingIsConditioning(const SyntheticProblem& problem,
                                    const Observations& observations,
                                    GaussianProcess::Options options) {
   options.target_scale = 0.3;  // the priors then do not move with the data
+  options.starts = 1;
   Observations first = observations;
   const int begin = observations.size() / 2;
   first.candidate.resize(static_cast<std::size_t>(begin));
@@ -529,6 +530,67 @@ TEST(GaussianProcess, PriorsKeepItFromFalseConfidence) {
   EXPECT_LT(covered[1], covered[0]);
 }
 
+// Noise below its floor, a millionth of the signal variance, is the floor.
+TEST(GaussianProcess, ReportsTheNoiseAfterItsFloor) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  Observations observations = Observe(problem, 12, 2);
+  GaussianProcess process(problem.space, problem.mean, {.starts = 1});
+  observations.noise_variance.setZero();
+  const auto silent = ByName(process.Fit(observations));
+  EXPECT_NEAR(
+      silent.at("noise_stddev") / silent.at("signal_stddev"), 1e-3, 1e-12);
+  EXPECT_GT(std::abs(std::log(silent.at("signal_stddev"))), 0.1);
+  observations.noise_variance.setConstant(12, 0.25);
+  observations.noise_variance[0] = 13.0 / 4.0;
+  const auto noisy = ByName(process.Fit(observations));
+  EXPECT_NEAR(noisy.at("noise_stddev"), std::sqrt(0.5), 1e-12);
+}
+
+TEST(GaussianProcess, ReportsThePriorsOfAllCoefficients) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  GaussianProcess process(problem.space, problem.mean, {.starts = 1});
+  const auto values = ByName(process.Fit(Observe(problem, 12, 2)));
+  for (const ParametricMean::Coefficient& coefficient :
+       problem.mean.coefficients) {
+    EXPECT_EQ(values.count("prior[" + coefficient.name + "]"), 1u);
+    EXPECT_EQ(values.count("prior_log_stddev[" + coefficient.name + "]"), 1u);
+    // Observations reduce the deviation of 1.
+    EXPECT_LE(values.at("prior_log_stddev[" + coefficient.name + "]"), 1.0);
+  }
+  for (int k = 0; k < 4; ++k) {
+    EXPECT_EQ(values.count("length_scale[x" + std::to_string(k) + "]"), 1u);
+  }
+}
+
+TEST(GaussianProcess, StartsAlsoFromTheLastOptimumIfAllowed) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  const Observations observations = Observe(problem, 6, 2);
+  for (const bool warm : {false, true}) {
+    GaussianProcess process(
+        problem.space, problem.mean, {.starts = 2, .warm_start = warm});
+    EXPECT_EQ(process.Fit(observations).starts, 2);
+    EXPECT_EQ(process.Fit(observations).starts, warm ? 3 : 2);
+    EXPECT_EQ(process.Fit({}).starts, 0);
+    EXPECT_EQ(process.Fit(observations).starts, 2);
+  }
+}
+
+// Either size alone is refused.
+TEST(GaussianProcess, RejectsHyperparametersOfOtherSizes) {
+  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  const Observations observations = Observe(problem, 6, 2);
+  GaussianProcess process(problem.space, problem.mean, {.starts = 1});
+  (void)process.Fit(observations);
+  Hyperparameters fewer_scales = process.hyperparameters();
+  fewer_scales.log_length_scales.conservativeResize(3);
+  EXPECT_THROW(process.Condition(observations, fewer_scales),
+               std::invalid_argument);
+  Hyperparameters fewer_coefficients = process.hyperparameters();
+  fewer_coefficients.log_coefficients.conservativeResize(5);
+  EXPECT_THROW(process.Condition(observations, fewer_coefficients),
+               std::invalid_argument);
+}
+
 TEST(GaussianProcess, RejectsWhatDoesNotFit) {
   const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
   EXPECT_THROW(GaussianProcess(problem.space, ConstantMean(9, 0.0, 1.0), {}),
@@ -603,6 +665,82 @@ TEST(GaussianProcess, TheScaleIsTheGivenOneOrThatOfTheData) {
   EXPECT_EQ(scale(0.0, Eigen::VectorXd::Constant(1, 7.0)), 7.0);
   EXPECT_NEAR(scale(0.0, Eigen::Vector3d(1.0, 2.0, 3.0)), 1.4826, 1e-12);
   EXPECT_EQ(scale(0.0, {}), 1.0);  // the mean before any value
+}
+
+// Bounds of the standard deviations: 1e-4 and 100 times the spread for signal
+// and nugget, 10 times the largest value for families. The scale is given, so
+// that the data are far beyond a bound.
+TEST(GaussianProcess, DeviationsStayWithinTheirBounds) {
+  SyntheticProblem problem = MakeSyntheticProblem(8, 1, 1, 1);
+  problem.space.points = Eigen::RowVectorXd::LinSpaced(8, 0.0, 1.0);
+  problem.mean.features.setOnes();
+  AddFamilies(problem);
+  problem.space.families.of_candidate = {0, 1, 2, 3, 0, 1, 2, 3};
+  constexpr double kFlat = 1e6;  // deviation of a prior that has no effect
+  Observations observations;
+  observations.candidate = {0, 1, 2, 3, 4, 5, 6, 7};
+  observations.noise_variance.setConstant(8, 1e-6);
+  Eigen::VectorXd wild(8);
+  wild << -1.0, 0.5, 1.0, -0.7, 0.9, -0.2, 0.3, -0.8;
+  for (const double scale : {1e-3, 1.0, 50.0}) {
+    const GaussianProcess::Options printed{.as_printed = true,
+                                           .target_scale = scale};
+    GaussianProcess process(problem.space, problem.mean, printed);
+    observations.value = 1e4 * scale * wild;
+    (void)process.Fit(observations);
+    EXPECT_NEAR(process.hyperparameters().log_signal_variance,
+                2.0 * std::log(1e2 * scale),
+                1e-12);
+    observations.value = 1e-6 * scale * wild.array() + 1.0;
+    observations.noise_variance.setConstant(8, std::pow(1e-6 * scale, 2));
+    (void)process.Fit(observations);
+    EXPECT_NEAR(process.hyperparameters().log_signal_variance,
+                2.0 * std::log(1e-4 * scale),
+                1e-12);
+
+    const GaussianProcess::Options learned{.nugget = {.log_stddev = kFlat},
+                                           .target_scale = scale};
+    GaussianProcess nugget(problem.space, problem.mean, learned);
+    Observations repeated = observations;
+    repeated.candidate.assign(8, 3);
+    repeated.value = 1e4 * scale * wild;
+    (void)nugget.Fit(repeated);
+    EXPECT_NEAR(nugget.hyperparameters().log_nugget_variance,
+                2.0 * std::log(1e2 * scale),
+                1e-12);
+    repeated.value = 1e-6 * scale * wild.array() + 1.0;
+    (void)nugget.Fit(repeated);
+    EXPECT_NEAR(nugget.hyperparameters().log_nugget_variance,
+                2.0 * std::log(1e-4 * scale),
+                1e-12);
+
+    // The sum of two families is 0, their mean is 1 at least: none is near.
+    const GaussianProcess::Options families{
+        .learn_nugget = false,
+        .family = {.scale = 0.3, .log_stddev = kFlat},
+        .target_scale = 1e-3 * scale};
+    GaussianProcess family(problem.space, problem.mean, families);
+    for (Eigen::Index i = 0; i < 8; ++i) {
+      observations.value[i] = (i % 4 == 0 ? scale : -1e4 * scale);
+    }
+    (void)family.Fit(observations);
+    EXPECT_NEAR(family.hyperparameters().log_family_variance,
+                2.0 * std::log(1e1 * scale),
+                1e-12);
+  }
+}
+
+// Without a positive value, the unit of families is 1.
+TEST(GaussianProcess, LearnsFamiliesOfValuesThatAreNotPositive) {
+  SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  AddFamilies(problem);
+  Observations observations = Observe(problem, 12, 4);
+  observations.value.array() -= observations.value.maxCoeff();
+  GaussianProcess process(problem.space, problem.mean, {.family = kFamilies});
+  const double stddev = ByName(process.Fit(observations))["family_stddev"];
+  EXPECT_GE(stddev, 1e-4);
+  EXPECT_LE(stddev, 10.0);
+  EXPECT_TRUE(Predict(process).mean.allFinite());
 }
 
 TEST(GaussianProcess, StartsAtItsNewCenters) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -57,6 +58,49 @@ TEST_F(MaximiseOverStartsTest, HalvingSavesEvaluations) {
         .evaluations;
   };
   EXPECT_LT(evaluations(2), evaluations(8));
+}
+
+// Observations of one place without noise need jitter in every evaluation.
+TEST_F(MaximiseOverStartsTest, CountsTheRetriesOfAllStarts) {
+  Observations repeated;
+  repeated.candidate.assign(8, 0);
+  repeated.value.setConstant(8, 1.0);
+  repeated.noise_variance.setZero(8);
+  const Likelihood likelihood(problem_.space,
+                              problem_.mean,
+                              repeated,
+                              priors_,
+                              {.relative_noise_floor = 0.0});
+  const HyperparameterFit fit =
+      MaximiseOverStarts(likelihood, starts_, box_, {.threads = 2});
+  EXPECT_GE(fit.jitter_retries, fit.evaluations / 2);
+  EXPECT_GT(fit.evaluations, 8);
+}
+
+// With one iteration in all, each start is evaluated at least twice and no
+// start is advanced again.
+TEST_F(MaximiseOverStartsTest, NoStartHasMoreIterationsThanAllowed) {
+  const auto evaluations = [&](int screening, int survivors) {
+    return MaximiseOverStarts(likelihood_,
+                              starts_,
+                              box_,
+                              {.max_iterations = 1,
+                               .screening_iterations = screening,
+                               .survivors = survivors})
+        .evaluations;
+  };
+  EXPECT_GE(evaluations(15, 3), 16);
+  EXPECT_EQ(evaluations(15, 3), evaluations(1, 3));
+  EXPECT_EQ(evaluations(15, 3), evaluations(15, 8));
+}
+
+TEST_F(MaximiseOverStartsTest, DoesNotDependOnTheNumberOfThreads) {
+  const auto fit = [&](int threads) {
+    return MaximiseOverStarts(
+        likelihood_, starts_, box_, {.survivors = 2, .threads = threads});
+  };
+  EXPECT_EQ(fit(1).log_posterior, fit(3).log_posterior);
+  EXPECT_EQ(fit(1).evaluations, fit(30).evaluations);
 }
 
 TEST_F(MaximiseOverStartsTest, NeedsAStart) {
@@ -136,21 +180,37 @@ TEST(StartingPoints, AreTheModesAndDrawsAroundThem) {
       [](const Start& s) { return s.log_coefficients[1]; }, -2.0, 1.5);
 }
 
-// All but the first have the median of the data, which is 7.
+// All but the first have the median of the data, which is 7 or a thousandth of
+// that.
 TEST(StartingPoints, OfTheMeanHaveTheMedianOfTheData) {
-  for (const auto link :
-       {ParametricMean::Link::kLinear, ParametricMean::Link::kInverse}) {
+  for (const auto& [link, unit] :
+       {std::pair(ParametricMean::Link::kLinear, 1.0),
+        std::pair(ParametricMean::Link::kInverse, 1.0),
+        std::pair(ParametricMean::Link::kLinear, 1e-3),
+        std::pair(ParametricMean::Link::kInverse, 1e-3)}) {
     const ParametricMean mean = TwoTerms(link);
-    const Observations observations{
-        {0, 1, 2}, Eigen::Vector3d(9.0, 7.0, 0.1), Eigen::Vector3d::Zero()};
+    const Observations observations{{0, 1, 2},
+                                    unit * Eigen::Vector3d(9.0, 7.0, 0.1),
+                                    Eigen::Vector3d::Zero()};
     const auto starts = StartingPoints(mean, kPriors, observations, 1, 6, 7);
     for (std::size_t i = 1; i < starts.size(); ++i) {
       Eigen::VectorXd values;
       mean.Evaluate({0, 1, 2}, starts[i].log_coefficients, values, nullptr);
       std::sort(values.begin(), values.end());
-      EXPECT_NEAR(values[1], 7.0, 1e-9);
+      EXPECT_NEAR(values[1] / unit, 7.0, 1e-9);
     }
     EXPECT_EQ(starts[0].log_coefficients, Eigen::Vector2d(1.0, -2.0));
+  }
+}
+
+TEST(StartingPoints, OfOneObservationHaveItsValue) {
+  const ParametricMean mean = TwoTerms(ParametricMean::Link::kLinear);
+  const Observations observations{
+      {1}, Eigen::VectorXd::Constant(1, 7.0), Eigen::VectorXd::Zero(1)};
+  const auto starts = StartingPoints(mean, kPriors, observations, 1, 3, 7);
+  ASSERT_EQ(starts.size(), 3u);
+  for (std::size_t i = 1; i < starts.size(); ++i) {
+    EXPECT_NEAR(mean.EvaluateAll(starts[i].log_coefficients)[1], 7.0, 1e-9);
   }
 }
 
@@ -189,6 +249,21 @@ TEST(TargetSpread, IsNotDecidedByOneWildValueNorByAMajorityOfEqualOnes) {
   EXPECT_NEAR(TargetSpread(values), 1.4826 * 2.0, 1e-12);
   values << 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 10.0;
   EXPECT_NEAR(TargetSpread(values), 1.5, 1e-12);  // half of a deviation of 3
+}
+
+TEST(TargetSpread, OfTwoValuesIsThatOfTheirDeviations) {
+  // Both deviate by 1 from 2; half of the standard deviation is 0.71.
+  EXPECT_NEAR(TargetSpread(Eigen::Vector2d(1.0, 3.0)), 1.4826, 1e-12);
+}
+
+// At 1e9, a spread of up to 1 is rounding.
+TEST(TargetSpread, OfValuesThatDifferByRoundingIsTheirMagnitude) {
+  const auto spread = [](double expected) {
+    const double deviation = expected / 1.4826;
+    return TargetSpread(Eigen::Vector2d(1e9 - deviation, 1e9 + deviation));
+  };
+  EXPECT_NEAR(spread(1.05), 1.05, 1e-6);
+  EXPECT_NEAR(spread(0.95), 1e9, 1e-6);
 }
 
 TEST(TargetSpread, FallsBackOnTheMagnitude) {
