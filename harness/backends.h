@@ -1,4 +1,4 @@
-// The list of backends. No other file in this layer refers to a concrete one.
+// What a backend is, and the list of backends.
 
 #ifndef HARNESS_BACKENDS_H_
 #define HARNESS_BACKENDS_H_
@@ -24,10 +24,6 @@
 #include "trials/trained_job.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
-
-namespace trials {
-struct Framework;
-}
 
 namespace harness {
 
@@ -95,22 +91,6 @@ struct Backend {
 
 // The price of candidates as methods see it (methods::Problem::price).
 [[nodiscard]] trials::RelativePrice PriceOf(const Backend& backend);
-
-// The input of a simulation.
-struct SimulatorSetup {
-  trials::Workload workload;
-  trials::Cluster cluster;
-  trials::SearchSpaceOptions space;
-  std::shared_ptr<const trials::Framework> framework;  // never null
-  std::string framework_name;              // "": the default, Colossal-AI
-  std::vector<std::string> compared_with;  // see trials::FrameworkNotes
-  std::vector<std::filesystem::path> inputs;
-  // Of each GPU type, where there are several; `cluster` is the first one.
-  std::vector<trials::Cluster> pools;
-};
-
-// Errors: throws InputError for a problem of another backend.
-[[nodiscard]] SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem);
 
 // A backend that a manifest can select.
 struct BackendEntry {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "trials/wrappers/time_limited_runner.h"
 
 namespace harness {
 namespace {
@@ -126,6 +129,20 @@ double FailureTime(const ProblemSpec& problem, double otherwise) {
   return GetNotNegative(problem.backend,
                         kFailure,
                         NoiseValue(problem.noise, kFailure, otherwise));
+}
+
+std::unique_ptr<trials::TrialRunner> WithNoise(
+    std::unique_ptr<trials::TrialRunner> runner, const TomlTable& noise) {
+  const NoiseOptions options = ReadNoise(noise);
+  try {
+    runner = std::make_unique<trials::NoisyRunner>(std::move(runner), options);
+  } catch (const common::InputError&) {
+    throw;
+  } catch (const std::invalid_argument& e) {
+    throw common::InputError(
+        fmt::format("{}: [noise]: {}", noise.Where(), e.what()));
+  }
+  return std::make_unique<trials::TimeLimitedRunner>(std::move(runner));
 }
 
 }  // namespace harness

@@ -5,12 +5,14 @@
 #define HARNESS_NOISE_H_
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/spec.h"
+#include "trials/trial_runner.h"
 #include "trials/wrappers/noisy_runner.h"
 
 namespace harness {
@@ -38,6 +40,12 @@ namespace harness {
 // From the failure of a rank until all its processes have exited: that of
 // [backend], of the file of noise, or `otherwise`.
 [[nodiscard]] double FailureTime(const ProblemSpec& problem, double otherwise);
+
+// The runner with the noise of [noise] and, outermost, the time limit around
+// it.
+[[nodiscard]] std::unique_ptr<trials::TrialRunner> WithNoise(
+    std::unique_ptr<trials::TrialRunner> runner,
+    const common::TomlTable& noise);
 
 }  // namespace harness
 

@@ -49,6 +49,33 @@ std::string PartProblem(const trials::Cluster& cluster, int gpus) {
   return UnfilledHosts(cluster, gpus);
 }
 
+// The group that [cluster] group names.
+trials::Cluster GroupOf(const TomlTable& table,
+                        const std::vector<trials::Cluster>& groups) {
+  const std::string name = table.RequireString("group");
+  std::vector<std::string> known;
+  for (const trials::Cluster& group : groups) {
+    if (group.name == name) {
+      return group;
+    }
+    known.push_back(group.name);
+  }
+  table.Fail("group",
+             fmt::format("no group '{}' in the cluster file{}; its groups: {}",
+                         name,
+                         common::DidYouMean(name, known),
+                         fmt::join(known, ", ")));
+}
+
+trials::Cluster Resized(const TomlTable& table, trials::Cluster cluster) {
+  const int gpus = table.RequireIntIn("gpus", 1);
+  if (const std::string problem = UnfilledHosts(cluster, gpus);
+      !problem.empty()) {
+    table.Fail("gpus", problem);
+  }
+  return trials::WithGpus(std::move(cluster), gpus);
+}
+
 }  // namespace
 
 void CheckParts(const TomlTable& space,
@@ -78,37 +105,6 @@ void CheckParts(const TomlTable& space,
 std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
   return table.Folder() / table.RequireString(key);
 }
-
-namespace {
-
-// The group that [cluster] group names.
-trials::Cluster GroupOf(const TomlTable& table,
-                        const std::vector<trials::Cluster>& groups) {
-  const std::string name = table.RequireString("group");
-  std::vector<std::string> known;
-  for (const trials::Cluster& group : groups) {
-    if (group.name == name) {
-      return group;
-    }
-    known.push_back(group.name);
-  }
-  table.Fail("group",
-             fmt::format("no group '{}' in the cluster file{}; its groups: {}",
-                         name,
-                         common::DidYouMean(name, known),
-                         fmt::join(known, ", ")));
-}
-
-trials::Cluster Resized(const TomlTable& table, trials::Cluster cluster) {
-  const int gpus = table.RequireIntIn("gpus", 1);
-  if (const std::string problem = UnfilledHosts(cluster, gpus);
-      !problem.empty()) {
-    table.Fail("gpus", problem);
-  }
-  return trials::WithGpus(std::move(cluster), gpus);
-}
-
-}  // namespace
 
 std::vector<trials::Cluster> ReadClusters(const TomlTable& table) {
   const std::filesystem::path file = NamedFile(table, "file");
@@ -175,7 +171,6 @@ trials::Cluster ReadSizes(const TomlTable& table) {
     }
   }
   cluster.name = "this cluster";
-  SetPrice(table, cluster);
   if (table.Has("gpu")) {
     try {
       cluster.gpu = trials::FindGpu(table.RequireString("gpu"), table.Folder());
@@ -186,6 +181,7 @@ trials::Cluster ReadSizes(const TomlTable& table) {
     constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
     cluster.gpu.memory_bytes = kGibi * table.RequirePositive("memory_gib");
   }
+  SetPrice(table, cluster);
   return cluster;
 }
 

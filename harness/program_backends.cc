@@ -17,6 +17,7 @@
 #include "harness/prediction_sources.h"
 #include "harness/problem_parts.h"
 #include "harness/provenance.h"
+#include "harness/simulator_backend.h"
 #include "trials/adapters/adapter.h"
 #include "trials/command/command_runner.h"
 #include "trials/command/trial_rendering.h"

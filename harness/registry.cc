@@ -72,10 +72,7 @@ MethodEntry Entry(const std::string& name,
 }
 
 methods::Problem WithDescribedJob(methods::Problem problem) {
-  const trials::TrainedJob* job =
-      problem.workload == nullptr && problem.described ? problem.described()
-                                                       : nullptr;
-  if (job != nullptr) {
+  if (const trials::TrainedJob* job = DescribedJob(problem)) {
     problem.workload = &job->workload;
     problem.space = &job->space;
   }

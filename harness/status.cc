@@ -30,6 +30,18 @@ double Fraction(const Budget& budget, const RunStatus& status) {
   return std::min(fraction, 1.0);
 }
 
+// Turns throughputs into values in the unit of the objective.
+void ToValues(const std::filesystem::path& problem_folder,
+              std::vector<trials::Trial>& trials,
+              RunStatus& status) {
+  if (status.run.problem->objective != trials::Objective::kTime &&
+      common::EntryExists(problem_folder / "problem.json")) {
+    const trials::ProblemInfo problem = trials::ReadProblemInfo(problem_folder);
+    plots::ToValues(problem, trials);
+    status.unit = problem.valuation().unit();
+  }
+}
+
 void ReadRecords(const std::filesystem::path& folder,
                  const std::filesystem::path& problem_folder,
                  RunStatus& status) {
@@ -40,12 +52,7 @@ void ReadRecords(const std::filesystem::path& folder,
     status.trials = trials.back().number;
     status.elapsed_s = trials.back().elapsed_s;
     status.incumbent_steps_per_s = trials.back().incumbent_steps_per_s;
-    if (common::EntryExists(problem_folder / "problem.json")) {
-      const trials::ProblemInfo problem =
-          trials::ReadProblemInfo(problem_folder);
-      plots::ToValues(problem, trials);
-      status.unit = problem.valuation().unit();
-    }
+    ToValues(problem_folder, trials, status);
     status.incumbent_value = trials.back().incumbent_steps_per_s;
   }
   const auto times = trials::ReadRows<trials::SuggestionTime>(folder);

@@ -32,19 +32,21 @@ TRAINER_MAY_INCLUDE = re.compile(r"common/|trials/(trainer/.+|[a-z_]+\.h)")
 
 # Concrete types, and the only files of harness/ and cli/ that may refer to
 # them. harness/prediction*.cc predict by simulation, and problem_parts.cc makes
-# the machine for it. program_backends.cc has the backends of backends.cc that
-# start programs. harness/noise.h reads the noise of any backend, and
-# cli/contain.cc is the program that the command backend starts on each rank.
+# the machine for it. *_backend*.cc have the backends that backends.cc lists.
+# harness/noise.* wraps any of them, and cli/contain.cc is the program that the
+# command backend starts on each rank.
 CONCRETE = [
     ({"harness/registry.cc"}, re.compile(r"methods/(?!oppa/families)[a-z_]+/")),
     (
         {
-            "harness/backends.cc",
+            "harness/noise.cc",
             "harness/noise.h",
             "harness/prediction_sources.cc",
             "harness/predictions.cc",
             "harness/problem_parts.cc",
             "harness/program_backends.cc",
+            "harness/replay_backend.cc",
+            "harness/simulator_backend.cc",
             "cli/contain.cc",
         },
         BACKENDS,

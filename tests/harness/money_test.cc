@@ -14,6 +14,7 @@
 #include "harness/backends.h"
 #include "harness/manifest.h"
 #include "harness/plan.h"
+#include "harness/problem_parts.h"
 #include "harness/registry.h"
 #include "harness/run_one.h"
 #include "harness/search.h"
@@ -251,6 +252,17 @@ TEST_F(MoneyManifest, HostsOfAPartAreFull) {
     FAIL();
   } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(), HasSubstr("12 GPUs do not fill hosts"));
+  }
+}
+
+TEST(ReadSizes, KeepsThePriceHoweverTheGpuIsDescribed) {
+  for (const std::string gpu : {"gpu = \"a100-sxm-40gb\"\n",
+                                "memory_gib = 40\n",
+                                "like = \"a5000-8\"\n"}) {
+    const trials::Cluster cluster = ReadSizes(common::TomlTable::ParseString(
+        "gpus_per_node = 4\nprice_per_gpu_hour = 1.5\n" + gpu, "m.toml"));
+    EXPECT_EQ(cluster.gpu.price_per_hour, 1.5) << gpu;
+    EXPECT_GT(cluster.gpu.memory_bytes, 20e9) << gpu;
   }
 }
 
