@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -83,6 +85,44 @@ void ExpectGradientsOfFiniteDifferences(const Job& job) {
 TEST(Gradients, AreFiniteDifferencesForEveryModel) {
   for (const std::string_view type : kModels) {
     ExpectGradientsOfFiniteDifferences(TinyJob(type));
+  }
+}
+
+// Layers whose options the models of the list do not combine.
+TEST(Gradients, AreFiniteDifferencesOfOtherLayers) {
+  Job gated = TinyJob("qwen2");
+  gated.model.ffn_bias = true;
+  ExpectGradientsOfFiniteDifferences(gated);
+  Job one_expert = TinyJob("mixtral");
+  one_expert.model.experts = one_expert.model.experts_per_token = 1;
+  Frozen model(one_expert);
+  EXPECT_GT(model.Loss(), 0.0);
+  Job small = TinyJob("vit");
+  small.model.patch_size = 1;
+  ExpectGradientsOfFiniteDifferences(small);
+}
+
+TEST(Gradients, ARankAloneHasAllOfEveryWeight) {
+  for (const std::string_view type : kModels) {
+    Job job = TinyJob(type);
+    job.model.ffn_bias = job.model.experts == 0;
+    Frozen model(job);
+    for (const auto& parameter : model.parameters()) {
+      std::int64_t size = 0;
+      for (const Piece& piece : parameter->pieces) {
+        EXPECT_EQ(piece.row_begin, 0) << piece.name;
+        EXPECT_EQ(piece.col_begin, 0) << piece.name;
+        EXPECT_EQ(piece.rows, piece.global_rows) << piece.name;
+        EXPECT_EQ(piece.cols, piece.global_cols) << piece.name;
+        if (piece.name.ends_with(".bias")) {
+          EXPECT_EQ(std::min(piece.rows, piece.cols), 1) << piece.name;
+        } else if (piece.rows > 1 && piece.cols > 1) {
+          EXPECT_GT(piece.scale, 0.0) << piece.name;
+        }
+        size += piece.rows * piece.cols;
+      }
+      EXPECT_EQ(parameter->size, size);
+    }
   }
 }
 

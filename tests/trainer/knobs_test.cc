@@ -67,6 +67,90 @@ TEST(Knobs, DataParallelismReducesEachGradientOncePerStep) {
       0);
 }
 
+TEST(Knobs, AModelMayHaveOneExpert) {
+  Job job = TinyJob("mixtral", "dp=1", 1);
+  job.model.experts = job.model.experts_per_token = 1;
+  const TrialResult result = Train(job);
+  ASSERT_EQ(result.losses.size(), 1U) << result.message;
+  EXPECT_EQ(result.ranks[0].parameters, ParameterCount(job.model));
+}
+
+TEST(Knobs, AnImageMayHaveMorePatchesThanTheModelHasColumns) {
+  Job job = TinyJob("vit", "dp=1", 2);
+  job.batch_size = 2;
+  job.sequence_length = 80;
+  job.model.max_positions = 80;
+  const TrialResult one = Train(job);
+  ASSERT_EQ(one.losses.size(), 2U) << one.message;
+  job.config = ParseParallelConfig("tp=2,sp=2");
+  const TrialResult two = Train(job);
+  ASSERT_EQ(two.losses.size(), 2U) << two.message;
+  EXPECT_NEAR(two.losses[1], one.losses[1], 1e-12);
+}
+
+// 256 tokens of 512 copies, of which each of two experts has more than it has
+// columns.
+TEST(Knobs, AnExpertMayHaveMoreRowsThanColumns) {
+  Job job = TinyJob("mixtral", "dp=1", 2);
+  job.model.experts = 2;
+  job.batch_size = 4;
+  job.sequence_length = 64;
+  const TrialResult one = Train(job);
+  ASSERT_EQ(one.losses.size(), 2U) << one.message;
+  job.config = ParseParallelConfig("dp=2,ep=2");
+  const TrialResult two = Train(job);
+  ASSERT_EQ(two.losses.size(), 2U) << two.message;
+  EXPECT_NEAR(two.losses[1], one.losses[1], 1e-12);
+}
+
+TEST(Knobs, OnlyModelsWithExpertsHaveGroupsOfTheirReplicas) {
+  for (const char* type : {"llama", "mixtral"}) {
+    const TrialResult result = Trained(type, "dp=2");
+    EXPECT_EQ(result.ranks[0].traffic.contains("expert reduce"),
+              std::string(type) == "mixtral");
+  }
+}
+
+TEST(Knobs, AnUpdateIsOfNoMicrobatchAndNoChunk) {
+  const auto spans = Spans(Trained("gpt2", "dp=1"), "update");
+  ASSERT_EQ(spans.size(), 2U);
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_EQ(spans[step].step, step);
+    EXPECT_EQ(spans[step].microbatch, -1);
+    EXPECT_EQ(spans[step].chunk, -1);
+  }
+}
+
+TEST(Knobs, OneStageHasOneChunk) {
+  const auto spans = Spans(Trained("gpt2", "dp=1,model_chunks=2"), "forward");
+  ASSERT_EQ(spans.size(), 2U);  // of two steps
+  for (const Span& span : spans) {
+    EXPECT_EQ(span.chunk, 0);
+  }
+}
+
+// Without tensor parallelism, the router is like all other weights.
+TEST(Knobs, OnlyExpertsHaveBucketsOfTheirOwn) {
+  const TrialResult result = Trained("mixtral", "dp=2,dp_bucket_mb=1000");
+  EXPECT_EQ(Sent(result, "dp reduce", "all-reduce").calls +
+                Sent(result, "expert reduce", "all-reduce").calls,
+            2 * 2);
+}
+
+TEST(Knobs, AModelMayHaveOneTokenTypeAndOnePosition) {
+  const auto parameters = [](std::string_view type, int types, int positions) {
+    Job job = TinyJob(type, "dp=1", 1);
+    job.model.token_types = types;
+    job.model.max_positions = positions;
+    job.sequence_length = std::min(job.sequence_length, positions);
+    const TrialResult result = Train(job);
+    EXPECT_EQ(result.losses.size(), 1U) << result.message;
+    return result.ranks[0].parameters;
+  };
+  EXPECT_EQ(parameters("bert", 1, 24) - parameters("bert", 0, 24), 32);
+  EXPECT_EQ(parameters("gpt2", 0, 2) - parameters("gpt2", 0, 1), 32);
+}
+
 TEST(Knobs, SmallerBucketsReduceInMoreCalls) {
   const TrialResult small = Trained("llama", "dp=2,tp=1,pp=1,dp_bucket_mb=1");
   const TrialResult large = Trained("llama", "dp=2,tp=1,pp=1,dp_bucket_mb=100");

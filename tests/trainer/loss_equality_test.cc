@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <ostream>
 #include <random>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -63,6 +65,67 @@ TEST(LossEquality, HoldsInDoubleOverTheWholeSpace) {
 TEST(LossEquality, HoldsInFloatOverTheWholeSpace) {
   ExpectEqualLosses(CpuPrecision::kFloat, Configurations(18), 1e-5);
 }
+
+// One kind of parallelism at a time, and those that meet in one place.
+struct Kind {
+  std::string_view type;
+  const char* config;
+
+  friend void PrintTo(const Kind& kind, std::ostream* out) {
+    *out << kind.type << " " << kind.config;
+  }
+};
+
+class KindOfParallelism : public ::testing::TestWithParam<Kind> {};
+
+TEST_P(KindOfParallelism, HasTheLossesOfOneRank) {
+  Job job = TinyJob(GetParam().type, 3);
+  job.batch_size = 4;
+  const TrialResult one = Train(job);
+  ASSERT_EQ(one.losses.size(), 3U) << one.message;
+  job.config = ParseParallelConfig(GetParam().config);
+  const TrialResult result = Train(job);
+  EXPECT_EQ(result.reason, EndReason::kNone) << result.message;
+  EXPECT_LE(Difference(result, one), 1e-11);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    LossEquality,
+    KindOfParallelism,
+    ::testing::Values(
+        Kind{"gpt2", "dp=4"},
+        Kind{"gpt2", "tp=2"},
+        Kind{"gpt2", "tp=2,sp=2"},
+        Kind{"gpt2", "cp=2"},
+        Kind{"gpt2", "pp=2,microbatches=2"},
+        Kind{"gpt2", "dp=2,microbatches=2,zero_stage=1,overlap_zero_comm=0"},
+        Kind{"gpt2", "dp=2,tp=2,pp=2,zero_stage=2"},
+        Kind{"gpt2", "dp=2,pp=2,microbatches=2,zero_stage=2"},
+        Kind{"gpt2", "pp=2,microbatches=2,zero_stage=3"},
+        Kind{"gpt2", "dp=2,pp=2,zero_stage=1,overlap_zero_comm=0"},
+        Kind{"llama", "tp=4"},
+        Kind{"llama", "tp=2,cp=2,sp=2"},
+        Kind{"llama", "cp=4,grad_checkpoint=2"},
+        Kind{"llama", "cp=2,grad_checkpoint=1"},
+        Kind{"llama", "dp=2,cp=2,zero_stage=1,zero_bucket_mb=1"},
+        Kind{"llama", "pp=2,microbatches=4,model_chunks=2,overlap_p2p=1"},
+        Kind{"llama", "pp=2,microbatches=2,model_chunks=2,overlap_p2p=0"},
+        Kind{"llama", "dp=2,microbatches=2,zero_stage=3,zero_bucket_mb=1"},
+        Kind{"qwen2", "tp=2,cp=2"},
+        Kind{"qwen2", "dp=2,pp=2,zero_stage=3,overlap_zero_allgather=1"},
+        Kind{"qwen2", "tp=4,sp=4,microbatches=2"},
+        Kind{"bert", "tp=2,sp=2"},
+        Kind{"bert", "cp=2,pp=2,microbatches=2"},
+        Kind{"bert", "dp=2,tp=2,zero_stage=2,microbatches=2"},
+        Kind{"vit", "tp=2,sp=2"},
+        Kind{"vit", "cp=2"},
+        Kind{"vit", "tp=2,microbatches=4"},
+        Kind{"vit", "dp=2,pp=2,microbatches=2"},
+        Kind{"mixtral", "dp=2,ep=2"},
+        Kind{"mixtral", "tp=2,sp=2"},
+        Kind{"mixtral", "dp=4,ep=2,zero_stage=2"},
+        Kind{"mixtral", "dp=2,tp=2,ep=2,grad_checkpoint=1"},
+        Kind{"mixtral", "dp=4,cp=2,ep=2,zero_stage=3"}));
 
 TEST(LossEquality, TrainingReducesTheLoss) {
   for (const std::string_view type : kModels) {

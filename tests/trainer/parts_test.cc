@@ -1,12 +1,19 @@
 // The communicator of threads, schedules and operators of the CPU.
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include "trials/trainer/communicator_threads.h"
@@ -76,8 +83,82 @@ TEST(ThreadCommunicator, CollectivesGiveWhatTheirNamesSay) {
       Wait(group.AllToAll(View(from), sent, View(to), received));
       EXPECT_EQ(to.front(), rank);
       EXPECT_EQ(to.back(), 20.0 + rank);
+      // Of 6 numbers that are sent, and 3, 6 and 9 that are received.
+      const Traffic& exchanged = group.traffic().at("all-to-all");
+      EXPECT_EQ(exchanged.calls, 1);
+      EXPECT_EQ(exchanged.bytes, 8 * std::max(6, 3 * (rank + 1)));
+      EXPECT_EQ(group.traffic().at("all-reduce").calls, 2);
+      EXPECT_EQ(group.traffic().at("all-reduce").bytes, 8 * (3 + 1));
+      EXPECT_EQ(group.traffic().at("reduce-scatter").bytes, 8 * 6);
+      EXPECT_EQ(group.traffic().at("all-gather").bytes, 8 * 6);
+      EXPECT_EQ(group.traffic().at("broadcast").bytes, 8);
     });
   }
+}
+
+// 1,800 numbers, of which each rank reduces 600 in blocks of 512.
+TEST(ThreadCommunicator, LargeReductionsAreOfEveryNumber) {
+  constexpr int kCount = 1800;
+  OnRanks(3, false, [](int rank, Communicator& group) {
+    std::vector<double> sum(kCount);
+    std::vector<double> max(kCount);
+    for (int i = 0; i < kCount; ++i) {
+      sum[i] = i * (rank + 1.0);
+      max[i] = (i + rank) % 3;
+    }
+    std::vector<double> full = sum;
+    std::vector<double> part(kCount / 3);
+    Wait(group.AllReduce(View(sum), Reduction::kSum));
+    Wait(group.AllReduce(View(max), Reduction::kMax));
+    Wait(group.ReduceScatter(View(full), View(part)));
+    for (int i = 0; i < kCount; ++i) {
+      ASSERT_EQ(sum[i], 6.0 * i);
+      ASSERT_EQ(max[i], 2.0);
+    }
+    for (int i = 0; i < kCount / 3; ++i) {
+      ASSERT_EQ(part[i], 6.0 * (rank * kCount / 3 + i));
+    }
+  });
+}
+
+TEST(ThreadCommunicator, ValuesOfTheHostAreSummedAndExchanged) {
+  OnRanks(3, false, [](int rank, Communicator& group) {
+    EXPECT_EQ(group.rank(), rank);
+    EXPECT_EQ(group.size(), 3);
+    std::vector<double> values = {1.0 + rank, -rank * 2.0};
+    group.SumOnHost(values);
+    EXPECT_EQ(values, (std::vector<double>{6.0, -6.0}));
+    const std::vector<std::int64_t> sent = {
+        10 * rank, 10 * rank + 1, 10 * rank + 2};
+    std::vector<std::int64_t> received(3);
+    group.ExchangeOnHost(sent, received);
+    EXPECT_EQ(received,
+              (std::vector<std::int64_t>{rank, 10 + rank, 20 + rank}));
+  });
+}
+
+// In the order of the calls, whichever side is first.
+TEST(ThreadCommunicator, MessagesOfAPairArriveInOrder) {
+  OnRanks(2, false, [](int rank, Communicator& group) {
+    for (const int sender : {0, 1}) {
+      std::vector<std::vector<double>> data = {{1.0}, {2.0}, {3.0}};
+      std::vector<EventPtr> events;
+      for (std::vector<double>& message : data) {
+        if (rank == sender) {
+          events.push_back(group.Send(View(message), 1 - rank));
+        } else {
+          message[0] = 0.0;
+          events.push_back(group.Receive(View(message), 1 - rank));
+        }
+      }
+      for (const EventPtr& event : events) {
+        Wait(event);
+      }
+      EXPECT_EQ(data, (std::vector<std::vector<double>>{{1.0}, {2.0}, {3.0}}));
+    }
+    EXPECT_EQ(group.traffic().at("send").bytes, 3 * 8);
+    EXPECT_EQ(group.traffic().at("receive").calls, 3);
+  });
 }
 
 TEST(ThreadCommunicator, SendsDoNotWaitForReceives) {
@@ -105,6 +186,46 @@ TEST(ThreadCommunicator, AWaitEndsWhenTheTrialIsAborted) {
   EXPECT_THROW(Wait(group->AllReduce(View(data), Reduction::kSum)), Aborted);
   other.join();
   EXPECT_EQ(fabric.end_reason(), EndReason::kOutOfMemory);
+}
+
+TEST(ThreadFabric, TheFirstReasonCountsButOutOfMemoryExplainsAFailure) {
+  using Reasons = std::vector<EndReason>;
+  constexpr EndReason kStopped = EndReason::kStopped;
+  constexpr EndReason kFailed = EndReason::kFailed;
+  constexpr EndReason kOutOfMemory = EndReason::kOutOfMemory;
+  const auto end = [](const Reasons& reasons) {
+    ThreadFabric fabric(1, 1.0);
+    for (const EndReason reason : reasons) {
+      fabric.Abort(reason, reason == reasons.front() ? "first" : "later");
+    }
+    return std::pair(fabric.end_reason(), fabric.end_message());
+  };
+  EXPECT_EQ(end({}), std::pair(EndReason::kNone, std::string()));
+  EXPECT_EQ(end({kStopped, kOutOfMemory}),
+            std::pair(kStopped, std::string("first")));
+  EXPECT_EQ(end({kFailed, kStopped}), std::pair(kFailed, std::string("first")));
+  EXPECT_EQ(end({kOutOfMemory, kFailed}),
+            std::pair(kOutOfMemory, std::string("first")));
+  EXPECT_EQ(end({kFailed, kOutOfMemory}),
+            std::pair(kOutOfMemory, std::string("later")));
+}
+
+// The first one has arrived when it is aborted, and must not count for the
+// second one.
+TEST(ThreadCommunicator, QueuedOperationsEndWithTheTrial) {
+  ThreadFabric fabric(2, 60.0);
+  const auto device = MakeCpuDevice(CpuPrecision::kDouble);
+  auto group = fabric.Group(0, "all", {0, 1}, true, *device);
+  std::vector<double> first = {1.0, 1.0};
+  std::vector<double> second = {2.0, 2.0};
+  const EventPtr events[] = {group->AllReduce(View(first), Reduction::kSum),
+                             group->AllReduce(View(second), Reduction::kSum)};
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  fabric.Abort(EndReason::kFailed, "by the test");
+  for (const EventPtr& event : events) {
+    EXPECT_THROW(Wait(event), Aborted);
+  }
+  group.reset();  // waits for its thread
 }
 
 // Runs all stages: an action starts when what it needs is done.
@@ -188,10 +309,21 @@ void ExpectProduct(const GemmShape& s, Gemm gemm, double tolerance) {
   }
 }
 
+// Ranks are threads, and each has a core.
+TEST(Gemm, LibrariesUseOneThread) {
+  UseOneThread();
+  for (const char* name : {"openblas_get_num_threads", "omp_get_max_threads"}) {
+    const auto threads = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, name));
+    if (threads != nullptr) {  // the library is in use
+      EXPECT_EQ(threads(), 1) << name;
+    }
+  }
+}
+
 TEST(Gemm, LibrariesAndLoopComputeTheProduct) {
   UseOneThread();
   for (const int transposed : {0, 1, 2, 3}) {
-    for (const double beta : {0.0, 1.0, 0.5}) {
+    for (const double beta : {0.0, 1.0, 0.5, 0.1, 1.1, 2.0}) {
       GemmShape s{.transpose_a = (transposed & 1) != 0,
                   .transpose_b = (transposed & 2) != 0,
                   .m = 7,

@@ -135,16 +135,15 @@ ContainedProcess::~ContainedProcess() {
 
 void ContainedProcess::End() {
   Close(control_);
-  if (ends_since_s_ == 0.0) {
-    ends_since_s_ = common::SteadySeconds();
-  }
+  kill_supervisor_s_ =
+      std::min(kill_supervisor_s_,
+               common::SteadySeconds() + patience_s_ + kSupervisorSeconds);
 }
 
 void ContainedProcess::WatchSupervisor() {
   ::kill(supervisor_, SIGCONT);  // without effect unless it was stopped
   const double now_s = common::SteadySeconds();
-  if (ends_since_s_ > 0.0 &&
-      now_s > ends_since_s_ + patience_s_ + kSupervisorSeconds) {
+  if (now_s > kill_supervisor_s_) {
     ::kill(supervisor_, SIGKILL);
   }
   if (now_s >= next_track_s_) {
@@ -166,10 +165,7 @@ bool ContainedProcess::Read(double wait_s, const Take& take) {
     return false;
   }
   WatchSupervisor();
-  const int wait_ms = static_cast<int>(std::clamp(wait_s, 0.0, 3600.0) * 1e3);
-  if (::poll(waiting.data(), waiting.size(), wait_ms) <= 0) {
-    return true;
-  }
+  ::poll(waiting.data(), waiting.size(), static_cast<int>(wait_s * 1e3));
   std::array<char, 65536> buffer{};
   for (const std::size_t i : {kOutput, kErrors}) {
     if (waiting[i].revents == 0) {
@@ -179,7 +175,7 @@ bool ContainedProcess::Read(double wait_s, const Take& take) {
     if (got > 0) {
       take(i == kOutput ? Stream::kOutput : Stream::kErrors,
            {buffer.data(), static_cast<std::size_t>(got)});
-    } else if (got == 0 || errno != EINTR) {
+    } else {  // its end: what does not block is not interrupted
       Close(pipes_[i]);
     }
   }
@@ -213,8 +209,7 @@ void ContainedProcess::ReadWord() {
 
 void ContainedProcess::Reap() {
   if (supervisor_ > 0) {
-    while (::waitpid(supervisor_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    (void)TEMP_FAILURE_RETRY(::waitpid(supervisor_, nullptr, 0));
     supervisor_ = -1;
     if (!all_gone_) {
       record_.Kill();

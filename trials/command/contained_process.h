@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,7 +51,8 @@ class ContainedProcess {
   ContainedProcess(const ContainedProcess&) = delete;
   ContainedProcess& operator=(const ContainedProcess&) = delete;
 
-  // Passes on the output since the last call; waits up to `wait_s` for some.
+  // Passes on the output since the last call; waits up to `wait_s`, from 0 to
+  // 3600, for some.
   // Returns false when neither a process nor output is left.
   [[nodiscard]] bool Read(double wait_s, const Take& take);
 
@@ -73,7 +75,8 @@ class ContainedProcess {
   double patience_s_;
   double next_track_s_ = 0.0;
   double track_interval_s_;
-  double ends_since_s_ = 0.0;  // 0: not requested
+  // When a supervisor that does not end by itself is killed.
+  double kill_supervisor_s_ = std::numeric_limits<double>::infinity();
   pid_t supervisor_ = -1;
   int control_ = -1;            // closed: end it
   std::array<int, 3> pipes_{};  // output, errors, words of the supervisor

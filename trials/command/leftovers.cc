@@ -120,16 +120,14 @@ fs::path NewCgroup(std::string_view mark) {
   return !own.empty() && fs::create_directory(path, error) ? path : fs::path();
 }
 
-// Writes to a file of a cgroup; false if that fails.
-bool WriteControl(const fs::path& path, std::string_view text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+// Kills the processes of a cgroup, if the system can do that.
+void KillCgroup(const fs::path& cgroup) {
+  const int fd = ::open((cgroup / "cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) {
-    return false;
+    return;
   }
-  const bool ok = ::write(fd, text.data(), text.size()) ==
-                  static_cast<ssize_t>(text.size());
+  (void)!::write(fd, "1", 1);
   ::close(fd);
-  return ok;
 }
 
 bool IsBelow(const Processes& all, pid_t pid, pid_t ancestor) {
@@ -195,6 +193,14 @@ bool KillMarked(const Predicate& is_ours) {
   return found;
 }
 
+// Until nothing is found, or what is found does not die.
+template <typename KillOnce>
+void Repeat(const KillOnce& kill_once) {
+  for (int round = 0; round < kRounds && kill_once(); ++round) {
+    ::usleep(kLookMicroseconds);
+  }
+}
+
 }  // namespace
 
 ProcessRecord::ProcessRecord(fs::path path)
@@ -224,7 +230,7 @@ bool ProcessRecord::KillOnce() const {
     found = ::kill(pid, SIGKILL) == 0 || found;
   }
   if (!cgroup_.empty()) {
-    WriteControl(cgroup_ / "cgroup.kill", "1");
+    KillCgroup(cgroup_);
     found =
         found ||
         common::ReadProcFile(cgroup_ / "cgroup.events").find("populated 1") !=
@@ -234,9 +240,7 @@ bool ProcessRecord::KillOnce() const {
 }
 
 void ProcessRecord::Kill() {
-  for (int round = 0; round < kRounds && KillOnce(); ++round) {
-    ::usleep(kLookMicroseconds);
-  }
+  Repeat([this] { return KillOnce(); });
 }
 
 void ProcessRecord::Remove() {
@@ -327,13 +331,10 @@ void EndLeftovers(const fs::path& folder) {
     record.Kill();
     record.Remove();
   }
-  const std::string space = SpaceHash();
-  const auto is_orphan = [&space](const std::string& mark) {
-    return IsOrphan(mark, space);
-  };
-  for (int round = 0; round < kRounds && KillMarked(is_orphan); ++round) {
-    ::usleep(kLookMicroseconds);
-  }
+  Repeat([space = SpaceHash()] {
+    return KillMarked(
+        [&](const std::string& mark) { return IsOrphan(mark, space); });
+  });
 }
 
 }  // namespace trials

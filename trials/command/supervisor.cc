@@ -1,5 +1,6 @@
 #include "trials/command/supervisor.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -31,35 +32,28 @@ double Now() {
 
 void Say(int fd, SupervisorWord::Kind kind, int value) {
   const SupervisorWord word{kind, value};
-  while (::write(fd, &word, sizeof word) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(::write(fd, &word, sizeof word));
 }
 
 // Closes every descriptor from 3 on except these, so that no pipe of another
 // trial, and no record, is held open by a process that outlives us.
-void CloseOthers(const std::array<int, 4>& kept) {
-  constexpr int kHighest = 1 << 16;
-  int first = 3;
-  for (int fd = first; fd < kHighest; ++fd) {
-    bool keep = false;
-    for (const int k : kept) {
-      keep = keep || k == fd;
-    }
-    if (keep || fd == kHighest - 1) {
-      if (first < fd) {
-        ::syscall(SYS_close_range, first, fd - 1, 0);
-      }
+void CloseOthers(std::array<int, 3> kept) {
+  std::sort(kept.begin(), kept.end());
+  int first = STDERR_FILENO + 1;
+  for (const int fd : kept) {
+    if (fd >= first) {
+      ::syscall(SYS_close_range, first, fd - 1, 0);  // none if that is empty
       first = fd + 1;
     }
   }
+  ::syscall(SYS_close_range, first, ~0U, 0);
 }
 
 // Writes one character to a control file.
 void WriteControl(const char* path, char text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
   if (fd >= 0) {
-    while (::write(fd, &text, 1) < 0 && errno == EINTR) {
-    }
+    (void)TEMP_FAILURE_RETRY(::write(fd, &text, 1));
     ::close(fd);
   }
 }
@@ -236,7 +230,7 @@ void Supervise(const SupervisorTask& task) {
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::dup2(nothing, standard);
   }
-  CloseOthers({task.control, task.say, signals, -1});
+  CloseOthers({task.control, task.say, signals});
   Supervisor(task, program, signals).Run();
 }
 

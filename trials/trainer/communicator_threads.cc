@@ -335,6 +335,9 @@ class ThreadCommunicator : public Communicator {
   }
 
   void Barrier(const char* operation) {
+    // A rank that an abort has taken from a meeting has arrived at it for good,
+    // so none may follow.
+    fabric_.Check();
     std::unique_lock lock(meeting_->mutex);
     const std::int64_t generation = meeting_->generation;
     if (++meeting_->arrived == size_) {

@@ -247,14 +247,11 @@ void ParameterStore::Release(int unit, int next) {
 }
 
 void ParameterStore::BeginBackward(int unit) {
-  if (zero_ < 2) {
-    return;
-  }
   for (Bucket* bucket : units_[unit].buckets) {
     if (bucket->reducing != nullptr) {  // of the microbatch before
       FinishReduces(0);
     }
-    if (bucket->gradients.empty()) {
+    if (bucket->gradients.empty()) {  // ZeRO 2 and 3
       bucket->gradients = context_.New(bucket->size, Region::kCommunication);
       context_.device.Zero(bucket->gradients.get());
       Bind(*bucket);
@@ -263,9 +260,6 @@ void ParameterStore::BeginBackward(int unit) {
 }
 
 void ParameterStore::EndBackward(int unit, bool last) {
-  if (zero_ < 2 && !last && !wide_sums_) {
-    return;
-  }
   for (Bucket* bucket : units_[unit].buckets) {
     if (--bucket->pending > 0) {
       continue;

@@ -73,5 +73,18 @@ TEST(CommandOptions, AProgramStartsInAFolderRelativeToTheManifest) {
                common::InputError);
 }
 
+TEST(CommandOptions, AProgramHasAName) {
+  for (const char* program : {"", "program = []", "program = ['', 'x']"}) {
+    EXPECT_THROW((void)ReadCommandOptions(
+                     common::TomlTable::ParseString(program, "m.toml")),
+                 common::InputError)
+        << program;
+  }
+  EXPECT_THAT(ReadCommandOptions(
+                  common::TomlTable::ParseString("program = ['x']", "m.toml"))
+                  .program,
+              ElementsAre("x"));
+}
+
 }  // namespace
 }  // namespace trials

@@ -291,5 +291,47 @@ TEST(ContainedProcess, HoldsNoDescriptorOfOurs) {
   EXPECT_NE(output.find("/dev/null"), std::string::npos) << output;
 }
 
+TEST(ContainedProcess, OneByteIsOutput) {
+  ContainedProcess process(Shell("printf a; printf b >&2"));
+  const std::string output = Drain(process);
+  EXPECT_NE(output.find('a'), std::string::npos) << output;
+  EXPECT_NE(output.find("! b"), std::string::npos) << output;
+}
+
+// Processes are listed again and again, but not only when the program starts.
+TEST(ContainedProcess, NothingThatIsStartedLateIsLeftByAKilledSupervisor) {
+  const std::string mark = Mark();
+  const fakes::TemporaryFolder folder;
+  const fs::path go = folder.path() / "go";
+  ContainedProcess process(Shell("echo up; while [ ! -e " + go.string() +
+                                     " ]; do sleep 0.01; done; " +
+                                     std::string(kClearedStray) + "; sleep 60",
+                                 mark));
+  WaitForOutput(process);
+  const auto read = [&](double seconds) {
+    const double end_s = common::SteadySeconds() + seconds;
+    while (common::SteadySeconds() < end_s) {
+      (void)process.Read(0.01, [](Stream, std::string_view) {});
+    }
+  };
+  read(0.1);
+  fakes::WriteFile(go, "");
+  ASSERT_EQ(AliveInTheEnd(mark, 2), 2);
+  read(0.5);
+  ::kill(process.supervisor(), SIGKILL);
+  (void)Drain(process);
+  EXPECT_EQ(Alive(mark), 0);
+}
+
+// It does not look again and again: for 0.3 s without output, a few calls.
+TEST(ContainedProcess, AReadWaitsForOutput) {
+  ContainedProcess process(Shell("sleep 0.3"));
+  int calls = 0;
+  while (process.Read(60.0, [](Stream, std::string_view) {})) {
+    ++calls;
+  }
+  EXPECT_LT(calls, 20);
+}
+
 }  // namespace
 }  // namespace trials

@@ -1,5 +1,6 @@
 #include "trials/command/leftovers.h"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -276,6 +277,19 @@ TEST_F(RecordedProcesses, AreThoseWithTheRecordedStart) {
   EXPECT_EQ(Alive(mark_), 0);
 }
 
+// It leads no session, and neither its parent nor its session is recorded.
+TEST_F(RecordedProcesses, AreEndedWithoutTheirParentAndTheirSession) {
+  const pid_t leader = Start("(" + kLoop + ")& echo $!; " + kLoop);
+  int child = 0;
+  ASSERT_EQ(::fscanf(streams_.back(), "%d", &child), 1);
+  ASSERT_EQ(AliveInTheEnd(mark_, 2), 2);
+  End("x", "", Line(child, 1));
+  EXPECT_EQ(AliveInTheEnd(mark_, 2), 2);
+  End("x", "", Line(child));
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+  EXPECT_NE(StartOf(leader), "0");
+}
+
 TEST_F(RecordedProcesses, IncludeThoseBelowThem) {
   const pid_t pid =
       Start("(setsid /bin/sh -c \"" + kLoop + "\" sh $1 & wait)& wait");
@@ -363,6 +377,78 @@ TEST(ProcessRecord, NamesEachDescendantOnceWithItsStart) {
   ::waitpid(child, nullptr, 0);
   record.Remove();
   EXPECT_FALSE(fs::exists(path));
+}
+
+// A record that was read is removed.
+TEST(EndLeftovers, ARecordHasThreeLinesAndThenOneForEachProcess) {
+  const fakes::TemporaryFolder folder;
+  const fs::path path = folder.path() / "trial.processes";
+  const auto reads = [&](const std::string& text) {
+    fakes::WriteFile(path, text);
+    EndLeftovers(folder.path());
+    return !fs::exists(path);
+  };
+  const std::string space = common::ProcessSpace();
+  EXPECT_FALSE(reads(""));
+  EXPECT_FALSE(reads(space));
+  EXPECT_FALSE(reads(space + "\nmark"));
+  EXPECT_TRUE(reads(space + "\nmark\n"));
+  EXPECT_TRUE(reads(space + "\nmark\n/cgroup\n12 34\n"));
+  EXPECT_FALSE(reads("another " + space + "\nmark\n\n"));
+}
+
+// Folders take the place of cgroups.
+class EndedCgroup : public testing::Test {
+ protected:
+  // Ends what a record with this mark and a folder of this name has; returns
+  // the content of the file that kills a cgroup.
+  [[nodiscard]] std::string End(const std::string& mark,
+                                const std::string& name,
+                                const std::string& events) const {
+    const fs::path cgroup = folder_.path() / name;
+    fakes::WriteFile(cgroup / "cgroup.kill", "");
+    fakes::WriteFile(cgroup / "cgroup.events", events);
+    fakes::WriteFile(
+        folder_.path() / "trial.processes",
+        common::ProcessSpace() + "\n" + mark + "\n" + cgroup.string() + "\n");
+    EndLeftovers(folder_.path());
+    return fakes::ReadFile(cgroup / "cgroup.kill");
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(EndedCgroup, IsThatOfTheMarkOnly) {
+  const std::string none = "populated 0\nfrozen 0\n";
+  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-a", none), "1");
+  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-b", none), "");
+  EXPECT_EQ(End("mark", "oppa-mark", none), "");
+}
+
+TEST_F(EndedCgroup, IsKilledUntilItIsEmpty) {
+  std::atomic<bool> empty = false;
+  std::thread last([&] {
+    const fs::path events = folder_.path() / "oppa-a" / "cgroup.events";
+    while (!fs::exists(events)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    empty = true;
+    fakes::WriteFile(events, "populated 0\nfrozen 0\n");
+  });
+  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-a", "populated 1\nfrozen 0\n"), "1");
+  EXPECT_TRUE(empty);
+  last.join();
+}
+
+TEST_F(EndedCgroup, IsRemoved) {
+  const fs::path cgroup = folder_.path() / "oppa-a";
+  fs::create_directory(cgroup);  // cannot be killed, as before Linux 5.14
+  fakes::WriteFile(
+      folder_.path() / "trial.processes",
+      common::ProcessSpace() + "\nOPPA_PROCESS=a\n" + cgroup.string() + "\n");
+  EndLeftovers(folder_.path());
+  EXPECT_FALSE(fs::exists(cgroup));
 }
 
 }  // namespace

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -17,6 +20,7 @@
 
 #include "common/files.h"
 #include "common/process.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace trials {
 namespace {
@@ -24,7 +28,8 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = SupervisorWord::Kind;
 
-// A supervisor without a cgroup, which would find every process by itself.
+// A supervisor without a cgroup, which would find every process by itself,
+// unless a test sets one.
 class SupervisorTest : public testing::Test {
  protected:
   // `files`: what may be the program.
@@ -44,9 +49,9 @@ class SupervisorTest : public testing::Test {
                  .words = word_pointers.data(),
                  .environment = environment_pointers.data(),
                  .folder = folder,
-                 .cgroup = nullptr,
-                 .cgroup_join = "",
-                 .cgroup_kill = "",
+                 .cgroup = cgroup_.empty() ? nullptr : cgroup_.c_str(),
+                 .cgroup_join = cgroup_join_.c_str(),
+                 .cgroup_kill = cgroup_kill_.c_str(),
                  .patience_s = 0.2,
                  .control = control_[0],
                  .output = output_[1],
@@ -90,6 +95,18 @@ class SupervisorTest : public testing::Test {
     return count;
   }
 
+  // The descriptors of the supervisor.
+  [[nodiscard]] std::map<int, std::string> OpenFiles() const {
+    std::map<int, std::string> open;
+    std::error_code none;
+    for (const auto& entry :
+         fs::directory_iterator("/proc/" + std::to_string(pid_) + "/fd")) {
+      open[std::stoi(entry.path().filename())] =
+          fs::read_symlink(entry.path(), none);
+    }
+    return open;
+  }
+
   ~SupervisorTest() override {
     for (const int fd : {control_[1], output_[0], say_[0]}) {
       ::close(fd);
@@ -102,6 +119,9 @@ class SupervisorTest : public testing::Test {
   pid_t pid_ = 0;
   int status_ = -1;
   std::string mark_ = "oppa-supervised-" + std::to_string(::getpid());
+  std::string cgroup_;
+  std::string cgroup_join_;
+  std::string cgroup_kill_;
 };
 
 constexpr auto kEnded = [](int status) {
@@ -147,6 +167,29 @@ TEST_F(SupervisorTest, KillsTheProgramAfterThePatience) {
   EXPECT_EQ(Alive(), 0);
 }
 
+// Folders and files take the place of a cgroup.
+TEST_F(SupervisorTest, TheProgramJoinsItsCgroupWhichIsKilledAndRemoved) {
+  const fakes::TemporaryFolder folder;
+  const fs::path cgroup = folder.path() / "cgroup";
+  cgroup_join_ = folder.path() / "join";
+  cgroup_kill_ = folder.path() / "kill";
+  for (const bool has_cgroup : {false, true}) {
+    fs::create_directory(cgroup);
+    fakes::WriteFile(cgroup_join_, "");
+    fakes::WriteFile(cgroup_kill_, "");
+    cgroup_ = has_cgroup ? cgroup.string() : "";
+    StartShell(kStray + "exit 0");
+    EXPECT_THAT(Words(), testing::ElementsAre(kEnded(0), kAllGone));
+    EXPECT_EQ(fakes::ReadFile(cgroup_join_), has_cgroup ? "0" : "");
+    EXPECT_EQ(fakes::ReadFile(cgroup_kill_), has_cgroup ? "1" : "");
+    EXPECT_EQ(fs::exists(cgroup), !has_cgroup);
+    for (const int fd : {control_[1], output_[0], say_[0]}) {
+      ::close(fd);
+    }
+  }
+  control_[1] = output_[0] = say_[0] = -1;
+}
+
 TEST_F(SupervisorTest, SaysWhyTheProgramDoesNotStart) {
   Start({"/nowhere/a", "/etc/passwd/a", "/nowhere/b"}, {"a"});
   EXPECT_THAT(
@@ -174,15 +217,16 @@ TEST_F(SupervisorTest, AFolderThatIsNotThereIsTheReason) {
 
 TEST_F(SupervisorTest, HoldsNoDescriptorButItsOwn) {
   std::vector<int> more;
-  for (const int least : {3, 3, 3, 100, 101, 1000}) {
+  for (const int least : {3, 3, 3, 100, 101, 1000, 70000}) {
     more.push_back(::fcntl(STDERR_FILENO, F_DUPFD, least));
   }
   StartShell("echo u; exec sleep 60");
   EXPECT_EQ(ReadByte(), 'u');
-  std::map<int, std::string> open;
-  for (const auto& entry :
-       fs::directory_iterator("/proc/" + std::to_string(pid_) + "/fd")) {
-    open[std::stoi(entry.path().filename())] = fs::read_symlink(entry.path());
+  // The supervisor closes the others while the program starts.
+  std::map<int, std::string> open = OpenFiles();
+  for (int wait = 0; wait < 500 && open.size() != 6; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    open = OpenFiles();
   }
   EXPECT_EQ(open.size(), 6U);
   for (const int fd : {0, 1, 2}) {

@@ -1,6 +1,7 @@
 #include "trials/command/trial_rendering.h"
 
 #include <cstdlib>
+#include <memory>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -104,10 +105,6 @@ TEST_F(TrialRendering, TheEnvironmentSaysWhatToTry) {
   const auto environment = TrialEnvironment(options_, cluster_, request_);
   EXPECT_THAT(environment, testing::Contains("OPPA_TEST_VARIABLE=x=y"));
   ::unsetenv("OPPA_TEST_VARIABLE");
-  if (std::getenv("PYTHONUNBUFFERED") == nullptr) {
-    EXPECT_THAT(environment,
-                testing::Not(testing::Contains("PYTHONUNBUFFERED=1")));
-  }
   for (const char* variable : {"A=b=c",
                                "OPPA_SEED=5",
                                "OPPA_MAX_STEPS=7",
@@ -129,6 +126,33 @@ TEST_F(TrialRendering, TheEnvironmentSaysWhatToTry) {
   EXPECT_EQ(time_limit_s(), 60.0);
   request_.time_limit_s = 200.0;
   EXPECT_EQ(time_limit_s(), 100.0);
+}
+
+// Else Python holds the lines of a log back until the trial ends.
+TEST_F(TrialRendering, PythonPrintsALogAtOnceUnlessItsVariableIsSet) {
+  const char* const before = std::getenv("PYTHONUNBUFFERED");
+  const std::string value = before == nullptr ? "" : before;
+  ::unsetenv("PYTHONUNBUFFERED");
+  const auto unbuffered = [this] {
+    std::string found = "none";
+    for (const std::string& variable :
+         TrialEnvironment(options_, cluster_, request_)) {
+      if (variable.starts_with("PYTHONUNBUFFERED=")) {
+        found = variable.substr(17);
+      }
+    }
+    return found;
+  };
+  EXPECT_EQ(unbuffered(), "none");
+  options_.log = std::make_shared<const LogPatterns>();
+  EXPECT_EQ(unbuffered(), "1");
+  ::setenv("PYTHONUNBUFFERED", "0", 1);
+  EXPECT_EQ(unbuffered(), "0");
+  if (before == nullptr) {
+    ::unsetenv("PYTHONUNBUFFERED");
+  } else {
+    ::setenv("PYTHONUNBUFFERED", value.c_str(), 1);
+  }
 }
 
 }  // namespace
