@@ -43,8 +43,7 @@ int PrintReport(const std::filesystem::path& folder,
   fmt::print("{} files in {}\n",
              outcome.files.size(),
              common::Printable(folder.string()));
-  const int code = PrintFailures(outcome.failures);
-  return outcome.pictures_failed ? 1 : code;
+  return PrintFailures(outcome.failures);
 }
 
 namespace {

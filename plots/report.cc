@@ -141,8 +141,7 @@ void AddFigures(const fs::path& folder,
   outcome.files.insert(
       outcome.files.end(), written.files.begin(), written.files.end());
   if (!written.error.empty()) {
-    outcome.notes.push_back(written.error);
-    outcome.pictures_failed = true;
+    outcome.failures.push_back(written.error);
   }
 }
 

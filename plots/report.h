@@ -30,11 +30,11 @@ struct ReportOptions {
 struct ReportOutcome {
   std::string summary;  // the summary table, for a terminal
   std::vector<std::filesystem::path> files;  // written, in order
-  // Runs that are missing or unfinished, figures that could not be drawn: one
+  // Runs that are missing or unfinished, figures without anything to draw: one
   // line each. Empty for a complete experiment.
   std::vector<std::string> notes;
-  std::vector<std::string> failures;  // see ExperimentRecords
-  bool pictures_failed = false;       // pictures are missing; see `notes`
+  // Those of ExperimentRecords, and pictures that could not be drawn.
+  std::vector<std::string> failures;
 };
 
 // The names of ReportOptions::figures and of a manifest: docs/figures.md has a
