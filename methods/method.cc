@@ -4,12 +4,14 @@
 
 namespace methods {
 
+const trials::TrainedJob* DescribedJob(const Problem& problem) {
+  return problem.workload == nullptr && problem.described ? problem.described()
+                                                          : nullptr;
+}
+
 const trials::TrainedJob* JobIfDescribed(const Problem& problem) {
-  if (problem.workload != nullptr || !problem.described) {
-    return nullptr;
-  }
   try {
-    return problem.described();
+    return DescribedJob(problem);
   } catch (const common::InputError&) {
     return nullptr;
   }

@@ -27,6 +27,11 @@ constexpr int Twice(int x) { return x * 2; }
 
 int Unreached(int x) { return x - 1; }
 
+template <class T>
+T Join(const T& first, const T& second) {
+  return first + second;
+}
+
 bool Within(int low, int x, int high) {
   return low <= x && x < high;
 }
@@ -38,6 +43,13 @@ int Run() {
     sum += values.at(i);
   }
   const std::string text = std::string("a + b") + "c";
+  std::string twice = Join(text, text);
+  twice += sum == 15
+               ? std::string(
+                     "one")
+               : std::string("two",
+                             1 * sum,
+                             1);
   const char* sign = sum / 0.25 > kMost || sum == 15 ? "yes" : "no";
   if (Within(1, sum, 10) || (Within(2, sum, 20) &&  // in "both" lines
                              sum != 3)) {
@@ -48,7 +60,7 @@ int Run() {
       std::printf("eight ");
   }
   std::printf("%d %d %s %d %.3f %zu", std::min(sum, 9), std::max({1, Twice(sum), 3}), sign,
-              Within(8, sum, 9), sum * kHalf, text.size());
+              Within(8, sum, 9), sum * kHalf, text.size() + twice.size());
   return 0;
 }
 """
@@ -115,6 +127,8 @@ class MutantsTest(unittest.TestCase):
         self.assertEqual(left_out, {
             ("needs a constant", "std::array<int, 4> values = {4, 5, 6};"),
             ("needs a constant", "case 9:"),
+            ("not valid C++", "return first - second;"),
+            ("not valid C++", "twice -= sum == 15"),
             ("not valid C++", 'const std::string text = std::string("a + b") - "c";')})
 
     def test_sites_and_constants_are_reached_where_they_are_evaluated(self):

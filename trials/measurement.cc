@@ -105,9 +105,9 @@ bool ShouldStop(const StopRule& rule, const std::vector<double>& step_times_s) {
   }
   const ThroughputEstimate estimate =
       EstimateThroughput(step_times_s, rule.throughput);
-  return estimate.steps_used > 0 &&
-         estimate.steps_per_s <
-             rule.best_steps_per_s + TauOf(rule, estimate.steps_used);
+  // Of no steps after the warm-up it is NaN, which is below nothing.
+  return estimate.steps_per_s <
+         rule.best_steps_per_s + TauOf(rule, estimate.steps_used);
 }
 
 }  // namespace trials

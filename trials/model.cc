@@ -68,8 +68,7 @@ Model DenseModel(const Model& model) {
 
 std::int64_t BlockParameters(const Model& model) {
   const std::int64_t hidden = model.hidden_size;
-  const std::int64_t router =
-      model.experts == 0 ? 0 : Dense(hidden, model.experts, model.router_bias);
+  const std::int64_t router = Dense(hidden, model.experts, model.router_bias);
   const std::int64_t shared =
       (model.shared_ffn_size > 0 ? FeedForward(model, model.shared_ffn_size)
                                  : 0) +
@@ -100,7 +99,7 @@ std::int64_t HeadParameters(const Model& model) {
   const std::int64_t hidden = model.hidden_size;
   return (model.final_norm ? Norm(model) : 0) +
          (model.pooler ? Dense(hidden, hidden, /*bias=*/true) : 0) +
-         (model.classes > 0 ? Dense(hidden, model.classes, /*bias=*/true) : 0) +
+         Dense(hidden, model.classes, /*bias=*/true) +
          (model.tied_embeddings
               ? 0
               : Dense(hidden, model.vocab_size, model.head_bias));

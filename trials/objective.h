@@ -40,9 +40,10 @@ struct RelativePrice {
   int cluster_gpus = 0;  // 0: the price is 1
 
   [[nodiscard]] double operator()(const ParallelConfig& config) const {
-    return cluster_gpus == 0
-               ? 1.0
-               : GpusOf(config) / static_cast<double>(cluster_gpus);
+    return OfGpus(GpusOf(config));
+  }
+  [[nodiscard]] double OfGpus(int gpus) const {
+    return cluster_gpus == 0 ? 1.0 : gpus / static_cast<double>(cluster_gpus);
   }
 };
 

@@ -18,15 +18,6 @@ namespace {
   throw InvalidPlan(fmt::format("a plan with {}", ToString(plan.shared)), rule);
 }
 
-int StageLayers(const Plan& plan, int stage) {
-  int layers = 0;
-  for (std::size_t v = static_cast<std::size_t>(stage); v < plan.layers.size();
-       v += plan.stages.size()) {
-    layers += plan.layers[v];
-  }
-  return layers;
-}
-
 void CheckShape(const Plan& plan, const Model& model) {
   const ParallelConfig& shared = plan.shared;
   if (plan.stages.empty() ||
@@ -126,6 +117,15 @@ Plan UniformPlan(const ParallelConfig& config, std::vector<int> layers) {
         StageLayers(plan, s);
   }
   return plan;
+}
+
+int StageLayers(const Plan& plan, int stage) {
+  int layers = 0;
+  for (std::size_t v = static_cast<std::size_t>(stage); v < plan.layers.size();
+       v += plan.stages.size()) {
+    layers += plan.layers[v];
+  }
+  return layers;
 }
 
 bool Resharded(const Plan& plan, int stage, int other) {

@@ -78,6 +78,9 @@ void FromText(std::string_view text, Plan& plan);
 [[nodiscard]] Plan UniformPlan(const ParallelConfig& config,
                                std::vector<int> layers);
 
+// The layers of all virtual stages of a stage.
+[[nodiscard]] int StageLayers(const Plan& plan, int stage);
+
 // The two stages divide a microbatch differently: it is resharded between them.
 [[nodiscard]] bool Resharded(const Plan& plan, int stage, int other);
 

@@ -127,7 +127,7 @@ class Translator {
 
   [[nodiscard]] std::string NameAt(std::size_t begin) const {
     std::size_t end = begin;
-    while (end < expression_.size() && IsNamePart(expression_[end])) {
+    while (IsNamePart(expression_[end])) {  // not the '\0' at the end
       ++end;
     }
     return expression_.substr(begin, end - begin);
@@ -184,8 +184,7 @@ class Translator {
 
   void TakeNumber() {
     std::size_t end = at_;
-    while (end < expression_.size() &&
-           (IsNamePart(expression_[end]) || expression_[end] == '.')) {
+    while (IsNamePart(expression_[end]) || expression_[end] == '.') {
       ++end;
     }
     const std::string number = expression_.substr(at_, end - at_);

@@ -58,12 +58,6 @@ std::vector<PlanSizes> InOrder(const Problem& problem,
   return sizes;
 }
 
-double PriceOf(const Problem& part) {
-  return part.price.cluster_gpus == 0
-             ? 1.0
-             : static_cast<double>(part.gpus) / part.price.cluster_gpus;
-}
-
 std::vector<int> NearestOrder(const trials::SearchSpace& space,
                               const std::vector<PlanSizes>& plans) {
   std::vector<int> all(static_cast<std::size_t>(space.size()));

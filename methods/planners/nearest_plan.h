@@ -46,9 +46,6 @@ struct RankedPlan {
 [[nodiscard]] std::vector<PlanSizes> InOrder(const Problem& problem,
                                              std::vector<RankedPlan> plans);
 
-// The relative price of a part (PartsOf).
-[[nodiscard]] double PriceOf(const Problem& part);
-
 // The nearest candidate of each plan, then all by distance from the first. A
 // candidate may be in it several times.
 [[nodiscard]] std::vector<int> NearestOrder(

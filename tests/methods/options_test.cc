@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,6 +79,52 @@ TEST(ReadOptions, AGivenValueIsCheckedAgainstTheProblem) {
   Read("", options);
   EXPECT_THAT([&] { Read("trials = 7", options); },
               ThrowsMessage<common::InputError>(HasSubstr("too many")));
+}
+
+TEST(Options, FilesAreThePathsThatAreGiven) {
+  std::string none;
+  std::string profile = "profile.csv";
+  std::string text = "name";
+  EXPECT_THAT(FilesOf({{"none", CsvFile{&none}},
+                       {"text", Text{&text, ""}},
+                       {"profile", CsvFile{&profile}}}),
+              testing::ElementsAre("profile.csv"));
+}
+
+TEST(Options, ANumberIsWithinItsBounds) {
+  double share = 0.5;
+  const std::vector<Option> options = {{"share", Number{&share, 0.25, 2.0}}};
+  for (const double valid : {0.25, 1.0, 2.0}) {
+    Read(fmt::format("share = {}", valid), options);
+    EXPECT_EQ(share, valid);
+  }
+  for (const char* invalid : {"0.2499", "2.0001", "nan", "-1.0"}) {
+    EXPECT_THAT([&] { Read(fmt::format("share = {}", invalid), options); },
+                ThrowsMessage<common::InputError>(
+                    HasSubstr("for share: must be a number from 0.25 to 2")));
+  }
+  EXPECT_EQ(share, 2.0);
+}
+
+TEST(Options, TheRangeOfANumberWithoutABoundAboveIsItsLeastValue) {
+  double any = 0.5;
+  double bounded = 0.5;
+  const std::vector<OptionText> texts = Describe(
+      {{"any", Number{&any, 1.0}}, {"bounded", Number{&bounded, 1.0, 3.0}}});
+  EXPECT_EQ(texts[0].range, "a number >= 1");
+  EXPECT_EQ(texts[1].range, "a number from 1 to 3");
+}
+
+TEST(Options, TheRangeOfAChoiceListsAllNames) {
+  Fruit fruit = Fruit::kPear;
+  const std::vector<OptionText> texts =
+      Describe({{"fruit",
+                 ChoiceOf(fruit,
+                          {{"apple", Fruit::kApple},
+                           {"pear", Fruit::kPear},
+                           {"plum", Fruit::kPlum}})}});
+  EXPECT_EQ(texts[0].range, "\"apple\", \"pear\" or \"plum\"");
+  EXPECT_EQ(texts[0].value, "\"pear\"");
 }
 
 }  // namespace

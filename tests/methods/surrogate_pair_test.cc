@@ -278,6 +278,43 @@ TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
   EXPECT_EQ(pair.LeastMemory(excluded).candidate, 52);
 }
 
+// Equal predictions: the first candidate that is not excluded.
+TEST_F(SurrogatePairTest, OfEquallyMuchMemoryTheFirstCandidateIsTheLeast) {
+  SurrogatePair pair = Make(100);
+  std::vector<char> excluded(64, 0);
+  EXPECT_EQ(pair.LeastMemory(excluded).candidate, 0);
+  excluded[0] = excluded[1] = 1;
+  EXPECT_EQ(pair.LeastMemory(excluded).candidate, 2);
+}
+
+// Predicted throughput over the probability to fit decides: of candidates that
+// all fit, the fastest one that is not excluded, wherever it is.
+TEST_F(SurrogatePairTest, TheFirstToTryIsTheFastestThatFitsAndIsNotExcluded) {
+  const auto first_after = [&](int fastest, int second, bool exclude) {
+    problem_.predict = [=, this](const std::string&) {
+      trials::Predictions predictions;
+      for (int i = 0; i < space_.size(); ++i) {
+        predictions.step_time_s.push_back(i == fastest  ? 1.0
+                                          : i == second ? 2.0
+                                                        : 4.0);
+        predictions.peak_memory_bytes.push_back(0.01 * kCapacity);
+      }
+      return predictions;
+    };
+    SurrogatePair pair(
+        problem_,
+        {.throughput_prior = surrogates::CostModelForm::kPredicted,
+         .memory_prior = surrogates::CostModelForm::kPredicted});
+    std::vector<char> excluded(64, 0);
+    excluded[static_cast<std::size_t>(fastest)] = exclude ? 1 : 0;
+    return pair.FirstToTry(excluded).candidate;
+  };
+  EXPECT_EQ(first_after(0, 5, false), 0);
+  EXPECT_EQ(first_after(0, 5, true), 5);
+  EXPECT_EQ(first_after(63, 0, true), 0);
+  EXPECT_EQ(first_after(63, 0, false), 63);
+}
+
 // The pruned search of a pair, against the beliefs about every candidate.
 TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
   SurrogatePair pair = Make(100);

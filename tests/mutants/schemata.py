@@ -244,21 +244,34 @@ class Schemata:
         """Leaves out what the compiler's errors name. Returns whether it found something."""
         starts = [0] + [m.end() for m in re.finditer("\n", rendered)]
         pattern = re.compile(rf"^{re.escape(name)}:(\d+):(\d+): *(.*)", re.MULTILINE)
-        groups = []  # of an error: its places, those of its notes, whether the mutant is valid
+        # Of an error: its places, those of its notes, whether the mutant is valid, and if not, the
+        # operator of the mutant.
+        groups = []
+        within = None  # where a template of this file has the error that follows
         matches = list(pattern.finditer(errors))
         for m, following in zip(matches, matches[1:] + [None]):
             place = (int(m[1]), int(m[2]))
+            if re.match(" *required from", m[3]):
+                within = within or place
+            if "required from here" in m[3]:
+                place, within = within, None
             if m[3].startswith("note:"):
                 if groups:
                     groups[-1][1].append(place)
             elif m[3].startswith("error:") or "required from here" in m[3]:
                 details = errors[m.end():following.start() if following else None]
-                groups.append(([place], [], "failed: not valid" not in details))
-        for reach in (None, 0, 1, 2, 4, 8):  # the edit itself, those of its line, those nearby
+                valid = "failed: not valid" not in details
+                operator = None if valid else re.search(r"'operator([^'\s]+)'", details)
+                groups.append(([place], [], valid, operator and operator[1]))
+        # The edit itself, those of its line, those nearby.
+        for reach in (None, 0, 1, 2, 4, 8, 16, 32):
             found = False
-            for primary, notes, valid in groups:
+            for primary, notes, valid, operator in groups:
                 for thing in self.named(starts, places, notes, True, reach) \
                         or self.named(starts, places, primary, False, reach):
+                    if operator and not (isinstance(thing, Site)
+                                         and operator in (m.new for m in thing.mutants)):
+                        continue
                     found = True
                     if isinstance(thing, Site):
                         thing.why_not = thing.why_not or \
@@ -277,7 +290,7 @@ class Schemata:
             begin, end = at, at + 1
             if reach is not None or of_constants:
                 begin = starts[max(0, line - 1 - (reach or 0))]
-                end = (starts + [1 << 40] * 9)[line + (reach or 0)]
+                end = (starts + [1 << 40] * 33)[line + (reach or 0)]
             for first, last, things in places:
                 if first < end and last > begin and not (of_constants and not any(
                         isinstance(t, Site) and self.constant_of(t.at) for t in things)):

@@ -98,5 +98,14 @@ TEST_F(ConfigFileTest, AFolderIsRefusedWithWhatIsInIt) {
   EXPECT_THAT(Error([&] { return Of("[]"); }), HasSubstr("a JSON object"));
 }
 
+TEST_F(ConfigFileTest, ANumberOfAnObjectThatIsNotThereIsTheDefault) {
+  const ConfigFile file = Of(R"({"a": {"x": 2}, "b": 3, "c": null})");
+  EXPECT_EQ(file.NumberIn("a", "x", 7.0), 2.0);
+  EXPECT_EQ(file.NumberIn("a", "y", 7.0), 7.0);
+  for (const char* object : {"b", "c", "d"}) {
+    EXPECT_EQ(file.NumberIn(object, "x", 7.0), 7.0) << object;
+  }
+}
+
 }  // namespace
 }  // namespace trials

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +16,7 @@
 #include "tests/fakes/paths.h"
 #include "trials/record.h"
 #include "trials/rules.h"
+#include "trials/workload.h"
 
 namespace trials {
 namespace {
@@ -295,6 +297,88 @@ TEST(Knobs, FlagsAreZeroOrOne) {
       EXPECT_EQ(knob.maximum, 1) << knob.name;
     }
   }
+}
+
+TEST(Knobs, NamesHaveLettersDigitsAndFourSigns) {
+  for (const char* name : {"a", "z", "A", "Z", "x0", "x9", "x_y", "x-y z"}) {
+    Knob knob{.name = name, .minimum = 0};
+    EXPECT_EQ(ErrorOf(knob), "no error") << name;
+  }
+  for (const char* name : {"",
+                           "9",
+                           "_x",
+                           "x ",
+                           "x/",
+                           "x:",
+                           "x@",
+                           "x[",
+                           "x`",
+                           "x{",
+                           "x.",
+                           "/x",
+                           "[x",
+                           "@x",
+                           "`x",
+                           "{x"}) {
+    Knob knob{.name = name, .minimum = 0};
+    EXPECT_THAT(ErrorOf(knob), HasSubstr("is not a name")) << name;
+  }
+}
+
+TEST(Knobs, VariablesAreInCapitalsWithUnderscores) {
+  EXPECT_EQ(VariableName("nccl-algo ring_9"), "NCCL_ALGO_RING_9");
+  EXPECT_EQ(VariableName("azAZ"), "AZAZ");
+  EXPECT_EQ(VariableName("`{"), "`{");
+}
+
+TEST(ParallelConfig, SwitchesMayBeTrueOrFalse) {
+  for (const char* name :
+       {"grad_checkpoint", "overlap_zero_comm", "overlap_p2p"}) {
+    const Knob& knob = BuiltInKnobs().Require(name);
+    const auto value = [&](const std::string& text) {
+      ParallelConfig config;
+      knob.SetChecked(config, text);
+      return knob.Get(config);
+    };
+    for (const char* on : {"true", "True", "1", "1.0"}) {
+      EXPECT_EQ(value(on), 1) << name << on;
+    }
+    for (const char* off : {"false", "False", "0"}) {
+      EXPECT_EQ(value(off), 0) << name << off;
+    }
+  }
+}
+
+TEST(ParallelConfig, NumbersEndWhereTheirTextEnds) {
+  const Knob& dp = BuiltInKnobs().Require("dp");
+  ParallelConfig config;
+  dp.SetChecked(config, std::string_view("123").substr(0, 2));
+  EXPECT_EQ(config.dp, 12);
+  EXPECT_EQ(ParseParallelConfig("dp=2147483647").dp, 2147483647);
+  EXPECT_THROW((void)ParseParallelConfig("dp=2147483648"),
+               std::invalid_argument);
+  EXPECT_THROW((void)ParseParallelConfig("dp=-2147483648"),
+               std::invalid_argument);
+}
+
+TEST(Knobs, ExpertsAreDealtOutWhereThereAreAny) {
+  const Knob& ep = BuiltInKnobs().Require("ep");
+  Workload workload;
+  EXPECT_EQ(ep.grid.values(workload, 4), (std::vector<int>{1}));
+  workload.model.experts = 1;
+  EXPECT_EQ(ep.grid.values(workload, 4), (std::vector<int>{1, 2, 4}));
+}
+
+TEST(Knobs, GridsOfPowersOfTwoEndAtTheBatchOrTheLayers) {
+  Workload workload;
+  workload.batch_size = 8;
+  workload.model.layers = 7;
+  const auto values = [&](const char* name) {
+    return BuiltInKnobs().Require(name).grid.values(workload, 6);
+  };
+  EXPECT_EQ(values("microbatches"), (std::vector<int>{1, 2, 4, 8}));
+  EXPECT_EQ(values("model_chunks"), (std::vector<int>{1, 2, 4}));
+  EXPECT_EQ(values("dp"), (std::vector<int>{1, 2, 3, 6}));
 }
 
 }  // namespace

@@ -210,5 +210,29 @@ TEST(Trial, HasAThroughputOfAPlausibleStep) {
   EXPECT_FALSE(has(0.0));
 }
 
+// c (1 + 1/2) after 4 steps where one step is the minimum, with or without a
+// warm-up step before it.
+TEST(StopRule, TheLeastNumberOfStepsIsOne) {
+  StopRule rule{
+      .q_min = 1, .tau_steps_per_s = 0.0, .confidence_steps_per_s = 0.1};
+  rule.throughput.warmup_steps = 1;
+  EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.15);
+  rule.throughput.warmup_steps = 0;
+  EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.15);
+  rule.q_min = 4;
+  EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.1);
+}
+
+TEST(StopRule, OfNoStepAfterTheWarmUpStopsNothing) {
+  StopRule rule{.q_min = 1,
+                .best_steps_per_s = 100.0,
+                .tau_steps_per_s = 1.0,
+                .confidence_steps_per_s = 1.0};
+  rule.throughput.warmup_steps = 2;
+  EXPECT_FALSE(ShouldStop(rule, {1.0}));
+  EXPECT_FALSE(ShouldStop(rule, {1.0, 1.0}));
+  EXPECT_TRUE(ShouldStop(rule, {1.0, 1.0, 1.0}));
+}
+
 }  // namespace
 }  // namespace trials

@@ -23,6 +23,9 @@ TEST(RelativePrice, IsTheShareOfTheClustersGpus) {
   EXPECT_EQ(GpusOf(config), 48);
   EXPECT_DOUBLE_EQ(RelativePrice{96}(config), 0.5);
   EXPECT_EQ(RelativePrice{}(config), 1.0);
+  EXPECT_EQ(RelativePrice{}.OfGpus(6), 1.0);
+  EXPECT_EQ(RelativePrice{1}.OfGpus(6), 6.0);
+  EXPECT_EQ(RelativePrice{8}.OfGpus(6), 0.75);
 }
 
 TEST(Valuation, IsTheThroughputOrTheStepsOfOneDollar) {

@@ -91,5 +91,17 @@ TEST(PlanFile, AStageIsOneGpuOfTheFirstTypeUnlessItSaysOtherwise) {
               HasSubstr("'tp' must be an integer from 1"));
 }
 
+TEST(PlanFile, HasAListOfStagesAndNoSharedSizes) {
+  for (const char* text : {"{}", R"({"stages": 3})", R"({"stages": []})"}) {
+    EXPECT_THAT(ErrorOf(text), HasSubstr("'stages' must be a list")) << text;
+  }
+  for (const std::string size : {"dp", "tp", "pp"}) {
+    EXPECT_THAT(ErrorOf("{\"shared\": \"" + size +
+                        "=2\", \"stages\": [{\"layers\": 1}]}"),
+                HasSubstr("belong to the stages"))
+        << size;
+  }
+}
+
 }  // namespace
 }  // namespace trials

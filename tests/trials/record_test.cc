@@ -1,12 +1,15 @@
 #include "trials/record.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 #include "common/text.h"
 #include "tests/fakes/temporary_folder.h"
 
@@ -236,6 +239,83 @@ TEST(Record, APlanBelongsToTheTrialWithItsNumber) {
 
 TEST(Record, InfoFilesAreIndentedByTwoSpaces) {
   EXPECT_EQ(ToJson(RunInfo()).substr(0, 5), "{\n  \"");
+}
+
+// Other problems have no such key.
+TEST_F(RecordFiles, OnlyAProblemWithPricesHasMoney) {
+  const auto has_money = [this] {
+    return fakes::ReadFile(folder_.path() / "problem.json").find("money") !=
+           std::string::npos;
+  };
+  ProblemInfo problem;
+  Write(folder_.path(), problem);
+  EXPECT_FALSE(has_money());
+  EXPECT_FALSE(ReadProblemInfo(folder_.path()).money.has_value());
+  problem.money.emplace();
+  Write(folder_.path(), problem);
+  EXPECT_TRUE(has_money());
+  EXPECT_TRUE(ReadProblemInfo(folder_.path()).money.has_value());
+}
+
+// Two columns of one's own, and two cells too few.
+TEST_F(RecordFiles, ARowWithMissingCellsIsAnErrorWithBothNumbers) {
+  Trial trial = SomeTrial();
+  trial.custom = {{"a", "1"}, {"b", "2"}};
+  const auto columns = [](const std::string& text) {
+    return static_cast<int>(std::count(text.begin(), text.end(), ','));
+  };
+  const std::string header = TrialsHeader({"a", "b"});
+  const std::string without = ToRow(SomeTrial());
+  ASSERT_EQ(columns(header), columns(without) + 2);
+  fakes::WriteFile(folder_.path() / "trials.csv", header + without + "\n");
+  try {
+    (void)ReadTrials(folder_.path());
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_NE(std::string(e.what()).find(
+                  std::to_string(columns(without)) + " cells where " +
+                  std::to_string(columns(header)) + " are expected"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
+TEST(Record, ACellOfANumberHasNothingElse) {
+  const auto row = [](const std::string& body) {
+    return fmt::format("{},{:08x}", body, common::RowCheck(body));
+  };
+  EXPECT_EQ(ParseRow<StepRecord>(row("12,3,0.5")).trial, 12);
+  EXPECT_EQ(ParseRow<StepRecord>(row("12,3,0.5")).step, 3);
+  for (const char* body : {"12x,3,0.5",
+                           "x,3,0.5",
+                           ",3,0.5",
+                           "99999999999,3,0.5",
+                           "12,3,0.5x",
+                           "12,3",
+                           "12,3,0.5,1"}) {
+    EXPECT_THROW((void)ParseRow<StepRecord>(row(body)), common::InputError)
+        << body;
+  }
+}
+
+// A header that has neither the columns nor one's own in their place.
+TEST_F(RecordFiles, OtherHeadersAreRefused) {
+  const std::string row = ToRow(Trial{.number = 1}) + "\n";
+  const std::string plain = FileOf<Trial>().header;
+  const std::size_t outcome = plain.find(",outcome,");
+  const auto with = [&](std::size_t at, const std::string& text) {
+    return plain.substr(0, at) + text + plain.substr(at);
+  };
+  for (const std::string& header : {std::string("trial,candidate\n"),
+                                    with(plain.size() - 1, ",more"),
+                                    with(0, "# first\n"),
+                                    with(plain.find('\n') + 1, "own,"),
+                                    plain.substr(0, outcome) + "\n",
+                                    plain.substr(outcome)}) {
+    fakes::WriteFile(folder_.path() / "trials.csv", header + row);
+    EXPECT_THROW((void)ReadTrials(folder_.path()), common::InputError)
+        << header;
+  }
 }
 
 }  // namespace

@@ -260,5 +260,23 @@ TEST(Rules, ReadTheSizesOfTheModelAndOfTheJob) {
   EXPECT_EQ(value("$num_gpus"), 31);
 }
 
+TEST(Rules, TruthIsOne) {
+  const auto value = [](const std::string& rule, const ParallelConfig& config) {
+    return Rule::Parse(rule, "test", "here:1").Value(config, {});
+  };
+  EXPECT_EQ(value("!0", {}), 1.0);
+  EXPECT_EQ(value("!3", {}), 0.0);
+  EXPECT_EQ(value("true", {}), 1.0);
+  EXPECT_EQ(value("$sequence_parallel", {.tp = 4, .sp = 4}), 1.0);
+  EXPECT_EQ(value("$sequence_parallel", {.tp = 4}), 0.0);
+  EXPECT_EQ(value("1.5 + .5", {}), 2.0);
+}
+
+TEST(Rules, ACommaIsAnErrorOfTheWholeRule) {
+  EXPECT_THAT(ParseError("$pp > 1, $tp > 1"),
+              HasSubstr("character 1: a comma"));
+  EXPECT_THAT(ParseError("$pp, $tp, $dp"), HasSubstr("a comma separates"));
+}
+
 }  // namespace
 }  // namespace trials

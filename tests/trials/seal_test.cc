@@ -144,5 +144,47 @@ TEST_F(SealTest, ARunOfAnEarlierVersionHasNoSeal) {
   Check();
 }
 
+TEST_F(SealTest, AFileWithoutRowsHasNone) {
+  WriteFile(Folder(1) / "steps.csv", "");
+  EXPECT_THAT([&] { Check(); },
+              ThrowsMessage<common::InputError>(
+                  HasSubstr("steps.csv: 0 rows; the finished run had 2")));
+  WriteFile(Folder(1) / "steps.csv", FileOf<StepRecord>().header);
+  EXPECT_THAT([&] { Check(); },
+              ThrowsMessage<common::InputError>(
+                  HasSubstr("steps.csv: 0 rows; the finished run had 2")));
+}
+
+TEST_F(SealTest, ARunIsThatOfItsRepeatMethodAndProblem) {
+  const RunInfo info = ReadRunInfo(Folder(1));
+  const auto check = [&](const std::string& problem,
+                         const std::string& method,
+                         const std::string& repeat,
+                         const RunInfo& run) {
+    const fs::path folder = results_.path() / problem / method / repeat;
+    fs::create_directories(folder.parent_path());
+    fs::copy(
+        Folder(1),
+        folder,
+        fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    RequireWhole(folder, run);
+  };
+  EXPECT_NO_THROW(RequireWhole(Folder(1), info));
+  EXPECT_NO_THROW(RequireWhole(Folder(1) / "", info));
+  EXPECT_THROW(check("b64", "oppa", "3", info), common::InputError);
+  EXPECT_THROW(check("b64", "grid", "1", info), common::InputError);
+  EXPECT_THROW(check("b65", "oppa", "1", info), common::InputError);
+  RunInfo without_problem = info;
+  without_problem.problem = "";
+  EXPECT_NO_THROW(check("b65", "oppa", "1", without_problem));
+}
+
+TEST_F(SealTest, AnUnfinishedRunMayHaveAnyFiles) {
+  RunInfo info = ReadRunInfo(Folder(1));
+  info.finished = false;
+  fs::remove(Folder(1) / "steps.csv");
+  EXPECT_NO_THROW(RequireWhole(Folder(1), info));
+}
+
 }  // namespace
 }  // namespace trials

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace trials {
 namespace {
@@ -430,7 +432,8 @@ TEST(SearchSpace, TheRuleSetOfThePaperExcludesAccumulationOnly) {
 }
 
 TEST(Complete, SaysThatNoConfigurationOfTheSpaceAgrees) {
-  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
+  const SearchSpace space =
+      Enumerate({"", 8, 8, 8, 8, 16, "zero_bucket_mb = [4]\n"});
   const Completed completed = Complete("dp=8,zero=1,zero_bucket=5", space);
   EXPECT_EQ(completed.config,
             (ParallelConfig{.dp = 8, .zero_stage = 1, .zero_bucket_mb = 5}));
@@ -536,6 +539,133 @@ TEST(SearchSpaceOptions, NumbersOfGpusArePositiveIntegers) {
     } catch (const common::InputError& e) {
       EXPECT_THAT(e.what(), StartsWith("fig.toml:2:")) << text;
     }
+  }
+}
+
+// One configuration of one GPU. Two of two GPUs are dropped before any rule.
+const std::string kOneOfOne =
+    "tp = [1]\npp = [1]\nmb = [1]\nmodel_chunks = [1]\nzero_stage = [0]\n"
+    "dp_bucket_mb = [4]\nzero_bucket_mb = [4]\noverlap_zero_comm = [0]\n"
+    "overlap_zero_allgather = [0]\noverlap_p2p = [0]\n";
+
+TEST(SearchSpace, AnEmptySpaceCountsTheConfigurationsOfItsGpus) {
+  EXPECT_THAT(
+      Error({"",
+             1,
+             8,
+             8,
+             8,
+             16,
+             kOneOfOne + "dp = [1, 2]\ngrad_checkpoint = [0]\n"
+                         "rules = ['$dp > 0']\n"}),
+      HasSubstr("none of the 1 configurations of 1 GPUs is valid; \"$dp > 0\" "
+                "(manifest) dropped 1 of them"));
+  EXPECT_THAT(Error({"",
+                     1,
+                     8,
+                     8,
+                     8,
+                     16,
+                     kOneOfOne + "dp = [1, 2]\ngrad_checkpoint = [0, 1]\n"
+                                 "rules = ['$dp > 0']\n"}),
+              HasSubstr("none of the 2 configurations of 1 GPUs"));
+}
+
+// Of 3 heads, tp = 2 is dropped by a rule that is built in.
+TEST(SearchSpace, AnEmptySpaceNamesARuleOfTheManifestIfItDroppedAny) {
+  const auto error = [](const std::string& rules) {
+    return Error({"",
+                  2,
+                  4,
+                  3,
+                  3,
+                  8,
+                  "dp_bucket_mb = [4]\npp = [1]\nrules = [" + rules + "]\n"});
+  };
+  EXPECT_THAT(error("'$dp = 2'"), HasSubstr("\"$dp = 2\" (manifest) dropped"));
+  EXPECT_THAT(Error({"",
+                     2,
+                     4,
+                     3,
+                     3,
+                     8,
+                     "dp = [1]\ntp = [2]\npp = [1]\nrules = ['$dp = 2']\n"}),
+              HasSubstr("(built in) dropped"));
+  // One of the sizes and all settings of the other one.
+  EXPECT_THAT(
+      Error({"",
+             2,
+             4,
+             3,
+             3,
+             8,
+             kFewBuckets + "pp = [1]\nmb = [8]\nrules = ['$dp = 2']\n"}),
+      HasSubstr("(built in) dropped"));
+  EXPECT_THAT(Error({"",
+                     2,
+                     4,
+                     3,
+                     3,
+                     8,
+                     "zero_bucket_mb = [4]\npp = [1]\nmb = [4, 8]\n"
+                     "zero_stage = [0]\ndp_bucket_mb = [4]\n"
+                     "grad_checkpoint = [0]\nrules = ['$dp = 2']\n"}),
+              HasSubstr("\"$dp = 2\" (manifest) dropped 1 of them"));
+}
+
+// A space without a batch size has no sizes of microbatches to follow.
+TEST(Complete, WithoutABatchASizeOfMicrobatchesIsKept) {
+  ParallelConfig sized{.dp = 2};
+  sized.micro_batch_size = 2;
+  const SearchSpace space(std::vector<ParallelConfig>{sized, {.dp = 4}});
+  EXPECT_EQ(Complete("dp=2,mbs=2", space).config, sized);
+  const SearchSpace with_batch = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
+  EXPECT_EQ(Complete("dp=8,mbs=0,mb=2", with_batch).config,
+            Complete("dp=8,mb=2", with_batch).config);
+}
+
+TEST(SearchSpaceOptions, NumbersOfGpusAreIntegersOfThirtyTwoBits) {
+  EXPECT_THAT(ParseOptions("gpus = [1, 2147483647]").gpus,
+              ElementsAre(1, 2147483647));
+  EXPECT_THROW((void)ParseOptions("gpus = [2147483648]"), common::InputError);
+}
+
+TEST(SearchSpaceOptions, ARuleSetIsANameOrAFileNextToTheManifest) {
+  const fakes::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "sub");
+  std::filesystem::create_directory(folder.path() / "rules");
+  fakes::WriteFile(folder.path() / "own.rules", "$tp > 1\n");
+  fakes::WriteFile(folder.path() / "sub" / "plain", "$tp > 2\n");
+  fakes::WriteFile(folder.path() / "rules" / "known.rules", "$tp > 3\n");
+  const auto rule = [&](const std::string& name) {
+    fakes::WriteFile(folder.path() / "m.toml",
+                     "[space]\nrule_sets = ['" + name + "']\n");
+    const SearchSpaceOptions options = ReadSearchSpaceOptions(
+        common::TomlTable::ParseFile(folder.path() / "m.toml")
+            .GetTable("space"),
+        folder.path() / "rules");
+    return options.rules.at(0).expression();
+  };
+  EXPECT_EQ(rule("own.rules"), "$tp > 1");
+  EXPECT_EQ(rule("sub/plain"), "$tp > 2");
+  EXPECT_EQ(rule("known"), "$tp > 3");
+  EXPECT_THROW((void)rule("own"), common::InputError);
+}
+
+// 4000 x 4000 are 16 million, before any of them is dropped.
+TEST(SearchSpace, ListsOfTooManyConfigurationsAreAnError) {
+  std::vector<int> sizes(4000);
+  std::iota(sizes.begin(), sizes.end(), 1);
+  SearchSpaceOptions options;
+  options.where = "fig.toml:2";
+  options.values = {{"dp", sizes}, {"tp", sizes}};
+  try {
+    (void)SearchSpace::Enumerate(MakeWorkload({}), 8, options);
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(),
+                StartsWith("fig.toml:2: the lists of tp and other fields make "
+                           "more than 10000000 configurations"));
   }
 }
 

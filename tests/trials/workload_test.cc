@@ -467,5 +467,140 @@ TEST_F(WorkloadTest, APatchMayBeAPixelAndAModelMayHaveOnePosition) {
               HasSubstr("is more than the 1 positions"));
 }
 
+// The defaults of transformers for each type.
+TEST_F(WorkloadTest, EachTypeHasTheDefaultsOfItsConfigurationClass) {
+  const auto read = [&](const std::string& type, const std::string& keys) {
+    return ReadModel(Write("m.json",
+                           "{\"model_type\": \"" + type +
+                               R"(", "hidden_size": 64, "num_hidden_layers": 1,
+                     "num_attention_heads": 4, "intermediate_size": 128,
+                     "vocab_size": 100)" +
+                               keys + "}"));
+  };
+  EXPECT_EQ(read("llama", "").rotary_share, 1.0);
+  EXPECT_EQ(read("phi3", "").rotary_share, 1.0);
+  EXPECT_EQ(read("qwen3", "").head_size, 128);
+  EXPECT_EQ(read("gemma2", "").head_size, 256);
+  EXPECT_EQ(read("vit", R"(, "image_size": 4, "patch_size": 2)").classes, 1000);
+  const std::string window = R"(, "sliding_window": 8)";
+  EXPECT_EQ(read("mixtral", window + R"(, "num_local_experts": 2,
+                             "num_experts_per_tok": 2)")
+                .windowed_share,
+            1.0);
+  EXPECT_EQ(read("gemma2", window + R"(, "layer_types": ["full_attention"])")
+                .windowed_share,
+            0.0);
+  EXPECT_EQ(read("gemma2", window + R"(, "layer_types": ["sliding_attention"])")
+                .windowed_share,
+            1.0);
+}
+
+TEST_F(WorkloadTest, DeepSeekMayHaveOneExpertAndNoSharedOrDenseOnes) {
+  const std::string attention =
+      R"({"model_type": "deepseek_v3", "hidden_size": 64,
+          "num_hidden_layers": 2, "num_attention_heads": 5,
+          "intermediate_size": 128, "vocab_size": 100, "kv_lora_rank": 1,
+          "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 4)";
+  // 5 heads of 8, not of 64 / 5.
+  const Model dense = ReadModel(Write("m.json", attention + "}"));
+  EXPECT_EQ(dense.head_size, 8);
+  EXPECT_EQ(dense.experts, 0);
+  EXPECT_FALSE(dense.router_bias);
+  const Model one =
+      ReadModel(Write("m.json", attention + R"(, "n_routed_experts": 1,
+          "num_experts_per_tok": 1, "moe_intermediate_size": 32})"));
+  EXPECT_EQ(one.experts, 1);
+  EXPECT_TRUE(one.router_bias);
+  EXPECT_EQ(one.dense_layers, 0);
+  EXPECT_EQ(one.shared_ffn_size, 0);
+  EXPECT_EQ(one.ffn_size, 32);
+}
+
+TEST_F(WorkloadTest, HeadsNeedNotDivideTheWidthIfTheyHaveASizeOfTheirOwn) {
+  const auto error = [&](const std::string& keys) {
+    return ModelError(R"({"hidden_size": 64, "num_hidden_layers": 1,
+        "num_attention_heads": 5, "intermediate_size": 1, "vocab_size": 1,
+        "model_type": )" +
+                      keys + "}");
+  };
+  EXPECT_THAT(error(R"("llama")"), HasSubstr("is not a multiple of"));
+  EXPECT_EQ(error(R"("llama", "head_dim": 8)"), "no error");
+  EXPECT_EQ(error(R"("qwen3")"), "no error");  // heads of 128
+  EXPECT_THAT(error(R"("llama", "head_dim": 8, "num_key_value_heads": 2)"),
+              HasSubstr("is not a multiple of num_key_value_heads 2"));
+}
+
+TEST_F(WorkloadTest, LayersAndExpertsOfATokenHaveALimit) {
+  const auto error = [&](const std::string& layers, const std::string& chosen) {
+    return ModelError(R"({"model_type": "mixtral", "hidden_size": 64,
+        "num_attention_heads": 4, "intermediate_size": 1, "vocab_size": 1,
+        "num_local_experts": 8, "num_hidden_layers": )" +
+                      layers + R"(, "num_experts_per_tok": )" + chosen + "}");
+  };
+  EXPECT_EQ(error("10000", "8"), "no error");
+  EXPECT_THAT(error("10001", "8"), HasSubstr("10001 layers are more than"));
+  EXPECT_THAT(error("1", "9"),
+              HasSubstr("num_experts_per_tok 9 is more than the 8 experts"));
+}
+
+// 3 of 4 experts of 2 of 3 blocks are idle.
+TEST_F(WorkloadTest, IdleExpertsAreThoseOfBlocksWithExperts) {
+  Model model;
+  model.layers = 3;
+  model.hidden_size = 2;
+  model.attention_heads = model.kv_heads = 1;
+  model.head_size = 2;
+  model.ffn_size = 5;
+  model.vocab_size = 7;
+  EXPECT_EQ(ActiveParameterCount(model), ParameterCount(model));
+  model.experts_per_token = 2;  // without experts
+  EXPECT_EQ(ActiveParameterCount(model), ParameterCount(model));
+  model.dense_layers = 1;
+  model.dense_ffn_size = 11;
+  model.experts = 4;
+  model.experts_per_token = 1;
+  EXPECT_EQ(ParameterCount(model) - ActiveParameterCount(model),
+            3 * 2 * (2 * 2 * 5));
+  const Model dense = DenseModel(model);
+  EXPECT_EQ(dense.experts, 0);
+  EXPECT_EQ(dense.dense_layers, 0);
+  // Attention 4 x 2 x 2, a dense layer 2 x 2 x 11 or a router 2 x 4 and four
+  // experts 2 x 2 x 5, two norms of 2.
+  EXPECT_EQ(BlockParameters(dense), 16 + 44 + 4);
+  EXPECT_EQ(BlockParameters(model), 16 + 8 + 80 + 4);
+  // An embedding and a head of 7 x 2, and a norm.
+  EXPECT_EQ(ParameterCount(model), 14 + 64 + 2 * 108 + 14 + 2);
+  model.experts = 1;
+  EXPECT_EQ(BlockParameters(model), 16 + 2 + 20 + 4);
+  model.router_bias = true;
+  EXPECT_EQ(BlockParameters(model), 16 + 3 + 20 + 4);
+}
+
+// A patch of one value is a vector and a bias, and there is a class token.
+TEST_F(WorkloadTest, AnEmbeddingHasPatchesPositionsAndTypes) {
+  Model model;
+  model.hidden_size = 2;
+  model.vocab_size = 7;
+  EXPECT_EQ(EmbeddingParameters(model), 7 * 2);
+  model.max_positions = 3;
+  model.token_types = 5;
+  EXPECT_EQ(EmbeddingParameters(model), (7 + 3 + 5) * 2);
+  model.embedding_norm = true;
+  EXPECT_EQ(EmbeddingParameters(model), (7 + 3 + 5) * 2 + 2);
+  model.norm_bias = true;
+  EXPECT_EQ(EmbeddingParameters(model), (7 + 3 + 5) * 2 + 4);
+  Model image;
+  image.hidden_size = 2;
+  image.max_positions = 5;
+  image.patch_size = 1;
+  EXPECT_EQ(EmbeddingParameters(image), (5 + 1) * 2 + 2 + 2);
+  image.classes = 1;
+  image.final_norm = false;
+  image.tied_embeddings = true;
+  EXPECT_EQ(HeadParameters(image), 2 + 1);
+  image.classes = 0;
+  EXPECT_EQ(HeadParameters(image), 0);
+}
+
 }  // namespace
 }  // namespace trials

@@ -22,9 +22,9 @@ bool SameName(std::string_view a, std::string_view b) {
 // The words [begin, end) of a flag, of which the value is in the first one if
 // it follows '='.
 struct Span {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  std::size_t equals = std::string::npos;
+  std::size_t begin;
+  std::size_t end;
+  std::size_t equals;  // npos: there is none
 };
 
 std::optional<Span> Find(const Words& words,

@@ -103,13 +103,14 @@ Span ValueSpan(const std::string& line, char separator) {
   const std::size_t begin =
       std::min(line.find_first_not_of(" \t", std::min(sign + 1, line.size())),
                line.size());
-  if (begin < line.size() && (line[begin] == '[' || line[begin] == '{')) {
+  const char first = line[begin];  // '\0' where the value is empty
+  if (first == '[' || first == '{') {
     throw std::invalid_argument(
         fmt::format("the value of '{}' is not a single number, word or boolean",
                     common::Trim(line.substr(0, sign))));
   }
-  if (begin < line.size() && (line[begin] == '"' || line[begin] == '\'')) {
-    const std::size_t close = line.find(line[begin], begin + 1);
+  if (first == '"' || first == '\'') {
+    const std::size_t close = line.find(first, begin + 1);
     if (close == std::string::npos) {
       throw std::invalid_argument(
           fmt::format("'{}' has no closing quote", line));
@@ -117,14 +118,11 @@ Span ValueSpan(const std::string& line, char separator) {
     return {begin, close + 1};
   }
   const std::size_t comment =
-      std::min(separator == ':' && begin < line.size() && line[begin] != '#'
-                   ? line.find(" #", begin)
-                   : line.find('#', begin),
+      std::min(separator == ':' && first != '#' ? line.find(" #", begin)
+                                                : line.find('#', begin),
                line.size());
   const std::size_t last = line.find_last_not_of(" \t\r", comment - 1);
-  return {
-      begin,
-      begin >= comment ? begin : std::max(begin, std::min(last + 1, comment))};
+  return {begin, std::max(begin, last + 1)};
 }
 
 std::string_view KeyOf(std::string_view line, char separator) {
@@ -139,11 +137,11 @@ bool IsBlank(std::string_view line) {
   return text.empty() || text.front() == '#';
 }
 
-// "[a.b]" -> "a.b"; nothing for another line.
+// "[a.b]" -> "a.b" in a line that begins with '['; nothing for "[[a.b]]" or a
+// line that is not closed.
 std::optional<std::string> TableHeader(std::string_view line) {
   std::string_view text = common::Trim(line.substr(0, line.find('#')));
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']' ||
-      text.starts_with("[[")) {
+  if (text.back() != ']' || text.starts_with("[[")) {
     return std::nullopt;
   }
   return std::string(common::Trim(text.substr(1, text.size() - 2)));
@@ -324,7 +322,7 @@ std::string SetConfigKey(ConfigFormat format,
   if (place.line) {
     std::string& line = lines[*place.line];
     const Span span = ValueSpan(line, Separator(format));
-    const bool space = span.begin > 0 && line[span.begin - 1] != ' ';
+    const bool space = line[span.begin - 1] != ' ';
     line.replace(
         span.begin, span.end - span.begin, (space ? " " : "") + scalar);
   } else {

@@ -103,7 +103,7 @@ std::unique_ptr<Method> MakeAceso(const Problem& problem,
     for (const CostedPlan& plan : plans) {
       ranked.push_back({SizesOf(plan.plan, job.batch),
                         Fits(model, plan.cost),
-                        plan.cost.iteration_ms * PriceOf(part)});
+                        plan.cost.iteration_ms * part.price.OfGpus(part.gpus)});
     }
     if (as_plans) {  // only with one number of GPUs
       layer_plans = LayerPlans(part, model, plans);

@@ -157,7 +157,7 @@ std::unique_ptr<Method> MakeAmp(const Problem& problem,
           {SizesOf(model, strategy),
            !options.memory_filter ||
                strategy.memory_mb <= operators.job().memory_limit_mb,
-           strategy.cost.iteration_ms * PriceOf(part)});
+           strategy.cost.iteration_ms * part.price.OfGpus(part.gpus)});
     }
   }
   if (ranked.empty()) {

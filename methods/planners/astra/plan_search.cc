@@ -24,14 +24,6 @@ std::vector<int> GpusOfPools(const std::vector<GpuPool>& pools) {
   return gpus;
 }
 
-int LayersOf(const Plan& plan, std::size_t stage) {
-  int layers = 0;
-  for (std::size_t v = stage; v < plan.layers.size(); v += plan.stages.size()) {
-    layers += plan.layers[v];
-  }
-  return layers;
-}
-
 // The values of a candidate other than its sizes. Its microbatches become the
 // sequences of a microbatch.
 struct Values {
@@ -73,13 +65,12 @@ class Search {
         context_(trials::RuleContext(*problem.workload, gpus_)) {}
 
   PlanSearchResult Run() {
-    const trials::Workload& workload = *problem_.workload;
-    for (const Values& values :
-         ValuesOf(*problem_.space, workload.batch_size)) {
-      partial_ |= values.config.grad_checkpoint == trials::kRecomputeFull;
-    }
-    for (const Values& values :
-         ValuesOf(*problem_.space, workload.batch_size)) {
+    const std::set<Values> all =
+        ValuesOf(*problem_.space, problem_.workload->batch_size);
+    partial_ = std::any_of(all.begin(), all.end(), [](const Values& values) {
+      return values.config.grad_checkpoint == trials::kRecomputeFull;
+    });
+    for (const Values& values : all) {
       AddSizes(values);
     }
     KeepBest();
@@ -206,8 +197,9 @@ class Search {
   }
 
   static void Recompute(int layers, Plan& plan) {
-    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-      plan.stages[s].recomputed_layers = std::min(layers, LayersOf(plan, s));
+    for (int s = 0; s < plan.shared.pp; ++s) {
+      plan.stages[static_cast<std::size_t>(s)].recomputed_layers =
+          std::min(layers, StageLayers(plan, s));
     }
   }
 
@@ -307,7 +299,7 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
         model.StageOf(config,
                       Block(stage.pool, config),
                       {.stage = static_cast<int>(s),
-                       .blocks = LayersOf(plan, s),
+                       .blocks = StageLayers(plan, static_cast<int>(s)),
                        .recomputed = stage.recomputed_layers,
                        .group = extras.group,
                        .offload_optimizer = extras.offload_optimizer,

@@ -80,7 +80,7 @@ std::unique_ptr<Method> MakeNnScaler(const Problem& problem,
     for (const ConstrainedPlan& plan : plans) {
       ranked.push_back({SizesOf(plan.plan, model.job().batch),
                         fit,
-                        plan.iteration_ms * PriceOf(part)});
+                        plan.iteration_ms * part.price.OfGpus(part.gpus)});
     }
   }
   if (ranked.empty()) {

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/toml_table.h"
 #include "methods/planners/aceso/aceso.h"
 #include "methods/planners/aceso/uniform_plan.h"
 #include "methods/planners/operator_job.h"
@@ -101,6 +102,25 @@ TEST(AcesoMethodTest, TheFirstTrialFitsTheModel) {
   const ParallelConfig large = space
       [MakeAceso(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
   EXPECT_GE(large.tp * large.pp, 2);
+}
+
+TEST(AcesoMethodTest, PlansAreTriedOnlyWhereAllGpusAreOfOneType) {
+  const trials::SearchSpace space = Space();
+  Problem problem = ProblemOf(space, 80.0);
+  problem.runs_plans = true;
+  const auto read = [&](const std::string& judge) {
+    return ReadOptions<AcesoMethodOptions>(
+               common::TomlTable::ParseString("judge = \"" + judge + "\"",
+                                              "m.toml"),
+               problem)
+        .judge;
+  };
+  EXPECT_EQ(read("plan"), Judge::kPlan);
+  problem.pools = {{"one", 4, 4, 80e9, 1e14}, {"other", 4, 4, 80e9, 2e14}};
+  EXPECT_EQ(read("nearest"), Judge::kNearest);
+  EXPECT_THAT([&] { (void)read("plan"); },
+              testing::ThrowsMessage<common::InputError>(
+                  testing::HasSubstr("GPUs of one type")));
 }
 
 TEST(AcesoMethodTest, WhereNothingFitsTheFirstTrialNeedsLittleMemory) {

@@ -179,6 +179,60 @@ TEST_F(AstraPlans, TheNumberOfStrategiesIsThatOfEq23TimesTheOtherParameters) {
   EXPECT_EQ(SearchPlans(problem_, options).strategies, expected);
 }
 
+// Candidates of one stage have plans of one stage, and others have none.
+TEST_F(AstraPlans, HaveAPipelineWhereTheirCandidateHasOne) {
+  problem_.pools = {{"slow", 16, 8, kLarge, kSlow}};
+  for (const int pp : {1, 2}) {
+    space_ = trials::SearchSpace({{.dp = 4 / pp,
+                                   .tp = 4,
+                                   .pp = pp,
+                                   .zero_stage = 1,
+                                   .microbatches = pp == 1 ? 1 : 4}});
+    const PlanSearchResult result = Find();
+    ASSERT_FALSE(result.best.empty());
+    for (const CostedStrategy& each : result.best) {
+      EXPECT_EQ(each.plan.stages.size() > 1, pp > 1);
+      EXPECT_EQ(each.plan.shared.micro_batch_size, 0);
+      // A single replica has no optimizer state to share.
+      EXPECT_TRUE(each.plan.shared.zero_stage == 0 ||
+                  each.plan.stages[0].dp > 1);
+    }
+  }
+}
+
+// A stage has layers in each of its chunks.
+TEST_F(AstraPlans, FullRecomputationIsThatOfTheLayersOfAllChunks) {
+  problem_.pools = {{"slow", 16, 8, kLarge, kSlow}};
+  space_ = trials::SearchSpace({{.dp = 4,
+                                 .tp = 2,
+                                 .pp = 2,
+                                 .microbatches = 4,
+                                 .model_chunks = 2,
+                                 .grad_checkpoint = trials::kRecomputeFull}});
+  const PlanSearchResult result = Find();
+  ASSERT_FALSE(result.best.empty());
+  for (const CostedStrategy& each : result.best) {
+    const std::size_t stages = each.plan.stages.size();
+    ASSERT_EQ(each.plan.layers.size(), 2 * stages);
+    for (std::size_t i = 0; i < stages; ++i) {
+      EXPECT_EQ(each.plan.stages[i].recomputed_layers,
+                each.plan.layers[i] + each.plan.layers[stages + i]);
+    }
+  }
+}
+
+// Sequences of a microbatch are a value of a candidate; how a manifest lists
+// them is not.
+TEST_F(AstraPlans, DoNotDependOnTheKeyOfTheMicrobatch) {
+  const std::int64_t before = Find().strategies;
+  std::vector<ParallelConfig> configs = Configs();
+  for (ParallelConfig& config : configs) {
+    config.micro_batch_size = 64 / (config.dp * config.microbatches);
+  }
+  space_ = trials::SearchSpace(configs);
+  EXPECT_EQ(Find().strategies, before);
+}
+
 TEST_F(AstraPlans, EveryRecomputedLayerTakesTimeAndFreesMemory) {
   AstraPlanModel model(problem_, {});
   Plan plan =

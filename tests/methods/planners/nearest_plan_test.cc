@@ -65,5 +65,48 @@ TEST(NearestPlan, SizesAreMeansOfTheLogarithmsOverOperators) {
   EXPECT_FALSE(SizesOf(plan, 32).recomputes);
 }
 
+// Doubled dp, halved tp, 4 times pp, 8 times the microbatches and
+// recomputation: 1 + 1 + 2 + 3 + 1.
+TEST(NearestPlan, DistanceIsTheSumOfDoublingsAndOfRecomputation) {
+  const PlanSizes plan{.dp = 2, .tp = 4, .pp = 2, .microbatches = 8};
+  const ParallelConfig config{.dp = 4,
+                              .tp = 2,
+                              .pp = 8,
+                              .microbatches = 64,
+                              .grad_checkpoint = trials::kRecomputeFull};
+  EXPECT_EQ(Distance(plan, config, false), 8.0);
+  PlanSizes recomputing = plan;
+  recomputing.recomputes = true;
+  EXPECT_EQ(Distance(recomputing, config, false), 7.0);
+  // Of a single stage, microbatches count where gradients accumulate.
+  ParallelConfig single = config;
+  single.pp = 1;
+  EXPECT_EQ(Distance(plan, single, false), 4.0);
+  EXPECT_EQ(Distance(plan, single, true), 7.0);
+  ParallelConfig two = config;
+  two.pp = 2;
+  EXPECT_EQ(Distance(plan, two, false), 6.0);
+}
+
+// Only with several numbers of GPUs: those that fit first, then by time.
+TEST(NearestPlan, PlansForSeveralNumbersOfGpusAreOrderedByTime) {
+  const std::vector<RankedPlan> plans = {{{.dp = 1}, false, 1.0},
+                                         {{.dp = 2}, true, 3.0},
+                                         {{.dp = 3}, true, 2.0},
+                                         {{.dp = 4}, true, 3.0},
+                                         {{.dp = 5}, false, 0.5}};
+  const auto order = [&](const Problem& problem) {
+    std::vector<double> dp;
+    for (const PlanSizes& sizes : InOrder(problem, plans)) {
+      dp.push_back(sizes.dp);
+    }
+    return dp;
+  };
+  Problem problem;
+  EXPECT_THAT(order(problem), ElementsAre(1, 2, 3, 4, 5));
+  problem.sizes.resize(2);
+  EXPECT_THAT(order(problem), ElementsAre(3, 2, 4, 5, 1));
+}
+
 }  // namespace
 }  // namespace methods

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -279,6 +280,211 @@ TEST(Adapters, ValuesAreIntegersThatADoubleHoldsExactly) {
                             "0 - 2000000000000000"}) {
     EXPECT_THROW((void)text(value), common::InputError) << value;
   }
+}
+
+// An adapter with this text.
+Adapter WithText(const std::string& text) {
+  static const fakes::TemporaryFolder folder;
+  fakes::WriteFile(folder.path() / "a.toml", text);
+  return Adapter::Read(folder.path() / "a.toml");
+}
+
+// A row that gives a flag the value of an expression.
+std::string FlagRow(const std::string& flag, const std::string& value) {
+  return "[[settings]]\nflag = '" + flag + "'\nvalue = '" + value + "'\n";
+}
+
+// What a job with these words on 2 hosts of 8 GPUs has at present.
+PresentConfig PresentOf(const std::string& adapter,
+                        std::vector<std::string> words) {
+  AdapterJob job;
+  job.words = std::move(words);
+  job.cluster.nodes = 2;
+  job.cluster.gpus_per_node = 8;
+  return WithText(adapter).Present(job);
+}
+
+TEST(Adapters, TextsOfDigitsAreNumbersInAFile) {
+  std::string text = "[file]\nformat = 'toml'\noption = ['--config']\n";
+  for (const char* setting : {"a = 'full'",
+                              "b = '0'",
+                              "c = '9'",
+                              "d = '1x'",
+                              "e = 'x1'",
+                              "f = ''",
+                              "g = '0123456789'"}) {
+    text += std::string("[[settings]]\nkey = 't.") + setting[0] + "'\ntext" +
+            (setting + 1) + "\n";
+  }
+  AdapterJob job;
+  job.words = {"run", "--config", "/nowhere/job.toml"};
+  const RenderedJob rendered = WithText(text).Render(
+      job, ParallelConfig(), Adapter::Purpose::kUse, "/files", {});
+  ASSERT_EQ(rendered.files.size(), 1U);
+  EXPECT_EQ(rendered.files[0].path, "/files/job.toml");
+  EXPECT_EQ(rendered.files[0].content,
+            "\n[t]\na = \"full\"\nb = 0\nc = 9\nd = \"1x\"\ne = "
+            "\"x1\"\nf = \"\"\ng = 0123456789\n");
+  EXPECT_THAT(rendered.words,
+              ElementsAre("run", "--config", "/files/job.toml"));
+  // A trial reads the file.
+  EXPECT_THROW(
+      (void)WithText(text).Render(
+          job, ParallelConfig(), Adapter::Purpose::kTrial, "/files", {}),
+      std::exception);
+}
+
+TEST(Adapters, WithoutAFileKeysAreFlagsIfTheFrameworkTakesThem) {
+  const std::string keys =
+      "[[settings]]\nkey = 'a.b'\nvalue = '$dp'\n"
+      "[[settings]]\nkey = 'c'\nvalue = '$tp'\nfile_only = true\n";
+  const std::string file =
+      "[file]\nformat = 'toml'\noption = ['--config', '-c']\n";
+  const auto words = [&](const std::string& text, Adapter::Purpose purpose) {
+    AdapterJob job;
+    job.words = {"run"};
+    return WithText(text + keys)
+        .Render(job, ParallelConfig{.dp = 3}, purpose, "/files", {})
+        .words;
+  };
+  const std::string flags = file + "keys_as_flags = true\n";
+  for (const auto purpose :
+       {Adapter::Purpose::kUse, Adapter::Purpose::kTrial}) {
+    EXPECT_THAT(words(flags, purpose), ElementsAre("run", "--a.b", "3"));
+  }
+  EXPECT_THAT(words(file, Adapter::Purpose::kUse), ElementsAre("run"));
+  EXPECT_THROW((void)words(file, Adapter::Purpose::kTrial), common::InputError);
+}
+
+TEST(Adapters, ASettingHasOneName) {
+  for (const char* row : {"value = '1'",
+                          "flag = ''",
+                          "flag = '--x'\nvariable = 'X'\nvalue = '1'",
+                          "variable = 'X'",
+                          "key = 'x'\nvalue = '1'"}) {
+    EXPECT_THROW((void)WithText(std::string("[[settings]]\n") + row + "\n"),
+                 common::InputError)
+        << row;
+  }
+  EXPECT_EQ(
+      WithText("[[settings]]\nvariable = 'X'\ntext = ''\n").settings().size(),
+      1U);
+}
+
+// The data-parallel ranks fill what the other sizes leave of 16 GPUs.
+TEST(PresentConfig, FollowsFromTheValuesOfTheFlags) {
+  const auto present = [](const std::string& value, const std::string& word) {
+    const PresentConfig found =
+        PresentOf(FlagRow("--x", value), {"run", "--x", word});
+    return found.notes.empty() ? ToString(found.config) : "no equivalent";
+  };
+  EXPECT_EQ(present("$tp", "4"), "dp=4,tp=4,pp=1");
+  EXPECT_EQ(present("$tp", "4.0"), "dp=4,tp=4,pp=1");
+  EXPECT_EQ(present("$tp", "32"), "dp=1,tp=32,pp=1");
+  EXPECT_EQ(present("$dp", "4"), "dp=4,tp=1,pp=1");
+  EXPECT_EQ(present("$pp * 2", "4"), "dp=8,tp=1,pp=2");
+  EXPECT_EQ(present("$pp * 2", "5"), "no equivalent");
+  EXPECT_EQ(present("$tp", "four"), "no equivalent");
+  EXPECT_EQ(present("$tp", "auto"), "dp=16,tp=1,pp=1");
+  // 8192 is the greatest value that is tried.
+  EXPECT_EQ(present("$microbatches", "8192"),
+            "dp=16,tp=1,pp=1,microbatches=8192");
+  EXPECT_EQ(present("$microbatches", "8193"), "no equivalent");
+}
+
+TEST(PresentConfig, ASettingKeepsTheRanksOfThoseBeforeIt) {
+  const PresentConfig present =
+      PresentOf(FlagRow("--x", "$dp") + FlagRow("--y", "$microbatches"),
+                {"run", "--x", "4", "--y", "8"});
+  EXPECT_EQ(ToString(present.config), "dp=4,tp=1,pp=1,microbatches=8");
+  EXPECT_TRUE(present.notes.empty());
+}
+
+// tp * pp = 4 alone could be pp = 4; with tp = 2 it is pp = 2.
+TEST(PresentConfig, ASecondPassMendsWhatALaterSettingChanged) {
+  const PresentConfig present =
+      PresentOf(FlagRow("--model", "$tp * $pp") + FlagRow("--tp", "$tp"),
+                {"run", "--model", "4", "--tp", "2"});
+  EXPECT_EQ(ToString(present.config), "dp=4,tp=2,pp=2");
+  EXPECT_TRUE(present.notes.empty());
+}
+
+TEST(PresentConfig, TextsAreEqualButForTheirCase) {
+  const std::string row =
+      "[[settings]]\nflag = '--mode'\ntext = 'Full'\n"
+      "when = '$grad_checkpoint = 1'\ndefault = 'none'\n";
+  const auto checkpoint = [&](const std::string& word) {
+    const PresentConfig present = PresentOf(row, {"run", "--mode", word});
+    return present.notes.empty() ? present.config.grad_checkpoint : -1;
+  };
+  EXPECT_EQ(checkpoint("fULL"), 1);
+  EXPECT_EQ(checkpoint("None"), 0);
+  EXPECT_EQ(checkpoint("ful"), -1);
+  EXPECT_EQ(checkpoint("1"), -1);
+}
+
+// Of a parameter with up to four values.
+TEST(PresentConfig, HasAValueThatTheAdapterLists) {
+  const auto present = [](const std::string& space,
+                          const std::string& parameter,
+                          const std::string& word) {
+    const PresentConfig found =
+        PresentOf(FlagRow("--x", "$" + parameter) + space, {"--x", word});
+    return found.notes.empty()
+               ? BuiltInKnobs().Require(parameter).Get(found.config)
+               : -1;
+  };
+  EXPECT_EQ(present("", "zero_stage", "2"), 2);
+  EXPECT_EQ(present("", "zero_stage", "4"), -1);
+  EXPECT_EQ(present("[space]\nzero_stage = [0, 1]\n", "zero_stage", "2"), -1);
+  EXPECT_EQ(present("[space]\nzero_stage = [0, 1]\n", "zero_stage", "1"), 1);
+  EXPECT_EQ(
+      present("[space]\ngrad_checkpoint = [0, 1]\n", "grad_checkpoint", "2"),
+      -1);
+  EXPECT_EQ(present("[space]\ntp = [1, 2]\n", "tp", "4"), 4);
+}
+
+TEST(PresentConfig, RanksOfContextParallelismAreNotDataParallelOnes) {
+  const PresentConfig present =
+      PresentOf(FlagRow("--cp", "$cp"), {"run", "--cp", "4"});
+  EXPECT_EQ(ToString(present.config), "dp=4,tp=1,pp=1,cp=4");
+}
+
+TEST(PresentConfig, ATextThatTheJobLacksIsOffAndANumberIsLeftToTheFramework) {
+  const PresentConfig present = PresentOf(
+      "[[settings]]\nflag = '--none'\ntext = 'x'\n"
+      "when = '$grad_checkpoint = 0'\n"
+      "[[settings]]\nflag = '--tp'\nvalue = '$tp'\nwhen = '$tp > 0'\n",
+      {"run"});
+  EXPECT_EQ(present.config.grad_checkpoint, 1);
+  EXPECT_EQ(present.config.tp, 1);
+  EXPECT_TRUE(present.notes.empty());
+}
+
+// tp * pp = 4 keeps tp = 2 although the first setting has no equivalent.
+TEST(PresentConfig, ASettingWithoutAnEquivalentDoesNotLoosenTheOthers) {
+  const PresentConfig present =
+      PresentOf(FlagRow("--zero", "$zero_stage") + FlagRow("--tp", "$tp") +
+                    FlagRow("--model", "$pp * $tp"),
+                {"run", "--zero", "x", "--tp", "2", "--model", "4"});
+  EXPECT_EQ(ToString(present.config), "dp=4,tp=2,pp=2");
+  ASSERT_EQ(present.notes.size(), 1U);
+  EXPECT_THAT(present.notes[0], StartsWith("--zero = x has no equivalent"));
+}
+
+TEST(Adapters, ParametersAreThoseOfSettingsThatApplyToMoreThanTrials) {
+  const auto parameters = [](const std::string& keys) {
+    return WithText("[file]\nformat = 'toml'\noption = ['--config']\n" + keys)
+        .Parameters({});
+  };
+  const std::string tp = FlagRow("--tp", "$tp");
+  EXPECT_THAT(parameters(tp), ElementsAre("dp", "tp"));
+  EXPECT_THAT(parameters(tp + "trial = true\n"), ElementsAre("dp"));
+  const std::string key = "[[settings]]\nkey = 'pp'\nvalue = '$pp'\n";
+  EXPECT_THAT(parameters(key), ElementsAre("dp"));
+  EXPECT_THAT(parameters(key + "trial = true\n"), ElementsAre("dp"));
+  EXPECT_THAT(parameters(FlagRow("--mbs", "$micro_batch_size")),
+              ElementsAre("dp", "microbatches"));
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ TEST(CommandWords, TreatsDashesAndUnderscoresAlike) {
   EXPECT_EQ(FlagValue(words, "--max_steps", true), "5");
   EXPECT_EQ(FlagValue(words, "__max_steps", true), "5");
   EXPECT_EQ(FlagValue(words, "--max.steps", true), std::nullopt);
+  EXPECT_EQ(FlagValue({"--max.steps", "5"}, "--max-steps", true), std::nullopt);
+  EXPECT_EQ(FlagValue({"--max-steps", "5"}, "--maxxsteps", true), std::nullopt);
   EXPECT_EQ(FlagValue(words, "--maxxsteps", true), std::nullopt);
   EXPECT_EQ(FlagValue(words, "--max-step", true), std::nullopt);
   RemoveFlag(words, "--flag", false);

@@ -153,6 +153,8 @@ TEST(ConfigEdit, ReadsValuesWithoutQuotesAndComments) {
   EXPECT_EQ(Yaml("a: x #y\n"), "x");
   EXPECT_EQ(Yaml("a: # nothing\n"), "");
   EXPECT_EQ(Yaml("a:\n"), "");
+  EXPECT_EQ(Toml("a =\n"), "");
+  EXPECT_EQ(Toml("a = # nothing\n"), "");
   EXPECT_EQ(Yaml("a: \"b: c\"\n"), "b: c");
   EXPECT_EQ(Yaml("---\na: 1\n"), "1");
   EXPECT_THROW((void)Toml("a = 'x\n"), std::invalid_argument);
@@ -188,6 +190,14 @@ TEST(ConfigEdit, AddsAKeyOfTomlToTheEndOfItsTable) {
   EXPECT_EQ(SetToml("[[t]]\na = 1\n", "t.a"), "[[t]]\na = 1\n\n[t]\na = 7\n");
   // A line that is not closed is not a header.
   EXPECT_EQ(SetToml("[\n", "t.a"), "[\n\n[t]\na = 7\n");
+}
+
+TEST(ConfigEdit, AHeaderOfTomlIsInOneOrInTwoPairsOfBrackets) {
+  EXPECT_EQ(SetToml("  [t]\nb = 1\n", "t.a"), "  [t]\nb = 1\na = 7\n");
+  EXPECT_EQ(SetToml("[]\nb = 1\n", "t.a"), "[]\nb = 1\n\n[t]\na = 7\n");
+  EXPECT_EQ(SetToml("[t # open\nb = 1\n", "t.a"),
+            "[t # open\nb = 1\n\n[t]\na = 7\n");
+  EXPECT_EQ(SetToml("[[t]\nb = 1\n", "t.a"), "[[t]\nb = 1\n\n[t]\na = 7\n");
 }
 
 TEST(ConfigEdit, AddsAKeyOfYamlAfterItsSiblings) {
@@ -240,6 +250,22 @@ TEST(ConfigEdit, FormatsHaveNames) {
   EXPECT_EQ(ParseConfigFormat("toml"), ConfigFormat::kToml);
   EXPECT_EQ(ParseConfigFormat("yaml"), ConfigFormat::kYaml);
   EXPECT_THROW((void)ParseConfigFormat("ini"), std::invalid_argument);
+}
+
+TEST(ConfigEdit, AKeyOrAValueMayBeASingleQuoteWithin) {
+  EXPECT_EQ(Yaml("': 1\na: 2\n"), "2");
+  EXPECT_EQ(GetConfigKey(ConfigFormat::kYaml, "': 1\n", "'"), "1");
+  EXPECT_EQ(Toml("a = 5'\n"), "5'");
+}
+
+TEST(ConfigEdit, AListIsNamedByItsWholeKey) {
+  try {
+    (void)GetConfigKey(ConfigFormat::kToml, "abc = [1]\n", "abc");
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_NE(std::string(e.what()).find("the value of 'abc' is not"),
+              std::string::npos);
+  }
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ TEST(LogScanner, TimesAndMemoryHaveLimits) {
   EXPECT_TRUE(ReadOne("step_time_s", "0.99e-6").empty());
   EXPECT_EQ(ReadOne("step_time_s", "1e6").size(), 1u);
   EXPECT_TRUE(ReadOne("step_time_s", "1000001").empty());
-  EXPECT_EQ(ReadOne("memory_bytes", "0.5").size(), 1u);
+  EXPECT_EQ(ReadOne("memory_bytes", "0.01").size(), 1u);
   EXPECT_TRUE(ReadOne("memory_bytes", "0").empty());
   EXPECT_EQ(ReadOne("memory_bytes", "0.99e18").size(), 1u);
   EXPECT_TRUE(ReadOne("memory_bytes", "1e18").empty());

@@ -267,5 +267,36 @@ TEST_F(ReplayTableTest, PublishedTablesCanBeReadWhole) {
   EXPECT_GT(scenarios, 0) << "no table under " << data << "/measured";
 }
 
+TEST_F(ReplayTableTest, StepTimesArePlausible) {
+  const auto error = [this](const std::string& step_time_s) {
+    return Error(kHeader + "a,8,4,1,2,1,2,8,ok," + step_time_s + ",20.5\n");
+  };
+  EXPECT_EQ(error("1e-6"), "no error");
+  EXPECT_EQ(error("1e6"), "no error");
+  for (const char* step_time_s : {"0.9e-6", "1.1e6"}) {
+    EXPECT_THAT(error(step_time_s),
+                HasSubstr("step_time_s must be from 1e-06 to 1e+06"));
+  }
+}
+
+TEST_F(ReplayTableTest, GpusAreAnInteger) {
+  for (const char* gpus : {"8.5", "3e9"}) {
+    EXPECT_THAT(Error(kHeader + "a," + gpus + ",4,1,2,1,2,8,ok,1,20.5\n"),
+                HasSubstr("gpus must be an integer"));
+  }
+}
+
+// Of the first stage, with the sizes of all stages that they share.
+TEST_F(ReplayTableTest, ARowOfAPlanHasTheConfigurationOfItsFirstStage) {
+  const ReplayTable table = ReplayTable::Read(
+      Write("scenario,gpus,dp,tp,pp,status,step_time_s,plan\n"
+            "a,8,8,1,1,ok,1,\n"
+            "a,8,,,,ok,2,microbatches=4 / layers=3 dp=4 / layers=5 dp=2 tp=2"
+            "\n"),
+      "a");
+  ASSERT_EQ(table.plans().size(), 1U);
+  EXPECT_EQ(ToString(table.plans()[0].config), "dp=4,tp=1,pp=2,microbatches=4");
+}
+
 }  // namespace
 }  // namespace trials

@@ -245,5 +245,21 @@ TEST(NoisyRunner, TheSetUpVariesByItsJitter) {
   EXPECT_NEAR(std::sqrt(squares / 2000), 0.1, 0.01);
 }
 
+// 100000 steps give the deviation and the correlation to about 1 %.
+TEST(NoisyRunner, AShortDriftIsForgottenAfterAFewSteps) {
+  NoiseOptions options = Silent();
+  options.drift = 0.01;
+  options.drift_steps = 1;
+  const std::vector<double> steps = RunNoisy(options, 9, 100000).step_times_s;
+  double variance = 0.0;
+  double covariance = 0.0;
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+    variance += std::log(steps[i]) * std::log(steps[i]);
+    covariance += std::log(steps[i]) * std::log(steps[i + 1]);
+  }
+  EXPECT_NEAR(std::sqrt(variance / 99999), 0.01, 0.0001);
+  EXPECT_NEAR(covariance / variance, std::exp(-1.0), 0.015);
+}
+
 }  // namespace
 }  // namespace trials

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -74,12 +75,17 @@ TEST(SearchAceso, TracesEveryNumberOfStages) {
 
 TEST(SearchAceso, ImprovesInAtMostAsManyHopsAsAllowed) {
   int longest = 0;
+  std::int64_t single_hops = 0;
+  std::int64_t first_bottlenecks = 0;
   for (const double limit_mb : {150.0, 200.0, 300.0, kUnlimited}) {
     const OperatorModel model = SmallModel(6, 6, limit_mb);
     for (const int most_hops : {1, 2, 7}) {
       for (const AcesoTrace& trace :
            SearchAceso(model, {.most_hops = most_hops, .budget = 400}).traces) {
         ASSERT_EQ(trace.hops.size(), trace.bottlenecks.size());
+        single_hops += std::count(trace.hops.begin(), trace.hops.end(), 1);
+        first_bottlenecks +=
+            std::count(trace.bottlenecks.begin(), trace.bottlenecks.end(), 1);
         for (std::size_t i = 0; i < trace.hops.size(); ++i) {
           EXPECT_GE(trace.hops[i], 1);
           EXPECT_LE(trace.hops[i], most_hops);
@@ -96,6 +102,58 @@ TEST(SearchAceso, ImprovesInAtMostAsManyHopsAsAllowed) {
     }
   }
   EXPECT_GE(longest, 3);
+  EXPECT_GE(single_hops, 1);
+  EXPECT_GE(first_bottlenecks, 1);
+}
+
+// Each search keeps its plans that were the best when they were found.
+TEST(SearchAceso, ReturnsTheFastestPlansOfAllNumbersOfStages) {
+  const OperatorModel model = SmallModel(6, 4, 400.0);
+  for (const int top : {1, 3, 50}) {
+    const AcesoResult result = SearchAceso(model, {.budget = 400, .top = top});
+    ASSERT_FALSE(result.best.empty());
+    double fastest = std::numeric_limits<double>::infinity();
+    std::size_t improvements = 0;
+    for (const AcesoTrace& trace : result.traces) {
+      improvements += trace.progress.size();
+      if (!trace.progress.empty()) {
+        fastest = std::min(fastest, trace.progress.back().iteration_ms);
+      }
+    }
+    ASSERT_EQ(result.best.size(),
+              std::min(static_cast<std::size_t>(top), improvements));
+    EXPECT_EQ(result.best[0].cost.iteration_ms, fastest);
+    for (std::size_t i = 0; i < result.best.size(); ++i) {
+      EXPECT_LE(result.best[i].cost.memory_mb, 400.0);
+      EXPECT_DOUBLE_EQ(model.Cost(result.best[i].plan).iteration_ms,
+                       result.best[i].cost.iteration_ms);
+      EXPECT_GE(result.best[i].cost.iteration_ms,
+                result.best[i == 0 ? 0 : i - 1].cost.iteration_ms);
+    }
+  }
+}
+
+// Of all plans, a search of unlimited budget evaluates no more than there are,
+// and a search of a limited one continues it: its progress is the beginning.
+TEST(SearchAceso, ALargerBudgetContinuesTheSameSearch) {
+  const OperatorModel model = SmallModel(4, 4, 400.0);
+  const AcesoResult all = SearchAceso(model, {.budget = 3000});
+  for (const int budget : {1, 10, 60, 300}) {
+    const AcesoResult part = SearchAceso(model, {.budget = budget});
+    for (std::size_t i = 0; i < part.traces.size(); ++i) {
+      const AcesoTrace& trace = part.traces[i];
+      if (trace.explored < budget) {  // it ended by itself
+        EXPECT_EQ(trace.explored, all.traces[i].explored);
+      }
+      ASSERT_LE(trace.progress.size(), all.traces[i].progress.size());
+      for (std::size_t j = 0; j < trace.progress.size(); ++j) {
+        EXPECT_EQ(trace.progress[j].iteration_ms,
+                  all.traces[i].progress[j].iteration_ms);
+        EXPECT_EQ(trace.progress[j].explored,
+                  all.traces[i].progress[j].explored);
+      }
+    }
+  }
 }
 
 TEST(SearchAceso, WhereNothingFitsReturnsThePlanWithTheLeastMemory) {

@@ -1,0 +1,79 @@
+// Planners where candidates use several numbers of GPUs, which have a price.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "methods/planners/aceso/aceso.h"
+#include "methods/planners/amp/amp.h"
+#include "methods/planners/nnscaler/nnscaler.h"
+#include "tests/fakes/decoders.h"
+
+namespace methods {
+namespace {
+
+// One GPU, or eight in every shape.
+trials::SearchSpace Space() {
+  std::vector<trials::ParallelConfig> configs = {{.microbatches = 1}};
+  for (const int tp : {1, 2, 4, 8}) {
+    for (const int pp : {1, 2, 4, 8}) {
+      if (8 % (tp * pp) == 0) {
+        configs.push_back({.dp = 8 / tp / pp,
+                           .tp = tp,
+                           .pp = pp,
+                           .microbatches = pp > 1 ? 8 : 1});
+      }
+    }
+  }
+  return trials::SearchSpace(configs);
+}
+
+// The GPUs of the first trial, where a step costs its time or, with a price,
+// the time of its GPUs.
+template <typename MakeMethod>
+int GpusOfTheFirstTrial(bool priced, const MakeMethod& make) {
+  const trials::SearchSpace space = Space();
+  const trials::Workload workload = fakes::Decoder{}.Workload();
+  Problem problem{.space = &space,
+                  .gpus = 8,
+                  .sizes = {1, 8},
+                  .gpus_per_node = 8,
+                  .memory_capacity_bytes = 400e9,
+                  .workload = &workload,
+                  .q_max = 10};
+  problem.price.cluster_gpus = priced ? 8 : 0;
+  return trials::GpusOf(space[make(problem)->Suggest()->candidate]);
+}
+
+// Eight GPUs take more than an eighth of the time of one, as they communicate:
+// they are faster, and one GPU is cheaper.
+TEST(Price, DecidesHowManyGpusThePlanOfAcesoUses) {
+  const auto make = [](const Problem& problem) {
+    AcesoMethodOptions options;
+    options.budget = 50;
+    return MakeAceso(problem, options, 1);
+  };
+  EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
+  EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
+}
+
+TEST(Price, DecidesHowManyGpusTheStrategyOfAmpUses) {
+  const auto make = [](const Problem& problem) {
+    return MakeAmp(problem, AmpOptions(), 1);
+  };
+  EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
+  EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
+}
+
+TEST(Price, DecidesHowManyGpusThePlanOfNnScalerUses) {
+  const auto make = [](const Problem& problem) {
+    return MakeNnScaler(problem, NnScalerOptions(), 1);
+  };
+  EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
+  EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
+}
+
+}  // namespace
+}  // namespace methods
