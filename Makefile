@@ -20,6 +20,9 @@ MUTANTS = $(shell git ls-files 'trials/*.cc' 'surrogates/*.cc' 'methods/*.cc')
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
+empty       :=
+space       := $(empty) $(empty)
+
 .DEFAULT_GOAL := help
 .PHONY: help deps build install clean format format-check tidy check \
         test test-trainer test-adapters test-newcomer test-torch test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
@@ -103,10 +106,10 @@ bench-matrix: build ## measure matrix, status and report of 10,000 runs
 	@benchmarks/matrix.py $(OPPA)
 
 fuzz: deps ## fuzz every parser (SECONDS=10 each; SEED= and RUNS= for the same inputs each time)
-	@scripts/install-deps --fuzz
-	@test -f build/fuzz/build.ninja || cmake --preset fuzz -Wno-dev
-	@cmake --build --preset fuzz --target fuzzers
-	@SEED=$(SEED) RUNS=$(RUNS) tests/fuzz/run.sh build/fuzz $(SECONDS)
+	@scripts/install-deps --sanitizers
+	@test -f build/asan/build.ninja || cmake --preset asan -Wno-dev
+	@cmake --build --preset asan --target fuzzers
+	@SEED=$(SEED) RUNS=$(RUNS) tests/fuzz/run.sh build/asan $(SECONDS)
 
 $(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run or resume an experiment, then draw its figures
 	@$(OPPA) run experiments/$*.toml $(run_options)
@@ -139,10 +142,11 @@ format-check: ## check the format of the sources
 tidy: ## run clang-tidy on files changed since the last commit (ALL=1: on all)
 	@scripts/tidy $(if $(ALL),--all)
 
-asan tsan: deps ## build and test under a sanitizer
-	@test -f build/$@/build.ninja || cmake --preset $@ -Wno-dev -DOPPA_BENCHMARKS=OFF
-	@cmake --build --preset $@
-	@ctest --preset $@
+asan tsan: deps ## build and test under a sanitizer (LAYERS='trainer surrogates': the tests of these layers)
+	@scripts/install-deps --sanitizers
+	@test -f build/$@/build.ninja || cmake --preset $@ -Wno-dev
+	@cmake --build --preset $@ $(if $(LAYERS),--target $(LAYERS:%=%_tests))
+	@ctest --preset $@ $(if $(LAYERS),--label-regex '^($(subst $(space),|,$(strip $(LAYERS))))$$')
 
 bench: deps ## run the micro-benchmarks, write build/benchmarks.json
 	@test -f build/release/build.ninja || cmake --preset release -Wno-dev

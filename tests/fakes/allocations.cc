@@ -3,8 +3,9 @@
 #include <atomic>
 #include <cstddef>
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+#include "tests/fakes/sanitizers.h"
+
+#if defined(__GLIBC__) && !OPPA_SANITIZED
 #define OPPA_COUNTS_ALLOCATIONS 1
 #else
 #define OPPA_COUNTS_ALLOCATIONS 0

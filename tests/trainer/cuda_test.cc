@@ -13,13 +13,14 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/sanitizers.h"
 #include "tests/trainer/tiny.h"
 
 namespace trials::trainer::testing {
 namespace {
 
 // Sanitizers follow one stack per thread; those of the emulation are many.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if OPPA_SANITIZED
 #define OPPA_SKIP_IF_SANITIZED() GTEST_SKIP() << "not with sanitizers"
 #else
 #define OPPA_SKIP_IF_SANITIZED() static_cast<void>(0)
