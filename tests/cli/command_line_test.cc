@@ -112,7 +112,7 @@ class CommandLineTest : public testing::Test {
 
   // Waits until the run has that many trials on record.
   static bool WaitForTrials(const fs::path& run_folder, std::size_t count) {
-    for (int i = 0; i < 4000; ++i) {
+    for (int i = 0; i < 60000; ++i) {
       const std::string rows = fakes::ReadFile(run_folder / "trials.csv");
       if (std::count(rows.begin(), rows.end(), '\n') >=
           static_cast<std::ptrdiff_t>(count) + 2) {
