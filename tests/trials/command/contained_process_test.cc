@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -74,6 +75,7 @@ TEST(ContainedProcess, ProgramsAreLookedUpInThePathOfTheirEnvironment) {
   spec.words = {"a"};
   spec.folder.clear();
   spec.environment = {"PATH=" + first.string() + ":/nowhere"};
+  std::fflush(stdout);  // which a child flushes under the thread sanitizer
   ContainedProcess denied(spec);
   EXPECT_EQ(Drain(denied), "");
   EXPECT_EQ(denied.start_error(), EACCES);
