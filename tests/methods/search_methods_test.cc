@@ -324,6 +324,38 @@ TEST_F(SearchMethods, APriorScreensRandomTrialsAfterAFailureOnly) {
   }
 }
 
+// Of four candidates, three are left after the first one. All three draws see
+// the fastest of them, and two draws do not always.
+TEST_F(SearchMethods, APriorScreensAsManyDrawsAsItIsTold) {
+  const trials::SearchSpace four(
+      {{.dp = 8}, {.dp = 4, .tp = 2}, {.dp = 2, .tp = 4}, {.tp = 8}});
+  problem_.space = &four;
+  problem_.predict = [](const std::string&) {
+    return trials::Predictions{
+        .step_time_s = {1.0, 2.0, 3.0, 4.0},
+        .peak_memory_bytes = std::vector<double>(4, 0.1 * kCapacity)};
+  };
+  const auto fastest = [&](int draws) {
+    constexpr auto kPredicted = surrogates::CostModelForm::kPredicted;
+    int times = 0;
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+      const auto oppa = MakeOppa(problem_,
+                                 {.random_trials = 3,
+                                  .screened_draws = draws,
+                                  .surrogates = {.throughput_prior = kPredicted,
+                                                 .memory_prior = kPredicted}},
+                                 seed);
+      const int first = oppa->Suggest()->candidate;
+      Observe(first, {.outcome = Outcome::kFailed, .duration_s = 1.0}, *oppa);
+      times += oppa->Suggest()->candidate == (first == 0 ? 1 : 0);
+    }
+    return times;
+  };
+  EXPECT_EQ(fastest(3), 40);
+  EXPECT_GT(fastest(2), 15);
+  EXPECT_LT(fastest(2), 38);
+}
+
 TEST_F(SearchMethods, ARandomStartIsRandomWhateverFails) {
   const trials::Measurement failure{.outcome = trials::Outcome::kOutOfMemory,
                                     .duration_s = 1.0};

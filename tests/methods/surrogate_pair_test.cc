@@ -307,7 +307,9 @@ TEST_F(SurrogatePairTest, TheFirstToTryIsTheFastestThatFitsAndIsNotExcluded) {
          .memory_prior = surrogates::CostModelForm::kPredicted});
     std::vector<char> excluded(64, 0);
     excluded[static_cast<std::size_t>(fastest)] = exclude ? 1 : 0;
-    return pair.FirstToTry(excluded).candidate;
+    const SurrogatePair::Choice choice = pair.FirstToTry(excluded);
+    EXPECT_NEAR(choice.acquisition / choice.throughput_mean, 1.0, 1e-6);
+    return choice.candidate;
   };
   EXPECT_EQ(first_after(0, 5, false), 0);
   EXPECT_EQ(first_after(0, 5, true), 5);

@@ -80,17 +80,20 @@ TEST(FittedProcess, TheRecordComparesPredictionsWithTheMedian) {
   };
   EXPECT_EQ(record({}, {}), 0.0);
   EXPECT_EQ(record({2}, {0.3}), 0.0);  // the median is the observation
-  // Times of 1 s, 4 s and 6 s were predicted. The median of the throughputs is
-  // 0.2, that of 5 s.
-  const double expected = LogStudent(std::log(1.0 / 1.1), 0.15) -
-                          LogStudent(std::log(5 / 1.1), 0.6) +
-                          LogStudent(std::log(4.0 / 5.0), 0.15) -
-                          LogStudent(0.0, 0.6) +
-                          LogStudent(std::log(6.0 / 40.0), 0.15) -
-                          LogStudent(std::log(5.0 / 40.0), 0.6);
-  EXPECT_NEAR(record({0, 3, 5}, {1.0 / 1.1, 1.0 / 5.0, 1.0 / 40.0}),
-              2.0 / 3.0 * expected,
-              1e-6);
+  // Times of 1 s, 4 s and 6 s were predicted. The median is the middle one.
+  for (const double unit : {1.0, 50.0}) {
+    const double expected = LogStudent(std::log(1.0 / (1.1 * unit)), 0.15) -
+                            LogStudent(std::log(5 / 1.1), 0.6) +
+                            LogStudent(std::log(4.0 / (5.0 * unit)), 0.15) -
+                            LogStudent(0.0, 0.6) +
+                            LogStudent(std::log(6.0 / (40.0 * unit)), 0.15) -
+                            LogStudent(std::log(5.0 / 40.0), 0.6);
+    EXPECT_NEAR(
+        record({0, 3, 5},
+               {1.0 / (1.1 * unit), 1.0 / (5.0 * unit), 1.0 / (40.0 * unit)}),
+        2.0 / 3.0 * expected,
+        1e-6);
+  }
 }
 
 TEST(FittedProcess, TheRecordIgnoresValuesThatAreNotPositive) {
