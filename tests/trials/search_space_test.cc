@@ -327,6 +327,8 @@ TEST(SearchSpace, ListIsTakenAsItStands) {
   EXPECT_THROW(
       SearchSpace(std::vector<ParallelConfig>{{.dp = 2}, {.tp = 2}, {.dp = 2}}),
       common::InputError);
+  EXPECT_THROW(SearchSpace(std::vector<ParallelConfig>(50)),
+               common::InputError);
 }
 
 // The README's own example, on 8 GPUs.
@@ -412,6 +414,36 @@ TEST(SearchSpace, AListOfSizesOfMicrobatchesIsAListOfTheirNumbers) {
                           [](const ParallelConfig& config) {
                             return config.dp * config.microbatches == 8;
                           }));
+}
+
+// Of a batch of 16, no number of microbatches gives sizes of 3 or 5.
+TEST(SearchSpace, SizesOfMicrobatchesThatNoNumberGivesAreCountedAsDropped) {
+  const auto dropped = [](const std::string& sizes) {
+    const SearchSpace space =
+        Enumerate({"",
+                   8,
+                   8,
+                   8,
+                   8,
+                   16,
+                   std::string(kFewBuckets) + "micro_batch_size = " + sizes});
+    std::int64_t count = -1;
+    for (const auto& each : space.dropped()) {
+      if (each.rule ==
+          "no number of microbatches gives this micro_batch_size") {
+        count = each.count;
+      }
+    }
+    return std::pair(count, space.size());
+  };
+  const auto [none, size] = dropped("[2]\n");
+  EXPECT_EQ(none, 0);
+  const auto [of_three, size_with_three] = dropped("[2, 3]\n");
+  EXPECT_GT(of_three, 0);
+  EXPECT_EQ(size_with_three, size);
+  const auto [of_both, size_with_both] = dropped("[2, 3, 5]\n");
+  EXPECT_EQ(of_both, 2 * of_three);
+  EXPECT_EQ(size_with_both, size);
 }
 
 TEST(SearchSpace, TheRuleSetOfThePaperExcludesAccumulationOnly) {

@@ -187,12 +187,15 @@ TEST_F(Leftovers, ARecordOfAnotherProcessSpaceEndsNothing) {
 // runner, so nothing is an orphan.
 class RecordedProcesses : public testing::Test {
  protected:
-  // A shell that the environment does not identify, detached; returns its id.
-  [[nodiscard]] pid_t Start(const std::string& script) {
-    FILE* out = ::popen(
-        ("env -i setsid -f /bin/sh -c 'echo $$; " + script + "' sh " + mark_)
-            .c_str(),
-        "r");
+  // A detached shell with nothing but `variable` in its environment; returns
+  // its id.
+  [[nodiscard]] pid_t Start(const std::string& script,
+                            const std::string& variable = "") {
+    FILE* out =
+        ::popen(("env -i " + variable + " setsid -f /bin/sh -c 'echo $$; " +
+                 script + "' sh " + mark_)
+                    .c_str(),
+                "r");
     int pid = 0;
     EXPECT_EQ(::fscanf(out, "%d", &pid), 1);
     streams_.push_back(out);
@@ -263,6 +266,20 @@ TEST_F(RecordedProcesses, AreFoundByTheMarkAlone) {
   (void)Drain(process);
   ASSERT_TRUE(process.wait_status().has_value());
   EXPECT_EQ(WTERMSIG(*process.wait_status()), SIGKILL);
+}
+
+// There is no process with the number 999999999.
+TEST_F(RecordedProcesses, AreOrphansOnlyOfRunnersInThisProcessSpace) {
+  ProcessRecord record("");
+  const std::string space = record.mark().substr(0, record.mark().find('.'));
+  record.Remove();
+  const pid_t here = Start(kLoop, space + ".999999999.0.1");
+  const pid_t elsewhere =
+      Start(kLoop, "OPPA_PROCESS=0123456789abcdef.999999999.0.1");
+  EXPECT_NE(here, elsewhere);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+  EXPECT_TRUE(common::FindProcess(elsewhere).has_value());
 }
 
 TEST_F(RecordedProcesses, AreThoseWithTheRecordedStart) {
