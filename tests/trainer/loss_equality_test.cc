@@ -120,6 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"vit", "tp=2,sp=2"},
         Kind{"vit", "cp=2"},
         Kind{"vit", "tp=2,microbatches=4"},
+        Kind{"vit", "tp=2,sp=2,microbatches=4"},
         Kind{"vit", "dp=2,pp=2,microbatches=2"},
         Kind{"mixtral", "dp=2,ep=2"},
         Kind{"mixtral", "tp=2,sp=2"},
