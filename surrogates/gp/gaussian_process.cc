@@ -16,8 +16,6 @@
 namespace surrogates {
 namespace {
 
-constexpr int kSurvivors = 3;  // starts that run to convergence
-
 // Bounds of the fit that are no options: the standard deviations of signal and
 // nugget relative to the target's spread.
 constexpr double kMinSignal = 1e-4;
@@ -217,21 +215,22 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   Likelihood likelihood = MakeLikelihood(observations_, priors);
   HyperparameterFit fit{.best = starts.front(), .converged = true};
   if (!empty) {
-    // Without priors the starts end far apart: every one runs to convergence.
-    const int all = static_cast<int>(starts.size());
-    fit =
-        MaximiseOverStarts(likelihood,
-                           starts,
-                           BoxOf(mean_,
-                                 options_,
-                                 LearnsNugget(),
-                                 LearnsFamilies(),
-                                 dimensions,
-                                 target_scale_,
-                                 largest_),
-                           {.max_iterations = options_.max_iterations,
-                            .survivors = options_.as_printed ? all : kSurvivors,
-                            .threads = options_.threads});
+    FitOptions search{.max_iterations = options_.max_iterations,
+                      .threads = options_.threads};
+    if (options_.as_printed) {
+      // Without priors the starts end far apart: every one runs to convergence.
+      search.survivors = static_cast<int>(starts.size());
+    }
+    fit = MaximiseOverStarts(likelihood,
+                             starts,
+                             BoxOf(mean_,
+                                   options_,
+                                   LearnsNugget(),
+                                   LearnsFamilies(),
+                                   dimensions,
+                                   target_scale_,
+                                   largest_),
+                             search);
   }
   fitted_ = !empty;
   SetPosterior(fit.best, likelihood);

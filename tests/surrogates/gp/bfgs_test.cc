@@ -233,10 +233,32 @@ TEST(MinimizeBfgs, StepsBackToTheMinimumOfAParabolaButNotBelowATenth) {
   ExpectMoves({{0.0, -1.0}, {99.0, 0.0}}, {0.0, 1.0, 0.1});
   // From 0.4 with f = 0.6: 0.4^2 / 2 / (0.6 + 0.4) = 0.08.
   ExpectMoves({{0.0, -1.0}, {0.25, 0.0}, {0.6, 0.0}}, {0.0, 1.0, 0.4, 0.08});
+  // In any unit: f(0.1) = 0.01 with f'(0) = -0.1.
+  ExpectMoves({{0.0, -0.1}, {0.01, 0.0}}, {0.0, 0.1, 0.025});
   // The slope is that along the move: 4 for a gradient of 2.
   ExpectMoves({{0.0, -2.0}, {2.0, 0.0}},
               {0.0, 2.0, 2.0 / 3.0},
               {.max_iterations = 1, .max_step = 6.0});
+}
+
+// The second direction is almost a level line: the first variable would climb
+// as much as the second one descends, but stops at its bound. The step promises
+// far more than the slope, and fails to keep it; the minimum of the parabola is
+// at 0.98 of the step.
+TEST(MinimizeBfgs, StepsBackToThreeQuartersAtMost) {
+  const Eigen::Vector2d step(8e-6, 6e-6);
+  const Eigen::Vector2d change =
+      Eigen::Vector2d(0.6, -0.8) + 5.8e-6 * Eigen::Vector2d(0.8, 0.6);
+  const Trace trace =
+      Follow({{1.0, -step}, {0.0, change - step}, {-1e-10, Constant(2, 0.0)}},
+             {.max_iterations = 2, .gradient_tolerance = 0.0},
+             {-1.0, -1.0},
+             {step[0] + 1e-12, 1.0});
+  ASSERT_GE(trace.x.size(), 4u);
+  EXPECT_EQ(trace.x[1], step);
+  const double whole = trace.x[2][1] - step[1];
+  EXPECT_GT(whole, 1e-6);
+  EXPECT_NEAR((trace.x[3][1] - step[1]) / whole, 0.75, 1e-9);
 }
 
 TEST(MinimizeBfgs, HalvesAStepToWhereTheObjectiveOrItsGradientIsUndefined) {
@@ -424,8 +446,10 @@ TEST(MinimizeBfgs, AVariableThatIsPushedOverItsBoundIsHeld) {
     ASSERT_EQ(steep.size(), 3u);
     EXPECT_EQ(steep[2], Vector({0.0, 0.25}));
     // Inwards it is free.
-    const auto inwards = moves({{0.0, Vector({-0.5, -0.25})}});
-    EXPECT_EQ(inwards[1], Vector({sign * 0.5, 0.25}));
+    for (const double slope : {0.5, 0.05}) {
+      const auto inwards = moves({{0.0, Vector({-slope, -0.25})}});
+      EXPECT_EQ(inwards[1], Vector({sign * slope, 0.25}));
+    }
   }
 }
 
@@ -457,6 +481,14 @@ TEST(MinimizeBfgs, AVariableThatReachesItsBoundNoLongerCounts) {
     // The move is expected to gain 0.5 + 1.
     EXPECT_EQ(moves(-1.55e-4, 0.0).size(), 2u);
     EXPECT_EQ(moves(-1.45e-4, 0.0).size(), 3u);
+    // However little it moves: 0.89 is less steep than 0.9 * (1 + 0.05^2).
+    EXPECT_EQ(Follow({{0.0, Vector({-0.05 * sign, -sign})},
+                      {-1.0, Vector({-5.0 * sign, -0.89 * sign})}},
+                     {.max_iterations = 1},
+                     {-0.025, -9.0},
+                     {0.025, 9.0})
+                  .x.size(),
+              2u);
   }
 }
 
@@ -471,6 +503,21 @@ TEST(MinimizeBfgs, AHeldVariableDoesNotBendTheDirection) {
              {1.0, 9.0});
   ASSERT_EQ(trace.x.size(), 3u);
   EXPECT_LT((trace.x[2] - Vector({1.0, 2.0})).norm(), 1e-14);
+}
+
+// After s = (1, 0.5) and y = (1, 3) the inverse Hessian is
+// ((0.85, 0.05), (0.05, 0.15)): the slope of 2.5 along the second variable
+// alone would draw the first one off its bound, where it has none.
+TEST(MinimizeBfgs, AVariableWithoutSlopeStaysAtItsBound) {
+  for (const double sign : {1.0, -1.0}) {
+    const Trace trace = Follow(
+        {{0.0, sign * Vector({-1.0, -0.5})}, {-1.0, sign * Vector({0.0, 2.5})}},
+        {.max_iterations = 2},
+        {sign > 0.0 ? -9.0 : -1.0, -9.0},
+        {sign > 0.0 ? 1.0 : 9.0, 9.0});
+    ASSERT_EQ(trace.x.size(), 3u);
+    EXPECT_LT((trace.x[2] - sign * Vector({1.0, 0.125})).norm(), 1e-14);
+  }
 }
 
 // Nocedal & Wright (2006), Eqs. 6.17 and 6.20, with the product form
@@ -523,6 +570,23 @@ TEST(MinimizeBfgs, LearnsTheCurvatureAtAnyScale) {
     EXPECT_NEAR(moves[1] / scale, 0.5, 1e-12);
     EXPECT_NEAR(moves[2] / scale, 1.0, 1e-12);
   }
+}
+
+// Steps of 1, 2.5 and 3, the longest one. A curvature of less than 1e-12 of
+// what the lengths of the step and of the change of the gradient allow may be
+// rounding: the next direction is again the gradient's.
+TEST(MinimizeBfgs, IgnoresACurvatureThatMayBeRounding) {
+  const auto second_move = [](double share) {
+    const Trace trace = Follow({{0.0, Vector({-1.0, 0.0})},
+                                {-1.0, Vector({-1.0, 0.0})},
+                                {-2.0, Vector({-1.0, 0.0})},
+                                {-3.0, Vector({share - 1.0, 1.0})}},
+                               {.max_iterations = 2});
+    EXPECT_EQ(trace.x.at(3), Vector({3.0, 0.0}));
+    return Eigen::VectorXd(trace.x.at(4) - trace.x.at(3));
+  };
+  EXPECT_LT((second_move(0.95e-12) - Vector({1.0, -1.0})).norm(), 1e-9);
+  EXPECT_GT((second_move(1.05e-12) - Vector({1.0, -1.0})).norm(), 0.1);
 }
 
 // The slope is steeper after the longest move: the next one is again the

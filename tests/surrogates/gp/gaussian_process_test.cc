@@ -182,8 +182,23 @@ TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfObservations) {
   EXPECT_EQ(a.variance, b.variance);
 }
 
+// By candidate, then by value, then by noise.
+TEST(GaussianProcess, KeepsItsObservationsInAscendingOrder) {
+  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
+  GaussianProcess process(problem.space, problem.mean, {.starts = 1});
+  Observations observations{
+      {7, 2, 2, 2}, Eigen::VectorXd(4), Eigen::VectorXd(4)};
+  observations.value << 1.0, 3.0, 2.0, 2.0;
+  observations.noise_variance << 0.1, 0.1, 0.3, 0.2;
+  process.Fit(observations);
+  const Observations& kept = process.observations();
+  EXPECT_EQ(kept.candidate, std::vector({2, 2, 2, 7}));
+  EXPECT_EQ(kept.value, Eigen::Vector4d(2.0, 2.0, 3.0, 1.0));
+  EXPECT_EQ(kept.noise_variance, Eigen::Vector4d(0.2, 0.3, 0.1, 0.1));
+}
+
 TEST(GaussianProcess, IsTheSameToTheLastBitOnAnyNumberOfThreads) {
-  const SyntheticProblem problem = MakeSyntheticProblem(1500, 4, 6, 1);
+  const SyntheticProblem problem = MakeSyntheticProblem(60000, 4, 6, 1);
   const Observations observations = Observe(problem, 15, 4);
   const Prediction one = FitAndPredict(problem, observations);
   const Prediction three = FitAndPredict(problem, observations, {.threads = 3});
@@ -544,6 +559,10 @@ TEST(GaussianProcess, ReportsTheNoiseAfterItsFloor) {
   observations.noise_variance[0] = 13.0 / 4.0;
   const auto noisy = ByName(process.Fit(observations));
   EXPECT_NEAR(noisy.at("noise_stddev"), std::sqrt(0.5), 1e-12);
+  const auto one = ByName(process.Fit(
+      {{3}, Eigen::VectorXd::Ones(1), Eigen::VectorXd::Constant(1, 0.25)}));
+  EXPECT_NEAR(one.at("noise_stddev"), 0.5, 1e-12);
+  EXPECT_EQ(ByName(process.Fit({})).count("noise_stddev"), 0u);
 }
 
 TEST(GaussianProcess, ReportsThePriorsOfAllCoefficients) {
@@ -609,6 +628,39 @@ TEST(GaussianProcess, RejectsWhatDoesNotFit) {
   EXPECT_THROW(process.Fit(observations), std::invalid_argument);
 }
 
+// What would fail later, as a covariance without a factor, is refused by name.
+TEST(GaussianProcess, NamesWhatItRefuses) {
+  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
+  const auto refusal = [&](const Observations& observations) {
+    GaussianProcess process(problem.space, problem.mean, {.starts = 1});
+    try {
+      process.Fit(observations);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Eigen::Vector2d fine(1.0, 2.0);
+  EXPECT_EQ(refusal({{0, 1}, fine, fine}), "");
+  for (const double wrong : {kInfinity, std::nan("")}) {
+    const Eigen::Vector2d not_finite(1.0, wrong);
+    for (const Observations& observations :
+         {Observations{{0, 1}, not_finite, fine},
+          Observations{{0, 1}, fine, not_finite}}) {
+      EXPECT_NE(refusal(observations).find("must be finite"),
+                std::string::npos);
+    }
+  }
+  const Eigen::Vector3d longer(1.0, 2.0, 3.0);
+  for (const Observations& observations :
+       {Observations{{0, 1}, longer, fine},
+        Observations{{0, 1}, fine, longer}}) {
+    EXPECT_NE(refusal(observations).find("one value and one noise variance"),
+              std::string::npos);
+  }
+}
+
 TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
   const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
   const auto accepts = [&](const GaussianProcess::Options& options) {
@@ -638,10 +690,13 @@ TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
                                        std::pair(0.0, -1.0),
                                        std::pair(kInfinity, 1.0),
                                        std::pair(std::nan(""), 1.0)}) {
-    EXPECT_THROW(
-        GaussianProcess(problem.space, ConstantMean(10, center, stddev), {}),
-        std::invalid_argument);
+    EXPECT_THROW(GaussianProcess(problem.space,
+                                 ConstantMean(10, center, stddev),
+                                 {.as_printed = true}),
+                 std::invalid_argument);
   }
+  EXPECT_NO_THROW(
+      GaussianProcess(problem.space, ConstantMean(10, 0.0, 1e-3), {}));
   GaussianProcess process(problem.space, ConstantMean(10), {});
   EXPECT_THROW(process.SetLogCenters(Eigen::Vector2d(0.0, 0.0)),
                std::invalid_argument);
@@ -654,8 +709,9 @@ TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
 TEST(GaussianProcess, TheScaleIsTheGivenOneOrThatOfTheData) {
   const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
   const auto scale = [&](double given, const Eigen::VectorXd& values) {
-    GaussianProcess process(
-        problem.space, ConstantMean(10), {.target_scale = given});
+    GaussianProcess process(problem.space,
+                            ConstantMean(10, std::log(5.0)),
+                            {.target_scale = given});
     std::vector<int> candidates(static_cast<std::size_t>(values.size()));
     std::iota(candidates.begin(), candidates.end(), 0);
     process.Fit({candidates, values, Eigen::VectorXd::Zero(values.size())});
@@ -664,12 +720,12 @@ TEST(GaussianProcess, TheScaleIsTheGivenOneOrThatOfTheData) {
   EXPECT_EQ(scale(0.05, Eigen::Vector3d(1.0, 2.0, 3.0)), 0.05);
   EXPECT_EQ(scale(0.0, Eigen::VectorXd::Constant(1, 7.0)), 7.0);
   EXPECT_NEAR(scale(0.0, Eigen::Vector3d(1.0, 2.0, 3.0)), 1.4826, 1e-12);
-  EXPECT_EQ(scale(0.0, {}), 1.0);  // the mean before any value
+  EXPECT_NEAR(scale(0.0, {}), 5.0, 1e-12);  // the mean before any value
 }
 
 // Bounds of the standard deviations: 1e-4 and 100 times the spread for signal
-// and nugget, 10 times the largest value for families. The scale is given, so
-// that the data are far beyond a bound.
+// and nugget, 1e-4 and 10 times the largest value for families. The scale is
+// given, so that the data are far beyond a bound.
 TEST(GaussianProcess, DeviationsStayWithinTheirBounds) {
   SyntheticProblem problem = MakeSyntheticProblem(8, 1, 1, 1);
   problem.space.points = Eigen::RowVectorXd::LinSpaced(8, 0.0, 1.0);
@@ -727,6 +783,54 @@ TEST(GaussianProcess, DeviationsStayWithinTheirBounds) {
     EXPECT_NEAR(family.hyperparameters().log_family_variance,
                 2.0 * std::log(1e1 * scale),
                 1e-12);
+
+    // What the mean explains leaves nothing to families.
+    observations.value.setConstant(8, scale);
+    family.SetLogCenters(Eigen::VectorXd::Constant(1, -std::log(scale)));
+    (void)family.Fit(observations);
+    EXPECT_NEAR(family.hyperparameters().log_family_variance,
+                2.0 * std::log(1e-4 * scale),
+                1e-12);
+  }
+}
+
+// A prior without width leaves the deviation at its center: a share of the
+// largest value, or of the largest prior mean before any value.
+TEST(GaussianProcess, TheDeviationOfFamiliesIsExpectedInUnitsOfTheLargest) {
+  SyntheticProblem problem = MakeSyntheticProblem(28, 1, 1, 1);
+  AddFamilies(problem);
+  problem.mean.link = ParametricMean::Link::kLinear;
+  problem.mean.features.setOnes();
+  problem.mean.features(13, 0) = 5.0;
+  GaussianProcess process(
+      problem.space,
+      problem.mean,
+      {.family = {.scale = 0.3, .log_stddev = 1e-6}, .starts = 1});
+  const auto stddev = [&](const Eigen::VectorXd& values) {
+    std::vector<int> candidates(static_cast<std::size_t>(values.size()));
+    std::iota(candidates.begin(), candidates.end(), 0);
+    return ByName(process.Fit({candidates,
+                               values,
+                               Eigen::VectorXd::Constant(values.size(), 1e-4)}))
+        .at("family_stddev");
+  };
+  EXPECT_NEAR(stddev({}), 0.3 * 5.0, 1e-6);
+  EXPECT_NEAR(stddev(Eigen::VectorXd::Constant(1, 7.0)), 0.3 * 7.0, 1e-6);
+  EXPECT_NEAR(stddev(Eigen::Vector3d(2.0, 9.0, -20.0)), 0.3 * 9.0, 1e-6);
+}
+
+TEST(GaussianProcess, ReportsStandardDeviationsOfItsVariances) {
+  SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
+  AddFamilies(problem);
+  GaussianProcess process(
+      problem.space, problem.mean, {.family = kFamilies, .starts = 1});
+  const auto reported = ByName(process.Fit(Observe(problem, 12, 4)));
+  const Hyperparameters& h = process.hyperparameters();
+  for (const auto& [name, log_variance] :
+       {std::pair("signal_stddev", h.log_signal_variance),
+        std::pair("misfit_stddev", h.log_nugget_variance),
+        std::pair("family_stddev", h.log_family_variance)}) {
+    EXPECT_NEAR(2.0 * std::log(reported.at(name)), log_variance, 1e-12) << name;
   }
 }
 
@@ -741,6 +845,20 @@ TEST(GaussianProcess, LearnsFamiliesOfValuesThatAreNotPositive) {
   EXPECT_GE(stddev, 1e-4);
   EXPECT_LE(stddev, 10.0);
   EXPECT_TRUE(Predict(process).mean.allFinite());
+  // Values far below any mean: the deviation ends at its bound of 10.
+  GaussianProcess bound(problem.space,
+                        problem.mean,
+                        {.learn_nugget = false,
+                         .family = {.scale = 0.3, .log_stddev = 1e6},
+                         .target_scale = 1e-3});
+  for (Eigen::Index i = 0; i < observations.size(); ++i) {
+    observations.value[i] =
+        problem.space.families.of_candidate[static_cast<std::size_t>(
+            observations.candidate[static_cast<std::size_t>(i)])] == 0
+            ? 0.0
+            : -1e4;
+  }
+  EXPECT_NEAR(ByName(bound.Fit(observations))["family_stddev"], 10.0, 1e-9);
 }
 
 TEST(GaussianProcess, StartsAtItsNewCenters) {
@@ -768,9 +886,7 @@ TEST(GaussianProcess, CoefficientsStayWithinTheirReach) {
   }
 }
 
-// One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The
-// same place observed twice with twice the noise is as informative. The
-// prediction of each observation by a process conditioned on the rest.
+// The prediction of each observation by a process conditioned on the rest.
 Prediction RefitWithoutEach(const SyntheticProblem& problem,
                             const GaussianProcess& process,
                             const GaussianProcess::Options& options) {
@@ -898,6 +1014,8 @@ TEST(GaussianProcess, JointCovarianceIncludesTheDeviationsOfFamilies) {
   ExpectDenseJointCovariance(kFamilies);
 }
 
+// One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The
+// same place observed twice with twice the noise is as informative.
 TEST(GaussianProcess, InformationGainIsThatOfTheEquation) {
   const SyntheticProblem problem = MakeSyntheticProblem(20, 2, 2, 3);
   GaussianProcess process(problem.space, problem.mean, {.as_printed = true});

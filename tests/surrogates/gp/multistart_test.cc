@@ -103,6 +103,29 @@ TEST_F(MaximiseOverStartsTest, DoesNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(fit(1).evaluations, fit(30).evaluations);
 }
 
+// One observation, far above every mean that the box allows: without priors,
+// all starts end in the same corner of variance and coefficients, and length
+// scales have no effect.
+TEST_F(MaximiseOverStartsTest, KeepsTheFirstOfEqualStarts) {
+  const Likelihood likelihood(problem_.space,
+                              problem_.mean,
+                              {{3},
+                               Eigen::VectorXd::Constant(1, 1e9),
+                               Eigen::VectorXd::Constant(1, 1.0)},
+                              priors_,
+                              {.with_priors = false});
+  std::vector<Hyperparameters> starts = {starts_[0], starts_[0], starts_[0]};
+  for (int i = 0; i < 3; ++i) {
+    Hyperparameters& start = starts[static_cast<std::size_t>(i)];
+    start.log_length_scales.setConstant(0.1 * i);
+    start.log_signal_variance = 3.0 - i;
+  }
+  const HyperparameterFit fit =
+      MaximiseOverStarts(likelihood, starts, box_, {.screening_iterations = 0});
+  EXPECT_EQ(fit.best.log_signal_variance, 6.0);
+  EXPECT_EQ(fit.best.log_length_scales, starts[0].log_length_scales);
+}
+
 TEST_F(MaximiseOverStartsTest, NeedsAStart) {
   EXPECT_THROW((void)MaximiseOverStarts(likelihood_, {}, box_, {}),
                std::invalid_argument);
