@@ -35,9 +35,7 @@ int BlocksOf(const Model& model, const ParallelConfig& config, int stage) {
 double Others(int ranks) { return (ranks - 1.0) / ranks; }
 
 double KvShare(const Model& model) {
-  return model.kv_heads > 0
-             ? static_cast<double>(model.kv_heads) / model.attention_heads
-             : 1.0;
+  return static_cast<double>(model.kv_heads) / model.attention_heads;
 }
 
 double InnerMatrices(const Model& model) { return model.gated_ffn ? 2.0 : 1.0; }
@@ -119,16 +117,15 @@ AstraBlock AstraModel::BlockOf(const ParallelConfig& config) const {
   const double t = config.tp;
   const double h = model.hidden_size;
   const double heads_h =
-      static_cast<double>(model.attention_heads) * std::max(1, model.head_size);
+      static_cast<double>(model.attention_heads) * model.head_size;
   const double s = workload_.sequence_length;
   const double routed = n * LayersOfToken(model);
   AstraBlock block;
   // All heads of all sequences: as many products of [s, head] x [head, s].
   const double products = n / s * model.attention_heads / t;
   const double causal = machine_.flash_attention && model.causal ? 0.5 : 1.0;
-  block.core_s =
-      ProductTime({s, s, static_cast<double>(std::max(1, model.head_size))},
-                  2.0 * causal * products);
+  block.core_s = ProductTime({s, s, static_cast<double>(model.head_size)},
+                             2.0 * causal * products);
   block.forward_s =
       block.core_s +
       ProductTime({n, (1.0 + 2.0 * KvShare(model)) * heads_h / t, h}) +
@@ -196,7 +193,7 @@ double AstraModel::MemoryOf(const ParallelConfig& config,
       (keeps_scores ? n * workload_.sequence_length * model.attention_heads *
                           (2.0 * element + 1.0) / t
                     : 0.0);
-  const double block = (config.sp > 1 ? whole / config.sp : whole) + split;
+  const double block = whole / config.sp + split;
   const double input = n * h * element / config.sp;
   const int recomputed = RecomputedOf(config, own);
   // Groups of recomputed blocks, of which only the inputs are kept.

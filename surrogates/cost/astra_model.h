@@ -116,8 +116,7 @@ struct AstraCost {
 //   microbatches in flight; logits. Astra's own formula is not published.
 //
 // - Recomputation of the first blocks of a stage, or of groups of all blocks,
-// of
-//   which only the inputs are kept (AstraShare).
+//   of which only the inputs are kept (AstraShare).
 // - An optimizer on the host: its states take no memory of the GPU; gradients
 //   leave and parameters return over the link to the host.
 //

@@ -119,8 +119,7 @@ ParallelConfig TextbookModel::Advise(int gpus) const {
                              std::min(machine_.gpus_per_node, power));
   }
   const int left = gpus / config.tp;
-  const int stages = model.layers >= kDeep && left >= kMostStages
-                         ? std::min(kMostStages, model.layers / kMostStages)
+  const int stages = model.layers >= kDeep && left >= kMostStages ? kMostStages
                      : model.layers >= kMedium && left >= kStages ? kStages
                                                                   : 1;
   config.pp = PowerOfTwoIn(model.layers, stages);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -106,6 +107,12 @@ TEST(AstraModel, ActivationsAreThoseOfKorthikanti) {
                   (sbh * (2.0 + (34.0 + scores) / gpt.layers)),
               1.0,
               1e-9);
+  EXPECT_NEAR(
+      per_layer({.tp = 4, .grad_checkpoint = trials::kRecomputeFull, .sp = 4},
+                true) /
+          (sbh * (2.0 + 34.0 / gpt.layers) / 4.0),
+      1.0,
+      1e-9);
 }
 
 TEST(AstraModel, TheFirstStageKeepsAsManyMicrobatchesAsThereAreStages) {
@@ -156,6 +163,13 @@ TEST(AstraModel, CommunicationIsHiddenByTheLastBackwardOnly) {
       1e-9);
   // Within a host, links take no time.
   EXPECT_EQ(model.Cost({.dp = 4, .microbatches = 8}).reduction_s, 0.0);
+  // A computation of no time hides nothing.
+  machine.flops_per_s = 1e30;
+  EXPECT_NEAR(
+      Ideal(workload, machine).Cost({.dp = 8, .microbatches = 8}).reduction_s /
+          reduce_s,
+      1.0,
+      1e-9);
 }
 
 TEST(AstraModel, TensorParallelismReducesTwoOutputsPerLayerAndPass) {
@@ -193,6 +207,14 @@ TEST(AstraModel, OnlyTransfersBetweenHostsUseTheSlowLink) {
   EXPECT_NEAR(cost.stages[1].transfer_s / slow, 1.0, 1e-9);
   EXPECT_NEAR(cost.stages[2].transfer_s / slow, 1.0, 1e-9);
   EXPECT_EQ(cost.stages[3].transfer_s, 0.0);
+  // The fourth of eight stages sends to the other host, the fifth receives.
+  const AstraCost eight =
+      Ideal(gpt.Workload(), machine).Cost({.pp = 8, .microbatches = 64});
+  for (std::size_t stage = 0; stage < 8; ++stage) {
+    EXPECT_NEAR(eight.stages[stage].transfer_s / slow,
+                stage == 3 || stage == 4 ? 1.0 : 0.0,
+                1e-9);
+  }
   // A stage of a whole host or more.
   for (const AstraStage& stage :
        Ideal(gpt.Workload(), machine)
@@ -200,6 +222,138 @@ TEST(AstraModel, OnlyTransfersBetweenHostsUseTheSlowLink) {
            .stages) {
     EXPECT_NEAR(stage.transfer_s / slow, 1.0, 1e-9);
   }
+}
+
+// Groups of four fill a host, groups of eight span two.
+TEST(AstraModel, OnlyTensorParallelismBeyondAHostUsesTheSlowLink) {
+  AstraMachine machine = IdealMachine();
+  machine.intra_node_bytes_per_s = 1e10;
+  machine.inter_node_bytes_per_s = 1e9;
+  machine.half_efficient_bytes = 0.0;
+  machine.gpus_per_node = 4;
+  const AstraModel model = Ideal(fakes::Decoder{}.Workload(), machine);
+  const auto communicate = [&](int tp) {
+    return model.Cost({.tp = tp, .microbatches = 64}).stages[0].communicate_s;
+  };
+  EXPECT_NEAR(communicate(4) / communicate(2), 0.75 / 0.5, 1e-9);
+  EXPECT_NEAR(communicate(8) / communicate(4), 10.0 * 0.875 / 0.75, 1e-9);
+}
+
+TEST(AstraModel, HalfTheEfficiencyTakesTwiceAsLong) {
+  const auto workload = fakes::Decoder{}.Workload();
+  const AstraModel half(
+      workload, IdealMachine(), [](const MatrixProduct&) { return 0.5; });
+  EXPECT_NEAR(half.Cost({.microbatches = 16}).step_time_s /
+                  Ideal(workload).Cost({.microbatches = 16}).step_time_s,
+              2.0,
+              1e-12);
+}
+
+// Without a vocabulary, the product of the head is empty; its efficiency is 0.
+TEST(AstraModel, AProductOfNothingTakesNoTime) {
+  const AstraModel model(fakes::Decoder{.vocabulary = 0}.Workload(),
+                         IdealMachine(),
+                         AnalyticEfficiency(0.8));
+  const ParallelConfig config{.pp = 2, .microbatches = 16};
+  const AstraCost cost = model.Cost(config);
+  EXPECT_GT(cost.step_time_s, 0.0);
+  EXPECT_EQ(cost.stages[0].compute_s, cost.stages[1].compute_s);
+}
+
+// As a job of so many sequences.
+TEST(AstraModel, AMicrobatchHasTheSequencesThatAreGiven) {
+  for (const int sequences : {1, 2}) {
+    const auto time = [&](int batch_size, int micro_batch_size) {
+      return Ideal(fakes::Decoder{.batch_size = batch_size}.Workload())
+          .Cost({.dp = 2,
+                 .microbatches = 4,
+                 .micro_batch_size = micro_batch_size})
+          .step_time_s;
+    };
+    EXPECT_DOUBLE_EQ(time(64, sequences), time(8 * sequences, 0));
+  }
+}
+
+// Backward takes twice as long as forward. Full recomputation repeats the
+// forward of a block and its collectives, selective recomputation the core of
+// the other blocks.
+TEST(AstraModel, ARecomputedBlockRunsItsForwardOnceMore) {
+  AstraMachine machine = IdealMachine();
+  machine.intra_node_bytes_per_s = 1e10;
+  const AstraModel model =
+      Ideal(fakes::Decoder{.vocabulary = 0}.Workload(), machine);
+  ParallelConfig config{.tp = 2, .microbatches = 64};
+  const AstraBlock block = model.BlockOf(config);
+  const double pass_s = block.collective_s;
+  ASSERT_GT(block.core_s, 0.0);
+  ASSERT_GT(pass_s, 0.0);
+  for (const auto& [blocks, recomputed] :
+       {std::pair(24, 0), {24, 6}, {24, 24}, {1, 1}, {0, 0}}) {
+    const AstraShare share{.blocks = blocks, .recomputed = recomputed};
+    const double once = (3.0 * blocks + recomputed) * block.forward_s;
+    config.grad_checkpoint = trials::kRecomputeNothing;
+    const AstraStage some = model.StageOf(config, block, share);
+    EXPECT_NEAR(some.compute_s, once, 1e-12 * once);
+    EXPECT_NEAR(some.communicate_s,
+                (2.0 * blocks + recomputed) * pass_s,
+                1e-9 * pass_s);
+    config.grad_checkpoint = trials::kRecomputeSelective;
+    EXPECT_NEAR(model.StageOf(config, block, share).compute_s,
+                once + (blocks - recomputed) * block.core_s,
+                1e-12 * once);
+    config.grad_checkpoint = trials::kRecomputeFull;
+    EXPECT_NEAR(model.StageOf(config, block, share).compute_s,
+                4.0 * blocks * block.forward_s,
+                1e-12 * once);
+  }
+}
+
+// Of 24 blocks: the input (2 s b h bytes) of each group, and all of a group
+// while it is recomputed (34 s b h for each block).
+TEST(AstraModel, GroupsOfBlocksKeepTheirInputsOnly) {
+  AstraMachine machine = IdealMachine();
+  machine.flash_attention = true;
+  const fakes::Decoder gpt{.vocabulary = 0};
+  const AstraModel model = Ideal(gpt.Workload(), machine);
+  const ParallelConfig config{.microbatches = 64};
+  const AstraBlock block = model.BlockOf(config);
+  const auto stage = [&](int recomputed, int group) {
+    return model.StageOf(
+        config,
+        block,
+        {.blocks = 24, .recomputed = recomputed, .group = group});
+  };
+  const double sbh = gpt.sequence_length * gpt.hidden_size;
+  const double states = stage(0, 1).memory_bytes - 24.0 * 34.0 * sbh;
+  for (const auto& [group, groups] :
+       {std::pair(2, 12), {3, 8}, {5, 5}, {24, 1}, {100, 1}}) {
+    EXPECT_NEAR(stage(0, group).memory_bytes - states,
+                (2.0 * groups + 34.0 * std::min(group, 24)) * sbh,
+                1e-3)
+        << group;
+    EXPECT_EQ(stage(0, group).compute_s, stage(24, 1).compute_s);
+  }
+  EXPECT_NEAR(stage(6, 1).memory_bytes - states,
+              (2.0 * 6.0 + 34.0 * 18.0 + 34.0) * sbh,
+              1e-3);
+}
+
+// 18 bytes of each parameter, and 34 s b h for each block of two microbatches.
+TEST(AstraModel, TheFirstOfTwoStagesHoldsStatesAndActivationsOnly) {
+  AstraMachine machine = IdealMachine();
+  machine.flash_attention = true;
+  const fakes::Decoder gpt{};
+  const trials::Workload workload = gpt.Workload();
+  const double parameters =
+      12.0 * static_cast<double>(BlockParameters(workload.model)) +
+      static_cast<double>(EmbeddingParameters(workload.model));
+  const double sbh = gpt.sequence_length * gpt.hidden_size;
+  EXPECT_NEAR(Ideal(workload, machine)
+                  .Cost({.pp = 2, .microbatches = 64})
+                  .stages[0]
+                  .memory_bytes,
+              18.0 * parameters + 2.0 * 12.0 * 34.0 * sbh,
+              1e-3);
 }
 
 // A decoder with grouped queries, gated feed-forward layers and experts.
@@ -280,6 +434,18 @@ TEST(AstraModel, StagesHaveTheirParametersAndTheLastAHeadOfItsOwn) {
   }
 }
 
+// Keys and values of one of 16 heads: 2 * 15 / 16 h^2 parameters fewer.
+TEST(AstraModel, OneHeadOfKeysAndValuesServesAllQueries) {
+  trials::Workload workload = fakes::Decoder{}.Workload();
+  const double all = Ideal(workload).BlockOf({.microbatches = 64}).forward_s;
+  workload.model.kv_heads = 1;
+  const double one = Ideal(workload).BlockOf({.microbatches = 64}).forward_s;
+  EXPECT_NEAR(
+      (all - one) * 1e12 / (2.0 * 1024.0 * 2048.0 * 2048.0 * 2.0 * 15.0 / 16.0),
+      1.0,
+      1e-9);
+}
+
 TEST(AstraModel, ContextRanksHoldParametersAsDataRanksDo) {
   const AstraModel model = Ideal(fakes::Decoder{.vocabulary = 0}.Workload());
   const auto saved = [&](ParallelConfig config) {
@@ -320,8 +486,6 @@ TEST(AstraModel, ActivationsOfExpertsAreThoseOfTheirTokens) {
   EXPECT_NEAR(per_token({}), 16.0 * h + 2.0 * split, 1e-6 * h);
 }
 
-// The last stage has its copy of the matrix (18 bytes per parameter) and logits
-// in 2 and 4 bytes.
 // Gradients of 4 bytes go to the host behind two thirds of the computation, and
 // parameters of 2 bytes come back behind one third, unless nothing overlaps.
 TEST(AstraModel, AnOptimizerOnTheHostUpdatesAndTransfersItsElements) {
@@ -390,6 +554,8 @@ TEST(AstraModel, AStepIsComputationCommunicationTransfersAndReduction) {
   }
 }
 
+// The last stage has its copy of the matrix (18 bytes per parameter) and logits
+// in 2 and 4 bytes.
 TEST(AstraModel, TheLastStageHasLogits) {
   const auto memory = [](int vocabulary, std::size_t stage) {
     return Ideal(fakes::Decoder{.vocabulary = vocabulary}.Workload())
@@ -454,9 +620,11 @@ TEST(AstraModel, ZeroHidesItsGathersBehindForwards) {
     }
   }
   // What the computation hides takes no time.
-  EXPECT_EQ(
-      model.Cost({.dp = 8, .zero_stage = 1, .microbatches = 1}).reduction_s,
-      0.0);
+  for (const int zero_stage : {1, 3}) {
+    EXPECT_EQ(model.Cost({.dp = 8, .zero_stage = zero_stage, .microbatches = 1})
+                  .reduction_s,
+              0.0);
+  }
 }
 
 // Data-parallel ranks are tp apart, or a whole replica where data is outermost.

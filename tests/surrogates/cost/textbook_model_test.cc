@@ -143,6 +143,31 @@ TEST(TextbookModel, PartsOfAStepAreTheirFormulas) {
       step.Communication() / (step.compute_s + step.Communication()));
 }
 
+TEST(TextbookModel, OneRankSendsNothing) {
+  const TextbookModel model(Decoder(16, 1024, 16, 64, 512, 30'000), {});
+  const TextbookStep step = model.Step({.microbatches = 8});
+  EXPECT_EQ(step.tensor_s, 0.0);
+  EXPECT_EQ(step.pipeline_s, 0.0);
+  EXPECT_EQ(step.data_s, 0.0);
+  EXPECT_EQ(step.bubble_s, 0.0);
+}
+
+// As a job of so many sequences.
+TEST(TextbookModel, AMicrobatchHasTheSequencesThatAreGiven) {
+  for (const int sequences : {1, 2}) {
+    const auto total = [&](int batch_size, int micro_batch_size) {
+      const TextbookModel model(Decoder(16, 1024, 16, batch_size, 512, 30'000),
+                                {});
+      const ParallelConfig config{.dp = 2,
+                                  .tp = 2,
+                                  .microbatches = 4,
+                                  .micro_batch_size = micro_batch_size};
+      return model.Step(config).Total() + model.Memory(config).Total();
+    };
+    EXPECT_DOUBLE_EQ(total(64, sequences), total(8 * sequences, 0));
+  }
+}
+
 TEST(TextbookModel, SmallMicrobatchesAreLessEfficient) {
   const trials::Workload workload = Decoder(16, 1024, 16, 64, 512, 30'000);
   const TextbookModel model(workload, {});
@@ -203,6 +228,21 @@ TEST(TextbookModel,
   EXPECT_EQ(Advice({.heads = 12, .bytes_per_parameter = 7.9}).dp, 2);
 }
 
+// 128 layers make eight stages on eight GPUs, which leave one replica; twelve
+// layers make one stage. Where tp is larger than the job there is one as well.
+TEST(TextbookModel, AdvisesAtLeastOneReplicaAndOneMicrobatch) {
+  EXPECT_EQ(Advice({.layers = 128, .gpus = 8}).dp, 1);
+  EXPECT_EQ(Advice({.gpus = 2, .bytes_per_parameter = 8.0}).dp, 1);
+  const auto microbatches = [](int batch_size) {
+    return TextbookModel(Decoder(12, 960, 16, batch_size, 128, 1000), {})
+        .Advise(8)
+        .microbatches;
+  };
+  EXPECT_EQ(microbatches(4), 1);
+  EXPECT_EQ(microbatches(8 * 16), 1);
+  EXPECT_EQ(microbatches(2 * 8 * 16), 2);
+}
+
 TEST(TextbookModel, AdvisesStagesOfDeepModelsThatDivideTheirLayers) {
   const auto stages = [](int layers, int gpus) {
     return Advice({.layers = layers, .gpus = gpus}).pp;
@@ -215,6 +255,7 @@ TEST(TextbookModel, AdvisesStagesOfDeepModelsThatDivideTheirLayers) {
   EXPECT_EQ(stages(64, 64), 8);
   EXPECT_EQ(stages(68, 64), 4);
   EXPECT_EQ(stages(72, 64), 8);
+  EXPECT_EQ(stages(128, 64), 8);
   // Fewer GPUs than stages.
   EXPECT_EQ(stages(64, 8), 8);
   EXPECT_EQ(stages(64, 7), 4);
@@ -321,12 +362,44 @@ TEST(TextbookModel, CalibrationFitsOneFactorAloneWhereTheOtherIsNegative) {
                  {{.compute_s = 3.0, .tensor_s = 2.0}, 1.0}});
   EXPECT_EQ(only.compute, 0.0);
   EXPECT_NEAR(only.communication, 3.0 / 5.0, 1e-12);
+  // The line through both points has a = 9 / 8 and b = -5 / 4.
+  const TextbookFactors alone =
+      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.1}, 1.0},
+                 {{.compute_s = 2.0, .tensor_s = 1.0}, 1.0}});
+  EXPECT_EQ(alone.communication, 0.0);
+  EXPECT_NEAR(alone.compute, 3.0 / 5.0, 1e-12);
+  // A factor that is small but positive stays: 0.05 x + y / 2 = 1.
+  const TextbookFactors both =
+      Calibrate({{{.compute_s = 10.0, .tensor_s = 1.0}, 1.0},
+                 {{.compute_s = 2.0, .tensor_s = 1.8}, 1.0}});
+  EXPECT_NEAR(both.compute, 0.05, 1e-12);
+  EXPECT_NEAR(both.communication, 0.5, 1e-12);
   // Proportional parts cannot be told apart: one factor for both.
   const TextbookFactors alike =
       Calibrate({{{.compute_s = 1.0, .tensor_s = 0.5}, 3.0},
                  {{.compute_s = 2.0, .tensor_s = 1.0}, 6.0}});
   EXPECT_NEAR(alike.compute, 2.0, 1e-12);
   EXPECT_NEAR(alike.communication, 2.0, 1e-12);
+}
+
+// Parts (1, 1) and k (1 + e, 1 - e), which are at an angle of e and fit with
+// 1 / 2 and 1 / (2 k): two factors need a squared sine of more than 1e-9, in
+// any unit of the parts.
+TEST(TextbookModel, CalibrationDoesNotTellAlmostProportionalPartsApart) {
+  for (const double k : {0.1, 10.0}) {
+    const auto calibrated = [&](double squared_sine) {
+      const double e = std::sqrt(squared_sine);
+      return Calibrate(
+          {{{.compute_s = 1.0, .tensor_s = k}, 1.0},
+           {{.compute_s = 1.0 + e, .tensor_s = k * (1.0 - e)}, 1.0}});
+    };
+    const TextbookFactors two = calibrated(1.05e-9);
+    EXPECT_NEAR(two.compute, 0.5, 1e-3);
+    EXPECT_NEAR(two.communication, 0.5 / k, 1e-3 / k);
+    const TextbookFactors one = calibrated(0.95e-9);
+    EXPECT_EQ(one.compute, one.communication);
+    EXPECT_NEAR(one.compute, 1.0 / (1.0 + k), 1e-4);
+  }
 }
 
 TEST(TextbookModel, CalibrationRecoversTheFactors) {
@@ -383,6 +456,8 @@ TEST(TextbookModel, BubblesAreThoseOfTheExercise) {
   EXPECT_NEAR(BubbleShare(4, 16), 0.158, 0.0005);
   EXPECT_NEAR(BubbleShare(8, 32), 0.179, 0.0005);
   EXPECT_EQ(MicrobatchesForBubble(8, BubbleShare(4, 16)), 38);
+  EXPECT_EQ(MicrobatchesForBubble(2, 0.5), 1);
+  EXPECT_EQ(MicrobatchesForBubble(1, 0.1), 1);
   for (const auto& [pp, ten, five] : {std::array{4, 27, 57},
                                       std::array{8, 63, 133},
                                       std::array{16, 135, 285}}) {

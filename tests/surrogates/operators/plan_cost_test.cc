@@ -69,6 +69,22 @@ TEST_F(PlanCostTest, LayersRepeatBetweenHeadAndTail) {
   EXPECT_EQ(model.operators(), 1 + 3 * 2 + 1);
 }
 
+TEST_F(PlanCostTest, LayersNeedOperatorsThatRepeat) {
+  const char* table =
+      "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
+      "output_size,weights,activations,fwd_reserved,bwd_reserved\n"
+      "gpt-post-process,1,1,0,300,600,4,0,10,64,9,9\n";
+  const auto operators = [&](int layers) {
+    return OperatorModel(OperatorTable::Read(Write("table.csv", table), "tiny"),
+                         LinkTable::Read(Write("links.csv", kLinks), "tiny"),
+                         {.layers = layers})
+        .operators();
+  };
+  EXPECT_EQ(operators(1), 1);
+  EXPECT_THROW((void)operators(2), common::InputError);
+  EXPECT_THROW((void)operators(3), common::InputError);
+}
+
 // Worked by hand: stage 1 is the embedding and one layer, stage 2 the other
 // layer and the head.
 TEST_F(PlanCostTest, TimeIsThatOfEquation2) {
@@ -82,6 +98,28 @@ TEST_F(PlanCostTest, TimeIsThatOfEquation2) {
   EXPECT_NEAR(cost.stages[0].total_ms(), first, 1e-9);
   EXPECT_NEAR(cost.stages[1].total_ms(), second, 1e-9);
   EXPECT_NEAR(cost.iteration_ms, first + second + 7 * second, 1e-9);
+}
+
+// The second stage has its input of 4 MB from the other host: the bandwidth of
+// 2 MB is 2 GB/s.
+TEST_F(PlanCostTest, HostsOfOneGpuAreLinkedBySlowLinks) {
+  const OperatorModel model =
+      Tiny({.layers = 2, .batch = 8, .gpus = 2, .gpus_per_node = 1});
+  const PlanCost cost = model.Cost(Plan({0, 3, 6}, "000000"));
+  const auto slow_ms = [&](double mb) {
+    return 1e-3 * model.links().TransferUs(mb, true);
+  };
+  ASSERT_GT(slow_ms(4.0), 1e-3 * model.links().TransferUs(4.0, false));
+  EXPECT_NEAR(cost.stages[1].communicate_ms, slow_ms(4.0), 1e-9);
+}
+
+// Nothing is reserved for the last operator, and a norm has no weights.
+TEST_F(PlanCostTest, AStageOfOneOperatorReservesItsWeightsOnly) {
+  const OperatorModel model =
+      Tiny({.layers = 2, .batch = 8, .gpus = 3, .gpus_per_node = 8});
+  const PlanCost cost = model.Cost(Plan({0, 1, 2, 6}, "000000"));
+  EXPECT_EQ(cost.stages[0].reserved_mb, 10.0);
+  EXPECT_EQ(cost.stages[1].reserved_mb, 0.0);
 }
 
 TEST_F(PlanCostTest, EarlierStagesKeepMoreActivations) {
@@ -115,7 +153,8 @@ class ConversionTest : public PlanCostTest {
                             "enc-1st-layernorm,2,2,0,10,20,4,4,0,16,0,3\n",
                             "enc-MLP-GEMM-1,2,2,0,600,1100,4,2,10,16,5,4\n",
                             "gpt-post-process,2,2,0,200,350,4,0,5,32,9,9\n",
-                            "enc-MLP-GEMM-1,2,2,1,700,1200,4,2,10,16,5,4\n"}) {
+                            "enc-MLP-GEMM-1,2,2,1,700,1200,4,2,10,16,5,4\n",
+                            "enc-MLP-GEMM-1,2,2,2,700,1200,4,2,10,16,5,4\n"}) {
       table += row;
     }
     return {OperatorTable::Read(Write("table.csv", table), "tiny"),
@@ -141,6 +180,9 @@ TEST_F(ConversionTest, TakesTheTimeOfItsCollectives) {
   EXPECT_EQ(model.ConversionUs(3, 2, kTensor, kData), 500.0);
   // From copies to the split input of the other variant.
   EXPECT_EQ(model.ConversionUs(2, 2, kTensor, {1, 0, 1}), 500.0);
+  // Further variants have the layouts of the other one.
+  EXPECT_EQ(model.ConversionUs(2, 2, kTensor, {1, 0, 2}), 500.0);
+  EXPECT_EQ(model.ConversionUs(3, 2, {1, 0, 2}, kTensor), 0.0);
   // The other variant leaves the copies that the head takes.
   EXPECT_EQ(model.ConversionUs(3, 2, {1, 0, 1}, kTensor), 0.0);
 }
@@ -154,8 +196,10 @@ TEST_F(ConversionTest, OfAStageAreAddedToItsTransfers) {
   const StageCost cost = model.Cost(plan).stages[0];
   // 1 MB at 10 GB/s; a gather and an exchange in both directions.
   EXPECT_NEAR(cost.communicate_ms, 0.1 + 0.5 + 2 * 0.25, 1e-9);
+  EXPECT_EQ(cost.gpus, 2);
   plan.choices = {kData, kData, kData, kData};
   EXPECT_NEAR(model.Cost(plan).stages[0].communicate_ms, 0.1, 1e-9);
+  EXPECT_EQ(model.Cost(plan).stages[0].gpus, 2);
 }
 
 // 300, 30, 3,000 and 900 us on one GPU.
