@@ -118,7 +118,7 @@ bool Posterior::Condition(const EncodedSpace& space,
     inverse_factor_ = inverse;
   }
   family_correlation_.resize(0, 0);
-  if (n > 0) {
+  if (options_.kernel) {
     SetFamilies(space, observations.candidate);
   }
   const bool integrates = options_.integrate_coefficients;
@@ -448,20 +448,16 @@ Eigen::MatrixXd Posterior::JointCovariance(
   } else {
     covariance.diagonal().setConstant(signal_variance);
   }
-  if (n > 0) {
-    const Eigen::MatrixXd explained =
-        inverse_factor_.triangularView<Eigen::Lower>() * to_observations;
-    covariance.noalias() -= explained.transpose() * explained;
-  }
+  const Eigen::MatrixXd explained =
+      inverse_factor_.triangularView<Eigen::Lower>() * to_observations;
+  covariance.noalias() -= explained.transpose() * explained;
   if (options_.integrate_coefficients) {
     Eigen::VectorXd ignored;
     Eigen::MatrixXd jacobian;
     mean.Evaluate(
         candidates, hyperparameters_.log_coefficients, ignored, &jacobian);
     Eigen::MatrixXd spread = jacobian.transpose();
-    if (n > 0) {
-      spread.noalias() -= weighted_jacobian_.transpose() * to_observations;
-    }
+    spread.noalias() -= weighted_jacobian_.transpose() * to_observations;
     coefficient_factor_.triangularView<Eigen::Lower>().solveInPlace(spread);
     covariance.noalias() += spread.transpose() * spread;
   }

@@ -196,11 +196,11 @@ double RoundTime(const PipelineShape& shape, const Run& run) {
   const int window = 2 * (2 + shape.chunks) * shape.stages + round;
   const int last = run.LastAlternating(0);
   const double round_s = run.At(0, last).end_s - run.At(0, last - round).end_s;
-  for (int s = 0; s < shape.stages; ++s) {
-    const int stage_last = run.LastAlternating(s);
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    const int stage_last = run.LastAlternating(stage);
     for (int i = stage_last; i > stage_last - window; --i) {
-      const double end_s = run.At(s, i).end_s;
-      const double step_s = end_s - run.At(s, i - round).end_s;
+      const double end_s = run.At(stage, i).end_s;
+      const double step_s = end_s - run.At(stage, i - round).end_s;
       if (std::abs(step_s - round_s) > kRounding * end_s) {
         return -1.0;
       }

@@ -177,28 +177,43 @@ TEST(Pipeline, RoundsThatAreAddedUpAreThoseThatRun) {
   }
 }
 
-// The arrays of a run of all actions would need 512 GB.
+// The arrays of a run of all actions would need 512 GB. Whole rounds are added
+// up in any unit of time, and for any number of microbatches of one chunk.
 TEST(Pipeline, ABillionMicrobatchesAreNotRunOneByOne) {
   constexpr int kMicrobatches = 1'000'000'000;
   constexpr int kStages = 64;
   for (const int chunks : {1, 2}) {
-    const PipelineShape shape{kStages, kMicrobatches, chunks};
+    const PipelineShape shape{
+        kStages, chunks == 1 ? kMicrobatches + 1 : kMicrobatches, chunks};
     EXPECT_EQ(End(RunPipeline(shape, Uniform(shape))),
-              (1.0 * kMicrobatches * chunks + kStages - 1) *
+              (1.0 * shape.microbatches * chunks + kStages - 1) *
                   (kForward_s + kBackward_s));
-    // A slow stage delays each microbatch by 1 s and 2 s.
-    PipelineTimes times = Uniform(shape);
-    times.forward_s[5] += 1.0;
-    times.backward_s[5] += 2.0;
-    const double end_s = End(RunPipeline(shape, times));
-    EXPECT_NEAR(end_s / (kMicrobatches * (3.0 * chunks + 3.0)), 1.0, 1e-6);
-    // A stage that is only 1% slower sets the pace later.
-    times.forward_s[5] = 1.03 * kForward_s;
-    times.backward_s[5] = kBackward_s;
-    EXPECT_NEAR(End(RunPipeline(shape, times)) /
-                    (kMicrobatches * (3.0 * chunks + 0.03)),
-                1.0,
-                1e-6);
+    for (const double unit : {1.0, 1e-6 / 3.0, 1e6 / 3.0}) {
+      const auto end = [&](PipelineTimes times) {
+        for (auto* each : {&times.forward_s, &times.backward_s}) {
+          for (double& time_s : *each) {
+            time_s *= unit;
+          }
+        }
+        return End(RunPipeline(shape, times)) / unit;
+      };
+      // A slow stage delays each microbatch by 1 s and 2 s.
+      PipelineTimes times = Uniform(shape);
+      times.forward_s[5] += 1.0;
+      times.backward_s[5] += 2.0;
+      EXPECT_NEAR(
+          end(times) / (kMicrobatches * (3.0 * chunks + 3.0)), 1.0, 1e-6);
+      // A stage that is only 1% slower sets the pace later.
+      times.forward_s[5] = 1.03 * kForward_s;
+      times.backward_s[5] = kBackward_s;
+      EXPECT_NEAR(
+          end(times) / (kMicrobatches * (3.0 * chunks + 0.03)), 1.0, 1e-6);
+    }
+    // Nor are those of a pipeline that takes no time.
+    PipelineTimes nothing = Uniform(shape);
+    nothing.forward_s.assign(nothing.forward_s.size(), 0.0);
+    nothing.backward_s = nothing.forward_s;
+    EXPECT_EQ(End(RunPipeline(shape, nothing)), 0.0);
   }
 }
 
@@ -283,7 +298,6 @@ TEST(Pipeline, OverlappedTransfersAreNeverSlower) {
   }
 }
 
-// Megatron: stage s holds at most pp + pp - 2 s - 1 + (mc - 1) pp chunk inputs.
 // A stage between two others takes part in four messages per microbatch, the
 // first and the last one in two.
 TEST(Pipeline, MessagesThatBothEndsWaitForCostBothEnds) {
@@ -301,6 +315,7 @@ TEST(Pipeline, MessagesThatBothEndsWaitForCostBothEnds) {
   }
 }
 
+// Megatron: stage s holds at most pp + pp - 2 s - 1 + (mc - 1) pp chunk inputs.
 TEST(Pipeline, InterleavingHoldsMoreOfSmallerActivations) {
   constexpr double kModel = 1.0;
   const int stages = 4;
@@ -332,6 +347,12 @@ double PeakOfAllActions(const PipelineShape& shape,
   }
   EXPECT_EQ(bytes, 0.0);
   return peak_bytes;
+}
+
+TEST(Pipeline, AStageThatKeepsNothingHasNoPeak) {
+  for (const int chunks : {1, 2}) {
+    EXPECT_EQ(PeakActivationBytes({4, 16, chunks}, 0, {0.0, 0.0}), 0.0);
+  }
 }
 
 TEST(Pipeline, ThePeakOfActivationsIsThatOfAllActions) {
