@@ -277,6 +277,18 @@ TEST(Feasibility, IsThatOfSimpsonsRule) {
   }
 }
 
+TEST(Feasibility, OfTheOppositeExcessIsTheRest) {
+  for (double mean = 0.0; mean <= 25.0; mean += 0.5) {
+    for (const double stddev : {0.0, 0.5, 1.4, 1.6, 4.0}) {
+      EXPECT_NEAR(
+          Feasibility(mean, stddev).first + Feasibility(-mean, stddev).first,
+          1.0,
+          1e-13)
+          << mean << ' ' << stddev;
+    }
+  }
+}
+
 // 0 <= E[g]^2 <= E[g^2] <= E[g] <= 1, also where rounding decides.
 TEST(Feasibility, HasMomentsOfAProbability) {
   for (double mean = -60.0; mean <= 60.0; mean += 0.37) {
@@ -321,6 +333,29 @@ TEST(ConstrainedUcb, IsThatOfSimpsonsRule) {
         ConstrainedUcb(belief, 2.0),
         belief.throughput_mean * feasible + 2.0 * deviation,
         1e-7 * (std::abs(belief.throughput_mean) + belief.throughput_stddev));
+  }
+}
+
+// Throughput is nearly certain: E|X - E X| given m has a kink of a width of
+// 1e-3 standard deviations of m.
+TEST(ConstrainedUcb, ResolvesTheKinkOfNearlyCertainThroughput) {
+  for (const double excess : {3.0, 6.0}) {
+    const ConstrainedBelief belief{1.0, 3e-4, excess, 0.3};
+    const auto g = [&](double z) {
+      return 1.0 / (1.0 + std::exp(excess + 0.3 * z));
+    };
+    const double feasible = NormalMean(g);
+    const double deviation = NormalMean(
+        [&](double z) {
+          const double delta = g(z) - feasible;
+          const double u = delta / (3e-4 * g(z));
+          return 6e-4 * g(z) * std::exp(-0.5 * u * u) /
+                     std::sqrt(2.0 * std::acos(-1.0)) +
+                 delta * std::erf(u / std::sqrt(2.0));
+        },
+        200000);
+    EXPECT_NEAR(
+        ConstrainedUcb(belief, 1.0) / (feasible + deviation), 1.0, 5e-9);
   }
 }
 
@@ -404,30 +439,117 @@ TEST(AcquisitionSearch, FindsTheLeastInfeasibleOfCandidatesThatDoNotFit) {
   }
 }
 
-// The second candidate gains less by 3e-7, but is feasible for certain, which
-// the first one misses by 5e-7. Bounds have a slack of 1e-6.
+// The second candidate is slower by 3e-7, but fits for certain, which the first
+// one misses by 5e-7. Bounds have a slack of 1e-6.
 TEST(AcquisitionSearch, DropsNoCandidateThatIsWithinTheSlack) {
   Beliefs beliefs;
   beliefs.throughput.mean.resize(2);
-  beliefs.throughput.mean << 2.0, 2.0 - 3e-7;
+  beliefs.throughput.mean << 1.0, 1.0 - 3e-7;
   beliefs.throughput.variance.setZero(2);
   beliefs.excess.mean.resize(2);
   beliefs.excess.mean << std::log(5e-7), -60.0;
   beliefs.excess.variance.setZero(2);
   AcquisitionSearch search;
-  const int best =
-      search.ArgMax(beliefs.throughput,
-                    [&](const std::vector<int>& candidates,
-                        surrogates::PredictionView excess) {
-                      excess.mean = beliefs.excess.mean(candidates);
-                      excess.variance = beliefs.excess.variance(candidates);
-                    },
-                    {},
-                    {.acquisition = Acquisition::kConstrainedImprovement,
-                     .best_steps_per_s = 1.0,
-                     .first_batch = 1});
-  EXPECT_EQ(best, 1);
-  EXPECT_NEAR(search.summary().value, std::log(1.0 - 3e-7), 1e-12);
+  for (const Acquisition acquisition :
+       {Acquisition::kConstrainedUcb, Acquisition::kConstrainedImprovement}) {
+    for (const int batch : {1, 2}) {
+      const int best =
+          search.ArgMax(beliefs.throughput,
+                        [&](const std::vector<int>& candidates,
+                            surrogates::PredictionView excess) {
+                          excess.mean = beliefs.excess.mean(candidates);
+                          excess.variance = beliefs.excess.variance(candidates);
+                        },
+                        {},
+                        {.acquisition = acquisition,
+                         .beta = 0.0,
+                         .best_steps_per_s = 0.0,
+                         .first_batch = batch});
+      EXPECT_EQ(best, 1);
+      EXPECT_NEAR(
+          search.summary().value,
+          acquisition == Acquisition::kConstrainedUcb ? 1.0 - 3e-7 : -3e-7,
+          1e-12);
+    }
+  }
+}
+
+// One that is ten times as fast as its value, as it fits one time in ten, is
+// looked at first. Another one wins if its value is higher, however uncertain
+// it is: no bound is below its value.
+TEST(AcquisitionSearch, TheHigherValueWinsByHoweverLittle) {
+  AcquisitionSearch search;
+  Beliefs beliefs;
+  for (surrogates::Prediction* p : {&beliefs.throughput, &beliefs.excess}) {
+    p->mean.setZero(2);
+    p->variance.setZero(2);
+  }
+  const auto winner = [&](double value, const ArgMaxOptions& options) {
+    beliefs.throughput.mean[0] = 10.0 * value;
+    beliefs.excess.mean[0] = std::log(9.0);
+    return search.ArgMax(
+        beliefs.throughput,
+        [&](const std::vector<int>& candidates,
+            surrogates::PredictionView excess) {
+          excess.mean = beliefs.excess.mean(candidates);
+          excess.variance = beliefs.excess.variance(candidates);
+        },
+        {},
+        options);
+  };
+  for (const double throughput : {1.0, -0.2}) {
+    for (const double deviation : {0.0, 0.3, 2.0}) {
+      for (double excess = -10.0; excess <= 10.0; excess += 0.5) {
+        for (const double spread : {0.0, 0.3, 1.0, 2.5, 30.0, 1000.0}) {
+          beliefs.throughput.mean[1] = throughput;
+          beliefs.throughput.variance[1] = deviation * deviation;
+          beliefs.excess.mean[1] = excess;
+          beliefs.excess.variance[1] = spread * spread;
+          for (const double beta : {0.0, 1.0, 2.0, 10.0}) {
+            const double value =
+                ConstrainedUcb({throughput, deviation, excess, spread}, beta);
+            if (value > 1e-3) {
+              const ArgMaxOptions options{.beta = beta, .first_batch = 1};
+              ASSERT_EQ(winner(value * (1.0 - 1e-5), options), 1)
+                  << throughput << ' ' << deviation << ' ' << excess << ' '
+                  << spread << ' ' << beta;
+              ASSERT_EQ(winner(value * (1.0 + 1e-5), options), 0);
+            }
+          }
+          if (throughput > 0.0 && deviation == 0.0) {
+            const double value = throughput * Feasibility(excess, spread).first;
+            const ArgMaxOptions options{
+                .acquisition = Acquisition::kConstrainedImprovement,
+                .first_batch = 1};
+            ASSERT_EQ(winner(value * (1.0 - 1e-5), options), 1)
+                << excess << ' ' << spread;
+            ASSERT_EQ(winner(value * (1.0 + 1e-5), options), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Another unit scales everything alike.
+TEST(AcquisitionSearch, DoesNotDependOnTheUnitOfThroughput) {
+  std::mt19937_64 engine(41);
+  const Beliefs beliefs = RandomBeliefs(3000, engine);
+  ArgMaxSummary expected;
+  const int best = ArgMaxConstrainedUcb(
+      beliefs.throughput, beliefs.excess, 1.0, {}, &expected);
+  for (const double unit : {std::ldexp(1.0, -40), std::ldexp(1.0, 40)}) {
+    const surrogates::Prediction throughput{
+        unit * beliefs.throughput.mean,
+        unit * unit * beliefs.throughput.variance};
+    ArgMaxSummary summary;
+    EXPECT_EQ(
+        ArgMaxConstrainedUcb(throughput, beliefs.excess, 1.0, {}, &summary),
+        best);
+    EXPECT_EQ(summary.value, unit * expected.value);
+    EXPECT_EQ(summary.memory_evaluations, expected.memory_evaluations);
+    EXPECT_EQ(summary.exact_evaluations, expected.exact_evaluations);
+  }
 }
 
 // Batches of 3, 12 and 48 candidates, as all bounds are equal.
@@ -495,6 +617,38 @@ TEST(AcquisitionSearch, PredictsTheExcessOnlyWhereTheBoundOfThroughputIsAbove) {
   EXPECT_EQ(evaluations({-0.6, 0.69}, 1.0), 1);
   EXPECT_EQ(evaluations({-0.6, 0.71}, 1.0), 2);
   EXPECT_EQ(evaluations({-1.0, 0.49}, 1.0), 1);
+  // -r and 2 s for beta = 2, and 0.121 for r = 0.1.
+  EXPECT_EQ(evaluations({-0.6, 0.19}, 2.0), 1);
+  EXPECT_EQ(evaluations({-0.6, 0.21}, 2.0), 2);
+  EXPECT_EQ(evaluations({0.1, 0.87}, 1.0), 1);
+  EXPECT_EQ(evaluations({0.1, 0.89}, 1.0), 2);
+}
+
+// With one batch, the order is that of the bounds of feasibility: the least of
+// 1, of Phi(-m / sqrt(1.702^2 + s^2)) + 0.0095 and of exp(s^2 / 2 - m).
+TEST(AcquisitionSearch, EvaluatesWhatMayFitMoreLikelyThanTheBest) {
+  const auto evaluations = [](double value, double excess, double stddev) {
+    Beliefs beliefs;
+    beliefs.throughput.mean = Eigen::Vector2d(value, 1.0);
+    beliefs.throughput.variance = Eigen::Vector2d::Zero();
+    AcquisitionSearch search;
+    EXPECT_EQ(
+        search.ArgMax(beliefs.throughput,
+                      [&](const std::vector<int>& /*candidates*/,
+                          surrogates::PredictionView out) {
+                        out.mean = Eigen::Vector2d(-60.0, excess);
+                        out.variance = Eigen::Vector2d(0.0, stddev * stddev);
+                      },
+                      {},
+                      {.acquisition = Acquisition::kConstrainedImprovement}),
+        0);
+    return search.summary().exact_evaluations;
+  };
+  EXPECT_EQ(evaluations(0.5094, 0.0, 1.0), 2);
+  EXPECT_EQ(evaluations(0.5096, 0.0, 1.0), 1);
+  EXPECT_EQ(evaluations(0.9 * std::exp(-12.0), 20.0, 4.0), 2);
+  EXPECT_EQ(evaluations(1.1 * std::exp(-12.0), 20.0, 4.0), 1);
+  EXPECT_EQ(evaluations(1.001, -60.0, 0.0), 1);
 }
 
 TEST(AcquisitionSearch, RejectsOptionsOutsideTheirRange) {
