@@ -302,9 +302,7 @@ SurrogatePair::Choice SurrogatePair::FirstToTry(
     if (excluded[i] == 0 && prediction_.mean[at] > 0.0) {
       step_time_s[i] = 1.0 / prediction_.mean[at];
       fit_probability[i] =
-          memory[at] > 0.0
-              ? trials::FitProbability(memory[at], 1.0, memory_log_stddev_)
-              : 1.0;
+          trials::FitProbability(memory[at], 1.0, memory_log_stddev_);
     }
   }
   Choice choice;

@@ -1,5 +1,6 @@
 #include "methods/surrogate_pair.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -294,9 +295,9 @@ TEST_F(SurrogatePairTest, TheFirstToTryIsTheFastestThatFitsAndIsNotExcluded) {
     problem_.predict = [=, this](const std::string&) {
       trials::Predictions predictions;
       for (int i = 0; i < space_.size(); ++i) {
-        predictions.step_time_s.push_back(i == fastest  ? 1.0
-                                          : i == second ? 2.0
-                                                        : 4.0);
+        predictions.step_time_s.push_back(i == fastest  ? 1e3
+                                          : i == second ? 2e3
+                                                        : 4e3);
         predictions.peak_memory_bytes.push_back(0.01 * kCapacity);
       }
       return predictions;
@@ -315,6 +316,159 @@ TEST_F(SurrogatePairTest, TheFirstToTryIsTheFastestThatFitsAndIsNotExcluded) {
   EXPECT_EQ(first_after(0, 5, true), 5);
   EXPECT_EQ(first_after(63, 0, true), 0);
   EXPECT_EQ(first_after(63, 0, false), 63);
+}
+
+// The memory of each candidate as a share of the capacity; all others need as
+// much as the last one.
+class FirstToTryTest : public SurrogatePairTest {
+ protected:
+  SurrogatePair::Choice First(const std::vector<double>& step_time_s,
+                              const std::vector<double>& shares,
+                              double log_stddev,
+                              const std::vector<int>& allowed) {
+    problem_.predict = [&](const std::string&) {
+      trials::Predictions predictions;
+      for (std::size_t i = 0; i < 64; ++i) {
+        predictions.step_time_s.push_back(
+            step_time_s[std::min(i, step_time_s.size() - 1)]);
+        predictions.peak_memory_bytes.push_back(
+            kCapacity * shares[std::min(i, shares.size() - 1)]);
+      }
+      predictions.memory_log_stddev = log_stddev;
+      return predictions;
+    };
+    SurrogatePair pair(
+        problem_,
+        {.throughput_prior = surrogates::CostModelForm::kPredicted,
+         .memory_prior = surrogates::CostModelForm::kPredicted});
+    std::vector<char> excluded(64, 1);
+    for (const int candidate : allowed) {
+      excluded[static_cast<std::size_t>(candidate)] = 0;
+    }
+    return pair.FirstToTry(excluded);
+  }
+};
+
+// P(m <= 1) of the logarithm, with the 2% of the capacity that predictions of
+// memory add.
+TEST_F(FirstToTryTest, IsWeighedByTheProbabilityToFit) {
+  const std::vector<double> shares = {0.05, 0.5, 0.95, 1.5};
+  for (const double log_stddev : {0.5, 2.0}) {
+    for (int i = 0; i < 4; ++i) {
+      const SurrogatePair::Choice choice =
+          First({2.0}, shares, log_stddev, {i});
+      EXPECT_EQ(choice.candidate, i);
+      const double excess =
+          std::log(shares[static_cast<std::size_t>(i)] + 0.02);
+      EXPECT_NEAR(choice.acquisition / choice.throughput_mean,
+                  0.5 * std::erfc(excess / log_stddev / std::sqrt(2.0)),
+                  1e-6);
+    }
+  }
+}
+
+// The first candidate would fit, as predictions are scaled to let the smallest
+// fit. It is excluded, as all of the others that need as much as the last.
+TEST_F(FirstToTryTest, IsTheOneWithTheLeastMemoryWhereNothingFits) {
+  EXPECT_EQ(First({1.0, 2.0, 9.0, 1.0}, {2.0, 8.0, 5.0, 6.0}, 0.0, {1, 2, 3})
+                .candidate,
+            2);
+  EXPECT_EQ(First({1.0}, {2.0}, 0.0, {}).candidate, -1);
+}
+
+// Chances of 4% and 5% to fit; the second one is 50 times as slow.
+TEST_F(FirstToTryTest, MayBeUnlikelyToFit) {
+  EXPECT_EQ(First({1.0, 50.0}, {1.17, 1.155, 0.5}, 0.1, {0, 1}).candidate, 0);
+}
+
+// Where memory is about the capacity, it decides on the value.
+TEST_F(SurrogatePairTest, TheValueOfAChoiceIsThatOfItsBeliefs) {
+  SurrogatePair pair = Make(100);
+  History history(space_.size());
+  for (const int candidate : {0, 9, 18, 27, 36, 45}) {
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kCompleted;
+    measurement.step_times_s.assign(4, 1.0 / (1.0 + space_[candidate].tp));
+    measurement.peak_memory_bytes = 0.25 * kCapacity * space_[candidate].tp;
+    history.Add(MakeTrial(candidate, space_[candidate], measurement));
+  }
+  (void)pair.Fit(history);
+  surrogates::Prediction throughput, memory;
+  pair.Predict(throughput, memory);
+  for (int i = 0; i < space_.size(); ++i) {
+    std::vector<char> excluded(64, 1);
+    excluded[static_cast<std::size_t>(i)] = 0;
+    const SurrogatePair::Choice choice =
+        pair.ArgMaxConstrainedUcb(1.0, excluded);
+    const double value =
+        ConstrainedUcb({.throughput_mean = throughput.mean[i],
+                        .throughput_stddev = std::sqrt(throughput.variance[i]),
+                        .excess_mean = (memory.mean[i] - 1.0) / 0.025,
+                        .excess_stddev = std::sqrt(memory.variance[i]) / 0.025},
+                       1.0);
+    EXPECT_NEAR(choice.acquisition, value, 1e-9);
+  }
+}
+
+// All steps take a second, and the wave of a wrong prior is smooth: 40 of 64
+// candidates predict each other well.
+TEST_F(SurrogatePairTest, WhatAWrongPriorDisplacesIsNoMissOfMeasurements) {
+  SurrogatePair pair(problem_,
+                     {.throughput_prior = surrogates::CostModelForm::kNone,
+                      .memory_prior = surrogates::CostModelForm::kNone,
+                      .prior_error = 0.5});
+  History history(space_.size());
+  for (int i = 0; i < 40; ++i) {
+    const int candidate = (i * 13) % 64;
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kCompleted;
+    measurement.step_times_s = {1.0, 1.001, 0.999, 1.0};
+    measurement.peak_memory_bytes = 0.1 * kCapacity;
+    history.Add(MakeTrial(candidate, space_[candidate], measurement));
+  }
+  (void)pair.Fit(history);
+  surrogates::Prediction throughput, memory;
+  pair.Predict(throughput, memory);
+  const Eigen::VectorXd ratio =
+      pair.PredictThroughputMeasurements().scale_squared.cwiseQuotient(
+          throughput.variance);
+  EXPECT_GT(ratio.minCoeff(), 0.05);
+  EXPECT_LT(ratio.maxCoeff(), 5.0);
+}
+
+double Parameter(const surrogates::FitSummary& summary,
+                 const std::string& name) {
+  for (const auto& parameter : summary.parameters) {
+    if (parameter.name == name) {
+      return parameter.value;
+    }
+  }
+  return -1.0;
+}
+
+TEST_F(SurrogatePairTest, TheErrorOfMemoryIsThatOfThePhysicalTypicalValues) {
+  using surrogates::CostModelForm;
+  problem_.gpus = 64;
+  problem_.gpus_per_node = 8;
+  History history(space_.size());
+  for (const int candidate : {0, 9, 18}) {
+    Try(space_, candidate, history);
+  }
+  const auto scale = [&](CostModelForm form, bool typical_values) {
+    SurrogatePair pair(problem_,
+                       {.throughput_prior = CostModelForm::kNone,
+                        .memory_prior = form,
+                        .choices = {.typical_values = typical_values},
+                        .memory_error = 0.123});
+    return Parameter(pair.Fit(history)[1].summary, "target_scale");
+  };
+  EXPECT_EQ(scale(CostModelForm::kPhysical, true), 0.123);
+  for (const double other : {scale(CostModelForm::kPhysical, false),
+                             scale(CostModelForm::kPrinted, true),
+                             scale(CostModelForm::kNone, true)}) {
+    EXPECT_GT(other, 0.0);
+    EXPECT_NE(other, 0.123);
+  }
 }
 
 // The pruned search of a pair, against the beliefs about every candidate.
@@ -336,7 +490,6 @@ TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
   }
 }
 
-// Binary digits of 1, 2, 3, ... in reverse, behind the point.
 // Two GPUs of 80e9 bytes. The state of 25 layers of width 4096 has 81e9 bytes:
 // a whole replica does not fit on a GPU, half of one does. That of 2 layers
 // fits.
@@ -378,6 +531,7 @@ TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
   EXPECT_NO_THROW(SurrogatePair(problem, {}));
 }
 
+// Binary digits of 1, 2, 3, ... in reverse, behind the point.
 TEST(TrustThreshold, IsTheVanDerCorputSequenceAfterThreeTrials) {
   std::vector<double> thresholds;
   for (int trials = 0; trials < 11; ++trials) {
@@ -387,16 +541,6 @@ TEST(TrustThreshold, IsTheVanDerCorputSequenceAfterThreeTrials) {
       thresholds,
       testing::ElementsAre(
           0.3, 0.3, 0.3, 0.5, 0.25, 0.75, 0.125, 0.625, 0.375, 0.875, 0.0625));
-}
-
-double Parameter(const std::vector<Suggestion::Fit>& fits,
-                 const std::string& name) {
-  for (const auto& parameter : fits.front().summary.parameters) {
-    if (parameter.name == name) {
-      return parameter.value;
-    }
-  }
-  return -1.0;
 }
 
 // The trust in predictions that are `scale` times the truth for even
@@ -429,7 +573,7 @@ std::vector<double> TrustInPredictions(double scale) {
     measurement.step_times_s = {step_s, 1.01 * step_s, 0.99 * step_s, step_s};
     measurement.peak_memory_bytes = 0.1 * kCapacity * space[candidate].tp;
     history.Add(MakeTrial(candidate, space[candidate], measurement));
-    trust.push_back(Parameter(pair.Fit(history), "trust"));
+    trust.push_back(Parameter(pair.Fit(history).front().summary, "trust"));
   }
   return trust;
 }

@@ -178,7 +178,7 @@ int NextMicroBatch(const OperatorModel& model, int micro_batch, bool up) {
   const std::vector<int>& profiled = model.table().micro_batches();
   const int largest = profiled.back();
   if (up && micro_batch >= largest) {
-    return model.job().batch % (2 * micro_batch) == 0 ? 2 * micro_batch : 0;
+    return 2 * micro_batch;
   }
   if (!up && micro_batch > largest) {
     return micro_batch / 2;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -76,45 +77,44 @@ class OppaTest : public testing::Test {
 TEST_F(OppaTest, ChoosesByTheFunctionAndAmongTheFamiliesOfItsTurn) {
   int others = 0;
   int stagnant = 0;
-  for (const int alternate_every : {0, 1, 2, 3}) {
-    for (const int stagnation_trials : {0, 1, 3}) {
-      const OppaOptions options{.stagnation_trials = stagnation_trials,
-                                .alternate_every = alternate_every};
-      const auto method = MakeOppa(problem_, options, kSeed);
-      const auto pair = PairOf(options);
-      History history(space_.size());
-      for (int trial = 0; trial < 9; ++trial) {
-        const int candidate = method->Suggest()->candidate;
-        if (trial > 0) {  // the first one is random
-          (void)pair->Fit(history);
-          const bool other =
-              alternate_every > 0 && trial % alternate_every == 0;
-          const int idle = history.trials_since_gain();
-          std::vector<char> excluded = history.tried();
-          if (stagnation_trials > 0 && idle > 0 &&
-              idle % stagnation_trials == 0) {
-            const auto used = UsedFamilies(pair->families(), history);
-            excluded = used.empty() ? excluded : used;
-            ++stagnant;
-          }
-          EXPECT_EQ(
-              candidate,
-              pair->ArgMax({.acquisition =
-                                other ? Acquisition::kConstrainedImprovement
-                                      : Acquisition::kConstrainedUcb,
-                            .beta = 3.0,
-                            .best_steps_per_s = history.best_steps_per_s()},
-                           excluded)
-                  .candidate)
-              << alternate_every << " " << stagnation_trials << " " << trial;
-          others += other ? 1 : 0;
+  for (const auto& [alternate_every, stagnation_trials] :
+       {std::pair(0, 1), {0, 3}, {1, 0}, {1, 3}, {2, 1}}) {
+    const double beta = alternate_every == 0 ? 0.0 : 3.0;
+    const OppaOptions options{.beta = beta,
+                              .stagnation_trials = stagnation_trials,
+                              .alternate_every = alternate_every};
+    const auto method = MakeOppa(problem_, options, kSeed);
+    const auto pair = PairOf(options);
+    History history(space_.size());
+    for (int trial = 0; trial < 7; ++trial) {
+      const int candidate = method->Suggest()->candidate;
+      if (trial > 0) {  // the first one is random
+        (void)pair->Fit(history);
+        const bool other = alternate_every > 0 && trial % alternate_every == 0;
+        const int idle = history.trials_since_gain();
+        std::vector<char> excluded = history.tried();
+        if (stagnation_trials > 0 && idle > 0 &&
+            idle % stagnation_trials == 0) {
+          const auto used = UsedFamilies(pair->families(), history);
+          excluded = used.empty() ? excluded : used;
+          ++stagnant;
         }
-        method->Observe(Ran(candidate));
-        history.Add(Ran(candidate));
+        EXPECT_EQ(candidate,
+                  pair->ArgMax({.acquisition =
+                                    other ? Acquisition::kConstrainedImprovement
+                                          : Acquisition::kConstrainedUcb,
+                                .beta = beta,
+                                .best_steps_per_s = history.best_steps_per_s()},
+                               excluded)
+                      .candidate)
+            << alternate_every << " " << stagnation_trials << " " << trial;
+        others += other ? 1 : 0;
       }
+      method->Observe(Ran(candidate));
+      history.Add(Ran(candidate));
     }
   }
-  EXPECT_GT(others, 20);
+  EXPECT_GT(others, 10);
   EXPECT_GT(stagnant, 5);
 }
 
@@ -125,16 +125,96 @@ TEST_F(OppaTest, WithoutAThroughputFollowsThePredictedMeans) {
   const auto pair = PairOf(options);
   History history(space_.size());
   for (int trial = 0; trial < 6; ++trial) {
-    const int candidate = method->Suggest()->candidate;
+    const Suggestion suggestion = method->Suggest().value();
+    const int candidate = suggestion.candidate;
     if (trial > 0) {
       (void)pair->Fit(history);
-      EXPECT_EQ(candidate,
-                pair->ArgMax({.beta = 0.0}, history.tried()).candidate)
-          << trial;
+      const SurrogatePair::Choice choice =
+          pair->ArgMax({.beta = 0.0}, history.tried());
+      EXPECT_EQ(candidate, choice.candidate) << trial;
+      const auto& value = suggestion.fits.back().summary.parameters.front();
+      EXPECT_EQ(value.name, "acquisition");
+      EXPECT_EQ(value.value, choice.acquisition);
     }
     method->Observe(Failed(candidate));
     history.Add(Failed(candidate));
   }
+}
+
+// A prior is all there is to choose by while nothing has run.
+TEST_F(OppaTest, WithoutAThroughputAModelWithoutAPriorDoesNotChoose) {
+  using surrogates::CostModelForm;
+  const auto chosen_by = [&](CostModelForm throughput,
+                             CostModelForm memory,
+                             int screened_draws) {
+    const auto method = MakeOppa(problem_,
+                                 {.screened_draws = screened_draws,
+                                  .surrogates = {.throughput_prior = throughput,
+                                                 .memory_prior = memory}},
+                                 kSeed);
+    method->Observe(Failed(method->Suggest()->candidate));
+    return method->Suggest()->chosen_by;
+  };
+  constexpr auto kNone = CostModelForm::kNone;
+  constexpr auto kPhysical = CostModelForm::kPhysical;
+  EXPECT_EQ(chosen_by(kNone, kNone, 4), trials::ChosenBy::kRandom);
+  EXPECT_EQ(chosen_by(kPhysical, kNone, 4), trials::ChosenBy::kModel);
+  EXPECT_EQ(chosen_by(kNone, kPhysical, 4), trials::ChosenBy::kModel);
+  EXPECT_EQ(chosen_by(kPhysical, kPhysical, 4), trials::ChosenBy::kModel);
+  EXPECT_EQ(chosen_by(kPhysical, kPhysical, 2), trials::ChosenBy::kModel);
+  EXPECT_EQ(chosen_by(kPhysical, kPhysical, 1), trials::ChosenBy::kRandom);
+}
+
+// After a trial that ran and three that failed, the next one is random. Its
+// draws are screened by a fit, unless it is one of those at the start.
+TEST_F(OppaTest, ARandomStartScreensNoneOfItsTrialsButThoseAfterIt) {
+  const auto screens = [&](int random_trials) {
+    const auto method =
+        MakeOppa(problem_,
+                 {.random_trials = random_trials, .random_start = true},
+                 kSeed);
+    method->Observe(Ran(0));
+    for (const int candidate : {1, 2, 3}) {
+      method->Observe(Failed(candidate));
+    }
+    const Suggestion suggestion = method->Suggest().value();
+    EXPECT_EQ(suggestion.chosen_by, trials::ChosenBy::kRandom);
+    return !suggestion.fits.empty();
+  };
+  EXPECT_TRUE(screens(1));
+  EXPECT_TRUE(screens(4));
+  EXPECT_FALSE(screens(5));
+}
+
+// Predictions choose the first trial as a user would, who risks a failure for a
+// faster configuration, and the second one by the mean.
+TEST_F(OppaTest, OnlyTheFirstTrialIsThePredictedFirstToTry) {
+  problem_.predict = [&](const std::string&) {
+    trials::Predictions predictions;
+    for (int i = 0; i < space_.size(); ++i) {
+      predictions.step_time_s.push_back(i % 2 == 0 ? 1.0 : 1.3);
+      predictions.peak_memory_bytes.push_back(kCapacity *
+                                              (i % 2 == 0 ? 1.15 : 0.1));
+    }
+    predictions.memory_log_stddev = 0.5;
+    return predictions;
+  };
+  OppaOptions options{.random_trials = 0};
+  options.surrogates.throughput_prior = surrogates::CostModelForm::kPredicted;
+  options.surrogates.memory_prior = surrogates::CostModelForm::kPredicted;
+  const auto method = MakeOppa(problem_, options, kSeed);
+  const auto pair = PairOf(options);
+  History history(space_.size());
+  (void)pair->Fit(history);
+  const int first = pair->FirstToTry(history.tried()).candidate;
+  ASSERT_NE(pair->ArgMax({.beta = 0.0}, history.tried()).candidate, first);
+  EXPECT_EQ(method->Suggest()->candidate, first);
+  method->Observe(Failed(first));
+  history.Add(Failed(first));
+  (void)pair->Fit(history);
+  const int second = pair->ArgMax({.beta = 0.0}, history.tried()).candidate;
+  ASSERT_NE(pair->FirstToTry(history.tried()).candidate, second);
+  EXPECT_EQ(method->Suggest()->candidate, second);
 }
 
 // One trial that ran, and then failures.

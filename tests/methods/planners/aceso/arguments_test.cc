@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,14 @@ TEST(IdlestFirst, WeighsIdleTimeByGpusAndHalvesThatOfFullStages) {
   EXPECT_THAT(IdlestFirst(cost), ElementsAre(1, 2, 0, 3));
   cost.stages[1].recompute_ms = 0.05;  // 3.25 ms
   EXPECT_THAT(IdlestFirst(cost), ElementsAre(2, 1, 0, 3));
+}
+
+TEST(IdlestFirst, OfEqualStagesAreInTheirOrder) {
+  PlanCost cost;
+  cost.iteration_ms = 10.0;
+  cost.stage_iteration_ms = {9.0, 8.0, 9.0, 8.0};
+  cost.stages.resize(4);
+  EXPECT_THAT(IdlestFirst(cost), ElementsAre(1, 3, 0, 2));
 }
 
 TEST(Score, OrdersByTimeWhatFitsAndByMemoryWhatDoesNot) {
@@ -118,7 +128,17 @@ TEST(Scale, KeepsTheVariantOfProductsThatAreSplitOnly) {
 
 // Every tp, each with the recomputation that it needs.
 TEST(ChooseSizes, TakesTheFastestThatFitsOrElseTheSmallest) {
-  for (const double limit_mb : {50.0, 150.0, 200.0, 250.0, 300.0, 400.0, 1e6}) {
+  std::vector<double> limits = {50.0, 150.0, 200.0, 250.0, 300.0, 400.0, 1e6};
+  const OperatorModel tiny = SmallModel(6, 4, 1.0);
+  for (const int micro_batch : {2, 4}) {  // exactly what is needed
+    for (const StageSizes& sizes :
+         {StageSizes{7, 0, 1}, StageSizes{7, 1, 0}, StageSizes{7, 1, 1}}) {
+      OperatorPlan plan = PlanOfStages(tiny, micro_batch, {{0}, sizes});
+      FitRecomputation(tiny, plan, 1);
+      limits.push_back(tiny.Cost(plan).stages[1].memory_mb);
+    }
+  }
+  for (const double limit_mb : limits) {
     const OperatorModel model = SmallModel(6, 4, limit_mb);
     for (const int micro_batch : {1, 2, 4}) {
       for (const int gpus_log2 : {0, 1, 2}) {
@@ -193,6 +213,184 @@ TEST(FitRecomputation, RecomputesTheFewestOfTheLargestActivations) {
     }
     EXPECT_EQ(fitted, expected) << share;
   }
+}
+
+std::vector<int> Recomputed(const OperatorModel& model, OperatorPlan plan) {
+  FitRecomputation(model, plan, 0);
+  std::vector<int> operators;
+  for (int op = 0; op < model.operators(); ++op) {
+    if (ChoiceOf(plan, op).recomputed != 0) {
+      operators.push_back(op);
+    }
+  }
+  return operators;
+}
+
+// The embedding, a layer's three operators and the last one.
+TEST(FitRecomputation, RecomputesAllThatIsKeptWhereNothingFits) {
+  for (const auto& [gelu_mb, expected] : {std::pair(10.0, std::vector{2, 3, 4}),
+                                          std::pair(0.05, std::vector{2, 3, 4}),
+                                          std::pair(0.0, std::vector{2, 3})}) {
+    const OperatorModel model = SmallModel(1, 1, 1.0, 64, {1, 2, 4}, gelu_mb);
+    EXPECT_EQ(Recomputed(model, PlanOfStages(model, 1, {{0}})), expected)
+        << gelu_mb;
+  }
+}
+
+// Of names that keep as much, that of the first in the table.
+TEST(FitRecomputation, OfEqualActivationsTakesTheFirst) {
+  const OperatorModel roomy = SmallModel(2, 1, kUnlimited, 64, {1}, 40.0);
+  const OperatorPlan plan = PlanOfStages(roomy, 1, {{0}});
+  const OperatorModel model =
+      SmallModel(2, 1, roomy.Cost(plan).memory_mb - 1.0, 64, {1}, 40.0);
+  const std::vector<int> recomputed = Recomputed(model, plan);
+  ASSERT_FALSE(recomputed.empty());
+  EXPECT_EQ(recomputed.front(), 2);  // a score
+}
+
+// tp = 4 is not profiled.
+TEST(FitRecomputation, DoesNothingForAStageThatIsNotProfiled) {
+  const OperatorModel model = SmallModel(2, 4, 1.0);
+  OperatorPlan plan = PlanOfStages(model, 4, {{0, 1, 1}});
+  EXPECT_FALSE(Recomputed(model, plan).empty());
+  plan.choices[1] = {2, 0};
+  EXPECT_TRUE(Recomputed(model, plan).empty());
+}
+
+// Relay over any number of stages, which tries every number of operators.
+class PlainRelay {
+ public:
+  PlainRelay(const OperatorModel& model, bool memory)
+      : model_(model), memory_(memory) {}
+
+  CostedPlan From(CostedPlan plan, int bottleneck) {
+    for (int i = 0; i < 5; ++i) {
+      const int partner = Partner(plan.cost, bottleneck);
+      if (partner == bottleneck) {
+        break;
+      }
+      const double high = Value(plan.cost, bottleneck);
+      const double low = Value(plan.cost, partner);
+      std::optional<OperatorPlan> next;
+      for (const double left : {0.4, 0.2, 0.0}) {
+        if (!next && !(memory_ && left != 0.4)) {
+          ++explored_;
+          next = To(plan.plan,
+                    bottleneck,
+                    partner,
+                    memory_ ? model_.job().memory_limit_mb
+                            : high - left * (high - low));
+        }
+      }
+      if (!next) {
+        break;
+      }
+      plan = Costed(model_, *next);
+      bottleneck = 0;
+      for (int stage = 1; stage < plan.plan.stages(); ++stage) {
+        if (Value(plan.cost, stage) > Value(plan.cost, bottleneck)) {
+          bottleneck = stage;
+        }
+      }
+    }
+    return plan;
+  }
+  [[nodiscard]] std::int64_t explored() const { return explored_; }
+
+ private:
+  [[nodiscard]] double Value(const PlanCost& cost, int stage) const {
+    const auto& at = cost.stages[static_cast<std::size_t>(stage)];
+    return memory_ ? at.memory_mb : at.total_ms();
+  }
+  [[nodiscard]] int Partner(const PlanCost& cost, int bottleneck) const {
+    if (!memory_) {
+      const std::vector<int> order = IdlestFirst(cost);
+      return *std::find_if(order.begin(), order.end(), [&](int stage) {
+        return stage != bottleneck || order.size() == 1;
+      });
+    }
+    int least = 0;
+    for (std::size_t stage = 1; stage < cost.stages.size(); ++stage) {
+      if (Value(cost, static_cast<int>(stage)) < Value(cost, least)) {
+        least = static_cast<int>(stage);
+      }
+    }
+    return least;
+  }
+  [[nodiscard]] std::optional<OperatorPlan> To(OperatorPlan plan,
+                                               int stage,
+                                               int partner,
+                                               double goal) const {
+    const int step = partner > stage ? 1 : -1;
+    while (stage != partner) {
+      const auto at = static_cast<std::size_t>(stage);
+      const int most = plan.first[at + 1] - plan.first[at] - 1;
+      int count = 0;
+      OperatorPlan moved = plan;
+      while (!(Value(model_.Cost(moved), stage) < goal)) {
+        if (++count > most) {
+          return std::nullopt;
+        }
+        moved = plan;
+        MoveOperators(moved, stage, step, count);
+        FitRecomputation(model_, moved, stage);
+      }
+      FitRecomputation(model_, moved, stage + step);
+      plan = moved;
+      stage += step;
+    }
+    return Value(model_.Cost(plan), stage) < goal ? std::optional(plan)
+                                                  : std::nullopt;
+  }
+
+  const OperatorModel& model_;
+  bool memory_;
+  std::int64_t explored_ = 0;
+};
+
+// Of the slowest or fullest stage, and of any other one.
+TEST(Relay, OfSeveralStagesIsThePlainOne) {
+  std::mt19937_64 engine(5);
+  const auto draw = [&](int count) {
+    return static_cast<int>(engine() % static_cast<unsigned>(count));
+  };
+  int moved = 0;
+  int relayed_by_memory = 0;
+  for (int round = 0; round < 150; ++round) {
+    const int layers = 4 + draw(8);
+    const int stages = 2 + draw(3);
+    std::vector<StageSizes> sizes;
+    int gpus = 0;
+    const int operators = 3 * layers + 2;
+    for (int stage = 0; stage < stages; ++stage) {
+      const int first = stage == 0
+                            ? 0
+                            : sizes.back().first + 1 +
+                                  draw((operators - sizes.back().first) / 2);
+      sizes.push_back({first, draw(2), draw(3)});
+      gpus += 1 << (sizes.back().tp_log2 + sizes.back().dp_log2);
+    }
+    const double limit_mb =
+        round % 3 == 0 ? kUnlimited : 60.0 + 20.0 * draw(30);
+    const OperatorModel model = SmallModel(layers, gpus, limit_mb);
+    OperatorPlan plan = PlanOfStages(model, 4, sizes);
+    FitRecomputation(model, plan);
+    const CostedPlan from = Costed(model, plan);
+    const bool memory = from.cost.memory_mb > limit_mb;
+    for (int stage = 0; stage < stages; ++stage) {
+      std::int64_t explored = 0;
+      const CostedPlan relayed = Relay(model, from, stage, explored);
+      PlainRelay plain(model, memory);
+      ASSERT_EQ(relayed.plan, plain.From(from, stage).plan)
+          << round << ' ' << stage;
+      EXPECT_EQ(explored, plain.explored());
+      const bool changed = relayed.plan != from.plan;
+      moved += changed ? 1 : 0;
+      relayed_by_memory += changed && memory ? 1 : 0;
+    }
+  }
+  EXPECT_GT(moved, 50);
+  EXPECT_GT(relayed_by_memory, 5);
 }
 
 // Relay with two stages, step by step: of the goals 0.4, 0.2 and 0 of the gap

@@ -99,6 +99,141 @@ TEST(Primitives, APartnerChangesTheFasterSize) {
   EXPECT_EQ(split->choices[9], (surrogates::OperatorChoice{1, 0}));
 }
 
+// A plan of eight sequences whose stages of four operators have these numbers
+// of data-parallel GPUs and take this time.
+CostedPlan StagesOf(const OperatorModel& model,
+                    int micro_batch,
+                    const std::vector<int>& gpus,
+                    const std::vector<double>& stage_ms) {
+  std::vector<StageSizes> stages;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    stages.push_back(
+        {4 * static_cast<int>(i), 0, static_cast<int>(std::log2(gpus[i]))});
+  }
+  CostedPlan plan = Costed(model, PlanOfStages(model, micro_batch, stages));
+  plan.cost.iteration_ms = 100.0;
+  plan.cost.stage_iteration_ms = stage_ms;
+  return plan;
+}
+
+TEST(Primitives, NoStageSettlesTwice) {
+  const OperatorModel model = SmallModel(5, 12, kUnlimited);
+  const CostedPlan plan = StagesOf(model, 8, {4, 4, 4}, {90.0, 80.0, 70.0});
+  EXPECT_THAT(GpusOf(*After(model, plan, 0, Kind::kIncDp)),
+              ElementsAre(8, 2, 2));
+  EXPECT_THAT(GpusOf(*After(model, plan, 2, Kind::kDecDp)),
+              ElementsAre(8, 2, 2));
+}
+
+// The idlest stages are the last, the second and the third.
+TEST(Primitives, PartnersAreOnlyStagesWhoseGpusAddUp) {
+  const OperatorModel eight = SmallModel(5, 10, kUnlimited);
+  EXPECT_THAT(
+      GpusOf(*After(eight,
+                    StagesOf(eight, 4, {2, 4, 2, 2}, {90.0, 65.0, 80.0, 10.0}),
+                    0,
+                    Kind::kIncDp)),
+      ElementsAre(4, 4, 1, 1));
+  const OperatorModel seven = SmallModel(5, 7, kUnlimited);
+  EXPECT_THAT(
+      GpusOf(*After(seven,
+                    StagesOf(seven, 4, {2, 1, 2, 2}, {90.0, 0.0, 70.0, 60.0}),
+                    0,
+                    Kind::kIncDp)),
+      ElementsAre(4, 1, 1, 1));
+}
+
+// Two GPUs become free, for two stages of one.
+TEST(Primitives, BusierStagesTakeFreeGpusFirst) {
+  const OperatorModel model = SmallModel(5, 7, kUnlimited);
+  EXPECT_THAT(
+      GpusOf(*After(model,
+                    StagesOf(model, 4, {4, 1, 1, 1}, {50.0, 90.0, 80.0, 70.0}),
+                    0,
+                    Kind::kDecDp)),
+      ElementsAre(2, 2, 2, 1));
+}
+
+TEST(Primitives, ExploreThePartnersThatHaveGpusToGive) {
+  const auto explored = [](int gpus, const std::vector<int>& of_stages) {
+    const OperatorModel model = SmallModel(5, gpus, kUnlimited);
+    std::int64_t count = 0;
+    (void)Apply(
+        model,
+        StagesOf(
+            model, 4, of_stages, std::vector<double>(of_stages.size(), 1.0)),
+        0,
+        Kind::kIncDp,
+        count);
+    return count;
+  };
+  EXPECT_EQ(explored(4, {2, 2}), 1);        // which gives one of two
+  EXPECT_EQ(explored(6, {4, 2}), 0);        // eight are more than there are
+  EXPECT_EQ(explored(7, {2, 1, 2, 2}), 1);  // the third one
+}
+
+// Data parallelism is faster, but keeps all weights on each GPU.
+TEST(Primitives, APartnerTakesTheFasterSizeThatFits) {
+  std::vector<double> limits;
+  for (double limit_mb = 40.0; limit_mb < 400.0; limit_mb += 4.0) {
+    limits.push_back(limit_mb);
+  }
+  const auto partner = [](const OperatorModel& model, int tp_log2) {
+    OperatorPlan plan =
+        PlanOfStages(model, 2, {{0, 0, 0}, {8, tp_log2, 1 - tp_log2}});
+    FitRecomputation(model, plan, 1);
+    return plan;
+  };
+  const auto memory_mb = [](const OperatorModel& model,
+                            const OperatorPlan& plan) {
+    return model.Cost(plan).stages[1].memory_mb;
+  };
+  const OperatorModel tiny = SmallModel(5, 3, 1.0);
+  limits.push_back(memory_mb(tiny, partner(tiny, 0)));
+  limits.push_back(memory_mb(tiny, partner(tiny, 1)));
+  int splits = 0;
+  for (const double limit_mb : limits) {
+    const OperatorModel model = SmallModel(5, 3, limit_mb);
+    const OperatorPlan data = partner(model, 0);
+    const OperatorPlan split = partner(model, 1);
+    const auto total_ms = [&](const OperatorPlan& plan) {
+      return model.Cost(plan).stages[1].total_ms();
+    };
+    const bool data_fits = memory_mb(model, data) <= limit_mb;
+    const bool split_fits = memory_mb(model, split) <= limit_mb;
+    const bool splits_it =
+        data_fits == split_fits ? total_ms(split) < total_ms(data) : split_fits;
+    OperatorPlan plan = PlanOfStages(model, 2, {{0, 0, 1}, {8, 0, 0}});
+    CostedPlan from = Costed(model, plan);
+    from.cost.stage_iteration_ms = {1.0, 2.0};
+    const auto next = After(model, from, 0, Kind::kDecDp);
+    ASSERT_TRUE(next);
+    const OperatorPlan& expected = splits_it ? split : data;
+    for (std::size_t op = 8; op < next->choices.size(); ++op) {
+      EXPECT_EQ(next->choices[op], expected.choices[op]) << limit_mb;
+    }
+    splits += splits_it ? 1 : 0;
+  }
+  EXPECT_GT(splits, 0);
+  EXPECT_LT(splits, static_cast<int>(limits.size()));
+}
+
+TEST(Primitives, MicrobatchesBelowTheLargestAreTheProfiledOnes) {
+  const auto less = [](int gpus_log2, int from) {
+    const OperatorModel model =
+        SmallModel(2, 1 << gpus_log2, kUnlimited, 96, {1, 4, 12});
+    const auto next =
+        After(model,
+              Costed(model, PlanOfStages(model, from, {{0, 0, gpus_log2}})),
+              0,
+              Kind::kDecMicroBatch);
+    return next ? next->micro_batch : 0;
+  };
+  EXPECT_EQ(less(2, 48), 24);
+  EXPECT_EQ(less(0, 12), 4);
+  EXPECT_EQ(less(0, 4), 1);
+}
+
 // From the profiled sizes 1, 2 and 4 on by doubling, as far as they divide the
 // batch.
 TEST(Primitives, MicrobatchesAreProfiledSizesAndTheirDoubles) {
@@ -188,6 +323,51 @@ TEST(PrimitiveGroups, AreSortedByTheStagesShareOfEachResource) {
                                       Kind::kIncDp,
                                       Kind::kIncTp,
                                       Kind::kIncRecomputation)));
+}
+
+// Of the first stage: half of the computation, 1/20 of the recomputation.
+TEST(PrimitiveGroups, OfAResourceThatNoStageUsesAreTheLast) {
+  const OperatorModel model = SmallModel(2, 2, 100.0);
+  PlanCost cost;
+  cost.memory_mb = 100.0;
+  cost.stages.resize(2);
+  cost.stages[0] = {.compute_ms = 6, .recompute_ms = 0.002, .ideal_ms = 10};
+  cost.stages[1] = {.compute_ms = 10, .recompute_ms = 0.038, .ideal_ms = 10};
+  EXPECT_THAT(PrimitiveGroups(model, cost, 0)[1],
+              ElementsAre(Kind::kDecMicroBatch, Kind::kIncRecomputation));
+  cost.stages[0].communicate_ms = 0.03;  // of 1
+  cost.stages[1].communicate_ms = 0.97;
+  EXPECT_THAT(PrimitiveGroups(model, cost, 0)[1],
+              ElementsAre(Kind::kDecMicroBatch, Kind::kIncRecomputation));
+  cost.stages[0].communicate_ms = 0.06;
+  EXPECT_THAT(PrimitiveGroups(model, cost, 0)[1],
+              ElementsAre(Kind::kDecDp, Kind::kDecTp));
+}
+
+TEST(PrimitiveGroups, OfEqualSharesAreInTheOrderOfTheTable) {
+  const OperatorModel model = SmallModel(2, 2, 100.0);
+  PlanCost cost;
+  cost.memory_mb = 100.0;
+  cost.stages.resize(2);
+  for (auto& stage : cost.stages) {
+    stage = {.compute_ms = 12,
+             .recompute_ms = 2,
+             .communicate_ms = 3,
+             .ideal_ms = 10};
+  }
+  const auto groups = PrimitiveGroups(model, cost, 1);
+  EXPECT_EQ(groups[0].front(), Kind::kDecOperators);  // computation
+  EXPECT_THAT(groups[1], ElementsAre(Kind::kDecDp, Kind::kDecTp));
+  EXPECT_THAT(groups[2],
+              ElementsAre(Kind::kDecMicroBatch, Kind::kIncRecomputation));
+}
+
+TEST(BottlenecksOf, OfEqualStagesAreInTheirOrder) {
+  PlanCost cost;
+  cost.stages.resize(4);
+  cost.stage_iteration_ms = {1.0, 3.0, 1.0, 3.0};
+  EXPECT_THAT(BottlenecksOf(SmallModel(2, 4, kUnlimited), cost),
+              ElementsAre(1, 3, 0, 2));
 }
 
 TEST(BottlenecksOf, AreTheSlowestOrWhereMemoryIsExceededTheFullestFirst) {

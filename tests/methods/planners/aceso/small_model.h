@@ -15,18 +15,22 @@
 
 namespace methods {
 
-// Layers of three operators for microbatches of 1, 2 and 4 sequences on 1 or 2
-// GPUs. Times and activations grow with the microbatch; two GPUs take 0.6 of
-// the time. The score operator keeps most.
+// Layers of three operators for microbatches of these numbers of sequences on 1
+// or 2 GPUs. Times and activations grow with the microbatch; two GPUs take 0.6
+// of the time. The score operator keeps 40 MB of each sequence.
 inline surrogates::OperatorModel SmallModel(int layers,
                                             int gpus,
                                             double limit_mb,
-                                            int batch = 64) {
+                                            int batch = 64,
+                                            const std::vector<int>& sizes = {1,
+                                                                             2,
+                                                                             4},
+                                            double gelu_mb = 10.0) {
   const fakes::TemporaryFolder folder;
   std::ofstream table(folder.path() / "table.csv");
   table << "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
            "output_size,weights,activations,fwd_reserved,bwd_reserved\n";
-  for (const int mbs : {1, 2, 4}) {
+  for (const int mbs : sizes) {
     for (const int tp : {1, 2}) {
       const double us = 1000.0 * mbs * (tp == 1 ? 1.0 : 0.6);
       const auto row = [&](const char* name, double share, double kept) {
@@ -44,7 +48,7 @@ inline surrogates::OperatorModel SmallModel(int layers,
       row("encoder-embedding", 0.2, 1);
       row("enc-1st-layernorm", 0.1, 4);
       row("enc-attention-score", 0.5, 40);
-      row("enc-MLP-gelu", 0.4, 10);
+      row("enc-MLP-gelu", 0.4, gelu_mb);
       row("gpt-post-process", 0.8, 4);
     }
   }
