@@ -474,60 +474,88 @@ TEST(AcquisitionSearch, DropsNoCandidateThatIsWithinTheSlack) {
   }
 }
 
-// One that is ten times as fast as its value, as it fits one time in ten, is
-// looked at first. Another one wins if its value is higher, however uncertain
-// it is: no bound is below its value.
-TEST(AcquisitionSearch, TheHigherValueWinsByHoweverLittle) {
-  AcquisitionSearch search;
-  Beliefs beliefs;
-  for (surrogates::Prediction* p : {&beliefs.throughput, &beliefs.excess}) {
-    p->mean.setZero(2);
-    p->variance.setZero(2);
+// A candidate of 1000 steps a second that hardly fits is looked at first.
+// Another one wins if its value is higher, however uncertain it is: no bound is
+// below its value.
+class TheHigherValueWins : public testing::Test {
+ protected:
+  TheHigherValueWins() {
+    for (surrogates::Prediction* p : {&beliefs_.throughput, &beliefs_.excess}) {
+      p->mean.setZero(2);
+      p->variance.setZero(2);
+    }
+    beliefs_.throughput.mean[0] = 1000.0;
   }
-  const auto winner = [&](double value, const ArgMaxOptions& options) {
-    beliefs.throughput.mean[0] = 10.0 * value;
-    beliefs.excess.mean[0] = std::log(9.0);
-    return search.ArgMax(
-        beliefs.throughput,
+
+  int Winner(double value, const ArgMaxOptions& options) {
+    beliefs_.excess.mean[0] = std::log(1000.0 / value - 1.0);
+    return search_.ArgMax(
+        beliefs_.throughput,
         [&](const std::vector<int>& candidates,
             surrogates::PredictionView excess) {
-          excess.mean = beliefs.excess.mean(candidates);
-          excess.variance = beliefs.excess.variance(candidates);
+          excess.mean = beliefs_.excess.mean(candidates);
+          excess.variance = beliefs_.excess.variance(candidates);
         },
         {},
         options);
-  };
+  }
+
+  void Expect(const ConstrainedBelief& other, double beta) {
+    beliefs_.throughput.mean[1] = other.throughput_mean;
+    beliefs_.throughput.variance[1] = std::pow(other.throughput_stddev, 2);
+    beliefs_.excess.mean[1] = other.excess_mean;
+    beliefs_.excess.variance[1] = std::pow(other.excess_stddev, 2);
+    const double value = ConstrainedUcb(other, beta);
+    if (value > 0.0) {
+      const ArgMaxOptions options{.beta = beta, .first_batch = 1};
+      EXPECT_EQ(Winner(value * (1.0 - 1e-5), options), 1)
+          << other.throughput_mean << ' ' << other.throughput_stddev << ' '
+          << other.excess_mean << ' ' << other.excess_stddev << ' ' << beta;
+      EXPECT_EQ(Winner(value * (1.0 + 1e-5), options), 0);
+    }
+    if (other.throughput_mean > 0.0 && other.throughput_stddev == 0.0) {
+      const double improvement =
+          other.throughput_mean *
+          Feasibility(other.excess_mean, other.excess_stddev).first;
+      const ArgMaxOptions options{
+          .acquisition = Acquisition::kConstrainedImprovement,
+          .first_batch = 1};
+      EXPECT_EQ(Winner(improvement * (1.0 - 1e-5), options), 1)
+          << other.excess_mean << ' ' << other.excess_stddev;
+      EXPECT_EQ(Winner(improvement * (1.0 + 1e-5), options), 0);
+    }
+  }
+
+  AcquisitionSearch search_;
+  Beliefs beliefs_;
+};
+
+TEST_F(TheHigherValueWins, ByHoweverLittle) {
   for (const double throughput : {1.0, -0.2}) {
     for (const double deviation : {0.0, 0.3, 2.0}) {
       for (double excess = -10.0; excess <= 10.0; excess += 0.5) {
         for (const double spread : {0.0, 0.3, 1.0, 2.5, 30.0, 1000.0}) {
-          beliefs.throughput.mean[1] = throughput;
-          beliefs.throughput.variance[1] = deviation * deviation;
-          beliefs.excess.mean[1] = excess;
-          beliefs.excess.variance[1] = spread * spread;
           for (const double beta : {0.0, 1.0, 2.0, 10.0}) {
-            const double value =
-                ConstrainedUcb({throughput, deviation, excess, spread}, beta);
-            if (value > 1e-3) {
-              const ArgMaxOptions options{.beta = beta, .first_batch = 1};
-              ASSERT_EQ(winner(value * (1.0 - 1e-5), options), 1)
-                  << throughput << ' ' << deviation << ' ' << excess << ' '
-                  << spread << ' ' << beta;
-              ASSERT_EQ(winner(value * (1.0 + 1e-5), options), 0);
-            }
-          }
-          if (throughput > 0.0 && deviation == 0.0) {
-            const double value = throughput * Feasibility(excess, spread).first;
-            const ArgMaxOptions options{
-                .acquisition = Acquisition::kConstrainedImprovement,
-                .first_batch = 1};
-            ASSERT_EQ(winner(value * (1.0 - 1e-5), options), 1)
-                << excess << ' ' << spread;
-            ASSERT_EQ(winner(value * (1.0 + 1e-5), options), 0);
+            Expect({throughput, deviation, excess, spread}, beta);
           }
         }
       }
     }
+  }
+}
+
+TEST_F(TheHigherValueWins, OfCandidatesThatHardlyFit) {
+  for (const double deviation : {0.0, 0.3, 5.0}) {
+    for (const double excess : {12.0, 15.0, 20.0, 27.0, 30.0}) {
+      Expect({1.0, deviation, excess, 0.1}, 1.0);
+    }
+  }
+}
+
+// It either fits or it does not: the deviation is sqrt(p (1 - p)).
+TEST_F(TheHigherValueWins, OfCandidatesOfWhichNothingIsKnown) {
+  for (double excess = -2e5; excess <= 2e5; excess += 1e3) {
+    Expect({1.0, 0.0, excess, 1e5}, 100.0);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -177,6 +178,135 @@ TEST_F(AstraPlans, TheNumberOfStrategiesIsThatOfEq23TimesTheOtherParameters) {
     expected += 2 * (std::max(n, 24 - n) + 1);
   }
   EXPECT_EQ(SearchPlans(problem_, options).strategies, expected);
+}
+
+// Partial recomputation is tried where the space has full recomputation.
+TEST_F(AstraPlans, RecomputeWhatTheSpaceRecomputes) {
+  const auto strategies = [&](int checkpoint) {
+    space_ = trials::SearchSpace(
+        {{.dp = 8, .pp = 2, .microbatches = 8, .grad_checkpoint = checkpoint}});
+    AstraMethodOptions options;
+    options.rules = "$pp != 2";
+    return SearchPlans(problem_, options).strategies;
+  };
+  EXPECT_EQ(strategies(trials::kRecomputeNothing), 46);
+  EXPECT_EQ(strategies(trials::kRecomputeFull), 46);
+}
+
+TEST_F(AstraPlans, NoStageRecomputesMoreThanItsLayers) {
+  int partial = 0;
+  for (const CostedStrategy& each : Find(0, 100000).best) {
+    for (int stage = 0; stage < each.plan.shared.pp; ++stage) {
+      const int recomputed =
+          each.plan.stages[static_cast<std::size_t>(stage)].recomputed_layers;
+      ASSERT_LE(recomputed, StageLayers(each.plan, stage));
+      partial +=
+          recomputed > 0 && recomputed < StageLayers(each.plan, stage) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(partial, 100);
+}
+
+// dp, pp and microbatches of all strategies, for the tp, cp, ZeRO stage and
+// sequences of a microbatch of one candidate, from their products.
+TEST_F(AstraPlans, HaveAllSizesWhoseProductIsTheNumberOfGpus) {
+  using Sizes = std::set<std::tuple<int, int, int>>;
+  constexpr int kGpus = 12;
+  workload_.model.layers = 12;
+  problem_.gpus = kGpus;
+  problem_.pools = {{"large", kGpus, 4, 1e15, kSlow}};
+  std::size_t sizes = 0;
+  for (const int tp : {1, 2}) {
+    for (const int cp : {1, 2}) {
+      for (const int zero_stage : {0, 1}) {
+        for (const bool pipeline : {false, true}) {
+          const ParallelConfig candidate{.dp = pipeline ? 1 : 2,
+                                         .tp = tp,
+                                         .pp = pipeline ? 2 : 1,
+                                         .zero_stage = zero_stage,
+                                         .microbatches = pipeline ? 32 : 16,
+                                         .cp = cp};
+          space_ = trials::SearchSpace({candidate});
+          const int sequences =
+              workload_.batch_size / (candidate.dp * candidate.microbatches);
+          Sizes expected;
+          for (int dp = 1; dp <= kGpus; ++dp) {
+            for (int pp = 1; pp <= kGpus; ++pp) {
+              for (int microbatches = 1; microbatches <= 64; ++microbatches) {
+                if (dp * tp * cp * pp == kGpus &&
+                    dp * microbatches * sequences == workload_.batch_size &&
+                    (pp > 1) == pipeline && (zero_stage == 0 || dp * cp > 1)) {
+                  expected.emplace(dp, pp, microbatches);
+                }
+              }
+            }
+          }
+          Sizes found;
+          const PlanSearchResult result = Find(0, 1000);
+          for (const CostedStrategy& each : result.best) {
+            const ParallelConfig& shared = each.plan.shared;
+            found.emplace(shared.dp, shared.pp, shared.microbatches);
+          }
+          EXPECT_EQ(found, expected)
+              << tp << ' ' << cp << ' ' << zero_stage << ' ' << pipeline;
+          EXPECT_EQ(result.fit, result.strategies);
+          sizes += expected.size();
+        }
+      }
+    }
+  }
+  EXPECT_GT(sizes, 10U);
+}
+
+// Each of two types has enough GPUs: no order of the types where one has none.
+TEST_F(AstraPlans, AreCountedOnceWhereOneTypeIsEnough) {
+  problem_.pools[0].gpus = problem_.pools[1].gpus = 16;
+  space_ = trials::SearchSpace({{.dp = 16, .microbatches = 4}});
+  EXPECT_EQ(Find().strategies, 2);
+}
+
+TEST_F(AstraPlans, UseNoMoreGpusOfATypeThanThereAreWithContextParallelismToo) {
+  space_ =
+      trials::SearchSpace({{.dp = 4, .pp = 2, .microbatches = 8, .cp = 2}});
+  const PlanSearchResult result = Find(0, 1000);
+  ASSERT_FALSE(result.best.empty());
+  for (const CostedStrategy& each : result.best) {
+    EXPECT_EQ(PoolGpus(each.plan, 0), 8);
+    EXPECT_EQ(PoolGpus(each.plan, 1), 8);
+  }
+}
+
+TEST_F(AstraPlans, UseTheGivenNumberOfGpus) {
+  space_ = trials::SearchSpace(
+      {{.dp = 1, .microbatches = 8}, {.dp = 1, .pp = 2, .microbatches = 8}});
+  problem_.pools[0].memory_bytes = problem_.pools[1].memory_bytes = 1e15;
+  for (const int gpus : {1, 2, 8, 16}) {
+    const PlanSearchResult result = Find(gpus, 1000);
+    ASSERT_FALSE(result.best.empty()) << gpus;
+    for (const CostedStrategy& each : result.best) {
+      EXPECT_EQ(PoolGpus(each.plan, 0) + PoolGpus(each.plan, 1), gpus);
+    }
+  }
+}
+
+TEST_F(AstraPlans, MayFillTheirShareOfTheMemoryExactly) {
+  const CostedStrategy fastest = Find().best.front();
+  AstraMethodOptions options;
+  options.memory_share = fastest.cost.memory_share;
+  const PlanSearchResult result = SearchPlans(problem_, options);
+  ASSERT_FALSE(result.best.empty());
+  EXPECT_EQ(result.best.front().cost.step_time_s, fastest.cost.step_time_s);
+}
+
+// Two stages of four GPUs are on one host of eight, unless their types differ.
+TEST_F(AstraPlans, StagesOfDifferentTypesAreOnDifferentHosts) {
+  problem_.pools[1].half_flop_per_s = kSlow;
+  AstraPlanModel model(problem_, {});
+  Plan plan = PlanOfCandidate(problem_, {.dp = 4, .pp = 2, .microbatches = 8});
+  plan.stages[0].pool = plan.stages[1].pool = 0;
+  const double together_s = model.CostOf(plan).step_time_s;
+  plan.stages[1].pool = 1;
+  EXPECT_GT(model.CostOf(plan).step_time_s, together_s);
 }
 
 // Candidates of one stage have plans of one stage, and others have none.

@@ -237,15 +237,18 @@ TEST(FitRecomputation, RecomputesAllThatIsKeptWhereNothingFits) {
   }
 }
 
-// Of names that keep as much, that of the first in the table.
+// Of names that keep as much, the scores, which come first in the table: two of
+// them save as much as one keeps.
 TEST(FitRecomputation, OfEqualActivationsTakesTheFirst) {
-  const OperatorModel roomy = SmallModel(2, 1, kUnlimited, 64, {1}, 40.0);
+  const OperatorModel roomy = SmallModel(6, 1, kUnlimited, 64, {1}, 40.0);
   const OperatorPlan plan = PlanOfStages(roomy, 1, {{0}});
   const OperatorModel model =
-      SmallModel(2, 1, roomy.Cost(plan).memory_mb - 1.0, 64, {1}, 40.0);
+      SmallModel(6, 1, roomy.Cost(plan).memory_mb - 1.0, 64, {1}, 40.0);
   const std::vector<int> recomputed = Recomputed(model, plan);
-  ASSERT_FALSE(recomputed.empty());
-  EXPECT_EQ(recomputed.front(), 2);  // a score
+  EXPECT_FALSE(recomputed.empty());
+  for (const int op : recomputed) {
+    EXPECT_NE(op % 3, 1) << op;  // the first layernorms, behind a gelu
+  }
 }
 
 // tp = 4 is not profiled.

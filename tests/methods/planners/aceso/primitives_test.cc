@@ -154,22 +154,29 @@ TEST(Primitives, BusierStagesTakeFreeGpusFirst) {
       ElementsAre(2, 2, 2, 1));
 }
 
+// The numbers of partners with which a stage tries to double its GPUs.
 TEST(Primitives, ExploreThePartnersThatHaveGpusToGive) {
-  const auto explored = [](int gpus, const std::vector<int>& of_stages) {
+  const auto explored = [](int gpus,
+                           int micro_batch,
+                           const std::vector<int>& of_stages,
+                           const std::vector<double>& stage_ms) {
     const OperatorModel model = SmallModel(5, gpus, kUnlimited);
     std::int64_t count = 0;
-    (void)Apply(
-        model,
-        StagesOf(
-            model, 4, of_stages, std::vector<double>(of_stages.size(), 1.0)),
-        0,
-        Kind::kIncDp,
-        count);
+    (void)Apply(model,
+                StagesOf(model, micro_batch, of_stages, stage_ms),
+                0,
+                Kind::kIncDp,
+                count);
     return count;
   };
-  EXPECT_EQ(explored(4, {2, 2}), 1);        // which gives one of two
-  EXPECT_EQ(explored(6, {4, 2}), 0);        // eight are more than there are
-  EXPECT_EQ(explored(7, {2, 1, 2, 2}), 1);  // the third one
+  // It gives one of two.
+  EXPECT_EQ(explored(4, 4, {2, 2}, {90.0, 90.0}), 1);
+  // Eight are more than there are.
+  EXPECT_EQ(explored(6, 8, {4, 2}, {90.0, 90.0}), 0);
+  // The idlest has one.
+  EXPECT_EQ(explored(7, 4, {2, 1, 2, 2}, {90.0, 0.0, 90.0, 90.0}), 1);
+  // The idlest gives two of four, and the other one does, too.
+  EXPECT_EQ(explored(12, 8, {4, 4, 4}, {90.0, 80.0, 70.0}), 1);
 }
 
 // Data parallelism is faster, but keeps all weights on each GPU.

@@ -376,5 +376,44 @@ TEST(SearchAceso, ExploresWhatThePlainAlgorithmExplores) {
   }
 }
 
+// At every number of plans that may be explored, between any two hops.
+TEST(SearchAceso, EndsWhereThePlainAlgorithmEnds) {
+  const OperatorModel model = SmallModel(6, 4, 200.0);
+  for (int budget = 1; budget <= 80; ++budget) {
+    const AcesoOptions options{.budget = budget};
+    for (const AcesoTrace& trace : SearchAceso(model, options).traces) {
+      const PlainSearch plain(model, options, trace.stages);
+      EXPECT_EQ(trace.explored, plain.trace().explored) << budget;
+      EXPECT_EQ(trace.hops, plain.trace().hops) << budget;
+    }
+  }
+}
+
+TEST(SearchAceso, WhereAPlanFitsNamesNoneWithTheLeastMemory) {
+  const AcesoResult result =
+      SearchAceso(SmallModel(4, 2, kUnlimited), {.budget = 100});
+  EXPECT_FALSE(result.best.empty());
+  EXPECT_THAT(result.least_memory, IsEmpty());
+}
+
+// Microbatches of two sequences do not divide a batch of three.
+TEST(SearchAceso, WithoutAnyPlanReturnsNone) {
+  const OperatorModel model = SmallModel(1, 4, kUnlimited, 3, {2});
+  const AcesoResult result = SearchAceso(model, {.budget = 100});
+  EXPECT_THAT(result.best, IsEmpty());
+  EXPECT_THAT(result.least_memory, IsEmpty());
+}
+
+// The smallest profiled microbatch for each of the replicas of a stage.
+TEST(EvenPlan, HasTheSmallestMicrobatchOfEveryReplica) {
+  OperatorPlan plan;
+  const OperatorModel one = SmallModel(2, 4, kUnlimited, 64, {2, 4});
+  ASSERT_TRUE(EvenPlan(one, 2, plan));
+  EXPECT_EQ(plan.micro_batch, 2);
+  ASSERT_TRUE(EvenPlan(one, 1, plan, true));
+  EXPECT_EQ(plan.micro_batch, 4);
+  EXPECT_EQ(plan.choices[0], (surrogates::OperatorChoice{1, 1}));
+}
+
 }  // namespace
 }  // namespace methods
