@@ -372,6 +372,33 @@ TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {
   EXPECT_TRUE(method->history().exhausted());
 }
 
+// Its plans first, then the configurations around the best one.
+TEST(AcesoMethodTest, JudgedAsPlansItThenFollowsTheDistanceFromTheBest) {
+  const trials::SearchSpace space = Space();
+  Problem problem = ProblemOf(space, 80.0);
+  problem.runs_plans = true;
+  AcesoMethodOptions options;
+  options.budget = 200;
+  const auto candidates = [&] {
+    const auto method = MakeAceso(problem, options, 1);
+    std::vector<int> order;
+    while (const std::optional<Suggestion> suggestion = method->Suggest()) {
+      if (!suggestion->plan) {
+        order.push_back(suggestion->candidate);
+      }
+      method->Observe(TrialOf(*suggestion));
+    }
+    return order;
+  };
+  options.judge = Judge::kPlan;
+  const std::vector<int> behind_plans = candidates();
+  EXPECT_EQ(std::ssize(behind_plans), space.size());
+  options.judge = Judge::kNearest;
+  EXPECT_NE(candidates(), behind_plans);
+  options.search.top = 1;
+  EXPECT_EQ(candidates(), behind_plans);
+}
+
 TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
   const trials::SearchSpace space = Space();
   Problem problem = ProblemOf(space, 80.0);

@@ -129,13 +129,16 @@ TEST(Scale, KeepsTheVariantOfProductsThatAreSplitOnly) {
 // Every tp, each with the recomputation that it needs.
 TEST(ChooseSizes, TakesTheFastestThatFitsOrElseTheSmallest) {
   std::vector<double> limits = {50.0, 150.0, 200.0, 250.0, 300.0, 400.0, 1e6};
-  const OperatorModel tiny = SmallModel(6, 4, 1.0);
-  for (const int micro_batch : {2, 4}) {  // exactly what is needed
-    for (const StageSizes& sizes :
-         {StageSizes{7, 0, 1}, StageSizes{7, 1, 0}, StageSizes{7, 1, 1}}) {
-      OperatorPlan plan = PlanOfStages(tiny, micro_batch, {{0}, sizes});
-      FitRecomputation(tiny, plan, 1);
-      limits.push_back(tiny.Cost(plan).stages[1].memory_mb);
+  // Exactly what is needed, with all and with no recomputation.
+  for (const double tight_mb : {1.0, kUnlimited}) {
+    const OperatorModel model = SmallModel(6, 4, tight_mb);
+    for (const int micro_batch : {2, 4}) {
+      for (const StageSizes& sizes :
+           {StageSizes{7, 0, 1}, StageSizes{7, 1, 0}, StageSizes{7, 1, 1}}) {
+        OperatorPlan plan = PlanOfStages(model, micro_batch, {{0}, sizes});
+        FitRecomputation(model, plan, 1);
+        limits.push_back(model.Cost(plan).stages[1].memory_mb);
+      }
     }
   }
   for (const double limit_mb : limits) {
