@@ -448,9 +448,11 @@ Eigen::MatrixXd Posterior::JointCovariance(
   } else {
     covariance.diagonal().setConstant(signal_variance);
   }
-  const Eigen::MatrixXd explained =
-      inverse_factor_.triangularView<Eigen::Lower>() * to_observations;
-  covariance.noalias() -= explained.transpose() * explained;
+  if (n > 0) {  // Eigen divides by the size of a triangular matrix
+    const Eigen::MatrixXd explained =
+        inverse_factor_.triangularView<Eigen::Lower>() * to_observations;
+    covariance.noalias() -= explained.transpose() * explained;
+  }
   if (options_.integrate_coefficients) {
     Eigen::VectorXd ignored;
     Eigen::MatrixXd jacobian;
