@@ -179,6 +179,24 @@ TEST_F(TextbookMethod, TheAdviceIsFollowedAlsoWhereItIsTheFirstCandidate) {
   EXPECT_EQ(space_[method->Suggest()->candidate], expected);
 }
 
+TEST_F(TextbookMethod, OfEquallyFastCandidatesTriesTheFirst) {
+  std::vector<ParallelConfig> configs;  // the model knows no buckets
+  for (const int bucket_mb : {1, 4, 16}) {
+    configs.push_back({.dp = 8,
+                       .zero_stage = 1,
+                       .zero_bucket_mb = bucket_mb,
+                       .microbatches = 8,
+                       .grad_checkpoint = trials::kRecomputeFull});
+  }
+  space_ = trials::SearchSpace(configs);
+  const auto method = MakeTextbook(problem_, {.advice = false}, 1);
+  for (int i = 0; i < 3; ++i) {
+    const int candidate = method->Suggest()->candidate;
+    EXPECT_EQ(candidate, i);
+    Observe(*method, candidate, 1.0);
+  }
+}
+
 TEST_F(TextbookMethod, NeedsAWorkload) {
   problem_.workload = nullptr;
   EXPECT_THAT([&] { (void)MakeTextbook(problem_, {}, 1); },

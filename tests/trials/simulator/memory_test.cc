@@ -176,6 +176,16 @@ TEST(Memory, FsdpKeepsGradientsLikeMasters) {
   }
 }
 
+TEST(Memory, FsdpWithoutSyncKeepsWholeGradientsOfExpertsToo) {
+  Framework framework;
+  framework.fsdp = framework.no_sync = true;
+  StageMemory stage = Stage();
+  stage.expert_parameters = 1e9;
+  EXPECT_DOUBLE_EQ(
+      ComputeMemory(Zero(3), stage, 2.0, framework).gradients_bytes,
+      framework.GradientBytes(2.0) * (stage.parameters + 1e9));
+}
+
 TEST(Memory, FlatGradientsStayBesideTheActivationsUntilMemoryIsFull) {
   Framework framework;
   framework.flat_gradients = true;

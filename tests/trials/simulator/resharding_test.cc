@@ -126,6 +126,22 @@ TEST(Resharding, BetweenTwoGpuTypesTheSlowerCardCounts) {
   EXPECT_DOUBLE_EQ(r.seconds_per_byte, 1.0 / 1e9);
 }
 
+// The card that leads to the other type is the slowest link of either side.
+TEST(Resharding, OnlyMessagesToAnotherGpuTypeUseTheOuterNetwork) {
+  Cluster outer = Hosts(4, 2);
+  outer.outer = {"outer", 1e9, kInter};
+  const Cluster other = Hosts(4, 1);
+  const auto seconds = [](const HiddenStates& from, const HiddenStates& to) {
+    return Reshard(from, to).seconds_per_byte;
+  };
+  EXPECT_DOUBLE_EQ(seconds({&outer, 0, 1, 4, 1}, {&outer, 4, 4, 1, 1}),
+                   1.0 / kCard);
+  EXPECT_DOUBLE_EQ(seconds({&outer, 0, 1, 4, 1}, {&other, 0, 4, 1, 1}),
+                   1.0 / 1e9);
+  EXPECT_DOUBLE_EQ(seconds({&other, 0, 1, 4, 1}, {&outer, 0, 4, 1, 1}),
+                   1.0 / 1e9);
+}
+
 TEST(Resharding, EqualStagesGetTheTimeOfTheirMessages) {
   for (const int hosts : {1, 2}) {
     const Cluster cluster = Hosts(8 / hosts, hosts);
