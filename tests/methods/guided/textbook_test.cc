@@ -104,6 +104,42 @@ TEST_F(TextbookMethod, TriesThoseThatPassTheFiltersFirstInTheOrderOfTheModel) {
   EXPECT_FALSE(method->Suggest().has_value());
 }
 
+// Trials have values: throughputs over prices.
+TEST_F(TextbookMethod, WithAPriceTriesTheCheapestFirst) {
+  std::vector<ParallelConfig> configs;
+  for (const int dp : {1, 2, 4, 8}) {
+    for (const int tp : {1, 2, 4, 8}) {
+      if (dp * tp <= 8) {
+        configs.push_back({.dp = dp,
+                           .tp = tp,
+                           .microbatches = 8,
+                           .grad_checkpoint = trials::kRecomputeFull});
+      }
+    }
+  }
+  space_ = trials::SearchSpace(configs);
+  problem_.memory_capacity_bytes = 1e12;  // everything fits
+  problem_.sizes = {1, 2, 4, 8};
+  problem_.price.cluster_gpus = 8;
+  const TextbookOptions options{.advice = false, .communication_share = 1.0};
+  const auto method = MakeTextbook(problem_, options, 1);
+  const surrogates::TextbookModel model(workload_,
+                                        {.gpus_per_node = 8,
+                                         .flops_per_s = 312e12,
+                                         .intra_node_bytes_per_s = 300e9,
+                                         .inter_node_bytes_per_s = 100e9});
+  double last_s = 0.0;
+  for (int i = 0; i < space_.size(); ++i) {
+    const int candidate = method->Suggest()->candidate;
+    const ParallelConfig& config = space_[candidate];
+    const double priced_s =
+        model.Step(config).Total() * trials::GpusOf(config) / 8.0;
+    EXPECT_GE(priced_s, last_s * (1.0 - 1e-9)) << i;
+    last_s = priced_s;
+    Observe(*method, candidate, priced_s);
+  }
+}
+
 TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
   problem_.memory_capacity_bytes = 1e12;  // everything fits
   const TextbookOptions options{.advice = false, .communication_share = 1.0};

@@ -60,10 +60,14 @@ TEST(Memory, GradientsApartFromTheirSumsTakeTwoBytesMore) {
   // nanotron's FP32GradientAccumulator: 4 bytes of sums, 2 of a microbatch's.
   Framework framework;
   framework.fp32_gradients = framework.gradients_apart = true;
+  StageMemory stage = Stage();
   for (const int zero : {0, 1}) {
-    EXPECT_DOUBLE_EQ(
-        ComputeMemory(Zero(zero), Stage(), 2.0, framework).gradients_bytes,
-        6.0 * Stage().parameters);
+    for (const double experts : {0.0, 1e9}) {
+      stage.expert_parameters = experts;
+      EXPECT_DOUBLE_EQ(
+          ComputeMemory(Zero(zero), stage, 2.0, framework).gradients_bytes,
+          6.0 * (stage.parameters + experts));
+    }
   }
 }
 
@@ -72,9 +76,17 @@ TEST(Memory, ABroadcastTensorIsNotSharded) {
   Framework framework;
   StageMemory stage = Stage();
   EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 1.0 / 64);
+  ParallelConfig contexts = Zero(1);
+  contexts.cp = 2;  // their ranks hold the same parameters
+  EXPECT_DOUBLE_EQ(OptimizerShare(contexts, stage, framework), 1.0 / 128);
   framework.broadcast_parameters = true;
   stage.largest_tensor = 0.1 * stage.parameters;
   EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 0.1);
+  // Gradients are reduced to shards all the same.
+  const MemoryBreakdown memory = ComputeMemory(Zero(2), stage, 2.0, framework);
+  EXPECT_DOUBLE_EQ(memory.optimizer_bytes, 0.1 * 12.0 * stage.parameters);
+  EXPECT_DOUBLE_EQ(memory.gradients_bytes,
+                   framework.GradientBytes(2.0) * stage.parameters / 64);
   stage.largest_tensor = 1e-3 * stage.parameters;
   EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 1.0 / 64);
 }
