@@ -36,6 +36,15 @@ struct Beliefs {
   }
 };
 
+// Predicts what the beliefs, which must outlive it, say of some candidates.
+auto PredictExcess(const Beliefs& beliefs) {
+  return [&beliefs](const std::vector<int>& candidates,
+                    surrogates::PredictionView excess) {
+    excess.mean = beliefs.excess.mean(candidates);
+    excess.variance = beliefs.excess.variance(candidates);
+  };
+}
+
 Beliefs RandomBeliefs(int size, std::mt19937_64& engine) {
   Beliefs beliefs;
   for (surrogates::Prediction* p : {&beliefs.throughput, &beliefs.excess}) {
@@ -175,11 +184,7 @@ TEST(AcquisitionSearch, EqualsBruteForceInAnyBatchesOnAnyNumberOfThreads) {
       for (const int threads : {1, 3}) {
         const int best = search.ArgMax(
             beliefs.throughput,
-            [&](const std::vector<int>& candidates,
-                surrogates::PredictionView excess) {
-              excess.mean = beliefs.excess.mean(candidates);
-              excess.variance = beliefs.excess.variance(candidates);
-            },
+            PredictExcess(beliefs),
             {},
             {.beta = beta, .threads = threads, .first_batch = batch});
         ASSERT_EQ(best, expected) << size << ' ' << batch << ' ' << threads;
@@ -214,11 +219,7 @@ TEST(AcquisitionSearch, FindsTheLargestImprovementInAnyBatches) {
     for (const int batch : {1, 100, 5000}) {
       const int found =
           search.ArgMax(beliefs.throughput,
-                        [&](const std::vector<int>& candidates,
-                            surrogates::PredictionView excess) {
-                          excess.mean = beliefs.excess.mean(candidates);
-                          excess.variance = beliefs.excess.variance(candidates);
-                        },
+                        PredictExcess(beliefs),
                         {},
                         {.acquisition = Acquisition::kConstrainedImprovement,
                          .best_steps_per_s = best,
@@ -453,18 +454,13 @@ TEST(AcquisitionSearch, DropsNoCandidateThatIsWithinTheSlack) {
   for (const Acquisition acquisition :
        {Acquisition::kConstrainedUcb, Acquisition::kConstrainedImprovement}) {
     for (const int batch : {1, 2}) {
-      const int best =
-          search.ArgMax(beliefs.throughput,
-                        [&](const std::vector<int>& candidates,
-                            surrogates::PredictionView excess) {
-                          excess.mean = beliefs.excess.mean(candidates);
-                          excess.variance = beliefs.excess.variance(candidates);
-                        },
-                        {},
-                        {.acquisition = acquisition,
-                         .beta = 0.0,
-                         .best_steps_per_s = 0.0,
-                         .first_batch = batch});
+      const int best = search.ArgMax(beliefs.throughput,
+                                     PredictExcess(beliefs),
+                                     {},
+                                     {.acquisition = acquisition,
+                                      .beta = 0.0,
+                                      .best_steps_per_s = 0.0,
+                                      .first_batch = batch});
       EXPECT_EQ(best, 1);
       EXPECT_NEAR(
           search.summary().value,
@@ -490,14 +486,7 @@ class TheHigherValueWins : public testing::Test {
   int Winner(double value, const ArgMaxOptions& options) {
     beliefs_.excess.mean[0] = std::log(1000.0 / value - 1.0);
     return search_.ArgMax(
-        beliefs_.throughput,
-        [&](const std::vector<int>& candidates,
-            surrogates::PredictionView excess) {
-          excess.mean = beliefs_.excess.mean(candidates);
-          excess.variance = beliefs_.excess.variance(candidates);
-        },
-        {},
-        options);
+        beliefs_.throughput, PredictExcess(beliefs_), {}, options);
   }
 
   void Expect(const ConstrainedBelief& other, double beta) {
@@ -712,14 +701,7 @@ TEST(AcquisitionSearch, AsksForTheExcessOfFewWhereThroughputDecides) {
       Eigen::VectorXd::LinSpaced(100000, 0.0, 1.0).array().pow(8.0);
   AcquisitionSearch search;
   const int best =
-      search.ArgMax(beliefs.throughput,
-                    [&](const std::vector<int>& candidates,
-                        surrogates::PredictionView excess) {
-                      excess.mean = beliefs.excess.mean(candidates);
-                      excess.variance = beliefs.excess.variance(candidates);
-                    },
-                    {},
-                    {});
+      search.ArgMax(beliefs.throughput, PredictExcess(beliefs), {}, {});
   EXPECT_EQ(best, 99999);
   EXPECT_LT(search.summary().memory_evaluations, 10000);
   EXPECT_EQ(search.summary().belief.throughput_mean, 1.0);

@@ -75,17 +75,22 @@ TEST(Knobs, AModelMayHaveOneExpert) {
   EXPECT_EQ(result.ranks[0].parameters, ParameterCount(job.model));
 }
 
+// A job of two steps has the same losses on one rank and on several.
+void ExpectLossesOfOneRank(Job job, std::string_view config) {
+  const TrialResult one = Train(job);
+  ASSERT_EQ(one.losses.size(), 2U) << one.message;
+  job.config = ParseParallelConfig(config);
+  const TrialResult two = Train(job);
+  ASSERT_EQ(two.losses.size(), 2U) << two.message;
+  EXPECT_NEAR(two.losses[1], one.losses[1], 1e-12);
+}
+
 TEST(Knobs, AnImageMayHaveMorePatchesThanTheModelHasColumns) {
   Job job = TinyJob("vit", "dp=1", 2);
   job.batch_size = 2;
   job.sequence_length = 80;
   job.model.max_positions = 80;
-  const TrialResult one = Train(job);
-  ASSERT_EQ(one.losses.size(), 2U) << one.message;
-  job.config = ParseParallelConfig("tp=2,sp=2");
-  const TrialResult two = Train(job);
-  ASSERT_EQ(two.losses.size(), 2U) << two.message;
-  EXPECT_NEAR(two.losses[1], one.losses[1], 1e-12);
+  ExpectLossesOfOneRank(job, "tp=2,sp=2");
 }
 
 // 256 tokens of 512 copies, of which each of two experts has more than it has
@@ -95,12 +100,7 @@ TEST(Knobs, AnExpertMayHaveMoreRowsThanColumns) {
   job.model.experts = 2;
   job.batch_size = 4;
   job.sequence_length = 64;
-  const TrialResult one = Train(job);
-  ASSERT_EQ(one.losses.size(), 2U) << one.message;
-  job.config = ParseParallelConfig("dp=2,ep=2");
-  const TrialResult two = Train(job);
-  ASSERT_EQ(two.losses.size(), 2U) << two.message;
-  EXPECT_NEAR(two.losses[1], one.losses[1], 1e-12);
+  ExpectLossesOfOneRank(job, "dp=2,ep=2");
 }
 
 TEST(Knobs, OnlyModelsWithExpertsHaveGroupsOfTheirReplicas) {

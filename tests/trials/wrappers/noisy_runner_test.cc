@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -83,20 +84,27 @@ TEST(NoisyRunner, JitterHasItsStandardDeviation) {
   EXPECT_NEAR(std::sqrt(squares / n), 0.02, 5e-4);
 }
 
-TEST(NoisyRunner, DriftIsSlowAndStationary) {
+// Mean square of the logarithms of 100000 steps of a drift of 1%, and their
+// correlation with those `lag` steps later.
+std::pair<double, double> MomentsOfDrift(int drift_steps, std::size_t lag) {
   NoiseOptions options = Silent();
   options.drift = 0.01;
-  options.drift_steps = 15;
+  options.drift_steps = drift_steps;
   const std::vector<double> steps = RunNoisy(options, 9, 100000).step_times_s;
-  double variance = 0.0;
-  double covariance = 0.0;
-  for (std::size_t i = 0; i + 15 < steps.size(); ++i) {
-    variance += std::log(steps[i]) * std::log(steps[i]);
-    covariance += std::log(steps[i]) * std::log(steps[i + 15]);
+  double squares = 0.0;
+  double products = 0.0;
+  for (std::size_t i = 0; i + lag < steps.size(); ++i) {
+    squares += std::log(steps[i]) * std::log(steps[i]);
+    products += std::log(steps[i]) * std::log(steps[i + lag]);
   }
-  const double n = static_cast<double>(steps.size() - 15);
-  EXPECT_NEAR(std::sqrt(variance / n), 0.01, 1e-3);
-  EXPECT_NEAR(covariance / variance, std::exp(-1.0), 0.06);
+  return {squares / static_cast<double>(steps.size() - lag),
+          products / squares};
+}
+
+TEST(NoisyRunner, DriftIsSlowAndStationary) {
+  const auto [variance, correlation] = MomentsOfDrift(15, 15);
+  EXPECT_NEAR(std::sqrt(variance), 0.01, 1e-3);
+  EXPECT_NEAR(correlation, std::exp(-1.0), 0.06);
 }
 
 TEST(NoisyRunner, OutliersAreRareAndLarge) {
@@ -245,20 +253,11 @@ TEST(NoisyRunner, TheSetUpVariesByItsJitter) {
   EXPECT_NEAR(std::sqrt(squares / 2000), 0.1, 0.01);
 }
 
-// 100000 steps give the deviation and the correlation to about 1 %.
+// 100000 steps give the deviation and the correlation to about 1%.
 TEST(NoisyRunner, AShortDriftIsForgottenAfterAFewSteps) {
-  NoiseOptions options = Silent();
-  options.drift = 0.01;
-  options.drift_steps = 1;
-  const std::vector<double> steps = RunNoisy(options, 9, 100000).step_times_s;
-  double variance = 0.0;
-  double covariance = 0.0;
-  for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
-    variance += std::log(steps[i]) * std::log(steps[i]);
-    covariance += std::log(steps[i]) * std::log(steps[i + 1]);
-  }
-  EXPECT_NEAR(std::sqrt(variance / 99999), 0.01, 0.0001);
-  EXPECT_NEAR(covariance / variance, std::exp(-1.0), 0.015);
+  const auto [variance, correlation] = MomentsOfDrift(1, 1);
+  EXPECT_NEAR(std::sqrt(variance), 0.01, 0.0001);
+  EXPECT_NEAR(correlation, std::exp(-1.0), 0.015);
 }
 
 }  // namespace
