@@ -37,8 +37,7 @@ EncodedSpace MakeSpace(int candidates) {
   return space;
 }
 
-ParametricMean MakeMean(const EncodedSpace& space,
-                        int terms,
+ParametricMean MakeMean(const EncodedSpace& space, int terms,
                         ParametricMean::Link link) {
   ParametricMean mean;
   mean.link = link;

@@ -26,8 +26,8 @@ void EnumerateSpace(benchmark::State& state) {
   options.rules = ReadRuleSet(Experiments() / "rules" / "colossalai.rules");
   int size = 0;
   for (auto _ : state) {
-    size = SearchSpace::Enumerate(
-               workload, static_cast<int>(state.range(0)), options)
+    size = SearchSpace::Enumerate(workload, static_cast<int>(state.range(0)),
+                                  options)
                .size();
   }
   state.counters["PCs"] = size;
@@ -36,8 +36,8 @@ BENCHMARK(EnumerateSpace)->Arg(8)->Arg(32)->Unit(benchmark::kMillisecond);
 
 // One rule on one configuration.
 void MatchRule(benchmark::State& state) {
-  const Rule rule = Rule::Parse(
-      "$zero_stage > 5 && $pp > 1 || $layers < $tp", "benchmark", "here:1");
+  const Rule rule = Rule::Parse("$zero_stage > 5 && $pp > 1 || $layers < $tp",
+                                "benchmark", "here:1");
   const Rule::Context context = {{"layers", 28}, {"num_gpus", 8}};
   int i = 0;
   for (auto _ : state) {

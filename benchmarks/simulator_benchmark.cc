@@ -26,10 +26,8 @@ struct Problem {
   std::vector<ParallelConfig> configs;
 };
 
-Problem Load(const std::string& model,
-             const std::string& cluster,
-             int batch_size,
-             int sequence_length) {
+Problem Load(const std::string& model, const std::string& cluster,
+             int batch_size, int sequence_length) {
   Problem problem;
   problem.workload.model =
       ReadModel(Experiments() / "workloads" / (model + ".json"));
@@ -120,8 +118,7 @@ void Pipeline(benchmark::State& state) {
   const PipelineTimes times{std::vector<double>(all, 1.0),
                             std::vector<double>(all, 2.0),
                             std::vector<double>(stages, 0.1),
-                            std::vector<double>(stages, 0.1),
-                            false};
+                            std::vector<double>(stages, 0.1), false};
   for (auto _ : state) {
     benchmark::DoNotOptimize(RunPipeline(shape, times));
   }

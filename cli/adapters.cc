@@ -33,10 +33,7 @@ struct AdapterOptions {
 void ListAdapters() {
   for (const std::string& name : trials::Adapter::Names()) {
     const trials::Adapter adapter = trials::Adapter::Find(name);
-    fmt::print("{:<18}{}\n{:<18}checked with {}\n",
-               name,
-               adapter.title(),
-               "",
+    fmt::print("{:<18}{}\n{:<18}checked with {}\n", name, adapter.title(), "",
                adapter.checked());
   }
 }
@@ -50,9 +47,7 @@ trials::AdapterJob ReadJob(const AdapterOptions& options, const Words& words) {
           ? fmt::format("sequence_length = {}\n", options.sequence)
           : "";
   const std::string text = fmt::format("model = '{}'\nbatch_size = {}\n{}",
-                                       options.model,
-                                       options.batch,
-                                       sequence);
+                                       options.model, options.batch, sequence);
   job.workload = trials::ReadWorkload(
       common::TomlTable::ParseString(text, "the command line"));
   const jobs::MachineSize size =
@@ -109,11 +104,11 @@ Verbs AdapterVerbs() {
            "files of a job with that configuration. The words after -- are "
            "your command line, of which the rest stays as it is.",
        .options = {Bind("NAME", "the adapter", own.name),
-                   Bind(
-                       "--pc CONFIG", "\"dp=4,tp=2,zero_stage=1\"", own.config),
+                   Bind("--pc CONFIG", "\"dp=4,tp=2,zero_stage=1\"",
+                        own.config),
                    Bind("--model FILE", "config.json of the model", own.model),
-                   Bind(
-                       "--gpus NODESxGPUS", "machine (default: 1x8)", own.gpus),
+                   Bind("--gpus NODESxGPUS", "machine (default: 1x8)",
+                        own.gpus),
                    Bind("--batch N", "sequences of a step", own.batch),
                    Bind("--seq N", "tokens of a sequence", own.sequence),
                    JsonFlag(all->verb)},

@@ -32,9 +32,9 @@ Verb DefineHelp(const Verbs& others) {
           .summary = "explain a command",
           .options = {command},
           .run = [name](const Words&) {
-            fmt::print("{}",
-                       name->empty() ? HelpText(PublicVerbs())
-                                     : HelpText(FindVerb(AllVerbs(), *name)));
+            fmt::print("{}", name->empty()
+                                 ? HelpText(PublicVerbs())
+                                 : HelpText(FindVerb(AllVerbs(), *name)));
             return 0;
           }};
 }
@@ -43,17 +43,9 @@ Verb DefineHelp(const Verbs& others) {
 
 Verbs AllVerbs() {
   Verbs all;
-  for (const auto group : {PlanVerbs,
-                           TuneVerbs,
-                           MatrixVerbs,
-                           RunVerbs,
-                           RecordVerbs,
-                           PageVerbs,
-                           SlurmVerbs,
-                           ProblemVerbs,
-                           StudyVerbs,
-                           AdapterVerbs,
-                           ProgramVerbs}) {
+  for (const auto group :
+       {PlanVerbs, TuneVerbs, MatrixVerbs, RunVerbs, RecordVerbs, PageVerbs,
+        SlurmVerbs, ProblemVerbs, StudyVerbs, AdapterVerbs, ProgramVerbs}) {
     std::ranges::move(group(), std::back_inserter(all));
   }
   all.push_back(DefineHelp(all));
@@ -71,8 +63,7 @@ const Verb& FindVerb(const Verbs& verbs, const std::string& name) {
   if (found == verbs.end()) {
     throw common::InputError(
         fmt::format("unknown {} '{}'{}; `oppa help` lists the commands",
-                    name.starts_with('-') ? "option" : "command",
-                    name,
+                    name.starts_with('-') ? "option" : "command", name,
                     common::DidYouMean(name, PublicNames(verbs))));
   }
   return *found;

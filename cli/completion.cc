@@ -47,24 +47,22 @@ std::string BashCompletion(const Verbs& verbs) {
     Words arguments;
     for (const Option& option : verb.options) {
       if (option.IsArgument()) {
-        arguments.insert(
-            arguments.end(), option.choices.begin(), option.choices.end());
+        arguments.insert(arguments.end(), option.choices.begin(),
+                         option.choices.end());
         continue;
       }
       options.push_back(option.name);
       if (!option.IsFlag()) {
-        cases += fmt::format("    '{} {} '*) words='{}' ;;\n",
-                             verb.name,
-                             option.name,
-                             fmt::join(option.choices, " "));
+        cases += fmt::format("    '{} {} '*) words='{}' ;;\n", verb.name,
+                             option.name, fmt::join(option.choices, " "));
       }
     }
     options.emplace_back("--help");
-    cases += fmt::format(
-        "    '{} '*' -'*) words='{}' ;;\n", verb.name, fmt::join(options, " "));
+    cases += fmt::format("    '{} '*' -'*) words='{}' ;;\n", verb.name,
+                         fmt::join(options, " "));
     if (!arguments.empty()) {
-      cases += fmt::format(
-          "    '{} '*) words='{}' ;;\n", verb.name, fmt::join(arguments, " "));
+      cases += fmt::format("    '{} '*) words='{}' ;;\n", verb.name,
+                           fmt::join(arguments, " "));
     }
   }
   return fmt::format(
@@ -80,8 +78,7 @@ _oppa() {{
 }}
 complete -o default -F _oppa oppa
 )",
-      cases,
-      fmt::join(names, " "));
+      cases, fmt::join(names, " "));
 }
 
 std::string ZshCompletion(const Verbs& verbs) {
@@ -97,14 +94,11 @@ std::string ZshCompletion(const Verbs& verbs) {
                              option.repeated   ? "*"
                              : option.required ? ""
                                                : ":",
-                             option.name,
-                             values);
+                             option.name, values);
       } else {
         cases += fmt::format(
-            " \\\n        '{}{}[{}]{}'",
-            option.repeated ? "*" : "",
-            option.name,
-            Quoted(option.help),
+            " \\\n        '{}{}[{}]{}'", option.repeated ? "*" : "",
+            option.name, Quoted(option.help),
             option.IsFlag() ? "" : ":" + Quoted(option.value) + ":" + values);
       }
     }
@@ -130,8 +124,7 @@ else
   compdef _oppa oppa
 fi
 )",
-                     commands,
-                     cases);
+                     commands, cases);
 }
 
 }  // namespace cli

@@ -51,8 +51,8 @@ int Contain(const std::vector<std::string>& words) {
     }
   }
   if (process.start_error() != 0) {
-    throw std::runtime_error(fmt::format(
-        "cannot start {}: {}", words.front(), strerror(process.start_error())));
+    throw std::runtime_error(fmt::format("cannot start {}: {}", words.front(),
+                                         strerror(process.start_error())));
   }
   const int status = process.wait_status().value_or(SIGKILL);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -177,8 +177,8 @@ std::string HelpText(const Verbs& verbs) {
 }
 
 std::string HelpText(const Verb& verb) {
-  std::string text = fmt::format(
-      "{}\nUsage: {}\n", Wrapped(Sentence(verb), 0), Synopsis(verb));
+  std::string text = fmt::format("{}\nUsage: {}\n", Wrapped(Sentence(verb), 0),
+                                 Synopsis(verb));
   std::vector<Row> rows = OptionRows(verb);
   rows.emplace_back("-h, --help", "print this help");
   std::size_t width = 0;
@@ -196,8 +196,7 @@ std::string ManPage(const Verbs& verbs) {
   std::string text = fmt::format(
       ".TH OPPA 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\noppa \\- {}\n"
       ".SH SYNOPSIS\n.B oppa\n.I COMMAND\n[\\fIARGUMENTS\\fR]\n.SH COMMANDS\n",
-      harness::ProgramVersion(),
-      kPurpose);
+      harness::ProgramVersion(), kPurpose);
   ForEachGroup(
       verbs,
       [&](const std::string& group) {
@@ -215,8 +214,7 @@ std::string ManPage(const Verbs& verbs) {
   text += ".SH ENVIRONMENT\n" + RoffTable(kVariables);
   text += ".SH EXAMPLES\n.nf\n";
   ForEachGroup(
-      verbs,
-      [](const std::string&) {},
+      verbs, [](const std::string&) {},
       [&](const Verb& verb) {
         for (const std::string& example : verb.examples) {
           text += Roff(example) + "\n";
@@ -232,18 +230,15 @@ std::string ReferencePage(const Verbs& verbs) {
       "`oppa help COMMAND` prints the help of a command. `oppa completion` and "
       "`oppa man` print what an\ninstallation puts in place: completion for "
       "bash and zsh, and the man page.\n\n{}",
-      kPurpose,
-      MarkdownTable("option", kProgramOptions));
+      kPurpose, MarkdownTable("option", kProgramOptions));
   ForEachGroup(
       verbs,
       [&](const std::string& group) {
         text += fmt::format("\n## {}\n", group);
       },
       [&](const Verb& verb) {
-        text += fmt::format("\n### oppa {}\n{}\n\n    {}\n",
-                            verb.name,
-                            Sentence(verb),
-                            Synopsis(verb));
+        text += fmt::format("\n### oppa {}\n{}\n\n    {}\n", verb.name,
+                            Sentence(verb), Synopsis(verb));
         if (!verb.options.empty()) {
           text += "\n" + MarkdownTable("option", OptionRows(verb));
         }

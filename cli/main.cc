@@ -46,14 +46,14 @@ std::string Shortened(std::string message) {
   while (end < message.size() && is_inside_of_a_character(end)) {
     ++end;
   }
-  return message.replace(
-      begin, end - begin, fmt::format(" [... {} bytes ...] ", end - begin));
+  return message.replace(begin, end - begin,
+                         fmt::format(" [... {} bytes ...] ", end - begin));
 }
 
 int Fail(const char* message, int code) {
   try {
-    (void)std::fprintf(
-        stderr, "oppa: %s\n", Shortened(common::Printable(message)).c_str());
+    (void)std::fprintf(stderr, "oppa: %s\n",
+                       Shortened(common::Printable(message)).c_str());
     return code;
   } catch (const std::bad_alloc&) {
     return FailWithoutMemory();
@@ -112,8 +112,8 @@ int main(int argc, char** argv) {
   try {
     const int code = cli::Execute({argv, argv + argc});
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      throw std::system_error(
-          errno, std::generic_category(), "cannot write the output");
+      throw std::system_error(errno, std::generic_category(),
+                              "cannot write the output");
     }
     return code;
   } catch (const std::bad_alloc&) {

@@ -40,8 +40,7 @@ std::string Describe(const harness::Budget& budget) {
   return text;
 }
 
-int MatrixOnSlurm(const VerbOptions& options,
-                  const harness::Manifest& manifest,
+int MatrixOnSlurm(const VerbOptions& options, const harness::Manifest& manifest,
                   const std::filesystem::path& folder) {
   const harness::SlurmSubmission submission =
       NewSubmission(options, manifest, "TOKEN", true);
@@ -55,11 +54,9 @@ int MatrixOnSlurm(const VerbOptions& options,
       "{}",
       harness::FormatSubmission(
           submission,
-          WithNeeds(
-              submission.options,
-              runs,
-              MissingJobs(
-                  options, runs, harness::RecordedRuns(runs, folder), folder)),
+          WithNeeds(submission.options, runs,
+                    MissingJobs(options, runs,
+                                harness::RecordedRuns(runs, folder), folder)),
           harness::MaxArraySize()));
   return 0;
 }
@@ -70,10 +67,9 @@ std::string MatrixJson(const harness::Manifest& manifest,
   common::Json json;
   json["experiment"] = manifest.name;
   json["title"] = manifest.title;
-  json["budget"] = {{"time_s",
-                     std::isfinite(manifest.budget.time_s)
-                         ? common::Json(manifest.budget.time_s)
-                         : common::Json(nullptr)},
+  json["budget"] = {{"time_s", std::isfinite(manifest.budget.time_s)
+                                   ? common::Json(manifest.budget.time_s)
+                                   : common::Json(nullptr)},
                     {"trials", manifest.budget.trials},
                     {"q_max", manifest.budget.q_max}};
   if (manifest.budget.stop_when) {
@@ -112,18 +108,13 @@ int Matrix(const VerbOptions& options) {
     fmt::print("{}", MatrixJson(manifest, problems, runs));
     return 0;
   }
-  fmt::print("{}: {}\nbudget of a run: {}\n\n",
-             manifest.name,
-             manifest.title,
+  fmt::print("{}: {}\nbudget of a run: {}\n\n", manifest.name, manifest.title,
              Describe(manifest.budget));
   fmt::print("{}", harness::HeldOutNote(manifest));
   for (const trials::ProblemInfo& problem : problems) {
-    fmt::print("{}{}{} configurations; {} ({})\n",
-               problem.name,
-               problem.name.empty() ? "" : ": ",
-               problem.candidates,
-               problem.description,
-               problem.backend);
+    fmt::print("{}{}{} configurations; {} ({})\n", problem.name,
+               problem.name.empty() ? "" : ": ", problem.candidates,
+               problem.description, problem.backend);
   }
   fmt::print("\n{}", harness::FormatRuns(runs));
   const auto done = std::count_if(
@@ -131,11 +122,8 @@ int Matrix(const VerbOptions& options) {
         return status.state == harness::RunState::kDone;
       });
   fmt::print("\n{} runs = {} problems x {} methods x {} repeats; {} to do\n",
-             runs.size(),
-             manifest.problems.size(),
-             manifest.methods.size(),
-             manifest.repeats,
-             static_cast<std::ptrdiff_t>(runs.size()) - done);
+             runs.size(), manifest.problems.size(), manifest.methods.size(),
+             manifest.repeats, static_cast<std::ptrdiff_t>(runs.size()) - done);
   return 0;
 }
 

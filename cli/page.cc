@@ -62,11 +62,9 @@ fs::path WriteSearchPage(const fs::path& experiment_folder,
                          plots::PageOptions options) {
   if (options.learned.empty()) {
     const plots::PageRun run = plots::LoadPageRun(experiment_folder, options);
-    options.learned =
-        studies::LearnedNumbers(trials::RunFolder(experiment_folder,
-                                                  run.problem->info.name,
-                                                  run.method->name,
-                                                  options.repeat));
+    options.learned = studies::LearnedNumbers(
+        trials::RunFolder(experiment_folder, run.problem->info.name,
+                          run.method->name, options.repeat));
   }
   return plots::WritePage(experiment_folder, options);
 }
@@ -74,9 +72,9 @@ fs::path WriteSearchPage(const fs::path& experiment_folder,
 Verbs PageVerbs() {
   const auto all = std::make_shared<Bound<PageVerbOptions>>();
   PageVerbOptions& own = all->own;
-  Option file = Required(Bind("FILE",
-                              "manifest, or a folder results/<experiment>",
-                              all->verb.manifest));
+  Option file =
+      Required(Bind("FILE", "manifest, or a folder results/<experiment>",
+                    all->verb.manifest));
   return {
       {.group = kExperiments,
        .name = "page",
@@ -87,9 +85,7 @@ Verbs PageVerbs() {
            "The page needs no network. While the search runs, it reloads "
            "itself; --watch writes it again until the end.",
        .options =
-           Options{file,
-                   ResultsOption(all->verb),
-                   SetOption(all->verb),
+           Options{file, ResultsOption(all->verb), SetOption(all->verb),
                    ProblemOption(all->verb),
                    Bind("--method NAME",
                         "the method to show (default: oppa, or the first)",

@@ -48,10 +48,7 @@ void RejectExtras(const Verb& verb, Words extras) {
   throw InputError(
       fmt::format("{}: unknown option '{}'{}; `oppa help {}` "
                   "lists the options",
-                  verb.name,
-                  name,
-                  common::DidYouMean(name, known),
-                  verb.name));
+                  verb.name, name, common::DidYouMean(name, known), verb.name));
 }
 
 }  // namespace
@@ -87,8 +84,7 @@ bool Parse(const Verb& verb, const Words& all) {
     RejectExtras(verb, app.remaining());
     const std::string reason = e.what();
     throw InputError(
-        fmt::format("{}: {}",
-                    verb.name,
+        fmt::format("{}: {}", verb.name,
                     e.get_name() == "ArgumentMismatch"
                         ? reason.substr(0, reason.find(':')) + " needs a value"
                         : reason));
@@ -103,9 +99,7 @@ bool Parse(const Verb& verb, const Words& all) {
       throw InputError(
           fmt::format("{}: {} is missing; `oppa help {}` explains "
                       "the command",
-                      verb.name,
-                      option->name,
-                      verb.name));
+                      verb.name, option->name, verb.name));
     }
   }
   return true;

@@ -25,8 +25,7 @@ int Plan(PlanVerb& own) {
     throw common::InputError(
         fmt::format("plan: unexpected argument '{}'; the run matrix of a "
                     "manifest is printed by `oppa matrix {}`",
-                    own.file,
-                    own.file));
+                    own.file, own.file));
   }
   jobs::PlanRequest& request = own.request;
   if (request.model.empty() || request.gpus.empty() ||
@@ -55,8 +54,7 @@ Options JobOptions(jobs::PlanRequest& request) {
       Bind("--gpu NAME", "kind of GPU, such as h100", request.machine.gpu),
       Bind("--batch N", "sequences per step over all GPUs", request.batch_size),
       Bind("--seq N", "tokens of a sequence", request.sequence_length),
-      Bind("--precision NAME",
-           "fp32, fp16, bf16 (default) or fp8",
+      Bind("--precision NAME", "fp32, fp16, bf16 (default) or fp8",
            request.precision),
       Bind("--framework A,B,...",
            "adapters or frameworks (default: megatron-lm,torchtitan)",
@@ -67,8 +65,7 @@ Options JobOptions(jobs::PlanRequest& request) {
       Bind("--intra GB/S",
            "bandwidth between two GPUs of a node, per direction",
            request.machine.intra_gb_per_s),
-      Bind("--inter GB/S",
-           "bandwidth of a network card, per direction",
+      Bind("--inter GB/S", "bandwidth of a network card, per direction",
            request.machine.inter_gb_per_s),
       Bind("--nics N", "network cards of a node", request.nics_per_node),
   };
@@ -77,8 +74,7 @@ Options JobOptions(jobs::PlanRequest& request) {
 Options OutputOptions(PlanVerb& own) {
   jobs::PlanRequest& request = own.request;
   return {
-      Bind("--headroom PERCENT",
-           "memory that stays free (default: 10)",
+      Bind("--headroom PERCENT", "memory that stays free (default: 10)",
            request.headroom_percent),
       Bind("--rule EXPRESSION",
            "exclude configurations for which this is true: '$tp > 4'",
@@ -94,8 +90,7 @@ Options OutputOptions(PlanVerb& own) {
       Bind("--check RESULTS",
            "print how far predictions of other measured trials are off",
            request.check),
-      Bind("--price PRICE",
-           "price of a GPU hour, with several sizes",
+      Bind("--price PRICE", "price of a GPU hour, with several sizes",
            request.price_per_hour),
       Bind("--json", "print JSON", own.json),
       Bind("--csv", "print CSV", own.csv),

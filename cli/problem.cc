@@ -42,8 +42,7 @@ std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
     }
     known.push_back(problem.name);
   }
-  throw InputError(fmt::format("--problem {}: unknown{}; known: {}",
-                               name,
+  throw InputError(fmt::format("--problem {}: unknown{}; known: {}", name,
                                common::DidYouMean(name, known),
                                fmt::join(known, ", ")));
 }
@@ -53,10 +52,8 @@ void PrintHeading(const harness::ProblemSpec& problem,
   if (!backend.warning.empty()) {
     fmt::print(stderr, "oppa: {}\n", backend.warning);
   }
-  fmt::print("{}{}{}: {} configurations\n",
-             problem.name,
-             problem.name.empty() ? "" : ": ",
-             backend.description,
+  fmt::print("{}{}{}: {} configurations\n", problem.name,
+             problem.name.empty() ? "" : ": ", backend.description,
              backend.space->size());
 }
 
@@ -68,8 +65,8 @@ void PrintValidation(const harness::Backend& backend) {
 
 void PrintDropped(const trials::SearchSpace& space) {
   for (const trials::SearchSpace::Dropped& dropped : space.dropped()) {
-    fmt::print(
-        "{:>10}  {}  ({})\n", dropped.count, dropped.rule, dropped.origin);
+    fmt::print("{:>10}  {}  ({})\n", dropped.count, dropped.rule,
+               dropped.origin);
   }
 }
 
@@ -80,8 +77,7 @@ struct Evaluated {
   double throughput_steps_per_s = 0.0;
 };
 
-Evaluated Evaluate(const harness::Backend& backend,
-                   trials::TrialRunner& runner,
+Evaluated Evaluate(const harness::Backend& backend, trials::TrialRunner& runner,
                    int candidate) {
   trials::TrialRequest request;
   request.config = (*backend.space)[candidate];
@@ -124,9 +120,7 @@ void PrintCsv(const harness::ProblemSpec& problem,
               const harness::Backend& backend,
               const std::vector<Evaluated>& all) {
   for (const Evaluated& one : all) {
-    fmt::print("{},{},{},{},{},{},{}\n",
-               problem.name,
-               one.candidate,
+    fmt::print("{},{},{},{},{},{},{}\n", problem.name, one.candidate,
                backend.space->knobs().Cells((*backend.space)[one.candidate]),
                ToString(one.measurement.outcome),
                common::ExactText(one.throughput_steps_per_s),
@@ -144,8 +138,8 @@ std::string GpusAndMoney(const harness::Backend& backend,
   const int gpus = trials::GpusOf(config);
   const double money =
       1000.0 * trials::StepMoney(step_time_s, gpus, backend.price_per_gpu_hour);
-  return fmt::format(
-      " {:>6} {:>14}", gpus, money > 0.0 ? fmt::format("{:.4g}", money) : "-");
+  return fmt::format(" {:>6} {:>14}", gpus,
+                     money > 0.0 ? fmt::format("{:.4g}", money) : "-");
 }
 
 // The configurations to try first, by the objective: those that fit by
@@ -174,16 +168,12 @@ void PrintBest(const harness::Backend& backend,
       std::count_if(all.begin(), all.end(), [](const Evaluated& one) {
         return one.measurement.outcome == trials::Outcome::kCompleted;
       });
-  fmt::print(
-      "{} of {} fit; the best by expected throughput:\n", fit, all.size());
+  fmt::print("{} of {} fit; the best by expected throughput:\n", fit,
+             all.size());
   // What differs with the number of GPUs.
   const bool parts = !backend.sizes.empty();
   fmt::print(
-      "{:>10} {:>10} {:>9} {:>8}{}  {}\n",
-      "steps/s",
-      "s/step",
-      "GB",
-      "P(fits)",
+      "{:>10} {:>10} {:>9} {:>8}{}  {}\n", "steps/s", "s/step", "GB", "P(fits)",
       parts ? fmt::format(" {:>6} {:>14}", "GPUs", "USD/1000 steps") : "",
       "PC");
   const std::vector<int> order = trials::TryOrder(priced_s, fit_probability);
@@ -191,10 +181,8 @@ void PrintBest(const harness::Backend& backend,
     const auto at = static_cast<std::size_t>(order[i]);
     const trials::ParallelConfig& config = (*backend.space)[all[at].candidate];
     fmt::print("{:>10.4g} {:>10.4g} {:>9.2f} {:>8.2f}{}  {}\n",
-               1.0 / step_time_s[at],
-               step_time_s[at],
-               expected[at].peak_memory_bytes / 1e9,
-               fit_probability[at],
+               1.0 / step_time_s[at], step_time_s[at],
+               expected[at].peak_memory_bytes / 1e9, fit_probability[at],
                parts ? GpusAndMoney(backend, config, step_time_s[at]) : "",
                ToString(config));
   }
@@ -284,8 +272,8 @@ std::string ShareOfFirst(const std::vector<double>& exact,
   for (std::size_t i = 0; i < order.size() && i < kShown.back(); ++i) {
     best = std::max(best, exact[static_cast<std::size_t>(order[i])]);
     if (std::find(kShown.begin(), kShown.end(), i + 1) != kShown.end()) {
-      text += fmt::format(
-          "{}{}: {:.3f}", text.empty() ? "" : ", ", i + 1, best / optimum);
+      text += fmt::format("{}{}: {:.3f}", text.empty() ? "" : ", ", i + 1,
+                          best / optimum);
     }
   }
   return text;
@@ -306,8 +294,7 @@ void PrintPredictions(const harness::Backend& backend,
     }
   }
   const std::vector<int> order = Order(priced, backend.memory_capacity_bytes);
-  fmt::print("predictions: {}; {} of {} fit; the best:\n",
-             predictions.source,
+  fmt::print("predictions: {}; {} of {} fit; the best:\n", predictions.source,
              std::count_if(predictions.peak_memory_bytes.begin(),
                            predictions.peak_memory_bytes.end(),
                            [&backend](double bytes) {
@@ -321,10 +308,8 @@ void PrintPredictions(const harness::Backend& backend,
                               : exact[at] == 0.0
                                   ? "out of memory"
                                   : fmt::format("{:.4g}", 1.0 / exact[at]);
-    fmt::print("{:>10.4g} {:>9.2f} {:>13}  {}\n",
-               predictions.step_time_s[at],
-               predictions.peak_memory_bytes[at] / 1e9,
-               known,
+    fmt::print("{:>10.4g} {:>9.2f} {:>13}  {}\n", predictions.step_time_s[at],
+               predictions.peak_memory_bytes[at] / 1e9, known,
                ToString((*backend.space)[order[i]]));
   }
   if (!exact.empty()) {
@@ -339,10 +324,7 @@ void PrintPredictionsCsv(const harness::ProblemSpec& problem,
                          const trials::Predictions& predictions) {
   for (int i = 0; i < backend.space->size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
-    fmt::print("{},{},{},{},{},{}\n",
-               problem.name,
-               name,
-               i,
+    fmt::print("{},{},{},{},{},{}\n", problem.name, name, i,
                backend.space->knobs().Cells((*backend.space)[i]),
                common::ExactText(predictions.step_time_s[at]),
                common::ExactText(predictions.peak_memory_bytes[at]));
@@ -379,9 +361,7 @@ void ShowPredictions(const VerbOptions& options,
       PrintPredictionsCsv(problem, name, backend, predictions);
       continue;
     }
-    fmt::print("{}{}{}",
-               name.empty() ? "" : "[predictions.",
-               name,
+    fmt::print("{}{}{}", name.empty() ? "" : "[predictions.", name,
                name.empty() ? "" : "] ");
     PrintPredictions(backend, predictions, exact);
   }
@@ -410,15 +390,11 @@ int Space(const VerbOptions& options, const SpaceOptions& space) {
     const harness::Backend backend = harness::MakeBackend(problem);
     if (options.csv) {
       for (int i = 0; i < backend.space->size(); ++i) {
-        fmt::print("{},{},{}\n",
-                   problem.name,
-                   i,
+        fmt::print("{},{},{}\n", problem.name, i,
                    backend.space->knobs().Cells((*backend.space)[i]));
       }
     } else if (space.count) {
-      fmt::print("{}{}{}\n",
-                 problem.name,
-                 problem.name.empty() ? "" : " ",
+      fmt::print("{}{}{}\n", problem.name, problem.name.empty() ? "" : " ",
                  backend.space->size());
     } else {
       PrintHeading(problem, backend);
@@ -479,8 +455,7 @@ Verb DefineSpace() {
       .group = kProblems,
       .name = "space",
       .summary = "count or list the configurations of the search space",
-      .options = {ManifestArgument(all->verb),
-                  ProblemOption(all->verb),
+      .options = {ManifestArgument(all->verb), ProblemOption(all->verb),
                   SetOption(all->verb),
                   Bind("--count", "print only their number", all->own.count),
                   Bind("--csv", "list all of them as CSV", all->verb.csv),
@@ -500,8 +475,7 @@ Verb DefineSimulate() {
               "Prints the time and memory of one configuration by "
               "part, the best configurations, or the predictions that methods "
               "start from.",
-          .options = {ManifestArgument(all->verb),
-                      ProblemOption(all->verb),
+          .options = {ManifestArgument(all->verb), ProblemOption(all->verb),
                       SetOption(all->verb),
                       Bind("--pc CONFIG",
                            "explain one step of this configuration: "
@@ -516,8 +490,7 @@ Verb DefineSimulate() {
                            "list the best configurations by each source of "
                            "predictions",
                            all->own.predictions),
-                      Bind("--csv",
-                           "with --all and --predictions: print CSV",
+                      Bind("--csv", "with --all and --predictions: print CSV",
                            all->verb.csv)},
           .examples = {"oppa simulate experiments/qwen-8gpu.toml --all",
                        "oppa simulate experiments/qwen-8gpu.toml --pc "

@@ -32,8 +32,7 @@ Verb DefineMethods() {
       .summary = "list the search methods, or the options of one",
       .options = {Bind("NAME", "list the options of this method", own->name),
                   Bind("--json", "print JSON", own->json),
-                  Bind("--markdown",
-                       "print the page docs/methods.md",
+                  Bind("--markdown", "print the page docs/methods.md",
                        own->markdown)},
       .examples = {"oppa methods oppa"},
       .run = [own](const Words&) {
@@ -48,9 +47,7 @@ Verb DefineCompletion() {
   return {.group = kReference,
           .name = "completion",
           .summary = "print a completion script for bash or zsh",
-          .options = {Required(Choice("SHELL",
-                                      "bash or zsh",
-                                      {"bash", "zsh"},
+          .options = {Required(Choice("SHELL", "bash or zsh", {"bash", "zsh"},
                                       [script](const std::string& shell) {
                                         *script = shell == "bash"
                                                       ? BashCompletion
@@ -83,10 +80,8 @@ std::string VersionText() {
     data = e.what();
   }
   return fmt::format("{} (commit {}{})\n{}\ndata: {}\n",
-                     harness::ProgramVersion(),
-                     commit.hash,
-                     commit.dirty ? ", modified" : "",
-                     harness::BuildTools(),
+                     harness::ProgramVersion(), commit.hash,
+                     commit.dirty ? ", modified" : "", harness::BuildTools(),
                      data);
 }
 

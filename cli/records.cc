@@ -40,8 +40,7 @@ int PrintReport(const std::filesystem::path& folder,
   const plots::ReportOutcome outcome = plots::Report(folder, options);
   fmt::print("{}", outcome.summary);
   PrintNotes(outcome.notes);
-  fmt::print("{} files in {}\n",
-             outcome.files.size(),
+  fmt::print("{} files in {}\n", outcome.files.size(),
              common::Printable(folder.string()));
   return PrintFailures(outcome.failures);
 }
@@ -108,8 +107,7 @@ int Check(const std::filesystem::path& results) {
   const harness::CheckSummary summary = harness::CheckRecordsBelow(results);
   PrintNotes(summary.notes);
   fmt::print("{}: {} finished runs are whole, {} are unfinished",
-             common::Printable(results.string()),
-             summary.finished,
+             common::Printable(results.string()), summary.finished,
              summary.unfinished);
   if (summary.unsealed > 0) {
     fmt::print(", {} were finished by a version without seals",
@@ -127,8 +125,8 @@ Verb DefineCheck() {
           .description =
               "Reads every run below FOLDER (default: results) and compares "
               "the files of finished runs with their seals. Changes nothing.",
-          .options = {Bind(
-              "FOLDER", "results, or a part of them", options->results)},
+          .options = {Bind("FOLDER", "results, or a part of them",
+                           options->results)},
           .examples = {"oppa check results"},
           .run = [options](const Words&) { return Check(options->results); }};
 }
@@ -149,10 +147,8 @@ Verb DefineImport() {
           .description =
               "Every run of the experiment gets the trials as observations, so "
               "that they are not measured again. Continue with `oppa run`.",
-          .options = {ManifestArgument(all->verb),
-                      tables,
-                      ResultsOption(all->verb),
-                      SetOption(all->verb)},
+          .options = {ManifestArgument(all->verb), tables,
+                      ResultsOption(all->verb), SetOption(all->verb)},
           .examples = {"oppa import tune.toml earlier.csv"},
           .run = [all](const Words&) { return Import(all->verb); }};
 }
@@ -162,11 +158,9 @@ Verb DefineReport() {
   return {.group = kExperiments,
           .name = "report",
           .summary = "write tables and figures from the records",
-          .options = {ManifestArgument(all->verb),
-                      ResultsOption(all->verb),
+          .options = {ManifestArgument(all->verb), ResultsOption(all->verb),
                       SetOption(all->verb),
-                      Bind("--figures A,B,...",
-                           "draw only these figures",
+                      Bind("--figures A,B,...", "draw only these figures",
                            all->own.figures),
                       Bind("--reference METHOD",
                            "compare the others with this method (default: "

@@ -54,8 +54,7 @@ int ThreadsOfEach(int workers, std::size_t jobs) {
 
 // Waits until the submitted jobs have ended or a signal arrives. Returns the
 // number of failures.
-int Wait(std::size_t jobs,
-         harness::Dispatcher& dispatcher,
+int Wait(std::size_t jobs, harness::Dispatcher& dispatcher,
          harness::Progress& progress) {
   std::size_t ended = 0;
   int failed = 0;
@@ -76,8 +75,7 @@ int Wait(std::size_t jobs,
 
 // Runs at a time. A search whose trials are remote jobs mostly waits. Trials on
 // a real clock would slow each other down on the devices that they share.
-int Workers(const VerbOptions& options,
-            const RunVerbOptions& run_options,
+int Workers(const VerbOptions& options, const RunVerbOptions& run_options,
             const harness::Manifest& manifest) {
   constexpr int kSearchesThatWait = 8;
   if (run_options.jobs > 0) {
@@ -106,8 +104,7 @@ void NoteOtherCommits(const std::vector<harness::RecordedRun>& recorded) {
 }
 
 // Submits the runs to Slurm; with --wait, shows their progress until the end.
-int RunSlurm(const VerbOptions& options,
-             const RunVerbOptions& run_options,
+int RunSlurm(const VerbOptions& options, const RunVerbOptions& run_options,
              const harness::Manifest& manifest,
              const std::vector<harness::Job>& missing) {
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
@@ -134,25 +131,20 @@ int RunSlurm(const VerbOptions& options,
   slurm.Submit(jobs);
   const std::vector<std::int64_t> ids = slurm.submission().JobIds();
   fmt::print("{}: {} of {} runs submitted as job{} {}, report as job {}\n",
-             manifest.name,
-             jobs.size(),
-             runs.size(),
-             ids.size() > 2 ? "s" : "",
-             fmt::join(ids.begin(), ids.end() - 1, ", "),
-             ids.back());
+             manifest.name, jobs.size(), runs.size(), ids.size() > 2 ? "s" : "",
+             fmt::join(ids.begin(), ids.end() - 1, ", "), ids.back());
   if (!run_options.wait) {
     return 0;
   }
-  harness::Progress progress(
-      manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
+  harness::Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0,
+                             stdout);
   const int failed = Wait(jobs.size(), slurm, progress);
   if (harness::StopSignal() != 0) {
     fmt::print("stopped waiting; the jobs continue, `oppa cancel` ends them\n");
     return 128 + harness::StopSignal();
   }
   if (failed > 0) {
-    fmt::print("{} of {} runs failed; `oppa logs` shows their output\n",
-               failed,
+    fmt::print("{} of {} runs failed; `oppa logs` shows their output\n", failed,
                jobs.size());
   }
   WaitForLastJob(folder);
@@ -193,13 +185,10 @@ int RunExperiment(const VerbOptions& options,
   const int workers = Workers(options, run_options, manifest);
   int failed = 0;
   if (!jobs.empty() && harness::StopSignal() == 0) {
-    fmt::print("{}: {} of {} runs to do, {} at a time\n",
-               manifest.name,
-               jobs.size(),
-               runs.size(),
-               workers);
-    harness::Progress progress(
-        manifest, folder, ::isatty(STDOUT_FILENO) != 0, stdout);
+    fmt::print("{}: {} of {} runs to do, {} at a time\n", manifest.name,
+               jobs.size(), runs.size(), workers);
+    harness::Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0,
+                               stdout);
     harness::LocalPool pool(workers, ThreadsOfEach(workers, jobs.size()));
     pool.Submit(jobs);
     failed = Wait(jobs.size(), pool, progress);
@@ -212,9 +201,7 @@ int RunExperiment(const VerbOptions& options,
     fmt::print(
         "{} of {} runs failed; their output is in log.txt of each run's "
         "folder under {}\n",
-        failed,
-        jobs.size(),
-        common::Printable(folder.string()));
+        failed, jobs.size(), common::Printable(folder.string()));
   }
   const int code = run_options.no_report
                        ? PrintFailures(plots::LoadExperiment(folder).failures)
@@ -294,14 +281,11 @@ Verb DefineRun() {
           Options{Bind("--jobs N",
                        "runs at a time (default: one per core, and one "
                        "with a training program)",
-                       run.jobs,
-                       Range{1, kMostJobs}),
-                  Bind("--no-report",
-                       "write no tables and figures",
+                       run.jobs, Range{1, kMostJobs}),
+                  Bind("--no-report", "write no tables and figures",
                        run.no_report)} +
           GrowthOptions(all->verb) + DispatchOptions(all->verb) +
-          Options{Bind("--wait",
-                       "with slurm: show progress until all jobs end",
+          Options{Bind("--wait", "with slurm: show progress until all jobs end",
                        run.wait),
                   Bind("--requeue-until-done",
                        "with slurm: continue in a new job after a time limit",

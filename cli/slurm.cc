@@ -43,8 +43,7 @@ constexpr int kLogLines = 200;
 
 // Nodes and GPUs that a run occupies.
 void AddNeeds(const harness::SlurmOptions& options,
-              const harness::ProblemSpec& problem,
-              harness::Job& job) {
+              const harness::ProblemSpec& problem, harness::Job& job) {
   if (options.resources == harness::SlurmOptions::Resources::kCpu ||
       (options.resources == harness::SlurmOptions::Resources::kAuto &&
        harness::IsSimulated(problem))) {
@@ -75,8 +74,7 @@ fs::path NewestTrialLog(const fs::path& run_folder) {
 
 harness::SlurmSubmission NewSubmission(const VerbOptions& options,
                                        const harness::Manifest& manifest,
-                                       const std::string& token,
-                                       bool report) {
+                                       const std::string& token, bool report) {
   harness::SlurmSubmission submission;
   submission.options = harness::SlurmOptionsFor(manifest.slurm);
   if (options.requeue_until_done) {
@@ -89,10 +87,8 @@ harness::SlurmSubmission NewSubmission(const VerbOptions& options,
   submission.place.experiment = manifest.name;
   submission.place.token = token;
   if (report) {
-    submission.report = {submission.place.program.string(),
-                         "report",
-                         options.manifest.string(),
-                         "--results",
+    submission.report = {submission.place.program.string(), "report",
+                         options.manifest.string(), "--results",
                          options.results.string()};
     for (const std::string& setting : options.overrides.settings) {
       submission.report.insert(submission.report.end(), {"--set", setting});
@@ -121,18 +117,15 @@ std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
   harness::SlurmPlace place = submission.place;
   place.folder = place.folder.parent_path().parent_path() / "RUN/jobs/TRIAL";
   return fmt::format(
-      "# {}\n{}\n# each trial\n{}\n",
-      (place.folder / "task.sh").string(),
+      "# {}\n{}\n# each trial\n{}\n", (place.folder / "task.sh").string(),
       harness::TaskScript(),
       common::ShellLine(harness::SbatchTrial(
           submission.options, place, needs.nodes, needs.gpus_per_node)));
 }
 
 std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
-    const VerbOptions& options,
-    const harness::Manifest& manifest,
-    const harness::RunSpec& run,
-    const harness::Backend& backend) {
+    const VerbOptions& options, const harness::Manifest& manifest,
+    const harness::RunSpec& run, const harness::Backend& backend) {
   const harness::SlurmOptions slurm = harness::SlurmOptionsFor(manifest.slurm);
   harness::Job needs;
   AddNeeds(slurm, *run.problem, needs);
@@ -268,8 +261,7 @@ int CancelVerb(const VerbOptions& options) {
   fmt::print(
       "{}: {} jobs cancelled; their records are kept, and `oppa run` "
       "resumes from them\n",
-      manifest.name,
-      queue ? std::to_string(tasks) : std::string("all"));
+      manifest.name, queue ? std::to_string(tasks) : std::string("all"));
   return 0;
 }
 
@@ -296,21 +288,17 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
       }
     }
     if (!fs::exists(log) || fs::file_size(log) == 0) {
-      fmt::print("{}: wrote nothing (its log is {})\n",
-                 run_name,
+      fmt::print("{}: wrote nothing (its log is {})\n", run_name,
                  common::Printable(log.string()));
       return 0;
     }
-    fmt::print("{}:\n{}\n",
-               common::Printable(log.string()),
+    fmt::print("{}:\n{}\n", common::Printable(log.string()),
                harness::Tail(log, kLogLines));
     return 0;
   }
-  throw InputError(
-      fmt::format("'{}' is not a run of {}{}; `oppa matrix` lists the runs",
-                  run_name,
-                  manifest.path.string(),
-                  common::DidYouMean(run_name, names)));
+  throw InputError(fmt::format(
+      "'{}' is not a run of {}{}; `oppa matrix` lists the runs", run_name,
+      manifest.path.string(), common::DidYouMean(run_name, names)));
 }
 
 Verb DefineLogs() {

@@ -19,17 +19,14 @@ namespace cli {
 // A submission without its jobs. `report`: draw the report when all jobs have
 // finished.
 [[nodiscard]] harness::SlurmSubmission NewSubmission(
-    const VerbOptions& options,
-    const harness::Manifest& manifest,
-    const std::string& token,
-    bool report);
+    const VerbOptions& options, const harness::Manifest& manifest,
+    const std::string& token, bool report);
 
 // The jobs (ids are indices into `runs`) with the nodes and GPUs they need, and
 // absolute paths.
 [[nodiscard]] std::vector<harness::Job> WithNeeds(
     const harness::SlurmOptions& options,
-    const std::vector<harness::RunSpec>& runs,
-    std::vector<harness::Job> jobs);
+    const std::vector<harness::RunSpec>& runs, std::vector<harness::Job> jobs);
 
 // The jobs that are not in Slurm's queue from an earlier submission. Jobs that
 // are stuck there are canceled and count as not queued.
@@ -46,10 +43,8 @@ namespace cli {
 // A runner that submits every trial of a run as a job (trial_jobs.h). `backend`
 // must outlive it.
 [[nodiscard]] std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
-    const VerbOptions& options,
-    const harness::Manifest& manifest,
-    const harness::RunSpec& run,
-    const harness::Backend& backend);
+    const VerbOptions& options, const harness::Manifest& manifest,
+    const harness::RunSpec& run, const harness::Backend& backend);
 
 // Waits until the last job of the newest submission has finished or a signal
 // arrives.

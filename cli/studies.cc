@@ -52,12 +52,12 @@ Verb DefineNoise() {
       .group = kStudies,
       .name = "noise",
       .summary = "plot step times of simulated trials",
-      .options =
-          {ManifestArgument(all->verb),
-           ResultsOption(all->verb),
-           Bind("--trials N", "configurations to draw", noise.trials, {1, 20}),
-           Bind("--steps N", "steps of each", noise.steps, {2, 100000}),
-           Bind("--seed N", "seed of the choice", noise.seed, {INT_MIN})},
+      .options = {ManifestArgument(all->verb), ResultsOption(all->verb),
+                  Bind("--trials N", "configurations to draw", noise.trials,
+                       {1, 20}),
+                  Bind("--steps N", "steps of each", noise.steps, {2, 100000}),
+                  Bind("--seed N", "seed of the choice", noise.seed,
+                       {INT_MIN})},
       .examples = {"oppa noise experiments/qwen-8gpu.toml"},
       .run = [all](const Words&) {
         return studies::Noise(all->verb.Study(), all->own);
@@ -72,10 +72,8 @@ Verb DefineScale() {
           .description =
               "Draws the step time and the cost of simulating "
               "against the number of GPUs.",
-          .options = {ManifestArgument(all->verb),
-                      ResultsOption(all->verb),
-                      Bind("--gpus 8,64,...",
-                           "only these numbers of GPUs",
+          .options = {ManifestArgument(all->verb), ResultsOption(all->verb),
+                      Bind("--gpus 8,64,...", "only these numbers of GPUs",
                            all->own.gpus)},
           .examples = {"oppa scale experiments/llama7b-scaling.toml"},
           .run = [all](const Words&) {
@@ -98,8 +96,8 @@ int Sensitivity(const VerbOptions& options, const SensitivityVerbOptions& own) {
     if (varied.overrides.methods.empty()) {
       continue;
     }
-    fmt::print(
-        "[{}/{}] {}, ", i + 1, study.experiments.size(), varied.experiment);
+    fmt::print("[{}/{}] {}, ", i + 1, study.experiments.size(),
+               varied.experiment);
     std::fflush(stdout);
     const int run = RunExperiment({.manifest = varied.manifest,
                                    .results = varied.results,
@@ -110,10 +108,10 @@ int Sensitivity(const VerbOptions& options, const SensitivityVerbOptions& own) {
     }
     code = std::max(code, run);
   }
-  return std::max(code,
-                  studies::Write(study.folder,
-                                 studies::SensitivityOutputs(
-                                     study, studies::ClaimEffects(study))));
+  return std::max(
+      code,
+      studies::Write(study.folder, studies::SensitivityOutputs(
+                                       study, studies::ClaimEffects(study))));
 }
 
 Verb DefineSensitivity() {
@@ -146,39 +144,36 @@ Verb DefineValidate() {
       .group = kStudies,
       .name = "validate",
       .summary = "compare the simulator with published measurements",
-      .options = {Bind("NAME",
-                       "published tables in the folder that OPPA_DATA names "
-                       "(default: all of them)",
-                       own->names),
-                  Bind("--table FILE",
-                       "another table in the format of a published one",
-                       own->table),
-                  Bind("--scenarios FILE",
-                       "CSV file with the sizes of each scenario of the table",
-                       own->overrides.scenarios),
-                  Bind("--cluster NAME",
-                       "cluster of the table: a file, or a name in "
-                       "experiments/clusters",
-                       own->overrides.cluster),
-                  Bind("--framework NAME",
-                       "framework of the table: a file, or a name in "
-                       "experiments/frameworks",
-                       own->overrides.framework),
-                  Bind("--csv",
-                       "print the rows with the simulator's predictions",
-                       own->csv),
-                  Bind("--json",
-                       "print the errors of each table as a JSON object",
-                       own->json),
-                  Bind("--bands FILE",
-                       "write experiments/validation/bands/error_bands.toml "
-                       "from the rows of "
-                       "scripts/leave-one-out",
-                       own->bands),
-                  Bind("--no-figures", "draw no figures", own->no_figures),
-                  Bind("--results FOLDER",
-                       "folder of the figures (default: results)",
-                       own->results)},
+      .options =
+          {Bind("NAME",
+                "published tables in the folder that OPPA_DATA names "
+                "(default: all of them)",
+                own->names),
+           Bind("--table FILE",
+                "another table in the format of a published one", own->table),
+           Bind("--scenarios FILE",
+                "CSV file with the sizes of each scenario of the table",
+                own->overrides.scenarios),
+           Bind("--cluster NAME",
+                "cluster of the table: a file, or a name in "
+                "experiments/clusters",
+                own->overrides.cluster),
+           Bind("--framework NAME",
+                "framework of the table: a file, or a name in "
+                "experiments/frameworks",
+                own->overrides.framework),
+           Bind("--csv", "print the rows with the simulator's predictions",
+                own->csv),
+           Bind("--json", "print the errors of each table as a JSON object",
+                own->json),
+           Bind("--bands FILE",
+                "write experiments/validation/bands/error_bands.toml "
+                "from the rows of "
+                "scripts/leave-one-out",
+                own->bands),
+           Bind("--no-figures", "draw no figures", own->no_figures),
+           Bind("--results FOLDER", "folder of the figures (default: results)",
+                own->results)},
       .examples = {"oppa validate", "oppa validate vtrain --csv"},
       .run = [own](const Words&) { return studies::Validate(*own); }};
 }
@@ -186,10 +181,7 @@ Verb DefineValidate() {
 }  // namespace
 
 Verbs StudyVerbs() {
-  return {DefineFits(),
-          DefineNoise(),
-          DefineScale(),
-          DefineSensitivity(),
+  return {DefineFits(), DefineNoise(), DefineScale(), DefineSensitivity(),
           DefineValidate()};
 }
 

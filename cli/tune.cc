@@ -34,26 +34,21 @@ struct TuneVerbOptions {
 Options JobOptions(jobs::InitOptions& job) {
   return {
       Bind("--framework NAME",
-           "adapter (`oppa adapters`), or the path of your own",
-           job.framework),
+           "adapter (`oppa adapters`), or the path of your own", job.framework),
       Bind("--model FILE", "config.json of the model", job.model),
-      Bind("--gpus NODESxGPUS",
-           "machine, such as 2x8 (default: as detected)",
+      Bind("--gpus NODESxGPUS", "machine, such as 2x8 (default: as detected)",
            job.gpus),
       Bind("--gpu NAME",
            "GPU, such as h100, for predictions (default: as detected)",
            job.gpu),
-      Bind("--memory-gib N",
-           "memory of a device (default: as detected)",
+      Bind("--memory-gib N", "memory of a device (default: as detected)",
            job.memory_gib),
-      Bind("--cluster FILE",
-           "cluster file, for predictions with its links",
+      Bind("--cluster FILE", "cluster file, for predictions with its links",
            job.cluster),
       Bind("--batch N",
            "sequences of a step over all ranks (default: as the command says)",
            job.batch),
-      Bind("--seq N",
-           "tokens of a sequence (default: as the command says)",
+      Bind("--seq N", "tokens of a sequence (default: as the command says)",
            job.sequence),
       Bind("--start CONFIG",
            "your present configuration (default: as the adapter reads it)",
@@ -76,8 +71,7 @@ void WriteManifest(const jobs::InitOptions& job) {
   }
 }
 
-int RunTune(TuneVerbOptions& options,
-            const Words& command,
+int RunTune(TuneVerbOptions& options, const Words& command,
             const Words& words) {
   options.job.command = command;
   options.job.folder = fs::current_path();
@@ -113,8 +107,7 @@ int RunInit(TuneVerbOptions& options, const Words& command) {
   }
   WriteManifest(options.job);
   fmt::print("{} written; `oppa tune {}` runs it\n",
-             options.job.manifest.string(),
-             options.job.manifest.string());
+             options.job.manifest.string(), options.job.manifest.string());
   return 0;
 }
 
@@ -143,8 +136,7 @@ Verbs TuneVerbs() {
            JobOptions(tune->job) +
            Options{
                Bind("--name NAME", "of the search (default: tune)", tune->name),
-               Bind("--finalists N",
-                    "configurations measured again at the end",
+               Bind("--finalists N", "configurations measured again at the end",
                     tune->finalists)},
        .examples = {"oppa tune --framework hf-trainer --model config.json "
                     "--batch 64 --seq 2048 -- torchrun --nproc-per-node=8 "
@@ -161,8 +153,8 @@ Verbs TuneVerbs() {
        .description = "The manifest has comments and is for `oppa tune`. The "
                       "words after -- are your command line.",
        .options = JobOptions(init->job) +
-                  Options{Bind(
-                      "--output FILE", "(default: tune.toml)", init->manifest)},
+                  Options{Bind("--output FILE", "(default: tune.toml)",
+                               init->manifest)},
        .examples = {"oppa init --framework megatron-lm --model config.json -- "
                     "torchrun --nproc-per-node=8 pretrain_gpt.py ..."},
        .command = init_command,

@@ -14,8 +14,7 @@ namespace cli {
 
 using common::InputError;
 
-Option MakeOption(std::string_view term,
-                  std::string help,
+Option MakeOption(std::string_view term, std::string help,
                   std::function<void(const std::string&)> set) {
   const std::size_t space = std::min(term.find(' '), term.size());
   return {.name = std::string(term.substr(0, space)),
@@ -36,8 +35,7 @@ void Read(const std::string& text, Range range, int& target) {
     throw InputError(range.high == INT_MAX
                          ? fmt::format("must be an integer >= {}", range.low)
                          : fmt::format("must be an integer from {} to {}",
-                                       range.low,
-                                       range.high));
+                                       range.low, range.high));
   }
 }
 
@@ -60,8 +58,7 @@ void Read(const std::string& text, Range /*range*/, std::string& target) {
   target = text;
 }
 
-void Read(const std::string& text,
-          Range /*range*/,
+void Read(const std::string& text, Range /*range*/,
           std::filesystem::path& target) {
   target = text;
 }
@@ -78,21 +75,18 @@ void Read(const std::string& text, Range /*range*/, Words& target) {
   }
 }
 
-Option Choice(std::string_view term,
-              std::string help,
-              const Words& choices,
+Option Choice(std::string_view term, std::string help, const Words& choices,
               std::function<void(const std::string&)> set) {
-  Option option = MakeOption(
-      term,
-      std::move(help),
-      [choices, set = std::move(set)](const std::string& text) {
-        if (std::ranges::find(choices, text) == choices.end()) {
-          throw InputError(fmt::format("must be {}{}",
-                                       fmt::join(choices, " or "),
-                                       common::DidYouMean(text, choices)));
-        }
-        set(text);
-      });
+  Option option =
+      MakeOption(term, std::move(help),
+                 [choices, set = std::move(set)](const std::string& text) {
+                   if (std::ranges::find(choices, text) == choices.end()) {
+                     throw InputError(
+                         fmt::format("must be {}{}", fmt::join(choices, " or "),
+                                     common::DidYouMean(text, choices)));
+                   }
+                   set(text);
+                 });
   option.choices = choices;
   return option;
 }

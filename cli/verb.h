@@ -39,8 +39,7 @@ struct Option {
 using Options = std::vector<Option>;
 
 // `term` is a name with the value of an option: "--jobs N".
-[[nodiscard]] Option MakeOption(std::string_view term,
-                                std::string help,
+[[nodiscard]] Option MakeOption(std::string_view term, std::string help,
                                 std::function<void(const std::string&)> set);
 
 struct Range {
@@ -61,25 +60,21 @@ void Read(const std::string& text, Range range, Words& target);
 // An option that is read into `target`, which must outlive it. The help names
 // the default of a number, unless it is 0.
 template <typename T>
-[[nodiscard]] Option Bind(std::string_view term,
-                          std::string help,
-                          T& target,
+[[nodiscard]] Option Bind(std::string_view term, std::string help, T& target,
                           Range range = {}) {
   if constexpr (std::is_same_v<T, int>) {
     help += target == 0 ? "" : " (default: " + std::to_string(target) + ")";
   }
   Option option = MakeOption(
-      term, std::move(help), [&target, range](const std::string& text) {
-        Read(text, range, target);
-      });
+      term, std::move(help),
+      [&target, range](const std::string& text) { Read(text, range, target); });
   option.repeated = requires { target.push_back({}); }
   &&!std::is_same_v<T, std::string>;
   return option;
 }
 
 // One of `choices`.
-[[nodiscard]] Option Choice(std::string_view term,
-                            std::string help,
+[[nodiscard]] Option Choice(std::string_view term, std::string help,
                             const Words& choices,
                             std::function<void(const std::string&)> set);
 

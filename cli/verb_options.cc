@@ -30,8 +30,7 @@ Option ManifestArgument(VerbOptions& options) {
 }
 
 Option ResultsOption(VerbOptions& options) {
-  return Bind("--results FOLDER",
-              "folder of all records (default: results)",
+  return Bind("--results FOLDER", "folder of all records (default: results)",
               options.results);
 }
 
@@ -48,9 +47,9 @@ Option SetOption(VerbOptions& options) {
 }
 
 Options RecordOptions(VerbOptions& options) {
-  Option methods = Bind("--methods A,B,...",
-                        "use these methods instead of the manifest's",
-                        options.overrides.methods);
+  Option methods =
+      Bind("--methods A,B,...", "use these methods instead of the manifest's",
+           options.overrides.methods);
   for (const harness::MethodEntry& method : harness::Methods()) {
     methods.choices.push_back(method.name);
   }
@@ -68,8 +67,7 @@ Options RecordOptions(VerbOptions& options) {
 }
 
 Option ProblemOption(VerbOptions& options) {
-  return Bind("--problem NAME",
-              "only this problem of a manifest with several",
+  return Bind("--problem NAME", "only this problem of a manifest with several",
               options.problem);
 }
 
@@ -94,8 +92,7 @@ Option JsonFlag(VerbOptions& options) {
 
 Options DispatchOptions(VerbOptions& options) {
   return {
-      Choice("--dispatch WHERE",
-             "where runs execute: local (default) or slurm",
+      Choice("--dispatch WHERE", "where runs execute: local (default) or slurm",
              {"local", "slurm"},
              [&options](const auto& text) { options.slurm = text == "slurm"; }),
       Bind("--trial-per-job",

@@ -15,14 +15,10 @@ namespace {
 // define the methods and repeats.
 std::vector<std::string> WorkerCommand(const VerbOptions& options,
                                        const harness::RunSpec& run) {
-  std::vector<std::string> command = {harness::ProgramPath(),
-                                      "run-one",
-                                      options.manifest.string(),
-                                      "--results",
-                                      options.results.string(),
-                                      "--method",
-                                      run.method->name,
-                                      "--repeat",
+  std::vector<std::string> command = {harness::ProgramPath(),    "run-one",
+                                      options.manifest.string(), "--results",
+                                      options.results.string(),  "--method",
+                                      run.method->name,          "--repeat",
                                       std::to_string(run.repeat)};
   const auto add = [&command](const std::string& flag,
                               const std::string& value) {
@@ -57,15 +53,13 @@ std::vector<std::string> WorkerCommand(const VerbOptions& options,
 }  // namespace
 
 std::vector<harness::Job> MissingJobs(
-    const VerbOptions& options,
-    const std::vector<harness::RunSpec>& runs,
+    const VerbOptions& options, const std::vector<harness::RunSpec>& runs,
     const std::vector<harness::RecordedRun>& recorded,
     const std::filesystem::path& folder) {
   std::vector<harness::Job> jobs;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!recorded[i].finished) {
-      jobs.push_back({static_cast<int>(i),
-                      runs[i].Name(),
+      jobs.push_back({static_cast<int>(i), runs[i].Name(),
                       WorkerCommand(options, runs[i]),
                       runs[i].Folder(folder) / "log.txt"});
     }

@@ -18,8 +18,7 @@ namespace cli {
 // RecordedRuns): a process of this program (`run-one`) with its log in the
 // run's folder. Ids are indices into `runs`; `folder` is the experiment's.
 [[nodiscard]] std::vector<harness::Job> MissingJobs(
-    const VerbOptions& options,
-    const std::vector<harness::RunSpec>& runs,
+    const VerbOptions& options, const std::vector<harness::RunSpec>& runs,
     const std::vector<harness::RecordedRun>& recorded,
     const std::filesystem::path& folder);
 

@@ -62,8 +62,8 @@ CsvTable CsvTable::Read(const std::filesystem::path& path, Rows rows) {
     throw InputError(fmt::format("{}: no such file", table.path_));
   }
   const std::string content = ReadFile(path);
-  io::LineReader reader(
-      table.path_, content.data(), content.data() + content.size());
+  io::LineReader reader(table.path_, content.data(),
+                        content.data() + content.size());
   while (char* text = reader.next_line()) {
     if (Trim(text).empty() || *text == '#') {
       continue;
@@ -84,10 +84,8 @@ CsvTable CsvTable::Read(const std::filesystem::path& path, Rows rows) {
       cells.resize(table.header_.size());
     }
     if (cells.size() != table.header_.size()) {
-      table.Fail(line,
-                 fmt::format("{} cells where the header has {}",
-                             cells.size(),
-                             table.header_.size()));
+      table.Fail(line, fmt::format("{} cells where the header has {}",
+                                   cells.size(), table.header_.size()));
     }
     table.rows_.push_back({line, std::move(cells)});
   }

@@ -55,8 +55,8 @@ void FromText(std::string_view text, E& value) {
   constexpr auto kNames = NamesOf(E{});
   const auto found = std::find(kNames.begin(), kNames.end(), text);
   if (found == kNames.end()) {
-    throw InputError(fmt::format(
-        "unknown name '{}': expected '{}'", text, fmt::join(kNames, "', '")));
+    throw InputError(fmt::format("unknown name '{}': expected '{}'", text,
+                                 fmt::join(kNames, "', '")));
   }
   value = static_cast<E>(found - kNames.begin());
 }

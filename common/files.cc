@@ -74,9 +74,8 @@ std::optional<std::string> ReadFileIfExists(const fs::path& path) {
   }
   struct stat info {};
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    FailToRead(path,
-               S_ISDIR(info.st_mode) ? "is a directory, not a file"
-                                     : "is not a regular file");
+    FailToRead(path, S_ISDIR(info.st_mode) ? "is a directory, not a file"
+                                           : "is not a regular file");
   }
   int error = 0;
   std::string text = ReadAll(file.get(), error);
@@ -146,8 +145,8 @@ void CreateFolders(const fs::path& folder) {
 fs::path WriteTemporaryFile(const fs::path& path, std::string_view text) {
   CreateFolders(path.parent_path());
   const fs::path temporary = path.string() + fmt::format(".{}", ::getpid());
-  const Descriptor file(::open(
-      temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  const Descriptor file(::open(temporary.c_str(),
+                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.get() < 0) {
     ThrowErrno(temporary, "create");
   }
@@ -202,8 +201,8 @@ void SyncFolder(const fs::path& folder) {
 
 void ThrowErrno(const fs::path& path, std::string_view verb) {
   const int error = errno;  // formatting may change it
-  throw std::runtime_error(fmt::format(
-      "{}: cannot {}: {}", path.string(), verb, std::strerror(error)));
+  throw std::runtime_error(fmt::format("{}: cannot {}: {}", path.string(), verb,
+                                       std::strerror(error)));
 }
 
 }  // namespace common

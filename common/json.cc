@@ -25,14 +25,14 @@ std::string LineAndColumn(std::string_view text, std::size_t byte) {
 
 Json ParseJson(std::string_view text, const std::string& source) {
   if (IsTooDeep(text)) {
-    throw InputError(fmt::format(
-        "{}: nested deeper than {} levels", source, kDeepestNesting));
+    throw InputError(fmt::format("{}: nested deeper than {} levels", source,
+                                 kDeepestNesting));
   }
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& e) {
-    throw InputError(fmt::format(
-        "{}:{}: this is not valid JSON", source, LineAndColumn(text, e.byte)));
+    throw InputError(fmt::format("{}:{}: this is not valid JSON", source,
+                                 LineAndColumn(text, e.byte)));
   } catch (const Json::exception& e) {  // a number that no double holds
     throw InputError(fmt::format("{}: {}", source, e.what()));
   }

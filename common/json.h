@@ -74,9 +74,7 @@ template <std::integral T>
   throw std::invalid_argument(
       fmt::format("it must be an integer from {} to "
                   "{}, not {}",
-                  kLeast,
-                  kMost,
-                  ToText(json)));
+                  kLeast, kMost, ToText(json)));
 }
 
 // A value as JSON: structs with fields, lists and optional values of them,

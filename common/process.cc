@@ -120,8 +120,8 @@ pid_t StartProcess(ProcessOptions options) {
   if (!options.folder.empty()) {
     posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
   }
-  posix_spawn_file_actions_addopen(
-      &actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
+                                   O_RDONLY, 0);
   if (options.output >= 0) {
     posix_spawn_file_actions_adddup2(&actions, options.output, STDOUT_FILENO);
   }
@@ -131,9 +131,9 @@ pid_t StartProcess(ProcessOptions options) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   if (options.own_group) {
-    posix_spawnattr_setflags(
-        &attributes,
-        POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP |
+                                              POSIX_SPAWN_SETSIGDEF |
+                                              POSIX_SPAWN_SETSIGMASK);
     posix_spawnattr_setpgroup(&attributes, 0);
     sigset_t signals;
     sigemptyset(&signals);
@@ -144,12 +144,9 @@ pid_t StartProcess(ProcessOptions options) {
     posix_spawnattr_setsigdefault(&attributes, &signals);
   }
   pid_t child = -1;
-  const int error = ::posix_spawnp(&child,
-                                   options.words.front().c_str(),
-                                   &actions,
-                                   &attributes,
-                                   Argv(options.words).data(),
-                                   Argv(options.environment).data());
+  const int error = ::posix_spawnp(
+      &child, options.words.front().c_str(), &actions, &attributes,
+      Argv(options.words).data(), Argv(options.environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   errno = error;
@@ -165,8 +162,7 @@ int WaitFor(pid_t child) {
 
 CommandResult RunCommand(const std::vector<std::string>& words,
                          const std::vector<std::string>& environment,
-                         const std::filesystem::path& folder,
-                         double limit_s) {
+                         const std::filesystem::path& folder, double limit_s) {
   CommandResult result;
   Pipe output;
   Pipe errors;
@@ -191,8 +187,8 @@ CommandResult RunCommand(const std::vector<std::string>& words,
   Reader reader(output, errors, result);
   result.exit_code = ReadToTheEnd(child, limit_s, reader, result.timed_out);
   if (result.timed_out) {
-    result.errors += fmt::format(
-        "timed out: {} gave no answer within {:g} s", words.front(), limit_s);
+    result.errors += fmt::format("timed out: {} gave no answer within {:g} s",
+                                 words.front(), limit_s);
   }
   return result;
 }

@@ -13,8 +13,8 @@ namespace common {
 namespace {
 
 bool AnyNan(const std::vector<double>& values) {
-  return std::any_of(
-      values.begin(), values.end(), [](double v) { return std::isnan(v); });
+  return std::any_of(values.begin(), values.end(),
+                     [](double v) { return std::isnan(v); });
 }
 
 double Of(Statistic statistic, const std::vector<double>& values) {
@@ -29,8 +29,8 @@ std::size_t Index(std::mt19937_64& engine, std::size_t n) {
 
 // Ranks of |d|, doubled so that mean ranks of ties are integers.
 std::vector<int> DoubledRanks(std::vector<double> d) {
-  std::transform(
-      d.begin(), d.end(), d.begin(), [](double v) { return std::abs(v); });
+  std::transform(d.begin(), d.end(), d.begin(),
+                 [](double v) { return std::abs(v); });
   std::vector<int> doubled;
   for (const double rank : Ranks(d)) {
     doubled.push_back(static_cast<int>(2.0 * rank));
@@ -88,9 +88,8 @@ double Mean(const std::vector<double>& values) {
 std::vector<double> Ranks(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return values[a] < values[b];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return values[a] < values[b]; });
   std::vector<double> ranks(values.size());
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin;
@@ -106,8 +105,7 @@ std::vector<double> Ranks(const std::vector<double>& values) {
 }
 
 Estimate Bootstrap(const std::vector<std::vector<double>>& strata,
-                   Statistic statistic,
-                   const BootstrapOptions& options) {
+                   Statistic statistic, const BootstrapOptions& options) {
   Estimate estimate;
   bool enough = true;
   std::vector<double> values;
@@ -178,9 +176,8 @@ PairedTest TestPairs(const std::vector<double>& differences) {
                           : NormalLowerTail(ranks, smaller);
   test.wilcoxon_p = std::min(1.0, 2.0 * tail);
   test.sign_p =
-      std::min(1.0,
-               2.0 * BinomialLowerTail(test.wins + test.losses,
-                                       std::min(test.wins, test.losses)));
+      std::min(1.0, 2.0 * BinomialLowerTail(test.wins + test.losses,
+                                            std::min(test.wins, test.losses)));
   return test;
 }
 
@@ -193,9 +190,8 @@ std::vector<double> Holm(const std::vector<double>& p) {
       order.push_back(i);
     }
   }
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return p[a] < p[b];
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
   std::vector<double> adjusted = p;
   double largest = 0.0;
   for (std::size_t j = 0; j < order.size(); ++j) {

@@ -35,8 +35,7 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
 std::string Printable(std::string_view text) {
   std::string printable(text);
   std::replace_if(
-      printable.begin(),
-      printable.end(),
+      printable.begin(), printable.end(),
       [](unsigned char c) {
         return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
       },
@@ -78,8 +77,7 @@ int EditDistance(std::string_view a, std::string_view b) {
         continue;
       }
       const int change = a[i - 1] == b[j - 1] ? 0 : 1;
-      distance[i][j] = std::min({distance[i - 1][j] + 1,
-                                 distance[i][j - 1] + 1,
+      distance[i][j] = std::min({distance[i - 1][j] + 1, distance[i][j - 1] + 1,
                                  distance[i - 1][j - 1] + change});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         distance[i][j] = std::min(distance[i][j], distance[i - 2][j - 2] + 1);

@@ -52,8 +52,7 @@ std::string Show(const toml::node& node) {
 }
 
 // A table as text: sorted keys, one `path = value` a line.
-void Flatten(const toml::node& node,
-             const std::string& path,
+void Flatten(const toml::node& node, const std::string& path,
              std::string& text) {
   if (const toml::table* table = node.as_table()) {
     for (const auto& [key, value] : *table) {
@@ -92,15 +91,13 @@ toml::table ParseSetting(const std::string& setting) {
   if (equals == std::string::npos) {
     throw InputError(
         fmt::format("{}: must be KEY=VALUE, as in {}backend.failure_s=5",
-                    source,
-                    kSetting));
+                    source, kSetting));
   }
   try {
     return toml::parse(setting, source);
   } catch (const toml::parse_error&) {
     try {  // a string without quotes
-      return toml::parse(fmt::format("{} = \"{}\"",
-                                     setting.substr(0, equals),
+      return toml::parse(fmt::format("{} = \"{}\"", setting.substr(0, equals),
                                      setting.substr(equals + 1)),
                          source);
     } catch (const toml::parse_error& e) {
@@ -147,23 +144,18 @@ struct TomlTable::Node {
     if (place_of.path != nullptr && place_of.path->starts_with(kSetting)) {
       return *place_of.path;
     }
-    return fmt::format(
-        "{}:{}:{}", source, place_of.begin.line, place_of.begin.column);
+    return fmt::format("{}:{}:{}", source, place_of.begin.line,
+                       place_of.begin.column);
   }
 
   [[nodiscard]] std::string Path(std::string_view key) const {
     return name.empty() ? std::string(key) : fmt::format("{}.{}", name, key);
   }
 
-  [[noreturn]] void WrongKind(const toml::node& node,
-                              std::string_view key,
+  [[noreturn]] void WrongKind(const toml::node& node, std::string_view key,
                               std::string_view wanted) const {
-    throw InputError(fmt::format("{}: {} must be {}, not {} ({})",
-                                 At(node),
-                                 Path(key),
-                                 wanted,
-                                 Kind(node),
-                                 Show(node)));
+    throw InputError(fmt::format("{}: {} must be {}, not {} ({})", At(node),
+                                 Path(key), wanted, Kind(node), Show(node)));
   }
 
   [[noreturn]] void Missing(std::string_view key,
@@ -302,12 +294,11 @@ bool HasDeepKey(std::string_view text) {
 
 }  // namespace
 
-TomlTable TomlTable::Parse(std::string_view text,
-                           const std::string& source,
+TomlTable TomlTable::Parse(std::string_view text, const std::string& source,
                            const std::vector<std::string>& settings) {
   if (HasDeepKey(text)) {
-    throw InputError(fmt::format(
-        "{}: a key has more than {} parts", source, kDeepestNesting));
+    throw InputError(fmt::format("{}: a key has more than {} parts", source,
+                                 kDeepestNesting));
   }
   try {
     toml::table root = toml::parse(text, source);
@@ -323,8 +314,8 @@ TomlTable TomlTable::Parse(std::string_view text,
     return TomlTable(std::move(node));
   } catch (const toml::parse_error& e) {
     const auto& at = e.source().begin;
-    throw InputError(fmt::format(
-        "{}:{}:{}: {}", source, at.line, at.column, e.description()));
+    throw InputError(fmt::format("{}:{}:{}: {}", source, at.line, at.column,
+                                 e.description()));
   }
 }
 
@@ -404,16 +395,13 @@ int TomlTable::RequireIntIn(std::string_view key, int least, int most) const {
         value < least && most == std::numeric_limits<int>::max()
             ? fmt::format(">= {}", least)
             : fmt::format("from {} to {}", least, most);
-    Fail(key,
-         fmt::format(
-             "{} = {}: must be an integer {}", node_->Path(key), value, range));
+    Fail(key, fmt::format("{} = {}: must be an integer {}", node_->Path(key),
+                          value, range));
   }
   return static_cast<int>(value);
 }
 
-int TomlTable::GetIntIn(std::string_view key,
-                        int otherwise,
-                        int least,
+int TomlTable::GetIntIn(std::string_view key, int otherwise, int least,
                         int most) const {
   return Has(key) ? RequireIntIn(key, least, most) : otherwise;
 }
@@ -421,10 +409,8 @@ int TomlTable::GetIntIn(std::string_view key,
 double TomlTable::RequirePositive(std::string_view key) const {
   const double value = RequireDouble(key);
   if (!(value > 0.0) || !std::isfinite(value)) {
-    Fail(key,
-         fmt::format("{} = {}: must be a number > 0",
-                     node_->Path(key),
-                     ExactText(value)));
+    Fail(key, fmt::format("{} = {}: must be a number > 0", node_->Path(key),
+                          ExactText(value)));
   }
   return value;
 }
@@ -443,9 +429,8 @@ std::string TomlTable::RequireText(std::string_view key) const {
     node_->Missing(key, "a value is needed here");
   }
   if (!found->is_value()) {
-    Fail(key,
-         fmt::format(
-             "{} must be one value, not {}", node_->Path(key), Kind(*found)));
+    Fail(key, fmt::format("{} must be one value, not {}", node_->Path(key),
+                          Kind(*found)));
   }
   const auto* text = found->as_string();
   return text != nullptr ? text->get() : Show(*found);
@@ -513,9 +498,8 @@ std::vector<std::pair<std::string, TomlTable>> TomlTable::Alternatives(
     return {{"", *this}};
   }
   if (array->empty()) {
-    Fail(key,
-         fmt::format("{} is an empty list: give at least one value",
-                     node_->Path(key)));
+    Fail(key, fmt::format("{} is an empty list: give at least one value",
+                          node_->Path(key)));
   }
   std::vector<std::pair<std::string, TomlTable>> alternatives;
   for (const toml::node& element : *array) {
@@ -584,11 +568,10 @@ void TomlTable::RejectUnknownKeys() const {
     }
     const std::vector<std::string> known(node_->asked.begin(),
                                          node_->asked.end());
-    throw InputError(fmt::format("{}: unknown key '{}'{}; known: {}",
-                                 node_->At(key.source()),
-                                 node_->Path(key.str()),
-                                 DidYouMean(key.str(), known),
-                                 fmt::join(known, ", ")));
+    throw InputError(
+        fmt::format("{}: unknown key '{}'{}; known: {}",
+                    node_->At(key.source()), node_->Path(key.str()),
+                    DidYouMean(key.str(), known), fmt::join(known, ", ")));
   }
   for (const auto& [key, nodes] : node_->children) {
     for (const auto& node : nodes) {

@@ -60,12 +60,9 @@ class TomlTable {
   // Numbers within bounds: an integer from `least` to `most`, a finite number
   // above 0.
   [[nodiscard]] int RequireIntIn(
-      std::string_view key,
-      int least,
+      std::string_view key, int least,
       int most = std::numeric_limits<int>::max()) const;
-  [[nodiscard]] int GetIntIn(std::string_view key,
-                             int otherwise,
-                             int least,
+  [[nodiscard]] int GetIntIn(std::string_view key, int otherwise, int least,
                              int most = std::numeric_limits<int>::max()) const;
   [[nodiscard]] double RequirePositive(std::string_view key) const;
   [[nodiscard]] double GetPositive(std::string_view key,
@@ -119,8 +116,7 @@ class TomlTable {
 
  private:
   struct Node;
-  static TomlTable Parse(std::string_view text,
-                         const std::string& source,
+  static TomlTable Parse(std::string_view text, const std::string& source,
                          const std::vector<std::string>& settings);
   explicit TomlTable(std::shared_ptr<Node> node) : node_(std::move(node)) {}
   std::shared_ptr<Node> node_;

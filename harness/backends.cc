@@ -63,14 +63,13 @@ Backend MakeBackend(const ProblemSpec& problem) {
   const BackendEntry* entry = FindBackend(type);
   if (entry == nullptr) {
     const std::vector<std::string> known = BackendNames();
-    problem.backend.Fail("type",
-                         fmt::format("unknown backend '{}'{}; known: {}",
-                                     type,
-                                     common::DidYouMean(type, known),
-                                     fmt::join(known, ", ")));
+    problem.backend.Fail(
+        "type",
+        fmt::format("unknown backend '{}'{}; known: {}", type,
+                    common::DidYouMean(type, known), fmt::join(known, ", ")));
   }
-  Backend backend = WithPlace(
-      problem.backend, "backend", [&] { return entry->make(problem); });
+  Backend backend = WithPlace(problem.backend, "backend",
+                              [&] { return entry->make(problem); });
   backend.type = type;
   backend.objective = problem.objective;
   const bool money = backend.objective == trials::Objective::kMoney;
@@ -78,8 +77,7 @@ Backend MakeBackend(const ProblemSpec& problem) {
     throw InputError(
         fmt::format("{}: the objective \"money\" knows one price, and this "
                     "cluster has {} GPU types: choose one, group = \"{}\"",
-                    problem.cluster.Where(),
-                    backend.pools.size(),
+                    problem.cluster.Where(), backend.pools.size(),
                     backend.pools.front().name));
   }
   if (money && !(backend.price_per_gpu_hour > 0.0)) {
@@ -93,12 +91,9 @@ Backend MakeBackend(const ProblemSpec& problem) {
   for (const std::string& name : PredictionNames(problem.predictions)) {
     CheckPlanner(ReadPredictionSettings(problem.predictions, name), backend);
   }
-  for (const TomlTable* table : {&problem.backend,
-                                 &problem.noise,
-                                 &problem.workload,
-                                 &problem.cluster,
-                                 &problem.space,
-                                 &problem.predictions}) {
+  for (const TomlTable* table :
+       {&problem.backend, &problem.noise, &problem.workload, &problem.cluster,
+        &problem.space, &problem.predictions}) {
     table->RejectUnknownKeys();
   }
   return backend;

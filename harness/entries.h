@@ -18,8 +18,7 @@ namespace harness {
 // Returns the result of `make`. Adds the place of the table to an error that
 // has none.
 template <typename Make>
-auto WithPlace(const common::TomlTable& table,
-               std::string_view name,
+auto WithPlace(const common::TomlTable& table, std::string_view name,
                Make make) {
   try {
     return make();
@@ -36,9 +35,8 @@ template <typename Entry>
 const Entry* FindByName(const std::vector<Entry>& entries,
                         std::string_view name) {
   const auto found =
-      std::find_if(entries.begin(), entries.end(), [name](const Entry& entry) {
-        return entry.name == name;
-      });
+      std::find_if(entries.begin(), entries.end(),
+                   [name](const Entry& entry) { return entry.name == name; });
   return found == entries.end() ? nullptr : &*found;
 }
 

@@ -50,21 +50,16 @@ constexpr std::array<Quantity, 5> kSpeeds = {{{"throughput_steps_per_s"},
 constexpr std::array<Quantity, 3> kPeaks = {{{"peak_memory_bytes"},
                                              {"peak_memory_mib", 1048576.0},
                                              {"peak_memory_gb", 1e9}}};
-constexpr std::array<std::string_view, 5> kOthers = {"outcome",
-                                                     "message",
-                                                     "throughput_variance",
-                                                     "step_time_stddev_s",
-                                                     "chosen_by"};
+constexpr std::array<std::string_view, 5> kOthers = {
+    "outcome", "message", "throughput_variance", "step_time_stddev_s",
+    "chosen_by"};
 
 // The names of outcomes that tools and tables use.
 Outcome OutcomeOf(std::string_view text) {
   static const std::map<std::string_view, Outcome> other = {
-      {"ok", Outcome::kCompleted},
-      {"success", Outcome::kCompleted},
-      {"oom", Outcome::kOutOfMemory},
-      {"timeout", Outcome::kTimedOut},
-      {"error", Outcome::kFailed},
-      {"crash", Outcome::kFailed}};
+      {"ok", Outcome::kCompleted},    {"success", Outcome::kCompleted},
+      {"oom", Outcome::kOutOfMemory}, {"timeout", Outcome::kTimedOut},
+      {"error", Outcome::kFailed},    {"crash", Outcome::kFailed}};
   if (const auto found = other.find(text); found != other.end()) {
     return found->second;
   }
@@ -75,8 +70,7 @@ Outcome OutcomeOf(std::string_view text) {
 
 class TrialTable {
  public:
-  TrialTable(const fs::path& path,
-             const trials::KnobSet& knobs,
+  TrialTable(const fs::path& path, const trials::KnobSet& knobs,
              const StepSize& step)
       : table_(common::CsvTable::Read(path)), knobs_(knobs), step_(step) {
     std::set<std::string> ignored;
@@ -96,8 +90,8 @@ class TrialTable {
       FailHeader("no column is a parameter of a configuration, such as dp");
     }
     if (!ignored.empty()) {
-      note_ = fmt::format(
-          "{}: ignored columns: {}", path.string(), fmt::join(ignored, ", "));
+      note_ = fmt::format("{}: ignored columns: {}", path.string(),
+                          fmt::join(ignored, ", "));
     }
   }
 
@@ -120,8 +114,8 @@ class TrialTable {
                                  : knobs_.Find(name);
     if (knob != nullptr) {
       if (!knob_columns_.emplace(knob, at).second) {
-        FailHeader(fmt::format(
-            "two columns give '{}', one of them is '{}'", knob->name, name));
+        FailHeader(fmt::format("two columns give '{}', one of them is '{}'",
+                               knob->name, name));
       }
       return true;
     }
@@ -156,11 +150,8 @@ class TrialTable {
   [[noreturn]] void FailCell(std::size_t column,
                              const std::string& message) const {
     throw common::InputError(fmt::format("{}:{}:{}: column '{}': {}",
-                                         table_.path(),
-                                         row_->line,
-                                         column + 1,
-                                         table_.header()[column],
-                                         message));
+                                         table_.path(), row_->line, column + 1,
+                                         table_.header()[column], message));
   }
   [[noreturn]] void FailRow(const std::string& message) const {
     table_.Fail(row_->line, message);
@@ -310,10 +301,8 @@ struct Counts {
   std::string first;  // of those
 };
 
-Counts ImportInto(const Manifest& manifest,
-                  const RunSpec& run,
-                  const Backend& backend,
-                  const fs::path& experiment_folder,
+Counts ImportInto(const Manifest& manifest, const RunSpec& run,
+                  const Backend& backend, const fs::path& experiment_folder,
                   const std::vector<Trial>& trials) {
   const fs::path folder = run.Folder(experiment_folder);
   common::CreateFolders(folder);
@@ -382,8 +371,8 @@ std::vector<std::string> ImportTrials(const Manifest& manifest,
         backends.emplace(&problem, MakeBackend(problem)).first->second;
     for (const fs::path& file : files) {
       std::vector<std::string> found;
-      for (Trial& trial : ReadTrialTable(
-               file, backend.space->knobs(), SizeOf(problem), found)) {
+      for (Trial& trial : ReadTrialTable(file, backend.space->knobs(),
+                                         SizeOf(problem), found)) {
         trials[&problem].push_back(std::move(trial));
       }
       if (&problem == &manifest.problems.front()) {
@@ -392,11 +381,8 @@ std::vector<std::string> ImportTrials(const Manifest& manifest,
     }
   }
   for (const RunSpec& run : RunMatrix(manifest)) {
-    const Counts counts = ImportInto(manifest,
-                                     run,
-                                     backends.at(run.problem),
-                                     experiment_folder,
-                                     trials[run.problem]);
+    const Counts counts = ImportInto(manifest, run, backends.at(run.problem),
+                                     experiment_folder, trials[run.problem]);
     std::string line =
         fmt::format("{}: {} trials imported", run.Name(), counts.imported);
     if (counts.tried > 0) {
@@ -409,8 +395,7 @@ std::vector<std::string> ImportTrials(const Manifest& manifest,
       line += fmt::format(
           ", {} left out because they are not in the search "
           "space (first: {})",
-          counts.others,
-          counts.first);
+          counts.others, counts.first);
     }
     notes.push_back(std::move(line));
   }

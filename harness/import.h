@@ -32,10 +32,8 @@ struct StepSize {
 // valid, and "file:line: ..." for a header without a known column or with two
 // columns of one meaning, and for a row that completed without throughput.
 [[nodiscard]] std::vector<trials::Trial> ReadTrialTable(
-    const std::filesystem::path& path,
-    const trials::KnobSet& knobs,
-    const StepSize& step,
-    std::vector<std::string>& notes);
+    const std::filesystem::path& path, const trials::KnobSet& knobs,
+    const StepSize& step, std::vector<std::string>& notes);
 
 // Adds the trials of the files to every run of the experiment, behind the
 // trials on record. Configurations that are not candidates, and those that were
@@ -44,8 +42,7 @@ struct StepSize {
 // Errors: as ReadTrialTable, CheckRecords and Journal; nothing is written if a
 // file is wrong.
 std::vector<std::string> ImportTrials(
-    const Manifest& manifest,
-    const std::filesystem::path& experiment_folder,
+    const Manifest& manifest, const std::filesystem::path& experiment_folder,
     const std::vector<std::filesystem::path>& files);
 
 }  // namespace harness

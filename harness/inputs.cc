@@ -60,8 +60,7 @@ class Inputs {
 
   // The lines "key = value" of a table, but for those with one of the keys.
   template <typename Keys>
-  void Add(std::string_view heading,
-           const TomlTable& table,
+  void Add(std::string_view heading, const TomlTable& table,
            const Keys& left_out) {
     const std::string text = table.CanonicalText();
     for (const std::string_view line : common::Split(text, '\n')) {
@@ -86,8 +85,7 @@ class Inputs {
 };
 
 // The predictions that a method starts from, as text; "" if there are none.
-std::string PredictionText(const Manifest& manifest,
-                           const MethodSpec& method,
+std::string PredictionText(const Manifest& manifest, const MethodSpec& method,
                            const Backend& backend) {
   const auto predictions =
       PredictionsOf(method, ProblemOf(backend, manifest.budget.q_max));
@@ -119,12 +117,9 @@ struct Difference {
 };
 
 // Changes and limits, `grows` aside.
-Difference ChangesOf(const Manifest& manifest,
-                     const RunSpec& run,
-                     const Backend& backend,
-                     const fs::path& experiment_folder,
-                     const RunInfo& on_record,
-                     const RunInfo& now) {
+Difference ChangesOf(const Manifest& manifest, const RunSpec& run,
+                     const Backend& backend, const fs::path& experiment_folder,
+                     const RunInfo& on_record, const RunInfo& now) {
   if (on_record.inputs) {
     return {Changes(*on_record.inputs, *now.inputs),
             on_record.bounds.value_or(*now.bounds)};
@@ -144,12 +139,10 @@ Difference ChangesOf(const Manifest& manifest,
           *now.bounds};
 }
 
-Difference DifferenceOf(const Manifest& manifest,
-                        const RunSpec& run,
+Difference DifferenceOf(const Manifest& manifest, const RunSpec& run,
                         const Backend& backend,
                         const fs::path& experiment_folder,
-                        const RunInfo& on_record,
-                        const RunInfo& now) {
+                        const RunInfo& on_record, const RunInfo& now) {
   Difference difference =
       ChangesOf(manifest, run, backend, experiment_folder, on_record, now);
   difference.grows =
@@ -165,8 +158,7 @@ Difference DifferenceOf(const Manifest& manifest,
       "--accept-changed to continue the search with their trials as "
       "observations, or another --results folder or experiment.name to search "
       "from the start",
-      folder.string(),
-      fmt::join(changes, "; ")));
+      folder.string(), fmt::join(changes, "; ")));
 }
 
 int TrialsOnRecord(const fs::path& folder) {
@@ -203,8 +195,7 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   inputs.Add("budget.charge_thinking",
              manifest.budget.charge_thinking ? "true" : "false");
   inputs.Add("method", method.base);
-  inputs.Add("method." + method.name,
-             method.options,
+  inputs.Add("method." + method.name, method.options,
              std::array<std::string_view, 2>{"label", "base"});
   inputs.Add("backend", problem.backend, kTrialLimits);
   inputs.Add("noise", problem.noise);
@@ -236,18 +227,13 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   return inputs.Take();
 }
 
-std::string RunHash(const Manifest& manifest,
-                    const ProblemSpec& problem,
-                    const MethodSpec& method,
-                    const Backend& backend) {
+std::string RunHash(const Manifest& manifest, const ProblemSpec& problem,
+                    const MethodSpec& method, const Backend& backend) {
   const Budget& budget = manifest.budget;
-  std::string text = fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n",
-                                 manifest.seed,
-                                 common::ExactText(budget.time_s),
-                                 budget.trials,
-                                 budget.q_max,
-                                 budget.charge_thinking,
-                                 method.base);
+  std::string text =
+      fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n", manifest.seed,
+                  common::ExactText(budget.time_s), budget.trials, budget.q_max,
+                  budget.charge_thinking, method.base);
   text += manifest.starts.Text();
   if (problem.objective != trials::Objective::kTime) {
     text += fmt::format("objective {}\n", ToString(problem.objective));
@@ -270,21 +256,20 @@ std::string RunHash(const Manifest& manifest,
   add("cluster", problem.cluster);
   add("space", problem.space);
   for (const std::filesystem::path& file : backend.inputs) {
-    text += fmt::format(
-        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+    text += fmt::format("file {}\n{}", file.filename().string(),
+                        common::ReadFile(file));
   }
   const methods::Problem methods_problem = ProblemOf(backend, budget.q_max);
   for (const fs::path& file : FilesOf(method, methods_problem)) {
-    text += fmt::format(
-        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+    text += fmt::format("file {}\n{}", file.filename().string(),
+                        common::ReadFile(file));
   }
   const auto predictions = PredictionsOf(method, methods_problem);
   if (predictions) {
     add("workload", problem.workload);
     text += "[predictions]\n" + backend.predictions(*predictions).identity;
   }
-  return fmt::format("{:016x}{:016x}",
-                     common::DeriveSeed(text, 0),
+  return fmt::format("{:016x}{:016x}", common::DeriveSeed(text, 0),
                      common::DeriveSeed(text + "\n", 1));
 }
 
@@ -303,9 +288,8 @@ std::vector<std::string> Changes(const std::vector<RunInput>& before,
                                  const std::vector<RunInput>& now) {
   const auto find = [](const std::vector<RunInput>& inputs,
                        const std::string& name) {
-    return std::find_if(inputs.begin(), inputs.end(), [&](const auto& input) {
-      return input.name == name;
-    });
+    return std::find_if(inputs.begin(), inputs.end(),
+                        [&](const auto& input) { return input.name == name; });
   };
   std::vector<std::string> changes;
   for (const RunInput& was : before) {
@@ -313,11 +297,11 @@ std::vector<std::string> Changes(const std::vector<RunInput>& before,
     if (is == now.end()) {
       changes.push_back(was.name + " is gone");
     } else if (is->value != was.value) {
-      changes.push_back(
-          was.name.starts_with("file ") || was.name == "predictions"
-              ? fmt::format("{} has other content", was.name)
-              : fmt::format(
-                    "{} was {}, is {}", was.name, was.value, is->value));
+      changes.push_back(was.name.starts_with("file ") ||
+                                was.name == "predictions"
+                            ? fmt::format("{} has other content", was.name)
+                            : fmt::format("{} was {}, is {}", was.name,
+                                          was.value, is->value));
     }
   }
   for (const RunInput& is : now) {
@@ -330,8 +314,7 @@ std::vector<std::string> Changes(const std::vector<RunInput>& before,
   return changes;
 }
 
-bool Grows(trials::FinishReason reason,
-           const trials::SearchBounds& before,
+bool Grows(trials::FinishReason reason, const trials::SearchBounds& before,
            const trials::SearchBounds& now) {
   switch (reason) {
     case trials::FinishReason::kTimeBudget:
@@ -357,9 +340,7 @@ namespace {
 
 // Records that the run at `folder`, of which `info` is on record, goes on under
 // the input `now`, whose `accepted` gets the changes.
-void Apply(const Difference& difference,
-           const fs::path& folder,
-           RunInfo info,
+void Apply(const Difference& difference, const fs::path& folder, RunInfo info,
            RunInfo& now) {
   trials::RequireWhole(folder, info);
   const Lease lease(folder);
@@ -381,12 +362,9 @@ void Apply(const Difference& difference,
 
 }  // namespace
 
-void PrepareRun(const Manifest& manifest,
-                const RunSpec& run,
-                const Backend& backend,
-                const fs::path& experiment_folder,
-                bool accept_changed,
-                RunInfo& now) {
+void PrepareRun(const Manifest& manifest, const RunSpec& run,
+                const Backend& backend, const fs::path& experiment_folder,
+                bool accept_changed, RunInfo& now) {
   const fs::path folder = run.Folder(experiment_folder);
   if (!common::EntryExists(folder / "run.json")) {
     return;

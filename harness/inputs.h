@@ -64,8 +64,7 @@ struct RecordedRun {
 // if the input changed and that is not accepted, or if the folder cannot be
 // created; and as RequireWhole.
 std::vector<RecordedRun> PrepareRecords(
-    const Manifest& manifest,
-    const std::filesystem::path& experiment_folder,
+    const Manifest& manifest, const std::filesystem::path& experiment_folder,
     bool accept_changed);
 
 // The check of PrepareRecords, which changes nothing.
@@ -74,12 +73,10 @@ void CheckRecords(const Manifest& manifest,
 
 // The same for one run, whose present description is `now`. The accepted
 // changes on record are copied to `now`.
-void PrepareRun(const Manifest& manifest,
-                const RunSpec& run,
+void PrepareRun(const Manifest& manifest, const RunSpec& run,
                 const Backend& backend,
                 const std::filesystem::path& experiment_folder,
-                bool accept_changed,
-                trials::RunInfo& now);
+                bool accept_changed, trials::RunInfo& now);
 
 // Makes a finished run unfinished, so that trials can be added.
 void Reopen(const std::filesystem::path& run_folder);

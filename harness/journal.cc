@@ -18,9 +18,7 @@ namespace {
   throw common::InputError(
       fmt::format("{}: {}: rows are missing; restore the file, or move {} away "
                   "to repeat the run",
-                  path.string(),
-                  reason,
-                  path.parent_path().string()));
+                  path.string(), reason, path.parent_path().string()));
 }
 
 // The number of records that belong to the first `trials` trials.
@@ -46,10 +44,8 @@ void TakeSteps(const std::filesystem::path& folder,
     }
     if (std::cmp_not_equal(step_times_s.size(), trial.steps)) {
       Refuse(folder / trials::FileOf<trials::StepRecord>().name,
-             fmt::format("{} of the {} steps of trial {}",
-                         step_times_s.size(),
-                         trial.steps,
-                         trial.number));
+             fmt::format("{} of the {} steps of trial {}", step_times_s.size(),
+                         trial.steps, trial.number));
     }
   }
 }
@@ -65,16 +61,14 @@ std::string RowsOf(const std::vector<Record>& records) {
 
 // Says how many rows follow the first `kept` ones.
 template <typename Record>
-void NoteDropped(const trials::Rows<Record>& rows,
-                 std::size_t kept,
+void NoteDropped(const trials::Rows<Record>& rows, std::size_t kept,
                  std::vector<std::string>& notes) {
   const std::size_t dropped = rows.records.size() - kept;
   const bool cut = rows.ends.back() < rows.text.size();
   if (dropped > 0 || cut) {
     notes.push_back(
         fmt::format("{}: dropped {} rows{} of a trial that was not committed",
-                    trials::FileOf<Record>().name,
-                    dropped,
+                    trials::FileOf<Record>().name, dropped,
                     cut ? " and an incomplete one" : ""));
   }
 }
@@ -97,9 +91,8 @@ std::vector<trials::CustomValue> ValuesFor(
   std::vector<trials::CustomValue> all;
   for (const std::string& knob : knobs) {
     const auto found =
-        std::find_if(values.begin(), values.end(), [&](const auto& value) {
-          return value.knob == knob;
-        });
+        std::find_if(values.begin(), values.end(),
+                     [&](const auto& value) { return value.knob == knob; });
     all.push_back({knob, found == values.end() ? "" : found->value});
   }
   return all;
@@ -126,8 +119,7 @@ struct Journal::Contents {
   // next one, and notes what it drops.
   template <typename Record>
   std::string Head(const std::filesystem::path& folder,
-                   const trials::Rows<Record>& rows,
-                   std::size_t count);
+                   const trials::Rows<Record>& rows, std::size_t count);
   void AddUnknownTimes(std::size_t known);
 };
 
@@ -139,9 +131,7 @@ std::string Journal::Contents::Head(const std::filesystem::path& folder,
   if (!rows.records.empty() &&
       std::cmp_greater(rows.records.back().trial, count + 1)) {
     Refuse(folder / trials::FileOf<trials::Trial>().name,
-           fmt::format("ends after trial {}, but {} has trial {}",
-                       count,
-                       name,
+           fmt::format("ends after trial {}, but {} has trial {}", count, name,
                        rows.records.back().trial));
   }
   const std::size_t kept = CountUpTo(rows.records, count);
@@ -196,12 +186,11 @@ void Journal::Contents::AddUnknownTimes(std::size_t known) {
   }
   notes.push_back(fmt::format("{}: no suggestion time of trials {} to {}",
                               trials::FileOf<trials::SuggestionTime>().name,
-                              known + 1,
-                              committed.size()));
+                              known + 1, committed.size()));
   for (; known < committed.size(); ++known) {
     suggestion_times +=
-        ToRow(trials::SuggestionTime{
-            committed[known].number, trials::kUnknown, trials::kUnknown}) +
+        ToRow(trials::SuggestionTime{committed[known].number, trials::kUnknown,
+                                     trials::kUnknown}) +
         "\n";
   }
 }
@@ -225,8 +214,7 @@ std::unique_ptr<AppendFile> Journal::Publish(const std::string& text) const {
                                       lease_.PublishOpen(name, text));
 }
 
-Journal::Journal(std::filesystem::path run_folder,
-                 double lease_timeout_s,
+Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s,
                  const std::vector<std::string>& custom)
     : folder_(std::move(run_folder)), lease_(folder_, lease_timeout_s) {
   Take(Contents(folder_, custom));

@@ -75,8 +75,7 @@ void Lease::Acquire() {
     if (has_moved && holder && !holder->IsGone()) {
       throw LeaseLost(fmt::format(
           "{}: {} is writing these records: wait for it, or stop it",
-          folder_.string(),
-          holder->Name()));
+          folder_.string(), holder->Name()));
     }
     if (highest == 0 || (holder && holder->IsGone()) ||
         now_s - still_since_s >= timeout_s_) {
@@ -182,18 +181,17 @@ void Lease::Check() const {
       fs::exists(folder_, none)
           ? ReadHolder(LeasePath(folder_, HighestEpoch(folder_)))
           : std::nullopt;
-  throw LeaseLost(
-      fmt::format("{}: {} has taken these records over: this attempt stops",
-                  folder_.string(),
-                  holder ? holder->Name() : "another process"));
+  throw LeaseLost(fmt::format(
+      "{}: {} has taken these records over: this attempt stops",
+      folder_.string(), holder ? holder->Name() : "another process"));
 }
 
 int Lease::PublishOpen(const std::string& name, const std::string& text) const {
   const fs::path temporary =
       folder_ / fmt::format("{}{}-{}", kPublishPrefix, epoch_, name);
-  const int fd = ::open(temporary.c_str(),
-                        O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
-                        0666);
+  const int fd =
+      ::open(temporary.c_str(),
+             O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
   if (fd < 0) {
     common::ThrowErrno(temporary, "create");
   }

@@ -76,11 +76,8 @@ Holder Holder::Self() {
 }
 
 std::string Holder::Name() const {
-  return fmt::format("process {} on {}{}{}",
-                     pid,
-                     host,
-                     job.empty() ? "" : ", Slurm job ",
-                     job);
+  return fmt::format("process {} on {}{}{}", pid, host,
+                     job.empty() ? "" : ", Slurm job ", job);
 }
 
 bool Holder::IsHere() const {
@@ -92,8 +89,8 @@ bool Holder::IsGone() const {
 }
 
 std::string Holder::Text() const {
-  return fmt::format(
-      "{}|{}|{}|{}|{}|{}\n", CountText(count), host, boot, pid, start, job);
+  return fmt::format("{}|{}|{}|{}|{}|{}\n", CountText(count), host, boot, pid,
+                     start, job);
 }
 
 std::optional<Holder> ReadHolder(const fs::path& path) {

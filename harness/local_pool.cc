@@ -50,10 +50,9 @@ std::vector<std::string> WorkerEnvironment(int threads) {
 pid_t Start(const Job& job, int threads, int& error) {
   common::CreateFolders(job.log.parent_path());
   // Neither through a symbolic link nor into a FIFO, which would wait.
-  const int log =
-      ::open(job.log.c_str(),
-             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-             0666);
+  const int log = ::open(
+      job.log.c_str(),
+      O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   pid_t pid = -1;
   if (log >= 0) {
     pid = common::StartProcess({.words = job.command,
@@ -71,16 +70,15 @@ pid_t Start(const Job& job, int threads, int& error) {
 
 std::string Explain(int status, const Job& job) {
   const std::string how =
-      WIFSIGNALED(status) ? fmt::format("killed by signal {} ({})",
-                                        WTERMSIG(status),
-                                        strsignal(WTERMSIG(status)))
-                          : fmt::format("exit code {}", WEXITSTATUS(status));
+      WIFSIGNALED(status)
+          ? fmt::format("killed by signal {} ({})", WTERMSIG(status),
+                        strsignal(WTERMSIG(status)))
+          : fmt::format("exit code {}", WEXITSTATUS(status));
   const std::string why = Tail(job.log, 1);
   std::error_code unknown;
   const auto space = std::filesystem::space(job.log.parent_path(), unknown);
   if (why.empty() && !unknown && space.available < kTooLittleSpace) {
-    return fmt::format("{}: the disk that holds {} is full",
-                       how,
+    return fmt::format("{}: the disk that holds {} is full", how,
                        job.log.parent_path().string());
   }
   return why.empty() ? how : fmt::format("{}: {}", how, why);
@@ -147,11 +145,9 @@ void LocalPool::StartWaiting(std::vector<JobReport>& reports) {
       return;
     }
     if (pid < 0) {
-      reports.push_back(
-          {job.id,
-           JobReport::State::kFailed,
-           fmt::format(
-               "cannot start {}: {}", job.command.front(), strerror(error))});
+      reports.push_back({job.id, JobReport::State::kFailed,
+                         fmt::format("cannot start {}: {}", job.command.front(),
+                                     strerror(error))});
       continue;
     }
     const int id = job.id;
@@ -177,8 +173,7 @@ void LocalPool::Reap(std::vector<JobReport>& reports) {
     it = running_.erase(it);
     const bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     reports.push_back(
-        {job.id,
-         ok ? JobReport::State::kSucceeded : JobReport::State::kFailed,
+        {job.id, ok ? JobReport::State::kSucceeded : JobReport::State::kFailed,
          ok ? "" : Explain(status, job)});
     RemoveIfEmpty(job.log);
   }

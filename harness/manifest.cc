@@ -104,13 +104,10 @@ std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
           table.Fail(axis.key,
                      fmt::format("the lists of {} and other keys make more "
                                  "than {} problems: shorten them",
-                                 axis.key,
-                                 kMostProblems));
+                                 axis.key, kMostProblems));
         }
-        next.name += fmt::format("{}{}{}",
-                                 next.name.empty() ? "" : "-",
-                                 axis.prefix,
-                                 NamePart(text));
+        next.name += fmt::format("{}{}{}", next.name.empty() ? "" : "-",
+                                 axis.prefix, NamePart(text));
         CheckName(table, axis.key, "problem", next.name);
       }
     }
@@ -122,8 +119,7 @@ std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
       throw InputError(
           fmt::format("{}: two problems have the name '{}': axis values must "
                       "differ in more than case and punctuation",
-                      problem.workload.Where(),
-                      problem.name));
+                      problem.workload.Where(), problem.name));
     }
   }
   return problems;
@@ -139,9 +135,7 @@ std::string UsedBackend(const ManifestOverrides& overrides) {
   }
   if (!type.empty() && FindBackend(type) == nullptr) {
     throw InputError(fmt::format("--set {}{}: unknown backend '{}'; known: {}",
-                                 kUseBackend,
-                                 type,
-                                 type,
+                                 kUseBackend, type, type,
                                  fmt::join(BackendNames(), ", ")));
   }
   return type;
@@ -150,8 +144,7 @@ std::string UsedBackend(const ManifestOverrides& overrides) {
 // The manifest with its settings. `use`: see UsedBackend; becomes "" if it is
 // the manifest's own backend.
 TomlTable ParseManifest(const std::filesystem::path& path,
-                        const ManifestOverrides& overrides,
-                        std::string& use) {
+                        const ManifestOverrides& overrides, std::string& use) {
   std::vector<std::string> settings = overrides.settings;
   std::erase_if(settings, [](const std::string& setting) {
     return setting.starts_with(kUseBackend);
@@ -188,8 +181,7 @@ trials::Objective ReadObjective(const TomlTable& experiment) {
       trials::FromText(name, objective);
     } catch (const InputError&) {
       experiment.Fail("objective",
-                      fmt::format("unknown objective '{}'; known: {}",
-                                  name,
+                      fmt::format("unknown objective '{}'; known: {}", name,
                                   fmt::join(NamesOf(objective), ", ")));
     }
   }
@@ -247,8 +239,7 @@ std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
       experiment.Fail("held_out",
                       fmt::format("unknown problem '{}'{}; known: \"odd\" "
                                   "for every other problem, {}",
-                                  name,
-                                  common::DidYouMean(name, known),
+                                  name, common::DidYouMean(name, known),
                                   fmt::join(known, ", ")));
     }
   }
@@ -257,15 +248,13 @@ std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
     experiment.Fail("held_out",
                     fmt::format("{} of {} problems are held out: at least one "
                                 "must be, and one must not",
-                                held_out.size(),
-                                problems.size()));
+                                held_out.size(), problems.size()));
   }
   return held_out;
 }
 
 // Refuses settings that could run held-out problems as other ones.
-void CheckSettings(const TomlTable& experiment,
-                   const ProblemSpec& problem,
+void CheckSettings(const TomlTable& experiment, const ProblemSpec& problem,
                    const ManifestOverrides& overrides) {
   const auto is_set = [](const TomlTable& table, std::string_view key) {
     return table.Has(key) && table.Where(key).starts_with("--set ");
@@ -296,11 +285,9 @@ std::vector<std::string> ReadFigures(const TomlTable& experiment) {
     }
     const std::string name = table.RequireString("figures");
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      table.Fail("figures",
-                 fmt::format("unknown figure '{}'{}; known: {}",
-                             name,
-                             common::DidYouMean(name, known),
-                             fmt::join(known, ", ")));
+      table.Fail("figures", fmt::format("unknown figure '{}'{}; known: {}",
+                                        name, common::DidYouMean(name, known),
+                                        fmt::join(known, ", ")));
     }
   }
   return experiment.GetStrings("figures");
@@ -308,23 +295,14 @@ std::vector<std::string> ReadFigures(const TomlTable& experiment) {
 
 // Checks the names of the tables. Their readers check the keys.
 void CheckTables(const TomlTable& root) {
-  const std::vector<std::string> known = {"experiment",
-                                          "backend",
-                                          "noise",
-                                          "workload",
-                                          "cluster",
-                                          "space",
-                                          "predictions",
-                                          "budget",
-                                          "slurm",
-                                          "method"};
+  const std::vector<std::string> known = {
+      "experiment", "backend",     "noise",  "workload", "cluster",
+      "space",      "predictions", "budget", "slurm",    "method"};
   for (const std::string& key : root.Keys()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
-      root.Fail(key,
-                fmt::format("unknown key '{}'{}; known: {}",
-                            key,
-                            common::DidYouMean(key, known),
-                            fmt::join(known, ", ")));
+      root.Fail(key, fmt::format("unknown key '{}'{}; known: {}", key,
+                                 common::DidYouMean(key, known),
+                                 fmt::join(known, ", ")));
     }
   }
 }
@@ -360,14 +338,11 @@ std::string HeldOutNote(const Manifest& manifest) {
              ? fmt::format(
                    "{}: {} of {} problems are held out: results on them must "
                    "not be used to choose methods or settings\n",
-                   manifest.name,
-                   held_out,
-                   manifest.problems.size())
+                   manifest.name, held_out, manifest.problems.size())
              : fmt::format(
                    "{}: development half: {} of {} problems; --held-out (make "
                    "HELD_OUT=1) includes the held-out half\n",
-                   manifest.name,
-                   manifest.problems.size(),
+                   manifest.name, manifest.problems.size(),
                    manifest.problems.size() + held_out);
 }
 
@@ -398,8 +373,7 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.runs_held_out = overrides.held_out;
   if (!overrides.held_out) {
     std::erase_if(manifest.problems, [&](const ProblemSpec& problem) {
-      return std::find(manifest.held_out.begin(),
-                       manifest.held_out.end(),
+      return std::find(manifest.held_out.begin(), manifest.held_out.end(),
                        problem.name) != manifest.held_out.end();
     });
   }
@@ -408,14 +382,11 @@ Manifest ReadManifest(const std::filesystem::path& path,
       std::max<std::size_t>(manifest.problems.size(), 1);
   if (static_cast<std::size_t>(manifest.repeats) >
       kMostRuns / runs_per_repeat) {
-    throw InputError(
-        fmt::format("{}: {} repeats of {} methods and {} problems are more "
-                    "than {} runs",
-                    experiment.Where(),
-                    manifest.repeats,
-                    manifest.methods.size(),
-                    manifest.problems.size(),
-                    kMostRuns));
+    throw InputError(fmt::format(
+        "{}: {} repeats of {} methods and {} problems are more "
+        "than {} runs",
+        experiment.Where(), manifest.repeats, manifest.methods.size(),
+        manifest.problems.size(), kMostRuns));
   }
   manifest.slurm = root.GetTable("slurm");
   const TomlTable budget = root.RequireTable("budget");

@@ -38,11 +38,9 @@ std::vector<MethodSpec> ExpandVariants(const MethodSpec& method) {
       for (auto& [text, table] : variant.options.Alternatives(key)) {
         if (expanded.size() >= kMostMethods) {
           method.options.Fail(
-              key,
-              fmt::format("the lists of method '{}' make more than {} "
-                          "variants: shorten them",
-                          method.name,
-                          kMostMethods));
+              key, fmt::format("the lists of method '{}' make more than {} "
+                               "variants: shorten them",
+                               method.name, kMostMethods));
         }
         MethodSpec& next = expanded.emplace_back(variant);
         next.options = table;
@@ -88,10 +86,8 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
         fmt::format("{}: unknown method '{}'{}: use one of {}, or set base = "
                     "\"...\" to the "
                     "method that it is a variant of",
-                    method.options.Where(),
-                    name,
-                    common::DidYouMean(name, known),
-                    fmt::join(known, ", ")));
+                    method.options.Where(), name,
+                    common::DidYouMean(name, known), fmt::join(known, ", ")));
   }
   CheckName(tables, name, "method", name);
   method.label = method.options.GetString(
@@ -100,20 +96,18 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
 }
 
 // Appends a method and its variants. Names are unique.
-void AppendMethod(const TomlTable& tables,
-                  const std::string& name,
-                  const std::string& where,
-                  std::vector<MethodSpec>& methods) {
+void AppendMethod(const TomlTable& tables, const std::string& name,
+                  const std::string& where, std::vector<MethodSpec>& methods) {
   const std::vector<std::string> known = MethodNames(tables);
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     UnknownMethod(where, name, known);
   }
   for (MethodSpec& variant : ExpandVariants(ReadMethod(tables, name))) {
     CheckName(tables, name, "method", variant.name);
-    const bool twice = std::any_of(
-        methods.begin(), methods.end(), [&variant](const MethodSpec& other) {
-          return other.name == variant.name;
-        });
+    const bool twice = std::any_of(methods.begin(), methods.end(),
+                                   [&variant](const MethodSpec& other) {
+                                     return other.name == variant.name;
+                                   });
     if (twice) {
       throw InputError(fmt::format(
           "{}: method '{}' is listed twice: remove one", where, variant.name));
@@ -135,8 +129,7 @@ std::vector<MethodSpec> ReadMethods(const TomlTable& root,
   if (names.size() > kMostMethods) {
     tables.Fail(names[kMostMethods],
                 fmt::format("{} tables of methods; at most {} are read",
-                            names.size(),
-                            kMostMethods));
+                            names.size(), kMostMethods));
   }
   for (const std::string& name : names) {
     AppendMethod(tables, name, tables.Where(name), methods);
@@ -163,9 +156,7 @@ std::vector<MethodSpec> ReadMethods(const TomlTable& root,
                     experiment.Where()));
   }
   for (const auto& [text, table] : experiment.Alternatives("methods")) {
-    AppendMethod(tables,
-                 table.RequireString("methods"),
-                 table.Where("methods"),
+    AppendMethod(tables, table.RequireString("methods"), table.Where("methods"),
                  methods);
   }
   return methods;

@@ -17,8 +17,7 @@ namespace harness {
 // Errors: throws InputError for an unknown method, a name that cannot be a
 // folder, a method that is listed twice, and an experiment without methods.
 [[nodiscard]] std::vector<MethodSpec> ReadMethods(
-    const common::TomlTable& root,
-    const common::TomlTable& experiment,
+    const common::TomlTable& root, const common::TomlTable& experiment,
     const ManifestOverrides& overrides);
 
 }  // namespace harness

@@ -65,10 +65,7 @@ std::string MethodsText(const std::string& name) {
   text = fmt::format("{}: {}\n", method.name, method.description);
   for (const methods::OptionText& option : method.options) {
     text += fmt::format(
-        "\n{} = {}  ({})\n    {}{}\n",
-        option.key,
-        option.value,
-        option.range,
+        "\n{} = {}  ({})\n    {}{}\n", option.key, option.value, option.range,
         option.meaning,
         option.reference.empty() ? "" : fmt::format(" [{}]", option.reference));
   }
@@ -93,22 +90,18 @@ std::string MethodsMarkdown() {
       "manifest names methods, and\n`[method.NAME]` sets their options "
       "([manifest_format.md](manifest_format.md)).\n";
   for (const MethodEntry& method : Methods()) {
-    text += fmt::format(
-        "\n## {}\n\n{} ({}).\n", method.name, method.label, method.description);
+    text += fmt::format("\n## {}\n\n{} ({}).\n", method.name, method.label,
+                        method.description);
     if (!method.variant_of.empty()) {
-      text += fmt::format("\nOptions of `{}`, with {}.\n",
-                          method.variant_of,
+      text += fmt::format("\nOptions of `{}`, with {}.\n", method.variant_of,
                           Differences(method, *FindMethod(method.variant_of)));
     } else if (!method.options.empty()) {
       text +=
           "\n| key | default | range | meaning | paper |\n"
           "| --- | --- | --- | --- | --- |\n";
       for (const methods::OptionText& option : method.options) {
-        text += fmt::format("| `{}` | {} | {} | {} | {} |\n",
-                            option.key,
-                            option.value,
-                            option.range,
-                            option.meaning,
+        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", option.key,
+                            option.value, option.range, option.meaning,
                             option.reference);
       }
     }

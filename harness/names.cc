@@ -13,15 +13,10 @@ namespace {
 constexpr std::size_t kMaxNameLength = 64;
 
 // Files and folders next to the folders of problems and methods.
-constexpr std::array<std::string_view, 9> kReserved = {"figures",
-                                                       "page.html",
-                                                       "best.sh",
-                                                       "summary.csv",
-                                                       "comparison.csv",
-                                                       "pareto.csv",
-                                                       "summary.md",
-                                                       "experiment.json",
-                                                       "problem.json"};
+constexpr std::array<std::string_view, 9> kReserved = {
+    "figures",     "page.html",       "best.sh",
+    "summary.csv", "comparison.csv",  "pareto.csv",
+    "summary.md",  "experiment.json", "problem.json"};
 
 bool IsReserved(std::string_view name) {
   return std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
@@ -45,26 +40,20 @@ bool IsSafeName(std::string_view name) {
          name.back() != ' ' && !IsReserved(name);
 }
 
-void CheckName(const common::TomlTable& table,
-               std::string_view key,
-               std::string_view what,
-               const std::string& name) {
+void CheckName(const common::TomlTable& table, std::string_view key,
+               std::string_view what, const std::string& name) {
   if (IsReserved(name)) {
     table.Fail(
-        key,
-        fmt::format("{} '{}' cannot be a folder name: oppa writes a file "
-                    "or folder of that name; use another one",
-                    what,
-                    name));
+        key, fmt::format("{} '{}' cannot be a folder name: oppa writes a file "
+                         "or folder of that name; use another one",
+                         what, name));
   }
   if (!IsSafeName(name)) {
     table.Fail(key,
                fmt::format("{} '{}' cannot be a folder name: use 1 to {} of "
                            "letters, digits, '.', '_', '-' and inner spaces, "
                            "a letter or digit first",
-                           what,
-                           name,
-                           kMaxNameLength));
+                           what, name, kMaxNameLength));
   }
 }
 

@@ -18,10 +18,8 @@ namespace harness {
 
 // Errors: throws InputError at the table's key unless IsSafeName(name); the
 // message calls the name that of a `what`: "method", "problem".
-void CheckName(const common::TomlTable& table,
-               std::string_view key,
-               std::string_view what,
-               const std::string& name);
+void CheckName(const common::TomlTable& table, std::string_view key,
+               std::string_view what, const std::string& name);
 
 // Converts a value to a part of a name: the stem of a path, in lower case, with
 // '-' for every unsafe character.

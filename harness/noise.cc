@@ -47,17 +47,15 @@ void CheckKeys(const TomlTable& file) {
   }
   for (const std::string& key : file.Keys()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
-      file.Fail(key,
-                fmt::format(
-                    "unknown key '{}'{}", key, common::DidYouMean(key, known)));
+      file.Fail(key, fmt::format("unknown key '{}'{}", key,
+                                 common::DidYouMean(key, known)));
     }
   }
 }
 
 // The value of a key of that file, which lists a range too; `otherwise` without
 // a file or the key.
-double NoiseValue(const TomlTable& noise,
-                  std::string_view key,
+double NoiseValue(const TomlTable& noise, std::string_view key,
                   double otherwise) {
   const std::optional<std::filesystem::path> path = NoiseFile(noise);
   if (!path) {
@@ -75,23 +73,19 @@ double NoiseValue(const TomlTable& noise,
     entry.Fail("range",
                fmt::format("the range of {} must be two numbers around its "
                            "value {}",
-                           key,
-                           value));
+                           key, value));
   }
   return value;
 }
 
 }  // namespace
 
-double GetNotNegative(const TomlTable& table,
-                      std::string_view key,
+double GetNotNegative(const TomlTable& table, std::string_view key,
                       double otherwise) {
   const double value = table.GetDouble(key, otherwise);
   if (!(value >= 0.0) || !std::isfinite(value)) {
-    table.Fail(
-        key,
-        fmt::format(
-            "{} = {}: must be a number >= 0", key, common::ExactText(value)));
+    table.Fail(key, fmt::format("{} = {}: must be a number >= 0", key,
+                                common::ExactText(value)));
   }
   return value;
 }
@@ -113,9 +107,8 @@ trials::NoiseOptions ReadNoise(const TomlTable& table) {
     options.*field =
         table.GetDouble(key, NoiseValue(table, key, options.*field));
     if (!std::isfinite(options.*field)) {
-      table.Fail(key,
-                 fmt::format(
-                     "{} is {}: must be a finite number", key, options.*field));
+      table.Fail(key, fmt::format("{} is {}: must be a finite number", key,
+                                  options.*field));
     }
   }
   return Scaled(options, GetNotNegative(table, "factor", 1.0));
@@ -126,8 +119,7 @@ double LaunchTime(const ProblemSpec& problem, double otherwise) {
 }
 
 double FailureTime(const ProblemSpec& problem, double otherwise) {
-  return GetNotNegative(problem.backend,
-                        kFailure,
+  return GetNotNegative(problem.backend, kFailure,
                         NoiseValue(problem.noise, kFailure, otherwise));
 }
 

@@ -20,8 +20,7 @@ namespace harness {
 // A number of a table that must not be negative.
 // Errors: throws InputError, as all functions here.
 [[nodiscard]] double GetNotNegative(const common::TomlTable& table,
-                                    std::string_view key,
-                                    double otherwise);
+                                    std::string_view key, double otherwise);
 
 // The file that `file` of [noise] names, relative to the manifest: a table per
 // field of NoiseOptions, failure_s or launch_process_s, with its `value`, the

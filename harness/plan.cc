@@ -74,16 +74,14 @@ void AddParetoFront(const Backend& backend,
   std::vector<trials::TimeAndMoney> points;
   for (const auto& [config, steps_per_s] : feasible) {
     const double step_time_s = 1.0 / steps_per_s;
-    points.push_back({step_time_s,
-                      trials::StepMoney(step_time_s,
-                                        trials::GpusOf(*config),
+    points.push_back(
+        {step_time_s, trials::StepMoney(step_time_s, trials::GpusOf(*config),
                                         backend.price_per_gpu_hour)});
   }
   for (const std::size_t i : trials::ParetoFront(points)) {
     const auto& [config, steps_per_s] = feasible[i];
     info.money->pareto.push_back({ToString(*config, backend.space->knobs()),
-                                  trials::GpusOf(*config),
-                                  steps_per_s});
+                                  trials::GpusOf(*config), steps_per_s});
   }
 }
 
@@ -116,8 +114,7 @@ void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
 }
 
 // Adds the predictions that the experiment's methods start from.
-void AddPredictions(const Manifest& manifest,
-                    const Backend& backend,
+void AddPredictions(const Manifest& manifest, const Backend& backend,
                     trials::ProblemInfo& info) {
   std::set<std::string> sources;
   for (const MethodSpec& method : manifest.methods) {
@@ -138,17 +135,14 @@ void AddPredictions(const Manifest& manifest,
 }  // namespace
 
 std::string RunSpec::Name() const {
-  return fmt::format("{}{}{}/{}",
-                     problem->name,
-                     problem->name.empty() ? "" : "/",
-                     method->name,
-                     repeat);
+  return fmt::format("{}{}{}/{}", problem->name,
+                     problem->name.empty() ? "" : "/", method->name, repeat);
 }
 
 std::filesystem::path RunSpec::Folder(
     const std::filesystem::path& experiment_folder) const {
-  return trials::RunFolder(
-      experiment_folder, problem->name, method->name, repeat);
+  return trials::RunFolder(experiment_folder, problem->name, method->name,
+                           repeat);
 }
 
 std::vector<RunSpec> RunMatrix(const Manifest& manifest) {
@@ -163,10 +157,8 @@ std::vector<RunSpec> RunMatrix(const Manifest& manifest) {
   return runs;
 }
 
-RunSpec FindRun(const Manifest& manifest,
-                const std::string& problem,
-                const std::string& method,
-                int repeat) {
+RunSpec FindRun(const Manifest& manifest, const std::string& problem,
+                const std::string& method, int repeat) {
   for (const RunSpec& run : RunMatrix(manifest)) {
     if (run.problem->name == problem && run.method->name == method &&
         run.repeat == repeat) {
@@ -176,10 +168,7 @@ RunSpec FindRun(const Manifest& manifest,
   throw InputError(
       fmt::format("{}: the experiment has no run of problem '{}', method '{}', "
                   "repeat {}; `oppa matrix` lists them",
-                  manifest.path.string(),
-                  problem,
-                  method,
-                  repeat));
+                  manifest.path.string(), problem, method, repeat));
 }
 
 std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
@@ -194,9 +183,9 @@ std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
     }
     (void)StartsOf(manifest, problem, 1, *backend.space);
     for (const MethodSpec& method : manifest.methods) {
-      const auto made = MakeMethod(method,
-                                   ProblemOf(backend, manifest.budget.q_max),
-                                   manifest.MethodSeed(problem, 1));
+      const auto made =
+          MakeMethod(method, ProblemOf(backend, manifest.budget.q_max),
+                     manifest.MethodSeed(problem, 1));
       if (!made->EstimatesRemaining()) {
         without_estimate.insert(method.name);
       }
@@ -225,8 +214,7 @@ void WriteExperiment(const Manifest& manifest,
   for (const MethodSpec& method : manifest.methods) {
     const std::string& family = FindMethod(method.base)->family;
     experiment.methods.push_back(
-        {method.name,
-         method.label,
+        {method.name, method.label,
          family.empty() ? std::nullopt : std::optional(family)});
   }
   for (const ProblemSpec& problem : manifest.problems) {

@@ -37,8 +37,7 @@ struct RunSpec {
 // Errors: throws InputError that lists the known ones.
 [[nodiscard]] RunSpec FindRun(const Manifest& manifest,
                               const std::string& problem,
-                              const std::string& method,
-                              int repeat);
+                              const std::string& method, int repeat);
 
 // Makes every backend and every method once and discards them, so that errors
 // in a manifest are found before anything is written. Returns what is known

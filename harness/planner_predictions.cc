@@ -50,8 +50,7 @@ MethodEntry::Estimates EstimatesOf(const PredictionSettings& settings,
         "planner",
         fmt::format("planner = '{}': must be a method with a model of its own: "
                     "{}{}",
-                    settings.planner,
-                    fmt::join(known, ", "),
+                    settings.planner, fmt::join(known, ", "),
                     common::DidYouMean(settings.planner, known)));
   }
   return WithPlace(settings.table, "predictions", [&] {
@@ -75,8 +74,7 @@ std::string OptionsText(const common::TomlTable& options) {
 std::string IdentityOf(const PredictionSettings& settings,
                        const ProblemSpec& problem,
                        const methods::Problem& view) {
-  std::string identity = fmt::format("planner {}\n{}",
-                                     settings.planner,
+  std::string identity = fmt::format("planner {}\n{}", settings.planner,
                                      settings.planner_options.CanonicalText());
   std::vector<std::filesystem::path> files;
   if (problem.workload.Has("model")) {
@@ -88,8 +86,8 @@ std::string IdentityOf(const PredictionSettings& settings,
     files.push_back(std::move(file));
   }
   for (const std::filesystem::path& file : files) {
-    identity += fmt::format(
-        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+    identity += fmt::format("file {}\n{}", file.filename().string(),
+                            common::ReadFile(file));
   }
   return identity;
 }
@@ -104,8 +102,8 @@ void CheckPlanner(const PredictionSettings& settings, const Backend& backend) {
 
 PredictionsByName WithPlanners(const ProblemSpec& problem,
                                const Backend& backend) {
-  return [problem, view = ViewOf(backend), others = backend.predictions](
-             const std::string& name) {
+  return [problem, view = ViewOf(backend),
+          others = backend.predictions](const std::string& name) {
     const PredictionSettings settings =
         ReadPredictionSettings(problem.predictions, name);
     if (settings.planner.empty()) {
@@ -113,10 +111,8 @@ PredictionsByName WithPlanners(const ProblemSpec& problem,
     }
     const std::string options = OptionsText(settings.planner_options);
     PredictingModel model;
-    model.description = fmt::format("model of {}{}{}",
-                                    settings.planner,
-                                    options.empty() ? "" : " with ",
-                                    options);
+    model.description = fmt::format("model of {}{}{}", settings.planner,
+                                    options.empty() ? "" : " with ", options);
     model.missing = "have no estimate";
     model.if_all_missing = fmt::format(
         "the {} estimates none of the candidates; name another "

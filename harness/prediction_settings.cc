@@ -18,22 +18,19 @@ namespace {
 using common::InputError;
 using common::TomlTable;
 
-double ReadFactor(const TomlTable& table,
-                  std::string_view key,
+double ReadFactor(const TomlTable& table, std::string_view key,
                   double otherwise) {
   const double factor = table.GetDouble(key, otherwise);
   if (!(factor >= 1e-3 && factor <= 1e3)) {
-    table.Fail(key,
-               fmt::format("{} = {}: must be a number from 0.001 to 1000",
-                           key,
-                           common::ExactText(factor)));
+    table.Fail(key, fmt::format("{} = {}: must be a number from 0.001 to 1000",
+                                key, common::ExactText(factor)));
   }
   return factor;
 }
 
 // The keys that describe a simulated machine.
-constexpr std::array<std::string_view, 3> kMachine = {
-    "cluster", "framework", "facts"};
+constexpr std::array<std::string_view, 3> kMachine = {"cluster", "framework",
+                                                      "facts"};
 
 // A planner replaces an inherited machine, and a machine an inherited planner.
 void ReadPlanner(const TomlTable& table, PredictionSettings& settings) {
@@ -42,11 +39,9 @@ void ReadPlanner(const TomlTable& table, PredictionSettings& settings) {
       continue;
     }
     if (table.Has("planner")) {
-      table.Fail(key,
-                 fmt::format("{} is for the simulator, and planner = '{}' "
-                             "predicts without it: remove one of them",
-                             key,
-                             table.RequireString("planner")));
+      table.Fail(key, fmt::format("{} is for the simulator, and planner = '{}' "
+                                  "predicts without it: remove one of them",
+                                  key, table.RequireString("planner")));
     }
     settings.planner.clear();
   }
@@ -83,19 +78,13 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
 }
 
 // The keys of [predictions] that are settings. Every other key is a source.
-constexpr std::array<std::string_view, 8> kSettings = {"cluster",
-                                                       "framework",
-                                                       "facts",
-                                                       "planner",
-                                                       "planner_options",
-                                                       "memory_factor",
-                                                       "time_factor",
-                                                       "permute"};
+constexpr std::array<std::string_view, 8> kSettings = {
+    "cluster",         "framework",     "facts",       "planner",
+    "planner_options", "memory_factor", "time_factor", "permute"};
 
 // The path of a data file that a setting names.
 std::filesystem::path DataFile(const PredictionSettings& settings,
-                               std::string_view key,
-                               const std::string& kind,
+                               std::string_view key, const std::string& kind,
                                const std::string& name) {
   try {
     return trials::FindDataFile(kind, name, settings.table.Folder());
@@ -126,9 +115,7 @@ PredictionSettings ReadPredictionSettings(const TomlTable& predictions,
   const std::vector<std::string> known = PredictionNames(predictions);
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     throw InputError(fmt::format(
-        "{}: there is no table [predictions.{}]{}",
-        predictions.Where(),
-        name,
+        "{}: there is no table [predictions.{}]{}", predictions.Where(), name,
         known.size() == 1
             ? "; add it"
             : fmt::format("; known: {}",
@@ -153,13 +140,12 @@ std::filesystem::path ClusterFile(const PredictionSettings& settings,
 std::filesystem::path FrameworkFile(const PredictionSettings& settings) {
   return settings.framework.empty()
              ? std::filesystem::path()
-             : DataFile(
-                   settings, "framework", "frameworks", settings.framework);
+             : DataFile(settings, "framework", "frameworks",
+                        settings.framework);
 }
 
 std::optional<trials::TableSettings> FindFacts(
-    const PredictionSettings& settings,
-    const std::filesystem::path& table,
+    const PredictionSettings& settings, const std::filesystem::path& table,
     const std::string& scenario) {
   constexpr std::string_view kMeasured = "measured";
   if (!settings.facts.empty()) {
@@ -193,8 +179,7 @@ trials::TableSettings FactsOf(const PredictionSettings& settings,
       "{}: predictions of {} need the sizes of its scenarios: give [workload] "
       "(model, batch_size, sequence_length) in this manifest, or facts = "
       "\"NAME\" in [predictions] for those of experiments/validation/NAME.toml",
-      settings.table.Where(),
-      table.string()));
+      settings.table.Where(), table.string()));
 }
 
 }  // namespace harness

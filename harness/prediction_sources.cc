@@ -88,9 +88,7 @@ trials::TrainedJob JobOf(const trials::SearchSpace& space,
       throw common::InputError(fmt::format(
           "{}:{}: this row of {} trains another workload than its first row; "
           "give [workload] in the manifest",
-          path.string(),
-          row.line,
-          table.scenario()));
+          path.string(), row.line, table.scenario()));
     }
     configs.push_back(training.config);
     configs.back().custom = space[static_cast<int>(configs.size()) - 1].custom;
@@ -110,8 +108,7 @@ trials::TrainedJob JobOf(const trials::SearchSpace& space,
 PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
                                        const trials::SearchSpace& space,
                                        const trials::Workload& workload,
-                                       const Machine& own,
-                                       bool simulated,
+                                       const Machine& own, bool simulated,
                                        const std::vector<int>& sizes) {
   return [=, &space](const std::string& name) {
     const PredictionSettings settings =
@@ -125,10 +122,7 @@ PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
     if (simulated) {
       RejectGroundTruth(settings, machine, own, workload, space);
     }
-    return SimulatedSource(settings,
-                           problem.name,
-                           space,
-                           machine,
+    return SimulatedSource(settings, problem.name, space, machine,
                            PartsOf(space, sizes, workload, machine));
   };
 }
@@ -142,18 +136,13 @@ PredictionsByName TablePredictions(const ProblemSpec& problem,
     const PredictionSettings settings =
         ReadPredictionSettings(problem.predictions, name);
     const trials::ScenarioTraining scenario = ReadScenarioTraining(
-        path,
-        table.scenario(),
-        FactsOf(settings, path, table.scenario()),
+        path, table.scenario(), FactsOf(settings, path, table.scenario()),
         {.cluster = ClusterFile(settings, architecture).string(),
          .framework = FrameworkFile(settings).string()});
     const trials::RowTraining& first = scenario.rows.begin()->second;
     return SimulatedSource(
-        settings,
-        problem.name,
-        space,
-        {first.cluster,
-         nullptr,
+        settings, problem.name, space,
+        {first.cluster, nullptr,
          std::filesystem::path(first.framework_name).stem().string(),
          scenario.inputs},
         PartsOf(table, scenario));
@@ -161,21 +150,17 @@ PredictionsByName TablePredictions(const ProblemSpec& problem,
 }
 
 std::function<const trials::TrainedJob*()> DescribedJob(
-    const ProblemSpec& problem,
-    const trials::SearchSpace& space,
-    const trials::ReplayTable& table,
-    const std::filesystem::path& path) {
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::ReplayTable& table, const std::filesystem::path& path) {
   struct Memo {
     bool read = false;
     std::optional<trials::TrainedJob> job;
   };
-  return [=,
-          &space,
+  return [=, &space,
           memo = std::make_shared<Memo>()]() -> const trials::TrainedJob* {
     if (!memo->read) {
       const auto facts =
-          FindFacts(ReadPredictionSettings(problem.predictions, ""),
-                    path,
+          FindFacts(ReadPredictionSettings(problem.predictions, ""), path,
                     table.scenario());
       if (facts) {
         memo->job = JobOf(space, table, path, *facts);

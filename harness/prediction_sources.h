@@ -28,20 +28,15 @@ namespace harness {
 // `space` must outlive the result, here and below.
 // Errors: throw InputError with a place and a remedy.
 [[nodiscard]] PredictionsByName SimulatedPredictions(
-    const ProblemSpec& problem,
-    const trials::SearchSpace& space,
-    const trials::Workload& workload,
-    const Machine& own,
-    bool simulated,
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::Workload& workload, const Machine& own, bool simulated,
     const std::vector<int>& sizes = {});
 
 // Simulates the scenario of a measured table as its facts describe it.
 // `path` is that of the table, and `architecture` that of the problem's GPU.
 [[nodiscard]] PredictionsByName TablePredictions(
-    const ProblemSpec& problem,
-    const trials::SearchSpace& space,
-    const trials::ReplayTable& table,
-    const std::filesystem::path& path,
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::ReplayTable& table, const std::filesystem::path& path,
     const std::string& architecture);
 
 // The job of a measured table, read once, by the facts that [predictions] names
@@ -49,10 +44,8 @@ namespace harness {
 // Errors: the function throws InputError for facts that are incomplete, and for
 // rows with different workloads.
 [[nodiscard]] std::function<const trials::TrainedJob*()> DescribedJob(
-    const ProblemSpec& problem,
-    const trials::SearchSpace& space,
-    const trials::ReplayTable& table,
-    const std::filesystem::path& path);
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::ReplayTable& table, const std::filesystem::path& path);
 
 // The same sources, each of which is read and predicted once.
 [[nodiscard]] PredictionsByName Memoized(PredictionsByName predictions);

@@ -28,8 +28,7 @@ using common::InputError;
 using trials::Predictions;
 
 trials::Cluster Resized(const PredictionSettings& settings,
-                        const trials::Cluster& cluster,
-                        int gpus) {
+                        const trials::Cluster& cluster, int gpus) {
   try {
     return WithGpus(cluster, gpus);
   } catch (const std::invalid_argument& e) {
@@ -131,8 +130,7 @@ Predictions PredictParts(const trials::SearchSpace& space,
 // The largest ratio of the step times of two machines over the smallest one,
 // over candidates that both can run, evenly spaced in the space; infinite for
 // fewer than two.
-double SpreadOfRatios(const Machine& a,
-                      const Machine& b,
+double SpreadOfRatios(const Machine& a, const Machine& b,
                       const trials::Workload& workload,
                       const trials::SearchSpace& space) {
   constexpr std::size_t kMost = 64;
@@ -148,10 +146,8 @@ double SpreadOfRatios(const Machine& a,
     std::vector<double> times_s;
     for (const auto& [gpus, sample] : samples) {
       const std::vector<double> part =
-          trials::PredictCosts({workload,
-                                WithGpus(machine.cluster, gpus),
-                                *machine.framework,
-                                sample},
+          trials::PredictCosts({workload, WithGpus(machine.cluster, gpus),
+                                *machine.framework, sample},
                                common::Cores())
               .step_time_s;
       times_s.insert(times_s.end(), part.begin(), part.end());
@@ -183,8 +179,8 @@ Machine PredictedMachine(const PredictionSettings& settings,
   const auto cluster =
       ClusterFile(settings, otherwise.cluster.gpu.architecture);
   if (!cluster.empty()) {
-    machine.cluster = Resized(
-        settings, trials::ReadCluster(cluster), otherwise.cluster.gpus());
+    machine.cluster = Resized(settings, trials::ReadCluster(cluster),
+                              otherwise.cluster.gpus());
     machine.inputs.push_back(cluster);
   }
   for (std::filesystem::path& file : trials::GpuFiles(machine.cluster.gpu)) {
@@ -201,8 +197,7 @@ Machine PredictedMachine(const PredictionSettings& settings,
 }
 
 void RejectGroundTruth(const PredictionSettings& settings,
-                       const Machine& machine,
-                       const Machine& ground_truth,
+                       const Machine& machine, const Machine& ground_truth,
                        const trials::Workload& workload,
                        const trials::SearchSpace& space) {
   constexpr double kProportional = 1.001;
@@ -222,9 +217,7 @@ void RejectGroundTruth(const PredictionSettings& settings,
       "Name another machine in [predictions]: a cluster with other GPUs or "
       "another framework, as in cluster = \"h100-infiniband\", framework = "
       "\"megatron-core\"",
-      settings.table.Where(),
-      machine.cluster.gpu.name,
-      machine.framework_name,
+      settings.table.Where(), machine.cluster.gpu.name, machine.framework_name,
       reason));
 }
 
@@ -234,15 +227,12 @@ PredictionSource SourceOf(const PredictionSettings& settings,
                           PredictingModel model) {
   PredictionSource source;
   source.description = model.description + Changes(settings);
-  source.identity = fmt::format("memory {}\ntime {}\npermute {}\n{}",
-                                common::ExactText(settings.memory_factor),
-                                common::ExactText(settings.time_factor),
-                                settings.permute ? problem : "",
-                                model.identity);
-  source.predict = [settings,
-                    problem,
-                    &space,
-                    model = std::move(model),
+  source.identity =
+      fmt::format("memory {}\ntime {}\npermute {}\n{}",
+                  common::ExactText(settings.memory_factor),
+                  common::ExactText(settings.time_factor),
+                  settings.permute ? problem : "", model.identity);
+  source.predict = [settings, problem, &space, model = std::move(model),
                     description = source.description] {
     Predictions predictions = model.predict();
     for (double& time_s : predictions.step_time_s) {
@@ -259,8 +249,8 @@ PredictionSource SourceOf(const PredictionSettings& settings,
     }
     predictions.source = description;
     if (missing > 0) {
-      predictions.source += fmt::format(
-          "; {} of {} candidates {}", missing, space.size(), model.missing);
+      predictions.source += fmt::format("; {} of {} candidates {}", missing,
+                                        space.size(), model.missing);
     }
     if (settings.permute) {
       const auto order =
@@ -280,14 +270,12 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
                                  const Machine& machine,
                                  std::vector<SimulatedPart> parts) {
   PredictingModel model;
-  model.description = fmt::format("simulator of {} ({} x {}), {}",
-                                  machine.cluster.name,
-                                  machine.cluster.gpus(),
-                                  machine.cluster.gpu.name,
-                                  machine.framework_name);
+  model.description = fmt::format(
+      "simulator of {} ({} x {}), {}", machine.cluster.name,
+      machine.cluster.gpus(), machine.cluster.gpu.name, machine.framework_name);
   for (const std::filesystem::path& file : machine.inputs) {
-    model.identity += fmt::format(
-        "file {}\n{}", file.filename().string(), common::ReadFile(file));
+    model.identity += fmt::format("file {}\n{}", file.filename().string(),
+                                  common::ReadFile(file));
   }
   model.missing = "are invalid there";
   model.if_all_missing = fmt::format(

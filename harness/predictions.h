@@ -87,8 +87,7 @@ struct Machine {
 // nothing.
 // Errors: throws InputError for a name of no measured table.
 [[nodiscard]] std::optional<trials::TableSettings> FindFacts(
-    const PredictionSettings& settings,
-    const std::filesystem::path& table,
+    const PredictionSettings& settings, const std::filesystem::path& table,
     const std::string& scenario);
 
 // The same.
@@ -102,8 +101,7 @@ struct Machine {
 // with the same steps, or step times that are proportional within 0.1% over a
 // sample of the candidates that both can run.
 void RejectGroundTruth(const PredictionSettings& settings,
-                       const Machine& machine,
-                       const Machine& ground_truth,
+                       const Machine& machine, const Machine& ground_truth,
                        const trials::Workload& workload,
                        const trials::SearchSpace& space);
 
@@ -153,10 +151,8 @@ struct SimulatedPart {
 // Predicts the candidates of the space by simulation; each is in exactly one
 // part. One that the simulator rejects has no numbers (see SourceOf).
 [[nodiscard]] PredictionSource SimulatedSource(
-    const PredictionSettings& settings,
-    const std::string& problem,
-    const trials::SearchSpace& space,
-    const Machine& machine,
+    const PredictionSettings& settings, const std::string& problem,
+    const trials::SearchSpace& space, const Machine& machine,
     std::vector<SimulatedPart> parts);
 
 }  // namespace harness

@@ -32,19 +32,15 @@ std::string UnfilledHosts(const trials::Cluster& cluster, int gpus) {
   return gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0
              ? fmt::format(
                    "{} GPUs do not fill hosts of {}: use a multiple of {}",
-                   gpus,
-                   cluster.gpus_per_node,
-                   cluster.gpus_per_node)
+                   gpus, cluster.gpus_per_node, cluster.gpus_per_node)
              : "";
 }
 
 // Why the cluster has no part with so many GPUs; "" if it has.
 std::string PartProblem(const trials::Cluster& cluster, int gpus) {
   if (gpus > cluster.gpus()) {
-    return fmt::format("{} GPUs are more than the {} of {}",
-                       gpus,
-                       cluster.gpus(),
-                       cluster.name);
+    return fmt::format("{} GPUs are more than the {} of {}", gpus,
+                       cluster.gpus(), cluster.name);
   }
   return UnfilledHosts(cluster, gpus);
 }
@@ -60,11 +56,10 @@ trials::Cluster GroupOf(const TomlTable& table,
     }
     known.push_back(group.name);
   }
-  table.Fail("group",
-             fmt::format("no group '{}' in the cluster file{}; its groups: {}",
-                         name,
-                         common::DidYouMean(name, known),
-                         fmt::join(known, ", ")));
+  table.Fail(
+      "group",
+      fmt::format("no group '{}' in the cluster file{}; its groups: {}", name,
+                  common::DidYouMean(name, known), fmt::join(known, ", ")));
 }
 
 trials::Cluster Resized(const TomlTable& table, trials::Cluster cluster) {
@@ -78,16 +73,14 @@ trials::Cluster Resized(const TomlTable& table, trials::Cluster cluster) {
 
 }  // namespace
 
-void CheckParts(const TomlTable& space,
-                std::vector<trials::Cluster>& pools,
+void CheckParts(const TomlTable& space, std::vector<trials::Cluster>& pools,
                 trials::SearchSpaceOptions& options) {
   if (!options.gpus.empty() && pools.size() > 1) {
     space.Fail("gpus",
                fmt::format("the cluster has {} GPU types, which are used "
                            "together: choose one, [cluster] group = \"{}\", "
                            "or remove the list",
-                           pools.size(),
-                           pools.front().name));
+                           pools.size(), pools.front().name));
   }
   trials::Cluster& cluster = pools.front();
   for (const int gpus : options.gpus) {
@@ -141,16 +134,15 @@ trials::Cluster ReadCluster(const TomlTable& table) {
     table.Fail("file",
                fmt::format("only the simulator has several GPU types, and "
                            "this cluster has {}: choose one, group = \"{}\"",
-                           groups.size(),
-                           groups.front().name));
+                           groups.size(), groups.front().name));
   }
   return std::move(groups.front());
 }
 
 std::filesystem::path LikeFile(const TomlTable& table) {
   try {
-    return trials::FindDataFile(
-        "clusters", table.RequireString("like"), table.Folder());
+    return trials::FindDataFile("clusters", table.RequireString("like"),
+                                table.Folder());
   } catch (const common::InputError& e) {
     table.Fail("like", e.what());
   }
@@ -164,8 +156,7 @@ trials::Cluster ReadSizes(const TomlTable& table) {
   if (table.Has("like")) {
     try {
       cluster = trials::WithHosts(trials::ReadCluster(LikeFile(table)),
-                                  cluster.nodes,
-                                  cluster.gpus_per_node);
+                                  cluster.nodes, cluster.gpus_per_node);
     } catch (const std::invalid_argument& e) {
       table.Fail("like", e.what());
     }
@@ -187,10 +178,8 @@ trials::Cluster ReadSizes(const TomlTable& table) {
 
 Machine DefaultMachine(const trials::Cluster& cluster,
                        std::vector<std::filesystem::path> inputs) {
-  return {cluster,
-          std::make_shared<trials::Framework>(),
-          std::string(kDefaultFramework),
-          std::move(inputs)};
+  return {cluster, std::make_shared<trials::Framework>(),
+          std::string(kDefaultFramework), std::move(inputs)};
 }
 
 std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
@@ -261,9 +250,7 @@ Backend BackendOn(const trials::Workload& workload,
         std::min(backend.memory_capacity_bytes, pool.gpu.memory_bytes);
     divisor = std::gcd(divisor, pool.gpus());
     if (pools.size() > 1) {
-      backend.pools.push_back({pool.name,
-                               pool.gpus(),
-                               pool.gpus_per_node,
+      backend.pools.push_back({pool.name, pool.gpus(), pool.gpus_per_node,
                                pool.gpu.memory_bytes,
                                pool.gpu.half_flop_per_s});
     }
@@ -273,8 +260,7 @@ Backend BackendOn(const trials::Workload& workload,
     space.rules.insert(
         space.rules.begin(),
         trials::Rule::Parse(fmt::format("{} % ($dp * $cp * $tp) != 0", divisor),
-                            "a stage has one GPU type",
-                            "[cluster]"));
+                            "a stage has one GPU type", "[cluster]"));
   }
   backend.space = std::make_unique<trials::SearchSpace>(
       trials::SearchSpace::Enumerate(workload, backend.gpus, space));

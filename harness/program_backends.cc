@@ -39,8 +39,7 @@ std::vector<std::filesystem::path> LikeFiles(const ProblemSpec& problem) {
 }
 
 // The machine of predictions, with a framework of experiments/frameworks.
-Machine PredictedOn(const ProblemSpec& problem,
-                    const trials::Cluster& cluster,
+Machine PredictedOn(const ProblemSpec& problem, const trials::Cluster& cluster,
                     const std::string& framework) {
   const std::filesystem::path file =
       trials::FindDataFile("frameworks", framework);
@@ -48,27 +47,22 @@ Machine PredictedOn(const ProblemSpec& problem,
   inputs.push_back(file);
   return {cluster,
           std::make_shared<trials::Framework>(trials::ReadFramework(file)),
-          framework,
-          inputs};
+          framework, inputs};
 }
 
 // The machine that the predictions of an adapter's framework describe. Adds the
 // framework's rule sets to the space, and the adapter's file and theirs to the
 // inputs.
 Machine AdaptedMachine(const ProblemSpec& problem,
-                       const trials::Adapter& adapter,
-                       SimulatorSetup& setup) {
+                       const trials::Adapter& adapter, SimulatorSetup& setup) {
   setup.inputs.push_back(adapter.file());
   if (adapter.framework().empty()) {
     return DefaultMachine(setup.cluster, LikeFiles(problem));
   }
   const std::filesystem::path file =
       trials::FindDataFile("frameworks", adapter.framework());
-  AddFrameworkRules(problem,
-                    file,
-                    trials::ReadFrameworkNotes(file).rule_sets,
-                    setup.space,
-                    setup.inputs);
+  AddFrameworkRules(problem, file, trials::ReadFrameworkNotes(file).rule_sets,
+                    setup.space, setup.inputs);
   return PredictedOn(problem, setup.cluster, adapter.framework());
 }
 
@@ -118,24 +112,18 @@ struct Predicted {
 };
 
 // A backend whose trials are a program on the cluster. `by` describes it.
-Backend ProgramBackend(const ProblemSpec& problem,
-                       const SimulatorSetup& setup,
+Backend ProgramBackend(const ProblemSpec& problem, const SimulatorSetup& setup,
                        const Predicted& predicted,
-                       trials::CommandOptions options,
-                       const std::string& by) {
+                       trials::CommandOptions options, const std::string& by) {
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
   Backend backend = BackendOn(setup.workload, setup.cluster, setup.space);
   backend.inputs = ProblemFiles(problem);
-  backend.inputs.insert(
-      backend.inputs.end(), setup.inputs.begin(), setup.inputs.end());
-  backend.description = fmt::format("{}, batch {} x {}, by {} on {} ({} x {})",
-                                    setup.workload.name,
-                                    setup.workload.batch_size,
-                                    setup.workload.sequence_length,
-                                    by,
-                                    setup.cluster.name,
-                                    setup.cluster.gpus(),
-                                    setup.cluster.gpu.name);
+  backend.inputs.insert(backend.inputs.end(), setup.inputs.begin(),
+                        setup.inputs.end());
+  backend.description = fmt::format(
+      "{}, batch {} x {}, by {} on {} ({} x {})", setup.workload.name,
+      setup.workload.batch_size, setup.workload.sequence_length, by,
+      setup.cluster.name, setup.cluster.gpus(), setup.cluster.gpu.name);
   if (problem.cluster.Has("file") || problem.cluster.Has("like")) {
     backend.predictions = SimulatedPredictions(
         problem, *backend.space, predicted.workload, predicted.machine, false);
@@ -170,16 +158,12 @@ Backend ProgramBackend(const ProblemSpec& problem,
 }
 
 // One of `choices`, the first of which is the default.
-std::string ReadChoice(const TomlTable& table,
-                       std::string_view key,
+std::string ReadChoice(const TomlTable& table, std::string_view key,
                        const std::vector<std::string>& choices) {
   const std::string value = table.GetString(key, choices.front());
   if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
-    table.Fail(key,
-               fmt::format("invalid value '{}' for {}; known: {}",
-                           value,
-                           key,
-                           fmt::join(choices, ", ")));
+    table.Fail(key, fmt::format("invalid value '{}' for {}; known: {}", value,
+                                key, fmt::join(choices, ", ")));
   }
   return value;
 }
@@ -200,8 +184,7 @@ std::filesystem::path TrainerPath(const TomlTable& table) {
 // Several GPUs have a process each. All ranks of a CPU, or of one GPU, are in
 // one process, which srun may start ("per-node").
 trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
-                                               bool cuda,
-                                               int gpus) {
+                                               bool cuda, int gpus) {
   using Ranks = trials::CommandOptions::Ranks;
   std::vector<std::string> choices = {"one", "per-node"};
   if (cuda) {
@@ -227,10 +210,7 @@ Backend MakeCommand(const ProblemSpec& problem) {
     FixOtherParameters(problem, options, setup.cluster, setup.space);
   }
   Backend backend = ProgramBackend(
-      problem,
-      setup,
-      {setup.workload, machine},
-      options,
+      problem, setup, {setup.workload, machine}, options,
       std::filesystem::path(options.program.front()).filename().string());
   // The program and the scripts among its arguments.
   constexpr std::uintmax_t kLargestScript = 1 << 20;
@@ -270,16 +250,13 @@ Backend MakeTrainer(const ProblemSpec& problem) {
     options.program.emplace_back("--local-ranks=1");
   }
   return ProgramBackend(
-      problem,
-      setup,
+      problem, setup,
       {trials::Scaled(setup.workload, scale),
        // Its framework file describes CPU ranks.
        cuda ? DefaultMachine(setup.cluster, LikeFiles(problem))
             : PredictedOn(problem, setup.cluster, "oppa-train")},
       std::move(options),
-      fmt::format("oppa-train ({}, {}{})",
-                  device,
-                  precision,
+      fmt::format("oppa-train ({}, {}{})", device, precision,
                   scale > 1 ? fmt::format(", scale {}", scale) : ""));
 }
 

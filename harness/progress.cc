@@ -18,16 +18,14 @@ constexpr double kPlainLineSeconds = 30.0;
 // "12 trials, best 0.4312 steps/s".
 std::string Trials(int count, double best, std::string_view unit) {
   return fmt::format(
-      "{} trials, best {}",
-      count,
+      "{} trials, best {}", count,
       std::isnan(best) ? "none" : fmt::format("{:.4g} {}", best, unit));
 }
 
 }  // namespace
 
 Progress::Progress(const Manifest& manifest,
-                   std::filesystem::path experiment_folder,
-                   bool terminal,
+                   std::filesystem::path experiment_folder, bool terminal,
                    std::FILE* out)
     : manifest_(manifest),
       folder_(std::move(experiment_folder)),
@@ -44,14 +42,11 @@ void Progress::RunEnded(int run, const std::string& problem) {
     Clear();
     fmt::print(out_, "{}: failed: {}\n", name, problem);
   } else if (!terminal_) {
-    fmt::print(out_,
-               "{}: {}{}{}; {}{}\n",
-               name,
+    fmt::print(out_, "{}: {}{}{}; {}{}\n", name,
                Trials(status.trials, status.incumbent_value, status.unit),
                status.remaining ? ", " : "",
                status.remaining ? plots::RemainingText(*status.remaining) : "",
-               RunsDone(),
-               TimeLeft());
+               RunsDone(), TimeLeft());
   }
   std::fflush(out_);
 }
@@ -84,9 +79,7 @@ void Progress::Update(double now_s) {
       unit = status.trials > 0 ? status.unit : unit;
     }
     // Throughputs of different problems cannot be compared.
-    fmt::print(out_,
-               "{}; {}{}\n",
-               RunsDone(),
+    fmt::print(out_, "{}; {}{}\n", RunsDone(),
                manifest_.problems.size() == 1
                    ? Trials(trials, best, unit)
                    : fmt::format("{} trials", trials),
@@ -130,10 +123,9 @@ std::string Progress::TimeLeft() const {
 }
 
 std::size_t Progress::Done() const {
-  return static_cast<std::size_t>(
-      std::count_if(runs_.begin(), runs_.end(), [](const RunStatus& status) {
-        return status.state == RunState::kDone;
-      }));
+  return static_cast<std::size_t>(std::count_if(
+      runs_.begin(), runs_.end(),
+      [](const RunStatus& status) { return status.state == RunState::kDone; }));
 }
 
 }  // namespace harness

@@ -18,10 +18,8 @@ namespace harness {
 // from the records.
 class Progress {
  public:
-  Progress(const Manifest& manifest,
-           std::filesystem::path experiment_folder,
-           bool terminal,
-           std::FILE* out);
+  Progress(const Manifest& manifest, std::filesystem::path experiment_folder,
+           bool terminal, std::FILE* out);
 
   // The job of a run has ended; `problem` is the reason of a failure, "" if
   // there was none.

@@ -12,12 +12,9 @@ namespace harness {
 std::string ProgramVersion() { return "oppa " OPPA_VERSION; }
 
 std::string BuildTools() {
-  return fmt::format("g++ {}, Eigen {}.{}.{}, fmt {}",
-                     __VERSION__,
-                     EIGEN_WORLD_VERSION,
-                     EIGEN_MAJOR_VERSION,
-                     EIGEN_MINOR_VERSION,
-                     FMT_VERSION);
+  return fmt::format("g++ {}, Eigen {}.{}.{}, fmt {}", __VERSION__,
+                     EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION,
+                     EIGEN_MINOR_VERSION, FMT_VERSION);
 }
 
 std::string Version() { return ProgramVersion() + ", " + BuildTools(); }

@@ -28,22 +28,18 @@ using surrogates::CostModelForm;
 
 // A method with its options, whose defaults here are `defaults`.
 template <typename Options>
-MethodEntry Entry(const std::string& name,
-                  const std::string& label,
+MethodEntry Entry(const std::string& name, const std::string& label,
                   const std::string& description,
                   std::unique_ptr<methods::Method> (*make)(
                       const methods::Problem&, const Options&, std::uint64_t),
                   const Options& defaults) {
   Options described = defaults;
   MethodEntry entry = {
-      name,
-      label,
-      description,
-      [=](const methods::Problem& problem,
-          const TomlTable& table,
+      name, label, description,
+      [=](const methods::Problem& problem, const TomlTable& table,
           std::uint64_t seed) {
-        return make(
-            problem, methods::ReadOptions(table, problem, defaults), seed);
+        return make(problem, methods::ReadOptions(table, problem, defaults),
+                    seed);
       },
       methods::Describe(OptionsOf(described))};
   if constexpr (requires(const methods::Problem& problem) {
@@ -95,10 +91,8 @@ MethodEntry DependsOnJob(MethodEntry entry) {
 
 // OPPA, its variants and its ablations: one implementation, with these
 // defaults.
-MethodEntry Oppa(const std::string& name,
-                 const std::string& label,
-                 const std::string& description,
-                 const OppaOptions& defaults) {
+MethodEntry Oppa(const std::string& name, const std::string& label,
+                 const std::string& description, const OppaOptions& defaults) {
   MethodEntry entry =
       Entry(name, label, description, methods::MakeOppa, defaults);
   entry.variant_of = name == "oppa" ? "" : "oppa";
@@ -117,8 +111,7 @@ MethodEntry OnItsOwn(MethodEntry entry) {
 // A method that plans for the job, with all settings of its candidates.
 MethodEntry ReadsWorkload(MethodEntry entry) {
   entry.make = [make = entry.make](const methods::Problem& problem,
-                                   const TomlTable& table,
-                                   std::uint64_t seed) {
+                                   const TomlTable& table, std::uint64_t seed) {
     return make(WithDescribedJob(problem), table, seed);
   };
   if (entry.estimates) {
@@ -165,11 +158,9 @@ MethodEntry CostModelPhysical() {
   options.surrogates.throughput_prior = CostModelForm::kPhysical;
   options.surrogates.memory_prior = CostModelForm::kPhysical;
   options.surrogates.job_sizes = false;
-  MethodEntry entry = Entry("cost-model-physical",
-                            "COST-MODEL physical",
+  MethodEntry entry = Entry("cost-model-physical", "COST-MODEL physical",
                             "COST-MODEL with the terms of OPPA's prior",
-                            methods::MakeCostModel,
-                            options);
+                            methods::MakeCostModel, options);
   entry.variant_of = "cost-model";
   return entry;
 }
@@ -193,8 +184,7 @@ PlannedParts PartsOf(const methods::Problem& problem, const TomlTable& table) {
       table.Fail(key,
                  fmt::format("{} = '{}': must be the name of another method; "
                              "`oppa methods` lists them",
-                             key,
-                             name));
+                             key, name));
     }
     return entry;
   };
@@ -215,13 +205,11 @@ MethodEntry Planned() {
   entry.label = "PLANNED";
   entry.description = "the first suggestions of a planner, then another method";
   entry.reads_workload = true;
-  entry.make = [](const methods::Problem& problem,
-                  const TomlTable& table,
+  entry.make = [](const methods::Problem& problem, const TomlTable& table,
                   std::uint64_t seed) {
     const PlannedParts parts = PartsOf(problem, table);
     return std::make_unique<methods::Planned>(
-        problem,
-        parts.options.top,
+        problem, parts.options.top,
         parts.planner->make(problem, parts.planner_table, seed),
         parts.then->make(problem, parts.then_table, seed));
   };
@@ -256,110 +244,75 @@ MethodEntry Planned() {
 
 std::vector<MethodEntry> ListMethods() {
   return {
-      Entry("random",
-            "RANDOM",
+      Entry("random", "RANDOM",
             "random configurations until the budget is spent",
-            methods::MakeRandom,
-            {}),
-      Entry("grid",
-            "GRID",
+            methods::MakeRandom, {}),
+      Entry("grid", "GRID",
             "all configurations in their order, less those that must fail",
-            methods::MakeGrid,
-            {}),
-      Entry("evolutionary",
-            "EVOLUTIONARY",
+            methods::MakeGrid, {}),
+      Entry("evolutionary", "EVOLUTIONARY",
             "crossover and mutation of the best configurations, with repair",
-            methods::MakeEvolutionary,
-            {}),
-      Entry("hierarchical",
-            "HIERARCHICAL",
+            methods::MakeEvolutionary, {}),
+      Entry("hierarchical", "HIERARCHICAL",
             "parallelism first, then memory, then microbatches",
-            methods::MakeHierarchical,
-            {}),
-      Entry("xgboost",
-            "XGBOOST",
+            methods::MakeHierarchical, {}),
+      Entry("xgboost", "XGBOOST",
             "the best prediction of boosted trees, as in DeepSpeed's autotuner",
-            methods::MakeXgboost,
-            {}),
-      Entry("cost-model",
-            "COST-MODEL",
+            methods::MakeXgboost, {}),
+      Entry("cost-model", "COST-MODEL",
             "the printed cost model fitted to random trials, then one shot",
-            methods::MakeCostModel,
-            {}),
+            methods::MakeCostModel, {}),
       CostModelPhysical(),
-      Entry("predicted-order",
-            "PREDICTED ORDER",
+      Entry("predicted-order", "PREDICTED ORDER",
             "the order of the predictions, without learning from trials",
-            methods::MakePredictedOrder,
-            {}),
+            methods::MakePredictedOrder, {}),
       ReadsWorkload(Entry(
-          "aceso",
-          "ACESO",
+          "aceso", "ACESO",
           "Aceso's plans, or their nearest configurations, without learning",
-          methods::MakeAceso,
-          {})),
+          methods::MakeAceso, {})),
       ReadsWorkload(
-          Entry("amp",
-                "AMP",
+          Entry("amp", "AMP",
                 "configurations nearest to AMP's strategies, without learning",
-                methods::MakeAmp,
-                {})),
-      ReadsWorkload(Entry("astra",
-                          "ASTRA",
+                methods::MakeAmp, {})),
+      ReadsWorkload(Entry("astra", "ASTRA",
                           "the order of Astra's cost model after its filters",
-                          methods::MakeAstra,
-                          {})),
+                          methods::MakeAstra, {})),
       ReadsWorkload(
-          Entry("nnscaler",
-                "NNSCALER",
+          Entry("nnscaler", "NNSCALER",
                 "configurations nearest to plans under nnScaler's constraints",
-                methods::MakeNnScaler,
-                {})),
-      ReadsWorkload(Entry("textbook",
-                          "TEXTBOOK",
+                methods::MakeNnScaler, {})),
+      ReadsWorkload(Entry("textbook", "TEXTBOOK",
                           "rules of thumb, then a calibrated performance model",
-                          methods::MakeTextbook,
-                          {})),
+                          methods::MakeTextbook, {})),
       Planned(),
-      OnItsOwn(Oppa("vanilla-bo",
-                    "VANILLA-BO",
+      OnItsOwn(Oppa("vanilla-bo", "VANILLA-BO",
                     "Bayesian optimization: constant mean, Matern-5/2, cUCB",
                     VanillaBo())),
-      Oppa("oppa",
-           "OPPA",
-           "BO with a parallelism-informed prior and early termination",
-           {}),
-      Oppa("oppa-no-throughput-prior",
-           "OPPA without throughput prior",
+      Oppa("oppa", "OPPA",
+           "BO with a parallelism-informed prior and early termination", {}),
+      Oppa("oppa-no-throughput-prior", "OPPA without throughput prior",
            "ablation: a constant mean instead of the throughput prior",
            {.surrogates = {.throughput_prior = CostModelForm::kNone}}),
-      Oppa("oppa-no-memory-prior",
-           "OPPA without memory prior",
+      Oppa("oppa-no-memory-prior", "OPPA without memory prior",
            "ablation: a constant mean instead of the memory prior",
            {.surrogates = {.memory_prior = CostModelForm::kNone}}),
-      Oppa("oppa-no-prior",
-           "OPPA without prior",
+      Oppa("oppa-no-prior", "OPPA without prior",
            "ablation: constant means instead of both priors",
            {.surrogates = kNoPrior}),
-      Oppa("oppa-no-early-termination",
-           "OPPA without early termination",
+      Oppa("oppa-no-early-termination", "OPPA without early termination",
            "ablation: every trial runs all its steps",
            {.early_termination = false}),
-      Oppa("oppa-no-prior-no-early-termination",
-           "OPPA without both",
+      Oppa("oppa-no-prior-no-early-termination", "OPPA without both",
            "ablation: neither priors nor early termination",
            {.early_termination = false, .surrogates = kNoPrior}),
       OnItsOwn(
-          Oppa("oppa-sim",
-               "OPPA-SIM",
+          Oppa("oppa-sim", "OPPA-SIM",
                "OPPA with predictions of every candidate as its prior",
                {.random_trials = 0,
                 .surrogates = {.throughput_prior = CostModelForm::kPredicted,
                                .memory_prior = CostModelForm::kPredicted}})),
-      Oppa("oppa-paper",
-           "OPPA-PAPER",
-           "OPPA as printed, where the paper is specific",
-           AsPrinted()),
+      Oppa("oppa-paper", "OPPA-PAPER",
+           "OPPA as printed, where the paper is specific", AsPrinted()),
   };
 }
 
@@ -374,14 +327,11 @@ const MethodEntry* FindMethod(std::string_view name) {
   return FindByName(Methods(), name);
 }
 
-void UnknownMethod(const std::string& where,
-                   const std::string& name,
+void UnknownMethod(const std::string& where, const std::string& name,
                    const std::vector<std::string>& known) {
-  throw common::InputError(fmt::format("{}: unknown method '{}'{}; known: {}",
-                                       where,
-                                       name,
-                                       common::DidYouMean(name, known),
-                                       fmt::join(known, ", ")));
+  throw common::InputError(
+      fmt::format("{}: unknown method '{}'{}; known: {}", where, name,
+                  common::DidYouMean(name, known), fmt::join(known, ", ")));
 }
 
 methods::Problem ProblemOf(const Backend& backend, int q_max) {
@@ -429,9 +379,7 @@ std::unique_ptr<methods::Method> MakeMethod(const MethodSpec& method,
     throw common::InputError(fmt::format(
         "method.{}: a trial of q_max = {} steps ends with the {} that it "
         "discards as warm-up; raise q_max",
-        method.name,
-        problem.q_max,
-        warmup_steps));
+        method.name, problem.q_max, warmup_steps));
   }
   return made;
 }

@@ -85,8 +85,7 @@ struct MethodEntry {
 // Errors: throws InputError with the place in the manifest for an unknown key
 // and for invalid options.
 [[nodiscard]] std::unique_ptr<methods::Method> MakeMethod(
-    const MethodSpec& method,
-    const methods::Problem& problem,
+    const MethodSpec& method, const methods::Problem& problem,
     std::uint64_t seed);
 
 }  // namespace harness

@@ -36,8 +36,8 @@ trials::ReplayTable ReadTable(const TomlTable& table,
                               const std::filesystem::path& path,
                               const trials::KnobSet& knobs) {
   try {
-    return trials::ReplayTable::Read(
-        path, table.RequireString("scenarios"), knobs);
+    return trials::ReplayTable::Read(path, table.RequireString("scenarios"),
+                                     knobs);
   } catch (const InputError& e) {
     table.Fail("scenarios", e.what());
   }
@@ -61,10 +61,9 @@ Backend MakeReplay(const ProblemSpec& problem) {
     backend.inputs.push_back(*noise);
   }
   backend.warning = table.Warning();
-  backend.description = fmt::format("measured {} on {} GPUs like {}",
-                                    table.scenario(),
-                                    fmt::join(table.sizes(), ", "),
-                                    cluster.gpu.name);
+  backend.description =
+      fmt::format("measured {} on {} GPUs like {}", table.scenario(),
+                  fmt::join(table.sizes(), ", "), cluster.gpu.name);
   backend.gpus = table.gpus();
   if (table.sizes().size() > 1) {
     backend.sizes = table.sizes();
@@ -79,16 +78,13 @@ Backend MakeReplay(const ProblemSpec& problem) {
   }
   backend.predictions =
       !backend.workload
-          ? TablePredictions(
-                problem, *backend.space, table, path, cluster.gpu.architecture)
+          ? TablePredictions(problem, *backend.space, table, path,
+                             cluster.gpu.architecture)
           : SimulatedPredictions(
-                problem,
-                *backend.space,
-                *backend.workload,
+                problem, *backend.space, *backend.workload,
                 DefaultMachine(WithGpus(cluster, table.gpus()),
                                {NamedFile(problem.workload, "model")}),
-                false,
-                backend.sizes);
+                false, backend.sizes);
   if (!backend.workload) {
     backend.described = DescribedJob(problem, *backend.space, table, path);
   }

@@ -44,8 +44,7 @@ void RepeatCutOffTrial(const Budget& budget, int adopted, Journal& journal) {
 
 }  // namespace
 
-trials::RunInfo DescribeRun(const Manifest& manifest,
-                            const RunSpec& run,
+trials::RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
                             const Backend& backend,
                             const std::string& command) {
   trials::RunInfo info;
@@ -86,9 +85,7 @@ int SuggestionThreads() {
       throw common::InputError(
           fmt::format("{} = '{}': a number of threads from 1 to {}; unset it "
                       "for the default",
-                      name,
-                      text,
-                      kMost));
+                      name, text, kMost));
     }
     return threads;
   }
@@ -100,8 +97,7 @@ bool IsFinished(const std::filesystem::path& run_folder) {
          trials::ReadRunInfo(run_folder).finished;
 }
 
-bool RunOne(const Manifest& manifest,
-            const RunSpec& run,
+bool RunOne(const Manifest& manifest, const RunSpec& run,
             const std::filesystem::path& experiment_folder,
             const RunConditions& conditions) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
@@ -120,8 +116,8 @@ bool RunOne(const Manifest& manifest,
     backend.keep_logs(folder / "trials");
   }
   common::CreateFolders(folder);
-  Journal journal(
-      folder, conditions.lease_timeout_s, CustomNames(*backend.space));
+  Journal journal(folder, conditions.lease_timeout_s,
+                  CustomNames(*backend.space));
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
@@ -137,16 +133,11 @@ bool RunOne(const Manifest& manifest,
       conditions.make_remote_runner ? conditions.make_remote_runner(backend)
                                     : nullptr;
   const SearchSummary summary =
-      Search(*backend.space,
-             manifest.budget,
-             manifest.TrialSeed(*run.problem, run.repeat),
-             *method,
-             remote ? *remote : *backend.runner,
-             journal,
-             conditions.stop,
+      Search(*backend.space, manifest.budget,
+             manifest.TrialSeed(*run.problem, run.repeat), *method,
+             remote ? *remote : *backend.runner, journal, conditions.stop,
              StartsOf(manifest, *run.problem, run.repeat, *backend.space),
-             adopted,
-             problem.price);
+             adopted, problem.price);
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);

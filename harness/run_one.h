@@ -39,8 +39,7 @@ struct RunConditions {
 // Returns false if `stop` or the end of its trial stopped it early.
 // Errors: as Journal and Search; InputError if the folder contains records that
 // were made from other input.
-bool RunOne(const Manifest& manifest,
-            const RunSpec& run,
+bool RunOne(const Manifest& manifest, const RunSpec& run,
             const std::filesystem::path& experiment_folder,
             const RunConditions& conditions);
 

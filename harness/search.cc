@@ -74,15 +74,11 @@ std::vector<trials::FitRecord> FitRecords(
 
 class Loop {
  public:
-  Loop(const trials::SearchSpace& space,
-       const Budget& budget,
-       std::uint64_t trial_seed,
-       methods::Method& method,
-       trials::TrialRunner& runner,
-       Journal& journal,
+  Loop(const trials::SearchSpace& space, const Budget& budget,
+       std::uint64_t trial_seed, methods::Method& method,
+       trials::TrialRunner& runner, Journal& journal,
        const std::function<bool()>& stop,
-       const std::vector<methods::Suggestion>& starts,
-       int adopted,
+       const std::vector<methods::Suggestion>& starts, int adopted,
        const trials::RelativePrice& price)
       : space_(space),
         budget_(budget),
@@ -243,8 +239,7 @@ class Loop {
           "trial {} is recorded as {} with {} steps/s, but this program gives "
           "{} with {}: the records are of another version; use another "
           "--results folder, or that version of oppa",
-          recorded.number,
-          CandidateLabel(recorded),
+          recorded.number, CandidateLabel(recorded),
           recorded.throughput.steps_per_s,
           exists ? LabelOf(*suggestion) : "nothing",
           trial.throughput.steps_per_s));
@@ -313,8 +308,7 @@ class Loop {
     if (!Exists(suggestion)) {
       throw std::logic_error(
           fmt::format("the method suggests candidate {} of {}",
-                      suggestion.candidate,
-                      space_.size()));
+                      suggestion.candidate, space_.size()));
     }
     if (IsTried(suggestion)) {
       throw std::logic_error(
@@ -332,10 +326,9 @@ class Loop {
     request.time_limit_s = Left();
     request.interrupted = stop_;
     StopBy(RuleFor(suggestion), request);
-    Trial trial = MakeTrial(suggestion.candidate,
-                            request.config,
-                            runner_.Run(request),
-                            method_.history().throughput_options());
+    Trial trial =
+        MakeTrial(suggestion.candidate, request.config, runner_.Run(request),
+                  method_.history().throughput_options());
     trial.plan = suggestion.plan ? ToString(*suggestion.plan) : "";
     trial.custom = CustomValues(request.config, space_.knobs());
     trials::Measurement& measurement = trial.measurement;
@@ -377,26 +370,14 @@ class Loop {
 
 }  // namespace
 
-SearchSummary Search(const trials::SearchSpace& space,
-                     const Budget& budget,
-                     std::uint64_t trial_seed,
-                     methods::Method& method,
-                     trials::TrialRunner& runner,
-                     Journal& journal,
+SearchSummary Search(const trials::SearchSpace& space, const Budget& budget,
+                     std::uint64_t trial_seed, methods::Method& method,
+                     trials::TrialRunner& runner, Journal& journal,
                      const std::function<bool()>& stop,
                      const std::vector<methods::Suggestion>& starts,
-                     int adopted,
-                     const trials::RelativePrice& price) {
-  return Loop(space,
-              budget,
-              trial_seed,
-              method,
-              runner,
-              journal,
-              stop,
-              starts,
-              adopted,
-              price)
+                     int adopted, const trials::RelativePrice& price) {
+  return Loop(space, budget, trial_seed, method, runner, journal, stop, starts,
+              adopted, price)
       .Run();
 }
 

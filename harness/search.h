@@ -64,15 +64,11 @@ struct SearchSummary {
 // ones elsewhere: the method observes those that are candidates or plans, and
 // need not suggest them. Imported trials do not count as trials of the budget.
 [[nodiscard]] SearchSummary Search(
-    const trials::SearchSpace& space,
-    const Budget& budget,
-    std::uint64_t trial_seed,
-    methods::Method& method,
-    trials::TrialRunner& runner,
-    Journal& journal,
+    const trials::SearchSpace& space, const Budget& budget,
+    std::uint64_t trial_seed, methods::Method& method,
+    trials::TrialRunner& runner, Journal& journal,
     const std::function<bool()>& stop = {},
-    const std::vector<methods::Suggestion>& starts = {},
-    int adopted = 0,
+    const std::vector<methods::Suggestion>& starts = {}, int adopted = 0,
     const trials::RelativePrice& price = {});
 
 // The incumbent of a search (see Trial::incumbent_steps_per_s).

@@ -61,8 +61,7 @@ std::string ValidationLine(const std::string& framework,
                    "measurements)",
                    framework)
              : fmt::format("{}: compared with published measurements ({})",
-                           framework,
-                           fmt::join(tables, ", "));
+                           framework, fmt::join(tables, ", "));
 }
 
 // How far measurements of comparable runs are from a report; nothing without
@@ -82,10 +81,8 @@ std::string ErrorBandsOf(const std::vector<trials::Cluster>& pools,
   const trials::Cluster cluster =
       WithGpus(pools.front(), trials::GpusOf(config));
   return "\n" + FormatBands(bands,
-                            bands.RegimeOf(cluster.gpu.architecture,
-                                           framework,
-                                           cluster.nodes,
-                                           config.zero_stage),
+                            bands.RegimeOf(cluster.gpu.architecture, framework,
+                                           cluster.nodes, config.zero_stage),
                             report);
 }
 
@@ -96,9 +93,7 @@ std::string NameOf(const std::vector<trials::Cluster>& pools,
   std::string name;
   for (const trials::Cluster& pool : pools) {
     name +=
-        fmt::format("{}{} ({} x {})",
-                    name.empty() ? "" : " + ",
-                    pool.name,
+        fmt::format("{}{} ({} x {})", name.empty() ? "" : " + ", pool.name,
                     sizes.empty() ? std::to_string(pool.gpus())
                                   : fmt::format("{}", fmt::join(sizes, ", ")),
                     pool.gpu.name);
@@ -111,8 +106,7 @@ std::string ValidationOf(const std::vector<trials::Cluster>& pools) {
   std::string text;
   for (const trials::Cluster& pool : pools) {
     const std::string& validated = pool.gpu.validated;
-    text += fmt::format("{}: {}\n",
-                        pool.gpu.name,
+    text += fmt::format("{}: {}\n", pool.gpu.name,
                         validated.empty()
                             ? "not validated: its constants are estimates"
                             : "validated with " + validated);
@@ -124,11 +118,8 @@ std::string ValidationOf(const std::vector<trials::Cluster>& pools) {
 std::string TypesOf(const std::vector<trials::Cluster>& pools) {
   std::string text;
   for (std::size_t i = 0; pools.size() > 1 && i < pools.size(); ++i) {
-    text += fmt::format("pool {}: {} ({} x {})\n",
-                        i,
-                        pools[i].name,
-                        pools[i].gpus(),
-                        pools[i].gpu.name);
+    text += fmt::format("pool {}: {} ({} x {})\n", i, pools[i].name,
+                        pools[i].gpus(), pools[i].gpu.name);
   }
   return text;
 }
@@ -136,10 +127,8 @@ std::string TypesOf(const std::vector<trials::Cluster>& pools) {
 // Predictions for trials on several GPU types describe a machine with one, and
 // none of these types may make them the ground truth.
 PredictionsByName HeterogeneousPredictions(
-    const ProblemSpec& problem,
-    const trials::SearchSpace& space,
-    const trials::Workload& workload,
-    const Machine& own,
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::Workload& workload, const Machine& own,
     const std::vector<trials::Cluster>& pools) {
   std::vector<PredictionsByName> by_type;
   for (const trials::Cluster& pool : pools) {
@@ -173,8 +162,7 @@ using MakeSimulatorOf =
 // Runs configurations of every size, with the deviations of a landscape if
 // there is one.
 std::unique_ptr<TrialRunner> ExactRunner(
-    const MakeSimulatorOf& make_simulator,
-    const std::vector<int>& sizes,
+    const MakeSimulatorOf& make_simulator, const std::vector<int>& sizes,
     const std::shared_ptr<const trials::Landscape>& deviations) {
   std::unique_ptr<TrialRunner> runner;
   if (sizes.size() == 1) {
@@ -239,8 +227,8 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
     setup.framework_name = file.stem().string();
     setup.inputs.push_back(file);
     const trials::FrameworkNotes notes = trials::ReadFrameworkNotes(file);
-    AddFrameworkRules(
-        problem, file, notes.rule_sets, setup.space, setup.inputs);
+    AddFrameworkRules(problem, file, notes.rule_sets, setup.space,
+                      setup.inputs);
     setup.compared_with = notes.compared_with;
   }
   if (const auto noise = NoiseFile(problem.noise)) {
@@ -261,14 +249,10 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   const std::vector<trials::Cluster>& pools = setup.pools;
   Backend backend = BackendOn(workload, pools, setup.space);
   backend.inputs = std::move(setup.inputs);
-  backend.description =
-      fmt::format("{}, batch {} x {}, on {}{}{}",
-                  workload.name,
-                  workload.batch_size,
-                  workload.sequence_length,
-                  NameOf(pools, backend.sizes),
-                  setup.framework_name.empty() ? "" : ", framework ",
-                  setup.framework_name);
+  backend.description = fmt::format(
+      "{}, batch {} x {}, on {}{}{}", workload.name, workload.batch_size,
+      workload.sequence_length, NameOf(pools, backend.sizes),
+      setup.framework_name.empty() ? "" : ", framework ", setup.framework_name);
   const std::string framework_name = setup.framework_name.empty()
                                          ? std::string(kDefaultFramework)
                                          : setup.framework_name;
@@ -284,8 +268,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
         return pools.size() > 1 ? std::make_unique<trials::Simulator>(
                                       workload, pools, simulator_options)
                                 : std::make_unique<trials::Simulator>(
-                                      workload,
-                                      WithGpus(pools.front(), gpus),
+                                      workload, WithGpus(pools.front(), gpus),
                                       simulator_options);
       };
   const std::vector<int> sizes =
@@ -304,20 +287,19 @@ Backend MakeSimulator(const ProblemSpec& problem) {
     return (found == simulators.end() ? *simulators.rbegin() : *found)
         .second->Simulate(config);
   };
-  backend.expect =
-      [simulate, deviations, log_stddev = setup.framework->memory_log_stddev](
-          const trials::ParallelConfig& config) {
-        const trials::StepReport report = simulate(config);
-        const double factor =
-            deviations == nullptr ? 1.0 : deviations->TimeFactor(config);
-        return Expectation{
-            factor * report.step_time_s,
-            report.peak_memory_bytes,
-            trials::FitProbability(
-                report.peak_memory_bytes, report.capacity_bytes, log_stddev)};
-      };
-  backend.explain = [simulate, deviations, pools, framework_name](
-                        const trials::ParallelConfig& config) {
+  backend.expect = [simulate, deviations,
+                    log_stddev = setup.framework->memory_log_stddev](
+                       const trials::ParallelConfig& config) {
+    const trials::StepReport report = simulate(config);
+    const double factor =
+        deviations == nullptr ? 1.0 : deviations->TimeFactor(config);
+    return Expectation{
+        factor * report.step_time_s, report.peak_memory_bytes,
+        trials::FitProbability(report.peak_memory_bytes, report.capacity_bytes,
+                               log_stddev)};
+  };
+  backend.explain = [simulate, deviations, pools,
+                     framework_name](const trials::ParallelConfig& config) {
     const trials::StepReport report = simulate(config);
     return FormatReport(ToString(config), report) +
            ErrorBandsOf(pools, framework_name, config, report) +
@@ -340,11 +322,10 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   backend.runner = WithNoise(std::move(exact), problem.noise);
   const Machine own = {cluster, setup.framework, framework_name, {}};
   backend.predictions =
-      pools.size() > 1
-          ? HeterogeneousPredictions(
-                problem, *backend.space, workload, own, pools)
-          : SimulatedPredictions(
-                problem, *backend.space, workload, own, true, backend.sizes);
+      pools.size() > 1 ? HeterogeneousPredictions(problem, *backend.space,
+                                                  workload, own, pools)
+                       : SimulatedPredictions(problem, *backend.space, workload,
+                                              own, true, backend.sizes);
   backend.rank_order = setup.framework->pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;

@@ -20,18 +20,12 @@ namespace {
 using trials::ChosenBy;
 
 // The candidate that a text of the manifest names.
-int FindStart(const Manifest& manifest,
-              const ProblemSpec& problem,
-              const std::string& text,
-              const trials::SearchSpace& space) {
+int FindStart(const Manifest& manifest, const ProblemSpec& problem,
+              const std::string& text, const trials::SearchSpace& space) {
   const auto fail = [&](const std::string& reason) {
-    throw common::InputError(
-        fmt::format("{}: start '{}'{}{}: {}",
-                    manifest.starts.where,
-                    text,
-                    problem.name.empty() ? "" : " of problem ",
-                    problem.name,
-                    reason));
+    throw common::InputError(fmt::format(
+        "{}: start '{}'{}{}: {}", manifest.starts.where, text,
+        problem.name.empty() ? "" : " of problem ", problem.name, reason));
   };
   try {
     // As it is, because the rows of a measured table need not be canonical.
@@ -70,8 +64,7 @@ std::vector<methods::Suggestion> StartsOf(const Manifest& manifest,
     if (at == open.end()) {
       throw common::InputError(fmt::format(
           "{}: start '{}' is {}, which is already named; remove one",
-          manifest.starts.where,
-          text,
+          manifest.starts.where, text,
           ToString(space[candidate], space.knobs())));
     }
     open.erase(at);
@@ -81,9 +74,7 @@ std::vector<methods::Suggestion> StartsOf(const Manifest& manifest,
     throw common::InputError(fmt::format(
         "{}: common_starts = {}, but problem '{}' has only {} other "
         "configurations; lower it",
-        manifest.starts.where,
-        manifest.starts.common,
-        problem.name,
+        manifest.starts.where, manifest.starts.common, problem.name,
         open.size()));
   }
   std::mt19937_64 engine(common::DeriveSeed(

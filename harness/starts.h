@@ -20,9 +20,7 @@ namespace harness {
 // be parsed, for a configuration that is not a candidate of this problem or is
 // named twice, and for more starts than candidates.
 [[nodiscard]] std::vector<methods::Suggestion> StartsOf(
-    const Manifest& manifest,
-    const ProblemSpec& problem,
-    int repeat,
+    const Manifest& manifest, const ProblemSpec& problem, int repeat,
     const trials::SearchSpace& space);
 
 }  // namespace harness

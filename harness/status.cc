@@ -32,8 +32,7 @@ double Fraction(const Budget& budget, const RunStatus& status) {
 
 // Turns throughputs into values in the unit of the objective.
 void ToValues(const std::filesystem::path& problem_folder,
-              std::vector<trials::Trial>& trials,
-              RunStatus& status) {
+              std::vector<trials::Trial>& trials, RunStatus& status) {
   if (status.run.problem->objective != trials::Objective::kTime &&
       common::EntryExists(problem_folder / "problem.json")) {
     const trials::ProblemInfo problem = trials::ReadProblemInfo(problem_folder);
@@ -129,8 +128,7 @@ TotalsByMethod Totals(const std::vector<RunStatus>& runs) {
 
 // "trial budget; expected gain 0.8%, ...".
 std::string Message(const RunStatus& status) {
-  return status.remaining ? fmt::format("{}{}{}",
-                                        status.message,
+  return status.remaining ? fmt::format("{}{}{}", status.message,
                                         status.message.empty() ? "" : "; ",
                                         plots::RemainingText(*status.remaining))
                           : status.message;
@@ -143,19 +141,13 @@ std::string Number(double value) {
 }  // namespace
 
 std::string_view ToString(RunState state) {
-  constexpr std::array<std::string_view, 8> kNames = {"missing",
-                                                      "running",
-                                                      "stopped",
-                                                      "done",
-                                                      "damaged",
-                                                      "pending",
-                                                      "failed",
-                                                      "lost"};
+  constexpr std::array<std::string_view, 8> kNames = {
+      "missing", "running", "stopped", "done",
+      "damaged", "pending", "failed",  "lost"};
   return kNames.at(static_cast<std::size_t>(state));
 }
 
-RunStatus ReadRunStatus(const RunSpec& run,
-                        const Budget& budget,
+RunStatus ReadRunStatus(const RunSpec& run, const Budget& budget,
                         const std::filesystem::path& experiment_folder) {
   RunStatus status;
   status.run = run;
@@ -230,36 +222,24 @@ std::string FormatStatus(const Manifest& manifest,
   for (const MethodSpec& method : manifest.methods) {
     width = std::max(width, method.name.size());
   }
-  std::string text = fmt::format("{:{}}  {:>11}  {:>7}  {:>7}  {:>6}\n",
-                                 "method",
-                                 width,
-                                 "done",
-                                 "running",
-                                 "trials",
-                                 "budget");
+  std::string text =
+      fmt::format("{:{}}  {:>11}  {:>7}  {:>7}  {:>6}\n", "method", width,
+                  "done", "running", "trials", "budget");
   MethodTotals all;
   for (const MethodSpec& method : manifest.methods) {
     const MethodTotals& part = totals.at(&method);
     text += fmt::format("{:{}}  {:>5}/{:<5}  {:>7}  {:>7}  {:>5.0f}%{}\n",
-                        method.name,
-                        width,
-                        part.done,
-                        part.runs,
-                        part.running,
-                        part.trials,
-                        100.0 * part.fraction / part.runs,
+                        method.name, width, part.done, part.runs, part.running,
+                        part.trials, 100.0 * part.fraction / part.runs,
                         Others(part));
     all.done += part.done;
     all.runs += part.runs;
     all.running += part.running;
     all.trials += part.trials;
   }
-  text += fmt::format("{}: {} of {} runs done, {} running, {} trials",
-                      manifest.name,
-                      all.done,
-                      all.runs,
-                      all.running,
-                      all.trials);
+  text +=
+      fmt::format("{}: {} of {} runs done, {} running, {} trials",
+                  manifest.name, all.done, all.runs, all.running, all.trials);
   if (all.done < all.runs) {
     text += fmt::format(
         ", about {} left",
@@ -278,22 +258,14 @@ std::string FormatRuns(const std::vector<RunStatus>& runs) {
   for (const RunStatus& status : runs) {
     unit = status.trials > 0 ? status.unit : unit;
   }
-  std::string text = fmt::format("{:{}}  {:<8} {:>6}  {:>6}  {:>14}\n",
-                                 "run",
-                                 width,
-                                 "state",
-                                 "trials",
-                                 "budget",
-                                 fmt::format("best ({})", unit));
+  std::string text =
+      fmt::format("{:{}}  {:<8} {:>6}  {:>6}  {:>14}\n", "run", width, "state",
+                  "trials", "budget", fmt::format("best ({})", unit));
   for (const RunStatus& status : runs) {
-    text += fmt::format("{:{}}  {:<8} {:>6}  {:>5.0f}%  {:>14}  {}\n",
-                        status.run.Name(),
-                        width,
-                        ToString(status.state),
-                        status.trials,
-                        100.0 * status.fraction,
-                        Number(status.incumbent_value),
-                        common::Printable(Message(status)));
+    text += fmt::format(
+        "{:{}}  {:<8} {:>6}  {:>5.0f}%  {:>14}  {}\n", status.run.Name(), width,
+        ToString(status.state), status.trials, 100.0 * status.fraction,
+        Number(status.incumbent_value), common::Printable(Message(status)));
   }
   return text;
 }
@@ -303,10 +275,9 @@ std::string StatusJson(const Manifest& manifest,
   common::Json json;
   json["experiment"] = manifest.name;
   json["runs_total"] = runs.size();
-  json["runs_done"] =
-      std::count_if(runs.begin(), runs.end(), [](const RunStatus& status) {
-        return status.state == RunState::kDone;
-      });
+  json["runs_done"] = std::count_if(
+      runs.begin(), runs.end(),
+      [](const RunStatus& status) { return status.state == RunState::kDone; });
   json["runs"] = common::Json::array();
   for (const RunStatus& status : runs) {
     json["runs"].push_back({{"problem", status.run.problem->name},

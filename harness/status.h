@@ -50,8 +50,7 @@ struct RunStatus {
 
 // Reads the records of one run.
 [[nodiscard]] RunStatus ReadRunStatus(
-    const RunSpec& run,
-    const Budget& budget,
+    const RunSpec& run, const Budget& budget,
     const std::filesystem::path& experiment_folder);
 
 // All runs of an experiment, in the order of RunMatrix.

@@ -30,8 +30,7 @@ StopCondition::StopCondition(std::string_view text) {
     throw common::InputError(
         fmt::format("invalid condition '{}': {}; write for example "
                     "\"gain < 1%\" or \"p_within_5 > 90%\"",
-                    text,
-                    problem));
+                    text, problem));
   };
   const auto trim = [](std::string_view part) {
     const std::size_t begin = part.find_first_not_of(' ');
@@ -56,8 +55,8 @@ StopCondition::StopCondition(std::string_view text) {
                     name));
   }
   if (quantity_->comparison != text[comparison]) {
-    fail(fmt::format(
-        "{} must be compared with {}", quantity_->name, quantity_->comparison));
+    fail(fmt::format("{} must be compared with {}", quantity_->name,
+                     quantity_->comparison));
   }
   std::string_view number = trim(text.substr(comparison + 1));
   if (!number.ends_with('%')) {
@@ -74,12 +73,10 @@ StopCondition::StopCondition(std::string_view text) {
   }
   const double highest = 100.0 * methods::HighestProbability();
   if (quantity_->comparison == '>' && percent_ >= highest) {
-    fail(
-        fmt::format("no estimate of {} exceeds {:.2f}%, so the threshold must "
-                    "be at most {:.1f}%",
-                    quantity_->name,
-                    highest,
-                    std::floor(10.0 * highest) / 10.0));
+    fail(fmt::format(
+        "no estimate of {} exceeds {:.2f}%, so the threshold must "
+        "be at most {:.1f}%",
+        quantity_->name, highest, std::floor(10.0 * highest) / 10.0));
   }
 }
 
@@ -89,9 +86,7 @@ bool StopCondition::IsMet(const trials::Remaining& remaining) const {
 }
 
 std::string StopCondition::ToString() const {
-  return fmt::format("{} {} {}%",
-                     quantity_->name,
-                     quantity_->comparison,
+  return fmt::format("{} {} {}%", quantity_->name, quantity_->comparison,
                      common::ExactText(percent_));
 }
 

@@ -134,17 +134,14 @@ void FitPeaks(const std::vector<double>& ratios, Calibration& fit) {
 void AddTrials(const fs::path& run_folder, std::vector<MeasuredStep>& steps) {
   for (const trials::Trial& trial : trials::ReadTrials(run_folder)) {
     if (trial.HasThroughput() && trial.plan.empty()) {
-      steps.push_back({trial.config,
-                       0,
-                       1.0 / trial.throughput.steps_per_s,
+      steps.push_back({trial.config, 0, 1.0 / trial.throughput.steps_per_s,
                        trial.measurement.peak_memory_bytes.value_or(0.0)});
     }
   }
 }
 
 double PositiveCell(const common::CsvTable& table,
-                    const common::CsvTable::Row& row,
-                    std::string_view column) {
+                    const common::CsvTable::Row& row, std::string_view column) {
   const std::string_view cell = table.Cell(row, column);
   if (cell.empty()) {
     return 0.0;
@@ -159,8 +156,7 @@ double PositiveCell(const common::CsvTable& table,
     table.Fail(row.line,
                fmt::format("invalid value '{}' for {}: a number > 0; leave the "
                            "cell empty if it is unknown",
-                           cell,
-                           column));
+                           cell, column));
   }
   return value;
 }
@@ -215,8 +211,7 @@ class PartMachines {
       trials::Workload workload = job_.workload;
       workload.batch_size = batch_size;
       simulator = std::make_unique<trials::Simulator>(
-          workload,
-          trials::WithGpus(job_.cluster, gpus),
+          workload, trials::WithGpus(job_.cluster, gpus),
           trials::Simulator::Options{job_.framework.framework});
     }
     return *simulator;
@@ -239,14 +234,13 @@ Calibration::Parts PartsOf(const trials::TimeBreakdown& time,
   const bool outer_crosses = cluster.nodes > 1;
   const double between_s =
       (inner_crosses ? inner_s : 0.0) + (outer_crosses ? outer_s : 0.0);
-  return {time.Total() - inner_s - outer_s,
-          inner_s + outer_s - between_s,
+  return {time.Total() - inner_s - outer_s, inner_s + outer_s - between_s,
           between_s};
 }
 
 double Calibration::StepTime(const Parts& parts_s) const {
-  return std::inner_product(
-      factors.begin(), factors.end(), parts_s.begin(), 0.0);
+  return std::inner_product(factors.begin(), factors.end(), parts_s.begin(),
+                            0.0);
 }
 
 double Calibration::BandFactor(const Parts& parts_s) const {
@@ -307,8 +301,7 @@ std::vector<Simulated> SimulateSteps(const Job& job,
     try {
       const trials::StepReport report = parts.Of(gpus, batch).Simulate(config);
       simulated.push_back(
-          {&step,
-           report,
+          {&step, report,
            PartsOf(report.time, config, trials::WithGpus(job.cluster, gpus))});
     } catch (const std::invalid_argument& e) {
       reason = e.what();
@@ -317,8 +310,7 @@ std::vector<Simulated> SimulateSteps(const Job& job,
   if (simulated.empty()) {
     throw InputError(fmt::format(
         "none of the {} measured configurations can be simulated: {}",
-        steps.size(),
-        reason));
+        steps.size(), reason));
   }
   return simulated;
 }
@@ -341,8 +333,7 @@ Calibration Calibrate(const Job& job, const std::vector<MeasuredStep>& steps) {
   return fit;
 }
 
-CheckedErrors CheckCalibration(const Job& job,
-                               const Calibration& calibration,
+CheckedErrors CheckCalibration(const Job& job, const Calibration& calibration,
                                const std::vector<MeasuredStep>& steps) {
   std::vector<double> before;
   std::vector<double> after;

@@ -93,8 +93,7 @@ struct CheckedErrors {
 };
 // Errors: as Calibrate.
 [[nodiscard]] CheckedErrors CheckCalibration(
-    const Job& job,
-    const Calibration& calibration,
+    const Job& job, const Calibration& calibration,
     const std::vector<MeasuredStep>& steps);
 
 }  // namespace jobs

@@ -20,8 +20,7 @@ double FlopPerToken(const trials::Workload& workload) {
          12.0 * model.layers * model.attention_heads * model.head_size * seen;
 }
 
-double TokensPerSecondPerGpu(const trials::Workload& workload,
-                             int gpus,
+double TokensPerSecondPerGpu(const trials::Workload& workload, int gpus,
                              double step_time_s) {
   return static_cast<double>(workload.batch_size) * workload.sequence_length /
          (step_time_s * gpus);

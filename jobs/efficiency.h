@@ -21,8 +21,7 @@ namespace jobs {
 
 // The throughput of one GPU at this step time.
 [[nodiscard]] double TokensPerSecondPerGpu(const trials::Workload& workload,
-                                           int gpus,
-                                           double step_time_s);
+                                           int gpus, double step_time_s);
 
 // Model FLOP utilization: the FLOP of the model over those of the GPUs' dense
 // tensor cores in this precision.

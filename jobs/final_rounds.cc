@@ -34,10 +34,10 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
            !trial.HasThroughput() ||
            !harness::FindCandidate(trial, *job.backend().space);
   });
-  std::stable_sort(
-      trials.begin(), trials.end(), [](const auto& a, const auto& b) {
-        return a.throughput.steps_per_s > b.throughput.steps_per_s;
-      });
+  std::stable_sort(trials.begin(), trials.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.throughput.steps_per_s > b.throughput.steps_per_s;
+                   });
   const bool yours = job.backend().run_as_given || job.Present().has_value();
   if (const auto present = job.Present(); present && trials.size() > 1) {
     std::erase_if(trials, [&](const trials::Trial& trial) {
@@ -90,8 +90,7 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist) {
                         : std::optional(trials::ParseParallelConfig(
                               finalist.config, job.backend().space->knobs())),
                     job.manifest().budget.q_max);
-    fmt::print("  {}: {}\n",
-               finalist.config,
+    fmt::print("  {}: {}\n", finalist.config,
                Describe(measured, job.tokens_per_step()));
     std::vector<double> steps = measured.step_times_s;
     if (!steps.empty()) {
@@ -118,8 +117,7 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
   const std::filesystem::path file = job.folder() / "finals.json";
   Load(file, finalists);
   fmt::print("measuring the best {} and yours again, at most {} rounds:\n",
-             finalists.size() - 1,
-             kRounds);
+             finalists.size() - 1, kRounds);
   for (std::size_t round = 0; round < kRounds; ++round) {
     for (Finalist& finalist : finalists) {
       if (finalist.rounds.size() > round ||

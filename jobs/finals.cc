@@ -25,8 +25,7 @@ double Variance(const std::vector<double>& values) {
 }  // namespace
 
 bool HasSteps(const Finalist& finalist) {
-  return std::any_of(finalist.rounds.begin(),
-                     finalist.rounds.end(),
+  return std::any_of(finalist.rounds.begin(), finalist.rounds.end(),
                      [](const auto& round) { return !round.empty(); });
 }
 
@@ -44,8 +43,7 @@ StepTime MeanStepTime(const Finalist& finalist) {
   }
   const double of_steps = Variance(steps) / static_cast<double>(steps.size());
   const double of_rounds = Variance(means) / static_cast<double>(means.size());
-  return {common::Mean(steps),
-          std::sqrt(std::max(of_steps, of_rounds)),
+  return {common::Mean(steps), std::sqrt(std::max(of_steps, of_rounds)),
           static_cast<int>(steps.size())};
 }
 
@@ -65,8 +63,7 @@ SpeedUp Compare(const StepTime& a, const StepTime& b) {
   return result;
 }
 
-bool Contends(const Finalist& finalist,
-              const std::vector<Finalist>& all,
+bool Contends(const Finalist& finalist, const std::vector<Finalist>& all,
               std::size_t rounds) {
   constexpr double kClear = 1.05;
   const auto so_far = [rounds](Finalist one) {
@@ -86,10 +83,8 @@ bool Contends(const Finalist& finalist,
 }
 
 std::string ToString(const SpeedUp& speed_up) {
-  return fmt::format("{:.2f} times [{:.2f}, {:.2f}]",
-                     speed_up.factor.value,
-                     speed_up.factor.low,
-                     speed_up.factor.high);
+  return fmt::format("{:.2f} times [{:.2f}, {:.2f}]", speed_up.factor.value,
+                     speed_up.factor.low, speed_up.factor.high);
 }
 
 }  // namespace jobs

@@ -72,8 +72,7 @@ std::string SpaceText(const std::vector<std::string>& varied,
     if (!varies) {
       text += adapter ? ""
                       : fmt::format("{} = [{}]  # not in your command line\n",
-                                    knob.name,
-                                    knob.Default());
+                                    knob.name, knob.Default());
       continue;
     }
     std::vector<int> values = {knob.Default()};
@@ -93,9 +92,7 @@ std::string SpaceText(const std::vector<std::string>& varied,
       std::sort(values.begin(), values.end());
       changed = true;
     }
-    text += fmt::format("{}{} = {}{}\n",
-                        changed ? "" : "# ",
-                        knob.name,
+    text += fmt::format("{}{} = {}{}\n", changed ? "" : "# ", knob.name,
                         NumberList(values),
                         changed ? "  # with your present value" : "");
   }
@@ -116,14 +113,11 @@ std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
       "# Detected: {}.\nnodes = {}\ngpus_per_node = {}\nmemory_gib = {:.2f}  # "
       "of "
       "one device\n{}",
-      draft.machine.source,
-      draft.machine.size.nodes,
-      draft.machine.size.gpus_per_node,
-      draft.machine.memory_gib,
+      draft.machine.source, draft.machine.size.nodes,
+      draft.machine.size.gpus_per_node, draft.machine.memory_gib,
       draft.like
           ? fmt::format("like = {}  # links and speed, for predictions{}\n",
-                        TomlString(draft.like->cluster),
-                        draft.like->note)
+                        TomlString(draft.like->cluster), draft.like->note)
           : "");
 }
 
@@ -185,9 +179,7 @@ std::string ManifestText(const InitOptions& options) {
       "q_max = {}  # steps of a trial\n"
       "stop_when = \"gain < 1%\"  # expected of the best untried "
       "configuration\n",
-      IsPredicted(options, draft) ? "oppa-sim" : "oppa",
-      start,
-      notes,
+      IsPredicted(options, draft) ? "oppa-sim" : "oppa", start, notes,
       options.framework.empty()
           ? ""
           : fmt::format(
@@ -195,21 +187,16 @@ std::string ManifestText(const InitOptions& options) {
                 TomlString(options.framework.ends_with(".toml")
                                ? FromManifest(options, options.framework)
                                : options.framework)),
-      TomlString(folder.empty() ? "." : folder),
-      QuotedList(options.command),
+      TomlString(folder.empty() ? "." : folder), QuotedList(options.command),
       options.step_time.empty()
           ? ""
           : fmt::format("[backend.log]\nstep_time_s = {}\n\n",
                         TomlString(options.step_time)),
       TomlString(FromManifest(options, options.model)),
-      draft.job.workload.batch_size,
-      draft.job.workload.sequence_length,
-      ClusterText(options, draft),
-      PredictionsText(options, draft),
+      draft.job.workload.batch_size, draft.job.workload.sequence_length,
+      ClusterText(options, draft), PredictionsText(options, draft),
       SpaceText(varied, draft.adapter, draft.job, draft.present),
-      options.minutes,
-      options.trials,
-      options.steps);
+      options.minutes, options.trials, options.steps);
 }
 
 }  // namespace jobs

@@ -40,15 +40,13 @@ constexpr std::array<Size, 8> kSizes = {{
   throw InputError(fmt::format(
       "--model: {}; give a config.json, its folder, or sizes: {}, such as "
       "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256",
-      reason,
-      fmt::join(names, ", ")));
+      reason, fmt::join(names, ", ")));
 }
 
 void SetSize(std::string_view item, trials::Model& model) {
   const std::size_t equals = item.find('=');
   const std::string_view name = common::Trim(item.substr(0, equals));
-  const auto size = std::find_if(kSizes.begin(),
-                                 kSizes.end(),
+  const auto size = std::find_if(kSizes.begin(), kSizes.end(),
                                  [&](const Size& s) { return s.name == name; });
   if (size == kSizes.end()) {
     FailSizes(fmt::format("unknown size '{}'", name));
@@ -62,9 +60,7 @@ void SetSize(std::string_view item, trials::Model& model) {
   if (error != std::errc() || end != text.data() + text.size() || value < 1 ||
       value > kMost) {
     FailSizes(fmt::format("invalid value '{}' for {}: an integer from 1 to {}",
-                          text,
-                          name,
-                          kMost));
+                          text, name, kMost));
   }
   model.*(size->value) = value;
 }
@@ -132,8 +128,7 @@ void KeepWhatIsSet(
 // The values of a parameter that an adapter lists, of those that a plan has.
 std::vector<int> Narrowed(
     const std::map<std::string, std::vector<int>, std::less<>>& values,
-    const common::TomlTable& space,
-    const std::string& name) {
+    const common::TomlTable& space, const std::string& name) {
   const auto mine = values.find(name);
   std::vector<int> narrowed;
   for (const std::int64_t value : space.GetInts(name)) {
@@ -160,8 +155,7 @@ FrameworkChoice FindFramework(const std::string& name) {
     choice.file = trials::FindDataFile("frameworks", framework);
   } catch (const InputError& e) {
     throw InputError(fmt::format("--framework {}: {}; and the adapters {}",
-                                 name,
-                                 e.what(),
+                                 name, e.what(),
                                  fmt::join(trials::Adapter::Names(), ", ")));
   }
   choice.name = choice.file.stem().string();
@@ -229,10 +223,9 @@ trials::SearchSpace JobSpace(const Job& job) {
   constexpr int kBucketMb = 100;
   trials::SearchSpaceOptions options;
   options.values = {{"tp", DivisorsUpTo(gpus, node)},
-                    {"cp",
-                     workload.sequence_length >= kFewestTokensOfRing
-                         ? DivisorsUpTo(gpus, kMostContext)
-                         : std::vector<int>{1}},
+                    {"cp", workload.sequence_length >= kFewestTokensOfRing
+                               ? DivisorsUpTo(gpus, kMostContext)
+                               : std::vector<int>{1}},
                     {"sp", DivisorsUpTo(gpus, node)},
                     {"micro_batch_size", PowersUpTo(kMostMicroBatch)},
                     {"model_chunks", PowersUpTo(kMostChunks)},

@@ -80,10 +80,7 @@ Machine MachineOf(const InitOptions& options,
     throw InputError(fmt::format(
         "--start {}: dp * tp * pp * cp is {}, but the machine has {} x {} "
         "devices ({}): correct it, or give --gpus NODESxGPUS",
-        options.start,
-        devices,
-        machine.size.nodes,
-        machine.size.gpus_per_node,
+        options.start, devices, machine.size.nodes, machine.size.gpus_per_node,
         options.gpus.empty() ? machine.source : "--gpus"));
   }
   return machine;
@@ -138,8 +135,7 @@ JobDraft DraftJob(const InitOptions& options) {
           "model = {}\nbatch_size = {}\nsequence_length = {}\n",
           TomlString(std::filesystem::absolute(options.folder / options.model)
                          .string()),
-          batch,
-          sequence),
+          batch, sequence),
       "the command line"));
   if (!draft.present && draft.adapter) {
     const trials::PresentConfig present = draft.adapter->Present(draft.job);

@@ -55,8 +55,8 @@ std::vector<std::string> UsualWords(const Job& job,
     constexpr std::string_view kPlaceholder = "{gpus_per_node}";
     const std::size_t at = word.find(kPlaceholder);
     if (at != std::string::npos) {
-      word.replace(
-          at, kPlaceholder.size(), std::to_string(job.cluster.gpus_per_node));
+      word.replace(at, kPlaceholder.size(),
+                   std::to_string(job.cluster.gpus_per_node));
     }
     if (IsConfigFile(word)) {
       std::ofstream(empty / word) << (word.ends_with(".json") ? "{}\n" : "");
@@ -93,19 +93,14 @@ std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
   const trials::Adapter& adapter = *job.framework.adapter;
   const Scratch scratch;
   const trials::RenderedJob rendered =
-      adapter.Render({UsualWords(job, adapter, scratch.path()),
-                      scratch.path(),
-                      job.workload,
-                      job.cluster},
-                     config,
-                     trials::Adapter::Purpose::kUse,
-                     "",
-                     {});
-  std::string text = fmt::format(
-      "command ({}): {}\n", adapter.title(), trials::CommandLine(rendered));
+      adapter.Render({UsualWords(job, adapter, scratch.path()), scratch.path(),
+                      job.workload, job.cluster},
+                     config, trials::Adapter::Purpose::kUse, "", {});
+  std::string text = fmt::format("command ({}): {}\n", adapter.title(),
+                                 trials::CommandLine(rendered));
   for (const trials::RenderedFile& file : rendered.files) {
-    text += fmt::format(
-        "{} with these keys:\n{}", file.path.string(), file.content);
+    text += fmt::format("{} with these keys:\n{}", file.path.string(),
+                        file.content);
     text += file.content.ends_with('\n') ? "" : "\n";
   }
   return text;

@@ -52,8 +52,8 @@ std::vector<Usual> AllUsual() {
   std::vector<Usual> all;
   for (const std::string& gpu : table.Keys()) {
     const common::TomlTable entry = table.GetTable(gpu);
-    Usual usual{
-        gpu, entry.GetStrings("aliases"), entry.RequireString("cluster")};
+    Usual usual{gpu, entry.GetStrings("aliases"),
+                entry.RequireString("cluster")};
     usual.names.insert(usual.names.begin(), gpu);
     all.push_back(std::move(usual));
   }
@@ -72,12 +72,10 @@ Usual FindUsual(const std::string& name) {
     known.insert(known.end(), usual.names.begin(), usual.names.end());
     files.push_back(usual.gpu);
   }
-  throw InputError(
-      fmt::format("--gpu {}: unknown GPU{}; known: {}; or describe it in a "
-                  "cluster file (--cluster)",
-                  name,
-                  common::DidYouMean(wanted, known),
-                  fmt::join(files, ", ")));
+  throw InputError(fmt::format(
+      "--gpu {}: unknown GPU{}; known: {}; or describe it in a "
+      "cluster file (--cluster)",
+      name, common::DidYouMean(wanted, known), fmt::join(files, ", ")));
 }
 
 }  // namespace
@@ -112,8 +110,7 @@ trials::Cluster FindMachine(const MachineOptions& options) {
   return node;
 }
 
-trials::Cluster WithSize(trials::Cluster node,
-                         const MachineSize& size,
+trials::Cluster WithSize(trials::Cluster node, const MachineSize& size,
                          int nics_per_node) {
   try {
     trials::Cluster cluster =

@@ -22,8 +22,7 @@ int ParseCount(std::string_view text) {
     throw common::InputError(
         fmt::format("invalid number '{}': write NODESxGPUS (2x8), GPUS (16) or "
                     "GPUS..GPUS (8..1024), with numbers from 1 to {}",
-                    text,
-                    kMostGpus));
+                    text, kMostGpus));
   }
   return count;
 }
@@ -41,10 +40,7 @@ MachineSize ParseOne(std::string_view text, int gpus_per_node) {
     if (size.gpus() != gpus) {
       throw common::InputError(fmt::format(
           "{} GPUs do not fill nodes of {}: write NODESxGPUS, as in {}x{}",
-          gpus,
-          gpus_per_node,
-          size.nodes + 1,
-          gpus_per_node));
+          gpus, gpus_per_node, size.nodes + 1, gpus_per_node));
     }
   }
   if (size.nodes > kMostGpus / size.gpus_per_node) {
@@ -83,13 +79,10 @@ std::vector<MachineSize> ParseMachineSizes(const std::string& text,
 }
 
 std::string ToString(const MachineSize& size) {
-  return size.nodes == 1 ? fmt::format("{} GPU{} (one node)",
-                                       size.gpus(),
+  return size.nodes == 1 ? fmt::format("{} GPU{} (one node)", size.gpus(),
                                        size.gpus() == 1 ? "" : "s")
-                         : fmt::format("{} GPUs ({} nodes of {})",
-                                       size.gpus(),
-                                       size.nodes,
-                                       size.gpus_per_node);
+                         : fmt::format("{} GPUs ({} nodes of {})", size.gpus(),
+                                       size.nodes, size.gpus_per_node);
 }
 
 }  // namespace jobs

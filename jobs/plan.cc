@@ -23,8 +23,8 @@ constexpr double kGiga = 1e9;
 
 // What configurations of a layout have in common.
 auto LayoutKey(const ParallelConfig& c) {
-  return std::tuple(
-      c.dp, c.tp, c.pp, c.cp, c.ep, c.zero_stage, c.grad_checkpoint);
+  return std::tuple(c.dp, c.tp, c.pp, c.cp, c.ep, c.zero_stage,
+                    c.grad_checkpoint);
 }
 
 std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
@@ -94,8 +94,7 @@ Prediction Planner::Predict(const ParallelConfig& config) const {
           ? report.step_time_s
           : calibration.StepTime(PartsOf(report.time, config, job_.cluster)),
       peak,
-      trials::FitProbability(peak,
-                             report.capacity_bytes,
+      trials::FitProbability(peak, report.capacity_bytes,
                              calibration.memory_log_stddev > 0.0
                                  ? calibration.memory_log_stddev
                                  : job_.framework.framework.memory_log_stddev)};
@@ -137,8 +136,7 @@ Plan Planner::MakePlan() const {
   for (auto& [key, layout] : layouts) {
     plan.layouts.push_back(layout);
   }
-  std::stable_sort(plan.layouts.begin(),
-                   plan.layouts.end(),
+  std::stable_sort(plan.layouts.begin(), plan.layouts.end(),
                    [](const Layout& a, const Layout& b) {
                      return a.best.step_time_s < b.best.step_time_s;
                    });
@@ -151,8 +149,7 @@ Plan Planner::MakePlan() const {
   plan.excluded.push_back({"the framework refuses it", refused});
   std::erase_if(plan.excluded, [](const Excluded& e) { return e.count == 0; });
   std::stable_sort(
-      plan.excluded.begin(),
-      plan.excluded.end(),
+      plan.excluded.begin(), plan.excluded.end(),
       [](const Excluded& a, const Excluded& b) { return a.count > b.count; });
   return plan;
 }
@@ -194,9 +191,8 @@ Shares SharesOf(const trials::TimeBreakdown& time) {
     }
   }
   std::stable_sort(
-      shares.begin(), shares.end(), [](const auto& a, const auto& b) {
-        return a.second > b.second;
-      });
+      shares.begin(), shares.end(),
+      [](const auto& a, const auto& b) { return a.second > b.second; });
   return shares;
 }
 
@@ -207,8 +203,8 @@ std::string ToString(const Shares& shares) {
   int named = 0;
   for (const auto& [name, share] : shares) {
     if (share >= kWorthNaming && named++ < kMost) {
-      text += fmt::format(
-          "{}{} {:.0f}%", text.empty() ? "" : ", ", name, 100.0 * share);
+      text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", name,
+                          100.0 * share);
     }
   }
   return text;
@@ -227,8 +223,8 @@ std::string ExcludedBy(const Planner& planner, const ParallelConfig& config) {
   const auto context = trials::RuleContext(job.workload, job.cluster.gpus());
   for (const trials::Rule& rule : JobRules(job)) {
     if (rule.Matches(config, context)) {
-      return fmt::format(
-          "the rule \"{}\" ({}) excludes it", rule.expression(), rule.origin());
+      return fmt::format("the rule \"{}\" ({}) excludes it", rule.expression(),
+                         rule.origin());
     }
   }
   return "";
@@ -245,19 +241,14 @@ std::string MemoryReason(const Planner& planner, const Prediction& one) {
       "it needs {:.1f} GB, and {:.1f} GB are allowed ({:.1f} GB, {:.0f}% of "
       "which stay free); the largest part is {}; it fits with probability "
       "{:.2f}, and would take {:.3g} s per step",
-      one.peak_memory_bytes / kGiga,
-      allowed / kGiga,
-      allowed / (1.0 - headroom) / kGiga,
-      100.0 * headroom,
-      LargestComponent(report.memory),
-      one.fit_probability,
-      one.step_time_s);
+      one.peak_memory_bytes / kGiga, allowed / kGiga,
+      allowed / (1.0 - headroom) / kGiga, 100.0 * headroom,
+      LargestComponent(report.memory), one.fit_probability, one.step_time_s);
 }
 
 }  // namespace
 
-std::string Why(const Planner& planner,
-                const Plan& plan,
+std::string Why(const Planner& planner, const Plan& plan,
                 const std::string& config) {
   std::string text;
   try {
@@ -280,8 +271,7 @@ std::string Why(const Planner& planner,
     if (plan.layouts.empty() ||
         one.step_time_s <= plan.layouts.front().best.step_time_s) {
       return text + fmt::format("the fastest: {:.3g} s per step; {}\n",
-                                one.step_time_s,
-                                shares);
+                                one.step_time_s, shares);
     }
     const Prediction& best = plan.layouts.front().best;
     return text +
@@ -290,9 +280,7 @@ std::string Why(const Planner& planner,
                "against {}\n",
                one.step_time_s,
                100.0 * (one.step_time_s / best.step_time_s - 1.0),
-               LayoutName(best.config),
-               best.step_time_s,
-               shares,
+               LayoutName(best.config), best.step_time_s, shares,
                ToString(SharesOf(planner.Report(best.config).time)));
   } catch (const trials::InvalidPlan& e) {
     return text + fmt::format("not offered: {}\n", e.reason());

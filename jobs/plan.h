@@ -94,8 +94,7 @@ using Shares = std::vector<std::pair<std::string, double>>;
 // Whether, and why not, a configuration is in the plan, in sentences: the rule
 // that excludes it, its memory, or how much slower it is than the best.
 // Errors: throws InputError for text that is not a configuration.
-[[nodiscard]] std::string Why(const Planner& planner,
-                              const Plan& plan,
+[[nodiscard]] std::string Why(const Planner& planner, const Plan& plan,
                               const std::string& config);
 
 }  // namespace jobs

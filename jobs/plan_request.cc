@@ -28,8 +28,7 @@ trials::Precision ReadPrecision(const std::string& name) {
     }
   }
   throw InputError(fmt::format("--precision {}: unknown precision{}; known: {}",
-                               name,
-                               common::DidYouMean(name, known),
+                               name, common::DidYouMean(name, known),
                                fmt::join(known, ", ")));
 }
 
@@ -44,17 +43,13 @@ trials::Workload MakeWorkload(const PlanRequest& request) {
   if (positions > 0 && workload.sequence_length > positions) {
     throw InputError(fmt::format(
         "--seq {}: the model has learned {} positions; use at most {}",
-        workload.sequence_length,
-        positions,
-        positions));
+        workload.sequence_length, positions, positions));
   }
   return workload;
 }
 
-Job MakeJob(const PlanRequest& request,
-            const trials::Workload& workload,
-            const trials::Cluster& node,
-            const MachineSize& size,
+Job MakeJob(const PlanRequest& request, const trials::Workload& workload,
+            const trials::Cluster& node, const MachineSize& size,
             const std::string& framework) {
   return {workload,
           WithSize(node, size, request.nics_per_node),
@@ -85,18 +80,14 @@ std::string CheckText(const Planner& planner,
   std::string text = fmt::format(
       "{}: {} measured step times\n  as simulated: median error "
       "{:.1f}%, mean {:.1f}%\n",
-      FrameworkLabel(planner.job().framework),
-      errors.rows,
-      100.0 * errors.median_before,
-      100.0 * errors.mean_before);
+      FrameworkLabel(planner.job().framework), errors.rows,
+      100.0 * errors.median_before, 100.0 * errors.mean_before);
   if (!calibration.empty()) {
     text += fmt::format(
         "  calibrated:   median error {:.1f}%, mean {:.1f}%; {:.0f}% inside "
         "the band of 90%\n  {}",
-        100.0 * errors.median_after,
-        100.0 * errors.mean_after,
-        100.0 * errors.inside,
-        ToString(calibration));
+        100.0 * errors.median_after, 100.0 * errors.mean_after,
+        100.0 * errors.inside, ToString(calibration));
   }
   return text;
 }
@@ -119,8 +110,7 @@ std::string OneSize(const PlanRequest& request, std::vector<Job> jobs) {
     if (!request.check.empty()) {
       text += "\n" + CheckText(planner, request.check);
     } else if (!request.why.empty()) {
-      text += fmt::format("\n{}: {}",
-                          planner.job().framework.name,
+      text += fmt::format("\n{}: {}", planner.job().framework.name,
                           Why(planner, plan, request.why));
     } else if (request.format == OutputFormat::kCsv) {
       text += PlanCsv(planner, plan);
@@ -196,8 +186,8 @@ std::string SeveralSizes(const PlanRequest& request,
       }
     }
     json[framework] = ScaleJson(points, request.price_per_hour);
-    text += fmt::format(
-        "\n{}\n{}", framework, ScaleText(points, request.price_per_hour));
+    text += fmt::format("\n{}\n{}", framework,
+                        ScaleText(points, request.price_per_hour));
   }
   return request.format == OutputFormat::kJson ? common::ToText(json, 2) + "\n"
                                                : text;

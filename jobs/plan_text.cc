@@ -20,18 +20,16 @@ constexpr double kGiga = 1e9;
 constexpr double kSecondsPerHour = 3600.0;
 
 std::string PrecisionName(trials::Precision precision) {
-  constexpr std::array<std::string_view, 4> kNames = {
-      "fp32", "fp16", "bf16", "fp8"};
+  constexpr std::array<std::string_view, 4> kNames = {"fp32", "fp16", "bf16",
+                                                      "fp8"};
   return std::string(kNames.at(static_cast<std::size_t>(precision)));
 }
 
 std::string LinksText(const trials::Cluster& cluster) {
-  std::string text = fmt::format("{} {:.3g} GB/s",
-                                 cluster.intra.name,
+  std::string text = fmt::format("{} {:.3g} GB/s", cluster.intra.name,
                                  cluster.intra.bandwidth_bytes_per_s / kGiga);
   if (cluster.nodes > 1) {
-    text += fmt::format(", {} {} x {:.3g} GB/s",
-                        cluster.inter.name,
+    text += fmt::format(", {} {} x {:.3g} GB/s", cluster.inter.name,
                         cluster.nics_per_node,
                         cluster.inter.bandwidth_bytes_per_s / kGiga);
   }
@@ -47,8 +45,8 @@ double FreeShare(const Plan& plan, const Prediction& one) {
 }
 
 double TokensPerGpu(const Job& job, const Prediction& one) {
-  return TokensPerSecondPerGpu(
-      job.workload, job.cluster.gpus(), one.step_time_s);
+  return TokensPerSecondPerGpu(job.workload, job.cluster.gpus(),
+                               one.step_time_s);
 }
 
 // The bands of the best configuration, as `oppa simulate --pc` prints them, or
@@ -64,30 +62,25 @@ std::string BandText(const Planner& planner, const Prediction& best) {
     return fmt::format(
         "step time {:.3g} s: {:.3g} to {:.3g} s with a probability of 90%, by "
         "the calibration\n",
-        best.step_time_s,
-        best.step_time_s / factor,
-        best.step_time_s * factor);
+        best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
   }
   const std::filesystem::path file = trials::ErrorBandsPath();
   std::error_code error;
   if (std::filesystem::is_regular_file(file, error)) {
     const trials::ErrorBands bands = trials::ReadErrorBands(file);
-    text = FormatBands(bands,
-                       bands.RegimeOf(job.cluster.gpu.architecture,
-                                      job.framework.name,
-                                      job.cluster.nodes,
-                                      best.config.zero_stage),
-                       report);
+    text = FormatBands(
+        bands,
+        bands.RegimeOf(job.cluster.gpu.architecture, job.framework.name,
+                       job.cluster.nodes, best.config.zero_stage),
+        report);
   }
   const std::vector<std::string>& compared = job.framework.notes.compared_with;
   text += compared.empty()
               ? fmt::format("{}: not validated\n", job.framework.name)
               : fmt::format("{}: compared with published measurements ({})\n",
-                            job.framework.name,
-                            fmt::join(compared, ", "));
+                            job.framework.name, fmt::join(compared, ", "));
   const std::string& validated = job.cluster.gpu.validated;
-  return text + fmt::format("{}: {}\n",
-                            job.cluster.gpu.name,
+  return text + fmt::format("{}: {}\n", job.cluster.gpu.name,
                             validated.empty()
                                 ? "not validated: its constants are estimates"
                                 : "validated with " + validated);
@@ -120,10 +113,8 @@ std::string NothingFits(const Planner& planner, const Plan& plan) {
       "no configuration leaves {:.0f}% of {:.1f} GB free; the smallest needs "
       "{:.1f} GB: {} (most of it: {})\nuse more GPUs, GPUs with more memory, a "
       "smaller --headroom or shorter sequences\n",
-      100.0 * planner.options().headroom,
-      plan.capacity_bytes / kGiga,
-      plan.smallest->peak_memory_bytes / kGiga,
-      ToString(plan.smallest->config),
+      100.0 * planner.options().headroom, plan.capacity_bytes / kGiga,
+      plan.smallest->peak_memory_bytes / kGiga, ToString(plan.smallest->config),
       LargestComponent(report.memory));
 }
 
@@ -136,12 +127,10 @@ std::string JobText(const Job& job) {
       "{}: {:.3g} billion parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
       workload.name,
       static_cast<double>(ParameterCount(workload.model)) / kGiga,
-      workload.batch_size,
-      workload.sequence_length,
+      workload.batch_size, workload.sequence_length,
       PrecisionName(workload.precision),
       ToString(MachineSize{cluster.nodes, cluster.gpus_per_node}),
-      cluster.gpu.name,
-      LinksText(cluster));
+      cluster.gpu.name, LinksText(cluster));
 }
 
 std::string PlanText(const Planner& planner, const Plan& plan, int most) {
@@ -149,23 +138,14 @@ std::string PlanText(const Planner& planner, const Plan& plan, int most) {
   std::string text = fmt::format(
       "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
       "GB free\n",
-      FrameworkLabel(job.framework),
-      plan.layouts.size(),
-      plan.candidates,
-      100.0 * planner.options().headroom,
-      plan.capacity_bytes / kGiga);
+      FrameworkLabel(job.framework), plan.layouts.size(), plan.candidates,
+      100.0 * planner.options().headroom, plan.capacity_bytes / kGiga);
   if (plan.layouts.empty()) {
     return text + NothingFits(planner, plan) + ExcludedText(plan);
   }
   text += fmt::format("  {:>9} {:>5} {:>7} {:>6} {:>5} {:>7} {:>9}  {}\n",
-                      "tok/s/GPU",
-                      "MFU",
-                      "s/step",
-                      "GB",
-                      "free",
-                      "P(fits)",
-                      "mb x size",
-                      "layout: share of the step");
+                      "tok/s/GPU", "MFU", "s/step", "GB", "free", "P(fits)",
+                      "mb x size", "layout: share of the step");
   const std::size_t shown =
       std::min(plan.layouts.size(), static_cast<std::size_t>(most));
   for (std::size_t i = 0; i < shown; ++i) {
@@ -176,12 +156,10 @@ std::string PlanText(const Planner& planner, const Plan& plan, int most) {
         TokensPerGpu(job, one),
         100.0 *
             ModelFlopUtilization(job.workload, job.cluster, one.step_time_s),
-        one.step_time_s,
-        one.peak_memory_bytes / kGiga,
-        100.0 * FreeShare(plan, one),
-        one.fit_probability,
-        fmt::format(
-            "{} x {}", one.config.microbatches, MicroBatch(job, one.config)),
+        one.step_time_s, one.peak_memory_bytes / kGiga,
+        100.0 * FreeShare(plan, one), one.fit_probability,
+        fmt::format("{} x {}", one.config.microbatches,
+                    MicroBatch(job, one.config)),
         LayoutName(one.config),
         ToString(SharesOf(planner.Report(one.config).time)));
   }
@@ -245,16 +223,12 @@ std::string PlanCsv(const Planner& planner, const Plan& plan) {
   for (const Layout& layout : plan.layouts) {
     const Prediction& one = layout.best;
     text += fmt::format(
-        "{},{},{},{},{:.6g},{:.6g},{:.4g},{:.6g},{:.4g}\n",
-        job.framework.name,
-        LayoutName(one.config),
-        layout.configurations,
-        trials::BuiltInKnobs().Cells(one.config),
-        one.step_time_s,
+        "{},{},{},{},{:.6g},{:.6g},{:.4g},{:.6g},{:.4g}\n", job.framework.name,
+        LayoutName(one.config), layout.configurations,
+        trials::BuiltInKnobs().Cells(one.config), one.step_time_s,
         TokensPerGpu(job, one),
         ModelFlopUtilization(job.workload, job.cluster, one.step_time_s),
-        one.peak_memory_bytes,
-        one.fit_probability);
+        one.peak_memory_bytes, one.fit_probability);
   }
   return text;
 }
@@ -264,15 +238,11 @@ std::string ToString(const Calibration& calibration) {
       "calibrated on {} measured step times: computation x {:.3f}, "
       "communication in nodes x {:.3f}, between nodes x {:.3f}, remaining "
       "scatter {:.1f}%\n",
-      calibration.step_times,
-      calibration.factors[0],
-      calibration.factors[1],
-      calibration.factors[2],
-      100.0 * calibration.noise);
+      calibration.step_times, calibration.factors[0], calibration.factors[1],
+      calibration.factors[2], 100.0 * calibration.noise);
   if (calibration.peaks > 0) {
     text += fmt::format("and on {} peaks: memory x {:.3f}, within {:.1f}%\n",
-                        calibration.peaks,
-                        calibration.memory,
+                        calibration.peaks, calibration.memory,
                         100.0 * calibration.memory_log_stddev);
   }
   return text;
@@ -280,13 +250,9 @@ std::string ToString(const Calibration& calibration) {
 
 std::string ScaleText(const std::vector<ScalePoint>& points,
                       double price_per_hour) {
-  std::string text = fmt::format("  {:>6} {:>10} {:>9} {:>6} {:>5} {:>9}",
-                                 "GPUs",
-                                 "tok/s",
-                                 "tok/s/GPU",
-                                 "effic.",
-                                 "MFU",
-                                 "h/B tok");
+  std::string text =
+      fmt::format("  {:>6} {:>10} {:>9} {:>6} {:>5} {:>9}", "GPUs", "tok/s",
+                  "tok/s/GPU", "effic.", "MFU", "h/B tok");
   text += price_per_hour > 0.0 ? fmt::format(" {:>9}", "cost/B") : "";
   text += "  layout\n";
   for (const ScalePoint& point : points) {
@@ -295,14 +261,10 @@ std::string ScaleText(const std::vector<ScalePoint>& points,
       continue;
     }
     const double hours = kGiga / point.tokens_per_s / kSecondsPerHour;
-    text +=
-        fmt::format("  {:>6} {:>10.0f} {:>9.0f} {:>5.0f}% {:>4.1f}% {:>9.3g}",
-                    point.gpus,
-                    point.tokens_per_s,
-                    point.tokens_per_s / point.gpus,
-                    100.0 * point.efficiency,
-                    100.0 * point.mfu,
-                    hours);
+    text += fmt::format(
+        "  {:>6} {:>10.0f} {:>9.0f} {:>5.0f}% {:>4.1f}% {:>9.3g}", point.gpus,
+        point.tokens_per_s, point.tokens_per_s / point.gpus,
+        100.0 * point.efficiency, 100.0 * point.mfu, hours);
     if (price_per_hour > 0.0) {
       text += fmt::format(" {:>9.2f}", hours * point.gpus * price_per_hour);
     }

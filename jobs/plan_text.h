@@ -16,12 +16,10 @@ namespace jobs {
 
 // The first `most` layouts, one a line; the fastest configuration with its
 // error band; what was excluded, and why.
-[[nodiscard]] std::string PlanText(const Planner& planner,
-                                   const Plan& plan,
+[[nodiscard]] std::string PlanText(const Planner& planner, const Plan& plan,
                                    int most);
 
-[[nodiscard]] common::Json PlanJson(const Planner& planner,
-                                    const Plan& plan,
+[[nodiscard]] common::Json PlanJson(const Planner& planner, const Plan& plan,
                                     int most);
 
 // A header, and one row per layout.

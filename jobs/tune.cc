@@ -55,10 +55,8 @@ class Tuning {
     (void)harness::CheckManifest(manifest);
     harness::CatchStopSignals();
     harness::PrepareRecords(manifest, job_.folder(), options_.accept_changed);
-    fmt::print("{}\n{} configurations; results: {}\n",
-               backend.description,
-               backend.space->size(),
-               job_.folder().string());
+    fmt::print("{}\n{} configurations; results: {}\n", backend.description,
+               backend.space->size(), job_.folder().string());
     if (!backend.warning.empty()) {
       fmt::print("note: {}\n", backend.warning);
     }
@@ -149,14 +147,11 @@ class Tuning {
         fmt::print("resumed after trial {}\n", before);
       }
       const bool any_ran =
-          std::any_of(recorded.begin(), recorded.end(), [](const auto& trial) {
-            return trial.steps > 0;
-          });
-      auto runner = std::make_unique<TuneRunner>(*backend.runner,
-                                                 backend.space->knobs(),
-                                                 job_.tokens_per_step(),
-                                                 before,
-                                                 any_ran);
+          std::any_of(recorded.begin(), recorded.end(),
+                      [](const auto& trial) { return trial.steps > 0; });
+      auto runner =
+          std::make_unique<TuneRunner>(*backend.runner, backend.space->knobs(),
+                                       job_.tokens_per_step(), before, any_ran);
       shown = runner.get();
       return runner;
     };
@@ -187,8 +182,7 @@ class Tuning {
                "same command",
         failed == trials.end()
             ? "not recorded"
-            : fmt::format("{} ({}): {}\n{}",
-                          job_.Text(failed->config),
+            : fmt::format("{} ({}): {}\n{}", job_.Text(failed->config),
                           ToString(failed->measurement.outcome),
                           common::Printable(failed->measurement.message),
                           LastLines(job_.run_folder() / "trials" /
@@ -198,8 +192,7 @@ class Tuning {
 
   void PrintEnd(int trials) const {
     const trials::RunInfo info = trials::ReadRunInfo(job_.run_folder());
-    fmt::print("{} trials; the search ended: {}{}\n",
-               trials,
+    fmt::print("{} trials; the search ended: {}{}\n", trials,
                ToString(info.finish_reason),
                info.remaining
                    ? fmt::format(" (expected gain of another trial {:.1f}%)",

@@ -17,15 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // The files with which the user starts the job.
-void WriteBest(const fs::path& folder,
-               const trials::RenderedJob& rendered,
-               const std::string& config,
-               const common::Json& result) {
+void WriteBest(const fs::path& folder, const trials::RenderedJob& rendered,
+               const std::string& config, const common::Json& result) {
   for (const trials::RenderedFile& file : rendered.files) {
     common::ReplaceFile(file.path, file.content);
   }
-  const std::string script = fmt::format(
-      "#!/bin/sh\n# {}\n{} \"$@\"\n", config, trials::CommandLine(rendered));
+  const std::string script = fmt::format("#!/bin/sh\n# {}\n{} \"$@\"\n", config,
+                                         trials::CommandLine(rendered));
   common::ReplaceFile(folder / "best.sh", script);
   ::chmod((folder / "best.sh").c_str(), 0755);
   common::ReplaceFile(folder / "best.json", common::ToText(result, 2) + "\n");
@@ -36,9 +34,7 @@ void PrintComparison(const std::vector<Finalist>& finalists) {
   for (std::size_t i = 1; i < finalists.size(); ++i) {
     const SpeedUp ahead = Compare(best, MeanStepTime(finalists[i]));
     fmt::print("{} is {} as fast as {}{} (p = {:.2g})\n",
-               finalists.front().config,
-               ToString(ahead),
-               finalists[i].config,
+               finalists.front().config, ToString(ahead), finalists[i].config,
                ahead.Differs() ? "" : ", which is not distinguishable",
                ahead.p);
   }
@@ -50,8 +46,7 @@ std::string FasterText(const SpeedUp& speed_up) {
              ? fmt::format("; {} as fast as yours", ToString(speed_up))
              : fmt::format(
                    "; not distinguishable from yours: {} as fast, p = {:.2f}",
-                   ToString(speed_up),
-                   speed_up.p);
+                   ToString(speed_up), speed_up.p);
 }
 
 std::string MemoryText(const Finalist& best, double capacity_bytes) {
@@ -61,18 +56,15 @@ std::string MemoryText(const Finalist& best, double capacity_bytes) {
   const double used = *best.peak_memory_bytes;
   const double left = capacity_bytes - used;
   return fmt::format("; peak memory {:.2f} GB, {:.2f} GB ({:.0f}%) left",
-                     used / 1e9,
-                     left / 1e9,
-                     100.0 * left / capacity_bytes);
+                     used / 1e9, left / 1e9, 100.0 * left / capacity_bytes);
 }
 
 // Trials had values for them, and the user's job has its own.
 void PrintOpenPlaceholders(const trials::RenderedJob& rendered) {
   for (const char* name : {"{max_steps}", "{seed}"}) {
     const bool open = std::any_of(
-        rendered.words.begin(), rendered.words.end(), [&](const auto& word) {
-          return word.find(name) != std::string::npos;
-        });
+        rendered.words.begin(), rendered.words.end(),
+        [&](const auto& word) { return word.find(name) != std::string::npos; });
     if (open) {
       fmt::print("Replace {} by the value that you train with.\n\n", name);
     }
@@ -82,9 +74,8 @@ void PrintOpenPlaceholders(const trials::RenderedJob& rendered) {
 // Moves the job as it is out of the finalists; nothing if it did not run.
 std::optional<Finalist> TakeYours(std::vector<Finalist>& finalists) {
   const auto yours = std::find_if(
-      finalists.begin(), finalists.end(), [](const Finalist& finalist) {
-        return finalist.config == kYours;
-      });
+      finalists.begin(), finalists.end(),
+      [](const Finalist& finalist) { return finalist.config == kYours; });
   if (yours == finalists.end()) {
     return std::nullopt;
   }
@@ -103,8 +94,7 @@ int Conclude(TuneJob& job, std::vector<Finalist> finalists) {
     fmt::print("None of the best configurations ran again.\n");
     return 1;
   }
-  std::stable_sort(finalists.begin(),
-                   finalists.end(),
+  std::stable_sort(finalists.begin(), finalists.end(),
                    [](const Finalist& a, const Finalist& b) {
                      return MeanStepTime(a).mean_s < MeanStepTime(b).mean_s;
                    });
@@ -133,23 +123,19 @@ int Conclude(TuneJob& job, std::vector<Finalist> finalists) {
       backend.render(config, job.folder() / "best");
   result["command"] = rendered.words;
   result["environment"] = rendered.environment;
-  result["parameters"] = trials::ParametersAsJson(
-      backend.space->knobs(), config, job.batch_size());
+  result["parameters"] = trials::ParametersAsJson(backend.space->knobs(),
+                                                  config, job.batch_size());
   WriteBest(job.folder(), rendered, best.config, result);
   fmt::print("\nUse this command line:\n\n  {}\n\n",
              trials::CommandLine(rendered));
   PrintOpenPlaceholders(rendered);
-  fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}\n",
-             best.config,
-             time.mean_s,
-             tokens_per_s,
-             faster,
+  fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}\n", best.config,
+             time.mean_s, tokens_per_s, faster,
              MemoryText(best, backend.memory_capacity_bytes));
-  fmt::print("Also in {} and best.json{}\n",
-             (job.folder() / "best.sh").string(),
-             rendered.files.empty()
-                 ? ""
-                 : ", with " + rendered.files[0].path.string());
+  fmt::print(
+      "Also in {} and best.json{}\n", (job.folder() / "best.sh").string(),
+      rendered.files.empty() ? ""
+                             : ", with " + rendered.files[0].path.string());
   return 0;
 }
 

@@ -28,12 +28,11 @@ std::string Describe(const trials::Measurement& measurement,
   std::string text;
   const double step_s = StepTimeOf(measurement);
   if (std::isfinite(step_s)) {
-    text = fmt::format(
-        "{:.4g} s a step, {:.4g} tokens/s", step_s, tokens_per_step / step_s);
+    text = fmt::format("{:.4g} s a step, {:.4g} tokens/s", step_s,
+                       tokens_per_step / step_s);
   }
   if (measurement.peak_memory_bytes) {
-    text += fmt::format("{}{:.2f} GB",
-                        text.empty() ? "" : ", ",
+    text += fmt::format("{}{:.2f} GB", text.empty() ? "" : ", ",
                         *measurement.peak_memory_bytes / 1e9);
   }
   if (measurement.outcome == Outcome::kTerminatedEarly) {
@@ -54,8 +53,7 @@ trials::Measurement TuneRunner::Run(const trials::TrialRequest& request) {
   const double step_s = StepTimeOf(measurement);
   const bool best = complete && (best_s_ == 0.0 || step_s < best_s_);
   best_s_ = best ? step_s : best_s_;
-  fmt::print("trial {:<3} {}: {}{}\n",
-             ++trials_,
+  fmt::print("trial {:<3} {}: {}{}\n", ++trials_,
              trials::ToString(request.config, knobs_),
              Describe(measurement, tokens_per_step_),
              best ? "  <- best so far" : "");
@@ -68,8 +66,7 @@ trials::Measurement TuneRunner::Run(const trials::TrialRequest& request) {
                                                      : 0;
   message_ = broken ? measurement.message : "";
   if (!any_ran_ && alike_ >= kAlike) {
-    broken_ = fmt::format("the first {} trials failed alike: {}",
-                          kAlike,
+    broken_ = fmt::format("the first {} trials failed alike: {}", kAlike,
                           common::Printable(message_));
   }
   return measurement;

@@ -21,11 +21,8 @@ class TuneRunner final : public trials::TrialRunner {
  public:
   // `inner` must outlive this. `trials`: the number of trials before, of which
   // at least one ran a step if `any_ran`.
-  TuneRunner(trials::TrialRunner& inner,
-             trials::KnobSet knobs,
-             double tokens_per_step,
-             int trials,
-             bool any_ran)
+  TuneRunner(trials::TrialRunner& inner, trials::KnobSet knobs,
+             double tokens_per_step, int trials, bool any_ran)
       : inner_(inner),
         knobs_(std::move(knobs)),
         tokens_per_step_(tokens_per_step),

@@ -126,8 +126,7 @@ FeasibilityMoments WideFeasibility(double mean, double stddev) {
 
 // E|X - E X| given the excess: X - E X is then N(delta, sigma^2).
 double ConditionalDeviation(const ConstrainedBelief& belief,
-                            double mean_feasible,
-                            double excess) {
+                            double mean_feasible, double excess) {
   const double g = FeasibleAt(excess);
   const double delta = belief.throughput_mean * (g - mean_feasible);
   const double sigma = belief.throughput_stddev * g;
@@ -167,8 +166,7 @@ double MeanAbsoluteDeviation(const ConstrainedBelief& belief,
       const double z = center + side * width * std::sinh(t);
       sum +=
           rule.weight[i] * width * stretch * std::cosh(t) * NormalDensity(z) *
-          ConditionalDeviation(belief,
-                               mean_feasible,
+          ConditionalDeviation(belief, mean_feasible,
                                belief.excess_mean + belief.excess_stddev * z);
     }
   }
@@ -176,8 +174,7 @@ double MeanAbsoluteDeviation(const ConstrainedBelief& belief,
 }
 
 double BoundFromMoments(const ConstrainedBelief& belief,
-                        const FeasibilityMoments& feasible,
-                        double beta) {
+                        const FeasibilityMoments& feasible, double beta) {
   const double r = belief.throughput_mean;
   const double s = belief.throughput_stddev;
   const double variance =
@@ -249,13 +246,12 @@ double LogFeasibilityBound(const ConstrainedBelief& belief) {
 }
 
 double LogImprovement(const ConstrainedBelief& belief, double best) {
-  return LogExpectedImprovement(
-      belief.throughput_mean, belief.throughput_stddev, best);
+  return LogExpectedImprovement(belief.throughput_mean,
+                                belief.throughput_stddev, best);
 }
 
 double BoundBatched(const ConstrainedBelief& belief,
-                    const ArgMaxOptions& options,
-                    double least) {
+                    const ArgMaxOptions& options, double least) {
   if (options.acquisition == Acquisition::kConstrainedImprovement) {
     return LogImprovement(belief, options.best_steps_per_s) +
            LogFeasibilityBound(belief);
@@ -310,15 +306,13 @@ double LogExpectedImprovement(double mean, double stddev, double best) {
 double GaussianBeta(double beta) { return beta * std::sqrt(pi / 2.0); }
 
 surrogates::Prediction MemoryExcess(const surrogates::Prediction& memory,
-                                    double capacity,
-                                    double scale) {
+                                    double capacity, double scale) {
   surrogates::Prediction excess = memory;
   ToMemoryExcess(capacity, scale, excess.Head(excess.size()));
   return excess;
 }
 
-void ToMemoryExcess(double capacity,
-                    double scale,
+void ToMemoryExcess(double capacity, double scale,
                     surrogates::PredictionView memory) {
   if (!(scale > 0.0)) {
     throw std::invalid_argument(
@@ -355,8 +349,7 @@ int AcquisitionSearch::ArgMax(const surrogates::Prediction& throughput,
   best_ = -1;
   BoundAll(throughput, excluded, options);
   for (auto batch = static_cast<std::size_t>(options.first_batch);
-       !open_.empty();
-       batch *= 4) {
+       !open_.empty(); batch *= 4) {
     TakeBatch(std::min(batch, open_.size()), excess);
     BoundBatch(throughput, options);
     EvaluateBatch(throughput, options);
@@ -385,15 +378,14 @@ void AcquisitionSearch::BoundAll(const surrogates::Prediction& throughput,
                                  const ArgMaxOptions& options) {
   const auto size = static_cast<int>(throughput.mean.size());
   common::ParallelFor(
-      size,
-      options.threads,
+      size, options.threads,
       [&](int, int i) {
         const double mean = throughput.mean[i];
         const double stddev = std::sqrt(throughput.variance[i]);
         any_bounds_[static_cast<std::size_t>(i)] =
             options.acquisition == Acquisition::kConstrainedImprovement
-                ? LogExpectedImprovement(
-                      mean, stddev, options.best_steps_per_s) +
+                ? LogExpectedImprovement(mean, stddev,
+                                         options.best_steps_per_s) +
                       kSlack
                 : BoundAtAnyFeasibility(mean, stddev, options.beta);
       },
@@ -413,10 +405,8 @@ void AcquisitionSearch::BoundAll(const surrogates::Prediction& throughput,
 void AcquisitionSearch::TakeBatch(std::size_t size,
                                   const ExcessSource& excess) {
   const auto first = open_.end() - static_cast<std::ptrdiff_t>(size);
-  std::nth_element(
-      open_.begin(), first, open_.end(), [](const auto& a, const auto& b) {
-        return Before(b, a);
-      });
+  std::nth_element(open_.begin(), first, open_.end(),
+                   [](const auto& a, const auto& b) { return Before(b, a); });
   batch_.clear();
   for (auto it = first; it != open_.end(); ++it) {
     batch_.push_back(it->candidate);
@@ -440,8 +430,7 @@ void AcquisitionSearch::BoundBatch(const surrogates::Prediction& throughput,
                                    const ArgMaxOptions& options) {
   bounds_.resize(batch_.size());
   common::ParallelFor(
-      static_cast<int>(batch_.size()),
-      options.threads,
+      static_cast<int>(batch_.size()), options.threads,
       [&](int, int place) {
         const ConstrainedBelief belief = BeliefAt(throughput, place);
         bounds_[static_cast<std::size_t>(place)] = {
@@ -482,8 +471,7 @@ void AcquisitionSearch::EvaluateBatch(const surrogates::Prediction& throughput,
 
 int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
                          const surrogates::Prediction& memory_excess,
-                         double beta,
-                         const std::vector<char>& excluded,
+                         double beta, const std::vector<char>& excluded,
                          ArgMaxSummary* summary) {
   if (memory_excess.mean.size() != throughput.mean.size() ||
       memory_excess.variance.size() != throughput.mean.size()) {
@@ -497,8 +485,7 @@ int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
                                    excess.variance =
                                        memory_excess.variance(candidates);
                                  },
-                                 excluded,
-                                 {.beta = beta});
+                                 excluded, {.beta = beta});
   if (summary != nullptr) {
     *summary = search.summary();
   }

@@ -61,8 +61,7 @@ struct FeasibilityMoments {
 // stddev^2). Finite for stddev > 0 however unlikely an improvement is.
 // Source: Jones, Schonlau & Welch (1998), Eq. 15; Ament et al. (2023) for the
 // logarithm.
-[[nodiscard]] double LogExpectedImprovement(double mean,
-                                            double stddev,
+[[nodiscard]] double LogExpectedImprovement(double mean, double stddev,
                                             double best);
 
 // The acquisition function that chooses a candidate.
@@ -85,8 +84,7 @@ enum class Acquisition {
     const surrogates::Prediction& memory, double capacity, double scale);
 
 // The same in place.
-void ToMemoryExcess(double capacity,
-                    double scale,
+void ToMemoryExcess(double capacity, double scale,
                     surrogates::PredictionView memory);
 
 // Result and cost of the search over candidates.
@@ -131,8 +129,7 @@ class AcquisitionSearch {
   // Errors: throws std::invalid_argument when the shapes differ or an option
   // is outside its range.
   int ArgMax(const surrogates::Prediction& throughput,
-             const ExcessSource& excess,
-             const std::vector<char>& excluded,
+             const ExcessSource& excess, const std::vector<char>& excluded,
              const ArgMaxOptions& options);
 
   // Of the last call.
@@ -169,10 +166,8 @@ class AcquisitionSearch {
 // Shapes: all [N].
 [[nodiscard]] int ArgMaxConstrainedUcb(
     const surrogates::Prediction& throughput,
-    const surrogates::Prediction& memory_excess,
-    double beta,
-    const std::vector<char>& excluded,
-    ArgMaxSummary* summary = nullptr);
+    const surrogates::Prediction& memory_excess, double beta,
+    const std::vector<char>& excluded, ArgMaxSummary* summary = nullptr);
 
 }  // namespace methods
 

@@ -9,10 +9,8 @@ double RunningMeanFactor(const Assumption& assumption) {
                                   assumption.delta));
 }
 
-double TerminationMargin(const Assumption& assumption,
-                         double noise_stddev,
-                         int q_min,
-                         int q) {
+double TerminationMargin(const Assumption& assumption, double noise_stddev,
+                         int q_min, int q) {
   return RunningMeanFactor(assumption) * noise_stddev *
          (1.0 / std::sqrt(q_min) + 1.0 / std::sqrt(q));
 }
@@ -22,17 +20,13 @@ double ConfidenceBeta(const Assumption& assumption, double information_gain) {
          std::sqrt(2.0 * (information_gain - std::log(assumption.delta)));
 }
 
-double PrintedRegretBound(
-    double noise_stddev, double beta, int rounds, double gamma, int q_min) {
+double PrintedRegretBound(double noise_stddev, double beta, int rounds,
+                          double gamma, int q_min) {
   return noise_stddev * beta * std::sqrt(8.0 * rounds * gamma / q_min);
 }
 
-double RegretBound(double noise_stddev,
-                   double beta,
-                   int rounds,
-                   double gamma,
-                   int q_min,
-                   double kernel_variance) {
+double RegretBound(double noise_stddev, double beta, int rounds, double gamma,
+                   int q_min, double kernel_variance) {
   const double most = kernel_variance * q_min / (noise_stddev * noise_stddev);
   return beta *
          std::sqrt(8.0 * rounds * gamma * kernel_variance / std::log1p(most));

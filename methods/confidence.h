@@ -25,9 +25,7 @@ struct Assumption {
 // tau_q = c_1 s (1 / sqrt(q_min) + 1 / sqrt(q)). Source: OPPA Eq. 56.
 // Units: noise_stddev is the s of one observation; the result has its unit.
 [[nodiscard]] double TerminationMargin(const Assumption& assumption,
-                                       double noise_stddev,
-                                       int q_min,
-                                       int q);
+                                       double noise_stddev, int q_min, int q);
 
 // beta_i = B + sqrt(2 (I + log(1 / delta))), with I the information gain of
 // the observations so far in nats,
@@ -42,17 +40,14 @@ struct Assumption {
 // q_min), with gamma an information gain. Source: OPPA Theorem F.5, Eq. 39.
 // Note: its proof (Eq. 43) uses x <= log(1 + x), which is false for x > 0, so
 // the bound fails where s^2 / q_min is small relative to the kernel's variance.
-[[nodiscard]] double PrintedRegretBound(
-    double noise_stddev, double beta, int rounds, double gamma, int q_min);
+[[nodiscard]] double PrintedRegretBound(double noise_stddev, double beta,
+                                        int rounds, double gamma, int q_min);
 
 // The corrected bound, from x <= v log(1 + x) / log(1 + v) for 0 <= x <= v:
 // beta_n sqrt(8 n gamma k / log(1 + k q_min / s^2)), k the kernel's variance.
 // Source: Srinivas et al. (2012), Lemma 5.4.
-[[nodiscard]] double RegretBound(double noise_stddev,
-                                 double beta,
-                                 int rounds,
-                                 double gamma,
-                                 int q_min,
+[[nodiscard]] double RegretBound(double noise_stddev, double beta, int rounds,
+                                 double gamma, int q_min,
                                  double kernel_variance);
 
 }  // namespace methods

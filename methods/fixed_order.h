@@ -19,8 +19,7 @@ namespace methods {
 // several times.
 class FixedOrder final : public Method {
  public:
-  FixedOrder(int candidates,
-             std::vector<int> order,
+  FixedOrder(int candidates, std::vector<int> order,
              std::vector<trials::Plan> plans = {})
       : Method(candidates),
         order_(std::move(order)),

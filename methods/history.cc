@@ -70,9 +70,8 @@ void History::Add(const trials::Trial& trial) {
 
 bool History::HasTried(std::string_view plan) const {
   return std::any_of(
-      plans_.begin(), plans_.end(), [plan](const trials::Trial& trial) {
-        return trial.plan == plan;
-      });
+      plans_.begin(), plans_.end(),
+      [plan](const trials::Trial& trial) { return trial.plan == plan; });
 }
 
 double History::VarianceOfMean(

@@ -98,8 +98,7 @@ struct Problem {
 // The step time, times the relative price: the time of a step that the price of
 // the whole cluster would buy. The fastest candidate becomes the one with the
 // highest value.
-[[nodiscard]] inline double Priced(const Problem& problem,
-                                   int candidate,
+[[nodiscard]] inline double Priced(const Problem& problem, int candidate,
                                    double step_time_s) {
   return step_time_s * problem.price((*problem.space)[candidate]);
 }

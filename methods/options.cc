@@ -25,8 +25,7 @@ std::string RangeOf(const CsvFile& /*option*/) {
 std::string RangeOf(const Choice& option) {
   const auto last = option.names.end() - 1;
   return fmt::format("\"{}\" or \"{}\"",
-                     fmt::join(option.names.begin(), last, "\", \""),
-                     *last);
+                     fmt::join(option.names.begin(), last, "\", \""), *last);
 }
 
 std::string ValueOf(const Integer& option) {
@@ -82,15 +81,10 @@ struct Reader {
     option.choose(static_cast<std::size_t>(found - names.begin()));
   }
 
-  [[noreturn]] void Fail(const std::string& value,
-                         const std::string& hint,
+  [[noreturn]] void Fail(const std::string& value, const std::string& hint,
                          const std::string& range) const {
-    table.Fail(key,
-               fmt::format("invalid value '{}' for {}{}: must be {}",
-                           value,
-                           key,
-                           hint,
-                           range));
+    table.Fail(key, fmt::format("invalid value '{}' for {}{}: must be {}",
+                                value, key, hint, range));
   }
 };
 
@@ -103,8 +97,7 @@ Option PredictionsOption(std::string& source) {
           ""};
 }
 
-void ReadOptions(const common::TomlTable& table,
-                 const Problem& problem,
+void ReadOptions(const common::TomlTable& table, const Problem& problem,
                  const std::vector<Option>& options) {
   const std::vector<std::string> keys = table.Keys();
   const auto given = [&keys](const std::string& key) {
@@ -121,8 +114,7 @@ void ReadOptions(const common::TomlTable& table,
       table.Fail(option.former_key,
                  fmt::format("unknown key '{}' (did you mean its new name "
                              "{}?)",
-                             option.former_key,
-                             fmt::join(keys_now, " and ")));
+                             option.former_key, fmt::join(keys_now, " and ")));
     }
     std::visit(Reader{table, option.key}, option.value);
     const std::string error =
@@ -149,11 +141,8 @@ std::vector<OptionText> Describe(const std::vector<Option>& options) {
   for (const Option& option : options) {
     std::visit(
         [&](const auto& value) {
-          texts.push_back({option.key,
-                           ValueOf(value),
-                           RangeOf(value),
-                           option.meaning,
-                           option.reference});
+          texts.push_back({option.key, ValueOf(value), RangeOf(value),
+                           option.meaning, option.reference});
         },
         option.value);
   }

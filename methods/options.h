@@ -91,13 +91,11 @@ struct Option {
 // Reads the options that the table contains; the others keep their values.
 // Errors: throws InputError with the place for a value outside its range and
 // for a former key. Unknown keys are found by TomlTable::RejectUnknownKeys.
-void ReadOptions(const common::TomlTable& table,
-                 const Problem& problem,
+void ReadOptions(const common::TomlTable& table, const Problem& problem,
                  const std::vector<Option>& options);
 template <typename T>
 [[nodiscard]] T ReadOptions(const common::TomlTable& table,
-                            const Problem& problem,
-                            T options = {}) {
+                            const Problem& problem, T options = {}) {
   ReadOptions(table, problem, OptionsOf(options));
   return options;
 }

@@ -36,8 +36,8 @@ double NormalExcess(double u) {
 MatrixXf Normals(std::uint64_t seed) {
   std::mt19937_64 engine(seed);
   std::normal_distribution<float> normal;
-  return MatrixXf::NullaryExpr(
-      kJoint, kSamples, [&] { return normal(engine); });
+  return MatrixXf::NullaryExpr(kJoint, kSamples,
+                               [&] { return normal(engine); });
 }
 
 // L with L L^T = covariance, as far as rounding allows.
@@ -58,8 +58,7 @@ MatrixXd Factor(MatrixXd covariance) {
 // enough for their rounding and twice as fast. Shapes: means [k], the result
 // [k, kSamples].
 MatrixXf Samples(const surrogates::GaussianProcess& process,
-                 const std::vector<int>& candidates,
-                 const VectorXd& means,
+                 const std::vector<int>& candidates, const VectorXd& means,
                  const MatrixXf& normals) {
   const MatrixXf factor =
       Factor(process.JointCovariance(candidates)).cast<float>();
@@ -148,8 +147,7 @@ double Tempered(int within) {
 double HighestProbability() { return Tempered(kSamples); }
 
 std::optional<trials::Remaining> EstimateRemaining(
-    const History& history,
-    const surrogates::Prediction& prediction,
+    const History& history, const surrogates::Prediction& prediction,
     const surrogates::GaussianProcess& throughput,
     const surrogates::GaussianProcess& memory) {
   const trials::Trial* incumbent = IncumbentOf(history.trials());
@@ -211,10 +209,9 @@ std::optional<trials::Remaining> EstimateRemaining(
     static const MatrixXf memory_normals = Normals(2);
     used.Resize(std::ssize(candidates));
     memory.PredictSome(candidates, used.Head(used.size()));
-    const MatrixXf speeds = Samples(throughput,
-                                    candidates,
-                                    prediction.mean(candidates),
-                                    throughput_normals);
+    const MatrixXf speeds =
+        Samples(throughput, candidates, prediction.mean(candidates),
+                throughput_normals);
     const MatrixXf sizes =
         Samples(memory, candidates, used.mean, memory_normals);
     highest = highest.cwiseMax((sizes.array() <= 1.0F)

@@ -51,8 +51,7 @@ inline constexpr int kSamples = 1024;
 [[nodiscard]] double HighestProbability();
 
 [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
-    const History& history,
-    const surrogates::Prediction& prediction,
+    const History& history, const surrogates::Prediction& prediction,
     const surrogates::GaussianProcess& throughput,
     const surrogates::GaussianProcess& memory);
 

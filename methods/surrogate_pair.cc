@@ -20,9 +20,7 @@ using surrogates::CostModelForm;
 constexpr std::uint64_t kMemorySeedOffset = 1;
 
 surrogates::ClusterShape ShapeOf(const Problem& problem) {
-  return {problem.gpus,
-          problem.gpus_per_node,
-          problem.rank_order,
+  return {problem.gpus, problem.gpus_per_node, problem.rank_order,
           !problem.sizes.empty()};
 }
 
@@ -66,10 +64,8 @@ FittedProcess::Options CommonOptions(const Problem& problem,
 }
 
 std::unique_ptr<FittedProcess> MakeThroughput(
-    const Problem& problem,
-    const SurrogatePair::Options& options,
-    const surrogates::EncodedSpace& space,
-    CostModelForm form,
+    const Problem& problem, const SurrogatePair::Options& options,
+    const surrogates::EncodedSpace& space, CostModelForm form,
     const trials::Predictions& predictions) {
   FittedProcess::Options process = CommonOptions(problem, options);
   process.fit.nugget = options.throughput_nugget;
@@ -85,19 +81,15 @@ std::unique_ptr<FittedProcess> MakeThroughput(
   }
   return std::make_unique<FittedProcess>(
       space,
-      OfValue(problem,
-              surrogates::ThroughputPrior(*problem.space,
-                                          ShapeOf(problem),
-                                          form,
-                                          ChoicesFor(problem, options, form))),
+      OfValue(problem, surrogates::ThroughputPrior(
+                           *problem.space, ShapeOf(problem), form,
+                           ChoicesFor(problem, options, form))),
       process);
 }
 
 std::unique_ptr<FittedProcess> MakeMemory(
-    const Problem& problem,
-    const SurrogatePair::Options& options,
-    const surrogates::EncodedSpace& space,
-    CostModelForm form,
+    const Problem& problem, const SurrogatePair::Options& options,
+    const surrogates::EncodedSpace& space, CostModelForm form,
     const trials::Predictions& predictions) {
   FittedProcess::Options process = CommonOptions(problem, options);
   process.fit.seed += kMemorySeedOffset;
@@ -108,18 +100,15 @@ std::unique_ptr<FittedProcess> MakeMemory(
     process.fit.target_scale = options.predicted_memory_error;
     return std::make_unique<FittedProcess>(
         space,
-        surrogates::PredictedMemoryPrior(
-            predictions, problem.memory_capacity_bytes, clip),
+        surrogates::PredictedMemoryPrior(predictions,
+                                         problem.memory_capacity_bytes, clip),
         process);
   }
   if (form == CostModelForm::kPhysical && options.choices.typical_values) {
     process.fit.target_scale = options.memory_error;
   }
   surrogates::ParametricMean prior =
-      surrogates::MemoryPrior(*problem.space,
-                              ShapeOf(problem),
-                              form,
-                              clip,
+      surrogates::MemoryPrior(*problem.space, ShapeOf(problem), form, clip,
                               ChoicesFor(problem, options, form));
   prior.clip_gradient = options.clip_gradient;
   return std::make_unique<FittedProcess>(space, std::move(prior), process);
@@ -131,8 +120,7 @@ TrustedProcess MakeTrusted(const Problem& problem,
                            const SurrogatePair::Options& options,
                            const surrogates::EncodedSpace& space,
                            CostModelForm form,
-                           const trials::Predictions& predictions,
-                           Make make) {
+                           const trials::Predictions& predictions, Make make) {
   TrustedProcess::MakeProcess fallback;
   if (form == CostModelForm::kPredicted) {
     fallback = [=, &space] {
@@ -175,8 +163,7 @@ double TrustThreshold(int trials) {
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
     : SurrogatePair(problem, options, PredictionsFor(problem, options)) {}
 
-SurrogatePair::SurrogatePair(const Problem& problem,
-                             const Options& options,
+SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
                              const trials::Predictions& predictions)
     : capacity_bytes_(problem.memory_capacity_bytes),
       memory_log_stddev_(predictions.memory_log_stddev),
@@ -186,18 +173,11 @@ SurrogatePair::SurrogatePair(const Problem& problem,
                                       ? surrogates::InactiveKnobs::kNeutral
                                       : surrogates::InactiveKnobs::kDefault,
                                   options.encoding)),
-      throughput_(MakeTrusted(problem,
-                              options,
-                              encoded_,
-                              options.throughput_prior,
-                              predictions,
+      throughput_(MakeTrusted(problem, options, encoded_,
+                              options.throughput_prior, predictions,
                               MakeThroughput)),
-      memory_(MakeTrusted(problem,
-                          options,
-                          encoded_,
-                          options.memory_prior,
-                          predictions,
-                          MakeMemory)),
+      memory_(MakeTrusted(problem, options, encoded_, options.memory_prior,
+                          predictions, MakeMemory)),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
     prior_perturbation_ =
@@ -216,8 +196,7 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
                         prior_perturbation_(throughput.observations.candidate);
   }
   const FitInput memory{.observations = history.MemoryObservations(
-                            capacity_bytes_,
-                            options_.out_of_memory_value,
+                            capacity_bytes_, options_.out_of_memory_value,
                             options_.memory_noise * options_.memory_noise),
                         .at_most_one = history.RanWithUnknownMemory()};
   return {{"throughput",
@@ -259,8 +238,8 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
 
 std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
     const History& history) const {
-  return methods::EstimateRemaining(
-      history, prediction_, throughput_.process(), memory_.process());
+  return methods::EstimateRemaining(history, prediction_, throughput_.process(),
+                                    memory_.process());
 }
 
 SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
@@ -280,8 +259,7 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
         memory_.process().PredictSome(candidates, excess);
         ToMemoryExcess(1.0, options_.memory_scale, excess);
       },
-      excluded,
-      options);
+      excluded, options);
   if (choice.candidate >= 0) {
     choice.acquisition = search_.summary().value;
     AddPredictions(choice);

@@ -156,8 +156,7 @@ class SurrogatePair {
       const History& history) const;
 
  private:
-  SurrogatePair(const Problem& problem,
-                const Options& options,
+  SurrogatePair(const Problem& problem, const Options& options,
                 const trials::Predictions& predictions);
   void PredictThroughput(surrogates::Prediction& prediction) const;
   void AddPredictions(Choice& choice) const;

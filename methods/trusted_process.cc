@@ -43,9 +43,8 @@ FittedProcess::FittedProcess(const surrogates::EncodedSpace& space,
 
 Eigen::VectorXd FittedProcess::MatchedCenters(const FitInput& input) const {
   return surrogates::CentersAtScale(
-      prior_,
-      surrogates::MatchSharedScale(
-          prior_, input.observations, input.at_most_one));
+      prior_, surrogates::MatchSharedScale(prior_, input.observations,
+                                           input.at_most_one));
 }
 
 void FittedProcess::SetPriors(const FitInput& input) {
@@ -72,8 +71,7 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
       observations.size() < (1.0 + options_.refit_growth) * fitted_;
   const bool appends =
       recent && old < observations.size() &&
-      std::equal(known_.candidate.begin(),
-                 known_.candidate.end(),
+      std::equal(known_.candidate.begin(), known_.candidate.end(),
                  observations.candidate.begin()) &&
       known_.value == observations.value.head(old) &&
       known_.noise_variance == observations.noise_variance.head(old);
@@ -86,8 +84,7 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
   for (int i = old; i < observations.size(); ++i) {
     summary =
         process_.Append(observations.candidate[static_cast<std::size_t>(i)],
-                        observations.value[i],
-                        observations.noise_variance[i]);
+                        observations.value[i], observations.noise_variance[i]);
   }
   return summary;
 }
@@ -117,10 +114,8 @@ FitInput FittedProcess::Measured(const FitInput& input) const {
 int FittedProcess::UnpredictedFailures(const FitInput& input,
                                        const FitInput& measured) const {
   Eigen::VectorXd predicted;
-  prior_.Evaluate(input.observations.candidate,
-                  MatchedCenters(measured),
-                  predicted,
-                  nullptr);
+  prior_.Evaluate(input.observations.candidate, MatchedCenters(measured),
+                  predicted, nullptr);
   return static_cast<int>((input.observations.value.array() >= prior_.clip &&
                            predicted.array() < 1.0)
                               .count());
@@ -133,8 +128,8 @@ double FittedProcess::LogRecord(const FitInput& measured) const {
     return 0.0;
   }
   Eigen::VectorXd predicted;
-  prior_.Evaluate(
-      observations.candidate, MatchedCenters(measured), predicted, nullptr);
+  prior_.Evaluate(observations.candidate, MatchedCenters(measured), predicted,
+                  nullptr);
   const double median = Median(observations.value);
   double sum = 0.0;
   for (int i = 0; i < n; ++i) {

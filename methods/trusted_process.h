@@ -43,8 +43,7 @@ class FittedProcess {
 
   // `space` must outlive this object.
   FittedProcess(const surrogates::EncodedSpace& space,
-                surrogates::ParametricMean prior,
-                const Options& options);
+                surrogates::ParametricMean prior, const Options& options);
 
   // From refit_every_trial_until observations on, hyperparameters are refitted
   // only when the observations have grown by refit_growth; those in between are

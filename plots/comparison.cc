@@ -19,9 +19,8 @@ double Quantized(double share) { return std::round(share * 1e9) / 1e9; }
 const MethodSummary* Find(const std::vector<MethodSummary>& methods,
                           const std::string& name) {
   const auto found =
-      std::find_if(methods.begin(), methods.end(), [&](const auto& method) {
-        return method.method == name;
-      });
+      std::find_if(methods.begin(), methods.end(),
+                   [&](const auto& method) { return method.method == name; });
   return found == methods.end() ? nullptr : &*found;
 }
 
@@ -69,8 +68,7 @@ void AdjustP(bool variants, std::vector<Comparison>& methods) {
 
 ComparisonSet CompareAt(const std::string& name,
                         const std::vector<const ProblemSummary*>& problems,
-                        bool over_problems,
-                        std::size_t checkpoint,
+                        bool over_problems, std::size_t checkpoint,
                         const std::string& reference) {
   ComparisonSet set{.problems = name,
                     .checkpoint = checkpoint,
@@ -86,8 +84,7 @@ ComparisonSet CompareAt(const std::string& name,
     for (const ProblemSummary* problem : problems) {
       const std::vector<double> repeats =
           Differences(*Find(problem->methods, method.method),
-                      *Find(problem->methods, reference),
-                      checkpoint);
+                      *Find(problem->methods, reference), checkpoint);
       if (!set.over_problems) {
         units = repeats;
       } else if (!repeats.empty()) {
@@ -203,21 +200,16 @@ std::string ToCsv(const std::vector<ComparisonSet>& sets) {
 Table ComparisonTable(const ComparisonSet& set, bool variants) {
   Table table{.header = {(variants ? "variant, minus " : "method, minus ") +
                              set.reference_label,
-                         "difference (points)",
-                         "p (Holm)",
-                         "rank-biserial",
-                         "superiority",
-                         "wins/losses/ties"}};
+                         "difference (points)", "p (Holm)", "rank-biserial",
+                         "superiority", "wins/losses/ties"}};
   for (const Comparison& one : set.methods) {
     if (one.is_variant == variants) {
-      table.rows.push_back(
-          {one.label,
-           Interval(one.difference, 100.0, 1),
-           PText(one.holm_p),
-           fmt::format("{:.2f}", one.test.rank_biserial),
-           fmt::format("{:.2f}", one.test.superiority),
-           fmt::format(
-               "{}/{}/{}", one.test.wins, one.test.losses, one.test.ties)});
+      table.rows.push_back({one.label, Interval(one.difference, 100.0, 1),
+                            PText(one.holm_p),
+                            fmt::format("{:.2f}", one.test.rank_biserial),
+                            fmt::format("{:.2f}", one.test.superiority),
+                            fmt::format("{}/{}/{}", one.test.wins,
+                                        one.test.losses, one.test.ties)});
     }
   }
   return table;
@@ -236,25 +228,22 @@ std::string Describe(const ComparisonSet& set) {
                       ? "problem and repeat, tested over problems (means over "
                         "repeats)"
                       : "repeat, tested over repeats of one problem",
-                  fewest == most ? "" : fmt::format("{} to ", fewest),
-                  most,
+                  fewest == most ? "" : fmt::format("{} to ", fewest), most,
                   set.over_problems ? "problems" : "repeats");
   std::vector<std::string> smallest;
   for (const bool variants : {false, true}) {
     const double p = set.SmallestHolmP(variants);
     const bool any = std::any_of(
-        set.methods.begin(), set.methods.end(), [&](const auto& one) {
-          return one.is_variant == variants;
-        });
+        set.methods.begin(), set.methods.end(),
+        [&](const auto& one) { return one.is_variant == variants; });
     if (any && p >= kLevel) {
-      smallest.push_back(fmt::format(
-          "{:.2g} among the {}", p, variants ? "variants" : "methods"));
+      smallest.push_back(fmt::format("{:.2g} among the {}", p,
+                                     variants ? "variants" : "methods"));
     }
   }
   if (!smallest.empty()) {
     text += fmt::format(
-        " These are too few for p < {}: the smallest possible p is {}.",
-        kLevel,
+        " These are too few for p < {}: the smallest possible p is {}.", kLevel,
         fmt::join(smallest, " and "));
   }
   return text;

@@ -11,9 +11,7 @@ namespace {
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // Beyond its last trial a run is known if waiting longer cannot change it.
-double KnownTo(const Run& run,
-               const trials::ProblemInfo& problem,
-               Cost cost,
+double KnownTo(const Run& run, const trials::ProblemInfo& problem, Cost cost,
                double last_x) {
   const bool done = run.finish_reason == trials::FinishReason::kMethodDone ||
                     run.finish_reason == trials::FinishReason::kSpaceExhausted;
@@ -41,10 +39,8 @@ double ValueAt(const StepCurve& curve, double x) {
   return after == curve.x.begin() ? 0.0 : curve.y[after - curve.x.begin() - 1];
 }
 
-StepCurve IncumbentCurve(const Run& run,
-                         const trials::ProblemInfo& problem,
-                         Cost cost,
-                         Value value) {
+StepCurve IncumbentCurve(const Run& run, const trials::ProblemInfo& problem,
+                         Cost cost, Value value) {
   StepCurve curve;
   const std::vector<int> incumbents = Incumbents(run.trials);
   double x = 0.0;

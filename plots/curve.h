@@ -42,8 +42,7 @@ struct StepCurve {
 // the cost is time: it keeps its last value to the end of the axis.
 [[nodiscard]] StepCurve IncumbentCurve(const Run& run,
                                        const trials::ProblemInfo& problem,
-                                       Cost cost,
-                                       Value value);
+                                       Cost cost, Value value);
 
 // The number of configurations tried against search time.
 [[nodiscard]] StepCurve TrialCountCurve(const Run& run,
@@ -73,8 +72,7 @@ struct Band {
 [[nodiscard]] double LineEnd(const std::vector<StepCurve>& curves);
 
 // `points` values from `first` to `last`, both included; points > 1.
-[[nodiscard]] std::vector<double> UniformGrid(double first,
-                                              double last,
+[[nodiscard]] std::vector<double> UniformGrid(double first, double last,
                                               int points);
 
 }  // namespace plots

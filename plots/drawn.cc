@@ -5,10 +5,9 @@
 namespace plots {
 
 std::vector<Drawn> Select(const ProblemRecords& problem, Group group) {
-  const bool only_families = std::all_of(
-      problem.methods.begin(), problem.methods.end(), [](const auto& m) {
-        return !m.family.empty();
-      });
+  const bool only_families =
+      std::all_of(problem.methods.begin(), problem.methods.end(),
+                  [](const auto& m) { return !m.family.empty(); });
   std::vector<Drawn> drawn;
   int index = 0;
   for (const MethodRecords& method : problem.methods) {

@@ -51,15 +51,13 @@ void Load(const std::filesystem::path& folder, Task& task) {
 }
 
 void LoadAll(const std::filesystem::path& experiment_folder,
-             const ExperimentRecords& records,
-             std::vector<Task>& tasks) {
+             const ExperimentRecords& records, std::vector<Task>& tasks) {
   common::ParallelFor(
       static_cast<int>(tasks.size()), common::Cores(), [&](int, int i) {
         Task& task = tasks[static_cast<std::size_t>(i)];
-        Load(trials::RunFolder(experiment_folder,
-                               records.problems[task.problem].info.name,
-                               records.info.methods[task.method].name,
-                               task.run.repeat),
+        Load(trials::RunFolder(
+                 experiment_folder, records.problems[task.problem].info.name,
+                 records.info.methods[task.method].name, task.run.repeat),
              task);
       });
 }
@@ -121,8 +119,7 @@ class Notes {
   }
 
  private:
-  void AddState(const char* state,
-                const std::vector<int>& repeats,
+  void AddState(const char* state, const std::vector<int>& repeats,
                 const std::string& method) {
     if (repeats.empty()) {
       return;
@@ -173,9 +170,8 @@ std::string WhyNoResult(const std::vector<Run>& runs) {
     counts.push_back(fmt::format("{} {}", count, WordsOf(outcome)));
     if (outcome == trials::Outcome::kFailed) {
       const auto most = std::max_element(
-          messages.begin(), messages.end(), [](const auto& a, const auto& b) {
-            return a.second < b.second;
-          });
+          messages.begin(), messages.end(),
+          [](const auto& a, const auto& b) { return a.second < b.second; });
       counts.back() += most->first.empty() ? "" : " (" + most->first + ")";
     }
   }
@@ -240,12 +236,9 @@ ExperimentRecords LoadExperiment(
         }
       }
       if (const std::string why = WhyNoResult(method.runs); !why.empty()) {
-        records.failures.push_back(
-            fmt::format("{}{}method {}: {}",
-                        problem.info.name,
-                        problem.info.name.empty() ? "" : ": ",
-                        method.name,
-                        why));
+        records.failures.push_back(fmt::format(
+            "{}{}method {}: {}", problem.info.name,
+            problem.info.name.empty() ? "" : ": ", method.name, why));
       }
     }
     notes.AppendTo(records.notes);

@@ -12,13 +12,9 @@
 namespace plots {
 namespace {
 
-constexpr std::array<std::string_view, 7> kColors = {"#0072B2",
-                                                     "#009E73",
-                                                     "#CC79A7",
-                                                     "#E69F00",
-                                                     "#56B4E9",
-                                                     "#000000",
-                                                     "#999999"};
+constexpr std::array<std::string_view, 7> kColors = {
+    "#0072B2", "#009E73", "#CC79A7", "#E69F00",
+    "#56B4E9", "#000000", "#999999"};
 constexpr std::string_view kEmphasisColor = "#D55E00";
 
 }  // namespace

@@ -15,21 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void Write(const fs::path& path,
-           const std::string& content,
+void Write(const fs::path& path, const std::string& content,
            FigureFiles& written) {
   WriteTextFile(path, content);
   written.files.push_back(path);
 }
 
 // Writes data and script of one figure; adds the script to the job.
-void WriteFigure(const Figure& figure,
-                 const std::vector<std::string>& formats,
-                 GnuplotJob& job,
-                 FigureFiles& written) {
+void WriteFigure(const Figure& figure, const std::vector<std::string>& formats,
+                 GnuplotJob& job, FigureFiles& written) {
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {
-    Write(job.folder / DataFileName(figure, i),
-          DataCsv(figure.panels[i]),
+    Write(job.folder / DataFileName(figure, i), DataCsv(figure.panels[i]),
           written);
   }
   job.scripts.push_back(figure.name + ".gp");

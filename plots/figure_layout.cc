@@ -37,13 +37,9 @@ constexpr double kCapitalWidth = 0.66;
 constexpr double kSmallWidth = 0.52;
 constexpr double kPointsPerInch = 72.0;
 
-constexpr std::array<std::string_view, 7> kDashes = {"(10,3)",
-                                                     "(4,2)",
-                                                     "(10,3,2,3)",
-                                                     "(6,4)",
-                                                     "(2,2)",
-                                                     "(8,2,2,2,2,2)",
-                                                     "(14,5)"};
+constexpr std::array<std::string_view, 7> kDashes = {
+    "(10,3)", "(4,2)",         "(10,3,2,3)", "(6,4)",
+    "(2,2)",  "(8,2,2,2,2,2)", "(14,5)"};
 
 // As few lines as possible, of as equal length as possible.
 std::vector<std::string> Wrapped(std::string_view text, std::size_t width) {
@@ -64,10 +60,9 @@ std::vector<LegendEntry> LegendOf(const Figure& figure) {
   std::vector<LegendEntry> entries;
   for (const Panel& panel : figure.panels) {
     for (const Series& series : panel.series) {
-      const bool known =
-          std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
-            return entry.label == series.label;
-          });
+      const bool known = std::any_of(
+          entries.begin(), entries.end(),
+          [&](const auto& entry) { return entry.label == series.label; });
       if (!known && !series.label.empty()) {
         const bool filled = series.mark == Mark::kPoints;
         const bool is_point = filled || series.mark == Mark::kScatter;
@@ -83,9 +78,8 @@ std::vector<LegendEntry> LegendOf(const Figure& figure) {
 
 double EntryWidth(const LegendEntry& entry) {
   const auto capitals = static_cast<double>(
-      std::count_if(entry.label.begin(), entry.label.end(), [](char c) {
-        return c >= 'A' && c <= 'Z';
-      }));
+      std::count_if(entry.label.begin(), entry.label.end(),
+                    [](char c) { return c >= 'A' && c <= 'Z'; }));
   const double others = static_cast<double>(entry.label.size()) - capitals;
   return kLegendSample + kLegendGap + kLegendRight +
          (capitals * kCapitalWidth + others * kSmallWidth) * kTextPoints /
@@ -168,12 +162,8 @@ std::string TerminalOf(std::string_view format, const Layout& layout) {
     return fmt::format(
         "pdfcairo noenhanced size {}in,{:.3f}in font '{},{}' fontscale {} "
         "linewidth {} dashlength 1 background rgb 'white'",
-        layout.width,
-        layout.height,
-        kFont,
-        kTextPoints,
-        kPointsPerInch / kFontPointsPerInch,
-        kPdfLineWidth);
+        layout.width, layout.height, kFont, kTextPoints,
+        kPointsPerInch / kFontPointsPerInch, kPdfLineWidth);
   }
   // Points of the page, enlarged.
   constexpr double kPngPixelsPerInch = 300.0;
@@ -183,14 +173,9 @@ std::string TerminalOf(std::string_view format, const Layout& layout) {
   return fmt::format(
       "{} noenhanced size {:.0f},{:.0f}{} font '{},{}' fontscale {:.4f} "
       "linewidth {:.4f} dashlength 1 background rgb 'white'",
-      png ? "pngcairo" : "svg",
-      layout.width * per_inch,
-      layout.height * per_inch,
-      png ? "" : " dynamic",
-      kFont,
-      kTextPoints,
-      per_inch / kFontPointsPerInch,
-      per_inch / kPointsPerInch);
+      png ? "pngcairo" : "svg", layout.width * per_inch,
+      layout.height * per_inch, png ? "" : " dynamic", kFont, kTextPoints,
+      per_inch / kFontPointsPerInch, per_inch / kPointsPerInch);
 }
 
 std::string ScriptHead(const std::string& name,
@@ -198,8 +183,8 @@ std::string ScriptHead(const std::string& name,
                        const Layout& layout) {
   std::string terminals;
   for (const std::string& format : formats) {
-    terminals += fmt::format(
-        "terminal_{} = \"{}\"\n", format, TerminalOf(format, layout));
+    terminals += fmt::format("terminal_{} = \"{}\"\n", format,
+                             TerminalOf(format, layout));
   }
   return fmt::format(
       "# Draws the figure '{0}' from the data beside it: gnuplot {0}.gp\n"
@@ -207,29 +192,24 @@ std::string ScriptHead(const std::string& name,
       "do for [format in '{2}'] {{\n"
       "  eval 'set terminal '.value('terminal_'.format)\n"
       "  set output '{0}.'.format\n",
-      name,
-      terminals,
-      fmt::join(formats, " "));
+      name, terminals, fmt::join(formats, " "));
 }
 
 std::string At(const Layout& layout, double x, double y) {
-  return fmt::format(
-      "screen {:.4f},{:.4f}", x / layout.width, y / layout.height);
+  return fmt::format("screen {:.4f},{:.4f}", x / layout.width,
+                     y / layout.height);
 }
 
-std::string AxisLabelsOf(const Layout& layout,
-                         const Panel& panel,
+std::string AxisLabelsOf(const Layout& layout, const Panel& panel,
                          std::size_t index) {
   const double left = AxesLeft(layout, index);
   return fmt::format(
       "  set label {} at {} center\n  set label {} at {} center rotate by 90\n",
       Quoted(panel.x_label),
-      At(layout,
-         0.5 * (left + AxesRight(layout, index)),
+      At(layout, 0.5 * (left + AxesRight(layout, index)),
          layout.axes_bottom - kXLabelBelow),
       Quoted(panel.y_label),
-      At(layout,
-         left - kYLabelBeside,
+      At(layout, left - kYLabelBeside,
          0.5 * (layout.axes_bottom + layout.axes_top)));
 }
 
@@ -238,8 +218,7 @@ std::string TextsOf(const Layout& layout) {
   std::string text;
   for (std::size_t i = 0; i < layout.title.size(); ++i) {
     text += fmt::format(
-        "  set label {} at {} center font ',{}'\n",
-        Quoted(layout.title[i]),
+        "  set label {} at {} center font ',{}'\n", Quoted(layout.title[i]),
         at(layout.width / 2.0,
            layout.height - kTitleRow * (static_cast<double>(i) + kTitleCenter)),
         kTitlePoints);
@@ -249,24 +228,19 @@ std::string TextsOf(const Layout& layout) {
       (layout.width - std::accumulate(widths.begin(), widths.end(), 0.0)) / 2.0;
   for (std::size_t i = 0; i < layout.legend.size(); ++i) {
     const std::size_t column = i % widths.size();
-    const double x =
-        std::accumulate(widths.begin(),
-                        widths.begin() + static_cast<std::ptrdiff_t>(column),
-                        legend_left);
+    const double x = std::accumulate(
+        widths.begin(), widths.begin() + static_cast<std::ptrdiff_t>(column),
+        legend_left);
     const std::size_t row = i / widths.size();
     const double y = layout.height - TitleHeight(layout) -
                      kLegendRow * (static_cast<double>(row) + 0.5);
     const LegendEntry& entry = layout.legend[i];
     text += entry.is_point
                 ? fmt::format("  set label '' at {} point {}\n",
-                              at(x + 0.5 * kLegendSample, y),
-                              entry.style)
-                : fmt::format("  set arrow from {} to {} nohead {}\n",
-                              at(x, y),
-                              at(x + kLegendSample, y),
-                              entry.style);
-    text += fmt::format("  set label {} at {} left\n",
-                        Quoted(entry.label),
+                              at(x + 0.5 * kLegendSample, y), entry.style)
+                : fmt::format("  set arrow from {} to {} nohead {}\n", at(x, y),
+                              at(x + kLegendSample, y), entry.style);
+    text += fmt::format("  set label {} at {} left\n", Quoted(entry.label),
                         at(x + kLegendSample + kLegendGap, y));
   }
   for (std::size_t i = 0; i < layout.caption.size(); ++i) {
@@ -283,8 +257,7 @@ std::string TextsOf(const Layout& layout) {
 
 std::string LineWords(const LineStyle& style) {
   return fmt::format(
-      "linecolor rgb '{}' dashtype {} linewidth {}",
-      style.color,
+      "linecolor rgb '{}' dashtype {} linewidth {}", style.color,
       style.dash < 0 ? "solid" : kDashes[static_cast<std::size_t>(style.dash)],
       style.width);
 }
@@ -295,13 +268,11 @@ std::string PointWords(const LineStyle& style, bool filled) {
   if (style.symbol > 0) {
     return fmt::format(
         "pointtype {} pointsize 0.6 linewidth 1.2 linecolor rgb '{}'",
-        style.symbol,
-        style.color);
+        style.symbol, style.color);
   }
   return fmt::format(
       "pointtype {} pointsize 0.35 linewidth 0.8 linecolor rgb '{}'",
-      filled ? kDisk : kCircle,
-      style.color);
+      filled ? kDisk : kCircle, style.color);
 }
 
 std::string ReferenceLineWords() {

@@ -56,8 +56,7 @@ struct Layout {
 // Commands that set the labels of a panel's axes. They have explicit positions:
 // terminals do not agree on the size of a character, which gnuplot would use as
 // the unit.
-[[nodiscard]] std::string AxisLabelsOf(const Layout& layout,
-                                       const Panel& panel,
+[[nodiscard]] std::string AxisLabelsOf(const Layout& layout, const Panel& panel,
                                        std::size_t index);
 
 // Commands that set title, legend and caption.

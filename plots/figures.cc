@@ -20,11 +20,11 @@ bool HasIncumbent(const Run& run) {
 }
 
 bool AnyRun(const FigureInput& input, bool (*has)(const Run& run)) {
-  return std::any_of(
-      input.drawn.begin(), input.drawn.end(), [&](const Drawn& one) {
-        return std::any_of(
-            one.method->runs.begin(), one.method->runs.end(), has);
-      });
+  return std::any_of(input.drawn.begin(), input.drawn.end(),
+                     [&](const Drawn& one) {
+                       return std::any_of(one.method->runs.begin(),
+                                          one.method->runs.end(), has);
+                     });
 }
 
 constexpr FigureNeed kRun = {"a run", [](const auto&) { return true; }};
@@ -77,8 +77,8 @@ using Panels = std::vector<Panel>;
 
 template <Cost... costs>
 Panels Throughput(const FigureInput& input) {
-  return {ThroughputPanel(
-      *input.problems.front(), input.drawn, costs, input.options.value)...};
+  return {ThroughputPanel(*input.problems.front(), input.drawn, costs,
+                          input.options.value)...};
 }
 
 Panels Trials(const FigureInput& input) {
@@ -91,8 +91,8 @@ Panels TrialCount(const FigureInput& input) {
 }
 
 Panels Training(const FigureInput& input) {
-  return TrainingPanels(
-      *input.problems.front(), input.drawn, input.options.training_hours);
+  return TrainingPanels(*input.problems.front(), input.drawn,
+                        input.options.training_hours);
 }
 
 Panels SuggestionTime(const FigureInput& input) {
@@ -164,15 +164,12 @@ bool AllFinished(const std::vector<Drawn>& drawn, int repeats) {
   return std::all_of(drawn.begin(), drawn.end(), [&](const Drawn& one) {
     const std::vector<Run>& runs = one.method->runs;
     return std::ssize(runs) == repeats &&
-           std::all_of(runs.begin(), runs.end(), [](const Run& run) {
-             return run.finished;
-           });
+           std::all_of(runs.begin(), runs.end(),
+                       [](const Run& run) { return run.finished; });
   });
 }
 
-std::string CaptionOf(const FigureInput& input,
-                      FigureSet set,
-                      int repeats,
+std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats,
                       const Panels& panels) {
   const trials::ProblemInfo& problem = input.problems.front()->info;
   const std::string head =
@@ -184,18 +181,13 @@ std::string CaptionOf(const FigureInput& input,
   const bool quartiles =
       std::any_of(panels.begin(), panels.end(), [](const Panel& panel) {
         return std::any_of(
-            panel.series.begin(), panel.series.end(), [](const Series& series) {
-              return HasQuartiles(series.mark);
-            });
+            panel.series.begin(), panel.series.end(),
+            [](const Series& series) { return HasQuartiles(series.mark); });
       });
   return fmt::format(
-      "{}{}{}{}{}; {} repeat{}{}{}.",
-      head,
-      head.empty() ? "" : "; ",
-      BackendName(problem.backend),
-      one_source ? "; predictions: " : "",
-      one_source ? problem.predictions->front() : "",
-      repeats,
+      "{}{}{}{}{}; {} repeat{}{}{}.", head, head.empty() ? "" : "; ",
+      BackendName(problem.backend), one_source ? "; predictions: " : "",
+      one_source ? problem.predictions->front() : "", repeats,
       repeats == 1 ? "" : "s",
       AllFinished(input.drawn, repeats) ? "" : " (not all finished)",
       repeats == 1 || !quartiles ? "" : ": median and quartiles");
@@ -210,19 +202,18 @@ Table FigureTable() {
               .all_are_names = true};
   for (const FigureKind& kind : kFigures) {
     table.rows.push_back({fmt::format("`{}`", kind.name),
-                          std::string(kind.shows),
-                          std::string(kind.paper),
+                          std::string(kind.shows), std::string(kind.paper),
                           std::string(kind.needs.text)});
   }
   return table;
 }
 
 bool AnyConfigurationRan(const ProblemRecords& problem) {
-  return std::any_of(
-      problem.methods.begin(), problem.methods.end(), [](const auto& method) {
-        return std::any_of(
-            method.runs.begin(), method.runs.end(), HasIncumbent);
-      });
+  return std::any_of(problem.methods.begin(), problem.methods.end(),
+                     [](const auto& method) {
+                       return std::any_of(method.runs.begin(),
+                                          method.runs.end(), HasIncumbent);
+                     });
 }
 
 std::optional<Figure> MakeFigure(const FigureKind& kind,

@@ -69,8 +69,8 @@ class PlotParts {
     }
     // On top, thin: a method that reaches it does not hide it.
     if (panel_.horizontal && !panel_.by_name) {
-      parts_.push_back(fmt::format(
-          "{} with lines {}", *panel_.horizontal, ReferenceLineWords()));
+      parts_.push_back(fmt::format("{} with lines {}", *panel_.horizontal,
+                                   ReferenceLineWords()));
     }
     return std::move(parts_);
   }
@@ -91,8 +91,7 @@ class PlotParts {
                     style.dash < 0 ? kEmphasizedOpacity : kOpacity));
     for (const std::size_t edge : {q1, q3}) {
       Add(fmt::format("{}:{}", x_, edge),
-          fmt::format("lines linecolor {} {}",
-                      Transparent("a0", style.color),
+          fmt::format("lines linecolor {} {}", Transparent("a0", style.color),
                       kEdgeWords));
     }
   }
@@ -118,11 +117,9 @@ class PlotParts {
       case Mark::kPoints:
         Add(fmt::format("{}:{}:(0):(${}-${})", x_, y + 1, y + 2, y + 1),
             fmt::format("vectors nohead linecolor {} {}",
-                        Transparent("90", series.style.color),
-                        kBarWords));
+                        Transparent("90", series.style.color), kBarWords));
         Add(fmt::format(
-                "{}:({:g})",
-                xy,
+                "{}:({:g})", xy,
                 kRadius * (panel_.x_max - panel_.x_min) / panel_.x_unit),
             Circles(series.style));
         break;
@@ -133,8 +130,8 @@ class PlotParts {
     const LineStyle& style = panel_.series[s].style;
     const std::size_t y = columns_[s];
     Add(fmt::format("({}):{}:{}:{}", s + 1, y, y + 1, y + 2),
-        fmt::format(
-            "yerrorbars linecolor rgb '{}' {}", style.color, kBarByNameWords));
+        fmt::format("yerrorbars linecolor rgb '{}' {}", style.color,
+                    kBarByNameWords));
     Add(fmt::format("({}):{}:({})", s + 1, y, kRadiusByName), Circles(style));
   }
 
@@ -169,10 +166,8 @@ std::string XAxisOf(const Panel& panel, std::size_t panels) {
   if (!panel.by_name) {
     return fmt::format(
         "  set xtics {} norotate font ',{}'\n  set xrange [{}:{}]\n",
-        TicsOf((panel.x_max - panel.x_min) / panel.x_unit, panels),
-        kTextPoints,
-        panel.x_min / panel.x_unit,
-        panel.x_max / panel.x_unit);
+        TicsOf((panel.x_max - panel.x_min) / panel.x_unit, panels), kTextPoints,
+        panel.x_min / panel.x_unit, panel.x_max / panel.x_unit);
   }
   std::vector<std::string> tics;
   for (const Series& series : panel.series) {
@@ -181,14 +176,11 @@ std::string XAxisOf(const Panel& panel, std::size_t panels) {
   }
   return fmt::format(
       "  set xtics ({}) rotate by 20 right font ',{}'\n  set xrange [{}:{}]\n",
-      fmt::join(tics, ", "),
-      kSmallPoints,
-      1.0 - kRoomByName,
+      fmt::join(tics, ", "), kSmallPoints, 1.0 - kRoomByName,
       static_cast<double>(panel.series.size()) + kRoomByName);
 }
 
-std::string PanelOf(const Figure& figure,
-                    std::size_t index,
+std::string PanelOf(const Figure& figure, std::size_t index,
                     const Layout& layout) {
   const Panel& panel = figure.panels[index];
   const auto limit = [&](const std::optional<double>& value) {
@@ -200,24 +192,19 @@ std::string PanelOf(const Figure& figure,
       "  set format xy '%g'\n",
       AxesLeft(layout, index) / layout.width,
       AxesRight(layout, index) / layout.width,
-      layout.axes_bottom / layout.height,
-      layout.axes_top / layout.height);
+      layout.axes_bottom / layout.height, layout.axes_top / layout.height);
   text += AxisLabelsOf(layout, panel, index);
   text += XAxisOf(panel, figure.panels.size());
   text += panel.log_x ? "  set logscale x\n" : "";
   text += fmt::format("  {} logscale y\n  set yrange [{}:{}]\n",
-                      panel.log_y ? "set" : "unset",
-                      limit(panel.y_min),
+                      panel.log_y ? "set" : "unset", limit(panel.y_min),
                       limit(panel.y_max));
   if (panel.horizontal) {
     text += fmt::format(
         "  set label {} at graph {}, first {} left offset graph 0,{} front "
         "font ',{}' textcolor rgb '#555555'\n",
-        Quoted(panel.horizontal_label),
-        kLineLabelX,
-        *panel.horizontal,
-        kLineLabelAbove,
-        kSmallPoints);
+        Quoted(panel.horizontal_label), kLineLabelX, *panel.horizontal,
+        kLineLabelAbove, kSmallPoints);
   }
   if (panel.vertical) {
     text += fmt::format(

@@ -85,15 +85,13 @@ std::string RunOne(const GnuplotJob& job, const std::string& program) {
   }
   if (result.exit_code != 0) {
     return fmt::format("{} failed in {}: {}; run it there by hand to see more",
-                       program,
-                       job.folder.string(),
+                       program, job.folder.string(),
                        FirstError(result.errors + result.output));
   }
   return missing.empty()
              ? ""
              : fmt::format("{} did not complete {} in {}; is the disk full?",
-                           program,
-                           fmt::join(missing, ", "),
+                           program, fmt::join(missing, ", "),
                            job.folder.string());
 }
 
@@ -102,13 +100,13 @@ std::string RunOne(const GnuplotJob& job, const std::string& program) {
 std::string RunGnuplot(const std::vector<GnuplotJob>& jobs,
                        const std::string& program) {
   std::vector<std::string> errors(jobs.size());
-  common::ParallelFor(
-      static_cast<int>(jobs.size()), common::Cores(), [&](int, int i) {
-        const auto at = static_cast<std::size_t>(i);
-        errors[at] = RunOne(jobs[at], program);
-      });
-  const auto first = std::find_if(
-      errors.begin(), errors.end(), [](const auto& e) { return !e.empty(); });
+  common::ParallelFor(static_cast<int>(jobs.size()), common::Cores(),
+                      [&](int, int i) {
+                        const auto at = static_cast<std::size_t>(i);
+                        errors[at] = RunOne(jobs[at], program);
+                      });
+  const auto first = std::find_if(errors.begin(), errors.end(),
+                                  [](const auto& e) { return !e.empty(); });
   return first == errors.end() ? "" : *first;
 }
 

@@ -38,8 +38,7 @@ class Page {
         run_.info.finished ? ""
                            : "<noscript><meta http-equiv=\"refresh\" "
                              "content=\"5\"></noscript>",
-        kPageStyle,
-        run_.info.finished ? "" : " data-live");
+        kPageStyle, run_.info.finished ? "" : " data-live");
     html += Header(title) + NothingRan() + PageCards(run_) + Recommendation() +
             Throughput() + Front() + Memory() +
             Section("Trials", TrialTable(run_)) + Learned() + Provenance();
@@ -53,9 +52,7 @@ class Page {
                              const std::string& attributes = "") {
     return content.empty() ? ""
                            : fmt::format("<section{}><h2>{}</h2>{}</section>\n",
-                                         attributes,
-                                         heading,
-                                         content);
+                                         attributes, heading, content);
   }
 
   [[nodiscard]] std::string Header(const std::string& title) const {
@@ -73,14 +70,9 @@ class Page {
         "<header><div><h1>{}</h1><p class=\"soft\">{}</p><p class=\"soft "
         "small\">{} on the backend {}{}{}, {} "
         "candidates</p></div>{}</header>\n",
-        title,
-        EscapeHtml(info.description),
-        EscapeHtml(run_.method->label),
-        EscapeHtml(info.backend),
-        info.name.empty() ? "" : ", problem ",
-        EscapeHtml(info.name),
-        info.candidates,
-        state);
+        title, EscapeHtml(info.description), EscapeHtml(run_.method->label),
+        EscapeHtml(info.backend), info.name.empty() ? "" : ", problem ",
+        EscapeHtml(info.name), info.candidates, state);
   }
 
   // Why there is no result.
@@ -98,8 +90,7 @@ class Page {
     for (const auto& [message, count] : messages) {
       list += fmt::format("<li>{} × {}</li>", count, EscapeHtml(message));
     }
-    return Section("No configuration has completed",
-                   "<ul>" + list + "</ul>",
+    return Section("No configuration has completed", "<ul>" + list + "</ul>",
                    " class=\"warn\"");
   }
 
@@ -115,8 +106,8 @@ class Page {
       const bool moved =
           std::find(first.begin(), first.end(), part) == first.end();
       moved_any = moved_any || moved;
-      chips += fmt::format(
-          "<li{}>{}</li>", moved ? " class=\"moved\"" : "", EscapeHtml(part));
+      chips += fmt::format("<li{}>{}</li>", moved ? " class=\"moved\"" : "",
+                           EscapeHtml(part));
     }
     std::string content = "<ul class=\"config\">" + chips + "</ul>";
     if (!options_.command.empty()) {
@@ -138,8 +129,7 @@ class Page {
                                 const std::string& text) {
     return fmt::format(
         "<li><svg viewBox=\"0 0 18 14\" aria-hidden=\"true\">{}</svg>{}</li>",
-        mark,
-        text);
+        mark, text);
   }
 
   [[nodiscard]] std::string Legend() const {
@@ -178,8 +168,7 @@ class Page {
                         : fmt::format(
                               "<figure><div class=\"wide\">{}</div><div "
                               "class=\"narrow\">{}</div></figure>",
-                              wide,
-                              draw(run, kNarrow));
+                              wide, draw(run, kNarrow));
   }
 
   [[nodiscard]] std::string Throughput() const {
@@ -234,10 +223,8 @@ class Page {
       html += fmt::format(
           "<tr><td>{}</td><td class=\"n\">{}</td><td>{}</td><td "
           "class=\"n\">{}</td><td>{}</td></tr>",
-          EscapeHtml(number.name),
-          EscapeHtml(number.value),
-          EscapeHtml(number.unit),
-          EscapeHtml(number.interval),
+          EscapeHtml(number.name), EscapeHtml(number.value),
+          EscapeHtml(number.unit), EscapeHtml(number.interval),
           EscapeHtml(number.meaning));
     }
     return Section(
@@ -265,10 +252,8 @@ class Page {
     add("Input hash", info.manifest_hash);
     for (const trials::AcceptedChange& change :
          info.accepted.value_or(std::vector<trials::AcceptedChange>())) {
-      add("Changed",
-          fmt::format("after trial {}: {}",
-                      change.after_trial,
-                      fmt::join(change.changes, "; ")));
+      add("Changed", fmt::format("after trial {}: {}", change.after_trial,
+                                 fmt::join(change.changes, "; ")));
     }
     for (const std::string& failure : run_.experiment.failures) {
       add("Problem", failure);

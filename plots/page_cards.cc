@@ -40,17 +40,12 @@ std::string GivenThatFailed(const PageRun& run) {
   return "";
 }
 
-std::string Card(const std::string& name,
-                 const std::string& value,
-                 const std::string& note,
-                 const char* style = "") {
+std::string Card(const std::string& name, const std::string& value,
+                 const std::string& note, const char* style = "") {
   return fmt::format(
       "<div class=\"card{}\"><span class=\"name\">{}</span><b>{}</b>"
       "<span>{}</span></div>",
-      style,
-      name,
-      value,
-      note);
+      style, name, value, note);
 }
 
 std::string BestCard(const PageRun& run) {
@@ -63,8 +58,7 @@ std::string BestCard(const PageRun& run) {
       money ? "Most steps per money" : "Best throughput",
       fmt::format("{} <small>{}</small>", PageNumber(value), UnitOf(run)),
       fmt::format(
-          "{} per step{}, trial {}",
-          Duration(1.0 / rate),
+          "{} per step{}, trial {}", Duration(1.0 / rate),
           tokens ? fmt::format(", {} tokens/s", Thousands(*tokens * rate)) : "",
           run.Best().number),
       " lead");
@@ -84,8 +78,8 @@ std::string SpeedUpCard(const PageRun& run) {
           ? "Steps per money"
           : "Speed-up",
       SpeedUpText(speed),
-      fmt::format(
-          "[{:.2f}, {:.2f}] over {}", speed.low, speed.high, reference));
+      fmt::format("[{:.2f}, {:.2f}] over {}", speed.low, speed.high,
+                  reference));
 }
 
 std::string MemoryCard(const PageRun& run) {
@@ -95,14 +89,13 @@ std::string MemoryCard(const PageRun& run) {
   }
   const double headroom = HeadroomPercent(run, run.Best());
   const auto& capacity = run.problem->info.memory_capacity_bytes;
-  return Card("Peak memory",
-              PageNumber(*peak / kBytesPerGb, 3) + " <small>GB</small>",
-              std::isnan(headroom)
-                  ? std::string("of a GPU")
-                  : fmt::format("of {} GB, {:.0f}% free{}",
-                                PageNumber(*capacity / kBytesPerGb, 3),
-                                headroom,
-                                headroom < 10.0 ? ": little to spare" : ""));
+  return Card(
+      "Peak memory", PageNumber(*peak / kBytesPerGb, 3) + " <small>GB</small>",
+      std::isnan(headroom)
+          ? std::string("of a GPU")
+          : fmt::format("of {} GB, {:.0f}% free{}",
+                        PageNumber(*capacity / kBytesPerGb, 3), headroom,
+                        headroom < 10.0 ? ": little to spare" : ""));
 }
 
 }  // namespace
@@ -118,8 +111,8 @@ std::string PageCards(const PageRun& run) {
   }
   std::string outcomes;
   for (const auto& [outcome, count] : counts) {
-    outcomes += fmt::format(
-        "{}{} {}", outcomes.empty() ? "" : ", ", count, OutcomeWords(outcome));
+    outcomes += fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", count,
+                            OutcomeWords(outcome));
   }
   cards += Card("Trials", std::to_string(run.trials.size()), outcomes);
   cards +=

@@ -69,10 +69,8 @@ class Area {
 
   [[nodiscard]] std::string Begin(const std::string& label) const {
     return fmt::format(
-        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
-        width_,
-        height_,
-        EscapeHtml(label));
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", width_,
+        height_, EscapeHtml(label));
   }
 
   // Grid, ticks and the names of both axes.
@@ -86,30 +84,21 @@ class Area {
           "<line class=\"{}\" x1=\"{}\" x2=\"{:.1f}\" y1=\"{:.1f}\" "
           "y2=\"{:.1f}\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}"
           "</text>",
-          v == 0.0 ? "axis" : "grid",
-          kLeft,
-          Right(),
-          Y(v),
-          Y(v),
-          kLeft - 7.0,
-          Y(v) + 4.0,
-          Tick(v, scale_.step));
+          v == 0.0 ? "axis" : "grid", kLeft, Right(), Y(v), Y(v), kLeft - 7.0,
+          Y(v) + 4.0, Tick(v, scale_.step));
     }
     const int every = TickDistance();
     for (int number = 1; number <= count_; ++number) {
       if (number == 1 || number % every == 0) {
         svg += fmt::format(
             "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>",
-            X(number),
-            height_ - 22.0,
-            number);
+            X(number), height_ - 22.0, number);
       }
     }
     return svg + fmt::format(
                      "<text class=\"title\" x=\"{:.1f}\" y=\"{}\" "
                      "text-anchor=\"middle\">trial</text>",
-                     0.5 * (kLeft + Right()),
-                     height_ - 4);
+                     0.5 * (kLeft + Right()), height_ - 4);
   }
 
   static constexpr double kLeft = 52.0;
@@ -140,12 +129,11 @@ std::string WithTitle(const std::string& title, const std::string& shape) {
 
 std::string TitleOf(const Trial& trial, std::string_view unit) {
   return fmt::format(
-      "Trial {}: {}, {}{}",
-      trial.number,
+      "Trial {}: {}, {}{}", trial.number,
       OutcomeWords(trial.measurement.outcome),
       trial.HasThroughput()
-          ? fmt::format(
-                "{} {}, ", PageNumber(trial.throughput.steps_per_s), unit)
+          ? fmt::format("{} {}, ", PageNumber(trial.throughput.steps_per_s),
+                        unit)
           : "",
       CandidateLabel(trial));
 }
@@ -159,17 +147,12 @@ std::string Prediction(const PageRun& run, std::size_t i, const Area& area) {
   }
   const double x = area.X(static_cast<int>(i) + 1);
   return WithTitle(
-      fmt::format("Predicted for trial {}: {} [{}, {}] {}",
-                  i + 1,
-                  PageNumber(mean),
-                  PageNumber(std::max(mean - spread, 0.0)),
-                  PageNumber(mean + spread),
-                  UnitOf(run)),
+      fmt::format("Predicted for trial {}: {} [{}, {}] {}", i + 1,
+                  PageNumber(mean), PageNumber(std::max(mean - spread, 0.0)),
+                  PageNumber(mean + spread), UnitOf(run)),
       fmt::format("<line class=\"pred\" x1=\"{:.1f}\" x2=\"{:.1f}\" "
                   "y1=\"{:.1f}\" y2=\"{:.1f}\"/>",
-                  x,
-                  x,
-                  std::max(area.Y(mean + spread), Area::kTop),
+                  x, x, std::max(area.Y(mean + spread), Area::kTop),
                   area.Y(std::max(mean - spread, 0.0))));
 }
 
@@ -190,10 +173,9 @@ std::string IncumbentLine(const PageRun& run, const Area& area) {
     }
     last = now;
   }
-  return path.empty()
-             ? ""
-             : fmt::format(
-                   "<path class=\"inc\" d=\"{}H{:.1f}\"/>", path, area.Right());
+  return path.empty() ? ""
+                      : fmt::format("<path class=\"inc\" d=\"{}H{:.1f}\"/>",
+                                    path, area.Right());
 }
 
 }  // namespace
@@ -205,35 +187,29 @@ std::string OutcomeMark(const Trial& trial, double x, double y) {
                  ? fmt::format(
                        "<rect class=\"m-completed\" x=\"{:.1f}\" "
                        "y=\"{:.1f}\" width=\"9\" height=\"9\"/>",
-                       x - 4.5,
-                       y - 4.5)
+                       x - 4.5, y - 4.5)
                  : fmt::format(
                        "<circle class=\"m-completed\" cx=\"{:.1f}\" "
                        "cy=\"{:.1f}\" r=\"5\"/>",
-                       x,
-                       y);
+                       x, y);
     case Outcome::kTerminatedEarly:
       return fmt::format(
           "<circle class=\"m-early\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4.5\"/>",
-          x,
-          y);
+          x, y);
     case Outcome::kOutOfMemory:
       return fmt::format(
-          "<path class=\"m-oom\" d=\"M{:.1f} {:.1f}l9 9m0 -9l-9 9\"/>",
-          x - 4.5,
+          "<path class=\"m-oom\" d=\"M{:.1f} {:.1f}l9 9m0 -9l-9 9\"/>", x - 4.5,
           y - 4.5);
     case Outcome::kTimedOut:
       return fmt::format(
           "<path class=\"m-timed\" d=\"M{:.1f} {:.1f}l5.5 5.5l-5.5 5.5l-5.5 "
           "-5.5z\"/>",
-          x,
-          y - 5.5);
+          x, y - 5.5);
     case Outcome::kFailed:
       break;
   }
   return fmt::format(
-      "<path class=\"m-failed\" d=\"M{:.1f} {:.1f}l5.5 9.5h-11z\"/>",
-      x,
+      "<path class=\"m-failed\" d=\"M{:.1f} {:.1f}l5.5 9.5h-11z\"/>", x,
       y - 5.5);
 }
 
@@ -249,11 +225,8 @@ std::string ThroughputChart(const PageRun& run, int width) {
     }
   }
   constexpr int kStrip = 34;
-  const Area area(width,
-                  width > 500 ? 340 : 300,
-                  kStrip,
-                  static_cast<int>(run.trials.size()),
-                  1.05 * largest);
+  const Area area(width, width > 500 ? 340 : 300, kStrip,
+                  static_cast<int>(run.trials.size()), 1.05 * largest);
   std::string svg =
       area.Begin(
           "Throughput of each trial and of the best configuration so "
@@ -263,8 +236,7 @@ std::string ThroughputChart(const PageRun& run, int width) {
     svg += fmt::format(
         "<text class=\"title\" x=\"{:.1f}\" y=\"{:.1f}\" "
         "text-anchor=\"middle\">no configuration ran</text>",
-        0.5 * (Area::kLeft + area.Right()),
-        0.5 * (Area::kTop + area.Bottom()));
+        0.5 * (Area::kLeft + area.Right()), 0.5 * (Area::kTop + area.Bottom()));
   }
   for (std::size_t i = 0; i < run.trials.size(); ++i) {
     svg += Prediction(run, i, area);
@@ -280,8 +252,7 @@ std::string ThroughputChart(const PageRun& run, int width) {
   if (run.best >= 0) {
     svg += fmt::format(
         "<circle class=\"ring\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\"/>",
-        area.X(run.Best().number),
-        area.Y(run.Best().throughput.steps_per_s));
+        area.X(run.Best().number), area.Y(run.Best().throughput.steps_per_s));
   }
   return svg + "</svg>";
 }
@@ -302,11 +273,8 @@ std::string MemoryChart(const PageRun& run, int width) {
     return "";
   }
   constexpr int kStrip = 26;
-  const Area area(width,
-                  width > 500 ? 260 : 240,
-                  kStrip,
-                  static_cast<int>(run.trials.size()),
-                  1.05 * largest);
+  const Area area(width, width > 500 ? 260 : 240, kStrip,
+                  static_cast<int>(run.trials.size()), 1.05 * largest);
   std::string svg = area.Begin("Peak memory of each trial") + area.Axes("GB");
   const double bar = std::min(0.7 * area.SlotWidth(), 26.0);
   for (std::size_t i = 0; i < run.trials.size(); ++i) {
@@ -322,29 +290,20 @@ std::string MemoryChart(const PageRun& run, int width) {
     const double y = area.Y(*trial.measurement.peak_memory_bytes / kBytesPerGb);
     svg += WithTitle(
         fmt::format(
-            "Trial {}: {} GB",
-            trial.number,
+            "Trial {}: {} GB", trial.number,
             PageNumber(*trial.measurement.peak_memory_bytes / kBytesPerGb)),
         fmt::format("<rect class=\"bar{}\" x=\"{:.1f}\" y=\"{:.1f}\" "
                     "width=\"{:.1f}\" height=\"{:.1f}\"/>",
                     static_cast<int>(i) == run.best ? " best" : "",
-                    x - 0.5 * bar,
-                    y,
-                    bar,
-                    area.Bottom() - y));
+                    x - 0.5 * bar, y, bar, area.Bottom() - y));
   }
   if (capacity > 0.0) {
     svg += fmt::format(
         "<line class=\"cap\" x1=\"{}\" x2=\"{:.1f}\" y1=\"{:.1f}\" "
         "y2=\"{:.1f}\"/><text class=\"title\" x=\"{:.1f}\" y=\"{:.1f}\" "
         "text-anchor=\"end\">memory of a GPU: {} GB</text>",
-        Area::kLeft,
-        area.Right(),
-        area.Y(capacity),
-        area.Y(capacity),
-        area.Right(),
-        area.Y(capacity) - 5.0,
-        PageNumber(capacity, 3));
+        Area::kLeft, area.Right(), area.Y(capacity), area.Y(capacity),
+        area.Right(), area.Y(capacity) - 5.0, PageNumber(capacity, 3));
   }
   return svg + "</svg>";
 }

@@ -42,8 +42,7 @@ extern const std::string_view kPageScript;
 [[nodiscard]] std::string OutcomeWords(trials::Outcome outcome);
 
 // The mark of an outcome as an SVG element around (x, y).
-[[nodiscard]] std::string OutcomeMark(const trials::Trial& trial,
-                                      double x,
+[[nodiscard]] std::string OutcomeMark(const trials::Trial& trial, double x,
                                       double y);
 
 // The figures at the top of the page: best throughput, speed-up, memory,

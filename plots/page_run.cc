@@ -30,9 +30,7 @@ double RelativeVariance(const Trial& trial) {
 
 // The records of the name, or an error that lists the names.
 template <typename List, typename NameOf>
-const auto& Named(const List& list,
-                  const std::string& name,
-                  const char* what,
+const auto& Named(const List& list, const std::string& name, const char* what,
                   const NameOf& name_of) {
   std::vector<std::string> known;
   for (const auto& one : list) {
@@ -41,10 +39,8 @@ const auto& Named(const List& list,
     }
     known.push_back(name_of(one));
   }
-  throw common::InputError(fmt::format("unknown {} '{}'{}; known: {}",
-                                       what,
-                                       name,
-                                       common::DidYouMean(name, known),
+  throw common::InputError(fmt::format("unknown {} '{}'{}; known: {}", what,
+                                       name, common::DidYouMean(name, known),
                                        fmt::join(known, ", ")));
 }
 
@@ -113,22 +109,18 @@ PageRun LoadPageRun(const fs::path& experiment_folder,
     throw common::InputError(
         fmt::format("{}: no run has begun", experiment_folder.string()));
   }
-  run.problem = options.problem.empty()
-                    ? &run.experiment.problems.front()
-                    : &Named(run.experiment.problems,
-                             options.problem,
-                             "problem",
-                             [](const auto& one) { return one.info.name; });
+  run.problem =
+      options.problem.empty()
+          ? &run.experiment.problems.front()
+          : &Named(run.experiment.problems, options.problem, "problem",
+                   [](const auto& one) { return one.info.name; });
   run.method = options.method.empty()
                    ? &DefaultMethod(*run.problem)
-                   : &Named(run.problem->methods,
-                            options.method,
-                            "method",
+                   : &Named(run.problem->methods, options.method, "method",
                             [](const auto& one) { return one.name; });
-  const fs::path folder = trials::RunFolder(experiment_folder,
-                                            run.problem->info.name,
-                                            run.method->name,
-                                            options.repeat);
+  const fs::path folder =
+      trials::RunFolder(experiment_folder, run.problem->info.name,
+                        run.method->name, options.repeat);
   run.info = trials::ReadRunInfo(folder);
   run.trials = trials::ReadTrials(folder);
   ToValues(run.problem->info, run.trials);

@@ -49,14 +49,11 @@ std::string Varying(const Trial& trial, const std::set<std::string>& fixed) {
 
 std::string NumberCell(double value, const std::string& text) {
   return fmt::format("<td class=\"n\" data-v=\"{}\">{}</td>",
-                     std::isnan(value) ? "" : common::ExactText(value),
-                     text);
+                     std::isnan(value) ? "" : common::ExactText(value), text);
 }
 
 // `trial` is the i-th of the run.
-std::string Row(const PageRun& run,
-                const Trial& trial,
-                std::size_t i,
+std::string Row(const PageRun& run, const Trial& trial, std::size_t i,
                 const std::set<std::string>& fixed) {
   const auto& measured = trial.measurement;
   const double rate =
@@ -70,8 +67,7 @@ std::string Row(const PageRun& run,
   std::string row = fmt::format(
       "<tr{}>", static_cast<int>(i) == run.best ? " class=\"best\"" : "");
   row += NumberCell(trial.number, std::to_string(trial.number));
-  row += fmt::format("<td class=\"o-{}\">{}</td>",
-                     ToString(measured.outcome),
+  row += fmt::format("<td class=\"o-{}\">{}</td>", ToString(measured.outcome),
                      OutcomeWords(measured.outcome));
   row += NumberCell(rate, PageNumber(rate));
   row += NumberCell(ratio,
@@ -80,19 +76,17 @@ std::string Row(const PageRun& run,
       predicted,
       std::isnan(predicted)
           ? "–"
-          : fmt::format("{} ± {}",
-                        PageNumber(predicted, 3),
+          : fmt::format("{} ± {}", PageNumber(predicted, 3),
                         PageNumber(kNormal95 * run.predicted_stddev[i], 2)));
   row += NumberCell(peak, PageNumber(peak / kBytesPerGb, 3));
   row += NumberCell(
       headroom, std::isnan(headroom) ? "–" : fmt::format("{:.0f}%", headroom));
   row += NumberCell(measured.duration_s, Duration(measured.duration_s));
-  row += fmt::format("<td class=\"cfg\">{}{}</td>",
-                     EscapeHtml(Varying(trial, fixed)),
-                     measured.message.empty()
-                         ? ""
-                         : fmt::format("<p class=\"msg\">{}</p>",
-                                       EscapeHtml(measured.message)));
+  row += fmt::format(
+      "<td class=\"cfg\">{}{}</td>", EscapeHtml(Varying(trial, fixed)),
+      measured.message.empty() ? ""
+                               : fmt::format("<p class=\"msg\">{}</p>",
+                                             EscapeHtml(measured.message)));
   return row + fmt::format("<td>{}</td></tr>\n", ToString(trial.chosen_by));
 }
 
@@ -119,9 +113,7 @@ std::string TrialTable(const PageRun& run) {
     html += fmt::format(
         "<th scope=\"col\" class=\"{}\" aria-sort=\"{}\"><button "
         "type=\"button\">{}</button></th>",
-        style,
-        name[0] == '#' ? "ascending" : "none",
-        name);
+        style, name[0] == '#' ? "ascending" : "none", name);
   }
   html += "</tr></thead><tbody>\n";
   for (std::size_t i = 0; i < run.trials.size(); ++i) {

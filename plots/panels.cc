@@ -85,16 +85,13 @@ void SetXAxis(Cost cost, double x_max, Panel& panel) {
 
 std::vector<double> GridOf(Cost cost, double x_max) {
   return cost == Cost::kTrials
-             ? UniformGrid(0.0,
-                           std::ceil(x_max),
+             ? UniformGrid(0.0, std::ceil(x_max),
                            static_cast<int>(std::ceil(x_max)) + 1)
              : UniformGrid(0.0, x_max, kGridPoints);
 }
 
-void AddSeries(const std::vector<Drawn>& drawn,
-               const CurvesByMethod& curves,
-               const std::vector<double>& grid,
-               Panel& panel) {
+void AddSeries(const std::vector<Drawn>& drawn, const CurvesByMethod& curves,
+               const std::vector<double>& grid, Panel& panel) {
   for (std::size_t m = 0; m < drawn.size(); ++m) {
     panel.series.push_back({.name = drawn[m].method->name,
                             .label = drawn[m].method->label,
@@ -203,9 +200,7 @@ void AddWeighted(const Band& band, double weight, bool first, Band& sum) {
 }  // namespace
 
 Panel ThroughputPanel(const ProblemRecords& problem,
-                      const std::vector<Drawn>& drawn,
-                      Cost cost,
-                      Value value) {
+                      const std::vector<Drawn>& drawn, Cost cost, Value value) {
   const CurvesByMethod curves = CurvesOf(drawn, [&](const Run& run) {
     return IncumbentCurve(run, problem.info, cost, value);
   });
@@ -213,9 +208,9 @@ Panel ThroughputPanel(const ProblemRecords& problem,
   const double x_max = std::isfinite(budget) ? budget : LongestLine(curves);
   Panel panel;
   SetXAxis(cost, x_max, panel);
-  panel.y_label = fmt::format("{} {}",
-                              value == Value::kExact ? "noise-free" : "best",
-                              problem.info.valuation().quantity());
+  panel.y_label =
+      fmt::format("{} {}", value == Value::kExact ? "noise-free" : "best",
+                  problem.info.valuation().quantity());
   if (problem.info.optimum_steps_per_s > 0.0) {
     panel.horizontal = problem.info.optimum_steps_per_s;
     panel.horizontal_label =
@@ -300,8 +295,7 @@ std::vector<Panel> RemainingPanels(const std::vector<Drawn>& drawn) {
       with_estimates.push_back(one);
     }
   }
-  const auto panel_of = [&](const char* name,
-                            const char* label,
+  const auto panel_of = [&](const char* name, const char* label,
                             double trials::Remaining::*value) {
     const CurvesByMethod curves =
         CurvesOf(with_estimates, [value](const Run& run) {
@@ -326,8 +320,7 @@ std::vector<Panel> RemainingPanels(const std::vector<Drawn>& drawn) {
   };
   Panel gain =
       panel_of("gain", "expected gain (%)", &trials::Remaining::expected_gain);
-  Panel within = panel_of("within-5",
-                          "probability of being within 5% (%)",
+  Panel within = panel_of("within-5", "probability of being within 5% (%)",
                           &trials::Remaining::p_within_5);
   within.y_min = 0.0;
   within.y_max = 100.0;
@@ -354,8 +347,8 @@ Panel MeanRatioPanel(const std::vector<const ProblemRecords*>& problems) {
   for (const ProblemRecords* problem : problems) {
     curves.push_back(
         CurvesOf(Select(*problem, Group::kMethods), [&](const Run& run) {
-          return IncumbentCurve(
-              run, problem->info, Cost::kTrials, Value::kExact);
+          return IncumbentCurve(run, problem->info, Cost::kTrials,
+                                Value::kExact);
         }));
     x_max = std::max(x_max, LongestLine(curves.back()));
   }

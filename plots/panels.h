@@ -15,8 +15,7 @@ namespace plots {
 
 // Best throughput against a cost, with the exhaustive optimum.
 [[nodiscard]] Panel ThroughputPanel(const ProblemRecords& problem,
-                                    const std::vector<Drawn>& drawn,
-                                    Cost cost,
+                                    const std::vector<Drawn>& drawn, Cost cost,
                                     Value value);
 
 // Configurations tried against search time.

@@ -14,14 +14,12 @@
 namespace plots {
 namespace {
 
-CostPoint PointOf(const trials::ProblemInfo& problem,
-                  double steps_per_s,
-                  int gpus,
-                  std::string config) {
+CostPoint PointOf(const trials::ProblemInfo& problem, double steps_per_s,
+                  int gpus, std::string config) {
   const double step_time_s = 1.0 / steps_per_s;
   return {.cost = {step_time_s,
-                   trials::StepMoney(
-                       step_time_s, gpus, problem.money->price_per_gpu_hour)},
+                   trials::StepMoney(step_time_s, gpus,
+                                     problem.money->price_per_gpu_hour)},
           .gpus = gpus,
           .config = std::move(config)};
 }
@@ -92,8 +90,7 @@ std::vector<CostPoint> TrialCosts(const ProblemRecords& problem) {
         CostPoint& point = points.emplace_back(PointOf(
             problem.info,
             trial.throughput.steps_per_s / valuation.Factor(trial.config),
-            trials::GpusOf(trial.config),
-            CandidateLabel(trial)));
+            trials::GpusOf(trial.config), CandidateLabel(trial)));
         point.method = method.label;
         point.completed =
             trial.measurement.outcome == trials::Outcome::kCompleted;
@@ -192,10 +189,7 @@ Panel ParetoPanel(const ProblemRecords& problem) {
 }
 
 Table ParetoTable(const ProblemRecords& problem) {
-  Table table{.header = {"Pareto front",
-                         "GPUs",
-                         "s/step",
-                         "USD/1000 steps",
+  Table table{.header = {"Pareto front", "GPUs", "s/step", "USD/1000 steps",
                          "configuration"},
               .last_is_name = true};
   const auto add = [&table](const std::string& of,
@@ -203,10 +197,8 @@ Table ParetoTable(const ProblemRecords& problem) {
     for (const CostPoint& point : front) {
       table.rows.push_back(
           {point.method.empty() ? of : fmt::format("{}, {}", of, point.method),
-           std::to_string(point.gpus),
-           Rounded(point.cost.step_time_s, 4),
-           Rounded(1000.0 * point.cost.money, 4),
-           point.config});
+           std::to_string(point.gpus), Rounded(point.cost.step_time_s, 4),
+           Rounded(1000.0 * point.cost.money, 4), point.config});
     }
   };
   add("trials", FrontOfTrials(TrialCosts(problem)));
@@ -221,23 +213,15 @@ std::string ParetoCsv(const ExperimentRecords& records) {
       continue;
     }
     if (text.empty()) {
-      text = CsvRow({"problem",
-                     "front",
-                     "method",
-                     "gpus",
-                     "step_time_s",
-                     "money_per_step_usd",
-                     "config"});
+      text = CsvRow({"problem", "front", "method", "gpus", "step_time_s",
+                     "money_per_step_usd", "config"});
     }
     const auto add = [&](const char* of, const std::vector<CostPoint>& front) {
       for (const CostPoint& point : front) {
-        text += CsvRow({problem.info.name,
-                        of,
-                        point.method,
+        text += CsvRow({problem.info.name, of, point.method,
                         std::to_string(point.gpus),
                         common::ExactText(point.cost.step_time_s),
-                        common::ExactText(point.cost.money),
-                        point.config});
+                        common::ExactText(point.cost.money), point.config});
       }
     };
     add("trials", FrontOfTrials(TrialCosts(problem)));

@@ -22,23 +22,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void WriteTable(const fs::path& path,
-                const std::string& content,
+void WriteTable(const fs::path& path, const std::string& content,
                 ReportOutcome& outcome) {
   WriteTextFile(path, content);
   outcome.files.push_back(path);
 }
 
 void CheckNames(const std::vector<std::string>& names,
-                const std::vector<std::string>& known,
-                const char* what) {
+                const std::vector<std::string>& known, const char* what) {
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw common::InputError(fmt::format("unknown {} '{}'{}; known: {}",
-                                           what,
-                                           name,
-                                           common::DidYouMean(name, known),
-                                           fmt::join(known, ", ")));
+      throw common::InputError(
+          fmt::format("unknown {} '{}'{}; known: {}", what, name,
+                      common::DidYouMean(name, known), fmt::join(known, ", ")));
     }
   }
 }
@@ -50,9 +46,7 @@ void CheckFolders(const fs::path& experiment_json,
     if (name.find('/') != std::string::npos || name == "." || name == "..") {
       throw common::InputError(
           fmt::format("{}: {} '{}': must be the name of a folder, without '/'",
-                      experiment_json.string(),
-                      what,
-                      name));
+                      experiment_json.string(), what, name));
     }
   };
   for (const std::string& problem : info.problems) {
@@ -84,8 +78,7 @@ std::string RemainingLines(const ExperimentRecords& records) {
       const std::size_t runs = gains.size();
       text += fmt::format(
           "remaining after the last trial, {}, median of {} runs: {}\n",
-          records.info.methods[m].label,
-          runs,
+          records.info.methods[m].label, runs,
           RemainingText(
               {.expected_gain = common::ComputeQuartiles(gains).median,
                .p_within_5 = common::ComputeQuartiles(within_5).median}));
@@ -101,21 +94,17 @@ std::string ParetoFronts(const ExperimentRecords& records,
   std::string text;
   for (const ProblemRecords& problem : records.problems) {
     if (HasParetoFront(problem.info)) {
-      text += fmt::format("\n{}Step time and money{}{}\n\n{}",
-                          heading,
+      text += fmt::format("\n{}Step time and money{}{}\n\n{}", heading,
                           problem.info.name.empty() ? "" : ", ",
-                          problem.info.name,
-                          to_text(ParetoTable(problem)));
+                          problem.info.name, to_text(ParetoTable(problem)));
     }
   }
   return text;
 }
 
-void AddFigures(const fs::path& folder,
-                const ExperimentRecords& records,
+void AddFigures(const fs::path& folder, const ExperimentRecords& records,
                 const std::vector<std::string>& names,
-                const ReportOptions& options,
-                ReportOutcome& outcome) {
+                const ReportOptions& options, ReportOutcome& outcome) {
   const FigureOptions figure_options{
       .training_hours = options.training_hours,
       .value = options.exact ? Value::kExact : Value::kMeasured};
@@ -138,8 +127,8 @@ void AddFigures(const fs::path& folder,
   }
   add(folder, nullptr);
   FigureFiles written = WriteFigures(folders, options.formats);
-  outcome.files.insert(
-      outcome.files.end(), written.files.begin(), written.files.end());
+  outcome.files.insert(outcome.files.end(), written.files.begin(),
+                       written.files.end());
   if (!written.error.empty()) {
     outcome.failures.push_back(written.error);
   }
@@ -176,29 +165,25 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
     }
     CheckNames({options.reference}, methods, "method");
   }
-  CheckNames(records.info.figures,
-             FigureNames(),
+  CheckNames(records.info.figures, FigureNames(),
              (experiment_json.string() + ": figure").c_str());
 
   ReportOutcome outcome{.notes = std::move(records.notes),
                         .failures = std::move(records.failures)};
   for (const ProblemRecords& problem : records.problems) {
-    const bool any_run = std::any_of(
-        problem.methods.begin(), problem.methods.end(), [](const auto& method) {
-          return !method.runs.empty();
-        });
+    const bool any_run =
+        std::any_of(problem.methods.begin(), problem.methods.end(),
+                    [](const auto& method) { return !method.runs.empty(); });
     if (any_run && !AnyConfigurationRan(problem)) {
       outcome.notes.push_back(fmt::format(
           "{}{}no configuration ran: figures of the throughput are not drawn",
-          problem.info.name,
-          problem.info.name.empty() ? "" : ": "));
+          problem.info.name, problem.info.name.empty() ? "" : ": "));
     }
   }
   const Summary summary = Summarize(records);
   const std::vector<ComparisonSet> comparisons =
-      Compare(summary,
-              options.reference.empty() ? DefaultReference(summary)
-                                        : options.reference);
+      Compare(summary, options.reference.empty() ? DefaultReference(summary)
+                                                 : options.reference);
   outcome.summary = ToText(summary, comparisons, records.info) +
                     RemainingLines(records) + ParetoFronts(records, "", ToText);
   WriteTable(experiment_folder / "summary.csv", ToCsv(summary), outcome);

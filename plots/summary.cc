@@ -25,8 +25,8 @@ std::vector<double> Over(const std::vector<Run>& runs, const RunNumber& of) {
 
 // If a value is unknown in one run, the result is unknown.
 bool AnyUnknown(const std::vector<double>& values) {
-  return std::any_of(
-      values.begin(), values.end(), [](double v) { return std::isnan(v); });
+  return std::any_of(values.begin(), values.end(),
+                     [](double v) { return std::isnan(v); });
 }
 
 double MedianOf(const std::vector<Run>& runs, const RunNumber& of) {
@@ -75,8 +75,7 @@ double FirstReached(const StepCurve& curve, double target) {
   return kNever;
 }
 
-Reach ReachOf(const std::vector<Run>& runs,
-              const trials::ProblemInfo& problem,
+Reach ReachOf(const std::vector<Run>& runs, const trials::ProblemInfo& problem,
               double fraction) {
   const double target = fraction * problem.optimum_steps_per_s;
   const auto first = [&](Cost cost) {
@@ -89,9 +88,8 @@ Reach ReachOf(const std::vector<Run>& runs,
   return {.time_s = common::Median(times_s),
           .trials = common::Median(first(Cost::kTrials)),
           .runs = static_cast<int>(
-              std::count_if(times_s.begin(), times_s.end(), [](double t) {
-                return std::isfinite(t);
-              }))};
+              std::count_if(times_s.begin(), times_s.end(),
+                            [](double t) { return std::isfinite(t); }))};
 }
 
 void SetBest(const std::vector<Run>& runs, MethodSummary& summary) {
@@ -152,8 +150,7 @@ std::array<Share, kCheckpoints.size()> SharesOf(
 }
 
 // Everything that is relative to the exhaustive optimum.
-void SetShares(const std::vector<Run>& runs,
-               const trials::ProblemInfo& problem,
+void SetShares(const std::vector<Run>& runs, const trials::ProblemInfo& problem,
                MethodSummary& summary) {
   if (!(problem.optimum_steps_per_s > 0.0)) {
     return;
@@ -178,8 +175,7 @@ void SetShares(const std::vector<Run>& runs,
 }
 
 MethodSummary SummarizeMethod(const MethodRecords& method,
-                              const trials::ProblemInfo& problem,
-                              int repeats) {
+                              const trials::ProblemInfo& problem, int repeats) {
   const std::vector<Run>& runs = method.runs;
   MethodSummary summary{.problem = problem.name,
                         .method = method.name,
@@ -217,14 +213,9 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
 
 // The numbers that are averaged over problems.
 std::vector<double*> Averaged(MethodSummary& s) {
-  return {&s.reach_95.time_s,
-          &s.reach_95.trials,
-          &s.reach_99.time_s,
-          &s.reach_99.trials,
-          &s.trials,
-          &s.terminated_early,
-          &s.out_of_memory,
-          &s.thinking_s};
+  return {&s.reach_95.time_s, &s.reach_95.trials, &s.reach_99.time_s,
+          &s.reach_99.trials, &s.trials,          &s.terminated_early,
+          &s.out_of_memory,   &s.thinking_s};
 }
 
 // The problems, among those that `in_half` selects, for which every method that
@@ -234,9 +225,8 @@ std::vector<std::size_t> Comparable(
     const std::function<bool(const std::string&)>& in_half) {
   std::vector<std::size_t> comparable;
   const auto has_runs = [&](std::size_t m) {
-    return std::any_of(problems.begin(), problems.end(), [&](const auto& p) {
-      return p.methods[m].runs > 0;
-    });
+    return std::any_of(problems.begin(), problems.end(),
+                       [&](const auto& p) { return p.methods[m].runs > 0; });
   };
   for (std::size_t p = 0; p < problems.size(); ++p) {
     const ProblemSummary& problem = problems[p];
@@ -251,8 +241,7 @@ std::vector<std::size_t> Comparable(
   return comparable;
 }
 
-MethodSummary MeanOf(const Summary& summary,
-                     const MeanSummary& mean_over,
+MethodSummary MeanOf(const Summary& summary, const MeanSummary& mean_over,
                      std::size_t method) {
   std::vector<const MethodSummary*> problems;
   for (const std::size_t problem : mean_over.problems) {
@@ -335,8 +324,7 @@ bool IsHeldOut(const trials::ExperimentInfo& info, const std::string& problem) {
 }
 
 bool RunsHeldOut(const trials::ExperimentInfo& info) {
-  return std::any_of(info.problems.begin(),
-                     info.problems.end(),
+  return std::any_of(info.problems.begin(), info.problems.end(),
                      [&](const auto& name) { return IsHeldOut(info, name); });
 }
 

@@ -38,29 +38,19 @@ std::vector<std::string> Header(const trials::Valuation& valuation) {
       header.push_back(after + of);
     }
   }
-  for (const char* column : {"time_to_95_s",
-                             "trials_to_95",
-                             "runs_to_95",
-                             "time_to_99_s",
-                             "trials_to_99",
-                             "runs_to_99",
-                             "trials",
-                             "terminated_early",
-                             "out_of_memory",
-                             "thinking_s_per_trial",
-                             "best_steps_per_s",
-                             "best_config",
-                             "optimum_steps_per_s",
-                             "optimum_config",
-                             "backend"}) {
+  for (const char* column :
+       {"time_to_95_s", "trials_to_95", "runs_to_95", "time_to_99_s",
+        "trials_to_99", "runs_to_99", "trials", "terminated_early",
+        "out_of_memory", "thinking_s_per_trial", "best_steps_per_s",
+        "best_config", "optimum_steps_per_s", "optimum_config", "backend"}) {
     header.emplace_back(column);
   }
   if (valuation.objective == trials::Objective::kMoney) {
     constexpr std::string_view kTime = "_steps_per_s";
     for (std::string& column : header) {
       if (column.ends_with(kTime)) {
-        column.replace(
-            column.size() - kTime.size(), kTime.size(), "_steps_per_usd");
+        column.replace(column.size() - kTime.size(), kTime.size(),
+                       "_steps_per_usd");
       }
     }
   }
@@ -85,9 +75,7 @@ std::vector<std::string> CsvCells(const MethodSummary& s,
     add({reach.time_s, reach.trials});
     cells.push_back(std::to_string(reach.runs));
   };
-  add({s.throughput.median,
-       s.throughput.q1,
-       s.throughput.q3,
+  add({s.throughput.median, s.throughput.q1, s.throughput.q3,
        s.throughput_halfway});
   const Share& end = s.shares[kEnd];
   add({end.mean.value, end.mean.low, end.mean.high});
@@ -99,10 +87,7 @@ std::vector<std::string> CsvCells(const MethodSummary& s,
   }
   add_reach(s.reach_95);
   add_reach(s.reach_99);
-  add({s.trials,
-       s.terminated_early,
-       s.out_of_memory,
-       s.thinking_s,
+  add({s.trials, s.terminated_early, s.out_of_memory, s.thinking_s,
        s.best_steps_per_s});
   cells.push_back(s.best_config);
   add({info.optimum_steps_per_s});

@@ -22,10 +22,8 @@ std::string ReachText(const Reach& reach) {
   if (std::isnan(reach.time_s)) {
     return "";
   }
-  return fmt::format("{}/{} ({})",
-                     Rounded(reach.time_s / 60.0, 2),
-                     Rounded(reach.trials, 2),
-                     reach.runs);
+  return fmt::format("{}/{} ({})", Rounded(reach.time_s / 60.0, 2),
+                     Rounded(reach.trials, 2), reach.runs);
 }
 
 std::string Runs(const MethodSummary& s) {
@@ -44,8 +42,7 @@ int Decimals(const std::vector<MethodSummary>& methods) {
   return std::isinf(smallest)
              ? 3
              : std::clamp(
-                   2 - static_cast<int>(std::floor(std::log10(smallest))),
-                   0,
+                   2 - static_cast<int>(std::floor(std::log10(smallest))), 0,
                    6);
 }
 
@@ -59,11 +56,10 @@ Table TableOf(const std::vector<MethodSummary>& methods,
   table.rows.resize(methods.size());
   for (const auto& [header, cell] : columns) {
     std::vector<std::string> cells;
-    std::transform(
-        methods.begin(), methods.end(), std::back_inserter(cells), cell);
-    if (std::all_of(cells.begin(), cells.end(), [](const std::string& text) {
-          return text.empty();
-        })) {
+    std::transform(methods.begin(), methods.end(), std::back_inserter(cells),
+                   cell);
+    if (std::all_of(cells.begin(), cells.end(),
+                    [](const std::string& text) { return text.empty(); })) {
       continue;
     }
     table.header.emplace_back(header);
@@ -75,15 +71,15 @@ Table TableOf(const std::vector<MethodSummary>& methods,
 }
 
 // "98.3 [97.9, 99.2]"; without limits that are unknown.
-std::string WithLimits(
-    double value, double low, double high, double scale, int decimals) {
+std::string WithLimits(double value, double low, double high, double scale,
+                       int decimals) {
   if (std::isnan(value)) {
     return "";
   }
   std::string text = fmt::format("{:.{}f}", scale * value, decimals);
   if (!std::isnan(low)) {
-    text += fmt::format(
-        " [{:.{}f}, {:.{}f}]", scale * low, decimals, scale * high, decimals);
+    text += fmt::format(" [{:.{}f}, {:.{}f}]", scale * low, decimals,
+                        scale * high, decimals);
   }
   return text;
 }
@@ -94,11 +90,8 @@ Cell Throughput(int decimals, bool quartiles) {
     const common::Quartiles& q = s.throughput;
     return s.best_config.empty() && q.q3 == 0.0
                ? "none"
-               : WithLimits(q.median,
-                            quartiles ? q.q1 : trials::kUnknown,
-                            q.q3,
-                            1.0,
-                            decimals);
+               : WithLimits(q.median, quartiles ? q.q1 : trials::kUnknown, q.q3,
+                            1.0, decimals);
   };
 }
 
@@ -172,8 +165,7 @@ std::string Rounded(double value, int digits) {
   return fmt::format("{:.{}f}", value, std::clamp(digits - before, 0, 6));
 }
 
-Table WideTable(const std::vector<MethodSummary>& methods,
-                int repeats,
+Table WideTable(const std::vector<MethodSummary>& methods, int repeats,
                 const trials::Valuation& valuation) {
   const int decimals = Decimals(methods);
   return TableOf(
@@ -214,21 +206,18 @@ Table WideTable(const std::vector<MethodSummary>& methods,
        kThinking});
 }
 
-Table NarrowTable(const std::vector<MethodSummary>& methods,
-                  int repeats,
+Table NarrowTable(const std::vector<MethodSummary>& methods, int repeats,
                   const trials::Valuation& valuation) {
-  const bool ratios =
-      std::any_of(methods.begin(), methods.end(), [](const auto& s) {
-        return !std::isnan(s.shares[kEnd].mean.value);
-      });
+  const bool ratios = std::any_of(
+      methods.begin(), methods.end(),
+      [](const auto& s) { return !std::isnan(s.shares[kEnd].mean.value); });
   const Cell after = [](const MethodSummary& s) -> std::string {
     return After(s, 2).empty() ? "" : After(s, 2) + " " + After(s, 3);
   };
   const Cell counts = [](const MethodSummary& s) -> std::string {
     return std::isnan(s.trials)
                ? ""
-               : fmt::format("{:g}/{:g}/{:g}",
-                             std::round(10 * s.trials) / 10,
+               : fmt::format("{:g}/{:g}/{:g}", std::round(10 * s.trials) / 10,
                              std::round(10 * s.terminated_early) / 10,
                              std::round(10 * s.out_of_memory) / 10);
   };
@@ -247,11 +236,10 @@ Table NarrowTable(const std::vector<MethodSummary>& methods,
        kThinking});
 }
 
-std::string Interval(const common::Estimate& estimate,
-                     double scale,
+std::string Interval(const common::Estimate& estimate, double scale,
                      int decimals) {
-  return WithLimits(
-      estimate.value, estimate.low, estimate.high, scale, decimals);
+  return WithLimits(estimate.value, estimate.low, estimate.high, scale,
+                    decimals);
 }
 
 std::string_view MeaningOf(std::string_view header) {
@@ -280,12 +268,10 @@ Table RatioTable(const Summary& summary) {
 }
 
 Table ConfigTable(const ProblemSummary& problem) {
-  const bool exact = std::any_of(problem.methods.begin(),
-                                 problem.methods.end(),
+  const bool exact = std::any_of(problem.methods.begin(), problem.methods.end(),
                                  [](const auto& s) { return s.best_is_exact; });
   Table table{.header = {"best configuration",
-                         fmt::format("{}{}",
-                                     exact ? "noise-free " : "",
+                         fmt::format("{}{}", exact ? "noise-free " : "",
                                      problem.info.valuation().unit()),
                          "configuration"},
               .last_is_name = true};

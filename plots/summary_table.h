@@ -40,8 +40,7 @@ namespace plots {
 // "98.3 [97.9, 99.2]", times `scale`; "" for unknown, without limits that are
 // unknown.
 [[nodiscard]] std::string Interval(const common::Estimate& estimate,
-                                   double scale,
-                                   int decimals);
+                                   double scale, int decimals);
 
 // Significant digits without an exponent; "" for unknown, "-" for never.
 [[nodiscard]] std::string Rounded(double value, int digits);

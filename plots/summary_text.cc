@@ -15,10 +15,9 @@ namespace {
 // One or two lines about the problem itself.
 std::string Describe(const ProblemSummary& problem) {
   const trials::ProblemInfo& info = problem.info;
-  std::string text =
-      fmt::format("{}{}",
-                  info.description.empty() ? "" : info.description + "; ",
-                  BackendName(info.backend));
+  std::string text = fmt::format(
+      "{}{}", info.description.empty() ? "" : info.description + "; ",
+      BackendName(info.backend));
   text += fmt::format("; {} configurations", info.candidates);
   if (info.feasible >= 0) {
     text += fmt::format(", {} of them fit", info.feasible);
@@ -30,8 +29,7 @@ std::string Describe(const ProblemSummary& problem) {
   if (info.optimum_steps_per_s > 0.0) {
     text += fmt::format(";\nexhaustive optimum, noise-free: {} {}: {}",
                         Rounded(info.optimum_steps_per_s, 4),
-                        info.valuation().unit(),
-                        info.optimum_config);
+                        info.valuation().unit(), info.optimum_config);
   }
   return text + "\n";
 }
@@ -50,8 +48,7 @@ std::string NothingRan(const ProblemSummary& problem) {
 
 std::string BestFound(const ProblemSummary& problem) {
   const auto best =
-      std::max_element(problem.methods.begin(),
-                       problem.methods.end(),
+      std::max_element(problem.methods.begin(), problem.methods.end(),
                        [](const MethodSummary& a, const MethodSummary& b) {
                          return std::isnan(a.best_steps_per_s) ||
                                 a.best_steps_per_s < b.best_steps_per_s;
@@ -62,8 +59,7 @@ std::string BestFound(const ProblemSummary& problem) {
   return fmt::format("best found, {}: {} {}: {} ({})\n",
                      best->best_is_exact ? "noise-free" : "measured",
                      Rounded(best->best_steps_per_s, 4),
-                     problem.info.valuation().unit(),
-                     best->best_config,
+                     problem.info.valuation().unit(), best->best_config,
                      best->label);
 }
 
@@ -77,12 +73,10 @@ std::string MeanTitle(const MeanSummary& mean,
   const std::string half =
       mean.name == "(mean)" ? "" : mean.name.substr(sizeof("(mean"));
   return fmt::format(
-      "Mean over {} of {} problems{}, {} repeat{}",
-      mean.problems.size(),
+      "Mean over {} of {} problems{}, {} repeat{}", mean.problems.size(),
       info.problems.size(),
       half.empty() ? "" : ": " + half.substr(0, half.size() - 1) + " half",
-      info.repeats,
-      info.repeats == 1 ? "" : "s");
+      info.repeats, info.repeats == 1 ? "" : "s");
 }
 
 // Which problems are held out, if any; a line.
@@ -93,8 +87,7 @@ std::string Halves(const trials::ExperimentInfo& info) {
   if (!RunsHeldOut(info)) {
     return fmt::format(
         "Development half: {} problems; {} held-out are left out.\n",
-        info.problems.size(),
-        info.held_out->size());
+        info.problems.size(), info.held_out->size());
   }
   return fmt::format(
       "Held-out half, whose results must not be used to choose settings: {}.\n",
@@ -105,8 +98,7 @@ std::string Halves(const trials::ExperimentInfo& info) {
 // problems, with the text of their tables by `to_text`.
 template <typename ToTextOf>
 std::string Comparisons(const std::vector<ComparisonSet>& sets,
-                        std::string_view problems,
-                        ToTextOf to_text) {
+                        std::string_view problems, ToTextOf to_text) {
   std::string text;
   for (const ComparisonSet& set : sets) {
     if (set.checkpoint != kEnd || set.problems != problems) {
@@ -201,8 +193,7 @@ std::string ToText(const Summary& summary,
       fmt::format("{}\n", info.title.empty() ? info.name : info.title);
   text += Halves(info);
   for (const MeanSummary& mean : summary.means) {
-    text += fmt::format("{} ({})\n\n{}",
-                        MeanTitle(mean, info),
+    text += fmt::format("{} ({})\n\n{}", MeanTitle(mean, info),
                         BackendName(summary.problems.front().info.backend),
                         narrow(mean.methods));
     text += compared(mean.name) + "\n";

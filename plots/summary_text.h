@@ -19,8 +19,7 @@ namespace plots {
 // For readers: rounded, with the comparisons at the end of the budget, the
 // optimum and the best configurations found.
 [[nodiscard]] std::string ToMarkdown(
-    const Summary& summary,
-    const std::vector<ComparisonSet>& comparisons,
+    const Summary& summary, const std::vector<ComparisonSet>& comparisons,
     const trials::ExperimentInfo& info);
 
 // The same for a terminal; with an axis over problems only the means and the

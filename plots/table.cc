@@ -16,10 +16,9 @@ namespace {
 // Characters as they are counted on a terminal: UTF-8 continuation bytes take
 // no room.
 std::size_t Width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) {
-        return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-      }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(),
+      [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 std::vector<std::size_t> Widths(const Table& table) {
@@ -68,8 +67,7 @@ bool IsName(const Table& table, std::size_t column) {
          (table.last_is_name && column + 1 == table.header.size());
 }
 
-std::string Padded(const Table& table,
-                   const std::vector<std::string>& cells,
+std::string Padded(const Table& table, const std::vector<std::string>& cells,
                    const std::vector<std::size_t>& widths,
                    std::string_view separator) {
   std::string line;

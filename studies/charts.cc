@@ -11,8 +11,7 @@
 
 namespace studies {
 
-void DrawFigures(const StudyOptions& options,
-                 std::string_view verb,
+void DrawFigures(const StudyOptions& options, std::string_view verb,
                  const harness::ProblemSpec& problem,
                  std::vector<plots::Figure> figures) {
   const std::filesystem::path folder =

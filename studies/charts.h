@@ -23,8 +23,7 @@ struct StudyOptions {
 // Draws figures in results/<verb>/<manifest>[/<problem>] and prints their
 // location, or the reason why there are no pictures. Errors: throws InputError
 // if the folder cannot be written.
-void DrawFigures(const StudyOptions& options,
-                 std::string_view verb,
+void DrawFigures(const StudyOptions& options, std::string_view verb,
                  const harness::ProblemSpec& problem,
                  std::vector<plots::Figure> figures);
 

@@ -30,8 +30,7 @@ struct NoisyTrial {
 
 // A configuration that fits, of a cell of sizes that is not yet drawn if there
 // is one; -1 if the cell has none.
-int DrawFitting(const harness::Backend& backend,
-                const std::vector<int>& cell,
+int DrawFitting(const harness::Backend& backend, const std::vector<int>& cell,
                 std::mt19937_64& random) {
   std::vector<int> fitting;
   for (const int i : cell) {
@@ -82,8 +81,7 @@ std::string ShortLabel(const ParallelConfig& config) {
 }
 
 // The x axis covers the points of the first series.
-plots::Panel PanelOf(const std::string& x_column,
-                     const std::string& x_label,
+plots::Panel PanelOf(const std::string& x_column, const std::string& x_label,
                      const std::string& y_label,
                      std::vector<plots::Series> series) {
   plots::Panel panel{.x_column = x_column,
@@ -104,11 +102,9 @@ plots::Figure StepsFigure(const std::vector<NoisyTrial>& drawn) {
     const std::vector<double> steps = Counting(static_cast<int>(times.size()));
     const double estimate_s =
         EstimatedStep(times, trials::ThroughputOptions{}.outlier_iqr);
-    series.push_back(Line(
-        ShortLabel(drawn[i].config), plots::ThinStyle(style), steps, times));
-    series.push_back(Line("",
-                          plots::ThinStyle(style, true),
-                          steps,
+    series.push_back(Line(ShortLabel(drawn[i].config), plots::ThinStyle(style),
+                          steps, times));
+    series.push_back(Line("", plots::ThinStyle(style, true), steps,
                           std::vector<double>(times.size(), estimate_s)));
     series.back().name = series[2 * i].name + " estimate";
   }
@@ -135,16 +131,13 @@ plots::Figure ThresholdFigure(const std::vector<NoisyTrial>& drawn) {
                        usual_s);
     }
     series.push_back(Line(ShortLabel(drawn[i].config),
-                          plots::ThinStyle(static_cast<int>(i)),
-                          thresholds,
+                          plots::ThinStyle(static_cast<int>(i)), thresholds,
                           ratios));
   }
   return {.name = "noise-threshold",
           .title = "Outlier threshold",
-          .panels = {PanelOf("threshold",
-                             "threshold (inter-quartile ranges)",
-                             "mean step time / that at 2",
-                             std::move(series))}};
+          .panels = {PanelOf("threshold", "threshold (inter-quartile ranges)",
+                             "mean step time / that at 2", std::move(series))}};
 }
 
 // Fig. 15: the estimate after this many steps.
@@ -164,15 +157,11 @@ plots::Figure LengthFigure(const std::vector<NoisyTrial>& drawn) {
                                   static_cast<std::ptrdiff_t>(step) + 1),
           trials::ThroughputOptions{}.outlier_iqr));
     }
-    figure.panels.push_back(
-        PanelOf("step",
-                fmt::format("step ({})", ShortLabel(trial.config)),
-                "time (s)",
-                {Line("step", plots::ThinStyle(0), steps, times_s),
-                 Line("1 / throughput so far",
-                      plots::ThinStyle(1, true),
-                      steps,
-                      estimates_s)}));
+    figure.panels.push_back(PanelOf(
+        "step", fmt::format("step ({})", ShortLabel(trial.config)), "time (s)",
+        {Line("step", plots::ThinStyle(0), steps, times_s),
+         Line("1 / throughput so far", plots::ThinStyle(1, true), steps,
+              estimates_s)}));
     figure.panels.back().name = fmt::format("{}", figure.panels.size());
   }
   return figure;
@@ -187,14 +176,8 @@ int Noise(const StudyOptions& options, const NoiseVerbOptions& noise) {
     const harness::Backend backend = harness::MakeBackend(problem);
     const std::vector<NoisyTrial> drawn = RunTrials(backend, noise);
     fmt::print("{}: {} trials of {} steps\n{:>10} {:>10} {:>10} {:>12}  {}\n",
-               backend.description,
-               drawn.size(),
-               noise.steps,
-               "first (s)",
-               "median (s)",
-               "estimate",
-               "after 5 (%)",
-               "PC");
+               backend.description, drawn.size(), noise.steps, "first (s)",
+               "median (s)", "estimate", "after 5 (%)", "PC");
     for (const NoisyTrial& trial : drawn) {
       std::vector<double> sorted = trial.step_times_s;
       std::sort(sorted.begin(), sorted.end());
@@ -205,16 +188,12 @@ int Noise(const StudyOptions& options, const NoiseVerbOptions& noise) {
           trial.step_times_s.begin() +
               std::min<std::ptrdiff_t>(5, std::ssize(trial.step_times_s)));
       fmt::print("{:>10.4g} {:>10.4g} {:>10.4g} {:>+12.2f}  {}\n",
-                 trial.step_times_s.front(),
-                 sorted[sorted.size() / 2],
-                 all_s,
+                 trial.step_times_s.front(), sorted[sorted.size() / 2], all_s,
                  100.0 * (EstimatedStep(five, iqr) / all_s - 1.0),
                  ToString(trial.config));
     }
     DrawFigures(
-        options,
-        "noise",
-        problem,
+        options, "noise", problem,
         {StepsFigure(drawn), ThresholdFigure(drawn), LengthFigure(drawn)});
   }
   return 0;

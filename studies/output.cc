@@ -26,8 +26,8 @@ int Write(const std::filesystem::path& folder,
           fmt::format("{}\n{}\n", ToMarkdown(output.table), output.conclusion));
       fmt::print("{}\n{}\n\n", ToText(output.table), output.conclusion);
     }
-    figures.figures.insert(
-        figures.figures.end(), output.figures.begin(), output.figures.end());
+    figures.figures.insert(figures.figures.end(), output.figures.begin(),
+                           output.figures.end());
   }
   const plots::FigureFiles written =
       plots::WriteFigures({std::move(figures)}, plots::AllFormats());
@@ -39,8 +39,7 @@ int Write(const std::filesystem::path& folder,
   return 0;
 }
 
-plots::Band LineBand(const std::vector<double>& x,
-                     const std::vector<double>& y,
+plots::Band LineBand(const std::vector<double>& x, const std::vector<double>& y,
                      const std::vector<double>& low,
                      const std::vector<double>& high) {
   plots::Band band{.x = x};
@@ -50,10 +49,8 @@ plots::Band LineBand(const std::vector<double>& x,
   return band;
 }
 
-plots::Series Line(const std::string& label,
-                   const plots::LineStyle& style,
-                   const std::vector<double>& x,
-                   const std::vector<double>& y) {
+plots::Series Line(const std::string& label, const plots::LineStyle& style,
+                   const std::vector<double>& x, const std::vector<double>& y) {
   return {.name = label,
           .label = label,
           .style = style,

@@ -36,26 +36,21 @@ struct ScaleRow {
 trials::Cluster ScaledCluster(trials::Cluster cluster, int gpus) {
   if (gpus < 1 || gpus % cluster.gpus_per_node != 0) {
     throw InputError(
-        fmt::format("--gpus {}: {} has {} GPUs per host; use a multiple",
-                    gpus,
-                    cluster.name,
-                    cluster.gpus_per_node));
+        fmt::format("--gpus {}: {} has {} GPUs per host; use a multiple", gpus,
+                    cluster.name, cluster.gpus_per_node));
   }
   cluster.nodes = gpus / cluster.gpus_per_node;
   if (cluster.nodes > 1 && cluster.inter.bandwidth_bytes_per_s <= 0.0) {
     throw InputError(fmt::format(
         "--gpus {}: {} has no network between hosts; give its file an [inter] "
         "table, or use at most {}",
-        gpus,
-        cluster.name,
-        cluster.gpus_per_node));
+        gpus, cluster.name, cluster.gpus_per_node));
   }
   return cluster;
 }
 
 void SimulateSpace(const harness::SimulatorSetup& setup,
-                   const trials::Cluster& cluster,
-                   ScaleRow& row) {
+                   const trials::Cluster& cluster, ScaleRow& row) {
   trials::SearchSpaceOptions options = setup.space;
   options.gpus.clear();  // of this size alone
   const auto space =
@@ -78,8 +73,7 @@ void SimulateSpace(const harness::SimulatorSetup& setup,
 // Eight GPUs to a replica of the model, each with its own part of a batch that
 // grows with them: only the number of identical ranks changes.
 void SimulateReplica(const harness::SimulatorSetup& setup,
-                     const trials::Cluster& cluster,
-                     ScaleRow& row) {
+                     const trials::Cluster& cluster, ScaleRow& row) {
   ParallelConfig config{.tp = 4, .pp = 2, .zero_stage = 0, .microbatches = 8};
   config.dp = std::max(1, cluster.gpus() / (config.tp * config.pp));
   config.zero_stage = config.dp > 1 ? 1 : 0;
@@ -95,8 +89,7 @@ void SimulateReplica(const harness::SimulatorSetup& setup,
   row.alone_cost_s = (common::CpuSeconds() - begin_s) / kTimes;
 }
 
-plots::Panel ScalePanel(const std::string& name,
-                        const std::string& y_label,
+plots::Panel ScalePanel(const std::string& name, const std::string& y_label,
                         const std::vector<ScaleRow>& rows,
                         std::vector<plots::Series> series) {
   plots::Panel panel{.name = name,
@@ -140,9 +133,7 @@ plots::Figure ScaleFigure(const harness::SimulatorSetup& setup,
   return {.name = "scale",
           .title = setup.workload.name,
           .panels = {ScalePanel("step", "step (s)", rows, {best, replica}),
-                     ScalePanel("cost",
-                                "CPU time per configuration (us)",
-                                rows,
+                     ScalePanel("cost", "CPU time per configuration (us)", rows,
                                 {whole, alone})}};
 }
 
@@ -161,18 +152,10 @@ void ScaleProblem(const StudyOptions& options,
     clusters.push_back(ScaledCluster(setup.cluster, count));
   }
   fmt::print("{} x {} tokens on {} like those of {}\n",
-             setup.workload.batch_size,
-             setup.workload.sequence_length,
-             setup.cluster.gpu.name,
-             setup.cluster.name);
-  fmt::print("{:>6} {:>8} {:>9} {:>12} {:>11} {:>9} {:>9}  {}\n",
-             "GPUs",
-             "PCs",
-             "best (s)",
-             "tokens/s/GPU",
-             "replica (s)",
-             "us/PC",
-             "us alone",
+             setup.workload.batch_size, setup.workload.sequence_length,
+             setup.cluster.gpu.name, setup.cluster.name);
+  fmt::print("{:>6} {:>8} {:>9} {:>12} {:>11} {:>9} {:>9}  {}\n", "GPUs", "PCs",
+             "best (s)", "tokens/s/GPU", "replica (s)", "us/PC", "us alone",
              "best PC");
   std::vector<ScaleRow> rows;
   for (const trials::Cluster& cluster : clusters) {
@@ -185,13 +168,9 @@ void ScaleProblem(const StudyOptions& options,
                           setup.workload.sequence_length;
     fmt::print(
         "{:>6} {:>8} {:>9.4g} {:>12.0f} {:>11.4g} {:>9.2f} {:>9.1f}  {}\n",
-        row.gpus,
-        row.configs,
-        row.best_s,
-        row.best_s > 0.0 ? tokens / (row.best_s * count) : 0.0,
-        row.replica_s,
-        row.config_cost_s / kMicro,
-        row.alone_cost_s / kMicro,
+        row.gpus, row.configs, row.best_s,
+        row.best_s > 0.0 ? tokens / (row.best_s * count) : 0.0, row.replica_s,
+        row.config_cost_s / kMicro, row.alone_cost_s / kMicro,
         row.best_s > 0.0 ? ToString(row.best) : "nothing fits");
   }
   DrawFigures(options, "scale", problem, {ScaleFigure(setup, rows)});

@@ -16,8 +16,7 @@ namespace {
 // Where each candidate has the knob, before it is scaled to [0, 1]. Shapes:
 // [N].
 Eigen::RowVectorXd Positions(const trials::SearchSpace& space,
-                             const trials::Knob& knob,
-                             SizeScale sizes) {
+                             const trials::Knob& knob, SizeScale sizes) {
   Eigen::RowVectorXd positions(space.size());
   for (int i = 0; i < space.size(); ++i) {
     positions[i] = knob.Number(knob.Get(space[i]));
@@ -43,8 +42,7 @@ Eigen::RowVectorXd Positions(const trials::SearchSpace& space,
 // Moves the candidates in which the knob is inactive to the middle of the
 // others. Does nothing if the space does not keep to canonical values: a
 // measured table may have microbatches without a pipeline, and mean them.
-void CenterInactive(const trials::SearchSpace& space,
-                    const trials::Knob& knob,
+void CenterInactive(const trials::SearchSpace& space, const trials::Knob& knob,
                     Eigen::RowVectorXd& row) {
   std::vector<int> inactive;
   double low = 0.0;
@@ -78,8 +76,7 @@ struct Row {
 // A category of more than two values has a dimension for each of them, which is
 // 1 where the knob has it and 0 elsewhere; any other knob has one dimension.
 std::vector<Row> RowsOf(const trials::SearchSpace& space,
-                        const trials::Knob& knob,
-                        SizeScale sizes) {
+                        const trials::Knob& knob, SizeScale sizes) {
   const Eigen::RowVectorXd positions = Positions(space, knob, sizes);
   if (knob.scale != trials::KnobScale::kCategory || knob.texts.size() <= 2) {
     return {{knob.name, positions}};
@@ -104,8 +101,7 @@ Eigen::MatrixXd Columns(const EncodedSpace& space,
   return columns;
 }
 
-EncodedSpace Encode(const trials::SearchSpace& space,
-                    InactiveKnobs inactive,
+EncodedSpace Encode(const trials::SearchSpace& space, InactiveKnobs inactive,
                     SizeScale sizes) {
   EncodedSpace encoded;
   std::vector<Row> rows;

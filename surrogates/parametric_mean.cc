@@ -6,8 +6,7 @@ namespace surrogates {
 namespace {
 
 // The link and its derivative with respect to the linear predictor.
-double LinkOf(const ParametricMean& mean,
-              const double sum,
+double LinkOf(const ParametricMean& mean, const double sum,
               double* derivative) {
   switch (mean.link) {
     case ParametricMean::Link::kInverse:
@@ -64,8 +63,7 @@ Eigen::VectorXd ParametricMean::EvaluateAll(
   return mean;
 }
 
-ParametricMean ConstantMean(int candidates,
-                            double log_center,
+ParametricMean ConstantMean(int candidates, double log_center,
                             double log_stddev) {
   ParametricMean mean;
   mean.link = ParametricMean::Link::kConstant;

@@ -59,10 +59,8 @@ struct ParametricMean {
 
   // The mean at the candidates `rows` for coefficients c = exp(log_c), and its
   // derivative with respect to log_c. Shapes: mean [n], jacobian [n, m].
-  void Evaluate(const std::vector<int>& rows,
-                const Eigen::VectorXd& log_c,
-                Eigen::VectorXd& mean,
-                Eigen::MatrixXd* jacobian) const;
+  void Evaluate(const std::vector<int>& rows, const Eigen::VectorXd& log_c,
+                Eigen::VectorXd& mean, Eigen::MatrixXd* jacobian) const;
 
   // The derivative of the Jacobian: with J = dm/dlog c,
   //   dJ_ij / dlog c_k = [j = k] J_ij + Curvature(m_i) J_ij J_ik.

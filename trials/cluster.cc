@@ -94,8 +94,7 @@ int ReadRingNics(const common::TomlTable& inter, int nics_per_node) {
     inter.Fail("ring_nics",
                fmt::format("ring_nics is {}: must be a whole number from 0 "
                            "(all) to nics_per_node, which is {}",
-                           nics,
-                           nics_per_node));
+                           nics, nics_per_node));
   }
   return static_cast<int>(nics);
 }
@@ -108,9 +107,7 @@ std::vector<double> ReadRings(const common::TomlTable& intra,
     intra.Fail("rings",
                fmt::format("rings has {} numbers: must have one for each group "
                            "of 2 to {} GPUs, {} in all",
-                           rings.size(),
-                           gpus_per_node,
-                           groups));
+                           rings.size(), gpus_per_node, groups));
   }
   for (const double count : rings) {
     if (!(count > 0.0)) {
@@ -160,17 +157,14 @@ Cluster WithSizes(Cluster cluster, int nodes, int gpus_per_node) {
     throw std::invalid_argument(
         fmt::format("{} GPUs are more than one host of the cluster '{}', which "
                     "has no [inter]",
-                    nodes * gpus_per_node,
-                    cluster.name));
+                    nodes * gpus_per_node, cluster.name));
   }
   const std::size_t linked = cluster.rings.size() + 1;
   if (!cluster.rings.empty() &&
       static_cast<std::size_t>(gpus_per_node) > linked) {
     throw std::invalid_argument(
         fmt::format("a host of the cluster '{}' has links for {} GPUs, not {}",
-                    cluster.name,
-                    linked,
-                    gpus_per_node));
+                    cluster.name, linked, gpus_per_node));
   }
   cluster.nodes = nodes;
   cluster.gpus_per_node = gpus_per_node;
@@ -223,8 +217,7 @@ Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
       uplink.Fail("gpus_per_switch",
                   fmt::format("gpus_per_switch is {}: must divide "
                               "gpus_per_node, which is {}",
-                              cluster.gpus_per_switch,
-                              cluster.gpus_per_node));
+                              cluster.gpus_per_switch, cluster.gpus_per_node));
     }
   }
   if (cluster.nodes > 1 || table.Has("inter")) {
@@ -239,8 +232,8 @@ Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
 // The cluster file that a group is like.
 std::filesystem::path LikeFile(const common::TomlTable& group) {
   try {
-    return FindDataFile(
-        "clusters", group.RequireString("like"), group.Folder());
+    return FindDataFile("clusters", group.RequireString("like"),
+                        group.Folder());
   } catch (const common::InputError& e) {
     group.Fail("like", e.what());
   }
@@ -256,8 +249,7 @@ Cluster ReadHostsLike(const common::TomlTable& group) {
     const int gpus_per_node =
         group.GetIntIn("gpus_per_node", cluster.gpus_per_node, 1, kMostParts);
     return WithHosts(std::move(cluster),
-                     group.RequireIntIn("nodes", 1, kMostParts),
-                     gpus_per_node);
+                     group.RequireIntIn("nodes", 1, kMostParts), gpus_per_node);
   } catch (const common::InputError&) {
     throw;
   } catch (const std::invalid_argument& e) {
@@ -312,9 +304,7 @@ Cluster ReadCluster(const std::filesystem::path& path) {
     throw common::InputError(fmt::format(
         "{}: a cluster with {} GPU types; this needs one type: name a file "
         "without several [[group]], or one group by [cluster] group = \"{}\"",
-        path.string(),
-        groups.size(),
-        groups.front().name));
+        path.string(), groups.size(), groups.front().name));
   }
   return std::move(groups.front());
 }
@@ -350,14 +340,11 @@ std::vector<Cluster> WithGpus(std::vector<Cluster> groups, int gpus) {
       throw std::invalid_argument(fmt::format(
           "{} GPUs with the shares of the groups do not fill hosts of {} GPUs "
           "of '{}': use a multiple of {}, or other nodes of the groups",
-          gpus,
-          group.gpus_per_node,
-          group.name,
-          all));
+          gpus, group.gpus_per_node, group.name, all));
     }
-    group = WithHosts(group,
-                      static_cast<int>(share / all / group.gpus_per_node),
-                      group.gpus_per_node);
+    group =
+        WithHosts(group, static_cast<int>(share / all / group.gpus_per_node),
+                  group.gpus_per_node);
   }
   return groups;
 }

@@ -55,8 +55,8 @@ int ConfigFile::Size(const std::string& key) const {
   const Json& value = json_.at(key);
   if (!value.is_number_integer() || value.get<std::int64_t>() < 1 ||
       value.get<std::int64_t>() > std::numeric_limits<int>::max()) {
-    Fail(fmt::format(
-        "{} must be an integer from 1, not {}", key, common::ToText(value)));
+    Fail(fmt::format("{} must be an integer from 1, not {}", key,
+                     common::ToText(value)));
   }
   return value.get<int>();
 }
@@ -71,22 +71,21 @@ bool ConfigFile::Flag(const std::string& key, bool otherwise) const {
   }
   const Json& value = json_.at(key);
   if (!value.is_boolean()) {
-    Fail(fmt::format(
-        "{} must be true or false, not {}", key, common::ToText(value)));
+    Fail(fmt::format("{} must be true or false, not {}", key,
+                     common::ToText(value)));
   }
   return value.get<bool>();
 }
 
-double ConfigFile::NumberOf(const common::Json& object,
-                            const std::string& key,
+double ConfigFile::NumberOf(const common::Json& object, const std::string& key,
                             double otherwise) const {
   const auto value = object.find(key);
   if (value == object.end() || value->is_null()) {
     return otherwise;
   }
   if (!value->is_number() || !(value->get<double>() >= 0.0)) {
-    Fail(fmt::format(
-        "{} must be a number from 0, not {}", key, common::ToText(*value)));
+    Fail(fmt::format("{} must be a number from 0, not {}", key,
+                     common::ToText(*value)));
   }
   return value->get<double>();
 }
@@ -95,8 +94,7 @@ double ConfigFile::Number(const std::string& key, double otherwise) const {
   return NumberOf(json_, key, otherwise);
 }
 
-double ConfigFile::NumberIn(const std::string& object,
-                            const std::string& key,
+double ConfigFile::NumberIn(const std::string& object, const std::string& key,
                             double otherwise) const {
   return Has(object) && json_.at(object).is_object()
              ? NumberOf(json_.at(object), key, otherwise)

@@ -30,8 +30,7 @@ class ConfigFile {
   [[nodiscard]] double Number(const std::string& key, double otherwise) const;
   // The same of an object in the file, as rope_parameters.
   [[nodiscard]] double NumberIn(const std::string& object,
-                                const std::string& key,
-                                double otherwise) const;
+                                const std::string& key, double otherwise) const;
   [[nodiscard]] std::string Text(const std::string& key,
                                  const std::string& otherwise) const;
   // The number of elements of a list that are this text; 0 without the list.
@@ -44,8 +43,7 @@ class ConfigFile {
 
  private:
   [[nodiscard]] double NumberOf(const common::Json& object,
-                                const std::string& key,
-                                double otherwise) const;
+                                const std::string& key, double otherwise) const;
 
   std::filesystem::path path_;
   common::Json json_;

@@ -117,8 +117,7 @@ constexpr std::array kConstraints = {
 // clang-format on
 
 // "heads = 16, tp = 3": the variables of a rule and their values.
-std::string Values(const Constraint& constraint,
-                   const ParallelConfig& config,
+std::string Values(const Constraint& constraint, const ParallelConfig& config,
                    const Context& context) {
   Rule::Context known = RuleContext(context.workload, context.gpus);
   for (const Knob& knob : BuiltInKnobs()) {
@@ -152,8 +151,7 @@ std::string ConfigProblem(const ParallelConfig& config,
   }
   for (const Constraint& constraint : kConstraints) {
     if (constraint.broken(config, context)) {
-      return fmt::format("{} ({})",
-                         constraint.requirement,
+      return fmt::format("{} ({})", constraint.requirement,
                          Values(constraint, config, context));
     }
   }
@@ -168,9 +166,7 @@ std::string ConstraintTable() {
     for (const char c : constraint.rule) {
       rule += c == '|' ? "\\|" : std::string(1, c);
     }
-    table += fmt::format("| `{}` | {} | {} |\n",
-                         rule,
-                         constraint.requirement,
+    table += fmt::format("| `{}` | {} | {} |\n", rule, constraint.requirement,
                          constraint.relaxed);
   }
   return table;

@@ -20,8 +20,8 @@ namespace {
 using common::TomlTable;
 
 enum class Type { kString, kBoolean, kNumber };
-constexpr std::array<std::string_view, 3> kTypeNames = {
-    "strings", "booleans", "numbers"};
+constexpr std::array<std::string_view, 3> kTypeNames = {"strings", "booleans",
+                                                        "numbers"};
 
 // The type of a value that is written as this text in TOML.
 Type TypeOf(std::string_view text) {
@@ -54,17 +54,14 @@ std::pair<std::vector<std::string>, Type> ReadTexts(const TomlTable& table,
           key,
           fmt::format("{}: {} and {} are values of different types: write all "
                       "as {} or all as strings",
-                      name,
-                      texts.front(),
-                      text,
+                      name, texts.front(), text,
                       kTypeNames.at(static_cast<std::size_t>(type))));
     }
   }
   return {type == Type::kString ? table.GetStrings(key) : texts, type};
 }
 
-void CheckTexts(const TomlTable& table,
-                const std::string& key,
+void CheckTexts(const TomlTable& table, const std::string& key,
                 const std::string& name,
                 const std::vector<std::string>& texts) {
   for (auto text = texts.begin(); text != texts.end(); ++text) {
@@ -78,15 +75,12 @@ void CheckTexts(const TomlTable& table,
                  fmt::format("invalid value '{}' for {}: records and `--pc` "
                              "cannot hold empty texts, commas, quotes, '=', "
                              "line breaks or outer spaces",
-                             common::Printable(*text),
-                             name));
+                             common::Printable(*text), name));
     }
   }
 }
 
-KnobScale ReadScale(const TomlTable& table,
-                    const std::string& name,
-                    Type type,
+KnobScale ReadScale(const TomlTable& table, const std::string& name, Type type,
                     const std::vector<double>& numbers) {
   const std::string scale = table.GetString(
       "scale", type == Type::kNumber ? "linear" : "categorical");
@@ -95,19 +89,16 @@ KnobScale ReadScale(const TomlTable& table,
   }
   if (scale != "log" && scale != "linear") {
     const std::vector<std::string> known = {"log", "linear", "categorical"};
-    table.Fail("scale",
-               fmt::format("unknown scale '{}' of {}{}; known: {}",
-                           scale,
-                           name,
-                           common::DidYouMean(scale, known),
-                           fmt::join(known, ", ")));
+    table.Fail(
+        "scale",
+        fmt::format("unknown scale '{}' of {}{}; known: {}", scale, name,
+                    common::DidYouMean(scale, known), fmt::join(known, ", ")));
   }
   if (type != Type::kNumber) {
     table.Fail("scale",
                fmt::format("{} has {} as values, which have no scale '{}': "
                            "use \"categorical\" or numbers",
-                           name,
-                           kTypeNames.at(static_cast<std::size_t>(type)),
+                           name, kTypeNames.at(static_cast<std::size_t>(type)),
                            scale));
   }
   if (scale == "linear") {
@@ -131,8 +122,7 @@ std::vector<double> NumbersOf(const std::vector<std::string>& texts) {
 }
 
 // The knob of one key: `table` has the list at `key`, and the scale, if any.
-Knob ReadKnob(const TomlTable& table,
-              const std::string& key,
+Knob ReadKnob(const TomlTable& table, const std::string& key,
               const std::string& name) {
   auto [texts, type] = ReadTexts(table, key, name);
   CheckTexts(table, key, name, texts);
@@ -165,18 +155,14 @@ Knob ReadKnob(const TomlTable& table,
 
 // Errors: throws InputError for a key other than `values` and `scale`, and
 // without `values`.
-void CheckKeys(const TomlTable& custom,
-               const TomlTable& table,
+void CheckKeys(const TomlTable& custom, const TomlTable& table,
                const std::string& name) {
   const std::vector<std::string> known = {"values", "scale"};
   for (const std::string& key : table.Keys()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
-      table.Fail(key,
-                 fmt::format("unknown key '{}' of {}{}; known: {}",
-                             key,
-                             name,
-                             common::DidYouMean(key, known),
-                             fmt::join(known, ", ")));
+      table.Fail(key, fmt::format("unknown key '{}' of {}{}; known: {}", key,
+                                  name, common::DidYouMean(key, known),
+                                  fmt::join(known, ", ")));
     }
   }
   if (!table.Has("values")) {

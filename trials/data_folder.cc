@@ -49,14 +49,12 @@ fs::path ExperimentsFolder() {
     throw common::InputError(
         fmt::format("{}: no such folder; set {} to the folder experiments/ of "
                     "the project",
-                    folder.string(),
-                    kExperimentsVariable));
+                    folder.string(), kExperimentsVariable));
   }
   return folder;
 }
 
-fs::path FindDataFile(const std::string& kind,
-                      const std::string& name,
+fs::path FindDataFile(const std::string& kind, const std::string& name,
                       const fs::path& from) {
   std::error_code error;
   if (name.ends_with(".toml")) {
@@ -72,11 +70,9 @@ fs::path FindDataFile(const std::string& kind,
     return file;
   }
   const std::vector<std::string> known = NamesIn(folder);
-  throw common::InputError(fmt::format("'{}' is not in {}{}; known: {}",
-                                       name,
-                                       folder.string(),
-                                       common::DidYouMean(name, known),
-                                       fmt::join(known, ", ")));
+  throw common::InputError(
+      fmt::format("'{}' is not in {}{}; known: {}", name, folder.string(),
+                  common::DidYouMean(name, known), fmt::join(known, ", ")));
 }
 
 }  // namespace trials

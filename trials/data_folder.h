@@ -25,8 +25,7 @@ inline constexpr const char* kExperimentsVariable = "OPPA_EXPERIMENTS";
 // relative to `from`.
 // Errors: throws InputError for an unknown name, listing the known ones.
 [[nodiscard]] std::filesystem::path FindDataFile(
-    const std::string& kind,
-    const std::string& name,
+    const std::string& kind, const std::string& name,
     const std::filesystem::path& from = {});
 
 }  // namespace trials

@@ -11,23 +11,18 @@
 namespace trials {
 namespace {
 
-double Positive(const common::TomlTable& table,
-                std::string_view key,
+double Positive(const common::TomlTable& table, std::string_view key,
                 double most) {
   const double value = table.RequireDouble(key);
   if (!(value > 0.0) || value > most) {
-    table.Fail(
-        key,
-        fmt::format(
-            "{} is {}: must be above 0 and at most {}", key, value, most));
+    table.Fail(key, fmt::format("{} is {}: must be above 0 and at most {}", key,
+                                value, most));
   }
   return value;
 }
 
-double OptionalShare(const common::TomlTable& table,
-                     std::string_view key,
-                     double fallback,
-                     double most) {
+double OptionalShare(const common::TomlTable& table, std::string_view key,
+                     double fallback, double most) {
   return table.Has(key) ? Positive(table, key, most) : fallback;
 }
 

@@ -12,14 +12,12 @@ std::string InertLists(const SearchSpaceOptions& options,
   for (const auto& [name, values] : options.values) {
     const Knob* const knob = space.knobs().Find(name);
     if (knob == nullptr || !knob->active.holds ||
-        std::all_of(values.begin(), values.end(), [&](int value) {
-          return value == knob->Default();
-        })) {
+        std::all_of(values.begin(), values.end(),
+                    [&](int value) { return value == knob->Default(); })) {
       continue;
     }
     const bool used =
-        std::any_of(space.configs().begin(),
-                    space.configs().end(),
+        std::any_of(space.configs().begin(), space.configs().end(),
                     [&](const ParallelConfig& config) {
                       return HasEffect(*knob, config, space.knobs());
                     });
@@ -27,9 +25,7 @@ std::string InertLists(const SearchSpaceOptions& options,
       text += fmt::format(
           "{}the list of {} has no effect: no configuration "
           "has {}",
-          text.empty() ? "" : "; ",
-          name,
-          knob->active.text);
+          text.empty() ? "" : "; ", name, knob->active.text);
     }
   }
   return text;

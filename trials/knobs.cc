@@ -215,10 +215,7 @@ const KnobSet& BuiltInKnobs() {
 
 std::string Knob::InvalidValue(std::string_view value) const {
   return fmt::format(
-      "invalid value '{}' for {}: {}{}",
-      value,
-      name,
-      Range(*this),
+      "invalid value '{}' for {}: {}{}", value, name, Range(*this),
       flag.name.empty()
           ? ""
           : fmt::format(" ({} is off); the flag is {}", Default(), flag.name));
@@ -261,8 +258,8 @@ void Knob::SetFlag(ParallelConfig& config, std::string_view text) const {
                                  : text == "0" ? false
                                                : Truth(text);
   if (!on) {
-    throw std::invalid_argument(fmt::format(
-        "invalid value '{}' for {}: {}", text, flag.name, kFlagRange));
+    throw std::invalid_argument(fmt::format("invalid value '{}' for {}: {}",
+                                            text, flag.name, kFlagRange));
   }
   Set(config, *on ? config.*flag.on : Default());
 }
@@ -303,8 +300,8 @@ KnobSet KnobSet::With(Knob knob) const {
                       name));
     }
     if (const std::string taken = SameName(*this, name); !taken.empty()) {
-      fail(fmt::format(
-          "the name '{}' is taken by the parameter '{}'", name, taken));
+      fail(fmt::format("the name '{}' is taken by the parameter '{}'", name,
+                       taken));
     }
   }
   if (knob.minimum < 0) {
@@ -353,8 +350,7 @@ const Knob& KnobSet::Require(std::string_view name) const {
     known.push_back(knob.name);
   }
   throw std::invalid_argument(fmt::format("unknown field '{}'{}; known: {}",
-                                          name,
-                                          common::DidYouMean(name, known),
+                                          name, common::DidYouMean(name, known),
                                           fmt::join(known, ", ")));
 }
 
@@ -369,8 +365,8 @@ std::string KnobSet::Columns() const {
 std::string KnobSet::Cells(const ParallelConfig& config) const {
   std::string cells;
   for (const Knob& knob : *this) {
-    cells += fmt::format(
-        "{}{}", cells.empty() ? "" : ",", knob.Text(knob.Get(config)));
+    cells += fmt::format("{}{}", cells.empty() ? "" : ",",
+                         knob.Text(knob.Get(config)));
   }
   return cells;
 }
@@ -379,9 +375,7 @@ std::string ToString(const ParallelConfig& config, const KnobSet& knobs) {
   std::string text;
   for (const Knob& knob : knobs) {
     if (knob.required || knob.Get(config) != knob.Default()) {
-      text += fmt::format("{}{}={}",
-                          text.empty() ? "" : ",",
-                          knob.name,
+      text += fmt::format("{}{}={}", text.empty() ? "" : ",", knob.name,
                           knob.Text(knob.Get(config)));
     }
   }
@@ -444,8 +438,7 @@ ParallelConfig Canonical(ParallelConfig config, const KnobSet& knobs) {
   return config;
 }
 
-bool HasEffect(const Knob& knob,
-               const ParallelConfig& config,
+bool HasEffect(const Knob& knob, const ParallelConfig& config,
                const KnobSet& knobs) {
   return !knob.active.holds || knob.active.holds(Canonical(config, knobs));
 }
@@ -458,10 +451,7 @@ std::string GridProblem(const Knob& knob, const std::vector<int>& values) {
   return fmt::format(
       "{} cannot be [{}]: {} means that it follows from {}; list other values, "
       "or only {}",
-      knob.name,
-      fmt::join(values, ", "),
-      knob.Default(),
-      knob.inverse.knob,
+      knob.name, fmt::join(values, ", "), knob.Default(), knob.inverse.knob,
       knob.inverse.knob);
 }
 
@@ -481,12 +471,8 @@ std::string KnobTable(const KnobSet& knobs) {
         knob.flag.name.empty()
             ? code(fmt::format("{}", fmt::join(knob.aliases, "`, `")))
             : fmt::format("`{}` (a flag)", knob.flag.name);
-    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n",
-                         knob.name,
-                         aliases,
-                         Range(knob),
-                         knob.Default(),
-                         values,
+    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", knob.name,
+                         aliases, Range(knob), knob.Default(), values,
                          knob.active.holds ? code(knob.active.text) : "always");
   }
   return table;

@@ -206,8 +206,7 @@ class KnobSet {
 
 // Whether the knob is active in this configuration's canonical form: a value
 // other than the default would have an effect.
-[[nodiscard]] bool HasEffect(const Knob& knob,
-                             const ParallelConfig& config,
+[[nodiscard]] bool HasEffect(const Knob& knob, const ParallelConfig& config,
                              const KnobSet& knobs = BuiltInKnobs());
 
 // The reason why these values are not a valid grid of a knob; "" if they are.

@@ -30,28 +30,24 @@ std::vector<double> WithoutOutliers(const std::vector<double>& times,
 
 // What is wrong with a measurement; "" if nothing is.
 std::string Implausibility(const Measurement& measurement) {
-  const auto outside =
-      [](const char* name, double value, double least, double most) {
-        return value >= least && value <= most
-                   ? std::string()
-                   : fmt::format(
-                         "implausible measurement: {} = {:g}: must be from "
-                         "{:g} to {:g}",
-                         name,
-                         value,
-                         least,
-                         most);
-      };
+  const auto outside = [](const char* name, double value, double least,
+                          double most) {
+    return value >= least && value <= most
+               ? std::string()
+               : fmt::format(
+                     "implausible measurement: {} = {:g}: must be from "
+                     "{:g} to {:g}",
+                     name, value, least, most);
+  };
   for (const double step_time_s : measurement.step_times_s) {
-    std::string why = outside(
-        "step_time_s", step_time_s, kLeastStepSeconds, kMostStepSeconds);
+    std::string why = outside("step_time_s", step_time_s, kLeastStepSeconds,
+                              kMostStepSeconds);
     if (!why.empty()) {
       return why;
     }
   }
   return outside("peak_memory_bytes",
-                 measurement.peak_memory_bytes.value_or(0.0),
-                 0.0,
+                 measurement.peak_memory_bytes.value_or(0.0), 0.0,
                  kMostMemoryBytes);
 }
 

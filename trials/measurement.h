@@ -30,8 +30,8 @@ enum class Outcome {
 };
 
 constexpr std::array<std::string_view, 5> NamesOf(Outcome /*type*/) {
-  return {
-      "completed", "terminated_early", "out_of_memory", "timed_out", "failed"};
+  return {"completed", "terminated_early", "out_of_memory", "timed_out",
+          "failed"};
 }
 
 // The result of one trial.

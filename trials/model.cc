@@ -23,8 +23,7 @@ std::int64_t FeedForward(const Model& model, std::int64_t ffn) {
 }
 
 // Down to a vector of `rank` numbers with a norm, and up to `outputs`.
-std::int64_t LowRank(std::int64_t hidden,
-                     std::int64_t rank,
+std::int64_t LowRank(std::int64_t hidden, std::int64_t rank,
                      std::int64_t outputs) {
   return hidden * rank + rank + rank * outputs;
 }

@@ -154,22 +154,19 @@ void DescribeGemma3(const ConfigFile& file, Model& model) {
   constexpr int kPattern = 6;
   DescribeGemma2(file, model);
   model.qk_norm = true;
-  AddWindow(
-      file, 1.0 - 1.0 / file.Size("sliding_window_pattern", kPattern), model);
+  AddWindow(file, 1.0 - 1.0 / file.Size("sliding_window_pattern", kPattern),
+            model);
 }
 
 // `experts` feed-forward layers, of which a token takes `chosen`.
-void AddExperts(const ConfigFile& file,
-                const std::string& experts,
+void AddExperts(const ConfigFile& file, const std::string& experts,
                 Model& model) {
   model.experts = file.Size(experts);
   model.experts_per_token = file.Size("num_experts_per_tok");
   if (model.experts_per_token > model.experts) {
     file.Fail(
         fmt::format("num_experts_per_tok {} is more than the {} experts of {}",
-                    model.experts_per_token,
-                    model.experts,
-                    experts));
+                    model.experts_per_token, model.experts, experts));
   }
 }
 
@@ -179,8 +176,7 @@ void CheckEveryBlockHasExperts(const ConfigFile& file, const std::string& key) {
     file.Fail(
         fmt::format("{} {}: dense blocks between blocks with experts "
                     "are not simulated",
-                    key,
-                    file.Size(key)));
+                    key, file.Size(key)));
   }
 }
 
@@ -241,8 +237,8 @@ void DescribeVit(const ConfigFile& file, Model& model) {
   const int image = file.Size("image_size");
   const int patch = file.Size("patch_size");
   if (image % patch != 0) {
-    file.Fail(fmt::format(
-        "image_size {} is not a multiple of patch_size {}", image, patch));
+    file.Fail(fmt::format("image_size {} is not a multiple of patch_size {}",
+                          image, patch));
   }
   ReadSizes(file, model);
   model.patch_size = file.Size("num_channels", 3) * patch * patch;
@@ -288,18 +284,14 @@ void DescribeUnknown(const ConfigFile& file, Model& model) {
     known.emplace_back(architecture.type);
   }
   const std::string unknown =
-      fmt::format("unknown model_type '{}'{}",
-                  model.type,
+      fmt::format("unknown model_type '{}'{}", model.type,
                   common::DidYouMean(model.type, known));
-  for (const char* key : {"num_local_experts",
-                          "num_experts",
-                          "n_routed_experts",
-                          "kv_lora_rank",
-                          "encoder_layers",
-                          "num_decoder_layers"}) {
+  for (const char* key :
+       {"num_local_experts", "num_experts", "n_routed_experts", "kv_lora_rank",
+        "encoder_layers", "num_decoder_layers"}) {
     if (file.Has(key)) {
-      file.Fail(fmt::format(
-          "{} with '{}'; known: {}", unknown, key, fmt::join(known, ", ")));
+      file.Fail(fmt::format("{} with '{}'; known: {}", unknown, key,
+                            fmt::join(known, ", ")));
     }
   }
   model.note = unknown +
@@ -313,8 +305,7 @@ void CheckLayers(const ConfigFile& file, const Model& model) {
   constexpr int kMost = 10000;
   if (model.layers > kMost) {
     file.Fail(fmt::format("{} layers are more than {}: correct their number",
-                          model.layers,
-                          kMost));
+                          model.layers, kMost));
   }
 }
 
@@ -325,14 +316,12 @@ void CheckHeads(const ConfigFile& file, const Model& model) {
   if (!own_size && model.hidden_size % model.attention_heads != 0) {
     file.Fail(fmt::format(
         "hidden_size {} is not a multiple of num_attention_heads {}",
-        model.hidden_size,
-        model.attention_heads));
+        model.hidden_size, model.attention_heads));
   }
   if (model.attention_heads % model.kv_heads != 0) {
     file.Fail(fmt::format(
         "num_attention_heads {} is not a multiple of num_key_value_heads {}",
-        model.attention_heads,
-        model.kv_heads));
+        model.attention_heads, model.kv_heads));
   }
 }
 
@@ -347,8 +336,7 @@ Model ReadModel(const std::filesystem::path& config_json) {
     file.Fail("the key 'model_type' is missing");
   }
   const auto* const found = std::find_if(
-      kArchitectures.begin(),
-      kArchitectures.end(),
+      kArchitectures.begin(), kArchitectures.end(),
       [&](const Architecture& known) { return known.type == model.type; });
   (found == kArchitectures.end() ? DescribeUnknown : found->describe)(file,
                                                                       model);

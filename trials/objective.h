@@ -49,8 +49,7 @@ struct RelativePrice {
 
 // The money of a step. Source: Astra Eq. 32.
 // Units: USD; `price_per_gpu_hour` in USD.
-[[nodiscard]] double StepMoney(double step_time_s,
-                               int gpus,
+[[nodiscard]] double StepMoney(double step_time_s, int gpus,
                                double price_per_gpu_hour);
 
 // The value in the unit of reports: steps/s, or steps/USD.

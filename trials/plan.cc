@@ -22,18 +22,15 @@ void CheckShape(const Plan& plan, const Model& model) {
   const ParallelConfig& shared = plan.shared;
   if (plan.stages.empty() ||
       shared.pp != static_cast<int>(plan.stages.size())) {
-    Fail(
-        plan,
-        fmt::format("pp must be the number of stages, {}", plan.stages.size()));
+    Fail(plan, fmt::format("pp must be the number of stages, {}",
+                           plan.stages.size()));
   }
   if (plan.layers.size() !=
       plan.stages.size() * static_cast<std::size_t>(shared.model_chunks)) {
     Fail(plan,
          fmt::format("layers needs a number for each of the {} x {} virtual "
                      "stages, not {}",
-                     shared.pp,
-                     shared.model_chunks,
-                     plan.layers.size()));
+                     shared.pp, shared.model_chunks, plan.layers.size()));
   }
   const int sum = std::accumulate(plan.layers.begin(), plan.layers.end(), 0);
   if (sum != model.layers ||
@@ -41,36 +38,31 @@ void CheckShape(const Plan& plan, const Model& model) {
     Fail(plan,
          fmt::format("the layers of the stages are {}: they must be 0 or more "
                      "and add up to the model's {}",
-                     fmt::join(plan.layers, ", "),
-                     model.layers));
+                     fmt::join(plan.layers, ", "), model.layers));
   }
 }
 
-void CheckStage(const Plan& plan,
-                int s,
-                const Workload& workload,
+void CheckStage(const Plan& plan, int s, const Workload& workload,
                 std::size_t pools) {
   const PlanStage& stage = plan.stages[static_cast<std::size_t>(s)];
   const auto fail = [&](const std::string& rule) {
     Fail(plan, fmt::format("stage {}: {}", s, rule));
   };
   if (stage.pool < 0 || static_cast<std::size_t>(stage.pool) >= pools) {
-    fail(fmt::format(
-        "there is no GPU type {}; there are {}", stage.pool, pools));
+    fail(fmt::format("there is no GPU type {}; there are {}", stage.pool,
+                     pools));
   }
   if (stage.recomputed_layers < 0 ||
       stage.recomputed_layers > StageLayers(plan, s)) {
-    fail(fmt::format("{} recomputed layers of {}",
-                     stage.recomputed_layers,
+    fail(fmt::format("{} recomputed layers of {}", stage.recomputed_layers,
                      StageLayers(plan, s)));
   }
-  if (const std::string problem =
-          ConfigProblem(StageConfig(plan, s),
-                        {.workload = workload,
-                         .any_gpus = true,
-                         .replicated_kv_heads = true,
-                         .empty_stages = true,
-                         .unfilled_stages = plan.shared.pp});
+  if (const std::string problem = ConfigProblem(
+          StageConfig(plan, s), {.workload = workload,
+                                 .any_gpus = true,
+                                 .replicated_kv_heads = true,
+                                 .empty_stages = true,
+                                 .unfilled_stages = plan.shared.pp});
       !problem.empty()) {
     fail(problem);
   }
@@ -188,9 +180,7 @@ void FillTypes(std::span<const int> gpus, Plan& plan) {
            fmt::format("stage {} would have GPUs of two types: the GPUs of a "
                        "stage, dp * cp * tp = {}, must divide those of each "
                        "type ({})",
-                       s,
-                       StageGpus(plan, s),
-                       fmt::join(gpus, ", ")));
+                       s, StageGpus(plan, s), fmt::join(gpus, ", ")));
     }
     plan.stages[static_cast<std::size_t>(s)].pool = static_cast<int>(pool);
   }
@@ -211,8 +201,7 @@ int PoolGpus(const Plan& plan, int pool) {
   return gpus;
 }
 
-void CheckPlan(const Plan& plan,
-               const Workload& workload,
+void CheckPlan(const Plan& plan, const Workload& workload,
                std::span<const int> gpus) {
   CheckShape(plan, workload.model);
   for (int s = 0; s < plan.shared.pp; ++s) {
@@ -221,11 +210,8 @@ void CheckPlan(const Plan& plan,
   for (std::size_t pool = 0; pool < gpus.size(); ++pool) {
     const int used = PoolGpus(plan, static_cast<int>(pool));
     if (used > gpus[pool]) {
-      Fail(plan,
-           fmt::format("{} GPUs of type {}, of which there are {}",
-                       used,
-                       pool,
-                       gpus[pool]));
+      Fail(plan, fmt::format("{} GPUs of type {}, of which there are {}", used,
+                             pool, gpus[pool]));
     }
   }
 }

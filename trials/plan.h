@@ -132,8 +132,7 @@ class InvalidPlan : public std::invalid_argument {
 // rule: layers that do not add up to the model's, more recomputed layers than
 // there are, an unknown type of GPU or more of it than there are, and
 // Constraints() for each stage's configuration.
-void CheckPlan(const Plan& plan,
-               const Workload& workload,
+void CheckPlan(const Plan& plan, const Workload& workload,
                std::span<const int> gpus);
 
 }  // namespace trials

@@ -35,16 +35,14 @@ struct Part {
     }
     for (const auto& [key, value] : json.items()) {
       if (std::find(known.begin(), known.end(), key) == known.end()) {
-        Fail(key,
-             fmt::format("is unknown{}; known: {}",
-                         common::DidYouMean(key, known),
-                         fmt::join(known, ", ")));
+        Fail(key, fmt::format("is unknown{}; known: {}",
+                              common::DidYouMean(key, known),
+                              fmt::join(known, ", ")));
       }
     }
   }
 
-  [[nodiscard]] int Int(const Json& value,
-                        const std::string& key,
+  [[nodiscard]] int Int(const Json& value, const std::string& key,
                         int least) const {
     if (!value.is_number_integer() || value.get<std::int64_t>() < least ||
         value.get<std::int64_t>() > kMost) {

@@ -111,9 +111,7 @@ std::string TextOf(const Stages& stages) {
   std::string text =
       fmt::format("{}layers={} dp={} tp={}",
                   stages.count > 1 ? fmt::format("{}x ", stages.count) : "",
-                  fmt::join(stages.layers, "+"),
-                  stage.dp,
-                  stage.tp);
+                  fmt::join(stages.layers, "+"), stage.dp, stage.tp);
   if (stage.recomputed_layers > 0) {
     text += fmt::format(" recomputed_layers={}", stage.recomputed_layers);
   }
@@ -167,8 +165,7 @@ void FromText(std::string_view text, Plan& plan) {
     }
     const Stages stages = ParseStages(words);
     plan.stages.insert(plan.stages.end(),
-                       static_cast<std::size_t>(stages.count),
-                       stages.stage);
+                       static_cast<std::size_t>(stages.count), stages.stage);
     layers.resize(plan.stages.size(), stages.layers);
     if (layers.front().size() != stages.layers.size()) {
       Fail(part, "all stages must have as many model chunks");

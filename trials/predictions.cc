@@ -18,8 +18,7 @@ double At(const std::vector<double>& values, int i) {
 
 }  // namespace
 
-double FitProbability(double peak_bytes,
-                      double capacity_bytes,
+double FitProbability(double peak_bytes, double capacity_bytes,
                       double log_stddev) {
   if (log_stddev == 0.0) {
     return peak_bytes <= capacity_bytes ? 1.0 : 0.0;
@@ -62,11 +61,10 @@ std::vector<int> TryOrder(const std::vector<double>& step_time_s,
   const auto expected = [&](int i) {
     return At(fit_probability, i) / At(step_time_s, i);
   };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return expected(a) > expected(b);
-  });
-  const auto first = std::find(
-      order.begin(), order.end(), FirstToTry(step_time_s, fit_probability));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return expected(a) > expected(b); });
+  const auto first = std::find(order.begin(), order.end(),
+                               FirstToTry(step_time_s, fit_probability));
   if (first != order.end()) {
     std::rotate(order.begin(), first, first + 1);
   }
@@ -81,9 +79,8 @@ std::vector<int> Order(const Predictions& predictions, double capacity_bytes) {
   }
   std::vector<int> order = TryOrder(predictions.step_time_s, probability);
   const auto hopeless =
-      std::stable_partition(order.begin(), order.end(), [&](int i) {
-        return At(probability, i) > 0.0;
-      });
+      std::stable_partition(order.begin(), order.end(),
+                            [&](int i) { return At(probability, i) > 0.0; });
   std::stable_sort(hopeless, order.end(), [&](int a, int b) {
     return At(predictions.peak_memory_bytes, a) <
            At(predictions.peak_memory_bytes, b);

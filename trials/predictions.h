@@ -35,8 +35,7 @@ struct Predictions {
 //   P = Phi(log(capacity / M) / log_stddev),
 //
 // and 0 or 1 for a log_stddev of 0.
-[[nodiscard]] double FitProbability(double peak_bytes,
-                                    double capacity_bytes,
+[[nodiscard]] double FitProbability(double peak_bytes, double capacity_bytes,
                                     double log_stddev);
 
 // The candidate to try first; -1 without candidates. The safe one maximizes the

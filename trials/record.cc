@@ -34,8 +34,7 @@ constexpr std::string_view kName<PlanRecord> = "plans";
 // to be right.
 class RowReader {
  public:
-  RowReader(std::string_view row,
-            std::size_t columns,
+  RowReader(std::string_view row, std::size_t columns,
             const std::vector<std::string>& custom)
       : custom_(custom) {
     const std::size_t comma = row.rfind(',');
@@ -49,8 +48,7 @@ class RowReader {
     cells_ = common::Split(body, ',');
     if (cells_.size() != columns + custom.size()) {
       throw InputError(fmt::format("{} cells where {} are expected",
-                                   cells_.size(),
-                                   columns + custom.size()));
+                                   cells_.size(), columns + custom.size()));
     }
   }
 
@@ -187,9 +185,7 @@ std::optional<std::vector<std::string>> CustomColumns(std::string_view text) {
 std::string AsCell(std::string text) {
   std::replace(text.begin(), text.end(), ',', ';');
   std::replace_if(
-      text.begin(),
-      text.end(),
-      [](char c) { return c == '\n' || c == '\r'; },
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; },
       ' ');
   return text;
 }
@@ -242,8 +238,7 @@ Rows<Record> ReadRows(const std::filesystem::path& run_folder,
     throw InputError(
         fmt::format("{}:1: written by another version of the program: use "
                     "another --results folder, or move {} away",
-                    path.string(),
-                    run_folder.string()));
+                    path.string(), run_folder.string()));
   }
   rows.custom = *custom;
   if constexpr (std::is_same_v<Record, Trial>) {
@@ -262,10 +257,8 @@ Rows<Record> ReadRows(const std::filesystem::path& run_folder,
         break;
       }
       throw InputError(fmt::format("{}:{}: {}; move {} away to repeat the run",
-                                   path.string(),
-                                   rows.ends.size() + 2,
-                                   e.what(),
-                                   run_folder.string()));
+                                   path.string(), rows.ends.size() + 2,
+                                   e.what(), run_folder.string()));
     }
   }
   return rows;
@@ -306,8 +299,7 @@ std::filesystem::path ProblemFolder(
 
 std::filesystem::path RunFolder(const std::filesystem::path& experiment_folder,
                                 const std::string& problem,
-                                const std::string& method,
-                                int repeat) {
+                                const std::string& method, int repeat) {
   return ProblemFolder(experiment_folder, problem) / method /
          std::to_string(repeat);
 }

@@ -343,10 +343,8 @@ void Write(const std::filesystem::path& folder,
 [[nodiscard]] std::filesystem::path ProblemFolder(
     const std::filesystem::path& experiment_folder, const std::string& problem);
 [[nodiscard]] std::filesystem::path RunFolder(
-    const std::filesystem::path& experiment_folder,
-    const std::string& problem,
-    const std::string& method,
-    int repeat);
+    const std::filesystem::path& experiment_folder, const std::string& problem,
+    const std::string& method, int repeat);
 
 }  // namespace trials
 

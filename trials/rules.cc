@@ -51,8 +51,7 @@ bool IsNamePart(char c) {
 }
 
 bool IsContextVariable(std::string_view name) {
-  return std::any_of(kContextVariables.begin(),
-                     kContextVariables.end(),
+  return std::any_of(kContextVariables.begin(), kContextVariables.end(),
                      [&](const auto& each) { return each.name == name; });
 }
 
@@ -78,8 +77,7 @@ struct Variable {
 // place in the rule that each character came from.
 class Translator {
  public:
-  Translator(const std::string& expression,
-             std::string where,
+  Translator(const std::string& expression, std::string where,
              const KnobSet& knobs)
       : expression_(expression), where_(std::move(where)), knobs_(knobs) {}
 
@@ -108,9 +106,7 @@ class Translator {
   [[noreturn]] void Fail(std::size_t position,
                          const std::string& message) const {
     throw common::InputError(fmt::format("{}: rule \"{}\", character {}: {}",
-                                         where_,
-                                         expression_,
-                                         position + 1,
+                                         where_, expression_, position + 1,
                                          message));
   }
 
@@ -148,11 +144,9 @@ class Translator {
       for (const ContextVariable& each : kContextVariables) {
         known.emplace_back(each.name);
       }
-      Fail(at_,
-           fmt::format("unknown variable '${}'{}; known: {}",
-                       name,
-                       common::DidYouMean(name, known),
-                       fmt::join(known, ", ")));
+      Fail(at_, fmt::format("unknown variable '${}'{}; known: {}", name,
+                            common::DidYouMean(name, known),
+                            fmt::join(known, ", ")));
     }
     const std::string variable = knob == nullptr ? name : knob->name;
     if (std::find(names_.begin(), names_.end(), variable) == names_.end()) {
@@ -173,12 +167,11 @@ class Translator {
     } else {
       const bool known =
           knobs_.Find(word) != nullptr || IsContextVariable(word);
-      Fail(at_,
-           known
-               ? fmt::format("'{0}' is a variable: write ${0}", word)
-               : fmt::format("unknown word '{}'; a variable is written $name, "
-                             "and true, false, min and max are known",
-                             word));
+      Fail(at_, known ? fmt::format("'{0}' is a variable: write ${0}", word)
+                      : fmt::format(
+                            "unknown word '{}'; a variable is written $name, "
+                            "and true, false, min and max are known",
+                            word));
     }
   }
 
@@ -226,8 +219,7 @@ class Translator {
 };
 
 // The value of a knob, where 0 may mean "derived from the others".
-double KnobValue(const Knob& knob,
-                 const ParallelConfig& config,
+double KnobValue(const Knob& knob, const ParallelConfig& config,
                  const Rule::Context& context) {
   const int value = knob.Get(config);
   const auto batch_size = context.find("batch_size");
@@ -264,10 +256,8 @@ Rule::Context RuleContext(const Workload& workload, int gpus) {
   return context;
 }
 
-Rule Rule::Parse(const std::string& expression,
-                 const std::string& origin,
-                 const std::string& where,
-                 const KnobSet& knobs) {
+Rule Rule::Parse(const std::string& expression, const std::string& origin,
+                 const std::string& where, const KnobSet& knobs) {
   if (common::Trim(expression).empty()) {
     throw common::InputError(fmt::format("{}: a rule is empty", where));
   }
@@ -337,9 +327,7 @@ double Rule::Value(const ParallelConfig& config, const Context& context) const {
     if (found == context.end()) {
       throw common::InputError(
           fmt::format("rule \"{}\" ({}): ${} is not known for this problem",
-                      expression_,
-                      origin_,
-                      variable.name));
+                      expression_, origin_, variable.name));
     }
     variable.value = found->second;
   }
@@ -347,9 +335,7 @@ double Rule::Value(const ParallelConfig& config, const Context& context) const {
     return compiled_->parser.Eval();
   } catch (const std::domain_error& e) {
     throw common::InputError(fmt::format("rule \"{}\" ({}): {} for {}",
-                                         expression_,
-                                         origin_,
-                                         e.what(),
+                                         expression_, origin_, e.what(),
                                          ToString(config, compiled_->knobs)));
   }
 }
@@ -367,8 +353,7 @@ std::vector<Rule> ReadRuleSet(const std::filesystem::path& path,
     ++number;
     const std::string_view text = common::Trim(line.substr(0, line.find('#')));
     if (!text.empty()) {
-      rules.push_back(Rule::Parse(std::string(text),
-                                  path.stem().string(),
+      rules.push_back(Rule::Parse(std::string(text), path.stem().string(),
                                   fmt::format("{}:{}", path.string(), number),
                                   knobs));
     }

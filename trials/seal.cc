@@ -35,19 +35,15 @@ void AddSeal(const fs::path& folder, std::vector<SealedFile>& files) {
 }
 
 std::vector<std::string> FileNames() {
-  return {FileOf<Trial>().name,
-          FileOf<StepRecord>().name,
-          FileOf<FitRecord>().name,
-          FileOf<SuggestionTime>().name,
+  return {FileOf<Trial>().name, FileOf<StepRecord>().name,
+          FileOf<FitRecord>().name, FileOf<SuggestionTime>().name,
           FileOf<PlanRecord>().name};
 }
 
 [[noreturn]] void Fail(const fs::path& path, const std::string& reason) {
   throw common::InputError(
       fmt::format("{}: {}; restore it, or move {} away to repeat the run",
-                  path.string(),
-                  reason,
-                  path.parent_path().string()));
+                  path.string(), reason, path.parent_path().string()));
 }
 
 void RequireFile(const fs::path& path, const SealedFile* sealed) {
@@ -59,16 +55,13 @@ void RequireFile(const fs::path& path, const SealedFile* sealed) {
     return;
   }
   if (!text) {
-    Fail(path,
-         fmt::format("missing; the finished run had it with {} rows",
-                     sealed->rows));
+    Fail(path, fmt::format("missing; the finished run had it with {} rows",
+                           sealed->rows));
   }
   const SealedFile found = Seal(sealed->name, *text);
   if (found.rows != sealed->rows) {
-    Fail(path,
-         fmt::format("{} rows; the finished run had {}",
-                     std::max(found.rows, 0),
-                     sealed->rows));
+    Fail(path, fmt::format("{} rows; the finished run had {}",
+                           std::max(found.rows, 0), sealed->rows));
   }
   if (found.hash != sealed->hash) {
     Fail(path, "its content has changed since the run finished");
@@ -89,10 +82,8 @@ void RequireIdentity(const fs::path& run_folder, const RunInfo& info) {
     Fail(run_folder / "run.json",
          fmt::format("describes repeat {} of method {}{}{}, which is another "
                      "run",
-                     info.repeat,
-                     info.method,
-                     info.problem.empty() ? "" : ", problem ",
-                     info.problem));
+                     info.repeat, info.method,
+                     info.problem.empty() ? "" : ", problem ", info.problem));
   }
 }
 
@@ -114,10 +105,9 @@ void RequireWhole(const fs::path& run_folder, const RunInfo& info) {
     return;
   }
   for (const std::string& name : FileNames()) {
-    const auto sealed = std::find_if(
-        info.files->begin(), info.files->end(), [&](const SealedFile& file) {
-          return file.name == name;
-        });
+    const auto sealed =
+        std::find_if(info.files->begin(), info.files->end(),
+                     [&](const SealedFile& file) { return file.name == name; });
     RequireFile(run_folder / name,
                 sealed == info.files->end() ? nullptr : &*sealed);
   }

@@ -32,8 +32,7 @@ constexpr std::size_t kMostConfigs = 10'000'000;
   FailAt(where,
          fmt::format("the lists of {} and other fields make more than {} "
                      "configurations: shorten them",
-                     knob,
-                     kMostConfigs));
+                     knob, kMostConfigs));
 }
 
 // The knobs of one group with their grids, the manifest's or the default, and
@@ -46,8 +45,7 @@ struct Family {
 // The canonical configurations that `base` becomes by setting the knobs of the
 // family to all combinations of their grids, each once: of those that differ
 // in inactive knobs only, the one that has the first value of each is taken.
-std::vector<PC> Combinations(const PC& base,
-                             const Family& family,
+std::vector<PC> Combinations(const PC& base, const Family& family,
                              const std::string& where) {
   std::vector<PC> raw = {base};
   for (const auto& [knob, grid] : family.grids) {
@@ -84,8 +82,7 @@ std::vector<PC> Combinations(const PC& base,
 
 class Enumeration {
  public:
-  Enumeration(const Workload& workload,
-              int gpus,
+  Enumeration(const Workload& workload, int gpus,
               const SearchSpaceOptions& options)
       : rules_(options.rules),
         context_{workload, gpus},
@@ -100,10 +97,8 @@ class Enumeration {
         FailAt(options.where, problem);
       }
     }
-    for (const KnobGroup group : {KnobGroup::kSizes,
-                                  KnobGroup::kPipeline,
-                                  KnobGroup::kOther,
-                                  KnobGroup::kSharding}) {
+    for (const KnobGroup group : {KnobGroup::kSizes, KnobGroup::kPipeline,
+                                  KnobGroup::kOther, KnobGroup::kSharding}) {
       families_.push_back(MakeFamily(group, options));
     }
     lists_.resize(families_.size());
@@ -129,9 +124,7 @@ class Enumeration {
   [[nodiscard]] std::string Sizes() const {
     std::string text;
     for (const auto& [knob, grid] : families_.front().grids) {
-      text += fmt::format("{}{} in [{}]",
-                          text.empty() ? "" : ", ",
-                          knob->name,
+      text += fmt::format("{}{} in [{}]", text.empty() ? "" : ", ", knob->name,
                           fmt::join(grid, ", "));
     }
     return text;
@@ -161,8 +154,7 @@ class Enumeration {
         FailAt(
             options.where,
             fmt::format("list {} or {}, not both: one follows from the other",
-                        other,
-                        knob.name));
+                        other, knob.name));
       }
       for (Family& family : families_) {
         for (auto& [target, grid] : family.grids) {
@@ -173,8 +165,7 @@ class Enumeration {
       }
       dropped_.push_back(
           {fmt::format("no number of {} gives this {}", other, knob.name),
-           "built in",
-           0});
+           "built in", 0});
     }
   }
 
@@ -229,8 +220,7 @@ class Enumeration {
       if (constraint->broken(config, context_)) {
         dropped_[place].count += std::accumulate(
             lists_.begin() + static_cast<std::ptrdiff_t>(level) + 1,
-            lists_.end(),
-            std::int64_t{1},
+            lists_.end(), std::int64_t{1},
             [](std::int64_t product, const std::vector<PC>& list) {
               return product * static_cast<std::int64_t>(list.size());
             });
@@ -285,27 +275,20 @@ std::string NothingLeft(int gpus,
   const auto weight = [](const SearchSpace::Dropped& rule) {
     return std::pair(rule.count > 0 && rule.origin == "manifest", rule.count);
   };
-  const auto most =
-      std::max_element(first, dropped.end(), [&](const auto& a, const auto& b) {
-        return weight(a) < weight(b);
-      });
+  const auto most = std::max_element(
+      first, dropped.end(),
+      [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
   const std::int64_t all = std::accumulate(
-      first, dropped.end(), std::int64_t{0}, [](auto sum, const auto& each) {
-        return sum + each.count;
-      });
+      first, dropped.end(), std::int64_t{0},
+      [](auto sum, const auto& each) { return sum + each.count; });
   return fmt::format(
       "none of the {} configurations of {} GPUs is valid; \"{}\" ({}) dropped "
       "{} of them: widen the grids or drop the rule",
-      all,
-      gpus,
-      most->rule,
-      most->origin,
-      most->count);
+      all, gpus, most->rule, most->origin, most->count);
 }
 
 // The configurations of one number of GPUs.
-Enumeration EnumerateGpus(const Workload& workload,
-                          int gpus,
+Enumeration EnumerateGpus(const Workload& workload, int gpus,
                           const SearchSpaceOptions& options) {
   if (gpus < 1) {
     FailAt(options.where, fmt::format("{} GPUs: at least 1 is needed", gpus));
@@ -315,8 +298,7 @@ Enumeration EnumerateGpus(const Workload& workload,
   if (!enumeration.any_sizes()) {
     FailAt(options.where,
            fmt::format("no dp * tp * pp * cp is {}, the number of GPUs: {}",
-                       gpus,
-                       enumeration.Sizes()));
+                       gpus, enumeration.Sizes()));
   }
   if (enumeration.configs().empty()) {
     FailAt(options.where, NothingLeft(gpus, enumeration.dropped()));
@@ -339,13 +321,11 @@ SearchSpace::SearchSpace(std::vector<ParallelConfig> configs, KnobSet knobs)
       configs_(std::move(configs)),
       sorted_(configs_.size()) {
   std::iota(sorted_.begin(), sorted_.end(), 0);
-  std::sort(sorted_.begin(), sorted_.end(), [this](int a, int b) {
-    return (*this)[a] < (*this)[b];
-  });
-  const auto same =
-      std::adjacent_find(sorted_.begin(), sorted_.end(), [this](int a, int b) {
-        return (*this)[a] == (*this)[b];
-      });
+  std::sort(sorted_.begin(), sorted_.end(),
+            [this](int a, int b) { return (*this)[a] < (*this)[b]; });
+  const auto same = std::adjacent_find(
+      sorted_.begin(), sorted_.end(),
+      [this](int a, int b) { return (*this)[a] == (*this)[b]; });
   if (same != sorted_.end()) {
     throw common::InputError(fmt::format("the configuration {} is listed twice",
                                          ToString((*this)[*same], knobs_)));
@@ -360,16 +340,14 @@ SearchSpace::SearchSpace(std::vector<ParallelConfig> configs, KnobSet knobs)
   }
 }
 
-SearchSpace SearchSpace::Enumerate(const Workload& workload,
-                                   int gpus,
+SearchSpace SearchSpace::Enumerate(const Workload& workload, int gpus,
                                    const SearchSpaceOptions& options) {
   std::vector<PC> configs;
   std::vector<Dropped> dropped;
   for (const int size :
        options.gpus.empty() ? std::vector<int>{gpus} : options.gpus) {
     Enumeration enumeration = EnumerateGpus(workload, size, options);
-    configs.insert(configs.end(),
-                   enumeration.configs().begin(),
+    configs.insert(configs.end(), enumeration.configs().begin(),
                    enumeration.configs().end());
     if (configs.size() > kMostConfigs) {
       FailTooMany(options.where, "gpus");
@@ -392,9 +370,7 @@ SearchSpace SearchSpace::Enumerate(const Workload& workload,
 
 std::optional<int> SearchSpace::Find(const ParallelConfig& config) const {
   const auto found = std::lower_bound(
-      sorted_.begin(),
-      sorted_.end(),
-      config,
+      sorted_.begin(), sorted_.end(), config,
       [this](int index, const PC& wanted) { return (*this)[index] < wanted; });
   if (found == sorted_.end() || (*this)[*found] != config) {
     return std::nullopt;
@@ -408,9 +384,8 @@ using Settings = std::vector<std::pair<const Knob*, int>>;
 
 bool Names(const Settings& settings, const Knob& knob) {
   return std::any_of(
-      settings.begin(), settings.end(), [&](const auto& setting) {
-        return setting.first == &knob;
-      });
+      settings.begin(), settings.end(),
+      [&](const auto& setting) { return setting.first == &knob; });
 }
 
 // Replaces the settings of knobs that follow from others: micro_batch_size=2
@@ -430,19 +405,12 @@ void ResolveInverses(const SearchSpace& space, Settings& settings) {
     if (needed == 0) {
       throw std::invalid_argument(
           fmt::format("{}={} does not divide the batch of {} on dp={} ranks",
-                      knob->name,
-                      value,
-                      space.batch_size(),
-                      given.dp));
+                      knob->name, value, space.batch_size(), given.dp));
     }
     if (Names(settings, other) && other.Get(given) != needed) {
       throw std::invalid_argument(
           fmt::format("{0}={1} needs {2}={3}, not {4}: leave one of them out",
-                      knob->name,
-                      value,
-                      other.name,
-                      needed,
-                      other.Get(given)));
+                      knob->name, value, other.name, needed, other.Get(given)));
     }
     std::tie(knob, value) = std::pair(&other, needed);
   }
@@ -466,9 +434,7 @@ Completed Complete(std::string_view text, const SearchSpace& space) {
     if (!active && knob.Get(given) != knob.Default()) {
       completed.notes.push_back(
           fmt::format("{}={} is ignored: it has an effect only if {}",
-                      knob.name,
-                      knob.Text(knob.Get(given)),
-                      knob.active.text));
+                      knob.name, knob.Text(knob.Get(given)), knob.active.text));
     }
     const bool keep = knob.group == KnobGroup::kSizes || (named && active);
     (keep ? kept : free).push_back(&knob);
@@ -504,9 +470,7 @@ Completed Complete(std::string_view text, const SearchSpace& space) {
       completed.notes.push_back(fmt::format(
           "{} is not given; using {}, the value in the search space nearest "
           "to the default of {}",
-          knob->name,
-          knob->Get(completed.config),
-          knob->Default()));
+          knob->name, knob->Get(completed.config), knob->Default()));
     }
   }
   return completed;

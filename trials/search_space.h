@@ -45,8 +45,7 @@ struct SearchSpaceOptions {
 // Errors: throws InputError for an unknown knob or rule set, a value out of the
 // knob's range, an empty list, a knob given twice.
 [[nodiscard]] SearchSpaceOptions ReadSearchSpaceOptions(
-    const common::TomlTable& table,
-    const std::filesystem::path& rules_folder,
+    const common::TomlTable& table, const std::filesystem::path& rules_folder,
     const KnobSet& knobs = BuiltInKnobs());
 
 // A finite, ordered set of configurations. The order is that of
@@ -84,8 +83,7 @@ class SearchSpace {
   // Errors: throws InputError when no dp * tp * pp * cp of the grids is the
   // number of GPUs (or one of them), when nothing is left, naming the rule that
   // dropped most, and for an unknown name in options.values.
-  [[nodiscard]] static SearchSpace Enumerate(const Workload& workload,
-                                             int gpus,
+  [[nodiscard]] static SearchSpace Enumerate(const Workload& workload, int gpus,
                                              const SearchSpaceOptions& options);
 
   [[nodiscard]] int size() const { return static_cast<int>(configs_.size()); }

@@ -35,17 +35,14 @@ std::filesystem::path RuleSetPath(const common::TomlTable& table,
   table.Fail(
       "rule_sets",
       fmt::format(
-          "unknown rule set '{}'{}: there is no {}; known: {}",
-          name,
-          common::DidYouMean(name, known),
-          path.string(),
+          "unknown rule set '{}'{}: there is no {}; known: {}", name,
+          common::DidYouMean(name, known), path.string(),
           known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
 }
 
 // The values that a manifest lists for one knob, ascending, each once.
 std::vector<int> ReadGrid(const common::TomlTable& table,
-                          const std::string& key,
-                          const Knob& knob) {
+                          const std::string& key, const Knob& knob) {
   std::set<int> values;
   for (const std::int64_t value : table.GetInts(key)) {
     try {
@@ -85,8 +82,7 @@ std::vector<int> ReadGpus(const common::TomlTable& table) {
 }  // namespace
 
 SearchSpaceOptions ReadSearchSpaceOptions(
-    const common::TomlTable& table,
-    const std::filesystem::path& rules_folder,
+    const common::TomlTable& table, const std::filesystem::path& rules_folder,
     const KnobSet& knobs) {
   SearchSpaceOptions options;
   options.knobs = ReadCustomKnobs(table, knobs);
@@ -110,8 +106,7 @@ SearchSpaceOptions ReadSearchSpaceOptions(
       table.Fail(key,
                  fmt::format("{0} is a flag of one configuration: list sizes, "
                              "such as {1} = [1, 2, 4, 8]",
-                             key,
-                             knob->name));
+                             key, knob->name));
     }
     try {
       const Knob& knob = options.knobs.Require(key);

@@ -22,10 +22,8 @@ std::string DataProblem(std::string_view folder) {
     return fmt::format(" ({} is not set; {})", kDataVariable, kRemedy);
   }
   if (!std::filesystem::is_directory(folder, error)) {
-    return fmt::format(" ({} is '{}', which is no folder; {})",
-                       kDataVariable,
-                       folder,
-                       kRemedy);
+    return fmt::format(" ({} is '{}', which is no folder; {})", kDataVariable,
+                       folder, kRemedy);
   }
   return fmt::format(" ({} is '{}')", kDataVariable, folder);
 }
@@ -52,8 +50,7 @@ std::filesystem::path ResolveTablePath(
   throw common::InputError(
       fmt::format("there is no table {}{} and no {}",
                   data.empty() ? name : (data / path).string(),
-                  DataProblem(data),
-                  (manifest_folder / path).string()));
+                  DataProblem(data), (manifest_folder / path).string()));
 }
 
 }  // namespace trials

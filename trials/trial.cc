@@ -17,10 +17,8 @@ bool Trial::HasThroughput() const {
          measurement.outcome != Outcome::kFailed;
 }
 
-Trial MakeTrial(int candidate,
-                const ParallelConfig& config,
-                Measurement measurement,
-                const ThroughputOptions& options) {
+Trial MakeTrial(int candidate, const ParallelConfig& config,
+                Measurement measurement, const ThroughputOptions& options) {
   Trial trial{.candidate = candidate,
               .config = config,
               .measurement = std::move(measurement)};

@@ -86,8 +86,7 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
 
 // The trial of a candidate with its estimate and with texts as the records hold
 // them; the search fills in number, search time and incumbent.
-[[nodiscard]] Trial MakeTrial(int candidate,
-                              const ParallelConfig& config,
+[[nodiscard]] Trial MakeTrial(int candidate, const ParallelConfig& config,
                               Measurement measurement,
                               const ThroughputOptions& options = {});
 

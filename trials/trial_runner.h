@@ -64,8 +64,7 @@ inline void StopBy(const std::optional<StopRule>& rule, TrialRequest& request) {
   if (!rule) {
     return;
   }
-  request.on_step = [rule = *rule,
-                     max_steps = request.max_steps,
+  request.on_step = [rule = *rule, max_steps = request.max_steps,
                      step_times_s =
                          std::vector<double>()](double step_time_s) mutable {
     step_times_s.push_back(step_time_s);

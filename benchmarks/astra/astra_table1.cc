@@ -70,8 +70,7 @@ struct Strategy {
 };
 
 // The strategies of given sizes and microbatches.
-void AddStrategies(const Model& model,
-                   const ParallelConfig& sizes,
+void AddStrategies(const Model& model, const ParallelConfig& sizes,
                    std::vector<Strategy>& strategies) {
   const int layers = model.layers / sizes.pp;
   for (int chunks = 1; chunks <= (sizes.pp > 1 ? layers : 1); ++chunks) {
@@ -128,8 +127,7 @@ std::vector<Strategy> ListStrategies(const Model& model, int gpus) {
 }
 
 StepReport SimulateStrategy(const Simulator& simulator,
-                            const Strategy& strategy,
-                            int layers) {
+                            const Strategy& strategy, int layers) {
   if (!strategy.partly()) {
     return simulator.Simulate(strategy.config);
   }
@@ -140,8 +138,7 @@ StepReport SimulateStrategy(const Simulator& simulator,
   return simulator.Simulate(plan);
 }
 
-void RunRow(const Published& row,
-            const std::filesystem::path& experiments,
+void RunRow(const Published& row, const std::filesystem::path& experiments,
             int threads) {
   Workload workload;
   workload.model =
@@ -161,8 +158,7 @@ void RunRow(const Published& row,
   const double listing_s = watch.wall_s();
   std::vector<StepReport> reports(strategies.size());
   ForAll(
-      static_cast<int>(strategies.size()),
-      threads,
+      static_cast<int>(strategies.size()), threads,
       [&] { return Simulator(workload, cluster, options); },
       [&](const Simulator& simulator, int i) {
         const auto at = static_cast<std::size_t>(i);
@@ -185,17 +181,9 @@ void RunRow(const Published& row,
   fmt::print(
       "{:<12} {:>5} {:>10} {:>8} {:>7.3f} {:>8.2f} {:>7.2f} {:>10.0f}"
       "   {:>6} {:>6.1f} {:>5.0f}   {}\n",
-      row.model,
-      row.gpus,
-      strategies.size(),
-      fit,
-      listing_s,
-      simulation_s,
-      cpu_s,
-      static_cast<double>(strategies.size()) / cpu_s,
-      row.strategies,
-      row.simulation_s,
-      row.strategies / row.simulation_s,
+      row.model, row.gpus, strategies.size(), fit, listing_s, simulation_s,
+      cpu_s, static_cast<double>(strategies.size()) / cpu_s, row.strategies,
+      row.simulation_s, row.strategies / row.simulation_s,
       best < reports.size() ? ToString(strategies[best].config)
                             : "nothing fits");
 }
@@ -203,16 +191,8 @@ void RunRow(const Published& row,
 int Main(const std::filesystem::path& experiments, int threads) {
   fmt::print(
       "{:<12} {:>5} {:>10} {:>8} {:>7} {:>8} {:>7} {:>10}   {:>20}   {}\n",
-      "model",
-      "GPUs",
-      "strategies",
-      "fit",
-      "list s",
-      "simul. s",
-      "CPU s",
-      "/CPU s",
-      "Astra:  n, s, n/s",
-      "the fastest that fits");
+      "model", "GPUs", "strategies", "fit", "list s", "simul. s", "CPU s",
+      "/CPU s", "Astra:  n, s, n/s", "the fastest that fits");
   for (const Published& row : kTable1) {
     RunRow(row, experiments, threads);
   }

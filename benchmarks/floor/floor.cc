@@ -51,9 +51,7 @@ std::vector<surrogates::BfgsSummary> MaximiseFromAll(const FloorData& data,
           [&](const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
             return likelihood.Evaluate(x, gradient);
           },
-          starts[static_cast<std::size_t>(i)],
-          lower,
-          upper);
+          starts[static_cast<std::size_t>(i)], lower, upper);
     }
   };
   std::vector<std::jthread> others;
@@ -70,8 +68,7 @@ void Run(const Arguments& arguments) {
   const surrogates::Observations observations = Observe(
       space,
       MakeMean(space, kDimensions, surrogates::ParametricMean::Link::kInverse),
-      arguments.n,
-      0.3);
+      arguments.n, 0.3);
   FloorData data{.points = Eigen::MatrixXd(kDimensions, arguments.n),
                  .value = observations.value,
                  .noise_variance = observations.noise_variance};
@@ -83,15 +80,14 @@ void Run(const Arguments& arguments) {
     const Stopwatch watch;
     const auto ends = MaximiseFromAll(data, arguments.threads);
     const auto best = std::min_element(
-        ends.begin(), ends.end(), [](const auto& a, const auto& b) {
-          return a.value < b.value;
-        });
+        ends.begin(), ends.end(),
+        [](const auto& a, const auto& b) { return a.value < b.value; });
     const double fit_s = watch.wall_s();
     FloorLikelihood likelihood(data);
     Eigen::VectorXd gradient;
     const double value = likelihood.Evaluate(best->x, &gradient);
-    const int argmax = FloorArgMax(
-        data, likelihood, best->x, space.points, 2.0, arguments.threads);
+    const int argmax = FloorArgMax(data, likelihood, best->x, space.points, 2.0,
+                                   arguments.threads);
     int evaluations = 0;
     for (const auto& end : ends) {
       evaluations += end.evaluations;
@@ -101,16 +97,8 @@ void Run(const Arguments& arguments) {
         R"("cpu_s": {:.6f}, "fit_s": {:.6f}, "peak_mb": {:.1f}, "argmax": {}, "evaluations": {}, )"
         R"("exact": 0, "learned": {{"negative_log_likelihood": {:.10g}}}}})"
         "\n",
-        arguments.n,
-        arguments.candidates,
-        arguments.threads,
-        watch.wall_s(),
-        watch.cpu_s(),
-        fit_s,
-        PeakMemoryMb(),
-        argmax,
-        evaluations,
-        value);
+        arguments.n, arguments.candidates, arguments.threads, watch.wall_s(),
+        watch.cpu_s(), fit_s, PeakMemoryMb(), argmax, evaluations, value);
     std::fflush(stdout);
   }
 }

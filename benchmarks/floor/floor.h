@@ -42,12 +42,9 @@ class FloorLikelihood {
 
 // The candidate (a column of `candidates`, [d, N]) with the highest mean +
 // beta deviations under the likelihood last evaluated at `parameters`.
-int FloorArgMax(const FloorData& data,
-                const FloorLikelihood& likelihood,
+int FloorArgMax(const FloorData& data, const FloorLikelihood& likelihood,
                 const Eigen::VectorXd& parameters,
-                const Eigen::MatrixXd& candidates,
-                double beta,
-                int threads);
+                const Eigen::MatrixXd& candidates, double beta, int threads);
 
 }  // namespace benchmarks
 

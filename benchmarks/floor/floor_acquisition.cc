@@ -40,11 +40,8 @@ void Correlate(double* values, Eigen::Index size) {
   }
 }
 
-void Visit(const Model& model,
-           const Eigen::MatrixXd& candidates,
-           Eigen::Index begin,
-           Eigen::Index count,
-           Buffers& buffers,
+void Visit(const Model& model, const Eigen::MatrixXd& candidates,
+           Eigen::Index begin, Eigen::Index count, Buffers& buffers,
            Best& best) {
   const Eigen::Index d = candidates.rows();
   auto augmented = buffers.augmented.leftCols(count);
@@ -70,12 +67,9 @@ void Visit(const Model& model,
 
 }  // namespace
 
-int FloorArgMax(const FloorData& data,
-                const FloorLikelihood& likelihood,
+int FloorArgMax(const FloorData& data, const FloorLikelihood& likelihood,
                 const Eigen::VectorXd& parameters,
-                const Eigen::MatrixXd& candidates,
-                double beta,
-                int threads) {
+                const Eigen::MatrixXd& candidates, double beta, int threads) {
   const Eigen::Index n = data.points.cols();
   const Eigen::Index d = data.points.rows();
   Model model;
@@ -97,16 +91,12 @@ int FloorArgMax(const FloorData& data,
   std::atomic<Eigen::Index> next = 0;
   std::vector<Best> bests(static_cast<std::size_t>(threads));
   const auto work = [&](std::size_t worker) {
-    Buffers buffers{Eigen::MatrixXd(d + 2, kBlock),
-                    Eigen::MatrixXd(n, kBlock),
+    Buffers buffers{Eigen::MatrixXd(d + 2, kBlock), Eigen::MatrixXd(n, kBlock),
                     Eigen::MatrixXd(n, kBlock)};
     for (Eigen::Index begin = next.fetch_add(kBlock); begin < candidates.cols();
          begin = next.fetch_add(kBlock)) {
-      Visit(model,
-            candidates,
-            begin,
-            std::min(kBlock, candidates.cols() - begin),
-            buffers,
+      Visit(model, candidates, begin,
+            std::min(kBlock, candidates.cols() - begin), buffers,
             bests[worker]);
     }
   };
@@ -118,8 +108,7 @@ int FloorArgMax(const FloorData& data,
     work(0);
   }
   return std::max_element(
-             bests.begin(),
-             bests.end(),
+             bests.begin(), bests.end(),
              [](const Best& a, const Best& b) { return a.value < b.value; })
       ->candidate;
 }

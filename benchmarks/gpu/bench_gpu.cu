@@ -28,8 +28,8 @@ namespace {
 
 void Check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
-    std::fprintf(
-        stderr, "bench_gpu: %s: %s\n", what, cudaGetErrorString(error));
+    std::fprintf(stderr, "bench_gpu: %s: %s\n", what,
+                 cudaGetErrorString(error));
     std::exit(1);
   }
 }
@@ -40,8 +40,7 @@ bool Succeeds(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS; }
 // power that a product draws depends on its data.
 __global__ void Fill(std::uint32_t* words, std::size_t count) {
   for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
-       i < count;
-       i += std::size_t{gridDim.x} * blockDim.x) {
+       i < count; i += std::size_t{gridDim.x} * blockDim.x) {
     std::uint32_t x = static_cast<std::uint32_t>(i) * 2654435761u + 12345u;
     x ^= x >> 16;
     x *= 2246822519u;
@@ -52,17 +51,14 @@ __global__ void Fill(std::uint32_t* words, std::size_t count) {
 
 __global__ void Copy(const float4* from, float4* to, std::size_t count) {
   for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
-       i < count;
-       i += std::size_t{gridDim.x} * blockDim.x) {
+       i < count; i += std::size_t{gridDim.x} * blockDim.x) {
     to[i] = from[i];
   }
 }
 
 // silu(gate) * up, as one thread per element, like a framework's kernel.
-__global__ void Silu(const __nv_bfloat16* gate,
-                     const __nv_bfloat16* up,
-                     __nv_bfloat16* out,
-                     std::size_t count) {
+__global__ void Silu(const __nv_bfloat16* gate, const __nv_bfloat16* up,
+                     __nv_bfloat16* out, std::size_t count) {
   const std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
   if (i < count) {
     const float g = __bfloat162float(gate[i]);
@@ -156,28 +152,22 @@ class Products {
     cublasLtMatrixLayout_t c = nullptr;
     cublasLtMatmulPreference_t preference = nullptr;
     cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    cublasLtMatmulDescSetAttribute(
-        product, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof(op_b));
-    cublasLtMatmulDescSetAttribute(
-        product, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof(op_a));
+    cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &op_b,
+                                   sizeof(op_b));
+    cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSB, &op_a,
+                                   sizeof(op_a));
     const bool b_by_k = op_b == CUBLAS_OP_T;
-    cublasLtMatrixLayoutCreate(&b,
-                               in,
-                               b_by_k ? call.k : call.n,
+    cublasLtMatrixLayoutCreate(&b, in, b_by_k ? call.k : call.n,
                                b_by_k ? call.n : call.k,
                                b_by_k ? call.k : call.n);
     const bool a_by_m = op_a == CUBLAS_OP_T;
-    cublasLtMatrixLayoutCreate(&a,
-                               in,
-                               a_by_m ? call.m : call.k,
+    cublasLtMatrixLayoutCreate(&a, in, a_by_m ? call.m : call.k,
                                a_by_m ? call.k : call.m,
                                a_by_m ? call.m : call.k);
     cublasLtMatrixLayoutCreate(&c, out, call.n, call.m, call.n);
     cublasLtMatmulPreferenceCreate(&preference);
     cublasLtMatmulPreferenceSetAttribute(
-        preference,
-        CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-        &kWorkspaceBytes,
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
         sizeof(kWorkspaceBytes));
     cublasLtMatmulHeuristicResult_t algorithm{};
     int found = 0;
@@ -189,21 +179,8 @@ class Products {
             handle_, product, b, a, c, c, preference, 1, &algorithm, &found)) &&
         found > 0) {
       time_s = Seconds([&] {
-        cublasLtMatmul(handle_,
-                       product,
-                       &one,
-                       b_,
-                       b,
-                       a_,
-                       a,
-                       &beta,
-                       c_,
-                       c,
-                       c_,
-                       c,
-                       &algorithm.algo,
-                       workspace_,
-                       kWorkspaceBytes,
+        cublasLtMatmul(handle_, product, &one, b_, b, a_, a, &beta, c_, c, c_,
+                       c, &algorithm.algo, workspace_, kWorkspaceBytes,
                        nullptr);
       });
     }
@@ -283,20 +260,10 @@ Device Describe(double half_tflops) {
 
 std::vector<Call> Grid(const Device& device) {
   // Layers of models (in, out), some narrow as under tensor parallelism.
-  const std::vector<std::pair<int, int>> layers = {{2048, 2048},
-                                                   {2048, 8192},
-                                                   {4096, 4096},
-                                                   {4096, 1536},
-                                                   {4096, 28672},
-                                                   {5120, 5120},
-                                                   {14336, 4096},
-                                                   {8192, 1024},
-                                                   {8192, 8192},
-                                                   {8192, 7168},
-                                                   {1024, 8192},
-                                                   {28672, 8192},
-                                                   {4096, 32128},
-                                                   {768, 3072}};
+  const std::vector<std::pair<int, int>> layers = {
+      {2048, 2048}, {2048, 8192},  {4096, 4096},  {4096, 1536}, {4096, 28672},
+      {5120, 5120}, {14336, 4096}, {8192, 1024},  {8192, 8192}, {8192, 7168},
+      {1024, 8192}, {28672, 8192}, {4096, 32128}, {768, 3072}};
   std::vector<Call> calls;
   for (const auto& [in, out] : layers) {
     for (const std::int64_t tokens : {2048, 8192}) {
@@ -322,11 +289,8 @@ struct Rates {
 };
 
 // One line of the table; returns the share.
-double Report(std::FILE* csv,
-              const std::string& gpu,
-              const Call& call,
-              double time_s,
-              double peak_flop_per_s) {
+double Report(std::FILE* csv, const std::string& gpu, const Call& call,
+              double time_s, double peak_flop_per_s) {
   const char* layout = call.layout == Layout::kTn   ? "TN"
                        : call.layout == Layout::kNn ? "NN"
                                                     : "NT";
@@ -336,25 +300,17 @@ double Report(std::FILE* csv,
   std::fprintf(csv,
                "%s,%.6g,%s,\"b=1, m=%lld, k=%lld, n=%lld, layout=%s, "
                "accumulate=%s, out_dtype=%s, dtype=%s\",%.6g\n",
-               gpu.c_str(),
-               peak_flop_per_s / 1e12,
+               gpu.c_str(), peak_flop_per_s / 1e12,
                call.type == Type::kFp32 ? "matmul_fp32" : "matmul",
-               static_cast<long long>(call.m),
-               static_cast<long long>(call.k),
-               static_cast<long long>(call.n),
-               layout,
-               adds ? "True" : "False",
-               adds ? "fp32" : "bf16",
-               call.type == Type::kFp8 ? "fp8" : "bf16",
+               static_cast<long long>(call.m), static_cast<long long>(call.k),
+               static_cast<long long>(call.n), layout, adds ? "True" : "False",
+               adds ? "fp32" : "bf16", call.type == Type::kFp8 ? "fp8" : "bf16",
                share);
   return share;
 }
 
-void MeasureProducts(const Device& device,
-                     const std::string& gpu,
-                     std::FILE* csv,
-                     Products& products,
-                     Rates& rates) {
+void MeasureProducts(const Device& device, const std::string& gpu,
+                     std::FILE* csv, Products& products, Rates& rates) {
   const std::vector<Call> calls = Grid(device);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const Call& call = calls[i];
@@ -364,13 +320,11 @@ void MeasureProducts(const Device& device,
       continue;
     }
     if (call.type == Type::kFp32) {
-      rates.single =
-          std::max(rates.single,
-                   Report(csv, gpu, call, time_s, device.single_flop_per_s));
+      rates.single = std::max(rates.single, Report(csv, gpu, call, time_s,
+                                                   device.single_flop_per_s));
     } else if (call.type == Type::kFp8) {
-      rates.fp8 =
-          std::max(rates.fp8,
-                   Report(csv, gpu, call, time_s, 2 * device.half_flop_per_s));
+      rates.fp8 = std::max(rates.fp8, Report(csv, gpu, call, time_s,
+                                             2 * device.half_flop_per_s));
     } else {
       rates.half = std::max(
           rates.half, Report(csv, gpu, call, time_s, device.half_flop_per_s));
@@ -385,8 +339,7 @@ void MeasureMemory(const Device& device, Products& buffers, Rates& rates) {
   const double copy_s = Seconds([&] {
     Copy<<<8 * device.properties.multiProcessorCount, 512>>>(
         static_cast<const float4*>(buffers.a()),
-        static_cast<float4*>(buffers.c()),
-        kBytes / sizeof(float4));
+        static_cast<float4*>(buffers.c()), kBytes / sizeof(float4));
   });
   rates.copy = 2.0 * kBytes / copy_s / device.memory_bytes_per_s;
   // As large as the activations of a layer.
@@ -395,16 +348,14 @@ void MeasureMemory(const Device& device, Products& buffers, Rates& rates) {
     Silu<<<(kElements + 255) / 256, 256>>>(
         static_cast<const __nv_bfloat16*>(buffers.a()),
         static_cast<const __nv_bfloat16*>(buffers.b()),
-        static_cast<__nv_bfloat16*>(buffers.c()),
-        kElements);
+        static_cast<__nv_bfloat16*>(buffers.c()), kElements);
   });
   rates.elements = 6.0 * kElements / silu_s / device.memory_bytes_per_s;
   rates.launch_s = Seconds([] { Nothing<<<1, 32>>>(); });
 }
 
 void WriteFiles(const std::filesystem::path& experiments,
-                const std::string& name,
-                const Device& device,
+                const std::string& name, const Device& device,
                 const Rates& rates) {
   const auto share = [](double value) { return std::clamp(value, 0.01, 1.0); };
   const cudaDeviceProp& p = device.properties;
@@ -469,8 +420,8 @@ int main(int argc, char** argv) {
   const std::filesystem::path table = out / (name + "_operators.csv");
   std::FILE* csv = std::fopen(table.c_str(), "w");
   if (csv == nullptr) {
-    std::fprintf(
-        stderr, "bench_gpu: could not write %s\n", table.string().c_str());
+    std::fprintf(stderr, "bench_gpu: could not write %s\n",
+                 table.string().c_str());
     return 2;
   }
   std::fprintf(csv, "gpu,peak_tflops,operator,shape,efficiency\n");
@@ -483,11 +434,9 @@ int main(int argc, char** argv) {
   std::printf(
       "%s: %s; best product %.0f TFLOPS, copies %.0f GB/s, "
       "element-wise %.0f GB/s, gap between kernels %.1f us\n",
-      table.string().c_str(),
-      device.properties.name,
+      table.string().c_str(), device.properties.name,
       rates.half * device.half_flop_per_s / 1e12,
       rates.copy * device.memory_bytes_per_s / 1e9,
-      rates.elements * device.memory_bytes_per_s / 1e9,
-      rates.launch_s * 1e6);
+      rates.elements * device.memory_bytes_per_s / 1e9, rates.launch_s * 1e6);
   return 0;
 }

@@ -39,27 +39,17 @@ struct Outcome {
   std::string learned = "{}";
 };
 
-void Print(const Arguments& arguments,
-           const Stopwatch& watch,
+void Print(const Arguments& arguments, const Stopwatch& watch,
            const Outcome& outcome) {
   fmt::print(
       R"({{"case": "{}", "n": {}, "candidates": {}, "threads": {}, "wall_s": {:.6f}, "cpu_s": {:.6f}, )"
       R"("fit_s": {:.6f}, "peak_mb": {:.1f}, "argmax": {}, "evaluations": {}, )"
       R"("memories": {}, "exact": {}, "learned": {}}})"
       "\n",
-      arguments.name,
-      arguments.n,
-      arguments.candidates,
-      arguments.threads,
-      watch.wall_s(),
-      watch.cpu_s(),
-      outcome.fit_s,
-      PeakMemoryMb(),
-      outcome.argmax,
-      outcome.evaluations,
-      outcome.memory_evaluations,
-      outcome.exact_evaluations,
-      outcome.learned);
+      arguments.name, arguments.n, arguments.candidates, arguments.threads,
+      watch.wall_s(), watch.cpu_s(), outcome.fit_s, PeakMemoryMb(),
+      outcome.argmax, outcome.evaluations, outcome.memory_evaluations,
+      outcome.exact_evaluations, outcome.learned);
   std::fflush(stdout);
 }
 
@@ -68,22 +58,20 @@ std::string Learned(const GaussianProcess& process) {
   const surrogates::Hyperparameters& h = process.hyperparameters();
   std::string text = "{\"length_scales\": [";
   for (Eigen::Index k = 0; k < h.log_length_scales.size(); ++k) {
-    text += fmt::format(
-        "{}{:.17g}", k > 0 ? ", " : "", std::exp(h.log_length_scales[k]));
+    text += fmt::format("{}{:.17g}", k > 0 ? ", " : "",
+                        std::exp(h.log_length_scales[k]));
   }
   return text +
          fmt::format(
              "], \"signal_variance\": {:.17g}, \"nugget_variance\": {:.17g}, "
              "\"constant\": {:.17g}}}",
-             std::exp(h.log_signal_variance),
-             std::exp(h.log_nugget_variance),
+             std::exp(h.log_signal_variance), std::exp(h.log_nugget_variance),
              std::exp(h.log_coefficients[0]));
 }
 
 // The unconstrained problem that other libraries can be given too: one process
 // with a constant mean, mean + 2 deviations, all candidates.
-Outcome SuggestUcb(GaussianProcess& process,
-                   const Observations& observations,
+Outcome SuggestUcb(GaussianProcess& process, const Observations& observations,
                    Prediction& prediction) {
   Outcome outcome;
   const Stopwatch watch;
@@ -99,15 +87,13 @@ Outcome SuggestUcb(GaussianProcess& process,
 void TimeUcb(const Arguments& arguments, GaussianProcess::Options options) {
   const EncodedSpace space = MakeSpace(arguments.candidates);
   options.threads = arguments.threads;
-  const Observations observations =
-      Observe(space,
-              MakeMean(space, kDimensions, ParametricMean::Link::kInverse),
-              arguments.n,
-              0.3);
+  const Observations observations = Observe(
+      space, MakeMean(space, kDimensions, ParametricMean::Link::kInverse),
+      arguments.n, 0.3);
   GaussianProcess process(
       space,
-      surrogates::ConstantMean(
-          space.size(), std::log(observations.value.mean()), 2.0),
+      surrogates::ConstantMean(space.size(),
+                               std::log(observations.value.mean()), 2.0),
       options);
   Prediction prediction;
   for (int i = 0; i < arguments.repeats; ++i) {
@@ -149,8 +135,7 @@ void UsePredictions(ParametricMean& throughput, ParametricMean& memory) {
 // A suggestion of OPPA: throughput and memory with 35 coefficients between
 // them, the constrained bound.
 // `appends`: the last observation is new, hyperparameters are not learned.
-void TimeOppa(const Arguments& arguments,
-              bool appends,
+void TimeOppa(const Arguments& arguments, bool appends,
               bool predicted = false) {
   const EncodedSpace space = MakeSpace(arguments.candidates);
   ParametricMean throughput_mean =
@@ -195,8 +180,7 @@ void TimeOppa(const Arguments& arguments,
                                      methods::ToMemoryExcess(
                                          capacity, 0.025 * capacity, excess);
                                    },
-                                   {},
-                                   {.threads = arguments.threads});
+                                   {}, {.threads = arguments.threads});
     outcome.memory_evaluations = search.summary().memory_evaluations;
     outcome.exact_evaluations = search.summary().exact_evaluations;
     Print(arguments, watch, outcome);
@@ -207,11 +191,9 @@ void TimeOppa(const Arguments& arguments,
 // after the other, and observations.csv.
 void WriteTask(const Arguments& arguments) {
   const EncodedSpace space = MakeSpace(arguments.candidates);
-  const Observations observations =
-      Observe(space,
-              MakeMean(space, kDimensions, ParametricMean::Link::kInverse),
-              arguments.n,
-              0.3);
+  const Observations observations = Observe(
+      space, MakeMean(space, kDimensions, ParametricMean::Link::kInverse),
+      arguments.n, 0.3);
   const std::filesystem::path folder = arguments.folder;
   std::ofstream points(folder / "points.f64", std::ios::binary);
   points.write(
@@ -222,8 +204,7 @@ void WriteTask(const Arguments& arguments) {
   for (int i = 0; i < observations.size(); ++i) {
     table << fmt::format("{},{:.17g},{:.17g}\n",
                          observations.candidate[static_cast<std::size_t>(i)],
-                         observations.value[i],
-                         observations.noise_variance[i]);
+                         observations.value[i], observations.noise_variance[i]);
   }
   if (!points.flush() || !table.flush()) {
     throw std::runtime_error("cannot write into " + folder.string());

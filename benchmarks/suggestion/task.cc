@@ -13,8 +13,8 @@ namespace {
 
 // dp, tp, pp, DP bucket, ZeRO stage, ZeRO bucket, two overlaps, microbatches,
 // chunks, overlap, checkpointing: 10.8 million combinations.
-constexpr std::array<int, kDimensions> kLevels = {
-    6, 4, 6, 7, 3, 7, 2, 2, 8, 4, 2, 2};
+constexpr std::array<int, kDimensions> kLevels = {6, 4, 6, 7, 3, 7,
+                                                  2, 2, 8, 4, 2, 2};
 
 // Shares no factor with the number of combinations: a walk through the grid by
 // this step meets each once.
@@ -68,8 +68,7 @@ surrogates::ParametricMean MakeMean(const surrogates::EncodedSpace& space,
 
 surrogates::Observations Observe(const surrogates::EncodedSpace& space,
                                  const surrogates::ParametricMean& mean,
-                                 int count,
-                                 double ripple) {
+                                 int count, double ripple) {
   std::mt19937_64 engine(2);
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> relative(0.01, 0.05);

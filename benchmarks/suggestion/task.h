@@ -22,19 +22,15 @@ inline constexpr int kMaxCandidates = 10'000'000;
 // with dimensions and the linear one `downwards` favor different candidates, as
 // speed and memory do.
 [[nodiscard]] surrogates::ParametricMean MakeMean(
-    const surrogates::EncodedSpace& space,
-    int terms,
-    surrogates::ParametricMean::Link link,
-    bool downwards = false);
+    const surrogates::EncodedSpace& space, int terms,
+    surrogates::ParametricMean::Link link, bool downwards = false);
 
 // `count` noisy values (1% to 5% over sqrt(5), reported) of a mean with random
 // coefficients times a smooth deviation of relative size `ripple`, at random
 // candidates among the first ten thousand.
 [[nodiscard]] surrogates::Observations Observe(
     const surrogates::EncodedSpace& space,
-    const surrogates::ParametricMean& mean,
-    int count,
-    double ripple);
+    const surrogates::ParametricMean& mean, int count, double ripple);
 
 }  // namespace benchmarks
 

@@ -59,14 +59,12 @@ JobVerdict DecideRetry(const SlurmOptions& options,
       return {failure, JobAction::kGiveUp, evidence.detail};
     case JobFailure::kTimeLimit:
       if (!options.requeue_until_done) {
-        return {failure,
-                JobAction::kGiveUp,
+        return {failure, JobAction::kGiveUp,
                 "time limit; rerun `oppa run` to resume, or set "
                 "requeue_until_done"};
       }
       if (!evidence.progressed) {
-        return {failure,
-                JobAction::kGiveUp,
+        return {failure, JobAction::kGiveUp,
                 "time limit, and not one trial fitted into it"};
       }
       return {failure, JobAction::kContinue, "time limit"};
@@ -76,10 +74,9 @@ JobVerdict DecideRetry(const SlurmOptions& options,
       break;
   }
   if (evidence.failures >= options.retries) {
-    return {failure,
-            JobAction::kGiveUp,
-            fmt::format(
-                "{}; tried {} times", evidence.detail, evidence.failures + 1)};
+    return {failure, JobAction::kGiveUp,
+            fmt::format("{}; tried {} times", evidence.detail,
+                        evidence.failures + 1)};
   }
   return {failure, JobAction::kRetryOnOtherNodes, evidence.detail};
 }

@@ -53,8 +53,7 @@ std::string OneLine(std::string text) {
 }
 
 // Records in `attempt` how the call ended, also by an exception.
-int Call(const std::vector<std::string>& command,
-         const CallSelf& call,
+int Call(const std::vector<std::string>& command, const CallSelf& call,
          SlurmAttempt& attempt) {
   try {
     const int code = call(command);
@@ -155,8 +154,7 @@ const ProblemSpec& FindProblem(const Manifest& manifest,
   throw common::InputError(fmt::format(
       "{}: the experiment no longer has a problem '{}': it was changed while "
       "a trial waited in the queue",
-      manifest.path.string(),
-      name));
+      manifest.path.string(), name));
 }
 
 trials::Measurement Measure(const fs::path& folder, TrialTask& task) {
@@ -221,9 +219,7 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call) {
     const SlurmTaskState state = StateOf(submission, task, queue);
     const JobVerdict verdict = Decide(submission.options, state);
     const bool retry = verdict.action != JobAction::kGiveUp;
-    fmt::print("{}: {}; {}\n",
-               task.job.name,
-               verdict.reason,
+    fmt::print("{}: {}; {}\n", task.job.name, verdict.reason,
                retry ? "retrying" : "given up");
     if (!retry) {
       ++given_up;

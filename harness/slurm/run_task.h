@@ -26,8 +26,7 @@ using CallSelf = std::function<int(const std::vector<std::string>&)>;
 // `base`. Records the outcome (SlurmAttempt).
 // Errors: those of the command; InputError outside an array task.
 [[nodiscard]] int RunTask(const std::filesystem::path& submission_folder,
-                          int base,
-                          const CallSelf& call);
+                          int base, const CallSelf& call);
 
 // The last job of a submission: resubmits the runs that are not done and that
 // the retry policy does not give up, then reports.

@@ -28,8 +28,7 @@ void Sleep(double seconds) {
 bool MaySubmitMore(const std::vector<SlurmSubmission>& submissions,
                    const Queue& queue) {
   return std::any_of(
-      submissions.begin(),
-      submissions.end(),
+      submissions.begin(), submissions.end(),
       [&queue](const SlurmSubmission& submission) {
         const auto found = queue.find({submission.finish_job_id, -1});
         return found != queue.end() && found->second.IsActive() &&
@@ -39,8 +38,7 @@ bool MaySubmitMore(const std::vector<SlurmSubmission>& submissions,
 
 }  // namespace
 
-Slurm::Slurm(SlurmSubmission submission,
-             fs::path experiment_folder,
+Slurm::Slurm(SlurmSubmission submission, fs::path experiment_folder,
              IsDone is_done)
     : submission_(std::move(submission)),
       experiment_folder_(std::move(experiment_folder)),
@@ -145,12 +143,11 @@ std::vector<JobReport> Slurm::Look() {
 }
 
 std::string FormatSubmission(const SlurmSubmission& submission,
-                             const std::vector<Job>& jobs,
-                             int max_array_size) {
+                             const std::vector<Job>& jobs, int max_array_size) {
   const SlurmPlace& place = submission.place;
-  std::string text = fmt::format("# {}\n{}\n# environment\n",
-                                 (place.folder / "task.sh").string(),
-                                 TaskScript());
+  std::string text =
+      fmt::format("# {}\n{}\n# environment\n",
+                  (place.folder / "task.sh").string(), TaskScript());
   for (const std::string& variable :
        SlurmEnvironment(submission.options.environment)) {
     text += fmt::format("#   {}\n", variable.substr(0, variable.find('=')));
@@ -159,9 +156,7 @@ std::string FormatSubmission(const SlurmSubmission& submission,
   int number = 0;
   for (const SlurmArray& array : MakeArrays(jobs, max_array_size)) {
     text += fmt::format(
-        "\n# {} of {} runs\n{}\n",
-        array.tasks.size(),
-        jobs.size(),
+        "\n# {} of {} runs\n{}\n", array.tasks.size(), jobs.size(),
         common::ShellLine(SbatchArray(submission.options, place, array)));
     ids += fmt::format("{}ARRAY{}", ids.empty() ? "" : ":", ++number);
   }

@@ -34,8 +34,7 @@ class Slurm final : public Dispatcher {
   using IsDone = std::function<bool(const Job&)>;
 
   // `submission`: complete except for the arrays.
-  Slurm(SlurmSubmission submission,
-        std::filesystem::path experiment_folder,
+  Slurm(SlurmSubmission submission, std::filesystem::path experiment_folder,
         IsDone is_done);
 
   void Submit(const std::vector<Job>& jobs) override;

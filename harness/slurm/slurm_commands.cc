@@ -42,12 +42,10 @@ constexpr std::array<std::string_view, 16> kVariables = {"PATH",
 // The words that all jobs have in common.
 std::vector<std::string> Common(const SlurmOptions& options,
                                 const SlurmPlace& place) {
-  std::vector<std::string> words = {"sbatch",
-                                    "--parsable",
-                                    "--no-requeue",
-                                    "--open-mode=append",
-                                    "--export=ALL",
-                                    "--chdir=" + place.directory.string()};
+  std::vector<std::string> words = {
+      "sbatch",       "--parsable",
+      "--no-requeue", "--open-mode=append",
+      "--export=ALL", "--chdir=" + place.directory.string()};
   const auto add = [&words](std::string_view name, const std::string& value) {
     if (!value.empty()) {
       words.push_back(fmt::format("--{}={}", name, value));
@@ -71,9 +69,7 @@ std::vector<std::string> Common(const SlurmOptions& options,
 }
 
 // The resources of a task.
-void AddResources(const SlurmOptions& options,
-                  int nodes,
-                  int gpus_per_node,
+void AddResources(const SlurmOptions& options, int nodes, int gpus_per_node,
                   std::vector<std::string>& words) {
   words.push_back(fmt::format("--nodes={}", nodes));
   words.emplace_back("--ntasks-per-node=1");
@@ -187,8 +183,7 @@ std::vector<std::string> SbatchFinish(const SlurmOptions& options,
 }
 
 std::vector<std::string> SbatchTrial(const SlurmOptions& options,
-                                     const SlurmPlace& place,
-                                     int nodes,
+                                     const SlurmPlace& place, int nodes,
                                      int gpus_per_node) {
   std::vector<std::string> words = Common(options, place);
   words.push_back("--job-name=" + JobName(place.experiment));
@@ -202,8 +197,7 @@ std::vector<std::string> SbatchTrial(const SlurmOptions& options,
   return words;
 }
 
-std::filesystem::path TaskLog(const std::filesystem::path& folder,
-                              int base,
+std::filesystem::path TaskLog(const std::filesystem::path& folder, int base,
                               int task) {
   return folder / "log" / fmt::format("{}-{}.txt", base, task);
 }
@@ -287,10 +281,9 @@ int MaxArraySize() {
 
 std::int64_t Sbatch(const std::vector<std::string>& words,
                     const std::vector<std::string>& environment) {
-  const auto comment =
-      std::find_if(words.begin(), words.end(), [](const std::string& word) {
-        return word.starts_with("--comment=");
-      });
+  const auto comment = std::find_if(
+      words.begin(), words.end(),
+      [](const std::string& word) { return word.starts_with("--comment="); });
   common::CommandResult result;
   for (int attempt = 1; attempt <= kSubmitAttempts; ++attempt) {
     result = RunSlurmCommand(words, environment);
@@ -311,10 +304,9 @@ std::int64_t Sbatch(const std::vector<std::string>& words,
   }
   std::string why(common::Trim(result.errors));
   std::replace(why.begin(), why.end(), '\n', ' ');
-  throw std::runtime_error(
-      fmt::format("sbatch: {}; command: {}",
-                  why.empty() ? "no job id in its output" : why,
-                  common::ShellLine(words)));
+  throw std::runtime_error(fmt::format(
+      "sbatch: {}; command: {}", why.empty() ? "no job id in its output" : why,
+      common::ShellLine(words)));
 }
 
 std::string Cancel(const std::vector<std::string>& jobs) {

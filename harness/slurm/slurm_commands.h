@@ -56,8 +56,7 @@ struct SlurmPlace {
                                                    const SlurmPlace& place,
                                                    const SlurmArray& array);
 [[nodiscard]] std::vector<std::string> SbatchFinish(
-    const SlurmOptions& options,
-    const SlurmPlace& place,
+    const SlurmOptions& options, const SlurmPlace& place,
     const std::vector<std::int64_t>& arrays);
 
 // sbatch for one trial (trial_jobs.h), whose folder is place.folder.
@@ -68,8 +67,7 @@ struct SlurmPlace {
 
 // The output of a task: <folder>/log/<base>-<task>.txt, "finish.txt".
 [[nodiscard]] std::filesystem::path TaskLog(const std::filesystem::path& folder,
-                                            int base,
-                                            int task);
+                                            int base, int task);
 [[nodiscard]] std::filesystem::path FinishLog(
     const std::filesystem::path& folder);
 

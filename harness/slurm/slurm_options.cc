@@ -25,20 +25,16 @@ constexpr std::array<std::string_view, 24> kOwnOptions = {
 
 bool IsPlain(std::string_view text) {
   return text.size() <= kMaxLength &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return c >= ' ' && c < 127;
-         });
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return c >= ' ' && c < 127; });
 }
 
-std::string GetWord(const TomlTable& table,
-                    std::string_view key,
+std::string GetWord(const TomlTable& table, std::string_view key,
                     const std::string& otherwise) {
   std::string value = table.GetString(key, otherwise);
   if (!IsPlain(value)) {
-    table.Fail(
-        key,
-        fmt::format(
-            "{}: at most {} printable ASCII characters", key, kMaxLength));
+    table.Fail(key, fmt::format("{}: at most {} printable ASCII characters",
+                                key, kMaxLength));
   }
   return value;
 }
@@ -79,10 +75,10 @@ void CheckOption(const TomlTable& table, const std::string& option) {
                            "--name=value, one per element",
                            option));
   }
-  const bool own = std::any_of(
-      kOwnOptions.begin(), kOwnOptions.end(), [&](std::string_view known) {
-        return known.starts_with(name.substr(2));
-      });
+  const bool own = std::any_of(kOwnOptions.begin(), kOwnOptions.end(),
+                               [&](std::string_view known) {
+                                 return known.starts_with(name.substr(2));
+                               });
   if (own) {
     table.Fail("options",
                fmt::format("option '{}' is set by oppa: use the key of [slurm] "

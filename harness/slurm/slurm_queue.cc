@@ -53,8 +53,7 @@ constexpr std::array<JobState, 24> kStates = {{
     {"LAUNCH_FAILED", JobEnd::kMachine},
     {"TIMEOUT", JobEnd::kTimeLimit, "Slurm's time limit reached"},
     {"DEADLINE", JobEnd::kTimeLimit, "Slurm's deadline reached"},
-    {"OUT_OF_MEMORY",
-     JobEnd::kHostMemory,
+    {"OUT_OF_MEMORY", JobEnd::kHostMemory,
      "out of host memory (slurm.memory_mb)"},
     {"CANCELLED", JobEnd::kCancelled, "cancelled"},
     {"FAILED", JobEnd::kOther, "failed"},
@@ -63,9 +62,8 @@ constexpr std::array<JobState, 24> kStates = {{
 
 const JobState* FindState(std::string_view name) {
   const auto* const found =
-      std::find_if(kStates.begin(), kStates.end(), [name](const JobState& row) {
-        return row.name == name;
-      });
+      std::find_if(kStates.begin(), kStates.end(),
+                   [name](const JobState& row) { return row.name == name; });
   return found == kStates.end() ? nullptr : found;
 }
 
@@ -88,9 +86,7 @@ std::optional<Int> ParseInt(std::string_view text) {
 // Calls squeue for the jobs that `selection`, words of its command line, names.
 std::optional<std::string> CallSqueue(
     const std::vector<std::string>& selection) {
-  std::vector<std::string> words = {"squeue",
-                                    "--noheader",
-                                    "--array",
+  std::vector<std::string> words = {"squeue", "--noheader", "--array",
                                     "--states=all",
                                     "--format=%F|%K|%T|%N|%L|%r"};
   words.insert(words.end(), selection.begin(), selection.end());
@@ -194,13 +190,11 @@ bool QueueEntry::IsStuck() const {
   if (IsOneOf(state, {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})) {
     return true;
   }
-  return state == "PENDING" && (reason.find("held") != std::string::npos ||
-                                reason.find("Held") != std::string::npos ||
-                                IsOneOf(reason,
-                                        {"DependencyNeverSatisfied",
-                                         "BadConstraints",
-                                         "PartitionNodeLimit",
-                                         "PartitionTimeLimit"}));
+  return state == "PENDING" &&
+         (reason.find("held") != std::string::npos ||
+          reason.find("Held") != std::string::npos ||
+          IsOneOf(reason, {"DependencyNeverSatisfied", "BadConstraints",
+                           "PartitionNodeLimit", "PartitionTimeLimit"}));
 }
 
 bool QueueEntry::IsLaunchFailedHold() const {
@@ -215,8 +209,8 @@ bool QueueEntry::WaitsForNodes() const {
 
 std::string QueueEntry::Explain() const {
   if (state == "PENDING" || IsStuck()) {
-    return fmt::format(
-        "{}{}", reason, IsStuck() ? ": it will not start by itself" : "");
+    return fmt::format("{}{}", reason,
+                       IsStuck() ? ": it will not start by itself" : "");
   }
   const JobState* known = FindState(state);
   return known == nullptr || known->text.empty() ? state

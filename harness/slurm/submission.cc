@@ -134,13 +134,8 @@ std::string NewToken() {
   ::gmtime_r(&now.tv_sec, &utc);
   std::random_device random;
   return fmt::format("{:04}{:02}{:02}t{:02}{:02}{:02}.{:03}-{:08x}",
-                     utc.tm_year + 1900,
-                     utc.tm_mon + 1,
-                     utc.tm_mday,
-                     utc.tm_hour,
-                     utc.tm_min,
-                     utc.tm_sec,
-                     now.tv_nsec / 1000000,
+                     utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                     utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000,
                      random());
 }
 

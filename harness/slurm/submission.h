@@ -86,8 +86,7 @@ void WriteTasks(const std::filesystem::path& folder,
 // Reads one submission without parsing the others.
 [[nodiscard]] SlurmTask ReadTask(const std::filesystem::path& folder, int id);
 
-void WriteAttempt(const std::filesystem::path& folder,
-                  int id,
+void WriteAttempt(const std::filesystem::path& folder, int id,
                   const SlurmAttempt& attempt);
 [[nodiscard]] std::optional<SlurmAttempt> ReadAttempt(
     const std::filesystem::path& folder, int id);

@@ -16,8 +16,8 @@ using Kind = SlurmTaskState::Kind;
 const SlurmArray* ArrayOf(const SlurmSubmission& submission, const Job& job) {
   for (const SlurmArray& array : submission.arrays) {
     if (array.nodes == job.nodes && array.gpus_per_node == job.gpus_per_node &&
-        std::binary_search(
-            array.tasks.begin(), array.tasks.end(), job.id - array.base)) {
+        std::binary_search(array.tasks.begin(), array.tasks.end(),
+                           job.id - array.base)) {
       return &array;
     }
   }
@@ -128,8 +128,7 @@ void AddTasks(const fs::path& experiment_folder, std::vector<RunStatus>& runs) {
 }
 
 // Searches that wait for a trial that is a job.
-void AddTrials(const Manifest& manifest,
-               const fs::path& experiment_folder,
+void AddTrials(const Manifest& manifest, const fs::path& experiment_folder,
                std::vector<RunStatus>& runs) {
   std::optional<Queue> queue;
   bool is_read = false;
@@ -152,13 +151,11 @@ void AddTrials(const Manifest& manifest,
       const QueueEntry& entry = found->second;
       status.node = entry.node;
       status.time_left = entry.time_left;
-      status.message = fmt::format("its trial is job {}: {}{}{}",
-                                   id,
-                                   entry.IsActive() && entry.state != "PENDING"
-                                       ? "running"
-                                       : entry.Explain(),
-                                   entry.node.empty() ? "" : " on ",
-                                   entry.node);
+      status.message = fmt::format(
+          "its trial is job {}: {}{}{}", id,
+          entry.IsActive() && entry.state != "PENDING" ? "running"
+                                                       : entry.Explain(),
+          entry.node.empty() ? "" : " on ", entry.node);
     }
   }
 }
@@ -169,8 +166,7 @@ std::string SlurmTaskState::TaskId() const {
   return fmt::format("{}_{}", array_job_id, array_task);
 }
 
-SlurmTaskState StateOf(const SlurmSubmission& submission,
-                       const SlurmTask& task,
+SlurmTaskState StateOf(const SlurmSubmission& submission, const SlurmTask& task,
                        const std::optional<Queue>& queue) {
   SlurmTaskState state;
   state.task = task;
@@ -231,8 +227,7 @@ std::optional<Queue> ReadQueue(
   return ReadQueue(JobIds(submissions));
 }
 
-void AddQueue(const Manifest& manifest,
-              const fs::path& experiment_folder,
+void AddQueue(const Manifest& manifest, const fs::path& experiment_folder,
               std::vector<RunStatus>& runs) {
   if (std::all_of(runs.begin(), runs.end(), IsSettled)) {
     (void)ReadSubmissions(experiment_folder);  // throws for damaged files

@@ -39,8 +39,7 @@ TrialTask ReadTrialTask(const fs::path& folder) {
   if (task.custom) {
     auto& custom = task.request.config.custom;
     std::copy_n(task.custom->begin(),
-                std::min(task.custom->size(), custom.size()),
-                custom.begin());
+                std::min(task.custom->size(), custom.size()), custom.begin());
   }
   StopBy(task.request.stop_rule, task.request);
   return task;

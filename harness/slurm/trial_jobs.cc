@@ -44,10 +44,8 @@ Measurement Without(Outcome outcome, double duration_s, std::string why) {
 }
 
 [[noreturn]] void Refuse(const fs::path& folder, const std::string& why) {
-  throw std::runtime_error(fmt::format("{}: {}; its log: {}",
-                                       folder.string(),
-                                       why,
-                                       (folder / "log.txt").string()));
+  throw std::runtime_error(fmt::format("{}: {}; its log: {}", folder.string(),
+                                       why, (folder / "log.txt").string()));
 }
 
 // The state of a job in the queue while its result is awaited.
@@ -112,8 +110,7 @@ std::optional<std::vector<int>> CustomOf(const trials::ParallelConfig& config) {
 
 }  // namespace
 
-TrialJobs::TrialJobs(SlurmOptions options,
-                     Place place,
+TrialJobs::TrialJobs(SlurmOptions options, Place place,
                      trials::TrialRunner& local)
     : options_(std::move(options)), place_(std::move(place)), local_(local) {}
 
@@ -127,13 +124,8 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
               ToString(request.config) +
               (custom ? fmt::format(",{}", fmt::join(*custom, ",")) : "")));
   CheckFolder(folder);
-  Prepare(folder,
-          {place_.manifest,
-           place_.settings,
-           place_.problem,
-           options_.time_minutes,
-           custom,
-           request});
+  Prepare(folder, {place_.manifest, place_.settings, place_.problem,
+                   options_.time_minutes, custom, request});
   TrialJob job = ReadTrialJob(folder).value_or(TrialJob{});
   while (true) {
     if (job.id == 0) {
@@ -203,8 +195,7 @@ void TrialJobs::Submit(const fs::path& folder, TrialJob& job) const {
 }
 
 std::optional<Measurement> TrialJobs::Conclude(
-    const fs::path& folder,
-    const std::optional<QueueEntry>& entry,
+    const fs::path& folder, const std::optional<QueueEntry>& entry,
     TrialJob& job) const {
   JobEvidence evidence;
   evidence.entry = entry;
@@ -214,8 +205,8 @@ std::optional<Measurement> TrialJobs::Conclude(
   const JobVerdict verdict = DecideRetry(options_, evidence);
   switch (verdict.failure) {  // time limits and memory are data for the search
     case JobFailure::kTimeLimit:
-      return Without(
-          Outcome::kTimedOut, 60.0 * options_.time_minutes, evidence.detail);
+      return Without(Outcome::kTimedOut, 60.0 * options_.time_minutes,
+                     evidence.detail);
     case JobFailure::kHostMemory:
       return Without(Outcome::kFailed, 0.0, evidence.detail);
     case JobFailure::kCancelled:
@@ -229,11 +220,8 @@ std::optional<Measurement> TrialJobs::Conclude(
   if (verdict.action == JobAction::kGiveUp) {
     fs::remove(folder / "job.json");
     const std::string last = Tail(folder / "log.txt", 1);
-    Refuse(folder,
-           fmt::format("{}{}{}",
-                       verdict.reason,
-                       last.empty() ? "" : "; last output: ",
-                       last));
+    Refuse(folder, fmt::format("{}{}{}", verdict.reason,
+                               last.empty() ? "" : "; last output: ", last));
   }
   job.id = 0;
   if (verdict.action == JobAction::kRetryAnywhere) {

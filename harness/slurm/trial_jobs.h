@@ -58,8 +58,7 @@ class TrialJobs final : public trials::TrialRunner {
   // The measurement of a job that ended without a result; nothing: retry.
   [[nodiscard]] std::optional<trials::Measurement> Conclude(
       const std::filesystem::path& folder,
-      const std::optional<QueueEntry>& entry,
-      TrialJob& job) const;
+      const std::optional<QueueEntry>& entry, TrialJob& job) const;
 
   SlurmOptions options_;
   Place place_;

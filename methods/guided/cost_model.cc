@@ -9,8 +9,7 @@ namespace {
 
 class CostModel final : public Method {
  public:
-  CostModel(const Problem& problem,
-            const CostModelOptions& options,
+  CostModel(const Problem& problem, const CostModelOptions& options,
             std::uint64_t seed)
       : Method(problem.space->size()),
         problem_(problem),
@@ -70,28 +69,24 @@ class CostModel final : public Method {
 std::vector<Option> OptionsOf(CostModelOptions& o) {
   using surrogates::CostModelForm;
   SurrogatePair::Options& pair = o.surrogates;
-  Choice form = ChoiceOf(pair.throughput_prior,
-                         {{"printed", CostModelForm::kPrinted},
-                          {"physical", CostModelForm::kPhysical}});
+  Choice form =
+      ChoiceOf(pair.throughput_prior, {{"printed", CostModelForm::kPrinted},
+                                       {"physical", CostModelForm::kPhysical}});
   form.choose = [&pair, choose = form.choose](std::size_t i) {
     choose(i);
     pair.memory_prior = pair.throughput_prior;
   };
-  return {{"random_trials",
-           Integer{&o.random_trials, 1},
+  return {{"random_trials", Integer{&o.random_trials, 1},
            "Random trials before the cost model is fitted.",
            "App. H.2, \"several\""},
           DrawOption(o.draw, "App. H.2"),
-          {"form",
-           form,
+          {"form", form,
            "Form of the cost model: as the paper prints it, or with terms that "
            "depend on every size.",
            "App. D"},
           ComputeTimeOption(pair),
-          {"fit_starts",
-           Integer{&pair.fit.starts, 1},
-           "Starting points of each fit.",
-           ""}};
+          {"fit_starts", Integer{&pair.fit.starts, 1},
+           "Starting points of each fit.", ""}};
 }
 
 std::unique_ptr<Method> MakeCostModel(const Problem& problem,

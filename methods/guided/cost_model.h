@@ -34,8 +34,7 @@ struct CostModelOptions {
 [[nodiscard]] std::vector<Option> OptionsOf(CostModelOptions& options);
 
 [[nodiscard]] std::unique_ptr<Method> MakeCostModel(
-    const Problem& problem,
-    const CostModelOptions& options,
+    const Problem& problem, const CostModelOptions& options,
     std::uint64_t seed);
 
 }  // namespace methods

@@ -29,8 +29,7 @@ struct PredictedOrderOptions {
 }
 
 [[nodiscard]] std::unique_ptr<Method> MakePredictedOrder(
-    const Problem& problem,
-    const PredictedOrderOptions& options,
+    const Problem& problem, const PredictedOrderOptions& options,
     std::uint64_t seed);
 
 }  // namespace methods

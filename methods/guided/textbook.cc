@@ -45,8 +45,7 @@ class Textbook final : public Method {
     passes_.assign(steps_.size(), 0);
     const Filtered filtered = ApplyFilters(
         std::move(all),
-        TextbookFilters(space_,
-                        model,
+        TextbookFilters(space_, model,
                         options.memory_share * problem.memory_capacity_bytes,
                         options.communication_share));
     for (const int candidate : filtered.kept) {
@@ -103,8 +102,7 @@ class Textbook final : public Method {
   }
 
   // One that passes the filters is better than one that does not.
-  [[nodiscard]] bool IsBetter(int candidate,
-                              int best,
+  [[nodiscard]] bool IsBetter(int candidate, int best,
                               const std::vector<double>& priced) const {
     const auto i = static_cast<std::size_t>(candidate);
     const auto b = static_cast<std::size_t>(best);
@@ -147,23 +145,17 @@ std::vector<Filter> TextbookFilters(const trials::SearchSpace& space,
 
 std::vector<Option> OptionsOf(TextbookOptions& o) {
   return {
-      {"advice",
-       Boolean{&o.advice},
+      {"advice", Boolean{&o.advice},
        "The first trial follows the rules of thumb instead of the model."},
-      {"memory_share",
-       Number{&o.memory_share, 0.0, 1.0},
+      {"memory_share", Number{&o.memory_share, 0.0, 1.0},
        "The share of the memory that a configuration may need."},
-      {"communication_share",
-       Number{&o.communication_share, 0.0, 1.0},
+      {"communication_share", Number{&o.communication_share, 0.0, 1.0},
        "The share of a step that communication may take."},
-      {"tflops",
-       Number{&o.tflops, 0.001},
+      {"tflops", Number{&o.tflops, 0.001},
        "Dense TFLOP/s of a GPU in 16 bits, of its data sheet."},
-      {"intra_node_gb_per_s",
-       Number{&o.intra_node_gb_per_s, 0.001},
+      {"intra_node_gb_per_s", Number{&o.intra_node_gb_per_s, 0.001},
        "GB/s of a GPU within a host."},
-      {"inter_node_gb_per_s",
-       Number{&o.inter_node_gb_per_s, 0.001},
+      {"inter_node_gb_per_s", Number{&o.inter_node_gb_per_s, 0.001},
        "GB/s of a GPU between hosts."},
   };
 }

@@ -35,10 +35,8 @@ struct TextbookOptions {
 
 // The filters by name: "memory", "communication".
 [[nodiscard]] std::vector<Filter> TextbookFilters(
-    const trials::SearchSpace& space,
-    const surrogates::TextbookModel& model,
-    double memory_bytes,
-    double communication_share);
+    const trials::SearchSpace& space, const surrogates::TextbookModel& model,
+    double memory_bytes, double communication_share);
 
 // Step time and memory of every candidate by TextbookModel, without trials.
 // Errors: throws InputError if the problem has no workload, as MakeTextbook.

@@ -13,8 +13,7 @@ namespace {
 
 class Xgboost final : public Method {
  public:
-  Xgboost(const Problem& problem,
-          const XgboostOptions& options,
+  Xgboost(const Problem& problem, const XgboostOptions& options,
           std::uint64_t seed)
       : Method(problem.space->size()),
         problem_(problem),
@@ -73,30 +72,20 @@ class Xgboost final : public Method {
 
 std::vector<Option> OptionsOf(XgboostOptions& o) {
   surrogates::BoostedTrees::Options& trees = o.trees;
-  return {{"random_trials",
-           Integer{&o.random_trials, 1},
-           "Random trials before the first fit.",
-           "App. H.2"},
+  return {{"random_trials", Integer{&o.random_trials, 1},
+           "Random trials before the first fit.", "App. H.2"},
           DrawOption(o.draw, ""),
           {"rounds", Integer{&trees.rounds, 1}, "Trees of a fit.", ""},
           {"max_depth", Integer{&trees.max_depth, 1}, "Depth of a tree.", ""},
           {"eta", Number{&trees.eta, 1e-6, 1.0}, "Learning rate.", ""},
-          {"gamma",
-           Number{&trees.gamma, 0.0},
-           "Least reduction of the loss for a split.",
-           ""},
-          {"min_child_weight",
-           Number{&trees.min_child_weight, 0.0},
-           "Least weight of a leaf, in trials.",
-           ""},
-          {"lambda",
-           Number{&trees.lambda, 0.0},
-           "L2 regularisation of leaf weights.",
-           ""},
-          {"alpha",
-           Number{&trees.alpha, 0.0},
-           "L1 regularisation of leaf weights.",
-           ""}};
+          {"gamma", Number{&trees.gamma, 0.0},
+           "Least reduction of the loss for a split.", ""},
+          {"min_child_weight", Number{&trees.min_child_weight, 0.0},
+           "Least weight of a leaf, in trials.", ""},
+          {"lambda", Number{&trees.lambda, 0.0},
+           "L2 regularisation of leaf weights.", ""},
+          {"alpha", Number{&trees.alpha, 0.0},
+           "L1 regularisation of leaf weights.", ""}};
 }
 
 std::unique_ptr<Method> MakeXgboost(const Problem& problem,

@@ -27,8 +27,7 @@ PlanSizes SizesOf(const surrogates::OperatorPlan& plan, int batch) {
   return sizes;
 }
 
-double Distance(const PlanSizes& plan,
-                const trials::ParallelConfig& config,
+double Distance(const PlanSizes& plan, const trials::ParallelConfig& config,
                 bool accumulates) {
   const auto difference = [](double a, double b) {
     return std::abs(std::log2(a / b));
@@ -45,11 +44,11 @@ double Distance(const PlanSizes& plan,
 std::vector<PlanSizes> InOrder(const Problem& problem,
                                std::vector<RankedPlan> plans) {
   if (!problem.sizes.empty()) {
-    std::stable_sort(
-        plans.begin(), plans.end(), [](const auto& a, const auto& b) {
-          return std::pair(!a.fits, a.priced_ms) <
-                 std::pair(!b.fits, b.priced_ms);
-        });
+    std::stable_sort(plans.begin(), plans.end(),
+                     [](const auto& a, const auto& b) {
+                       return std::pair(!a.fits, a.priced_ms) <
+                              std::pair(!b.fits, b.priced_ms);
+                     });
   }
   std::vector<PlanSizes> sizes;
   for (const RankedPlan& plan : plans) {

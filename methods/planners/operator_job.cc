@@ -16,8 +16,7 @@ constexpr double kMb = 1024.0 * 1024.0;  // as in Aceso's profiles
 
 // The numbers of sequences of a GPU's microbatch in the space and in `others`,
 // ascending.
-std::vector<int> MicroBatchesOf(const trials::SearchSpace& space,
-                                int batch,
+std::vector<int> MicroBatchesOf(const trials::SearchSpace& space, int batch,
                                 const std::vector<int>& others) {
   std::set<int> sizes(others.begin(), others.end());
   for (const trials::ParallelConfig& config : space.configs()) {
@@ -30,8 +29,8 @@ std::vector<int> MicroBatchesOf(const trials::SearchSpace& space,
 
 OperatorJobSizes JobOf(const OperatorJobOptions& options,
                        const trials::Workload* workload) {
-  const auto pick = [workload](
-                        const char* key, int given, auto size_of) -> int {
+  const auto pick = [workload](const char* key, int given,
+                               auto size_of) -> int {
     if (given > 0) {
       return given;
     }
@@ -43,33 +42,28 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
   };
   using trials::Workload;
   OperatorJobSizes job;
-  job.layers = pick("layers", options.layers, [](const Workload& w) {
-    return w.model.layers;
-  });
-  job.batch = pick(
-      "batch", options.batch, [](const Workload& w) { return w.batch_size; });
+  job.layers = pick("layers", options.layers,
+                    [](const Workload& w) { return w.model.layers; });
+  job.batch = pick("batch", options.batch,
+                   [](const Workload& w) { return w.batch_size; });
   if (!options.profiles.empty()) {
     return job;
   }
   surrogates::AnalyticJob& gpt = job.analytic;
-  gpt.hidden = pick("hidden", options.hidden, [](const Workload& w) {
-    return w.model.hidden_size;
-  });
-  gpt.heads = pick("heads", options.heads, [](const Workload& w) {
-    return w.model.attention_heads;
-  });
+  gpt.hidden = pick("hidden", options.hidden,
+                    [](const Workload& w) { return w.model.hidden_size; });
+  gpt.heads = pick("heads", options.heads,
+                   [](const Workload& w) { return w.model.attention_heads; });
   gpt.feed_forward =
       pick("feed_forward", options.feed_forward, [](const Workload& w) {
         return w.model.ffn_size * std::max(1, w.model.experts_per_token);
       });
   gpt.sequence_length =
-      pick("sequence_length", options.sequence_length, [](const Workload& w) {
-        return w.sequence_length;
-      });
+      pick("sequence_length", options.sequence_length,
+           [](const Workload& w) { return w.sequence_length; });
   gpt.vocabulary =
-      pick("vocabulary", options.vocabulary, [](const Workload& w) {
-        return std::max(w.model.vocab_size, 1);
-      });
+      pick("vocabulary", options.vocabulary,
+           [](const Workload& w) { return std::max(w.model.vocab_size, 1); });
   gpt.kv_heads = workload == nullptr || options.heads > 0
                      ? gpt.heads
                      : workload->model.kv_heads;
@@ -81,8 +75,7 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
   return job;
 }
 
-OperatorModel ModelOf(const Problem& problem,
-                      const OperatorJobOptions& options,
+OperatorModel ModelOf(const Problem& problem, const OperatorJobOptions& options,
                       const OperatorJobSizes& sizes) {
   const surrogates::OperatorJob job{
       .layers = sizes.layers,
@@ -103,8 +96,7 @@ OperatorModel ModelOf(const Problem& problem,
   }
   return {
       surrogates::OperatorTable::Read(options.profiles, options.profiled_model),
-      surrogates::LinkTable::Read(options.links, options.profiled_model),
-      job};
+      surrogates::LinkTable::Read(options.links, options.profiled_model), job};
 }
 
 OperatorModel ModelOfCandidates(const Problem& problem,
@@ -120,38 +112,29 @@ OperatorModel ModelOfCandidates(const Problem& problem,
 
 std::vector<Option> OperatorJobRows(OperatorJobOptions& o) {
   return {
-      {"profiles",
-       CsvFile{&o.profiles},
+      {"profiles", CsvFile{&o.profiles},
        "Profiled operators; without them, those of the sizes below."},
       {"links", CsvFile{&o.links}, "Profiled links of the same machine."},
-      {"profiled_model",
-       Text{&o.profiled_model, "a name in the profiles"},
+      {"profiled_model", Text{&o.profiled_model, "a name in the profiles"},
        "The model of the profiles."},
-      {"layers",
-       Integer{&o.layers, 0},
+      {"layers", Integer{&o.layers, 0},
        "Layers of the model; 0, also below: that of [workload]."},
       {"batch", Integer{&o.batch, 0}, "Sequences per step."},
       {"hidden", Integer{&o.hidden, 0}, "Width of the model."},
       {"heads", Integer{&o.heads, 0}, "Attention heads."},
-      {"feed_forward",
-       Integer{&o.feed_forward, 0},
+      {"feed_forward", Integer{&o.feed_forward, 0},
        "Width of the feed-forward layer; a given one has two matrices."},
-      {"sequence_length",
-       Integer{&o.sequence_length, 0},
+      {"sequence_length", Integer{&o.sequence_length, 0},
        "Tokens of a sequence."},
       {"vocabulary", Integer{&o.vocabulary, 0}, "Tokens of the vocabulary."},
       {"tflops", Number{&o.tflops, 1e-3}, "That matrix products reach."},
-      {"memory_gb_per_s",
-       Number{&o.memory_gb_per_s, 1e-3},
+      {"memory_gb_per_s", Number{&o.memory_gb_per_s, 1e-3},
        "That other operators reach."},
-      {"link_gb_per_s",
-       Number{&o.link_gb_per_s, 1e-3},
+      {"link_gb_per_s", Number{&o.link_gb_per_s, 1e-3},
        "Bandwidth within a host."},
-      {"between_hosts_gb_per_s",
-       Number{&o.between_hosts_gb_per_s, 1e-3},
+      {"between_hosts_gb_per_s", Number{&o.between_hosts_gb_per_s, 1e-3},
        "Bandwidth between hosts."},
-      {"memory_share",
-       Number{&o.memory_share, 1e-3, 1.0},
+      {"memory_share", Number{&o.memory_share, 1e-3, 1.0},
        "The share of the GPU's memory that a plan may use."},
   };
 }

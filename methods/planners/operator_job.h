@@ -54,8 +54,7 @@ struct OperatorJobSizes {
 // The performance model of the options' operators on the problem's GPUs.
 // Errors: throws InputError for files that cannot be read.
 [[nodiscard]] surrogates::OperatorModel ModelOf(
-    const Problem& problem,
-    const OperatorJobOptions& options,
+    const Problem& problem, const OperatorJobOptions& options,
     const OperatorJobSizes& sizes);
 
 // The same. Without profiles, operators are computed for the tp and the

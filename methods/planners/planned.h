@@ -28,12 +28,10 @@ struct PlannedOptions {
 
 [[nodiscard]] inline std::vector<Option> OptionsOf(PlannedOptions& o) {
   return {
-      {"planner",
-       Text{&o.planner, "the name of a method"},
+      {"planner", Text{&o.planner, "the name of a method"},
        "The method whose first suggestions are tried first; its options are "
        "in the table planner_options."},
-      {"then",
-       Text{&o.then, "the name of a method"},
+      {"then", Text{&o.then, "the name of a method"},
        "The method that continues; its options are in the table "
        "then_options."},
       {"top", Integer{&o.top, 0}, "Trials that the planner chooses."},
@@ -42,9 +40,7 @@ struct PlannedOptions {
 
 class Planned final : public Method {
  public:
-  Planned(const Problem& problem,
-          int top,
-          std::unique_ptr<Method> planner,
+  Planned(const Problem& problem, int top, std::unique_ptr<Method> planner,
           std::unique_ptr<Method> then)
       : Method(problem.space->size(), then->history().throughput_options()),
         top_(top),

@@ -45,11 +45,8 @@ std::vector<std::vector<int>> Groups(DrawLaw law,
 
 }  // namespace
 
-int Draw(DrawLaw law,
-         const trials::SearchSpace& space,
-         const std::vector<char>& tried,
-         std::uint64_t seed,
-         int trial) {
+int Draw(DrawLaw law, const trials::SearchSpace& space,
+         const std::vector<char>& tried, std::uint64_t seed, int trial) {
   const std::vector<std::vector<int>> groups = Groups(law, space, tried);
   if (groups.empty()) {
     return -1;
@@ -59,10 +56,8 @@ int Draw(DrawLaw law,
   return OneOf(OneOf(groups, engine), engine);
 }
 
-Suggestion SuggestRandom(const Problem& problem,
-                         const History& history,
-                         DrawLaw law,
-                         std::uint64_t seed) {
+Suggestion SuggestRandom(const Problem& problem, const History& history,
+                         DrawLaw law, std::uint64_t seed) {
   Suggestion suggestion;
   suggestion.candidate =
       Draw(law, *problem.space, history.tried(), seed, history.size());

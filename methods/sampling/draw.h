@@ -29,16 +29,13 @@ enum class DrawLaw {
 // number of the trial and the tried candidates, so a run resumes by replaying
 // its journal, and methods with the same law and seed have the same random
 // trials. Returns -1 when nothing is untried.
-[[nodiscard]] int Draw(DrawLaw law,
-                       const trials::SearchSpace& space,
-                       const std::vector<char>& tried,
-                       std::uint64_t seed,
+[[nodiscard]] int Draw(DrawLaw law, const trials::SearchSpace& space,
+                       const std::vector<char>& tried, std::uint64_t seed,
                        int trial);
 
 // The next random trial of a method.
 [[nodiscard]] Suggestion SuggestRandom(const Problem& problem,
-                                       const History& history,
-                                       DrawLaw law,
+                                       const History& history, DrawLaw law,
                                        std::uint64_t seed);
 
 // The option `draw` of a method.

@@ -18,8 +18,7 @@ using trials::Trial;
 
 class Evolutionary final : public Method {
  public:
-  Evolutionary(const Problem& problem,
-               const EvolutionaryOptions& options,
+  Evolutionary(const Problem& problem, const EvolutionaryOptions& options,
                std::uint64_t seed)
       : Method(problem.space->size()),
         problem_(problem),
@@ -51,9 +50,8 @@ class Evolutionary final : public Method {
       return trial->HasThroughput() ? trial->throughput.steps_per_s : 0.0;
     };
     std::stable_sort(
-        members.begin(), members.end(), [&](const Trial* a, const Trial* b) {
-          return speed(a) > speed(b);
-        });
+        members.begin(), members.end(),
+        [&](const Trial* a, const Trial* b) { return speed(a) > speed(b); });
     members.resize(std::min(members.size(),
                             static_cast<std::size_t>(options_.population)));
     return members;
@@ -97,14 +95,11 @@ class Evolutionary final : public Method {
 
 std::vector<Option> OptionsOf(EvolutionaryOptions& o) {
   return {
-      {"population",
-       Integer{&o.population, 2},
+      {"population", Integer{&o.population, 2},
        "Random trials at the start, and trials that may be parents."},
-      {"tournament",
-       Integer{&o.tournament, 1},
+      {"tournament", Integer{&o.tournament, 1},
        "Members of the population of which the fastest becomes a parent."},
-      {"mutation",
-       Number{&o.mutation, 0.0, 1.0},
+      {"mutation", Number{&o.mutation, 0.0, 1.0},
        "The probability that a knob takes the value of a random candidate."},
   };
 }

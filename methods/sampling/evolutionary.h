@@ -32,8 +32,7 @@ struct EvolutionaryOptions {
 [[nodiscard]] std::vector<Option> OptionsOf(EvolutionaryOptions& options);
 
 [[nodiscard]] std::unique_ptr<Method> MakeEvolutionary(
-    const Problem& problem,
-    const EvolutionaryOptions& options,
+    const Problem& problem, const EvolutionaryOptions& options,
     std::uint64_t seed);
 
 }  // namespace methods

@@ -25,8 +25,7 @@ class Grid final : public Method {
     for (const std::vector<int>& cell : problem.space->cells()) {
       order_.insert(order_.end(), cell.begin(), cell.end());
       std::stable_sort(
-          order_.end() - static_cast<std::ptrdiff_t>(cell.size()),
-          order_.end(),
+          order_.end() - static_cast<std::ptrdiff_t>(cell.size()), order_.end(),
           [&](int a, int b) { return SavingsOf(a) > SavingsOf(b); });
     }
   }
@@ -47,8 +46,7 @@ class Grid final : public Method {
   // Recomputation, ZeRO stage, microbatches: more of each needs less memory.
   [[nodiscard]] std::tuple<int, int, int> SavingsOf(int candidate) const {
     const ParallelConfig& config = (*problem_.space)[candidate];
-    return {RecomputationRank(config.grad_checkpoint),
-            config.zero_stage,
+    return {RecomputationRank(config.grad_checkpoint), config.zero_stage,
             config.microbatches};
   }
 
@@ -82,8 +80,7 @@ bool NeedsMore(const ParallelConfig& config, const ParallelConfig& failed) {
 }
 
 std::vector<Option> OptionsOf(GridOptions& o) {
-  return {{"prune",
-           Boolean{&o.prune},
+  return {{"prune", Boolean{&o.prune},
            "Leave out what needs at least the memory of a failed trial."}};
 }
 

@@ -32,10 +32,8 @@ bool SameSizes(const ParallelConfig& a, const ParallelConfig& b) {
 }
 
 // Whether two configurations of the same sizes differ in these knobs only.
-bool DifferIn(const std::set<std::string_view>& names,
-              const ParallelConfig& a,
-              const ParallelConfig& b,
-              const trials::KnobSet& knobs) {
+bool DifferIn(const std::set<std::string_view>& names, const ParallelConfig& a,
+              const ParallelConfig& b, const trials::KnobSet& knobs) {
   return std::all_of(knobs.begin(), knobs.end(), [&](const trials::Knob& knob) {
     return names.empty() || knob.Get(a) == knob.Get(b) ||
            names.contains(knob.name);
@@ -44,8 +42,7 @@ bool DifferIn(const std::set<std::string_view>& names,
 
 class Hierarchical final : public Method {
  public:
-  Hierarchical(const Problem& problem,
-               const HierarchicalOptions& options,
+  Hierarchical(const Problem& problem, const HierarchicalOptions& options,
                std::uint64_t seed)
       : Method(problem.space->size()),
         problem_(problem),
@@ -110,8 +107,8 @@ class Hierarchical final : public Method {
     const int parallelisms =
         std::min(options_.parallelism_trials, static_cast<int>(first_.size()));
     if (left < parallelisms) {
-      const auto open = std::find_if(
-          first_.begin(), first_.end(), [&](int c) { return !Tried(c); });
+      const auto open = std::find_if(first_.begin(), first_.end(),
+                                     [&](int c) { return !Tried(c); });
       return open == first_.end() ? -1 : *open;
     }
     const int best = Best();
@@ -166,11 +163,9 @@ class Hierarchical final : public Method {
 
 std::vector<Option> OptionsOf(HierarchicalOptions& o) {
   return {
-      {"parallelism_trials",
-       Integer{&o.parallelism_trials, 1},
+      {"parallelism_trials", Integer{&o.parallelism_trials, 1},
        "Trials of the first level, each with other sizes."},
-      {"trials_per_level",
-       Integer{&o.trials_per_level, 0},
+      {"trials_per_level", Integer{&o.trials_per_level, 0},
        "The most trials of each later level."},
   };
 }

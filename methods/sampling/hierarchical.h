@@ -29,8 +29,7 @@ struct HierarchicalOptions {
 [[nodiscard]] std::vector<Option> OptionsOf(HierarchicalOptions& options);
 
 [[nodiscard]] std::unique_ptr<Method> MakeHierarchical(
-    const Problem& problem,
-    const HierarchicalOptions& options,
+    const Problem& problem, const HierarchicalOptions& options,
     std::uint64_t seed);
 
 }  // namespace methods

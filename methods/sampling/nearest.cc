@@ -7,8 +7,7 @@
 namespace methods {
 
 double Distance(const trials::ParallelConfig& a,
-                const trials::ParallelConfig& b,
-                const trials::KnobSet& knobs) {
+                const trials::ParallelConfig& b, const trials::KnobSet& knobs) {
   double distance = 0.0;
   for (const trials::Knob& knob : knobs) {
     const int x = knob.Get(a);

@@ -7,8 +7,7 @@ namespace {
 
 class Random final : public Method {
  public:
-  Random(const Problem& problem,
-         const RandomOptions& options,
+  Random(const Problem& problem, const RandomOptions& options,
          std::uint64_t seed)
       : Method(problem.space->size()),
         problem_(problem),

@@ -34,9 +34,8 @@ std::vector<Point> Drawn(std::vector<Point> points) {
     return a.measured < b.measured;
   });
   const auto held_out = static_cast<std::size_t>(
-      std::count_if(points.begin(), points.end(), [](const Point& point) {
-        return !point.seen;
-      }));
+      std::count_if(points.begin(), points.end(),
+                    [](const Point& point) { return !point.seen; }));
   const std::size_t stride = 1 + held_out / kPointsDrawn;
   std::size_t index = 0;
   std::erase_if(points, [&](const Point& point) {
@@ -105,14 +104,13 @@ plots::Series PointSeries(const std::vector<Point>& points, bool seen) {
           .mark = plots::Mark::kPoints};
 }
 
-plots::Panel PointPanel(const Fitted& fitted,
-                        const std::vector<Point>& all,
+plots::Panel PointPanel(const Fitted& fitted, const std::vector<Point>& all,
                         const std::string& unit) {
   const std::vector<Point> points = Drawn(all);
   plots::Panel panel{
       .x_column = "measured",
-      .x_label = fmt::format(
-          "measured ({}, n={})", fitted.variant.label, fitted.trials),
+      .x_label = fmt::format("measured ({}, n={})", fitted.variant.label,
+                             fitted.trials),
       .y_label = fmt::format("predicted {}", unit),
       .x_min = 0.9 * points.front().measured,
       .x_max = 1.05 * points.back().measured,
@@ -124,10 +122,8 @@ plots::Panel PointPanel(const Fitted& fitted,
 // A figure of those panels that there are.
 template <typename Panels>
 std::optional<plots::Figure> FigureOf(
-    const std::string& name,
-    const std::string& title,
-    const std::string& caption,
-    const Panels& panels,
+    const std::string& name, const std::string& title,
+    const std::string& caption, const Panels& panels,
     const std::vector<std::pair<std::string, int>>& chosen) {
   plots::Figure figure{.name = name, .title = title, .caption = caption};
   for (const auto& key : chosen) {
@@ -164,11 +160,8 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
 
 void ScoreTable::Add(const Fitted& fitted) {
   const Scores scores = Score(fitted.models, fitted.all, fitted.seen);
-  csv_ += fmt::format("{},{},{},\"{}\"",
-                      fitted.problem,
-                      fitted.repeat,
-                      fitted.trials,
-                      fitted.variant.name);
+  csv_ += fmt::format("{},{},{},\"{}\"", fitted.problem, fitted.repeat,
+                      fitted.trials, fitted.variant.name);
   Sum& sum = sums_[{fitted.variant.name, fitted.trials}];
   for (std::size_t k = 0; k < scores.size(); ++k) {
     csv_ += "," + Csv(scores[k]);
@@ -225,14 +218,9 @@ void PredictionFigures::Add(const Fitted& fitted) {
   const std::vector<Point> points = ThroughputPoints(fitted);
   throughput_[fitted.problem][key] = PointPanel(fitted, points, "(steps/s)");
   for (const Point& point : Drawn(points)) {
-    csv_ += fmt::format("{},{},\"{}\",{},{},{},{},{}\n",
-                        fitted.problem,
-                        fitted.trials,
-                        fitted.variant.name,
-                        point.candidate,
-                        point.seen ? 1 : 0,
-                        point.measured,
-                        point.predicted,
+    csv_ += fmt::format("{},{},\"{}\",{},{},{},{},{}\n", fitted.problem,
+                        fitted.trials, fitted.variant.name, point.candidate,
+                        point.seen ? 1 : 0, point.measured, point.predicted,
                         point.stddev);
   }
   if (fitted.models.memory.mean.size() == 0) {
@@ -245,8 +233,7 @@ void PredictionFigures::Add(const Fitted& fitted) {
         PointPanel(fitted, memory, "(% of capacity)");
   }
   const Confusion c = ConfusionOf(fitted.models, fitted.all, fitted.seen);
-  confusion_.rows.push_back({fitted.problem,
-                             fitted.variant.name,
+  confusion_.rows.push_back({fitted.problem, fitted.variant.name,
                              std::to_string(fitted.trials),
                              std::to_string(c.runs_predicted_runs),
                              std::to_string(c.runs_predicted_fails),
@@ -274,37 +261,28 @@ Output PredictionFigures::Take() const {
       "Random trials, the first repeat; bars: standard deviation of the "
       "prediction; dashed: predicted = measured.";
   for (const std::string& problem : problems_) {
-    const auto add = [&](const std::string& name,
-                         const std::string& what,
+    const auto add = [&](const std::string& name, const std::string& what,
                          const auto& panels,
                          const std::vector<std::pair<std::string, int>>& keys) {
       if (auto figure = FigureOf(name + "-" + FileName(problem),
-                                 FileName(problem) + ": " + what,
-                                 caption,
-                                 panels,
-                                 keys)) {
+                                 FileName(problem) + ": " + what, caption,
+                                 panels, keys)) {
         output.figures.push_back(*std::move(figure));
       }
     };
-    add("predicted",
-        "throughput",
-        throughput_.at(problem),
+    add("predicted", "throughput", throughput_.at(problem),
         {{"ours", 10},
          {"ours", 20},
          {"prior mean alone", 20},
          {"no prior mean", 20}});
-    add("predicted-others",
-        "throughput",
-        throughput_.at(problem),
+    add("predicted-others", "throughput", throughput_.at(problem),
         {{"no prior mean", 10},
          {"vanilla BO", 20},
          {"xgboost", 20},
          {"as printed", 20}});
     const auto memory = memory_.find(problem);
     if (memory != memory_.end()) {
-      add("memory",
-          "peak memory",
-          memory->second,
+      add("memory", "peak memory", memory->second,
           {{"ours", 20}, {"no prior mean", 20}});
     }
   }
@@ -356,8 +334,8 @@ Output LengthScaleTable::Take() const {
   if (shown.empty()) {
     shown = problems_;
   }
-  output.table.header.insert(
-      output.table.header.end(), shown.begin(), shown.end());
+  output.table.header.insert(output.table.header.end(), shown.begin(),
+                             shown.end());
   for (const std::string& field : fields_) {
     const bool varies =
         std::any_of(shown.begin(), shown.end(), [&](const auto& problem) {

@@ -15,8 +15,7 @@ constexpr int kHeldOut = 8;  // fewer are not informative
 
 // Every configuration run once, in the problem's own order.
 std::vector<trials::Measurement> MeasureAll(const harness::Backend& backend,
-                                            int q_max,
-                                            std::uint64_t seed) {
+                                            int q_max, std::uint64_t seed) {
   std::vector<trials::Measurement> all;
   for (int i = 0; i < backend.space->size(); ++i) {
     trials::TrialRequest request;
@@ -44,8 +43,7 @@ std::vector<int> Shuffled(int size, std::uint64_t seed) {
 }  // namespace
 
 void FitHeldOut(const harness::Manifest& manifest,
-                const harness::ProblemSpec& spec,
-                int repeat,
+                const harness::ProblemSpec& spec, int repeat,
                 const std::vector<Variant>& variants,
                 const std::function<void(const Fitted&)>& take) {
   const harness::Backend backend = harness::MakeBackend(spec);

@@ -32,8 +32,7 @@ struct Fitted {
 // data too), fits every variant at each n, and passes it to `take`. An n that
 // would leave fewer than 8 candidates to predict is skipped.
 void FitHeldOut(const harness::Manifest& manifest,
-                const harness::ProblemSpec& spec,
-                int repeat,
+                const harness::ProblemSpec& spec, int repeat,
                 const std::vector<Variant>& variants,
                 const std::function<void(const Fitted&)>& take);
 

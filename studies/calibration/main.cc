@@ -31,10 +31,7 @@ int main(int argc, char** argv) {
       for (const harness::ProblemSpec& spec : manifest.problems) {
         fmt::print(stderr, "{} {}\n", manifest.name, spec.name);
         for (int repeat = 1; repeat <= repeats; ++repeat) {
-          studies::FitHeldOut(manifest,
-                              spec,
-                              repeat,
-                              studies::Variants(),
+          studies::FitHeldOut(manifest, spec, repeat, studies::Variants(),
                               [&](const studies::Fitted& fitted) {
                                 scores.Add(fitted);
                                 predictions.Add(fitted);

@@ -25,9 +25,7 @@ struct Interval {
   double half_width = 0.0;  // of the 95% interval
 };
 
-Interval IntervalOf(const Models& models,
-                    int candidate,
-                    double measured,
+Interval IntervalOf(const Models& models, int candidate, double measured,
                     double noise_variance) {
   const surrogates::MeasurementPrediction& reported = models.reported;
   if (reported.location.size() > 0) {
@@ -47,8 +45,7 @@ Interval IntervalOf(const Models& models,
 // The throughput of held-out configurations.
 void ScoreThroughput(const Models& models,
                      const surrogates::Observations& measured,
-                     const std::vector<char>& seen,
-                     Scores& scores) {
+                     const std::vector<char>& seen, Scores& scores) {
   const surrogates::Prediction& prediction = models.throughput;
   const double spread = surrogates::TargetSpread(measured.value);
   std::vector<double> densities;
@@ -83,8 +80,7 @@ void ScoreThroughput(const Models& models,
 }
 
 // The throughput of the candidate that would be tried next over the best one.
-double PickOf(const Models& models,
-              const surrogates::Observations& measured,
+double PickOf(const Models& models, const surrogates::Observations& measured,
               const std::vector<char>& seen) {
   const auto size = static_cast<Eigen::Index>(seen.size());
   surrogates::Prediction excess{Eigen::VectorXd::Constant(size, -1e3),
@@ -105,8 +101,7 @@ double PickOf(const Models& models,
 
 }  // namespace
 
-Confusion ConfusionOf(const Models& models,
-                      const methods::History& all,
+Confusion ConfusionOf(const Models& models, const methods::History& all,
                       const std::vector<char>& seen) {
   Confusion confusion;
   for (const trials::Trial& entry : all.trials()) {
@@ -125,8 +120,7 @@ Confusion ConfusionOf(const Models& models,
   return confusion;
 }
 
-Scores Score(const Models& models,
-             const methods::History& all,
+Scores Score(const Models& models, const methods::History& all,
              const std::vector<char>& seen) {
   Scores scores;
   scores.fill(kNan);

@@ -20,20 +20,14 @@ namespace studies {
 //   precision, recall   of "runs out of memory", predicted mean over capacity
 //   pick       throughput of the held-out configuration with the highest cUCB
 //              over the best of all
-inline constexpr std::array<const char*, 8> kScoreNames = {"nlpd",
-                                                           "coverage",
-                                                           "rank",
-                                                           "precision",
-                                                           "recall",
-                                                           "pick",
-                                                           "nlpd mean",
-                                                           "width"};
+inline constexpr std::array<const char*, 8> kScoreNames = {
+    "nlpd",   "coverage", "rank",      "precision",
+    "recall", "pick",     "nlpd mean", "width"};
 using Scores = std::array<double, kScoreNames.size()>;  // NaN: not defined
 
 // The scores of predictions made from the configurations that `seen` marks;
 // `all` contains a measurement of every candidate, in order. Shapes: seen [N].
-[[nodiscard]] Scores Score(const Models& models,
-                           const methods::History& all,
+[[nodiscard]] Scores Score(const Models& models, const methods::History& all,
                            const std::vector<char>& seen);
 
 // Counts of held-out configurations that run or fail, by prediction.

@@ -9,8 +9,7 @@ namespace {
 using surrogates::CostModelForm;
 
 Models FitTrees(const methods::Problem& problem,
-                const methods::History& history,
-                std::uint64_t /*seed*/) {
+                const methods::History& history, std::uint64_t /*seed*/) {
   surrogates::BoostedTrees trees(*problem.space, {});
   Models models{.learned = trees.Fit(history.ScoreObservations())};
   trees.Predict(models.throughput);
@@ -19,8 +18,7 @@ Models FitTrees(const methods::Problem& problem,
 
 auto Pair(const methods::SurrogatePair::Options& options,
           bool reported = false) {
-  return [=](const methods::Problem& problem,
-             const methods::History& history,
+  return [=](const methods::Problem& problem, const methods::History& history,
              std::uint64_t seed) {
     methods::SurrogatePair::Options seeded = options;
     seeded.fit.seed = seed;
@@ -40,12 +38,10 @@ std::vector<Variant> Variants() {
   return {
       {"ours", "OPPA", Pair({}, true)},
       {"ours, as searched", "OPPA, as searched", Pair({})},
-      {"ours, no nugget",
-       "OPPA without nugget",
+      {"ours, no nugget", "OPPA without nugget",
        Pair({.fit = {.learn_nugget = false}})},
       {"as printed", "as printed", Pair(methods::PrintedSurrogates())},
-      {"no prior mean",
-       "no prior",
+      {"no prior mean", "no prior",
        Pair({.throughput_prior = CostModelForm::kNone,
              .memory_prior = CostModelForm::kNone})},
       {"vanilla BO", "vanilla BO", Pair(methods::VanillaSurrogates())},

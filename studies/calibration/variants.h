@@ -28,8 +28,8 @@ struct Models {
 struct Variant {
   std::string name;   // in records: "ours"
   std::string label;  // in figures
-  std::function<Models(
-      const methods::Problem&, const methods::History&, std::uint64_t seed)>
+  std::function<Models(const methods::Problem&, const methods::History&,
+                       std::uint64_t seed)>
       fit;
 };
 

@@ -52,8 +52,7 @@ Trace TraceOf(const std::vector<Round>& rounds, int full_queries) {
 // All searches of one function at one noise level, by rule and repeat.
 using Cell = std::array<std::vector<Trace>, kRules.size()>;
 
-Cell RunCell(const Objective& objective,
-             double noise,
+Cell RunCell(const Objective& objective, double noise,
              const ComparisonOptions& options) {
   Cell cell;
   for (std::vector<Trace>& traces : cell) {
@@ -70,8 +69,7 @@ Cell RunCell(const Objective& objective,
         .theory = {.rounds = options.rounds, .q_max = options.q_max}};
     cell[rule][static_cast<std::size_t>(repeat)] =
         TraceOf(SearchWithLearnedKernel(
-                    objective,
-                    search,
+                    objective, search,
                     common::DeriveSeed(objective.name,
                                        static_cast<std::uint64_t>(repeat))),
                 kRules[rule] == Repeats::kOnce ? 1 : options.q_max);
@@ -127,10 +125,8 @@ plots::Panel ReturnedAgainstQueries(const Cell& cell, double most) {
   return panel;
 }
 
-plots::Figure FigureOf(const Objective& objective,
-                       double noise,
-                       const Cell& cell,
-                       const ComparisonOptions& options) {
+plots::Figure FigureOf(const Objective& objective, double noise,
+                       const Cell& cell, const ComparisonOptions& options) {
   plots::Panel best = AgainstRounds(cell, &Trace::best, options.rounds);
   best.name = "best";
   best.y_label = "best value queried";
@@ -146,12 +142,9 @@ plots::Figure FigureOf(const Objective& objective,
           "q_min = {}, q_max = {}, UCB with beta = 1, kernel learned in "
           "every round; {} repeats: median and quartiles. Returned: the "
           "best mean of a round that ran all its queries.",
-          options.q_min,
-          options.q_max,
-          options.repeats),
+          options.q_min, options.q_max, options.repeats),
       .panels = {
-          best,
-          queries,
+          best, queries,
           ReturnedAgainstQueries(cell, 0.5 * options.rounds * options.q_max)}};
 }
 
@@ -163,29 +156,20 @@ double LastMedian(const std::vector<Trace>& traces, Column column) {
   return common::Median(values);
 }
 
-void AddRows(const Objective& objective,
-             double noise,
-             const Cell& cell,
+void AddRows(const Objective& objective, double noise, const Cell& cell,
              Output& output) {
   for (std::size_t rule = 0; rule < kRules.size(); ++rule) {
     for (std::size_t repeat = 0; repeat < cell[rule].size(); ++repeat) {
       const Trace& trace = cell[rule][repeat];
       for (std::size_t i = 0; i < trace.best.size(); ++i) {
-        output.csv += fmt::format("{},{},{},{},{},{},{},{}\n",
-                                  objective.name,
-                                  noise,
-                                  NameOf(kRules[rule]),
-                                  repeat + 1,
-                                  i + 1,
-                                  trace.queries[i],
-                                  trace.best[i],
-                                  trace.returned[i]);
+        output.csv +=
+            fmt::format("{},{},{},{},{},{},{},{}\n", objective.name, noise,
+                        NameOf(kRules[rule]), repeat + 1, i + 1,
+                        trace.queries[i], trace.best[i], trace.returned[i]);
       }
     }
     output.table.rows.push_back(
-        {objective.name,
-         fmt::format("{}", noise),
-         NameOf(kRules[rule]),
+        {objective.name, fmt::format("{}", noise), NameOf(kRules[rule]),
          fmt::format("{:.3f}", LastMedian(cell[rule], &Trace::best)),
          fmt::format("{:.3f}", LastMedian(cell[rule], &Trace::returned)),
          fmt::format("{:.0f}", LastMedian(cell[rule], &Trace::queries))});
@@ -197,13 +181,12 @@ void AddRows(const Objective& objective,
 Output CompareRules(const ComparisonOptions& options) {
   Output output{.name = "comparison"};
   output.csv = "function,noise,rule,repeat,round,queries,best,returned\n";
-  output.table.header = {
-      "function", "noise", "rule", "best queried", "returned", "queries"};
+  output.table.header = {"function",     "noise",    "rule",
+                         "best queried", "returned", "queries"};
   output.conclusion = fmt::format(
       "Medians over {} repeats after {} rounds; 1 is the best value, noise in "
       "units of the range.",
-      options.repeats,
-      options.rounds);
+      options.repeats, options.rounds);
   for (const Objective& objective : TestFunctions()) {
     for (const double noise : options.noise_levels) {
       fmt::print(stderr, "{}, noise {}\n", objective.name, noise);

@@ -126,8 +126,7 @@ plots::Series Observed(const Belief& belief, const std::vector<double>& axis) {
     set(seen, Truth(seen), kSeenNoise);
   }
   if (belief.queries > 0) {
-    set(belief.x,
-        MeanOf(belief.x, belief.queries),
+    set(belief.x, MeanOf(belief.x, belief.queries),
         kNoise / std::sqrt(belief.queries));
   }
   return {.name = "observed",
@@ -171,11 +170,8 @@ plots::Panel PosteriorPanel(const Belief& belief) {
   return panel;
 }
 
-plots::Panel BinPanel(const Belief& belief,
-                      const std::string& x_label,
-                      const std::string& y_label,
-                      double low,
-                      double high,
+plots::Panel BinPanel(const Belief& belief, const std::string& x_label,
+                      const std::string& y_label, double low, double high,
                       const std::vector<double>& values) {
   plots::Panel panel{
       .name = fmt::format("{}", belief.queries),
@@ -192,30 +188,21 @@ plots::Panel BinPanel(const Belief& belief,
 }
 
 plots::Panel WherePanel(const Belief& belief) {
-  plots::Panel panel = BinPanel(belief,
-                                "x of the maximum",
-                                "probability (%)",
-                                0.0,
-                                kDomain,
-                                belief.where);
+  plots::Panel panel = BinPanel(belief, "x of the maximum", "probability (%)",
+                                0.0, kDomain, belief.where);
   panel.y_max = 40.0;
   panel.vertical = belief.x;
   return panel;
 }
 
 plots::Panel HowLargePanel(const Belief& belief) {
-  plots::Panel panel = BinPanel(belief,
-                                "largest f",
-                                "density",
-                                kLeastMaximum,
-                                kMostMaximum,
-                                belief.how_large);
+  plots::Panel panel = BinPanel(belief, "largest f", "density", kLeastMaximum,
+                                kMostMaximum, belief.how_large);
   panel.y_max = 3.5;
   return panel;
 }
 
-plots::Figure FigureOf(const std::string& name,
-                       const std::string& title,
+plots::Figure FigureOf(const std::string& name, const std::string& title,
                        std::vector<plots::Panel> panels) {
   // Panels of both kinds may follow each other: each has a separate file.
   for (std::size_t i = 0; i < panels.size(); ++i) {
@@ -226,8 +213,7 @@ plots::Figure FigureOf(const std::string& name,
           .caption = fmt::format(
               "Known kernel; a query has noise of standard deviation {}; {} "
               "draws of f.",
-              kNoise,
-              kDraws),
+              kNoise, kDraws),
           .panels = std::move(panels)};
 }
 
@@ -269,23 +255,18 @@ Output DemonstrateRepeats() {
       "Standard deviation of the belief about the largest f after so many "
       "queries of one place. From 20 to 100 queries it falls by {:.0f}% where "
       "f is not best, by {:.0f}% where it is.",
-      fall(worse),
-      fall(best));
-  output.figures = {FigureOf("fig11-posterior",
-                             "Repeated queries where f is not best",
-                             PanelsOf(worse, PosteriorPanel)),
-                    FigureOf("fig11-optimum",
-                             "Where the maximum may be",
-                             PanelsOf(worse, WherePanel)),
-                    FigureOf("fig12-maximum",
-                             "How large the maximum may be, queries at x = 2",
-                             PanelsOf(worse, HowLargePanel)),
-                    FigureOf("fig13-maximum",
-                             "Repeated queries where f is best",
-                             {PosteriorPanel(best[2]),
-                              HowLargePanel(best[2]),
-                              PosteriorPanel(best[3]),
-                              HowLargePanel(best[3])})};
+      fall(worse), fall(best));
+  output.figures = {
+      FigureOf("fig11-posterior", "Repeated queries where f is not best",
+               PanelsOf(worse, PosteriorPanel)),
+      FigureOf("fig11-optimum", "Where the maximum may be",
+               PanelsOf(worse, WherePanel)),
+      FigureOf("fig12-maximum",
+               "How large the maximum may be, queries at x = 2",
+               PanelsOf(worse, HowLargePanel)),
+      FigureOf("fig13-maximum", "Repeated queries where f is best",
+               {PosteriorPanel(best[2]), HowLargePanel(best[2]),
+                PosteriorPanel(best[3]), HowLargePanel(best[3])})};
   return output;
 }
 

@@ -20,8 +20,7 @@ double FiniteProcess::stddev(int candidate) const {
   return std::sqrt(std::fmax(covariance_(candidate, candidate), 0.0));
 }
 
-void FiniteProcess::Observe(int candidate,
-                            double value,
+void FiniteProcess::Observe(int candidate, double value,
                             double noise_variance) {
   const Eigen::VectorXd column = covariance_.col(candidate);
   const double variance = std::fmax(column[candidate], 0.0);
@@ -49,8 +48,7 @@ Eigen::MatrixXd MaternMatrix(const Eigen::MatrixXd& points,
   return matrix;
 }
 
-Eigen::MatrixXd Draw(const FiniteProcess& process,
-                     int draws,
+Eigen::MatrixXd Draw(const FiniteProcess& process, int draws,
                      std::uint64_t seed) {
   constexpr double kJitter = 1e-9;  // the posterior is nearly singular
   Eigen::MatrixXd covariance = process.covariance();
@@ -67,8 +65,7 @@ Eigen::MatrixXd Draw(const FiniteProcess& process,
 }
 
 Eigen::VectorXd MaximumInformationGain(const Eigen::MatrixXd& covariance,
-                                       double noise_variance,
-                                       int rounds) {
+                                       double noise_variance, int rounds) {
   FiniteProcess process(covariance);
   Eigen::VectorXd gain(rounds);
   for (int i = 0; i < rounds; ++i) {

@@ -42,8 +42,7 @@ class FiniteProcess {
                                            double length_scale);
 
 // Draws of f, one per column: [N, draws].
-[[nodiscard]] Eigen::MatrixXd Draw(const FiniteProcess& process,
-                                   int draws,
+[[nodiscard]] Eigen::MatrixXd Draw(const FiniteProcess& process, int draws,
                                    std::uint64_t seed);
 
 // An upper bound on the maximum information gain of `rounds` observations (Eq.

@@ -52,9 +52,7 @@ double Hartmann3(const Eigen::VectorXd& u) {
   return sum;
 }
 
-Objective OnGrid(const std::string& name,
-                 int dimensions,
-                 int levels,
+Objective OnGrid(const std::string& name, int dimensions, int levels,
                  const std::function<double(const Eigen::VectorXd&)>& cost) {
   Objective objective{.name = name, .points = UnitGrid(dimensions, levels)};
   objective.values.resize(objective.points.cols());
@@ -77,8 +75,7 @@ std::vector<Objective> TestFunctions() {
 }
 
 Objective RandomFunction(const Eigen::MatrixXd& points,
-                         const Eigen::MatrixXd& kernel,
-                         double rkhs_norm,
+                         const Eigen::MatrixXd& kernel, double rkhs_norm,
                          std::uint64_t seed) {
   constexpr int kCentres = 20;
   std::mt19937_64 engine(seed);

@@ -31,8 +31,7 @@ struct Objective {
 // B. 20 centers, normal weights.
 [[nodiscard]] Objective RandomFunction(const Eigen::MatrixXd& points,
                                        const Eigen::MatrixXd& kernel,
-                                       double rkhs_norm,
-                                       std::uint64_t seed);
+                                       double rkhs_norm, std::uint64_t seed);
 
 }  // namespace studies
 

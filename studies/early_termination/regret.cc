@@ -40,10 +40,8 @@ struct Run {
   int better_stopped = 0;  // of those, stopped early
 };
 
-Run Judge(const std::vector<Round>& rounds,
-          const Setting& setting,
-          const methods::Assumption& theory,
-          const Eigen::VectorXd& most_gain,
+Run Judge(const std::vector<Round>& rounds, const Setting& setting,
+          const methods::Assumption& theory, const Eigen::VectorXd& most_gain,
           double optimum) {
   Run run;
   double regret = 0.0;
@@ -54,12 +52,9 @@ Run Judge(const std::vector<Round>& rounds,
     const int n = static_cast<int>(i) + 1;
     const double beta = methods::ConfidenceBeta(theory, round.information_gain);
     run.regret.push_back(regret);
-    run.printed_bound.push_back(
-        methods::PrintedRegretBound(setting.noise,
-                                    beta,
-                                    n,
-                                    most_gain[static_cast<Eigen::Index>(i)],
-                                    setting.q_min));
+    run.printed_bound.push_back(methods::PrintedRegretBound(
+        setting.noise, beta, n, most_gain[static_cast<Eigen::Index>(i)],
+        setting.q_min));
     run.mended_bound.push_back(methods::RegretBound(
         setting.noise, beta, n, round.information_gain, setting.q_min, 1.0));
     run.contained = run.contained && round.contained;
@@ -93,8 +88,7 @@ std::vector<Run> RunSetting(const Setting& setting,
     const Objective objective =
         RandomFunction(points, kernel, options.rkhs_norm, seed);
     const std::vector<Round> rounds =
-        SearchWithKnownKernel(objective,
-                              kernel,
+        SearchWithKnownKernel(objective, kernel,
                               {.repeats = setting.rule,
                                .q_min = setting.q_min,
                                .noise_stddev = setting.noise,
@@ -117,10 +111,8 @@ plots::Panel RegretPanel(const std::vector<Run>& runs, const Setting& setting) {
                      .log_y = true,
                      .x_min = 1.0,
                      .x_max = static_cast<double>(rounds)};
-  const auto add = [&](const std::string& name,
-                       const std::string& label,
-                       plots::LineStyle style,
-                       Column column) {
+  const auto add = [&](const std::string& name, const std::string& label,
+                       plots::LineStyle style, Column column) {
     std::vector<std::vector<double>> values;
     for (const Run& run : runs) {
       values.push_back(run.*column);
@@ -132,13 +124,9 @@ plots::Panel RegretPanel(const std::vector<Run>& runs, const Setting& setting) {
          .band = BandOver(Counting(rounds), values, Spread::kRange)});
   };
   add("regret", "regret", plots::StyleOf(0, true), &Run::regret);
-  add("printed",
-      "bound of Theorem F.5 as printed",
-      plots::StyleOf(0, false),
+  add("printed", "bound of Theorem F.5 as printed", plots::StyleOf(0, false),
       &Run::printed_bound);
-  add("mended",
-      "bound with Eq. 43 mended",
-      plots::StyleOf(1, false),
+  add("mended", "bound with Eq. 43 mended", plots::StyleOf(1, false),
       &Run::mended_bound);
   return panel;
 }
@@ -187,37 +175,29 @@ Tally TallyOf(const std::vector<Run>& runs) {
   return tally;
 }
 
-void AddRows(const std::vector<Run>& runs,
-             const Setting& setting,
+void AddRows(const std::vector<Run>& runs, const Setting& setting,
              Output& output) {
   for (std::size_t repeat = 0; repeat < runs.size(); ++repeat) {
     const Run& run = runs[repeat];
     for (std::size_t i = 0; i < run.regret.size(); ++i) {
-      output.csv += fmt::format("{},{},{},{},{},{},{},{}\n",
-                                NameOf(setting.rule),
-                                setting.q_min,
-                                setting.noise,
-                                repeat + 1,
-                                i + 1,
-                                run.regret[i],
-                                run.printed_bound[i],
-                                run.mended_bound[i]);
+      output.csv +=
+          fmt::format("{},{},{},{},{},{},{},{}\n", NameOf(setting.rule),
+                      setting.q_min, setting.noise, repeat + 1, i + 1,
+                      run.regret[i], run.printed_bound[i], run.mended_bound[i]);
     }
   }
   const Tally tally = TallyOf(runs);
   const auto of_runs = [&](int count) {
     return fmt::format("{}/{}", count, runs.size());
   };
-  output.table.rows.push_back({NameOf(setting.rule),
-                               fmt::format("{}", setting.q_min),
-                               fmt::format("{}", setting.noise),
-                               fmt::format("{:.1f}", tally.regret),
-                               of_runs(Exceeding(runs, &Run::printed_bound)),
-                               of_runs(Exceeding(runs, &Run::mended_bound)),
-                               of_runs(tally.not_contained),
-                               of_runs(tally.runs_with_worse_full),
-                               Share(tally.worse_full, tally.worse),
-                               Share(tally.better_stopped, tally.better)});
+  output.table.rows.push_back(
+      {NameOf(setting.rule), fmt::format("{}", setting.q_min),
+       fmt::format("{}", setting.noise), fmt::format("{:.1f}", tally.regret),
+       of_runs(Exceeding(runs, &Run::printed_bound)),
+       of_runs(Exceeding(runs, &Run::mended_bound)),
+       of_runs(tally.not_contained), of_runs(tally.runs_with_worse_full),
+       Share(tally.worse_full, tally.worse),
+       Share(tally.better_stopped, tally.better)});
 }
 
 // The share of rounds that are stopped, one point per rule and noise level.
@@ -271,23 +251,15 @@ Output CheckTheorems(const RegretOptions& options) {
       "F.8): each is allowed in {:.0f}% of the runs; the share of such rounds; "
       "the share of rounds that are better than all before and stopped early, "
       "of which the theorems say nothing. |f| = {}, delta = {}.",
-      options.repeats,
-      options.rounds,
-      options.q_max,
-      100.0 * options.delta,
-      options.rkhs_norm,
-      options.delta);
+      options.repeats, options.rounds, options.q_max, 100.0 * options.delta,
+      options.rkhs_norm, options.delta);
   const Eigen::MatrixXd points = UnitGrid(2, options.levels);
   const Eigen::MatrixXd kernel = MaternMatrix(points, options.length_scale);
   const std::string caption = fmt::format(
       "{} random functions of RKHS norm {} on a {} x {} grid, known "
       "Matern-5/2 kernel, q_max = {}, delta = {}",
-      options.repeats,
-      options.rkhs_norm,
-      options.levels,
-      options.levels,
-      options.q_max,
-      options.delta);
+      options.repeats, options.rkhs_norm, options.levels, options.levels,
+      options.q_max, options.delta);
   for (const int q_min : options.q_min) {
     std::vector<std::pair<Setting, Tally>> tallies;
     plots::Figure regret{

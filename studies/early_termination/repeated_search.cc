@@ -16,8 +16,7 @@ constexpr double kRounding = 1e-9;  // where f is known for certain
 // Queries candidates under a rule, and remembers the best mean so far.
 class Querier {
  public:
-  Querier(const Objective& objective,
-          const SearchOptions& options,
+  Querier(const Objective& objective, const SearchOptions& options,
           std::uint64_t seed)
       : objective_(objective), options_(options), engine_(seed) {}
 
@@ -48,8 +47,8 @@ class Querier {
     const double tau =
         options_.repeats == Repeats::kFixedTau
             ? options_.tau
-            : methods::TerminationMargin(
-                  options_.theory, options_.noise_stddev, options_.q_min, q);
+            : methods::TerminationMargin(options_.theory, options_.noise_stddev,
+                                         options_.q_min, q);
     return q < options_.theory.q_max &&
            (q < options_.q_min || mean >= best_ + tau);
   }
@@ -118,8 +117,7 @@ std::vector<Round> SearchWithLearnedKernel(const Objective& objective,
   space.dimensions.assign(static_cast<std::size_t>(objective.points.rows()),
                           "x");
   surrogates::GaussianProcess process(
-      space,
-      surrogates::ConstantMean(space.size(), -1.0, 1.0),
+      space, surrogates::ConstantMean(space.size(), -1.0, 1.0),
       {.learn_nugget = false, .starts = 4, .seed = seed});
   surrogates::Prediction prediction;
   // The start depends on the seed alone, so that rules are compared in pairs.

@@ -48,17 +48,14 @@ struct Round {
 // in OPPA.
 // Source: OPPA App. F.3.3, Algorithms 1 and 2.
 [[nodiscard]] std::vector<Round> SearchWithLearnedKernel(
-    const Objective& objective,
-    const SearchOptions& options,
+    const Objective& objective, const SearchOptions& options,
     std::uint64_t seed);
 
 // Searches under Assumption F.1: the kernel is known, there are no random
 // rounds, and beta_i is that of Eq. 32. Shapes: kernel [N, N].
 [[nodiscard]] std::vector<Round> SearchWithKnownKernel(
-    const Objective& objective,
-    const Eigen::MatrixXd& kernel,
-    const SearchOptions& options,
-    std::uint64_t seed);
+    const Objective& objective, const Eigen::MatrixXd& kernel,
+    const SearchOptions& options, std::uint64_t seed);
 
 }  // namespace studies
 

@@ -38,9 +38,7 @@ struct History {
 };
 
 History HistoryOf(const std::vector<trials::FitRecord>& records,
-                  const std::string& surrogate,
-                  int trial,
-                  int fits) {
+                  const std::string& surrogate, int trial, int fits) {
   std::map<int, Values> by_trial;
   History history;
   for (const trials::FitRecord& record : records) {
@@ -86,8 +84,8 @@ Estimate CoefficientOf(const History& history, const std::string& name) {
 }
 
 FittedSurrogate SurrogateOf(const History& history, const std::string& name) {
-  static const std::set<std::string> scales = {
-      "signal_stddev", "family_stddev", "misfit_stddev", "noise_stddev"};
+  static const std::set<std::string> scales = {"signal_stddev", "family_stddev",
+                                               "misfit_stddev", "noise_stddev"};
   FittedSurrogate learned{.name = name};
   for (const std::string& parameter : history.parameters) {
     if (const auto dimension = Inside(parameter, "length_scale")) {
@@ -107,8 +105,7 @@ FittedSurrogate SurrogateOf(const History& history, const std::string& name) {
 
 }  // namespace
 
-FittedRun FittedAt(const std::vector<trials::FitRecord>& records,
-                   int trial,
+FittedRun FittedAt(const std::vector<trials::FitRecord>& records, int trial,
                    int fits) {
   FittedRun run;
   std::vector<std::string> surrogates;

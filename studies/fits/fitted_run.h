@@ -49,8 +49,7 @@ struct FittedRun {
 // over up to `fits` >= 1 fits. Errors: throws InputError when there is no fit
 // before that trial.
 [[nodiscard]] FittedRun FittedAt(const std::vector<trials::FitRecord>& records,
-                                 int trial = 0,
-                                 int fits = 5);
+                                 int trial = 0, int fits = 5);
 
 }  // namespace studies
 

@@ -11,8 +11,7 @@ using Kind = surrogates::Reading::Kind;
 
 bool Has(const FittedSurrogate& surrogate, std::string_view name) {
   return std::any_of(
-      surrogate.coefficients.begin(),
-      surrogate.coefficients.end(),
+      surrogate.coefficients.begin(), surrogate.coefficients.end(),
       [&](const FittedParameter& value) { return value.name == name; });
 }
 
@@ -51,14 +50,14 @@ const CostTerm* Find(const FittedSurrogate& surrogate,
 }
 
 Estimate Scaled(const Estimate& estimate, double factor) {
-  return {
-      estimate.value * factor, estimate.low * factor, estimate.high * factor};
+  return {estimate.value * factor, estimate.low * factor,
+          estimate.high * factor};
 }
 
 // amount / c; the ends of the interval are exchanged.
 Estimate Inverse(const Estimate& estimate, double amount) {
-  return {
-      amount / estimate.value, amount / estimate.high, amount / estimate.low};
+  return {amount / estimate.value, amount / estimate.high,
+          amount / estimate.low};
 }
 
 }  // namespace
@@ -87,8 +86,7 @@ std::optional<Reading> ReadingOf(const FittedSurrogate& surrogate,
   const double amount = amount_of == nullptr ? 0.0 : amount_of(sizes);
   const Estimate& c = coefficient.estimate;
   if (kind == Kind::kMemory && sizes.capacity_bytes > 0.0) {
-    return Reading{Scaled(c, sizes.capacity_bytes / 1e9),
-                   "GB",
+    return Reading{Scaled(c, sizes.capacity_bytes / 1e9), "GB",
                    amount > 0.0 ? std::optional(amount / 1e9) : std::nullopt};
   }
   if (!(amount > 0.0)) {

@@ -41,8 +41,7 @@ struct Reading {
 // Note: these are effective numbers. Communication that overlaps with
 // computation costs nothing, so a bandwidth can exceed that of the link.
 [[nodiscard]] std::optional<Reading> ReadingOf(
-    const FittedSurrogate& surrogate,
-    const FittedParameter& coefficient,
+    const FittedSurrogate& surrogate, const FittedParameter& coefficient,
     const surrogates::JobSizes& sizes);
 
 }  // namespace studies

@@ -25,10 +25,9 @@ std::string Number(double value) {
 }
 
 std::string Interval(const Estimate& estimate) {
-  return std::isnan(estimate.low)
-             ? ""
-             : fmt::format(
-                   "{} - {}", Number(estimate.low), Number(estimate.high));
+  return std::isnan(estimate.low) ? ""
+                                  : fmt::format("{} - {}", Number(estimate.low),
+                                                Number(estimate.high));
 }
 
 // The sizes of the problem in the manifest.
@@ -59,8 +58,7 @@ std::pair<surrogates::JobSizes, std::string> FindSizes(
     return {{},
             fmt::format("{} has no problem '{}': no physical units; give "
                         "--manifest",
-                        manifest_path.string(),
-                        problem)};
+                        manifest_path.string(), problem)};
   } catch (const std::exception& e) {
     return {{},
             fmt::format("no physical units ({}); give --manifest", e.what())};
@@ -82,12 +80,11 @@ plots::Table ScaleTable(const FittedSurrogate& surrogate,
   const bool memory = surrogate.name == "memory";
   const bool in_gb = memory && sizes.capacity_bytes > 0.0;
   const double factor = in_gb ? sizes.capacity_bytes / 1e9 : 1.0;
-  plots::Table table{.header = {fmt::format("standard deviation ({})",
-                                            in_gb    ? "GB"
-                                            : memory ? "capacity"
-                                                     : "steps/s"),
-                                "",
-                                "last fits"}};
+  plots::Table table{
+      .header = {fmt::format("standard deviation ({})", in_gb    ? "GB"
+                                                        : memory ? "capacity"
+                                                                 : "steps/s"),
+                 "", "last fits"}};
   const auto words = [](const std::string& name) -> std::string {
     if (name == "signal_stddev") {
       return "unexplained by the prior";
@@ -101,8 +98,7 @@ plots::Table ScaleTable(const FittedSurrogate& surrogate,
   for (const FittedParameter& value : surrogate.scales) {
     const Estimate& e = value.estimate;
     table.rows.push_back(
-        {words(value.name),
-         Number(e.value * factor),
+        {words(value.name), Number(e.value * factor),
          Interval({e.value * factor, e.low * factor, e.high * factor})});
   }
   return table;
@@ -118,10 +114,8 @@ plots::Table CoefficientTable(const FittedSurrogate& surrogate,
     const Reading reading =
         ReadingOf(surrogate, value, sizes)
             .value_or(Reading{value.estimate, UnitOf(surrogate), {}});
-    table.rows.push_back({value.name,
-                          Number(reading.estimate.value),
-                          reading.unit,
-                          Interval(reading.estimate),
+    table.rows.push_back({value.name, Number(reading.estimate.value),
+                          reading.unit, Interval(reading.estimate),
                           reading.expected ? Number(*reading.expected) : "",
                           MeaningOf(surrogate, value.name)});
   }
@@ -172,24 +166,18 @@ Json ToJson(const FittedSurrogate& surrogate,
 }
 
 std::string NameOf(const trials::RunInfo& run) {
-  return fmt::format("{}/{}{}{}/{}",
-                     run.experiment,
-                     run.problem,
-                     run.problem.empty() ? "" : "/",
-                     run.method,
-                     run.repeat);
+  return fmt::format("{}/{}{}{}/{}", run.experiment, run.problem,
+                     run.problem.empty() ? "" : "/", run.method, run.repeat);
 }
 
 }  // namespace
 
-std::string FitsText(const trials::RunInfo& run,
-                     const FittedRun& fitted,
+std::string FitsText(const trials::RunInfo& run, const FittedRun& fitted,
                      const surrogates::JobSizes& sizes,
                      const std::string& note) {
-  std::string text = fmt::format("{}, before trial {}{}\n",
-                                 NameOf(run),
-                                 fitted.trial,
-                                 run.finished ? "" : " (not finished)");
+  std::string text =
+      fmt::format("{}, before trial {}{}\n", NameOf(run), fitted.trial,
+                  run.finished ? "" : " (not finished)");
   if (!note.empty()) {
     text += note + "\n";
   }
@@ -219,16 +207,12 @@ std::string FitsText(const trials::RunInfo& run,
          "parameter matters little beyond the prior.\n";
 }
 
-std::string FitsJson(const trials::RunInfo& run,
-                     const FittedRun& fitted,
+std::string FitsJson(const trials::RunInfo& run, const FittedRun& fitted,
                      const surrogates::JobSizes& sizes,
                      const std::string& note) {
-  Json json = {{"experiment", run.experiment},
-               {"problem", run.problem},
-               {"method", run.method},
-               {"repeat", run.repeat},
-               {"finished", run.finished},
-               {"trial", fitted.trial}};
+  Json json = {{"experiment", run.experiment}, {"problem", run.problem},
+               {"method", run.method},         {"repeat", run.repeat},
+               {"finished", run.finished},     {"trial", fitted.trial}};
   if (!note.empty()) {
     json["note"] = note;
   }
@@ -258,8 +242,7 @@ std::vector<plots::LearnedNumber> LearnedNumbers(
     for (const FittedParameter& value : surrogate.coefficients) {
       if (const auto reading = ReadingOf(surrogate, value, sizes)) {
         numbers.push_back({surrogate.name + ": " + value.name,
-                           Number(reading->estimate.value),
-                           reading->unit,
+                           Number(reading->estimate.value), reading->unit,
                            Interval(reading->estimate),
                            MeaningOf(surrogate, value.name)});
       }
@@ -296,8 +279,7 @@ int Fits(const FitsVerbOptions& options) {
   const auto estimates = plots::RemainingByTrial(records);
   const auto remaining = estimates.find(fitted.trial);
   if (!options.json && remaining != estimates.end()) {
-    fmt::print("\nremaining before trial {}: {}\n",
-               fitted.trial,
+    fmt::print("\nremaining before trial {}: {}\n", fitted.trial,
                plots::RemainingText(remaining->second));
   }
   return 0;

@@ -64,9 +64,7 @@ Timed Search(const OperatorModel& model, const AcesoOptions& options) {
 }  // namespace
 
 OperatorModel PublishedModel(const std::filesystem::path& folder,
-                             const std::string& name,
-                             int layers,
-                             int gpus) {
+                             const std::string& name, int layers, int gpus) {
   return {
       surrogates::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv",
                                       name),
@@ -107,16 +105,11 @@ Output AcesoSearches(const std::filesystem::path& folder) {
     const std::int64_t explored = timed.result.explored();
     output.table.rows.push_back(
         {fmt::format("{}, {} GPUs", problem.label, problem.gpus),
-         problem.published_s,
-         problem.ran_s,
-         BestText(timed.result),
-         fmt::format("{}", explored),
-         fmt::format("{:.2f}", timed.cpu_s),
+         problem.published_s, problem.ran_s, BestText(timed.result),
+         fmt::format("{}", explored), fmt::format("{:.2f}", timed.cpu_s),
          fmt::format("{:.0f}", static_cast<double>(explored) / timed.cpu_s),
-         SecondsText(grid.best),
-         SecondsText(program.best),
-         fmt::format("{}", program.explored),
-         SecondsText(alpa.best),
+         SecondsText(grid.best), SecondsText(program.best),
+         fmt::format("{}", program.explored), SecondsText(alpa.best),
          fmt::format("{:.2f}", alpa_s)});
     output.csv += plots::CsvRow(output.table.rows.back());
   }
@@ -130,12 +123,8 @@ Output AcesoSearches(const std::filesystem::path& folder) {
 Output AcesoLayers(const std::filesystem::path& folder) {
   Output output;
   output.name = "aceso_layers";
-  output.table.header = {"layers",
-                         "operators",
-                         "estimate (s)",
-                         "sequences per s",
-                         "plans explored",
-                         "CPU seconds"};
+  output.table.header = {"layers",          "operators",      "estimate (s)",
+                         "sequences per s", "plans explored", "CPU seconds"};
   output.csv = plots::CsvRow(output.table.header);
   for (int layers = 8; layers <= 1024; layers *= 2) {
     const OperatorModel model =
@@ -146,8 +135,7 @@ Output AcesoLayers(const std::filesystem::path& folder) {
             ? 0.0
             : timed.result.best.front().cost.iteration_ms * 1e-3;
     output.table.rows.push_back(
-        {fmt::format("{}", layers),
-         fmt::format("{}", model.operators()),
+        {fmt::format("{}", layers), fmt::format("{}", model.operators()),
          BestText(timed.result),
          seconds > 0.0 ? fmt::format("{:.2f}", kBatch / seconds) : "",
          fmt::format("{}", timed.result.explored()),
@@ -197,24 +185,21 @@ Output AcesoHeuristics(const std::filesystem::path& folder) {
     bool random;
     int hops;
   };
-  constexpr std::array kVariants = {Variant{"Heuristic 2", false, 7},
-                                    Variant{"Heuristic 2", false, 1},
-                                    Variant{"Heuristic 2", false, 11},
-                                    Variant{"random", true, 7}};
+  constexpr std::array kVariants = {
+      Variant{"Heuristic 2", false, 7}, Variant{"Heuristic 2", false, 1},
+      Variant{"Heuristic 2", false, 11}, Variant{"random", true, 7}};
   for (const Problem& problem : kProblems) {
     const OperatorModel model =
         PublishedModel(folder, problem.name, problem.layers, problem.gpus);
     for (const Variant& variant : kVariants) {
       std::vector<std::string> row = {
           fmt::format("{}, {} GPUs", problem.label, problem.gpus),
-          variant.label,
-          fmt::format("{}", variant.hops)};
+          variant.label, fmt::format("{}", variant.hops)};
       AcesoResult result;
       for (const int budget : {100, 300, 1000}) {
-        result = methods::SearchAceso(model,
-                                      {.most_hops = variant.hops,
-                                       .budget = budget,
-                                       .random_order = variant.random});
+        result = methods::SearchAceso(model, {.most_hops = variant.hops,
+                                              .budget = budget,
+                                              .random_order = variant.random});
         row.push_back(BestText(result));
       }
       const std::array<std::string, 2> shares = HopShares(result);

@@ -17,9 +17,7 @@ namespace studies {
 // `folder` has aceso_v100_op_profiles.csv and aceso_v100_collectives.csv.
 // Errors: throws InputError for a missing file or an unknown name.
 [[nodiscard]] surrogates::OperatorModel PublishedModel(
-    const std::filesystem::path& folder,
-    const std::string& name,
-    int layers,
+    const std::filesystem::path& folder, const std::string& name, int layers,
     int gpus);
 
 // Published estimates, ours, and those of the baselines: Exps. 1, 2, 4.

@@ -49,10 +49,8 @@ std::string ErrorText(std::vector<double> errors) {
     sum += error;
   }
   const auto size = static_cast<double>(errors.size());
-  return fmt::format("{:.1f} / {:.1f} / {:.1f}",
-                     errors[errors.size() / 2],
-                     sum / size,
-                     errors[errors.size() * 9 / 10]);
+  return fmt::format("{:.1f} / {:.1f} / {:.1f}", errors[errors.size() / 2],
+                     sum / size, errors[errors.size() * 9 / 10]);
 }
 
 // The errors of three models on products that they have not seen.
@@ -89,18 +87,16 @@ Errors CrossValidate(const std::vector<MeasuredProduct>& measured) {
 Output AstraEfficiency(const std::filesystem::path& folder) {
   Output output;
   output.name = "astra_efficiency";
-  output.table.header = {
-      "GPU", "products", "constant", "analytic, best fitted", "boosted trees"};
+  output.table.header = {"GPU", "products", "constant", "analytic, best fitted",
+                         "boosted trees"};
   output.csv = plots::CsvRow(output.table.header);
   for (const char* gpu : {"A100-PCIe-80GB", "B200-SXM"}) {
     const std::vector<MeasuredProduct> measured =
         surrogates::ReadMeasuredProducts(folder / "simumax_operators.csv", gpu);
     const Errors errors = CrossValidate(measured);
-    output.table.rows.push_back({gpu,
-                                 fmt::format("{}", measured.size()),
-                                 ErrorText(errors.constant),
-                                 ErrorText(errors.analytic),
-                                 ErrorText(errors.learned)});
+    output.table.rows.push_back(
+        {gpu, fmt::format("{}", measured.size()), ErrorText(errors.constant),
+         ErrorText(errors.analytic), ErrorText(errors.learned)});
     output.csv += plots::CsvRow(output.table.rows.back());
   }
   output.conclusion =
@@ -130,8 +126,8 @@ Output AstraMoney() {
   const double cpu_s = common::CpuSeconds() - start;
   Output output;
   output.name = "astra_money";
-  output.table.header = {
-      "GPUs", "strategy", "s per step", "money of 1,000 steps"};
+  output.table.header = {"GPUs", "strategy", "s per step",
+                         "money of 1,000 steps"};
   output.csv = plots::CsvRow(output.table.header);
   int gpus = 0;
   for (const methods::GpuStrategy& each : result.pool) {
@@ -150,10 +146,7 @@ Output AstraMoney() {
       "Llama-2-7B, 1,024 sequences of 2,048 tokens, A100 of 80 GB with 8 per "
       "host at {:.0f} units of money per hour: {} strategies on 2 to 1,024 "
       "GPUs, of which {} pass the filters, in {:.2f} CPU seconds.",
-      kPrice,
-      result.strategies,
-      result.fit,
-      cpu_s);
+      kPrice, result.strategies, result.fit, cpu_s);
   return output;
 }
 

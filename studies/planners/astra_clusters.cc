@@ -70,8 +70,7 @@ trials::Framework Megatron() {
 // A job on a cluster, as a method sees it.
 class Job {
  public:
-  Job(const std::string& model,
-      std::vector<trials::Cluster> pools,
+  Job(const std::string& model, std::vector<trials::Cluster> pools,
       const Training& training = {})
       : workload_(WorkloadOf(model, training)),
         pools_(std::move(pools)),
@@ -94,9 +93,7 @@ class Job {
     problem_.memory_capacity_bytes = pools_.front().gpu.memory_bytes;
     problem_.workload = &workload_;
     for (const trials::Cluster& pool : pools_) {
-      problem_.pools.push_back({pool.name,
-                                pool.gpus(),
-                                pool.gpus_per_node,
+      problem_.pools.push_back({pool.name, pool.gpus(), pool.gpus_per_node,
                                 pool.gpu.memory_bytes,
                                 pool.gpu.half_flop_per_s});
     }
@@ -213,18 +210,13 @@ Output AstraClusters() {
     std::string text;
     const double both = mixed.BestOfPlans(text);
     ordered += h100 > h800 && h800 > both && both > a800 ? 1 : 0;
-    output.table.rows.push_back({row.label,
-                                 Thousands(h100),
-                                 Thousands(h800),
-                                 Thousands(a800),
-                                 Thousands(both),
-                                 Thousands(mixed.BestOfEqualStages()),
-                                 Thousands(half),
-                                 fmt::format("{:.2f}", row.mixed / row.a800),
-                                 fmt::format("{:.2f}", both / a800),
-                                 fmt::format("{:.2f}", row.mixed / row.h100),
-                                 fmt::format("{:.2f}", both / h100),
-                                 text});
+    output.table.rows.push_back(
+        {row.label, Thousands(h100), Thousands(h800), Thousands(a800),
+         Thousands(both), Thousands(mixed.BestOfEqualStages()), Thousands(half),
+         fmt::format("{:.2f}", row.mixed / row.a800),
+         fmt::format("{:.2f}", both / a800),
+         fmt::format("{:.2f}", row.mixed / row.h100),
+         fmt::format("{:.2f}", both / h100), text});
     output.csv += plots::CsvRow(output.table.rows.back());
   }
   output.conclusion = fmt::format(
@@ -234,11 +226,7 @@ Output AstraClusters() {
       "{} sequences of {} tokens, Megatron Core; the publication prints "
       "neither, nor the shares of the types. The order H100 > H800 > mixed > "
       "A800 of its Table 2 holds for {} of {} models.",
-      kGpus,
-      kTop,
-      Training().batch,
-      Training().sequence_length,
-      ordered,
+      kGpus, kTop, Training().batch, Training().sequence_length, ordered,
       kTable2.size());
   return output;
 }
@@ -247,12 +235,8 @@ Output AstraHalves() {
   const Training training{256, 2048, {1, 2, 4, 8}};
   Output output;
   output.name = "astra_halves";
-  output.table.header = {"cluster",
-                         "equal stages",
-                         "Astra's plans",
-                         "strategies",
-                         "that fit",
-                         "fastest plan"};
+  output.table.header = {"cluster",    "equal stages", "Astra's plans",
+                         "strategies", "that fit",     "fastest plan"};
   output.csv = plots::CsvRow(output.table.header);
   const trials::Cluster slow = Hosts("A100", 8);
   const trials::Cluster fast = Hosts("H100", 8);
@@ -265,39 +249,27 @@ Output AstraHalves() {
     std::string text;
     const double plans = job.BestOfPlans(text);
     const methods::PlanSearchResult found = job.Search({.top = 1});
-    output.table.rows.push_back({label,
-                                 Thousands(job.BestOfEqualStages()),
+    output.table.rows.push_back({label, Thousands(job.BestOfEqualStages()),
                                  Thousands(plans),
                                  fmt::format("{}", found.strategies),
-                                 fmt::format("{}", found.fit),
-                                 text});
+                                 fmt::format("{}", found.fit), text});
     output.csv += plots::CsvRow(output.table.rows.back());
   }
   output.conclusion = fmt::format(
       "Llama-2-7B, {} sequences of {} tokens, thousands of tokens per second, "
       "simulated: the fastest of all configurations with equal stages of one "
       "type each, and of the first {} plans of the search.",
-      training.batch,
-      training.sequence_length,
-      kTop);
+      training.batch, training.sequence_length, kTop);
   return output;
 }
 
 Output AstraOffload() {
   Output output;
   output.name = "astra_offload";
-  output.table.header = {"model",
-                         "GPUs",
-                         "strategies",
-                         "that fit",
-                         "fastest",
-                         "with groups",
-                         "that fit",
-                         "fastest",
-                         "and offloading",
-                         "that fit",
-                         "fastest",
-                         "offloads"};
+  output.table.header = {"model",    "GPUs",    "strategies",
+                         "that fit", "fastest", "with groups",
+                         "that fit", "fastest", "and offloading",
+                         "that fit", "fastest", "offloads"};
   output.csv = plots::CsvRow(output.table.header);
   for (const auto& [label, model, gpus] :
        {std::tuple{"Llama-2-7B", "llama-2-7b", 8},
@@ -333,8 +305,7 @@ Output AstraOffload() {
       "By Astra's cost model, on A800: recomputation of the first layers of a "
       "stage; also of all layers in groups; also an optimizer on the host. "
       "Thousands of tokens per second; {} sequences of {} tokens.",
-      Training().batch,
-      Training().sequence_length);
+      Training().batch, Training().sequence_length);
   return output;
 }
 

@@ -98,8 +98,8 @@ constexpr std::array<Microbatches, 8> kMicrobatches = {{
     {"microbatch 1 to 16", 16, false},
 }};
 constexpr int kAnyBatch = 0;  // no divisibility
-constexpr std::array<int, 10> kBatches = {
-    kAnyBatch, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192};
+constexpr std::array<int, 10> kBatches = {kAnyBatch, 256,  512,  1024, 1536,
+                                          2048,      3072, 4096, 6144, 8192};
 
 // Values of a parameter, given the layers of a stage (rounded up), pp and the
 // number of microbatches (0: not known).
@@ -160,8 +160,7 @@ int FlagValues(std::size_t option, int size) {
   return option == 0 || (option == 1 && size == 1) ? 1 : 2;
 }
 constexpr std::array<const char*, 3> kOffload = {
-    "no offloading",
-    "no-overlap-offload-optimizer counted",
+    "no offloading", "no-overlap-offload-optimizer counted",
     "offloading off, on, on without overlap"};
 constexpr std::array<const char*, 2> kFilled = {"any number of microbatches",
                                                 "at least pp microbatches"};
@@ -196,14 +195,8 @@ struct Sizes {
 using Counts = std::vector<double>;  // [kVariants]
 
 // Adds one size of a microbatch.
-void AddCounts(const trials::Model& model,
-               const Sizes& sizes,
-               int dp,
-               int tp,
-               int pp,
-               int microbatches,
-               bool fits,
-               Counts& counts) {
+void AddCounts(const trials::Model& model, const Sizes& sizes, int dp, int tp,
+               int pp, int microbatches, bool fits, Counts& counts) {
   const int layers = (model.layers + pp - 1) / pp;
   const int chunks = kChunks[sizes.chunks].values(layers, pp, microbatches);
   std::array<double, kRecompute.size()> recompute{};
@@ -224,9 +217,7 @@ void AddCounts(const trials::Model& model,
   }
 }
 
-Counts CountsOf(const trials::Model& model,
-                int gpus,
-                const Sizes& sizes,
+Counts CountsOf(const trials::Model& model, int gpus, const Sizes& sizes,
                 int batch) {
   constexpr double kBytes = 80e9;
   const auto parameters = static_cast<double>(ParameterCount(model));
@@ -307,9 +298,7 @@ class CountSearch {
     for (std::size_t b = 0; b < kBatches.size(); ++b) {
       for (std::size_t i = 0; i < kRows; ++i) {
         counts[b][i] = CountsOf(models_[i / kGpus.size()],
-                                kGpus[i % kGpus.size()],
-                                sizes,
-                                kBatches[b]);
+                                kGpus[i % kGpus.size()], sizes, kBatches[b]);
       }
     }
     for (std::size_t variant = 0; variant < kVariants; ++variant) {
@@ -319,9 +308,7 @@ class CountSearch {
     }
   }
 
-  void TryVariant(const Sizes& sizes,
-                  std::size_t variant,
-                  std::size_t offload,
+  void TryVariant(const Sizes& sizes, std::size_t variant, std::size_t offload,
                   const std::vector<std::array<Counts, kRows>>& counts) {
     const double factor = static_cast<double>(offload) + 1.0;
     Fit chosen;  // the best batch of each model
@@ -385,15 +372,10 @@ std::string TextOf(const Fit& fit) {
   return fmt::format(
       "{}; {}; {}; {}; {}; recomputation: {}; sequence-parallel {}; "
       "use-distributed-optimizer {}; {}; {}",
-      kTensor[fit.sizes.tp].name,
-      kPipeline[fit.sizes.pp].name,
-      kMicrobatches[fit.sizes.microbatches].name,
-      kFilled[fit.sizes.filled],
-      kChunks[fit.sizes.chunks].name,
-      kRecompute[variant.recompute].name,
-      kFlag[variant.sp],
-      kFlag[variant.optimizer],
-      kOffload[fit.offload],
+      kTensor[fit.sizes.tp].name, kPipeline[fit.sizes.pp].name,
+      kMicrobatches[fit.sizes.microbatches].name, kFilled[fit.sizes.filled],
+      kChunks[fit.sizes.chunks].name, kRecompute[variant.recompute].name,
+      kFlag[variant.sp], kFlag[variant.optimizer], kOffload[fit.offload],
       kMemory[variant.memory]);
 }
 
@@ -404,21 +386,16 @@ Output AstraCounts() {
   search.Run();
   Output output;
   output.name = "astra_counts";
-  output.table.header = {"model",
-                         "GPUs",
-                         "printed",
-                         "one batch for all",
-                         "ratio",
-                         "a batch for each model",
-                         "ratio",
-                         "its batch"};
+  output.table.header = {"model",   "GPUs",
+                         "printed", "one batch for all",
+                         "ratio",   "a batch for each model",
+                         "ratio",   "its batch"};
   output.csv = plots::CsvRow(output.table.header);
   for (std::size_t i = 0; i < kRows; ++i) {
     const Published& row = kTable1[i / kGpus.size()];
     const int printed = row.strategies[i % kGpus.size()];
     output.table.rows.push_back(
-        {row.label,
-         fmt::format("{}", kGpus[i % kGpus.size()]),
+        {row.label, fmt::format("{}", kGpus[i % kGpus.size()]),
          fmt::format("{}", printed),
          fmt::format("{:.0f}", search.common.counts[i]),
          fmt::format("{:.2f}", search.common.counts[i] / printed),
@@ -434,16 +411,10 @@ Output AstraCounts() {
       "off, "
       "{} of {} rows exact: {}. Nearest with a batch for each model: at most a "
       "factor of {:.2f} off, {} rows exact: {}.",
-      search.tried,
-      search.explained,
-      BatchText(search.common.batch.front()),
-      std::exp(search.common.distance),
-      search.common.exact,
-      kRows,
-      TextOf(search.common),
-      std::exp(search.by_model.distance),
-      search.by_model.exact,
-      TextOf(search.by_model));
+      search.tried, search.explained, BatchText(search.common.batch.front()),
+      std::exp(search.common.distance), search.common.exact, kRows,
+      TextOf(search.common), std::exp(search.by_model.distance),
+      search.by_model.exact, TextOf(search.by_model));
   return output;
 }
 

@@ -21,16 +21,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    return studies::Write(argv[1],
-                          {studies::AcesoSearches(argv[2]),
-                           studies::AcesoLayers(argv[2]),
-                           studies::AcesoHeuristics(argv[2]),
-                           studies::AstraEfficiency(argv[2]),
-                           studies::AstraMoney(),
-                           studies::AstraHalves(),
-                           studies::AstraClusters(),
-                           studies::AstraOffload(),
-                           studies::AstraCounts()});
+    return studies::Write(
+        argv[1],
+        {studies::AcesoSearches(argv[2]), studies::AcesoLayers(argv[2]),
+         studies::AcesoHeuristics(argv[2]), studies::AstraEfficiency(argv[2]),
+         studies::AstraMoney(), studies::AstraHalves(),
+         studies::AstraClusters(), studies::AstraOffload(),
+         studies::AstraCounts()});
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;

@@ -77,10 +77,8 @@ std::string Text(const Variation& variation) {
 }
 
 std::string Text(const Effect& effect) {
-  return fmt::format("{:+.1f} [{:+.1f}, {:+.1f}]",
-                     effect.mean.value,
-                     effect.mean.low,
-                     effect.mean.high);
+  return fmt::format("{:+.1f} [{:+.1f}, {:+.1f}]", effect.mean.value,
+                     effect.mean.low, effect.mean.high);
 }
 
 std::string Joined(const std::vector<std::string>& texts) {
@@ -96,13 +94,9 @@ std::string CsvOf(const SensitivityStudy& study,
     const Claim& claim = study.claims[static_cast<std::size_t>(effect.claim)];
     const Variation& variation = effect.varied->variation;
     csv += plots::CsvRow(
-        {claim.text,
-         claim.better,
-         claim.worse,
-         effect.varied->experiment,
+        {claim.text, claim.better, claim.worse, effect.varied->experiment,
          variation.constant.empty() ? variation.name : variation.constant,
-         variation.value,
-         std::to_string(effect.points.pairs),
+         variation.value, std::to_string(effect.points.pairs),
          common::ExactText(effect.points.mean.value),
          common::ExactText(effect.points.mean.low),
          common::ExactText(effect.points.mean.high),
@@ -127,18 +121,15 @@ plots::Table ClaimTable(const SensitivityStudy& study,
       const Verdict verdict = effect.points.verdict();
       ++counts.at(static_cast<std::size_t>(verdict));
       if (verdict == Verdict::kTurns) {
-        turns.push_back(fmt::format("{} ({})",
-                                    Text(effect.varied->variation),
+        turns.push_back(fmt::format("{} ({})", Text(effect.varied->variation),
                                     effect.varied->experiment));
       }
     }
     table.rows.push_back(
         {study.claims[c].text,
          std::to_string(std::accumulate(counts.begin(), counts.end(), 0)),
-         std::to_string(counts[0]),
-         std::to_string(counts[1]),
-         std::to_string(counts[2]),
-         Joined(turns)});
+         std::to_string(counts[0]), std::to_string(counts[1]),
+         std::to_string(counts[2]), Joined(turns)});
   }
   return table;
 }
@@ -164,13 +155,8 @@ std::vector<Group> GroupsOf(const std::vector<ClaimEffect>& effects) {
 // verdict is another one.
 plots::Table ExperimentTable(const SensitivityStudy& study,
                              const std::vector<Group>& groups) {
-  plots::Table table{.header = {"claim",
-                                "experiment",
-                                "default",
-                                "verdict",
-                                "least",
-                                "most",
-                                "another verdict at"},
+  plots::Table table{.header = {"claim", "experiment", "default", "verdict",
+                                "least", "most", "another verdict at"},
                      .all_are_names = true};
   for (const Group& group : groups) {
     const ClaimEffect& first = *group.front();
@@ -184,31 +170,25 @@ plots::Table ExperimentTable(const SensitivityStudy& study,
     std::vector<std::string> others;
     for (const ClaimEffect* effect : group) {
       if (effect->points.verdict() != first.points.verdict()) {
-        others.push_back(fmt::format("{} ({})",
-                                     Text(effect->varied->variation),
+        others.push_back(fmt::format("{} ({})", Text(effect->varied->variation),
                                      ToString(effect->points.verdict())));
       }
     }
     const auto extreme = [](const ClaimEffect& effect) {
-      return fmt::format("{:+.1f} ({})",
-                         effect.points.mean.value,
+      return fmt::format("{:+.1f} ({})", effect.points.mean.value,
                          Text(effect.varied->variation));
     };
     table.rows.push_back(
         {study.claims[static_cast<std::size_t>(first.claim)].text,
-         first.varied->experiment,
-         Text(first.points),
-         std::string(ToString(first.points.verdict())),
-         extreme(**least),
-         extreme(**most),
-         Joined(others)});
+         first.varied->experiment, Text(first.points),
+         std::string(ToString(first.points.verdict())), extreme(**least),
+         extreme(**most), Joined(others)});
   }
   return table;
 }
 
 // A panel per experiment, a point per variation.
-plots::Figure FigureOf(const SensitivityStudy& study,
-                       int claim,
+plots::Figure FigureOf(const SensitivityStudy& study, int claim,
                        const std::vector<Group>& groups) {
   const Claim& about = study.claims[static_cast<std::size_t>(claim)];
   plots::Figure figure{
@@ -322,8 +302,7 @@ std::vector<Output> SensitivityOutputs(
           "is above 0, turns if it is below 0, and is open otherwise. The "
           "intervals are not corrected for the number of cases: where there "
           "is no effect, a few percent of the cases hold and as many turn.",
-          study.title,
-          study.repeats)};
+          study.title, study.repeats)};
   for (std::size_t c = 0; c < study.claims.size(); ++c) {
     plots::Figure figure = FigureOf(study, static_cast<int>(c), groups);
     if (!figure.panels.empty()) {

@@ -76,8 +76,7 @@ Axis ReadAxis(const TomlTable& table) {
     throw InputError(fmt::format(
         "{}: vary '{}' has no constant: give one, as in backend.failure_s = "
         "[5, 30]",
-        table.Where(),
-        constant));
+        table.Where(), constant));
   }
   for (const Variation& variation : axis.variations) {
     harness::CheckName(table, "name", "variation", variation.name);
@@ -117,16 +116,14 @@ std::vector<std::string> MethodsOf(const std::vector<Claim>& claims) {
 std::string HashOf(const harness::Manifest& manifest,
                    const std::vector<harness::Backend>& backends,
                    const std::string& method) {
-  const auto found = std::find_if(
-      manifest.methods.begin(), manifest.methods.end(), [&](const auto& each) {
-        return each.name == method;
-      });
+  const auto found =
+      std::find_if(manifest.methods.begin(), manifest.methods.end(),
+                   [&](const auto& each) { return each.name == method; });
   if (found == manifest.methods.end()) {
     throw InputError(fmt::format(
         "{}: method '{}' has a list of values for an option, so it is several: "
         "a claim needs one",
-        manifest.path.string(),
-        method));
+        manifest.path.string(), method));
   }
   std::string hash;
   for (std::size_t p = 0; p < backends.size(); ++p) {
@@ -139,8 +136,7 @@ std::string HashOf(const harness::Manifest& manifest,
 // run. `owners`: the folder that has the runs of a hash.
 VariedExperiment Vary(const std::filesystem::path& path,
                       const std::filesystem::path& folder,
-                      const Variation& variation,
-                      int repeats,
+                      const Variation& variation, int repeats,
                       const std::vector<std::string>& methods,
                       std::map<std::string, std::filesystem::path>& owners) {
   VariedExperiment varied{.experiment = path.stem().string(),
@@ -190,11 +186,9 @@ void AddVariations(const TomlTable& vary,
 void CheckExperiments(const Axis& axis, const std::vector<std::string>& known) {
   for (const std::string& name : axis.experiments) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError(fmt::format("{}: unknown experiment '{}'{}; known: {}",
-                                   axis.place,
-                                   name,
-                                   common::DidYouMean(name, known),
-                                   fmt::join(known, ", ")));
+      throw InputError(fmt::format(
+          "{}: unknown experiment '{}'{}; known: {}", axis.place, name,
+          common::DidYouMean(name, known), fmt::join(known, ", ")));
     }
   }
 }
@@ -214,8 +208,8 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
   study.variations = {Variation()};
   std::vector<Axis> axes = {{study.variations, {}, root.Where()}};
   for (const TomlTable& vary : root.GetTables("vary")) {
-    AddVariations(
-        vary, axes.emplace_back(ReadAxis(vary)).variations, study.variations);
+    AddVariations(vary, axes.emplace_back(ReadAxis(vary)).variations,
+                  study.variations);
   }
   const std::vector<std::string> files = table.GetStrings("experiments");
   if (files.empty()) {
@@ -237,8 +231,7 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
     std::map<std::string, std::filesystem::path> owners;
     for (const Axis& axis : axes) {
       if (!axis.experiments.empty() &&
-          std::find(axis.experiments.begin(),
-                    axis.experiments.end(),
+          std::find(axis.experiments.begin(), axis.experiments.end(),
                     names[i]) == axis.experiments.end()) {
         continue;
       }
@@ -246,17 +239,10 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
         try {
           study.experiments.push_back(
               Vary((manifest.parent_path() / files[i]).lexically_normal(),
-                   study.folder,
-                   variation,
-                   study.repeats,
-                   methods,
-                   owners));
+                   study.folder, variation, study.repeats, methods, owners));
         } catch (const InputError& e) {
-          throw InputError(fmt::format("{}: {} of {}: {}",
-                                       axis.place,
-                                       variation.name,
-                                       names[i],
-                                       e.what()));
+          throw InputError(fmt::format("{}: {} of {}: {}", axis.place,
+                                       variation.name, names[i], e.what()));
         }
       }
     }

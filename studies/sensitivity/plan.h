@@ -63,8 +63,7 @@ struct SensitivityStudy {
 // experiment under every variation.
 // Errors: throws InputError with the place of the variation.
 [[nodiscard]] SensitivityStudy ReadSensitivityStudy(
-    const std::filesystem::path& manifest,
-    const std::filesystem::path& results,
+    const std::filesystem::path& manifest, const std::filesystem::path& results,
     std::optional<int> repeats = {});
 
 }  // namespace studies

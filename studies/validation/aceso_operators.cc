@@ -46,8 +46,7 @@ constexpr std::array kOperators = {
     Known{"gpt-post-process", "head", 0, 1},
 };
 
-std::string WhyLeftOut(std::string_view model,
-                       std::string_view algorithm,
+std::string WhyLeftOut(std::string_view model, std::string_view algorithm,
                        bool known) {
   if (model.starts_with("resnet")) {
     return "convolutions are not simulated";
@@ -65,16 +64,13 @@ RowFacts ReadAcesoOperators(const TableRow& row) {
   const std::string model = row.Cell("model");
   const std::string name = row.Cell("op_name");
   const auto* known =
-      std::find_if(kOperators.begin(), kOperators.end(), [&](const Known& one) {
-        return one.name == name;
-      });
+      std::find_if(kOperators.begin(), kOperators.end(),
+                   [&](const Known& one) { return one.name == name; });
   read.left_out =
       WhyLeftOut(model, row.Cell("algo"), known != kOperators.end());
   if (known != kOperators.end()) {
-    read.part = {std::string(known->part),
-                 known->forward_all_reduces,
-                 known->backward_all_reduces,
-                 known->accumulates,
+    read.part = {std::string(known->part), known->forward_all_reduces,
+                 known->backward_all_reduces, known->accumulates,
                  known->copies_heads};
   }
   Facts& facts = read.facts;

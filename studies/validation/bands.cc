@@ -80,8 +80,7 @@ class Regimes {
 
   [[nodiscard]] trials::ErrorRegime Of(const LeftOutRow& row) const {
     return {Another(architectures_, row.architecture, row.source),
-            Another(frameworks_, row.framework, row.source),
-            row.hosts,
+            Another(frameworks_, row.framework, row.source), row.hosts,
             row.zero_stage};
   }
 
@@ -97,8 +96,7 @@ class Regimes {
  private:
   using Sources = std::map<std::string, std::set<std::string>>;
 
-  static bool Another(const Sources& all,
-                      const std::string& name,
+  static bool Another(const Sources& all, const std::string& name,
                       const std::string& source) {
     const auto found = all.find(name);
     return found != all.end() &&
@@ -111,8 +109,7 @@ class Regimes {
 
 // The bands of one quantity, from the rows of all sources but one.
 ErrorBands::ByRegime BandsBy(const std::vector<LeftOutRow>& rows,
-                             const Regimes& regimes,
-                             Value value,
+                             const Regimes& regimes, Value value,
                              const std::string& without = "") {
   std::map<std::string, BySource> logs;
   for (const LeftOutRow& row : rows) {
@@ -130,10 +127,8 @@ ErrorBands::ByRegime BandsBy(const std::vector<LeftOutRow>& rows,
 }
 
 // The rows of a source that are inside the bands of the others.
-Share InsideOf(const std::vector<LeftOutRow>& rows,
-               const Regimes& regimes,
-               const std::string& source,
-               Value value) {
+Share InsideOf(const std::vector<LeftOutRow>& rows, const Regimes& regimes,
+               const std::string& source, Value value) {
   const ErrorBands::ByRegime bands = BandsBy(rows, regimes, value, source);
   Share inside;
   for (const LeftOutRow& row : rows) {
@@ -242,18 +237,13 @@ int WriteBands(const std::filesystem::path& rows) {
       "source,step_time_rows,step_time_inside,peak_memory_rows,"
       "peak_memory_inside\n";
   fmt::print("inside the bands of the other sources:\n{:<24} {:>9} {:>9}\n",
-             "source",
-             "time",
-             "memory");
+             "source", "time", "memory");
   for (const Calibration& one : Calibrate(read)) {
-    csv += fmt::format("{},{},{},{},{}\n",
-                       one.source,
-                       one.step_time_rows,
+    csv += fmt::format("{},{},{},{},{}\n", one.source, one.step_time_rows,
                        common::ExactText(one.step_time_inside),
                        one.peak_memory_rows,
                        common::ExactText(one.peak_memory_inside));
-    fmt::print("{:<24} {:>9} {:>9}\n",
-               one.source,
+    fmt::print("{:<24} {:>9} {:>9}\n", one.source,
                PercentText(one.step_time_inside),
                PercentText(one.peak_memory_inside));
   }

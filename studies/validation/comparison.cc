@@ -99,8 +99,7 @@ std::vector<double> SumByConfiguration(const MeasuredTable& table,
 
 // Whether rows that ran are predicted to run. A peak that the publisher
 // computed is no run.
-void AddFailures(const MeasuredRow& row,
-                 const Prediction& prediction,
+void AddFailures(const MeasuredRow& row, const Prediction& prediction,
                  Comparison& comparison) {
   if (row.peak_memory == PeakMemory::kComputed) {
     return;
@@ -120,9 +119,7 @@ void AddFailures(const MeasuredRow& row,
 // `summed`: the parts of a configuration are one time.
 void AddErrors(const MeasuredTable& table,
                const std::vector<Prediction>& predictions,
-               const RowIndices& rows,
-               bool summed,
-               Comparison& comparison) {
+               const RowIndices& rows, bool summed, Comparison& comparison) {
   std::vector<double> predicted_s;
   std::vector<double> measured_s;
   std::vector<double> predicted_bytes;
@@ -150,8 +147,7 @@ bool ArePartsOfSteps(const MeasuredTable& table, const RowIndices& rows) {
 
 void AddScenarios(const MeasuredTable& table,
                   const std::vector<Prediction>& predictions,
-                  const RowIndices& rows,
-                  Comparison& comparison) {
+                  const RowIndices& rows, Comparison& comparison) {
   std::vector<double> correlations;
   std::vector<double> slowdowns;
   const auto scenarios = ByScenario(table, rows);
@@ -190,17 +186,15 @@ struct Scope {
 std::vector<Scope> PartScopes(const MeasuredTable& table,
                               const RowIndices& rows) {
   std::vector<Scope> scopes;
-  if (std::any_of(rows.begin(), rows.end(), [&](std::size_t i) {
-        return IsOfBlock(table.rows[i]);
-      })) {
+  if (std::any_of(rows.begin(), rows.end(),
+                  [&](std::size_t i) { return IsOfBlock(table.rows[i]); })) {
     scopes.push_back({"block (sum)", IsOfBlock, true});
   }
   for (const std::size_t i : rows) {
     const std::string name = PartGroup(table.rows[i]);
     const bool known =
-        std::any_of(scopes.begin(), scopes.end(), [&](const Scope& scope) {
-          return scope.name == name;
-        });
+        std::any_of(scopes.begin(), scopes.end(),
+                    [&](const Scope& scope) { return scope.name == name; });
     if (!known) {
       scopes.push_back(
           {name, [name](const auto& row) { return PartGroup(row) == name; }});
@@ -246,10 +240,9 @@ std::vector<Scope> ScopesOf(const MeasuredTable& table,
   };
   std::vector<Scope> scopes = {{"all", [](const auto&) { return true; }}};
   for (const Scope& scope : candidates) {
-    const auto count =
-        std::count_if(rows.begin(), rows.end(), [&](std::size_t i) {
-          return scope.holds(table.rows[i]);
-        });
+    const auto count = std::count_if(
+        rows.begin(), rows.end(),
+        [&](std::size_t i) { return scope.holds(table.rows[i]); });
     if (count > 0 && count < static_cast<std::ptrdiff_t>(rows.size())) {
       scopes.push_back(scope);
     }
@@ -286,10 +279,8 @@ bool IsIn(Half half, const MeasuredRow& row) {
 std::vector<Comparison> Compare(const MeasuredTable& table,
                                 const std::vector<Prediction>& predictions) {
   std::vector<Comparison> comparisons;
-  const auto add = [&](const std::string& gpu,
-                       const RowIndices& all,
-                       const Scope& scope,
-                       Half half) {
+  const auto add = [&](const std::string& gpu, const RowIndices& all,
+                       const Scope& scope, Half half) {
     RowIndices rows;
     std::copy_if(all.begin(), all.end(), std::back_inserter(rows), [&](auto i) {
       return scope.holds(table.rows[i]) && IsIn(half, table.rows[i]);

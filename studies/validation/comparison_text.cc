@@ -52,30 +52,14 @@ std::string Line(const Comparison& c) {
       "{:<15} {:<17} {:<6} {:>4}  {:>4} | {:>4} {:>6} {:>6} {:>6} {:>6} | "
       "{:>4} {:>6} {:>6} {:>6} | {:>8} {:>4} | {:>6} {:>4} {:>4} | {:>4} "
       "{:>5} {:>6} {:>13} {:>15}\n",
-      c.gpu,
-      c.scope,
-      HalfName(c.half),
-      c.rows,
-      c.scenarios,
-      c.step_time.rows,
-      Percent(c.step_time.mean),
-      Percent(c.step_time.median),
-      Percent(c.step_time.p90),
-      Percent(c.step_time.bias),
-      c.peak_memory.rows,
-      Percent(c.peak_memory.mean),
-      Percent(c.peak_memory.median),
-      Percent(c.peak_memory.p90),
-      Decimal(c.spearman),
-      c.ranked_scenarios,
-      Percent(c.pick_slowdown),
-      c.picks,
-      c.failed_picks,
-      c.out_of_memory_rows,
-      Decimal(c.out_of_memory.Precision()),
-      Decimal(c.out_of_memory.Recall()),
-      Counted(c.ran_called_oom),
-      Counted(c.failed_called_fit));
+      c.gpu, c.scope, HalfName(c.half), c.rows, c.scenarios, c.step_time.rows,
+      Percent(c.step_time.mean), Percent(c.step_time.median),
+      Percent(c.step_time.p90), Percent(c.step_time.bias), c.peak_memory.rows,
+      Percent(c.peak_memory.mean), Percent(c.peak_memory.median),
+      Percent(c.peak_memory.p90), Decimal(c.spearman), c.ranked_scenarios,
+      Percent(c.pick_slowdown), c.picks, c.failed_picks, c.out_of_memory_rows,
+      Decimal(c.out_of_memory.Precision()), Decimal(c.out_of_memory.Recall()),
+      Counted(c.ran_called_oom), Counted(c.failed_called_fit));
 }
 
 common::Json JsonOf(const ErrorSummary& error) {
@@ -156,33 +140,26 @@ std::string_view StatusName(const MeasuredRow& row) {
   return row.out_of_memory ? "oom" : "ok";
 }
 
-std::string AddedCells(const MeasuredTable& table,
-                       const MeasuredRow& row,
+std::string AddedCells(const MeasuredTable& table, const MeasuredRow& row,
                        const Prediction& prediction) {
   const auto in_unit = [&row](double bytes) {
     return common::ExactText(bytes / row.peak_memory_unit_bytes);
   };
-  std::string text = fmt::format("{},{},{},{},{},{},",
-                                 common::ExactText(prediction.step_time_s),
-                                 in_unit(prediction.peak_memory_bytes),
-                                 prediction.Status(),
-                                 common::ExactText(row.step_time_s),
-                                 in_unit(row.peak_memory_bytes),
-                                 StatusName(row));
+  std::string text = fmt::format(
+      "{},{},{},{},{},{},", common::ExactText(prediction.step_time_s),
+      in_unit(prediction.peak_memory_bytes), prediction.Status(),
+      common::ExactText(row.step_time_s), in_unit(row.peak_memory_bytes),
+      StatusName(row));
   for (const std::string_view name :
-       {std::string_view(table.source),
-        std::string_view(row.scenario),
-        HalfName(row.half),
-        std::string_view(row.part.name),
+       {std::string_view(table.source), std::string_view(row.scenario),
+        HalfName(row.half), std::string_view(row.part.name),
         std::string_view(row.cluster.gpu.name),
         std::string_view(row.cluster.gpu.architecture),
         std::string_view(row.framework_name)
             .substr(0, row.framework_name.find(' '))}) {
     text += common::CsvCell(std::string(name)) + ",";
   }
-  return text + fmt::format("{},{},{}\n",
-                            row.cluster.gpus(),
-                            row.cluster.nodes,
+  return text + fmt::format("{},{},{}\n", row.cluster.gpus(), row.cluster.nodes,
                             row.config.zero_stage);
 }
 
@@ -197,34 +174,14 @@ std::string ToText(const MeasuredTable& table,
     ++left_out[prediction.left_out];
     ++refused[prediction.refused];
   }
-  std::string text = fmt::format(
-      "{}: {}; {} rows\n", table.name, table.title, table.rows.size());
+  std::string text = fmt::format("{}: {}; {} rows\n", table.name, table.title,
+                                 table.rows.size());
   if (!comparisons.empty()) {
-    text += fmt::format(kHeading,
-                        "GPU",
-                        "scope",
-                        "half",
-                        "rows",
-                        "sc.",
-                        "rows",
-                        "mean",
-                        "median",
-                        "p90",
-                        "bias",
-                        "rows",
-                        "mean",
-                        "median",
-                        "p90",
-                        "Spearman",
-                        "sc.",
-                        "slower",
-                        "sc.",
-                        "oom",
-                        "rows",
-                        "prec.",
-                        "recall",
-                        "ran, oom",
-                        "failed, fit");
+    text +=
+        fmt::format(kHeading, "GPU", "scope", "half", "rows", "sc.", "rows",
+                    "mean", "median", "p90", "bias", "rows", "mean", "median",
+                    "p90", "Spearman", "sc.", "slower", "sc.", "oom", "rows",
+                    "prec.", "recall", "ran, oom", "failed, fit");
   }
   for (const Comparison& comparison : comparisons) {
     if (!RepeatsAll(comparison, comparisons)) {

@@ -46,8 +46,8 @@ class Shape {
     if (!(number > 0.0)) {
       row_.table.Fail(
           row_.csv.line,
-          fmt::format(
-              "the shape '{}' needs a number above 0 for {}", text_, key));
+          fmt::format("the shape '{}' needs a number above 0 for {}", text_,
+                      key));
     }
     return number;
   }
@@ -115,12 +115,9 @@ double ReadAttention(const Shape& shape, std::string& family, TimedPart& part) {
   // Kernels take one head size: shorter values are filled up.
   const double elements = 2.0 * batch * sequence * (heads + key_heads) * head;
   part.name = part.backward ? "attention backward" : "attention forward";
-  part.attention = {batch * heads,
-                    sequence,
-                    sequence,
-                    std::max(head, value_head),
-                    true,
-                    2.0 * elements};
+  part.attention = {batch * heads, sequence,
+                    sequence,      std::max(head, value_head),
+                    true,          2.0 * elements};
   return (part.backward ? 5.0 : 2.0) * batch * sequence * sequence * heads *
          (head + value_head);
 }

@@ -18,26 +18,15 @@ constexpr double kGbPerGib = 1.073741824;
 RowFacts ReadKorthikanti(const TableRow& row) {
   RowFacts read(row);
   Facts& facts = read.facts;
-  facts.Add(row,
-            {"gpus",
-             "tp",
-             "pp",
-             "dp",
-             "gbs",
-             "mbs",
-             "layers",
-             "hidden",
-             "heads",
-             "seq",
-             "model"});
+  facts.Add(row, {"gpus", "tp", "pp", "dp", "gbs", "mbs", "layers", "hidden",
+                  "heads", "seq", "model"});
   facts.Add("model_chunks", row.Cell("vp"));
   facts.Add("scenario", row.Cell("model"));
   facts.Add("sequence_parallel", row.Cell("comm") == "rs_ag" ? "1" : "0");
   const std::string recompute = row.Cell("recompute");
-  facts.Add("grad_checkpoint",
-            recompute == "full"        ? "1"
-            : recompute == "attn_only" ? "2"
-                                       : "0");
+  facts.Add("grad_checkpoint", recompute == "full"        ? "1"
+                               : recompute == "attn_only" ? "2"
+                                                          : "0");
   facts.Add("step_time_s", row.Cell("iteration_time_s"));
   facts.Add("status", "ok");
   const double memory = row.Number("par_opt_gib") + row.Number("act_gib");

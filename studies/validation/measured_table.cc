@@ -38,8 +38,7 @@ constexpr std::string_view kMeasured = "measured";
 
 // The value that a fact names; the first one if the fact is missing.
 template <typename T>
-T Choice(const Facts& facts,
-         std::string_view key,
+T Choice(const Facts& facts, std::string_view key,
          std::initializer_list<std::pair<std::string_view, T>> choices) {
   const std::string name = facts.Text(key, std::string(choices.begin()->first));
   std::vector<std::string_view> known;
@@ -49,15 +48,12 @@ T Choice(const Facts& facts,
     }
     known.push_back(choice);
   }
-  facts.Fail(fmt::format("{} '{}' is not known here; known: {}",
-                         key,
-                         name,
+  facts.Fail(fmt::format("{} '{}' is not known here; known: {}", key, name,
                          fmt::join(known, ", ")));
 }
 
 PeakMemory PeakMemoryOf(const Facts& facts) {
-  return Choice<PeakMemory>(facts,
-                            "peak_memory",
+  return Choice<PeakMemory>(facts, "peak_memory",
                             {{"allocated", PeakMemory::kAllocated},
                              {"reserved", PeakMemory::kReserved},
                              {"device", PeakMemory::kDevice},
@@ -65,20 +61,18 @@ PeakMemory PeakMemoryOf(const Facts& facts) {
 }
 
 PeakRank PeakRankOf(const Facts& facts) {
-  return Choice<PeakRank>(facts,
-                          "peak_rank",
+  return Choice<PeakRank>(facts, "peak_rank",
                           {{"fullest", PeakRank::kFullest},
                            {"first", PeakRank::kFirst},
                            {"last", PeakRank::kLast}});
 }
 
 double PeakMemoryUnitOf(const Facts& facts) {
-  return Choice<double>(
-      facts, "peak_memory_unit", {{"GB", kBytesPerGb}, {"GiB", kBytesPerGib}});
+  return Choice<double>(facts, "peak_memory_unit",
+                        {{"GB", kBytesPerGb}, {"GiB", kBytesPerGib}});
 }
 
-void Describe(const Facts& facts,
-              trials::MachineLibrary& library,
+void Describe(const Facts& facts, trials::MachineLibrary& library,
               MeasuredRow& row) {
   if (row.part.IsCall()) {
     row.cluster.gpu =
@@ -136,14 +130,11 @@ class Halves {
       return fitted ? Half::kFitted : Half::kOther;
     }
     const trials::Model& model = row.workload.model;
-    const std::string name = model.layers == 0
-                                 ? row.scenario  // a collective
-                                 : fmt::format("{} {} {} {} {}",
-                                               model.layers,
-                                               model.hidden_size,
-                                               model.attention_heads,
-                                               model.ffn_size,
-                                               model.experts);
+    const std::string name =
+        model.layers == 0
+            ? row.scenario  // a collective
+            : fmt::format("{} {} {} {} {}", model.layers, model.hidden_size,
+                          model.attention_heads, model.ffn_size, model.experts);
     const std::size_t place =
         models_.try_emplace(name, models_.size()).first->second;
     return place % 2 == 0 ? Half::kFitted : Half::kOther;
@@ -154,8 +145,7 @@ class Halves {
   std::map<std::string, std::size_t> models_;
 };
 
-MeasuredTable Load(const fs::path& path,
-                   const TableSettings& settings,
+MeasuredTable Load(const fs::path& path, const TableSettings& settings,
                    const trials::ScenarioFacts& scenarios,
                    const TableOverrides& overrides) {
   MeasuredTable table{settings.name,
@@ -209,10 +199,10 @@ TableSettings SettingsFor(const fs::path& path) {
   const std::string scenario =
       csv.rows().empty() ? ""
                          : std::string(csv.Cell(csv.rows()[0], "scenario"));
-  const auto found = std::find_if(
-      alike.begin(), alike.end(), [&](const TableSettings& settings) {
-        return Describes(settings, stem, scenario);
-      });
+  const auto found = std::find_if(alike.begin(), alike.end(),
+                                  [&](const TableSettings& settings) {
+                                    return Describes(settings, stem, scenario);
+                                  });
   if (found != alike.end()) {
     return *found;
   }
@@ -262,8 +252,8 @@ MeasuredTable ReadKnownTable(const std::string& name,
     }
   }();
   const fs::path path = trials::ResolveTablePath(settings.table, ".");
-  return Load(
-      path, settings, ScenariosFor(path, settings, overrides), overrides);
+  return Load(path, settings, ScenariosFor(path, settings, overrides),
+              overrides);
 }
 
 MeasuredTable ReadAnyTable(const fs::path& path,
@@ -271,8 +261,8 @@ MeasuredTable ReadAnyTable(const fs::path& path,
   TableSettings settings = SettingsFor(path);
   settings.name = path.stem().string();  // of the figures' folder
   settings.source = settings.name;
-  return Load(
-      path, settings, ScenariosFor(path, settings, overrides), overrides);
+  return Load(path, settings, ScenariosFor(path, settings, overrides),
+              overrides);
 }
 
 }  // namespace studies

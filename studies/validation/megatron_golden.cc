@@ -79,17 +79,8 @@ RowFacts ReadMegatronGolden(const TableRow& row) {
   RowFacts read(row);
   read.left_out = WhyLeftOut(row);
   Facts& facts = read.facts;
-  facts.Add(row,
-            {"gbs",
-             "mbs",
-             "seq",
-             "layers",
-             "hidden",
-             "heads",
-             "ffn",
-             "experts",
-             "cp",
-             "ep"});
+  facts.Add(row, {"gbs", "mbs", "seq", "layers", "hidden", "heads", "ffn",
+                  "experts", "cp", "ep"});
   facts.Add("scenario", row.Cell("case"));
   const std::string family = row.Cell("family");
   facts.Add("family", family == "moe" ? "gpt" : family);
@@ -100,23 +91,20 @@ RowFacts ReadMegatronGolden(const TableRow& row) {
   facts.Add("model_chunks", row.Cell("vpp"));
   const double per_stage = row.Number("vpp_layers_per_stage");
   if (per_stage > 0.0) {
-    facts.Add(
-        "model_chunks",
-        fmt::format("{}",
-                    row.Number("layers") / facts.RequireInt("pp") / per_stage));
+    facts.Add("model_chunks",
+              fmt::format("{}", row.Number("layers") / facts.RequireInt("pp") /
+                                    per_stage));
   }
   facts.Add("zero_stage", row.Cell("dist_opt") == "true" ? "1" : "0");
   facts.Add("sequence_parallel",
             row.Cell("seq_parallel") == "true" ? "1" : "0");
   const std::string recompute = row.Cell("recompute");
-  facts.Add("grad_checkpoint",
-            recompute.empty()          ? "0"
-            : recompute == "selective" ? "2"
-                                       : "1");
-  facts.Add("precision",
-            row.Cell("bf16") == "true"   ? "bf16"
-            : row.Cell("fp16") == "true" ? "fp16"
-                                         : "fp32");
+  facts.Add("grad_checkpoint", recompute.empty()          ? "0"
+                               : recompute == "selective" ? "2"
+                                                          : "1");
+  facts.Add("precision", row.Cell("bf16") == "true"   ? "bf16"
+                         : row.Cell("fp16") == "true" ? "fp16"
+                                                      : "fp32");
   facts.Add("status", "ok");
   if (row.Number("hidden") >= kTinyHidden) {
     facts.Add("step_time_s", row.Cell("iter_time_median_s"));

@@ -51,11 +51,8 @@ RowFacts ReadMosaicml(const TableRow& row) {
   Facts& facts = read.facts;
   facts.Add("model", "mpt-" + row.Cell("Model"));
   facts.Add("scenario",
-            fmt::format("{}-{}-{}-{}",
-                        row.Cell("Model"),
-                        row.Cell("GPU"),
-                        row.Cell("# GPUs"),
-                        row.Cell("SeqLen (T)")));
+            fmt::format("{}-{}-{}-{}", row.Cell("Model"), row.Cell("GPU"),
+                        row.Cell("# GPUs"), row.Cell("SeqLen (T)")));
   facts.Add("sequence_length", row.Cell("SeqLen (T)"));
   facts.Add("gpus", row.Cell("# GPUs"));
   facts.Add("dp", row.Cell("# GPUs"));
@@ -79,9 +76,7 @@ RowFacts ReadMosaicml(const TableRow& row) {
     read.left_out = "offloading is not simulated";
   }
   read.environment = row.Cell("GPU");
-  read.tokens = {row.Cell("section"),
-                 row.Cell("MP Mode"),
-                 row.Cell("GPU"),
+  read.tokens = {row.Cell("section"), row.Cell("MP Mode"), row.Cell("GPU"),
                  row.Cell("Model")};
   return read;
 }

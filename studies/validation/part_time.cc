@@ -32,8 +32,7 @@ trials::GroupLink ExchangeLink(const trials::Cluster& cluster) {
 
 // Adds copies of queries, keys and values to an operator: forward copies them
 // into three tensors, backward their gradients into one.
-void AddCopies(const MeasuredRow& row,
-               const GpuModel& gpu,
+void AddCopies(const MeasuredRow& row, const GpuModel& gpu,
                trials::OperatorCost& cost) {
   const trials::Model& model = row.workload.model;
   const double heads = model.attention_heads + 2.0 * model.kv_heads;
@@ -50,17 +49,16 @@ void AddCopies(const MeasuredRow& row,
 
 double OperatorTime(const MeasuredRow& row) {
   const trials::Framework& framework = row.framework;
-  const GpuModel gpu(
-      row.cluster.gpu, row.workload.precision, framework.launch_s);
+  const GpuModel gpu(row.cluster.gpu, row.workload.precision,
+                     framework.launch_s);
   const int tp = row.config.tp;
-  const trials::Shard shard{
-      static_cast<double>(row.config.micro_batch_size), tp, row.config.sp > 1};
+  const trials::Shard shard{static_cast<double>(row.config.micro_batch_size),
+                            tp, row.config.sp > 1};
   const std::vector<trials::OperatorCost> operators =
       trials::ComputeOperatorCosts(row.workload, framework, gpu, shard);
   const auto found =
-      std::find_if(operators.begin(), operators.end(), [&](const auto& one) {
-        return one.name == row.part.name;
-      });
+      std::find_if(operators.begin(), operators.end(),
+                   [&](const auto& one) { return one.name == row.part.name; });
   if (found == operators.end()) {
     return std::numeric_limits<double>::quiet_NaN();
   }
@@ -78,17 +76,14 @@ double OperatorTime(const MeasuredRow& row) {
     const double gpu_s =
         kernels_s + trials::CollectiveTime(framework, link, bytes, collectives);
     return gpu_s + trials::DispatchOverhead(
-                       framework,
-                       gpu_s,
-                       dispatch_s + trials::IssueTime(
-                                        framework, link, collectives, false));
+                       framework, gpu_s,
+                       dispatch_s + trials::IssueTime(framework, link,
+                                                      collectives, false));
   };
   const double accumulate_s = row.part.accumulates ? cost.accumulate_s : 0.0;
-  return time_s(cost.forward_s,
-                cost.forward_dispatch_s,
+  return time_s(cost.forward_s, cost.forward_dispatch_s,
                 row.part.forward_all_reduces) +
-         time_s(cost.backward_s + accumulate_s,
-                cost.backward_dispatch_s,
+         time_s(cost.backward_s + accumulate_s, cost.backward_dispatch_s,
                 row.part.backward_all_reduces);
 }
 
@@ -97,8 +92,8 @@ double CollectiveTime(const MeasuredRow& row) {
   const double bytes = row.part.bytes;
   const std::string& name = row.part.name;
   // Copies move bytes in any precision.
-  const GpuModel gpu(
-      row.cluster.gpu, trials::Precision::kBf16, trials::Framework{}.launch_s);
+  const GpuModel gpu(row.cluster.gpu, trials::Precision::kBf16,
+                     trials::Framework{}.launch_s);
   const double copies_s =
       row.part.copied_bytes > 0.0 ? gpu.MemoryTime(row.part.copied_bytes) : 0.0;
   const double time_s =

@@ -27,8 +27,7 @@ class Simulators {
                 .emplace_back(
                     &row,
                     std::make_unique<trials::Simulator>(
-                        row.workload,
-                        row.cluster,
+                        row.workload, row.cluster,
                         trials::Simulator::Options{.framework = row.framework}))
                 .second;
   }
@@ -96,10 +95,9 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
       prediction.peak_memory_bytes =
           BytesOf(MemoryOf(report, row.peak_rank), row.peak_memory);
       prediction.fits = report.fits;
-      prediction.fit_probability =
-          trials::FitProbability(report.peak_memory_bytes,
-                                 report.capacity_bytes,
-                                 row.framework.memory_log_stddev);
+      prediction.fit_probability = trials::FitProbability(
+          report.peak_memory_bytes, report.capacity_bytes,
+          row.framework.memory_log_stddev);
     } catch (const trials::InvalidPlan& e) {
       prediction.refused = e.reason();
     } catch (const std::invalid_argument& e) {  // by its framework

@@ -11,21 +11,9 @@ RowFacts ReadSimumax(const TableRow& row) {
   Facts& facts = read.facts;
   facts.Add("sequence_parallel", row.Cell("sp") == "1" ? "1" : "0");
   facts.Add(row,
-            {"model",
-             "layers",
-             "gpus",
-             "tp",
-             "pp",
-             "cp",
-             "ep",
-             "dp",
-             "microbatches",
-             "micro_batch_size",
-             "sequence_length",
-             "precision",
-             "cp_communication",
-             "fused_cross_entropy",
-             "step_time_s"});
+            {"model", "layers", "gpus", "tp", "pp", "cp", "ep", "dp",
+             "microbatches", "micro_batch_size", "sequence_length", "precision",
+             "cp_communication", "fused_cross_entropy", "step_time_s"});
   facts.Add("scenario", row.Cell("model"));
   facts.Add("status", "ok");
   facts.Add("peak_memory_gb", row.Cell("peak_allocated_gib"));

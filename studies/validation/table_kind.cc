@@ -19,8 +19,7 @@ std::vector<std::string_view> Lacking(const TableKind& kind,
   std::vector<std::string_view> lacking;
   for (const std::string_view column : kind.columns) {
     const bool there =
-        std::any_of(table.header().begin(),
-                    table.header().end(),
+        std::any_of(table.header().begin(), table.header().end(),
                     [&](const std::string& name) {
                       return name == column || FactName(name) == column;
                     });
@@ -42,36 +41,19 @@ std::span<const TableKind> TableKinds() {
        {"where", "model", "gpus", "tp", "pp", "recompute", "iteration_time_s"},
        ReadKorthikanti},
       {"mosaicml",
-       {"Model",
-        "SeqLen (T)",
-        "# GPUs",
-        "GPU",
-        "MicroBatchSize",
-        "GradAccum",
-        "Throughput (T/s)",
-        "GlobalBatchSize (T)",
-        "Sharding Strategy",
+       {"Model", "SeqLen (T)", "# GPUs", "GPU", "MicroBatchSize", "GradAccum",
+        "Throughput (T/s)", "GlobalBatchSize (T)", "Sharding Strategy",
         "Activation Checkpointing"},
        ReadMosaicml},
       {"megatron-golden",
        {"case", "family", "env", "iter_time_median_s", "mem_max_alloc_gib"},
        ReadMegatronGolden},
       {"simumax",
-       {"case",
-        "model",
-        "layers",
-        "gpus",
-        "microbatches",
-        "step_time_s",
+       {"case", "model", "layers", "gpus", "microbatches", "step_time_s",
         "peak_allocated_gib"},
        ReadSimumax},
       {"aceso-operators",
-       {"model",
-        "mbs",
-        "tp",
-        "algo",
-        "op_name",
-        "forward-compute",
+       {"model", "mbs", "tp", "algo", "op_name", "forward-compute",
         "backward-compute"},
        ReadAcesoOperators},
       {"gemm-efficiencies",
@@ -94,8 +76,7 @@ const TableKind& FindTableKind(std::string_view name) {
     }
     known.emplace_back(kind.name);
   }
-  throw InputError(fmt::format("unknown kind of table '{}'{}; known: {}",
-                               name,
+  throw InputError(fmt::format("unknown kind of table '{}'{}; known: {}", name,
                                common::DidYouMean(name, known),
                                fmt::join(known, ", ")));
 }
@@ -120,8 +101,7 @@ const TableKind& KindOf(const CsvTable& table) {
       fmt::format("the column '{}' is missing: a table of the kind '{}' has "
                   "the columns {}; add it, or rename the column that has it "
                   "(docs/validation.md describes every kind)",
-                  lacking.front(),
-                  nearest->name,
+                  lacking.front(), nearest->name,
                   fmt::join(nearest->columns, ", ")));
 }
 

@@ -83,11 +83,8 @@ Output TrainerMemoryOutput(const MeasuredTable& table) {
     ++count;
     for (std::size_t i = 0; i < kTrainerPeaks; ++i) {
       errors[i] = std::max(errors[i], PeakError(rows[r], i));
-      output.csv += fmt::format("{},{},{},{:.0f},{:.0f}\n",
-                                model,
-                                r + 1,
-                                TrainerPeakName(i),
-                                rows[r].simulated_bytes[i],
+      output.csv += fmt::format("{},{},{},{:.0f},{:.0f}\n", model, r + 1,
+                                TrainerPeakName(i), rows[r].simulated_bytes[i],
                                 rows[r].measured_bytes[i]);
     }
   }

@@ -32,8 +32,7 @@ struct Points {
       measured.push_back(measured_one);
       predicted.push_back(predicted_one);
       groups.push_back(
-          fmt::format("{}: {}",
-                      row.cluster.gpu.name,
+          fmt::format("{}: {}", row.cluster.gpu.name,
                       row.cluster.nodes == 1 ? "one host" : "several hosts"));
       scenarios.push_back(row.scenario);
     }
@@ -93,8 +92,7 @@ void Draw(const MeasuredTable& table,
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const MeasuredRow& row = table.rows[i];
     time.Add(row, row.step_time_s, predictions[i].step_time_s);
-    memory.Add(row,
-               row.peak_memory_bytes / kBytesPerGb,
+    memory.Add(row, row.peak_memory_bytes / kBytesPerGb,
                predictions[i].peak_memory_bytes / kBytesPerGb);
   }
   const std::string error =
@@ -113,10 +111,9 @@ void ValidateOne(const MeasuredTable& table, const ValidateOptions& options) {
   const std::vector<Prediction> predictions = Predict(table);
   const std::vector<Comparison> comparisons = Compare(table, predictions);
   const std::string json = ToJson(table, comparisons);
-  fmt::print("{}",
-             options.csv    ? ToCsv(table, predictions)
-             : options.json ? json
-                            : ToText(table, predictions, comparisons));
+  fmt::print("{}", options.csv    ? ToCsv(table, predictions)
+                   : options.json ? json
+                                  : ToText(table, predictions, comparisons));
   if (!options.no_figures) {
     const std::filesystem::path folder =
         options.results / "validation" / table.name;

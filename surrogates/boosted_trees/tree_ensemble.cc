@@ -21,23 +21,21 @@ void Check(int status) {
 std::shared_ptr<void> MakeMatrix(const std::vector<float>& rows, int columns) {
   DMatrixHandle handle = nullptr;
   // NaN marks missing values; there are none.
-  Check(XGDMatrixCreateFromMat(rows.data(),
-                               rows.size() / static_cast<std::size_t>(columns),
-                               static_cast<bst_ulong>(columns),
-                               std::numeric_limits<float>::quiet_NaN(),
-                               &handle));
+  Check(XGDMatrixCreateFromMat(
+      rows.data(), rows.size() / static_cast<std::size_t>(columns),
+      static_cast<bst_ulong>(columns), std::numeric_limits<float>::quiet_NaN(),
+      &handle));
   return {handle, [](void* matrix) { XGDMatrixFree(matrix); }};
 }
 
 }  // namespace
 
 TreeEnsemble::TreeEnsemble(const std::vector<float>& rows,
-                           const std::vector<float>& labels,
-                           int columns,
+                           const std::vector<float>& labels, int columns,
                            const TreeOptions& options)
     : columns_(columns), train_(MakeMatrix(rows, columns)) {
-  Check(XGDMatrixSetFloatInfo(
-      train_.get(), "label", labels.data(), labels.size()));
+  Check(XGDMatrixSetFloatInfo(train_.get(), "label", labels.data(),
+                              labels.size()));
   const std::array<DMatrixHandle, 1> cached = {train_.get()};
   BoosterHandle handle = nullptr;
   Check(XGBoosterCreate(cached.data(), cached.size(), &handle));

@@ -25,10 +25,8 @@ struct TreeOptions {
 // Errors: throws std::runtime_error with the library's message.
 class TreeEnsemble {
  public:
-  TreeEnsemble(const std::vector<float>& rows,
-               const std::vector<float>& labels,
-               int columns,
-               const TreeOptions& options);
+  TreeEnsemble(const std::vector<float>& rows, const std::vector<float>& labels,
+               int columns, const TreeOptions& options);
 
   // The predictions of rows, [M, columns].
   [[nodiscard]] std::vector<float> Predict(

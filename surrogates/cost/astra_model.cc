@@ -60,8 +60,7 @@ bool SpansHosts(int stride, int ranks, int gpus_per_node) {
 
 }  // namespace
 
-double PipelineTime(std::span<const double> stages,
-                    int microbatches,
+double PipelineTime(std::span<const double> stages, int microbatches,
                     int chunks) {
   const double sum = std::accumulate(stages.begin(), stages.end(), 0.0);
   const double slowest = *std::max_element(stages.begin(), stages.end());
@@ -214,8 +213,7 @@ double AstraModel::MemoryOf(const ParallelConfig& config,
 }
 
 double AstraModel::ReductionTime(const ParallelConfig& config,
-                                 double parameters,
-                                 double compute_s) const {
+                                 double parameters, double compute_s) const {
   const int ranks = DataRanks(config);
   const int stride = machine_.rank_order == trials::RankOrder::kDataOutermost
                          ? config.tp * config.pp
@@ -302,8 +300,7 @@ AstraCost AstraModel::Cost(const ParallelConfig& config) const {
   std::vector<double> stage_s;
   for (int i = 0; i < config.pp; ++i) {
     AstraStage stage =
-        StageOf(config,
-                block,
+        StageOf(config, block,
                 {.stage = i, .blocks = BlocksOf(workload_.model, config, i)});
     stage.transfer_s = (i + 1 < config.pp ? transfer_s(i + 1) : 0.0) +
                        (i > 0 ? transfer_s(i) : 0.0);

@@ -19,8 +19,7 @@ namespace surrogates {
 // stages. In the unit of the stages.
 // Source: Astra Eq. 22; chunks: Narayanan et al. (2021), Sec. 2.2.
 [[nodiscard]] double PipelineTime(std::span<const double> stages,
-                                  int microbatches,
-                                  int chunks = 1);
+                                  int microbatches, int chunks = 1);
 
 // A matrix product [m, k] x [k, n] on one GPU.
 struct MatrixProduct {
@@ -123,8 +122,7 @@ struct AstraCost {
 // Source: Astra Sec. 3.3 and 3.5; Table 3.
 class AstraModel {
  public:
-  AstraModel(const trials::Workload& workload,
-             const AstraMachine& machine,
+  AstraModel(const trials::Workload& workload, const AstraMachine& machine,
              ProductEfficiency efficiency);
 
   [[nodiscard]] AstraCost Cost(const trials::ParallelConfig& config) const;
@@ -152,8 +150,7 @@ class AstraModel {
                                    const AstraShare& share,
                                    double compute_s) const;
   [[nodiscard]] double ReductionTime(const trials::ParallelConfig& config,
-                                     double parameters,
-                                     double compute_s) const;
+                                     double parameters, double compute_s) const;
 
   trials::Workload workload_;
   AstraMachine machine_;

@@ -23,9 +23,9 @@ constexpr double kFlopRateLogStddev = 1.0;
 double SequencesOfStep(const std::vector<trials::ParallelConfig>& configs) {
   double sequences = 1.0;
   for (const trials::ParallelConfig& config : configs) {
-    sequences = std::max(sequences,
-                         static_cast<double>(config.dp) * config.microbatches *
-                             std::max(config.micro_batch_size, 1));
+    sequences = std::max(sequences, static_cast<double>(config.dp) *
+                                        config.microbatches *
+                                        std::max(config.micro_batch_size, 1));
   }
   return sequences;
 }
@@ -102,16 +102,15 @@ double TypicalValue::LogCenter(double sequences, double largest) const {
 }
 
 ParametricMean ThroughputPrior(const trials::SearchSpace& space,
-                               const ClusterShape& shape,
-                               CostModelForm form,
+                               const ClusterShape& shape, CostModelForm form,
                                const CostModelChoices& choices) {
   constexpr auto kLink = ParametricMean::Link::kInverse;
   if (form == CostModelForm::kNone) {
     return ConstantMean(space.size());
   }
   if (form == CostModelForm::kPrinted) {
-    return Assemble(
-        space.configs(), kLink, PrintedTimeTerms(shape, choices.t_comp));
+    return Assemble(space.configs(), kLink,
+                    PrintedTimeTerms(shape, choices.t_comp));
   }
   const SequenceRanks ranks = ReadSequenceRanks(space, shape);
   std::vector<CostTerm> terms = PhysicalTimeTerms(shape);
@@ -152,10 +151,8 @@ Eigen::VectorXd CentersFor(const ParametricMean& prior, double typical) {
 }
 
 ParametricMean MemoryPrior(const trials::SearchSpace& space,
-                           const ClusterShape& shape,
-                           CostModelForm form,
-                           double clip,
-                           const CostModelChoices& choices) {
+                           const ClusterShape& shape, CostModelForm form,
+                           double clip, const CostModelChoices& choices) {
   if (form == CostModelForm::kNone) {
     return ConstantMean(space.size());
   }
@@ -169,8 +166,7 @@ ParametricMean MemoryPrior(const trials::SearchSpace& space,
     terms = WithoutTypicalValues(std::move(terms));
   }
   ParametricMean mean = Assemble(printed ? space.configs() : ranks.configs,
-                                 ParametricMean::Link::kLinear,
-                                 terms);
+                                 ParametricMean::Link::kLinear, terms);
   mean.clip = clip;
   if (typical_values) {
     mean.shared_scale =

@@ -83,10 +83,8 @@ struct CostModelChoices {
 // CentersFor moves them to a problem's data; those of kPhysical are typical
 // values (term.h) in units of a shared scale.
 [[nodiscard]] ParametricMean ThroughputPrior(
-    const trials::SearchSpace& space,
-    const ClusterShape& shape,
-    CostModelForm form,
-    const CostModelChoices& choices = {});
+    const trials::SearchSpace& space, const ClusterShape& shape,
+    CostModelForm form, const CostModelChoices& choices = {});
 
 // The log centers of `prior` for a target whose typical value is `typical`:
 // each term's typical value is its share of that. Shapes: [m].
@@ -109,8 +107,7 @@ struct CostModelChoices {
 // and a shared scale.
 [[nodiscard]] ParametricMean MemoryPrior(const trials::SearchSpace& space,
                                          const ClusterShape& shape,
-                                         CostModelForm form,
-                                         double clip,
+                                         CostModelForm form, double clip,
                                          const CostModelChoices& choices = {});
 
 }  // namespace surrogates

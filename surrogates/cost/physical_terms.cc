@@ -58,8 +58,7 @@ double DataParallelPerNode(const ParallelConfig& c, const ClusterShape& shape) {
   const int replica =
       shape.rank_order == trials::RankOrder::kDataOutermost ? c.pp : 1;
   return std::clamp(
-      static_cast<double>(shape.gpus_per_node) / (c.tp * replica * c.ep),
-      1.0,
+      static_cast<double>(shape.gpus_per_node) / (c.tp * replica * c.ep), 1.0,
       Replicas(c));
 }
 

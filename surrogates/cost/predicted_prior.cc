@@ -31,8 +31,7 @@ bool AreValid(const std::vector<double>& values) {
 // c x + c_0 for the values x.
 ParametricMean ScaledValues(ParametricMean::Link link,
                             const std::vector<double>& values,
-                            const std::string& name,
-                            double log_stddev,
+                            const std::string& name, double log_stddev,
                             double fixed) {
   if (!AreValid(values)) {
     throw std::invalid_argument(
@@ -57,9 +56,7 @@ ParametricMean PredictedThroughputPrior(
     const trials::Predictions& predictions) {
   const std::vector<double>& times = predictions.step_time_s;
   ParametricMean mean = ScaledValues(
-      ParametricMean::Link::kInverse,
-      times,
-      "predicted step time",
+      ParametricMean::Link::kInverse, times, "predicted step time",
       kTimeLogStddev,
       times.empty() ? 1.0 : kFixedTime * common::UpperMedian(times));
   mean.shared_scale = SharedScale{0.0, kTimeScaleLogStddev};
@@ -67,13 +64,10 @@ ParametricMean PredictedThroughputPrior(
 }
 
 ParametricMean PredictedMemoryPrior(const trials::Predictions& predictions,
-                                    double capacity_bytes,
-                                    double clip) {
-  ParametricMean mean = ScaledValues(ParametricMean::Link::kLinear,
-                                     predictions.peak_memory_bytes,
-                                     "predicted memory",
-                                     kMemoryLogStddev,
-                                     kFixedMemory);
+                                    double capacity_bytes, double clip) {
+  ParametricMean mean =
+      ScaledValues(ParametricMean::Link::kLinear, predictions.peak_memory_bytes,
+                   "predicted memory", kMemoryLogStddev, kFixedMemory);
   mean.features.col(0) /= capacity_bytes;
   mean.coefficients.back().absolute = true;
   mean.clip = clip;

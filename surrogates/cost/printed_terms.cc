@@ -81,8 +81,7 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
   };
   return {
       // Eq. 10
-      {"compute",
-       "t_comp of Eq. 10",
+      {"compute", "t_comp of Eq. 10",
        [=](const ParallelConfig& c) {
          const double gpus = shape.Of(c).gpus;
          const double microbatches =
@@ -131,30 +130,18 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
        },
        Share(0.4)},
       // Eq. 16
-      {"TP latency, intra-node",
-       "O_tp messages of Eq. 16 within a host",
-       tp_latency(false),
-       Share(0.05)},
-      {"TP volume, intra-node",
-       "O_tp M_act,tp of Eq. 16 within a host",
-       tp_volume(false),
-       Share(0.3)},
-      {"TP latency, inter-node",
-       "O_tp messages of Eq. 16 between hosts",
-       tp_latency(true),
-       Share(0.05)},
-      {"TP volume, inter-node",
-       "O_tp M_act,tp of Eq. 16 between hosts",
-       tp_volume(true),
-       Share(0.3)},
+      {"TP latency, intra-node", "O_tp messages of Eq. 16 within a host",
+       tp_latency(false), Share(0.05)},
+      {"TP volume, intra-node", "O_tp M_act,tp of Eq. 16 within a host",
+       tp_volume(false), Share(0.3)},
+      {"TP latency, inter-node", "O_tp messages of Eq. 16 between hosts",
+       tp_latency(true), Share(0.05)},
+      {"TP volume, inter-node", "O_tp M_act,tp of Eq. 16 between hosts",
+       tp_volume(true), Share(0.3)},
       // Eqs. 17-18
-      {"PP transfers, intra-node",
-       "one transfer of Eq. 18",
-       transfers(false),
+      {"PP transfers, intra-node", "one transfer of Eq. 18", transfers(false),
        Share(0.05)},
-      {"PP transfers, inter-node",
-       "one transfer of Eq. 18",
-       transfers(true),
+      {"PP transfers, inter-node", "one transfer of Eq. 18", transfers(true),
        Share(0.05)},
   };
 }

@@ -52,8 +52,7 @@ std::vector<Point> Points(const ParametricMean& mean,
     const double value = observations.value[i];
     if (value > 0.0) {
       add(observations.candidate[static_cast<std::size_t>(i)],
-          inverse ? 1.0 / value : value,
-          false);
+          inverse ? 1.0 / value : value, false);
     }
   }
   for (const int candidate : at_most_one) {

@@ -14,8 +14,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The minimum of the parabola through f(0), f'(0) and f(t), kept away from
 // the ends of the bracket.
-double ShorterStep(
-    double value, double slope, double low, double t, double trial_value) {
+double ShorterStep(double value, double slope, double low, double t,
+                   double trial_value) {
   double candidate = 0.5 * (low + t);
   if (low == 0.0 && std::isfinite(trial_value)) {
     const double curvature = trial_value - value - slope * t;
@@ -28,10 +28,8 @@ double ShorterStep(
 
 }  // namespace
 
-BoxBfgs::BoxBfgs(const Eigen::VectorXd& start,
-                 const Eigen::VectorXd& lower,
-                 const Eigen::VectorXd& upper,
-                 const BfgsOptions& options)
+BoxBfgs::BoxBfgs(const Eigen::VectorXd& start, const Eigen::VectorXd& lower,
+                 const Eigen::VectorXd& upper, const BfgsOptions& options)
     : lower_(lower), upper_(upper), options_(options) {
   now_.x = Project(start);
   ResetHessian();

@@ -51,10 +51,8 @@ struct BfgsSummary {
 // Shapes: start, lower, upper [n]; start is projected first.
 class BoxBfgs {
  public:
-  BoxBfgs(const Eigen::VectorXd& start,
-          const Eigen::VectorXd& lower,
-          const Eigen::VectorXd& upper,
-          const BfgsOptions& options = {});
+  BoxBfgs(const Eigen::VectorXd& start, const Eigen::VectorXd& lower,
+          const Eigen::VectorXd& upper, const BfgsOptions& options = {});
 
   // Continues until the search ends or has done `max_iterations` in this and
   // all earlier calls. The objective is the same in every call.

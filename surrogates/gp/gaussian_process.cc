@@ -37,12 +37,10 @@ Observations Sorted(const Observations& observations) {
   std::iota(order.begin(), order.end(), 0);
   const auto key = [&](int i) {
     return std::tuple(observations.candidate[static_cast<std::size_t>(i)],
-                      observations.value[i],
-                      observations.noise_variance[i]);
+                      observations.value[i], observations.noise_variance[i]);
   };
-  std::stable_sort(order.begin(), order.end(), [&](int i, int j) {
-    return key(i) < key(j);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int i, int j) { return key(i) < key(j); });
   Observations sorted;
   sorted.value = observations.value(order);
   sorted.noise_variance = observations.noise_variance(order);
@@ -54,11 +52,8 @@ Observations Sorted(const Observations& observations) {
 }
 
 HyperparameterBox BoxOf(const ParametricMean& mean,
-                        const GaussianProcess::Options& options,
-                        bool nugget,
-                        bool family,
-                        int dimensions,
-                        double target_scale,
+                        const GaussianProcess::Options& options, bool nugget,
+                        bool family, int dimensions, double target_scale,
                         double largest) {
   const Eigen::Index size =
       dimensions + 1 + mean.size() + (nugget ? 1 : 0) + (family ? 1 : 0);
@@ -88,8 +83,7 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
 
 }  // namespace
 
-GaussianProcess::GaussianProcess(const EncodedSpace& space,
-                                 ParametricMean mean,
+GaussianProcess::GaussianProcess(const EncodedSpace& space, ParametricMean mean,
                                  const Options& options)
     : space_(&space),
       mean_(std::move(mean)),
@@ -221,16 +215,11 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
       // Without priors the starts end far apart: every one runs to convergence.
       search.survivors = static_cast<int>(starts.size());
     }
-    fit = MaximiseOverStarts(likelihood,
-                             starts,
-                             BoxOf(mean_,
-                                   options_,
-                                   LearnsNugget(),
-                                   LearnsFamilies(),
-                                   dimensions,
-                                   target_scale_,
-                                   largest_),
-                             search);
+    fit = MaximiseOverStarts(
+        likelihood, starts,
+        BoxOf(mean_, options_, LearnsNugget(), LearnsFamilies(), dimensions,
+              target_scale_, largest_),
+        search);
   }
   fitted_ = !empty;
   SetPosterior(fit.best, likelihood);
@@ -258,8 +247,7 @@ void GaussianProcess::Condition(const Observations& unsorted,
   SetPosterior(hyperparameters, likelihood);
 }
 
-FitSummary GaussianProcess::Append(int candidate,
-                                   double value,
+FitSummary GaussianProcess::Append(int candidate, double value,
                                    double noise_variance) {
   Observations one;
   one.candidate = {candidate};
@@ -275,8 +263,8 @@ FitSummary GaussianProcess::Append(int candidate,
   const double floor = options_.relative_noise_floor *
                        std::exp(hyperparameters().log_signal_variance);
   if (options_.mean_only ||
-      !posterior_.Append(
-          *space_, mean_, observations_, std::max(noise_variance, floor))) {
+      !posterior_.Append(*space_, mean_, observations_,
+                         std::max(noise_variance, floor))) {
     Likelihood likelihood =
         MakeLikelihood(observations_, Priors(target_scale_, largest_));
     SetPosterior(hyperparameters(), likelihood);
@@ -335,18 +323,14 @@ FitSummary GaussianProcess::Summarize() const {
 void GaussianProcess::Predict(Prediction& prediction) const {
   const int size = space_->size();
   prediction.Resize(size);
-  posterior_.Predict(
-      *space_, mean_, size, nullptr, options_.threads, prediction.Head(size));
+  posterior_.Predict(*space_, mean_, size, nullptr, options_.threads,
+                     prediction.Head(size));
 }
 
 void GaussianProcess::PredictSome(std::span<const int> candidates,
                                   const PredictionView& prediction) const {
-  posterior_.Predict(*space_,
-                     mean_,
-                     static_cast<int>(candidates.size()),
-                     candidates.data(),
-                     options_.threads,
-                     prediction);
+  posterior_.Predict(*space_, mean_, static_cast<int>(candidates.size()),
+                     candidates.data(), options_.threads, prediction);
 }
 
 Eigen::MatrixXd GaussianProcess::JointCovariance(

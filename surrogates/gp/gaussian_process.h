@@ -73,8 +73,7 @@ class GaussianProcess {
   // candidate of the space.
   // Errors: throws std::invalid_argument for shapes that do not match and for
   // options outside their range.
-  GaussianProcess(const EncodedSpace& space,
-                  ParametricMean mean,
+  GaussianProcess(const EncodedSpace& space, ParametricMean mean,
                   const Options& options);
 
   // Replaces the prior centers of the mean's coefficients, for guesses that

@@ -17,9 +17,7 @@ constexpr double kLastJitter = 1e-6;
 
 }  // namespace
 
-double FamilyCorrelation(const EncodedSpace& space,
-                         int a,
-                         int b,
+double FamilyCorrelation(const EncodedSpace& space, int a, int b,
                          double correlation) {
   const auto family = [&](int candidate) {
     return space.families.of_candidate[static_cast<std::size_t>(candidate)];
@@ -35,8 +33,7 @@ double LogNormalPrior::LogDensity(double log_x, double* derivative) const {
   return -0.5 * z * z - jacobian * log_x;
 }
 
-KernelPriors KernelPriors::DimensionScaled(int dimensions,
-                                           double spread,
+KernelPriors KernelPriors::DimensionScaled(int dimensions, double spread,
                                            const NuggetPrior& nugget) {
   KernelPriors priors;
   const double d = std::max(dimensions, 1);
@@ -53,11 +50,9 @@ KernelPriors KernelPriors::DimensionScaled(int dimensions,
   return priors;
 }
 
-Likelihood::Likelihood(const EncodedSpace& space,
-                       const ParametricMean& mean,
+Likelihood::Likelihood(const EncodedSpace& space, const ParametricMean& mean,
                        const Observations& observations,
-                       const KernelPriors& priors,
-                       const Options& options)
+                       const KernelPriors& priors, const Options& options)
     : mean_(&mean),
       observations_(observations),
       priors_(priors),
@@ -74,8 +69,7 @@ Likelihood::Likelihood(const EncodedSpace& space,
     for (Eigen::Index j = 0; j < n; ++j) {
       for (Eigen::Index i = j + 1; i < n; ++i) {
         family_pairs_[pair++] = FamilyCorrelation(
-            space,
-            observations.candidate[static_cast<std::size_t>(i)],
+            space, observations.candidate[static_cast<std::size_t>(i)],
             observations.candidate[static_cast<std::size_t>(j)],
             options.family_correlation);
       }
@@ -127,8 +121,7 @@ double Likelihood::FamilyVariance(const Eigen::VectorXd& packed) const {
   return options_.family ? std::exp(packed[packed.size() - 1]) : 0.0;
 }
 
-bool Likelihood::Factorise(double signal_variance,
-                           double nugget_variance,
+bool Likelihood::Factorise(double signal_variance, double nugget_variance,
                            double family_variance) {
   const Eigen::Index n = noise_.size();
   noise_ = observations_.noise_variance
@@ -207,19 +200,17 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
   if (!options_.iid) {
     inverse_square_ = (-2.0 * parameters.head(dimension_count_).array()).exp();
     correlation_.matrix().noalias() = pairs_ * inverse_square_;
-    MaternCorrelation(
-        correlation_, correlation_, gradient != nullptr ? &slope_ : nullptr);
+    MaternCorrelation(correlation_, correlation_,
+                      gradient != nullptr ? &slope_ : nullptr);
   }
-  mean_->Evaluate(observations_.candidate,
-                  Coefficients(parameters),
-                  prior_mean_,
-                  gradient != nullptr || options_.integrate_coefficients
-                      ? &jacobian_
-                      : nullptr);
+  mean_->Evaluate(
+      observations_.candidate, Coefficients(parameters), prior_mean_,
+      gradient != nullptr || options_.integrate_coefficients ? &jacobian_
+                                                             : nullptr);
   residual_ = observations_.value - prior_mean_;
-  if (!residual_.allFinite() || !Factorise(signal_variance,
-                                           NuggetVariance(parameters),
-                                           FamilyVariance(parameters))) {
+  if (!residual_.allFinite() ||
+      !Factorise(signal_variance, NuggetVariance(parameters),
+                 FamilyVariance(parameters))) {
     return -kInfinity;
   }
   double log_determinant = 0.0;

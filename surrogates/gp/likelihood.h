@@ -73,9 +73,7 @@ struct KernelPriors {
 
 // The correlation of the deviations of the families of two candidates,
 // correlation ^ (structural knobs in which they differ).
-[[nodiscard]] double FamilyCorrelation(const EncodedSpace& space,
-                                       int a,
-                                       int b,
+[[nodiscard]] double FamilyCorrelation(const EncodedSpace& space, int a, int b,
                                        double correlation);
 
 // The log marginal likelihood of a Gaussian process with known noise,
@@ -128,10 +126,8 @@ class Likelihood {
   };
 
   // `mean` must outlive this object; the rest is copied.
-  Likelihood(const EncodedSpace& space,
-             const ParametricMean& mean,
-             const Observations& observations,
-             const KernelPriors& priors,
+  Likelihood(const EncodedSpace& space, const ParametricMean& mean,
+             const Observations& observations, const KernelPriors& priors,
              const Options& options);
 
   [[nodiscard]] int dimension_count() const { return dimension_count_; }
@@ -168,8 +164,7 @@ class Likelihood {
   }
   [[nodiscard]] double NuggetVariance(const Eigen::VectorXd& packed) const;
   [[nodiscard]] double FamilyVariance(const Eigen::VectorXd& packed) const;
-  bool Factorise(double signal_variance,
-                 double nugget_variance,
+  bool Factorise(double signal_variance, double nugget_variance,
                  double family_variance);
   void Solve(Eigen::Ref<Eigen::MatrixXd> right) const;
   double IntegrateCoefficients();

@@ -28,8 +28,7 @@ MeasurementPrediction PredictMeasurements(const Eigen::VectorXd& values,
     throw std::invalid_argument(
         fmt::format("PredictMeasurements: {} values and {} leave-one-out "
                     "predictions; each value needs one",
-                    n,
-                    others.mean.size()));
+                    n, others.mean.size()));
   }
   MeasurementPrediction measurement{prediction.mean, prediction.variance};
   const double mean_square =

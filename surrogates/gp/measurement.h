@@ -43,13 +43,11 @@ struct MeasurementPrediction {
 // prediction [N]. Errors: throws std::invalid_argument where values and others
 // differ in size.
 [[nodiscard]] MeasurementPrediction PredictMeasurements(
-    const Eigen::VectorXd& values,
-    const Prediction& others,
+    const Eigen::VectorXd& values, const Prediction& others,
     const Prediction& prediction);
 
 // -log of the density of Student's t at `value`; scale_squared > 0.
-[[nodiscard]] double NegativeLogDensity(double value,
-                                        double location,
+[[nodiscard]] double NegativeLogDensity(double value, double location,
                                         double scale_squared);
 
 }  // namespace surrogates

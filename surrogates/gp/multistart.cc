@@ -27,12 +27,11 @@ double Mode(const LogNormalPrior& prior) {
 }
 
 // Multiplies all coefficients so that the median of the mean is the data's.
-void MatchMedian(const ParametricMean& mean,
-                 const Observations& observations,
+void MatchMedian(const ParametricMean& mean, const Observations& observations,
                  Hyperparameters& start) {
   Eigen::VectorXd values;
-  mean.Evaluate(
-      observations.candidate, start.log_coefficients, values, nullptr);
+  mean.Evaluate(observations.candidate, start.log_coefficients, values,
+                nullptr);
   const double ratio = Median(observations.value) / Median(values);
   if (!(ratio > 0.0) || !std::isfinite(ratio)) {
     return;
@@ -62,8 +61,7 @@ double TargetSpread(const Eigen::VectorXd& values) {
 }
 
 Hyperparameters PriorModes(const ParametricMean& mean,
-                           const KernelPriors& priors,
-                           int dimensions) {
+                           const KernelPriors& priors, int dimensions) {
   Hyperparameters modes;
   modes.log_length_scales.setConstant(dimensions, Mode(priors.length_scale));
   modes.log_signal_variance = Mode(priors.signal_variance);
@@ -80,8 +78,7 @@ Hyperparameters PriorModes(const ParametricMean& mean,
 std::vector<Hyperparameters> StartingPoints(const ParametricMean& mean,
                                             const KernelPriors& priors,
                                             const Observations& observations,
-                                            int dimensions,
-                                            int count,
+                                            int dimensions, int count,
                                             std::uint64_t seed) {
   const Hyperparameters modes = PriorModes(mean, priors, dimensions);
   std::vector<Hyperparameters> starts = {modes};

@@ -31,11 +31,8 @@ namespace surrogates {
 // but the first have their coefficients multiplied by a common factor that puts
 // the median of the mean at that of the data.
 [[nodiscard]] std::vector<Hyperparameters> StartingPoints(
-    const ParametricMean& mean,
-    const KernelPriors& priors,
-    const Observations& observations,
-    int dimensions,
-    int count,
+    const ParametricMean& mean, const KernelPriors& priors,
+    const Observations& observations, int dimensions, int count,
     std::uint64_t seed);
 
 // lower <= x <= upper on packed parameters (see Likelihood).
@@ -66,10 +63,8 @@ struct FitOptions {
 // does not depend on the number of threads.
 // Errors: throws std::invalid_argument without a start.
 [[nodiscard]] HyperparameterFit MaximiseOverStarts(
-    const Likelihood& likelihood,
-    const std::vector<Hyperparameters>& starts,
-    const HyperparameterBox& box,
-    const FitOptions& options);
+    const Likelihood& likelihood, const std::vector<Hyperparameters>& starts,
+    const HyperparameterBox& box, const FitOptions& options);
 
 }  // namespace surrogates
 

@@ -160,10 +160,8 @@ Eigen::MatrixXd Posterior::ScaledPoints(
 //   b = [-v^T L^-1, 1] / e,
 //
 // A^-1 becomes [A^-1 0; 0 0] + b^T b, and M becomes M + (b J)^T (b J).
-bool Posterior::Append(const EncodedSpace& space,
-                       const ParametricMean& mean,
-                       const Observations& observations,
-                       double noise) {
+bool Posterior::Append(const EncodedSpace& space, const ParametricMean& mean,
+                       const Observations& observations, double noise) {
   const Eigen::Index n = weights_.cols();
   const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
   const Eigen::VectorXd point =
@@ -196,10 +194,8 @@ bool Posterior::Append(const EncodedSpace& space,
       1.0 / e;
   Eigen::VectorXd prior_mean;
   Eigen::MatrixXd jacobian;
-  mean.Evaluate(observations.candidate,
-                hyperparameters_.log_coefficients,
-                prior_mean,
-                &jacobian);
+  mean.Evaluate(observations.candidate, hyperparameters_.log_coefficients,
+                prior_mean, &jacobian);
   const double whitened = b * (observations.value - prior_mean);
   log_density_ -= 0.5 * whitened * whitened + std::log(e) +
                   0.5 * std::log(2.0 * std::numbers::pi);
@@ -230,11 +226,8 @@ bool Posterior::Append(const EncodedSpace& space,
   return true;
 }
 
-void Posterior::Predict(const EncodedSpace& space,
-                        const ParametricMean& mean,
-                        int count,
-                        const int* chosen,
-                        int threads,
+void Posterior::Predict(const EncodedSpace& space, const ParametricMean& mean,
+                        int count, const int* chosen, int threads,
                         PredictionView prediction) const {
   constexpr int kGrain = 16;  // tiles that a thread takes at a time
   const int tiles = (count + kTile - 1) / kTile;
@@ -256,8 +249,7 @@ void Posterior::Predict(const EncodedSpace& space,
     buffers.emplace_back(memory.data() + worker * size, d, n, m);
   }
   common::ParallelFor(
-      tiles,
-      workers,
+      tiles, workers,
       [&](int worker, int tile) {
         Buffers& buffer = buffers[static_cast<std::size_t>(worker)];
         const int begin = tile * kTile;
@@ -273,11 +265,8 @@ void Posterior::Predict(const EncodedSpace& space,
 
 // The last tile is not full: the rest holds values of an earlier tile, whose
 // results are not read.
-void Posterior::LoadTile(const EncodedSpace& space,
-                         const ParametricMean& mean,
-                         int begin,
-                         int columns,
-                         const int* chosen,
+void Posterior::LoadTile(const EncodedSpace& space, const ParametricMean& mean,
+                         int begin, int columns, const int* chosen,
                          Buffers& buffers) const {
   const Eigen::Index d = scaled_points_.cols();
   for (int t = 0; t < columns; ++t) {
@@ -307,10 +296,7 @@ void Posterior::PredictTile(const ParametricMean& mean,
                             Buffers& buffers) const {
   // The prior mean; the variance of an untried configuration includes its
   // nugget.
-  ProductTile(coefficient_.data(),
-              1,
-              mean.size(),
-              buffers.features.data(),
+  ProductTile(coefficient_.data(), 1, mean.size(), buffers.features.data(),
               buffers.mean.data());
   mean.ApplyLink(buffers.mean, buffers.link);
   buffers.variance.setConstant(std::exp(hyperparameters_.log_signal_variance) +
@@ -327,23 +313,15 @@ void Posterior::PredictTile(const ParametricMean& mean,
 void Posterior::AddObservations(Buffers& buffers) const {
   const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
   const auto n = static_cast<int>(weights_.cols());
-  MaternTile(scaled_points_.data(),
-             n,
-             static_cast<int>(scaled_points_.cols()),
-             buffers.points.data(),
-             buffers.correlation.data());
+  MaternTile(scaled_points_.data(), n, static_cast<int>(scaled_points_.cols()),
+             buffers.points.data(), buffers.correlation.data());
   if (options_.family) {
     AddFamilies(buffers);
   }
-  TriangularSquaresTile(inverse_factor_.data(),
-                        n,
-                        buffers.correlation.data(),
+  TriangularSquaresTile(inverse_factor_.data(), n, buffers.correlation.data(),
                         buffers.explained.data());
-  ProductTile(weights_.data(),
-              static_cast<int>(weights_.rows()),
-              n,
-              buffers.correlation.data(),
-              buffers.weighted.data());
+  ProductTile(weights_.data(), static_cast<int>(weights_.rows()), n,
+              buffers.correlation.data(), buffers.weighted.data());
   buffers.mean += signal_variance * buffers.weighted.head(kTile);
   // Rounding can push the variance at an observed point below zero.
   buffers.variance =
@@ -375,10 +353,7 @@ void Posterior::AddFamilies(Buffers& buffers) const {
 void Posterior::AddCoefficients(Buffers& buffers) const {
   const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
   const auto m = static_cast<int>(coefficient_.size());
-  ProductTile(coefficient_prior_.data(),
-              m,
-              m,
-              buffers.features.data(),
+  ProductTile(coefficient_prior_.data(), m, m, buffers.features.data(),
               buffers.spread.data());
   for (int j = 0; j < m; ++j) {
     auto spread = buffers.spread.segment(j * kTile, kTile);
@@ -406,9 +381,9 @@ void Posterior::AddFamilies(const EncodedSpace& space,
     const auto column = static_cast<Eigen::Index>(i);
     for (std::size_t j = i; j < candidates.size(); ++j) {
       covariance(static_cast<Eigen::Index>(j), column) +=
-          family_variance *
-          FamilyCorrelation(
-              space, candidates[j], candidates[i], options_.family_correlation);
+          family_variance * FamilyCorrelation(space, candidates[j],
+                                              candidates[i],
+                                              options_.family_correlation);
     }
     if (to_observations.rows() > 0) {
       const int family =
@@ -420,8 +395,7 @@ void Posterior::AddFamilies(const EncodedSpace& space,
 }
 
 Eigen::MatrixXd Posterior::JointCovariance(
-    const EncodedSpace& space,
-    const ParametricMean& mean,
+    const EncodedSpace& space, const ParametricMean& mean,
     const std::vector<int>& candidates) const {
   const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
   const auto size = static_cast<Eigen::Index>(candidates.size());
@@ -456,8 +430,8 @@ Eigen::MatrixXd Posterior::JointCovariance(
   if (options_.integrate_coefficients) {
     Eigen::VectorXd ignored;
     Eigen::MatrixXd jacobian;
-    mean.Evaluate(
-        candidates, hyperparameters_.log_coefficients, ignored, &jacobian);
+    mean.Evaluate(candidates, hyperparameters_.log_coefficients, ignored,
+                  &jacobian);
     Eigen::MatrixXd spread = jacobian.transpose();
     spread.noalias() -= weighted_jacobian_.transpose() * to_observations;
     coefficient_factor_.triangularView<Eigen::Lower>().solveInPlace(spread);

@@ -43,8 +43,7 @@ class Posterior {
   // Conditions on the likelihood's observations at these hyperparameters. False
   // where their covariance cannot be factorized; then only hyperparameters()
   // and log_density() change.
-  bool Condition(const EncodedSpace& space,
-                 const Observations& observations,
+  bool Condition(const EncodedSpace& space, const Observations& observations,
                  const Hyperparameters& hyperparameters,
                  Likelihood& likelihood);
 
@@ -52,24 +51,17 @@ class Posterior {
   // others. `noise` is the last one's with its floor, without nugget. False,
   // with nothing changed, where rounding leaves no variance of its own.
   // Precondition: there is a kernel.
-  bool Append(const EncodedSpace& space,
-              const ParametricMean& mean,
-              const Observations& observations,
-              double noise);
+  bool Append(const EncodedSpace& space, const ParametricMean& mean,
+              const Observations& observations, double noise);
 
   // Predicts `count` candidates, those of `chosen` or, where it is null, all.
   // Shapes: chosen and prediction [count].
-  void Predict(const EncodedSpace& space,
-               const ParametricMean& mean,
-               int count,
-               const int* chosen,
-               int threads,
-               PredictionView prediction) const;
+  void Predict(const EncodedSpace& space, const ParametricMean& mean, int count,
+               const int* chosen, int threads, PredictionView prediction) const;
 
   // See GaussianProcess::JointCovariance.
   [[nodiscard]] Eigen::MatrixXd JointCovariance(
-      const EncodedSpace& space,
-      const ParametricMean& mean,
+      const EncodedSpace& space, const ParametricMean& mean,
       const std::vector<int>& candidates) const;
 
   // Predicts each of the first n values from the others; see
@@ -100,11 +92,8 @@ class Posterior {
   [[nodiscard]] Eigen::MatrixXd ScaledPoints(
       const EncodedSpace& space, const std::vector<int>& candidates) const;
   void SetCoefficients();
-  void LoadTile(const EncodedSpace& space,
-                const ParametricMean& mean,
-                int begin,
-                int columns,
-                const int* chosen,
+  void LoadTile(const EncodedSpace& space, const ParametricMean& mean,
+                int begin, int columns, const int* chosen,
                 Buffers& buffers) const;
   void PredictTile(const ParametricMean& mean, Buffers& buffers) const;
   void AddObservations(Buffers& buffers) const;

@@ -59,10 +59,7 @@ void ExpTile(double* values) {
 }
 
 OPPA_VERSIONS
-void MaternTile(const double* points,
-                int n,
-                int d,
-                const double* tile,
+void MaternTile(const double* points, int n, int d, const double* tile,
                 double* correlation) {
   for (int i = 0; i < n; ++i) {
     double square[kTile] = {};
@@ -84,9 +81,7 @@ void MaternTile(const double* points,
 }
 
 OPPA_VERSIONS
-void TriangularSquaresTile(const double* lower,
-                           int n,
-                           const double* k,
+void TriangularSquaresTile(const double* lower, int n, const double* k,
                            double* sum) {
   double total[kTile] = {};
   for (int i = 0; i < n; ++i) {
@@ -107,8 +102,8 @@ void TriangularSquaresTile(const double* lower,
 }
 
 OPPA_VERSIONS
-void ProductTile(
-    const double* weights, int m, int n, const double* k, double* out) {
+void ProductTile(const double* weights, int m, int n, const double* k,
+                 double* out) {
   for (int j = 0; j < m; ++j) {
     double row[kTile] = {};
     for (int i = 0; i < n; ++i) {

@@ -19,23 +19,18 @@ inline constexpr int kTile = 32;
 // correlation of n points with the candidates of a tile.
 // Shapes: points [n][d], tile [d][kTile], correlation [n][kTile]. Units: of the
 // length scale in each dimension.
-void MaternTile(const double* points,
-                int n,
-                int d,
-                const double* tile,
+void MaternTile(const double* points, int n, int d, const double* tile,
                 double* correlation);
 
 // sum[t] = |L k_t|^2 for a lower triangular matrix.
 // Shapes: lower [n][n], by rows; k [n][kTile]; sum [kTile].
-void TriangularSquaresTile(const double* lower,
-                           int n,
-                           const double* k,
+void TriangularSquaresTile(const double* lower, int n, const double* k,
                            double* sum);
 
 // out[j][t] = sum_i weights[j][i] k[i][t].
 // Shapes: weights [m][n], k [n][kTile], out [m][kTile].
-void ProductTile(
-    const double* weights, int m, int n, const double* k, double* out);
+void ProductTile(const double* weights, int m, int n, const double* k,
+                 double* out);
 
 // values[t] = exp(values[t]), values clamped to [-700, 700]. Within 2 units in
 // the last place.

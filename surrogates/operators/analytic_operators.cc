@@ -27,15 +27,15 @@ std::vector<Work> WorkOf(const AnalyticJob& job, double sequences, double t) {
   const double x = n * h;                            // elements of a layer
   const double a = n * job.sequence_length * job.heads / t;  // of the scores
   const double v = job.vocabulary;
-  const auto product =
-      [&](const char* name, double in, double out, double kept) {
-        return Work{.name = name,
-                    .flops = 2.0 * n * in * out / t,
-                    .touched = n * (in + out) / t,
-                    .weights = in * out / t,
-                    .kept = kept,
-                    .output = n * out};
-      };
+  const auto product = [&](const char* name, double in, double out,
+                           double kept) {
+    return Work{.name = name,
+                .flops = 2.0 * n * in * out / t,
+                .touched = n * (in + out) / t,
+                .weights = in * out / t,
+                .kept = kept,
+                .output = n * out};
+  };
   const double kv = static_cast<double>(job.kv_heads) / job.heads;
   const double wide = n * job.feed_forward / t;  // inner elements
   const double in_matrices = job.gated ? 2.0 : 1.0;
@@ -52,29 +52,17 @@ std::vector<Work> WorkOf(const AnalyticJob& job, double sequences, double t) {
       {"encoder-embedding", 0.0, 2.0 * x, v * h / t, 0.5 * x, x, x, true},
       {"enc-1st-layernorm", 0.0, 2.0 * x, 0.0, x, x},
       qkv,
-      {"enc-attention-score",
-       core,
-       (1.0 + kv) * x / t + a,
-       0.0,
-       (1.0 + kv) * x / t,
-       x},
+      {"enc-attention-score", core, (1.0 + kv) * x / t + a, 0.0,
+       (1.0 + kv) * x / t, x},
       {"enc-attention-softmax", 0.0, 2.0 * a, 0.0, a, x},
       {"enc-attention-dropout", 0.0, 2.5 * a, 0.0, a, x},
-      {"enc-attention-context",
-       core,
-       (1.0 + kv) * x / t + a,
-       0.0,
-       kv * x / t,
+      {"enc-attention-context", core, (1.0 + kv) * x / t + a, 0.0, kv * x / t,
        x},
       dense,
       {"enc-post-attention-dropout", 0.0, 3.0 * x, 0.0, 0.5 * x, x},
       {"enc-2nd-layernorm", 0.0, 2.0 * x, 0.0, x, x},
       first,
-      {"enc-MLP-gelu",
-       0.0,
-       (in_matrices + 1.0) * wide,
-       0.0,
-       in_matrices * wide,
+      {"enc-MLP-gelu", 0.0, (in_matrices + 1.0) * wide, 0.0, in_matrices * wide,
        x},
       second,
       {"enc-post-MLP-dropout", 0.0, 3.0 * x, 0.0, 0.5 * x, x},

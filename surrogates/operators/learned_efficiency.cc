@@ -33,8 +33,7 @@ double NumberIn(std::string_view text) {
 }
 
 // The value of "m=" in "b=1, m=4096, k=5120".
-double SizeOf(const CsvTable& table,
-              const CsvTable::Row& row,
+double SizeOf(const CsvTable& table, const CsvTable::Row& row,
               std::string_view name) {
   const std::string_view shape = table.Cell(row, "shape");
   for (const std::string_view part : common::Split(shape, ',')) {
@@ -49,8 +48,7 @@ double SizeOf(const CsvTable& table,
   table.Fail(row.line,
              fmt::format("shape '{}' must contain {} = a number from 1, as in "
                          "'m=4096, n=1536, k=5120'",
-                         shape,
-                         name));
+                         shape, name));
 }
 
 std::array<float, kFeatures> FeaturesOf(const MatrixProduct& product) {
@@ -86,17 +84,14 @@ std::vector<MeasuredProduct> ReadMeasuredProducts(
           row.line,
           fmt::format("efficiency '{}' must be above 0 and at most 1", cell));
     }
-    measured.push_back({{SizeOf(table, row, "m"),
-                         SizeOf(table, row, "n"),
+    measured.push_back({{SizeOf(table, row, "m"), SizeOf(table, row, "n"),
                          SizeOf(table, row, "k")},
                         efficiency});
   }
   if (measured.empty()) {
     throw common::InputError(
         fmt::format("{}: no matrix products of the GPU '{}'; known: {}",
-                    path.string(),
-                    gpu,
-                    fmt::join(known, ", ")));
+                    path.string(), gpu, fmt::join(known, ", ")));
   }
   return measured;
 }
@@ -114,9 +109,7 @@ ProductEfficiency LearnEfficiency(
   const double least = *range.first;
   const double most = *range.second;
   const auto trees = std::make_shared<const TreeEnsemble>(
-      rows,
-      labels,
-      kFeatures,
+      rows, labels, kFeatures,
       TreeOptions{.rounds = 100, .max_depth = 4, .eta = 0.1, .gamma = 0.0});
   // A model has few shapes, and one prediction is slow.
   using Key = std::array<float, kFeatures>;

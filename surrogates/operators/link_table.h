@@ -40,8 +40,7 @@ class LinkTable {
   // Time of a collective over so many GPUs. Only exact sizes are profiled:
   // those of the model's own tensors, rounded, or one less. Infinite where none
   // is, so that no plan rests on a time that was not measured.
-  [[nodiscard]] double CollectiveUs(Collective kind,
-                                    int ranks,
+  [[nodiscard]] double CollectiveUs(Collective kind, int ranks,
                                     double mb) const;
 
  private:

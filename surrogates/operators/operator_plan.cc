@@ -29,8 +29,7 @@ constexpr ListOf kLists[] = {
     {"algo_of_each_op", &OperatorChoice::variant, false},
 };
 
-[[noreturn]] void Fail(const std::string& source,
-                       std::string_view key,
+[[noreturn]] void Fail(const std::string& source, std::string_view key,
                        const std::string& rule) {
   throw common::InputError(fmt::format("{}: {}: {}", source, key, rule));
 }
@@ -57,9 +56,7 @@ std::uint8_t ValueOf(const ListOf& list, int value, const std::string& source) {
       std::countr_zero(static_cast<unsigned>(value)));
 }
 
-void ReadList(const Json& json,
-              const ListOf& list,
-              const std::string& source,
+void ReadList(const Json& json, const ListOf& list, const std::string& source,
               OperatorPlan& plan) {
   const Json& stages = json.at(list.key);
   for (int s = 0; s < plan.stages(); ++s) {
@@ -67,8 +64,7 @@ void ReadList(const Json& json,
     const auto count = static_cast<std::size_t>(plan.first[at + 1]) -
                        static_cast<std::size_t>(plan.first[at]);
     if (at >= stages.size() || stages[at].size() != count) {
-      Fail(source,
-           list.key,
+      Fail(source, list.key,
            fmt::format("stage {} must have {} values", s + 1, count));
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -103,11 +99,8 @@ std::string ToString(const OperatorPlan& plan) {
     const bool mixed = std::any_of(begin, end, [&](const OperatorChoice& c) {
       return c.tp_log2 != begin->tp_log2 || c.variant != begin->variant;
     });
-    text += fmt::format("{} {} x tp{} dp{}{}",
-                        s == 0 ? "" : " |",
-                        end - begin,
-                        1 << begin->tp_log2,
-                        1 << begin->dp_log2,
+    text += fmt::format("{} {} x tp{} dp{}{}", s == 0 ? "" : " |", end - begin,
+                        1 << begin->tp_log2, 1 << begin->dp_log2,
                         mixed ? " mixed" : "");
     if (recomputed > 0) {
       text += fmt::format(" ({} recomputed)", recomputed);
@@ -129,16 +122,14 @@ PlanFile ParsePlan(std::string_view text, const std::string& source) {
       const int operators = Integer(count, "num_ops_in_each_stage", source);
       if (operators < 1 ||
           operators > kMostOperators - file.plan.first.back()) {
-        Fail(source,
-             "num_ops_in_each_stage",
+        Fail(source, "num_ops_in_each_stage",
              fmt::format("each must be at least 1, together at most {}",
                          kMostOperators));
       }
       file.plan.first.push_back(file.plan.first.back() + operators);
     }
     if (file.plan.stages() < 1 || file.plan.micro_batch < 1 || file.batch < 1) {
-      Fail(source,
-           "micro_batch_size, global_batch_size, num_ops_in_each_stage",
+      Fail(source, "micro_batch_size, global_batch_size, num_ops_in_each_stage",
            "must be positive");
     }
     file.plan.choices.resize(static_cast<std::size_t>(file.plan.first.back()));

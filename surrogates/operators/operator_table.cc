@@ -34,34 +34,25 @@ constexpr std::array kColumns = {
     Column{"bwd_reserved", &OperatorProfile::backward_reserved_mb},
 };
 
-double NumberAt(const CsvTable& table,
-                const CsvTable::Row& row,
-                std::string_view column,
-                double least) {
+double NumberAt(const CsvTable& table, const CsvTable::Row& row,
+                std::string_view column, double least) {
   const std::string_view text = table.Cell(row, column);
   const double value = NumberOrNan(text);
   if (!(value >= least)) {
-    table.Fail(
-        row.line,
-        fmt::format(
-            "{} = '{}': must be a number of at least {}", column, text, least));
+    table.Fail(row.line,
+               fmt::format("{} = '{}': must be a number of at least {}", column,
+                           text, least));
   }
   return value;
 }
 
-int IntegerAt(const CsvTable& table,
-              const CsvTable::Row& row,
-              std::string_view column,
-              int least,
-              int most) {
+int IntegerAt(const CsvTable& table, const CsvTable::Row& row,
+              std::string_view column, int least, int most) {
   const double value = NumberAt(table, row, column, least);
   if (value > most || value != std::floor(value)) {
     table.Fail(row.line,
-               fmt::format("{} = {}: must be an integer from {} to {}",
-                           column,
-                           value,
-                           least,
-                           most));
+               fmt::format("{} = {}: must be an integer from {} to {}", column,
+                           value, least, most));
   }
   return static_cast<int>(value);
 }
@@ -108,8 +99,7 @@ std::vector<ProfiledOperator> RowsOf(const CsvTable& table,
   }
   if (rows.empty()) {
     throw common::InputError(fmt::format("{}: no profile of '{}'; known: {}",
-                                         table.path(),
-                                         model,
+                                         table.path(), model,
                                          fmt::join(models, ", ")));
   }
   return rows;

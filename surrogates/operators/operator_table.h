@@ -68,10 +68,8 @@ class OperatorTable {
   [[nodiscard]] int largest_tp() const { return 1 << (tp_sizes_ - 1); }
 
   // The profile of an operator; nullptr where there is none or it failed.
-  [[nodiscard]] const OperatorProfile* Find(int name,
-                                            int micro_batch,
-                                            int tp_log2,
-                                            int variant) const {
+  [[nodiscard]] const OperatorProfile* Find(int name, int micro_batch,
+                                            int tp_log2, int variant) const {
     if (micro_batch < 1 || micro_batch >= static_cast<int>(slots_.size()) ||
         slots_[static_cast<std::size_t>(micro_batch)] < 0 ||
         tp_log2 >= tp_sizes_ || variant >= variants_) {
@@ -83,9 +81,7 @@ class OperatorTable {
   }
 
  private:
-  [[nodiscard]] std::size_t Index(int name,
-                                  int slot,
-                                  int tp_log2,
+  [[nodiscard]] std::size_t Index(int name, int slot, int tp_log2,
                                   int variant) const {
     const auto size = [](int value) { return static_cast<std::size_t>(value); };
     return ((size(name) * micro_batches_.size() + size(slot)) *

@@ -60,9 +60,8 @@ void SetLayouts(std::string_view name, OperatorTraits& traits) {
     both(Layout::kColumns, Layout::kHeads);
   } else if (Contains(name, {"attention-context"})) {
     both(Layout::kHeads, Layout::kColumns);
-  } else if (Contains(
-                 name,
-                 {"post-attention-dropout", "post-MLP-dropout", "layernorm"})) {
+  } else if (Contains(name, {"post-attention-dropout", "post-MLP-dropout",
+                             "layernorm"})) {
     both(Layout::kReplicated, Layout::kReplicated);
   } else if (Contains(name, {"attention-softmax", "attention-dropout"})) {
     both(Layout::kHeads, Layout::kHeads);
@@ -124,8 +123,8 @@ Conversion Convert(const Place& from, const Place& to) {
     shrinks = std::max(shrinks, a.parts[i] / b.parts[i]);
   }
   if (a.copies > b.copies) {
-    return {
-        true, Collective::kSplit, Collective::kAllGather, a.copies / b.copies};
+    return {true, Collective::kSplit, Collective::kAllGather,
+            a.copies / b.copies};
   }
   if (a.copies < b.copies) {
     return {true, Collective::kAllGather, Collective::kSplit, shrinks};

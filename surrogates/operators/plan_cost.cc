@@ -78,8 +78,7 @@ class ActivationSum {
 
 }  // namespace
 
-OperatorModel::OperatorModel(OperatorTable table,
-                             LinkTable links,
+OperatorModel::OperatorModel(OperatorTable table, LinkTable links,
                              const OperatorJob& job)
     : table_(std::move(table)),
       links_(std::move(links)),
@@ -140,8 +139,7 @@ StageCost OperatorModel::WithoutCommunication(const StageView& stage) const {
     activations.Add(profile->activations_mb * kept,
                     !last && choice.recomputed != 0 &&
                         stage.choices[at + 1].recomputed != 0,
-                    !last && TraitsOf(op + 1).begins_layer,
-                    kept != 1.0);
+                    !last && TraitsOf(op + 1).begins_layer, kept != 1.0);
   }
   const Activations sum = activations.Total();
   const double per_microbatch_mb = input_mb + sum.kept_mb;
@@ -167,8 +165,7 @@ double OperatorModel::TransferMs(const StageView& stage) const {
           links_.TransferUs(last->output_mb, stage.output_between_hosts));
 }
 
-double OperatorModel::ConversionUs(int op,
-                                   int micro_batch,
+double OperatorModel::ConversionUs(int op, int micro_batch,
                                    const OperatorChoice& a,
                                    const OperatorChoice& b) const {
   if (a.tp_log2 == b.tp_log2 && a.variant == 0 && b.variant == 0) {
@@ -178,8 +175,7 @@ double OperatorModel::ConversionUs(int op,
     const OperatorTraits& traits = TraitsOf(of);
     const std::size_t variant = std::min<std::size_t>(choice.variant, 1);
     return Place{output ? traits.output[variant] : traits.input[variant],
-                 1 << choice.tp_log2,
-                 1 << choice.dp_log2};
+                 1 << choice.tp_log2, 1 << choice.dp_log2};
   };
   const Conversion conversion =
       Convert(place(op - 1, a, true), place(op, b, false));
@@ -195,8 +191,8 @@ double OperatorModel::ConversionMs(const StageView& stage) const {
   double us = 0.0;
   for (int op = stage.begin + 1; op < stage.end; ++op) {
     const auto at = static_cast<std::size_t>(op - stage.begin);
-    us += ConversionUs(
-        op, stage.micro_batch, stage.choices[at - 1], stage.choices[at]);
+    us += ConversionUs(op, stage.micro_batch, stage.choices[at - 1],
+                       stage.choices[at]);
   }
   return 1e-3 * us;
 }

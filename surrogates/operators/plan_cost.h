@@ -109,10 +109,8 @@ class OperatorModel {
   // The profile of an operator with its choice; nullptr: not profiled.
   [[nodiscard]] const OperatorProfile* Profile(
       int op, int micro_batch, const OperatorChoice& choice) const {
-    return table_.Find(NameOf(op),
-                       micro_batch >> choice.dp_log2,
-                       choice.tp_log2,
-                       choice.variant);
+    return table_.Find(NameOf(op), micro_batch >> choice.dp_log2,
+                       choice.tp_log2, choice.variant);
   }
 
   [[nodiscard]] StageCost Cost(const StageView& stage) const;
@@ -124,8 +122,7 @@ class OperatorModel {
   // Time to convert the layout of a tensor, and that of its gradient, between
   // operator `op` with the choice `b` and its predecessor with `a`, which are
   // in one stage and profiled. 0 where both layouts are the same.
-  [[nodiscard]] double ConversionUs(int op,
-                                    int micro_batch,
+  [[nodiscard]] double ConversionUs(int op, int micro_batch,
                                     const OperatorChoice& a,
                                     const OperatorChoice& b) const;
 

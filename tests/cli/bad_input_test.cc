@@ -265,8 +265,8 @@ class BadInput : public testing::TestWithParam<Row> {
 
   common::CommandResult Oppa(Words words) const {
     words.insert(words.begin(), fakes::ProgramFile().string());
-    return common::RunCommand(
-        words, common::CurrentEnvironment(), folder_.path());
+    return common::RunCommand(words, common::CurrentEnvironment(),
+                              folder_.path());
   }
 
   fakes::ExperimentFolder folder_;
@@ -347,8 +347,7 @@ TEST_F(GoodInput, TheExitCodeIsNotZeroForADamagedRun) {
   std::string text = fakes::ReadFile(path);
   text.replace(text.rfind("random"), 6, "wandom");
   fakes::WriteFile(path, text);
-  for (const Words& words : {run,
-                             Words{"status", "m.toml", "--repeats", "1"},
+  for (const Words& words : {run, Words{"status", "m.toml", "--repeats", "1"},
                              Words{"report", "m.toml"}}) {
     const auto result = Oppa(words);
     EXPECT_EQ(result.exit_code, 1) << words.front() << result.output;

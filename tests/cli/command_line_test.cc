@@ -56,8 +56,7 @@ class CommandLineTest : public testing::Test {
     const pid_t pid = ::fork();
     if (pid == 0) {
       const int out = ::open((folder_.path() / "out.txt").c_str(),
-                             O_WRONLY | O_CREAT | O_TRUNC,
-                             0666);
+                             O_WRONLY | O_CREAT | O_TRUNC, 0666);
       ::dup2(out, STDOUT_FILENO);
       ::dup2(out, STDERR_FILENO);
       ::execv(argv[0], argv.data());
@@ -77,10 +76,7 @@ class CommandLineTest : public testing::Test {
   // results.
   int Shell(const std::string& script) {
     const fs::path program = std::exchange(program_, "/bin/sh");
-    const int code = Oppa({"-c",
-                           script,
-                           program.string(),
-                           manifest_.string(),
+    const int code = Oppa({"-c", script, program.string(), manifest_.string(),
                            results_.string()});
     program_ = program;
     return code;
@@ -101,13 +97,8 @@ class CommandLineTest : public testing::Test {
 
   [[nodiscard]] std::vector<std::string> RunArguments(
       const fs::path& results, const std::string& jobs = "2") const {
-    return {"run",
-            manifest_.string(),
-            "--results",
-            results.string(),
-            "--no-report",
-            "--jobs",
-            jobs};
+    return {"run",         manifest_.string(), "--results", results.string(),
+            "--no-report", "--jobs",           jobs};
   }
 
   // Waits until the run has that many trials on record.
@@ -131,9 +122,8 @@ class CommandLineTest : public testing::Test {
 
 TEST_F(CommandLineTest, HelpIsAsInTheGoldenFile) {
   EXPECT_EQ(Oppa({"--help"}), 0);
-  EXPECT_EQ(
-      Output(),
-      fakes::ReadFile(fakes::SourceFolder() / "tests/golden" / "help.txt"));
+  EXPECT_EQ(Output(), fakes::ReadFile(fakes::SourceFolder() / "tests/golden" /
+                                      "help.txt"));
 }
 
 TEST_F(CommandLineTest, BadInputIsOneLineExitCode2AndNothingWritten) {
@@ -171,27 +161,16 @@ TEST_F(CommandLineTest, UnknownFlagsAndVerbsExitWith2) {
 }
 
 TEST_F(CommandLineTest, TheMatrixShowsTheStopCondition) {
-  ASSERT_EQ(Oppa({"matrix",
-                  manifest_.string(),
-                  "--results",
-                  results_.string(),
-                  "--set",
-                  "budget.stop_when=gain<1%"}),
+  ASSERT_EQ(Oppa({"matrix", manifest_.string(), "--results", results_.string(),
+                  "--set", "budget.stop_when=gain<1%"}),
             0)
       << Output();
   EXPECT_THAT(Output(), HasSubstr("steps a trial; stops when gain < 1%\n"));
 }
 
 TEST_F(CommandLineTest, TheMatrixCountsRunsAndWritesNothing) {
-  EXPECT_EQ(Oppa({"matrix",
-                  manifest_.string(),
-                  "--results",
-                  results_.string(),
-                  "--repeats",
-                  "4",
-                  "--methods",
-                  "random,xgboost",
-                  "--json"}),
+  EXPECT_EQ(Oppa({"matrix", manifest_.string(), "--results", results_.string(),
+                  "--repeats", "4", "--methods", "random,xgboost", "--json"}),
             0);
   const auto matrix = nlohmann::json::parse(Output());
   EXPECT_EQ(matrix["runs"].size(), 8U);
@@ -224,8 +203,8 @@ file = "clusters/a5000-8.toml"
 trials = 3
 q_max = 4
 )");
-  const std::vector<std::string> run = {
-      "run", manifest_.string(), "--results", results_.string()};
+  const std::vector<std::string> run = {"run", manifest_.string(), "--results",
+                                        results_.string()};
   EXPECT_EQ(Oppa(run), 0) << Output();
   EXPECT_THAT(Output(),
               AllOf(HasSubstr("m: development half: 2 of 3 problems"),
@@ -240,8 +219,7 @@ q_max = 4
       Output(),
       AllOf(HasSubstr("m: 1 of 3 problems are held out: results on them must "
                       "not be used to choose methods or settings"),
-            HasSubstr("held-out half"),
-            HasSubstr("development half")));
+            HasSubstr("held-out half"), HasSubstr("development half")));
   EXPECT_TRUE(fs::exists(results_ / "m/second/random/2/trials.csv"));
   const auto after = Records(results_);
   for (const auto& [path, text] : before) {
@@ -360,18 +338,12 @@ TEST_F(CommandLineTest, AnExperimentMayGrow) {
 }
 
 TEST_F(CommandLineTest, StatusTellsHowFarTheRunsAre) {
-  ASSERT_EQ(Oppa({"status",
-                  manifest_.string(),
-                  "--results",
-                  results_.string(),
+  ASSERT_EQ(Oppa({"status", manifest_.string(), "--results", results_.string(),
                   "--json"}),
             0);
   EXPECT_EQ(nlohmann::json::parse(Output())["runs_done"], 0);
   ASSERT_EQ(Oppa(RunArguments(results_)), 0) << Output();
-  ASSERT_EQ(Oppa({"status",
-                  manifest_.string(),
-                  "--results",
-                  results_.string(),
+  ASSERT_EQ(Oppa({"status", manifest_.string(), "--results", results_.string(),
                   "--json"}),
             0);
   const auto status = nlohmann::json::parse(Output());
@@ -450,12 +422,8 @@ TEST_F(CommandLineTest, FitsTellsWhatARunHasLearnedAlsoAsJson) {
 TEST_F(CommandLineTest, FitsReadsSizesWithTheSettingsOfTheRun) {
   std::vector<std::string> words = RunArguments(results_);
   words.insert(words.end(),
-               {"--set",
-                "workload.model=workloads/llama-3.2-1b.json",
-                "--methods",
-                "oppa",
-                "--repeats",
-                "1"});
+               {"--set", "workload.model=workloads/llama-3.2-1b.json",
+                "--methods", "oppa", "--repeats", "1"});
   ASSERT_EQ(Oppa(words), 0) << Output();
   const std::string run = (results_ / "m/oppa/1").string();
   ASSERT_EQ(Oppa({"fits", run, "--json"}), 0) << Output();
@@ -472,8 +440,8 @@ TEST_F(CommandLineTest, FitsReadsSizesWithTheSettingsOfTheRun) {
 }
 
 TEST_F(CommandLineTest, SpaceCountsTheCandidatesOfTheSettings) {
-  const std::vector<std::string> words = {
-      "space", manifest_.string(), "--count"};
+  const std::vector<std::string> words = {"space", manifest_.string(),
+                                          "--count"};
   ASSERT_EQ(Oppa(words), 0);
   const int all = std::stoi(Output());
   std::vector<std::string> fewer = words;
@@ -502,10 +470,9 @@ TEST_F(CommandLineTest, SpaceAndSimulateSpeakCsv) {
 
 TEST_F(CommandLineTest, ASimulatedStepHasTheErrorBandOfComparableRuns) {
   ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--pc", "dp=8"}), 0);
-  EXPECT_THAT(Output(),
-              AllOf(HasSubstr("\nstep time "),
-                    HasSubstr(" s in nine of ten cases ("),
-                    HasSubstr("\npeak memory ")));
+  EXPECT_THAT(Output(), AllOf(HasSubstr("\nstep time "),
+                              HasSubstr(" s in nine of ten cases ("),
+                              HasSubstr("\npeak memory ")));
   // No published row is of this GPU and framework.
   EXPECT_THAT(Output(), HasSubstr("not validated: unseen GPU, new framework"));
 }
@@ -514,11 +481,7 @@ TEST_F(CommandLineTest, SimulateSaysHowSureItIs) {
   ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--all"}), 0);
   EXPECT_THAT(Output(), HasSubstr("P(fits)"));
   EXPECT_THAT(Output(), HasSubstr("colossalai: not validated"));
-  ASSERT_EQ(Oppa({"simulate",
-                  manifest_.string(),
-                  "--pc",
-                  "dp=8",
-                  "--set",
+  ASSERT_EQ(Oppa({"simulate", manifest_.string(), "--pc", "dp=8", "--set",
                   "backend.framework=nanotron"}),
             0);
   EXPECT_THAT(Output(),
@@ -546,8 +509,8 @@ TEST_F(CommandLineTest, SimulateNamesKnobsOfPcWithoutEffect) {
 }
 
 TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
-  const std::vector<std::string> rest = {
-      "--results", results_.string(), "--gpus"};
+  const std::vector<std::string> rest = {"--results", results_.string(),
+                                         "--gpus"};
   const auto scale = [&](const std::string& gpus) {
     std::vector<std::string> arguments = {"scale", manifest_.string()};
     arguments.insert(arguments.end(), rest.begin(), rest.end());
@@ -576,19 +539,11 @@ TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
 TEST_F(CommandLineTest, NoiseDrawsTheSameTrialsEveryTime) {
   std::string first;
   for (const std::string folder : {"a", "b"}) {
-    ASSERT_EQ(Oppa({"noise",
-                    manifest_.string(),
-                    "--trials",
-                    "2",
-                    "--steps",
-                    "20",
-                    "--results",
-                    (results_ / folder).string()}),
+    ASSERT_EQ(Oppa({"noise", manifest_.string(), "--trials", "2", "--steps",
+                    "20", "--results", (results_ / folder).string()}),
               0);
     std::string data;
-    for (const char* name : {"noise-steps",
-                             "noise-threshold",
-                             "noise-length-1",
+    for (const char* name : {"noise-steps", "noise-threshold", "noise-length-1",
                              "noise-length-2"}) {
       data += fakes::ReadFile(results_ / folder / "noise" / "m" /
                               (std::string(name) + ".csv"));
@@ -613,9 +568,8 @@ TEST_F(CommandLineTest, NamesAnUnknownCommand) {
 TEST_F(CommandLineTest, NamesAMisspelledOptionAndNotTheFile) {
   const std::string message =
       Refusal({"run", "--method", "oppa", manifest_.string()});
-  EXPECT_THAT(message,
-              HasSubstr("unknown option '--method' (did you mean "
-                        "'--methods'?)"));
+  EXPECT_THAT(message, HasSubstr("unknown option '--method' (did you mean "
+                                 "'--methods'?)"));
   EXPECT_THAT(message, Not(HasSubstr("m.toml")));
   EXPECT_THAT(
       Refusal({"simulate", "--model", "config.json", "--gpus", "16", "--all"}),
@@ -661,10 +615,7 @@ TEST_F(CommandLineTest, PredictionsForTheTrainerAreForTheModelThatItScales) {
   const auto summary = [this](const std::string& scale) {
     const fs::path manifest =
         fakes::SourceFolder() / "experiments/tiny-cpu.toml";
-    EXPECT_EQ(Oppa({"simulate",
-                    manifest.string(),
-                    "--predictions",
-                    "--set",
+    EXPECT_EQ(Oppa({"simulate", manifest.string(), "--predictions", "--set",
                     "backend.scale=" + scale}),
               0);
     const std::string output = Output();
@@ -718,9 +669,8 @@ TEST_F(CommandLineTest, HelpAndVersionHaveTheirUsualForms) {
   ASSERT_EQ(Oppa({"--version"}), 0);
   const std::string version = Output();
   const std::string first = version.substr(0, version.find('\n'));
-  EXPECT_THAT(
-      first,
-      AllOf(StartsWith("oppa "), HasSubstr(harness::BuildCommit().hash)));
+  EXPECT_THAT(first, AllOf(StartsWith("oppa "),
+                           HasSubstr(harness::BuildCommit().hash)));
   EXPECT_EQ(first.find("modified") != std::string::npos,
             harness::BuildCommit().dirty);
   EXPECT_THAT(version, HasSubstr("\ng++ "));
@@ -737,9 +687,8 @@ TEST_F(CommandLineTest, OutputThatCannotBeWrittenIsNoSuccess) {
   for (const char* verb : {"space", "matrix", "methods"}) {
     const std::string file = std::string(verb) == "methods" ? "" : " \"$1\"";
     EXPECT_EQ(Shell(fmt::format("\"$0\" {}{} > /dev/full", verb, file)), 1);
-    EXPECT_THAT(
-        Output(),
-        AllOf(StartsWith("oppa: "), HasSubstr("No space left on device")));
+    EXPECT_THAT(Output(), AllOf(StartsWith("oppa: "),
+                                HasSubstr("No space left on device")));
   }
 }
 
@@ -777,10 +726,7 @@ TEST_F(CommandLineTest, PathsNeedNotBeUtf8) {
   words.insert(words.end(), {"--methods", "random", "--repeats", "1"});
   ASSERT_EQ(Oppa(words), 0) << Output();
   EXPECT_EQ(Records(results_).size(), 3U);
-  EXPECT_EQ(Oppa({"status",
-                  manifest_.string(),
-                  "--results",
-                  results_.string(),
+  EXPECT_EQ(Oppa({"status", manifest_.string(), "--results", results_.string(),
                   "--json"}),
             0);
   EXPECT_EQ(
@@ -799,21 +745,9 @@ TEST_F(CommandLineTest, TheManPageDocumentsEveryCommand) {
   ASSERT_EQ(Oppa({"man"}), 0);
   const std::string page = Output();
   EXPECT_THAT(page, StartsWith(".TH OPPA 1"));
-  for (const char* verb : {"plan",
-                           "matrix",
-                           "run",
-                           "status",
-                           "report",
-                           "logs",
-                           "cancel",
-                           "space",
-                           "simulate",
-                           "fits",
-                           "noise",
-                           "scale",
-                           "validate",
-                           "methods",
-                           "completion"}) {
+  for (const char* verb : {"plan", "matrix", "run", "status", "report", "logs",
+                           "cancel", "space", "simulate", "fits", "noise",
+                           "scale", "validate", "methods", "completion"}) {
     EXPECT_THAT(page, HasSubstr(fmt::format("oppa {}\\fR", verb)));
   }
   EXPECT_THAT(page, Not(HasSubstr("run\\-one")));

@@ -41,14 +41,11 @@ class CustomKnobsTest : public testing::Test {
             trials + "\n");
     fakes::WriteFile(folder_.path() / "train.sh", std::string(kProgram));
     fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
-    const common::CommandResult result =
-        common::RunCommand({fakes::ProgramFile().string(),
-                            "run",
-                            (folder_.path() / "My Job.toml").string(),
-                            "--results",
-                            (folder_.path() / "results").string(),
-                            "--no-report"},
-                           common::CurrentEnvironment());
+    const common::CommandResult result = common::RunCommand(
+        {fakes::ProgramFile().string(), "run",
+         (folder_.path() / "My Job.toml").string(), "--results",
+         (folder_.path() / "results").string(), "--no-report"},
+        common::CurrentEnvironment());
     output_ = result.output + result.errors;
     return result.exit_code;
   }

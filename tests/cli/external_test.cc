@@ -63,12 +63,10 @@ class ExternalTest : public testing::Test {
 
   [[nodiscard]] std::vector<std::string> Words(
       const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {fakes::ProgramFile().string(),
-                                      "run",
-                                      (folder_.path() / "m.toml").string(),
-                                      "--results",
-                                      (folder_.path() / "results").string(),
-                                      "--no-report"};
+    std::vector<std::string> words = {
+        fakes::ProgramFile().string(),         "run",
+        (folder_.path() / "m.toml").string(),  "--results",
+        (folder_.path() / "results").string(), "--no-report"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -205,11 +203,8 @@ TEST_F(ExternalTest, RunsOneAtATimeUnlessToldOtherwise) {
 
 TEST_F(ExternalTest, LogsShowTheOutputOfTheLastTrial) {
   ASSERT_EQ(Oppa(), 0) << output_;
-  EXPECT_EQ(Call({fakes::ProgramFile().string(),
-                  "logs",
-                  (folder_.path() / "m.toml").string(),
-                  "random/1",
-                  "--results",
+  EXPECT_EQ(Call({fakes::ProgramFile().string(), "logs",
+                  (folder_.path() / "m.toml").string(), "random/1", "--results",
                   (folder_.path() / "results").string()}),
             0);
   EXPECT_THAT(output_, HasSubstr(".log:\noppa {\"step_time_s\": 0.01}"));
@@ -218,8 +213,7 @@ TEST_F(ExternalTest, LogsShowTheOutputOfTheLastTrial) {
 TEST_F(ExternalTest, RunsWhereTheParentIgnoresItsChildren) {
   Write("#!/bin/sh\nexit 3\n");
   std::vector<std::string> words = {
-      "python3",
-      "-c",
+      "python3", "-c",
       "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
       "os.execv(sys.argv[1], sys.argv[1:])"};
   for (const std::string& word : Words()) {
@@ -247,10 +241,8 @@ TEST_F(ExternalTest, ADirectoryIsNoManifest) {
 
 TEST_F(ExternalTest, SimulateDoesNotRunTheTrainingProgram) {
   Write("#!/bin/sh\ntouch started\n");
-  EXPECT_EQ(Call({fakes::ProgramFile().string(),
-                  "simulate",
-                  (folder_.path() / "m.toml").string(),
-                  "--all"}),
+  EXPECT_EQ(Call({fakes::ProgramFile().string(), "simulate",
+                  (folder_.path() / "m.toml").string(), "--all"}),
             2);
   EXPECT_THAT(output_, HasSubstr("would run every candidate"));
   EXPECT_FALSE(fs::exists(folder_.path() / "started"));

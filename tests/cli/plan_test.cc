@@ -20,25 +20,14 @@ using testing::HasSubstr;
 class PlanCommand : public testing::Test {
  protected:
   // Exit code of `oppa plan` for Llama-3-8B with these words in addition.
-  int Plan(std::vector<std::string> words,
-           const std::string& gpus = "2x8",
+  int Plan(std::vector<std::string> words, const std::string& gpus = "2x8",
            const std::string& gpu = "h100") {
     const std::string model =
         (fakes::SourceFolder() / "experiments/workloads/llama-3-8b.json")
             .string();
-    words.insert(words.begin(),
-                 {fakes::ProgramFile().string(),
-                  "plan",
-                  "--model",
-                  model,
-                  "--gpus",
-                  gpus,
-                  "--gpu",
-                  gpu,
-                  "--batch",
-                  "256",
-                  "--seq",
-                  "8192"});
+    words.insert(words.begin(), {fakes::ProgramFile().string(), "plan",
+                                 "--model", model, "--gpus", gpus, "--gpu", gpu,
+                                 "--batch", "256", "--seq", "8192"});
     return Run(words);
   }
   int Run(const std::vector<std::string>& words) {
@@ -59,13 +48,10 @@ TEST_F(PlanCommand, AnswersInOneCommandWithoutAManifest) {
   ASSERT_EQ(Plan({}), 0) << output_;
   EXPECT_THAT(output_,
               AllOf(HasSubstr("16 GPUs (2 nodes of 8), H100-SXM5-80GB"),
-                    HasSubstr("megatron-core: "),
-                    HasSubstr("dp=16 ZeRO-3"),
-                    HasSubstr("tok/s/GPU"),
-                    HasSubstr("MFU"),
+                    HasSubstr("megatron-core: "), HasSubstr("dp=16 ZeRO-3"),
+                    HasSubstr("tok/s/GPU"), HasSubstr("MFU"),
                     HasSubstr("in nine of ten cases ("),
-                    HasSubstr("not offered:"),
-                    HasSubstr("out of memory")));
+                    HasSubstr("not offered:"), HasSubstr("out of memory")));
 }
 
 TEST_F(PlanCommand, JsonAndCsvAreParsable) {
@@ -80,9 +66,8 @@ TEST_F(PlanCommand, JsonAndCsvAreParsable) {
 
 TEST_F(PlanCommand, SeveralSizesShowEfficiencyAndPrice) {
   ASSERT_EQ(Plan({"--framework", "fsdp2", "--price", "2"}, "8..32"), 0);
-  EXPECT_THAT(
-      output_,
-      AllOf(HasSubstr("effic."), HasSubstr("cost/B"), HasSubstr("  32 ")));
+  EXPECT_THAT(output_, AllOf(HasSubstr("effic."), HasSubstr("cost/B"),
+                             HasSubstr("  32 ")));
 }
 
 TEST_F(PlanCommand, BadInputNamesTheOptionAndTheRemedy) {

@@ -60,8 +60,7 @@ class SensitivityVerbTest : public testing::Test {
   // Runs the program; its output goes to out.txt. Returns whether it succeeded.
   [[nodiscard]] bool Oppa(const std::string& words) const {
     return std::system(fmt::format("{} {} --results {} > {} 2>&1",
-                                   fakes::ProgramFile().string(),
-                                   words,
+                                   fakes::ProgramFile().string(), words,
                                    path("results").string(),
                                    path("out.txt").string())
                            .c_str()) == 0;

@@ -44,12 +44,10 @@ class TrainerTest : public testing::Test {
 
   // Runs the manifest with --set for each of the settings.
   int Run(const std::vector<std::string>& settings) {
-    std::vector<std::string> words = {fakes::ProgramFile().string(),
-                                      "run",
-                                      (folder_.path() / "m.toml").string(),
-                                      "--results",
-                                      (folder_.path() / "results").string(),
-                                      "--no-report"};
+    std::vector<std::string> words = {
+        fakes::ProgramFile().string(),         "run",
+        (folder_.path() / "m.toml").string(),  "--results",
+        (folder_.path() / "results").string(), "--no-report"};
     for (const std::string& setting : settings) {
       words.insert(words.end(), {"--set", setting});
     }
@@ -78,8 +76,7 @@ TEST_F(TrainerTest, TrainsOnCpuRanksAndKeepsItsRecordsApart) {
 }
 
 TEST_F(TrainerTest, OutOfMemoryIsAnOutcome) {
-  ASSERT_EQ(Run({"backend.use=trainer",
-                 "cluster.file=small.toml",
+  ASSERT_EQ(Run({"backend.use=trainer", "cluster.file=small.toml",
                  "experiment.name=small"}),
             2);
   fakes::WriteFile(folder_.path() / "small.toml",
@@ -87,8 +84,7 @@ TEST_F(TrainerTest, OutOfMemoryIsAnOutcome) {
                    "memory_gib = 0.0005\nmemory_bandwidth_gb_per_s = 5\n"
                    "half_tflops = 0.05\n[intra]\nname = \"memory\"\n"
                    "bandwidth_gb_per_s = 2\nlatency_us = 20\n");
-  ASSERT_EQ(Run({"backend.use=trainer",
-                 "cluster.file=small.toml",
+  ASSERT_EQ(Run({"backend.use=trainer", "cluster.file=small.toml",
                  "experiment.name=small"}),
             1)  // no trial completed
       << output_;

@@ -39,15 +39,9 @@ TEST(JsonTest, AnIntegerIsReadExactlyUpToTheBoundsOfItsType) {
 }
 
 TEST(JsonTest, ANumberThatItsFieldDoesNotHoldIsRefusedByName) {
-  for (const char* repeat : {"2147483648",
-                             "-2147483649",
-                             "2147483648.0",
-                             "18446744073709551615",
-                             "1e300",
-                             "0.5",
-                             "true",
-                             "null",
-                             "\"1\""}) {
+  for (const char* repeat :
+       {"2147483648", "-2147483649", "2147483648.0", "18446744073709551615",
+        "1e300", "0.5", "true", "null", "\"1\""}) {
     EXPECT_THAT(
         [&] { (void)Parse(repeat, "0"); },
         ThrowsMessage<InputError>(HasSubstr("run.json: repeat: it must be")))

@@ -24,12 +24,12 @@ using testing::ElementsAre;
 //   Holm        multipletests(method="holm")
 
 // Hamilton depression scale factor, Hollander and Wolfe (1999), Table 3.1.
-const std::vector<double> kDepression = {
-    0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01};
-const std::vector<double> kTiesAndZeros = {
-    0.0, 0.0, 0.02, -0.01, 0.02, 0.05, 0.01, -0.02, 0.3, 0.1};
-const std::vector<double> kShares = {
-    0.71, 0.85, 0.92, 0.97, 1.0, 0.88, 0.93, 0.79, 0.99, 0.96};
+const std::vector<double> kDepression = {0.952, -0.147, 1.022, 0.43, 0.62,
+                                         0.59,  0.49,   -0.08, 0.01};
+const std::vector<double> kTiesAndZeros = {0.0,  0.0,  0.02,  -0.01, 0.02,
+                                           0.05, 0.01, -0.02, 0.3,   0.1};
+const std::vector<double> kShares = {0.71, 0.85, 0.92, 0.97, 1.0,
+                                     0.88, 0.93, 0.79, 0.99, 0.96};
 
 TEST(Mean, OfNothingIsUndefined) {
   EXPECT_DOUBLE_EQ(Mean({1, 2, 6}), 3.0);
@@ -116,11 +116,8 @@ TEST(PairedTest, CannotReachFivePercentWithFivePairs) {
 
 TEST(Holm, AdjustsInTheOrderGiven) {
   EXPECT_THAT(Holm({0.01, 0.04, 0.03, 0.005, 0.5}),
-              ElementsAre(DoubleEq(0.04),
-                          DoubleEq(0.09),
-                          DoubleEq(0.09),
-                          DoubleEq(0.025),
-                          0.5));
+              ElementsAre(DoubleEq(0.04), DoubleEq(0.09), DoubleEq(0.09),
+                          DoubleEq(0.025), 0.5));
 }
 
 TEST(Holm, DoesNotCountWhatIsUnknown) {

@@ -119,10 +119,10 @@ TEST(TomlTable, KeysThatNobodyAskedForAreErrors) {
   const auto methods = table.GetTables("m");
   (void)methods[0].RequireString("name");
   (void)methods[0].GetDouble("beta", 1.0);
-  EXPECT_THAT(Error([&] { table.RejectUnknownKeys(); }),
-              AllOf(StartsWith("fig.toml:6:1: unknown key 'm.betta'"),
-                    HasSubstr("did you mean 'beta'?"),
-                    HasSubstr("known: beta, name")));
+  EXPECT_THAT(
+      Error([&] { table.RejectUnknownKeys(); }),
+      AllOf(StartsWith("fig.toml:6:1: unknown key 'm.betta'"),
+            HasSubstr("did you mean 'beta'?"), HasSubstr("known: beta, name")));
   (void)methods[0].GetDouble("betta", 1.0);
   EXPECT_NO_THROW(table.RejectUnknownKeys());
 }

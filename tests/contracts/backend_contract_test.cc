@@ -221,8 +221,7 @@ std::vector<std::string> BackendNames() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllBackends,
-                         BackendContract,
+INSTANTIATE_TEST_SUITE_P(AllBackends, BackendContract,
                          testing::ValuesIn(BackendNames()),
                          [](const auto& test) { return test.param; });
 

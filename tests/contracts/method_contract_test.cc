@@ -48,20 +48,13 @@ class MethodContract : public testing::TestWithParam<std::string> {
 
   // Runs the method in a folder, resuming what is there.
   std::vector<Trial> Run(const fs::path& folder,
-                         const trials::SearchSpace& space,
-                         int trials,
+                         const trials::SearchSpace& space, int trials,
                          std::uint64_t seed = 1,
                          const std::vector<methods::Suggestion>& starts = {}) {
     const auto method = Make(space, seed);
     Journal journal(folder);
-    (void)Search(space,
-                 {.trials = trials, .q_max = kQMax},
-                 /*trial_seed=*/5,
-                 *method,
-                 runner_,
-                 journal,
-                 {},
-                 starts);
+    (void)Search(space, {.trials = trials, .q_max = kQMax},
+                 /*trial_seed=*/5, *method, runner_, journal, {}, starts);
     return trials::ReadTrials(folder);
   }
 
@@ -135,8 +128,7 @@ TEST_P(MethodContract, SurvivesASingleCandidateThatFits) {
   const fakes::TemporaryFolder folder;
   runner_.max_dp = 1;
   const auto records = Run(folder.path(), space_, 999);
-  EXPECT_GE(std::count_if(records.begin(),
-                          records.end(),
+  EXPECT_GE(std::count_if(records.begin(), records.end(),
                           [](const Trial& record) {
                             return record.measurement.outcome ==
                                    Outcome::kOutOfMemory;
@@ -224,15 +216,9 @@ std::vector<std::string> MethodNames() {
 }
 
 std::vector<std::string> MethodNamesWithChance() {
-  const std::set<std::string> without = {"predicted-order",
-                                         "oppa-sim",
-                                         "grid",
-                                         "aceso",
-                                         "amp",
-                                         "nnscaler",
-                                         "astra",
-                                         "textbook",
-                                         "planned"};
+  const std::set<std::string> without = {
+      "predicted-order", "oppa-sim", "grid",     "aceso",  "amp",
+      "nnscaler",        "astra",    "textbook", "planned"};
   std::vector<std::string> names = MethodNames();
   std::erase_if(
       names, [&](const std::string& name) { return without.contains(name); });
@@ -246,14 +232,10 @@ std::string TestName(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllMethods,
-                         MethodContract,
-                         testing::ValuesIn(MethodNames()),
-                         TestName);
-INSTANTIATE_TEST_SUITE_P(Methods,
-                         MethodWithChance,
-                         testing::ValuesIn(MethodNamesWithChance()),
-                         TestName);
+INSTANTIATE_TEST_SUITE_P(AllMethods, MethodContract,
+                         testing::ValuesIn(MethodNames()), TestName);
+INSTANTIATE_TEST_SUITE_P(Methods, MethodWithChance,
+                         testing::ValuesIn(MethodNamesWithChance()), TestName);
 
 TEST(Registry, NamesAreFolderNamesAndComeOnce) {
   std::set<std::string> names;

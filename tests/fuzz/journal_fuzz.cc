@@ -16,8 +16,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
   const std::array<const trials::RecordFile*, 5> files = {
-      &trials::FileOf<trials::Trial>(),
-      &trials::FileOf<trials::StepRecord>(),
+      &trials::FileOf<trials::Trial>(), &trials::FileOf<trials::StepRecord>(),
       &trials::FileOf<trials::FitRecord>(),
       &trials::FileOf<trials::SuggestionTime>(),
       &trials::FileOf<trials::PlanRecord>()};

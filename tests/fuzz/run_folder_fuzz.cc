@@ -17,14 +17,10 @@
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kFiles = {"m/experiment.json",
-                                                    "m/problem.json",
-                                                    "m/random/1/run.json",
-                                                    "m/random/1/trials.csv",
-                                                    "m/random/1/steps.csv",
-                                                    "m/random/1/fits.csv",
-                                                    "m/random/1/thinking.csv",
-                                                    "m/random/1/plans.csv"};
+constexpr std::array<std::string_view, 8> kFiles = {
+    "m/experiment.json",       "m/problem.json",       "m/random/1/run.json",
+    "m/random/1/trials.csv",   "m/random/1/steps.csv", "m/random/1/fits.csv",
+    "m/random/1/thinking.csv", "m/random/1/plans.csv"};
 
 }  // namespace
 

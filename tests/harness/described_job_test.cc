@@ -42,17 +42,14 @@ class DescribedJobTest : public testing::Test {
     std::string rows =
         "scenario,gpus,dp,tp,pp,micro_batch_size,microbatches,status,"
         "step_time_s\n";
-    for (const char* row : {"4,1,1,4,1,ok,1.0",
-                            "2,2,1,4,2,ok,2.0",
-                            "1,4,1,8,2,ok,4.0",
-                            "2,1,2,1,8,ok,3.0"}) {
+    for (const char* row : {"4,1,1,4,1,ok,1.0", "2,2,1,4,2,ok,2.0",
+                            "1,4,1,8,2,ok,4.0", "2,1,2,1,8,ok,3.0"}) {
       rows += fmt::format("{},4,{}\n", scenario, row);
     }
     fakes::WriteFile(folder_.path() / "t.csv", rows);
   }
 
-  Manifest Read(const std::string& methods,
-                const std::string& more = "",
+  Manifest Read(const std::string& methods, const std::string& more = "",
                 const std::string& scenario = "vtrain-h1024-mine") {
     fakes::WriteFile(
         path_,
@@ -61,21 +58,19 @@ class DescribedJobTest : public testing::Test {
                     "scenarios = \"{}\"\n[cluster]\n"
                     "file = \"clusters/a100-80gb-vtrain.toml\"\n[budget]\n"
                     "trials = 3\nq_max = 4\n{}",
-                    methods,
-                    scenario,
-                    more));
+                    methods, scenario, more));
     return ReadManifest(path_, {});
   }
 
   static std::vector<trials::RunInput> Inputs(const Manifest& manifest) {
     const ProblemSpec& problem = manifest.problems.front();
-    return InputsOf(
-        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+    return InputsOf(manifest, problem, manifest.methods.front(),
+                    MakeBackend(problem));
   }
   static std::string Hash(const Manifest& manifest) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(
-        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+    return RunHash(manifest, problem, manifest.methods.front(),
+                   MakeBackend(problem));
   }
   static std::string ErrorOf(const Manifest& manifest) {
     try {

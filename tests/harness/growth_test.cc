@@ -41,8 +41,7 @@ class GrowthTest : public testing::Test {
   }
 
   // Continues the search in a folder with these settings to its end.
-  void Search(const std::string& name,
-              const std::vector<std::string>& settings,
+  void Search(const std::string& name, const std::vector<std::string>& settings,
               bool accept_changed = false) {
     const Manifest manifest = Read(settings);
     PrepareRecords(manifest, Folder(name), accept_changed);
@@ -121,8 +120,7 @@ TEST_F(GrowthTest, AChangedKeyIsNamedAndTakenIfAccepted) {
   } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(),
                 AllOf(HasSubstr("workload.batch_size was 64, is 32"),
-                      HasSubstr("--accept-changed"),
-                      Not(HasSubstr("remove"))));
+                      HasSubstr("--accept-changed"), Not(HasSubstr("remove"))));
   }
   Search("a", changed, true);
   ASSERT_EQ(Trials("a").size(), 5U);

@@ -31,12 +31,8 @@ void RunIn(const fs::path& folder) {
   fakes::FakeMethod method({7, 1, space.size() - 1, 3, 4});
   method.stop_below_steps_per_s = 0.9;
   Journal journal(folder);
-  (void)Search(space,
-               {.time_s = 1e4, .trials = 5, .q_max = 4},
-               3,
-               method,
-               runner,
-               journal);
+  (void)Search(space, {.time_s = 1e4, .trials = 5, .q_max = 4}, 3, method,
+               runner, journal);
 }
 
 class JournalTest : public testing::Test {
@@ -66,8 +62,7 @@ class JournalTest : public testing::Test {
   }
 
   // Nothing can be opened with this content of `file`, which stays.
-  void ExpectRefused(const std::string& file,
-                     const std::string& content,
+  void ExpectRefused(const std::string& file, const std::string& content,
                      const std::string& what) {
     fs::remove_all(copy_.path());
     fs::copy(whole_.path(), copy_.path());
@@ -111,8 +106,7 @@ TEST_F(JournalTest, RefusesEveryCutThatNoCrashCanLeaveAndKeepsTheFiles) {
     const std::size_t last_row = content.rfind('\n', content.size() - 2) + 1;
     const std::size_t end = file == "trials.csv" ? last_row : content.size();
     for (std::size_t bytes = 0; bytes < end; ++bytes) {
-      ExpectRefused(file,
-                    content.substr(0, bytes),
+      ExpectRefused(file, content.substr(0, bytes),
                     file + " cut at byte " + std::to_string(bytes));
       if (HasFatalFailure()) {
         return;

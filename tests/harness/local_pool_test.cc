@@ -50,9 +50,7 @@ TEST_F(LocalPoolTest, RunsEveryJobAndOneFailureStopsNoOther) {
   LocalPool pool(2);
   pool.Submit({Shell(0, "true"),
                Shell(1, "echo no luck; echo at all >&2; exit 3"),
-               Shell(2, "true"),
-               Shell(3, "kill -9 $$"),
-               Shell(4, "true")});
+               Shell(2, "true"), Shell(3, "kill -9 $$"), Shell(4, "true")});
   const auto ended = Finish(pool, 5);
   ASSERT_EQ(ended.size(), 5U);
   for (const int id : {0, 2, 4}) {

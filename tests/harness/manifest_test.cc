@@ -108,10 +108,8 @@ TEST_F(ManifestTest, ListsOfAProblemAreAxes) {
             {"batch_size = 64", "batch_size = [32, 64]"},
             {"sequence_length = 1024", "sequence_length = 512"}});
   EXPECT_THAT(ProblemNames(manifest),
-              ElementsAre("qwen2-1.5b-b32",
-                          "qwen2-1.5b-b64",
-                          "bert-base-uncased-b32",
-                          "bert-base-uncased-b64"));
+              ElementsAre("qwen2-1.5b-b32", "qwen2-1.5b-b64",
+                          "bert-base-uncased-b32", "bert-base-uncased-b64"));
   EXPECT_EQ(manifest.problems[2].workload.RequireInt("batch_size"), 32);
   EXPECT_EQ(CheckManifest(manifest).size(), 4U);
 }
@@ -197,104 +195,61 @@ TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
   const struct {
     std::string from, to, place, message;
   } cases[] = {
-      {"repeats = 2",
-       "repeat = 2",
-       "m.toml:3:1",
+      {"repeats = 2", "repeat = 2", "m.toml:3:1",
        "'experiment.repeat' (did you mean 'repeats'?)"},
-      {"[budget]",
-       "[buget]",
-       "m.toml:21:1",
+      {"[budget]", "[buget]", "m.toml:21:1",
        "unknown key 'buget' (did you mean 'budget'?)"},
-      {"\"oppa\"]",
-       "\"opa\"]",
-       "m.toml:2:22",
+      {"\"oppa\"]", "\"opa\"]", "m.toml:2:22",
        "unknown method 'opa' (did you mean 'oppa'?)"},
       {"\"oppa\"]", "\"random\"]", "m.toml:2:22", "'random' is listed twice"},
       {"repeats = 2", "repeats = 0", "m.toml:3:11", "repeats = 0: must be"},
-      {"repeats = 2",
-       "repeats = \"two\"",
-       "m.toml:3:11",
+      {"repeats = 2", "repeats = \"two\"", "m.toml:3:11",
        "must be an integer, not a string"},
-      {"batch_size = 64",
-       "batch_size = \"64\"",
-       "m.toml:10:14",
+      {"batch_size = 64", "batch_size = \"64\"", "m.toml:10:14",
        "workload.batch_size must be an integer, not a string (\"64\")"},
       {"q_max = 10", "q_max = 0", "m.toml:23:9", "q_max = 0"},
-      {"time_minutes = 20",
-       "time_minutes = -1",
-       "m.toml:22:16",
+      {"time_minutes = 20", "time_minutes = -1", "m.toml:22:16",
        "must be a number > 0"},
       {"time_minutes = 20\n", "", "m.toml:21:1", "a budget is missing"},
-      {"q_max = 10\n",
-       "q_max = 10\nstop_when = \"gain > 1%\"\n",
+      {"q_max = 10\n", "q_max = 10\nstop_when = \"gain > 1%\"\n",
        "m.toml:24:13",
        "invalid condition 'gain > 1%': gain must be compared with <; write"},
-      {"\"simulator\"",
-       "\"simulater\"",
-       "m.toml:6:8",
+      {"\"simulator\"", "\"simulater\"", "m.toml:6:8",
        "unknown backend 'simulater' (did you mean 'simulator'?)"},
       {"qwen2-1.5b.json", "qwen3.json", "m.toml:9:9", "qwen3.json"},
       {"a5000-8.toml", "a6000-8.toml", "m.toml:14:8", "no such cluster file"},
       {"\"colossalai\"", "\"colosalai\"", "m.toml:17", "colosalai"},
       {"dp_bucket_mb", "dp_buckt_mb", "m.toml:18:15", "dp_buckt_mb"},
       {"dp_bucket_mb = [16]", "dp = [3]", "m.toml:1", "8"},
-      {"type = \"simulator\"",
-       "type = \"simulator\"\ntable = \"x.csv\"",
-       "m.toml:",
-       "table"},
-      {"[budget]",
-       "[noise]\njiter = 0.1\n[budget]",
-       "m.toml:22:1",
+      {"type = \"simulator\"", "type = \"simulator\"\ntable = \"x.csv\"",
+       "m.toml:", "table"},
+      {"[budget]", "[noise]\njiter = 0.1\n[budget]", "m.toml:22:1",
        "noise.jiter"},
       {"[budget]", "[noise]\njitter = -0.1\n[budget]", "m.toml:21:1", "jitter"},
-      {"[budget]",
-       "[noise]\njitter = inf\n[budget]",
-       "m.toml:22:10",
+      {"[budget]", "[noise]\njitter = inf\n[budget]", "m.toml:22:10",
        "jitter is inf: must be a finite number"},
-      {"\"simulator\"\n",
-       "\"simulator\"\nframework = \"megatron-cor\"\n",
-       "m.toml:7:13",
-       "did you mean 'megatron-core'?"},
-      {"[budget]",
-       "[method.oppa]\nq_min = 11\n[budget]",
-       "m.toml:22:9",
+      {"\"simulator\"\n", "\"simulator\"\nframework = \"megatron-cor\"\n",
+       "m.toml:7:13", "did you mean 'megatron-core'?"},
+      {"[budget]", "[method.oppa]\nq_min = 11\n[budget]", "m.toml:22:9",
        "q_min = 11 is more than q_max = 10"},
-      {"[budget]",
-       "[method.oppa]\nq_mn = 3\n[budget]",
-       "m.toml:22:1",
+      {"[budget]", "[method.oppa]\nq_mn = 3\n[budget]", "m.toml:22:1",
        "'method.oppa.q_mn' (did you mean 'q_min'?)"},
-      {"[budget]",
-       "[method.oppa]\nq_min = []\n[budget]",
-       "m.toml:22:9",
+      {"[budget]", "[method.oppa]\nq_min = []\n[budget]", "m.toml:22:9",
        "empty list"},
-      {"[budget]",
-       "[method.opa]\nq_min = 3\n[budget]",
-       "m.toml:21:1",
+      {"[budget]", "[method.opa]\nq_min = 3\n[budget]", "m.toml:21:1",
        "unknown method 'opa' (did you mean 'oppa'?)"},
-      {"[budget]",
-       "[method.x]\nbase = \"opa\"\n[budget]",
-       "m.toml:22:8",
+      {"[budget]", "[method.x]\nbase = \"opa\"\n[budget]", "m.toml:22:8",
        "unknown method 'opa' (did you mean 'oppa'?)"},
-      {"[budget]",
-       "[method.\"../x\"]\nbase = \"oppa\"\n[budget]",
-       "m.toml:21:1",
+      {"[budget]", "[method.\"../x\"]\nbase = \"oppa\"\n[budget]",
+       "m.toml:21:1", "cannot be a folder name"},
+      {"repeats = 2", "name = \"../up\"", "m.toml:3:8",
        "cannot be a folder name"},
-      {"repeats = 2",
-       "name = \"../up\"",
-       "m.toml:3:8",
+      {"repeats = 2", "name = \"figures\"", "m.toml:3:8",
        "cannot be a folder name"},
-      {"repeats = 2",
-       "name = \"figures\"",
-       "m.toml:3:8",
-       "cannot be a folder name"},
-      {"repeats = 2",
-       "figures = [\"thruput-time\"]",
-       "m.toml:3:12",
+      {"repeats = 2", "figures = [\"thruput-time\"]", "m.toml:3:12",
        "did you mean 'throughput-time'?"},
       {"repeats = 2", "repeats = ", "m.toml:3:", ""},
-      {"methods = [\"random\", \"oppa\"]\n",
-       "",
-       "m.toml:1:1",
+      {"methods = [\"random\", \"oppa\"]\n", "", "m.toml:1:1",
        "experiment.methods is missing"},
   };
   for (const auto& [from, to, place, message] : cases) {
@@ -319,10 +274,9 @@ TEST_F(ManifestTest, RefusesListsThatMakeTooMuch) {
                      {"sequence_length = 1024",
                       "sequence_length = [" + Numbers(300) + "]"}}),
               HasSubstr("more than 10000 problems"));
-  EXPECT_THAT(
-      Error({{"[budget]",
-              "[method.oppa]\ntau = [" + Numbers(2000) + "]\n[budget]"}}),
-      HasSubstr("more than 1000 variants"));
+  EXPECT_THAT(Error({{"[budget]", "[method.oppa]\ntau = [" + Numbers(2000) +
+                                      "]\n[budget]"}}),
+              HasSubstr("more than 1000 variants"));
   std::string tables;
   for (int i = 0; i < 20000; ++i) {
     tables += "[method.m" + std::to_string(i) + "]\nbase = \"oppa\"\n";
@@ -349,9 +303,7 @@ class RunHashTest : public ManifestTest {
   std::string Hash(
       const std::vector<std::pair<std::string, std::string>>& changes) {
     const Manifest manifest = Read(changes);
-    return RunHash(manifest,
-                   manifest.problems.back(),
-                   manifest.methods.back(),
+    return RunHash(manifest, manifest.problems.back(), manifest.methods.back(),
                    MakeBackend(manifest.problems.back()));
   }
 };
@@ -406,8 +358,7 @@ class InputFilesTest : public RunHashTest {
  protected:
   InputFilesTest() {
     const fs::path data = folder_.path() / "data";
-    fs::copy(fakes::SourceFolder() / "experiments",
-             data,
+    fs::copy(fakes::SourceFolder() / "experiments", data,
              fs::copy_options::recursive);
     for (const char* name : {"workloads", "clusters", "rules"}) {
       fs::remove(folder_.path() / name);
@@ -427,11 +378,10 @@ TEST_F(InputFilesTest, TheHashChangesWithEveryFileThatASimulationReads) {
   const std::vector<std::pair<std::string, std::string>> framework = {
       {"\"simulator\"\n", "\"simulator\"\nframework = \"megatron\"\n"}};
   std::vector<std::string> hashes = {Hash(framework)};
-  for (const char* file : {"workloads/qwen2-1.5b.json",
-                           "clusters/a5000-8.toml",
-                           "rules/colossalai.rules",
-                           "hardware/ampere_ga102.toml",
-                           "frameworks/megatron.toml"}) {
+  for (const char* file :
+       {"workloads/qwen2-1.5b.json", "clusters/a5000-8.toml",
+        "rules/colossalai.rules", "hardware/ampere_ga102.toml",
+        "frameworks/megatron.toml"}) {
     Append(file, "\n");
     hashes.push_back(Hash(framework));
   }
@@ -486,8 +436,8 @@ TEST_F(ManifestTest, NoiseComesFromTheFileThatItNames) {
   };
   fakes::WriteFile(folder_.path() / "noise.toml",
                    "[failure_s]\nvalue = 70\nrange = [5, 600]\n");
-  EXPECT_NEAR(
-      failed_s("[noise]\nfile = \"noise.toml\""), failed_s("") + 10, 1e-9);
+  EXPECT_NEAR(failed_s("[noise]\nfile = \"noise.toml\""), failed_s("") + 10,
+              1e-9);
   EXPECT_THAT(
       Error({{"[workload]", "[noise]\nfile = \"none.toml\"\n[workload]"}}),
       HasSubstr("no such file"));
@@ -558,12 +508,10 @@ TEST_F(ManifestTest, AssumedCostsOfATrialCanBeSet) {
 }
 
 TEST_F(ManifestTest, AssumedConstantsOutOfRangeAreErrorsWithTheirPlace) {
-  for (const char* setting : {"backend.failure_s=-1",
-                              "backend.setup_factor=-0.5",
-                              "noise.factor=-3",
-                              "noise.landscape=-0.1",
-                              "cluster.intra_bandwidth_factor=0",
-                              "cluster.inter_bandwidth_factor=inf"}) {
+  for (const char* setting :
+       {"backend.failure_s=-1", "backend.setup_factor=-0.5", "noise.factor=-3",
+        "noise.landscape=-0.1", "cluster.intra_bandwidth_factor=0",
+        "cluster.inter_bandwidth_factor=inf"}) {
     EXPECT_THAT(Error({}, {.settings = {setting}}),
                 testing::AllOf(
                     testing::StartsWith("--set " + std::string(setting) + ": "),
@@ -591,8 +539,8 @@ TEST_F(ManifestTest, ASettingIsPartOfTheHash) {
   const auto hash = [this](const std::vector<std::string>& settings) {
     const Manifest manifest = Read({}, {.settings = settings});
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(
-        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+    return RunHash(manifest, problem, manifest.methods.front(),
+                   MakeBackend(problem));
   };
   EXPECT_NE(hash({"backend.failure_s=5"}), hash({}));
   EXPECT_EQ(hash({"experiment.name=another"}), hash({}));
@@ -607,9 +555,9 @@ TEST_F(ManifestTest, AListOfFrameworksIsAnAxis) {
 }
 
 TEST_F(ManifestTest, ASettingCannotIncludeHeldOutProblems) {
-  for (const char* setting : {"experiment.held_out=[]",
-                              "experiment = {held_out = []}",
-                              " experiment.\"held_out\" = []"}) {
+  for (const char* setting :
+       {"experiment.held_out=[]", "experiment = {held_out = []}",
+        " experiment.\"held_out\" = []"}) {
     EXPECT_THAT([&] { (void)Read({}, {.settings = {setting}}); },
                 ThrowsMessage<common::InputError>(AllOf(
                     HasSubstr("--set"), HasSubstr("--held-out includes them"))))
@@ -623,11 +571,10 @@ TEST_F(HeldOutTest, ASettingCannotSelectProblemsWhereSomeAreHeldOut) {
                  {"batch_size = 64", "batch_size = [8, 16, 32, 64]"}},
                 {.settings = {setting}, .held_out = run_held_out});
   };
-  for (const char* setting : {"workload.batch_size=[16, 64]",
-                              "workload={batch_size=[16, 8]}",
-                              "workload.sequence_length=512",
-                              "cluster.gpus=16",
-                              "backend.framework=megatron"}) {
+  for (const char* setting :
+       {"workload.batch_size=[16, 64]", "workload={batch_size=[16, 8]}",
+        "workload.sequence_length=512", "cluster.gpus=16",
+        "backend.framework=megatron"}) {
     EXPECT_THAT([&] { (void)read(setting, false); },
                 ThrowsMessage<common::InputError>(
                     AllOf(HasSubstr("--set"),
@@ -681,15 +628,9 @@ TEST_F(ManifestTest, TheMatrixInterleavesRepeats) {
   for (const RunSpec& run : RunMatrix(manifest)) {
     names.push_back(run.Name());
   }
-  EXPECT_THAT(names,
-              ElementsAre("b64/random/1",
-                          "b64/oppa/1",
-                          "b32/random/1",
-                          "b32/oppa/1",
-                          "b64/random/2",
-                          "b64/oppa/2",
-                          "b32/random/2",
-                          "b32/oppa/2"));
+  EXPECT_THAT(names, ElementsAre("b64/random/1", "b64/oppa/1", "b32/random/1",
+                                 "b32/oppa/1", "b64/random/2", "b64/oppa/2",
+                                 "b32/random/2", "b32/oppa/2"));
   EXPECT_EQ(FindRun(manifest, "b32", "oppa", 2).Name(), "b32/oppa/2");
   EXPECT_THROW((void)FindRun(manifest, "b32", "oppa", 3), common::InputError);
 }
@@ -718,8 +659,8 @@ TEST_F(ManifestTest, TheOwnBackendChangesNothing) {
     const Manifest manifest = Read({}, overrides);
     EXPECT_EQ(manifest.name, "m");
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(
-        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+    return RunHash(manifest, problem, manifest.methods.front(),
+                   MakeBackend(problem));
   };
   EXPECT_EQ(hash({}), hash({.settings = {"backend.use=simulator"}}));
 }

@@ -67,8 +67,7 @@ class MoneySearch : public testing::Test {
  protected:
   std::vector<trials::Trial> Run(const std::string& name,
                                  const trials::RelativePrice& price,
-                                 trials::TrialRunner& runner,
-                                 int trials = 16) {
+                                 trials::TrialRunner& runner, int trials = 16) {
     methods::Problem problem;
     problem.space = &space_;
     problem.gpus = 8;
@@ -83,16 +82,8 @@ class MoneySearch : public testing::Test {
         FindMethod(name)->make(problem, common::TomlTable(), /*seed=*/1);
     const fakes::TemporaryFolder folder;
     Journal journal(folder.path());
-    (void)Search(space_,
-                 {.trials = trials, .q_max = kQMax},
-                 /*trial_seed=*/5,
-                 *method,
-                 runner,
-                 journal,
-                 {},
-                 {},
-                 0,
-                 price);
+    (void)Search(space_, {.trials = trials, .q_max = kQMax},
+                 /*trial_seed=*/5, *method, runner, journal, {}, {}, 0, price);
     return trials::ReadTrials(folder.path());
   }
 
@@ -103,13 +94,8 @@ class MoneySearch : public testing::Test {
 // These methods have no model of a step but what they learn. The prices are
 // powers of two, so that all numbers are exact.
 TEST_F(MoneySearch, ChoosesAndStopsAsASearchForTheTimeOfPricedSteps) {
-  for (const char* name : {"random",
-                           "grid",
-                           "evolutionary",
-                           "hierarchical",
-                           "xgboost",
-                           "vanilla-bo",
-                           "oppa-no-prior"}) {
+  for (const char* name : {"random", "grid", "evolutionary", "hierarchical",
+                           "xgboost", "vanilla-bo", "oppa-no-prior"}) {
     fakes::FakeRunner runner;
     PricedRunner priced;
     const auto money = Run(name, kPrice, runner);
@@ -257,8 +243,7 @@ TEST_F(MoneyManifest, HostsOfAPartAreFull) {
 
 TEST(ReadSizes, KeepsThePriceHoweverTheGpuIsDescribed) {
   for (const std::string gpu : {"gpu = \"a100-sxm-40gb\"\n",
-                                "memory_gib = 40\n",
-                                "like = \"a5000-8\"\n"}) {
+                                "memory_gib = 40\n", "like = \"a5000-8\"\n"}) {
     const trials::Cluster cluster = ReadSizes(common::TomlTable::ParseString(
         "gpus_per_node = 4\nprice_per_gpu_hour = 1.5\n" + gpu, "m.toml"));
     EXPECT_EQ(cluster.gpu.price_per_hour, 1.5) << gpu;

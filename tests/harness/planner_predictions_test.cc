@@ -51,8 +51,8 @@ class PlannerPredictionsTest : public testing::Test {
 
   static std::string Hash(const Manifest& manifest, std::size_t method) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(
-        manifest, problem, manifest.methods[method], MakeBackend(problem));
+    return RunHash(manifest, problem, manifest.methods[method],
+                   MakeBackend(problem));
   }
 
   fakes::ExperimentFolder folder_;
@@ -64,12 +64,11 @@ TEST_F(PlannerPredictionsTest, PredictionsAreTheEstimatesOfThePlannersModel) {
   const Backend backend = MakeBackend(manifest.problems.front());
   const Predictions predictions = backend.predictions("textbook").predict();
   const surrogates::TextbookModel model(
-      *backend.workload,
-      {.gpus_per_node = 8,
-       .memory_bytes = backend.memory_capacity_bytes,
-       .flops_per_s = 111e12,
-       .intra_node_bytes_per_s = 12e9,
-       .inter_node_bytes_per_s = 100e9});
+      *backend.workload, {.gpus_per_node = 8,
+                          .memory_bytes = backend.memory_capacity_bytes,
+                          .flops_per_s = 111e12,
+                          .intra_node_bytes_per_s = 12e9,
+                          .inter_node_bytes_per_s = 100e9});
   ASSERT_EQ(predictions.step_time_s.size(),
             static_cast<std::size_t>(backend.space->size()));
   for (int i = 0; i < backend.space->size(); ++i) {
@@ -115,8 +114,7 @@ TEST_F(PlannerPredictionsTest, RecordsDependOnPlannerOptionsAndTheirFiles) {
                            const std::string& options) {
     return Read(fmt::format(
         "[predictions]\nplanner = \"{}\"\nplanner_options = {{ {} }}\n",
-        planner,
-        options));
+        planner, options));
   };
   const std::string before = Hash(with("textbook", "tflops = 111"), 1);
   EXPECT_EQ(before, Hash(with("textbook", "tflops = 111"), 1));
@@ -131,11 +129,11 @@ TEST_F(PlannerPredictionsTest, RecordsDependOnPlannerOptionsAndTheirFiles) {
                      fmt::format("gpu,operator,shape,efficiency\nX,matmul,"
                                  "\"m=64, n=64, k=64\",{}\n",
                                  efficiency));
-    return Hash(with("astra",
-                     fmt::format("efficiencies = \"{}\", efficiency_gpu = "
-                                 "\"X\"",
-                                 table.string())),
-                1);
+    return Hash(
+        with("astra", fmt::format("efficiencies = \"{}\", efficiency_gpu = "
+                                  "\"X\"",
+                                  table.string())),
+        1);
   };
   EXPECT_EQ(of_table("0.5"), of_table("0.5"));
   EXPECT_NE(of_table("0.5"), of_table("0.6"));
@@ -175,8 +173,7 @@ TEST_F(PlannerPredictionsTest, MistakesHaveAPlaceAndARemedy) {
     return "no error";
   };
   EXPECT_THAT(error("[predictions]\nplanner = \"textbok\"\n"),
-              AllOf(HasSubstr("m.toml:"),
-                    HasSubstr("planner = 'textbok'"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("planner = 'textbok'"),
                     HasSubstr("did you mean 'textbook'?")));
   EXPECT_THAT(error("[predictions]\nplanner = \"random\"\n"),
               HasSubstr("must be a method with a model of its own: aceso, amp, "

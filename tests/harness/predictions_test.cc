@@ -77,15 +77,13 @@ framework = "megatron-core"
 )";
 
 TEST_F(PredictionsTest, ASimulatedProblemRejectsPredictionsOfItsOwnMachine) {
-  for (const char* own : {"",
-                          "[predictions]\ncluster = \"a5000-8\"\n",
+  for (const char* own : {"", "[predictions]\ncluster = \"a5000-8\"\n",
                           "[predictions]\nframework = \"colossalai\"\n",
                           "[predictions]\nmemory_factor = 0.5\n"}) {
     EXPECT_THAT([&] { (void)CheckManifest(Read(own)); },
-                ThrowsMessage<common::InputError>(
-                    AllOf(HasSubstr("m.toml"),
-                          HasSubstr("are the ground truth"),
-                          HasSubstr("Name another machine in [predictions]"))))
+                ThrowsMessage<common::InputError>(AllOf(
+                    HasSubstr("m.toml"), HasSubstr("are the ground truth"),
+                    HasSubstr("Name another machine in [predictions]"))))
         << own;
   }
   EXPECT_NO_THROW((void)CheckManifest(
@@ -246,8 +244,7 @@ TEST_F(PredictionsTest, MistakesInTheTableHaveAPlaceAndARemedy) {
   for (const char* key : {"memory_factor", "time_factor"}) {
     for (const char* factor : {"1e-4", "1001", "inf", "nan"}) {
       EXPECT_THAT(error(fmt::format("{}{} = {}\n", other, key, factor)),
-                  AllOf(HasSubstr("m.toml:"),
-                        HasSubstr(key),
+                  AllOf(HasSubstr("m.toml:"), HasSubstr(key),
                         HasSubstr("must be a number from 0.001 to 1000")));
     }
     EXPECT_EQ(error(fmt::format("{}{} = 1e3\n", other, key)), "no error");
@@ -268,8 +265,8 @@ TEST_F(PredictionsTest, MistakesInTheTableHaveAPlaceAndARemedy) {
 TEST_F(PredictionsTest, OnlyMethodsThatUsePredictionsDependOnThem) {
   const auto hash = [](const Manifest& manifest, std::size_t method) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(
-        manifest, problem, manifest.methods[method], MakeBackend(problem));
+    return RunHash(manifest, problem, manifest.methods[method],
+                   MakeBackend(problem));
   };
   const std::string other = kOther;
   const std::string half = other + "memory_factor = 0.5\n";
@@ -289,8 +286,8 @@ TEST_F(PredictionsTest, PredictionsOfAReplayDependOnTheContentOfTheModelFile) {
                    "[workload]\nmodel = \"model.json\"\nbatch_size = 64\n"
                    "sequence_length = 1024\n");
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(
-        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+    return RunHash(manifest, problem, manifest.methods.front(),
+                   MakeBackend(problem));
   };
   std::string model =
       fakes::ReadFile(folder_.path() / "workloads/llama-3.2-1b.json");

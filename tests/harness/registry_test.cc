@@ -139,8 +139,7 @@ TEST(Registry, PlansAreRefusedWhereTrialsCannotRunThem) {
                              "judge = \"plan\"\nbudget = 20", "m.toml")};
   EXPECT_THAT([&] { (void)MakeMethod(plans, problem, 1); },
               testing::ThrowsMessage<common::InputError>(
-                  testing::AllOf(HasSubstr("1:"),
-                                 HasSubstr("cannot run plans"),
+                  testing::AllOf(HasSubstr("1:"), HasSubstr("cannot run plans"),
                                  HasSubstr("use \"nearest\""))));
   problem.runs_plans = true;
   EXPECT_TRUE(MakeMethod(plans, problem, 1)->Suggest()->plan);

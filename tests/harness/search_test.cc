@@ -53,12 +53,9 @@ TEST_F(SearchTest, NeverPassesTheTimeBudgetAndUsesItUp) {
     fakes::TemporaryFolder folder;
     FakeMethod method(AllCandidates());
     Journal journal(folder.path());
-    const SearchSummary summary = Search(space_,
-                                         {.time_s = budget_s, .q_max = 5},
-                                         kSeed,
-                                         method,
-                                         runner_,
-                                         journal);
+    const SearchSummary summary =
+        Search(space_, {.time_s = budget_s, .q_max = 5}, kSeed, method, runner_,
+               journal);
     const auto records = trials::ReadTrials(folder.path());
     double spent_s = 0.0;
     for (const trials::Trial& record : records) {
@@ -78,14 +75,8 @@ TEST_F(SearchTest, StartsPrecedeTheMethodAndAreItsHistory) {
       {.candidate = 2, .chosen_by = trials::ChosenBy::kRandom}};
   const auto run = [&](methods::Method& method, int trials) {
     Journal journal(folder_.path());
-    return Search(space_,
-                  {.trials = trials, .q_max = 2},
-                  kSeed,
-                  method,
-                  runner_,
-                  journal,
-                  {},
-                  starts);
+    return Search(space_, {.trials = trials, .q_max = 2}, kSeed, method,
+                  runner_, journal, {}, starts);
   };
   for (const int trials : {1, 2, 4}) {  // resumes within and after the starts
     FakeMethod method({-1, -1, 5, 0});  // from the third trial on
@@ -210,8 +201,8 @@ TEST_F(SearchTest, ATrialThatReachesItsLastStepIsCompleteHoweverSlow) {
   FakeMethod same({0});
   same.stop_below_steps_per_s = 1e9;
   Journal journal(folder.path());
-  (void)Search(
-      space_, {.trials = 1, .q_max = 3}, kSeed, same, runner_, journal);
+  (void)Search(space_, {.trials = 1, .q_max = 3}, kSeed, same, runner_,
+               journal);
   EXPECT_EQ(trials::ReadTrials(folder.path()).at(0).measurement.outcome,
             Outcome::kCompleted);
 }
@@ -222,8 +213,8 @@ TEST_F(SearchTest, NoiseDependsOnTheConfigurationAndNotOnItsTurn) {
   FakeMethod other({5, 2});
   fakes::TemporaryFolder folder;
   Journal journal(folder.path());
-  (void)Search(
-      space_, {.trials = 2, .q_max = 2}, kSeed, other, runner_, journal);
+  (void)Search(space_, {.trials = 2, .q_max = 2}, kSeed, other, runner_,
+               journal);
   ASSERT_EQ(runner_.requests.size(), 4U);
   EXPECT_EQ(runner_.requests[0].seed, runner_.requests[3].seed);
   EXPECT_EQ(runner_.requests[1].seed, runner_.requests[2].seed);
@@ -295,12 +286,8 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
   FakeMethod same({2, 5});
   Journal journal(folder.path());
   (void)Search(
-      space_,
-      {.time_s = 1e6, .trials = 2, .q_max = 2, .charge_thinking = true},
-      kSeed,
-      same,
-      runner_,
-      journal);
+      space_, {.time_s = 1e6, .trials = 2, .q_max = 2, .charge_thinking = true},
+      kSeed, same, runner_, journal);
   double thought_s = 0.0;
   const auto times = trials::ReadRows<trials::SuggestionTime>(folder.path());
   for (const auto& row : times.records) {
@@ -308,8 +295,7 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
   }
   EXPECT_GT(thought_s, 0.0);
   EXPECT_NEAR(trials::ReadTrials(folder.path())[1].elapsed_s,
-              free[1].elapsed_s + thought_s,
-              1e-9);
+              free[1].elapsed_s + thought_s, 1e-9);
 }
 
 std::vector<trials::Plan> TwoPlans() {
@@ -360,12 +346,9 @@ TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
     for (const int trials : {stop_after, 5}) {
       methods::FixedOrder method = make();
       Journal journal(folder.path());
-      const SearchSummary summary = Search(space_,
-                                           {.trials = trials, .q_max = 5},
-                                           kSeed,
-                                           method,
-                                           runner_,
-                                           journal);
+      const SearchSummary summary =
+          Search(space_, {.trials = trials, .q_max = 5}, kSeed, method, runner_,
+                 journal);
       EXPECT_EQ(summary.replayed, trials == 5 ? stop_after : 0);
     }
     EXPECT_EQ(FilesOf(folder.path()), FilesOf(folder_.path())) << stop_after;
@@ -385,15 +368,8 @@ TEST_F(SearchTest, AdoptedPlansAreNotTriedAgain) {
   for (const int adopted : {0, 2}) {
     methods::FixedOrder method(space_.size(), {4, 2}, TwoPlans());
     Journal journal(folder_.path());
-    (void)Search(space_,
-                 {.trials = 2 + adopted / 2, .q_max = 5},
-                 kSeed,
-                 method,
-                 runner_,
-                 journal,
-                 {},
-                 {},
-                 adopted);
+    (void)Search(space_, {.trials = 2 + adopted / 2, .q_max = 5}, kSeed, method,
+                 runner_, journal, {}, {}, adopted);
   }
   ASSERT_EQ(Records().size(), 3U);
   EXPECT_EQ(Records()[2].candidate, 4);

@@ -94,14 +94,10 @@ TEST_F(SeveralTypes, EveryCandidateHasStagesOfOneTypeAndCanBeTried) {
 
 TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
   const Backend backend = Make(kBoth);
-  for (const char* name : {"a100-h100.toml",
-                           "a100-selene.toml",
-                           "h100-infiniband.toml",
-                           "a100-sxm-80gb.toml",
-                           "h100-sxm.toml",
-                           "hopper.toml"}) {
-    EXPECT_EQ(std::count_if(backend.inputs.begin(),
-                            backend.inputs.end(),
+  for (const char* name :
+       {"a100-h100.toml", "a100-selene.toml", "h100-infiniband.toml",
+        "a100-sxm-80gb.toml", "h100-sxm.toml", "hopper.toml"}) {
+    EXPECT_EQ(std::count_if(backend.inputs.begin(), backend.inputs.end(),
                             [&](const std::filesystem::path& file) {
                               return file.filename() == name;
                             }),
@@ -130,8 +126,7 @@ TEST_F(SeveralTypes, MoreGpusAreMoreHostsOfEveryType) {
 TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {
   EXPECT_EQ(ErrorOf(kBoth, "[predictions]\nplanner = \"astra\"\n"), "no error");
   EXPECT_THAT(ErrorOf(std::string(kBoth) + "group = \"h200\"\n"),
-              AllOf(HasSubstr("m.toml:"),
-                    HasSubstr("no group 'h200'"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("no group 'h200'"),
                     HasSubstr("its groups: a100, h100")));
   EXPECT_THAT(ErrorOf(std::string(kBoth) + "gpus = 24\n"),
               AllOf(HasSubstr("m.toml:"), HasSubstr("use a multiple of 16")));

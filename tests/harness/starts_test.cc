@@ -46,14 +46,8 @@ class StartsTest : public testing::Test {
             const double time =
                 1.0 + 0.1 * tp + 0.2 * pp + 0.05 * sp + 0.01 * zero;
             const bool fits = memory < 80.0;
-            table << fmt::format("long,16,{},{},{},{},{},{},{},{},{}\n",
-                                 dp,
-                                 tp,
-                                 pp,
-                                 sp,
-                                 zero,
-                                 4,
-                                 fits ? "ok" : "oom",
+            table << fmt::format("long,16,{},{},{},{},{},{},{},{},{}\n", dp, tp,
+                                 pp, sp, zero, 4, fits ? "ok" : "oom",
                                  fits ? fmt::format("{}", time) : "",
                                  fits ? fmt::format("{}", memory) : "");
           }
@@ -70,8 +64,7 @@ class StartsTest : public testing::Test {
         "[backend]\ntype = \"replay\"\ntable = \"{}\"\nscenarios = \"long\"\n"
         "[cluster]\nfile = \"{}\"\n"
         "[budget]\ntrials = 12\nq_max = 3\n",
-        experiment,
-        (folder_.path() / "table.csv").string(),
+        experiment, (folder_.path() / "table.csv").string(),
         (fakes::SourceFolder() / "experiments/clusters/h100-efa.toml")
             .string());
     return ReadManifest(path);
@@ -84,8 +77,7 @@ class StartsTest : public testing::Test {
     for (const methods::Suggestion& start : StartsOf(
              manifest, manifest.problems.front(), repeat, *backend.space)) {
       configs.push_back(
-          fmt::format("{} {}",
-                      ToString(start.chosen_by),
+          fmt::format("{} {}", ToString(start.chosen_by),
                       ToString((*backend.space)[start.candidate])));
     }
     return configs;
@@ -101,8 +93,7 @@ class StartsTest : public testing::Test {
   }
 
   std::vector<trials::Trial> Run(const Manifest& manifest,
-                                 const std::string& method,
-                                 int repeat) {
+                                 const std::string& method, int repeat) {
     const RunSpec run = FindRun(manifest, "", method, repeat);
     const auto folder = folder_.path() / "results";
     EXPECT_TRUE(RunOne(manifest, run, folder, {}));
@@ -179,8 +170,8 @@ TEST_F(StartsTest, AnImpossibleStartIsAnErrorWithItsPlace) {
 TEST_F(StartsTest, OnlyStartsThatAreSetAreInTheHashOfARun) {
   const auto hash = [](const Manifest& manifest) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(
-        manifest, problem, manifest.methods.front(), MakeBackend(problem));
+    return RunHash(manifest, problem, manifest.methods.front(),
+                   MakeBackend(problem));
   };
   const std::string none = hash(Read(""));
   EXPECT_EQ(hash(Read("start = []\ncommon_starts = 0")), none);

@@ -31,11 +31,8 @@ class StatusTest : public testing::Test {
 
   // Records `trials` trials of 10 s each, with a suggestion time of
   // `thinking_s`.
-  void Record(const std::string& method,
-              int repeat,
-              int trials,
-              double thinking_s,
-              bool finished) {
+  void Record(const std::string& method, int repeat, int trials,
+              double thinking_s, bool finished) {
     const auto folder = trials::RunFolder(folder_.path(), "", method, repeat);
     std::filesystem::create_directories(folder);
     trials::RunInfo info{.method = method, .repeat = repeat};
@@ -54,8 +51,8 @@ class StatusTest : public testing::Test {
   }
 
   [[nodiscard]] RunStatus Read(std::size_t run) const {
-    return ReadRunStatus(
-        RunMatrix(manifest_)[run], manifest_.budget, folder_.path());
+    return ReadRunStatus(RunMatrix(manifest_)[run], manifest_.budget,
+                         folder_.path());
   }
 
   fakes::TemporaryFolder folder_;

@@ -36,10 +36,8 @@ std::vector<trials::ParallelConfig> Configs() {
 
 // Measurements on a machine whose computation and communication take these
 // factors of the predicted times.
-std::vector<MeasuredStep> Measured(const Job& job,
-                                   double compute,
-                                   double communication,
-                                   double noise) {
+std::vector<MeasuredStep> Measured(const Job& job, double compute,
+                                   double communication, double noise) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal(0.0, noise);
   const Planner planner(job, {});
@@ -47,8 +45,7 @@ std::vector<MeasuredStep> Measured(const Job& job,
   for (const trials::ParallelConfig& config : Configs()) {
     const trials::StepReport report = planner.Report(config);
     const auto parts_s = PartsOf(report.time, config, job.cluster);
-    steps.push_back({config,
-                     0,
+    steps.push_back({config, 0,
                      (compute * parts_s[0] + communication * parts_s[1]) *
                          std::exp(noise > 0.0 ? normal(random) : 0.0),
                      1.05 * report.peak_memory_bytes});
@@ -107,8 +104,7 @@ TEST(Calibration, AnEmptyOneChangesNothing) {
   EXPECT_DOUBLE_EQ(planner.Predict(config).step_time_s, report.step_time_s);
   EXPECT_NEAR(
       Calibration{}.StepTime(PartsOf(report.time, config, LlamaJob().cluster)),
-      report.step_time_s,
-      1e-9);
+      report.step_time_s, 1e-9);
 }
 
 class MeasuredFile : public testing::Test {
@@ -134,9 +130,8 @@ TEST_F(MeasuredFile, ColumnsAreParametersAndRowsThatFailedAreLeftOut) {
       "8,2,4,1,ok,1.5,40\n8,4,2,1,oom,,\n");
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_EQ(steps[0].batch_size, 64);
-  EXPECT_EQ(
-      steps[0].config,
-      (trials::ParallelConfig{.dp = 8, .zero_stage = 1, .microbatches = 4}));
+  EXPECT_EQ(steps[0].config, (trials::ParallelConfig{
+                                 .dp = 8, .zero_stage = 1, .microbatches = 4}));
   EXPECT_DOUBLE_EQ(steps[0].peak_memory_bytes, 40e9);
 }
 

@@ -59,11 +59,8 @@ class InitTest : public testing::Test {
 TEST_F(InitTest, StartsFromThePresentConfigurationOfTheCommandLine) {
   options_.framework = "hf-trainer";
   options_.sequence = 64;
-  options_.command = {"torchrun",
-                      "run_clm.py",
-                      "--per_device_train_batch_size",
-                      "2",
-                      "--gradient_accumulation_steps=8"};
+  options_.command = {"torchrun", "run_clm.py", "--per_device_train_batch_size",
+                      "2", "--gradient_accumulation_steps=8"};
   const std::string text = Write();
   EXPECT_THAT(text, HasSubstr("start = [\"dp=4,tp=1,pp=1,microbatches=8\"]"));
   EXPECT_THAT(text, HasSubstr("batch_size = 64 "));

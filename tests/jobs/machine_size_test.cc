@@ -27,10 +27,8 @@ TEST(MachineSize, GpusAloneFillNodesOfTheUsualSize) {
 
 TEST(MachineSize, ARangeDoublesFromItsFirstSize) {
   EXPECT_THAT(ParseMachineSizes("4..32", 8),
-              ElementsAre(MachineSize{1, 4},
-                          MachineSize{1, 8},
-                          MachineSize{2, 8},
-                          MachineSize{4, 8}));
+              ElementsAre(MachineSize{1, 4}, MachineSize{1, 8},
+                          MachineSize{2, 8}, MachineSize{4, 8}));
   EXPECT_THAT(
       ParseMachineSizes("3x4..12x4", 8),
       ElementsAre(MachineSize{3, 4}, MachineSize{6, 4}, MachineSize{12, 4}));
@@ -39,21 +37,9 @@ TEST(MachineSize, ARangeDoublesFromItsFirstSize) {
 }
 
 TEST(MachineSize, OtherTextIsRefused) {
-  for (const std::string text : {"",
-                                 "x",
-                                 "2x",
-                                 "x8",
-                                 "0x8",
-                                 "-2x8",
-                                 "12",
-                                 "two",
-                                 "8..",
-                                 "64..8",
-                                 "2x8x1",
-                                 "1000000",
-                                 "60000x8",
-                                 "8,,16",
-                                 "1e3"}) {
+  for (const std::string text :
+       {"", "x", "2x", "x8", "0x8", "-2x8", "12", "two", "8..", "64..8",
+        "2x8x1", "1000000", "60000x8", "8,,16", "1e3"}) {
     EXPECT_THROW((void)ParseMachineSizes(text, 8), common::InputError) << text;
   }
 }

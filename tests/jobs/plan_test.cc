@@ -130,8 +130,7 @@ TEST(Plan, TextJsonAndCsvAgree) {
 TEST(Efficiency, FlopPerTokenOfLlama3) {
   const double parameters = 8030261248.0 - 128256.0 * 4096.0;
   EXPECT_NEAR(FlopPerToken(LlamaJob().workload),
-              6.0 * parameters + 12.0 * 32 * 4096 * 8192,
-              1e6);
+              6.0 * parameters + 12.0 * 32 * 4096 * 8192, 1e6);
 }
 
 TEST(Efficiency, AFullyUsedGpuHasAUtilizationOfOne) {
@@ -139,8 +138,8 @@ TEST(Efficiency, AFullyUsedGpuHasAUtilizationOfOne) {
   const double tokens = 256.0 * 8192.0;
   const double step_time_s =
       FlopPerToken(job.workload) * tokens / (16 * 989.4e12);
-  EXPECT_NEAR(
-      ModelFlopUtilization(job.workload, job.cluster, step_time_s), 1.0, 1e-9);
+  EXPECT_NEAR(ModelFlopUtilization(job.workload, job.cluster, step_time_s), 1.0,
+              1e-9);
 }
 
 TEST(Efficiency, AMixtureOfExpertsCountsTheExpertsOfAToken) {
@@ -188,18 +187,10 @@ TEST(Machines, NamesAliasesAndOverrides) {
 }
 
 TEST(Machines, EveryListedMachineHasAGpuLinksAndANetworkOrSaysSo) {
-  for (const std::string gpu : {"h100-sxm",
-                                "h200-sxm",
-                                "b200",
-                                "a100-sxm-80gb",
-                                "a100-sxm-40gb",
-                                "v100-sxm2-32gb",
-                                "mi300x",
-                                "h100-pcie",
-                                "a100-pcie-80gb",
-                                "l40s",
-                                "rtx-4090",
-                                "rtx-3080"}) {
+  for (const std::string gpu :
+       {"h100-sxm", "h200-sxm", "b200", "a100-sxm-80gb", "a100-sxm-40gb",
+        "v100-sxm2-32gb", "mi300x", "h100-pcie", "a100-pcie-80gb", "l40s",
+        "rtx-4090", "rtx-3080"}) {
     const trials::Cluster two = WithSize(FindMachine({.gpu = gpu}), {2, 8});
     EXPECT_EQ(two.gpus(), 16) << gpu;
     EXPECT_GT(two.gpu.half_flop_per_s, 0.0);

@@ -54,8 +54,8 @@ class TuneTest : public testing::Test {
   common::CommandResult Oppa(const std::vector<std::string>& words) {
     std::vector<std::string> all = {fakes::ProgramFile().string()};
     all.insert(all.end(), words.begin(), words.end());
-    return common::RunCommand(
-        all, common::CurrentEnvironment(), folder_.path(), 100.0);
+    return common::RunCommand(all, common::CurrentEnvironment(), folder_.path(),
+                              100.0);
   }
   common::CommandResult Tune() {
     return Oppa({"tune",
@@ -139,9 +139,7 @@ TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
               HasSubstr("\"micro_batch_size\": 4"));
   const common::CommandResult best =
       common::RunCommand({(results / "best.sh").string()},
-                         common::CurrentEnvironment(),
-                         folder_.path(),
-                         100.0);
+                         common::CurrentEnvironment(), folder_.path(), 100.0);
   EXPECT_THAT(best.output, HasSubstr("\"microbatches\":2"));
   EXPECT_THAT(best.output, HasSubstr("\"kernel\":\"it's\""));
 }

@@ -61,18 +61,15 @@ Beliefs RandomBeliefs(int size, std::mt19937_64& engine) {
   return beliefs;
 }
 
-int BruteForce(const Beliefs& beliefs,
-               double beta,
+int BruteForce(const Beliefs& beliefs, double beta,
                const std::vector<char>& excluded) {
   int best = -1;
   double best_value = -std::numeric_limits<double>::infinity();
   for (int i = 0; i < beliefs.throughput.mean.size(); ++i) {
-    const double value =
-        ConstrainedUcb({beliefs.throughput.mean[i],
-                        std::sqrt(beliefs.throughput.variance[i]),
-                        beliefs.excess.mean[i],
-                        std::sqrt(beliefs.excess.variance[i])},
-                       beta);
+    const double value = ConstrainedUcb(
+        {beliefs.throughput.mean[i], std::sqrt(beliefs.throughput.variance[i]),
+         beliefs.excess.mean[i], std::sqrt(beliefs.excess.variance[i])},
+        beta);
     if (excluded[static_cast<std::size_t>(i)] == 0 && value > best_value) {
       best = i;
       best_value = value;
@@ -90,18 +87,16 @@ TEST(ConstrainedUcb, AgreesWithReferenceToOneInAMillion) {
     EXPECT_NEAR(ConstrainedUcb(belief, row[4]) / row[6], 1.0, 2e-7);
     EXPECT_NEAR(belief.throughput_mean *
                     Feasibility(belief.excess_mean, belief.excess_stddev).first,
-                row[5],
-                3e-8 * std::abs(row[0]));
+                row[5], 3e-8 * std::abs(row[0]));
   }
 }
 
 TEST(ConstrainedUcb, TendsToTheUnconstrainedBoundFarBelowCapacity) {
   const ConstrainedBelief feasible{2.0, 0.3, -60.0, 1.0};
   EXPECT_NEAR(ConstrainedUcb(feasible, 1.5),
-              2.0 + 1.5 * kMeanAbsoluteNormal * 0.3,
+              2.0 + 1.5 * kMeanAbsoluteNormal * 0.3, 1e-9);
+  EXPECT_NEAR(ConstrainedUcb(feasible, GaussianBeta(1.5)), 2.0 + 1.5 * 0.3,
               1e-9);
-  EXPECT_NEAR(
-      ConstrainedUcb(feasible, GaussianBeta(1.5)), 2.0 + 1.5 * 0.3, 1e-9);
 }
 
 TEST(ConstrainedUcb, VanishesFarAboveCapacity) {
@@ -164,8 +159,8 @@ TEST(ArgMaxConstrainedUcb, EqualsBruteForceOnRandomProblems) {
       flag = engine() % 3 == 0 ? 1 : 0;
     }
     const double beta = static_cast<double>(problem % 4);
-    EXPECT_EQ(ArgMaxConstrainedUcb(
-                  beliefs.throughput, beliefs.excess, beta, excluded),
+    EXPECT_EQ(ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, beta,
+                                   excluded),
               BruteForce(beliefs, beta, excluded));
   }
 }
@@ -183,9 +178,7 @@ TEST(AcquisitionSearch, EqualsBruteForceInAnyBatchesOnAnyNumberOfThreads) {
     for (const int batch : {1, 7, 100, 5000}) {
       for (const int threads : {1, 3}) {
         const int best = search.ArgMax(
-            beliefs.throughput,
-            PredictExcess(beliefs),
-            {},
+            beliefs.throughput, PredictExcess(beliefs), {},
             {.beta = beta, .threads = threads, .first_batch = batch});
         ASSERT_EQ(best, expected) << size << ' ' << batch << ' ' << threads;
       }
@@ -218,9 +211,7 @@ TEST(AcquisitionSearch, FindsTheLargestImprovementInAnyBatches) {
     }
     for (const int batch : {1, 100, 5000}) {
       const int found =
-          search.ArgMax(beliefs.throughput,
-                        PredictExcess(beliefs),
-                        {},
+          search.ArgMax(beliefs.throughput, PredictExcess(beliefs), {},
                         {.acquisition = Acquisition::kConstrainedImprovement,
                          .best_steps_per_s = best,
                          .first_batch = batch});
@@ -232,13 +223,11 @@ TEST(AcquisitionSearch, FindsTheLargestImprovementInAnyBatches) {
 TEST(LogExpectedImprovement, IsTheIntegralAndContinuousFarBelowTheBest) {
   // E[max(Z, 0)] = phi(0) for a standard normal Z.
   EXPECT_NEAR(LogExpectedImprovement(2.0, 3.0, 2.0),
-              std::log(3.0 * 0.3989422804014327),
-              1e-12);
+              std::log(3.0 * 0.3989422804014327), 1e-12);
   // Far above the best it is the difference.
   EXPECT_NEAR(LogExpectedImprovement(50.0, 1.0, 2.0), std::log(48.0), 1e-12);
   EXPECT_NEAR(LogExpectedImprovement(-19.9999999, 1.0, 0.0),
-              LogExpectedImprovement(-20.0000001, 1.0, 0.0),
-              1e-5);
+              LogExpectedImprovement(-20.0000001, 1.0, 0.0), 1e-5);
   EXPECT_TRUE(std::isfinite(LogExpectedImprovement(-1e6, 1.0, 0.0)));
   EXPECT_EQ(LogExpectedImprovement(1.0, 0.0, 2.0),
             -std::numeric_limits<double>::infinity());
@@ -283,8 +272,7 @@ TEST(Feasibility, OfTheOppositeExcessIsTheRest) {
     for (const double stddev : {0.0, 0.5, 1.4, 1.6, 4.0}) {
       EXPECT_NEAR(
           Feasibility(mean, stddev).first + Feasibility(-mean, stddev).first,
-          1.0,
-          1e-13)
+          1.0, 1e-13)
           << mean << ' ' << stddev;
     }
   }
@@ -355,8 +343,8 @@ TEST(ConstrainedUcb, ResolvesTheKinkOfNearlyCertainThroughput) {
                  delta * std::erf(u / std::sqrt(2.0));
         },
         200000);
-    EXPECT_NEAR(
-        ConstrainedUcb(belief, 1.0) / (feasible + deviation), 1.0, 5e-9);
+    EXPECT_NEAR(ConstrainedUcb(belief, 1.0) / (feasible + deviation), 1.0,
+                5e-9);
   }
 }
 
@@ -365,8 +353,7 @@ TEST(ConstrainedUcb, ResolvesTheKinkOfNearlyCertainThroughput) {
 TEST(ConstrainedUcbBound, IsMeanAndDeviationOfTheProduct) {
   const double g = 1.0 / (1.0 + std::exp(0.7));
   EXPECT_NEAR(ConstrainedUcbBound({2.0, 0.5, 0.7, 0.0}, 3.0),
-              2.0 * g + 3.0 * 0.5 * g * std::sqrt(1.0001),
-              1e-12);
+              2.0 * g + 3.0 * 0.5 * g * std::sqrt(1.0001), 1e-12);
   // Certain throughput: the deviation is that of g.
   const auto feasible = [](double z) {
     return 1.0 / (1.0 + std::exp(0.7 + 0.9 * z));
@@ -394,8 +381,7 @@ TEST(LogExpectedImprovement, IsTheIntegralFarBelowTheBest) {
     const double expected = std::log(0.5 * sum * step / 3.0) - 0.5 * z * z -
                             0.5 * std::log(2.0 * std::acos(-1.0));
     // The first term that the series leaves out is 945 / z^8.
-    EXPECT_NEAR(LogExpectedImprovement(3.0 + 0.5 * z, 0.5, 3.0),
-                expected,
+    EXPECT_NEAR(LogExpectedImprovement(3.0 + 0.5 * z, 0.5, 3.0), expected,
                 1e-9 + 945.0 / std::pow(z, 8.0));
   }
 }
@@ -454,13 +440,12 @@ TEST(AcquisitionSearch, DropsNoCandidateThatIsWithinTheSlack) {
   for (const Acquisition acquisition :
        {Acquisition::kConstrainedUcb, Acquisition::kConstrainedImprovement}) {
     for (const int batch : {1, 2}) {
-      const int best = search.ArgMax(beliefs.throughput,
-                                     PredictExcess(beliefs),
-                                     {},
-                                     {.acquisition = acquisition,
-                                      .beta = 0.0,
-                                      .best_steps_per_s = 0.0,
-                                      .first_batch = batch});
+      const int best =
+          search.ArgMax(beliefs.throughput, PredictExcess(beliefs), {},
+                        {.acquisition = acquisition,
+                         .beta = 0.0,
+                         .best_steps_per_s = 0.0,
+                         .first_batch = batch});
       EXPECT_EQ(best, 1);
       EXPECT_NEAR(
           search.summary().value,
@@ -485,8 +470,8 @@ class TheHigherValueWins : public testing::Test {
 
   int Winner(double value, const ArgMaxOptions& options) {
     beliefs_.excess.mean[0] = std::log(1000.0 / value - 1.0);
-    return search_.ArgMax(
-        beliefs_.throughput, PredictExcess(beliefs_), {}, options);
+    return search_.ArgMax(beliefs_.throughput, PredictExcess(beliefs_), {},
+                          options);
   }
 
   void Expect(const ConstrainedBelief& other, double beta) {
@@ -553,8 +538,8 @@ TEST(AcquisitionSearch, DoesNotDependOnTheUnitOfThroughput) {
   std::mt19937_64 engine(41);
   const Beliefs beliefs = RandomBeliefs(3000, engine);
   ArgMaxSummary expected;
-  const int best = ArgMaxConstrainedUcb(
-      beliefs.throughput, beliefs.excess, 1.0, {}, &expected);
+  const int best = ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0,
+                                        {}, &expected);
   for (const double unit : {std::ldexp(1.0, -40), std::ldexp(1.0, 40)}) {
     const surrogates::Prediction throughput{
         unit * beliefs.throughput.mean,
@@ -577,17 +562,16 @@ TEST(AcquisitionSearch, PredictsTheExcessOfFourTimesAsManyEachTime) {
   std::vector<std::size_t> batches;
   std::vector<int> seen;
   AcquisitionSearch search;
-  const int best = search.ArgMax(
-      beliefs.throughput,
-      [&](const std::vector<int>& candidates,
-          surrogates::PredictionView excess) {
-        batches.push_back(candidates.size());
-        seen.insert(seen.end(), candidates.begin(), candidates.end());
-        excess.mean.setConstant(9.0);
-        excess.variance.setZero();
-      },
-      {},
-      {.first_batch = 3});
+  const int best = search.ArgMax(beliefs.throughput,
+                                 [&](const std::vector<int>& candidates,
+                                     surrogates::PredictionView excess) {
+                                   batches.push_back(candidates.size());
+                                   seen.insert(seen.end(), candidates.begin(),
+                                               candidates.end());
+                                   excess.mean.setConstant(9.0);
+                                   excess.variance.setZero();
+                                 },
+                                 {}, {.first_batch = 3});
   EXPECT_EQ(best, 0);
   EXPECT_EQ(batches, (std::vector<std::size_t>{3, 12, 45}));
   EXPECT_EQ(search.summary().memory_evaluations, 60);
@@ -616,8 +600,7 @@ TEST(AcquisitionSearch, PredictsTheExcessOnlyWhereTheBoundOfThroughputIsAbove) {
                               }
                               excess.variance.setZero();
                             },
-                            {},
-                            {.beta = beta, .first_batch = 1}),
+                            {}, {.beta = beta, .first_batch = 1}),
               0);
     return search.summary().memory_evaluations;
   };
@@ -649,16 +632,15 @@ TEST(AcquisitionSearch, EvaluatesWhatMayFitMoreLikelyThanTheBest) {
     beliefs.throughput.mean = Eigen::Vector2d(value, 1.0);
     beliefs.throughput.variance = Eigen::Vector2d::Zero();
     AcquisitionSearch search;
-    EXPECT_EQ(
-        search.ArgMax(beliefs.throughput,
-                      [&](const std::vector<int>& /*candidates*/,
-                          surrogates::PredictionView out) {
-                        out.mean = Eigen::Vector2d(-60.0, excess);
-                        out.variance = Eigen::Vector2d(0.0, stddev * stddev);
-                      },
-                      {},
-                      {.acquisition = Acquisition::kConstrainedImprovement}),
-        0);
+    EXPECT_EQ(search.ArgMax(
+                  beliefs.throughput,
+                  [&](const std::vector<int>& /*candidates*/,
+                      surrogates::PredictionView out) {
+                    out.mean = Eigen::Vector2d(-60.0, excess);
+                    out.variance = Eigen::Vector2d(0.0, stddev * stddev);
+                  },
+                  {}, {.acquisition = Acquisition::kConstrainedImprovement}),
+              0);
     return search.summary().exact_evaluations;
   };
   EXPECT_EQ(evaluations(0.5094, 0.0, 1.0), 2);
@@ -681,8 +663,7 @@ TEST(AcquisitionSearch, RejectsOptionsOutsideTheirRange) {
           excess.mean.setConstant(-9.0);
           excess.variance.setZero();
         },
-        {},
-        options);
+        {}, options);
   };
   EXPECT_EQ(run({.beta = 0.0, .threads = 1, .first_batch = 1}), 0);
   EXPECT_THROW((void)run({.beta = -1e-9}), std::invalid_argument);
@@ -732,8 +713,8 @@ TEST(ArgMaxConstrainedUcb, EvaluatesFewCandidatesExactly) {
   std::mt19937_64 engine(11);
   const Beliefs beliefs = RandomBeliefs(20000, engine);
   ArgMaxSummary summary;
-  const int best = ArgMaxConstrainedUcb(
-      beliefs.throughput, beliefs.excess, 1.0, {}, &summary);
+  const int best = ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0,
+                                        {}, &summary);
   EXPECT_GE(best, 0);
   EXPECT_LT(summary.exact_evaluations, 200);
 }
@@ -747,8 +728,8 @@ TEST(ArgMaxConstrainedUcb, GivesTheLowestIndexOfEquals) {
   std::vector<char> excluded(1000);
   excluded[0] = 1;
   ArgMaxSummary summary;
-  EXPECT_EQ(ArgMaxConstrainedUcb(
-                beliefs.throughput, beliefs.excess, 1.0, excluded, &summary),
+  EXPECT_EQ(ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0,
+                                 excluded, &summary),
             1);
   EXPECT_EQ(summary.exact_evaluations, 1);
 }
@@ -767,19 +748,19 @@ TEST(ArgMaxConstrainedUcb, ChoosesNothingWhenAllAreExcludedOrUnknown) {
 TEST(ArgMaxConstrainedUcb, RejectsShapesThatDiffer) {
   std::mt19937_64 engine(17);
   const Beliefs beliefs = RandomBeliefs(3, engine);
-  EXPECT_THROW((void)ArgMaxConstrainedUcb(
-                   beliefs.throughput, beliefs.excess, 1.0, {0, 0}),
+  EXPECT_THROW((void)ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess,
+                                          1.0, {0, 0}),
                std::invalid_argument);
   const Eigen::VectorXd longer = Eigen::VectorXd::Ones(4);
   EXPECT_THROW(
-      (void)ArgMaxConstrainedUcb(
-          beliefs.throughput, {longer, beliefs.excess.variance}, 1, {}),
+      (void)ArgMaxConstrainedUcb(beliefs.throughput,
+                                 {longer, beliefs.excess.variance}, 1, {}),
       std::invalid_argument);
-  EXPECT_THROW((void)ArgMaxConstrainedUcb(
-                   beliefs.throughput, {beliefs.excess.mean, longer}, 1, {}),
+  EXPECT_THROW((void)ArgMaxConstrainedUcb(beliefs.throughput,
+                                          {beliefs.excess.mean, longer}, 1, {}),
                std::invalid_argument);
-  EXPECT_THROW((void)ArgMaxConstrainedUcb(
-                   {beliefs.throughput.mean, longer}, beliefs.excess, 1, {}),
+  EXPECT_THROW((void)ArgMaxConstrainedUcb({beliefs.throughput.mean, longer},
+                                          beliefs.excess, 1, {}),
                std::invalid_argument);
 }
 

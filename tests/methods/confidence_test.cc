@@ -64,16 +64,15 @@ TEST(Confidence, ThePrintedRegretBoundVanishesWithTheNoiseTheOtherDoesNot) {
 // Both deviations and the bound are in the unit of the target.
 TEST(Confidence, TheRegretBoundHasTheUnitOfTheTarget) {
   const double bound = RegretBound(0.3, 5.0, 10, 20.0, 2, 1.5);
-  EXPECT_NEAR(
-      RegretBound(0.3 * 4.0, 5.0, 10, 20.0, 2, 1.5 * 16.0), 4.0 * bound, 1e-9);
+  EXPECT_NEAR(RegretBound(0.3 * 4.0, 5.0, 10, 20.0, 2, 1.5 * 16.0), 4.0 * bound,
+              1e-9);
 }
 
 // Where the noise is large they are the same: log(1 + x) = x - ...
 TEST(Confidence, TheBoundsAgreeWhereNoiseOutweighsTheKernel) {
   EXPECT_NEAR(RegretBound(100.0, 3.0, 10, 2.0, 2, 1.0) /
                   PrintedRegretBound(100.0, 3.0, 10, 2.0, 2),
-              1.0,
-              1e-4);
+              1.0, 1e-4);
 }
 
 }  // namespace

@@ -162,8 +162,7 @@ TEST(History, StepNoiseIsTheMedianRelativeOneAtTheBest) {
   const auto add = [&](int candidate, double steps_per_s, double scatter) {
     Measurement measurement;
     measurement.outcome = Outcome::kCompleted;
-    measurement.step_times_s = {9.0,
-                                1.0 / (steps_per_s * (1.0 + scatter)),
+    measurement.step_times_s = {9.0, 1.0 / (steps_per_s * (1.0 + scatter)),
                                 1.0 / (steps_per_s * (1.0 - scatter))};
     history.Add(MakeTrial(candidate, {}, measurement));
   };

@@ -57,10 +57,8 @@ TEST(OptionRanges, AreThoseOfTheDocumentation) {
       common::ReadFile(fakes::SourceFolder() / "docs/methods.md");
   ForEachMethod([&](const std::vector<Option>& options) {
     for (const OptionText& option : Describe(options)) {
-      EXPECT_THAT(
-          page,
-          HasSubstr(fmt::format(
-              "| `{}` | {} | {} |", option.key, option.value, option.range)));
+      EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} | {} |", option.key,
+                                              option.value, option.range)));
     }
   });
 }

@@ -28,14 +28,11 @@ void Read(const std::string& text, const std::vector<Option>& options) {
 TEST(ReadOptions, AChoiceIsMadeByItsName) {
   Fruit fruit = Fruit::kPear;
   const auto read = [&](const std::string& text) {
-    Read(text,
-         {{"fruit",
-           ChoiceOf(fruit,
-                    {{"apple", Fruit::kApple},
-                     {"pear", Fruit::kPear},
-                     {"plum", Fruit::kPlum}}),
-           "",
-           ""}});
+    Read(text, {{"fruit",
+                 ChoiceOf(fruit, {{"apple", Fruit::kApple},
+                                  {"pear", Fruit::kPear},
+                                  {"plum", Fruit::kPlum}}),
+                 "", ""}});
     return fruit;
   };
   EXPECT_EQ(read(""), Fruit::kPear);
@@ -67,11 +64,7 @@ TEST(ReadOptions, AFormerKeyNamesTheKeysThatReplaceIt) {
 TEST(ReadOptions, AGivenValueIsCheckedAgainstTheProblem) {
   int trials = 1;
   const std::vector<Option> options = {
-      {"trials",
-       Integer{&trials, 0},
-       "",
-       "",
-       "",
+      {"trials", Integer{&trials, 0}, "", "", "",
        [&](const Problem& problem) -> std::string {
          return trials > problem.gpus ? "too many" : "";
        }}};
@@ -118,11 +111,9 @@ TEST(Options, TheRangeOfANumberWithoutABoundAboveIsItsLeastValue) {
 TEST(Options, TheRangeOfAChoiceListsAllNames) {
   Fruit fruit = Fruit::kPear;
   const std::vector<OptionText> texts =
-      Describe({{"fruit",
-                 ChoiceOf(fruit,
-                          {{"apple", Fruit::kApple},
-                           {"pear", Fruit::kPear},
-                           {"plum", Fruit::kPlum}})}});
+      Describe({{"fruit", ChoiceOf(fruit, {{"apple", Fruit::kApple},
+                                           {"pear", Fruit::kPear},
+                                           {"plum", Fruit::kPlum}})}});
   EXPECT_EQ(texts[0].range, "\"apple\", \"pear\" or \"plum\"");
   EXPECT_EQ(texts[0].value, "\"pear\"");
 }

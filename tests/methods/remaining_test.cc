@@ -27,15 +27,14 @@ trials::SearchSpace Space() {
 
 class RemainingTest : public testing::Test {
  protected:
-  void Try(int candidate,
-           trials::Outcome outcome = trials::Outcome::kCompleted,
+  void Try(int candidate, trials::Outcome outcome = trials::Outcome::kCompleted,
            double scale = 1.0) {
     trials::Measurement measurement;
     measurement.outcome = outcome;
     if (outcome != trials::Outcome::kOutOfMemory) {
       const double step_s = scale * (1.0 / space_[candidate].dp + 0.05);
-      measurement.step_times_s = {
-          step_s, 1.001 * step_s, 0.999 * step_s, step_s};
+      measurement.step_times_s = {step_s, 1.001 * step_s, 0.999 * step_s,
+                                  step_s};
       measurement.peak_memory_bytes = 0.1 * kCapacity * space_[candidate].tp;
     }
     history_.Add(MakeTrial(candidate, space_[candidate], measurement));
@@ -169,15 +168,15 @@ TEST_F(RemainingTest, ExpectedGainIsTheMeanAboveTheIncumbent) {
                                       std::sqrt(2.0 * memory.variance[last]));
   const trials::Remaining remaining = *pair.EstimateRemaining(history_);
   EXPECT_EQ(remaining.candidate, last);
-  EXPECT_NEAR(
-      remaining.expected_gain, fits * above / best, 1e-6 + 1e-3 * above / best);
+  EXPECT_NEAR(remaining.expected_gain, fits * above / best,
+              1e-6 + 1e-3 * above / best);
 }
 
 // Of N samples, N are within: odds of (N + 1/2) / (1/2), whose square root is
 // taken.
 TEST(HighestProbability, IsTemperedAndBelowOne) {
-  EXPECT_NEAR(
-      HighestProbability(), 1.0 / (1.0 + std::sqrt(0.5 / (1024 + 0.5))), 1e-12);
+  EXPECT_NEAR(HighestProbability(), 1.0 / (1.0 + std::sqrt(0.5 / (1024 + 0.5))),
+              1e-12);
 }
 
 TEST_F(RemainingTest, DoesNotDependOnTheUnitOfTime) {
@@ -207,8 +206,7 @@ TEST_F(RemainingTest, IsTheSameForTheSameHistory) {
 surrogates::GaussianProcess AroundOne(const surrogates::EncodedSpace& space,
                                       double stddev) {
   surrogates::GaussianProcess process(
-      space,
-      surrogates::ConstantMean(space.size()),
+      space, surrogates::ConstantMean(space.size()),
       {.integrate_coefficients = false, .learn_nugget = false});
   surrogates::Observations observations;
   observations.candidate = {0};
@@ -259,8 +257,7 @@ TEST(Remaining, SpeedAndMemoryOfACandidateAreIndependent) {
   EXPECT_NEAR(remaining.p_within_5, within(0.05), 0.04);
   // Half of E[Z^+] deviations.
   EXPECT_NEAR(remaining.expected_gain,
-              0.5 * kStddev / std::sqrt(2.0 * std::acos(-1.0)),
-              1e-3);
+              0.5 * kStddev / std::sqrt(2.0 * std::acos(-1.0)), 1e-3);
 }
 
 // Of more candidates than are looked at, the last ten have even chances, and
@@ -326,8 +323,8 @@ TEST(Remaining, TheGainIsThatOfTheCandidateWithTheMost) {
         .value();
   };
   EXPECT_EQ(gain().candidate, 2);
-  EXPECT_NEAR(
-      gain().expected_gain, 0.5 * 0.5 / std::sqrt(2.0 * std::acos(-1.0)), 1e-3);
+  EXPECT_NEAR(gain().expected_gain,
+              0.5 * 0.5 / std::sqrt(2.0 * std::acos(-1.0)), 1e-3);
   prediction.mean[1] = 2.0;
   EXPECT_EQ(gain().candidate, 1);
   EXPECT_NEAR(gain().expected_gain, 0.5, 1e-3);
@@ -471,11 +468,8 @@ TEST(Remaining, LooksAtNoMoreCandidatesThanItSays) {
 // A process whose values are all the same number, of which one is measured with
 // this variance of noise.
 surrogates::GaussianProcess SameEverywhere(
-    const surrogates::EncodedSpace& space,
-    double value,
-    double stddev,
-    double noise_variance,
-    double log_length_scale) {
+    const surrogates::EncodedSpace& space, double value, double stddev,
+    double noise_variance, double log_length_scale) {
   surrogates::GaussianProcess process(space,
                                       surrogates::ConstantMean(space.size()),
                                       {.integrate_coefficients = false,
@@ -545,8 +539,7 @@ TEST(Remaining, SamplesOfWhatIsKnownAreItsMean) {
             HighestProbability());
   prediction.mean.setConstant(1.011);
   EXPECT_NEAR(EstimateRemaining(history, prediction, speed, memory)->p_within_1,
-              1.0 - HighestProbability(),
-              1e-12);
+              1.0 - HighestProbability(), 1e-12);
 }
 
 // Of 100 independent candidates, each a tiny chance of being faster.

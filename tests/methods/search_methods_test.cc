@@ -89,8 +89,8 @@ Measurement Run(const ParallelConfig& config, const Suggestion& suggestion) {
 }
 
 void Observe(int candidate, const Measurement& measurement, Method& method) {
-  method.Observe(MakeTrial(
-      candidate, {}, measurement, method.history().throughput_options()));
+  method.Observe(MakeTrial(candidate, {}, measurement,
+                           method.history().throughput_options()));
 }
 
 struct Trace {
@@ -155,14 +155,12 @@ TEST_F(SearchMethods, OppaFindsTheOptimumWhereItsPriorIsRight) {
 TEST_F(SearchMethods, OppaStartsWithRandomTrialsAndThenAsksItsModel) {
   const auto method = MakeOppa(problem_, {.random_trials = 4}, 1);
   const Trace trace = Search(*method, space_, 10);
-  EXPECT_EQ(std::count(trace.chosen_by.begin(),
-                       trace.chosen_by.begin() + 4,
+  EXPECT_EQ(std::count(trace.chosen_by.begin(), trace.chosen_by.begin() + 4,
                        ChosenBy::kRandom),
             4);
-  EXPECT_GE(
-      std::count(
-          trace.chosen_by.begin(), trace.chosen_by.end(), ChosenBy::kModel),
-      4);
+  EXPECT_GE(std::count(trace.chosen_by.begin(), trace.chosen_by.end(),
+                       ChosenBy::kModel),
+            4);
 }
 
 TEST_F(SearchMethods, EarlyTerminationStopsOnlyTrialsThatAreNotTheBest) {
@@ -211,15 +209,10 @@ TEST_F(SearchMethods, OppaTriesAtRandomAfterTooManyFailures) {
     chosen_by.push_back(suggestion->chosen_by);
     Observe(suggestion->candidate, i < 2 ? works : fails, *method);
   }
-  const std::vector<ChosenBy> expected = {ChosenBy::kRandom,
-                                          ChosenBy::kRandom,
-                                          ChosenBy::kModel,
-                                          ChosenBy::kModel,
-                                          ChosenBy::kModel,
-                                          ChosenBy::kRandom,
-                                          ChosenBy::kModel,
-                                          ChosenBy::kModel,
-                                          ChosenBy::kRandom};
+  const std::vector<ChosenBy> expected = {
+      ChosenBy::kRandom, ChosenBy::kRandom, ChosenBy::kModel,
+      ChosenBy::kModel,  ChosenBy::kModel,  ChosenBy::kRandom,
+      ChosenBy::kModel,  ChosenBy::kModel,  ChosenBy::kRandom};
   EXPECT_EQ(chosen_by, expected);
 }
 
@@ -439,8 +432,7 @@ TEST_F(SearchMethods, TheoryAsksForTheMarginOfEquation56) {
   const trials::StopRule rule = *oppa->Suggest()->stop;
   EXPECT_EQ(rule.tau_steps_per_s, 0.0);
   EXPECT_NEAR(rule.confidence_steps_per_s,
-              0.01 * std::sqrt(2.0 * std::log(2.0 * 30 * 10 / 0.05)),
-              1e-12);
+              0.01 * std::sqrt(2.0 * std::log(2.0 * 30 * 10 / 0.05)), 1e-12);
 }
 
 // beta_i = B + ...: with B = 1000 the bound is all uncertainty.
@@ -586,8 +578,7 @@ class PredictedSearch : public SearchMethods {
     return options;
   }
 
-  std::unique_ptr<Method> Make(double time_factor,
-                               double memory_factor,
+  std::unique_ptr<Method> Make(double time_factor, double memory_factor,
                                bool permuted = false) {
     std::vector<int> order(static_cast<std::size_t>(space_.size()));
     std::iota(order.begin(), order.end(), 0);
@@ -625,8 +616,7 @@ class PredictedSearch : public SearchMethods {
 TEST_F(PredictedSearch, TriesTheLeastMemoryAfterFailuresAlone) {
   const auto method = Make(1.0, 0.1);  // everything is predicted to fit
   for (int i = 0; i < 3; ++i) {
-    Observe(method->Suggest()->candidate,
-            {.outcome = Outcome::kOutOfMemory},
+    Observe(method->Suggest()->candidate, {.outcome = Outcome::kOutOfMemory},
             *method);
   }
   const double memory = Memory(space_[method->Suggest()->candidate]);
@@ -675,8 +665,7 @@ TEST_F(PredictedSearch, LearnsTheScaleOfPredictions) {
 TEST_F(PredictedSearch, FailuresOfWhatShouldFitCostTheTrustInMemory) {
   const auto method = Make(1.0, 1.0);
   for (int i = 0; i < 3; ++i) {
-    Observe(method->Suggest()->candidate,
-            {.outcome = Outcome::kOutOfMemory},
+    Observe(method->Suggest()->candidate, {.outcome = Outcome::kOutOfMemory},
             *method);
   }
   EXPECT_LT(TrustIn("memory", *method), 0.05);

@@ -138,8 +138,8 @@ TEST_F(SurrogatePairTest, AWrongPriorDisplacesWhatIsNotTriedByItsField) {
   right.Predict(expected, memory);
   wrong.Predict(displaced, memory);
   const Eigen::VectorXd field = surrogates::Misspecification(
-      surrogates::Encode(
-          space_, surrogates::InactiveKnobs::kNeutral, options.encoding),
+      surrogates::Encode(space_, surrogates::InactiveKnobs::kNeutral,
+                         options.encoding),
       options.fit.seed);
   const Eigen::VectorXd moved = displaced.mean - expected.mean;
   const double amplitude = 0.05 * history.best_steps_per_s();
@@ -147,8 +147,8 @@ TEST_F(SurrogatePairTest, AWrongPriorDisplacesWhatIsNotTriedByItsField) {
   // the others by at most as much.
   EXPECT_LT(std::abs(moved[0]), 0.2 * amplitude * std::abs(field[0]) + 1e-9);
   for (int i = 32; i < space_.size(); ++i) {
-    EXPECT_NEAR(
-        moved[i], amplitude * field[i], 1.01 * amplitude * std::abs(field[0]))
+    EXPECT_NEAR(moved[i], amplitude * field[i],
+                1.01 * amplitude * std::abs(field[0]))
         << i;
   }
   EXPECT_GT(moved.norm(), 0.5 * amplitude * field.norm());
@@ -303,9 +303,8 @@ TEST_F(SurrogatePairTest, TheFirstToTryIsTheFastestThatFitsAndIsNotExcluded) {
       return predictions;
     };
     SurrogatePair pair(
-        problem_,
-        {.throughput_prior = surrogates::CostModelForm::kPredicted,
-         .memory_prior = surrogates::CostModelForm::kPredicted});
+        problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                   .memory_prior = surrogates::CostModelForm::kPredicted});
     std::vector<char> excluded(64, 0);
     excluded[static_cast<std::size_t>(fastest)] = exclude ? 1 : 0;
     const SurrogatePair::Choice choice = pair.FirstToTry(excluded);
@@ -338,9 +337,8 @@ class FirstToTryTest : public SurrogatePairTest {
       return predictions;
     };
     SurrogatePair pair(
-        problem_,
-        {.throughput_prior = surrogates::CostModelForm::kPredicted,
-         .memory_prior = surrogates::CostModelForm::kPredicted});
+        problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                   .memory_prior = surrogates::CostModelForm::kPredicted});
     std::vector<char> excluded(64, 1);
     for (const int candidate : allowed) {
       excluded[static_cast<std::size_t>(candidate)] = 0;
@@ -361,8 +359,7 @@ TEST_F(FirstToTryTest, IsWeighedByTheProbabilityToFit) {
       const double excess =
           std::log(shares[static_cast<std::size_t>(i)] + 0.02);
       EXPECT_NEAR(choice.acquisition / choice.throughput_mean,
-                  0.5 * std::erfc(excess / log_stddev / std::sqrt(2.0)),
-                  1e-6);
+                  0.5 * std::erfc(excess / log_stddev / std::sqrt(2.0)), 1e-6);
     }
   }
 }
@@ -455,11 +452,10 @@ TEST_F(SurrogatePairTest, TheErrorOfMemoryIsThatOfThePhysicalTypicalValues) {
     Try(space_, candidate, history);
   }
   const auto scale = [&](CostModelForm form, bool typical_values) {
-    SurrogatePair pair(problem_,
-                       {.throughput_prior = CostModelForm::kNone,
-                        .memory_prior = form,
-                        .choices = {.typical_values = typical_values},
-                        .memory_error = 0.123});
+    SurrogatePair pair(problem_, {.throughput_prior = CostModelForm::kNone,
+                                  .memory_prior = form,
+                                  .choices = {.typical_values = typical_values},
+                                  .memory_error = 0.123});
     return Parameter(pair.Fit(history)[1].summary, "target_scale");
   };
   EXPECT_EQ(scale(CostModelForm::kPhysical, true), 0.123);
@@ -483,8 +479,8 @@ TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
     surrogates::Prediction r, m;
     pair.Predict(r, m);
     ASSERT_EQ(choice.candidate,
-              ArgMaxConstrainedUcb(
-                  r, MemoryExcess(m, 1.0, 0.025), 1.0, history.tried()));
+              ArgMaxConstrainedUcb(r, MemoryExcess(m, 1.0, 0.025), 1.0,
+                                   history.tried()));
     EXPECT_EQ(choice.throughput_mean, r.mean[choice.candidate]);
     EXPECT_EQ(choice.memory_variance, m.variance[choice.candidate]);
   }
@@ -537,10 +533,9 @@ TEST(TrustThreshold, IsTheVanDerCorputSequenceAfterThreeTrials) {
   for (int trials = 0; trials < 11; ++trials) {
     thresholds.push_back(TrustThreshold(trials));
   }
-  EXPECT_THAT(
-      thresholds,
-      testing::ElementsAre(
-          0.3, 0.3, 0.3, 0.5, 0.25, 0.75, 0.125, 0.625, 0.375, 0.875, 0.0625));
+  EXPECT_THAT(thresholds,
+              testing::ElementsAre(0.3, 0.3, 0.3, 0.5, 0.25, 0.75, 0.125, 0.625,
+                                   0.375, 0.875, 0.0625));
 }
 
 // The trust in predictions that are `scale` times the truth for even
@@ -624,11 +619,10 @@ TEST(SurrogatePair, AClipAtTheCapacityIsAnOutOfMemoryValueOfOne) {
   };
   const auto memory = [&](bool clip_at_capacity, double out_of_memory_value) {
     SurrogatePair pair(
-        problem,
-        {.throughput_prior = surrogates::CostModelForm::kPredicted,
-         .memory_prior = surrogates::CostModelForm::kPredicted,
-         .out_of_memory_value = out_of_memory_value,
-         .clip_at_capacity = clip_at_capacity});
+        problem, {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                  .memory_prior = surrogates::CostModelForm::kPredicted,
+                  .out_of_memory_value = out_of_memory_value,
+                  .clip_at_capacity = clip_at_capacity});
     History history(space.size());
     for (const int candidate : {0, 1, 16}) {  // tp 1, 2, 1
       trials::Measurement measurement;

@@ -68,8 +68,8 @@ std::unique_ptr<FittedProcess> OfMemory() {
   ParametricMean mean = Predicting(ParametricMean::Link::kLinear,
                                    Eigen::VectorXd::LinSpaced(8, 0.35, 2.8));
   mean.clip = 1.1;
-  return std::make_unique<FittedProcess>(
-      Line(), mean, FittedProcess::Options{});
+  return std::make_unique<FittedProcess>(Line(), mean,
+                                         FittedProcess::Options{});
 }
 
 TEST(FittedProcess, TheRecordComparesPredictionsWithTheMedian) {
@@ -88,11 +88,9 @@ TEST(FittedProcess, TheRecordComparesPredictionsWithTheMedian) {
                             LogStudent(0.0, 0.6) +
                             LogStudent(std::log(6.0 / (40.0 * unit)), 0.15) -
                             LogStudent(std::log(5.0 / 40.0), 0.6);
-    EXPECT_NEAR(
-        record({0, 3, 5},
-               {1.0 / (1.1 * unit), 1.0 / (5.0 * unit), 1.0 / (40.0 * unit)}),
-        2.0 / 3.0 * expected,
-        1e-6);
+    EXPECT_NEAR(record({0, 3, 5}, {1.0 / (1.1 * unit), 1.0 / (5.0 * unit),
+                                   1.0 / (40.0 * unit)}),
+                2.0 / 3.0 * expected, 1e-6);
   }
 }
 
@@ -104,8 +102,7 @@ TEST(FittedProcess, TheRecordIgnoresValuesThatAreNotPositive) {
       LogStudent(std::log(1.0), 0.15) - LogStudent(std::log(5.0), 0.6);
   EXPECT_NEAR(
       process->LogRecord(Observing({1, 2, 3, 0}, {0.0, -1.0, 1.0 / 5.0, 1.0})),
-      3.0 / 4.0 * expected,
-      1e-6);
+      3.0 / 4.0 * expected, 1e-6);
 }
 
 TEST(FittedProcess, ThereIsNoRecordWhereTheMedianIsNotPositive) {
@@ -146,8 +143,7 @@ TEST(TrustedProcess, OfFailuresOnlyTheUnpredictedOnesCost) {
   const double odds = 1.5 * std::exp(-1.6);
   EXPECT_NEAR(trust({7, 6, 0}), odds / (1.0 + odds), 1e-12);
   EXPECT_NEAR(trust({7, 6, 0, 1}),
-              odds * std::exp(-1.6) / (1.0 + odds * std::exp(-1.6)),
-              1e-12);
+              odds * std::exp(-1.6) / (1.0 + odds * std::exp(-1.6)), 1e-12);
 }
 
 std::unique_ptr<FittedProcess> OfOtherTimes() {
@@ -224,8 +220,8 @@ TEST(TrustedProcess, ASingleObservationComparesNothing) {
 // The unit of the target has no effect, from the first observation on.
 TEST(FittedProcess, CentersThatFollowTheMedianScaleWithTheObservations) {
   const auto coefficient = [](double unit) {
-    FittedProcess process(
-        Line(), surrogates::ConstantMean(8), {.centers_follow_median = true});
+    FittedProcess process(Line(), surrogates::ConstantMean(8),
+                          {.centers_follow_median = true});
     FitInput input = Observing({4}, {unit});
     input.observations.noise_variance *= unit * unit;
     (void)process.Fit(input);
@@ -251,8 +247,8 @@ TEST(FittedProcess, TheErrorOfThePriorIsAShareOfTheLargestObservation) {
 }
 
 TEST(FittedProcess, FitsAgainWhereNoObservationIsNew) {
-  FittedProcess process(
-      Line(), surrogates::ConstantMean(8), {.refit_every_trial_until = 0});
+  FittedProcess process(Line(), surrogates::ConstantMean(8),
+                        {.refit_every_trial_until = 0});
   const FitInput three = Observing({1, 2, 3}, {2.0, 5.0, 3.0});
   (void)process.Fit(three);
   EXPECT_GT(process.Fit(three).evaluations, 0);

@@ -48,8 +48,8 @@ inline unsigned char* reached = nullptr;
   if (fd < 0 || ::fstat(fd, &status) != 0) {
     std::abort();
   }
-  void* bytes = ::mmap(
-      nullptr, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* bytes = ::mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE,
+                       MAP_SHARED, fd, 0);
   ::close(fd);
   if (bytes == MAP_FAILED) {
     std::abort();

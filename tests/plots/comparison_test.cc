@@ -51,10 +51,7 @@ void WriteShares(const std::filesystem::path& folder,
       info.repeats = static_cast<int>(method.repeats.size());
       for (std::size_t r = 0; r < method.repeats.size(); ++r) {
         const double steps_per_s = 2.0 * method.repeats[r];
-        WriteRun(folder,
-                 problem.name,
-                 method.method,
-                 static_cast<int>(r) + 1,
+        WriteRun(folder, problem.name, method.method, static_cast<int>(r) + 1,
                  {{.elapsed_s = 60,
                    .steps = 10,
                    .throughput = steps_per_s,
@@ -125,10 +122,7 @@ TEST(Compare, DoesNotCountUnfinishedPairs) {
   WriteShares(folder.path(),
               {{"", {{"random", {0.5, 0.6, 0.7}}, {"oppa", {0.7, 0.7, 0.7}}}}},
               kTwo);
-  WriteRun(folder.path(),
-           "",
-           "oppa",
-           2,
+  WriteRun(folder.path(), "", "oppa", 2,
            {{.elapsed_s = 60, .steps = 10, .throughput = 2.0, .exact = 2.0}},
            trials::FinishReason::kUnfinished);
   EXPECT_EQ(CompareIn(folder.path()).back().methods[0].test.pairs, 2);
@@ -166,8 +160,7 @@ TEST(Compare, AdjustsRivalsAndVariantsSeparately) {
 TEST(Compare, LooksAtEveryCheckpoint) {
   const TemporaryFolder folder;
   WriteShares(folder.path(),
-              {{"", {{"random", {0.5, 0.6}}, {"oppa", {0.7, 0.7}}}}},
-              kTwo);
+              {{"", {{"random", {0.5, 0.6}}, {"oppa", {0.7, 0.7}}}}}, kTwo);
   std::vector<std::string> names;
   for (const ComparisonSet& set : CompareIn(folder.path())) {
     names.push_back(CheckpointName(set.checkpoint));
@@ -178,14 +171,10 @@ TEST(Compare, LooksAtEveryCheckpoint) {
 TEST(Compare, KnowsNothingWithoutAnOptimumOrWithOneMethod) {
   const TemporaryFolder folder;
   WriteShares(folder.path(),
-              {{"", {{"random", {0.5, 0.6}}, {"oppa", {0.7, 0.7}}}}},
-              kTwo);
+              {{"", {{"random", {0.5, 0.6}}, {"oppa", {0.7, 0.7}}}}}, kTwo);
   WriteProblem(folder.path(), {.backend = "command", .time_budget_s = 600.0});
   for (const char* method : {"random", "oppa"}) {
-    WriteRun(folder.path(),
-             "",
-             method,
-             1,
+    WriteRun(folder.path(), "", method, 1,
              {{.elapsed_s = 60, .steps = 10, .throughput = 1.0}});
   }
   EXPECT_THAT(CompareIn(folder.path()), SizeIs(0));
@@ -195,8 +184,7 @@ TEST(Compare, KnowsNothingWithoutAnOptimumOrWithOneMethod) {
 TEST(DefaultReference, IsOppaOrTheFirstMethodWithRuns) {
   const TemporaryFolder folder;
   WriteShares(folder.path(),
-              {{"", {{"random", {0.5, 0.6}}, {"oppa", {0.7, 0.7}}}}},
-              kTwo);
+              {{"", {{"random", {0.5, 0.6}}, {"oppa", {0.7, 0.7}}}}}, kTwo);
   EXPECT_EQ(DefaultReference(Summarize(LoadExperiment(folder.path()))), "oppa");
   std::filesystem::remove_all(folder.path() / "oppa");
   EXPECT_EQ(DefaultReference(Summarize(LoadExperiment(folder.path()))),
@@ -206,8 +194,7 @@ TEST(DefaultReference, IsOppaOrTheFirstMethodWithRuns) {
 TEST(Report, ComparesWithTheRequestedReference) {
   const TemporaryFolder folder;
   WriteShares(folder.path(),
-              {{"", {{"random", {0.5, 0.625}}, {"oppa", {0.75, 0.75}}}}},
-              kTwo);
+              {{"", {{"random", {0.5, 0.625}}, {"oppa", {0.75, 0.75}}}}}, kTwo);
   (void)Report(folder.path(), {.formats = {}, .reference = "random"});
   EXPECT_THAT(ReadFile(folder.path() / "comparison.csv"),
               HasSubstr("\n,end,oppa,OPPA,rival,random,repeat,2,0.1875,"));
@@ -224,8 +211,7 @@ TEST(Report, SeparatesTheHeldOutHalf) {
               {{"a", {{"random", {0.2, 0.4}}, {"oppa", {0.8, 0.8}}}},
                {"b", {{"random", {0.6, 0.8}}, {"oppa", {0.9, 0.9}}}},
                {"c", {{"random", {0.4, 0.6}}, {"oppa", {1.0, 1.0}}}}},
-              kTwo,
-              std::vector<std::string>{"b"});
+              kTwo, std::vector<std::string>{"b"});
   const Summary summary = Summarize(LoadExperiment(folder.path()));
   ASSERT_THAT(summary.means, SizeIs(3));
   EXPECT_EQ(summary.means[1].name, "(mean development)");
@@ -243,12 +229,10 @@ TEST(Report, SaysThatTheHeldOutHalfIsLeftOut) {
   WriteShares(folder.path(),
               {{"a", {{"random", {0.2, 0.4}}, {"oppa", {0.8, 0.8}}}},
                {"c", {{"random", {0.4, 0.6}}, {"oppa", {1.0, 1.0}}}}},
-              kTwo,
-              std::vector<std::string>{"b"});
+              kTwo, std::vector<std::string>{"b"});
   const std::string text = Report(folder.path(), {.formats = {}}).summary;
-  EXPECT_THAT(text,
-              HasSubstr("Development half: 2 problems; 1 held-out "
-                        "are left out."));
+  EXPECT_THAT(text, HasSubstr("Development half: 2 problems; 1 held-out "
+                              "are left out."));
   EXPECT_THAT(Summarize(LoadExperiment(folder.path())).means, SizeIs(1));
 }
 

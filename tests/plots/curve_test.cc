@@ -57,10 +57,10 @@ TEST(IncumbentCurve, CanShowTheNoiseFreeValueOfTheSameTrials) {
 }
 
 TEST(IncumbentCurve, LastsForeverOnlyWhereMoreWouldChangeNothing) {
-  const auto known_to =
-      [](const plots::Run& run, const trials::ProblemInfo& problem, Cost cost) {
-        return IncumbentCurve(run, problem, cost, Value::kMeasured).known_to;
-      };
+  const auto known_to = [](const plots::Run& run,
+                           const trials::ProblemInfo& problem, Cost cost) {
+    return IncumbentCurve(run, problem, cost, Value::kMeasured).known_to;
+  };
   auto run = SomeRun();
   const trials::ProblemInfo with_budget{.time_budget_s = 100.0};
   EXPECT_EQ(known_to(run, {}, Cost::kTime), 80.0);
@@ -115,8 +115,8 @@ TEST(Aggregate, TakesMedianAndQuartilesOverRuns) {
 }
 
 TEST(Aggregate, EndsTheLineWhereFewerThanHalfOfTheRunsAreKnown) {
-  const std::vector<StepCurve> curves = {
-      Flat(1, 3), Flat(2, 5), Flat(4, 7), Flat(8, 9)};
+  const std::vector<StepCurve> curves = {Flat(1, 3), Flat(2, 5), Flat(4, 7),
+                                         Flat(8, 9)};
   const Band band = Aggregate(curves, {5, 6, 7, 7.5});
   EXPECT_EQ(band.y[0].median, 3.0);
   EXPECT_EQ(band.y[1].median, 3.0);  // runs that ended keep their value

@@ -42,17 +42,12 @@ TEST(ExperimentRecords, SayWhichRunsAreMissingOrUnfinished) {
   WriteSmallExperiment(folder.path());
   std::filesystem::remove_all(folder.path() / "oppa");
   std::filesystem::remove_all(folder.path() / "random" / "3");
-  WriteRun(folder.path(),
-           "",
-           "random",
-           1,
-           {{kOutOfMemory, 5}},
+  WriteRun(folder.path(), "", "random", 1, {{kOutOfMemory, 5}},
            trials::FinishReason::kUnfinished);
   const ExperimentRecords records = LoadExperiment(folder.path());
-  EXPECT_THAT(records.notes,
-              ElementsAre("unfinished: repeats 1 of random",
-                          "not begun: repeats 3 of random",
-                          "not begun: repeats 1-3 of oppa"));
+  EXPECT_THAT(records.notes, ElementsAre("unfinished: repeats 1 of random",
+                                         "not begun: repeats 3 of random",
+                                         "not begun: repeats 1-3 of oppa"));
   EXPECT_EQ(records.problems[0].methods[0].runs.size(), 2U);
   EXPECT_FALSE(records.problems[0].methods[0].runs[0].finished);
 }
@@ -75,10 +70,7 @@ TEST(ExperimentRecords, SayWhyAMethodHasNoResult) {
   WriteSmallExperiment(folder.path());
   EXPECT_THAT(LoadExperiment(folder.path()).failures, IsEmpty());
   for (const int repeat : {1, 2, 3}) {
-    WriteRun(folder.path(),
-             "",
-             "random",
-             repeat,
+    WriteRun(folder.path(), "", "random", repeat,
              {{kOutOfMemory, 60}, {kFailed, 70}, {kFailed, 80}},
              trials::FinishReason::kUnfinished);
   }

@@ -80,8 +80,8 @@ TEST(Figures, SayWhyAMeasuredThroughputExceedsTheOptimum) {
   EXPECT_THAT(Make("throughput-time", folder.path())->caption,
               Not(HasSubstr("noise")));
   for (const int repeat : {1, 2, 3}) {
-    WriteRun(
-        folder.path(), "", "oppa", repeat, {{kCompleted, 60, 10, 2.04, 2.0}});
+    WriteRun(folder.path(), "", "oppa", repeat,
+             {{kCompleted, 60, 10, 2.04, 2.0}});
   }
   EXPECT_THAT(Make("throughput-time", folder.path())->caption,
               HasSubstr("Measured throughput includes noise and can exceed "
@@ -93,10 +93,7 @@ TEST(Figures, OfTheThroughputAreNotDrawnWhenNoConfigurationRan) {
   WriteSmallExperiment(folder.path());
   for (const char* method : {"random", "oppa", "oppa-bare"}) {
     for (const int repeat : {1, 2, 3}) {
-      WriteRun(folder.path(),
-               "",
-               method,
-               repeat,
+      WriteRun(folder.path(), "", method, repeat,
                {{kOutOfMemory, 60}, {kFailed, 120}, {kTerminatedEarly, 200}});
     }
   }

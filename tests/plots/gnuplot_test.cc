@@ -131,8 +131,7 @@ TEST(Gnuplot, ASquareFigureHasAxesOfOneLength) {
   figure.square = true;
   const Layout layout = LayoutOf(figure);
   EXPECT_NEAR(AxesRight(layout, 0) - AxesLeft(layout, 0),
-              layout.axes_top - layout.axes_bottom,
-              1e-12);
+              layout.axes_top - layout.axes_bottom, 1e-12);
 }
 
 // All texts of an SVG picture, one after the other.
@@ -168,10 +167,9 @@ TEST(Gnuplot, TextsWithQuotesAndPercentSignsAreDrawnAsTheyAre) {
   EXPECT_EQ(WriteFigures({{folder.path(), {figure}}}, {"svg"}).error, "");
   const std::string texts =
       TextsOfSvg(fakes::ReadFile(folder.path() / "throughput-time.svg"));
-  for (const std::string& text : {figure.title,
-                                  figure.panels[0].series[0].label,
-                                  figure.panels[0].series[1].label,
-                                  figure.panels[0].horizontal_label}) {
+  for (const std::string& text :
+       {figure.title, figure.panels[0].series[0].label,
+        figure.panels[0].series[1].label, figure.panels[0].horizontal_label}) {
     EXPECT_THAT(texts, HasSubstr(text));
   }
   // In the legend and at its tic.
@@ -208,8 +206,7 @@ TEST(Gnuplot, DrawsEveryFormat) {
       << Script(figure, {"pdf", "svg", "png"});
   ASSERT_EQ(RunGnuplot({{folder.path(),
                          {"a.gp"},
-                         {"throughput-time.pdf",
-                          "throughput-time.svg",
+                         {"throughput-time.pdf", "throughput-time.svg",
                           "throughput-time.png"}}}),
             "");
   const auto begin = [&](const char* format) {
@@ -252,9 +249,8 @@ std::string FakeGnuplot(const fakes::TemporaryFolder& folder,
                         const std::string& picture,
                         const std::string& content) {
   const std::filesystem::path path = folder.path() / "fake-gnuplot";
-  fakes::WriteFile(
-      path,
-      "#!/bin/sh\nprintf '%s' '" + content + "' > " + picture + "\nexit 0\n");
+  fakes::WriteFile(path, "#!/bin/sh\nprintf '%s' '" + content + "' > " +
+                             picture + "\nexit 0\n");
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   return path;
 }

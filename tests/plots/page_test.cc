@@ -42,8 +42,7 @@ class PageTest : public testing::Test {
     problem_.memory_capacity_bytes = 40e9;
   }
 
-  void Add(Outcome outcome,
-           double steps_per_s,
+  void Add(Outcome outcome, double steps_per_s,
            const std::string& message = "") {
     Trial trial{.number = static_cast<int>(trials_.size()) + 1};
     trial.config.dp = trial.number;
@@ -103,28 +102,24 @@ TEST_F(PageTest, NamesTheSpeedUpAndTheHeadroom) {
   Add(Outcome::kCompleted, 1.0);
   Add(Outcome::kCompleted, 1.5);
   EXPECT_THAT(Html(),
-              AllOf(HasSubstr("1.50×"),
-                    HasSubstr("of 40.0 GB, 25% free"),
+              AllOf(HasSubstr("1.50×"), HasSubstr("of 40.0 GB, 25% free"),
                     Not(HasSubstr(">nan"))));
 }
 
 TEST_F(PageTest, DrawsNoLineAndSaysWhyWhereNothingRan) {
   Add(Outcome::kFailed, 0.0, "exit code 3: no module named 'torch'");
   const std::string html = Html();
-  EXPECT_THAT(html,
-              AllOf(HasSubstr("no configuration ran"),
-                    HasSubstr("no module named &#39;torch&#39;"),
-                    Not(HasSubstr("<path class=\"inc\""))));
+  EXPECT_THAT(html, AllOf(HasSubstr("no configuration ran"),
+                          HasSubstr("no module named &#39;torch&#39;"),
+                          Not(HasSubstr("<path class=\"inc\""))));
 }
 
 TEST_F(PageTest, EscapesTextOfFiles) {
   Add(Outcome::kCompleted, 1.0, "<script>alert(1)</script>");
   const std::string html = Html({.command = "train \"</pre><img src=x>\""});
   EXPECT_THAT(html,
-              AllOf(HasSubstr("job &lt;b&gt;"),
-                    HasSubstr("model &amp; batch"),
-                    Not(HasSubstr("<script>alert")),
-                    Not(HasSubstr("<img"))));
+              AllOf(HasSubstr("job &lt;b&gt;"), HasSubstr("model &amp; batch"),
+                    Not(HasSubstr("<script>alert")), Not(HasSubstr("<img"))));
 }
 
 TEST_F(PageTest, NamesNoOtherFile) {
@@ -163,8 +158,8 @@ TEST(SpeedUp, IsTheRatioWithTheNoiseOfBothMeans) {
   const SpeedUp speed = SpeedUpOf(a, b);
   EXPECT_DOUBLE_EQ(speed.ratio, 2.0);
   // Both have a relative variance of 0.01 / 4.
-  EXPECT_NEAR(
-      std::log(speed.high / speed.ratio), 1.96 * std::sqrt(0.005), 1e-12);
+  EXPECT_NEAR(std::log(speed.high / speed.ratio), 1.96 * std::sqrt(0.005),
+              1e-12);
   EXPECT_NEAR(speed.low * speed.high, 4.0, 1e-12);
 }
 

@@ -24,8 +24,7 @@ constexpr double kPrice = 3600.0;
 
 // A method on 2 or 4 GPUs. By time, the third trial is the best; by money, the
 // second.
-void WriteParts(const fs::path& experiment,
-                trials::Objective objective,
+void WriteParts(const fs::path& experiment, trials::Objective objective,
                 std::vector<int> gpus = {2, 4}) {
   trials::Write(experiment,
                 trials::ExperimentInfo{.name = "parts",
@@ -43,10 +42,7 @@ void WriteParts(const fs::path& experiment,
       .optimum_gpus = 2,
       .pareto = {{"dp=4,tp=1,pp=1", 4, 2.0}, {"dp=2,tp=1,pp=1", 2, 1.25}}};
   plots_test::WriteProblem(experiment, problem);
-  plots_test::WriteRun(experiment,
-                       "",
-                       "random",
-                       1,
+  plots_test::WriteRun(experiment, "", "random", 1,
                        {{Outcome::kCompleted, 10, 5, 0.5, 0.5, 4},
                         {Outcome::kCompleted, 20, 5, 1.0, 1.0, 2},
                         {Outcome::kCompleted, 30, 5, 1.6, 1.6, 4},
@@ -119,10 +115,9 @@ TEST(Report, DrawsAndTabulatesTheParetoFront) {
   // One row per point, however many share a time.
   const Panel panel =
       ParetoPanel(LoadExperiment(folder.path()).problems.front());
-  EXPECT_THAT(
-      panel.series.front().band.x,
-      ElementsAre(
-          testing::DoubleNear(1 / 3.0, 1e-12), 0.5, 0.625, 0.8, 1.0, 2.0));
+  EXPECT_THAT(panel.series.front().band.x,
+              ElementsAre(testing::DoubleNear(1 / 3.0, 1e-12), 0.5, 0.625, 0.8,
+                          1.0, 2.0));
 }
 
 TEST(Report, HasNoParetoFrontForOneNumberOfGpus) {

@@ -152,9 +152,8 @@ TEST(Report, WorksWhileTheExperimentRuns) {
   fs::remove_all(folder.path() / "random");
   fs::remove_all(folder.path() / "oppa" / "2");
   const ReportOutcome outcome = Report(folder.path(), {.formats = {}});
-  EXPECT_THAT(outcome.notes,
-              ElementsAre("not begun: repeats 1-3 of random",
-                          "not begun: repeats 2 of oppa"));
+  EXPECT_THAT(outcome.notes, ElementsAre("not begun: repeats 1-3 of random",
+                                         "not begun: repeats 2 of oppa"));
   EXPECT_TRUE(fs::exists(folder.path() / "figures" / "throughput-time.gp"));
 }
 
@@ -181,10 +180,7 @@ TEST(Report, DrawsEachProblemAndAnOverview) {
   for (const auto& [problem, exact] :
        {std::pair<std::string, double>("a", 1.0), {"b", 1.5}}) {
     plots_test::WriteProblem(folder.path(), plots_test::SmallProblem(problem));
-    plots_test::WriteRun(folder.path(),
-                         problem,
-                         "oppa",
-                         1,
+    plots_test::WriteRun(folder.path(), problem, "oppa", 1,
                          {{trials::Outcome::kCompleted, 60, 10, 1.0, 0.5},
                           {trials::Outcome::kCompleted, 120, 10, 2.0, exact}});
   }
@@ -221,10 +217,7 @@ TEST(Report, SaysThatNoConfigurationRan) {
   WriteSmallExperiment(folder.path());
   for (const char* method : {"random", "oppa", "oppa-bare"}) {
     for (const int repeat : {1, 2, 3}) {
-      plots_test::WriteRun(folder.path(),
-                           "",
-                           method,
-                           repeat,
+      plots_test::WriteRun(folder.path(), "", method, repeat,
                            {{trials::Outcome::kOutOfMemory, 60}});
     }
   }
@@ -244,10 +237,7 @@ TEST(Report, RefusesNamesThatLeaveTheFolderOfTheExperiment) {
   WriteSmallExperiment(experiment);
   const trials::ExperimentInfo good = trials::ReadExperimentInfo(experiment);
   plots_test::WriteProblem(folder.path(), plots_test::SmallProblem("x"));
-  plots_test::WriteRun(folder.path(),
-                       "x",
-                       "oppa",
-                       1,
+  plots_test::WriteRun(folder.path(), "x", "oppa", 1,
                        {{trials::Outcome::kCompleted, 60, 10, 1.0, 1.0}});
   trials::ExperimentInfo info = good;
   for (const char* problem : {"../../x", "..", "a/b", "/tmp"}) {
@@ -277,10 +267,10 @@ TEST(Report, TwoAtOnceLeaveWholeFiles) {
     bool failed = false;
     for (int i = 0; i < 8 && !failed; ++i) {
       try {
-        failed = !Report(folder.path(),
-                         {.figures = {"throughput-time", "thinking"},
-                          .formats = {"svg"}})
-                      .failures.empty();
+        failed =
+            !Report(folder.path(), {.figures = {"throughput-time", "thinking"},
+                                    .formats = {"svg"}})
+                 .failures.empty();
       } catch (const std::exception&) {
         failed = true;
       }

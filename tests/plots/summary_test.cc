@@ -29,15 +29,15 @@ constexpr std::size_t kAfter20 = 4;
 std::string MarkdownOf(const std::filesystem::path& folder) {
   const ExperimentRecords records = LoadExperiment(folder);
   const Summary summary = Summarize(records);
-  return ToMarkdown(
-      summary, Compare(summary, DefaultReference(summary)), records.info);
+  return ToMarkdown(summary, Compare(summary, DefaultReference(summary)),
+                    records.info);
 }
 
 std::string TextOf(const std::filesystem::path& folder) {
   const ExperimentRecords records = LoadExperiment(folder);
   const Summary summary = Summarize(records);
-  return ToText(
-      summary, Compare(summary, DefaultReference(summary)), records.info);
+  return ToText(summary, Compare(summary, DefaultReference(summary)),
+                records.info);
 }
 
 Summary SmallSummary(const TemporaryFolder& folder) {
@@ -112,12 +112,11 @@ TEST(Summary, KnowsNoRatioWithoutAnOptimum) {
 // Two problems with optimum 2, one method, one run of 25 trials each: the
 // noise-free incumbent is 0.5 after 10 trials, `late` from trial 15 on.
 void WriteTwoProblems(const std::filesystem::path& folder) {
-  trials::Write(folder,
-                trials::ExperimentInfo{.name = "two",
-                                       .title = "Two problems",
-                                       .problems = {"a", "b"},
-                                       .methods = {{"oppa", "OPPA"}},
-                                       .repeats = 1});
+  trials::Write(folder, trials::ExperimentInfo{.name = "two",
+                                               .title = "Two problems",
+                                               .problems = {"a", "b"},
+                                               .methods = {{"oppa", "OPPA"}},
+                                               .repeats = 1});
   for (const auto& [name, late] :
        {std::pair<std::string, double>("a", 1.0), {"b", 1.8}}) {
     WriteProblem(folder, plots_test::SmallProblem(name));
@@ -126,8 +125,8 @@ void WriteTwoProblems(const std::filesystem::path& folder) {
       const double exact = i < 15 ? 0.5 : late;
       trials.push_back({kCompleted, 60.0 * i, 10, exact + 0.01, exact});
     }
-    WriteRun(
-        folder, name, "oppa", 1, trials, trials::FinishReason::kTrialBudget);
+    WriteRun(folder, name, "oppa", 1, trials,
+             trials::FinishReason::kTrialBudget);
   }
 }
 
@@ -181,9 +180,8 @@ TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
   const std::string text = TextOf(folder.path());
   EXPECT_THAT(text, HasSubstr("exhaustive optimum, noise-free: 2.000"));
   EXPECT_THAT(text, HasSubstr("best found, noise-free: 2.000"));
-  EXPECT_THAT(text,
-              HasSubstr("steps/s: measured throughput of the\nbest "
-                        "configuration, with noise"));
+  EXPECT_THAT(text, HasSubstr("steps/s: measured throughput of the\nbest "
+                              "configuration, with noise"));
 }
 
 TEST(SummaryText, CallsTheBestMeasuredWhereNoiseFreeIsUnknown) {
@@ -222,11 +220,7 @@ TEST(SummaryText, HasNoQuartilesOfOneRepeat) {
 TEST(SummaryText, SaysHowManyRunsAreFinished) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
-  WriteRun(folder.path(),
-           "",
-           "oppa",
-           2,
-           {{kOutOfMemory, 5}},
+  WriteRun(folder.path(), "", "oppa", 2, {{kOutOfMemory, 5}},
            trials::FinishReason::kUnfinished);
   EXPECT_THAT(TextOf(folder.path()), HasSubstr(" 2/3 "));
 }
@@ -236,10 +230,7 @@ TEST(Summary, HalfwayIsWhatStandsWhenHalfOfTheTimeBudgetIsSpent) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
   for (const int repeat : {1, 2, 3}) {
-    WriteRun(folder.path(),
-             "",
-             "oppa",
-             repeat,
+    WriteRun(folder.path(), "", "oppa", repeat,
              {{kCompleted, 60, 10, 1.25, 1.5}, {kCompleted, 400, 10, 1.75, 2}});
   }
   const Summary summary = Summarize(LoadExperiment(folder.path()));
@@ -262,18 +253,17 @@ TEST(Summary, ReachIsInfiniteWhereExactlyHalfArrive) {
 
 TEST(SummaryText, FitsTerminalsOf120ColumnsWithLongLabels) {
   std::vector<MethodSummary> methods(
-      9,
-      {.label = "OPPA without early termination",
-       .repeats = 10,
-       .runs = 10,
-       .finished = 10,
-       .throughput = {0.333, 0.344, 0.359},
-       .reach_95 = {.time_s = 1080.0, .trials = 11.0, .runs = 7},
-       .reach_99 = {.time_s = 1140.0, .trials = 12.0, .runs = 6},
-       .trials = 10.5,
-       .terminated_early = 4.5,
-       .out_of_memory = 3.5,
-       .thinking_s = 0.06});
+      9, {.label = "OPPA without early termination",
+          .repeats = 10,
+          .runs = 10,
+          .finished = 10,
+          .throughput = {0.333, 0.344, 0.359},
+          .reach_95 = {.time_s = 1080.0, .trials = 11.0, .runs = 7},
+          .reach_99 = {.time_s = 1140.0, .trials = 12.0, .runs = 6},
+          .trials = 10.5,
+          .terminated_early = 4.5,
+          .out_of_memory = 3.5,
+          .thinking_s = 0.06});
   for (MethodSummary& method : methods) {
     method.shares.fill({.mean = {0.9999, 0.9991, 1.0}, .median = {1.0}});
   }

@@ -55,10 +55,8 @@ inline std::vector<trials::Trial> Trials(
 
 // Writes one run; `thinking_s` is the wall-clock time of each suggestion.
 inline void WriteRun(
-    const std::filesystem::path& experiment,
-    const std::string& problem,
-    const std::string& method,
-    int repeat,
+    const std::filesystem::path& experiment, const std::string& problem,
+    const std::string& method, int repeat,
     const std::vector<ShortTrial>& short_trials,
     trials::FinishReason finish_reason = trials::FinishReason::kTimeBudget,
     double thinking_s = 0.25) {
@@ -71,8 +69,8 @@ inline void WriteRun(
   thinking << trials::FileOf<trials::SuggestionTime>().header;
   for (const trials::Trial& trial : Trials(short_trials)) {
     out << trials::ToRow(trial) << "\n";
-    thinking << trials::ToRow(trials::SuggestionTime{
-                    trial.number, thinking_s, thinking_s})
+    thinking << trials::ToRow(trials::SuggestionTime{trial.number, thinking_s,
+                                                     thinking_s})
              << "\n";
   }
   trials::Write(folder,
@@ -122,10 +120,7 @@ inline void WriteSmallExperiment(const std::filesystem::path& experiment) {
   WriteProblem(experiment, SmallProblem());
   WriteRun(experiment, "", "random", 1, {{kCompleted, 120, 10, 1.01, 1.0, 1}});
   WriteRun(experiment, "", "random", 2, {{kOutOfMemory, 60}});
-  WriteRun(experiment,
-           "",
-           "random",
-           3,
+  WriteRun(experiment, "", "random", 3,
            {{kOutOfMemory, 60},
             {kCompleted, 180, 10, 0.8, 0.8, 1},
             {kCompleted, 300, 10, 1.9, 1.92, 2}});

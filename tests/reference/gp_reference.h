@@ -47,8 +47,8 @@ inline GpReference ReadGpReference() {
   const nlohmann::json json = nlohmann::json::parse(in);
   GpReference reference;
   nlohmann::json points = json.at("points");
-  points.insert(
-      points.end(), json.at("new_points").begin(), json.at("new_points").end());
+  points.insert(points.end(), json.at("new_points").begin(),
+                json.at("new_points").end());
   reference.space.points.resize(3, static_cast<Eigen::Index>(points.size()));
   reference.space.dimensions = {"x1", "x2", "x3"};
   for (std::size_t i = 0; i < points.size(); ++i) {

@@ -88,10 +88,7 @@ TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {
   ScoreTable scores;
   PredictionFigures figures;
   LengthScaleTable table5;
-  FitHeldOut(manifest,
-             manifest.problems.front(),
-             1,
-             variants,
+  FitHeldOut(manifest, manifest.problems.front(), 1, variants,
              [&](const Fitted& fitted) {
                trials.insert(fitted.trials);
                int ran = 0;

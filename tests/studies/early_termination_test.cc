@@ -23,8 +23,7 @@ TEST(FiniteProcess, AgreesWithTheSurrogate) {
   space.points = UnitGrid(2, 6);
   space.dimensions = {"x", "y"};
   surrogates::GaussianProcess process(
-      space,
-      surrogates::ConstantMean(space.size(), -50.0, 1.0),
+      space, surrogates::ConstantMean(space.size(), -50.0, 1.0),
       {.as_printed = true});
   const std::vector<int> candidates = {3, 17, 17, 30};
   const Eigen::Vector4d values(0.4, -1.0, 0.2, 0.9);
@@ -36,8 +35,8 @@ TEST(FiniteProcess, AgreesWithTheSurrogate) {
        .log_coefficients = Eigen::VectorXd::Constant(1, -50.0)});
   FiniteProcess finite(MaternMatrix(space.points, 0.3));
   for (Eigen::Index i = 0; i < 4; ++i) {
-    finite.Observe(
-        candidates[static_cast<std::size_t>(i)], values[i], noise[i]);
+    finite.Observe(candidates[static_cast<std::size_t>(i)], values[i],
+                   noise[i]);
   }
   surrogates::Prediction prediction;
   process.Predict(prediction);

@@ -24,8 +24,7 @@ std::vector<FitRecord> Records() {
   std::vector<FitRecord> records;
   for (const int trial : {5, 6, 7}) {
     const auto add = [&](const std::string& surrogate,
-                         const std::string& parameter,
-                         double value) {
+                         const std::string& parameter, double value) {
       records.push_back({trial, surrogate, parameter, value});
     };
     add("throughput", "length_scale[dp]", trial == 6 ? 2.0 : 0.5);
@@ -109,10 +108,9 @@ TEST(PhysicalReading, VolumesAreBandwidthsWithTheirEndsExchanged) {
 // 64 all-reduces in 8 ms of latency: 125 us each.
 TEST(PhysicalReading, LatenciesAreThoseOfOneMessage) {
   const FittedSurrogate surrogate = FittedAt(Records()).surrogates[0];
-  const auto reading =
-      ReadingOf(surrogate,
-                ByName(surrogate.coefficients, "TP latency; intra-node"),
-                kSizes);
+  const auto reading = ReadingOf(
+      surrogate, ByName(surrogate.coefficients, "TP latency; intra-node"),
+      kSizes);
   EXPECT_NEAR(reading->estimate.value, 125.0, 1e-9);
   EXPECT_EQ(reading->unit, "us");
 }

@@ -32,9 +32,9 @@ class SensitivityTest : public testing::Test {
 
   SensitivityStudy Read(const std::string& text) {
     const auto path = folder_.path() / "study.toml";
-    fakes::WriteFile(path,
-                     "[study]\nexperiments = [\"base.toml\"]\nrepeats = 7\n" +
-                         text + kClaim);
+    fakes::WriteFile(
+        path, "[study]\nexperiments = [\"base.toml\"]\nrepeats = 7\n" + text +
+                  kClaim);
     return ReadSensitivityStudy(path, folder_.path() / "results");
   }
 
@@ -63,13 +63,8 @@ TEST_F(SensitivityTest, EveryListIsAnAxisAndTheDefaultComesFirst) {
               folder_.path() / "results/study/base" / varied.variation.name);
   }
   EXPECT_THAT(names,
-              ElementsAre("default",
-                          "failure-5",
-                          "failure-30",
-                          "both-5-0",
-                          "both-5-3",
-                          "both-30-0",
-                          "both-30-3"));
+              ElementsAre("default", "failure-5", "failure-30", "both-5-0",
+                          "both-5-3", "both-30-0", "both-30-3"));
   EXPECT_EQ(study.experiments[4].variation.value, "5, 3");
   EXPECT_THAT(
       study.experiments[1].overrides.settings,
@@ -126,8 +121,8 @@ TEST_F(SensitivityTest, AVariationCannotRunHeldOutProblems) {
   const std::string size = "batch_size = 64";
   text.replace(text.find(size), size.size(), "batch_size = [8, 16]");
   const std::string repeats = "repeats = 2";
-  text.replace(
-      text.find(repeats), repeats.size(), "repeats = 2\nheld_out = \"odd\"");
+  text.replace(text.find(repeats), repeats.size(),
+               "repeats = 2\nheld_out = \"odd\"");
   fakes::WriteFile(folder_.path() / "base.toml", text);
   EXPECT_THAT(Error("[[vary]]\nname = \"x\"\nworkload.batch_size = [16]\n"),
               AllOf(HasSubstr("study.toml:4:1: x"),

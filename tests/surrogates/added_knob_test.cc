@@ -51,13 +51,11 @@ class AddedKnob : public ::testing::Test {
     workload.model.kv_heads = workload.batch_size = 4;
     workload.sequence_length = 8;
     return trials::SearchSpace::Enumerate(
-        workload,
-        2,
+        workload, 2,
         trials::ReadSearchSpaceOptions(
             common::TomlTable::ParseString("[space]\n" + text, "fig.toml")
                 .GetTable("space"),
-            fakes::SourceFolder() / "experiments/rules",
-            knobs_));
+            fakes::SourceFolder() / "experiments/rules", knobs_));
   }
 
   [[nodiscard]] std::vector<int> Values(const trials::SearchSpace& space,
@@ -105,8 +103,8 @@ TEST_F(AddedKnob, TakesItsDefaultInTheCanonicalFormWhereItIsInactive) {
 TEST_F(AddedKnob, IsADimensionOfTheEncodingCenteredWhereItIsInactive) {
   const trials::SearchSpace space = Enumerate("");
   const EncodedSpace encoded = Encode(space);
-  const auto found = std::find(
-      encoded.dimensions.begin(), encoded.dimensions.end(), "prefetch_mb");
+  const auto found = std::find(encoded.dimensions.begin(),
+                               encoded.dimensions.end(), "prefetch_mb");
   ASSERT_NE(found, encoded.dimensions.end());
   const auto row = encoded.points.row(found - encoded.dimensions.begin());
   for (int i = 0; i < space.size(); ++i) {

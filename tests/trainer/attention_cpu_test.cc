@@ -93,25 +93,13 @@ Results RunBoth(const Operands& in, bool keep) {
   const CpuAttention<double> attention(in.shape);
   Numbers kept = Room(CpuAttention<double>::Kept(in.shape));
   Numbers scratch = Room(CpuAttention<double>::Scratch(in.shape));
-  Results results{Numbers(in.dout.size(), kGuard),
-                  Numbers(in.q.size(), kGuard),
-                  Numbers(in.k.size(), kGuard),
-                  Numbers(in.v.size(), kGuard)};
-  attention.Forward(in.q.data(),
-                    in.k.data(),
-                    in.v.data(),
-                    results.out.data(),
-                    keep ? kept.data() : nullptr,
-                    scratch.data());
-  attention.Backward(in.dout.data(),
-                     in.q.data(),
-                     in.k.data(),
-                     in.v.data(),
-                     keep ? kept.data() : nullptr,
-                     scratch.data(),
-                     results.dq.data(),
-                     results.dk.data(),
-                     results.dv.data());
+  Results results{Numbers(in.dout.size(), kGuard), Numbers(in.q.size(), kGuard),
+                  Numbers(in.k.size(), kGuard), Numbers(in.v.size(), kGuard)};
+  attention.Forward(in.q.data(), in.k.data(), in.v.data(), results.out.data(),
+                    keep ? kept.data() : nullptr, scratch.data());
+  attention.Backward(in.dout.data(), in.q.data(), in.k.data(), in.v.data(),
+                     keep ? kept.data() : nullptr, scratch.data(),
+                     results.dq.data(), results.dk.data(), results.dv.data());
   EXPECT_EQ(kept.back(), kGuard);
   EXPECT_EQ(scratch.back(), kGuard);
   return results;

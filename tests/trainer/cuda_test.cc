@@ -147,9 +147,7 @@ TEST(EmulatedCard, InBfloat16MicrobatchesHaveTheLossesOfOneBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models,
-                         EmulatedCuda,
-                         ::testing::ValuesIn(kModels),
+INSTANTIATE_TEST_SUITE_P(Models, EmulatedCuda, ::testing::ValuesIn(kModels),
                          [](const auto& test) {
                            return std::string(test.param);
                          });
@@ -221,8 +219,8 @@ class AttentionRun {
     const Tensor kept = keep ? Make(device_.AttentionKept(shape_)) : Tensor{};
     const Tensor scratch = Make(device_.AttentionScratch(shape_));
     device_.AttentionForward(shape_, q, k, v, out, kept, scratch);
-    device_.AttentionBackward(
-        shape_, dout, q, k, v, out, kept, scratch, dq, dk, dv);
+    device_.AttentionBackward(shape_, dout, q, k, v, out, kept, scratch, dq, dk,
+                              dv);
     return {Get(out), Get(dq), Get(dk), Get(dv)};
   }
 
@@ -274,8 +272,8 @@ TEST_P(TensorCoreAttention, EqualsTheCpuWithinTheRoundingOfBfloat16) {
   std::mt19937_64 engine(1);
   const std::int64_t q = shape.batch * shape.queries * shape.q_stride;
   const std::int64_t kv = shape.batch * shape.keys * shape.kv_stride;
-  const Operands operands{
-      Draw(engine, q), Draw(engine, kv), Draw(engine, kv), Draw(engine, q)};
+  const Operands operands{Draw(engine, q), Draw(engine, kv), Draw(engine, kv),
+                          Draw(engine, q)};
   const auto cpu = MakeCpuDevice(CpuPrecision::kFloat);
   const auto expected = AttentionRun(*cpu, shape).Run(operands, true);
   LaunchOptions launch;
@@ -291,12 +289,9 @@ TEST_P(TensorCoreAttention, EqualsTheCpuWithinTheRoundingOfBfloat16) {
   }
 }
 
-AttentionShape Shape(std::int64_t queries,
-                     std::int64_t keys,
-                     std::int64_t offset,
-                     std::int64_t heads,
-                     std::int64_t kv_heads,
-                     std::int64_t head_size,
+AttentionShape Shape(std::int64_t queries, std::int64_t keys,
+                     std::int64_t offset, std::int64_t heads,
+                     std::int64_t kv_heads, std::int64_t head_size,
                      bool causal) {
   AttentionShape shape;
   shape.batch = 2;
@@ -311,8 +306,7 @@ AttentionShape Shape(std::int64_t queries,
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Shapes,
-    TensorCoreAttention,
+    Shapes, TensorCoreAttention,
     ::testing::Values(Shape(70, 70, 0, 2, 1, 16, true),    // grouped queries
                       Shape(33, 70, 37, 2, 2, 8, true),    // context parallel
                       Shape(40, 40, 0, 1, 1, 72, false),   // wide heads

@@ -29,8 +29,7 @@ class Samples {
     std::vector<std::int32_t> tokens, labels;
     std::vector<float> patches;
   };
-  [[nodiscard]] Numbers Make(int step = 0,
-                             std::int64_t first = 0,
+  [[nodiscard]] Numbers Make(int step = 0, std::int64_t first = 0,
                              std::int64_t sequences = kSamples,
                              std::int64_t offset = 0,
                              std::int64_t length = kLength) {

@@ -32,8 +32,8 @@ class Memory {
       : Memory(Numbers(static_cast<std::size_t>(size), kGuard)) {}
 
   [[nodiscard]] Tensor get() {
-    return {
-        reinterpret_cast<std::byte*>(numbers_.data()), size_, sizeof(double)};
+    return {reinterpret_cast<std::byte*>(numbers_.data()), size_,
+            sizeof(double)};
   }
   // Without the guard, which is intact.
   [[nodiscard]] Numbers numbers() const {
@@ -52,8 +52,7 @@ class Memory {
 
 Tensor View(Integers& integers) {
   return {reinterpret_cast<std::byte*>(integers.data()),
-          static_cast<std::int64_t>(integers.size()),
-          sizeof(std::int32_t)};
+          static_cast<std::int64_t>(integers.size()), sizeof(std::int32_t)};
 }
 
 class CpuDevice : public ::testing::Test {
@@ -139,9 +138,7 @@ TEST_F(CpuDevice, AProductWithoutNumbersChangesNothing) {
   Memory c(Numbers{5.0});
   const auto gemm = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     device_->Gemm({.m = m, .n = n, .k = k, .lda = 1, .ldb = 1, .ldc = 1},
-                  a.get(),
-                  a.get(),
-                  c.get());
+                  a.get(), a.get(), c.get());
     return c.numbers()[0];
   };
   EXPECT_EQ(gemm(0, 1, 1), 5.0);
@@ -203,8 +200,8 @@ TEST_F(CpuDevice, TokensOfOtherRanksAreZero) {
   EXPECT_EQ(out.numbers(), (Numbers{0, 0, 1, 2, 3, 4, 0, 0, 1, 2}));
   Memory dtable({100, 100, 100, 100});
   Memory dout({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
-  device_->EmbeddingBackward(
-      5, 2, 4, 2, View(tokens), dout.get(), dtable.get());
+  device_->EmbeddingBackward(5, 2, 4, 2, View(tokens), dout.get(),
+                             dtable.get());
   EXPECT_EQ(dtable.numbers(), (Numbers{112, 114, 105, 106}));
 }
 
@@ -220,33 +217,15 @@ TEST_F(CpuDevice, TheLossIsTheCrossEntropyOfTheRowsWithALabel) {
   Memory loss(Numbers{10.0});
   device_->LossMaxima(4, 2, 3, logits.get(), maxima.get());
   EXPECT_EQ(maxima.numbers(), (Numbers{log3, log3, 0, 1}));
-  device_->LossSums(
-      4, 2, 3, 2, logits.get(), View(labels), maxima.get(), sums.get());
+  device_->LossSums(4, 2, 3, 2, logits.get(), View(labels), maxima.get(),
+                    sums.get());
   ExpectNear(sums.numbers(),
              {4.0 / 3, 0.0, 5.0 / 3, log2 - log3, 2.0, 0.0, 2.0, 0.0});
-  device_->LossBackward(4,
-                        2,
-                        3,
-                        2,
-                        0.5,
-                        View(labels),
-                        maxima.get(),
-                        sums.get(),
-                        logits.get(),
-                        loss.get());
+  device_->LossBackward(4, 2, 3, 2, 0.5, View(labels), maxima.get(), sums.get(),
+                        logits.get(), loss.get());
   ExpectNear(logits.numbers(),
-             {0.5 * (0.75 - 1),
-              0.5 * 0.25,
-              0,
-              0.5 * 0.6,
-              0.5 * (0.4 - 1),
-              0,
-              0.5 * 0.5,
-              0.5 * 0.5,
-              0,
-              0,
-              0,
-              0});
+             {0.5 * (0.75 - 1), 0.5 * 0.25, 0, 0.5 * 0.6, 0.5 * (0.4 - 1), 0,
+              0.5 * 0.5, 0.5 * 0.5, 0, 0, 0, 0});
   ExpectNear(loss.numbers(),
              {10 + std::log(4.0 / 3) + std::log(5.0 / 2) + log2});
 }
@@ -260,19 +239,11 @@ TEST_F(CpuDevice, TheFirstLabelIsALabel) {
   Memory sums(2);
   Memory loss(Numbers{0.0});
   device_->LossMaxima(1, 2, 2, logits.get(), maxima.get());
-  device_->LossSums(
-      1, 2, 2, 0, logits.get(), View(labels), maxima.get(), sums.get());
+  device_->LossSums(1, 2, 2, 0, logits.get(), View(labels), maxima.get(),
+                    sums.get());
   ExpectNear(sums.numbers(), {4.0 / 3, -std::log(3.0)});
-  device_->LossBackward(1,
-                        2,
-                        2,
-                        0,
-                        1.0,
-                        View(labels),
-                        maxima.get(),
-                        sums.get(),
-                        logits.get(),
-                        loss.get());
+  device_->LossBackward(1, 2, 2, 0, 1.0, View(labels), maxima.get(), sums.get(),
+                        logits.get(), loss.get());
   ExpectNear(loss.numbers(), {std::log(4.0)});
   ExpectNear(logits.numbers(), {-0.75, 0.75});
 }
@@ -288,8 +259,8 @@ TEST_F(CpuDevice, TokensGoToTheExpertsOfTheLargestLogits) {
   ExpectNear(weights.numbers(), {0.75, 0.25, 0.5, 0.5});
   Memory dweights({1, 5, 3, 3});
   Memory dlogits(8);
-  device_->RouteBackward(
-      2, 4, 2, View(chosen), weights.get(), dweights.get(), dlogits.get());
+  device_->RouteBackward(2, 4, 2, View(chosen), weights.get(), dweights.get(),
+                         dlogits.get());
   // The mean of 1 and 5 is 2.
   ExpectNear(dlogits.numbers(), {0, 0.25 * 3, 0, 0.75 * -1, 0, 0, 0, 0});
 }
@@ -301,18 +272,18 @@ TEST_F(CpuDevice, RowsAreScatteredToTheirSlotsAndCombined) {
   Memory to(8);
   device_->ScatterRows(2, 2, 2, from.get(), View(slots), {}, to.get());
   EXPECT_EQ(to.numbers(), (Numbers{1, 2, 10, 20, 10, 20, 1, 2}));
-  device_->ScatterRows(
-      2, 2, 2, from.get(), View(slots), weights.get(), to.get());
+  device_->ScatterRows(2, 2, 2, from.get(), View(slots), weights.get(),
+                       to.get());
   EXPECT_EQ(to.numbers(), (Numbers{2, 4, 30, 60, 40, 80, 0.5, 1}));
   Memory back(4);
   device_->CombineRows(2, 2, 2, to.get(), View(slots), {}, back.get());
   EXPECT_EQ(back.numbers(), (Numbers{2.5, 5, 70, 140}));
-  device_->CombineRows(
-      2, 2, 2, to.get(), View(slots), weights.get(), back.get());
+  device_->CombineRows(2, 2, 2, to.get(), View(slots), weights.get(),
+                       back.get());
   EXPECT_EQ(back.numbers(), (Numbers{4.25, 8.5, 250, 500}));
   Memory dweights(4);
-  device_->CombineWeights(
-      2, 2, 2, from.get(), to.get(), View(slots), dweights.get());
+  device_->CombineWeights(2, 2, 2, from.get(), to.get(), View(slots),
+                          dweights.get());
   EXPECT_EQ(dweights.numbers(), (Numbers{2.5, 10, 1500, 2000}));
 }
 

@@ -63,8 +63,7 @@ void ExpectGradientsOfFiniteDifferences(const Job& job) {
     // The largest and some others.
     std::vector<std::int64_t> places = {
         std::max_element(
-            all.begin(),
-            all.end(),
+            all.begin(), all.end(),
             [](double a, double b) { return std::abs(a) < std::abs(b); }) -
         all.begin()};
     for (int i = 1; i < kSamples; ++i) {

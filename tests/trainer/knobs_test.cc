@@ -22,10 +22,8 @@ TrialResult Trained(std::string_view type, std::string_view config) {
   return result;
 }
 
-Traffic Sent(const TrialResult& result,
-             const std::string& group,
-             const std::string& operation,
-             int rank = 0) {
+Traffic Sent(const TrialResult& result, const std::string& group,
+             const std::string& operation, int rank = 0) {
   const auto& traffic = result.ranks[rank].traffic;
   const auto found = traffic.find(group);
   if (found == traffic.end()) {
@@ -194,14 +192,12 @@ TEST(Knobs, ZeroScattersGradientsAndGathersWeights) {
     const double gathers = stage == 3 ? 8.0 : 2.0;
     EXPECT_NEAR(
         static_cast<double>(Sent(result, "dp reduce", "reduce-scatter").bytes),
-        reduces * weights,
-        kPadding * weights);
+        reduces * weights, kPadding * weights);
     EXPECT_EQ(Sent(result, "dp reduce", "all-reduce").calls, 0);
     if (stage < 3) {
       EXPECT_NEAR(
           static_cast<double>(Sent(result, "dp gather", "all-gather").bytes),
-          gathers * weights,
-          kPadding * weights);
+          gathers * weights, kPadding * weights);
     } else {  // a unit at both ends of a chunk keeps its weights
       EXPECT_LE(Sent(result, "dp gather", "all-gather").bytes,
                 gathers * weights * (1 + kPadding));
@@ -296,8 +292,7 @@ TEST(Knobs, MicrobatchesReduceActivations) {
   const TrialResult four = Trained("llama", "dp=1,tp=1,pp=1,microbatches=4");
   EXPECT_NEAR(static_cast<double>(Peak(four, Region::kActivations)) /
                   static_cast<double>(Peak(one, Region::kActivations)),
-              0.25,
-              0.03);
+              0.25, 0.03);
   EXPECT_EQ(Spans(four, "forward").size(), 2U * 4);
 }
 

@@ -46,10 +46,8 @@ TEST_P(MemoryOfRanks, IsWhatTheSimulatorCountsByRegion) {
         continue;  // the first rank has the class tokens
       }
       const TrainerLedger ledger =
-          TrainerMemory(WorkloadOf(job),
-                        job.config,
-                        Mesh(job.config, rank.rank).pp_index,
-                        Framework());
+          TrainerMemory(WorkloadOf(job), job.config,
+                        Mesh(job.config, rank.rank).pp_index, Framework());
       const std::string place = std::string(type) + " " + ToString(job.config) +
                                 ", rank " + std::to_string(rank.rank);
       EXPECT_EQ(rank.peak_bytes, ledger.total_peak) << place;
@@ -60,12 +58,11 @@ TEST_P(MemoryOfRanks, IsWhatTheSimulatorCountsByRegion) {
 }
 
 // Loads of Mixtral's experts depend on the data.
-INSTANTIATE_TEST_SUITE_P(
-    Memory,
-    MemoryOfRanks,
-    ::testing::Combine(
-        ::testing::Values("gpt2", "bert", "llama", "qwen2", "vit"),
-        ::testing::Range(11, 21)));
+INSTANTIATE_TEST_SUITE_P(Memory, MemoryOfRanks,
+                         ::testing::Combine(::testing::Values("gpt2", "bert",
+                                                              "llama", "qwen2",
+                                                              "vit"),
+                                            ::testing::Range(11, 21)));
 
 // Units of a Llama with 4 heads of 16 columns, of which 2 are key-value heads,
 // for 2 sequences of 64 tokens. Blocks of the ledger are multiples of 64
@@ -193,9 +190,9 @@ TEST_F(TrainerUnitsTest, ContextParallelRanksGatherKeysAndValues) {
   const std::int64_t keys = kTokens * 2 * 32;
   workload_.model.ffn_size = 32;
   const Elements block = Block();
-  EXPECT_EQ(block.kept,
-            kHalf + tokens * 64 + keys + tokens * 64 + tokens * 4 * 64 +
-                tokens * (64 + 32) + tokens * kHidden);
+  EXPECT_EQ(block.kept, kHalf + tokens * 64 + keys + tokens * 64 +
+                            tokens * 4 * 64 + tokens * (64 + 32) +
+                            tokens * kHidden);
   EXPECT_EQ(block.forward_communication, keys);
   EXPECT_EQ(block.backward_communication, keys);
   EXPECT_EQ(block.backward_workspace, 2 * tokens * 64 + keys + 2 * 64 * 64);
@@ -207,10 +204,9 @@ TEST_F(TrainerUnitsTest, SequenceParallelRanksGatherAllTokens) {
   const std::int64_t shard = kTokens / 2;
   const std::int64_t all = kTokens * kHidden;
   const Elements block = Block();
-  EXPECT_EQ(block.kept,
-            2 * (2 * shard + 2 * shard * kHidden) +
-                kTokens * (32 + 2 * 16 + 32 + 2 * 64 + 192 + 96) +
-                shard * kHidden);
+  EXPECT_EQ(block.kept, 2 * (2 * shard + 2 * shard * kHidden) +
+                            kTokens * (32 + 2 * 16 + 32 + 2 * 64 + 192 + 96) +
+                            shard * kHidden);
   EXPECT_EQ(block.forward_workspace, all + 2 * 64 * 64);
   EXPECT_EQ(block.backward_workspace, 2 * all + kTokens * (96 + 192));
   // Without sequence parallelism nothing is gathered.
@@ -229,9 +225,8 @@ TEST_F(TrainerUnitsTest, ExpertsKeepSortedCopies) {
   const std::int64_t attention =
       kHalf + kTokens * (64 + 2 * 32) + kTokens * 64 + kTokens * 4 * 64;
   const Elements block = Block();
-  EXPECT_EQ(
-      block.kept,
-      attention + kHalf + 3 * pairs + pairs * (384 + 192) + kTokens * kHidden);
+  EXPECT_EQ(block.kept, attention + kHalf + 3 * pairs + pairs * (384 + 192) +
+                            kTokens * kHidden);
   EXPECT_EQ(block.kept_communication, 2 * pairs * kHidden);
   EXPECT_EQ(block.forward_communication, 2 * pairs * kHidden);
   EXPECT_EQ(block.backward_communication, 4 * pairs * kHidden);
@@ -253,9 +248,9 @@ TEST_F(TrainerUnitsTest, ExpertRanksKeepTheRowsTheyReceive) {
   const std::int64_t attention =
       kHalf + kTokens * (64 + 2 * 32) + kTokens * 64 + kTokens * 4 * 64;
   const Elements block = Block();
-  EXPECT_EQ(block.kept,
-            attention + kHalf + 3 * pairs + rows + rows * kHidden +
-                rows * (384 + 192) + pairs * kHidden + kTokens * kHidden);
+  EXPECT_EQ(block.kept, attention + kHalf + 3 * pairs + rows + rows * kHidden +
+                            rows * (384 + 192) + pairs * kHidden +
+                            kTokens * kHidden);
   EXPECT_EQ(block.kept_communication, 0);
   EXPECT_EQ(block.forward_communication, 2 * rows * kHidden);
   EXPECT_EQ(block.backward_communication, 2 * rows * kHidden);
@@ -351,9 +346,8 @@ TEST_F(TrainerUnitsTest, AModelMayHaveOneExpertAndOneClass) {
   workload_.model.experts = workload_.model.experts_per_token = 1;
   const std::int64_t attention =
       kHalf + kTokens * (64 + 2 * 32) + kTokens * 64 + kTokens * 4 * 64;
-  EXPECT_EQ(Block().kept,
-            attention + kHalf + 3 * kTokens + kTokens * (384 + 192) +
-                kTokens * kHidden);
+  EXPECT_EQ(Block().kept, attention + kHalf + 3 * kTokens +
+                              kTokens * (384 + 192) + kTokens * kHidden);
   // Attention, its output, two norms, the router and two matrices of the
   // expert.
   EXPECT_EQ(Units().BlockParameters().size(), 2U + 2 + 1 + 2);

@@ -40,11 +40,9 @@ TEST(ModelConstants, TheFileNamesThemAsTheModelsClassDoes) {
   Expect(R"({"model_type": "bert", "layer_norm_eps": 0.5})", 0.5, 1e4);
   Expect(R"({"model_type": "vit", "layer_norm_eps": 0.5})", 0.5, 1e4);
   Expect(R"({"model_type": "llama", "rms_norm_eps": 0.5, "rope_theta": 7.0})",
-         0.5,
-         7.0);
+         0.5, 7.0);
   Expect(R"({"model_type": "llama", "rope_parameters": {"rope_theta": 7.0}})",
-         1e-6,
-         7.0);
+         1e-6, 7.0);
 }
 
 TEST(ModelConstants, TheBaseOfRotaryPositionsIsPositive) {

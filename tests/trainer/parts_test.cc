@@ -50,8 +50,7 @@ void OnRanks(int n, bool own_stream, Work work) {
 
 Tensor View(std::vector<double>& numbers) {
   return {reinterpret_cast<std::byte*>(numbers.data()),
-          static_cast<std::int64_t>(numbers.size()),
-          sizeof(double)};
+          static_cast<std::int64_t>(numbers.size()), sizeof(double)};
 }
 
 TEST(ThreadCommunicator, CollectivesGiveWhatTheirNamesSay) {
@@ -128,8 +127,8 @@ TEST(ThreadCommunicator, ValuesOfTheHostAreSummedAndExchanged) {
     std::vector<double> values = {1.0 + rank, -rank * 2.0};
     group.SumOnHost(values);
     EXPECT_EQ(values, (std::vector<double>{6.0, -6.0}));
-    const std::vector<std::int64_t> sent = {
-        10 * rank, 10 * rank + 1, 10 * rank + 2};
+    const std::vector<std::int64_t> sent = {10 * rank, 10 * rank + 1,
+                                            10 * rank + 2};
     std::vector<std::int64_t> received(3);
     group.ExchangeOnHost(sent, received);
     EXPECT_EQ(received,
@@ -303,8 +302,8 @@ void ExpectProduct(const GemmShape& s, Gemm gemm, double tolerance) {
       }
       const double expected =
           s.alpha * sum + s.beta * static_cast<double>(c[i * s.ldc + j]);
-      ASSERT_NEAR(
-          static_cast<double>(product[i * s.ldc + j]), expected, tolerance);
+      ASSERT_NEAR(static_cast<double>(product[i * s.ldc + j]), expected,
+                  tolerance);
     }
   }
 }

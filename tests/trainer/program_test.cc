@@ -45,8 +45,7 @@ class TrainProgram : public ::testing::Test {
  protected:
   TrainProgram() { std::ofstream(folder_.path() / "config.json") << kModel; }
   // Runs the program on the model with these options, in a shell.
-  Ended Run(const std::string& options,
-            const std::string& before = "",
+  Ended Run(const std::string& options, const std::string& before = "",
             const std::string& size = "--batch-size 8 --sequence-length 16") {
     const auto begin = Clock::now();
     const auto out = folder_.path() / "out.txt";

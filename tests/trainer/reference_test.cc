@@ -52,8 +52,7 @@ TEST_P(ReferenceTest, LossesEqualThoseOfPyTorch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models,
-                         ReferenceTest,
+INSTANTIATE_TEST_SUITE_P(Models, ReferenceTest,
                          ::testing::Values("llama", "gpt2", "bert", "mixtral"));
 
 }  // namespace

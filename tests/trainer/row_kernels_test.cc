@@ -25,8 +25,7 @@ void ExpectExp(int most, double ulps) {
     for (int i = -10; i <= 10; ++i) {
       const T x = static_cast<T>((n + i / 20.0) * std::log(2.0));
       const long double exact = std::exp(static_cast<long double>(x));
-      EXPECT_NEAR(static_cast<double>(ExpOf(x) / exact),
-                  1.0,
+      EXPECT_NEAR(static_cast<double>(ExpOf(x) / exact), 1.0,
                   ulps * std::numeric_limits<T>::epsilon())
           << x;
     }
@@ -48,8 +47,7 @@ void ExpectUnbiasedExp() {
       const T x = static_cast<T>(sign * (0.33 + 0.016 * i / kCount));
       sum += ExpOf(x) / std::exp(static_cast<long double>(x)) - 1.0L;
     }
-    EXPECT_NEAR(static_cast<double>(sum / kCount),
-                0.0,
+    EXPECT_NEAR(static_cast<double>(sum / kCount), 0.0,
                 0.25 * std::numeric_limits<T>::epsilon());
   }
 }
@@ -85,8 +83,7 @@ std::vector<T> Guarded(std::vector<double> numbers) {
 
 template <typename T>
 void ExpectNumbers(const std::vector<T>& actual,
-                   const std::vector<double>& expected,
-                   double tolerance) {
+                   const std::vector<double>& expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size() + 1);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(static_cast<double>(actual[i]), expected[i], tolerance) << i;
@@ -177,9 +174,7 @@ TEST(RowKernels, GradientsOfNormsAreFiniteDifferences) {
     const auto loss = [&](const std::vector<double>& at) {
       std::vector<double> y(4);
       NormForwardRow(NormRow<double>{kind, 4, scale.data(), nullptr, 0.25},
-                     at.data(),
-                     y.data(),
-                     statistics.data());
+                     at.data(), y.data(), statistics.data());
       return Weighted(dy, y);
     };
     (void)loss(x);
@@ -187,13 +182,8 @@ TEST(RowKernels, GradientsOfNormsAreFiniteDifferences) {
     std::vector<double> dscale = Guarded<double>({5.0, 6.0, 7.0, 8.0});
     std::vector<double> dshift = Guarded<double>({1.0, 1.0, 1.0, 1.0});
     const std::vector<double> kept = statistics;
-    NormBackwardRow(NormRow<double>{kind, 4, scale.data()},
-                    dy.data(),
-                    x.data(),
-                    kept.data(),
-                    dx.data(),
-                    dscale.data(),
-                    dshift.data());
+    NormBackwardRow(NormRow<double>{kind, 4, scale.data()}, dy.data(), x.data(),
+                    kept.data(), dx.data(), dscale.data(), dshift.data());
     std::vector<double> slopes;
     std::vector<double> dscales;
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -208,13 +198,8 @@ TEST(RowKernels, GradientsOfNormsAreFiniteDifferences) {
     ExpectNumbers(dx, slopes, 1e-8);
     ExpectNumbers(dscale, dscales, 1e-12);
     ExpectNumbers(dshift, {1.5, 2.5, -1.0, 4.0}, 1e-12);
-    NormBackwardRow(NormRow<double>{kind, 4, scale.data()},
-                    dy.data(),
-                    x.data(),
-                    kept.data(),
-                    dx.data(),
-                    dscale.data(),
-                    nullptr);
+    NormBackwardRow(NormRow<double>{kind, 4, scale.data()}, dy.data(), x.data(),
+                    kept.data(), dx.data(), dscale.data(), nullptr);
   }
 }
 
@@ -241,10 +226,10 @@ void ExpectActivations() {
     std::vector<T> y = Guarded<T>(std::vector<double>(6));
     ActivationForwardRow(kind, 6, bias_of.data(), x.data(), y.data());
     ExpectNumbers(x, sums, 0.0);
-    ExpectNumbers(
-        y, kind == Activation::kGelu ? gelu : gelu_tanh, Tolerance<T>());
-    ActivationForwardRow(
-        kind, 6, static_cast<const T*>(nullptr), x.data(), y.data());
+    ExpectNumbers(y, kind == Activation::kGelu ? gelu : gelu_tanh,
+                  Tolerance<T>());
+    ActivationForwardRow(kind, 6, static_cast<const T*>(nullptr), x.data(),
+                         y.data());
     ExpectNumbers(x, sums, 0.0);
   }
   std::vector<double> gated;
@@ -253,8 +238,8 @@ void ExpectActivations() {
   }
   std::vector<T> x = Guarded<T>(in);
   std::vector<T> y = Guarded<T>(std::vector<double>(3));
-  ActivationForwardRow(
-      Activation::kSwiGlu, 3, bias_of.data(), x.data(), y.data());
+  ActivationForwardRow(Activation::kSwiGlu, 3, bias_of.data(), x.data(),
+                       y.data());
   ExpectNumbers(x, sums, 0.0);
   ExpectNumbers(y, gated, Tolerance<T>());
 }
@@ -274,8 +259,8 @@ TEST(RowKernels, GradientsOfActivationsAreFiniteDifferences) {
     dy.resize(static_cast<std::size_t>(cols));
     const auto loss = [&](std::vector<double> x) {
       std::vector<double> y(dy.size());
-      ActivationForwardRow(
-          kind, cols, static_cast<const double*>(nullptr), x.data(), y.data());
+      ActivationForwardRow(kind, cols, static_cast<const double*>(nullptr),
+                           x.data(), y.data());
       return Weighted(dy, y);
     };
     std::vector<double> slopes;
@@ -340,20 +325,15 @@ void ExpectAdam() {
   std::vector<T> weights = Guarded<T>({0.0, 0.0});
   const auto step = [&](T gradient) {
     const std::vector<T> gradients = {gradient, gradient};
-    AdamRow(options,
-            2,
-            gradients.data(),
-            master.data(),
-            first.data(),
-            second.data(),
-            weights.data());
+    AdamRow(options, 2, gradients.data(), master.data(), first.data(),
+            second.data(), weights.data());
   };
   step(T(2));
   const double kept = 1.0 - 0.5 * 0.25;
   ExpectNumbers(first, {0.5, 0.5}, Tolerance<T>());
   ExpectNumbers(second, {1.0, 1.0}, Tolerance<T>());
-  ExpectNumbers(
-      master, {8 * kept - 0.25, 16 * kept - 0.25}, 20 * Tolerance<T>());
+  ExpectNumbers(master, {8 * kept - 0.25, 16 * kept - 0.25},
+                20 * Tolerance<T>());
   EXPECT_EQ(weights, master);
   options.step = 2;
   step(T(-2));

@@ -14,8 +14,8 @@
 
 namespace trials::trainer::testing {
 
-inline constexpr std::string_view kModels[] = {
-    "gpt2", "bert", "llama", "qwen2", "vit", "mixtral"};
+inline constexpr std::string_view kModels[] = {"gpt2",  "bert", "llama",
+                                               "qwen2", "vit",  "mixtral"};
 
 // Sizes that tp up to 8 (4 key-value heads for grouped queries) divides, except
 // for the vocabulary.
@@ -68,8 +68,7 @@ inline Job TinyJob(std::string_view type, int steps = 3) {
   return job;
 }
 
-inline Job TinyJob(std::string_view type,
-                   std::string_view config,
+inline Job TinyJob(std::string_view type, std::string_view config,
                    int steps = 3) {
   Job job = TinyJob(type, steps);
   job.config = ParseParallelConfig(config);

@@ -111,8 +111,7 @@ TEST(Trial, ARankThatHangsIsLeftBehind) {
         const TrialResult result = RunTrial(job, *backend, launch, {}, 0.05);
         _exit(result.stuck && result.reason == EndReason::kFailed ? 0 : 1);
       },
-      ::testing::ExitedWithCode(0),
-      "");
+      ::testing::ExitedWithCode(0), "");
 }
 
 // Ranks share the memory of the host.

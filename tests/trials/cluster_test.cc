@@ -42,8 +42,7 @@ std::filesystem::path File(const std::string& text) {
 std::filesystem::path Edited(const std::string& from, const std::string& to) {
   std::string text = Text(ShippedFile("rtx3080-2x8"));
   const std::string preset = "gpu = \"rtx-3080\"\n";
-  text.replace(text.find(preset),
-               preset.size(),
+  text.replace(text.find(preset), preset.size(),
                "[gpu]\n" + Text(fakes::SourceFolder() / "experiments" / "gpus" /
                                 "rtx-3080.toml"));
   const std::size_t at = text.find(from);
@@ -149,8 +148,8 @@ TEST(Cluster, SeveralNodesNeedANetwork) {
 
 // cpu-2 and cpu-4 have CPU ranks, h200-shared-4 quarters of a GPU.
 TEST(Cluster, EveryFileIsReadAndNumbersOfWholeGpusAreOfTheRightSize) {
-  const std::set<std::string> without_gpus = {
-      "cpu-2", "cpu-4", "h200-shared-4"};
+  const std::set<std::string> without_gpus = {"cpu-2", "cpu-4",
+                                              "h200-shared-4"};
   const std::set<std::string> several_types = {"a100-h100"};
   int files = 0;
   for (const auto& entry :
@@ -231,8 +230,7 @@ TEST(Cluster, APresetIsTheSameGpuAsATableWithItsNumbers) {
 
 TEST(Cluster, AnUnknownPresetListsTheKnownOnes) {
   EXPECT_THAT(ErrorOf(Written("gpu = \"h100-smx\"\n")),
-              AllOf(HasSubstr("did you mean 'h100-sxm'?"),
-                    HasSubstr("mi300x"),
+              AllOf(HasSubstr("did you mean 'h100-sxm'?"), HasSubstr("mi300x"),
                     HasSubstr(":3:")));
 }
 

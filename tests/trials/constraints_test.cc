@@ -34,11 +34,10 @@ TEST(Constraints, RulesInWordsAreThePredicates) {
     return std::uniform_int_distribution<int>(1, most)(random);
   };
   for (const Constraint& constraint : Constraints()) {
-    const Rule rule = Rule::Parse(
-        std::regex_replace(
-            std::string(constraint.rule), std::regex("[a-z_]+"), "$$$&"),
-        "test",
-        "here");
+    const Rule rule =
+        Rule::Parse(std::regex_replace(std::string(constraint.rule),
+                                       std::regex("[a-z_]+"), "$$$&"),
+                    "test", "here");
     int broken = 0;
     for (int i = 0; i < 2000; ++i) {
       Workload workload = SmallWorkload();
@@ -63,10 +62,9 @@ TEST(Constraints, RulesInWordsAreThePredicates) {
 }
 
 TEST(Constraints, RowsAreInTheOrderOfTheGroups) {
-  EXPECT_TRUE(std::is_sorted(
-      Constraints().begin(), Constraints().end(), [](const auto& a, auto& b) {
-        return a.group < b.group;
-      }));
+  EXPECT_TRUE(
+      std::is_sorted(Constraints().begin(), Constraints().end(),
+                     [](const auto& a, auto& b) { return a.group < b.group; }));
   EXPECT_EQ(Constraints().front().rule, "dp * tp * pp * cp != num_gpus");
 }
 

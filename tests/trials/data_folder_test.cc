@@ -71,10 +71,10 @@ TEST_F(DataFolderTest, AFileIsFoundByItsNameOrByItsPath) {
             folder_.path() / "gpus/a100.toml");
   EXPECT_THAT(Error([] { return FindDataFile("gpus", "a10.toml", "/none"); }),
               HasSubstr("/none/a10.toml: no such file"));
-  EXPECT_THAT(Error([] { return FindDataFile("gpus", "a10"); }),
-              AllOf(HasSubstr("'a10' is not in"),
-                    HasSubstr("did you mean 'a100'?"),
-                    testing::EndsWith("known: a100")));
+  EXPECT_THAT(
+      Error([] { return FindDataFile("gpus", "a10"); }),
+      AllOf(HasSubstr("'a10' is not in"), HasSubstr("did you mean 'a100'?"),
+            testing::EndsWith("known: a100")));
   // A name is not a path.
   EXPECT_THAT(Error([] { return FindDataFile("gpus", "sub/b100"); }),
               HasSubstr("'sub/b100' is not in"));

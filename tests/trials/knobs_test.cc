@@ -190,8 +190,7 @@ TEST(Knobs, ConditionsInWordsAreTheConditions) {
 }
 
 // The sizes and the knobs of one group of `config`, the rest of `others`.
-ParallelConfig Mix(const ParallelConfig& config,
-                   const ParallelConfig& others,
+ParallelConfig Mix(const ParallelConfig& config, const ParallelConfig& others,
                    KnobGroup group) {
   ParallelConfig mixed = others;
   for (const Knob& knob : BuiltInKnobs()) {
@@ -304,22 +303,8 @@ TEST(Knobs, NamesHaveLettersDigitsAndFourSigns) {
     Knob knob{.name = name, .minimum = 0};
     EXPECT_EQ(ErrorOf(knob), "no error") << name;
   }
-  for (const char* name : {"",
-                           "9",
-                           "_x",
-                           "x ",
-                           "x/",
-                           "x:",
-                           "x@",
-                           "x[",
-                           "x`",
-                           "x{",
-                           "x.",
-                           "/x",
-                           "[x",
-                           "@x",
-                           "`x",
-                           "{x"}) {
+  for (const char* name : {"", "9", "_x", "x ", "x/", "x:", "x@", "x[", "x`",
+                           "x{", "x.", "/x", "[x", "@x", "`x", "{x"}) {
     Knob knob{.name = name, .minimum = 0};
     EXPECT_THAT(ErrorOf(knob), HasSubstr("is not a name")) << name;
   }

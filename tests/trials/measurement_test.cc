@@ -15,11 +15,9 @@ namespace {
 constexpr ThroughputOptions kPlain{.warmup_steps = 0, .outlier_iqr = 0.0};
 
 TEST(Measurement, OutcomesHaveNamesThatReadBack) {
-  for (const Outcome outcome : {Outcome::kCompleted,
-                                Outcome::kTerminatedEarly,
-                                Outcome::kOutOfMemory,
-                                Outcome::kTimedOut,
-                                Outcome::kFailed}) {
+  for (const Outcome outcome :
+       {Outcome::kCompleted, Outcome::kTerminatedEarly, Outcome::kOutOfMemory,
+        Outcome::kTimedOut, Outcome::kFailed}) {
     Outcome read{};
     FromText(ToString(outcome), read);
     EXPECT_EQ(read, outcome);

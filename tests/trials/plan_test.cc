@@ -43,12 +43,9 @@ TEST_P(PlanOfPaperProblem, EqualStagesGiveTheConfigurationToTheLastBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All,
-                         PlanOfPaperProblem,
-                         testing::Values("bert-8gpu",
-                                         "qwen-8gpu",
-                                         "llama1b-16gpu",
-                                         "llama7b-32gpu"));
+INSTANTIATE_TEST_SUITE_P(All, PlanOfPaperProblem,
+                         testing::Values("bert-8gpu", "qwen-8gpu",
+                                         "llama1b-16gpu", "llama7b-32gpu"));
 
 TEST(Plan, LayersAreDealtOutEvenlyWithTheRestInTheMiddle) {
   EXPECT_THAT(DistributeLayers(12, 4), ElementsAre(3, 3, 3, 3));
@@ -104,8 +101,8 @@ TEST(Plan, StagesMayHaveSizesOfTheirOwn) {
   Plan plan = UniformPlan(ParseParallelConfig("dp=4,pp=2,microbatches=4"), 8);
   plan.stages[0] = {.dp = 1, .tp = 4};
   const StepReport report = simulator.Simulate(plan);
-  EXPECT_NEAR(
-      report.time.Total(), report.step_time_s, 1e-9 * report.step_time_s);
+  EXPECT_NEAR(report.time.Total(), report.step_time_s,
+              1e-9 * report.step_time_s);
   // The first stage's tensor parallelism is seen where it is critical, and all
   // eight GPUs are used.
   EXPECT_EQ(PoolGpus(plan, 0), 8);
@@ -118,8 +115,8 @@ TEST(Plan, AFasterGpuTypeForHalfTheStagesIsFasterThanNone) {
   fast.gpu.memory_bandwidth_bytes_per_s *= 2;
   Workload workload = SmallWorkload();
   workload.model.vocab_size = 1000;  // no stage is busy with the head
-  const Simulator simulator(
-      workload, std::vector<Cluster>{SmallCluster(), fast}, {});
+  const Simulator simulator(workload,
+                            std::vector<Cluster>{SmallCluster(), fast}, {});
   Plan plan = FourStages();
   const double slow_s = simulator.Simulate(plan).step_time_s;
   plan.stages[2].pool = plan.stages[3].pool = 1;
@@ -143,9 +140,8 @@ TEST(Plan, ErrorsNameTheStageTheValueAndTheRule) {
   EXPECT_EQ(Error(FourStages()), "no error");
   Plan plan = FourStages();
   plan.layers = {2, 2, 2, 1};
-  EXPECT_THAT(
-      Error(plan),
-      AllOf(HasSubstr("2, 2, 2, 1"), HasSubstr("add up to the model's 8")));
+  EXPECT_THAT(Error(plan), AllOf(HasSubstr("2, 2, 2, 1"),
+                                 HasSubstr("add up to the model's 8")));
   plan = FourStages();
   plan.stages[1].recomputed_layers = 3;
   EXPECT_THAT(Error(plan), HasSubstr("stage 1: 3 recomputed layers of 2"));
@@ -320,22 +316,13 @@ TEST(PlanText, NumbersHaveALeastAndAGreatestValue) {
   Plan cut;  // before the second digit
   FromText(std::string_view("layers=12").substr(0, 8), cut);
   EXPECT_THAT(cut.layers, ElementsAre(1));
-  for (const char* setting : {"layers=-1",
-                              "layers=1000001",
-                              "layers=1+1000001",
-                              "layers=",
-                              "layers=1 dp=0",
-                              "layers=1 dp=1000001",
-                              "layers=1 tp=0",
-                              "layers=1 tp=1000001",
-                              "layers=1 recomputed_layers=-1",
-                              "layers=1 recomputed_layers=1000001",
-                              "layers=1 pool=-1",
-                              "layers=1 pool=1000001",
-                              "layers=1 pool=1x",
-                              "0x layers=1",
-                              "10001x layers=1",
-                              "x layers=1"}) {
+  for (const char* setting :
+       {"layers=-1", "layers=1000001", "layers=1+1000001",
+        "layers=", "layers=1 dp=0", "layers=1 dp=1000001", "layers=1 tp=0",
+        "layers=1 tp=1000001", "layers=1 recomputed_layers=-1",
+        "layers=1 recomputed_layers=1000001", "layers=1 pool=-1",
+        "layers=1 pool=1000001", "layers=1 pool=1x", "0x layers=1",
+        "10001x layers=1", "x layers=1"}) {
     refuses(setting);
   }
 }
@@ -355,9 +342,9 @@ TEST(PlanText, SharedSettingsHaveNoSizes) {
 }
 
 TEST(PlanText, SharedSettingsAreTheFirstPartAndOnlyThat) {
-  for (const char* text : {"zero_stage=1 / cp=2 / layers=4",
-                           "layers=4 / zero_stage=1",
-                           "layers=4 / / layers=4"}) {
+  for (const char* text :
+       {"zero_stage=1 / cp=2 / layers=4", "layers=4 / zero_stage=1",
+        "layers=4 / / layers=4"}) {
     Plan plan;
     EXPECT_THROW(FromText(text, plan), std::invalid_argument) << text;
   }

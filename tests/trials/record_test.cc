@@ -286,13 +286,9 @@ TEST(Record, ACellOfANumberHasNothingElse) {
   };
   EXPECT_EQ(ParseRow<StepRecord>(row("12,3,0.5")).trial, 12);
   EXPECT_EQ(ParseRow<StepRecord>(row("12,3,0.5")).step, 3);
-  for (const char* body : {"12x,3,0.5",
-                           "x,3,0.5",
-                           ",3,0.5",
-                           "99999999999,3,0.5",
-                           "12,3,0.5x",
-                           "12,3",
-                           "12,3,0.5,1"}) {
+  for (const char* body :
+       {"12x,3,0.5", "x,3,0.5", ",3,0.5", "99999999999,3,0.5", "12,3,0.5x",
+        "12,3", "12,3,0.5,1"}) {
     EXPECT_THROW((void)ParseRow<StepRecord>(row(body)), common::InputError)
         << body;
   }
@@ -306,12 +302,10 @@ TEST_F(RecordFiles, OtherHeadersAreRefused) {
   const auto with = [&](std::size_t at, const std::string& text) {
     return plain.substr(0, at) + text + plain.substr(at);
   };
-  for (const std::string& header : {std::string("trial,candidate\n"),
-                                    with(plain.size() - 1, ",more"),
-                                    with(0, "# first\n"),
-                                    with(plain.find('\n') + 1, "own,"),
-                                    plain.substr(0, outcome) + "\n",
-                                    plain.substr(outcome)}) {
+  for (const std::string& header :
+       {std::string("trial,candidate\n"), with(plain.size() - 1, ",more"),
+        with(0, "# first\n"), with(plain.find('\n') + 1, "own,"),
+        plain.substr(0, outcome) + "\n", plain.substr(outcome)}) {
     fakes::WriteFile(folder_.path() / "trials.csv", header + row);
     EXPECT_THROW((void)ReadTrials(folder_.path()), common::InputError)
         << header;

@@ -24,8 +24,7 @@ using ::testing::StartsWith;
 const std::filesystem::path kRules =
     fakes::SourceFolder() / "experiments/rules";
 
-bool Matches(const std::string& rule,
-             const ParallelConfig& config = {},
+bool Matches(const std::string& rule, const ParallelConfig& config = {},
              const Rule::Context& context = {}) {
   return Rule::Parse(rule, "test", "here:1").Matches(config, context);
 }
@@ -135,11 +134,11 @@ TEST(Rules, ThreadsMayShareARule) {
 }
 
 TEST(Rules, UnknownVariableIsAnErrorWithPlaceAndRemedy) {
-  EXPECT_THAT(ParseError("$pp > 1 && $zero_stag > 1"),
-              AllOf(StartsWith("fig.toml:7:12: rule \"$pp > 1 && $zero_stag"),
-                    HasSubstr("character 12: unknown variable '$zero_stag'"),
-                    HasSubstr("did you mean 'zero_stage'?"),
-                    HasSubstr("batch_size")));
+  EXPECT_THAT(
+      ParseError("$pp > 1 && $zero_stag > 1"),
+      AllOf(StartsWith("fig.toml:7:12: rule \"$pp > 1 && $zero_stag"),
+            HasSubstr("character 12: unknown variable '$zero_stag'"),
+            HasSubstr("did you mean 'zero_stage'?"), HasSubstr("batch_size")));
   EXPECT_THAT(ParseError("zero_stage > 1"), HasSubstr("write $zero_stage"));
   EXPECT_THAT(ParseError("$pp = None"), HasSubstr("unknown word 'None'"));
   EXPECT_THAT(ParseError("$ > 1"), HasSubstr("a variable's name must follow"));
@@ -222,10 +221,9 @@ TEST(Rules, KnowsMinimaMaximaAndTruth) {
 
 TEST(Rules, PrecisionIsANumberOfBits) {
   Workload workload;
-  for (const auto& [precision, bits] : {std::pair{Precision::kFp32, 32},
-                                        std::pair{Precision::kBf16, 16},
-                                        std::pair{Precision::kFp16, 16},
-                                        std::pair{Precision::kFp8, 16}}) {
+  for (const auto& [precision, bits] :
+       {std::pair{Precision::kFp32, 32}, std::pair{Precision::kBf16, 16},
+        std::pair{Precision::kFp16, 16}, std::pair{Precision::kFp8, 16}}) {
     workload.precision = precision;
     EXPECT_EQ(Rule::Parse("$precision_bits", "test", "here:1")
                   .Value({}, RuleContext(workload, 8)),

@@ -124,9 +124,8 @@ TEST_F(SealTest, FindsAWholeRunInTheFolderOfAnother) {
 
 TEST_F(SealTest, FindsAFileThatTheRunDidNotHave) {
   WriteRows<FitRecord>(Folder(1), {{1, "memory", "noise_stddev", 0.5}});
-  EXPECT_THAT(
-      [&] { Check(); },
-      ThrowsMessage<common::InputError>(HasSubstr("the finished run had no")));
+  EXPECT_THAT([&] { Check(); }, ThrowsMessage<common::InputError>(
+                                    HasSubstr("the finished run had no")));
 }
 
 TEST_F(SealTest, ADamagedFileIsNotSealed) {
@@ -157,15 +156,12 @@ TEST_F(SealTest, AFileWithoutRowsHasNone) {
 
 TEST_F(SealTest, ARunIsThatOfItsRepeatMethodAndProblem) {
   const RunInfo info = ReadRunInfo(Folder(1));
-  const auto check = [&](const std::string& problem,
-                         const std::string& method,
-                         const std::string& repeat,
-                         const RunInfo& run) {
+  const auto check = [&](const std::string& problem, const std::string& method,
+                         const std::string& repeat, const RunInfo& run) {
     const fs::path folder = results_.path() / problem / method / repeat;
     fs::create_directories(folder.parent_path());
     fs::copy(
-        Folder(1),
-        folder,
+        Folder(1), folder,
         fs::copy_options::recursive | fs::copy_options::overwrite_existing);
     RequireWhole(folder, run);
   };

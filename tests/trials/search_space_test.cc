@@ -64,8 +64,8 @@ SearchSpaceOptions ParseOptions(const std::string& text) {
 }
 
 SearchSpace Enumerate(const Problem& problem) {
-  return SearchSpace::Enumerate(
-      MakeWorkload(problem), problem.gpus, ParseOptions(problem.space));
+  return SearchSpace::Enumerate(MakeWorkload(problem), problem.gpus,
+                                ParseOptions(problem.space));
 }
 
 // The default grids, written down a second time.
@@ -108,8 +108,7 @@ std::map<std::string, std::vector<int>> BruteForceGrids(
 
 // The first rule that drops a canonical configuration, or -1. Written from
 // the text of DESIGN and the header, not from the enumeration.
-int FirstRule(const ParallelConfig& c,
-              const Problem& p,
+int FirstRule(const ParallelConfig& c, const Problem& p,
               const SearchSpaceOptions& options) {
   const std::vector<bool> built_in = {
       c.dp * c.tp * c.pp * c.cp != p.gpus,
@@ -187,9 +186,8 @@ class SearchSpaceProblems : public ::testing::TestWithParam<Problem> {};
 TEST_P(SearchSpaceProblems, EqualTheBruteForceOverTheRawProduct) {
   const SearchSpace space = Enumerate(GetParam());
   const BruteForce expected = EnumerateByBruteForce(GetParam());
-  EXPECT_EQ(space.configs(),
-            std::vector<ParallelConfig>(expected.valid.begin(),
-                                        expected.valid.end()));
+  EXPECT_EQ(space.configs(), std::vector<ParallelConfig>(expected.valid.begin(),
+                                                         expected.valid.end()));
   std::vector<std::int64_t> dropped;
   for (const SearchSpace::Dropped& rule : space.dropped()) {
     dropped.push_back(rule.count);
@@ -198,8 +196,7 @@ TEST_P(SearchSpaceProblems, EqualTheBruteForceOverTheRawProduct) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All,
-    SearchSpaceProblems,
+    All, SearchSpaceProblems,
     ::testing::Values(
         Problem{"DefaultGrids", 2, 4, 4, 4, 4, ""},
         Problem{"OneGpu", 1, 4, 4, 4, 8, kFewBuckets},
@@ -209,45 +206,20 @@ INSTANTIATE_TEST_SUITE_P(
         Problem{"HeadsRestrictTp", 8, 4, 6, 2, 8, kFewBuckets},
         Problem{"BatchRestrictsDp", 6, 4, 4, 4, 20, kFewBuckets},
         Problem{
-            "RuleSetAndOwnRule",
-            8,
-            4,
-            8,
-            8,
-            8,
+            "RuleSetAndOwnRule", 8, 4, 8, 8, 8,
             kFewBuckets +
                 "rule_sets = ['colossalai']\n"
                 "rules = ['$tp > 2 && $pp > 1', '$micro_batch_size > 2']\n"},
-        Problem{"InactiveKnobsWithRestrictedGrids",
-                4,
-                4,
-                4,
-                4,
-                8,
+        Problem{"InactiveKnobsWithRestrictedGrids", 4, 4, 4, 4, 8,
                 "zero_stage = [1]\nmb = [8]\nmodel_chunks = [2]\n"
                 "overlap_p2p = true\nzero_bucket_mb = [4]\nsp = [2, 3]\n"
                 "dp_bucket_mb = [64, 64, 1]\noverlap_zero_comm = false\n"},
-        Problem{"ContextsSplitTheSequence",
-                8,
-                4,
-                4,
-                4,
-                8,
+        Problem{"ContextsSplitTheSequence", 8, 4, 4, 4, 8,
                 kFewBuckets + "cp = [1, 2, 4]\n"},
-        Problem{"SequenceParallelismOfTensorParallelRanks",
-                8,
-                8,
-                4,
-                8,
-                8,
+        Problem{"SequenceParallelismOfTensorParallelRanks", 8, 8, 4, 8, 8,
                 "dp_bucket_mb = [64]\nzero_bucket_mb = [4]\n"
                 "cp = [1, 2]\nsp = [1, 2, 4]\n"},
-        Problem{"ExpertsOverDataParallelRanks",
-                4,
-                4,
-                4,
-                4,
-                8,
+        Problem{"ExpertsOverDataParallelRanks", 4, 4, 4, 4, 8,
                 "dp_bucket_mb = [64]\nzero_bucket_mb = [4]\n"
                 "ep = [1, 2, 4]\n",
                 6}),
@@ -336,12 +308,11 @@ TEST(Complete, FillsActiveKnobsInFromTheSpaceAndSaysSo) {
   const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, ""});
   const Completed completed =
       Complete("dp=4,pp=2,zero_stage=1,microbatches=4", space);
-  EXPECT_EQ(completed.config,
-            (ParallelConfig{.dp = 4,
-                            .pp = 2,
-                            .zero_stage = 1,
-                            .zero_bucket_mb = 16,
-                            .microbatches = 4}));
+  EXPECT_EQ(completed.config, (ParallelConfig{.dp = 4,
+                                              .pp = 2,
+                                              .zero_stage = 1,
+                                              .zero_bucket_mb = 16,
+                                              .microbatches = 4}));
   EXPECT_TRUE(space.Find(completed.config));
   EXPECT_THAT(completed.notes,
               ElementsAre("zero_bucket_mb is not given; using 16, the value in "
@@ -409,8 +380,7 @@ TEST(SearchSpace, AListOfSizesOfMicrobatchesIsAListOfTheirNumbers) {
   }
   const SearchSpace numbers = Enumerate({"", 8, 8, 8, 8, 16, few});
   EXPECT_EQ(sizes.size(),
-            std::count_if(numbers.configs().begin(),
-                          numbers.configs().end(),
+            std::count_if(numbers.configs().begin(), numbers.configs().end(),
                           [](const ParallelConfig& config) {
                             return config.dp * config.microbatches == 8;
                           }));
@@ -420,12 +390,7 @@ TEST(SearchSpace, AListOfSizesOfMicrobatchesIsAListOfTheirNumbers) {
 TEST(SearchSpace, SizesOfMicrobatchesThatNoNumberGivesAreCountedAsDropped) {
   const auto dropped = [](const std::string& sizes) {
     const SearchSpace space =
-        Enumerate({"",
-                   8,
-                   8,
-                   8,
-                   8,
-                   16,
+        Enumerate({"", 8, 8, 8, 8, 16,
                    std::string(kFewBuckets) + "micro_batch_size = " + sizes});
     std::int64_t count = -1;
     for (const auto& each : space.dropped()) {
@@ -455,8 +420,8 @@ TEST(SearchSpace, TheRuleSetOfThePaperExcludesAccumulationOnly) {
     return config.pp == 1 && config.microbatches > 1;
   };
   const auto count = [&](const SearchSpace& space) {
-    return std::count_if(
-        space.configs().begin(), space.configs().end(), accumulates);
+    return std::count_if(space.configs().begin(), space.configs().end(),
+                         accumulates);
   };
   EXPECT_GT(count(all), 0);
   EXPECT_EQ(count(paper), 0);
@@ -499,10 +464,10 @@ TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
   const auto error = [](const std::string& space) {
     return Error({"", 8, 8, 8, 8, 16, space});
   };
-  EXPECT_THAT(error("zero_stag = [1]\n"),
-              AllOf(StartsWith("fig.toml:2:"),
-                    HasSubstr("unknown field 'zero_stag'"),
-                    HasSubstr("did you mean 'zero_stage'?")));
+  EXPECT_THAT(
+      error("zero_stag = [1]\n"),
+      AllOf(StartsWith("fig.toml:2:"), HasSubstr("unknown field 'zero_stag'"),
+            HasSubstr("did you mean 'zero_stage'?")));
   EXPECT_THAT(error("zero_stage = [0, 7]\n"),
               AllOf(StartsWith("fig.toml:2:"),
                     HasSubstr("invalid value '7' for zero_stage: 0 to 3")));
@@ -513,15 +478,14 @@ TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
               HasSubstr("microbatches is given twice"));
   EXPECT_THAT(error("micro_batch_size = [0, 4]\n"),
               HasSubstr("0 means that it follows from microbatches"));
-  EXPECT_THAT(error("rule_sets = ['colosalai']\n"),
-              AllOf(StartsWith("fig.toml:2:"),
-                    HasSubstr("did you mean 'colossalai'?"),
-                    HasSubstr("megatron")));
+  EXPECT_THAT(
+      error("rule_sets = ['colosalai']\n"),
+      AllOf(StartsWith("fig.toml:2:"), HasSubstr("did you mean 'colossalai'?"),
+            HasSubstr("megatron")));
   EXPECT_THAT(error("rules = ['$pp >> 1']\n"),
               StartsWith("fig.toml:2:9: rule \"$pp >> 1\""));
   EXPECT_THAT(error("sp = [0, 1]\n"),
-              AllOf(StartsWith("fig.toml:2:"),
-                    HasSubstr("1 is off"),
+              AllOf(StartsWith("fig.toml:2:"), HasSubstr("1 is off"),
                     HasSubstr("sequence_parallel")));
   EXPECT_THAT(error("sequence_parallel = true\n"),
               AllOf(StartsWith("fig.toml:2:"), HasSubstr("sp = [1, 2")));
@@ -582,22 +546,12 @@ const std::string kOneOfOne =
 
 TEST(SearchSpace, AnEmptySpaceCountsTheConfigurationsOfItsGpus) {
   EXPECT_THAT(
-      Error({"",
-             1,
-             8,
-             8,
-             8,
-             16,
+      Error({"", 1, 8, 8, 8, 16,
              kOneOfOne + "dp = [1, 2]\ngrad_checkpoint = [0]\n"
                          "rules = ['$dp > 0']\n"}),
       HasSubstr("none of the 1 configurations of 1 GPUs is valid; \"$dp > 0\" "
                 "(manifest) dropped 1 of them"));
-  EXPECT_THAT(Error({"",
-                     1,
-                     8,
-                     8,
-                     8,
-                     16,
+  EXPECT_THAT(Error({"", 1, 8, 8, 8, 16,
                      kOneOfOne + "dp = [1, 2]\ngrad_checkpoint = [0, 1]\n"
                                  "rules = ['$dp > 0']\n"}),
               HasSubstr("none of the 2 configurations of 1 GPUs"));
@@ -606,39 +560,19 @@ TEST(SearchSpace, AnEmptySpaceCountsTheConfigurationsOfItsGpus) {
 // Of 3 heads, tp = 2 is dropped by a rule that is built in.
 TEST(SearchSpace, AnEmptySpaceNamesARuleOfTheManifestIfItDroppedAny) {
   const auto error = [](const std::string& rules) {
-    return Error({"",
-                  2,
-                  4,
-                  3,
-                  3,
-                  8,
+    return Error({"", 2, 4, 3, 3, 8,
                   "dp_bucket_mb = [4]\npp = [1]\nrules = [" + rules + "]\n"});
   };
   EXPECT_THAT(error("'$dp = 2'"), HasSubstr("\"$dp = 2\" (manifest) dropped"));
-  EXPECT_THAT(Error({"",
-                     2,
-                     4,
-                     3,
-                     3,
-                     8,
+  EXPECT_THAT(Error({"", 2, 4, 3, 3, 8,
                      "dp = [1]\ntp = [2]\npp = [1]\nrules = ['$dp = 2']\n"}),
               HasSubstr("(built in) dropped"));
   // One of the sizes and all settings of the other one.
   EXPECT_THAT(
-      Error({"",
-             2,
-             4,
-             3,
-             3,
-             8,
+      Error({"", 2, 4, 3, 3, 8,
              kFewBuckets + "pp = [1]\nmb = [8]\nrules = ['$dp = 2']\n"}),
       HasSubstr("(built in) dropped"));
-  EXPECT_THAT(Error({"",
-                     2,
-                     4,
-                     3,
-                     3,
-                     8,
+  EXPECT_THAT(Error({"", 2, 4, 3, 3, 8,
                      "zero_bucket_mb = [4]\npp = [1]\nmb = [4, 8]\n"
                      "zero_stage = [0]\ndp_bucket_mb = [4]\n"
                      "grad_checkpoint = [0]\nrules = ['$dp = 2']\n"}),

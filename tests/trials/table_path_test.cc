@@ -65,14 +65,12 @@ TEST_F(TablePath, AbsolutePathIsTakenAsItIs) {
 }
 
 TEST_F(TablePath, ErrorSaysHowToSetTheVariable) {
-  EXPECT_THAT(Error("measured/a.csv"),
-              AllOf(HasSubstr("measured/a.csv"),
-                    HasSubstr("OPPA_DATA is not set"),
-                    HasSubstr("export OPPA_DATA=")));
+  EXPECT_THAT(Error("measured/a.csv"), AllOf(HasSubstr("measured/a.csv"),
+                                             HasSubstr("OPPA_DATA is not set"),
+                                             HasSubstr("export OPPA_DATA=")));
   SetData(folder_.path() / "missing");
-  EXPECT_THAT(
-      Error("measured/a.csv"),
-      AllOf(HasSubstr("which is no folder"), HasSubstr("export OPPA_DATA=")));
+  EXPECT_THAT(Error("measured/a.csv"), AllOf(HasSubstr("which is no folder"),
+                                             HasSubstr("export OPPA_DATA=")));
   SetData(folder_.path());
   EXPECT_THAT(Error("measured/a.csv"),
               HasSubstr((folder_.path() / "measured/a.csv").string()));

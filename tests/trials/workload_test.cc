@@ -286,9 +286,8 @@ TEST_F(WorkloadTest, LocalAttentionIsReadFromKeysOrFromTheList) {
       R"("hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4,
          "intermediate_size": 128, "vocab_size": 100, "sliding_window": 512)";
   const auto share = [&](const std::string& type, const std::string& more) {
-    return ReadModel(Write("m.json",
-                           "{\"model_type\": \"" + type + "\", " + sizes +
-                               more + "}"))
+    return ReadModel(Write("m.json", "{\"model_type\": \"" + type + "\", " +
+                                         sizes + more + "}"))
         .windowed_share;
   };
   EXPECT_DOUBLE_EQ(share("mistral", ""), 1.0);
@@ -470,12 +469,12 @@ TEST_F(WorkloadTest, APatchMayBeAPixelAndAModelMayHaveOnePosition) {
 // The defaults of transformers for each type.
 TEST_F(WorkloadTest, EachTypeHasTheDefaultsOfItsConfigurationClass) {
   const auto read = [&](const std::string& type, const std::string& keys) {
-    return ReadModel(Write("m.json",
-                           "{\"model_type\": \"" + type +
-                               R"(", "hidden_size": 64, "num_hidden_layers": 1,
+    return ReadModel(
+        Write("m.json", "{\"model_type\": \"" + type +
+                            R"(", "hidden_size": 64, "num_hidden_layers": 1,
                      "num_attention_heads": 4, "intermediate_size": 128,
                      "vocab_size": 100)" +
-                               keys + "}"));
+                            keys + "}"));
   };
   EXPECT_EQ(read("llama", "").rotary_share, 1.0);
   EXPECT_EQ(read("phi3", "").rotary_share, 1.0);

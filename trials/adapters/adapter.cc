@@ -61,8 +61,7 @@ AdapterSetting ReadSetting(const TomlTable& row) {
     throw InputError(
         fmt::format("{}: '{}' has one of value, bool and text; only a flag may "
                     "have none",
-                    row.Where(),
-                    setting.name));
+                    row.Where(), setting.name));
   }
   setting.otherwise = row.Has("default") ? row.RequireText("default") : "";
   setting.trial = row.GetBool("trial", false);
@@ -206,31 +205,24 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
     } catch (const InputError&) {
       throw;
     } catch (const std::invalid_argument& e) {
-      throw InputError(fmt::format("adapter {}: {} = \"{}\": {} for {}",
-                                   name_,
-                                   setting.name,
-                                   setting.integer->expression(),
-                                   e.what(),
-                                   ToString(config)));
+      throw InputError(fmt::format("adapter {}: {} = \"{}\": {} for {}", name_,
+                                   setting.name, setting.integer->expression(),
+                                   e.what(), ToString(config)));
     }
   }
   ConfigValue value{ConfigValue::Type::kString,
                     expand ? expand(setting.text) : setting.text};
   if (!value.text.empty() &&
-      std::all_of(value.text.begin(), value.text.end(), [](char c) {
-        return c >= '0' && c <= '9';
-      })) {
+      std::all_of(value.text.begin(), value.text.end(),
+                  [](char c) { return c >= '0' && c <= '9'; })) {
     value.type = ConfigValue::Type::kNumber;
   }
   return value;
 }
 
 std::vector<Adapter::SettingValue> Adapter::Values(
-    const AdapterJob& job,
-    const std::optional<ParallelConfig>& config,
-    Purpose purpose,
-    bool has_file,
-    const Expand& expand) const {
+    const AdapterJob& job, const std::optional<ParallelConfig>& config,
+    Purpose purpose, bool has_file, const Expand& expand) const {
   const bool is_trial = purpose == Purpose::kTrial;
   const Rule::Context context = RuleContext(job.workload, job.cluster.gpus());
   std::vector<SettingValue> values;
@@ -278,8 +270,7 @@ void Adapter::SetPath(const fs::path& path,
 
 RenderedJob Adapter::Render(const AdapterJob& job,
                             const std::optional<ParallelConfig>& config,
-                            Purpose purpose,
-                            const fs::path& files,
+                            Purpose purpose, const fs::path& files,
                             const Expand& expand) const {
   RenderedJob rendered{job.words, {}, {}};
   std::optional<FoundFile> found = FindFile(job, purpose == Purpose::kTrial);

@@ -153,14 +153,10 @@ class Adapter {
   // have the setting. Of several rows with one name, the first whose condition
   // holds counts.
   [[nodiscard]] std::vector<SettingValue> Values(
-      const AdapterJob& job,
-      const std::optional<ParallelConfig>& config,
-      Purpose purpose,
-      bool has_file,
-      const Expand& expand) const;
+      const AdapterJob& job, const std::optional<ParallelConfig>& config,
+      Purpose purpose, bool has_file, const Expand& expand) const;
   // Sets or removes a key of the file.
-  void SetKey(const std::string& name,
-              const std::optional<ConfigValue>& value,
+  void SetKey(const std::string& name, const std::optional<ConfigValue>& value,
               FoundFile& found) const;
   // Makes the options that name the file name `path`.
   void SetPath(const std::filesystem::path& path,
@@ -168,16 +164,13 @@ class Adapter {
   [[nodiscard]] std::optional<FoundFile> FindFile(const AdapterJob& job,
                                                   bool required) const;
   [[nodiscard]] std::optional<ConfigValue> ValueOf(
-      const AdapterSetting& setting,
-      const ParallelConfig& config,
-      const Rule::Context& context,
-      const Expand& expand) const;
+      const AdapterSetting& setting, const ParallelConfig& config,
+      const Rule::Context& context, const Expand& expand) const;
   // Whether the setting exists for a job with, or without, a file.
   [[nodiscard]] bool Applies(const AdapterSetting& setting,
                              bool has_file) const;
   [[nodiscard]] std::optional<std::string> PresentText(
-      const AdapterSetting& setting,
-      const AdapterJob& job,
+      const AdapterSetting& setting, const AdapterJob& job,
       const std::optional<FoundFile>& found) const;
 
   std::string name_;

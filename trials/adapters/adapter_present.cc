@@ -61,9 +61,8 @@ std::vector<std::string> ParametersOf(const AdapterSetting& setting) {
   }
   std::reverse(names.begin(), names.end());
   // The number of data-parallel ranks follows from the other sizes.
-  if (std::any_of(names.begin(), names.end(), [](const std::string& name) {
-        return name != "dp";
-      })) {
+  if (std::any_of(names.begin(), names.end(),
+                  [](const std::string& name) { return name != "dp"; })) {
     std::erase(names, "dp");
   }
   return names;
@@ -89,8 +88,7 @@ std::vector<int> ValuesToTry(const Knob& knob, const common::TomlTable& space) {
 }  // namespace
 
 std::optional<std::string> Adapter::PresentText(
-    const AdapterSetting& setting,
-    const AdapterJob& job,
+    const AdapterSetting& setting, const AdapterJob& job,
     const std::optional<FoundFile>& found) const {
   if (setting.kind == AdapterSetting::Kind::kVariable) {
     return std::nullopt;
@@ -164,10 +162,9 @@ class Adapter::PresentSearch {
       present.notes.clear();
       for (const Group& group : groups_) {
         if (!Solve(group, present.config)) {
-          present.notes.push_back(
-              fmt::format("{} = {} has no equivalent among the parameters",
-                          group.rows.front()->name,
-                          group.present.value_or("(absent)")));
+          present.notes.push_back(fmt::format(
+              "{} = {} has no equivalent among the parameters",
+              group.rows.front()->name, group.present.value_or("(absent)")));
         }
       }
     }
@@ -216,19 +213,18 @@ class Adapter::PresentSearch {
       return SameText(value->text, *group.present);
     }
     if (group.present) {  // what the framework uses without the setting
-      return std::any_of(
-          group.rows.begin(), group.rows.end(), [&](const AdapterSetting* row) {
-            return !row->otherwise.empty() &&
-                   SameText(row->otherwise, *group.present);
-          });
+      return std::any_of(group.rows.begin(), group.rows.end(),
+                         [&](const AdapterSetting* row) {
+                           return !row->otherwise.empty() &&
+                                  SameText(row->otherwise, *group.present);
+                         });
     }
     // A number that the job lacks is left to the framework.
     return !value || value->type == ConfigValue::Type::kNumber;
   }
 
   // Whether `tried` matches the groups before `group` that `config` matches.
-  [[nodiscard]] bool Keeps(const Group& group,
-                           const ParallelConfig& config,
+  [[nodiscard]] bool Keeps(const Group& group, const ParallelConfig& config,
                            const ParallelConfig& tried) const {
     return std::all_of(groups_.data(), &group, [&](const Group& before) {
       return !before.known || !Matches(before, config) ||

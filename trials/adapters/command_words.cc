@@ -27,8 +27,7 @@ struct Span {
   std::size_t equals;  // npos: there is none
 };
 
-std::optional<Span> Find(const Words& words,
-                         std::string_view flag,
+std::optional<Span> Find(const Words& words, std::string_view flag,
                          bool has_value) {
   for (std::size_t i = words.size(); i-- > 0;) {
     const std::string_view word = words[i];
@@ -48,8 +47,7 @@ std::optional<Span> Find(const Words& words,
 
 }  // namespace
 
-std::optional<std::string> FlagValue(const Words& words,
-                                     std::string_view flag,
+std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
                                      bool has_value) {
   const std::optional<Span> span = Find(words, flag, has_value);
   if (!span) {
@@ -67,9 +65,7 @@ std::optional<std::string> FlagValue(const Words& words,
   return next ? words[span->begin + 1] : "";
 }
 
-void SetFlagWord(Words& words,
-                 std::string_view flag,
-                 bool has_value,
+void SetFlagWord(Words& words, std::string_view flag, bool has_value,
                  const std::string& value) {
   const std::optional<Span> span = Find(words, flag, has_value);
   if (!span) {

@@ -14,20 +14,16 @@ namespace trials {
 // a flag without a value, nothing if the words lack the flag. Names may be
 // written with '-' or '_'. The last one counts.
 [[nodiscard]] std::optional<std::string> FlagValue(
-    const std::vector<std::string>& words,
-    std::string_view flag,
+    const std::vector<std::string>& words, std::string_view flag,
     bool has_value);
 
 // Sets the flag where it is, or adds it at the end. `value` is ignored for a
 // flag without a value.
-void SetFlagWord(std::vector<std::string>& words,
-                 std::string_view flag,
-                 bool has_value,
-                 const std::string& value);
+void SetFlagWord(std::vector<std::string>& words, std::string_view flag,
+                 bool has_value, const std::string& value);
 
 // Removes the flag and its value wherever they are.
-void RemoveFlag(std::vector<std::string>& words,
-                std::string_view flag,
+void RemoveFlag(std::vector<std::string>& words, std::string_view flag,
                 bool has_value);
 
 }  // namespace trials

@@ -240,9 +240,7 @@ std::string Scalar(ConfigFormat format, const ConfigValue& value) {
 }
 
 // The lines that add a key with its missing tables.
-Names NewLines(ConfigFormat format,
-               const Place& place,
-               const std::string& name,
+Names NewLines(ConfigFormat format, const Place& place, const std::string& name,
                const std::string& scalar) {
   if (format == ConfigFormat::kToml) {
     Names lines;
@@ -306,10 +304,8 @@ std::optional<std::string> GetConfigKey(ConfigFormat format,
       std::string_view(line).substr(span.begin, span.end - span.begin)));
 }
 
-std::string SetConfigKey(ConfigFormat format,
-                         const std::string& text,
-                         std::string_view path,
-                         const ConfigValue& value) {
+std::string SetConfigKey(ConfigFormat format, const std::string& text,
+                         std::string_view path, const ConfigValue& value) {
   const Names names = NamesOf(path);
   if (format == ConfigFormat::kJson) {
     Json json = ParseObject(text);
@@ -323,19 +319,17 @@ std::string SetConfigKey(ConfigFormat format,
     std::string& line = lines[*place.line];
     const Span span = ValueSpan(line, Separator(format));
     const bool space = line[span.begin - 1] != ' ';
-    line.replace(
-        span.begin, span.end - span.begin, (space ? " " : "") + scalar);
+    line.replace(span.begin, span.end - span.begin,
+                 (space ? " " : "") + scalar);
   } else {
     const Names added = NewLines(format, place, names.back(), scalar);
     lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(place.insert),
-                 added.begin(),
-                 added.end());
+                 added.begin(), added.end());
   }
   return Join(lines);
 }
 
-std::string RemoveConfigKey(ConfigFormat format,
-                            const std::string& text,
+std::string RemoveConfigKey(ConfigFormat format, const std::string& text,
                             std::string_view path) {
   const Names names = NamesOf(path);
   if (format == ConfigFormat::kJson) {

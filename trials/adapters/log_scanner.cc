@@ -49,16 +49,14 @@ std::regex ReadExpression(const common::TomlTable& table,
   try {
     std::regex expression(text, std::regex::ECMAScript | std::regex::optimize);
     if (expression.mark_count() == 0 && key != "ends_step") {
-      table.Fail(key,
-                 fmt::format("'{}' has no group: put the number in "
-                             "parentheses",
-                             text));
+      table.Fail(key, fmt::format("'{}' has no group: put the number in "
+                                  "parentheses",
+                                  text));
     }
     return expression;
   } catch (const std::regex_error& e) {
-    table.Fail(
-        key,
-        fmt::format("'{}' is not a regular expression: {}", text, e.what()));
+    table.Fail(key, fmt::format("'{}' is not a regular expression: {}", text,
+                                e.what()));
   }
 }
 

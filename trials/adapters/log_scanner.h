@@ -60,8 +60,7 @@ struct StepSizes {
 class LogScanner {
  public:
   // `patterns` must outlive the scanner; `begin_s` is the time of the launch.
-  LogScanner(const LogPatterns& patterns,
-             const StepSizes& sizes,
+  LogScanner(const LogPatterns& patterns, const StepSizes& sizes,
              double begin_s)
       : patterns_(patterns), sizes_(sizes), last_s_(begin_s) {}
 

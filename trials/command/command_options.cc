@@ -43,11 +43,8 @@ std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
       {"torchrun",
        {"torchrun", "--standalone", "--nproc_per_node={gpus_per_node}"}},
       {"srun",
-       {"srun",
-        "--nodes={nodes}",
-        "--ntasks={gpus}",
-        "--ntasks-per-node={gpus_per_node}",
-        "--kill-on-bad-exit=1"}},
+       {"srun", "--nodes={nodes}", "--ntasks={gpus}",
+        "--ntasks-per-node={gpus_per_node}", "--kill-on-bad-exit=1"}},
       {"mpirun", {"mpirun", "-np", "{gpus}"}},
   };
   const std::string name = table.GetString("launcher", "as-is");
@@ -57,11 +54,9 @@ std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
     for (const auto& [key, words] : launchers) {
       known.push_back(key);
     }
-    table.Fail("launcher",
-               fmt::format("unknown launcher '{}'{}; known: {}",
-                           name,
-                           common::DidYouMean(name, known),
-                           fmt::join(known, ", ")));
+    table.Fail("launcher", fmt::format("unknown launcher '{}'{}; known: {}",
+                                       name, common::DidYouMean(name, known),
+                                       fmt::join(known, ", ")));
   }
   return found->second;
 }
@@ -76,8 +71,8 @@ void ReadAdapter(const common::TomlTable& table, CommandOptions& options) {
     }
     const std::vector<std::string>& texts =
         options.adapter->log().out_of_memory;
-    options.out_of_memory.insert(
-        options.out_of_memory.end(), texts.begin(), texts.end());
+    options.out_of_memory.insert(options.out_of_memory.end(), texts.begin(),
+                                 texts.end());
     options.log = std::shared_ptr<const LogPatterns>(options.adapter,
                                                      &options.adapter->log());
   }
@@ -125,8 +120,8 @@ CommandOptions ReadCommandOptions(const common::TomlTable& table,
   CommandOptions options = ReadTrialOptions(table, knobs);
   ReadProgram(table, options);
   const std::vector<std::string> launcher = ReadLauncher(table);
-  options.program.insert(
-      options.program.begin(), launcher.begin(), launcher.end());
+  options.program.insert(options.program.begin(), launcher.begin(),
+                         launcher.end());
   ReadAdapter(table, options);
   options.ranks = ReadRanks(table);
   return options;
@@ -154,10 +149,8 @@ CommandOptions ReadTrialOptions(const common::TomlTable& table,
   options.patience_s = table.GetPositive("patience_s", options.patience_s);
   options.log_bytes = table.GetInt("log_bytes", options.log_bytes);
   if (options.log_bytes < 1 || options.log_bytes > kMostLogBytes) {
-    table.Fail("log_bytes",
-               fmt::format("log_bytes = {}: must be in [1, {}]",
-                           options.log_bytes,
-                           kMostLogBytes));
+    table.Fail("log_bytes", fmt::format("log_bytes = {}: must be in [1, {}]",
+                                        options.log_bytes, kMostLogBytes));
   }
   options.environment = table.GetStrings("environment");
   for (const std::string& variable : options.environment) {

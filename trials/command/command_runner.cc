@@ -35,9 +35,7 @@ constexpr std::size_t kMostFileName = 200;
 std::string FileName(const ParallelConfig& config, const KnobSet& knobs) {
   std::string name = ToString(config, knobs);
   std::replace_if(
-      name.begin(),
-      name.end(),
-      [](char c) { return c == '/' || c == ' '; },
+      name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; },
       '_');
   return name.size() > kMostFileName
              ? fmt::format("{:016x}", common::DeriveSeed(name))
@@ -50,8 +48,7 @@ std::string HowItEnded(const std::optional<int>& status) {
     return "its end was not seen";
   }
   return WIFSIGNALED(*status)
-             ? fmt::format("killed by signal {} ({})",
-                           WTERMSIG(*status),
+             ? fmt::format("killed by signal {} ({})", WTERMSIG(*status),
                            strsignal(WTERMSIG(*status)))
              : fmt::format("exit code {}", WEXITSTATUS(*status));
 }
@@ -60,11 +57,8 @@ std::string HowItEnded(const std::optional<int>& status) {
 class RunningTrial {
  public:
   // `report`: where the file for reports is made; an empty `log`: none is kept.
-  RunningTrial(const CommandOptions& options,
-               const TrialRequest& request,
-               int gpus,
-               ContainedProcess::Spec spec,
-               const fs::path& log,
+  RunningTrial(const CommandOptions& options, const TrialRequest& request,
+               int gpus, ContainedProcess::Spec spec, const fs::path& log,
                const fs::path& report)
       : options_(options),
         request_(request),
@@ -89,9 +83,7 @@ class RunningTrial {
     errors_.Finish([this](std::string_view line) { TakeError(line); });
     if (const int error = process_.start_error(); error != 0) {
       throw std::runtime_error(fmt::format(
-          "cannot start {}: {}{}",
-          options_.program.front(),
-          strerror(error),
+          "cannot start {}: {}{}", options_.program.front(), strerror(error),
           error == ENOEXEC ? " (a script begins with a line like #!/bin/sh)"
                            : ""));
     }
@@ -115,8 +107,7 @@ class RunningTrial {
   }
 
   static std::optional<LogScanner> MakeScanner(const CommandOptions& options,
-                                               int gpus,
-                                               double begin_s) {
+                                               int gpus, double begin_s) {
     if (options.log == nullptr) {
       return std::nullopt;
     }
@@ -275,15 +266,12 @@ class RunningTrial {
       result_.outcome = Outcome::kFailed;
       const std::string last = log_.LastLine();
       result_.message = fmt::format(
-          "{} after {} of {} steps{}{}{}",
-          HowItEnded(process_.wait_status()),
-          result_.step_times_s.size(),
-          request_.max_steps,
+          "{} after {} of {} steps{}{}{}", HowItEnded(process_.wait_status()),
+          result_.step_times_s.size(), request_.max_steps,
           broken_report_.empty()
               ? ""
               : fmt::format("; skipped a broken report '{}'", broken_report_),
-          last.empty() ? "" : ": ",
-          last);
+          last.empty() ? "" : ": ", last);
     }
     result_.message.resize(std::min(result_.message.size(), kMostMessage));
     return result_;
@@ -326,15 +314,15 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
   const std::string name = FileName(request.config, options_.knobs);
   const fs::path folder =
       log_folder_.empty() ? fs::temp_directory_path() : log_folder_;
-  RenderedJob job = RenderTrial(
-      options_, cluster_, request, fs::absolute(folder / name), as_given_);
+  RenderedJob job = RenderTrial(options_, cluster_, request,
+                                fs::absolute(folder / name), as_given_);
   for (const RenderedFile& file : job.files) {
     common::ReplaceFile(file.path, file.content);
   }
   spec.words = std::move(job.words);
   spec.environment = TrialEnvironment(options_, cluster_, request);
-  spec.environment.insert(
-      spec.environment.end(), job.environment.begin(), job.environment.end());
+  spec.environment.insert(spec.environment.end(), job.environment.begin(),
+                          job.environment.end());
   spec.folder = options_.folder;
   spec.patience_s = options_.patience_s;
   if (!std::exchange(ended_leftovers_, true)) {
@@ -344,10 +332,7 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
     spec.record = log_folder_ / (name + kProcessRecordExtension);
   }
   return RunningTrial(
-             options_,
-             request,
-             cluster_.gpus(),
-             std::move(spec),
+             options_, request, cluster_.gpus(), std::move(spec),
              log_folder_.empty() ? fs::path() : log_folder_ / (name + ".log"),
              folder / (name + ".report"))
       .Run();

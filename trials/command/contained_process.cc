@@ -117,8 +117,8 @@ ContainedProcess::ContainedProcess(const Spec& spec)
     Close(control_);
     std::for_each(pipes_.begin(), pipes_.end(), Close);
     record_.Remove();
-    throw std::runtime_error(fmt::format(
-        "cannot start {}: {}", spec.words.front(), strerror(error)));
+    throw std::runtime_error(fmt::format("cannot start {}: {}",
+                                         spec.words.front(), strerror(error)));
   }
 }
 

@@ -48,12 +48,8 @@ Int ToInt(std::string_view text) {
 std::string NewMark() {
   static std::atomic<int> count{0};
   const auto self = common::FindProcess(::getpid());
-  return fmt::format("{}{}.{}.{}.{}",
-                     kVariable,
-                     SpaceHash(),
-                     ::getpid(),
-                     self ? self->start : "0",
-                     ++count);
+  return fmt::format("{}{}.{}.{}.{}", kVariable, SpaceHash(), ::getpid(),
+                     self ? self->start : "0", ++count);
 }
 
 // Whether a mark is that of a runner of this host that no longer exists.
@@ -258,8 +254,8 @@ void ProcessRecord::Store() const {
   if (path_.empty()) {
     return;
   }
-  std::string text = fmt::format(
-      "{}\n{}\n{}\n", common::ProcessSpace(), mark_, cgroup_.string());
+  std::string text = fmt::format("{}\n{}\n{}\n", common::ProcessSpace(), mark_,
+                                 cgroup_.string());
   for (const auto& [pid, start] : seen_) {
     text += fmt::format("{} {}\n", pid, start);
   }

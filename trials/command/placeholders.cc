@@ -77,13 +77,10 @@ std::string Expand(std::string_view word,
       for (const auto& [key, value] : values) {
         known.push_back(key);
       }
-      throw std::invalid_argument(
-          fmt::format("unknown placeholder '{{{}}}'{}; known: {}; write "
-                      "{{{{{}}}}} for the text itself",
-                      name,
-                      common::DidYouMean(name, known),
-                      fmt::join(known, ", "),
-                      name));
+      throw std::invalid_argument(fmt::format(
+          "unknown placeholder '{{{}}}'{}; known: {}; write "
+          "{{{{{}}}}} for the text itself",
+          name, common::DidYouMean(name, known), fmt::join(known, ", "), name));
     }
     text += found->second;
     word.remove_prefix(close + 1);

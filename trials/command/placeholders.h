@@ -15,16 +15,13 @@ namespace trials {
 
 // The value of a parameter; of one that follows from the others and the batch
 // size, the value that it has.
-[[nodiscard]] int ValueOf(const Knob& knob,
-                          const ParallelConfig& config,
+[[nodiscard]] int ValueOf(const Knob& knob, const ParallelConfig& config,
                           int batch_size);
 
 // The values of all placeholders by name: every parameter, {config},
 // {max_steps}, {seed}, {gpus}, {nodes} and {gpus_per_node}.
 [[nodiscard]] std::map<std::string, std::string> Placeholders(
-    const KnobSet& knobs,
-    const Cluster& cluster,
-    const TrialRequest& request,
+    const KnobSet& knobs, const Cluster& cluster, const TrialRequest& request,
     int batch_size = 0);
 
 // The word with its placeholders replaced: "--tp={tp}" -> "--tp=4". Braces

@@ -85,8 +85,7 @@ void WriteControl(const char* path, char text) {
     error = ENOENT;
     bool denied = false;
     for (char* const* program = task.programs;
-         *program != nullptr && error == ENOENT;
-         ++program) {
+         *program != nullptr && error == ENOENT; ++program) {
       ::execve(*program, task.words, task.environment);
       denied = denied || errno == EACCES;
       error = errno == EACCES || errno == ENOTDIR ? ENOENT : errno;

@@ -38,8 +38,7 @@ bool NamesParameter(const CommandOptions& options) {
     names.push_back(knob.name);
   }
   return std::any_of(names.begin(), names.end(), [&](const auto& name) {
-    return std::any_of(options.program.begin(),
-                       options.program.end(),
+    return std::any_of(options.program.begin(), options.program.end(),
                        [&](const std::string& word) {
                          return word.find("{" + name + "}") !=
                                 std::string::npos;
@@ -68,11 +67,11 @@ std::vector<std::string> TrialWords(const CommandOptions& options,
              "--input=none",
              "--export=ALL",
              "--chdir=" + options.folder.string()};
-    words.insert(
-        words.end(), options.rank_wrapper.begin(), options.rank_wrapper.end());
+    words.insert(words.end(), options.rank_wrapper.begin(),
+                 options.rank_wrapper.end());
   }
-  const auto values = Placeholders(
-      options.knobs, cluster, request, options.workload.batch_size);
+  const auto values = Placeholders(options.knobs, cluster, request,
+                                   options.workload.batch_size);
   for (const std::string& word : options.program) {
     words.push_back(Expand(word, values));
   }
@@ -83,14 +82,12 @@ AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
   return {options.program, options.folder, options.workload, cluster};
 }
 
-RenderedJob RenderJob(const CommandOptions& options,
-                      const Cluster& cluster,
-                      const ParallelConfig& config,
-                      const fs::path& files) {
+RenderedJob RenderJob(const CommandOptions& options, const Cluster& cluster,
+                      const ParallelConfig& config, const fs::path& files) {
   TrialRequest request;
   request.config = config;
-  auto values = Placeholders(
-      options.knobs, cluster, request, options.workload.batch_size);
+  auto values = Placeholders(options.knobs, cluster, request,
+                             options.workload.batch_size);
   values["max_steps"] = "{max_steps}";
   values["seed"] = "{seed}";
   const auto expand = [&values](std::string_view text) {
@@ -98,8 +95,8 @@ RenderedJob RenderJob(const CommandOptions& options,
   };
   RenderedJob job{options.program, {}, {}};
   if (options.adapter != nullptr) {
-    job = options.adapter->Render(
-        JobOf(options, cluster), config, Adapter::Purpose::kUse, files, expand);
+    job = options.adapter->Render(JobOf(options, cluster), config,
+                                  Adapter::Purpose::kUse, files, expand);
   }
   for (std::string& word : job.words) {
     word = expand(word);
@@ -115,21 +112,18 @@ RenderedJob RenderJob(const CommandOptions& options,
   return job;
 }
 
-RenderedJob RenderTrial(const CommandOptions& options,
-                        const Cluster& cluster,
-                        const TrialRequest& request,
-                        const fs::path& files,
+RenderedJob RenderTrial(const CommandOptions& options, const Cluster& cluster,
+                        const TrialRequest& request, const fs::path& files,
                         bool as_given) {
   if (options.adapter == nullptr) {
     return {TrialWords(options, cluster, request), {}, {}};
   }
-  const auto values = Placeholders(
-      options.knobs, cluster, request, options.workload.batch_size);
+  const auto values = Placeholders(options.knobs, cluster, request,
+                                   options.workload.batch_size);
   RenderedJob job = options.adapter->Render(
       JobOf(options, cluster),
       as_given ? std::nullopt : std::optional(request.config),
-      Adapter::Purpose::kTrial,
-      files,
+      Adapter::Purpose::kTrial, files,
       [&values](std::string_view text) { return Expand(text, values); });
   CommandOptions rendered = options;
   rendered.program = std::move(job.words);
@@ -138,8 +132,7 @@ RenderedJob RenderTrial(const CommandOptions& options,
 }
 
 common::Json ParametersAsJson(const KnobSet& knobs,
-                              const ParallelConfig& config,
-                              int batch_size) {
+                              const ParallelConfig& config, int batch_size) {
   common::Json json = common::Json::object();
   for (const Knob& knob : knobs) {
     json[knob.name] = JsonValue(knob, ValueOf(knob, config, batch_size));
@@ -165,8 +158,8 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
       {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
       {"nodes", cluster.nodes},
       {"gpus_per_node", cluster.gpus_per_node}};
-  json["config"] = ParametersAsJson(
-      options.knobs, request.config, options.workload.batch_size);
+  json["config"] = ParametersAsJson(options.knobs, request.config,
+                                    options.workload.batch_size);
   for (const Knob& knob : options.knobs) {
     variables["OPPA_" + VariableName(knob.name)] =
         knob.Text(ValueOf(knob, request.config, options.workload.batch_size));

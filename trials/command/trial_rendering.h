@@ -52,8 +52,7 @@ namespace trials {
 // then OPPA_TRIAL (the whole request as JSON), OPPA_<FIELD>, OPPA_MAX_STEPS,
 // OPPA_SEED, then the variables of the manifest.
 [[nodiscard]] std::vector<std::string> TrialEnvironment(
-    const CommandOptions& options,
-    const Cluster& cluster,
+    const CommandOptions& options, const Cluster& cluster,
     const TrialRequest& request);
 
 }  // namespace trials

@@ -24,19 +24,13 @@ constexpr int kMostBroken = 8;       // per line, after which the rest is output
 constexpr int kRecentLines = 8;
 
 // A number of a report; above 0 where `least` is.
-double Number(const Json& value,
-              std::string_view key,
-              double least,
+double Number(const Json& value, std::string_view key, double least,
               double most) {
   const double number = value.is_number() ? value.get<double>() : std::nan("");
   if (!(number >= least) || !(number <= most)) {
-    throw std::invalid_argument(
-        fmt::format("{} = {}: must be a number {} 0, from {:g} to {:g}",
-                    key,
-                    common::ToText(value),
-                    least > 0.0 ? ">" : ">=",
-                    least,
-                    most));
+    throw std::invalid_argument(fmt::format(
+        "{} = {}: must be a number {} 0, from {:g} to {:g}", key,
+        common::ToText(value), least > 0.0 ? ">" : ">=", least, most));
   }
   return number;
 }
@@ -125,8 +119,7 @@ bool IsPartOfName(std::string_view line, std::size_t word) {
 
 }  // namespace
 
-std::size_t ReportReader::NextBrace(std::string_view line,
-                                    std::size_t at,
+std::size_t ReportReader::NextBrace(std::string_view line, std::size_t at,
                                     bool& has_word) {
   while (true) {
     const std::size_t word = line.find(kWord, at);

@@ -25,8 +25,7 @@ ReplayRunner::ReplayRunner(ReplayTable table, const Options& options)
   if (!(options_.setup_s >= 0.0) || !(options_.failure_s >= 0.0)) {
     throw common::InputError(fmt::format(
         "replay: setup_s = {} and failure_s = {} must be at least 0",
-        options_.setup_s,
-        options_.failure_s));
+        options_.setup_s, options_.failure_s));
   }
 }
 

@@ -55,8 +55,7 @@ class CsvFile {
       if (!columns_.contains(name)) {
         table_.Fail(table_.header_line(),
                     fmt::format("the column '{}' is missing; the header has {}",
-                                name,
-                                fmt::join(table_.header(), ", ")));
+                                name, fmt::join(table_.header(), ", ")));
       }
     }
   }
@@ -79,8 +78,8 @@ class CsvFile {
       value = 0.0;
     }
     if (!std::isfinite(value) || value <= 0.0) {
-      Fail(fmt::format(
-          "{} must be a number above 0, not '{}'", column, Cell(column)));
+      Fail(fmt::format("{} must be a number above 0, not '{}'", column,
+                       Cell(column)));
     }
     return value;
   }
@@ -94,8 +93,7 @@ class CsvFile {
           knob.SetChecked(config, Cell(knob.name));
           if (columns_.contains(knob.flag.name)) {
             Fail(fmt::format("the columns '{}' and '{}' are the same field",
-                             knob.name,
-                             knob.flag.name));
+                             knob.name, knob.flag.name));
           }
         } else if (!Cell(knob.flag.name).empty()) {
           knob.SetFlag(config, Cell(knob.flag.name));
@@ -150,8 +148,7 @@ class CsvFile {
       Fail(before == name
                ? fmt::format("the column '{}' comes twice", name)
                : fmt::format("the columns '{}' and '{}' are the same field",
-                             before,
-                             name));
+                             before, name));
     }
   }
 
@@ -181,8 +178,7 @@ class Gathering {
       const double step_time_s = file.Number("step_time_s");
       if (step_time_s < kLeastStepSeconds || step_time_s > kMostStepSeconds) {
         file.Fail(fmt::format("step_time_s must be from {:g} to {:g}, not {}",
-                              kLeastStepSeconds,
-                              kMostStepSeconds,
+                              kLeastStepSeconds, kMostStepSeconds,
                               file.Cell("step_time_s")));
       }
       measured.step_times_s.push_back(step_time_s);
@@ -255,8 +251,7 @@ class Gathering {
       file.Fail(fmt::format(
           "rows of this scenario have {} GPUs, and that of line {} does not "
           "use dp * tp * pp * cp of them: make it a scenario of its own",
-          fmt::join(gpus_, " or "),
-          unlike_));
+          fmt::join(gpus_, " or "), unlike_));
     }
   }
 
@@ -322,18 +317,14 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
     throw common::InputError(
         fmt::format("{}:{}: the scenario {} has plans only: a search needs "
                     "configurations, too",
-                    path.string(),
-                    table.plans_.front().line,
-                    scenario));
+                    path.string(), table.plans_.front().line, scenario));
   }
   table.unknown_columns_ = file.unknown();
   if (table.rows_.empty()) {
     const std::vector<std::string> known = ScenarioNames(path);
-    throw common::InputError(fmt::format("{}: no scenario '{}'{}; known: {}",
-                                         path.string(),
-                                         scenario,
-                                         common::DidYouMean(scenario, known),
-                                         Some(known)));
+    throw common::InputError(fmt::format(
+        "{}: no scenario '{}'{}; known: {}", path.string(), scenario,
+        common::DidYouMean(scenario, known), Some(known)));
   }
   return table;
 }
@@ -353,8 +344,7 @@ std::string ReplayTable::Warning() const {
   return fmt::format(
       "{}: columns that name no field of a configuration are left out, and "
       "rows that differ only there count as repeats: {}",
-      path_,
-      fmt::join(unknown_columns_, ", "));
+      path_, fmt::join(unknown_columns_, ", "));
 }
 
 std::vector<std::string> ScenarioNames(const std::filesystem::path& path) {

@@ -10,8 +10,7 @@ namespace trials {
 namespace {
 
 template <typename Field>
-Field Sum(const LayerCosts& layers,
-          const Chunk& chunk,
+Field Sum(const LayerCosts& layers, const Chunk& chunk,
           Field LayerCost::*field) {
   return SumOfBlocks(layers, chunk.blocks, chunk.dense, field) +
          SumOfEnds(layers, chunk, field);
@@ -19,11 +18,10 @@ Field Sum(const LayerCosts& layers,
 
 // The sum over the blocks that are recomputed fully, which are the first ones.
 template <typename Field>
-Field SumOfRecomputed(const LayerCosts& layers,
-                      const Chunk& chunk,
+Field SumOfRecomputed(const LayerCosts& layers, const Chunk& chunk,
                       Field LayerCost::*field) {
-  return SumOfBlocks(
-      layers, chunk.recomputed, std::min(chunk.recomputed, chunk.dense), field);
+  return SumOfBlocks(layers, chunk.recomputed,
+                     std::min(chunk.recomputed, chunk.dense), field);
 }
 
 // Elements of a block on one rank, mean over the blocks.
@@ -57,8 +55,7 @@ double ExpertTime(const StageContext& stage, double blocks) {
 
 ShardedChunk Sharded(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
-  return {chunk.blocks,
-          BlockElements(layers, chunk),
+  return {chunk.blocks, BlockElements(layers, chunk),
           (chunk.first ? layers.embedding.ParameterCount() : 0.0) +
               (chunk.last ? layers.head.ParameterCount() : 0.0),
           stage.gpu.element_bytes()};
@@ -76,8 +73,7 @@ bool WaitsAtLoss(const StageContext& stage, const Chunk& chunk) {
 }
 
 // CPU time to issue the kernels that overlap with other kernels.
-double DispatchTime(const StageContext& stage,
-                    const Chunk& chunk,
+double DispatchTime(const StageContext& stage, const Chunk& chunk,
                     double LayerCost::*dispatch_s) {
   return WaitsAtLoss(stage, chunk)
              ? SumOfBlocks(stage.layers, chunk.blocks, chunk.dense, dispatch_s)
@@ -86,34 +82,27 @@ double DispatchTime(const StageContext& stage,
 
 // Adds collectives, and the CPU time of all kernels, to the GPU time of an
 // action's layers.
-void AddCollectivesAndDispatch(const StageContext& stage,
-                               const Chunk& chunk,
+void AddCollectivesAndDispatch(const StageContext& stage, const Chunk& chunk,
                                const Collectives& collectives,
-                               double dispatch_s,
-                               double product_s,
+                               double dispatch_s, double product_s,
                                TimeBreakdown& time) {
   const Framework& framework = stage.problem.framework;
   const GroupLink& tp = stage.links.tp;
   const double products = collectives.Count();
-  time.tensor_s = CollectiveTime(framework,
-                                 tp,
-                                 stage.layers.block.collective_bytes,
-                                 collectives,
-                                 products > 0.0 ? product_s / products : 0.0);
+  time.tensor_s =
+      CollectiveTime(framework, tp, stage.layers.block.collective_bytes,
+                     collectives, products > 0.0 ? product_s / products : 0.0);
   const double gpu_s =
       time.Total() - (WaitsAtLoss(stage, chunk) ? time.head_s : 0.0);
   time.overhead_s = DispatchOverhead(
-      framework,
-      gpu_s,
+      framework, gpu_s,
       dispatch_s + IssueTime(framework, tp, collectives, stage.contended));
 }
 
 }  // namespace
 
-double CollectiveTime(const Framework& framework,
-                      const GroupLink& tp,
-                      double bytes,
-                      const Collectives& collectives,
+double CollectiveTime(const Framework& framework, const GroupLink& tp,
+                      double bytes, const Collectives& collectives,
                       double product_s) {
   const double slowdown = framework.Slowdown(tp.slowdown);
   const double gather_s = AllGatherTime(tp, bytes);
@@ -128,23 +117,19 @@ double CollectiveTime(const Framework& framework,
          slowdown * collectives.hidden_gathers * gather_s;
 }
 
-double IssueTime(const Framework& framework,
-                 const GroupLink& tp,
-                 const Collectives& collectives,
-                 bool contended) {
+double IssueTime(const Framework& framework, const GroupLink& tp,
+                 const Collectives& collectives, bool contended) {
   const double one_s =
       framework.message_dispatch_s +
       framework.message_host_dispatch_s * static_cast<double>(tp.hosts - 1);
   const double slowdown =
-      contended ? std::max(1.0,
-                           framework.network_contention *
-                               std::sqrt(static_cast<double>(tp.size)))
+      contended ? std::max(1.0, framework.network_contention *
+                                    std::sqrt(static_cast<double>(tp.size)))
                 : 1.0;
   return collectives.Count() * one_s * slowdown;
 }
 
-double DispatchOverhead(const Framework& framework,
-                        double gpu_s,
+double DispatchOverhead(const Framework& framework, double gpu_s,
                         double dispatch_s) {
   const double n = framework.dispatch_norm;
   if (n > 0.0 && gpu_s > 0.0) {
@@ -167,18 +152,13 @@ TimeBreakdown ForwardTime(const StageContext& stage, const Chunk& chunk) {
       chunk.blocks * RingTime(stage, block.core_forward_s, block.ring_bytes);
   time.expert_s = ExpertTime(stage, chunk.blocks - chunk.dense);
   AddCollectivesAndDispatch(
-      stage,
-      chunk,
-      Sum(layers, chunk, &LayerCost::forward_collectives),
+      stage, chunk, Sum(layers, chunk, &LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::forward_dispatch_s),
-      time.forward_s - chunk.blocks * block.core_forward_s,
-      time);
+      time.forward_s - chunk.blocks * block.core_forward_s, time);
   time.overhead_s += framework.microbatch_overhead_s;
   time.overhead_s += chunk.last ? framework.loss_overhead_s : 0.0;
-  time.data_s = GatherParametersTime(Sharded(stage, chunk),
-                                     stage.links.shards,
-                                     stage.plan.shared,
-                                     framework,
+  time.data_s = GatherParametersTime(Sharded(stage, chunk), stage.links.shards,
+                                     stage.plan.shared, framework,
                                      time.forward_s + time.head_s);
   return time;
 }
@@ -196,10 +176,8 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
                           : 0.0;
   const auto repeated = [&](double LayerCost::*field) {
     return chunk.selective
-               ? SumOfBlocks(layers,
-                             chunk.blocks - chunk.recomputed,
-                             std::max(0, chunk.dense - chunk.recomputed),
-                             field)
+               ? SumOfBlocks(layers, chunk.blocks - chunk.recomputed,
+                             std::max(0, chunk.dense - chunk.recomputed), field)
                : 0.0;
   };
   TimeBreakdown time;
@@ -218,25 +196,20 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
       (recomputed + core) *
           RingTime(stage, block.core_forward_s, block.ring_bytes);
-  time.expert_s = ExpertTime(
-      stage,
-      blocks - chunk.dense + std::max(0, chunk.recomputed - chunk.dense));
+  time.expert_s =
+      ExpertTime(stage, blocks - chunk.dense +
+                            std::max(0, chunk.recomputed - chunk.dense));
   AddCollectivesAndDispatch(
-      stage,
-      chunk,
+      stage, chunk,
       Sum(layers, chunk, &LayerCost::backward_collectives) +
           SumOfRecomputed(layers, chunk, &LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
           SumOfRecomputed(layers, chunk, &LayerCost::forward_dispatch_s) +
           repeated(&LayerCost::selective_dispatch_s),
-      time.backward_s - blocks * block.core_backward_s,
-      time);
-  time.data_s =
-      GatherAndScatterTime(Sharded(stage, chunk),
-                           stage.links.shards,
-                           stage.plan.shared,
-                           framework,
-                           time.backward_s + time.head_s + time.recompute_s);
+      time.backward_s - blocks * block.core_backward_s, time);
+  time.data_s = GatherAndScatterTime(
+      Sharded(stage, chunk), stage.links.shards, stage.plan.shared, framework,
+      time.backward_s + time.head_s + time.recompute_s);
   return time;
 }
 
@@ -250,9 +223,7 @@ double WeightsTime(const StageContext& stage, const Chunk& chunk) {
 
 PipelineShape PipelineOf(const StageContext& stage) {
   const ParallelConfig& shared = stage.plan.shared;
-  return {shared.pp,
-          shared.microbatches,
-          shared.model_chunks,
+  return {shared.pp, shared.microbatches, shared.model_chunks,
           stage.problem.framework.zero_bubble && shared.pp > 1 &&
               shared.model_chunks == 1};
 }

@@ -21,25 +21,21 @@ namespace trials {
 //
 // Not validated: no public table has runs with and without it.
 [[nodiscard]] double CollectiveTime(const Framework& framework,
-                                    const GroupLink& tp,
-                                    double bytes,
+                                    const GroupLink& tp, double bytes,
                                     const Collectives& collectives,
                                     double product_s = 0.0);
 
 // CPU time to issue tensor-parallel collectives. `contended`: a pipeline keeps
 // messages between hosts in transit.
-[[nodiscard]] double IssueTime(const Framework& framework,
-                               const GroupLink& tp,
-                               const Collectives& collectives,
-                               bool contended);
+[[nodiscard]] double IssueTime(const Framework& framework, const GroupLink& tp,
+                               const Collectives& collectives, bool contended);
 
 // The time that issuing kernels on the CPU adds to their GPU time: kernels are
 // issued while earlier ones run, so only the excess is exposed,
 //
 //   (gpu^n + cpu^n)^(1/n) - gpu,   n = Framework::dispatch_norm,
 //   max(0, cpu - gpu)              where n is 0.
-[[nodiscard]] double DispatchOverhead(const Framework& framework,
-                                      double gpu_s,
+[[nodiscard]] double DispatchOverhead(const Framework& framework, double gpu_s,
                                       double dispatch_s);
 
 // One stage of a plan with everything that its time and memory depend on.
@@ -55,8 +51,7 @@ struct StageContext {
 
 // The sum of a field of LayerCost over the modules of a chunk.
 template <typename Field>
-[[nodiscard]] Field SumOfEnds(const LayerCosts& layers,
-                              const Chunk& chunk,
+[[nodiscard]] Field SumOfEnds(const LayerCosts& layers, const Chunk& chunk,
                               Field LayerCost::*field) {
   return (chunk.first ? layers.embedding.*field : Field{}) +
          (chunk.last ? layers.head.*field : Field{});
@@ -64,9 +59,7 @@ template <typename Field>
 
 // The same over `blocks` blocks, of which `dense` have no experts.
 template <typename Field>
-[[nodiscard]] Field SumOfBlocks(const LayerCosts& layers,
-                                int blocks,
-                                int dense,
+[[nodiscard]] Field SumOfBlocks(const LayerCosts& layers, int blocks, int dense,
                                 Field LayerCost::*field) {
   return static_cast<double>(blocks - dense) * (layers.block.*field) +
          static_cast<double>(dense) * (layers.dense_block.*field);

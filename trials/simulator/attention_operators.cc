@@ -47,10 +47,8 @@ void AddScores(const LayerShape& shape, double n, Module& module) {
   const double e = shape.element_bytes;
   const bool dropout = HasDropout(shape.model);
   if (framework.fused_operators) {
-    module.Elementwise(framework.score_forward_bytes * n,
-                       1,
-                       framework.score_backward_bytes * n,
-                       1);
+    module.Elementwise(framework.score_forward_bytes * n, 1,
+                       framework.score_backward_bytes * n, 1);
     module.Save(e * n);
     module.Temporary(2 * e * n);
     module.EndOperator("softmax");
@@ -78,11 +76,8 @@ void AddFusedCore(const LayerShape& shape, Module& module) {
   const double part = shape.sequence / shape.cp;
   const double kv = shape.key + shape.value;
   const double inner = shape.query + shape.result;
-  module.Flash({shape.sequences * shape.heads,
-                part,
-                part * VisibleShare(shape),
-                inner / (2.0 * shape.heads),
-                shape.model.causal,
+  module.Flash({shape.sequences * shape.heads, part, part * VisibleShare(shape),
+                inner / (2.0 * shape.heads), shape.model.causal,
                 e * shape.tokens * (inner / shape.cp + kv)},
                static_cast<int>(shape.cp));
   // The result is copied for the next product unless the kernel writes it in
@@ -141,10 +136,7 @@ void AddProjections(const LayerShape& shape, Module& module) {
   const double hidden = shape.hidden;
   const bool bias = shape.model.attention_bias;
   if (shape.framework.fused_operators) {
-    module.Linear(shape.tokens,
-                  hidden,
-                  query + 2 * key,
-                  bias,
+    module.Linear(shape.tokens, hidden, query + 2 * key, bias,
                   (query + key) / (query + 2 * key));
   } else {
     module.Linear(shape.tokens, hidden, query, bias, 1.0);
@@ -159,10 +151,7 @@ void AddProjections(const LayerShape& shape, Module& module) {
 // A vector of `rank` numbers per token, its norm, and the product with a
 // weight [rank, out]. Every tensor-parallel rank computes the vector, of its
 // own tokens under sequence parallelism.
-void AddLowRank(const LayerShape& shape,
-                double rank,
-                double rotary,
-                double out,
+void AddLowRank(const LayerShape& shape, double rank, double rotary, double out,
                 Module& module) {
   const double e = shape.element_bytes;
   const double elements = shape.outer_tokens * rank;
@@ -185,8 +174,8 @@ void AddLatentProjections(const LayerShape& shape, Module& module) {
     module.Linear(shape.tokens, shape.hidden, shape.query, false);
   }
   const double plain = shape.key - shape.heads * model.rope_head_size;
-  AddLowRank(
-      shape, model.kv_rank, model.rope_head_size, plain + shape.value, module);
+  AddLowRank(shape, model.kv_rank, model.rope_head_size, plain + shape.value,
+             module);
   const double joined =
       e * shape.tokens * (shape.query + shape.key + shape.value);
   module.Elementwise(2 * joined, 3, 2 * joined, 3);
@@ -208,8 +197,8 @@ void AddAttention(const LayerShape& shape, Module& module) {
   AddRotary(shape, module);
   module.EndOperator("rotary");
   AddCore(shape, module);
-  module.Linear(
-      shape.tokens, shape.result, shape.hidden, shape.model.output_bias);
+  module.Linear(shape.tokens, shape.result, shape.hidden,
+                shape.model.output_bias);
   module.Save(shape.element_bytes * shape.tokens * shape.result);
   module.EndOperator("output");
 }

@@ -41,11 +41,8 @@ constexpr std::array kTree = {
 
 // The fastest protocol for a number of steps within and between hosts, and
 // `bytes` over the slowest edge.
-double Fastest(const std::array<Protocol, 3>& protocols,
-               const GroupLink& link,
-               double intra_steps,
-               double inter_steps,
-               double bytes) {
+double Fastest(const std::array<Protocol, 3>& protocols, const GroupLink& link,
+               double intra_steps, double inter_steps, double bytes) {
   const double net_s = std::max(0.0, link.inter_latency_s - kNetLatency) / 2;
   double best_s = kUnlimited;
   for (const Protocol& p : protocols) {
@@ -57,9 +54,9 @@ double Fastest(const std::array<Protocol, 3>& protocols,
                        : p.inter * (link.inter_latency_s - 2 * net_s) + net_s;
     const double bandwidth =
         std::min(p.most, p.bandwidth * link.bandwidth_bytes_per_s);
-    best_s = std::min(best_s,
-                      p.base_s + intra_steps * p.intra * link.intra_latency_s +
-                          inter_steps * inter_s + bytes / bandwidth);
+    best_s = std::min(best_s, p.base_s +
+                                  intra_steps * p.intra * link.intra_latency_s +
+                                  inter_steps * inter_s + bytes / bandwidth);
   }
   return kBaseLatency + best_s;
 }
@@ -68,10 +65,7 @@ double HalfRingTime(const GroupLink& link, double bytes) {
   if (link.size == 1) {
     return 0.0;
   }
-  return Fastest(kRing,
-                 link,
-                 link.size - link.hosts,
-                 link.hosts - 1,
+  return Fastest(kRing, link, link.size - link.hosts, link.hosts - 1,
                  RingAllReduceBytes(link.size, bytes) / 2);
 }
 
@@ -87,12 +81,10 @@ double AllReduceTime(const GroupLink& link, double bytes) {
   }
   const int local = (link.size + link.hosts - 1) / link.hosts;
   const int depth = std::bit_width(static_cast<unsigned>(link.hosts - 1));
-  return std::min(Fastest(kRing,
-                          link,
-                          2 * (link.size - link.hosts),
-                          2 * (link.hosts - 1),
-                          RingAllReduceBytes(link.size, bytes)),
-                  Fastest(kTree, link, 2 * (local - 1), 2 * depth, 2 * bytes));
+  return std::min(
+      Fastest(kRing, link, 2 * (link.size - link.hosts), 2 * (link.hosts - 1),
+              RingAllReduceBytes(link.size, bytes)),
+      Fastest(kTree, link, 2 * (local - 1), 2 * depth, 2 * bytes));
 }
 
 double ReduceScatterTime(const GroupLink& link, double bytes) {

@@ -44,8 +44,7 @@ namespace trials {
 //
 // Source: NCCL src/device/broadcast.h (512 KiB per channel and chunk; two
 // channels are an estimate that describes InternEvo's published step times).
-[[nodiscard]] double BroadcastsTime(const GroupLink& link,
-                                    double bytes,
+[[nodiscard]] double BroadcastsTime(const GroupLink& link, double bytes,
                                     double owners);
 
 // Every rank of D sends (D - 1) / D of its n bytes to the others, a message to

@@ -75,8 +75,7 @@ class ErrorBands {
   ByRegime peak_memory;
 
   [[nodiscard]] ErrorRegime RegimeOf(std::string_view architecture,
-                                     std::string_view framework,
-                                     int hosts,
+                                     std::string_view framework, int hosts,
                                      int zero_stage) const;
   // A band without rows if even "all" has too few rows.
   [[nodiscard]] static ErrorBand Of(const ByRegime& bands,

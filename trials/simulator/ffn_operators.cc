@@ -8,9 +8,7 @@ namespace trials {
 namespace {
 
 // The operators between the matrices of the feed-forward layer.
-void AddActivationKernels(const LayerShape& shape,
-                          double rows,
-                          double ffn,
+void AddActivationKernels(const LayerShape& shape, double rows, double ffn,
                           Module& module) {
   const double e = shape.element_bytes;
   const double inner = rows * ffn;
@@ -28,8 +26,7 @@ void AddActivationKernels(const LayerShape& shape,
   }
   const bool fused = shape.framework.fused_operators;
   // silu(gate) * up; two gradients meet at the input.
-  module.Elementwise((fused ? 3 : 5) * e * inner,
-                     fused ? 1 : 2,
+  module.Elementwise((fused ? 3 : 5) * e * inner, fused ? 1 : 2,
                      (fused ? 5 : 9) * e * inner + 3 * e * rows * shape.hidden,
                      fused ? 2 : 4);
   module.Save((fused && shape.framework.fused_gate ? 3 : 4) * e * inner);
@@ -37,9 +34,7 @@ void AddActivationKernels(const LayerShape& shape,
 }
 
 // Recomputed, it keeps its inputs only.
-void AddActivation(const LayerShape& shape,
-                   double rows,
-                   double ffn,
+void AddActivation(const LayerShape& shape, double rows, double ffn,
                    Module& module) {
   const LayerCost before = module.cost();
   AddActivationKernels(shape, rows, ffn, module);
@@ -52,11 +47,8 @@ void AddActivation(const LayerShape& shape,
 }
 
 // The products and the activation, of a layer with `ffn` columns on this rank.
-void AddProducts(const LayerShape& shape,
-                 double ffn,
-                 std::string_view in,
-                 std::string_view activation,
-                 std::string_view out,
+void AddProducts(const LayerShape& shape, double ffn, std::string_view in,
+                 std::string_view activation, std::string_view out,
                  Module& module) {
   const bool gated = shape.model.gated_ffn;
   const bool bias = shape.model.ffn_bias;
@@ -81,12 +73,8 @@ void AddSharedExperts(const LayerShape& shape, Module& module) {
   if (model.shared_ffn_size == 0) {
     return;
   }
-  AddProducts(shape,
-              model.shared_ffn_size / shape.tp,
-              "shared-experts",
-              "shared-experts",
-              "shared-experts",
-              module);
+  AddProducts(shape, model.shared_ffn_size / shape.tp, "shared-experts",
+              "shared-experts", "shared-experts", module);
   const double bytes = shape.element_bytes * shape.outer_tokens * shape.hidden;
   if (model.shared_expert_gate) {
     module.Linear(shape.outer_tokens, shape.hidden, 1, /*bias=*/false);
@@ -109,8 +97,8 @@ void AddExperts(const LayerShape& shape, Module& module) {
   const double hidden = shape.hidden;
   const double scores = shape.tokens * shape.model.experts;
   module.Save(e * shape.outer_tokens * hidden);
-  module.Linear(
-      shape.tokens, hidden, shape.model.experts, shape.model.router_bias);
+  module.Linear(shape.tokens, hidden, shape.model.experts,
+                shape.model.router_bias);
   // Softmax and top-k in fp32, positions within each expert, mask.
   module.Elementwise((e + 24) * scores, 6, (e + 12) * scores, 4);
   module.Save(4 * scores);

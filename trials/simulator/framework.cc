@@ -112,14 +112,11 @@ constexpr std::array kNumbers = {
 
 bool HasSameSteps(const Framework& a, const Framework& b) {
   Framework same = a;
-  for (double Framework::*cost : {&Framework::launch_process_s,
-                                  &Framework::launch_per_local_rank_s,
-                                  &Framework::group_init_s,
-                                  &Framework::group_init_per_rank_s,
-                                  &Framework::weights_bytes_per_s,
-                                  &Framework::setup_factor,
-                                  &Framework::teardown_s,
-                                  &Framework::failure_s}) {
+  for (double Framework::*cost :
+       {&Framework::launch_process_s, &Framework::launch_per_local_rank_s,
+        &Framework::group_init_s, &Framework::group_init_per_rank_s,
+        &Framework::weights_bytes_per_s, &Framework::setup_factor,
+        &Framework::teardown_s, &Framework::failure_s}) {
     same.*cost = b.*cost;
   }
   return same == b;
@@ -144,8 +141,7 @@ Framework ReadFramework(const std::filesystem::path& path) {
       table.Fail(key,
                  fmt::format("{} is {}: must be 0 or more; take it away for "
                              "the default",
-                             key,
-                             framework.*field));
+                             key, framework.*field));
     }
   }
   constexpr int kMostRanks = 1'000'000;
@@ -180,10 +176,10 @@ std::span<const FrameworkFlag> FrameworkFlags() { return kFlags; }
 std::span<const FrameworkNumber> FrameworkNumbers() {
   static const auto numbers = [] {
     std::array<FrameworkNumber, kNumbers.size()> all;
-    std::transform(
-        kNumbers.begin(), kNumbers.end(), all.begin(), [](const auto& number) {
-          return FrameworkNumber{number.first, number.second};
-        });
+    std::transform(kNumbers.begin(), kNumbers.end(), all.begin(),
+                   [](const auto& number) {
+                     return FrameworkNumber{number.first, number.second};
+                   });
     return all;
   }();
   return numbers;

@@ -56,8 +56,7 @@ GpuModel::GpuModel(const Gpu& gpu, Precision precision, double launch_s)
       throw common::InputError(
           fmt::format("the GPU '{}' has no fp8: its file needs fp8_tflops and "
                       "its architecture '{}' fp8_fraction",
-                      gpu.name,
-                      gpu.architecture));
+                      gpu.name, gpu.architecture));
     }
   }
 }

@@ -10,8 +10,7 @@
 namespace trials {
 namespace {
 
-double ReduceTime(const GroupLink& link,
-                  const SyncOptions& options,
+double ReduceTime(const GroupLink& link, const SyncOptions& options,
                   double bytes) {
   return options.kind == SyncKind::kAllReduce
              ? AllReduceTime(link, bytes)
@@ -122,8 +121,7 @@ class Buckets {
 
 // Every rank owns whole tensors. With more ranks than tensors, some own none.
 GatherPlan PlanBroadcasts(const std::vector<SyncModule>& modules,
-                          const GroupLink& link,
-                          const Framework& framework,
+                          const GroupLink& link, const Framework& framework,
                           double parameter_share) {
   GatherPlan plan;
   double tensors = 0.0;
@@ -164,8 +162,7 @@ std::vector<double> PackBuckets(const std::vector<double>& tensor_bytes,
 }
 
 SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
-                         const GroupLink& link,
-                         const SyncOptions& options,
+                         const GroupLink& link, const SyncOptions& options,
                          const Framework& framework) {
   if (link.size == 1 && options.across.size == 1) {
     return {};
@@ -186,10 +183,8 @@ SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
 }
 
 GatherPlan PlanGather(const std::vector<SyncModule>& modules,
-                      const GroupLink& link,
-                      double bucket_bytes,
-                      const Framework& framework,
-                      double parameter_share,
+                      const GroupLink& link, double bucket_bytes,
+                      const Framework& framework, double parameter_share,
                       double unpack_s_per_byte) {
   GatherPlan plan;
   if (link.size == 1) {

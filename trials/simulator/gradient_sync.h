@@ -94,8 +94,7 @@ struct GatherPlan {
 // Source: Colossal-AI, zero/low_level/low_level_optim.py (step).
 
 [[nodiscard]] GatherPlan PlanGather(const std::vector<SyncModule>& modules,
-                                    const GroupLink& link,
-                                    double bucket_bytes,
+                                    const GroupLink& link, double bucket_bytes,
                                     const Framework& framework,
                                     double parameter_share = 1.0,
                                     double unpack_s_per_byte = 0.0);
@@ -103,8 +102,7 @@ struct GatherPlan {
 // The exposed time of an all-gather. With overlap it runs during the next
 // forward, which starts when the first bucket has arrived and hides the rest in
 // `slack_s` of waiting and computation.
-[[nodiscard]] SyncTime ExposeGather(const GatherPlan& plan,
-                                    bool overlap,
+[[nodiscard]] SyncTime ExposeGather(const GatherPlan& plan, bool overlap,
                                     double slack_s);
 
 }  // namespace trials

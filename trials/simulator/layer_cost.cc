@@ -144,8 +144,7 @@ void AddHead(const LayerShape& shape, Module& module) {
   // backward scales it.
   const bool in_place = framework.fused_cross_entropy;
   module.Elementwise(
-      (in_place ? 3 * e : framework.loss_forward_bytes) * logits,
-      fused ? 3 : 5,
+      (in_place ? 3 * e : framework.loss_forward_bytes) * logits, fused ? 3 : 5,
       (in_place ? 2 * e : framework.loss_backward_bytes) * logits,
       fused ? 2 : 6);
   module.EndOperator("head");
@@ -168,21 +167,19 @@ void RepeatUnlessKept(double input_bytes, LayerCost& block) {
       std::max(0.0, block.saved_bytes - block.kept_bytes - input_bytes);
 }
 
-LayerCosts Compute(const Workload& workload,
-                   const Framework& framework,
-                   const GpuModel& gpu,
-                   const Shard& shard,
+LayerCosts Compute(const Workload& workload, const Framework& framework,
+                   const GpuModel& gpu, const Shard& shard,
                    std::vector<OperatorCost>* operators) {
   const LayerShape shape = ShapeOf(workload, framework, gpu, shard);
   Module::Shapes shapes;  // of all weights so far
-  const auto cost =
-      [&](const LayerShape& of, auto add, std::vector<OperatorCost>* receiver) {
-        Module module(gpu, framework, receiver);
-        module.shapes() = shapes;
-        add(of, module);
-        shapes = module.shapes();
-        return module.cost();
-      };
+  const auto cost = [&](const LayerShape& of, auto add,
+                        std::vector<OperatorCost>* receiver) {
+    Module module(gpu, framework, receiver);
+    module.shapes() = shapes;
+    add(of, module);
+    shapes = module.shapes();
+    return module.cost();
+  };
   LayerCosts costs;
   costs.block = cost(shape, AddBlock, operators);
   costs.embedding = cost(shape, AddEmbedding, operators);
@@ -192,8 +189,8 @@ LayerCosts Compute(const Workload& workload,
   if (workload.model.dense_layers > 0) {
     Workload dense = workload;
     dense.model = DenseModel(workload.model);
-    costs.dense_block = cost(
-        ShapeOf(dense, framework, gpu, shard), AddBlock, /*receiver=*/nullptr);
+    costs.dense_block = cost(ShapeOf(dense, framework, gpu, shard), AddBlock,
+                             /*receiver=*/nullptr);
   }
   if (framework.selective_by_operator) {
     RepeatUnlessKept(costs.boundary_bytes, costs.block);
@@ -210,13 +207,12 @@ double LayerCost::ParameterCount() const {
 }
 
 double LayerCost::ExpertParameterCount() const {
-  return std::accumulate(
-      expert_parameters.begin(), expert_parameters.end(), 0.0);
+  return std::accumulate(expert_parameters.begin(), expert_parameters.end(),
+                         0.0);
 }
 
 LayerCosts ComputeLayerCosts(const Workload& workload,
-                             const Framework& framework,
-                             const GpuModel& gpu,
+                             const Framework& framework, const GpuModel& gpu,
                              const Shard& shard) {
   return Compute(workload, framework, gpu, shard, nullptr);
 }

@@ -41,8 +41,7 @@ struct Collectives {
             a.hidden_gathers + b.hidden_gathers};
   }
   friend Collectives operator*(double times, const Collectives& c) {
-    return {times * c.all_reduces,
-            times * c.gathers_and_scatters,
+    return {times * c.all_reduces, times * c.gathers_and_scatters,
             times * c.hidden_gathers};
   }
 };
@@ -135,9 +134,7 @@ struct OperatorCost {
 // shared-experts, final-norm, head. Blocks without experts of a model with
 // experts are not among them.
 [[nodiscard]] std::vector<OperatorCost> ComputeOperatorCosts(
-    const Workload& workload,
-    const Framework& framework,
-    const GpuModel& gpu,
+    const Workload& workload, const Framework& framework, const GpuModel& gpu,
     const Shard& shard);
 
 }  // namespace trials

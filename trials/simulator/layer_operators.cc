@@ -17,10 +17,8 @@ double ValueSize(const Model& model) {
   return model.value_head_size > 0 ? model.value_head_size : model.head_size;
 }
 
-LayerShape ShapeOf(const Workload& workload,
-                   const Framework& framework,
-                   const GpuModel& gpu,
-                   const Shard& shard) {
+LayerShape ShapeOf(const Workload& workload, const Framework& framework,
+                   const GpuModel& gpu, const Shard& shard) {
   const Model& model = workload.model;
   const double sequence = workload.sequence_length;
   const double tp = shard.tp;
@@ -79,10 +77,8 @@ void AddResidual(const LayerShape& shape, Module& module) {
   if (HasDropout(shape.model)) {
     // Fused, sum and dropout are one kernel, which writes the mask.
     const bool fused = shape.framework.fused_operators;
-    module.Elementwise((fused ? 1 : 2 * e + 1) * elements,
-                       fused ? 0 : 1,
-                       (2 * e + 1) * elements,
-                       1);
+    module.Elementwise((fused ? 1 : 2 * e + 1) * elements, fused ? 0 : 1,
+                       (2 * e + 1) * elements, 1);
     module.Save(elements);
   }
 }

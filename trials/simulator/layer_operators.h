@@ -31,8 +31,7 @@ struct LayerShape {
 
 [[nodiscard]] LayerShape ShapeOf(const Workload& workload,
                                  const Framework& framework,
-                                 const GpuModel& gpu,
-                                 const Shard& shard);
+                                 const GpuModel& gpu, const Shard& shard);
 
 // BERT and GPT train with dropout, ViT by default does not.
 [[nodiscard]] bool HasDropout(const Model& model);

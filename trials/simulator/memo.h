@@ -31,17 +31,8 @@ struct ParallelConfigHash {
   std::size_t operator()(const ParallelConfig& c) const {
     std::uint64_t hash = 0x9e3779b97f4a7c15ULL;
     for (const int value :
-         {c.dp,
-          c.tp,
-          c.pp,
-          c.cp,
-          c.ep,
-          c.microbatches,
-          c.model_chunks,
-          c.zero_stage,
-          c.zero_bucket_mb,
-          c.dp_bucket_mb,
-          c.grad_checkpoint,
+         {c.dp, c.tp, c.pp, c.cp, c.ep, c.microbatches, c.model_chunks,
+          c.zero_stage, c.zero_bucket_mb, c.dp_bucket_mb, c.grad_checkpoint,
           8 * (c.sp > 1 ? 1 : 0) + 4 * c.overlap_p2p + 2 * c.overlap_zero_comm +
               c.overlap_zero_allgather}) {
       hash = (hash ^ static_cast<std::uint32_t>(value)) * 0xff51afd7ed558ccdULL;

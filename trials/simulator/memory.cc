@@ -136,8 +136,7 @@ struct Rank {
     }
     const double bucket =
         std::clamp(framework.ZeroBucketBytes(shared.zero_bucket_mb),
-                   gradient_bytes * stage.largest_tensor,
-                   gradients);
+                   gradient_bytes * stage.largest_tensor, gradients);
     const int copies = shared.overlap_zero_comm ? 2 : 1;
     return messages + copies * bucket + gathered;
   }
@@ -145,16 +144,14 @@ struct Rank {
 
 }  // namespace
 
-double ShardRanks(const ParallelConfig& shared,
-                  const StageMemory& stage,
+double ShardRanks(const ParallelConfig& shared, const StageMemory& stage,
                   const Framework& framework) {
   return framework.ShardsInGroups(shared.zero_stage) && stage.shard_ranks > 0
              ? stage.shard_ranks
              : static_cast<double>(stage.dp) * shared.cp;
 }
 
-double OptimizerShare(const ParallelConfig& shared,
-                      const StageMemory& stage,
+double OptimizerShare(const ParallelConfig& shared, const StageMemory& stage,
                       const Framework& framework) {
   const double even = 1.0 / ShardRanks(shared, stage, framework);
   return framework.broadcast_parameters
@@ -162,17 +159,14 @@ double OptimizerShare(const ParallelConfig& shared,
              : even;
 }
 
-double StateBytes(const ParallelConfig& shared,
-                  const StageMemory& stage,
-                  double element_bytes,
-                  const Framework& framework) {
+double StateBytes(const ParallelConfig& shared, const StageMemory& stage,
+                  double element_bytes, const Framework& framework) {
   const Rank rank{shared, stage, element_bytes, framework};
   return rank.ParameterBytes() + rank.OptimizerBytes() + rank.ContextBytes();
 }
 
 MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
-                              const StageMemory& stage,
-                              double element_bytes,
+                              const StageMemory& stage, double element_bytes,
                               const Framework& framework) {
   const Rank rank{shared, stage, element_bytes, framework};
   MemoryBreakdown states;

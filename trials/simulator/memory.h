@@ -69,8 +69,7 @@ struct StageMemory {
 
 // Memory after set-up, before the first step.
 [[nodiscard]] double StateBytes(const ParallelConfig& shared,
-                                const StageMemory& stage,
-                                double element_bytes,
+                                const StageMemory& stage, double element_bytes,
                                 const Framework& framework);
 
 }  // namespace trials

@@ -10,8 +10,7 @@ bool Aligned(double row_bytes) { return std::fmod(row_bytes, 16.0) == 0.0; }
 
 }  // namespace
 
-Module::Module(const GpuModel& gpu,
-               const Framework& framework,
+Module::Module(const GpuModel& gpu, const Framework& framework,
                std::vector<OperatorCost>* operators)
     : gpu_(gpu), framework_(framework), operators_(operators) {}
 
@@ -25,8 +24,7 @@ void Module::EndOperator(std::string_view name) {
                          cost_.accumulate_s,
                          cost_.forward_dispatch_s,
                          cost_.backward_dispatch_s};
-  operators_->push_back({name,
-                         sum.forward_s - ended_.forward_s,
+  operators_->push_back({name, sum.forward_s - ended_.forward_s,
                          sum.backward_s - ended_.backward_s,
                          sum.accumulate_s - ended_.accumulate_s,
                          sum.forward_dispatch_s - ended_.forward_dispatch_s,
@@ -40,8 +38,8 @@ void Module::Keep(const LayerCost& before, double bytes) {
   cost_.kept_bytes += bytes;
 }
 
-void Module::Linear(
-    double rows, double in, double out, bool bias, double kept) {
+void Module::Linear(double rows, double in, double out, bool bias,
+                    double kept) {
   const double e = gpu_.element_bytes();
   const double forward_s =
       LinearProducts(1.0, rows, in, out, Aligned(e * in) && Aligned(e * out));
@@ -58,8 +56,8 @@ void Module::Linear(
   }
 }
 
-double Module::LinearProducts(
-    double experts, double rows, double in, double out, bool aligned) {
+double Module::LinearProducts(double experts, double rows, double in,
+                              double out, bool aligned) {
   const auto time_s = [&](double m, double n, double k) {
     Gemm gemm{experts, m, n, k, aligned};
     gemm.fp8 = fp8_;
@@ -108,10 +106,8 @@ void Module::Flash(const Attention& round, int rounds) {
   Issue(rounds, 2 * rounds);
 }
 
-void Module::Elementwise(double forward_bytes,
-                         int forward_kernels,
-                         double backward_bytes,
-                         int backward_kernels) {
+void Module::Elementwise(double forward_bytes, int forward_kernels,
+                         double backward_bytes, int backward_kernels) {
   cost_.forward_s += gpu_.MemoryTime(forward_bytes, forward_kernels);
   cost_.backward_s += gpu_.MemoryTime(backward_bytes, backward_kernels);
   Issue(forward_kernels, backward_kernels);
@@ -136,8 +132,7 @@ void Module::Parameter(double elements) {
 }
 
 void Module::Communicate(const Collectives& forward,
-                         const Collectives& backward,
-                         double bytes) {
+                         const Collectives& backward, double bytes) {
   cost_.forward_collectives = forward;
   cost_.backward_collectives = backward;
   cost_.collective_bytes = bytes;

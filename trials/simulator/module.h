@@ -21,8 +21,7 @@ namespace trials {
 class Module {
  public:
   // `operators`: receives the cost of each operator; may be null.
-  Module(const GpuModel& gpu,
-         const Framework& framework,
+  Module(const GpuModel& gpu, const Framework& framework,
          std::vector<OperatorCost>* operators);
 
   // Ends an operator: everything added since the last one ended.
@@ -48,10 +47,8 @@ class Module {
   void Flash(const Attention& round, int rounds);
 
   // Kernels that only move bytes.
-  void Elementwise(double forward_bytes,
-                   int forward_kernels,
-                   double backward_bytes,
-                   int backward_kernels);
+  void Elementwise(double forward_bytes, int forward_kernels,
+                   double backward_bytes, int backward_kernels);
 
   void Save(double bytes);       // kept for backward
   void Temporary(double bytes);  // freed within the module
@@ -63,8 +60,7 @@ class Module {
   void Parameter(double elements);
 
   // Tensor-parallel collectives of `bytes` each.
-  void Communicate(const Collectives& forward,
-                   const Collectives& backward,
+  void Communicate(const Collectives& forward, const Collectives& backward,
                    double bytes);
 
   // CPU time in addition to that of the kernels.
@@ -81,8 +77,8 @@ class Module {
   void Accumulate(double elements);
   // The products of a linear layer of each of `experts` (1: no experts).
   // Returns the time of the forward product.
-  double LinearProducts(
-      double experts, double rows, double in, double out, bool aligned);
+  double LinearProducts(double experts, double rows, double in, double out,
+                        bool aligned);
   void Issue(int forward_kernels, int backward_kernels);
 
   const GpuModel& gpu_;

@@ -126,8 +126,7 @@ class Run {
     return v == virtual_ - 1 ? 0.0 : times_.send_backward_s[here];
   }
 
-  void Wait(StageTimeline& timeline,
-            double arrival_s,
+  void Wait(StageTimeline& timeline, double arrival_s,
             double incoming_s) const {
     const double receive_s = incoming_s > 0.0 ? times_.receive_s : 0.0;
     const double wait_s = std::max(arrival_s - timeline.end_s, receive_s);
@@ -210,11 +209,8 @@ double RoundTime(const PipelineShape& shape, const Run& run) {
 }
 
 // Adds `rounds` rounds of `round_s` to every stage.
-void AddRounds(const PipelineShape& shape,
-               const PipelineTimes& times,
-               int rounds,
-               double round_s,
-               Run& run) {
+void AddRounds(const PipelineShape& shape, const PipelineTimes& times,
+               int rounds, double round_s, Run& run) {
   for (int s = 0; s < shape.stages; ++s) {
     StageTimeline& timeline = run.timelines()[static_cast<std::size_t>(s)];
     double busy_s = 0.0;  // of one microbatch
@@ -270,8 +266,7 @@ std::vector<StageTimeline> RunPipeline(const PipelineShape& shape,
   return std::move(run.timelines());
 }
 
-double PeakActivationBytes(const PipelineShape& shape,
-                           int stage,
+double PeakActivationBytes(const PipelineShape& shape, int stage,
                            const std::vector<double>& saved_bytes_per_chunk) {
   CheckShape(shape);
   if (shape.chunks == 1 &&

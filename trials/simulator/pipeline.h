@@ -59,8 +59,7 @@ struct StageTimeline {
 // keeps all of them for the gradients of weights: an upper limit, since scores
 // and norms are not needed any more.
 [[nodiscard]] double PeakActivationBytes(
-    const PipelineShape& shape,
-    int stage,
+    const PipelineShape& shape, int stage,
     const std::vector<double>& saved_bytes_per_chunk);
 
 }  // namespace trials

@@ -43,10 +43,8 @@ std::vector<Group> Shifted(std::vector<Group> groups, int offset) {
 
 // The links of ZeRO's shards in groups of `options.zero_group_ranks` successive
 // data-parallel ranks.
-ShardLinks GroupedShards(const Cluster& cluster,
-                         const RankGrid& grid,
-                         int offset,
-                         const PlacementOptions& options) {
+ShardLinks GroupedShards(const Cluster& cluster, const RankGrid& grid,
+                         int offset, const PlacementOptions& options) {
   const int replica = grid.tp * grid.pp * grid.cp;
   const int node = cluster.gpus_per_node;
   // Data-parallel ranks of a group, and groups.
@@ -77,11 +75,8 @@ ShardLinks GroupedShards(const Cluster& cluster,
 }
 
 // The links within the stages of a grid that begins at rank `offset`.
-StageLinks LinksOf(const Cluster& cluster,
-                   const RankGrid& grid,
-                   int ep,
-                   int offset,
-                   const PlacementOptions& options) {
+StageLinks LinksOf(const Cluster& cluster, const RankGrid& grid, int ep,
+                   int offset, const PlacementOptions& options) {
   const int replica = grid.tp * grid.pp * grid.cp;
   const int node = cluster.gpus_per_node;
   RankGrid small = grid;
@@ -89,9 +84,8 @@ StageLinks LinksOf(const Cluster& cluster,
   StageLinks links;
   links.tp = RingLink(cluster, Shifted(TpGroups(small), offset));
   // A rank alone has no edge.
-  links.cp = RingLink(cluster,
-                      grid.cp > 1 ? Shifted(CpGroups(small), offset)
-                                  : std::vector<Group>{{offset}});
+  links.cp = RingLink(cluster, grid.cp > 1 ? Shifted(CpGroups(small), offset)
+                                           : std::vector<Group>{{offset}});
   const std::vector<Group> dp_groups = Shifted(DpGroups(small), offset);
   links.dp = Extend(RingLink(cluster, dp_groups), grid.dp, small.dp);
   links.shards.within = links.dp;
@@ -108,8 +102,7 @@ StageLinks LinksOf(const Cluster& cluster,
     links.ep = AllToAllLink(cluster, Shifted(EpGroups(small, ep), offset));
     links.expert_dp =
         Extend(RingLink(cluster, Shifted(ExpertDpGroups(small, ep), offset)),
-               grid.dp / ep,
-               blocks);
+               grid.dp / ep, blocks);
   } else {
     links.expert_dp = links.dp;
   }
@@ -118,16 +111,10 @@ StageLinks LinksOf(const Cluster& cluster,
 }
 
 // The link between a rank of `from` and one of `to` while all others send too.
-GroupLink Between(const Cluster& from,
-                  int from_ranks,
-                  const Cluster& to,
-                  int to_ranks,
-                  bool same_host) {
+GroupLink Between(const Cluster& from, int from_ranks, const Cluster& to,
+                  int to_ranks, bool same_host) {
   if (same_host) {
-    return {2,
-            1,
-            from.RingBytesPerSecond(2),
-            from.intra.latency_s,
+    return {2, 1, from.RingBytesPerSecond(2), from.intra.latency_s,
             from.inter.latency_s};
   }
   const bool outer = &from != &to;
@@ -140,15 +127,12 @@ GroupLink Between(const Cluster& from,
         cluster.RingBytesPerSecond(1),
         link(cluster).bandwidth_bytes_per_s * cluster.nics_per_node / senders);
   };
-  return {2,
-          2,
-          std::min(share(from, from_ranks), share(to, to_ranks)),
+  return {2, 2, std::min(share(from, from_ranks), share(to, to_ranks)),
           std::max(from.intra.latency_s, to.intra.latency_s),
           std::max(link(from).latency_s, link(to).latency_s)};
 }
 
-void AddResharding(std::span<const Cluster> pools,
-                   const Plan& plan,
+void AddResharding(std::span<const Cluster> pools, const Plan& plan,
                    PlanLinks& links) {
   if (GridOf(plan)) {
     return;
@@ -173,8 +157,7 @@ void AddResharding(std::span<const Cluster> pools,
   }
 }
 
-PlanLinks PlaceInOrder(std::span<const Cluster> pools,
-                       const Plan& plan,
+PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan,
                        const PlacementOptions& options) {
   const int pp = plan.shared.pp;
   std::vector<int> filled(pools.size(), 0);
@@ -184,9 +167,7 @@ PlanLinks PlaceInOrder(std::span<const Cluster> pools,
     int& offset = filled[static_cast<std::size_t>(stage.pool)];
     links.stages.push_back(LinksOf(pools[static_cast<std::size_t>(stage.pool)],
                                    {stage.dp, stage.tp, 1, plan.shared.cp},
-                                   plan.shared.ep,
-                                   offset,
-                                   options));
+                                   plan.shared.ep, offset, options));
     offset += StageGpus(plan, s);
   }
   const auto between = [&](int from, int to) {
@@ -205,8 +186,7 @@ PlanLinks PlaceInOrder(std::span<const Cluster> pools,
     return Between(pools[static_cast<std::size_t>(pool_of(from))],
                    StageGpus(plan, from),
                    pools[static_cast<std::size_t>(pool_of(to))],
-                   StageGpus(plan, to),
-                   same_host);
+                   StageGpus(plan, to), same_host);
   };
   for (int s = 0; s < pp; ++s) {
     links.forward.push_back(between(s, (s + 1) % pp));
@@ -241,12 +221,11 @@ std::optional<StageGrid> GridOf(const Plan& plan) {
     return std::nullopt;
   }
   const ParallelConfig& shared = plan.shared;
-  return StageGrid{
-      first.dp, first.tp, shared.pp, shared.cp, shared.ep, first.pool};
+  return StageGrid{first.dp,  first.tp,  shared.pp,
+                   shared.cp, shared.ep, first.pool};
 }
 
-PlanLinks PlaceGrid(std::span<const Cluster> pools,
-                    const StageGrid& grid,
+PlanLinks PlaceGrid(std::span<const Cluster> pools, const StageGrid& grid,
                     const PlacementOptions& options) {
   if (options.pipeline_outermost) {
     return PlaceInOrder(pools, PlanOf(grid), options);
@@ -256,8 +235,8 @@ PlanLinks PlaceGrid(std::span<const Cluster> pools,
   PlanLinks links;
   links.stages.assign(static_cast<std::size_t>(grid.pp),
                       LinksOf(cluster, ranks, grid.ep, 0, options));
-  ranks.dp = Representatives(
-      grid.dp, grid.tp * grid.pp * grid.cp, cluster.gpus_per_node);
+  ranks.dp = Representatives(grid.dp, grid.tp * grid.pp * grid.cp,
+                             cluster.gpus_per_node);
   for (int s = 0; s < grid.pp; ++s) {
     links.stages[static_cast<std::size_t>(s)].first_rank = ranks.Rank(0, s, 0);
     const int next = (s + 1) % grid.pp;
@@ -268,8 +247,7 @@ PlanLinks PlaceGrid(std::span<const Cluster> pools,
   return links;
 }
 
-PlanLinks PlacePlan(std::span<const Cluster> pools,
-                    const Plan& plan,
+PlanLinks PlacePlan(std::span<const Cluster> pools, const Plan& plan,
                     const PlacementOptions& options) {
   const std::optional<StageGrid> grid = GridOf(plan);
   return grid ? PlaceGrid(pools, *grid, options)

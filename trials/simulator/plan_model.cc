@@ -10,8 +10,7 @@
 
 namespace trials {
 
-PlanModel::PlanModel(const Workload& workload,
-                     std::vector<Cluster> pools,
+PlanModel::PlanModel(const Workload& workload, std::vector<Cluster> pools,
                      const Framework& framework)
     : problem_{workload,
                std::move(pools),
@@ -22,19 +21,18 @@ PlanModel::PlanModel(const Workload& workload,
         "a simulator needs at least one cluster to run on");
   }
   for (const Cluster& pool : problem_.pools) {
-    problem_.gpus.emplace_back(
-        pool.gpu, problem_.workload.precision, framework.launch_s);
+    problem_.gpus.emplace_back(pool.gpu, problem_.workload.precision,
+                               framework.launch_s);
   }
 }
 
 Plan PlanModel::PlanOf(const ParallelConfig& config) const {
   const Model& model = problem_.workload.model;
-  Plan plan = problem_.framework.balance_stages
-                  ? UniformPlan(config,
-                                BalanceLayers(model.layers,
-                                              BlocksInHead(model),
+  Plan plan =
+      problem_.framework.balance_stages
+          ? UniformPlan(config, BalanceLayers(model.layers, BlocksInHead(model),
                                               config.pp * config.model_chunks))
-                  : UniformPlan(config, model.layers);
+          : UniformPlan(config, model.layers);
   if (problem_.pools.size() > 1) {
     FillTypes(problem_.GpusOfTypes(), plan);
   }
@@ -46,11 +44,10 @@ const LayerCosts& PlanModel::Layers(const Plan& plan, int stage) {
   const PlanStage& own = plan.stages[static_cast<std::size_t>(stage)];
   const double sequences = static_cast<double>(problem_.workload.batch_size) /
                            (static_cast<double>(own.dp) * shared.microbatches);
-  const Shard shard{
-      sequences, own.tp, SplitsTokens(plan, stage), shared.cp, shared.ep};
+  const Shard shard{sequences, own.tp, SplitsTokens(plan, stage), shared.cp,
+                    shared.ep};
   return Memoized(layers_, {own.pool, shard}, [&](const auto& key) {
-    return ComputeLayerCosts(problem_.workload,
-                             problem_.framework,
+    return ComputeLayerCosts(problem_.workload, problem_.framework,
                              problem_.gpus[static_cast<std::size_t>(key.first)],
                              key.second);
   });
@@ -65,29 +62,23 @@ std::vector<StageCost> PlanModel::StageCosts(const Plan& plan) {
   const PlanLinks placed =
       grid ? PlanLinks{} : PlacePlan(problem_.pools, plan, options);
   const PlanLinks& links =
-      grid ? Memoized(links_,
-                      *grid,
+      grid ? Memoized(links_, *grid,
                       [&](const StageGrid& key) {
                         return PlaceGrid(problem_.pools, key, options);
                       })
            : placed;
   const bool contended =
       plan.shared.pp > 1 &&
-      std::any_of(links.forward.begin(),
-                  links.forward.end(),
+      std::any_of(links.forward.begin(), links.forward.end(),
                   [](const GroupLink& link) { return link.hosts > 1; });
   std::vector<StageContext> stages;
   stages.reserve(plan.stages.size());
   for (int s = 0; s < plan.shared.pp; ++s) {
     const auto i = static_cast<std::size_t>(s);
     stages.push_back(
-        {problem_,
-         plan,
-         s,
+        {problem_, plan, s,
          problem_.gpus[static_cast<std::size_t>(plan.stages[i].pool)],
-         Layers(plan, s),
-         links.stages[i],
-         contended});
+         Layers(plan, s), links.stages[i], contended});
   }
   return ComputeStageCosts(stages, links);
 }

@@ -18,8 +18,7 @@ namespace trials {
 class PlanModel {
  public:
   // Errors: throws std::invalid_argument without a cluster.
-  PlanModel(const Workload& workload,
-            std::vector<Cluster> pools,
+  PlanModel(const Workload& workload, std::vector<Cluster> pools,
             const Framework& framework);
 
   [[nodiscard]] const Problem& problem() const { return problem_; }

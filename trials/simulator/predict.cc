@@ -15,8 +15,7 @@ SimulatedCosts PredictCosts(const SimulatedTraining& training, int threads) {
   SimulatedCosts costs{std::vector(training.configs.size(), kRejected),
                        std::vector(training.configs.size(), kRejected)};
   ForAll(
-      static_cast<int>(training.configs.size()),
-      threads,
+      static_cast<int>(training.configs.size()), threads,
       [&] {
         return Simulator(training.workload, training.cluster, {framework});
       },

@@ -55,18 +55,16 @@ class Side {
     double slowest = 0.0;
     for (const auto& [rank, load] : ranks_) {
       // A message within a host has the links between two GPUs.
-      slowest = std::max(
-          slowest,
-          load.share / cluster_.RingBytesPerSecond(load.leaves_host ? 1 : 2));
+      slowest = std::max(slowest, load.share / cluster_.RingBytesPerSecond(
+                                                   load.leaves_host ? 1 : 2));
     }
     for (const auto& [uplink, share] : uplinks_) {
       slowest =
           std::max(slowest, share / cluster_.uplink.bandwidth_bytes_per_s);
     }
     for (const auto& [host, share] : hosts_) {
-      slowest = std::max(
-          slowest,
-          share / (network_.bandwidth_bytes_per_s * cluster_.nics_per_node));
+      slowest = std::max(slowest, share / (network_.bandwidth_bytes_per_s *
+                                           cluster_.nics_per_node));
     }
     return slowest;
   }
@@ -74,10 +72,10 @@ class Side {
   [[nodiscard]] double Latency() const {
     double longest_s = 0.0;
     for (const auto& [rank, load] : ranks_) {
-      longest_s = std::max(
-          longest_s,
-          load.messages * (load.leaves_host ? network_.latency_s
-                                            : cluster_.intra.latency_s));
+      longest_s =
+          std::max(longest_s, load.messages * (load.leaves_host
+                                                   ? network_.latency_s
+                                                   : cluster_.intra.latency_s));
     }
     return longest_s;
   }
@@ -140,14 +138,12 @@ class Messages {
       }
       if (!from_.sp) {
         const int copy = (d * to_.tp + t) % from_.tp;
-        Send(RankOf(from_, s, c, copy),
-             receiver,
+        Send(RankOf(from_, s, c, copy), receiver,
              sequences / (to_.sp ? to_.tp : 1));
         continue;
       }
       for (int rank = 0; rank < from_.tp; ++rank) {
-        Send(RankOf(from_, s, c, rank),
-             receiver,
+        Send(RankOf(from_, s, c, rank), receiver,
              sequences * Overlap({rank, from_.tp}, tokens));
       }
     }

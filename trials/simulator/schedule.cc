@@ -17,8 +17,7 @@ Action KthAction(const PipelineShape& shape, int k, bool forward) {
   const int group = k / (shape.stages * shape.chunks);
   const int within = k % (shape.stages * shape.chunks);
   const int chunk = within / shape.stages;
-  return {forward,
-          group * shape.stages + within % shape.stages,
+  return {forward, group * shape.stages + within % shape.stages,
           forward ? chunk : shape.chunks - 1 - chunk};
 }
 
@@ -59,9 +58,7 @@ void CheckShape(const PipelineShape& shape) {
     throw std::invalid_argument(fmt::format(
         "a pipeline of {} stages, {} microbatches and {} chunks: each must be "
         "at least 1",
-        shape.stages,
-        shape.microbatches,
-        shape.chunks));
+        shape.stages, shape.microbatches, shape.chunks));
   }
   if (shape.zero_bubble && shape.chunks > 1) {
     throw std::invalid_argument(
@@ -71,8 +68,7 @@ void CheckShape(const PipelineShape& shape) {
     throw std::invalid_argument(fmt::format(
         "interleaving with {} microbatches on {} stages deadlocks: the "
         "microbatches must be a multiple of the stages",
-        shape.microbatches,
-        shape.stages));
+        shape.microbatches, shape.stages));
   }
 }
 

@@ -14,9 +14,7 @@ bool Applies(const ShardLinks& links, const ParallelConfig& config) {
 }
 
 // The exposed time of communication if up to `hidden_s` of it may overlap.
-double Exposed(double total_s,
-               double hidden_s,
-               double compute_s,
+double Exposed(double total_s, double hidden_s, double compute_s,
                double slowdown) {
   const double behind_s = std::min(hidden_s, compute_s);
   return total_s - behind_s + slowdown * behind_s;
@@ -31,10 +29,8 @@ double ScatterTime(const ShardLinks& links, double bytes) {
 // Messages of a bucket each.
 class ByBuckets {
  public:
-  ByBuckets(const ShardedChunk& chunk,
-            const ShardLinks& links,
-            const ParallelConfig& config,
-            const Framework& framework)
+  ByBuckets(const ShardedChunk& chunk, const ShardLinks& links,
+            const ParallelConfig& config, const Framework& framework)
       : links_(links),
         framework_(framework),
         elements_(chunk.blocks * chunk.block_parameters + chunk.end_parameters),
@@ -64,24 +60,18 @@ class ByBuckets {
 
 // The B - 1 blocks whose communication can overlap with the computation of
 // another block.
-double Behind(const ShardedChunk& chunk,
-              double block_s,
-              double compute_s,
+double Behind(const ShardedChunk& chunk, double block_s, double compute_s,
               double slowdown) {
   const double others = std::max(0, chunk.blocks - 1);
-  return Exposed(others * block_s,
-                 others * block_s,
-                 others * compute_s / std::max(1, chunk.blocks),
-                 slowdown);
+  return Exposed(others * block_s, others * block_s,
+                 others * compute_s / std::max(1, chunk.blocks), slowdown);
 }
 
 }  // namespace
 
-double GatherParametersTime(const ShardedChunk& chunk,
-                            const ShardLinks& links,
+double GatherParametersTime(const ShardedChunk& chunk, const ShardLinks& links,
                             const ParallelConfig& config,
-                            const Framework& framework,
-                            double compute_s) {
+                            const Framework& framework, double compute_s) {
   if (!Applies(links, config)) {
     return 0.0;
   }
@@ -89,10 +79,8 @@ double GatherParametersTime(const ShardedChunk& chunk,
   if (!framework.fsdp) {
     const double gather_s =
         ByBuckets(chunk, links, config, framework).Gather(chunk.element_bytes);
-    return Exposed(gather_s,
-                   config.overlap_zero_allgather ? gather_s : 0.0,
-                   compute_s,
-                   slowdown);
+    return Exposed(gather_s, config.overlap_zero_allgather ? gather_s : 0.0,
+                   compute_s, slowdown);
   }
   const auto gather = [&](double elements) {
     return elements == 0.0
@@ -105,11 +93,9 @@ double GatherParametersTime(const ShardedChunk& chunk,
          Behind(chunk, block_s, compute_s, slowdown);
 }
 
-double GatherAndScatterTime(const ShardedChunk& chunk,
-                            const ShardLinks& links,
+double GatherAndScatterTime(const ShardedChunk& chunk, const ShardLinks& links,
                             const ParallelConfig& config,
-                            const Framework& framework,
-                            double compute_s) {
+                            const Framework& framework, double compute_s) {
   if (!Applies(links, config)) {
     return 0.0;
   }
@@ -122,8 +108,7 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
     return Exposed(gather_s + scatter_s,
                    (config.overlap_zero_allgather ? gather_s : 0.0) +
                        (config.overlap_zero_comm ? scatter_s : 0.0),
-                   compute_s,
-                   slowdown);
+                   compute_s, slowdown);
   }
   // The mean over the microbatches, of which one scatters with no_sync.
   const double share = framework.no_sync ? 1.0 / config.microbatches : 1.0;
@@ -133,10 +118,9 @@ double GatherAndScatterTime(const ShardedChunk& chunk,
                            : share * (ScatterTime(links, bytes) +
                                       framework.bucket_overhead_s);
   };
-  const double gather_s =
-      AllGatherTime(links.within,
-                    chunk.block_parameters * chunk.element_bytes) +
-      framework.bucket_overhead_s;
+  const double gather_s = AllGatherTime(links.within, chunk.block_parameters *
+                                                          chunk.element_bytes) +
+                          framework.bucket_overhead_s;
   const double scatter_s = scatter(chunk.block_parameters);
   return (chunk.blocks > 0 ? gather_s + scatter_s : 0.0) +
          Behind(chunk, gather_s + scatter_s, compute_s, slowdown) +

@@ -14,15 +14,12 @@ constexpr int kBlock = 512;
 
 }  // namespace
 
-void ForAll(int tasks,
-            int threads,
-            const std::function<Simulator()>& make,
+void ForAll(int tasks, int threads, const std::function<Simulator()>& make,
             const std::function<void(const Simulator&, int)>& task) {
   std::vector<std::optional<Simulator>> simulators(
       static_cast<std::size_t>(threads));
   common::ParallelFor(
-      tasks,
-      threads,
+      tasks, threads,
       [&](int worker, int i) {
         auto& simulator = simulators[static_cast<std::size_t>(worker)];
         if (!simulator) {
@@ -37,9 +34,7 @@ std::vector<StepReport> SimulateAll(std::span<const ParallelConfig> configs,
                                     int threads,
                                     const std::function<Simulator()>& make) {
   std::vector<StepReport> reports(configs.size());
-  ForAll(static_cast<int>(configs.size()),
-         threads,
-         make,
+  ForAll(static_cast<int>(configs.size()), threads, make,
          [&](const Simulator& simulator, int i) {
            const auto at = static_cast<std::size_t>(i);
            reports[at] = simulator.Simulate(configs[at]);

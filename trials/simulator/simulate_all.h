@@ -17,15 +17,12 @@ namespace trials {
 // must write to its own result; then results are the same on any number of
 // threads. Errors: rethrows the first exception of a task after all threads
 // have ended.
-void ForAll(int tasks,
-            int threads,
-            const std::function<Simulator()>& make,
+void ForAll(int tasks, int threads, const std::function<Simulator()>& make,
             const std::function<void(const Simulator&, int)>& task);
 
 // The reports of all configurations, in their order.
 [[nodiscard]] std::vector<StepReport> SimulateAll(
-    std::span<const ParallelConfig> configs,
-    int threads,
+    std::span<const ParallelConfig> configs, int threads,
     const std::function<Simulator()>& make);
 
 }  // namespace trials

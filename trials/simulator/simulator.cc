@@ -27,8 +27,7 @@ void Check(const Problem& problem, const ParallelConfig& config) {
 
 }  // namespace
 
-Simulator::Simulator(const Workload& workload,
-                     std::vector<Cluster> pools,
+Simulator::Simulator(const Workload& workload, std::vector<Cluster> pools,
                      Options options)
     : model_(workload, std::move(pools), options.framework) {}
 Simulator::Simulator(const Workload& workload, Cluster cluster, Options options)
@@ -39,9 +38,7 @@ Simulator::Simulator(const Workload& workload, Cluster cluster)
 StepReport Simulator::Simulate(const Plan& plan) const {
   CheckPlan(plan, problem().workload, problem().GpusOfTypes());
   const std::vector<StageCost> stages = model_.StageCosts(plan);
-  return FinishStep(problem(),
-                    plan.shared,
-                    stages,
+  return FinishStep(problem(), plan.shared, stages,
                     SynchronizeStages(problem(), plan.shared, stages));
 }
 
@@ -85,10 +82,8 @@ Measurement Simulator::Run(const TrialRequest& request) {
         "out of memory {}: rank {} needs {:.2f} GB of {:.2f} GB, most of it "
         "for {}",
         report.model_states_fit ? "in the first step" : "during set-up",
-        report.peak_rank,
-        report.peak_memory_bytes / 1e9,
-        report.capacity_bytes / 1e9,
-        LargestComponent(report.memory));
+        report.peak_rank, report.peak_memory_bytes / 1e9,
+        report.capacity_bytes / 1e9, LargestComponent(report.memory));
     measurement.duration_s +=
         (report.model_states_fit ? report.step_time_s : 0.0) +
         framework().failure_s;

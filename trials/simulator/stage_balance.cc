@@ -40,8 +40,7 @@ std::vector<int> BalanceLayers(int layers, double head, int virtual_stages) {
     throw InvalidPlan(
         "stages balanced by cost",
         fmt::format("{} stages are more than the {} blocks and the head fill",
-                    virtual_stages,
-                    layers));
+                    virtual_stages, layers));
   }
   std::swap(blocks[head_stage], blocks.back());
   return blocks;

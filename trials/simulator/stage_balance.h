@@ -23,8 +23,7 @@ namespace trials {
 // get_block_compute_costs; nanotron cannot train
 // with the empty stages.
 // Errors: throws InvalidPlan if a stage would get no module.
-[[nodiscard]] std::vector<int> BalanceLayers(int layers,
-                                             double head,
+[[nodiscard]] std::vector<int> BalanceLayers(int layers, double head,
                                              int virtual_stages);
 
 }  // namespace trials

@@ -10,17 +10,13 @@ namespace trials {
 namespace {
 
 // Adds `count` modules whose backward takes `backward_s` each.
-void AddModule(const StageContext& stage,
-               const LayerCost& layer,
-               double backward_s,
-               int count,
-               StageCost& cost) {
+void AddModule(const StageContext& stage, const LayerCost& layer,
+               double backward_s, int count, StageCost& cost) {
   const double bytes =
       stage.problem.framework.GradientBytes(stage.gpu.element_bytes());
   StageMemory& memory = cost.memory;
   // Tensors in the order of backward, as gradients of `module`.
-  const auto add = [&](const std::vector<double>& tensors,
-                       SyncModule& module,
+  const auto add = [&](const std::vector<double>& tensors, SyncModule& module,
                        double& parameters) {
     for (auto it = tensors.rbegin(); it != tensors.rend(); ++it) {
       module.tensor_bytes.push_back(*it * bytes);
@@ -33,8 +29,7 @@ void AddModule(const StageContext& stage,
   module.count = count;
   SyncModule experts = module;
   const bool separate = stage.plan.shared.ep > 1;
-  add(layer.expert_parameters,
-      separate ? experts : module,
+  add(layer.expert_parameters, separate ? experts : module,
       separate ? memory.expert_parameters : memory.parameters);
   add(layer.parameters, module, memory.parameters);
   memory.largest_module =
@@ -47,9 +42,7 @@ void AddModule(const StageContext& stage,
 
 // Adds the modules of a chunk from the last to the first. Its blocks share the
 // time of the action that head and embedding leave.
-void AddModules(const StageContext& stage,
-                const Chunk& chunk,
-                double action_s,
+void AddModules(const StageContext& stage, const Chunk& chunk, double action_s,
                 StageCost& cost) {
   const LayerCosts& layers = stage.layers;
   const double head_s = chunk.last ? layers.head.backward_s : 0.0;
@@ -80,10 +73,8 @@ void AddModules(const StageContext& stage,
 double SavedBytes(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
   const auto sum = [&](double LayerCost::*field) {
-    return SumOfBlocks(layers,
-                       chunk.blocks - chunk.recomputed,
-                       std::max(0, chunk.dense - chunk.recomputed),
-                       field);
+    return SumOfBlocks(layers, chunk.blocks - chunk.recomputed,
+                       std::max(0, chunk.dense - chunk.recomputed), field);
   };
   const double kept =
       sum(&LayerCost::saved_bytes) -
@@ -95,8 +86,7 @@ double SavedBytes(const StageContext& stage, const Chunk& chunk) {
               : layers.boundary_bytes);
 }
 
-void AddMemory(const StageContext& stage,
-               const std::vector<Chunk>& chunks,
+void AddMemory(const StageContext& stage, const std::vector<Chunk>& chunks,
                StageMemory& memory) {
   const ParallelConfig& shared = stage.plan.shared;
   const auto s = static_cast<std::size_t>(stage.stage);
@@ -113,9 +103,9 @@ void AddMemory(const StageContext& stage,
     if (chunk.recomputed > 0) {
       recomputed_bytes = std::max(layers.block.saved_bytes, dense.saved_bytes);
     } else if (chunk.selective) {
-      recomputed_bytes = std::max({recomputed_bytes,
-                                   layers.block.selective_bytes,
-                                   dense.selective_bytes});
+      recomputed_bytes =
+          std::max({recomputed_bytes, layers.block.selective_bytes,
+                    dense.selective_bytes});
     }
   }
   memory.dp = stage.plan.stages[s].dp;
@@ -165,10 +155,8 @@ double SharedTableElements(const StageContext& stage) {
   return static_cast<double>(model.vocab_size) * model.hidden_size / tp;
 }
 
-void AddContents(const StageContext& stage,
-                 const std::vector<Chunk>& chunks,
-                 const std::vector<TimeBreakdown>& backward,
-                 StageCost& cost) {
+void AddContents(const StageContext& stage, const std::vector<Chunk>& chunks,
+                 const std::vector<TimeBreakdown>& backward, StageCost& cost) {
   const std::size_t stages = stage.plan.stages.size();
   for (std::size_t c = chunks.size() / stages; c-- > 0;) {
     const std::size_t v = c * stages + static_cast<std::size_t>(stage.stage);

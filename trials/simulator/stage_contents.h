@@ -11,10 +11,8 @@ namespace trials {
 
 // Adds the modules of a stage, their optimizer and the memory to its cost.
 // Shapes: chunks and backward (their actions) [pp * model_chunks].
-void AddContents(const StageContext& stage,
-                 const std::vector<Chunk>& chunks,
-                 const std::vector<TimeBreakdown>& backward,
-                 StageCost& cost);
+void AddContents(const StageContext& stage, const std::vector<Chunk>& chunks,
+                 const std::vector<TimeBreakdown>& backward, StageCost& cost);
 
 // Elements of the embedding table on one rank of the stage, if first and last
 // stage both hold it (tied weights and a pipeline); otherwise 0.

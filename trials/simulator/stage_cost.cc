@@ -24,9 +24,7 @@ double StallTime(const Problem& problem, const GroupLink& link) {
 
 // Time of the hidden states from a stage to the next one, or of their gradients
 // back.
-double SendTime(const StageContext& from,
-                int to,
-                const GroupLink& link,
+double SendTime(const StageContext& from, int to, const GroupLink& link,
                 const std::vector<Resharding>& reshardings) {
   const ParallelConfig& shared = from.plan.shared;
   const double overhead_s = StallTime(from.problem, link) +
@@ -46,8 +44,7 @@ double SendTime(const StageContext& from,
 }
 
 void AddTransfers(const std::vector<StageContext>& stages,
-                  const PlanLinks& links,
-                  PipelineTimes& times) {
+                  const PlanLinks& links, PipelineTimes& times) {
   const ParallelConfig& shared = stages.front().plan.shared;
   for (const StageContext& stage : stages) {
     const auto s = static_cast<std::size_t>(stage.stage);
@@ -56,10 +53,10 @@ void AddTransfers(const std::vector<StageContext>& stages,
     times.send_forward_s.push_back(
         used ? SendTime(stage, next, links.forward[s], links.forward_resharding)
              : 0.0);
-    times.send_backward_s.push_back(
-        used ? SendTime(
-                   stage, next, links.backward[s], links.backward_resharding)
-             : 0.0);
+    times.send_backward_s.push_back(used ? SendTime(stage, next,
+                                                    links.backward[s],
+                                                    links.backward_resharding)
+                                         : 0.0);
   }
   times.receive_s = StallTime(stages.front().problem, links.forward.front());
   times.overlap = shared.model_chunks > 1 && shared.overlap_p2p;

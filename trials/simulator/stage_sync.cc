@@ -20,8 +20,7 @@ bool Overlaps(const Framework& framework, const ParallelConfig& shared) {
          (shared.zero_stage == 0 || shared.overlap_zero_comm);
 }
 
-double BucketBytes(const Problem& problem,
-                   const ParallelConfig& shared,
+double BucketBytes(const Problem& problem, const ParallelConfig& shared,
                    const StageCost& stage) {
   const Framework& framework = problem.framework;
   if (shared.zero_stage > 0) {
@@ -38,13 +37,10 @@ double BucketBytes(const Problem& problem,
                                      : 0.0;
 }
 
-void AddSync(const Problem& problem,
-             const SyncOptions& options,
-             const std::vector<SyncModule>& modules,
-             const GroupLink& link,
+void AddSync(const Problem& problem, const SyncOptions& options,
+             const std::vector<SyncModule>& modules, const GroupLink& link,
              const GroupLink* copy,  // the ranks that gather parameters
-             double gather_unpack_s_per_byte,
-             StageSync& sync) {
+             double gather_unpack_s_per_byte, StageSync& sync) {
   if (modules.empty()) {
     return;
   }
@@ -54,12 +50,9 @@ void AddSync(const Problem& problem,
   sync.reduce.overhead_s += reduce.overhead_s;
   if (copy != nullptr) {
     const double e = problem.gpus[0].element_bytes();
-    const GatherPlan gather = PlanGather(modules,
-                                         *copy,
-                                         options.bucket_bytes,
-                                         framework,
-                                         e / framework.GradientBytes(e),
-                                         gather_unpack_s_per_byte);
+    const GatherPlan gather =
+        PlanGather(modules, *copy, options.bucket_bytes, framework,
+                   e / framework.GradientBytes(e), gather_unpack_s_per_byte);
     GatherPlan& sum = sync.gather;
     sum.total_s += gather.total_s;
     sum.overhead_s += gather.overhead_s;
@@ -70,8 +63,7 @@ void AddSync(const Problem& problem,
   }
 }
 
-StageSync Synchronize(const Problem& problem,
-                      const ParallelConfig& shared,
+StageSync Synchronize(const Problem& problem, const ParallelConfig& shared,
                       const StageCost& stage) {
   StageSync sync;
   if (shared.zero_stage == 3) {
@@ -106,20 +98,10 @@ StageSync Synchronize(const Problem& problem,
                               ? stage.links.shards.within
                               : stage.links.dp;
   const GroupLink& expert_link = stage.links.expert_dp;
-  AddSync(problem,
-          options,
-          stage.modules,
-          link,
-          zero ? &copy : nullptr,
-          gather_s_per_byte,
-          sync);
-  AddSync(problem,
-          experts,
-          stage.expert_modules,
-          expert_link,
-          zero ? &expert_link : nullptr,
-          gather_s_per_byte,
-          sync);
+  AddSync(problem, options, stage.modules, link, zero ? &copy : nullptr,
+          gather_s_per_byte, sync);
+  AddSync(problem, experts, stage.expert_modules, expert_link,
+          zero ? &expert_link : nullptr, gather_s_per_byte, sync);
   if (shared.zero_stage == 2 && !framework.no_sync) {
     // A rank keeps only its shard of the gradients, so the gradients of every
     // microbatch are scattered before the next ones arrive.

@@ -22,8 +22,7 @@ struct StageSync {
 // overlaps. ZeRO 3 communicates within the actions.
 // Shapes: stages and the result [pp].
 [[nodiscard]] std::vector<StageSync> SynchronizeStages(
-    const Problem& problem,
-    const ParallelConfig& shared,
+    const Problem& problem, const ParallelConfig& shared,
     const std::vector<StageCost>& stages);
 
 // The configuration with the default of every knob on which SynchronizeStages

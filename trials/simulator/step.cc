@@ -31,8 +31,7 @@ double OffloadedOptimizerTime(const Problem& problem,
 
 // Time of the optimizer. The casts and copies of its step are issued one by one
 // while the GPU has nothing else to do.
-double OptimizerTime(const Problem& problem,
-                     const ParallelConfig& shared,
+double OptimizerTime(const Problem& problem, const ParallelConfig& shared,
                      const StageCost& stage) {
   const Framework& framework = problem.framework;
   const bool zero = shared.zero_stage > 0;
@@ -60,13 +59,9 @@ int FirstRank(const Problem& problem, const StageCost& stage) {
 
 // Adds the end of the step of a stage to the report, if the stage ends last.
 // `table_begin_s`: both holders of a tied embedding table have finished.
-void AddTime(const Problem& problem,
-             const ParallelConfig& shared,
-             const StageCost& stage,
-             const StageSync& sync,
-             double table_begin_s,
-             bool first,
-             StepReport& report) {
+void AddTime(const Problem& problem, const ParallelConfig& shared,
+             const StageCost& stage, const StageSync& sync,
+             double table_begin_s, bool first, StepReport& report) {
   const Framework& framework = problem.framework;
   double bubble_s = 0.0;
   double data_s = sync.reduce.exposed_s;
@@ -77,9 +72,9 @@ void AddTime(const Problem& problem,
   double overhead_s = sync.reduce.overhead_s + framework.step_overhead_s;
   const double optimizer_s = OptimizerTime(problem, shared, stage);
   if (shared.zero_stage > 0 && shared.zero_stage < 3) {
-    const SyncTime gather = ExposeGather(sync.gather,
-                                         shared.overlap_zero_allgather,
-                                         stage.begin_s + stage.first_forward_s);
+    const SyncTime gather =
+        ExposeGather(sync.gather, shared.overlap_zero_allgather,
+                     stage.begin_s + stage.first_forward_s);
     // fully_shard frees the gathered parameters after the backward pass of a
     // microbatch; stages of a pipeline keep them until the last one.
     const int gathers =
@@ -104,15 +99,13 @@ void AddTime(const Problem& problem,
 }
 
 // The memory of a rank of a stage.
-MemoryBreakdown MemoryOf(const Problem& problem,
-                         const ParallelConfig& shared,
-                         const StageCost& stage,
-                         int index) {
+MemoryBreakdown MemoryOf(const Problem& problem, const ParallelConfig& shared,
+                         const StageCost& stage, int index) {
   const Framework& framework = problem.framework;
   const auto pool = static_cast<std::size_t>(stage.pool);
   if (!framework.trainer_arena) {
-    return ComputeMemory(
-        shared, stage.memory, problem.gpus[pool].element_bytes(), framework);
+    return ComputeMemory(shared, stage.memory,
+                         problem.gpus[pool].element_bytes(), framework);
   }
   ParallelConfig config = shared;
   config.dp = stage.memory.dp;
@@ -122,11 +115,8 @@ MemoryBreakdown MemoryOf(const Problem& problem,
 
 // Adds the memory of stage `index`, which replaces the peak if it fills its GPU
 // more.
-void AddMemory(const Problem& problem,
-               const ParallelConfig& shared,
-               const StageCost& stage,
-               int index,
-               StepReport& report) {
+void AddMemory(const Problem& problem, const ParallelConfig& shared,
+               const StageCost& stage, int index, StepReport& report) {
   const Framework& framework = problem.framework;
   const bool first = index == 0;
   const auto pool = static_cast<std::size_t>(stage.pool);
@@ -158,8 +148,7 @@ void AddMemory(const Problem& problem,
 
 }  // namespace
 
-StepReport FinishStep(const Problem& problem,
-                      const ParallelConfig& shared,
+StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
                       const std::vector<StageCost>& stages,
                       const std::vector<StageSync>& syncs) {
   const Framework& framework = problem.framework;
@@ -168,8 +157,8 @@ StepReport FinishStep(const Problem& problem,
   const double table_begin_s =
       std::max(stages.front().end_s, stages.back().end_s);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    AddTime(
-        problem, shared, stages[s], syncs[s], table_begin_s, s == 0, report);
+    AddTime(problem, shared, stages[s], syncs[s], table_begin_s, s == 0,
+            report);
     AddMemory(problem, shared, stages[s], static_cast<int>(s), report);
   }
   if (report.short_of_memory) {

@@ -57,8 +57,7 @@ double Sum(const Breakdown& breakdown,
 
 template <typename Breakdown, std::size_t N>
 std::string Rows(const Breakdown& breakdown,
-                 const std::array<Component<Breakdown>, N>& list,
-                 double unit,
+                 const std::array<Component<Breakdown>, N>& list, double unit,
                  std::string_view unit_name) {
   const double total = Sum(breakdown, list);
   std::string text;
@@ -66,10 +65,8 @@ std::string Rows(const Breakdown& breakdown,
     if (component.optional && breakdown.*component.value == 0.0) {
       continue;
     }
-    text += fmt::format("  {:<30}{:>12.3f} {}{:>7.1f} %\n",
-                        component.name,
-                        breakdown.*component.value / unit,
-                        unit_name,
+    text += fmt::format("  {:<30}{:>12.3f} {}{:>7.1f} %\n", component.name,
+                        breakdown.*component.value / unit, unit_name,
                         100.0 * breakdown.*component.value / total);
   }
   text +=
@@ -93,8 +90,7 @@ double MemoryBreakdown::Total() const { return Sum(*this, kMemoryComponents); }
 
 std::string LargestComponent(const MemoryBreakdown& memory) {
   const auto* largest =
-      std::max_element(kMemoryComponents.begin(),
-                       kMemoryComponents.end(),
+      std::max_element(kMemoryComponents.begin(), kMemoryComponents.end(),
                        [&](const auto& a, const auto& b) {
                          return memory.*a.value < memory.*b.value;
                        });
@@ -103,16 +99,12 @@ std::string LargestComponent(const MemoryBreakdown& memory) {
 
 std::string FormatReport(std::string_view simulated, const StepReport& report) {
   std::string text = fmt::format(
-      "{}\n\nstep time {:.6g} s, {:.6g} steps/s; critical rank {}\n",
-      simulated,
-      report.step_time_s,
-      1.0 / report.step_time_s,
-      report.critical_rank);
+      "{}\n\nstep time {:.6g} s, {:.6g} steps/s; critical rank {}\n", simulated,
+      report.step_time_s, 1.0 / report.step_time_s, report.critical_rank);
   text += Rows(report.time, kTimeComponents, kMilli, "ms");
   text += fmt::format("\npeak memory {:.2f} GB of {:.2f} GB on rank {}: {}\n",
                       report.peak_memory_bytes / kGiga,
-                      report.capacity_bytes / kGiga,
-                      report.peak_rank,
+                      report.capacity_bytes / kGiga, report.peak_rank,
                       report.fits
                           ? "fits"
                           : "OUT OF MEMORY, the step time is what it would be");

@@ -105,10 +105,8 @@ double OwnBytesPerSecond(const Cluster& cluster,
   return cluster.RingBytesPerSecond(static_cast<int>(local));
 }
 
-GroupLink Share(const Cluster& cluster,
-                std::span<const Group> groups,
-                const std::vector<Edge>& edges,
-                int nics) {
+GroupLink Share(const Cluster& cluster, std::span<const Group> groups,
+                const std::vector<Edge>& edges, int nics) {
   GroupLink link;
   link.intra_latency_s = cluster.intra.latency_s;
   link.inter_latency_s = cluster.inter.latency_s;
@@ -156,8 +154,7 @@ bool PassesSomeGpusOfAHost(const Cluster& cluster,
 // Puts each rank of a grid into the group with the index (d, p, c, t) -> int,
 // in the order of the ranks.
 template <typename Index>
-std::vector<Group> GroupRanks(const RankGrid& grid,
-                              int groups,
+std::vector<Group> GroupRanks(const RankGrid& grid, int groups,
                               const Index& index) {
   std::vector<Group> result(static_cast<std::size_t>(groups));
   for (int d = 0; d < grid.dp; ++d) {
@@ -186,38 +183,37 @@ double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
 }
 
 std::vector<Group> DpGroups(const RankGrid& grid) {
-  return GroupRanks(grid, grid.pp * grid.tp, [&](int, int p, int, int t) {
-    return p * grid.tp + t;
-  });
+  return GroupRanks(grid, grid.pp * grid.tp,
+                    [&](int, int p, int, int t) { return p * grid.tp + t; });
 }
 
 std::vector<Group> CpGroups(const RankGrid& grid) {
-  return GroupRanks(
-      grid, grid.dp * grid.pp * grid.tp, [&](int d, int p, int, int t) {
-        return (d * grid.pp + p) * grid.tp + t;
-      });
+  return GroupRanks(grid, grid.dp * grid.pp * grid.tp,
+                    [&](int d, int p, int, int t) {
+                      return (d * grid.pp + p) * grid.tp + t;
+                    });
 }
 
 std::vector<Group> TpGroups(const RankGrid& grid) {
-  return GroupRanks(
-      grid, grid.dp * grid.pp * grid.cp, [&](int d, int p, int c, int) {
-        return (d * grid.pp + p) * grid.cp + c;
-      });
+  return GroupRanks(grid, grid.dp * grid.pp * grid.cp,
+                    [&](int d, int p, int c, int) {
+                      return (d * grid.pp + p) * grid.cp + c;
+                    });
 }
 
 std::vector<Group> EpGroups(const RankGrid& grid, int ep) {
   const int replica = grid.pp * grid.cp * grid.tp;
-  return GroupRanks(
-      grid, grid.dp / ep * replica, [&](int d, int p, int c, int t) {
-        return d / ep * replica + grid.Rank(0, p, t, c);
-      });
+  return GroupRanks(grid, grid.dp / ep * replica,
+                    [&](int d, int p, int c, int t) {
+                      return d / ep * replica + grid.Rank(0, p, t, c);
+                    });
 }
 
 std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep) {
-  return GroupRanks(
-      grid, ep * grid.pp * grid.tp, [&](int d, int p, int, int t) {
-        return (d % ep * grid.pp + p) * grid.tp + t;
-      });
+  return GroupRanks(grid, ep * grid.pp * grid.tp,
+                    [&](int d, int p, int, int t) {
+                      return (d % ep * grid.pp + p) * grid.tp + t;
+                    });
 }
 
 std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
@@ -243,8 +239,7 @@ std::vector<Group> WithinHosts(const Cluster& cluster,
         throw std::invalid_argument(fmt::format(
             "sharding within hosts needs as many data-parallel ranks in every "
             "host; there are {} and {}",
-            size,
-            ranks.size()));
+            size, ranks.size()));
       }
       all.push_back(std::move(ranks));
     }
@@ -276,8 +271,8 @@ GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
   }
   const bool few =
       cluster.ring_nics > 0 && PassesSomeGpusOfAHost(cluster, groups);
-  return Share(
-      cluster, groups, edges, few ? cluster.ring_nics : cluster.nics_per_node);
+  return Share(cluster, groups, edges,
+               few ? cluster.ring_nics : cluster.nics_per_node);
 }
 
 GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {

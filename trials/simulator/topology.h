@@ -77,8 +77,7 @@ using Group = std::vector<int>;
 // the same experts reduce their gradients.
 [[nodiscard]] std::vector<Group> EpGroups(const RankGrid& grid, int ep);
 [[nodiscard]] std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep);
-[[nodiscard]] std::vector<Group> StagePairs(const RankGrid& grid,
-                                            int from,
+[[nodiscard]] std::vector<Group> StagePairs(const RankGrid& grid, int from,
                                             int to);
 
 // Each group split by hosts, and the ranks of a group with the same index in

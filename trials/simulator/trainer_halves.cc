@@ -144,8 +144,7 @@ TrainerBlock TrainerUnits::ApplyBackward(bool attention, Half& kept) const {
                                       : MlpBackward(kept));
 }
 
-TrainerBlock TrainerUnits::HalfForward(bool attention,
-                                       TrainerBlock x,
+TrainerBlock TrainerUnits::HalfForward(bool attention, TrainerBlock x,
                                        Half& kept) const {
   kept.norm.push_back(Statistics());
   // Its norm is before it, or after it in BERT.
@@ -162,8 +161,7 @@ TrainerBlock TrainerUnits::HalfForward(bool attention,
   return y;
 }
 
-TrainerBlock TrainerUnits::HalfBackward(bool attention,
-                                        TrainerBlock dy,
+TrainerBlock TrainerUnits::HalfBackward(bool attention, TrainerBlock dy,
                                         Half& kept) const {
   if (model_.embedding_norm) {
     const TrainerBlock dsum = Hidden();

@@ -22,12 +22,8 @@ enum class TrainerRegion {
   kWorkspace
 };
 inline constexpr std::array<std::string_view, 6> kTrainerRegions = {
-    "parameters",
-    "gradients",
-    "optimizer",
-    "activations",
-    "communication",
-    "workspace"};
+    "parameters",  "gradients",     "optimizer",
+    "activations", "communication", "workspace"};
 using TrainerBytes = std::array<std::int64_t, kTrainerRegions.size()>;
 
 // What is in use now, and the peaks so far.

@@ -18,11 +18,8 @@ namespace {
 // The actions of a rank in a step.
 class RankStep {
  public:
-  RankStep(const Workload& workload,
-           const ParallelConfig& config,
-           int stage,
-           const Framework& framework,
-           TrainerLedger& ledger)
+  RankStep(const Workload& workload, const ParallelConfig& config, int stage,
+           const Framework& framework, TrainerLedger& ledger)
       : config_(config),
         stage_(stage),
         chunks_(config.pp > 1 ? config.model_chunks : 1),
@@ -202,8 +199,7 @@ class RankStep {
 }  // namespace
 
 TrainerLedger TrainerMemory(const Workload& workload,
-                            const ParallelConfig& config,
-                            int stage,
+                            const ParallelConfig& config, int stage,
                             const Framework& framework) {
   TrainerLedger ledger;
   RankStep(workload, config, stage, framework, ledger).Run();

@@ -16,8 +16,7 @@ std::int64_t DivideUp(std::int64_t value, std::int64_t parts) {
 
 TrainerUnits::TrainerUnits(const Workload& workload,
                            const ParallelConfig& config,
-                           const Framework& framework,
-                           TrainerLedger& ledger)
+                           const Framework& framework, TrainerLedger& ledger)
     : model_(workload.model),
       config_(config),
       ledger_(ledger),

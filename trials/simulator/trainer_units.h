@@ -44,10 +44,8 @@ struct TrainerKept {
 // Note: how many tokens an expert gets depends on the data, so it is assumed.
 class TrainerUnits {
  public:
-  TrainerUnits(const Workload& workload,
-               const ParallelConfig& config,
-               const Framework& framework,
-               TrainerLedger& ledger);
+  TrainerUnits(const Workload& workload, const ParallelConfig& config,
+               const Framework& framework, TrainerLedger& ledger);
 
   // In the order in which they are put into buckets.
   [[nodiscard]] std::vector<TrainerParameter> EmbeddingParameters() const;
@@ -103,11 +101,9 @@ class TrainerUnits {
   [[nodiscard]] TrainerShare ShardShare() const;
   void AddNorm(std::vector<TrainerParameter>& parameters) const;
 
-  [[nodiscard]] TrainerBlock HalfForward(bool attention,
-                                         TrainerBlock x,
+  [[nodiscard]] TrainerBlock HalfForward(bool attention, TrainerBlock x,
                                          Half& kept) const;
-  [[nodiscard]] TrainerBlock HalfBackward(bool attention,
-                                          TrainerBlock dy,
+  [[nodiscard]] TrainerBlock HalfBackward(bool attention, TrainerBlock dy,
                                           Half& kept) const;
   [[nodiscard]] TrainerBlock Apply(bool attention, Half& kept) const;
   [[nodiscard]] TrainerBlock ApplyBackward(bool attention, Half& kept) const;

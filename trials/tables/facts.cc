@@ -132,8 +132,8 @@ double Facts::Number(std::string_view name) const {
     value = 0.0;
   }
   if (!std::isfinite(value) || value <= 0.0) {
-    Fail(fmt::format(
-        "{} must be a number above 0, not '{}'", name, found->second));
+    Fail(fmt::format("{} must be a number above 0, not '{}'", name,
+                     found->second));
   }
   return value;
 }

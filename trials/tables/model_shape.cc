@@ -82,9 +82,7 @@ Model ModelOf(const Facts& facts) {
     facts.Fail(
         fmt::format("{} attention heads do not go with hidden size {} "
                     "and {} key-value heads",
-                    model.attention_heads,
-                    model.hidden_size,
-                    model.kv_heads));
+                    model.attention_heads, model.hidden_size, model.kv_heads));
   }
   constexpr int kUsualFfn = 4;
   model.ffn_size = facts.Int("ffn_size", kUsualFfn * model.hidden_size);

@@ -26,12 +26,11 @@ using common::CsvTable;
 // The fraction of a network card's signaling rate that large messages reach.
 constexpr double kNetworkShare = 0.85;
 
-std::string RequireName(const Facts& facts,
-                        std::string_view what,
+std::string RequireName(const Facts& facts, std::string_view what,
                         std::string_view remedy) {
   if (!facts.Has(what)) {
-    facts.Fail(fmt::format(
-        "the {} of this table is not known; name it ({})", what, remedy));
+    facts.Fail(fmt::format("the {} of this table is not known; name it ({})",
+                           what, remedy));
   }
   return facts.Text(what);
 }
@@ -113,8 +112,7 @@ void ScenarioFacts::AddTo(Facts& facts) const {
   }
 }
 
-fs::path ScenariosPath(const fs::path& table,
-                       const TableSettings& settings,
+fs::path ScenariosPath(const fs::path& table, const TableSettings& settings,
                        const TableOverrides& overrides) {
   if (!overrides.scenarios.empty()) {
     return overrides.scenarios;
@@ -224,10 +222,8 @@ std::vector<std::string> TokensOf(const std::string& scenario) {
   return tokens;
 }
 
-void AddSettings(const ScenarioFacts& scenarios,
-                 const TableSettings& settings,
-                 const std::vector<std::string>& tokens,
-                 Facts& facts) {
+void AddSettings(const ScenarioFacts& scenarios, const TableSettings& settings,
+                 const std::vector<std::string>& tokens, Facts& facts) {
   scenarios.AddTo(facts);
   for (const std::string& token : tokens) {
     if (settings.facts_of.Has(token)) {

@@ -48,8 +48,7 @@ class ScenarioFacts {
 // <stem>_scenarios.csv in the table's folder, else that of its settings; ""
 // if there is none.
 [[nodiscard]] std::filesystem::path ScenariosPath(
-    const std::filesystem::path& table,
-    const TableSettings& settings,
+    const std::filesystem::path& table, const TableSettings& settings,
     const TableOverrides& overrides);
 
 // Clusters and frameworks by name, each read once: in experiments/, otherwise
@@ -102,10 +101,8 @@ struct RowTraining {
 // Adds what a row does not contain: the facts of its scenario, those that the
 // settings have for one of the tokens, and those of the whole table. Replaces
 // what the settings correct.
-void AddSettings(const ScenarioFacts& scenarios,
-                 const TableSettings& settings,
-                 const std::vector<std::string>& tokens,
-                 Facts& facts);
+void AddSettings(const ScenarioFacts& scenarios, const TableSettings& settings,
+                 const std::vector<std::string>& tokens, Facts& facts);
 
 // The tokens of a scenario's name: "ultrascale-1b-128" has "1b".
 [[nodiscard]] std::vector<std::string> TokensOf(const std::string& scenario);
@@ -121,10 +118,8 @@ struct ScenarioTraining {
 // Errors: throws InputError as TrainingOf does, and for a file that cannot be
 // read.
 [[nodiscard]] ScenarioTraining ReadScenarioTraining(
-    const std::filesystem::path& table,
-    const std::string& scenario,
-    const TableSettings& settings,
-    const TableOverrides& overrides);
+    const std::filesystem::path& table, const std::string& scenario,
+    const TableSettings& settings, const TableOverrides& overrides);
 
 }  // namespace trials
 

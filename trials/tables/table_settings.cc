@@ -46,14 +46,12 @@ TableSettings FindTableSettings(const std::string& name) {
     }
     known.push_back(settings.name);
   }
-  throw common::InputError(fmt::format("unknown table '{}'{}; known: {}",
-                                       name,
+  throw common::InputError(fmt::format("unknown table '{}'{}; known: {}", name,
                                        common::DidYouMean(name, known),
                                        fmt::join(known, ", ")));
 }
 
-bool Describes(const TableSettings& settings,
-               const std::string& stem,
+bool Describes(const TableSettings& settings, const std::string& stem,
                const std::string& scenario) {
   return stem.find(settings.name) != std::string::npos ||
          scenario.starts_with(settings.name + "-");

@@ -9,12 +9,9 @@
 namespace trials::trainer {
 
 std::string_view RegionName(Region region) {
-  constexpr std::array<std::string_view, kRegions> kNames = {"parameters",
-                                                             "gradients",
-                                                             "optimizer",
-                                                             "activations",
-                                                             "communication",
-                                                             "workspace"};
+  constexpr std::array<std::string_view, kRegions> kNames = {
+      "parameters",  "gradients",     "optimizer",
+      "activations", "communication", "workspace"};
   return kNames[static_cast<std::size_t>(region)];
 }
 
@@ -26,17 +23,13 @@ Arena::Arena(Device& device, std::int64_t capacity_bytes)
 
 std::byte* Arena::Allocate(Region region, std::int64_t bytes) {
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  const auto hole =
-      std::find_if(free_.begin(), free_.end(), [bytes](const auto& candidate) {
-        return candidate.second >= bytes;
-      });
+  const auto hole = std::find_if(
+      free_.begin(), free_.end(),
+      [bytes](const auto& candidate) { return candidate.second >= bytes; });
   if (hole == free_.end()) {
     throw OutOfMemory(
         fmt::format("{} bytes of {} do not fit: {} of {} bytes are in use",
-                    bytes,
-                    RegionName(region),
-                    total_,
-                    capacity_));
+                    bytes, RegionName(region), total_, capacity_));
   }
   const std::int64_t offset = hole->first;
   const std::int64_t rest = hole->second - bytes;

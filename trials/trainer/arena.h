@@ -87,8 +87,7 @@ class Array {
   Array(Arena& arena, Region region, std::int64_t size, int width)
       : arena_(&arena),
         tensor_{size == 0 ? nullptr : arena.Allocate(region, size * width),
-                size,
-                width} {}
+                size, width} {}
   Array(Array&& other) noexcept
       : arena_(other.arena_), tensor_(std::exchange(other.tensor_, {})) {}
   Array& operator=(Array&& other) noexcept {

@@ -15,8 +15,7 @@ enum { kQuery, kKeys, kOut, kKept };
 
 class Attention : public Core {
  public:
-  Attention(const Context& context,
-            ParameterStore& store,
+  Attention(const Context& context, ParameterStore& store,
             const std::string& name)
       : context_(context),
         hidden_(context.model.hidden_size),
@@ -73,12 +72,8 @@ class Attention : public Core {
     }
     const Array scratch =
         c.New(c.device.AttentionScratch(shape), Region::kWorkspace);
-    c.device.AttentionForward(shape,
-                              saved[kQuery],
-                              Keys(saved),
-                              Keys(saved).From(kv_),
-                              saved[kOut],
-                              saved[kKept],
+    c.device.AttentionForward(shape, saved[kQuery], Keys(saved),
+                              Keys(saved).From(kv_), saved[kOut], saved[kKept],
                               scratch.get());
     Array y = c.New(c.tokens * hidden_);
     c.Linear(c.tokens, q_, hidden_, saved[kOut], out_weight_->weight, y.get());
@@ -88,14 +83,8 @@ class Attention : public Core {
   Array Backward(Tensor dy, Tensor x, Saved& saved) override {
     const Context& c = context_;
     Array dout = c.New(c.tokens * q_, Region::kWorkspace);
-    c.LinearBackward(c.tokens,
-                     q_,
-                     hidden_,
-                     dy,
-                     saved[kOut],
-                     out_weight_->weight,
-                     out_weight_->gradient,
-                     dout.get());
+    c.LinearBackward(c.tokens, q_, hidden_, dy, saved[kOut],
+                     out_weight_->weight, out_weight_->gradient, dout.get());
     const AttentionShape shape = Shape();
     const std::int64_t query_width = c.cp == nullptr ? q_ + 2 * kv_ : q_;
     Array dquery = c.New(c.tokens * query_width, Region::kWorkspace);
@@ -104,17 +93,9 @@ class Attention : public Core {
                                           Region::kWorkspace);
     const Tensor dk = c.cp == nullptr ? dquery.get().From(q_) : dkeys.get();
     Array scratch = c.New(c.device.AttentionScratch(shape), Region::kWorkspace);
-    c.device.AttentionBackward(shape,
-                               dout.get(),
-                               saved[kQuery],
-                               Keys(saved),
-                               Keys(saved).From(kv_),
-                               saved[kOut],
-                               saved[kKept],
-                               scratch.get(),
-                               dquery.get(),
-                               dk,
-                               dk.From(kv_));
+    c.device.AttentionBackward(shape, dout.get(), saved[kQuery], Keys(saved),
+                               Keys(saved).From(kv_), saved[kOut], saved[kKept],
+                               scratch.get(), dquery.get(), dk, dk.From(kv_));
     scratch.Reset();
     dout.Reset();
     saved = {};
@@ -153,54 +134,38 @@ class Attention : public Core {
   }
 
   // Rows begin .. begin + width of the fused weight applied to x.
-  [[nodiscard]] Array Project(Tensor x,
-                              std::int64_t begin,
+  [[nodiscard]] Array Project(Tensor x, std::int64_t begin,
                               std::int64_t width) const {
     const Context& c = context_;
     Array y = c.New(c.tokens * width);
-    c.Linear(c.tokens,
-             hidden_,
-             width,
-             x,
-             weight_->weight.Slice(begin * hidden_, width * hidden_),
-             y.get());
+    c.Linear(c.tokens, hidden_, width, x,
+             weight_->weight.Slice(begin * hidden_, width * hidden_), y.get());
     if (bias_ != nullptr) {
-      c.device.AddBias(
-          c.tokens, width, bias_->weight.Slice(begin, width), y.get());
+      c.device.AddBias(c.tokens, width, bias_->weight.Slice(begin, width),
+                       y.get());
     }
     return y;
   }
-  void ProjectBackward(Tensor dy,
-                       Tensor x,
-                       std::int64_t begin,
-                       std::int64_t width,
-                       Tensor dx,
-                       double beta) const {
+  void ProjectBackward(Tensor dy, Tensor x, std::int64_t begin,
+                       std::int64_t width, Tensor dx, double beta) const {
     const Context& c = context_;
     if (bias_ != nullptr) {
-      c.device.BiasBackward(
-          c.tokens, width, dy, bias_->gradient.Slice(begin, width));
+      c.device.BiasBackward(c.tokens, width, dy,
+                            bias_->gradient.Slice(begin, width));
     }
-    c.LinearBackward(c.tokens,
-                     hidden_,
-                     width,
-                     dy,
-                     x,
+    c.LinearBackward(c.tokens, hidden_, width, dy, x,
                      weight_->weight.Slice(begin * hidden_, width * hidden_),
                      weight_->gradient.Slice(begin * hidden_, width * hidden_),
-                     dx,
-                     beta);
+                     dx, beta);
   }
 
-  void Rotate(bool backward,
-              std::int64_t stride,
-              std::int64_t heads,
+  void Rotate(bool backward, std::int64_t stride, std::int64_t heads,
               Tensor x) const {
     const Context& c = context_;
     if (!c.rotary.empty()) {
       const Positions positions{0, c.tokens, c.length, c.offset};
-      c.device.Rotate(
-          positions, heads, head_size_, stride, backward, c.rotary, x);
+      c.device.Rotate(positions, heads, head_size_, stride, backward, c.rotary,
+                      x);
     }
   }
 
@@ -210,15 +175,15 @@ class Attention : public Core {
     Array gathered = c.New(own.size * c.mesh.cp, Region::kCommunication);
     Wait(c.cp->AllGather(own, gathered.get()));
     Array keys = c.New(own.size * c.mesh.cp);
-    c.device.SwapLeading(
-        c.mesh.cp, c.sequences, c.length * 2 * kv_, gathered.get(), keys.get());
+    c.device.SwapLeading(c.mesh.cp, c.sequences, c.length * 2 * kv_,
+                         gathered.get(), keys.get());
     return keys;
   }
   [[nodiscard]] Array ReduceKeys(Array keys) const {
     const Context& c = context_;
     Array swapped = c.New(keys.get().size, Region::kCommunication);
-    c.device.SwapLeading(
-        c.sequences, c.mesh.cp, c.length * 2 * kv_, keys.get(), swapped.get());
+    c.device.SwapLeading(c.sequences, c.mesh.cp, c.length * 2 * kv_, keys.get(),
+                         swapped.get());
     Array own = c.New(keys.get().size / c.mesh.cp, Region::kWorkspace);
     Wait(c.cp->ReduceScatter(swapped.get(), own.get()));
     return own;

@@ -16,8 +16,8 @@ void CpuAttention<T>::ForEachBlock(Visit visit) const {
       for (std::int64_t i = 0; i < s_.queries; i += kBlock) {
         const std::int64_t rows = std::min(kBlock, s_.queries - i);
         const std::int64_t last = s_.query_offset + i + rows;
-        visit(Block{
-            b, h, i, rows, s_.causal ? std::min(s_.keys, last) : s_.keys});
+        visit(Block{b, h, i, rows,
+                    s_.causal ? std::min(s_.keys, last) : s_.keys});
       }
     }
   }
@@ -25,9 +25,7 @@ void CpuAttention<T>::ForEachBlock(Visit visit) const {
 
 // p [rows, s.keys] = softmax(q k^T / sqrt(head_size)), masked if causal.
 template <typename T>
-void CpuAttention<T>::Probabilities(const Block& block,
-                                    const T* q,
-                                    const T* k,
+void CpuAttention<T>::Probabilities(const Block& block, const T* q, const T* k,
                                     T* p) const {
   CpuGemm({.transpose_b = true,
            .m = block.rows,
@@ -36,9 +34,7 @@ void CpuAttention<T>::Probabilities(const Block& block,
            .lda = s_.q_stride,
            .ldb = s_.kv_stride,
            .ldc = s_.keys},
-          q,
-          k,
-          p);
+          q, k, p);
   const T scale = T(1) / std::sqrt(static_cast<T>(s_.head_size));
   for (std::int64_t i = 0; i < block.rows; ++i) {
     const std::int64_t seen =
@@ -49,8 +45,8 @@ void CpuAttention<T>::Probabilities(const Block& block,
 }
 
 template <typename T>
-void CpuAttention<T>::Forward(
-    const T* q, const T* k, const T* v, T* out, T* kept, T* scratch) const {
+void CpuAttention<T>::Forward(const T* q, const T* k, const T* v, T* out,
+                              T* kept, T* scratch) const {
   const std::int64_t group = s_.heads / s_.kv_heads;
   ForEachBlock([&](const Block& block) {
     const std::int64_t row = block.batch * s_.queries + block.begin;
@@ -61,30 +57,22 @@ void CpuAttention<T>::Forward(
                : kept + ((block.batch * s_.heads + block.head) * s_.queries +
                          block.begin) *
                             s_.keys;
-    Probabilities(
-        block, q + row * s_.q_stride + block.head * s_.head_size, k + key, p);
+    Probabilities(block, q + row * s_.q_stride + block.head * s_.head_size,
+                  k + key, p);
     CpuGemm({.m = block.rows,
              .n = s_.head_size,
              .k = block.keys,
              .lda = s_.keys,
              .ldb = s_.kv_stride,
              .ldc = s_.out_stride},
-            p,
-            v + key,
-            out + row * s_.out_stride + block.head * s_.head_size);
+            p, v + key, out + row * s_.out_stride + block.head * s_.head_size);
   });
 }
 
 template <typename T>
-void CpuAttention<T>::Backward(const T* dout,
-                               const T* q,
-                               const T* k,
-                               const T* v,
-                               const T* kept,
-                               T* scratch,
-                               T* dq,
-                               T* dk,
-                               T* dv) const {
+void CpuAttention<T>::Backward(const T* dout, const T* q, const T* k,
+                               const T* v, const T* kept, T* scratch, T* dq,
+                               T* dk, T* dv) const {
   const std::int64_t group = s_.heads / s_.kv_heads;
   const T scale = T(1) / std::sqrt(static_cast<T>(s_.head_size));
   for (std::int64_t row = 0; row < s_.batch * s_.keys; ++row) {
@@ -122,9 +110,7 @@ void CpuAttention<T>::Backward(const T* dout,
              .lda = s_.out_stride,
              .ldb = s_.kv_stride,
              .ldc = s_.keys},
-            d,
-            v + key,
-            ds);
+            d, v + key, ds);
     for (std::int64_t i = 0; i < block.rows; ++i) {
       SoftmaxGradientRow(block.keys, scale, p + i * s_.keys, ds + i * s_.keys);
     }
@@ -134,9 +120,7 @@ void CpuAttention<T>::Backward(const T* dout,
              .lda = s_.keys,
              .ldb = s_.kv_stride,
              .ldc = s_.q_stride},
-            ds,
-            k + key,
-            dq + query);
+            ds, k + key, dq + query);
     weights.ldb = s_.q_stride;
     CpuGemm(weights, ds, q + query, dk + key);  // dk += ds^T q
   });

@@ -14,17 +14,10 @@ template <typename T>
 class CpuAttention {
  public:
   explicit CpuAttention(const AttentionShape& shape) : s_(shape) {}
-  void Forward(
-      const T* q, const T* k, const T* v, T* out, T* kept, T* scratch) const;
-  void Backward(const T* dout,
-                const T* q,
-                const T* k,
-                const T* v,
-                const T* kept,
-                T* scratch,
-                T* dq,
-                T* dk,
-                T* dv) const;
+  void Forward(const T* q, const T* k, const T* v, T* out, T* kept,
+               T* scratch) const;
+  void Backward(const T* dout, const T* q, const T* k, const T* v,
+                const T* kept, T* scratch, T* dq, T* dk, T* dv) const;
 
   static constexpr std::int64_t kBlock = 64;  // queries
   [[nodiscard]] static std::int64_t Kept(const AttentionShape& shape) {

@@ -10,8 +10,7 @@
 
 namespace trials::trainer {
 
-Norm::Norm(const Context& context,
-           ParameterStore& store,
+Norm::Norm(const Context& context, ParameterStore& store,
            const std::string& name)
     : kind(context.model.norm_bias ? NormKind::kLayer : NormKind::kRms),
       cols(context.model.hidden_size),
@@ -21,35 +20,18 @@ Norm::Norm(const Context& context,
                                                 {Vector(name + ".shift", cols)})
                                     : nullptr) {}
 
-void Norm::Forward(const Context& context,
-                   Tensor x,
-                   Tensor y,
+void Norm::Forward(const Context& context, Tensor x, Tensor y,
                    Tensor statistics) const {
-  context.device.NormForward(kind,
-                             context.constants.norm_epsilon,
-                             x.size / cols,
-                             cols,
-                             x,
-                             scale->weight,
-                             shift == nullptr ? Tensor{} : shift->weight,
-                             y,
+  context.device.NormForward(kind, context.constants.norm_epsilon,
+                             x.size / cols, cols, x, scale->weight,
+                             shift == nullptr ? Tensor{} : shift->weight, y,
                              statistics);
 }
 
-void Norm::Backward(const Context& context,
-                    Tensor dy,
-                    Tensor x,
-                    Tensor statistics,
-                    Tensor dx) const {
-  context.device.NormBackward(kind,
-                              x.size / cols,
-                              cols,
-                              dy,
-                              x,
-                              scale->weight,
-                              statistics,
-                              dx,
-                              scale->gradient,
+void Norm::Backward(const Context& context, Tensor dy, Tensor x,
+                    Tensor statistics, Tensor dx) const {
+  context.device.NormBackward(kind, x.size / cols, cols, dy, x, scale->weight,
+                              statistics, dx, scale->gradient,
                               shift == nullptr ? Tensor{} : shift->gradient);
 }
 
@@ -59,10 +41,8 @@ namespace {
 // rows (pre: norm(x), post: x), the statistics.
 class Sublayer {
  public:
-  Sublayer(const Context& context,
-           ParameterStore& store,
-           const std::string& name,
-           std::unique_ptr<Core> core)
+  Sublayer(const Context& context, ParameterStore& store,
+           const std::string& name, std::unique_ptr<Core> core)
       : context_(context),
         norm_(context, store, name + ".norm"),
         core_(std::move(core)),
@@ -117,18 +97,16 @@ class Sublayer {
     Array y =
         context_.ReduceTokens(core_->Forward(Context::All(all, x), saved));
     if (core_->output_bias() != nullptr) {
-      context_.device.AddBias(y.get().size / norm_.cols,
-                              norm_.cols,
-                              core_->output_bias()->weight,
-                              y.get());
+      context_.device.AddBias(y.get().size / norm_.cols, norm_.cols,
+                              core_->output_bias()->weight, y.get());
     }
     return y;
   }
 
   Array ApplyBackward(Tensor dy, Tensor x, Saved& saved) {
     if (core_->output_bias() != nullptr) {
-      context_.device.BiasBackward(
-          dy.size / norm_.cols, norm_.cols, dy, core_->output_bias()->gradient);
+      context_.device.BiasBackward(dy.size / norm_.cols, norm_.cols, dy,
+                                   core_->output_bias()->gradient);
     }
     const Array all_dy = context_.GatherTokens(dy);
     const Array all_x = context_.GatherTokens(x);
@@ -148,13 +126,9 @@ class Block : public Unit {
  public:
   Block(const Context& context, ParameterStore& store, const std::string& name)
       : context_(context),
-        attention_(context,
-                   store,
-                   name + ".attention",
+        attention_(context, store, name + ".attention",
                    MakeAttention(context, store, name + ".attention")),
-        feed_forward_(context,
-                      store,
-                      name + ".mlp",
+        feed_forward_(context, store, name + ".mlp",
                       context.model.experts > 0
                           ? MakeExperts(context, store, name + ".experts")
                           : MakeMlp(context, store, name + ".mlp")) {}
@@ -196,11 +170,10 @@ class Block : public Unit {
 
 }  // namespace
 
-std::unique_ptr<Unit> MakeBlock(const Context& context,
-                                ParameterStore& store,
+std::unique_ptr<Unit> MakeBlock(const Context& context, ParameterStore& store,
                                 int layer) {
-  return std::make_unique<Block>(
-      context, store, "block." + std::to_string(layer));
+  return std::make_unique<Block>(context, store,
+                                 "block." + std::to_string(layer));
 }
 
 }  // namespace trials::trainer

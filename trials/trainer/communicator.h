@@ -112,11 +112,8 @@ class Fabric {
   // otherwise they run on the compute stream and return null (Send and Receive
   // always return events). device is that of the rank.
   [[nodiscard]] virtual std::unique_ptr<Communicator> Group(
-      int rank,
-      const std::string& name,
-      const std::vector<int>& members,
-      bool own_stream,
-      Device& device) = 0;
+      int rank, const std::string& name, const std::vector<int>& members,
+      bool own_stream, Device& device) = 0;
   // Ends the trial on every rank: pending and later operations throw Aborted.
   // The first reason counts, except that kOutOfMemory wins over kFailed.
   virtual void Abort(EndReason reason, const std::string& message) = 0;

@@ -34,10 +34,8 @@ constexpr std::int64_t kBlock = 4096;
 
 // out[i] = sum over sources of source[begin + i], in their order.
 template <typename T>
-void ReduceSlice(Reduction reduction,
-                 const std::vector<Tensor>& sources,
-                 std::int64_t begin,
-                 std::int64_t count,
+void ReduceSlice(Reduction reduction, const std::vector<Tensor>& sources,
+                 std::int64_t begin, std::int64_t count,
                  const std::vector<Tensor>& outs) {
   std::array<T, kBlock / sizeof(T)> sum;
   for (std::int64_t at = 0; at < count; at += sum.size()) {
@@ -55,10 +53,8 @@ void ReduceSlice(Reduction reduction,
   }
 }
 
-void ReduceSlice(Reduction reduction,
-                 const std::vector<Tensor>& sources,
-                 std::int64_t begin,
-                 std::int64_t count,
+void ReduceSlice(Reduction reduction, const std::vector<Tensor>& sources,
+                 std::int64_t begin, std::int64_t count,
                  const std::vector<Tensor>& outs) {
   if (sources.front().width == sizeof(float)) {
     ReduceSlice<float>(reduction, sources, begin, count, outs);
@@ -111,16 +107,15 @@ struct ThreadFabric::Meeting {
 template <typename Ready>
 void ThreadFabric::WaitFor(std::unique_lock<std::mutex>& lock,
                            std::condition_variable& changed,
-                           const std::string& what,
-                           Ready ready) {
+                           const std::string& what, Ready ready) {
   const auto deadline = std::chrono::steady_clock::now() +
                         std::chrono::duration<double>(timeout_s_);
   while (!ready()) {
     Check();
     if (std::chrono::steady_clock::now() > deadline) {
       Abort(EndReason::kFailed,
-            fmt::format(
-                "not all ranks entered {} within {} s", what, timeout_s_));
+            fmt::format("not all ranks entered {} within {} s", what,
+                        timeout_s_));
     }
     changed.wait_for(lock, kPoll);
   }
@@ -191,10 +186,7 @@ class ThreadCommunicator : public Communicator {
  public:
   ThreadCommunicator(ThreadFabric& fabric,
                      std::shared_ptr<ThreadFabric::Meeting> meeting,
-                     std::string name,
-                     int rank,
-                     int size,
-                     bool own_stream)
+                     std::string name, int rank, int size, bool own_stream)
       : fabric_(fabric),
         meeting_(std::move(meeting)),
         name_(std::move(name)),
@@ -213,8 +205,8 @@ class ThreadCommunicator : public Communicator {
       Meet("all-reduce", {data, data}, [&] {
         const std::int64_t begin = data.size * rank_ / size_;
         const std::int64_t end = data.size * (rank_ + 1) / size_;
-        ReduceSlice(
-            reduction, Firsts(), begin, end - begin, Seconds(begin, end));
+        ReduceSlice(reduction, Firsts(), begin, end - begin,
+                    Seconds(begin, end));
       });
     });
   }
@@ -222,8 +214,8 @@ class ThreadCommunicator : public Communicator {
   EventPtr ReduceScatter(Tensor full, Tensor part) override {
     return Start("reduce-scatter", full.bytes(), [=, this] {
       Meet("reduce-scatter", {full, part}, [&] {
-        ReduceSlice(
-            Reduction::kSum, Firsts(), rank_ * part.size, part.size, {part});
+        ReduceSlice(Reduction::kSum, Firsts(), rank_ * part.size, part.size,
+                    {part});
       });
     });
   }
@@ -239,8 +231,7 @@ class ThreadCommunicator : public Communicator {
     });
   }
 
-  EventPtr AllToAll(Tensor from,
-                    std::span<const std::int64_t> send_counts,
+  EventPtr AllToAll(Tensor from, std::span<const std::int64_t> send_counts,
                     Tensor to,
                     std::span<const std::int64_t> receive_counts) override {
     // The spans need not outlive the call.
@@ -268,9 +259,8 @@ class ThreadCommunicator : public Communicator {
 
   EventPtr Broadcast(Tensor data, int root) override {
     return Start("broadcast", data.bytes(), [=, this] {
-      Meet("broadcast", {data, data}, [&] {
-        CopyTo(meeting_->tensors[root].first, data);
-      });
+      Meet("broadcast", {data, data},
+           [&] { CopyTo(meeting_->tensors[root].first, data); });
     });
   }
 
@@ -281,8 +271,8 @@ class ThreadCommunicator : public Communicator {
 
   EventPtr Receive(Tensor data, int from) override {
     Count("receive", data.bytes());
-    return Post(
-        {from, rank_}, data, meeting_->receives, meeting_->sends, false);
+    return Post({from, rank_}, data, meeting_->receives, meeting_->sends,
+                false);
   }
 
   void SumOnHost(std::span<double> values) override {
@@ -310,8 +300,7 @@ class ThreadCommunicator : public Communicator {
   }
 
  private:
-  EventPtr Start(const char* operation,
-                 std::int64_t bytes,
+  EventPtr Start(const char* operation, std::int64_t bytes,
                  std::function<void()> work) {
     fabric_.Check();
     Count(operation, bytes);
@@ -325,8 +314,7 @@ class ThreadCommunicator : public Communicator {
   // Runs `work` between two meetings of all ranks: after all have brought their
   // tensors and before any may change them.
   template <typename Work>
-  void Meet(const char* operation,
-            std::pair<Tensor, Tensor> tensors,
+  void Meet(const char* operation, std::pair<Tensor, Tensor> tensors,
             Work work) {
     meeting_->tensors[rank_] = tensors;
     Barrier(operation);
@@ -346,8 +334,7 @@ class ThreadCommunicator : public Communicator {
       meeting_->changed.notify_all();
       return;
     }
-    fabric_.WaitFor(lock,
-                    meeting_->changed,
+    fabric_.WaitFor(lock, meeting_->changed,
                     fmt::format("{} of {}", operation, name_),
                     [&] { return meeting_->generation != generation; });
   }
@@ -377,11 +364,8 @@ class ThreadCommunicator : public Communicator {
 
   using Queues = std::map<std::pair<int, int>, std::deque<Posted>>;
   // Whichever of a send and its receive comes last copies.
-  EventPtr Post(std::pair<int, int> path,
-                const Tensor& data,
-                Queues& own,
-                Queues& others,
-                bool is_send) {
+  EventPtr Post(std::pair<int, int> path, const Tensor& data, Queues& own,
+                Queues& others, bool is_send) {
     fabric_.Check();
     auto done = std::make_shared<Completion>(fabric_);
     Posted other;
@@ -417,11 +401,8 @@ ThreadFabric::ThreadFabric(int world_size, double timeout_s)
 ThreadFabric::~ThreadFabric() = default;
 
 std::unique_ptr<Communicator> ThreadFabric::Group(
-    int rank,
-    const std::string& name,
-    const std::vector<int>& members,
-    bool own_stream,
-    Device& /*device*/) {
+    int rank, const std::string& name, const std::vector<int>& members,
+    bool own_stream, Device& /*device*/) {
   const int size = static_cast<int>(members.size());
   const auto own = std::find(members.begin(), members.end(), rank);
   const std::string label = fmt::format("{} {}", name, fmt::join(members, ","));
@@ -431,11 +412,7 @@ std::unique_ptr<Communicator> ThreadFabric::Group(
     meeting = std::make_shared<Meeting>(size);
   }
   return std::make_unique<ThreadCommunicator>(
-      *this,
-      meeting,
-      label,
-      static_cast<int>(own - members.begin()),
-      size,
+      *this, meeting, label, static_cast<int>(own - members.begin()), size,
       own_stream);
 }
 

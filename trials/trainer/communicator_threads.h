@@ -31,11 +31,8 @@ class ThreadFabric : public Fabric {
 
   [[nodiscard]] int world_size() const override { return world_size_; }
   [[nodiscard]] std::unique_ptr<Communicator> Group(
-      int rank,
-      const std::string& name,
-      const std::vector<int>& members,
-      bool own_stream,
-      Device& device) override;
+      int rank, const std::string& name, const std::vector<int>& members,
+      bool own_stream, Device& device) override;
   void Abort(EndReason reason, const std::string& message) override;
   [[nodiscard]] EndReason end_reason() const override { return reason_.load(); }
   [[nodiscard]] std::string end_message() const override;
@@ -46,8 +43,7 @@ class ThreadFabric : public Fabric {
   // Errors: throws Aborted, after timeout_s also by itself.
   template <typename Ready>
   void WaitFor(std::unique_lock<std::mutex>& lock,
-               std::condition_variable& changed,
-               const std::string& what,
+               std::condition_variable& changed, const std::string& what,
                Ready ready);
 
   struct Meeting;  // of the ranks of a group

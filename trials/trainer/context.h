@@ -100,12 +100,8 @@ struct Context {
   }
 
   // y [rows, outputs] = x [rows, inputs] weight^T.
-  void Linear(std::int64_t rows,
-              std::int64_t inputs,
-              std::int64_t outputs,
-              Tensor x,
-              Tensor weight,
-              Tensor y) const {
+  void Linear(std::int64_t rows, std::int64_t inputs, std::int64_t outputs,
+              Tensor x, Tensor weight, Tensor y) const {
     device.Gemm({.transpose_b = true,
                  .m = rows,
                  .n = outputs,
@@ -113,20 +109,12 @@ struct Context {
                  .lda = inputs,
                  .ldb = inputs,
                  .ldc = outputs},
-                x,
-                weight,
-                y);
+                x, weight, y);
   }
   // dweight += dy^T x, dx = dy weight + beta dx.
-  void LinearBackward(std::int64_t rows,
-                      std::int64_t inputs,
-                      std::int64_t outputs,
-                      Tensor dy,
-                      Tensor x,
-                      Tensor weight,
-                      Tensor dweight,
-                      Tensor dx,
-                      double beta = 0.0) const {
+  void LinearBackward(std::int64_t rows, std::int64_t inputs,
+                      std::int64_t outputs, Tensor dy, Tensor x, Tensor weight,
+                      Tensor dweight, Tensor dx, double beta = 0.0) const {
     device.Gemm({.transpose_a = true,
                  .m = outputs,
                  .n = inputs,
@@ -135,9 +123,7 @@ struct Context {
                  .ldb = inputs,
                  .ldc = inputs,
                  .beta = 1.0},
-                dy,
-                x,
-                dweight);
+                dy, x, dweight);
     device.Gemm({.m = rows,
                  .n = inputs,
                  .k = outputs,
@@ -145,9 +131,7 @@ struct Context {
                  .ldb = inputs,
                  .ldc = inputs,
                  .beta = beta},
-                dy,
-                weight,
-                dx);
+                dy, weight, dx);
   }
 
   // All tokens from the rank's shard; empty where they are the same, so that

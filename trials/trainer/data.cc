@@ -24,8 +24,7 @@ std::int32_t Skewed(std::uint64_t bits, std::int64_t vocabulary) {
 
 }  // namespace
 
-std::uint64_t Data::Random(int step,
-                           std::int64_t sample,
+std::uint64_t Data::Random(int step, std::int64_t sample,
                            std::int64_t position) const {
   const auto index =
       static_cast<std::uint64_t>(std::int64_t{step} * batch_size_ + sample);
@@ -91,8 +90,7 @@ Batch Data::Make(const Context& c, int step, std::int64_t first_sample) const {
   batch.labels = c.NewIndices(c.tokens);
   c.device.FromHost(labels.data(), batch.labels.get());
   if (model.patch_size > 0) {
-    const Array staged{c.arena,
-                       Region::kWorkspace,
+    const Array staged{c.arena, Region::kWorkspace,
                        static_cast<std::int64_t>(patches.size()),
                        sizeof(float)};
     c.device.FromHost(patches.data(), staged.get());

@@ -27,16 +27,13 @@ class Data {
   // Labels of a step over all ranks.
   [[nodiscard]] std::int64_t Labels(const Model& model, int step) const;
   // Samples first_sample ... of a step, this rank's tokens of them.
-  [[nodiscard]] Batch Make(const Context& context,
-                           int step,
+  [[nodiscard]] Batch Make(const Context& context, int step,
                            std::int64_t first_sample) const;
 
  private:
-  [[nodiscard]] std::uint64_t Random(int step,
-                                     std::int64_t sample,
+  [[nodiscard]] std::uint64_t Random(int step, std::int64_t sample,
                                      std::int64_t position) const;
-  [[nodiscard]] bool Masked(int step,
-                            std::int64_t sample,
+  [[nodiscard]] bool Masked(int step, std::int64_t sample,
                             std::int64_t position) const;
 
   std::uint64_t seed_;

@@ -35,12 +35,8 @@ class CpuDevice : public Device {
 
   std::byte* Reserve(std::int64_t bytes) override {
     slab_bytes_ = static_cast<std::size_t>(bytes);
-    slab_ = mmap(nullptr,
-                 slab_bytes_,
-                 PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                 -1,
-                 0);
+    slab_ = mmap(nullptr, slab_bytes_, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (slab_ == MAP_FAILED) {
       throw std::bad_alloc();
     }
@@ -87,16 +83,12 @@ class CpuDevice : public Device {
     }
   }
 
-  void SwapLeading(std::int64_t n0,
-                   std::int64_t n1,
-                   std::int64_t cols,
-                   Tensor from,
-                   Tensor to) override {
+  void SwapLeading(std::int64_t n0, std::int64_t n1, std::int64_t cols,
+                   Tensor from, Tensor to) override {
     CheckSizes(n0 * n1 * cols, {from, to});
     for (std::int64_t i = 0; i < n0; ++i) {
       for (std::int64_t j = 0; j < n1; ++j) {
-        std::copy_n(Data(from) + (i * n1 + j) * cols,
-                    cols,
+        std::copy_n(Data(from) + (i * n1 + j) * cols, cols,
                     Data(to) + (j * n0 + i) * cols);
       }
     }
@@ -108,55 +100,34 @@ class CpuDevice : public Device {
     }
   }
 
-  void NormForward(NormKind kind,
-                   double epsilon,
-                   std::int64_t rows,
-                   std::int64_t cols,
-                   Tensor x,
-                   Tensor scale,
-                   Tensor shift,
-                   Tensor y,
-                   Tensor statistics) override {
+  void NormForward(NormKind kind, double epsilon, std::int64_t rows,
+                   std::int64_t cols, Tensor x, Tensor scale, Tensor shift,
+                   Tensor y, Tensor statistics) override {
     CheckSizes(rows * cols, {x, y});
     CheckSizes(cols, {scale, shift});
     CheckSizes(2 * rows, {statistics});
-    const NormRow<T> norm{
-        kind, cols, Data(scale), Data(shift), static_cast<T>(epsilon)};
+    const NormRow<T> norm{kind, cols, Data(scale), Data(shift),
+                          static_cast<T>(epsilon)};
     for (std::int64_t i = 0; i < rows; ++i) {
-      NormForwardRow(norm,
-                     Data(x) + i * cols,
-                     Data(y) + i * cols,
+      NormForwardRow(norm, Data(x) + i * cols, Data(y) + i * cols,
                      Data(statistics) + 2 * i);
     }
   }
-  void NormBackward(NormKind kind,
-                    std::int64_t rows,
-                    std::int64_t cols,
-                    Tensor dy,
-                    Tensor x,
-                    Tensor scale,
-                    Tensor statistics,
-                    Tensor dx,
-                    Tensor dscale,
-                    Tensor dshift) override {
+  void NormBackward(NormKind kind, std::int64_t rows, std::int64_t cols,
+                    Tensor dy, Tensor x, Tensor scale, Tensor statistics,
+                    Tensor dx, Tensor dscale, Tensor dshift) override {
     CheckSizes(rows * cols, {dy, x, dx});
     CheckSizes(cols, {scale, dscale, dshift});
     CheckSizes(2 * rows, {statistics});
     const NormRow<T> norm{kind, cols, Data(scale)};
     for (std::int64_t i = 0; i < rows; ++i) {
-      NormBackwardRow(norm,
-                      Data(dy) + i * cols,
-                      Data(x) + i * cols,
-                      Data(statistics) + 2 * i,
-                      Data(dx) + i * cols,
-                      Data(dscale),
-                      Data(dshift));
+      NormBackwardRow(norm, Data(dy) + i * cols, Data(x) + i * cols,
+                      Data(statistics) + 2 * i, Data(dx) + i * cols,
+                      Data(dscale), Data(dshift));
     }
   }
 
-  void AddBias(std::int64_t rows,
-               std::int64_t cols,
-               Tensor bias,
+  void AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
                Tensor x) override {
     CheckSizes(rows * cols, {x});
     CheckSizes(cols, {bias});
@@ -164,9 +135,7 @@ class CpuDevice : public Device {
       AddTo(cols, Data(bias), Data(x) + i * cols);
     }
   }
-  void BiasBackward(std::int64_t rows,
-                    std::int64_t cols,
-                    Tensor dy,
+  void BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
                     Tensor dbias) override {
     CheckSizes(rows * cols, {dy});
     CheckSizes(cols, {dbias});
@@ -175,46 +144,31 @@ class CpuDevice : public Device {
     }
   }
 
-  void ActivationForward(Activation kind,
-                         std::int64_t rows,
-                         std::int64_t cols,
-                         Tensor bias,
-                         Tensor x,
-                         Tensor y) override {
+  void ActivationForward(Activation kind, std::int64_t rows, std::int64_t cols,
+                         Tensor bias, Tensor x, Tensor y) override {
     const std::int64_t inputs = kind == Activation::kSwiGlu ? 2 * cols : cols;
     CheckSizes(rows * inputs, {x});
     CheckSizes(rows * cols, {y});
     CheckSizes(inputs, {bias});
     for (std::int64_t i = 0; i < rows; ++i) {
-      ActivationForwardRow(
-          kind, cols, Data(bias), Data(x) + i * inputs, Data(y) + i * cols);
+      ActivationForwardRow(kind, cols, Data(bias), Data(x) + i * inputs,
+                           Data(y) + i * cols);
     }
   }
-  void ActivationBackward(Activation kind,
-                          std::int64_t rows,
-                          std::int64_t cols,
-                          Tensor dy,
-                          Tensor x,
-                          Tensor dx) override {
+  void ActivationBackward(Activation kind, std::int64_t rows, std::int64_t cols,
+                          Tensor dy, Tensor x, Tensor dx) override {
     const std::int64_t inputs = kind == Activation::kSwiGlu ? 2 * cols : cols;
     CheckSizes(rows * inputs, {x, dx});
     CheckSizes(rows * cols, {dy});
     for (std::int64_t i = 0; i < rows; ++i) {
-      ActivationBackwardRow(kind,
-                            cols,
-                            Data(dy) + i * cols,
-                            Data(x) + i * inputs,
-                            Data(dx) + i * inputs);
+      ActivationBackwardRow(kind, cols, Data(dy) + i * cols,
+                            Data(x) + i * inputs, Data(dx) + i * inputs);
     }
   }
 
-  void Rotate(const Positions& positions,
-              std::int64_t heads,
-              std::int64_t head_size,
-              std::int64_t stride,
-              bool backward,
-              Tensor table,
-              Tensor x) override {
+  void Rotate(const Positions& positions, std::int64_t heads,
+              std::int64_t head_size, std::int64_t stride, bool backward,
+              Tensor table, Tensor x) override {
     CheckSizes(positions.rows * stride, {x});
     const std::int64_t half = head_size / 2;
     const T sign = backward ? T(-1) : T(1);
@@ -243,45 +197,24 @@ class CpuDevice : public Device {
       const AttentionShape& shape) const override {
     return CpuAttention<T>::Scratch(shape);
   }
-  void AttentionForward(const AttentionShape& shape,
-                        Tensor q,
-                        Tensor k,
-                        Tensor v,
-                        Tensor out,
-                        Tensor kept,
+  void AttentionForward(const AttentionShape& shape, Tensor q, Tensor k,
+                        Tensor v, Tensor out, Tensor kept,
                         Tensor scratch) override {
-    CpuAttention<T>(shape).Forward(
-        Data(q), Data(k), Data(v), Data(out), Data(kept), Data(scratch));
+    CpuAttention<T>(shape).Forward(Data(q), Data(k), Data(v), Data(out),
+                                   Data(kept), Data(scratch));
   }
-  void AttentionBackward(const AttentionShape& shape,
-                         Tensor dout,
-                         Tensor q,
-                         Tensor k,
-                         Tensor v,
-                         Tensor /*out*/,
-                         Tensor kept,
-                         Tensor scratch,
-                         Tensor dq,
-                         Tensor dk,
+  void AttentionBackward(const AttentionShape& shape, Tensor dout, Tensor q,
+                         Tensor k, Tensor v, Tensor /*out*/, Tensor kept,
+                         Tensor scratch, Tensor dq, Tensor dk,
                          Tensor dv) override {
-    CpuAttention<T>(shape).Backward(Data(dout),
-                                    Data(q),
-                                    Data(k),
-                                    Data(v),
-                                    Data(kept),
-                                    Data(scratch),
-                                    Data(dq),
-                                    Data(dk),
-                                    Data(dv));
+    CpuAttention<T>(shape).Backward(Data(dout), Data(q), Data(k), Data(v),
+                                    Data(kept), Data(scratch), Data(dq),
+                                    Data(dk), Data(dv));
   }
 
-  void EmbeddingForward(std::int64_t rows,
-                        std::int64_t cols,
-                        std::int64_t first,
-                        std::int64_t table_rows,
-                        Tensor tokens,
-                        Tensor table,
-                        Tensor out) override {
+  void EmbeddingForward(std::int64_t rows, std::int64_t cols,
+                        std::int64_t first, std::int64_t table_rows,
+                        Tensor tokens, Tensor table, Tensor out) override {
     CheckSizes(rows, {tokens});
     CheckSizes(rows * cols, {out});
     CheckSizes(table_rows * cols, {table});
@@ -294,13 +227,9 @@ class CpuDevice : public Device {
       }
     }
   }
-  void EmbeddingBackward(std::int64_t rows,
-                         std::int64_t cols,
-                         std::int64_t first,
-                         std::int64_t table_rows,
-                         Tensor tokens,
-                         Tensor dout,
-                         Tensor dtable) override {
+  void EmbeddingBackward(std::int64_t rows, std::int64_t cols,
+                         std::int64_t first, std::int64_t table_rows,
+                         Tensor tokens, Tensor dout, Tensor dtable) override {
     CheckSizes(rows, {tokens});
     CheckSizes(rows * cols, {dout});
     CheckSizes(table_rows * cols, {dtable});
@@ -311,47 +240,33 @@ class CpuDevice : public Device {
       }
     }
   }
-  void AddPositions(const Positions& positions,
-                    std::int64_t cols,
-                    Tensor table,
+  void AddPositions(const Positions& positions, std::int64_t cols, Tensor table,
                     Tensor x) override {
     CheckSizes(positions.rows * cols, {x});
     for (std::int64_t t = 0; t < positions.rows; ++t) {
-      AddTo(cols,
-            Data(table) + Position(positions, t) * cols,
+      AddTo(cols, Data(table) + Position(positions, t) * cols,
             Data(x) + t * cols);
     }
   }
-  void PositionsBackward(const Positions& positions,
-                         std::int64_t cols,
-                         Tensor dx,
-                         Tensor dtable) override {
+  void PositionsBackward(const Positions& positions, std::int64_t cols,
+                         Tensor dx, Tensor dtable) override {
     CheckSizes(positions.rows * cols, {dx});
     for (std::int64_t t = 0; t < positions.rows; ++t) {
-      AddTo(cols,
-            Data(dx) + t * cols,
+      AddTo(cols, Data(dx) + t * cols,
             Data(dtable) + Position(positions, t) * cols);
     }
   }
 
-  void LossMaxima(std::int64_t rows,
-                  std::int64_t cols,
-                  std::int64_t stride,
-                  Tensor logits,
-                  Tensor maxima) override {
+  void LossMaxima(std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                  Tensor logits, Tensor maxima) override {
     CheckSizes(rows * stride, {logits});
     CheckSizes(rows, {maxima});
     for (std::int64_t t = 0; t < rows; ++t) {
       Data(maxima)[t] = Maximum(cols, Data(logits) + t * stride);
     }
   }
-  void LossSums(std::int64_t rows,
-                std::int64_t cols,
-                std::int64_t stride,
-                std::int64_t first,
-                Tensor logits,
-                Tensor labels,
-                Tensor maxima,
+  void LossSums(std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                std::int64_t first, Tensor logits, Tensor labels, Tensor maxima,
                 Tensor sums) override {
     CheckSizes(rows * stride, {logits});
     CheckSizes(rows, {labels, maxima});
@@ -365,15 +280,9 @@ class CpuDevice : public Device {
       Data(sums)[2 * t + 1] = here ? row[label] - max : T(0);
     }
   }
-  void LossBackward(std::int64_t rows,
-                    std::int64_t cols,
-                    std::int64_t stride,
-                    std::int64_t first,
-                    double scale,
-                    Tensor labels,
-                    Tensor maxima,
-                    Tensor sums,
-                    Tensor logits,
+  void LossBackward(std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                    std::int64_t first, double scale, Tensor labels,
+                    Tensor maxima, Tensor sums, Tensor logits,
                     Tensor loss) override {
     CheckSizes(rows * stride, {logits});
     CheckSizes(rows, {labels, maxima});
@@ -397,12 +306,8 @@ class CpuDevice : public Device {
     *Data(loss) += static_cast<T>(total);
   }
 
-  void RouteForward(std::int64_t rows,
-                    std::int64_t experts,
-                    std::int64_t k,
-                    Tensor logits,
-                    Tensor chosen,
-                    Tensor weights) override {
+  void RouteForward(std::int64_t rows, std::int64_t experts, std::int64_t k,
+                    Tensor logits, Tensor chosen, Tensor weights) override {
     CheckSizes(rows * experts, {logits});
     CheckSizes(rows * k, {chosen, weights});
     std::vector<std::int32_t> order(experts);
@@ -411,9 +316,7 @@ class CpuDevice : public Device {
       for (std::int64_t e = 0; e < experts; ++e) {
         order[e] = static_cast<std::int32_t>(e);
       }
-      std::partial_sort(order.begin(),
-                        order.begin() + k,
-                        order.end(),
+      std::partial_sort(order.begin(), order.begin() + k, order.end(),
                         [row](std::int32_t a, std::int32_t b) {
                           return row[a] > row[b] || (row[a] == row[b] && a < b);
                         });
@@ -425,31 +328,23 @@ class CpuDevice : public Device {
       SoftmaxRow(k, k, T(1), weight);  // of the chosen: sums to 1
     }
   }
-  void RouteBackward(std::int64_t rows,
-                     std::int64_t experts,
-                     std::int64_t k,
-                     Tensor chosen,
-                     Tensor weights,
-                     Tensor dweights,
+  void RouteBackward(std::int64_t rows, std::int64_t experts, std::int64_t k,
+                     Tensor chosen, Tensor weights, Tensor dweights,
                      Tensor dlogits) override {
     CheckSizes(rows * experts, {dlogits});
     CheckSizes(rows * k, {chosen, weights, dweights});
     for (std::int64_t t = 0; t < rows; ++t) {
       T* row = Data(dlogits) + t * experts;
       std::fill_n(row, experts, T(0));
-      SoftmaxGradientRow(
-          k, T(1), Data(weights) + t * k, Data(dweights) + t * k);
+      SoftmaxGradientRow(k, T(1), Data(weights) + t * k,
+                         Data(dweights) + t * k);
       for (std::int64_t j = 0; j < k; ++j) {
         row[Integers(chosen)[t * k + j]] = Data(dweights)[t * k + j];
       }
     }
   }
-  void ScatterRows(std::int64_t rows,
-                   std::int64_t k,
-                   std::int64_t cols,
-                   Tensor from,
-                   Tensor slots,
-                   Tensor weights,
+  void ScatterRows(std::int64_t rows, std::int64_t k, std::int64_t cols,
+                   Tensor from, Tensor slots, Tensor weights,
                    Tensor to) override {
     CheckSizes(rows * cols, {from});
     CheckSizes(rows * k, {slots, weights});
@@ -460,53 +355,35 @@ class CpuDevice : public Device {
       AddScaled(cols, weights.empty() ? T(1) : Data(weights)[i], in, out);
     }
   }
-  void CombineRows(std::int64_t rows,
-                   std::int64_t k,
-                   std::int64_t cols,
-                   Tensor from,
-                   Tensor slots,
-                   Tensor weights,
+  void CombineRows(std::int64_t rows, std::int64_t k, std::int64_t cols,
+                   Tensor from, Tensor slots, Tensor weights,
                    Tensor to) override {
     CheckSizes(rows * k, {slots, weights});
     CheckSizes(rows * cols, {to});
     std::fill_n(Data(to), rows * cols, T(0));
     for (std::int64_t i = 0; i < rows * k; ++i) {
-      AddScaled(cols,
-                weights.empty() ? T(1) : Data(weights)[i],
+      AddScaled(cols, weights.empty() ? T(1) : Data(weights)[i],
                 Data(from) + Integers(slots)[i] * cols,
                 Data(to) + i / k * cols);
     }
   }
-  void CombineWeights(std::int64_t rows,
-                      std::int64_t k,
-                      std::int64_t cols,
-                      Tensor dto,
-                      Tensor from,
-                      Tensor slots,
+  void CombineWeights(std::int64_t rows, std::int64_t k, std::int64_t cols,
+                      Tensor dto, Tensor from, Tensor slots,
                       Tensor dweights) override {
     CheckSizes(rows * cols, {dto});
     CheckSizes(rows * k, {slots, dweights});
     for (std::int64_t i = 0; i < rows * k; ++i) {
-      Data(dweights)[i] = Dot(cols,
-                              Data(dto) + i / k * cols,
+      Data(dweights)[i] = Dot(cols, Data(dto) + i / k * cols,
                               Data(from) + Integers(slots)[i] * cols);
     }
   }
 
-  void Adam(const AdamOptions& options,
-            Tensor gradient,
-            Tensor master,
-            Tensor first_moment,
-            Tensor second_moment,
+  void Adam(const AdamOptions& options, Tensor gradient, Tensor master,
+            Tensor first_moment, Tensor second_moment,
             Tensor weights) override {
     CheckSizes(gradient.size, {master, first_moment, second_moment, weights});
-    AdamRow(options,
-            gradient.size,
-            Data(gradient),
-            Data(master),
-            Data(first_moment),
-            Data(second_moment),
-            Data(weights));
+    AdamRow(options, gradient.size, Data(gradient), Data(master),
+            Data(first_moment), Data(second_moment), Data(weights));
   }
 
  private:

@@ -20,19 +20,15 @@ class Embedding : public Unit {
     const Model& model = context.model;
     const GradientShare shard = ShardShare(context);
     if (model.patch_size > 0) {
-      patches_ = store.Add(
-          shard,
-          {RowSplit("embedding.patches", cols_, model.patch_size, 1, 0)});
+      patches_ = store.Add(shard, {RowSplit("embedding.patches", cols_,
+                                            model.patch_size, 1, 0)});
       patches_bias_ =
           store.Add(shard, {Vector("embedding.patches.bias", cols_)});
       class_token_ =
           store.Add(shard, {RowSplit("embedding.class", 1, cols_, 1, 0)});
     } else {
-      const Piece piece = RowSplit("embedding.tokens",
-                                   model.vocab_size,
-                                   cols_,
-                                   context.mesh.tp,
-                                   context.mesh.tp_index);
+      const Piece piece = RowSplit("embedding.tokens", model.vocab_size, cols_,
+                                   context.mesh.tp, context.mesh.tp_index);
       first_ = piece.row_begin;
       rows_ = piece.rows;
       table_ = store.Add(
@@ -85,46 +81,35 @@ class Embedding : public Unit {
       saved = {};
     }
     if (types_ != nullptr) {
-      c.device.BiasBackward(
-          c.shard_tokens, cols_, dy.get(), types_->gradient.Slice(0, cols_));
+      c.device.BiasBackward(c.shard_tokens, cols_, dy.get(),
+                            types_->gradient.Slice(0, cols_));
     }
     if (positions_ != nullptr) {
-      c.device.PositionsBackward(
-          Shard(), cols_, dy.get(), positions_->gradient);
+      c.device.PositionsBackward(Shard(), cols_, dy.get(),
+                                 positions_->gradient);
     }
     if (patches_ != nullptr) {
       PatchesBackward(batch, dy.get());
       return {};
     }
     const Array all = c.GatherTokens(dy.get());
-    c.device.EmbeddingBackward(c.tokens,
-                               cols_,
-                               first_,
-                               rows_,
-                               batch.tokens.get(),
-                               Context::All(all, dy.get()),
+    c.device.EmbeddingBackward(c.tokens, cols_, first_, rows_,
+                               batch.tokens.get(), Context::All(all, dy.get()),
                                table_->gradient);
     return {};
   }
 
  private:
   [[nodiscard]] Positions Shard() const {
-    return {context_.shard_begin,
-            context_.shard_tokens,
-            context_.length,
+    return {context_.shard_begin, context_.shard_tokens, context_.length,
             context_.offset};
   }
 
   [[nodiscard]] Array Tokens(const Batch& batch) const {
     const Context& c = context_;
     Array x = c.New(c.tokens * cols_);
-    c.device.EmbeddingForward(c.tokens,
-                              cols_,
-                              first_,
-                              rows_,
-                              batch.tokens.get(),
-                              table_->weight,
-                              x.get());
+    c.device.EmbeddingForward(c.tokens, cols_, first_, rows_,
+                              batch.tokens.get(), table_->weight, x.get());
     return c.ReduceTokens(std::move(x));
   }
 
@@ -152,15 +137,10 @@ class Embedding : public Unit {
   [[nodiscard]] Array Patches(const Batch& batch) const {
     const Context& c = context_;
     Array x = c.New(c.shard_tokens * cols_);
-    c.Linear(c.shard_tokens,
-             c.model.patch_size,
-             cols_,
-             OwnPatches(batch),
-             patches_->weight,
-             x.get());
+    c.Linear(c.shard_tokens, c.model.patch_size, cols_, OwnPatches(batch),
+             patches_->weight, x.get());
     ForEachRun([&](std::int64_t at, std::int64_t rows, bool is_class) {
-      c.device.AddBias(rows,
-                       cols_,
+      c.device.AddBias(rows, cols_,
                        (is_class ? class_token_ : patches_bias_)->weight,
                        x.get().Slice(at, rows * cols_));
     });
@@ -170,9 +150,7 @@ class Embedding : public Unit {
     const Context& c = context_;
     ForEachRun([&](std::int64_t at, std::int64_t rows, bool is_class) {
       c.device.BiasBackward(
-          rows,
-          cols_,
-          dx.Slice(at, rows * cols_),
+          rows, cols_, dx.Slice(at, rows * cols_),
           (is_class ? class_token_ : patches_bias_)->gradient);
     });
     c.device.Gemm({.transpose_a = true,
@@ -183,9 +161,7 @@ class Embedding : public Unit {
                    .ldb = c.model.patch_size,
                    .ldc = c.model.patch_size,
                    .beta = 1.0},
-                  dx,
-                  OwnPatches(batch),
-                  patches_->gradient);
+                  dx, OwnPatches(batch), patches_->gradient);
   }
 
   const Context& context_;
@@ -203,8 +179,7 @@ class Embedding : public Unit {
 }  // namespace
 
 std::unique_ptr<Unit> MakeEmbedding(const Context& context,
-                                    ParameterStore& store,
-                                    Parameter** table) {
+                                    ParameterStore& store, Parameter** table) {
   return std::make_unique<Embedding>(context, store, table);
 }
 

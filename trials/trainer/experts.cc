@@ -21,8 +21,7 @@ enum {
 
 class Experts : public Core {
  public:
-  Experts(const Context& context,
-          ParameterStore& store,
+  Experts(const Context& context, ParameterStore& store,
           const std::string& name)
       : context_(context),
         cols_(context.model.hidden_size),
@@ -35,9 +34,7 @@ class Experts : public Core {
     const std::int64_t own = experts_ / context.mesh.ep;
     const std::int64_t first = context.mesh.dp_index % context.mesh.ep * own;
     for (std::int64_t e = first; e < first + own; ++e) {
-      mlps_.emplace_back(context,
-                         store,
-                         name + "." + std::to_string(e),
+      mlps_.emplace_back(context, store, name + "." + std::to_string(e),
                          GradientShare::kExpert);
     }
   }
@@ -52,8 +49,8 @@ class Experts : public Core {
     Route(x, saved);
     {
       Array sent = c.New(c.tokens * k_ * cols_, Region::kCommunication);
-      c.device.ScatterRows(
-          c.tokens, k_, cols_, x, saved[kSlots], {}, sent.get());
+      c.device.ScatterRows(c.tokens, k_, cols_, x, saved[kSlots], {},
+                           sent.get());
       saved.arrays[kInput] = Dispatch(std::move(sent), saved);
     }
     const std::int64_t rows = Total(saved.counts[kReceived]);
@@ -61,21 +58,15 @@ class Experts : public Core {
     saved.arrays[kAct] = c.New(rows * mlps_.front().ffn);
     Array out = c.New(rows * cols_, Region::kCommunication);
     ForEachExpert(saved, [&](const Mlp& mlp, std::int64_t at, std::int64_t n) {
-      mlp.Forward(n,
-                  saved[kInput].Slice(at * cols_, n * cols_),
+      mlp.Forward(n, saved[kInput].Slice(at * cols_, n * cols_),
                   saved[kHidden].Slice(at * mlp.inputs, n * mlp.inputs),
                   saved[kAct].Slice(at * mlp.ffn, n * mlp.ffn),
                   out.get().Slice(at * cols_, n * cols_));
     });
     saved.arrays[kOutput] = Return(std::move(out), saved);
     Array y = c.New(c.tokens * cols_);
-    c.device.CombineRows(c.tokens,
-                         k_,
-                         cols_,
-                         saved[kOutput],
-                         saved[kSlots],
-                         saved[kWeights],
-                         y.get());
+    c.device.CombineRows(c.tokens, k_, cols_, saved[kOutput], saved[kSlots],
+                         saved[kWeights], y.get());
     return y;
   }
 
@@ -84,29 +75,18 @@ class Experts : public Core {
     Array dlogits = c.New(c.tokens * experts_, Region::kWorkspace);
     {
       const Array dweights = c.New(c.tokens * k_, Region::kWorkspace);
-      c.device.CombineWeights(c.tokens,
-                              k_,
-                              cols_,
-                              dy,
-                              saved[kOutput],
-                              saved[kSlots],
-                              dweights.get());
-      c.device.RouteBackward(c.tokens,
-                             experts_,
-                             k_,
-                             saved[kChosen],
-                             saved[kWeights],
-                             dweights.get(),
-                             dlogits.get());
+      c.device.CombineWeights(c.tokens, k_, cols_, dy, saved[kOutput],
+                              saved[kSlots], dweights.get());
+      c.device.RouteBackward(c.tokens, experts_, k_, saved[kChosen],
+                             saved[kWeights], dweights.get(), dlogits.get());
     }
     Array dsent = c.New(c.tokens * k_ * cols_, Region::kCommunication);
-    c.device.ScatterRows(
-        c.tokens, k_, cols_, dy, saved[kSlots], saved[kWeights], dsent.get());
+    c.device.ScatterRows(c.tokens, k_, cols_, dy, saved[kSlots],
+                         saved[kWeights], dsent.get());
     const Array dout = Dispatch(std::move(dsent), saved);
     Array din = c.New(dout.get().size, Region::kCommunication);
     ForEachExpert(saved, [&](const Mlp& mlp, std::int64_t at, std::int64_t n) {
-      mlp.Backward(n,
-                   dout.get().Slice(at * cols_, n * cols_),
+      mlp.Backward(n, dout.get().Slice(at * cols_, n * cols_),
                    saved[kInput].Slice(at * cols_, n * cols_),
                    saved[kHidden].Slice(at * mlp.inputs, n * mlp.inputs),
                    saved[kAct].Slice(at * mlp.ffn, n * mlp.ffn),
@@ -114,17 +94,10 @@ class Experts : public Core {
     });
     const Array returned = Return(std::move(din), saved);
     Array dx = c.New(c.tokens * cols_);
-    c.device.CombineRows(
-        c.tokens, k_, cols_, returned.get(), saved[kSlots], {}, dx.get());
-    c.LinearBackward(c.tokens,
-                     cols_,
-                     experts_,
-                     dlogits.get(),
-                     x,
-                     router_->weight,
-                     router_->gradient,
-                     dx.get(),
-                     1.0);
+    c.device.CombineRows(c.tokens, k_, cols_, returned.get(), saved[kSlots], {},
+                         dx.get());
+    c.LinearBackward(c.tokens, cols_, experts_, dlogits.get(), x,
+                     router_->weight, router_->gradient, dx.get(), 1.0);
     saved = {};
     return dx;
   }
@@ -143,12 +116,8 @@ class Experts : public Core {
       c.Linear(c.tokens, cols_, experts_, x, router_->weight, logits.get());
       saved.arrays[kChosen] = c.NewIndices(pairs);
       saved.arrays[kWeights] = c.New(pairs);
-      c.device.RouteForward(c.tokens,
-                            experts_,
-                            k_,
-                            logits.get(),
-                            saved[kChosen],
-                            saved[kWeights]);
+      c.device.RouteForward(c.tokens, experts_, k_, logits.get(),
+                            saved[kChosen], saved[kWeights]);
     }
     std::vector<std::int32_t> chosen(pairs);
     c.device.ToHost(saved[kChosen], chosen.data());
@@ -157,8 +126,8 @@ class Experts : public Core {
       ++per_expert[expert];
     }
     std::vector<std::int64_t> next(experts_);
-    std::exclusive_scan(
-        per_expert.begin(), per_expert.end(), next.begin(), std::int64_t{0});
+    std::exclusive_scan(per_expert.begin(), per_expert.end(), next.begin(),
+                        std::int64_t{0});
     std::vector<std::int32_t> slots(pairs);
     for (std::int64_t i = 0; i < pairs; ++i) {
       slots[i] = static_cast<std::int32_t>(next[chosen[i]]++);
@@ -228,8 +197,8 @@ class Experts : public Core {
     Array received = c.New(rows * cols_, Region::kCommunication);
     Exchange(sent, saved.counts[kSent], received, saved.counts[kReceived]);
     Array sorted = c.New(rows * cols_);
-    c.device.ScatterRows(
-        rows, 1, cols_, received.get(), saved[kArrival], {}, sorted.get());
+    c.device.ScatterRows(rows, 1, cols_, received.get(), saved[kArrival], {},
+                         sorted.get());
     return sorted;
   }
   // The inverse of Dispatch.
@@ -240,16 +209,14 @@ class Experts : public Core {
     }
     const std::int64_t rows = Total(saved.counts[kReceived]);
     Array ordered = c.New(rows * cols_, Region::kCommunication);
-    c.device.CombineRows(
-        rows, 1, cols_, sorted.get(), saved[kArrival], {}, ordered.get());
+    c.device.CombineRows(rows, 1, cols_, sorted.get(), saved[kArrival], {},
+                         ordered.get());
     Array returned = c.New(c.tokens * k_ * cols_);
     Exchange(ordered, saved.counts[kReceived], returned, saved.counts[kSent]);
     return returned;
   }
-  void Exchange(const Array& from,
-                std::vector<std::int64_t> sent,
-                const Array& to,
-                std::vector<std::int64_t> received) const {
+  void Exchange(const Array& from, std::vector<std::int64_t> sent,
+                const Array& to, std::vector<std::int64_t> received) const {
     for (auto* counts : {&sent, &received}) {
       for (std::int64_t& count : *counts) {
         count *= cols_;
@@ -278,8 +245,7 @@ class Experts : public Core {
 
 }  // namespace
 
-std::unique_ptr<Core> MakeExperts(const Context& context,
-                                  ParameterStore& store,
+std::unique_ptr<Core> MakeExperts(const Context& context, ParameterStore& store,
                                   const std::string& name) {
   return std::make_unique<Experts>(context, store, name);
 }

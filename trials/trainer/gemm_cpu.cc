@@ -48,8 +48,8 @@ void LoopGemmOf(const GemmShape& s, const T* a, const T* b, T* c) {
       }
       for (std::int64_t p = 0; p < s.k; ++p) {
         const T factor = s.transpose_a ? a[p * s.lda + i] : a[i * s.lda + p];
-        AddScaled(
-            count, static_cast<T>(s.alpha) * factor, b + p * ldb + j, row);
+        AddScaled(count, static_cast<T>(s.alpha) * factor, b + p * ldb + j,
+                  row);
       }
     }
   }
@@ -88,33 +88,15 @@ std::string CpuLibraries() {
 
 void CpuGemm(const GemmShape& s, const float* a, const float* b, float* c) {
 #ifdef OPPA_ONEDNN
-  dnnl_sgemm(s.transpose_a ? 'T' : 'N',
-             s.transpose_b ? 'T' : 'N',
-             s.m,
-             s.n,
-             s.k,
-             static_cast<float>(s.alpha),
-             a,
-             s.lda,
-             b,
-             s.ldb,
-             static_cast<float>(s.beta),
-             c,
-             s.ldc);
+  dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n,
+             s.k, static_cast<float>(s.alpha), a, s.lda, b, s.ldb,
+             static_cast<float>(s.beta), c, s.ldc);
 #elif defined(OPPA_OPENBLAS)
-  cblas_sgemm(CblasRowMajor,
-              s.transpose_a ? CblasTrans : CblasNoTrans,
-              s.transpose_b ? CblasTrans : CblasNoTrans,
-              static_cast<int>(s.m),
-              static_cast<int>(s.n),
-              static_cast<int>(s.k),
-              static_cast<float>(s.alpha),
-              a,
-              static_cast<int>(s.lda),
-              b,
-              static_cast<int>(s.ldb),
-              static_cast<float>(s.beta),
-              c,
+  cblas_sgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans,
+              s.transpose_b ? CblasTrans : CblasNoTrans, static_cast<int>(s.m),
+              static_cast<int>(s.n), static_cast<int>(s.k),
+              static_cast<float>(s.alpha), a, static_cast<int>(s.lda), b,
+              static_cast<int>(s.ldb), static_cast<float>(s.beta), c,
               static_cast<int>(s.ldc));
 #else
   LoopGemm(s, a, b, c);
@@ -123,19 +105,10 @@ void CpuGemm(const GemmShape& s, const float* a, const float* b, float* c) {
 
 void CpuGemm(const GemmShape& s, const double* a, const double* b, double* c) {
 #ifdef OPPA_OPENBLAS
-  cblas_dgemm(CblasRowMajor,
-              s.transpose_a ? CblasTrans : CblasNoTrans,
-              s.transpose_b ? CblasTrans : CblasNoTrans,
-              static_cast<int>(s.m),
-              static_cast<int>(s.n),
-              static_cast<int>(s.k),
-              s.alpha,
-              a,
-              static_cast<int>(s.lda),
-              b,
-              static_cast<int>(s.ldb),
-              s.beta,
-              c,
+  cblas_dgemm(CblasRowMajor, s.transpose_a ? CblasTrans : CblasNoTrans,
+              s.transpose_b ? CblasTrans : CblasNoTrans, static_cast<int>(s.m),
+              static_cast<int>(s.n), static_cast<int>(s.k), s.alpha, a,
+              static_cast<int>(s.lda), b, static_cast<int>(s.ldb), s.beta, c,
               static_cast<int>(s.ldc));
 #else
   LoopGemm(s, a, b, c);

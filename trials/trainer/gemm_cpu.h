@@ -11,16 +11,12 @@ namespace trials::trainer {
 void UseOneThread();
 
 void CpuGemm(const GemmShape& shape, const float* a, const float* b, float* c);
-void CpuGemm(const GemmShape& shape,
-             const double* a,
-             const double* b,
+void CpuGemm(const GemmShape& shape, const double* a, const double* b,
              double* c);
 
 // The product without a library, which CpuGemm uses where there is none.
 void LoopGemm(const GemmShape& shape, const float* a, const float* b, float* c);
-void LoopGemm(const GemmShape& shape,
-              const double* a,
-              const double* b,
+void LoopGemm(const GemmShape& shape, const double* a, const double* b,
               double* c);
 
 }  // namespace trials::trainer

@@ -46,11 +46,9 @@ class Head : public Unit {
       transform_norm_.emplace(context, store, "head.transform.norm");
     }
     const bool tied = model.classes == 0 && model.tied_embeddings;
-    const Piece piece = RowSplit(tied ? "embedding.tokens" : "head.logits",
-                                 labels_,
-                                 cols_,
-                                 context.mesh.tp,
-                                 context.mesh.tp_index);
+    const Piece piece =
+        RowSplit(tied ? "embedding.tokens" : "head.logits", labels_, cols_,
+                 context.mesh.tp, context.mesh.tp_index);
     first_ = piece.row_begin;
     stride_ = piece.rows;
     valid_ = std::clamp<std::int64_t>(labels_ - first_, 0, stride_);
@@ -63,11 +61,8 @@ class Head : public Unit {
     }
     if (model.head_bias || model.classes > 0 || model.pooler) {
       bias_ = store.Add(GradientShare::kDense,
-                        {RowSplit("head.logits.bias",
-                                  labels_,
-                                  1,
-                                  context.mesh.tp,
-                                  context.mesh.tp_index)});
+                        {RowSplit("head.logits.bias", labels_, 1,
+                                  context.mesh.tp, context.mesh.tp_index)});
     }
   }
 
@@ -86,30 +81,20 @@ class Head : public Unit {
       saved.arrays[kAct] = c.New(shard * cols_);
       saved.arrays[kFinal] = c.New(shard * cols_);
       saved.arrays[kActStatistics] = c.NewWide(2 * shard);
-      c.Linear(shard,
-               cols_,
-               cols_,
-               Normalized(saved),
-               transform_->weight,
+      c.Linear(shard, cols_, cols_, Normalized(saved), transform_->weight,
                saved[kDense]);
-      c.device.ActivationForward(Activation::kGelu,
-                                 shard,
-                                 cols_,
-                                 transform_bias_->weight,
-                                 saved[kDense],
+      c.device.ActivationForward(Activation::kGelu, shard, cols_,
+                                 transform_bias_->weight, saved[kDense],
                                  saved[kAct]);
-      transform_norm_->Forward(
-          c, saved[kAct], saved[kFinal], saved[kActStatistics]);
+      transform_norm_->Forward(c, saved[kAct], saved[kFinal],
+                               saved[kActStatistics]);
     }
     const Array all = c.GatherTokens(Features(saved));
     const Array rows = SelectRows(Context::All(all, Features(saved)));
     saved.arrays[kLogits] = c.New(Rows() * stride_);
-    c.Linear(Rows(),
-             cols_,
-             stride_,
+    c.Linear(Rows(), cols_, stride_,
              Context::All(rows, Context::All(all, Features(saved))),
-             weight_->weight,
-             saved[kLogits]);
+             weight_->weight, saved[kLogits]);
     if (bias_ != nullptr) {
       c.device.AddBias(Rows(), stride_, bias_->weight, saved[kLogits]);
     }
@@ -131,8 +116,8 @@ class Head : public Unit {
     }
     Array dx = c.New(dfeatures.get().size);
     c.device.Zero(dx.get());
-    norm_->Backward(
-        c, dfeatures.get(), saved[kInput], saved[kStatistics], dx.get());
+    norm_->Backward(c, dfeatures.get(), saved[kInput], saved[kStatistics],
+                    dx.get());
     saved = {};
     return dx;
   }
@@ -198,21 +183,13 @@ class Head : public Unit {
     if (c.tp != nullptr && rows > 0) {
       Wait(c.tp->AllReduce(maxima.get(), Reduction::kMax));
     }
-    c.device.LossSums(
-        rows, valid_, stride_, first_, logits, label, maxima.get(), sums.get());
+    c.device.LossSums(rows, valid_, stride_, first_, logits, label,
+                      maxima.get(), sums.get());
     if (c.tp != nullptr && rows > 0) {
       Wait(c.tp->AllReduce(sums.get(), Reduction::kSum));
     }
-    c.device.LossBackward(rows,
-                          valid_,
-                          stride_,
-                          first_,
-                          c.loss_scale,
-                          label,
-                          maxima.get(),
-                          sums.get(),
-                          logits,
-                          c.loss);
+    c.device.LossBackward(rows, valid_, stride_, first_, c.loss_scale, label,
+                          maxima.get(), sums.get(), logits, c.loss);
   }
 
   [[nodiscard]] Array LogitsBackward(const Saved& saved) const {
@@ -224,14 +201,9 @@ class Head : public Unit {
       c.device.BiasBackward(Rows(), stride_, saved[kLogits], bias_->gradient);
     }
     Array dfeatures = c.New(std::max<std::int64_t>(1, Rows()) * cols_);
-    c.LinearBackward(Rows(),
-                     cols_,
-                     stride_,
-                     saved[kLogits],
-                     Context::All(rows, features),
-                     weight_->weight,
-                     weight_->gradient,
-                     dfeatures.get());
+    c.LinearBackward(Rows(), cols_, stride_, saved[kLogits],
+                     Context::All(rows, features), weight_->weight,
+                     weight_->gradient, dfeatures.get());
     return c.ReduceTokens(SpreadRows(std::move(dfeatures)));
   }
 
@@ -240,24 +212,14 @@ class Head : public Unit {
     const std::int64_t rows = c.shard_tokens;
     const Array dact = c.New(rows * cols_, Region::kWorkspace);
     c.device.Zero(dact.get());
-    transform_norm_->Backward(
-        c, dy.get(), saved[kAct], saved[kActStatistics], dact.get());
+    transform_norm_->Backward(c, dy.get(), saved[kAct], saved[kActStatistics],
+                              dact.get());
     Array ddense = c.New(rows * cols_, Region::kWorkspace);
-    c.device.ActivationBackward(Activation::kGelu,
-                                rows,
-                                cols_,
-                                dact.get(),
-                                saved[kDense],
-                                ddense.get());
+    c.device.ActivationBackward(Activation::kGelu, rows, cols_, dact.get(),
+                                saved[kDense], ddense.get());
     c.device.BiasBackward(rows, cols_, ddense.get(), transform_bias_->gradient);
-    c.LinearBackward(rows,
-                     cols_,
-                     cols_,
-                     ddense.get(),
-                     Normalized(saved),
-                     transform_->weight,
-                     transform_->gradient,
-                     dy.get());
+    c.LinearBackward(rows, cols_, cols_, ddense.get(), Normalized(saved),
+                     transform_->weight, transform_->gradient, dy.get());
     return dy;
   }
 
@@ -273,8 +235,7 @@ class Head : public Unit {
 
 }  // namespace
 
-std::unique_ptr<Unit> MakeHead(const Context& context,
-                               ParameterStore& store,
+std::unique_ptr<Unit> MakeHead(const Context& context, ParameterStore& store,
                                Parameter* table) {
   return std::make_unique<Head>(context, store, table);
 }

@@ -27,8 +27,8 @@ std::string_view Missing(const Model& m) {
       {m.dense_layers > 0, "dense blocks before blocks with experts"},
       {m.experts > 0 && (m.ffn_bias || m.router_bias), "experts with biases"},
   }};
-  const auto found = std::find_if(
-      parts.begin(), parts.end(), [](const auto& part) { return part.first; });
+  const auto found = std::find_if(parts.begin(), parts.end(),
+                                  [](const auto& part) { return part.first; });
   return found == parts.end() ? std::string_view() : found->second;
 }
 
@@ -56,14 +56,12 @@ void CheckJob(const Job& job) {
     throw common::InputError(fmt::format(
         "model '{}' has {}, which oppa-train does not implement; choose a "
         "GPT-2, BERT, ViT, Llama, Qwen2 or Mixtral model",
-        m.name,
-        missing));
+        m.name, missing));
   }
   if (m.max_positions > 0 && job.sequence_length > m.max_positions) {
     throw common::InputError(
         fmt::format("invalid sequence length {}: the model has {} positions",
-                    job.sequence_length,
-                    m.max_positions));
+                    job.sequence_length, m.max_positions));
   }
   if (m.head_size % 2 != 0) {
     throw common::InputError(
@@ -83,8 +81,7 @@ void CheckJob(const Job& job) {
   if (m.ffn_size % job.config.tp != 0) {
     throw common::InputError(
         fmt::format("tp must divide the feed-forward size (tp = {}, size = {})",
-                    job.config.tp,
-                    m.ffn_size));
+                    job.config.tp, m.ffn_size));
   }
 }
 

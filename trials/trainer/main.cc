@@ -60,16 +60,13 @@ void Define(CLI::App& app, Options& o) {
   app.add_option("--batch-size", o.batch_size, "sequences per step, all ranks")
       ->required()
       ->check(CLI::PositiveNumber);
-  app.add_option("--sequence-length",
-                 o.sequence_length,
+  app.add_option("--sequence-length", o.sequence_length,
                  "tokens per sequence (default for images: all patches)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--config",
-                 o.config,
+  app.add_option("--config", o.config,
                  "configuration, such as dp=4,tp=2,zero_stage=1 (default: that "
                  "of OPPA_TRIAL, else one rank)");
-  app.add_option("--steps",
-                 o.steps,
+  app.add_option("--steps", o.steps,
                  "steps (default: max_steps of OPPA_TRIAL, else 10)")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", o.seed, "seed of weights and data (default: 0)")
@@ -78,43 +75,37 @@ void Define(CLI::App& app, Options& o) {
       ->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", o.learning_rate, "of Adam")
       ->capture_default_str();
-  app.add_option("--backend",
-                 o.backend,
+  app.add_option("--backend", o.backend,
                  "cpu, cuda, or emulated: the kernels of cuda on the CPU, for "
                  "tests")
       ->check(CLI::IsMember({"cpu", "cuda", "emulated"}))
       ->capture_default_str();
-  app.add_option("--precision",
-                 o.precision,
+  app.add_option("--precision", o.precision,
                  "cpu: float (default) or double; cuda: bf16 (default) or "
                  "float")
       ->check(CLI::IsMember({"float", "double", "bf16"}));
-  app.add_option(
-         "--memory", o.memory_bytes, "bytes that a rank can have at most")
+  app.add_option("--memory", o.memory_bytes,
+                 "bytes that a rank can have at most")
       ->check(CLI::PositiveNumber);
-  app.add_option(
-         "--comm", o.communication, "threads or nccl (default: what fits)")
+  app.add_option("--comm", o.communication,
+                 "threads or nccl (default: what fits)")
       ->check(CLI::IsMember({"threads", "nccl"}));
   app.add_option(
-      "--rendezvous",
-      o.rendezvous,
+      "--rendezvous", o.rendezvous,
       "file of a shared file system where ranks of several processes "
       "meet");
-  app.add_option("--first-rank",
-                 o.first_rank,
+  app.add_option("--first-rank", o.first_rank,
                  "first rank of this process (default: SLURM_PROCID times "
                  "--local-ranks)");
-  app.add_option(
-      "--local-ranks", o.local_ranks, "ranks of this process (default: all)");
-  app.add_option("--timeout-s",
-                 o.timeout_s,
+  app.add_option("--local-ranks", o.local_ranks,
+                 "ranks of this process (default: all)");
+  app.add_option("--timeout-s", o.timeout_s,
                  "end if a rank does not enter a collective for this long")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--report", o.report, "write what was measured as JSON")
       ->type_name("FILE");
-  app.add_option("--fault",
-                 o.fault,
+  app.add_option("--fault", o.fault,
                  "for tests: die, hang, leave or memory, rank and step "
                  "(die:2:3)");
 }
@@ -221,11 +212,9 @@ LaunchOptions MakeLaunch(const Options& o, const Job& job) {
   launch.timeout_s = o.timeout_s;
   launch.precision = o.precision;
   if (launch.first_rank + launch.local_ranks > launch.world_size) {
-    throw InputError(
-        fmt::format("invalid ranks {} to {}: the configuration has {}",
-                    launch.first_rank,
-                    launch.first_rank + launch.local_ranks - 1,
-                    launch.world_size));
+    throw InputError(fmt::format(
+        "invalid ranks {} to {}: the configuration has {}", launch.first_rank,
+        launch.first_rank + launch.local_ranks - 1, launch.world_size));
   }
   return launch;
 }
@@ -242,8 +231,7 @@ std::unique_ptr<Backend> LoadModule(const std::string& name,
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {
     throw InputError(fmt::format(
-        "--backend {} is not available: {}; build on a machine with nvcc",
-        name,
+        "--backend {} is not available: {}; build on a machine with nvcc", name,
         dlerror()));
   }
   const auto entry = reinterpret_cast<trials::trainer::ModuleEntry>(
@@ -273,9 +261,9 @@ std::unique_ptr<Backend> MakeBackend(const Options& o,
     throw InputError(
         "--backend cpu runs all ranks in one process; leave out --local-ranks");
   }
-  return trials::trainer::MakeCpuBackend(
-      launch,
-      o.precision == "double" ? CpuPrecision::kDouble : CpuPrecision::kFloat);
+  return trials::trainer::MakeCpuBackend(launch, o.precision == "double"
+                                                     ? CpuPrecision::kDouble
+                                                     : CpuPrecision::kFloat);
 }
 
 // One report of docs/external-trials.md, with one write.
@@ -358,18 +346,14 @@ int Run(const Options& o) {
   const std::unique_ptr<Backend> backend = MakeBackend(o, launch);
   StopOnSignal(*backend);
   if (launch.first_rank == 0) {
-    std::cout << fmt::format("oppa-train: {} on {} ranks, {}\n",
-                             job.model.name,
-                             job.ranks(),
-                             backend->description())
+    std::cout << fmt::format("oppa-train: {} on {} ranks, {}\n", job.model.name,
+                             job.ranks(), backend->description())
               << std::flush;
   }
   const auto step_done = [&](int step, double seconds, double loss) {
     if (launch.first_rank == 0) {
-      std::cout << fmt::format("step {} loss {:.10g} time {:.6f} s\n",
-                               step,
-                               loss,
-                               seconds)
+      std::cout << fmt::format("step {} loss {:.10g} time {:.6f} s\n", step,
+                               loss, seconds)
                 << std::flush;
       Report({{"step_time_s", seconds}});
     }

@@ -14,9 +14,7 @@ namespace {
 
 }  // namespace
 
-Mlp::Mlp(const Context& owner,
-         ParameterStore& store,
-         const std::string& name,
+Mlp::Mlp(const Context& owner, ParameterStore& store, const std::string& name,
          GradientShare share)
     : context(owner),
       activation(ActivationOf(owner.model)),
@@ -41,43 +39,35 @@ Mlp::Mlp(const Context& owner,
   down = store.Add(share, {ColumnSplit(name + ".down", cols, all, tp, index)});
 }
 
-void Mlp::Forward(
-    std::int64_t rows, Tensor x, Tensor hidden, Tensor act, Tensor y) const {
+void Mlp::Forward(std::int64_t rows, Tensor x, Tensor hidden, Tensor act,
+                  Tensor y) const {
   context.Linear(rows, cols, inputs, x, up->weight, hidden);
-  context.device.ActivationForward(activation,
-                                   rows,
-                                   ffn,
+  context.device.ActivationForward(activation, rows, ffn,
                                    bias == nullptr ? Tensor{} : bias->weight,
-                                   hidden,
-                                   act);
+                                   hidden, act);
   context.Linear(rows, ffn, cols, act, down->weight, y);
 }
 
-void Mlp::Backward(std::int64_t rows,
-                   Tensor dy,
-                   Tensor x,
-                   Tensor hidden,
-                   Tensor act,
-                   Tensor dx) const {
+void Mlp::Backward(std::int64_t rows, Tensor dy, Tensor x, Tensor hidden,
+                   Tensor act, Tensor dx) const {
   const Array dact = context.New(rows * ffn, Region::kWorkspace);
   const Array dhidden = context.New(rows * inputs, Region::kWorkspace);
-  context.LinearBackward(
-      rows, ffn, cols, dy, act, down->weight, down->gradient, dact.get());
-  context.device.ActivationBackward(
-      activation, rows, ffn, dact.get(), hidden, dhidden.get());
+  context.LinearBackward(rows, ffn, cols, dy, act, down->weight, down->gradient,
+                         dact.get());
+  context.device.ActivationBackward(activation, rows, ffn, dact.get(), hidden,
+                                    dhidden.get());
   if (bias != nullptr) {
     context.device.BiasBackward(rows, inputs, dhidden.get(), bias->gradient);
   }
-  context.LinearBackward(
-      rows, cols, inputs, dhidden.get(), x, up->weight, up->gradient, dx);
+  context.LinearBackward(rows, cols, inputs, dhidden.get(), x, up->weight,
+                         up->gradient, dx);
 }
 
 namespace {
 
 class DenseLayer : public Core {
  public:
-  DenseLayer(const Context& context,
-             ParameterStore& store,
+  DenseLayer(const Context& context, ParameterStore& store,
              const std::string& name)
       : context_(context), mlp_(context, store, name, GradientShare::kDense) {
     if (context.model.ffn_bias) {
@@ -110,8 +100,7 @@ class DenseLayer : public Core {
 
 }  // namespace
 
-std::unique_ptr<Core> MakeMlp(const Context& context,
-                              ParameterStore& store,
+std::unique_ptr<Core> MakeMlp(const Context& context, ParameterStore& store,
                               const std::string& name) {
   return std::make_unique<DenseLayer>(context, store, name);
 }

@@ -11,18 +11,12 @@ namespace trials::trainer {
 // The columns between are split over the tp ranks. It serves a dense layer and
 // one expert. hidden [rows, inputs] and act [rows, ffn] are its memory.
 struct Mlp {
-  Mlp(const Context& context,
-      ParameterStore& store,
-      const std::string& name,
+  Mlp(const Context& context, ParameterStore& store, const std::string& name,
       GradientShare share);
-  void Forward(
-      std::int64_t rows, Tensor x, Tensor hidden, Tensor act, Tensor y) const;
-  void Backward(std::int64_t rows,
-                Tensor dy,
-                Tensor x,
-                Tensor hidden,
-                Tensor act,
-                Tensor dx) const;
+  void Forward(std::int64_t rows, Tensor x, Tensor hidden, Tensor act,
+               Tensor y) const;
+  void Backward(std::int64_t rows, Tensor dy, Tensor x, Tensor hidden,
+                Tensor act, Tensor dx) const;
 
   const Context& context;
   Activation activation;

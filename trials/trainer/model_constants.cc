@@ -26,10 +26,9 @@ constexpr std::array<Defaults, 5> kDefaults = {{
 ModelConstants ReadModelConstants(const std::filesystem::path& config_json) {
   const ConfigFile file(config_json);
   const std::string type = file.Text("model_type", "");
-  const Defaults* found = std::find_if(
-      kDefaults.begin(), kDefaults.end() - 1, [&type](const Defaults& d) {
-        return type == d.type;
-      });
+  const Defaults* found =
+      std::find_if(kDefaults.begin(), kDefaults.end() - 1,
+                   [&type](const Defaults& d) { return type == d.type; });
   ModelConstants constants = found->constants;
   constants.norm_epsilon =
       file.Number(found->epsilon_key, constants.norm_epsilon);

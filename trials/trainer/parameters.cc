@@ -216,9 +216,8 @@ void ParameterStore::Gather(Bucket& bucket) {
 }
 
 bool ParameterStore::Uses(int unit, const Bucket& bucket) const {
-  return unit >= 0 &&
-         std::find(bucket.units.begin(), bucket.units.end(), unit) !=
-             bucket.units.end();
+  return unit >= 0 && std::find(bucket.units.begin(), bucket.units.end(),
+                                unit) != bucket.units.end();
 }
 
 void ParameterStore::Acquire(int unit, int next) {
@@ -341,12 +340,9 @@ void ParameterStore::Update(const AdamOptions& options) {
                                       : bucket->OwnPart(bucket->weights.get());
     const Tensor gradients = zero_ >= 2 ? bucket->gradient_part.get()
                                         : bucket->OwnPart(bucket->Total());
-    context_.device.Adam(options,
-                         gradients,
-                         bucket->master.get(),
+    context_.device.Adam(options, gradients, bucket->master.get(),
                          bucket->first_moment.get(),
-                         bucket->second_moment.get(),
-                         weights);
+                         bucket->second_moment.get(), weights);
     if ((zero_ == 1 || zero_ == 2) && bucket->gather != nullptr) {
       bucket->gathering =
           bucket->gather->AllGather(weights, bucket->weights.get());

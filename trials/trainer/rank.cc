@@ -5,11 +5,8 @@
 #include <stdexcept>
 
 namespace trials::trainer {
-Rank::Rank(const Job& job,
-           int world_rank,
-           std::int64_t memory_bytes,
-           Fabric& fabric,
-           Device& device)
+Rank::Rank(const Job& job, int world_rank, std::int64_t memory_bytes,
+           Fabric& fabric, Device& device)
     : job_(job),
       fabric_(fabric),
       device_(device),
@@ -24,9 +21,7 @@ Rank::Rank(const Job& job,
       data_(job.seed, job.batch_size, job.sequence_length) {
   for (int stage = 0; stage < job.config.pp; ++stage) {
     schedules_.push_back(
-        Schedule(job.config.pp,
-                 stage,
-                 job.config.microbatches,
+        Schedule(job.config.pp, stage, job.config.microbatches,
                  job.config.pp > 1 ? job.config.model_chunks : 1));
   }
   context_.timeline.enabled = job.timeline;
@@ -45,8 +40,7 @@ Rank::Rank(const Job& job,
 Rank::~Rank() = default;
 
 Communicator* Rank::AddGroup(const std::string& name,
-                             const std::vector<int>& members,
-                             bool own_stream) {
+                             const std::vector<int>& members, bool own_stream) {
   std::unique_ptr<Communicator> group =
       fabric_.Group(context_.mesh.rank, name, members, own_stream, device_);
   Communicator* communicator = group.get();
@@ -264,8 +258,8 @@ void Rank::Backward(const Action& action) {
       const int next = i > 0 ? units[i - 1].id : -1;
       store_->Acquire(units[i].id, next);
       store_->BeginBackward(units[i].id);
-      dy = units[i].unit->Backward(
-          pending.batch, std::move(dy), pending.saved[i]);
+      dy = units[i].unit->Backward(pending.batch, std::move(dy),
+                                   pending.saved[i]);
       store_->EndBackward(units[i].id, last);
       store_->Release(units[i].id, next);
     }

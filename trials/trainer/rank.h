@@ -26,11 +26,8 @@ namespace trials::trainer {
 // rank has ended the trial.
 class Rank {
  public:
-  Rank(const Job& job,
-       int world_rank,
-       std::int64_t memory_bytes,
-       Fabric& fabric,
-       Device& device);
+  Rank(const Job& job, int world_rank, std::int64_t memory_bytes,
+       Fabric& fabric, Device& device);
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
@@ -68,8 +65,7 @@ class Rank {
   using Key = std::pair<int, int>;  // microbatch, chunk
 
   Communicator* AddGroup(const std::string& name,
-                         const std::vector<int>& members,
-                         bool own_stream);
+                         const std::vector<int>& members, bool own_stream);
   void MakeGroups();
   void MakeModel();
   void MakeRotary();

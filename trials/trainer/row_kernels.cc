@@ -58,9 +58,7 @@ constexpr double kGeluScale = 0.7978845608028654;  // sqrt(2 / pi)
 constexpr double kGeluCube = 0.044715;
 
 template <typename T>
-OPPA_INLINE void SoftmaxRowOf(std::int64_t valid,
-                              std::int64_t count,
-                              T scale,
+OPPA_INLINE void SoftmaxRowOf(std::int64_t valid, std::int64_t count, T scale,
                               T* p) {
   T max = p[0];
 #pragma omp simd reduction(max : max)
@@ -84,9 +82,7 @@ OPPA_INLINE void SoftmaxRowOf(std::int64_t valid,
 }
 
 template <typename T>
-OPPA_INLINE void SoftmaxGradientRowOf(std::int64_t count,
-                                      T scale,
-                                      const T* p,
+OPPA_INLINE void SoftmaxGradientRowOf(std::int64_t count, T scale, const T* p,
                                       T* d) {
   T sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -100,9 +96,7 @@ OPPA_INLINE void SoftmaxGradientRowOf(std::int64_t count,
 }
 
 template <typename T>
-OPPA_INLINE void NormForwardRowOf(const NormRow<T>& norm,
-                                  const T* x,
-                                  T* y,
+OPPA_INLINE void NormForwardRowOf(const NormRow<T>& norm, const T* x, T* y,
                                   T* statistics) {
   const std::int64_t cols = norm.cols;
   T mean = 0;
@@ -137,13 +131,9 @@ OPPA_INLINE void NormForwardRowOf(const NormRow<T>& norm,
 }
 
 template <typename T>
-OPPA_INLINE void NormBackwardRowOf(const NormRow<T>& norm,
-                                   const T* dy,
-                                   const T* x,
-                                   const T* statistics,
-                                   T* dx,
-                                   T* dscale,
-                                   T* dshift) {
+OPPA_INLINE void NormBackwardRowOf(const NormRow<T>& norm, const T* dy,
+                                   const T* x, const T* statistics, T* dx,
+                                   T* dscale, T* dshift) {
   const std::int64_t cols = norm.cols;
   const T mean = statistics[0];
   const T rstd = statistics[1];
@@ -173,8 +163,8 @@ OPPA_INLINE void NormBackwardRowOf(const NormRow<T>& norm,
 }
 
 template <typename T>
-OPPA_INLINE void ActivationForwardRowOf(
-    Activation kind, std::int64_t cols, const T* bias, T* x, T* y) {
+OPPA_INLINE void ActivationForwardRowOf(Activation kind, std::int64_t cols,
+                                        const T* bias, T* x, T* y) {
   if (bias != nullptr) {
     const std::int64_t inputs = kind == Activation::kSwiGlu ? 2 * cols : cols;
 #pragma omp simd
@@ -204,8 +194,8 @@ OPPA_INLINE void ActivationForwardRowOf(
 }
 
 template <typename T>
-OPPA_INLINE void ActivationBackwardRowOf(
-    Activation kind, std::int64_t cols, const T* dy, const T* x, T* dx) {
+OPPA_INLINE void ActivationBackwardRowOf(Activation kind, std::int64_t cols,
+                                         const T* dy, const T* x, T* dx) {
   if (kind == Activation::kSwiGlu) {
 #pragma omp simd
     for (std::int64_t i = 0; i < cols; ++i) {
@@ -245,9 +235,7 @@ OPPA_INLINE void AddToOf(std::int64_t count, const T* from, T* to) {
 }
 
 template <typename T>
-OPPA_INLINE void AddScaledOf(std::int64_t count,
-                             T factor,
-                             const T* from,
+OPPA_INLINE void AddScaledOf(std::int64_t count, T factor, const T* from,
                              T* to) {
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
@@ -294,12 +282,8 @@ OPPA_INLINE void ScaledExpOf(std::int64_t count, T shift, T factor, T* x) {
 }
 
 template <typename T>
-OPPA_INLINE void AdamRowOf(const AdamOptions& options,
-                           std::int64_t count,
-                           const T* gradient,
-                           T* master,
-                           T* first,
-                           T* second,
+OPPA_INLINE void AdamRowOf(const AdamOptions& options, std::int64_t count,
+                           const T* gradient, T* master, T* first, T* second,
                            T* weights) {
   const T beta1 = static_cast<T>(options.beta1);
   const T beta2 = static_cast<T>(options.beta2);
@@ -324,93 +308,68 @@ OPPA_INLINE void AdamRowOf(const AdamOptions& options,
 
 }  // namespace
 
-OPPA_VERSIONS void SoftmaxRow(std::int64_t valid,
-                              std::int64_t count,
-                              float scale,
-                              float* p) {
+OPPA_VERSIONS void SoftmaxRow(std::int64_t valid, std::int64_t count,
+                              float scale, float* p) {
   SoftmaxRowOf(valid, count, scale, p);
 }
 
-OPPA_VERSIONS void SoftmaxRow(std::int64_t valid,
-                              std::int64_t count,
-                              double scale,
-                              double* p) {
+OPPA_VERSIONS void SoftmaxRow(std::int64_t valid, std::int64_t count,
+                              double scale, double* p) {
   SoftmaxRowOf(valid, count, scale, p);
 }
 
-OPPA_VERSIONS void SoftmaxGradientRow(std::int64_t count,
-                                      float scale,
-                                      const float* p,
-                                      float* d) {
+OPPA_VERSIONS void SoftmaxGradientRow(std::int64_t count, float scale,
+                                      const float* p, float* d) {
   SoftmaxGradientRowOf(count, scale, p, d);
 }
 
-OPPA_VERSIONS void SoftmaxGradientRow(std::int64_t count,
-                                      double scale,
-                                      const double* p,
-                                      double* d) {
+OPPA_VERSIONS void SoftmaxGradientRow(std::int64_t count, double scale,
+                                      const double* p, double* d) {
   SoftmaxGradientRowOf(count, scale, p, d);
 }
 
-OPPA_VERSIONS void NormForwardRow(const NormRow<float>& norm,
-                                  const float* x,
-                                  float* y,
-                                  float* statistics) {
+OPPA_VERSIONS void NormForwardRow(const NormRow<float>& norm, const float* x,
+                                  float* y, float* statistics) {
   NormForwardRowOf(norm, x, y, statistics);
 }
 
-OPPA_VERSIONS void NormForwardRow(const NormRow<double>& norm,
-                                  const double* x,
-                                  double* y,
-                                  double* statistics) {
+OPPA_VERSIONS void NormForwardRow(const NormRow<double>& norm, const double* x,
+                                  double* y, double* statistics) {
   NormForwardRowOf(norm, x, y, statistics);
 }
 
-OPPA_VERSIONS void NormBackwardRow(const NormRow<float>& norm,
-                                   const float* dy,
-                                   const float* x,
-                                   const float* statistics,
-                                   float* dx,
-                                   float* dscale,
-                                   float* dshift) {
+OPPA_VERSIONS void NormBackwardRow(const NormRow<float>& norm, const float* dy,
+                                   const float* x, const float* statistics,
+                                   float* dx, float* dscale, float* dshift) {
   NormBackwardRowOf(norm, dy, x, statistics, dx, dscale, dshift);
 }
 
 OPPA_VERSIONS void NormBackwardRow(const NormRow<double>& norm,
-                                   const double* dy,
-                                   const double* x,
-                                   const double* statistics,
-                                   double* dx,
-                                   double* dscale,
-                                   double* dshift) {
+                                   const double* dy, const double* x,
+                                   const double* statistics, double* dx,
+                                   double* dscale, double* dshift) {
   NormBackwardRowOf(norm, dy, x, statistics, dx, dscale, dshift);
 }
 
-OPPA_VERSIONS void ActivationForwardRow(
-    Activation kind, std::int64_t cols, const float* bias, float* x, float* y) {
+OPPA_VERSIONS void ActivationForwardRow(Activation kind, std::int64_t cols,
+                                        const float* bias, float* x, float* y) {
   ActivationForwardRowOf(kind, cols, bias, x, y);
 }
 
-OPPA_VERSIONS void ActivationForwardRow(Activation kind,
-                                        std::int64_t cols,
-                                        const double* bias,
-                                        double* x,
+OPPA_VERSIONS void ActivationForwardRow(Activation kind, std::int64_t cols,
+                                        const double* bias, double* x,
                                         double* y) {
   ActivationForwardRowOf(kind, cols, bias, x, y);
 }
 
-OPPA_VERSIONS void ActivationBackwardRow(Activation kind,
-                                         std::int64_t cols,
-                                         const float* dy,
-                                         const float* x,
+OPPA_VERSIONS void ActivationBackwardRow(Activation kind, std::int64_t cols,
+                                         const float* dy, const float* x,
                                          float* dx) {
   ActivationBackwardRowOf(kind, cols, dy, x, dx);
 }
 
-OPPA_VERSIONS void ActivationBackwardRow(Activation kind,
-                                         std::int64_t cols,
-                                         const double* dy,
-                                         const double* x,
+OPPA_VERSIONS void ActivationBackwardRow(Activation kind, std::int64_t cols,
+                                         const double* dy, const double* x,
                                          double* dx) {
   ActivationBackwardRowOf(kind, cols, dy, x, dx);
 }
@@ -423,17 +382,13 @@ OPPA_VERSIONS void AddTo(std::int64_t count, const double* from, double* to) {
   AddToOf(count, from, to);
 }
 
-OPPA_VERSIONS void AddScaled(std::int64_t count,
-                             float factor,
-                             const float* from,
-                             float* to) {
+OPPA_VERSIONS void AddScaled(std::int64_t count, float factor,
+                             const float* from, float* to) {
   AddScaledOf(count, factor, from, to);
 }
 
-OPPA_VERSIONS void AddScaled(std::int64_t count,
-                             double factor,
-                             const double* from,
-                             double* to) {
+OPPA_VERSIONS void AddScaled(std::int64_t count, double factor,
+                             const double* from, double* to) {
   AddScaledOf(count, factor, from, to);
 }
 
@@ -461,37 +416,25 @@ OPPA_VERSIONS double SumExp(std::int64_t count, double shift, const double* x) {
   return SumExpOf(count, shift, x);
 }
 
-OPPA_VERSIONS void ScaledExp(std::int64_t count,
-                             float shift,
-                             float factor,
+OPPA_VERSIONS void ScaledExp(std::int64_t count, float shift, float factor,
                              float* x) {
   ScaledExpOf(count, shift, factor, x);
 }
 
-OPPA_VERSIONS void ScaledExp(std::int64_t count,
-                             double shift,
-                             double factor,
+OPPA_VERSIONS void ScaledExp(std::int64_t count, double shift, double factor,
                              double* x) {
   ScaledExpOf(count, shift, factor, x);
 }
 
-OPPA_VERSIONS void AdamRow(const AdamOptions& options,
-                           std::int64_t count,
-                           const float* gradient,
-                           float* master,
-                           float* first,
-                           float* second,
-                           float* weights) {
+OPPA_VERSIONS void AdamRow(const AdamOptions& options, std::int64_t count,
+                           const float* gradient, float* master, float* first,
+                           float* second, float* weights) {
   AdamRowOf(options, count, gradient, master, first, second, weights);
 }
 
-OPPA_VERSIONS void AdamRow(const AdamOptions& options,
-                           std::int64_t count,
-                           const double* gradient,
-                           double* master,
-                           double* first,
-                           double* second,
-                           double* weights) {
+OPPA_VERSIONS void AdamRow(const AdamOptions& options, std::int64_t count,
+                           const double* gradient, double* master,
+                           double* first, double* second, double* weights) {
   AdamRowOf(options, count, gradient, master, first, second, weights);
 }
 

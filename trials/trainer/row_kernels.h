@@ -12,18 +12,12 @@ namespace trials::trainer {
 
 // p[i] = exp(scale (p[i] - max)) / sum for i < valid, 0 up to `count`.
 void SoftmaxRow(std::int64_t valid, std::int64_t count, float scale, float* p);
-void SoftmaxRow(std::int64_t valid,
-                std::int64_t count,
-                double scale,
+void SoftmaxRow(std::int64_t valid, std::int64_t count, double scale,
                 double* p);
 // d[i] = scale p[i] (d[i] - sum_j d[j] p[j]): the gradient of a softmax.
-void SoftmaxGradientRow(std::int64_t count,
-                        float scale,
-                        const float* p,
+void SoftmaxGradientRow(std::int64_t count, float scale, const float* p,
                         float* d);
-void SoftmaxGradientRow(std::int64_t count,
-                        double scale,
-                        const double* p,
+void SoftmaxGradientRow(std::int64_t count, double scale, const double* p,
                         double* d);
 
 template <typename T>
@@ -35,55 +29,32 @@ struct NormRow {
   T epsilon = 0;             // of the forward
 };
 // statistics: mean and rstd.
-void NormForwardRow(const NormRow<float>& norm,
-                    const float* x,
-                    float* y,
+void NormForwardRow(const NormRow<float>& norm, const float* x, float* y,
                     float* statistics);
-void NormForwardRow(const NormRow<double>& norm,
-                    const double* x,
-                    double* y,
+void NormForwardRow(const NormRow<double>& norm, const double* x, double* y,
                     double* statistics);
-void NormBackwardRow(const NormRow<float>& norm,
-                     const float* dy,
-                     const float* x,
-                     const float* statistics,
-                     float* dx,
-                     float* dscale,
-                     float* dshift);
-void NormBackwardRow(const NormRow<double>& norm,
-                     const double* dy,
-                     const double* x,
-                     const double* statistics,
-                     double* dx,
-                     double* dscale,
-                     double* dshift);
+void NormBackwardRow(const NormRow<float>& norm, const float* dy,
+                     const float* x, const float* statistics, float* dx,
+                     float* dscale, float* dshift);
+void NormBackwardRow(const NormRow<double>& norm, const double* dy,
+                     const double* x, const double* statistics, double* dx,
+                     double* dscale, double* dshift);
 
 // One row; bias may be null. A gated row has 2 cols inputs.
-void ActivationForwardRow(
-    Activation kind, std::int64_t cols, const float* bias, float* x, float* y);
-void ActivationForwardRow(Activation kind,
-                          std::int64_t cols,
-                          const double* bias,
-                          double* x,
-                          double* y);
-void ActivationBackwardRow(Activation kind,
-                           std::int64_t cols,
-                           const float* dy,
-                           const float* x,
-                           float* dx);
-void ActivationBackwardRow(Activation kind,
-                           std::int64_t cols,
-                           const double* dy,
-                           const double* x,
-                           double* dx);
+void ActivationForwardRow(Activation kind, std::int64_t cols, const float* bias,
+                          float* x, float* y);
+void ActivationForwardRow(Activation kind, std::int64_t cols,
+                          const double* bias, double* x, double* y);
+void ActivationBackwardRow(Activation kind, std::int64_t cols, const float* dy,
+                           const float* x, float* dx);
+void ActivationBackwardRow(Activation kind, std::int64_t cols, const double* dy,
+                           const double* x, double* dx);
 
 void AddTo(std::int64_t count, const float* from, float* to);
 void AddTo(std::int64_t count, const double* from, double* to);
 // to += factor * from.
 void AddScaled(std::int64_t count, float factor, const float* from, float* to);
-void AddScaled(std::int64_t count,
-               double factor,
-               const double* from,
+void AddScaled(std::int64_t count, double factor, const double* from,
                double* to);
 float Dot(std::int64_t count, const float* a, const float* b);
 double Dot(std::int64_t count, const double* a, const double* b);
@@ -96,20 +67,12 @@ double SumExp(std::int64_t count, double shift, const double* x);
 void ScaledExp(std::int64_t count, float shift, float factor, float* x);
 void ScaledExp(std::int64_t count, double shift, double factor, double* x);
 
-void AdamRow(const AdamOptions& options,
-             std::int64_t count,
-             const float* gradient,
-             float* master,
-             float* first,
-             float* second,
+void AdamRow(const AdamOptions& options, std::int64_t count,
+             const float* gradient, float* master, float* first, float* second,
              float* weights);
-void AdamRow(const AdamOptions& options,
-             std::int64_t count,
-             const double* gradient,
-             double* master,
-             double* first,
-             double* second,
-             double* weights);
+void AdamRow(const AdamOptions& options, std::int64_t count,
+             const double* gradient, double* master, double* first,
+             double* second, double* weights);
 
 }  // namespace trials::trainer
 

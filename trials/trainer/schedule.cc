@@ -5,9 +5,7 @@
 
 namespace trials::trainer {
 
-std::vector<Action> Schedule(int stages,
-                             int stage,
-                             int microbatches,
+std::vector<Action> Schedule(int stages, int stage, int microbatches,
                              int chunks) {
   if (chunks > 1 && microbatches % stages != 0) {
     throw std::invalid_argument(
@@ -22,8 +20,7 @@ std::vector<Action> Schedule(int stages,
     }
     const int group = i / (stages * chunks);
     const int chunk = i / stages % chunks;
-    return Action{forward,
-                  group * stages + i % stages,
+    return Action{forward, group * stages + i % stages,
                   forward ? chunk : chunks - 1 - chunk};
   };
   int warm_up = stages - stage - 1;

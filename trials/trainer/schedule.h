@@ -23,10 +23,8 @@ struct Action {
 // Source: Narayanan et al. (2021), Sec. 2.2; get_schedule_table of Megatron-LM.
 // Errors: throws std::invalid_argument for chunks > 1 with microbatches %
 // stages != 0, which deadlocks.
-[[nodiscard]] std::vector<Action> Schedule(int stages,
-                                           int stage,
-                                           int microbatches,
-                                           int chunks);
+[[nodiscard]] std::vector<Action> Schedule(int stages, int stage,
+                                           int microbatches, int chunks);
 
 }  // namespace trials::trainer
 

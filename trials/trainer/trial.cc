@@ -66,10 +66,8 @@ void MakeFault(const Job& job, const Rank& rank, int step) {
     throw std::runtime_error(fmt::format("fault in step {}", step));
   }
   if (kind == "memory") {
-    Array too_much(const_cast<Arena&>(rank.arena()),
-                   Region::kWorkspace,
-                   rank.arena().capacity_bytes() + 1,
-                   1);
+    Array too_much(const_cast<Arena&>(rank.arena()), Region::kWorkspace,
+                   rank.arena().capacity_bytes() + 1, 1);
   }
   while (kind == "hang") {
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -128,8 +126,8 @@ void RunRank(Shared& shared, int index, int world_rank) {
     if (shared.job.memory_bytes > 0) {
       memory = std::min(memory, shared.job.memory_bytes);
     }
-    rank = std::make_unique<Rank>(
-        shared.job, world_rank, memory, fabric, *shared.devices[index]);
+    rank = std::make_unique<Rank>(shared.job, world_rank, memory, fabric,
+                                  *shared.devices[index]);
     result.parameters = rank->store().parameters();
     RunSteps(shared, *rank, index == 0, world_rank);
   } catch (const Aborted&) {
@@ -228,10 +226,8 @@ std::unique_ptr<Backend> MakeCpuBackend(const LaunchOptions& options,
   return std::make_unique<CpuBackend>(options, precision);
 }
 
-TrialResult RunTrial(const Job& job,
-                     Backend& backend,
-                     const LaunchOptions& options,
-                     const StepDone& step_done,
+TrialResult RunTrial(const Job& job, Backend& backend,
+                     const LaunchOptions& options, const StepDone& step_done,
                      double patience_s) {
   const auto shared = std::make_shared<Shared>();
   shared->job = job;

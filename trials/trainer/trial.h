@@ -53,8 +53,7 @@ using StepDone = std::function<void(int step, double step_time_s, double loss)>;
 // Runs the ranks first_rank ... of this process to the end. Abort of the
 // backend's fabric ends it early. When a trial has ended, ranks that do not
 // notice within `patience_s` are left behind (see TrialResult::stuck).
-[[nodiscard]] TrialResult RunTrial(const Job& job,
-                                   Backend& backend,
+[[nodiscard]] TrialResult RunTrial(const Job& job, Backend& backend,
                                    const LaunchOptions& options,
                                    const StepDone& step_done = {},
                                    double patience_s = 2.0);

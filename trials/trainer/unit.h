@@ -48,8 +48,7 @@ class Core {
 
 // Sizes and names that the parts share.
 constexpr double kInitialDeviation = 0.02;
-[[nodiscard]] inline Piece Vector(std::string name,
-                                  std::int64_t size,
+[[nodiscard]] inline Piece Vector(std::string name, std::int64_t size,
                                   double value = 0.0) {
   return {.name = std::move(name),
           .cols = size,
@@ -57,11 +56,8 @@ constexpr double kInitialDeviation = 0.02;
           .shift = value};
 }
 // Rows index * rows / parts ... of a matrix (or bias, cols = 1) with rows rows.
-[[nodiscard]] inline Piece RowSplit(std::string name,
-                                    std::int64_t rows,
-                                    std::int64_t cols,
-                                    int parts,
-                                    int index,
+[[nodiscard]] inline Piece RowSplit(std::string name, std::int64_t rows,
+                                    std::int64_t cols, int parts, int index,
                                     double scale = kInitialDeviation) {
   const std::int64_t own = (rows + parts - 1) / parts;
   return {.name = std::move(name),
@@ -72,10 +68,8 @@ constexpr double kInitialDeviation = 0.02;
           .global_cols = cols,
           .scale = scale};
 }
-[[nodiscard]] inline Piece ColumnSplit(std::string name,
-                                       std::int64_t rows,
-                                       std::int64_t cols,
-                                       int parts,
+[[nodiscard]] inline Piece ColumnSplit(std::string name, std::int64_t rows,
+                                       std::int64_t cols, int parts,
                                        int index) {
   return {.name = std::move(name),
           .rows = rows,
@@ -95,15 +89,10 @@ constexpr double kInitialDeviation = 0.02;
 // A LayerNorm or RMSNorm with its parameters.
 struct Norm {
   Norm(const Context& context, ParameterStore& store, const std::string& name);
-  void Forward(const Context& context,
-               Tensor x,
-               Tensor y,
+  void Forward(const Context& context, Tensor x, Tensor y,
                Tensor statistics) const;
   // dx +=
-  void Backward(const Context& context,
-                Tensor dy,
-                Tensor x,
-                Tensor statistics,
+  void Backward(const Context& context, Tensor dy, Tensor x, Tensor statistics,
                 Tensor dx) const;
   NormKind kind;
   std::int64_t cols;
@@ -121,8 +110,7 @@ struct Norm {
                                                 ParameterStore& store,
                                                 const std::string& name);
 [[nodiscard]] std::unique_ptr<Unit> MakeBlock(const Context& context,
-                                              ParameterStore& store,
-                                              int layer);
+                                              ParameterStore& store, int layer);
 [[nodiscard]] std::unique_ptr<Unit> MakeEmbedding(const Context& context,
                                                   ParameterStore& store,
                                                   Parameter** table);

@@ -78,12 +78,10 @@ double Sum(const std::vector<double>& values) {
 }  // namespace
 
 NoiseOptions Scaled(NoiseOptions options, double factor) {
-  for (double NoiseOptions::*const spread : {&NoiseOptions::offset,
-                                             &NoiseOptions::jitter,
-                                             &NoiseOptions::drift,
-                                             &NoiseOptions::outlier_size,
-                                             &NoiseOptions::first_step_spread,
-                                             &NoiseOptions::setup_jitter}) {
+  for (double NoiseOptions::*const spread :
+       {&NoiseOptions::offset, &NoiseOptions::jitter, &NoiseOptions::drift,
+        &NoiseOptions::outlier_size, &NoiseOptions::first_step_spread,
+        &NoiseOptions::setup_jitter}) {
     options.*spread *= factor;
   }
   return options;

@@ -17,8 +17,7 @@ using surrogates::OperatorModel;
 // The plans of a search, the best first; empty without any.
 std::vector<CostedPlan> Plans(const Problem& problem,
                               const AcesoMethodOptions& options,
-                              const OperatorModel& model,
-                              std::uint64_t seed) {
+                              const OperatorModel& model, std::uint64_t seed) {
   AcesoOptions search = options.search;
   search.budget = options.budget;
   search.threads = problem.threads;
@@ -62,13 +61,10 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
   };
   const std::vector<Option> own = {
       std::move(judge),
-      {"budget",
-       Integer{&o.budget, 1},
+      {"budget", Integer{&o.budget, 1},
        "Plans to explore per number of stages."},
-      {"top",
-       Integer{&o.search.top, 1},
-       "Plans that are tried first, as `judge` says.",
-       "Sec. 5.1"},
+      {"top", Integer{&o.search.top, 1},
+       "Plans that are tried first, as `judge` says.", "Sec. 5.1"},
       {"most_hops", Integer{&o.search.most_hops, 1}, "MaxHops.", "Sec. 5.1"},
   };
   rows.insert(rows.end(), own.begin(), own.end());
@@ -101,8 +97,7 @@ std::unique_ptr<Method> MakeAceso(const Problem& problem,
     const OperatorModel model = ModelOf(part, options, job);
     const std::vector<CostedPlan> plans = Plans(part, options, model, seed);
     for (const CostedPlan& plan : plans) {
-      ranked.push_back({SizesOf(plan.plan, job.batch),
-                        Fits(model, plan.cost),
+      ranked.push_back({SizesOf(plan.plan, job.batch), Fits(model, plan.cost),
                         plan.cost.iteration_ms * part.price.OfGpus(part.gpus)});
     }
     if (as_plans) {  // only with one number of GPUs

@@ -42,8 +42,7 @@ struct AcesoMethodOptions : OperatorJobOptions {
     const Problem& problem, const AcesoMethodOptions& options);
 
 [[nodiscard]] std::unique_ptr<Method> MakeAceso(
-    const Problem& problem,
-    const AcesoMethodOptions& options,
+    const Problem& problem, const AcesoMethodOptions& options,
     std::uint64_t seed);
 
 }  // namespace methods

@@ -41,8 +41,7 @@ struct Group {
 
 // The groups that may be recomputed, largest first.
 std::vector<Group> GroupsOf(const OperatorModel& model,
-                            const OperatorPlan& plan,
-                            const StageView& stage) {
+                            const OperatorPlan& plan, const StageView& stage) {
   std::vector<Group> groups(model.table().names().size());
   for (int op = stage.begin; op < stage.end; ++op) {
     const surrogates::OperatorTraits& traits = model.TraitsOf(op);
@@ -57,9 +56,8 @@ std::vector<Group> GroupsOf(const OperatorModel& model,
   }
   std::erase_if(groups, [](const Group& g) { return !(g.kept_mb > 0.0); });
   std::stable_sort(
-      groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-        return a.kept_mb > b.kept_mb;
-      });
+      groups.begin(), groups.end(),
+      [](const auto& a, const auto& b) { return a.kept_mb > b.kept_mb; });
   return groups;
 }
 
@@ -73,11 +71,8 @@ double ValueOf(const StageCost& cost, bool memory) {
 // Values fall with the number except where recomputation changes or a tensor at
 // the cut is large, hence the scan below the bound that bisection finds.
 std::optional<OperatorPlan> MoveFewest(const OperatorModel& model,
-                                       const OperatorPlan& plan,
-                                       int stage,
-                                       int step,
-                                       double goal,
-                                       bool memory) {
+                                       const OperatorPlan& plan, int stage,
+                                       int step, double goal, bool memory) {
   constexpr int kScanned = 16;
   const auto after = [&](int count, OperatorPlan& moved) {
     moved = plan;
@@ -109,11 +104,8 @@ std::optional<OperatorPlan> MoveFewest(const OperatorModel& model,
 // Moves operators stage by stage from `stage` to `partner`; nothing if the last
 // stage of the relay does not reach the goal.
 std::optional<OperatorPlan> RelayTo(const OperatorModel& model,
-                                    OperatorPlan plan,
-                                    int stage,
-                                    int partner,
-                                    double goal,
-                                    bool memory) {
+                                    OperatorPlan plan, int stage, int partner,
+                                    double goal, bool memory) {
   const int step = stage < partner ? 1 : -1;
   for (; stage != partner; stage += step) {
     std::optional<OperatorPlan> moved =
@@ -131,8 +123,7 @@ std::optional<OperatorPlan> RelayTo(const OperatorModel& model,
 
 int Slowest(const PlanCost& cost, bool memory) {
   const auto worst =
-      std::max_element(cost.stages.begin(),
-                       cost.stages.end(),
+      std::max_element(cost.stages.begin(), cost.stages.end(),
                        [&](const auto& a, const auto& b) {
                          return ValueOf(a, memory) < ValueOf(b, memory);
                        });
@@ -142,8 +133,7 @@ int Slowest(const PlanCost& cost, bool memory) {
 int PartnerOf(const PlanCost& cost, int bottleneck, bool memory) {
   if (memory) {
     const auto best = std::min_element(
-        cost.stages.begin(),
-        cost.stages.end(),
+        cost.stages.begin(), cost.stages.end(),
         [](const auto& a, const auto& b) { return a.memory_mb < b.memory_mb; });
     return static_cast<int>(best - cost.stages.begin());
   }
@@ -168,8 +158,7 @@ std::pair<bool, double> Score(const OperatorModel& model,
                            : std::pair(true, cost.memory_mb);
 }
 
-void FitRecomputation(const OperatorModel& model,
-                      OperatorPlan& plan,
+void FitRecomputation(const OperatorModel& model, OperatorPlan& plan,
                       int stage) {
   const StageView view = model.ViewOf(plan, stage);
   for (int op = view.begin; op < view.end; ++op) {
@@ -208,9 +197,7 @@ void FitRecomputation(const OperatorModel& model, OperatorPlan& plan) {
   }
 }
 
-bool ChooseSizes(const OperatorModel& model,
-                 OperatorPlan& plan,
-                 int stage,
+bool ChooseSizes(const OperatorModel& model, OperatorPlan& plan, int stage,
                  int gpus) {
   const int begin = First(plan, stage);
   const int end = First(plan, stage + 1);
@@ -242,12 +229,8 @@ bool ChooseSizes(const OperatorModel& model,
   return !chosen.empty();
 }
 
-bool Scale(const OperatorModel& model,
-           OperatorPlan& plan,
-           int begin,
-           int end,
-           Size size,
-           int log2_change) {
+bool Scale(const OperatorModel& model, OperatorPlan& plan, int begin, int end,
+           Size size, int log2_change) {
   for (int op = begin; op < end; ++op) {
     OperatorChoice& choice = At(plan, op);
     const int tp_log2 = choice.tp_log2 + (size == Size::kTp ? log2_change : 0);
@@ -280,10 +263,8 @@ void MoveOperators(OperatorPlan& plan, int stage, int step, int count) {
   }
 }
 
-CostedPlan Relay(const OperatorModel& model,
-                 const CostedPlan& from,
-                 int bottleneck,
-                 std::int64_t& explored) {
+CostedPlan Relay(const OperatorModel& model, const CostedPlan& from,
+                 int bottleneck, std::int64_t& explored) {
   constexpr int kMostSteps = 5;
   constexpr std::array kGapsLeft = {0.4, 0.2, 0.0};  // tight to loose
   CostedPlan current = from;

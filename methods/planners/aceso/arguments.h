@@ -35,8 +35,7 @@ struct CostedPlan {
 // after each is recomputed with it, because its input is gone.
 // Source: Aceso Sec. 4.1 (inc/dec-rc).
 void FitRecomputation(const surrogates::OperatorModel& model,
-                      surrogates::OperatorPlan& plan,
-                      int stage);
+                      surrogates::OperatorPlan& plan, int stage);
 void FitRecomputation(const surrogates::OperatorModel& model,
                       surrogates::OperatorPlan& plan);
 
@@ -44,25 +43,18 @@ void FitRecomputation(const surrogates::OperatorModel& model,
 // the least time and fit (or else need the least memory). Returns false, and
 // leaves the plan as it is, if none is profiled.
 bool ChooseSizes(const surrogates::OperatorModel& model,
-                 surrogates::OperatorPlan& plan,
-                 int stage,
-                 int gpus);
+                 surrogates::OperatorPlan& plan, int stage, int gpus);
 
 // Doubles (or halves) the tensor-parallel (or data-parallel) size of the
 // operators of a stage from `begin` to `end` that can. Returns whether all can.
 enum class Size { kTp, kDp };
 [[nodiscard]] bool Scale(const surrogates::OperatorModel& model,
-                         surrogates::OperatorPlan& plan,
-                         int begin,
-                         int end,
-                         Size size,
-                         int log2_change);
+                         surrogates::OperatorPlan& plan, int begin, int end,
+                         Size size, int log2_change);
 
 // Moves `count` operators from a stage to the next (step = 1) or previous one
 // (step = -1); they take the sizes of their neighbor there.
-void MoveOperators(surrogates::OperatorPlan& plan,
-                   int stage,
-                   int step,
+void MoveOperators(surrogates::OperatorPlan& plan, int stage, int step,
                    int count);
 
 // dec-op#: moves operators from the bottleneck, stage by stage, to the stage
@@ -72,8 +64,7 @@ void MoveOperators(surrogates::OperatorPlan& plan,
 // Returns the moves' result, or the plan as it is where no goal can be reached.
 // Source: Aceso Sec. 4.1 (inc/dec-op#), Sec. 4.3 (relay).
 [[nodiscard]] CostedPlan Relay(const surrogates::OperatorModel& model,
-                               const CostedPlan& from,
-                               int bottleneck,
+                               const CostedPlan& from, int bottleneck,
                                std::int64_t& explored);
 
 // The stages from the most to the least idle: GPU time that a stage waits for

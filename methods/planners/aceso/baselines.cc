@@ -20,8 +20,7 @@ using surrogates::StageCost;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void KeepBest(const OperatorModel& model,
-              OperatorPlan plan,
+void KeepBest(const OperatorModel& model, OperatorPlan plan,
               BaselineResult& result) {
   CostedPlan costed = Costed(model, std::move(plan));
   if (Fits(model, costed.cost) &&
@@ -45,10 +44,8 @@ struct Part {
 
 class Program {
  public:
-  Program(const OperatorModel& model,
-          const DynamicProgrammingOptions& options,
-          int micro_batch,
-          BaselineResult& result)
+  Program(const OperatorModel& model, const DynamicProgrammingOptions& options,
+          int micro_batch, BaselineResult& result)
       : model_(model),
         options_(options),
         micro_batch_(micro_batch),
@@ -102,8 +99,8 @@ class Program {
     }
   }
 
-  void Join(
-      int behind, std::size_t begin, std::size_t end, int gpus, double ms) {
+  void Join(int behind, std::size_t begin, std::size_t end, int gpus,
+            double ms) {
     for (int all = gpus; all <= model_.job().gpus; ++all) {
       Part part{ms, ms, static_cast<int>(end), gpus};
       if (behind > 0) {
@@ -121,10 +118,8 @@ class Program {
   }
 
   // The stage alone, with its best sizes.
-  std::pair<OperatorPlan, StageCost> Stage(std::size_t begin,
-                                           std::size_t end,
-                                           int behind,
-                                           int gpus) {
+  std::pair<OperatorPlan, StageCost> Stage(std::size_t begin, std::size_t end,
+                                           int behind, int gpus) {
     OperatorPlan plan;
     plan.micro_batch = micro_batch_;
     plan.first.assign(static_cast<std::size_t>(behind) + 2, cuts_[end]);
@@ -172,9 +167,7 @@ class Program {
 namespace {
 
 // All plans of stages with `gpus` GPUs each.
-void TryStages(const OperatorModel& model,
-               int gpus,
-               OperatorPlan plan,
+void TryStages(const OperatorModel& model, int gpus, OperatorPlan plan,
                BaselineResult& result) {
   for (int tp = 1; tp <= gpus; tp *= 2) {
     const int dp = gpus / tp;

@@ -19,11 +19,8 @@ struct Tried {
 };
 
 // Replaces `best` if the stage of the plan fits and is faster.
-void KeepFaster(const OperatorModel& model,
-                OperatorPlan plan,
-                int stage,
-                Tried& best,
-                std::int64_t& explored) {
+void KeepFaster(const OperatorModel& model, OperatorPlan plan, int stage,
+                Tried& best, std::int64_t& explored) {
   ++explored;
   FitRecomputation(model, plan, stage);
   const StageCost cost = model.Cost(model.ViewOf(plan, stage));
@@ -36,11 +33,8 @@ void KeepFaster(const OperatorModel& model,
 // Exchanges tp and dp of the operators from `begin` in the direction of `step`
 // as far as they can.
 std::optional<OperatorPlan> Exchange(const OperatorModel& model,
-                                     const OperatorPlan& plan,
-                                     int stage,
-                                     int begin,
-                                     int step,
-                                     int tp_change) {
+                                     const OperatorPlan& plan, int stage,
+                                     int begin, int step, int tp_change) {
   std::optional<OperatorPlan> changed;
   const int low = plan.first[static_cast<std::size_t>(stage)];
   const int high = plan.first[static_cast<std::size_t>(stage) + 1];
@@ -66,9 +60,7 @@ std::optional<OperatorPlan> Exchange(const OperatorModel& model,
 
 // Moves sizes between neighboring operators, then changes variants, as long as
 // the stage gets faster.
-Tried TuneStage(const OperatorModel& model,
-                const CostedPlan& plan,
-                int stage,
+Tried TuneStage(const OperatorModel& model, const CostedPlan& plan, int stage,
                 std::int64_t& explored) {
   const auto at = static_cast<std::size_t>(stage);
   Tried best{plan.plan, plan.cost.stages[at].total_ms()};
@@ -77,10 +69,9 @@ Tried TuneStage(const OperatorModel& model,
     if (!model.TraitsOf(op).tunable) {
       continue;
     }
-    for (const auto& [step, tp_change] : {std::pair(1, 1),
-                                          std::pair(1, -1),
-                                          std::pair(-1, 1),
-                                          std::pair(-1, -1)}) {
+    for (const auto& [step, tp_change] :
+         {std::pair(1, 1), std::pair(1, -1), std::pair(-1, 1),
+          std::pair(-1, -1)}) {
       if (auto changed =
               Exchange(model, plan.plan, stage, op, step, tp_change)) {
         KeepFaster(model, *std::move(changed), stage, best, explored);
@@ -100,8 +91,7 @@ Tried TuneStage(const OperatorModel& model,
 
 }  // namespace
 
-CostedPlan FineTune(const OperatorModel& model,
-                    CostedPlan plan,
+CostedPlan FineTune(const OperatorModel& model, CostedPlan plan,
                     std::int64_t& explored) {
   for (int stage = 0; stage < plan.plan.stages(); ++stage) {
     if (plan.plan.GpusOf(stage) > 1) {

@@ -36,8 +36,7 @@ trials::PlanStage SizesOf(const OperatorPlan& plan, int stage) {
   for (int op = plan.first[s]; op < plan.first[s + 1]; ++op) {
     ++operators[plan.choices[static_cast<std::size_t>(op)].tp_log2];
   }
-  const int tp_log2 = std::max_element(operators.begin(),
-                                       operators.end(),
+  const int tp_log2 = std::max_element(operators.begin(), operators.end(),
                                        [](const auto& a, const auto& b) {
                                          return a.second < b.second;
                                        })
@@ -47,8 +46,7 @@ trials::PlanStage SizesOf(const OperatorPlan& plan, int stage) {
 }
 
 // The share of the activations of a stage's layers that the plan recomputes.
-double RecomputedShare(const OperatorModel& model,
-                       const OperatorPlan& plan,
+double RecomputedShare(const OperatorModel& model, const OperatorPlan& plan,
                        int stage) {
   const auto s = static_cast<std::size_t>(stage);
   double recomputed_mb = 0.0;
@@ -77,8 +75,8 @@ trials::Plan LayerPlanOf(const OperatorModel& model, const OperatorPlan& plan) {
   std::vector<std::vector<int>> layers;
   int begin = 0;
   for (int s = 0; s < plan.stages(); ++s) {
-    const int end = LayersBefore(
-        first, model.operators(), plan.first[static_cast<std::size_t>(s) + 1]);
+    const int end = LayersBefore(first, model.operators(),
+                                 plan.first[static_cast<std::size_t>(s) + 1]);
     trials::PlanStage stage = SizesOf(plan, s);
     stage.recomputed_layers = static_cast<int>(
         std::ceil((end - begin) * RecomputedShare(model, plan, s) - kRounding));

@@ -14,34 +14,26 @@ using surrogates::PlanCost;
 using surrogates::StageCost;
 
 constexpr std::array kPrimitives = {
-    Primitive{PrimitiveKind::kIncOperators,
-              "inc-op#",
-              +1,
-              0,
-              +1,
+    Primitive{PrimitiveKind::kIncOperators, "inc-op#", +1, 0, +1,
               Partner::kOppositeOperators},
-    Primitive{PrimitiveKind::kDecOperators,
-              "dec-op#",
-              -1,
-              0,
-              -1,
+    Primitive{PrimitiveKind::kDecOperators, "dec-op#", -1, 0, -1,
               Partner::kOppositeOperators},
-    Primitive{
-        PrimitiveKind::kIncMicroBatch, "inc-mbs", -1, 0, +1, Partner::kNone},
-    Primitive{
-        PrimitiveKind::kDecMicroBatch, "dec-mbs", +1, 0, -1, Partner::kNone},
-    Primitive{
-        PrimitiveKind::kIncDp, "inc-dp", -1, +1, -1, Partner::kOppositeGpus},
-    Primitive{
-        PrimitiveKind::kDecDp, "dec-dp", +1, -1, +1, Partner::kOppositeGpus},
-    Primitive{
-        PrimitiveKind::kIncTp, "inc-tp", -1, +1, -1, Partner::kOppositeGpus},
-    Primitive{
-        PrimitiveKind::kDecTp, "dec-tp", +1, -1, +1, Partner::kOppositeGpus},
-    Primitive{
-        PrimitiveKind::kIncRecomputation, "inc-rc", +1, 0, -1, Partner::kNone},
-    Primitive{
-        PrimitiveKind::kDecRecomputation, "dec-rc", -1, 0, +1, Partner::kNone},
+    Primitive{PrimitiveKind::kIncMicroBatch, "inc-mbs", -1, 0, +1,
+              Partner::kNone},
+    Primitive{PrimitiveKind::kDecMicroBatch, "dec-mbs", +1, 0, -1,
+              Partner::kNone},
+    Primitive{PrimitiveKind::kIncDp, "inc-dp", -1, +1, -1,
+              Partner::kOppositeGpus},
+    Primitive{PrimitiveKind::kDecDp, "dec-dp", +1, -1, +1,
+              Partner::kOppositeGpus},
+    Primitive{PrimitiveKind::kIncTp, "inc-tp", -1, +1, -1,
+              Partner::kOppositeGpus},
+    Primitive{PrimitiveKind::kDecTp, "dec-tp", +1, -1, +1,
+              Partner::kOppositeGpus},
+    Primitive{PrimitiveKind::kIncRecomputation, "inc-rc", +1, 0, -1,
+              Partner::kNone},
+    Primitive{PrimitiveKind::kDecRecomputation, "dec-rc", -1, 0, +1,
+              Partner::kNone},
 };
 
 int First(const OperatorPlan& plan, int stage) {
@@ -49,19 +41,12 @@ int First(const OperatorPlan& plan, int stage) {
 }
 
 // Doubles or halves the GPUs of a stage in one dimension.
-bool ScaleStage(const OperatorModel& model,
-                OperatorPlan& plan,
-                int stage,
-                Size size,
-                int log2_change) {
+bool ScaleStage(const OperatorModel& model, OperatorPlan& plan, int stage,
+                Size size, int log2_change) {
   if (log2_change > 0 && 2 * plan.GpusOf(stage) > model.job().gpus) {
     return false;
   }
-  if (!Scale(model,
-             plan,
-             First(plan, stage),
-             First(plan, stage + 1),
-             size,
+  if (!Scale(model, plan, First(plan, stage), First(plan, stage + 1), size,
              log2_change)) {
     return false;
   }
@@ -70,9 +55,7 @@ bool ScaleStage(const OperatorModel& model,
 }
 
 // The partner primitive: in the dimension in which the stage is then faster.
-bool ScalePartner(const OperatorModel& model,
-                  OperatorPlan& plan,
-                  int stage,
+bool ScalePartner(const OperatorModel& model, OperatorPlan& plan, int stage,
                   int log2_change) {
   std::optional<OperatorPlan> best;
   std::pair<bool, double> best_score;
@@ -98,11 +81,8 @@ bool ScalePartner(const OperatorModel& model,
 // Gives `surplus` GPUs to stages that have not changed yet, busiest first, or
 // takes the missing ones from the idlest ones, until none are left over.
 // `first` is the first of these partners.
-bool Settle(const OperatorModel& model,
-            OperatorPlan& plan,
-            const std::vector<int>& idlest,
-            int changed,
-            int first,
+bool Settle(const OperatorModel& model, OperatorPlan& plan,
+            const std::vector<int>& idlest, int changed, int first,
             int surplus) {
   std::vector<char> used(idlest.size(), 0);
   used[static_cast<std::size_t>(changed)] = 1;
@@ -144,10 +124,8 @@ bool Settle(const OperatorModel& model,
 // inc/dec-dp/tp with its partners: the first partner is the idlest stage (the
 // busiest one when GPUs become free) with which the GPUs add up.
 std::optional<OperatorPlan> ChangeGpus(const OperatorModel& model,
-                                       const CostedPlan& from,
-                                       int stage,
-                                       Size size,
-                                       int log2_change,
+                                       const CostedPlan& from, int stage,
+                                       Size size, int log2_change,
                                        std::int64_t& explored) {
   OperatorPlan scaled = from.plan;
   if (!ScaleStage(model, scaled, stage, size, log2_change)) {
@@ -192,8 +170,7 @@ int NextMicroBatch(const OperatorModel& model, int micro_batch, bool up) {
 }
 
 std::optional<OperatorPlan> ChangeMicroBatch(const OperatorModel& model,
-                                             OperatorPlan plan,
-                                             bool up) {
+                                             OperatorPlan plan, bool up) {
   const int micro_batch = NextMicroBatch(model, plan.micro_batch, up);
   if (micro_batch == 0 || model.job().batch % micro_batch != 0) {
     return std::nullopt;
@@ -218,10 +195,8 @@ int Change(const Primitive& primitive, int resource) {
 std::span<const Primitive> Primitives() { return kPrimitives; }
 
 std::optional<CostedPlan> Apply(const OperatorModel& model,
-                                const CostedPlan& from,
-                                int stage,
-                                PrimitiveKind kind,
-                                std::int64_t& explored) {
+                                const CostedPlan& from, int stage,
+                                PrimitiveKind kind, std::int64_t& explored) {
   std::optional<OperatorPlan> plan;
   switch (kind) {
     case PrimitiveKind::kIncOperators:
@@ -236,8 +211,8 @@ std::optional<CostedPlan> Apply(const OperatorModel& model,
     case PrimitiveKind::kIncMicroBatch:
     case PrimitiveKind::kDecMicroBatch:
       ++explored;
-      plan = ChangeMicroBatch(
-          model, from.plan, kind == PrimitiveKind::kIncMicroBatch);
+      plan = ChangeMicroBatch(model, from.plan,
+                              kind == PrimitiveKind::kIncMicroBatch);
       break;
     case PrimitiveKind::kIncDp:
       plan = ChangeGpus(model, from, stage, Size::kDp, +1, explored);

@@ -53,11 +53,8 @@ struct Primitive {
 // primitive, Sec. 4.3). Nothing if it cannot be applied. Adds the number of
 // plans that it tried to `explored`.
 [[nodiscard]] std::optional<CostedPlan> Apply(
-    const surrogates::OperatorModel& model,
-    const CostedPlan& from,
-    int stage,
-    PrimitiveKind kind,
-    std::int64_t& explored);
+    const surrogates::OperatorModel& model, const CostedPlan& from, int stage,
+    PrimitiveKind kind, std::int64_t& explored);
 
 // Heuristic 1: the stages from the worst bottleneck on: by memory where memory
 // is exceeded, by time otherwise.
@@ -73,8 +70,7 @@ struct Primitive {
 // parallel collectives and lost efficiency, and transfers; memory is paid in
 // recomputation.
 [[nodiscard]] std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
-    const surrogates::OperatorModel& model,
-    const surrogates::PlanCost& cost,
+    const surrogates::OperatorModel& model, const surrogates::PlanCost& cost,
     int stage);
 
 }  // namespace methods

@@ -49,10 +49,8 @@ std::vector<int> GpusOfStages(int gpus, int stages, int most) {
 // The search with one number of stages.
 class StageSearch {
  public:
-  StageSearch(const OperatorModel& model,
-              const AcesoOptions& options,
-              int stages,
-              bool replicate)
+  StageSearch(const OperatorModel& model, const AcesoOptions& options,
+              int stages, bool replicate)
       : model_(model),
         options_(options),
         replicate_(replicate),
@@ -107,8 +105,7 @@ class StageSearch {
   }
 
   // Algorithm 2.
-  std::optional<CostedPlan> MultiHop(const CostedPlan& from,
-                                     int bottleneck,
+  std::optional<CostedPlan> MultiHop(const CostedPlan& from, int bottleneck,
                                      int hop) {
     if (hop == options_.most_hops || trace_.explored >= options_.budget) {
       return std::nullopt;
@@ -124,9 +121,8 @@ class StageSearch {
       }
       // Best performance first.
       std::stable_sort(
-          found.begin(), found.end(), [](const auto& a, const auto& b) {
-            return a.first < b.first;
-          });
+          found.begin(), found.end(),
+          [](const auto& a, const auto& b) { return a.first < b.first; });
       if (!found.empty() && found[0].first < best_score_) {
         hops_ = hop + 1;
         CostedPlan better = std::move(found[0].second);
@@ -213,9 +209,7 @@ std::int64_t AcesoResult::explored() const {
   return sum;
 }
 
-bool EvenPlan(const OperatorModel& model,
-              int stages,
-              OperatorPlan& plan,
+bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan,
               bool replicate) {
   const int gpus = model.job().gpus;
   const int most_tp = model.table().largest_tp();
@@ -243,8 +237,7 @@ bool EvenPlan(const OperatorModel& model,
     const int all = gpus_of[static_cast<std::size_t>(s)];
     const int tp = std::min(all, most_tp);
     for (int op = plan.first[static_cast<std::size_t>(s)];
-         op < plan.first[static_cast<std::size_t>(s) + 1];
-         ++op) {
+         op < plan.first[static_cast<std::size_t>(s) + 1]; ++op) {
       auto& choice = plan.choices[static_cast<std::size_t>(op)];
       choice.tp_log2 = Log2(tp);
       choice.dp_log2 = Log2(all / tp);
@@ -275,9 +268,8 @@ std::vector<StageSearch> SearchStages(const OperatorModel& model,
 AcesoResult SearchAceso(const OperatorModel& model,
                         const AcesoOptions& options) {
   std::vector<StageSearch> searches = SearchStages(model, options, false);
-  if (std::all_of(searches.begin(), searches.end(), [](const auto& search) {
-        return search.best().empty();
-      })) {
+  if (std::all_of(searches.begin(), searches.end(),
+                  [](const auto& search) { return search.best().empty(); })) {
     searches = SearchStages(model, options, true);
   }
   AcesoResult result;

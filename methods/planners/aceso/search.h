@@ -67,8 +67,7 @@ struct AcesoResult {
 // parallelism only, or, to `replicate`, with data parallelism of the GPUs
 // beyond the largest profiled tensor-parallel size. Nothing where the GPUs
 // cannot be divided so. Note: the published program has the first kind only.
-[[nodiscard]] bool EvenPlan(const surrogates::OperatorModel& model,
-                            int stages,
+[[nodiscard]] bool EvenPlan(const surrogates::OperatorModel& model, int stages,
                             surrogates::OperatorPlan& plan,
                             bool replicate = false);
 
@@ -77,8 +76,7 @@ struct AcesoResult {
 // change of each stage if it is faster and fits.
 // Source: Aceso Sec. 4.2.
 [[nodiscard]] CostedPlan FineTune(const surrogates::OperatorModel& model,
-                                  CostedPlan plan,
-                                  std::int64_t& explored);
+                                  CostedPlan plan, std::int64_t& explored);
 
 }  // namespace methods
 

@@ -15,13 +15,10 @@ using surrogates::OperatorPlan;
 
 // The names of the core of attention in Aceso's profiles.
 constexpr std::array<std::string_view, 4> kAttentionCore = {
-    "enc-attention-score",
-    "enc-attention-softmax",
-    "enc-attention-dropout",
+    "enc-attention-score", "enc-attention-softmax", "enc-attention-dropout",
     "enc-attention-context"};
 
-bool Recomputes(const OperatorModel& model,
-                int op,
+bool Recomputes(const OperatorModel& model, int op,
                 trials::Recomputation recomputation) {
   if (recomputation == trials::kRecomputeSelective) {
     const std::string_view name =
@@ -67,16 +64,11 @@ OperatorPlan EqualStages(const OperatorModel& model, int stages) {
   return plan;
 }
 
-void SetSizes(const OperatorModel& model,
-              int tp,
-              int dp,
-              trials::Recomputation recomputation,
-              OperatorPlan& plan) {
+void SetSizes(const OperatorModel& model, int tp, int dp,
+              trials::Recomputation recomputation, OperatorPlan& plan) {
   for (int op = 0; op < model.operators(); ++op) {
     plan.choices[static_cast<std::size_t>(op)] = {
-        Log2(tp),
-        Log2(dp),
-        0,
+        Log2(tp), Log2(dp), 0,
         static_cast<std::uint8_t>(Recomputes(model, op, recomputation) ? 1
                                                                        : 0)};
   }
@@ -97,11 +89,8 @@ std::optional<OperatorPlan> PlanOf(const OperatorModel& model,
   }
   OperatorPlan plan = EqualStages(model, config.pp);
   plan.micro_batch = micro_batch;
-  SetSizes(model,
-           config.tp,
-           config.dp,
-           static_cast<trials::Recomputation>(config.grad_checkpoint),
-           plan);
+  SetSizes(model, config.tp, config.dp,
+           static_cast<trials::Recomputation>(config.grad_checkpoint), plan);
   return plan;
 }
 

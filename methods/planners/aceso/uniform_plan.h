@@ -22,9 +22,7 @@ namespace methods {
 
 // The same sizes, powers of two, for every operator. Selective recomputation
 // repeats the core of attention.
-void SetSizes(const surrogates::OperatorModel& model,
-              int tp,
-              int dp,
+void SetSizes(const surrogates::OperatorModel& model, int tp, int dp,
               trials::Recomputation recomputation,
               surrogates::OperatorPlan& plan);
 

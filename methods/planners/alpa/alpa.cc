@@ -36,11 +36,8 @@ struct Rest {
 
 class InterOperator {
  public:
-  InterOperator(const OperatorModel& model,
-                const AlpaOptions& options,
-                int micro_batch,
-                bool recompute,
-                BaselineResult& result)
+  InterOperator(const OperatorModel& model, const AlpaOptions& options,
+                int micro_batch, bool recompute, BaselineResult& result)
       : model_(model),
         micro_batch_(micro_batch),
         recompute_(recompute),
@@ -116,8 +113,8 @@ class InterOperator {
                   static_cast<std::size_t>(gpus)];
   }
 
-  [[nodiscard]] StageView ViewOf(
-      const Stage& stage, int begin, int end, int gpus, int behind) const {
+  [[nodiscard]] StageView ViewOf(const Stage& stage, int begin, int end,
+                                 int gpus, int behind) const {
     StageView view;
     view.begin = Operator(begin);
     view.end = Operator(end);
@@ -141,12 +138,9 @@ class InterOperator {
         for (std::size_t m = 0; m < submeshes_.size(); ++m) {
           Stage& stage = At(begin, end, m);
           ++result_.explored;
-          stage.choices = IntraOperator(model_,
-                                        Operator(begin),
-                                        Operator(end),
-                                        micro_batch_,
-                                        submeshes_[m],
-                                        recompute_);
+          stage.choices =
+              IntraOperator(model_, Operator(begin), Operator(end),
+                            micro_batch_, submeshes_[m], recompute_);
           if (!stage.choices.empty()) {
             const StageView last = ViewOf(stage, begin, end, submeshes_[m], 0);
             stage.ms = model_.Cost(last).total_ms();
@@ -208,8 +202,8 @@ class InterOperator {
       const auto submesh = static_cast<std::size_t>(rest.submesh);
       const Stage& stage = At(begin, rest.end, submesh);
       plan.first.push_back(Operator(begin));
-      plan.choices.insert(
-          plan.choices.end(), stage.choices.begin(), stage.choices.end());
+      plan.choices.insert(plan.choices.end(), stage.choices.begin(),
+                          stage.choices.end());
       begin = rest.end;
       gpus -= submeshes_[submesh];
     }

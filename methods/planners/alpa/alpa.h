@@ -37,13 +37,8 @@ using ChoiceFilter =
 // The time is a sum over operators and over neighbors, so the program over the
 // chain is exact.
 [[nodiscard]] std::vector<surrogates::OperatorChoice> IntraOperator(
-    const surrogates::OperatorModel& model,
-    int begin,
-    int end,
-    int micro_batch,
-    int gpus,
-    bool recompute,
-    const ChoiceFilter& allowed = {});
+    const surrogates::OperatorModel& model, int begin, int end, int micro_batch,
+    int gpus, bool recompute, const ChoiceFilter& allowed = {});
 
 // For every microbatch size, with and without recomputation, the plan with the
 // least

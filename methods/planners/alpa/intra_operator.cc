@@ -27,8 +27,7 @@ std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {
     for (int variant = 0; variant < model.table().variants(); ++variant) {
       choices.push_back({static_cast<std::uint8_t>(tp_log2),
                          static_cast<std::uint8_t>(log2 - tp_log2),
-                         static_cast<std::uint8_t>(variant),
-                         0});
+                         static_cast<std::uint8_t>(variant), 0});
     }
   }
   return choices;
@@ -36,11 +35,8 @@ std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {
 
 // Time of an operator for one microbatch; infinite where it is not profiled or
 // not allowed.
-double OperatorUs(const OperatorModel& model,
-                  int op,
-                  int micro_batch,
-                  const OperatorChoice& choice,
-                  bool recompute,
+double OperatorUs(const OperatorModel& model, int op, int micro_batch,
+                  const OperatorChoice& choice, bool recompute,
                   const ChoiceFilter& allowed) {
   const OperatorProfile* profile = model.Profile(op, micro_batch, choice);
   if (profile == nullptr || (allowed && !allowed(op, choice))) {
@@ -58,12 +54,8 @@ struct Beginnings {
 };
 
 // Adds an operator, which follows another one in the stage.
-void Append(const OperatorModel& model,
-            int op,
-            int micro_batch,
-            bool recompute,
-            const std::vector<OperatorChoice>& all,
-            const ChoiceFilter& allowed,
+void Append(const OperatorModel& model, int op, int micro_batch, bool recompute,
+            const std::vector<OperatorChoice>& all, const ChoiceFilter& allowed,
             Beginnings& beginnings) {
   std::vector<double> next(all.size(), kInfinity);
   std::vector<std::size_t> before(all.size(), 0);
@@ -91,11 +83,8 @@ void Append(const OperatorModel& model,
 
 }  // namespace
 
-std::vector<OperatorChoice> IntraOperator(const OperatorModel& model,
-                                          int begin,
-                                          int end,
-                                          int micro_batch,
-                                          int gpus,
+std::vector<OperatorChoice> IntraOperator(const OperatorModel& model, int begin,
+                                          int end, int micro_batch, int gpus,
                                           bool recompute,
                                           const ChoiceFilter& allowed) {
   const std::vector<OperatorChoice> all = ChoicesOf(model, gpus);

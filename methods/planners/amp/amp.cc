@@ -29,9 +29,8 @@ std::optional<AmpStrategy> BestOf(const AmpModel& model,
                                   const AmpSizes& sizes) {
   const std::vector<double> layer_ms = model.LayerMs(sizes);
   const bool profiled =
-      std::all_of(layer_ms.begin(), layer_ms.end(), [](double ms) {
-        return std::isfinite(ms);
-      });
+      std::all_of(layer_ms.begin(), layer_ms.end(),
+                  [](double ms) { return std::isfinite(ms); });
   const int microbatches = model.MicrobatchesOf(sizes);
   std::optional<AmpStrategy> best;
   if (!profiled || microbatches == 0) {
@@ -58,11 +57,9 @@ std::optional<AmpStrategy> BestOf(const AmpModel& model,
 
 PlanSizes SizesOf(const AmpModel& model, const AmpStrategy& strategy) {
   const AmpSizes& sizes = strategy.sizes;
-  return {static_cast<double>(sizes.dp),
-          static_cast<double>(sizes.tp),
+  return {static_cast<double>(sizes.dp), static_cast<double>(sizes.tp),
           static_cast<double>(sizes.pp),
-          static_cast<double>(model.MicrobatchesOf(sizes)),
-          false};
+          static_cast<double>(model.MicrobatchesOf(sizes)), false};
 }
 
 // Stages of equally many layers, as a LayerAssignment.
@@ -108,17 +105,16 @@ std::vector<AmpStrategy> SearchAmp(const AmpModel& model) {
       }
     }
   }
-  std::stable_sort(
-      strategies.begin(), strategies.end(), [](const auto& a, const auto& b) {
-        return a.cost.iteration_ms < b.cost.iteration_ms;
-      });
+  std::stable_sort(strategies.begin(), strategies.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.cost.iteration_ms < b.cost.iteration_ms;
+                   });
   return strategies;
 }
 
 std::vector<Option> OptionsOf(AmpOptions& o) {
   std::vector<Option> rows = OperatorJobRows(o);
-  rows.push_back({"memory_filter",
-                  Boolean{&o.memory_filter},
+  rows.push_back({"memory_filter", Boolean{&o.memory_filter},
                   "Strategies that need more memory come last; AMP itself has "
                   "no model of memory."});
   return rows;
@@ -138,8 +134,8 @@ trials::Predictions EstimatesOf(const Problem& problem,
       if (!plan) {
         return {};
       }
-      const AmpSizes sizes{
-          config.tp, config.dp, config.pp, plan->micro_batch / config.dp};
+      const AmpSizes sizes{config.tp, config.dp, config.pp,
+                           plan->micro_batch / config.dp};
       return {EstimatedMs(*model, sizes), operators->Cost(*plan).memory_mb};
     };
   });
@@ -165,8 +161,7 @@ std::unique_ptr<Method> MakeAmp(const Problem& problem,
         "amp: the profiles have no strategy for these GPUs; check layers, "
         "batch and the profiles");
   }
-  std::stable_partition(ranked.begin(),
-                        ranked.end(),
+  std::stable_partition(ranked.begin(), ranked.end(),
                         [](const RankedPlan& each) { return each.fits; });
   return std::make_unique<FixedOrder>(
       problem.space->size(),

@@ -28,8 +28,7 @@ OperatorChoice ChoiceOf(const AmpSizes& sizes) {
   return {log2(sizes.tp), log2(sizes.dp), 0, 0};
 }
 
-const OperatorProfile* ProfileOf(const OperatorModel& model,
-                                 int op,
+const OperatorProfile* ProfileOf(const OperatorModel& model, int op,
                                  const AmpSizes& sizes) {
   return model.Profile(op, sizes.dp * sizes.micro_batch, ChoiceOf(sizes));
 }
@@ -89,10 +88,8 @@ double AmpModel::LinkMs(double mb, int host, int other) const {
          std::min(factor(host), factor(other));
 }
 
-double AmpModel::TransferMs(const AmpSizes& sizes,
-                            const std::vector<int>& from,
-                            const std::vector<int>& to,
-                            double mb) const {
+double AmpModel::TransferMs(const AmpSizes& sizes, const std::vector<int>& from,
+                            const std::vector<int>& to, double mb) const {
   double sum = 0.0;
   for (int replica = 0; replica < sizes.dp; ++replica) {
     double slowest = 0.0;
@@ -120,12 +117,10 @@ std::vector<std::vector<double>> AmpModel::TransferMs(
     double mb_before = -1.0;
     for (std::size_t layer = 0; layer + 2 < layers_.size(); ++layer) {
       const double mb = SentMb(sizes, layer);
-      by_layer.push_back(mb == mb_before
-                             ? by_layer.back()
-                             : 2.0 * TransferMs(sizes,
-                                                placement.hosts[stage],
-                                                placement.hosts[stage + 1],
-                                                mb));
+      by_layer.push_back(
+          mb == mb_before ? by_layer.back()
+                          : 2.0 * TransferMs(sizes, placement.hosts[stage],
+                                             placement.hosts[stage + 1], mb));
       mb_before = mb;
     }
     all.push_back(std::move(by_layer));
@@ -133,8 +128,7 @@ std::vector<std::vector<double>> AmpModel::TransferMs(
   return all;
 }
 
-double AmpModel::ReduceMs(const AmpSizes& sizes,
-                          const std::vector<int>& hosts,
+double AmpModel::ReduceMs(const AmpSizes& sizes, const std::vector<int>& hosts,
                           double gradients_mb) const {
   double slowest = 0.0;
   for (int rank = 0; rank < sizes.tp; ++rank) {
@@ -144,15 +138,13 @@ double AmpModel::ReduceMs(const AmpSizes& sizes,
       };
       slowest = std::max(slowest,
                          LinkMs(2.0 * (sizes.dp - 1) / sizes.dp * gradients_mb,
-                                at(replica),
-                                at(replica + 1)));
+                                at(replica), at(replica + 1)));
     }
   }
   return slowest;
 }
 
-AmpCost AmpModel::Cost(const AmpSizes& sizes,
-                       const Placement& placement,
+AmpCost AmpModel::Cost(const AmpSizes& sizes, const Placement& placement,
                        const std::vector<int>& first) const {
   const std::vector<double> layer_ms = LayerMs(sizes);
   AmpCost cost;
@@ -163,8 +155,7 @@ AmpCost AmpModel::Cost(const AmpSizes& sizes,
                                             layer_ms.begin() + first[stage + 1],
                                             0.0));
     if (stage + 2 < first.size()) {
-      cost.transfer_ms.push_back(2.0 * TransferMs(sizes,
-                                                  placement.hosts[stage],
+      cost.transfer_ms.push_back(2.0 * TransferMs(sizes, placement.hosts[stage],
                                                   placement.hosts[stage + 1],
                                                   SentMb(sizes, end - 1)));
     }

@@ -70,8 +70,7 @@ class AmpModel {
       const AmpSizes& sizes, const Placement& placement) const;
 
   // `first` is a LayerAssignment.
-  [[nodiscard]] AmpCost Cost(const AmpSizes& sizes,
-                             const Placement& placement,
+  [[nodiscard]] AmpCost Cost(const AmpSizes& sizes, const Placement& placement,
                              const std::vector<int>& first) const;
 
   // The same strategy as a plan of operators, without its placement.
@@ -83,8 +82,7 @@ class AmpModel {
   // One direction between neighboring stages on these hosts.
   [[nodiscard]] double TransferMs(const AmpSizes& sizes,
                                   const std::vector<int>& from,
-                                  const std::vector<int>& to,
-                                  double mb) const;
+                                  const std::vector<int>& to, double mb) const;
   // The output of a layer on one GPU.
   [[nodiscard]] double SentMb(const AmpSizes& sizes, std::size_t layer) const;
   [[nodiscard]] double ReduceMs(const AmpSizes& sizes,

@@ -14,8 +14,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class Program {
  public:
   Program(const std::vector<double>& layer_ms,
-          const std::vector<std::vector<double>>& transfer_ms,
-          int stages)
+          const std::vector<std::vector<double>>& transfer_ms, int stages)
       : transfer_ms_(transfer_ms),
         layers_(layer_ms.size()),
         stages_(static_cast<std::size_t>(stages)),
@@ -105,8 +104,7 @@ class Program {
 
 LayerAssignment AssignLayers(
     const std::vector<double>& layer_ms,
-    const std::vector<std::vector<double>>& transfer_ms,
-    int stages,
+    const std::vector<std::vector<double>>& transfer_ms, int stages,
     int microbatches) {
   LayerAssignment best{{}, kInfinity};
   if (stages > static_cast<int>(layer_ms.size())) {

@@ -27,8 +27,7 @@ struct LayerAssignment {
 // Source: Li et al. (2022), arXiv 2210.07297, its layer assignment.
 [[nodiscard]] LayerAssignment AssignLayers(
     const std::vector<double>& layer_ms,
-    const std::vector<std::vector<double>>& transfer_ms,
-    int stages,
+    const std::vector<std::vector<double>>& transfer_ms, int stages,
     int microbatches);
 
 }  // namespace methods

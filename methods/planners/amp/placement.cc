@@ -9,11 +9,8 @@ namespace methods {
 namespace {
 
 // Stages of `high` GPUs in each of `wide` hosts, in the order of `hosts`.
-Placement Rectangles(const std::vector<int>& hosts,
-                     int gpus_per_host,
-                     int high,
-                     int wide,
-                     bool within_hosts_first) {
+Placement Rectangles(const std::vector<int>& hosts, int gpus_per_host, int high,
+                     int wide, bool within_hosts_first) {
   const int rows = gpus_per_host / high;
   const int columns = static_cast<int>(hosts.size()) / wide;
   Placement placement;
@@ -33,11 +30,11 @@ std::vector<std::vector<int>> HostOrders(const AmpCluster& cluster) {
   std::vector<int> given(cluster.bandwidth.size());
   std::iota(given.begin(), given.end(), 0);
   std::vector<int> slowest_first = given;
-  std::stable_sort(
-      slowest_first.begin(), slowest_first.end(), [&](int a, int b) {
-        return cluster.bandwidth[static_cast<std::size_t>(a)] <
-               cluster.bandwidth[static_cast<std::size_t>(b)];
-      });
+  std::stable_sort(slowest_first.begin(), slowest_first.end(),
+                   [&](int a, int b) {
+                     return cluster.bandwidth[static_cast<std::size_t>(a)] <
+                            cluster.bandwidth[static_cast<std::size_t>(b)];
+                   });
   std::vector<int> fastest_first(slowest_first.rbegin(), slowest_first.rend());
   if (cluster.bandwidth[static_cast<std::size_t>(slowest_first.front())] ==
       cluster.bandwidth[static_cast<std::size_t>(slowest_first.back())]) {
@@ -48,8 +45,7 @@ std::vector<std::vector<int>> HostOrders(const AmpCluster& cluster) {
 
 }  // namespace
 
-std::vector<Placement> RegularPlacements(const AmpCluster& cluster,
-                                         int stages,
+std::vector<Placement> RegularPlacements(const AmpCluster& cluster, int stages,
                                          int gpus_per_stage) {
   std::vector<Placement> placements;
   if (stages * gpus_per_stage != cluster.hosts() * cluster.gpus_per_host) {
@@ -62,11 +58,9 @@ std::vector<Placement> RegularPlacements(const AmpCluster& cluster,
         continue;
       }
       for (const bool within_hosts_first : {true, false}) {
-        Placement placement = Rectangles(hosts,
-                                         cluster.gpus_per_host,
-                                         high,
-                                         gpus_per_stage / high,
-                                         within_hosts_first);
+        Placement placement =
+            Rectangles(hosts, cluster.gpus_per_host, high,
+                       gpus_per_stage / high, within_hosts_first);
         if (std::find(placements.begin(), placements.end(), placement) ==
             placements.end()) {
           placements.push_back(std::move(placement));

@@ -25,8 +25,8 @@ std::vector<int> FirstOfStrategies(const trials::SearchSpace& space,
                                    const std::vector<int>& order) {
   std::map<trials::ParallelConfig, int> nearest;
   const auto distance = [&space](int candidate) {
-    return Distance(
-        space[candidate], AstraStrategyOf(space[candidate]), space.knobs());
+    return Distance(space[candidate], AstraStrategyOf(space[candidate]),
+                    space.knobs());
   };
   for (const int candidate : order) {
     const auto [first, is_new] =
@@ -94,55 +94,36 @@ std::vector<Option> OptionsOf(AstraMethodOptions& o) {
                   "What is tried: candidates of the search space, or plans "
                   "whose stages differ in layers, GPU type and recomputed "
                   "layers."),
-      {"top",
-       Integer{&o.top, 1},
+      {"top", Integer{&o.top, 1},
        "Plans that are tried before candidates, with judge = \"plan\"."},
-      {"gpus",
-       Integer{&o.gpus, 0},
-       "GPUs of a plan, of all types together; 0: all.",
-       "Eq. 2"},
-      {"tflops",
-       Number{&o.tflops, 0.001},
+      {"gpus", Integer{&o.gpus, 0},
+       "GPUs of a plan, of all types together; 0: all.", "Eq. 2"},
+      {"tflops", Number{&o.tflops, 0.001},
        "Dense TFLOP/s of a GPU in 16 bits, of its data sheet. Of several GPU "
        "types, those of the cluster file are used instead.",
        "Eq. 25"},
-      {"intra_node_gb_per_s",
-       Number{&o.intra_node_gb_per_s, 0.001},
-       "GB/s of a GPU within a host.",
-       "Eq. 26"},
-      {"inter_node_gb_per_s",
-       Number{&o.inter_node_gb_per_s, 0.001},
-       "GB/s of a GPU between hosts.",
-       "Eq. 26"},
-      {"matmul_efficiency",
-       Number{&o.matmul_efficiency, 0.001, 1.0},
-       "The share of the peak that large matrix products reach.",
-       "Eq. 25"},
-      {"efficiencies",
-       CsvFile{&o.efficiencies},
+      {"intra_node_gb_per_s", Number{&o.intra_node_gb_per_s, 0.001},
+       "GB/s of a GPU within a host.", "Eq. 26"},
+      {"inter_node_gb_per_s", Number{&o.inter_node_gb_per_s, 0.001},
+       "GB/s of a GPU between hosts.", "Eq. 26"},
+      {"matmul_efficiency", Number{&o.matmul_efficiency, 0.001, 1.0},
+       "The share of the peak that large matrix products reach.", "Eq. 25"},
+      {"efficiencies", CsvFile{&o.efficiencies},
        "Measured matrix products, from which boosted trees learn the "
        "efficiency instead.",
        "Sec. 3.5"},
-      {"efficiency_gpu",
-       Text{&o.efficiency_gpu, "a name in the file"},
+      {"efficiency_gpu", Text{&o.efficiency_gpu, "a name in the file"},
        "The GPU of that file."},
-      {"link_efficiency",
-       Number{&o.link_efficiency, 0.001, 1.0},
-       "The share of the bandwidth that large messages reach.",
-       "Eq. 26"},
-      {"memory_share",
-       Number{&o.memory_share, 0.0, 1.0},
-       "The share of the memory that a strategy may need.",
-       "Eq. 20"},
-      {"flash_attention",
-       Boolean{&o.flash_attention},
+      {"link_efficiency", Number{&o.link_efficiency, 0.001, 1.0},
+       "The share of the bandwidth that large messages reach.", "Eq. 26"},
+      {"memory_share", Number{&o.memory_share, 0.0, 1.0},
+       "The share of the memory that a strategy may need.", "Eq. 20"},
+      {"flash_attention", Boolean{&o.flash_attention},
        "Attention keeps no scores, and strategies that recompute them are "
        "left out.",
        "Eqs. 13-14"},
-      {"rules",
-       Text{&o.rules, "an expression as in [space] rules"},
-       "Strategies for which it is true are left out.",
-       "Eqs. 10-19"},
+      {"rules", Text{&o.rules, "an expression as in [space] rules"},
+       "Strategies for which it is true are left out.", "Eqs. 10-19"},
   };
 }
 
@@ -150,10 +131,8 @@ std::vector<std::pair<std::string, trials::Rule>> AstraRules(
     const Problem& problem, const AstraMethodOptions& options) {
   std::vector<std::pair<std::string, trials::Rule>> rules;
   const auto add = [&](const std::string& name, const std::string& expression) {
-    rules.emplace_back(
-        name,
-        trials::Rule::Parse(
-            expression, "astra", "rules", problem.space->knobs()));
+    rules.emplace_back(name, trials::Rule::Parse(expression, "astra", "rules",
+                                                 problem.space->knobs()));
   };
   if (options.flash_attention) {
     add("flash attention", kFlashAttentionRule);
@@ -184,9 +163,8 @@ std::vector<Filter> AstraFilters(const Problem& problem,
   }
   filters.push_back(
       {"memory",
-       [&memory_bytes,
-        most = options.memory_share *
-               problem.memory_capacity_bytes](int candidate) {
+       [&memory_bytes, most = options.memory_share *
+                              problem.memory_capacity_bytes](int candidate) {
          return memory_bytes[static_cast<std::size_t>(candidate)] <= most;
        }});
   return filters;
@@ -227,10 +205,9 @@ trials::Predictions EstimatesOf(const Problem& problem,
     }
     return estimates;
   }
-  const surrogates::AstraModel model = AstraModelOf(AstraWorkload(problem),
-                                                    problem.gpus_per_node,
-                                                    problem.rank_order,
-                                                    options);
+  const surrogates::AstraModel model =
+      AstraModelOf(AstraWorkload(problem), problem.gpus_per_node,
+                   problem.rank_order, options);
   for (const trials::ParallelConfig& config : problem.space->configs()) {
     const surrogates::AstraCost cost = model.Cost(config);
     estimates.step_time_s.push_back(cost.step_time_s);
@@ -256,19 +233,16 @@ std::unique_ptr<Method> MakeAstra(const Problem& problem,
   }
   const auto key = [&](int candidate) {
     const auto i = static_cast<std::size_t>(candidate);
-    return std::pair(rank[i],
-                     rank[i] == 0
-                         ? Priced(problem, candidate, estimates.step_time_s[i])
-                         : bytes[i]);
+    return std::pair(rank[i], rank[i] == 0 ? Priced(problem, candidate,
+                                                    estimates.step_time_s[i])
+                                           : bytes[i]);
   };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return key(a) < key(b);
-  });
-  return std::make_unique<FixedOrder>(problem.space->size(),
-                                      FirstOfStrategies(*problem.space, order),
-                                      options.judge == Judge::kPlan
-                                          ? PlansOf(problem, options)
-                                          : std::vector<trials::Plan>());
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return key(a) < key(b); });
+  return std::make_unique<FixedOrder>(
+      problem.space->size(), FirstOfStrategies(*problem.space, order),
+      options.judge == Judge::kPlan ? PlansOf(problem, options)
+                                    : std::vector<trials::Plan>());
 }
 
 }  // namespace methods

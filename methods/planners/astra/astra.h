@@ -81,17 +81,14 @@ struct AstraMethodOptions {
 // candidates and must outlive the result, like the problem.
 // Errors: throws InputError for rules that cannot be understood.
 [[nodiscard]] std::vector<Filter> AstraFilters(
-    const Problem& problem,
-    const AstraMethodOptions& options,
+    const Problem& problem, const AstraMethodOptions& options,
     const std::vector<double>& memory_bytes);
 
 // The model with these options, for the GPUs of a host and an order of ranks.
 // Errors: throws InputError for a table that cannot be read.
 [[nodiscard]] surrogates::AstraModel AstraModelOf(
-    const trials::Workload& workload,
-    int gpus_per_node,
-    trials::RankOrder rank_order,
-    const AstraMethodOptions& options);
+    const trials::Workload& workload, int gpus_per_node,
+    trials::RankOrder rank_order, const AstraMethodOptions& options);
 
 // Step time and memory of every candidate by the model.
 // Errors: throws InputError if the problem has no workload.
@@ -100,8 +97,7 @@ struct AstraMethodOptions {
 
 // Errors: as above.
 [[nodiscard]] std::unique_ptr<Method> MakeAstra(
-    const Problem& problem,
-    const AstraMethodOptions& options,
+    const Problem& problem, const AstraMethodOptions& options,
     std::uint64_t seed);
 
 }  // namespace methods

@@ -13,8 +13,7 @@ namespace {
 
 class Solver {
  public:
-  Solver(const HeterogeneousJob& job,
-         std::span<const GpuType> types,
+  Solver(const HeterogeneousJob& job, std::span<const GpuType> types,
          const std::function<void(const std::vector<TypeShare>&)>& visit)
       : job_(job), types_(types), visit_(visit), shares_(types.size()) {}
 
@@ -54,8 +53,7 @@ double MillisecondsOf(const HeterogeneousJob& job,
   std::vector<double> stage_ms;
   for (std::size_t i = 0; i < types.size(); ++i) {
     stage_ms.insert(
-        stage_ms.end(),
-        static_cast<std::size_t>(shares[i].stages),
+        stage_ms.end(), static_cast<std::size_t>(shares[i].stages),
         shares[i].layers * types[i].layer_ms + types[i].transfer_ms);
   }
   return surrogates::PipelineTime(stage_ms, job.microbatches);
@@ -64,19 +62,14 @@ double MillisecondsOf(const HeterogeneousJob& job,
 }  // namespace
 
 void ForEachSolution(
-    const HeterogeneousJob& job,
-    std::span<const GpuType> types,
+    const HeterogeneousJob& job, std::span<const GpuType> types,
     const std::function<void(const std::vector<TypeShare>&)>& visit) {
   if (std::min({job.layers, job.stages, job.tp, job.dp, job.microbatches}) <
       1) {
     throw common::InputError(fmt::format(
         "layers = {}, stages = {}, tp = {}, dp = {}, microbatches = {}: each "
         "must be at least 1",
-        job.layers,
-        job.stages,
-        job.tp,
-        job.dp,
-        job.microbatches));
+        job.layers, job.stages, job.tp, job.dp, job.microbatches));
   }
   Solver(job, types, visit).Run();
 }
@@ -94,10 +87,8 @@ HeterogeneousResult SearchHeterogeneous(const HeterogeneousJob& job,
   return result;
 }
 
-double MoneyOf(const HeterogeneousPlan& plan,
-               const HeterogeneousJob& job,
-               std::span<const GpuType> types,
-               double seconds) {
+double MoneyOf(const HeterogeneousPlan& plan, const HeterogeneousJob& job,
+               std::span<const GpuType> types, double seconds) {
   constexpr double kSecondsPerHour = 3600.0;
   double money = 0.0;
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -108,8 +99,7 @@ double MoneyOf(const HeterogeneousPlan& plan,
 }
 
 std::vector<Strategy> OptimalPool(std::vector<Strategy> strategies) {
-  std::stable_sort(strategies.begin(),
-                   strategies.end(),
+  std::stable_sort(strategies.begin(), strategies.end(),
                    [](const Strategy& a, const Strategy& b) {
                      return a.samples_per_s != b.samples_per_s
                                 ? a.samples_per_s > b.samples_per_s
@@ -135,10 +125,9 @@ std::vector<Strategy> OptimalPool(std::vector<Strategy> strategies) {
 
 std::optional<Strategy> WithinLimit(const std::vector<Strategy>& pool,
                                     double most_money) {
-  const auto found =
-      std::find_if(pool.begin(), pool.end(), [&](const Strategy& strategy) {
-        return strategy.money <= most_money;
-      });
+  const auto found = std::find_if(
+      pool.begin(), pool.end(),
+      [&](const Strategy& strategy) { return strategy.money <= most_money; });
   return found == pool.end() ? std::nullopt : std::optional(*found);
 }
 

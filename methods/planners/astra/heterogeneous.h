@@ -60,8 +60,7 @@ struct HeterogeneousResult {
 // with n_i at least 1 and at most what fits.
 // Errors: throws InputError for sizes below 1. Source: Astra Eq. 23.
 void ForEachSolution(
-    const HeterogeneousJob& job,
-    std::span<const GpuType> types,
+    const HeterogeneousJob& job, std::span<const GpuType> types,
     const std::function<void(const std::vector<TypeShare>&)>& visit);
 
 // All solutions of sum m_i = P, m_i <= l_i / (D T), sum m_i n_i = N, n_i at
@@ -81,8 +80,7 @@ struct Strategy {
 // Money = seconds x sum over types of GPUs x price. Source: Astra Eq. 32.
 [[nodiscard]] double MoneyOf(const HeterogeneousPlan& plan,
                              const HeterogeneousJob& job,
-                             std::span<const GpuType> types,
-                             double seconds);
+                             std::span<const GpuType> types, double seconds);
 
 // The strategies such that no other one has both a higher throughput and less
 // money, by throughput (descending), then by money.

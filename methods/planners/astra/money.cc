@@ -14,11 +14,8 @@ namespace {
 constexpr double kHour = 3600.0;
 
 // The strategies of one cluster that pass the filters.
-void AddCluster(const MoneyJob& job,
-                const trials::SearchSpace& space,
-                int gpus,
-                const AstraMethodOptions& options,
-                MoneyResult& result) {
+void AddCluster(const MoneyJob& job, const trials::SearchSpace& space, int gpus,
+                const AstraMethodOptions& options, MoneyResult& result) {
   Problem problem;
   problem.space = &space;
   problem.gpus = gpus;
@@ -38,9 +35,7 @@ void AddCluster(const MoneyJob& job,
     const double time_s =
         estimates.step_time_s[static_cast<std::size_t>(candidate)];
     result.pool.push_back(
-        {gpus,
-         space[candidate],
-         time_s,
+        {gpus, space[candidate], time_s,
          job.steps * time_s / kHour * gpus * job.price_per_hour});
   }
 }
@@ -62,8 +57,7 @@ void KeepOptimal(MoneyResult& result) {
 
 }  // namespace
 
-MoneyResult SearchMoney(const MoneyJob& job,
-                        int most_gpus,
+MoneyResult SearchMoney(const MoneyJob& job, int most_gpus,
                         const AstraMethodOptions& options) {
   if (most_gpus < 2) {
     throw common::InputError(
@@ -86,9 +80,8 @@ MoneyResult SearchMoney(const MoneyJob& job,
 std::optional<GpuStrategy> WithinLimit(const MoneyResult& result,
                                        double most_money) {
   const auto first = std::find_if(
-      result.pool.begin(), result.pool.end(), [&](const GpuStrategy& each) {
-        return each.money <= most_money;
-      });
+      result.pool.begin(), result.pool.end(),
+      [&](const GpuStrategy& each) { return each.money <= most_money; });
   return first == result.pool.end() ? std::nullopt : std::optional(*first);
 }
 

@@ -47,8 +47,7 @@ struct MoneyResult {
 // without a valid strategy is left out.
 // Errors: throws InputError for most_gpus < 2 and as AstraFilters.
 // Source: Astra Eqs. 3, 29-33.
-[[nodiscard]] MoneyResult SearchMoney(const MoneyJob& job,
-                                      int most_gpus,
+[[nodiscard]] MoneyResult SearchMoney(const MoneyJob& job, int most_gpus,
                                       const AstraMethodOptions& options);
 
 // The fastest strategy of the pool within a limit of money.

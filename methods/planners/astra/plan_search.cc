@@ -52,8 +52,7 @@ std::set<Values> ValuesOf(const trials::SearchSpace& space, int batch) {
 // The search for the values of one candidate.
 class Search {
  public:
-  Search(const Problem& problem,
-         const AstraMethodOptions& options,
+  Search(const Problem& problem, const AstraMethodOptions& options,
          const PlanSearchOptions& search)
       : problem_(problem),
         model_(problem, options),
@@ -101,17 +100,15 @@ class Search {
   }
 
   [[nodiscard]] bool Passes(const ParallelConfig& config) const {
-    return std::none_of(rules_.begin(),
-                        rules_.end(),
+    return std::none_of(rules_.begin(), rules_.end(),
                         [&](const auto& rule) {
                           return rule.second.Matches(config, context_);
                         }) &&
-           trials::ConfigProblem(config,
-                                 {.workload = *problem_.workload,
-                                  .any_gpus = true,
-                                  .replicated_kv_heads = true,
-                                  .empty_stages = true,
-                                  .unfilled_stages = config.pp})
+           trials::ConfigProblem(config, {.workload = *problem_.workload,
+                                          .any_gpus = true,
+                                          .replicated_kv_heads = true,
+                                          .empty_stages = true,
+                                          .unfilled_stages = config.pp})
                .empty();
   }
 
@@ -128,8 +125,7 @@ class Search {
                      .tp = config.tp,
                      .dp = config.dp,
                      .microbatches = config.microbatches},
-                    types,
-                    [&](const std::vector<TypeShare>& shares) {
+                    types, [&](const std::vector<TypeShare>& shares) {
                       AddOrders(config, shares);
                     });
   }
@@ -188,10 +184,9 @@ class Search {
     Add(plan, {.group = group});
     for (const bool overlap : {true, false}) {
       if (search_.offload) {
-        Add(plan,
-            {.group = group,
-             .offload_optimizer = true,
-             .overlap_offload = overlap});
+        Add(plan, {.group = group,
+                   .offload_optimizer = true,
+                   .overlap_offload = overlap});
       }
     }
   }
@@ -218,8 +213,7 @@ class Search {
   }
 
   void KeepBest() {
-    std::stable_sort(result_.best.begin(),
-                     result_.best.end(),
+    std::stable_sort(result_.best.begin(), result_.best.end(),
                      [](const CostedStrategy& a, const CostedStrategy& b) {
                        return a.cost.step_time_s < b.cost.step_time_s;
                      });
@@ -246,11 +240,8 @@ std::vector<GpuPool> PoolsOf(const Problem& problem,
   if (!problem.pools.empty()) {
     return problem.pools;
   }
-  return {{"",
-           problem.gpus,
-           problem.gpus_per_node,
-           problem.memory_capacity_bytes,
-           kTera * options.tflops}};
+  return {{"", problem.gpus, problem.gpus_per_node,
+           problem.memory_capacity_bytes, kTera * options.tflops}};
 }
 
 AstraPlanModel::AstraPlanModel(const Problem& problem,
@@ -260,17 +251,15 @@ AstraPlanModel::AstraPlanModel(const Problem& problem,
   for (const GpuPool& pool : pools_) {
     AstraMethodOptions own = options;
     own.tflops = pool.half_flop_per_s / kTera;
-    models_.push_back(AstraModelOf(AstraWorkload(problem),
-                                   pool.gpus_per_node,
-                                   trials::RankOrder::kPipelineOutermost,
-                                   own));
+    models_.push_back(AstraModelOf(AstraWorkload(problem), pool.gpus_per_node,
+                                   trials::RankOrder::kPipelineOutermost, own));
   }
 }
 
 const surrogates::AstraBlock& AstraPlanModel::Block(
     int pool, const ParallelConfig& config) {
-  const BlockKey key{
-      pool, config.dp * config.microbatches, config.tp, config.cp, config.ep};
+  const BlockKey key{pool, config.dp * config.microbatches, config.tp,
+                     config.cp, config.ep};
   auto found = blocks_.find(key);
   if (found == blocks_.end()) {
     found =
@@ -296,8 +285,7 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
     const surrogates::AstraModel& model = models_[pool];
     const ParallelConfig config = StageConfig(plan, static_cast<int>(s));
     const surrogates::AstraStage one =
-        model.StageOf(config,
-                      Block(stage.pool, config),
+        model.StageOf(config, Block(stage.pool, config),
                       {.stage = static_cast<int>(s),
                        .blocks = StageLayers(plan, static_cast<int>(s)),
                        .recomputed = stage.recomputed_layers,
@@ -321,10 +309,9 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
     cost.memory_share = std::max(cost.memory_share,
                                  one.memory_bytes / pools_[pool].memory_bytes);
   }
-  cost.step_time_s =
-      surrogates::PipelineTime(
-          stage_s, plan.shared.microbatches, plan.shared.model_chunks) +
-      reduction_s;
+  cost.step_time_s = surrogates::PipelineTime(stage_s, plan.shared.microbatches,
+                                              plan.shared.model_chunks) +
+                     reduction_s;
   return cost;
 }
 

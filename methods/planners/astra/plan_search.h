@@ -91,8 +91,7 @@ struct PlanSearchResult {
 // Source: Astra Sec. 3.3 and 3.4, Eqs. 22-23; Table 3.
 // Errors: throws InputError for rules that cannot be understood, and as above.
 [[nodiscard]] PlanSearchResult SearchPlans(
-    const Problem& problem,
-    const AstraMethodOptions& options,
+    const Problem& problem, const AstraMethodOptions& options,
     const PlanSearchOptions& search = {});
 
 // The candidate as a plan: equal stages, which fill the GPU types in order.

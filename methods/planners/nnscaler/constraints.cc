@@ -7,14 +7,12 @@
 namespace methods {
 
 bool Allows(const PlanConstraints& constraints,
-            const surrogates::OperatorModel& model,
-            int op,
+            const surrogates::OperatorModel& model, int op,
             const surrogates::OperatorChoice& choice) {
   const std::string& name =
       model.table().names()[static_cast<std::size_t>(model.NameOf(op))];
   return std::all_of(
-      constraints.partitions.begin(),
-      constraints.partitions.end(),
+      constraints.partitions.begin(), constraints.partitions.end(),
       [&](const PartitionConstraint& constraint) {
         return constraint.name != name ||
                ((constraint.by_sequences || choice.dp_log2 == 0) &&

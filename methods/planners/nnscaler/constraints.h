@@ -33,14 +33,12 @@ struct PlanConstraints {
 
 // Whether the operator may have these sizes.
 [[nodiscard]] bool Allows(const PlanConstraints& constraints,
-                          const surrogates::OperatorModel& model,
-                          int op,
+                          const surrogates::OperatorModel& model, int op,
                           const surrogates::OperatorChoice& choice);
 
 // The most stages with so many microbatches and GPUs.
 [[nodiscard]] int MostStages(const PlanConstraints& constraints,
-                             int microbatches,
-                             int gpus);
+                             int microbatches, int gpus);
 
 // Whether `share`, the time of a stage per GPU over its mean, is balanced.
 [[nodiscard]] bool IsBalanced(const PlanConstraints& constraints, double share);

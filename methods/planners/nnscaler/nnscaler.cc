@@ -27,15 +27,12 @@ double PipelineMsOf(const surrogates::PlanCost& cost, int microbatches) {
 std::vector<Option> OptionsOf(NnScalerOptions& o) {
   std::vector<Option> rows = OperatorJobRows(o);
   const std::vector<Option> own = {
-      {"most_bubble",
-       Number{&o.constraints.most_bubble, 0.0, 1.0},
+      {"most_bubble", Number{&o.constraints.most_bubble, 0.0, 1.0},
        "The largest share of the bubble in a pipeline; 1: any."},
-      {"least_balance",
-       Number{&o.constraints.least_balance, 0.0, 1.0},
+      {"least_balance", Number{&o.constraints.least_balance, 0.0, 1.0},
        "The least work of a stage per GPU, as a share of the mean; its inverse "
        "is the most. 0: any."},
-      {"most_gpus_of_stage",
-       Integer{&o.constraints.most_gpus_of_stage, 1},
+      {"most_gpus_of_stage", Integer{&o.constraints.most_gpus_of_stage, 1},
        "GPUs of a stage, not counting replicas."},
   };
   rows.insert(rows.end(), own.begin(), own.end());
@@ -72,14 +69,13 @@ std::unique_ptr<Method> MakeNnScaler(const Problem& problem,
     const bool fit = !plans.empty();
     if (!fit) {
       plans = SearchUnderConstraints(model, options.constraints, false).plans;
-      std::stable_sort(
-          plans.begin(), plans.end(), [](const auto& a, const auto& b) {
-            return a.memory_mb < b.memory_mb;
-          });
+      std::stable_sort(plans.begin(), plans.end(),
+                       [](const auto& a, const auto& b) {
+                         return a.memory_mb < b.memory_mb;
+                       });
     }
     for (const ConstrainedPlan& plan : plans) {
-      ranked.push_back({SizesOf(plan.plan, model.job().batch),
-                        fit,
+      ranked.push_back({SizesOf(plan.plan, model.job().batch), fit,
                         plan.iteration_ms * part.price.OfGpus(part.gpus)});
     }
   }

@@ -27,12 +27,8 @@ struct Rest {
 // The pipelines of so many GPUs and microbatches.
 class PipelineSearch {
  public:
-  PipelineSearch(const OperatorModel& model,
-                 const PlanConstraints& constraints,
-                 StageTable& table,
-                 int gpus,
-                 int microbatches,
-                 double limit_mb)
+  PipelineSearch(const OperatorModel& model, const PlanConstraints& constraints,
+                 StageTable& table, int gpus, int microbatches, double limit_mb)
       : table_(table),
         gpus_(gpus),
         microbatches_(microbatches),
@@ -169,12 +165,8 @@ ConstrainedSearch SearchUnderConstraints(const OperatorModel& model,
             job.batch % (replicas * micro_batch) != 0) {
           continue;
         }
-        PipelineSearch search(model,
-                              constraints,
-                              table,
-                              job.gpus / replicas,
-                              job.batch / (replicas * micro_batch),
-                              limit_mb);
+        PipelineSearch search(model, constraints, table, job.gpus / replicas,
+                              job.batch / (replicas * micro_batch), limit_mb);
         auto [plan, ms] = search.Best();
         result.joins += search.joins();
         if (std::isfinite(ms)) {
@@ -187,8 +179,7 @@ ConstrainedSearch SearchUnderConstraints(const OperatorModel& model,
       result.stages += table.solved();
     }
   }
-  std::stable_sort(result.plans.begin(),
-                   result.plans.end(),
+  std::stable_sort(result.plans.begin(), result.plans.end(),
                    [](const auto& a, const auto& b) {
                      return a.iteration_ms < b.iteration_ms;
                    });

@@ -44,8 +44,7 @@ struct ConstrainedSearch {
 // Source: Lin et al. (OSDI 2024); the published planner for its cost and
 // bounds.
 [[nodiscard]] ConstrainedSearch SearchUnderConstraints(
-    const surrogates::OperatorModel& model,
-    const PlanConstraints& constraints,
+    const surrogates::OperatorModel& model, const PlanConstraints& constraints,
     bool fit = true);
 
 }  // namespace methods

@@ -34,8 +34,7 @@ Work WorkOf(const OperatorModel& model, int op, int micro_batch) {
 }  // namespace
 
 StageTable::StageTable(const OperatorModel& model,
-                       const PlanConstraints& constraints,
-                       int micro_batch,
+                       const PlanConstraints& constraints, int micro_batch,
                        bool recompute)
     : model_(model),
       constraints_(constraints),
@@ -56,16 +55,13 @@ StageTable::StageTable(const OperatorModel& model,
   }
 }
 
-double StageTable::Sum(const std::vector<double>& sums,
-                       int begin,
+double StageTable::Sum(const std::vector<double>& sums, int begin,
                        int end) const {
   return sums[static_cast<std::size_t>(Operator(end))] -
          sums[static_cast<std::size_t>(Operator(begin))];
 }
 
-bool StageTable::IsBalancedStage(int begin,
-                                 int end,
-                                 int gpus,
+bool StageTable::IsBalancedStage(int begin, int end, int gpus,
                                  int all_gpus) const {
   const double share =
       Sum(forward_us_, begin, end) / gpus / (forward_us_.back() / all_gpus);
@@ -91,13 +87,8 @@ const ConstrainedStage& StageTable::StageOf(int begin, int end, int gpus) {
 ConstrainedStage StageTable::Solved(int begin, int end, int gpus) const {
   ConstrainedStage stage;
   stage.choices =
-      IntraOperator(model_,
-                    Operator(begin),
-                    Operator(end),
-                    micro_batch_,
-                    gpus,
-                    recompute_,
-                    [this](int op, const OperatorChoice& choice) {
+      IntraOperator(model_, Operator(begin), Operator(end), micro_batch_, gpus,
+                    recompute_, [this](int op, const OperatorChoice& choice) {
                       return Allows(constraints_, model_, op, choice);
                     });
   if (stage.choices.empty()) {

@@ -35,8 +35,7 @@ class StageTable {
  public:
   // The model and the constraints must outlive it.
   StageTable(const surrogates::OperatorModel& model,
-             const PlanConstraints& constraints,
-             int micro_batch,
+             const PlanConstraints& constraints, int micro_batch,
              bool recompute);
 
   // Places where stages may begin, numbered from 0; Operator(layers()) is the
@@ -49,9 +48,7 @@ class StageTable {
   }
 
   // Whether the work of these layers is balanced in a pipeline of all GPUs.
-  [[nodiscard]] bool IsBalancedStage(int begin,
-                                     int end,
-                                     int gpus,
+  [[nodiscard]] bool IsBalancedStage(int begin, int end, int gpus,
                                      int all_gpus) const;
 
   // Parameters, gradients and optimizer states, spread over the GPUs: a lower
@@ -64,8 +61,7 @@ class StageTable {
 
  private:
   [[nodiscard]] ConstrainedStage Solved(int begin, int end, int gpus) const;
-  [[nodiscard]] double Sum(const std::vector<double>& sums,
-                           int begin,
+  [[nodiscard]] double Sum(const std::vector<double>& sums, int begin,
                            int end) const;
 
   const surrogates::OperatorModel& model_;

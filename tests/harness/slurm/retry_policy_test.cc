@@ -15,8 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using State = SlurmAttempt::State;
 
-JobEvidence Evidence(const std::string& state,
-                     std::optional<State> own = {},
+JobEvidence Evidence(const std::string& state, std::optional<State> own = {},
                      const std::string& reason = "") {
   JobEvidence evidence;
   if (!state.empty()) {
@@ -109,8 +108,8 @@ TEST(RetryPolicy, ExcludesSingleNodesUpToALimit) {
   for (const char* node : {"", "(null)", "n[1-4]", "a b"}) {
     EXPECT_THAT(ExtendExclusions({"n2"}, node), ElementsAre("n2")) << node;
   }
-  const std::vector<std::string> many = {
-      "a", "b", "c", "d", "e", "f", "g", "h"};
+  const std::vector<std::string> many = {"a", "b", "c", "d",
+                                         "e", "f", "g", "h"};
   EXPECT_THAT(ExtendExclusions(many, "i"), IsEmpty());
 }
 

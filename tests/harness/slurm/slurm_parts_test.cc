@@ -61,18 +61,10 @@ TEST(SlurmOptions, ManifestStandsOverTheSite) {
 }
 
 TEST(SlurmOptions, RefusesWhatOppaSetsItselfEvenAbbreviated) {
-  for (const char* option : {"--array=1-9",
-                             "--arr=1",
-                             "--wrap=rm -rf /",
-                             "--output=x",
-                             "--depend=x",
-                             "--export=NONE",
-                             "--requeue",
-                             "-p x",
-                             "x",
-                             "--",
-                             "--mem=1\\n2",
-                             "--par$tition=x"}) {
+  for (const char* option :
+       {"--array=1-9", "--arr=1", "--wrap=rm -rf /", "--output=x", "--depend=x",
+        "--export=NONE", "--requeue", "-p x", "x", "--", "--mem=1\\n2",
+        "--par$tition=x"}) {
     EXPECT_THROW((void)Parse(std::string("options = [\"") + option + "\"]"),
                  InputError)
         << option;
@@ -82,13 +74,10 @@ TEST(SlurmOptions, RefusesWhatOppaSetsItselfEvenAbbreviated) {
 }
 
 TEST(SlurmOptions, RefusesValuesThatCannotBe) {
-  for (const char* text : {"partition = \"a\\nb\"",
-                           "time_minutes = -1",
-                           "cpus = 0",
-                           "resources = \"gpu\"",
-                           "environment = [\"SLURM_JOB_ID=1\"]",
-                           "environment = [\"A B=1\"]",
-                           "partitoin = \"x\""}) {
+  for (const char* text :
+       {"partition = \"a\\nb\"", "time_minutes = -1", "cpus = 0",
+        "resources = \"gpu\"", "environment = [\"SLURM_JOB_ID=1\"]",
+        "environment = [\"A B=1\"]", "partitoin = \"x\""}) {
     EXPECT_THROW((void)Parse(text), InputError) << text;
   }
 }
@@ -177,11 +166,9 @@ TEST(SlurmQueue, NamesEveryStateAndSurvivesUnknownOnes) {
     made.reason = reason;
     return made;
   };
-  for (const char* reason : {"JobHeldUser",
-                             "JobHeldAdmin",
-                             "launch failed requeued held",
-                             "DependencyNeverSatisfied",
-                             "PartitionNodeLimit"}) {
+  for (const char* reason :
+       {"JobHeldUser", "JobHeldAdmin", "launch failed requeued held",
+        "DependencyNeverSatisfied", "PartitionNodeLimit"}) {
     EXPECT_TRUE(entry("PENDING", reason).IsStuck()) << reason;
     EXPECT_THAT(entry("PENDING", reason).Explain(), HasSubstr(reason));
   }
@@ -222,13 +209,9 @@ TEST(SlurmState, IsReadBackAsItWasWritten) {
 TEST(SlurmState, AttemptsAreReadBackAsTheyWereWritten) {
   const fakes::TemporaryFolder folder;
   using State = SlurmAttempt::State;
-  for (const State state : {State::kRunning,
-                            State::kDone,
-                            State::kTimeLimit,
-                            State::kStopped,
-                            State::kLost,
-                            State::kFailed,
-                            State::kRefused}) {
+  for (const State state :
+       {State::kRunning, State::kDone, State::kTimeLimit, State::kStopped,
+        State::kLost, State::kFailed, State::kRefused}) {
     SlurmAttempt attempt;
     attempt.state = state;
     attempt.message = "bytes that are no UTF-8: \xff";

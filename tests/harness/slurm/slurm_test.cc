@@ -51,12 +51,10 @@ class SlurmTest : public testing::Test {
     words.insert(words.end(), arguments.begin(), arguments.end());
     words.insert(words.begin() + 2,
                  {manifest_.string(), "--results", results_.string()});
-    const common::CommandResult result =
-        common::RunCommand(words,
-                           {"PATH=" + bin_.string() + ":" + std::getenv("PATH"),
-                            "HOME=" + folder_.path().string(),
-                            "SBATCH_PARTITION=evil",
-                            "SLURM_ARRAY_TASK_ID=99"});
+    const common::CommandResult result = common::RunCommand(
+        words, {"PATH=" + bin_.string() + ":" + std::getenv("PATH"),
+                "HOME=" + folder_.path().string(), "SBATCH_PARTITION=evil",
+                "SLURM_ARRAY_TASK_ID=99"});
     output_ = result.output + result.errors;
     return result.exit_code;
   }
@@ -64,8 +62,8 @@ class SlurmTest : public testing::Test {
   int Submit() { return Oppa({"run", "--dispatch", "slurm", "--no-report"}); }
 
   int SubmitTrials(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words = {
-        "run", "--dispatch", "slurm", "--trial-per-job", "--no-report"};
+    std::vector<std::string> words = {"run", "--dispatch", "slurm",
+                                      "--trial-per-job", "--no-report"};
     words.insert(words.end(), more.begin(), more.end());
     return Oppa(words);
   }
@@ -142,20 +140,17 @@ TEST_F(SlurmTest, TheMatrixIsAsInTheGoldenFileAndWritesNothing) {
   replace(folder_.path().string(), "/FOLDER");
   replace(fs::canonical(fakes::ProgramFile()).string(), "/PROGRAM/oppa");
   replace("--chdir=" + fs::current_path().string(), "--chdir=/HERE");
-  EXPECT_EQ(
-      output_,
-      fakes::ReadFile(fakes::SourceFolder() / "tests/golden/matrix_slurm.txt"));
+  EXPECT_EQ(output_, fakes::ReadFile(fakes::SourceFolder() /
+                                     "tests/golden/matrix_slurm.txt"));
   EXPECT_FALSE(fs::exists(results_));
   EXPECT_TRUE(Calls("sbatch").empty());
 }
 
 TEST_F(SlurmTest, PlanShowsTheJobOfATrialAndWritesNothing) {
   ASSERT_EQ(Oppa({"matrix", "--dispatch", "slurm", "--trial-per-job"}), 0);
-  EXPECT_THAT(output_,
-              AllOf(HasSubstr("exec \"$1\" run-task"),
-                    HasSubstr("--job-name=oppa-m "),
-                    HasSubstr(" trial\n"),
-                    Not(HasSubstr("--array"))));
+  EXPECT_THAT(output_, AllOf(HasSubstr("exec \"$1\" run-task"),
+                             HasSubstr("--job-name=oppa-m "),
+                             HasSubstr(" trial\n"), Not(HasSubstr("--array"))));
   EXPECT_FALSE(fs::exists(results_));
 }
 

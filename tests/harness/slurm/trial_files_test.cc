@@ -105,22 +105,12 @@ TEST(TrialFiles, EveryMemberIsInTheFieldList) {
   [[maybe_unused]] const auto& [warmup, iqr, of_mean] =
       trials::ThroughputOptions();
   EXPECT_EQ(CountFields(trials::ThroughputOptions()), 3U);
-  [[maybe_unused]] const auto& [outcome,
-                                steps,
-                                peak,
-                                setup,
-                                duration,
+  [[maybe_unused]] const auto& [outcome, steps, peak, setup, duration,
                                 message] = trials::Measurement();
   EXPECT_EQ(CountFields(trials::Measurement()), 6U);
   // Functions do not travel.
-  [[maybe_unused]] const auto& [config,
-                                plan,
-                                max_steps,
-                                seed,
-                                limit,
-                                on_step,
-                                rule,
-                                interrupted] = trials::TrialRequest();
+  [[maybe_unused]] const auto& [config, plan, max_steps, seed, limit, on_step,
+                                rule, interrupted] = trials::TrialRequest();
   EXPECT_EQ(CountFields(trials::TrialRequest()), 8U - 2U);
 }
 
@@ -154,8 +144,7 @@ TEST_P(TrialFilesTest, EveryFieldOfAMeasurementReachesTheSearch) {
   EXPECT_EQ(TextsOf(read->measurement), TextsOf(result.measurement));
 }
 
-INSTANTIATE_TEST_SUITE_P(Numbers,
-                         TrialFilesTest,
+INSTANTIATE_TEST_SUITE_P(Numbers, TrialFilesTest,
                          testing::Values(1.0 / 7.0, kInfinity, -kInfinity));
 
 TEST(TrialFiles, ARequestWithoutAStopRuleStaysWithoutOne) {

@@ -119,8 +119,7 @@ TEST_F(CostModelTest, EndsWhereNothingIsPredictedToFit) {
         MakeCostModel(problem_, options_, seed);
     for (int i = 0; i < 2; ++i) {
       const int candidate = method->Suggest()->candidate;
-      method->Observe(MakeTrial(candidate,
-                                space_[candidate],
+      method->Observe(MakeTrial(candidate, space_[candidate],
                                 {.outcome = trials::Outcome::kCompleted,
                                  .step_times_s = {1.0, 1.0, 1.0, 1.0},
                                  .peak_memory_bytes = 4 * kCapacity}));

@@ -90,9 +90,8 @@ TEST_F(TextbookMethod, TriesThoseThatPassTheFiltersFirstInTheOrderOfTheModel) {
   double last_s = 0.0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const int candidate = method->Suggest()->candidate;
-    const bool passes =
-        std::find(filtered.kept.begin(), filtered.kept.end(), candidate) !=
-        filtered.kept.end();
+    const bool passes = std::find(filtered.kept.begin(), filtered.kept.end(),
+                                  candidate) != filtered.kept.end();
     EXPECT_EQ(passes, i < filtered.kept.size()) << i;
     const double predicted_s = model.Step(space_[candidate]).Total();
     if (passes) {
@@ -150,8 +149,7 @@ TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
     for (int i = 0; i < space_.size(); ++i) {
       if (space_[i].pp == 4) {  // tp 1 and 2
         const surrogates::TextbookStep step = model.Step(space_[i]);
-        Observe(*method,
-                i,
+        Observe(*method, i,
                 step.compute_s + step.bubble_s +
                     link_factor * step.Communication());
       }
@@ -170,10 +168,9 @@ TEST_F(TextbookMethod, EstimatesAreThoseOfTheModelWithTheseSpeeds) {
                                          .intra_node_bytes_per_s = 200e9,
                                          .inter_node_bytes_per_s = 3e9});
   const trials::Predictions estimates =
-      EstimatesOf(problem_,
-                  {.tflops = 100.0,
-                   .intra_node_gb_per_s = 200.0,
-                   .inter_node_gb_per_s = 3.0});
+      EstimatesOf(problem_, {.tflops = 100.0,
+                             .intra_node_gb_per_s = 200.0,
+                             .inter_node_gb_per_s = 3.0});
   for (int i = 0; i < space_.size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
     EXPECT_DOUBLE_EQ(estimates.step_time_s[k], model.Step(space_[i]).Total());
@@ -185,9 +182,7 @@ TEST_F(TextbookMethod, EstimatesAreThoseOfTheModelWithTheseSpeeds) {
 TEST_F(TextbookMethod, FiltersKeepWhatNeedsExactlyTheirShares) {
   const surrogates::TextbookModel model(workload_, {.gpus_per_node = 8});
   const std::vector<Filter> filters =
-      TextbookFilters(space_,
-                      model,
-                      model.Memory(space_[3]).Total(),
+      TextbookFilters(space_, model, model.Memory(space_[3]).Total(),
                       model.CommunicationShare(space_[3]));
   for (const Filter& filter : filters) {
     EXPECT_TRUE(filter.keeps(3)) << filter.name;
@@ -245,10 +240,9 @@ TEST(Filters, CountWhatEachRemovesFromTheRest) {
   std::vector<int> all(10'000);
   std::iota(all.begin(), all.end(), 0);
   const Filtered filtered =
-      ApplyFilters(all,
-                   {{"GPUs", [](int i) { return i % 10 < 2; }},
-                    {"divisibility", [](int i) { return i % 10 == 0; }},
-                    {"memory", [](int i) { return i / 10 % 10 < 7; }}});
+      ApplyFilters(all, {{"GPUs", [](int i) { return i % 10 < 2; }},
+                         {"divisibility", [](int i) { return i % 10 == 0; }},
+                         {"memory", [](int i) { return i / 10 % 10 < 7; }}});
   EXPECT_THAT(filtered.removed, testing::ElementsAre(8000, 1000, 300));
   EXPECT_EQ(filtered.kept.size(), 700U);
 }
@@ -258,14 +252,12 @@ TEST_F(TextbookMethod, TheFirstCandidateIsTriedFirstWhereItIsTheFastest) {
   const surrogates::TextbookModel model(
       workload_, {.gpus_per_node = 8, .flops_per_s = 312e12});
   std::vector<ParallelConfig> configs = Configs();
-  std::stable_sort(configs.begin(),
-                   configs.end(),
+  std::stable_sort(configs.begin(), configs.end(),
                    [&](const ParallelConfig& a, const ParallelConfig& b) {
                      return model.Step(a).Total() < model.Step(b).Total();
                    });
   const auto alike =
-      std::unique(configs.begin(),
-                  configs.end(),
+      std::unique(configs.begin(), configs.end(),
                   [&](const ParallelConfig& a, const ParallelConfig& b) {
                     return model.Step(a).Total() == model.Step(b).Total();
                   });

@@ -27,13 +27,12 @@ std::vector<char> Used(const std::vector<int>& ran,
   History history(Space().size());
   for (const int candidate : ran) {
     history.Add(trials::MakeTrial(
-        candidate,
-        Space()[candidate],
+        candidate, Space()[candidate],
         {.outcome = Outcome::kCompleted, .step_times_s = {1.0, 1.0, 1.0}}));
   }
   for (const int candidate : ran_out_of_memory) {
-    history.Add(trials::MakeTrial(
-        candidate, Space()[candidate], {.outcome = Outcome::kOutOfMemory}));
+    history.Add(trials::MakeTrial(candidate, Space()[candidate],
+                                  {.outcome = Outcome::kOutOfMemory}));
   }
   return UsedFamilies(trials::FamiliesOf(Space()), history);
 }

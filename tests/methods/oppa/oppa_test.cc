@@ -47,16 +47,14 @@ class OppaTest : public testing::Test {
     const trials::ParallelConfig& config = space_[candidate];
     trials::Measurement measurement;
     measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s.assign(4,
-                                    1.0 + 0.2 * std::log2(config.tp) +
-                                        0.1 * config.microbatches +
-                                        0.001 * config.dp_bucket_mb);
+    measurement.step_times_s.assign(4, 1.0 + 0.2 * std::log2(config.tp) +
+                                           0.1 * config.microbatches +
+                                           0.001 * config.dp_bucket_mb);
     measurement.peak_memory_bytes = 0.5 * kCapacity / config.tp;
     return MakeTrial(candidate, config, measurement);
   }
   [[nodiscard]] trials::Trial Failed(int candidate) const {
-    return MakeTrial(candidate,
-                     space_[candidate],
+    return MakeTrial(candidate, space_[candidate],
                      {.outcome = trials::Outcome::kOutOfMemory});
   }
 
@@ -144,8 +142,7 @@ TEST_F(OppaTest, WithoutAThroughputFollowsThePredictedMeans) {
 // A prior is all there is to choose by while nothing has run.
 TEST_F(OppaTest, WithoutAThroughputAModelWithoutAPriorDoesNotChoose) {
   using surrogates::CostModelForm;
-  const auto chosen_by = [&](CostModelForm throughput,
-                             CostModelForm memory,
+  const auto chosen_by = [&](CostModelForm throughput, CostModelForm memory,
                              int screened_draws) {
     const auto method = MakeOppa(problem_,
                                  {.screened_draws = screened_draws,
@@ -171,8 +168,7 @@ TEST_F(OppaTest, ARandomStartScreensNoneOfItsTrialsButThoseAfterIt) {
   const auto screens = [&](int random_trials) {
     const auto method =
         MakeOppa(problem_,
-                 {.random_trials = random_trials, .random_start = true},
-                 kSeed);
+                 {.random_trials = random_trials, .random_start = true}, kSeed);
     method->Observe(Ran(0));
     for (const int candidate : {1, 2, 3}) {
       method->Observe(Failed(candidate));

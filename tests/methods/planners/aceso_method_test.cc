@@ -81,8 +81,7 @@ TEST(AcesoMethodTest, SizesOfAPlanAreMeansOfItsOperators) {
   EXPECT_NEAR(Distance(sizes, near, true), 1.0, 1e-12);  // half an octave each
   const ParallelConfig replicas{.dp = 2, .microbatches = 4};
   EXPECT_NEAR(
-      Distance(sizes, replicas, true) - Distance(sizes, replicas, false),
-      2.0,
+      Distance(sizes, replicas, true) - Distance(sizes, replicas, false), 2.0,
       1e-12);
 }
 
@@ -163,8 +162,8 @@ TEST(AcesoMethodTest, HalfOfTheOperatorsIsEnoughToRecompute) {
   plan.first = {0, 4};
   plan.choices.resize(4);
   const auto distance = [&](int grad_checkpoint) {
-    return Distance(
-        SizesOf(plan, 1), {.grad_checkpoint = grad_checkpoint}, false);
+    return Distance(SizesOf(plan, 1), {.grad_checkpoint = grad_checkpoint},
+                    false);
   };
   plan.choices[0].recomputed = 1;
   EXPECT_EQ(distance(trials::kRecomputeNothing), 0.0);
@@ -321,8 +320,8 @@ TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
   const Problem problem = ProblemOf(space, 80.0);
   AcesoMethodOptions options;
   options.budget = 100;
-  Planned planned(
-      problem, 2, MakeAceso(problem, options, 1), MakeRandom(problem, {}, 7));
+  Planned planned(problem, 2, MakeAceso(problem, options, 1),
+                  MakeRandom(problem, {}, 7));
   const auto planner = MakeAceso(problem, options, 1);
   const auto then = MakeRandom(problem, {}, 7);
   for (int i = 0; i < 6; ++i) {

@@ -62,8 +62,8 @@ TEST(AcesoTest, PlansAreWholeFitAndAreSorted) {
     EXPECT_LE(each.cost.memory_mb, 900.0);
     EXPECT_GE(each.cost.iteration_ms, previous);
     previous = each.cost.iteration_ms;
-    EXPECT_NEAR(
-        model.Cost(each.plan).iteration_ms, each.cost.iteration_ms, 1e-9);
+    EXPECT_NEAR(model.Cost(each.plan).iteration_ms, each.cost.iteration_ms,
+                1e-9);
     int gpus = 0;
     for (int s = 0; s < each.plan.stages(); ++s) {
       gpus += each.plan.GpusOf(s);
@@ -217,10 +217,10 @@ TEST(AcesoTest, PlansOnPublishedProfilesAreAsFastAsThePublishedOnes) {
     int gpus;
     double published_s;
   };
-  for (const Problem& problem : {Problem{"gpt_1_3B", 24, 4, 101.18},
-                                 Problem{"gpt_1_3B", 24, 8, 50.92},
-                                 Problem{"gpt_6_7B", 32, 16, 87.32},
-                                 Problem{"gpt_13B", 40, 32, 84.61}}) {
+  for (const Problem& problem :
+       {Problem{"gpt_1_3B", 24, 4, 101.18}, Problem{"gpt_1_3B", 24, 8, 50.92},
+        Problem{"gpt_6_7B", 32, 16, 87.32},
+        Problem{"gpt_13B", 40, 32, 84.61}}) {
     const OperatorModel model(
         surrogates::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv",
                                         problem.model),
@@ -255,12 +255,11 @@ TEST(AcesoTest, FineTuningExchangesTensorForDataParallelismWhereThatIsFaster) {
   EXPECT_TRUE(Fits(model, tuned.cost));
   EXPECT_EQ(tuned.plan.GpusOf(0), 2);
   EXPECT_EQ(tuned.plan.first, plan.first);
-  EXPECT_NEAR(
-      model.Cost(tuned.plan).iteration_ms, tuned.cost.iteration_ms, 1e-9);
+  EXPECT_NEAR(model.Cost(tuned.plan).iteration_ms, tuned.cost.iteration_ms,
+              1e-9);
   const auto exchanged = std::count_if(
-      tuned.plan.choices.begin(), tuned.plan.choices.end(), [](const auto& c) {
-        return c.tp_log2 == 0 && c.dp_log2 == 1;
-      });
+      tuned.plan.choices.begin(), tuned.plan.choices.end(),
+      [](const auto& c) { return c.tp_log2 == 0 && c.dp_log2 == 1; });
   EXPECT_GT(exchanged, 0);
 }
 

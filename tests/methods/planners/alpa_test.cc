@@ -23,11 +23,8 @@ using surrogates::OperatorChoice;
 using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
 
-OperatorModel Model(int layers,
-                    int gpus,
-                    double memory_limit_mb,
-                    int batch = 16,
-                    double between_hosts_gb_per_s = 12.0) {
+OperatorModel Model(int layers, int gpus, double memory_limit_mb,
+                    int batch = 16, double between_hosts_gb_per_s = 12.0) {
   return {surrogates::AnalyticOperators({.largest_tp = 4}),
           surrogates::LinkTable::Uniform(100.0, between_hosts_gb_per_s),
           {.layers = layers,
@@ -39,8 +36,7 @@ OperatorModel Model(int layers,
 
 // The time of one microbatch of a stage without transfers.
 double ChainMs(const OperatorModel& model,
-               const std::vector<OperatorChoice>& choices,
-               int micro_batch) {
+               const std::vector<OperatorChoice>& choices, int micro_batch) {
   double us = 0.0;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const int op = static_cast<int>(i);
@@ -72,8 +68,8 @@ TEST(Alpa, NoOtherChoiceOfAChainIsFaster) {
       return;
     }
     for (std::uint8_t tp = 0; tp <= 2; ++tp) {
-      choices[i] = {
-          tp, static_cast<std::uint8_t>(2 - tp), 0, best[i].recomputed};
+      choices[i] = {tp, static_cast<std::uint8_t>(2 - tp), 0,
+                    best[i].recomputed};
       choose(i + 1);
     }
   };
@@ -129,20 +125,19 @@ TEST(Alpa, NoOtherChoiceOfAChainWithVariantsIsFaster) {
 // Stages of one or both clusters of layers, for each size of a microbatch up to
 // 8 sequences on each GPU, with and without recomputation, on each submesh.
 TEST(Alpa, ExploresEveryStageOnEverySubmesh) {
-  const auto explored =
-      [](int gpus, int gpus_per_node, int batch, int clusters) {
-        const OperatorModel model(
-            surrogates::AnalyticOperators({.largest_tp = 4}),
-            surrogates::LinkTable::Uniform(100.0, 12.0),
-            {.layers = 4,
-             .batch = batch,
-             .gpus = gpus,
-             .gpus_per_node = gpus_per_node,
-             .memory_limit_mb = 1e6});
-        const BaselineResult result = AlpaPlan(model, {.clusters = clusters});
-        EXPECT_TRUE(!result.best || result.best->plan.stages() <= clusters);
-        return result.explored;
-      };
+  const auto explored = [](int gpus, int gpus_per_node, int batch,
+                           int clusters) {
+    const OperatorModel model(surrogates::AnalyticOperators({.largest_tp = 4}),
+                              surrogates::LinkTable::Uniform(100.0, 12.0),
+                              {.layers = 4,
+                               .batch = batch,
+                               .gpus = gpus,
+                               .gpus_per_node = gpus_per_node,
+                               .memory_limit_mb = 1e6});
+    const BaselineResult result = AlpaPlan(model, {.clusters = clusters});
+    EXPECT_TRUE(!result.best || result.best->plan.stages() <= clusters);
+    return result.explored;
+  };
   // Microbatches of 1 to 8 sequences.
   EXPECT_EQ(explored(1, 1, 64, 2), 4 * 2 * 3 * 1);
   EXPECT_EQ(explored(4, 4, 64, 2), 6 * 2 * 3 * 3);
@@ -187,14 +182,14 @@ double LeastMs(const OperatorModel& model) {
       }
       for (std::size_t end = cut + 1; end < cuts.size(); ++end) {
         for (int each = 1; each <= left; each *= 2) {
-          const auto choices = IntraOperator(
-              model, cuts[cut], cuts[end], plan.micro_batch, each, recompute);
+          const auto choices = IntraOperator(model, cuts[cut], cuts[end],
+                                             plan.micro_batch, each, recompute);
           if (choices.empty()) {
             continue;
           }
           plan.first.push_back(cuts[cut]);
-          plan.choices.insert(
-              plan.choices.end(), choices.begin(), choices.end());
+          plan.choices.insert(plan.choices.end(), choices.begin(),
+                              choices.end());
           divide(end, left - each);
           plan.first.pop_back();
           plan.choices.resize(plan.choices.size() - choices.size());
@@ -283,12 +278,11 @@ struct Layers {
                                         .backward_us = 600.0 * ms[k],
                                         .input_mb = input_mb}});
     }
-    return ModelOfRows(rows,
-                       {.layers = layers,
-                        .batch = 1,
-                        .gpus = gpus,
-                        .gpus_per_node = gpus_per_node,
-                        .memory_limit_mb = 1e6});
+    return ModelOfRows(rows, {.layers = layers,
+                              .batch = 1,
+                              .gpus = gpus,
+                              .gpus_per_node = gpus_per_node,
+                              .memory_limit_mb = 1e6});
   }
 };
 

@@ -56,15 +56,13 @@ trials::Measurement Failure() {
   return measurement;
 }
 
-double MsOf(const std::vector<int>& first,
-            const std::vector<double>& layer_ms,
-            const Matrix<>& transfer_ms,
-            int microbatches) {
+double MsOf(const std::vector<int>& first, const std::vector<double>& layer_ms,
+            const Matrix<>& transfer_ms, int microbatches) {
   double sum = 0.0;
   double slowest = 0.0;
   for (std::size_t s = 0; s + 1 < first.size(); ++s) {
-    const double ms = std::accumulate(
-        layer_ms.begin() + first[s], layer_ms.begin() + first[s + 1], 0.0);
+    const double ms = std::accumulate(layer_ms.begin() + first[s],
+                                      layer_ms.begin() + first[s + 1], 0.0);
     sum += ms;
     slowest = std::max(slowest, ms);
     if (s + 2 < first.size()) {
@@ -102,8 +100,7 @@ TEST(AmpLayers, NoOtherAssignmentIsFaster) {
       least = std::min(least, MsOf(first, layer_ms, transfer_ms, microbatches));
     }
     EXPECT_NEAR(best.ms, least, 1e-9 * least) << i;
-    EXPECT_NEAR(MsOf(best.first, layer_ms, transfer_ms, microbatches),
-                best.ms,
+    EXPECT_NEAR(MsOf(best.first, layer_ms, transfer_ms, microbatches), best.ms,
                 1e-9 * least);
   }
 }
@@ -145,10 +142,9 @@ TEST(AmpPlacement, UnequalHostsAreOrderedByBandwidthToo) {
        RegularPlacements({1, {1.0, 0.5, 2.0}}, 3, 1)) {
     orders.push_back(placement.hosts);
   }
-  EXPECT_THAT(orders,
-              ElementsAre(Matrix<int>{{0}, {1}, {2}},
-                          Matrix<int>{{2}, {0}, {1}},
-                          Matrix<int>{{1}, {0}, {2}}));
+  EXPECT_THAT(orders, ElementsAre(Matrix<int>{{0}, {1}, {2}},
+                                  Matrix<int>{{2}, {0}, {1}},
+                                  Matrix<int>{{1}, {0}, {2}}));
 }
 
 // An embedding, two layers and a head; times in us and sizes in MB on one GPU.
@@ -202,20 +198,18 @@ TEST(AmpModel, CostsAreThoseWorkedByHand) {
   EXPECT_THAT(apart.transfer_ms,
               ElementsAre(testing::DoubleNear(2000.0 * kMs, 1e-9)));
   EXPECT_NEAR(apart.reduce_ms, 160.0 * kMs, 1e-9);
-  EXPECT_NEAR(
-      apart.iteration_ms, 9.0 + 7.5 + 3 * 9.0 + (2000 + 160) * kMs, 1e-9);
+  EXPECT_NEAR(apart.iteration_ms, 9.0 + 7.5 + 3 * 9.0 + (2000 + 160) * kMs,
+              1e-9);
   // Both stages on both hosts: the other way round.
   const AmpCost across = model.Cost(sizes, {{{0, 1}, {0, 1}}}, {0, 2, 4});
   EXPECT_NEAR(across.iteration_ms, 43.5 + (200 + 1600) * kMs, 1e-9);
   // The second host has half the bandwidth, and so has a transfer to it.
   const AmpModel slow(operators, {2, {1.0, 0.5}});
   EXPECT_NEAR(slow.Cost(sizes, {{{0, 0}, {1, 1}}}, {0, 2, 4}).iteration_ms,
-              43.5 + (2.0 * 2000 + 160) * kMs,
-              1e-9);
+              43.5 + (2.0 * 2000 + 160) * kMs, 1e-9);
   // Transfers of a stage are the mean over replicas.
   EXPECT_NEAR(model.Cost(sizes, {{{0, 0}, {0, 1}}}, {0, 2, 4}).transfer_ms[0],
-              (200 + 2000) / 2.0 * kMs,
-              1e-9);
+              (200 + 2000) / 2.0 * kMs, 1e-9);
 }
 
 TEST(AmpModel, OneReplicaOfOneStageTakesTheTimeOfItsLayersOnly) {
@@ -225,8 +219,8 @@ TEST(AmpModel, OneReplicaOfOneStageTakesTheTimeOfItsLayersOnly) {
   EXPECT_EQ(model.MicrobatchesOf(tensor), 4);
   const AmpSizes sizes{.tp = 2, .micro_batch = 2};
   // 16.5 ms per sequence on one GPU; without transfers and gradients.
-  EXPECT_NEAR(
-      model.Cost(sizes, {{{0, 0}}}, {0, 4}).iteration_ms, 4 * 16.5, 1e-9);
+  EXPECT_NEAR(model.Cost(sizes, {{{0, 0}}}, {0, 4}).iteration_ms, 4 * 16.5,
+              1e-9);
 }
 
 TEST(AmpModel, SizesThatDoNotDivideTheBatchHaveNoMicrobatches) {
@@ -280,8 +274,8 @@ TEST(AmpModel, ATransferIsTheSlowestOfItsRanksAndTheMeanOfItsReplicas) {
                                      Placement{{{0, 0, 0, 0}, {0, 1, 0, 0}}},
                                      Placement{{{0, 1, 0, 0}, {0, 0, 0, 0}}}}) {
     EXPECT_THAT(model.TransferMs(sizes, placement),
-                ElementsAre(ElementsAre(
-                    near(0.1 * mean), near(0.2 * mean), near(0.2 * mean))));
+                ElementsAre(ElementsAre(near(0.1 * mean), near(0.2 * mean),
+                                        near(0.2 * mean))));
     EXPECT_THAT(model.Cost(sizes, placement, {0, 1, 4}).transfer_ms,
                 ElementsAre(near(0.1 * mean)));
     EXPECT_THAT(model.Cost(sizes, placement, {0, 3, 4}).transfer_ms,
@@ -427,8 +421,8 @@ TEST(AmpMethod, TriesEveryCandidateOnceInTheOrderOfItsStrategies) {
   std::vector<int> order;
   while (const auto suggestion = method->Suggest()) {
     order.push_back(suggestion->candidate);
-    method->Observe(MakeTrial(
-        suggestion->candidate, space[suggestion->candidate], Failure()));
+    method->Observe(MakeTrial(suggestion->candidate,
+                              space[suggestion->candidate], Failure()));
   }
   EXPECT_THAT(order, testing::UnorderedElementsAre(0, 1, 2, 3, 4));
 }
@@ -455,8 +449,7 @@ TEST(AmpMethod, MemoryCountsWithTheFilterOnly) {
         static_cast<double>(expected.sizes.dp),
         static_cast<double>(expected.sizes.tp),
         static_cast<double>(expected.sizes.pp),
-        static_cast<double>(model.MicrobatchesOf(expected.sizes)),
-        false};
+        static_cast<double>(model.MicrobatchesOf(expected.sizes)), false};
     const int first = MakeAmp(problem, options, 1)->Suggest()->candidate;
     for (const trials::ParallelConfig& config : space.configs()) {
       EXPECT_LE(Distance(sizes, space[first], false),
@@ -477,8 +470,7 @@ TEST(AmpMethod, ACandidateIsEstimatedAsItsFastestPlacementWithEqualStages) {
   const int batch = problem.workload->batch_size;
   const int layers = problem.workload->model.layers;
   const AmpCost cost = model.Cost(
-      {.dp = 2, .pp = 2, .micro_batch = batch / 8},
-      {{{0, 0}, {0, 0}}},
+      {.dp = 2, .pp = 2, .micro_batch = batch / 8}, {{{0, 0}, {0, 0}}},
       {0, 1 + layers / 2, static_cast<int>(model.layers().size()) - 1});
   EXPECT_NEAR(estimates.step_time_s[0], 1e-3 * cost.iteration_ms, 1e-12);
   EXPECT_TRUE(std::isnan(estimates.step_time_s[1]));
@@ -498,15 +490,13 @@ TEST(AmpMethod, EstimatesPlaceStagesOnTheHostsOfTheProblem) {
     const int layers = problem.workload->model.layers;
     double least_ms = std::numeric_limits<double>::infinity();
     for (const Placement& placement : RegularPlacements(cluster, 2, 2)) {
-      least_ms =
-          std::min(least_ms,
-                   model
-                       .Cost({.dp = 2,
-                              .pp = 2,
-                              .micro_batch = problem.workload->batch_size / 8},
-                             placement,
-                             {0, 1 + layers / 2, layers + 2})
-                       .iteration_ms);
+      least_ms = std::min(
+          least_ms, model
+                        .Cost({.dp = 2,
+                               .pp = 2,
+                               .micro_batch = problem.workload->batch_size / 8},
+                              placement, {0, 1 + layers / 2, layers + 2})
+                        .iteration_ms);
     }
     EXPECT_NEAR(EstimatesOf(problem, {}).step_time_s[0], 1e-3 * least_ms, 1e-12)
         << gpus_per_node;

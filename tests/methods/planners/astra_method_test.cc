@@ -61,8 +61,8 @@ class AstraMethod : public testing::Test {
       order.push_back(suggestion->candidate);
       trials::Measurement measurement;
       measurement.outcome = trials::Outcome::kOutOfMemory;
-      method->Observe(MakeTrial(
-          suggestion->candidate, space_[suggestion->candidate], measurement));
+      method->Observe(MakeTrial(suggestion->candidate,
+                                space_[suggestion->candidate], measurement));
     }
     return order;
   }
@@ -90,8 +90,8 @@ TEST_F(AstraMethod, TriesWhatPassesItsFiltersInTheOrderOfItsEstimates) {
   const auto end =
       order.begin() + static_cast<std::ptrdiff_t>(filtered.kept.size());
   EXPECT_TRUE(std::is_permutation(order.begin(), end, filtered.kept.begin()));
-  EXPECT_TRUE(std::is_sorted(
-      order.begin(), end, [&](int a, int b) { return time(a) < time(b); }));
+  EXPECT_TRUE(std::is_sorted(order.begin(), end,
+                             [&](int a, int b) { return time(a) < time(b); }));
 }
 
 // What passes all filters by time, then what does not fit and at last what a
@@ -112,9 +112,8 @@ TEST_F(AstraMethod, OrdersByTimeWhatFitsAndByMemoryWhatDoesNot) {
   };
   std::vector<int> expected(estimates.step_time_s.size());
   std::iota(expected.begin(), expected.end(), 0);
-  std::stable_sort(expected.begin(), expected.end(), [&](int a, int b) {
-    return key(a) < key(b);
-  });
+  std::stable_sort(expected.begin(), expected.end(),
+                   [&](int a, int b) { return key(a) < key(b); });
   EXPECT_EQ(key(expected.front()).first, 0);
   EXPECT_EQ(OrderOf(options), expected);
 }
@@ -130,13 +129,12 @@ TEST_F(AstraMethod, EstimatesAreThoseOfItsModelWithTheseSpeeds) {
                                       .flash_attention = false},
                                      surrogates::AnalyticEfficiency(0.6));
   const trials::Predictions estimates =
-      EstimatesOf(problem_,
-                  {.tflops = 100.0,
-                   .intra_node_gb_per_s = 200.0,
-                   .inter_node_gb_per_s = 3.0,
-                   .matmul_efficiency = 0.6,
-                   .link_efficiency = 0.7,
-                   .flash_attention = false});
+      EstimatesOf(problem_, {.tflops = 100.0,
+                             .intra_node_gb_per_s = 200.0,
+                             .inter_node_gb_per_s = 3.0,
+                             .matmul_efficiency = 0.6,
+                             .link_efficiency = 0.7,
+                             .flash_attention = false});
   for (int i = 0; i < space_.size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
     const surrogates::AstraCost cost = model.Cost(space_[i]);
@@ -190,8 +188,8 @@ TEST_F(AstraMethod, WhatARuleMatchesIsTriedLast) {
     return config.tp > 1 || config.pp == 8 ||
            config.grad_checkpoint == trials::kRecomputeSelective;
   };
-  EXPECT_TRUE(std::is_partitioned(
-      order.begin(), order.end(), [&](int i) { return !matches(i); }));
+  EXPECT_TRUE(std::is_partitioned(order.begin(), order.end(),
+                                  [&](int i) { return !matches(i); }));
   EXPECT_FALSE(matches(order.front()));
 }
 
@@ -237,9 +235,8 @@ TEST_F(AstraMethod, MistakesAreErrorsThatNameThem) {
               testing::ThrowsMessage<common::InputError>(HasSubstr("tpp")));
   EXPECT_THROW(make({.efficiencies = "none.csv"})(), common::InputError);
   problem_.workload = nullptr;
-  EXPECT_THAT(make({}),
-              testing::ThrowsMessage<common::InputError>(
-                  HasSubstr("add [workload] to the manifest")));
+  EXPECT_THAT(make({}), testing::ThrowsMessage<common::InputError>(
+                            HasSubstr("add [workload] to the manifest")));
 }
 
 }  // namespace

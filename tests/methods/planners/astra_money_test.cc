@@ -71,10 +71,8 @@ TEST(AstraMoney, TimesAreThoseOfTheMethod) {
   ASSERT_FALSE(result.pool.empty());
   for (const GpuStrategy& each : result.pool) {
     const surrogates::AstraModel model =
-        AstraModelOf(job.workload,
-                     std::min(each.gpus, 4),
-                     trials::RankOrder::kPipelineOutermost,
-                     {});
+        AstraModelOf(job.workload, std::min(each.gpus, 4),
+                     trials::RankOrder::kPipelineOutermost, {});
     EXPECT_EQ(each.step_time_s, model.Cost(each.config).step_time_s);
   }
 }

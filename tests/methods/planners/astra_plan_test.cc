@@ -51,8 +51,7 @@ class AstraPlans : public testing::Test {
         }
       }
     }
-    configs.erase(std::remove_if(configs.begin(),
-                                 configs.end(),
+    configs.erase(std::remove_if(configs.begin(), configs.end(),
                                  [](const ParallelConfig& config) {
                                    return config.dp < 1;
                                  }),
@@ -118,8 +117,7 @@ TEST_F(AstraPlans, TheFasterTypeHasMoreLayersAndNoTypeHasMoreGpusThanThereAre) {
     EXPECT_EQ(PoolGpus(each.plan, 0) + PoolGpus(each.plan, 1), 16);
   }
   EXPECT_TRUE(
-      std::is_sorted(result.best.begin(),
-                     result.best.end(),
+      std::is_sorted(result.best.begin(), result.best.end(),
                      [](const CostedStrategy& a, const CostedStrategy& b) {
                        return a.cost.step_time_s < b.cost.step_time_s;
                      }));
@@ -383,12 +381,11 @@ TEST_F(AstraPlans, EveryRecomputedLayerTakesTimeAndFreesMemory) {
   }
   // All layers: what the configuration says.
   const AstraPlanModel::Cost full = model.CostOf(
-      PlanOfCandidate(problem_,
-                      {.dp = 8,
-                       .tp = 1,
-                       .pp = 2,
-                       .microbatches = 8,
-                       .grad_checkpoint = trials::kRecomputeFull}));
+      PlanOfCandidate(problem_, {.dp = 8,
+                                 .tp = 1,
+                                 .pp = 2,
+                                 .microbatches = 8,
+                                 .grad_checkpoint = trials::kRecomputeFull}));
   EXPECT_DOUBLE_EQ(last.step_time_s, full.step_time_s);
   EXPECT_DOUBLE_EQ(last.memory_share, full.memory_share);
   EXPECT_LT(full.memory_share, none.memory_share);
@@ -462,8 +459,8 @@ TEST_F(AstraPlans, TheMethodTriesDistinctPlansBeforeCandidates) {
       continue;
     }
     ++candidates;
-    method->Observe(MakeTrial(
-        suggestion->candidate, space_[suggestion->candidate], measurement));
+    method->Observe(MakeTrial(suggestion->candidate,
+                              space_[suggestion->candidate], measurement));
   }
   EXPECT_EQ(plans.size(), 10U);
   EXPECT_EQ(candidates, space_.size());

@@ -129,9 +129,8 @@ TEST(AstraTest, ThePoolHasNoStrategyThatAnotherBeatsInBoth) {
                  other.money < each.money;
         });
     const bool in_pool =
-        std::any_of(pool.begin(), pool.end(), [&](const Strategy& other) {
-          return other.id == each.id;
-        });
+        std::any_of(pool.begin(), pool.end(),
+                    [&](const Strategy& other) { return other.id == each.id; });
     EXPECT_EQ(in_pool, !beaten) << each.id;
   }
   for (std::size_t i = 1; i < pool.size(); ++i) {

@@ -107,11 +107,10 @@ OperatorModel PairedOperators(int layers, double activations_mb) {
     return surrogates::ProfiledOperator{
         name, 1, 1, 0, {.forward_us = 1.0, .activations_mb = mb}};
   };
-  return ModelOfRows({row(kFirst, 100.0),
-                      row(kLayer, activations_mb),
-                      row("enc-MLP-gelu", 3.0 * activations_mb),
-                      row(kLast, 0.0)},
-                     {.layers = layers, .batch = 4});
+  return ModelOfRows(
+      {row(kFirst, 100.0), row(kLayer, activations_mb),
+       row("enc-MLP-gelu", 3.0 * activations_mb), row(kLast, 0.0)},
+      {.layers = layers, .batch = 4});
 }
 
 OperatorPlan Cut(const OperatorModel& model, int at) {

@@ -42,9 +42,7 @@ OperatorModel Model(int layers, int gpus, double limit_mb, int batch = 8) {
 const PlanConstraints kNone{1.0, 0.0, 1 << 20, {}};
 
 // Forward time of operators on one GPU.
-double ForwardUs(const OperatorModel& model,
-                 int begin,
-                 int end,
+double ForwardUs(const OperatorModel& model, int begin, int end,
                  int micro_batch) {
   double us = 0.0;
   for (int op = begin; op < end; ++op) {
@@ -57,10 +55,8 @@ double ForwardUs(const OperatorModel& model,
 // GPUs of each that obey the constraints, for pipelines on all GPUs.
 class Enumeration {
  public:
-  Enumeration(const OperatorModel& model,
-              const PlanConstraints& constraints,
-              int micro_batch,
-              bool recompute)
+  Enumeration(const OperatorModel& model, const PlanConstraints& constraints,
+              int micro_batch, bool recompute)
       : model_(model),
         constraints_(constraints),
         micro_batch_(micro_batch),
@@ -84,28 +80,22 @@ class Enumeration {
     }
     for (std::size_t end = cut + 1; end < cuts_.size(); ++end) {
       for (int each = 1;
-           each <= std::min(left, constraints_.most_gpus_of_stage);
-           each *= 2) {
+           each <= std::min(left, constraints_.most_gpus_of_stage); each *= 2) {
         const double share =
             ForwardUs(model_, cuts_[cut], cuts_[end], micro_batch_) / each /
             (ForwardUs(model_, 0, model_.operators(), micro_batch_) /
              model_.job().gpus);
-        const auto choices =
-            IntraOperator(model_,
-                          cuts_[cut],
-                          cuts_[end],
-                          micro_batch_,
-                          each,
-                          recompute_,
-                          [this](int op, const OperatorChoice& choice) {
-                            return Allows(constraints_, model_, op, choice);
-                          });
+        const auto choices = IntraOperator(
+            model_, cuts_[cut], cuts_[end], micro_batch_, each, recompute_,
+            [this](int op, const OperatorChoice& choice) {
+              return Allows(constraints_, model_, op, choice);
+            });
         if (choices.empty() || !IsBalanced(constraints_, share)) {
           continue;
         }
         plan_.first.push_back(cuts_[cut]);
-        plan_.choices.insert(
-            plan_.choices.end(), choices.begin(), choices.end());
+        plan_.choices.insert(plan_.choices.end(), choices.begin(),
+                             choices.end());
         Divide(end, left - each);
         plan_.first.pop_back();
         plan_.choices.resize(plan_.choices.size() - choices.size());
@@ -143,15 +133,13 @@ class Enumeration {
 
 // The least time of the search's plans without replicas.
 double SearchedMs(const OperatorModel& model,
-                  const PlanConstraints& constraints,
-                  int micro_batch,
+                  const PlanConstraints& constraints, int micro_batch,
                   bool recompute) {
   double least = kInfinity;
   for (const ConstrainedPlan& each :
        SearchUnderConstraints(model, constraints).plans) {
     const bool recomputes =
-        std::any_of(each.plan.choices.begin(),
-                    each.plan.choices.end(),
+        std::any_of(each.plan.choices.begin(), each.plan.choices.end(),
                     [](const auto& choice) { return choice.recomputed != 0; });
     // Replicas show in the microbatch size, of which a pipeline has its own.
     if (each.plan.micro_batch == micro_batch && recomputes == recompute) {
@@ -166,9 +154,7 @@ TEST(NnScalerSearch, NoOtherPlanThatTheConstraintsAdmitIsFaster) {
   for (const double limit_mb : {80'000.0, 6'000.0}) {
     const OperatorModel model = Model(4, 4, limit_mb);
     for (const PlanConstraints& constraints :
-         {PlanConstraints(),
-          kNone,
-          PlanConstraints{0.2, 0.8, 2, {}},
+         {PlanConstraints(), kNone, PlanConstraints{0.2, 0.8, 2, {}},
           PlanConstraints{0.4, 0.5, 8, {{"enc-MLP-GEMM-1", true, false}}}}) {
       // The microbatch of one sequence belongs to one pipeline only.
       for (const bool recompute : {false, true}) {
@@ -194,8 +180,8 @@ TEST(NnScalerSearch, ConstraintsPruneStagesAndKeepTheFastestPlanHere) {
   EXPECT_LT(3 * pruned.joins, 2 * all.joins);
   EXPECT_GE(pruned.plans[0].iteration_ms,
             all.plans[0].iteration_ms * (1.0 - 1e-12));
-  EXPECT_NEAR(
-      pruned.plans[0].iteration_ms / all.plans[0].iteration_ms, 1.0, 1e-12);
+  EXPECT_NEAR(pruned.plans[0].iteration_ms / all.plans[0].iteration_ms, 1.0,
+              1e-12);
 }
 
 TEST(NnScalerSearch, ReplicasAreDataParallelismOfEveryOperator) {

@@ -19,8 +19,7 @@ constexpr const char* kLast = "final-layernorm";
 
 // An operator that was not profiled.
 inline surrogates::ProfiledOperator Unprofiled(std::string name,
-                                               int micro_batch,
-                                               int tp) {
+                                               int micro_batch, int tp) {
   return {std::move(name), micro_batch, tp, 0, {.forward_us = 1e7}};
 }
 
@@ -29,8 +28,7 @@ inline surrogates::OperatorModel ModelOfRows(
     const std::vector<surrogates::ProfiledOperator>& rows,
     const surrogates::OperatorJob& job) {
   return {surrogates::OperatorTable::Of(rows),
-          surrogates::LinkTable::Uniform(100.0, 1.0),
-          job};
+          surrogates::LinkTable::Uniform(100.0, 1.0), job};
 }
 
 }  // namespace methods

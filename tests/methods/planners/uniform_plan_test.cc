@@ -61,24 +61,22 @@ TEST(UniformPlan, StagesBeginAtEquallyManyLayersAndTheFirstWithTheModel) {
   EXPECT_EQ(EqualStages(model, 1).first,
             (std::vector<int>{0, model.operators()}));
   EXPECT_EQ(EqualStages(model, 4).first,
-            (std::vector<int>{
-                0, layers[6], layers[12], layers[18], model.operators()}));
-  EXPECT_EQ(
-      EqualStages(model, 5).first,  // 4, 5, 5, 5 and 5 layers
-      (std::vector<int>{
-          0, layers[4], layers[9], layers[14], layers[19], model.operators()}));
+            (std::vector<int>{0, layers[6], layers[12], layers[18],
+                              model.operators()}));
+  EXPECT_EQ(EqualStages(model, 5).first,  // 4, 5, 5, 5 and 5 layers
+            (std::vector<int>{0, layers[4], layers[9], layers[14], layers[19],
+                              model.operators()}));
 }
 
 TEST(UniformPlan, RecomputesNothingTheCoreOfAttentionOrAllButTheEnds) {
   const OperatorModel model = Model();
-  for (const int recomputation : {trials::kRecomputeNothing,
-                                  trials::kRecomputeSelective,
-                                  trials::kRecomputeFull}) {
-    const auto plan = PlanOf(model,
-                             {.dp = 4,
-                              .tp = 2,
-                              .microbatches = 4,
-                              .grad_checkpoint = recomputation});
+  for (const int recomputation :
+       {trials::kRecomputeNothing, trials::kRecomputeSelective,
+        trials::kRecomputeFull}) {
+    const auto plan = PlanOf(model, {.dp = 4,
+                                     .tp = 2,
+                                     .microbatches = 4,
+                                     .grad_checkpoint = recomputation});
     ASSERT_TRUE(plan);
     for (int op = 0; op < model.operators(); ++op) {
       const std::string& name =
@@ -126,11 +124,10 @@ TEST(UniformPlan, IsNothingWherePlansLackTheSizes) {
 TEST(UniformPlan, MoreRecomputationTakesLongerAndNeedsLessMemory) {
   const OperatorModel model = Model();
   const auto cost = [&](int recomputation) {
-    return model.Cost(*PlanOf(model,
-                              {.dp = 2,
-                               .pp = 4,
-                               .microbatches = 16,
-                               .grad_checkpoint = recomputation}));
+    return model.Cost(*PlanOf(model, {.dp = 2,
+                                      .pp = 4,
+                                      .microbatches = 16,
+                                      .grad_checkpoint = recomputation}));
   };
   const auto nothing = cost(trials::kRecomputeNothing);
   const auto core = cost(trials::kRecomputeSelective);
@@ -150,12 +147,11 @@ TEST(UniformPlan, TheBestOfAllConfigurationsIsThatOfMegatronsGrid) {
       const int dp = 8 / pp / tp;
       for (int m = 1; m <= 64; m *= 2) {
         for (const int checkpoint : {0, 1}) {
-          const auto plan = PlanOf(model,
-                                   {.dp = dp,
-                                    .tp = tp,
-                                    .pp = pp,
-                                    .microbatches = m,
-                                    .grad_checkpoint = checkpoint});
+          const auto plan = PlanOf(model, {.dp = dp,
+                                           .tp = tp,
+                                           .pp = pp,
+                                           .microbatches = m,
+                                           .grad_checkpoint = checkpoint});
           if (!plan) {
             continue;
           }

@@ -40,8 +40,7 @@ ParallelConfig Child(const EvolutionaryOptions& options, std::uint64_t seed) {
   for (const int bucket : {4, 16, 64, 256}) {
     const ParallelConfig config{.dp = 2, .dp_bucket_mb = bucket};
     method->Observe(MakeTrial(
-        space.Find(config).value(),
-        config,
+        space.Find(config).value(), config,
         {.outcome = trials::Outcome::kCompleted,
          .step_times_s = {1.0 / bucket, 1.0 / bucket, 1.0 / bucket}}));
   }
@@ -105,13 +104,11 @@ TEST(Evolutionary, FailuresAreSlowerThanAnyTrialThatRan) {
     const auto method = MakeEvolutionary(
         problem, {.population = 4, .tournament = 1, .mutation = 0.0}, seed);
     const ParallelConfig failed{.dp = 512, .dp_bucket_mb = 4};
-    method->Observe(MakeTrial(space.Find(failed).value(),
-                              failed,
+    method->Observe(MakeTrial(space.Find(failed).value(), failed,
                               {.outcome = trials::Outcome::kOutOfMemory}));
     for (const int bucket : {4, 16, 64, 256}) {
       const ParallelConfig config{.dp = 2, .dp_bucket_mb = bucket};
-      method->Observe(MakeTrial(space.Find(config).value(),
-                                config,
+      method->Observe(MakeTrial(space.Find(config).value(), config,
                                 {.outcome = trials::Outcome::kCompleted,
                                  .step_times_s = {100.0, 100.0, 100.0}}));
     }
@@ -131,8 +128,7 @@ TEST(Evolutionary, KnobsOfBothParentsAreCombined) {
     for (const ParallelConfig& config :
          {ParallelConfig{.dp = 2, .dp_bucket_mb = 4, .zero_stage = 0},
           ParallelConfig{.dp = 2, .dp_bucket_mb = 256, .zero_stage = 2}}) {
-      method->Observe(MakeTrial(space.Find(config).value(),
-                                config,
+      method->Observe(MakeTrial(space.Find(config).value(), config,
                                 {.outcome = trials::Outcome::kCompleted,
                                  .step_times_s = {1.0, 1.0, 1.0}}));
     }

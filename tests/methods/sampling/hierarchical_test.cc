@@ -17,8 +17,7 @@ namespace {
 
 // Two sizes, each with several memory knobs. Every candidate takes a second,
 // but for the fastest one, and a plan that came before them.
-std::vector<int> Search(const trials::SearchSpace& space,
-                        int fastest,
+std::vector<int> Search(const trials::SearchSpace& space, int fastest,
                         bool after_plan) {
   Problem problem;
   problem.space = &space;
@@ -94,8 +93,7 @@ trials::SearchSpace Levels() {
 }
 
 // Whether the knobs that a level varies, and no others, may differ.
-bool MayFollow(const trials::ParallelConfig& best,
-               trials::ParallelConfig next,
+bool MayFollow(const trials::ParallelConfig& best, trials::ParallelConfig next,
                int level) {
   if (next.tp != best.tp) {
     return false;
@@ -128,8 +126,7 @@ TEST(Hierarchical, EveryLevelVariesItsKnobsOfTheBestTrial) {
     for (int trial = 0; trial < 2 + 3 * per_level; ++trial) {
       int expected = -1;
       for (int level = (trial - 2) / per_level;
-           trial >= 2 && level < 3 && expected < 0;
-           ++level) {
+           trial >= 2 && level < 3 && expected < 0; ++level) {
         double least = 1e9;
         for (int i = 0; i < space.size(); ++i) {
           const double distance =
@@ -157,8 +154,8 @@ TEST(Hierarchical, EveryLevelVariesItsKnobsOfTheBestTrial) {
           best = suggestion->candidate;
         }
       }
-      const auto made = MakeTrial(
-          suggestion->candidate, space[suggestion->candidate], measurement);
+      const auto made = MakeTrial(suggestion->candidate,
+                                  space[suggestion->candidate], measurement);
       method->Observe(made);
       history.Add(made);
     }
@@ -214,8 +211,8 @@ std::vector<trials::ChosenBy> ChosenAfter(const trials::SearchSpace& space,
     } else {
       measurement.outcome = trials::Outcome::kOutOfMemory;
     }
-    method->Observe(MakeTrial(
-        suggestion->candidate, space[suggestion->candidate], measurement));
+    method->Observe(MakeTrial(suggestion->candidate,
+                              space[suggestion->candidate], measurement));
   }
   return chosen;
 }

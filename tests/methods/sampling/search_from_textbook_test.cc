@@ -62,8 +62,7 @@ bool Fits(const ParallelConfig& c) {
 }
 
 // Runs a method; returns the trials in their order.
-std::vector<int> RunMethod(Method& method,
-                           const SearchSpace& space,
+std::vector<int> RunMethod(Method& method, const SearchSpace& space,
                            int trials) {
   std::vector<int> order;
   for (int i = 0; i < trials; ++i) {

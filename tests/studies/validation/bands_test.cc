@@ -11,8 +11,7 @@
 namespace studies {
 namespace {
 
-void Add(const std::string& source,
-         double log_ratio,
+void Add(const std::string& source, double log_ratio,
          std::vector<LeftOutRow>& all) {
   all.push_back({.source = source,
                  .architecture = "hopper",
@@ -31,10 +30,7 @@ double Normal(std::mt19937_64& bits) {
 }
 
 // Rows of a source whose ratios spread evenly from `low` to `high`.
-void Add(const std::string& source,
-         double low,
-         double high,
-         int rows,
+void Add(const std::string& source, double low, double high, int rows,
          std::vector<LeftOutRow>& all) {
   for (int i = 0; i < rows; ++i) {
     Add(source, std::log(low + (high - low) * i / (rows - 1)), all);
@@ -46,11 +42,8 @@ void Add(const std::string& source,
 TEST(ErrorBands, AreThePredictionIntervalsOfARandomEffectsModel) {
   std::vector<LeftOutRow> rows;
   for (int i = 0; i < 4; ++i) {
-    Add({'a', static_cast<char>('0' + i)},
-        std::exp(0.1 * i - 0.05),
-        std::exp(0.1 * i + 0.05),
-        2,
-        rows);
+    Add({'a', static_cast<char>('0' + i)}, std::exp(0.1 * i - 0.05),
+        std::exp(0.1 * i + 0.05), 2, rows);
   }
   const trials::ErrorBand band = BandsOf(rows).step_time.at("all");
   const double between = (0.15 * 0.15 + 0.05 * 0.05) * 2.0 / 3.0;

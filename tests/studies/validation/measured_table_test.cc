@@ -51,10 +51,10 @@ constexpr const char* kHeader =
     "step_time_s,peak_memory_gb\n";
 
 TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
-  const fs::path path = Write("elsewhere.csv",
-                              std::string(kHeader) +
-                                  "ultrascale-3b-16,16,2,8,1,1,4,32,ok,3.5,20\n"
-                                  "ultrascale-3b-16,16,16,1,1,0,16,1,oom,,\n");
+  const fs::path path =
+      Write("elsewhere.csv", std::string(kHeader) +
+                                 "ultrascale-3b-16,16,2,8,1,1,4,32,ok,3.5,20\n"
+                                 "ultrascale-3b-16,16,16,1,1,0,16,1,oom,,\n");
   const MeasuredTable table = ReadAnyTable(path, {});
   EXPECT_EQ(table.name, "elsewhere");
   ASSERT_EQ(table.rows.size(), 2U);
@@ -116,8 +116,7 @@ TEST_F(ValidateTable, AMissingColumnIsNamedWithFileAndRemedy) {
                               "scenario,gpus,dp,tp,pp,status\n"
                               "ultrascale-1b-8,8,8,1,1,ok\n");
   EXPECT_THAT(ErrorOf(path),
-              AllOf(HasSubstr("t.csv:1"),
-                    HasSubstr("'step_time_s' is missing"),
+              AllOf(HasSubstr("t.csv:1"), HasSubstr("'step_time_s' is missing"),
                     HasSubstr("add it")));
   const fs::path scenarios = Write("s.csv", "hidden_size\n1024\n");
   EXPECT_THAT(
@@ -156,8 +155,8 @@ TEST_F(ValidateTable, KorthikantisRowsKeepRecomputationAndChunks) {
   EXPECT_EQ(row.config.model_chunks, 3);
   EXPECT_EQ(row.config.microbatches, 64);
   EXPECT_DOUBLE_EQ(row.step_time_s, 13.75);
-  EXPECT_NEAR(
-      table.rows.at(1).peak_memory_bytes, 100.0 * 1024 * 1024 * 1024, 1e3);
+  EXPECT_NEAR(table.rows.at(1).peak_memory_bytes, 100.0 * 1024 * 1024 * 1024,
+              1e3);
   EXPECT_THAT(table.rows.at(2).left_out, HasSubstr("neither"));
 }
 
@@ -219,10 +218,8 @@ constexpr const char* kGoldenSizes =
 
 TEST_F(ValidateTable, GoldenRowsOfUnknownEnvironmentsAreLeftOut) {
   std::string text = kGoldenHeader;
-  for (const char* row : {"te,gpt,dev_dgx_a100",
-                          "te,gpt,dev_dgxh100_coreweave",
-                          "te,gpt,dev_dgx_gb200",
-                          "te,gpt,dev_cluster"}) {
+  for (const char* row : {"te,gpt,dev_dgx_a100", "te,gpt,dev_dgxh100_coreweave",
+                          "te,gpt,dev_dgx_gb200", "te,gpt,dev_cluster"}) {
     text += row;
     text += kGoldenSizes;
   }
@@ -240,9 +237,9 @@ TEST_F(ValidateTable, GoldenRowsOfUnknownEnvironmentsAreLeftOut) {
 
 TEST_F(ValidateTable, GoldenRowsOfReinforcementLearningAreLeftOut) {
   std::string text = kGoldenHeader;
-  for (const char* row : {"gpt_grpo_tp1_pp1,gpt,dev_dgx_a100",
-                          "gpt_inference_tp1,gpt,dev_dgx_a100",
-                          "gpt_tp1,gpt,dev_dgx_a100"}) {
+  for (const char* row :
+       {"gpt_grpo_tp1_pp1,gpt,dev_dgx_a100",
+        "gpt_inference_tp1,gpt,dev_dgx_a100", "gpt_tp1,gpt,dev_dgx_a100"}) {
     text += row;
     text += kGoldenSizes;
   }
@@ -323,8 +320,8 @@ TEST_F(ValidateTable, ARowMayChangeConstantsOfItsFramework) {
   const std::string header =
       "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
       "status,step_time_s,overlap_slowdown,flash_attention\n";
-  const fs::path path = Write("ultrascale.csv",
-                              header +
+  const fs::path path =
+      Write("ultrascale.csv", header +
                                   "1b-8,8,8,1,1,0,1,32,ok,3,0,0\n"
                                   "1b-8,8,8,1,1,0,1,32,ok,3,,\n");
   const MeasuredTable table = ReadAnyTable(path, {});
@@ -413,8 +410,7 @@ TEST_F(ValidateTable, PeaksAreThoseOfTheRankAndKindThatTheTableTells) {
     ADD_FAILURE() << "a rank of the middle";
   } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(),
-                AllOf(HasSubstr("t.csv:2"),
-                      HasSubstr("peak_rank 'middle'"),
+                AllOf(HasSubstr("t.csv:2"), HasSubstr("peak_rank 'middle'"),
                       HasSubstr("known: fullest, first, last")));
   }
 }
@@ -433,8 +429,7 @@ TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
     return TableRow{csv, csv.rows().at(0)}.Number("predicted_peak_memory_gb");
   };
   EXPECT_NEAR(predicted_peak("GB") / predicted_peak("GiB"),
-              1024.0 * 1024 * 1024 / 1e9,
-              1e-9);
+              1024.0 * 1024 * 1024 / 1e9, 1e-9);
 }
 
 TEST_F(ValidateTable, CallsOnAGpuAreTimedByTheShareOfTheRateThatTheyReach) {
@@ -559,9 +554,8 @@ TEST_F(ValidateTable, CsvHasTheTablesColumnsThenPredictionsAndMachines) {
   // One that fits, one that does not, one with more stages than blocks.
   EXPECT_THAT(csv, HasSubstr(",ok,3.3,36.7,ok,"));
   EXPECT_THAT(csv, HasSubstr(",oom,,,oom,"));
-  EXPECT_THAT(csv,
-              EndsWith("32,8,oom,,,,,oom,,,oom,t,ultrascale-1b-64,fitted,,"
-                       "H100-SXM5-80GB,hopper,nanotron,64,8,0\n"));
+  EXPECT_THAT(csv, EndsWith("32,8,oom,,,,,oom,,,oom,t,ultrascale-1b-64,fitted,,"
+                            "H100-SXM5-80GB,hopper,nanotron,64,8,0\n"));
 }
 
 TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
@@ -585,8 +579,8 @@ TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
 }
 
 TEST_F(ValidateTable, SettingsNameTheModelsThatConstantsMayBeFittedTo) {
-  const fs::path path = Write("ultrascale.csv",
-                              std::string(kHeader) +
+  const fs::path path =
+      Write("ultrascale.csv", std::string(kHeader) +
                                   "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
                                   "ultrascale-80b-64,64,1,8,8,0,1,16,ok,2,36\n"
                                   "ultrascale-8b-8,8,1,8,1,0,1,64,ok,4,19\n");
@@ -597,8 +591,8 @@ TEST_F(ValidateTable, SettingsNameTheModelsThatConstantsMayBeFittedTo) {
 }
 
 TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {
-  const fs::path path = Write("ultrascale.csv",
-                              std::string(kHeader) +
+  const fs::path path =
+      Write("ultrascale.csv", std::string(kHeader) +
                                   "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,32,1,ok,2,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,1,32,oom,,\n"
@@ -620,8 +614,8 @@ TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {
 }
 
 TEST_F(ValidateTable, RowsNearTheBestOfTheirScenarioAreASubset) {
-  const fs::path path = Write("ultrascale.csv",
-                              std::string(kHeader) +
+  const fs::path path =
+      Write("ultrascale.csv", std::string(kHeader) +
                                   "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,2,16,ok,6,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,4,8,ok,6.1,36\n"

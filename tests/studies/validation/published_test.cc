@@ -84,14 +84,10 @@ TEST(PublishedTables, UltrascalesRanksAndMemoryFailuresAreFound) {
 }
 
 TEST(PublishedTables, AcesosOperatorsOnV100AreWithinTheirReportedErrors) {
-  const std::pair<const char*, double> limits[] = {{"block (sum)", 0.09},
-                                                   {"qkv", 0.12},
-                                                   {"scores", 0.06},
-                                                   {"context", 0.14},
-                                                   {"output", 0.16},
-                                                   {"ffn-in", 0.15},
-                                                   {"ffn-out", 0.12},
-                                                   {"head", 0.09}};
+  const std::pair<const char*, double> limits[] = {
+      {"block (sum)", 0.09}, {"qkv", 0.12},    {"scores", 0.06},
+      {"context", 0.14},     {"output", 0.16}, {"ffn-in", 0.15},
+      {"ffn-out", 0.12},     {"head", 0.09}};
   for (const auto& [part, limit] : limits) {
     const auto other = OtherHalf("aceso_v100_op_profiles", "V100", part);
     OPPA_NEED(other);

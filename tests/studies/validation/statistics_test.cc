@@ -33,8 +33,8 @@ TEST(ValidateStatistics, SpearmanSeesOnlyOrder) {
 
 // Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4.
 TEST(ValidateStatistics, EqualValuesShareTheirRank) {
-  EXPECT_NEAR(
-      Spearman({1, 2, 2, 3}, {1, 2, 3, 4}), 4.5 / std::sqrt(22.5), 1e-12);
+  EXPECT_NEAR(Spearman({1, 2, 2, 3}, {1, 2, 3, 4}), 4.5 / std::sqrt(22.5),
+              1e-12);
 }
 
 TEST(ValidateStatistics, ARankCorrelationNeedsTwoDifferentValues) {

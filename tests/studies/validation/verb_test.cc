@@ -65,9 +65,8 @@ TEST_F(ValidateVerb, JsonHasTheNumbersAndIsWrittenBesideTheFigures) {
 TEST_F(ValidateVerb, DataHaveARowPerPointAndAColumnPerGroup) {
   (void)Run(false);
   const std::string csv = Written("step-time.csv");
-  EXPECT_THAT(csv,
-              StartsWith("measured,H100-SXM5-80GB: one host,"
-                         "H100-SXM5-80GB: several hosts,scenario\n3.5,"));
+  EXPECT_THAT(csv, StartsWith("measured,H100-SXM5-80GB: one host,"
+                              "H100-SXM5-80GB: several hosts,scenario\n3.5,"));
   EXPECT_THAT(csv, HasSubstr(",,ultrascale-3b-8\n7,,"));
   EXPECT_THAT(csv, testing::EndsWith(",ultrascale-3b-16\n"));
 }

@@ -44,18 +44,16 @@ TEST(BoostedTrees, LearnAStepInOneField) {
 TEST(BoostedTrees, EveryRoundRemovesItsShareOfTheError) {
   const trials::SearchSpace space = Space();
   for (const int rounds : {1, 2, 5}) {
-    BoostedTrees trees(space,
-                       {.rounds = rounds,
-                        .max_depth = 1,
-                        .eta = 0.5,
-                        .min_child_weight = 0.0,
-                        .lambda = 0.0});
+    BoostedTrees trees(space, {.rounds = rounds,
+                               .max_depth = 1,
+                               .eta = 0.5,
+                               .min_child_weight = 0.0,
+                               .lambda = 0.0});
     (void)trees.Fit(All(space, 1.0));
     Prediction prediction;
     trees.Predict(prediction);
     EXPECT_NEAR(prediction.mean[space.size() - 1] - prediction.mean[0],
-                1.0 - std::pow(0.5, rounds),
-                1e-5)
+                1.0 - std::pow(0.5, rounds), 1e-5)
         << rounds;
   }
 }

@@ -16,9 +16,8 @@ double Term(const std::string& name, const ParallelConfig& config) {
   const ClusterShape shape{.gpus = 8, .gpus_per_node = 8};
   const auto terms = PhysicalTimeTerms(shape);
   const auto term =
-      std::find_if(terms.begin(), terms.end(), [&](const CostTerm& t) {
-        return t.name == name;
-      });
+      std::find_if(terms.begin(), terms.end(),
+                   [&](const CostTerm& t) { return t.name == name; });
   return term->feature(config);
 }
 

@@ -92,27 +92,22 @@ TEST(AstraModel, ActivationsAreThoseOfKorthikanti) {
   EXPECT_NEAR(
       per_layer({.grad_checkpoint = trials::kRecomputeSelective}, false) /
           (sbh * 34.0),
-      1.0,
+      1.0, 1e-9);
+  EXPECT_NEAR(
+      per_layer({.tp = 4}, false) / (sbh * (10.0 + (24.0 + scores) / 4.0)), 1.0,
       1e-9);
   EXPECT_NEAR(
-      per_layer({.tp = 4}, false) / (sbh * (10.0 + (24.0 + scores) / 4.0)),
-      1.0,
-      1e-9);
-  EXPECT_NEAR(
-      per_layer({.tp = 4, .sp = 4}, false) / (sbh * (34.0 + scores) / 4.0),
-      1.0,
+      per_layer({.tp = 4, .sp = 4}, false) / (sbh * (34.0 + scores) / 4.0), 1.0,
       1e-9);
   // The inputs of all layers, and one layer while it is recomputed.
   EXPECT_NEAR(per_layer({.grad_checkpoint = trials::kRecomputeFull}, false) /
                   (sbh * (2.0 + (34.0 + scores) / gpt.layers)),
-              1.0,
-              1e-9);
+              1.0, 1e-9);
   EXPECT_NEAR(
       per_layer({.tp = 4, .grad_checkpoint = trials::kRecomputeFull, .sp = 4},
                 true) /
           (sbh * (2.0 + 34.0 / gpt.layers) / 4.0),
-      1.0,
-      1e-9);
+      1.0, 1e-9);
 }
 
 TEST(AstraModel, TheFirstStageKeepsAsManyMicrobatchesAsThereAreStages) {
@@ -158,8 +153,7 @@ TEST(AstraModel, CommunicationIsHiddenByTheLastBackwardOnly) {
   const auto parameters = static_cast<double>(ParameterCount(workload.model));
   const double reduce_s = 2.0 * 4.0 * parameters * 7 / 8 / 0.5e9;
   EXPECT_NEAR(
-      cost.reduction_s / (reduce_s - 2.0 / 3.0 * cost.stages[0].compute_s),
-      1.0,
+      cost.reduction_s / (reduce_s - 2.0 / 3.0 * cost.stages[0].compute_s), 1.0,
       1e-9);
   // Within a host, links take no time.
   EXPECT_EQ(model.Cost({.dp = 4, .microbatches = 8}).reduction_s, 0.0);
@@ -168,8 +162,7 @@ TEST(AstraModel, CommunicationIsHiddenByTheLastBackwardOnly) {
   EXPECT_NEAR(
       Ideal(workload, machine).Cost({.dp = 8, .microbatches = 8}).reduction_s /
           reduce_s,
-      1.0,
-      1e-9);
+      1.0, 1e-9);
 }
 
 TEST(AstraModel, TensorParallelismReducesTwoOutputsPerLayerAndPass) {
@@ -212,8 +205,7 @@ TEST(AstraModel, OnlyTransfersBetweenHostsUseTheSlowLink) {
       Ideal(gpt.Workload(), machine).Cost({.pp = 8, .microbatches = 64});
   for (std::size_t stage = 0; stage < 8; ++stage) {
     EXPECT_NEAR(eight.stages[stage].transfer_s / slow,
-                stage == 3 || stage == 4 ? 1.0 : 0.0,
-                1e-9);
+                stage == 3 || stage == 4 ? 1.0 : 0.0, 1e-9);
   }
   // A stage of a whole host or more.
   for (const AstraStage& stage :
@@ -241,19 +233,17 @@ TEST(AstraModel, OnlyTensorParallelismBeyondAHostUsesTheSlowLink) {
 
 TEST(AstraModel, HalfTheEfficiencyTakesTwiceAsLong) {
   const auto workload = fakes::Decoder{}.Workload();
-  const AstraModel half(
-      workload, IdealMachine(), [](const MatrixProduct&) { return 0.5; });
+  const AstraModel half(workload, IdealMachine(),
+                        [](const MatrixProduct&) { return 0.5; });
   EXPECT_NEAR(half.Cost({.microbatches = 16}).step_time_s /
                   Ideal(workload).Cost({.microbatches = 16}).step_time_s,
-              2.0,
-              1e-12);
+              2.0, 1e-12);
 }
 
 // Without a vocabulary, the product of the head is empty; its efficiency is 0.
 TEST(AstraModel, AProductOfNothingTakesNoTime) {
   const AstraModel model(fakes::Decoder{.vocabulary = 0}.Workload(),
-                         IdealMachine(),
-                         AnalyticEfficiency(0.8));
+                         IdealMachine(), AnalyticEfficiency(0.8));
   const ParallelConfig config{.pp = 2, .microbatches = 16};
   const AstraCost cost = model.Cost(config);
   EXPECT_GT(cost.step_time_s, 0.0);
@@ -294,17 +284,14 @@ TEST(AstraModel, ARecomputedBlockRunsItsForwardOnceMore) {
     config.grad_checkpoint = trials::kRecomputeNothing;
     const AstraStage some = model.StageOf(config, block, share);
     EXPECT_NEAR(some.compute_s, once, 1e-12 * once);
-    EXPECT_NEAR(some.communicate_s,
-                (2.0 * blocks + recomputed) * pass_s,
+    EXPECT_NEAR(some.communicate_s, (2.0 * blocks + recomputed) * pass_s,
                 1e-9 * pass_s);
     config.grad_checkpoint = trials::kRecomputeSelective;
     EXPECT_NEAR(model.StageOf(config, block, share).compute_s,
-                once + (blocks - recomputed) * block.core_s,
-                1e-12 * once);
+                once + (blocks - recomputed) * block.core_s, 1e-12 * once);
     config.grad_checkpoint = trials::kRecomputeFull;
     EXPECT_NEAR(model.StageOf(config, block, share).compute_s,
-                4.0 * blocks * block.forward_s,
-                1e-12 * once);
+                4.0 * blocks * block.forward_s, 1e-12 * once);
   }
 }
 
@@ -319,8 +306,7 @@ TEST(AstraModel, GroupsOfBlocksKeepTheirInputsOnly) {
   const AstraBlock block = model.BlockOf(config);
   const auto stage = [&](int recomputed, int group) {
     return model.StageOf(
-        config,
-        block,
+        config, block,
         {.blocks = 24, .recomputed = recomputed, .group = group});
   };
   const double sbh = gpt.sequence_length * gpt.hidden_size;
@@ -328,14 +314,12 @@ TEST(AstraModel, GroupsOfBlocksKeepTheirInputsOnly) {
   for (const auto& [group, groups] :
        {std::pair(2, 12), {3, 8}, {5, 5}, {24, 1}, {100, 1}}) {
     EXPECT_NEAR(stage(0, group).memory_bytes - states,
-                (2.0 * groups + 34.0 * std::min(group, 24)) * sbh,
-                1e-3)
+                (2.0 * groups + 34.0 * std::min(group, 24)) * sbh, 1e-3)
         << group;
     EXPECT_EQ(stage(0, group).compute_s, stage(24, 1).compute_s);
   }
   EXPECT_NEAR(stage(6, 1).memory_bytes - states,
-              (2.0 * 6.0 + 34.0 * 18.0 + 34.0) * sbh,
-              1e-3);
+              (2.0 * 6.0 + 34.0 * 18.0 + 34.0) * sbh, 1e-3);
 }
 
 // 18 bytes of each parameter, and 34 s b h for each block of two microbatches.
@@ -352,8 +336,7 @@ TEST(AstraModel, TheFirstOfTwoStagesHoldsStatesAndActivationsOnly) {
                   .Cost({.pp = 2, .microbatches = 64})
                   .stages[0]
                   .memory_bytes,
-              18.0 * parameters + 2.0 * 12.0 * 34.0 * sbh,
-              1e-3);
+              18.0 * parameters + 2.0 * 12.0 * 34.0 * sbh, 1e-3);
 }
 
 // A decoder with grouped queries, gated feed-forward layers and experts.
@@ -394,8 +377,7 @@ TEST(AstraModel, ATokenMeetsItsExpertsAndFewerKeysAndValues) {
   }
   EXPECT_NEAR(time({.microbatches = 16,
                     .grad_checkpoint = trials::kRecomputeSelective}),
-              all + attention / 3.0 / 1e12,
-              1e-9 * all);
+              all + attention / 3.0 / 1e12, 1e-9 * all);
 }
 
 // The distributed optimizer keeps 12 bytes of each parameter of a stage on one
@@ -425,8 +407,8 @@ TEST(AstraModel, StagesHaveTheirParametersAndTheLastAHeadOfItsOwn) {
     EXPECT_NEAR(sum, tied ? all + vocabulary - 2048.0 : all, 1e-9 * all);
     // Blocks 4, 5, 5, 5 and 5 of 24, and the embedding.
     EXPECT_NEAR(parameters({.pp = 5}, 1) / (5.0 * block), 1.0, 1e-9);
-    EXPECT_NEAR(
-        parameters({.pp = 5}, 0) / (4.0 * block + vocabulary), 1.0, 1e-9);
+    EXPECT_NEAR(parameters({.pp = 5}, 0) / (4.0 * block + vocabulary), 1.0,
+                1e-9);
     // A quarter of the experts.
     const double experts =
         24.0 * 8.0 * static_cast<double>(ExpertParameters(workload.model));
@@ -442,8 +424,7 @@ TEST(AstraModel, OneHeadOfKeysAndValuesServesAllQueries) {
   const double one = Ideal(workload).BlockOf({.microbatches = 64}).forward_s;
   EXPECT_NEAR(
       (all - one) * 1e12 / (2.0 * 1024.0 * 2048.0 * 2048.0 * 2.0 * 15.0 / 16.0),
-      1.0,
-      1e-9);
+      1.0, 1e-9);
 }
 
 TEST(AstraModel, ContextRanksHoldParametersAsDataRanksDo) {
@@ -500,8 +481,7 @@ TEST(AstraModel, AnOptimizerOnTheHostUpdatesAndTransfersItsElements) {
           .dp = 4, .zero_stage = zero_stage, .microbatches = 1};
       const AstraBlock block = model.BlockOf(config);
       const auto stage = [&](bool offload, bool overlap) {
-        return model.StageOf(config,
-                             block,
+        return model.StageOf(config, block,
                              {.blocks = static_cast<int>(workload.model.layers),
                               .offload_optimizer = offload,
                               .overlap_offload = overlap});
@@ -515,12 +495,11 @@ TEST(AstraModel, AnOptimizerOnTheHostUpdatesAndTransfersItsElements) {
       const double out_s = 4.0 * elements / machine.host_bytes_per_s;
       const double back_s = 2.0 * elements / machine.host_bytes_per_s;
       EXPECT_NEAR(stage(true, false).offload_s / (update_s + out_s + back_s),
-                  1.0,
-                  1e-9);
+                  1.0, 1e-9);
       const double compute_s = stage(true, true).compute_s;
       const double hidden_s = slower > 1.0 ? out_s + back_s - compute_s : 0.0;
-      EXPECT_NEAR(
-          stage(true, true).offload_s / (update_s + hidden_s), 1.0, 1e-9);
+      EXPECT_NEAR(stage(true, true).offload_s / (update_s + hidden_s), 1.0,
+                  1e-9);
     }
   }
 }
@@ -662,14 +641,13 @@ TEST(AstraModel, ExpertParallelismSendsTokensToTheirExpertsAndBack) {
     return model.Cost(config).stages[0].communicate_s;
   };
   const double within = 24.0 * 4.0 * 0.75 * 2.0 * bytes / 1e10;
-  EXPECT_NEAR(
-      communicate({.dp = 4, .microbatches = 16, .ep = 4}) / within, 1.0, 1e-9);
+  EXPECT_NEAR(communicate({.dp = 4, .microbatches = 16, .ep = 4}) / within, 1.0,
+              1e-9);
   // Groups of 4 that are 4 ranks apart span hosts of 8.
   const double reduced = 24.0 * 4.0 * 2.0 * 0.75 * bytes / 1e10;
   EXPECT_NEAR(communicate({.dp = 4, .tp = 4, .microbatches = 16, .ep = 4}) /
                   (10.0 * within + reduced),
-              1.0,
-              1e-9);
+              1.0, 1e-9);
 }
 
 // Twice as many bytes as the message that reaches half of the efficiency.
@@ -689,13 +667,11 @@ TEST(AstraModel, SmallMessagesReachLessOfTheBandwidth) {
   EXPECT_NEAR(transfer({.pp = 2, .microbatches = 64}) / expected, 1.0, 1e-9);
   EXPECT_NEAR(
       transfer({.pp = 2, .microbatches = 64, .model_chunks = 3}) / expected,
-      3.0,
-      1e-9);
+      3.0, 1e-9);
   // Half of the message: half of the efficiency.
   EXPECT_NEAR(transfer({.tp = 2, .pp = 2, .microbatches = 64, .sp = 2}) /
                   (0.5 * bytes / (1e10 * 0.25)),
-              1.0,
-              1e-9);
+              1.0, 1e-9);
 }
 
 TEST(AstraModel, LargeProductsAreMoreEfficientThanSmallOnes) {

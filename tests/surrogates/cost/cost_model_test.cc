@@ -39,10 +39,8 @@ double AllReduce(double d, double n, const Link& link) {
 }
 
 // Eqs. 10-19, written out as the paper has them; the DP bytes of ZeRO-3 apart.
-double PrintedStepTime(const ParallelConfig& c,
-                       const ClusterShape& shape,
-                       const Constants& k,
-                       ComputeTime reading) {
+double PrintedStepTime(const ParallelConfig& c, const ClusterShape& shape,
+                       const Constants& k, ComputeTime reading) {
   const double t_comp =
       reading == ComputeTime::kOfBatch ? k.t_comp / c.microbatches : k.t_comp;
   const double comp =
@@ -131,17 +129,14 @@ TEST_P(PrintedCostModel, IsTheSumOfTheEquations) {
   const Eigen::VectorXd throughput = mean.EvaluateAll(log_c);
   for (int i = 0; i < space.size(); ++i) {
     EXPECT_NEAR(1.0 / throughput[i],
-                PrintedStepTime(space[i], shape, constants, t_comp),
-                1e-12)
+                PrintedStepTime(space[i], shape, constants, t_comp), 1e-12)
         << ToString(space[i]);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    OneHostAndSeveral,
-    PrintedCostModel,
-    testing::Combine(testing::Values(ClusterShape{8, 8},
-                                     ClusterShape{16, 8},
+    OneHostAndSeveral, PrintedCostModel,
+    testing::Combine(testing::Values(ClusterShape{8, 8}, ClusterShape{16, 8},
                                      ClusterShape{32, 4}),
                      testing::Values(ComputeTime::kOfBatch,
                                      ComputeTime::kOfMicrobatch)));
@@ -240,8 +235,7 @@ TEST(PhysicalCostModel, ZeroShardsStateFromItsStageOn) {
 
 // The value of one term of the physical model for each configuration.
 Eigen::VectorXd Term(const std::vector<ParallelConfig>& configs,
-                     const std::string& name,
-                     bool memory) {
+                     const std::string& name, bool memory) {
   const trials::SearchSpace space(configs);
   const ClusterShape shape{8, 8};
   const ParametricMean mean =
@@ -293,8 +287,7 @@ TEST(PhysicalCostModel, ZeroShardsExpertsOverTheirCopiesOnly) {
   const Eigen::VectorXd state = Term({{.dp = 8, .zero_stage = 1},
                                       {.dp = 8, .zero_stage = 1, .ep = 4},
                                       {.dp = 8, .ep = 4}},
-                                     "optimizer state",
-                                     true);
+                                     "optimizer state", true);
   EXPECT_DOUBLE_EQ(state[0], 1.0 / 8);
   EXPECT_DOUBLE_EQ(state[1], 1.0 / 8);
   EXPECT_DOUBLE_EQ(state[2], 1.0 / 4);
@@ -322,8 +315,7 @@ TEST(CostModelChoices, WithoutTypicalValuesEveryTermIsATenthOfAStep) {
       const auto& coefficient = mean.coefficients[j];
       EXPECT_NEAR(
           std::exp(coefficient.log_center) * mean.features.col(j).maxCoeff(),
-          0.1,
-          1e-12)
+          0.1, 1e-12)
           << coefficient.name;
       EXPECT_FALSE(coefficient.absolute);
     }

@@ -382,9 +382,7 @@ TEST(PhysicalTerms, TypicalValuesAreThoseOfTheDecision) {
   const auto rows = [](const std::vector<CostTerm>& terms) {
     std::vector<Row> found;
     for (const CostTerm& term : terms) {
-      found.emplace_back(term.name,
-                         term.typical.kind,
-                         term.typical.value,
+      found.emplace_back(term.name, term.typical.kind, term.typical.value,
                          term.typical.log_stddev);
     }
     return found;

@@ -22,8 +22,7 @@ constexpr ClusterShape kOneHost{.gpus = 8, .gpus_per_node = 8};
 constexpr ClusterShape kSeveralHosts{.gpus = 32, .gpus_per_node = 4};
 
 // The named feature of one configuration.
-double Time(const std::string& name,
-            const ClusterShape& shape,
+double Time(const std::string& name, const ClusterShape& shape,
             const ParallelConfig& config,
             ComputeTime t_comp = ComputeTime::kOfBatch) {
   for (const CostTerm& term : PrintedTimeTerms(shape, t_comp)) {
@@ -63,8 +62,7 @@ const std::vector<Table4Optimum> kTable4 = {
 
 // Throughputs of a configuration of Table 4 and of the same one with each
 // smaller number of microbatches that fills the pipeline.
-Eigen::VectorXd Table4Means(const Table4Optimum& optimum,
-                            ComputeTime t_comp,
+Eigen::VectorXd Table4Means(const Table4Optimum& optimum, ComputeTime t_comp,
                             double log_communication) {
   std::vector<ParallelConfig> configs = {optimum.config};
   for (int mb = optimum.config.microbatches / 2; mb >= optimum.config.pp;
@@ -72,10 +70,9 @@ Eigen::VectorXd Table4Means(const Table4Optimum& optimum,
     configs.push_back(optimum.config);
     configs.back().microbatches = mb;
   }
-  const ParametricMean mean = ThroughputPrior(trials::SearchSpace(configs),
-                                              optimum.shape,
-                                              CostModelForm::kPrinted,
-                                              {.t_comp = t_comp});
+  const ParametricMean mean =
+      ThroughputPrior(trials::SearchSpace(configs), optimum.shape,
+                      CostModelForm::kPrinted, {.t_comp = t_comp});
   Eigen::VectorXd log_c =
       Eigen::VectorXd::Constant(mean.size(), log_communication);
   log_c[0] = 0.0;  // computation, the first term
@@ -133,9 +130,9 @@ TEST(Equation12, GradientsAreSplitByTensorAndPipelineParallelism) {
 
 TEST(Equation12, TheFudgeOfZeroThreeIsProportionalToTheVolumeItScales) {
   for (const ClusterShape& shape : {kOneHost, kSeveralHosts}) {
-    for (ParallelConfig config : {ParallelConfig{.dp = 8, .tp = 1},
-                                  ParallelConfig{.dp = 2, .tp = 2},
-                                  ParallelConfig{.dp = 4, .pp = 2}}) {
+    for (ParallelConfig config :
+         {ParallelConfig{.dp = 8, .tp = 1}, ParallelConfig{.dp = 2, .tp = 2},
+          ParallelConfig{.dp = 4, .pp = 2}}) {
       for (const std::string link : {"intra-node", "inter-node"}) {
         config.zero_stage = 2;
         EXPECT_EQ(Time("DP volume ZeRO-3, " + link, shape, config), 0.0);
@@ -295,8 +292,8 @@ TEST(PrintedTerms, StartAsTheseSharesOfAStepAndOfTheMemory) {
     std::vector<Row> found;
     for (const CostTerm& term : terms) {
       EXPECT_EQ(term.typical.kind, TypicalValue::Kind::kShare) << term.name;
-      found.emplace_back(
-          term.name, term.typical.value, term.typical.log_stddev);
+      found.emplace_back(term.name, term.typical.value,
+                         term.typical.log_stddev);
     }
     return found;
   };

@@ -38,10 +38,9 @@ TEST(MatchSharedScale, FindsTheScaleOfTimesBehindThroughputs) {
 
 TEST(MatchSharedScale, IsNotMovedFarByOneThatIsTenTimesSlower) {
   const ParametricMean mean = Mean(ParametricMean::Link::kInverse);
-  const Eigen::Vector4d throughput(1.0 / AtScale(5.0, 1.0),
-                                   1.0 / AtScale(5.0, 2.0),
-                                   0.1 / AtScale(5.0, 4.0),
-                                   1.0 / AtScale(5.0, 8.0));
+  const Eigen::Vector4d throughput(
+      1.0 / AtScale(5.0, 1.0), 1.0 / AtScale(5.0, 2.0), 0.1 / AtScale(5.0, 4.0),
+      1.0 / AtScale(5.0, 8.0));
   const double scale = MatchSharedScale(
       mean, {{0, 1, 2, 3}, throughput, Eigen::Vector4d::Zero()});
   EXPECT_NEAR(scale, std::log(5.0), 0.15);
@@ -52,10 +51,9 @@ TEST(MatchSharedScale, LearnsFromAFailureOnlyWhereItExpectedNone) {
   mean.clip = 1.1;
   mean.shared_scale = SharedScale{std::log(0.2), 1.7};
   const auto after = [&](int candidate) {
-    return MatchSharedScale(mean,
-                            {{candidate},
-                             Eigen::VectorXd::Constant(1, 1.1),
-                             Eigen::VectorXd::Zero(1)});
+    return MatchSharedScale(mean, {{candidate},
+                                   Eigen::VectorXd::Constant(1, 1.1),
+                                   Eigen::VectorXd::Zero(1)});
   };
   EXPECT_GT(after(0), std::log(0.3));          // 0.5 of the memory by the guess
   EXPECT_NEAR(after(3), std::log(0.2), 1e-9);  // 3.3 of it
@@ -86,10 +84,9 @@ double MatchedAlone(double log_measured, double stddev, int times = 1) {
   mean.coefficients = {{"size", 0.0, 0.5, false}};
   mean.shared_scale = SharedScale{0.0, stddev};
   return MatchSharedScale(
-      mean,
-      {std::vector<int>(static_cast<std::size_t>(times), 0),
-       Eigen::VectorXd::Constant(times, std::exp(log_measured)),
-       Eigen::VectorXd::Zero(times)});
+      mean, {std::vector<int>(static_cast<std::size_t>(times), 0),
+             Eigen::VectorXd::Constant(times, std::exp(log_measured)),
+             Eigen::VectorXd::Zero(times)});
 }
 
 // With the deviation e = 0.3 of the error as that of the prior, the minimum of
@@ -116,18 +113,16 @@ TEST(MatchSharedScale, StaysWithinSixDeviationsAndAStepOfThePrior) {
 
 TEST(MatchSharedScale, IgnoresValuesThatAreNotPositive) {
   const ParametricMean mean = Mean(ParametricMean::Link::kInverse);
-  const double alone =
-      MatchSharedScale(mean,
-                       {{1},
-                        Eigen::VectorXd::Constant(1, 1.0 / AtScale(7.0, 2.0)),
-                        Eigen::VectorXd::Zero(1)});
+  const double alone = MatchSharedScale(
+      mean, {{1},
+             Eigen::VectorXd::Constant(1, 1.0 / AtScale(7.0, 2.0)),
+             Eigen::VectorXd::Zero(1)});
   EXPECT_NE(alone, 0.0);
-  EXPECT_EQ(
-      MatchSharedScale(mean,
-                       {{0, 1, 2},
-                        Eigen::Vector3d(0.0, 1.0 / AtScale(7.0, 2.0), -1.0),
-                        Eigen::Vector3d::Zero()}),
-      alone);
+  EXPECT_EQ(MatchSharedScale(
+                mean, {{0, 1, 2},
+                       Eigen::Vector3d(0.0, 1.0 / AtScale(7.0, 2.0), -1.0),
+                       Eigen::Vector3d::Zero()}),
+            alone);
 }
 
 TEST(CentersAtScale, MoveTheRelativeCoefficientsOnly) {

@@ -17,14 +17,10 @@ namespace {
 
 using trials::ParallelConfig;
 
-trials::Workload Decoder(int layers,
-                         int hidden_size,
-                         int heads,
-                         int batch_size,
-                         int sequence_length,
-                         int vocabulary) {
-  return fakes::Decoder{
-      layers, hidden_size, heads, batch_size, sequence_length, vocabulary}
+trials::Workload Decoder(int layers, int hidden_size, int heads, int batch_size,
+                         int sequence_length, int vocabulary) {
+  return fakes::Decoder{layers,     hidden_size,     heads,
+                        batch_size, sequence_length, vocabulary}
       .Workload();
 }
 
@@ -133,9 +129,8 @@ TEST(TextbookModel, PartsOfAStepAreTheirFormulas) {
   EXPECT_DOUBLE_EQ(step.compute_s, 6 * parameters * tokens * 8 / (1e14 * 0.5));
   EXPECT_DOUBLE_EQ(step.tensor_s,
                    8 * 2 * (16.0 / 2) * 2 * (2 * tokens * 1024 / 4) / 1e11);
-  EXPECT_DOUBLE_EQ(
-      step.data_s,
-      std::max(0.0, 2 * 0.5 * 2 * parameters / 1e10 - 0.8 * step.compute_s));
+  EXPECT_DOUBLE_EQ(step.data_s, std::max(0.0, 2 * 0.5 * 2 * parameters / 1e10 -
+                                                  0.8 * step.compute_s));
   EXPECT_DOUBLE_EQ(step.bubble_s, step.compute_s / 8);
   EXPECT_DOUBLE_EQ(step.pipeline_s, 8 * 2 * 2 * tokens * 1024 / 1e10);
   EXPECT_DOUBLE_EQ(
@@ -207,10 +202,9 @@ struct Advised {
 ParallelConfig Advice(const Advised& given) {
   const trials::Workload workload =
       Decoder(given.layers, 960, given.heads, 1024, 128, 1000);
-  return TextbookModel(
-             workload,
-             {.gpus_per_node = given.gpus_per_node,
-              .memory_bytes = given.bytes_per_parameter * Parameters(workload)})
+  return TextbookModel(workload, {.gpus_per_node = given.gpus_per_node,
+                                  .memory_bytes = given.bytes_per_parameter *
+                                                  Parameters(workload)})
       .Advise(given.gpus);
 }
 
@@ -416,8 +410,7 @@ TEST(TextbookModel, CalibrationRecoversTheFactors) {
   measurements.resize(1);
   const TextbookFactors one = Calibrate(measurements);
   EXPECT_NEAR(one.StepTime(measurements[0].predicted),
-              measurements[0].step_time_s,
-              1e-12);
+              measurements[0].step_time_s, 1e-12);
   EXPECT_EQ(one.compute, one.communication);
   EXPECT_EQ(Calibrate({}).compute, 1.0);
 }
@@ -448,8 +441,7 @@ TEST(TextbookModel, ValidationHasMeanGreatestAndDeviation) {
                         {{.compute_s = 1.0}, 1.0}},
                        {})
                   .deviation,
-              std::sqrt((0.01 + 0.09 + 0.04) / 3.0),
-              1e-12);
+              std::sqrt((0.01 + 0.09 + 0.04) / 3.0), 1e-12);
 }
 
 TEST(TextbookModel, BubblesAreThoseOfTheExercise) {
@@ -458,9 +450,9 @@ TEST(TextbookModel, BubblesAreThoseOfTheExercise) {
   EXPECT_EQ(MicrobatchesForBubble(8, BubbleShare(4, 16)), 38);
   EXPECT_EQ(MicrobatchesForBubble(2, 0.5), 1);
   EXPECT_EQ(MicrobatchesForBubble(1, 0.1), 1);
-  for (const auto& [pp, ten, five] : {std::array{4, 27, 57},
-                                      std::array{8, 63, 133},
-                                      std::array{16, 135, 285}}) {
+  for (const auto& [pp, ten, five] :
+       {std::array{4, 27, 57}, std::array{8, 63, 133},
+        std::array{16, 135, 285}}) {
     EXPECT_EQ(MicrobatchesForBubble(pp, 0.10), ten);
     EXPECT_EQ(MicrobatchesForBubble(pp, 0.05), five);
   }
@@ -471,11 +463,10 @@ TEST(TextbookModel, BubblesAreThoseOfTheExercise) {
 TEST(TextbookModel, AReductionOnASlowLinkIsLongerThanWhatHidesIt) {
   const trials::Workload workload = Decoder(16, 1024, 16, 64, 512, 30'000);
   const double parameters = Parameters(workload);
-  const TextbookModel model(workload,
-                            {.gpus_per_node = 4,
-                             .flops_per_s = 1e14,
-                             .intra_node_bytes_per_s = 1e9,
-                             .inter_node_bytes_per_s = 1e8});
+  const TextbookModel model(workload, {.gpus_per_node = 4,
+                                       .flops_per_s = 1e14,
+                                       .intra_node_bytes_per_s = 1e9,
+                                       .inter_node_bytes_per_s = 1e8});
   const TextbookStep host = model.Step({.dp = 4, .microbatches = 1});
   EXPECT_DOUBLE_EQ(host.data_s,
                    2 * 0.75 * 2 * parameters / 1e9 - 0.8 * host.compute_s);

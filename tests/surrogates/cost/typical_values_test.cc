@@ -24,8 +24,7 @@ TEST(TypicalValues, CoverEveryTermOfThePhysicalModel) {
   }
 }
 
-double LogCenter(const std::vector<CostTerm>& terms,
-                 const std::string& name,
+double LogCenter(const std::vector<CostTerm>& terms, const std::string& name,
                  double sequences) {
   for (const CostTerm& term : terms) {
     if (term.name == name) {
@@ -37,8 +36,8 @@ double LogCenter(const std::vector<CostTerm>& terms,
 
 TEST(TypicalValues, FollowTheBatch) {
   const auto reduce = [](double sequences) {
-    return LogCenter(
-        PhysicalTimeTerms({16, 8}), "DP volume, intra-node", sequences);
+    return LogCenter(PhysicalTimeTerms({16, 8}), "DP volume, intra-node",
+                     sequences);
   };
   EXPECT_NEAR(reduce(64.0) - reduce(128.0), std::log(2.0), 1e-12);
   const auto held = [](double sequences) {
@@ -65,8 +64,7 @@ TEST(TypicalValues, CountTheSequencesOfTheLargestCandidate) {
   EXPECT_NEAR(sequences({{.dp = 4, .microbatches = 2},
                          {.dp = 2, .microbatches = 2, .micro_batch_size = 3},
                          {.dp = 1, .microbatches = 2}}),
-              12.0,
-              1e-12);
+              12.0, 1e-12);
 }
 
 // Decision 9: M is assumed to be 0.05 to 40 GPUs, and the fastest computation

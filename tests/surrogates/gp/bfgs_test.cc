@@ -41,12 +41,9 @@ double Rosenbrock(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
 }
 
 TEST(MinimizeBfgs, FindsTheMinimumOfRosenbrock) {
-  const BfgsSummary summary =
-      MinimizeBfgs(Rosenbrock,
-                   Constant(6, -1.2),
-                   Constant(6, -5.0),
-                   Constant(6, 5.0),
-                   {.gradient_tolerance = 1e-6, .value_tolerance = 0.0});
+  const BfgsSummary summary = MinimizeBfgs(
+      Rosenbrock, Constant(6, -1.2), Constant(6, -5.0), Constant(6, 5.0),
+      {.gradient_tolerance = 1e-6, .value_tolerance = 0.0});
   EXPECT_TRUE(summary.converged);
   EXPECT_LT((summary.x - Constant(6, 1.0)).norm(), 1e-5);
   EXPECT_LT(summary.evaluations, 150);
@@ -68,12 +65,9 @@ TEST(MinimizeBfgs, StopsAtTheBoundsThatHoldTheMinimum) {
       *gradient = hessian * x - linear;
       return 0.5 * x.dot(hessian * x) - linear.dot(x);
     };
-    const BfgsSummary summary =
-        MinimizeBfgs(objective,
-                     Constant(8, 0.3),
-                     Constant(8, -0.5),
-                     Constant(8, 1.0),
-                     {.gradient_tolerance = 1e-6, .value_tolerance = 0.0});
+    const BfgsSummary summary = MinimizeBfgs(
+        objective, Constant(8, 0.3), Constant(8, -0.5), Constant(8, 1.0),
+        {.gradient_tolerance = 1e-6, .value_tolerance = 0.0});
     const Eigen::VectorXd gradient = hessian * summary.x - linear;
     const Eigen::VectorXd projected =
         (summary.x - gradient).cwiseMax(-0.5).cwiseMin(1.0) - summary.x;
@@ -101,8 +95,8 @@ TEST(MinimizeBfgs, GoesOnWhereTheFunctionCrossesZero) {
     *gradient = 2.0 * (x.array() - 3.0);
     return (x.array() - 3.0).square().sum() - 4.0;
   };
-  const BfgsSummary summary = MinimizeBfgs(
-      objective, Constant(2, 1.0), Constant(2, -9.0), Constant(2, 9.0));
+  const BfgsSummary summary = MinimizeBfgs(objective, Constant(2, 1.0),
+                                           Constant(2, -9.0), Constant(2, 9.0));
   EXPECT_LT((summary.x - Constant(2, 3.0)).norm(), 1e-5);
 }
 
@@ -116,11 +110,8 @@ TEST(MinimizeBfgs, NeverMovesAParameterFurtherThanAllowedInOneStep) {
     last = x;
     return -1e3 * x[0];
   };
-  (void)MinimizeBfgs(objective,
-                     Constant(1, 0.0),
-                     Constant(1, -50.0),
-                     Constant(1, 50.0),
-                     {.max_step = 2.0});
+  (void)MinimizeBfgs(objective, Constant(1, 0.0), Constant(1, -50.0),
+                     Constant(1, 50.0), {.max_step = 2.0});
   EXPECT_LE(longest, 2.0);
   EXPECT_NEAR(last[0], 50.0, 1e-6);
 }
@@ -156,11 +147,9 @@ Trace Follow(const std::vector<Answer>& answers,
     *gradient = i < answers.size() ? answers[i].gradient : Constant(n, 0.0);
     return i < answers.size() ? answers[i].value : -1e9;
   };
-  trace.summary = MinimizeBfgs(objective,
-                               Vector(start).head(n),
-                               Vector(lower).head(n),
-                               Vector(upper).head(n),
-                               options);
+  trace.summary =
+      MinimizeBfgs(objective, Vector(start).head(n), Vector(lower).head(n),
+                   Vector(upper).head(n), options);
   return trace;
 }
 
@@ -195,8 +184,8 @@ void ExpectMoves(const std::vector<std::pair<double, double>>& answers,
 TEST(MinimizeBfgs, FirstMoveIsTheGradientUpToAThirdOfTheLongestMove) {
   ExpectMoves({{0.0, -0.25}}, {0.0, 0.25});
   ExpectMoves({{0.0, -10.0}}, {0.0, 1.0});
-  ExpectMoves(
-      {{0.0, -10.0}}, {0.0, 2.0}, {.max_iterations = 1, .max_step = 6.0});
+  ExpectMoves({{0.0, -10.0}}, {0.0, 2.0},
+              {.max_iterations = 1, .max_step = 6.0});
 }
 
 // Slopes that stay steep: 2.5 times as far each time, but no further than 3.
@@ -236,8 +225,7 @@ TEST(MinimizeBfgs, StepsBackToTheMinimumOfAParabolaButNotBelowATenth) {
   // In any unit: f(0.1) = 0.01 with f'(0) = -0.1.
   ExpectMoves({{0.0, -0.1}, {0.01, 0.0}}, {0.0, 0.1, 0.025});
   // The slope is that along the move: 4 for a gradient of 2.
-  ExpectMoves({{0.0, -2.0}, {2.0, 0.0}},
-              {0.0, 2.0, 2.0 / 3.0},
+  ExpectMoves({{0.0, -2.0}, {2.0, 0.0}}, {0.0, 2.0, 2.0 / 3.0},
               {.max_iterations = 1, .max_step = 6.0});
 }
 
@@ -251,8 +239,7 @@ TEST(MinimizeBfgs, StepsBackToThreeQuartersAtMost) {
       Eigen::Vector2d(0.6, -0.8) + 5.8e-6 * Eigen::Vector2d(0.8, 0.6);
   const Trace trace =
       Follow({{1.0, -step}, {0.0, change - step}, {-1e-10, Constant(2, 0.0)}},
-             {.max_iterations = 2, .gradient_tolerance = 0.0},
-             {-1.0, -1.0},
+             {.max_iterations = 2, .gradient_tolerance = 0.0}, {-1.0, -1.0},
              {step[0] + 1e-12, 1.0});
   ASSERT_GE(trace.x.size(), 4u);
   EXPECT_EQ(trace.x[1], step);
@@ -310,11 +297,8 @@ TEST(MinimizeBfgs, EndsAtAStartWhereTheObjectiveIsUndefined) {
 TEST(MinimizeBfgs, EndsWhereNoMoveChangesTheParameters) {
   for (const double value : {1.0, 2.0}) {
     const Trace trace =
-        Follow({{1.0, Constant(1, -1e3)}, {value, Constant(1, -1e3)}},
-               {},
-               {-1e18},
-               {1e18},
-               {1e17});
+        Follow({{1.0, Constant(1, -1e3)}, {value, Constant(1, -1e3)}}, {},
+               {-1e18}, {1e18}, {1e17});
     EXPECT_EQ(trace.summary.evaluations, 2);
     EXPECT_EQ(trace.summary.iterations, 0);
     EXPECT_FALSE(trace.summary.converged);
@@ -354,8 +338,7 @@ TEST(MinimizeBfgs, ABracketThatIsAlmostEmptyIsNotSearched) {
                   {-5.0, slope},
                   {9.0, slope},
                   {-5.0, slope / 2.0}},
-                 1.0,
-                 {.max_iterations = 2})
+                 1.0, {.max_iterations = 2})
         .size();
   };
   EXPECT_EQ(evaluations(0.95e-10), 4u);
@@ -399,11 +382,9 @@ TEST(MinimizeBfgs, StopsAfterTwoSmallGainsInARow) {
 
 TEST(MinimizeBfgs, EndsAfterTheIterationsAllowed) {
   for (const int most : {1, 2, 7}) {
-    const BfgsSummary summary = MinimizeBfgs(Rosenbrock,
-                                             Constant(2, -1.2),
-                                             Constant(2, -5.0),
-                                             Constant(2, 5.0),
-                                             {.max_iterations = most});
+    const BfgsSummary summary =
+        MinimizeBfgs(Rosenbrock, Constant(2, -1.2), Constant(2, -5.0),
+                     Constant(2, 5.0), {.max_iterations = most});
     EXPECT_EQ(summary.iterations, most);
     EXPECT_FALSE(summary.converged);
   }
@@ -468,9 +449,7 @@ TEST(MinimizeBfgs, AVariableThatReachesItsBoundNoLongerCounts) {
     const auto moves = [&](double value, double slope) {
       return Follow({{0.0, Vector({-sign, -sign})},
                      {value, Vector({-5.0 * sign, slope * sign})}},
-                    {.max_iterations = 1},
-                    {-bound[0], -bound[1]},
-                    bound)
+                    {.max_iterations = 1}, {-bound[0], -bound[1]}, bound)
           .x;
     };
     // 1.5 is less steep than 0.9 * 2.
@@ -484,9 +463,7 @@ TEST(MinimizeBfgs, AVariableThatReachesItsBoundNoLongerCounts) {
     // However little it moves: 0.89 is less steep than 0.9 * (1 + 0.05^2).
     EXPECT_EQ(Follow({{0.0, Vector({-0.05 * sign, -sign})},
                       {-1.0, Vector({-5.0 * sign, -0.89 * sign})}},
-                     {.max_iterations = 1},
-                     {-0.025, -9.0},
-                     {0.025, 9.0})
+                     {.max_iterations = 1}, {-0.025, -9.0}, {0.025, 9.0})
                   .x.size(),
               2u);
   }
@@ -498,9 +475,7 @@ TEST(MinimizeBfgs, AVariableThatReachesItsBoundNoLongerCounts) {
 TEST(MinimizeBfgs, AHeldVariableDoesNotBendTheDirection) {
   const Trace trace =
       Follow({{0.0, Vector({-1.0, -0.5})}, {-1.0, Vector({-0.5, -0.5})}},
-             {.max_iterations = 2},
-             {-9.0, -9.0},
-             {1.0, 9.0});
+             {.max_iterations = 2}, {-9.0, -9.0}, {1.0, 9.0});
   ASSERT_EQ(trace.x.size(), 3u);
   EXPECT_LT((trace.x[2] - Vector({1.0, 2.0})).norm(), 1e-14);
 }
@@ -512,8 +487,7 @@ TEST(MinimizeBfgs, AVariableWithoutSlopeStaysAtItsBound) {
   for (const double sign : {1.0, -1.0}) {
     const Trace trace = Follow(
         {{0.0, sign * Vector({-1.0, -0.5})}, {-1.0, sign * Vector({0.0, 2.5})}},
-        {.max_iterations = 2},
-        {sign > 0.0 ? -9.0 : -1.0, -9.0},
+        {.max_iterations = 2}, {sign > 0.0 ? -9.0 : -1.0, -9.0},
         {sign > 0.0 ? 1.0 : 9.0, 9.0});
     ASSERT_EQ(trace.x.size(), 3u);
     EXPECT_LT((trace.x[2] - sign * Vector({1.0, 0.125})).norm(), 1e-14);
@@ -536,9 +510,7 @@ TEST(MinimizeBfgs, StepsAreThoseOfTheTextbook) {
     *gradient = gradient_at(x);
     return 0.5 * x.dot(hessian * x) - x.dot(Vector({0.4, -0.5, 0.3}));
   };
-  (void)MinimizeBfgs(objective,
-                     Constant(kSize, 0.0),
-                     Constant(kSize, -9.0),
+  (void)MinimizeBfgs(objective, Constant(kSize, 0.0), Constant(kSize, -9.0),
                      Constant(kSize, 9.0),
                      {.max_iterations = 5, .gradient_tolerance = 0.0});
   ASSERT_EQ(at.size(), 6u);  // all steps are taken as they are
@@ -563,8 +535,7 @@ TEST(MinimizeBfgs, StepsAreThoseOfTheTextbook) {
 TEST(MinimizeBfgs, LearnsTheCurvatureAtAnyScale) {
   for (const double scale : {1.0, 1e-7}) {
     const std::vector<double> moves =
-        Moves({{0.0, -0.5 * scale}, {-1.0, -0.25 * scale}},
-              1.0,
+        Moves({{0.0, -0.5 * scale}, {-1.0, -0.25 * scale}}, 1.0,
               {.max_iterations = 2, .gradient_tolerance = 0.0});
     ASSERT_EQ(moves.size(), 3u);
     EXPECT_NEAR(moves[1] / scale, 0.5, 1e-12);
@@ -593,8 +564,7 @@ TEST(MinimizeBfgs, IgnoresACurvatureThatMayBeRounding) {
 // gradient's.
 TEST(MinimizeBfgs, IgnoresANegativeCurvature) {
   ExpectMoves({{0.0, -10.0}, {-1.0, -11.0}, {-2.0, -12.0}, {-3.0, -13.0}},
-              {0.0, 1.0, 2.5, 3.0, 4.0},
-              {.max_iterations = 2});
+              {0.0, 1.0, 2.5, 3.0, 4.0}, {.max_iterations = 2});
 }
 
 // A curvature of 2 asks for a move of 4, which is cut to 3. After 30 trials the
@@ -621,8 +591,7 @@ struct NloptCall {
 };
 
 double NloptObjective(const std::vector<double>& x,
-                      std::vector<double>& gradient,
-                      void* data) {
+                      std::vector<double>& gradient, void* data) {
   Likelihood& likelihood = *static_cast<NloptCall*>(data)->likelihood;
   Eigen::VectorXd slope;
   const double value = likelihood.Evaluate(
@@ -640,11 +609,8 @@ TEST(MinimizeBfgs, ReachesAtLeastWhatNloptReachesOnRealFits) {
   for (int fit = 0; fit < kFits; ++fit) {
     const Observations observations =
         tests::Observe(problem, 20, static_cast<std::uint64_t>(fit));
-    Likelihood likelihood(problem.space,
-                          problem.mean,
-                          observations,
-                          KernelPriors::DimensionScaled(6, 0.2),
-                          {});
+    Likelihood likelihood(problem.space, problem.mean, observations,
+                          KernelPriors::DimensionScaled(6, 0.2), {});
     const Eigen::Index size = likelihood.parameter_count();
     const Objective objective = [&](const Eigen::VectorXd& x,
                                     Eigen::VectorXd* gradient) {
@@ -652,11 +618,9 @@ TEST(MinimizeBfgs, ReachesAtLeastWhatNloptReachesOnRealFits) {
       *gradient = -*gradient;
       return value;
     };
-    const BfgsSummary ours = MinimizeBfgs(objective,
-                                          Constant(size, 0.0),
-                                          Constant(size, -4.0),
-                                          Constant(size, 5.0),
-                                          {.max_iterations = 500});
+    const BfgsSummary ours =
+        MinimizeBfgs(objective, Constant(size, 0.0), Constant(size, -4.0),
+                     Constant(size, 5.0), {.max_iterations = 500});
     nlopt::opt peer(nlopt::LD_SLSQP, static_cast<unsigned>(size));
     NloptCall call{&likelihood};
     peer.set_max_objective(NloptObjective, &call);

@@ -52,8 +52,8 @@ double RootMeanSquare(const Eigen::VectorXd& values) {
 
 TEST(GaussianProcess, PosteriorAgreesWithReferenceToTenDigits) {
   const tests::GpReference reference = tests::ReadGpReference();
-  GaussianProcess process(
-      reference.space, reference.mean, {.as_printed = true});
+  GaussianProcess process(reference.space, reference.mean,
+                          {.as_printed = true});
   process.Condition(reference.observations, reference.hyperparameters);
   const Prediction prediction = Predict(process);
   EXPECT_LT((prediction.mean.tail(4) - reference.posterior_mean)
@@ -125,8 +125,8 @@ TEST(GaussianProcess, PredictsTheVarianceOfItsLinearisedMean) {
   process.Condition(observations, given);
   Eigen::VectorXd mean;
   Eigen::MatrixXd jacobian;
-  problem.mean.Evaluate(
-      observations.candidate, given.log_coefficients, mean, &jacobian);
+  problem.mean.Evaluate(observations.candidate, given.log_coefficients, mean,
+                        &jacobian);
   const Eigen::MatrixXd precision =
       Eigen::MatrixXd::Identity(4, 4) +
       jacobian.transpose() *
@@ -242,8 +242,7 @@ void ExpectAppendingIsConditioning(const SyntheticProblem& problem,
   appended.Fit(first);
   for (int i = begin; i < observations.size(); ++i) {
     appended.Append(observations.candidate[static_cast<std::size_t>(i)],
-                    observations.value[i],
-                    observations.noise_variance[i]);
+                    observations.value[i], observations.noise_variance[i]);
   }
   GaussianProcess conditioned(problem.space, problem.mean, options);
   conditioned.Condition(observations, appended.hyperparameters());
@@ -254,8 +253,8 @@ void ExpectAppendingIsConditioning(const SyntheticProblem& problem,
   EXPECT_LT((a.variance - b.variance).lpNorm<Eigen::Infinity>(),
             1e-9 * scale * scale);
   EXPECT_NEAR(appended.log_posterior(), conditioned.log_posterior(), 1e-8);
-  EXPECT_NEAR(
-      appended.information_gain(), conditioned.information_gain(), 1e-8);
+  EXPECT_NEAR(appended.information_gain(), conditioned.information_gain(),
+              1e-8);
   EXPECT_EQ(appended.observations().size(), observations.size());
 }
 
@@ -264,11 +263,11 @@ TEST(GaussianProcess, AppendingIsConditioningOnAll) {
   Observations observations = Observe(problem, 40, 4);
   observations.candidate[30] = observations.candidate[10];  // a repetition
   for (const bool as_printed : {false, true}) {
-    ExpectAppendingIsConditioning(
-        problem, observations, {.as_printed = as_printed});
+    ExpectAppendingIsConditioning(problem, observations,
+                                  {.as_printed = as_printed});
   }
-  ExpectAppendingIsConditioning(
-      problem, observations, {.integrate_coefficients = false});
+  ExpectAppendingIsConditioning(problem, observations,
+                                {.integrate_coefficients = false});
   ExpectAppendingIsConditioning(problem, observations, {.mean_only = true});
 }
 
@@ -335,8 +334,7 @@ TEST(GaussianProcess, AppendsARepetitionWithoutNoise) {
   const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
   Observations observations = Observe(problem, 12, 4);
   observations.noise_variance.setZero();
-  GaussianProcess process(problem.space,
-                          problem.mean,
+  GaussianProcess process(problem.space, problem.mean,
                           {.learn_nugget = false, .relative_noise_floor = 0.0});
   process.Fit(observations);
   for (int i = 0; i < 3; ++i) {
@@ -344,8 +342,7 @@ TEST(GaussianProcess, AppendsARepetitionWithoutNoise) {
   }
   const Prediction prediction = Predict(process);
   EXPECT_TRUE(prediction.mean.allFinite());
-  EXPECT_NEAR(prediction.mean[observations.candidate[0]],
-              observations.value[0],
+  EXPECT_NEAR(prediction.mean[observations.candidate[0]], observations.value[0],
               1e-3 * observations.value[0]);
   EXPECT_THROW(process.Append(300, 1.0, 0.0), std::invalid_argument);
 }
@@ -374,8 +371,7 @@ TEST(GaussianProcess, InterpolatesAsNoiseVanishes) {
       FitAndPredict(problem, observations, {.learn_nugget = false});
   for (int i = 0; i < 12; ++i) {
     const int at = observations.candidate[static_cast<std::size_t>(i)];
-    EXPECT_NEAR(prediction.mean[at],
-                observations.value[i],
+    EXPECT_NEAR(prediction.mean[at], observations.value[i],
                 2e-3 * observations.value[i]);
   }
 }
@@ -491,15 +487,13 @@ TEST(GaussianProcess, MeanAloneFindsTheCoefficientsOfExactData) {
   EXPECT_LT((prediction.mean - truth).norm(), 0.01 * truth.norm());
   for (int j = 0; j < 4; ++j) {
     EXPECT_NEAR(std::log(learned.at("prior[c" + std::to_string(j) + "]")),
-                log_c[j],
-                0.05);
+                log_c[j], 0.05);
   }
   EXPECT_EQ(learned.count("length_scale[x0]"), 0u);
   // The nugget, and what is not known of the coefficients.
   EXPECT_GT(prediction.variance.minCoeff(),
             std::pow(learned.at("misfit_stddev"), 2));
-  GaussianProcess certain(problem.space,
-                          problem.mean,
+  GaussianProcess certain(problem.space, problem.mean,
                           {.integrate_coefficients = false, .mean_only = true});
   const double nugget = ByName(certain.Fit(observations)).at("misfit_stddev");
   EXPECT_NEAR(Predict(certain).variance[0] / (nugget * nugget), 1.0, 1e-12);
@@ -509,13 +503,9 @@ TEST(GaussianProcess, NamesWhatItHasLearned) {
   const SyntheticProblem problem = MakeSyntheticProblem(100, 2, 2, 1);
   GaussianProcess process(problem.space, problem.mean, {});
   const auto learned = ByName(process.Fit(Observe(problem, 10, 3)));
-  for (const char* name : {"length_scale[x0]",
-                           "length_scale[x1]",
-                           "signal_stddev",
-                           "prior[c0]",
-                           "prior[c1]",
-                           "noise_stddev",
-                           "target_scale"}) {
+  for (const char* name :
+       {"length_scale[x0]", "length_scale[x1]", "signal_stddev", "prior[c0]",
+        "prior[c1]", "noise_stddev", "target_scale"}) {
     ASSERT_EQ(learned.count(name), 1u) << name;
     EXPECT_GT(learned.at(name), 0.0) << name;
   }
@@ -552,8 +542,8 @@ TEST(GaussianProcess, ReportsTheNoiseAfterItsFloor) {
   GaussianProcess process(problem.space, problem.mean, {.starts = 1});
   observations.noise_variance.setZero();
   const auto silent = ByName(process.Fit(observations));
-  EXPECT_NEAR(
-      silent.at("noise_stddev") / silent.at("signal_stddev"), 1e-3, 1e-12);
+  EXPECT_NEAR(silent.at("noise_stddev") / silent.at("signal_stddev"), 1e-3,
+              1e-12);
   EXPECT_GT(std::abs(std::log(silent.at("signal_stddev"))), 0.1);
   observations.noise_variance.setConstant(12, 0.25);
   observations.noise_variance[0] = 13.0 / 4.0;
@@ -585,8 +575,8 @@ TEST(GaussianProcess, StartsAlsoFromTheLastOptimumIfAllowed) {
   const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
   const Observations observations = Observe(problem, 6, 2);
   for (const bool warm : {false, true}) {
-    GaussianProcess process(
-        problem.space, problem.mean, {.starts = 2, .warm_start = warm});
+    GaussianProcess process(problem.space, problem.mean,
+                            {.starts = 2, .warm_start = warm});
     EXPECT_EQ(process.Fit(observations).starts, 2);
     EXPECT_EQ(process.Fit(observations).starts, warm ? 3 : 2);
     EXPECT_EQ(process.Fit({}).starts, 0);
@@ -686,14 +676,13 @@ TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
   EXPECT_TRUE(accepts({.coefficient_reach = 1e-3}));
   EXPECT_FALSE(accepts({.coefficient_reach = 0.0}));
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  for (const auto& [center, stddev] : {std::pair(0.0, 0.0),
-                                       std::pair(0.0, -1.0),
-                                       std::pair(kInfinity, 1.0),
-                                       std::pair(std::nan(""), 1.0)}) {
-    EXPECT_THROW(GaussianProcess(problem.space,
-                                 ConstantMean(10, center, stddev),
-                                 {.as_printed = true}),
-                 std::invalid_argument);
+  for (const auto& [center, stddev] :
+       {std::pair(0.0, 0.0), std::pair(0.0, -1.0), std::pair(kInfinity, 1.0),
+        std::pair(std::nan(""), 1.0)}) {
+    EXPECT_THROW(
+        GaussianProcess(problem.space, ConstantMean(10, center, stddev),
+                        {.as_printed = true}),
+        std::invalid_argument);
   }
   EXPECT_NO_THROW(
       GaussianProcess(problem.space, ConstantMean(10, 0.0, 1e-3), {}));
@@ -709,8 +698,7 @@ TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
 TEST(GaussianProcess, TheScaleIsTheGivenOneOrThatOfTheData) {
   const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
   const auto scale = [&](double given, const Eigen::VectorXd& values) {
-    GaussianProcess process(problem.space,
-                            ConstantMean(10, std::log(5.0)),
+    GaussianProcess process(problem.space, ConstantMean(10, std::log(5.0)),
                             {.target_scale = given});
     std::vector<int> candidates(static_cast<std::size_t>(values.size()));
     std::iota(candidates.begin(), candidates.end(), 0);
@@ -745,14 +733,12 @@ TEST(GaussianProcess, DeviationsStayWithinTheirBounds) {
     observations.value = 1e4 * scale * wild;
     (void)process.Fit(observations);
     EXPECT_NEAR(process.hyperparameters().log_signal_variance,
-                2.0 * std::log(1e2 * scale),
-                1e-12);
+                2.0 * std::log(1e2 * scale), 1e-12);
     observations.value = 1e-6 * scale * wild.array() + 1.0;
     observations.noise_variance.setConstant(8, std::pow(1e-6 * scale, 2));
     (void)process.Fit(observations);
     EXPECT_NEAR(process.hyperparameters().log_signal_variance,
-                2.0 * std::log(1e-4 * scale),
-                1e-12);
+                2.0 * std::log(1e-4 * scale), 1e-12);
 
     const GaussianProcess::Options learned{.nugget = {.log_stddev = kFlat},
                                            .target_scale = scale};
@@ -762,13 +748,11 @@ TEST(GaussianProcess, DeviationsStayWithinTheirBounds) {
     repeated.value = 1e4 * scale * wild;
     (void)nugget.Fit(repeated);
     EXPECT_NEAR(nugget.hyperparameters().log_nugget_variance,
-                2.0 * std::log(1e2 * scale),
-                1e-12);
+                2.0 * std::log(1e2 * scale), 1e-12);
     repeated.value = 1e-6 * scale * wild.array() + 1.0;
     (void)nugget.Fit(repeated);
     EXPECT_NEAR(nugget.hyperparameters().log_nugget_variance,
-                2.0 * std::log(1e-4 * scale),
-                1e-12);
+                2.0 * std::log(1e-4 * scale), 1e-12);
 
     // The sum of two families is 0, their mean is 1 at least: none is near.
     const GaussianProcess::Options families{
@@ -781,16 +765,14 @@ TEST(GaussianProcess, DeviationsStayWithinTheirBounds) {
     }
     (void)family.Fit(observations);
     EXPECT_NEAR(family.hyperparameters().log_family_variance,
-                2.0 * std::log(1e1 * scale),
-                1e-12);
+                2.0 * std::log(1e1 * scale), 1e-12);
 
     // What the mean explains leaves nothing to families.
     observations.value.setConstant(8, scale);
     family.SetLogCenters(Eigen::VectorXd::Constant(1, -std::log(scale)));
     (void)family.Fit(observations);
     EXPECT_NEAR(family.hyperparameters().log_family_variance,
-                2.0 * std::log(1e-4 * scale),
-                1e-12);
+                2.0 * std::log(1e-4 * scale), 1e-12);
   }
 }
 
@@ -803,14 +785,12 @@ TEST(GaussianProcess, TheDeviationOfFamiliesIsExpectedInUnitsOfTheLargest) {
   problem.mean.features.setOnes();
   problem.mean.features(13, 0) = 5.0;
   GaussianProcess process(
-      problem.space,
-      problem.mean,
+      problem.space, problem.mean,
       {.family = {.scale = 0.3, .log_stddev = 1e-6}, .starts = 1});
   const auto stddev = [&](const Eigen::VectorXd& values) {
     std::vector<int> candidates(static_cast<std::size_t>(values.size()));
     std::iota(candidates.begin(), candidates.end(), 0);
-    return ByName(process.Fit({candidates,
-                               values,
+    return ByName(process.Fit({candidates, values,
                                Eigen::VectorXd::Constant(values.size(), 1e-4)}))
         .at("family_stddev");
   };
@@ -822,8 +802,8 @@ TEST(GaussianProcess, TheDeviationOfFamiliesIsExpectedInUnitsOfTheLargest) {
 TEST(GaussianProcess, ReportsStandardDeviationsOfItsVariances) {
   SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
   AddFamilies(problem);
-  GaussianProcess process(
-      problem.space, problem.mean, {.family = kFamilies, .starts = 1});
+  GaussianProcess process(problem.space, problem.mean,
+                          {.family = kFamilies, .starts = 1});
   const auto reported = ByName(process.Fit(Observe(problem, 12, 4)));
   const Hyperparameters& h = process.hyperparameters();
   for (const auto& [name, log_variance] :
@@ -846,8 +826,7 @@ TEST(GaussianProcess, LearnsFamiliesOfValuesThatAreNotPositive) {
   EXPECT_LE(stddev, 10.0);
   EXPECT_TRUE(Predict(process).mean.allFinite());
   // Values far below any mean: the deviation ends at its bound of 10.
-  GaussianProcess bound(problem.space,
-                        problem.mean,
+  GaussianProcess bound(problem.space, problem.mean,
                         {.learn_nugget = false,
                          .family = {.scale = 0.3, .log_stddev = 1e6},
                          .target_scale = 1e-3});
@@ -874,15 +853,13 @@ TEST(GaussianProcess, CoefficientsStayWithinTheirReach) {
   const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
   for (const double sign : {-1.0, 1.0}) {
     GaussianProcess process(
-        problem.space,
-        ConstantMean(10, 0.3, 0.5),
+        problem.space, ConstantMean(10, 0.3, 0.5),
         {.as_printed = true, .mean_only = true, .coefficient_reach = 2.0});
     process.Fit({{0, 1, 2},
                  Eigen::Vector3d::Constant(std::exp(9.0 * sign)),
                  Eigen::Vector3d::Constant(1e-12)});
     EXPECT_NEAR(process.hyperparameters().log_coefficients[0],
-                0.3 + sign * 2.0 * 0.5,
-                1e-9);
+                0.3 + sign * 2.0 * 0.5, 1e-9);
   }
 }
 
@@ -980,11 +957,11 @@ void ExpectDenseJointCovariance(const FamilyPrior& family) {
       const double a = std::sqrt(5.0 * difference.square().sum());
       joint(i, j) += signal_variance * (1.0 + a + a * a / 3.0) * std::exp(-a);
       if (family.scale > 0.0) {
-        joint(i, j) += std::exp(h.log_family_variance) *
-                       FamilyCorrelation(problem.space,
-                                         rows[static_cast<std::size_t>(i)],
-                                         rows[static_cast<std::size_t>(j)],
-                                         family.correlation);
+        joint(i, j) +=
+            std::exp(h.log_family_variance) *
+            FamilyCorrelation(problem.space, rows[static_cast<std::size_t>(i)],
+                              rows[static_cast<std::size_t>(j)],
+                              family.correlation);
       }
     }
   }

@@ -50,8 +50,8 @@ Eigen::VectorXd RandomParameters(const Likelihood& likelihood,
 
 TEST(Likelihood, AgreesWithReferenceToTenDigits) {
   const tests::GpReference reference = tests::ReadGpReference();
-  Likelihood likelihood(
-      reference.space, reference.mean, reference.observations, {}, kMarginal);
+  Likelihood likelihood(reference.space, reference.mean, reference.observations,
+                        {}, kMarginal);
   Eigen::VectorXd gradient;
   const double value = likelihood.Evaluate(
       likelihood.Pack(reference.hyperparameters), &gradient);
@@ -69,9 +69,7 @@ TEST(Likelihood, GradientMatchesDifferencesAtRandomPoints) {
   const Observations observations = tests::Observe(problem, 25, 2);
   std::mt19937_64 engine(3);
   for (const bool with_priors : {false, true}) {
-    Likelihood likelihood(problem.space,
-                          problem.mean,
-                          observations,
+    Likelihood likelihood(problem.space, problem.mean, observations,
                           KernelPriors::DimensionScaled(12, 0.3),
                           {.with_priors = with_priors});
     for (int i = 0; i < 10; ++i) {
@@ -118,9 +116,7 @@ TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
           (0.03 * observations.value.array()).square();
       for (const bool integrate : {false, true}) {
         Likelihood likelihood(
-            encoded,
-            mean,
-            observations,
+            encoded, mean, observations,
             KernelPriors::DimensionScaled(encoded.dimension_count(), 0.3),
             {.integrate_coefficients = integrate, .nugget = true});
         for (int i = 0; i < 3; ++i) {
@@ -153,9 +149,7 @@ TEST(Likelihood, GradientMatchesDifferencesWithFamilies) {
   std::mt19937_64 engine(7);
   for (const bool integrate : {false, true}) {
     for (const bool nugget : {false, true}) {
-      Likelihood likelihood(problem.space,
-                            problem.mean,
-                            observations,
+      Likelihood likelihood(problem.space, problem.mean, observations,
                             KernelPriors::DimensionScaled(5, 0.3),
                             {.integrate_coefficients = integrate,
                              .nugget = nugget,
@@ -176,9 +170,7 @@ TEST(Likelihood, GradientMatchesDifferencesWithNugget) {
   std::mt19937_64 engine(7);
   for (const bool integrate : {false, true}) {
     Likelihood likelihood(
-        problem.space,
-        problem.mean,
-        observations,
+        problem.space, problem.mean, observations,
         KernelPriors::DimensionScaled(5, 0.3),
         {.integrate_coefficients = integrate, .nugget = true});
     EXPECT_EQ(likelihood.parameter_count(), 5 + 1 + 9 + 1);
@@ -194,16 +186,13 @@ TEST(Likelihood, OfANuggetIsThatOfSoMuchMoreNoise) {
   Observations noisier = reference.observations;
   noisier.noise_variance.array() += 0.04;
   Likelihood told(reference.space, reference.mean, noisier, {}, kMarginal);
-  Likelihood learned(reference.space,
-                     reference.mean,
-                     reference.observations,
-                     {},
-                     {.with_priors = false, .nugget = true});
+  Likelihood learned(reference.space, reference.mean, reference.observations,
+                     {}, {.with_priors = false, .nugget = true});
   Hyperparameters parameters = reference.hyperparameters;
   const double expected = told.Evaluate(told.Pack(parameters), nullptr);
   parameters.log_nugget_variance = std::log(0.04);
-  EXPECT_NEAR(
-      learned.Evaluate(learned.Pack(parameters), nullptr), expected, 1e-12);
+  EXPECT_NEAR(learned.Evaluate(learned.Pack(parameters), nullptr), expected,
+              1e-12);
 }
 
 TEST(Likelihood, GradientMatchesDifferencesWithCoefficientsIntegrated) {
@@ -214,9 +203,7 @@ TEST(Likelihood, GradientMatchesDifferencesWithCoefficientsIntegrated) {
        {ParametricMean::Link::kInverse, ParametricMean::Link::kLinear}) {
     problem.mean.link = link;
     for (const bool iid : {false, true}) {
-      Likelihood likelihood(problem.space,
-                            problem.mean,
-                            observations,
+      Likelihood likelihood(problem.space, problem.mean, observations,
                             KernelPriors::DimensionScaled(5, 0.3),
                             {.iid = iid, .integrate_coefficients = true});
       for (int i = 0; i < 5; ++i) {
@@ -239,10 +226,7 @@ TEST(Likelihood, IntegratingALinearMeanIsAddingItToTheCovariance) {
   }
   const Observations observations = tests::Observe(problem, 6, 2);
   Likelihood plain(problem.space, problem.mean, observations, {}, kMarginal);
-  Likelihood integrated(problem.space,
-                        problem.mean,
-                        observations,
-                        {},
+  Likelihood integrated(problem.space, problem.mean, observations, {},
                         {.with_priors = false, .integrate_coefficients = true});
   std::mt19937_64 engine(6);
   const Eigen::VectorXd at = RandomParameters(plain, engine);
@@ -255,8 +239,8 @@ TEST(Likelihood, IntegratingALinearMeanIsAddingItToTheCovariance) {
   problem.mean.Evaluate(observations.candidate, at.tail(4), mean, &jacobian);
   const Eigen::MatrixXd scaled = jacobian * stddev.asDiagonal();
   const Eigen::MatrixXd wide = a + scaled * scaled.transpose();
-  EXPECT_NEAR(
-      difference, -0.5 * std::log(wide.determinant() / a.determinant()), 1e-10);
+  EXPECT_NEAR(difference, -0.5 * std::log(wide.determinant() / a.determinant()),
+              1e-10);
 }
 
 TEST(Likelihood, GradientMatchesDifferencesWhereNoiseStandsAtItsFloor) {
@@ -265,10 +249,7 @@ TEST(Likelihood, GradientMatchesDifferencesWhereNoiseStandsAtItsFloor) {
   for (int i = 0; i < 12; i += 2) {
     observations.noise_variance[i] = 0.0;
   }
-  Likelihood likelihood(problem.space,
-                        problem.mean,
-                        observations,
-                        {},
+  Likelihood likelihood(problem.space, problem.mean, observations, {},
                         {.relative_noise_floor = 1e-2, .with_priors = false});
   std::mt19937_64 engine(4);
   for (int i = 0; i < 5; ++i) {
@@ -279,11 +260,8 @@ TEST(Likelihood, GradientMatchesDifferencesWhereNoiseStandsAtItsFloor) {
 
 TEST(Likelihood, OfWhiteNuggetsIsThatOfIndependentNormals) {
   const tests::GpReference reference = tests::ReadGpReference();
-  Likelihood likelihood(reference.space,
-                        reference.mean,
-                        reference.observations,
-                        {},
-                        {.iid = true, .with_priors = false});
+  Likelihood likelihood(reference.space, reference.mean, reference.observations,
+                        {}, {.iid = true, .with_priors = false});
   const double nugget = 0.09;
   Hyperparameters parameters = reference.hyperparameters;
   parameters.log_length_scales.resize(0);
@@ -305,10 +283,10 @@ TEST(Likelihood, OfWhiteNuggetsIsThatOfIndependentNormals) {
 TEST(Likelihood, PriorsAddTheirLogDensities) {
   const tests::GpReference reference = tests::ReadGpReference();
   const KernelPriors priors = KernelPriors::DimensionScaled(3, 2.0);
-  Likelihood marginal(
-      reference.space, reference.mean, reference.observations, {}, kMarginal);
-  Likelihood posterior(
-      reference.space, reference.mean, reference.observations, priors, {});
+  Likelihood marginal(reference.space, reference.mean, reference.observations,
+                      {}, kMarginal);
+  Likelihood posterior(reference.space, reference.mean, reference.observations,
+                       priors, {});
   const Eigen::VectorXd packed = marginal.Pack(reference.hyperparameters);
   double expected = 0.0;
   for (int k = 0; k < 3; ++k) {
@@ -320,8 +298,7 @@ TEST(Likelihood, PriorsAddTheirLogDensities) {
   expected -= 0.5 * (packed.tail(3) / 2.0).squaredNorm();
   EXPECT_NEAR(
       posterior.Evaluate(packed, nullptr) - marginal.Evaluate(packed, nullptr),
-      expected,
-      1e-12);
+      expected, 1e-12);
 }
 
 TEST(LogNormalPrior, ModeOfDimensionScaledLengthScalesIsBoTorchs) {
@@ -340,10 +317,7 @@ TEST(Likelihood, RetriesWithJitterAndCountsIt) {
   observations.candidate.assign(8, 0);  // the same place again and again
   observations.value.setConstant(8, 1.0);
   observations.noise_variance.setZero(8);
-  Likelihood likelihood(problem.space,
-                        problem.mean,
-                        observations,
-                        {},
+  Likelihood likelihood(problem.space, problem.mean, observations, {},
                         {.relative_noise_floor = 0.0, .with_priors = false});
   Eigen::VectorXd gradient;
   const Eigen::VectorXd at =
@@ -365,10 +339,7 @@ TEST(Likelihood, AddsTenTimesMoreJitterUntilItSufficesOrIsTooMuch) {
   const Observations observations{
       {0, 1}, Eigen::Vector2d(1.0, 2.0), Eigen::Vector2d::Zero()};
   const auto evaluate = [&](double excess) {
-    Likelihood likelihood(problem.space,
-                          problem.mean,
-                          observations,
-                          {},
+    Likelihood likelihood(problem.space, problem.mean, observations, {},
                           {.relative_noise_floor = 0.0,
                            .with_priors = false,
                            .family = true,
@@ -377,8 +348,8 @@ TEST(Likelihood, AddsTenTimesMoreJitterUntilItSufficesOrIsTooMuch) {
     at[1] = std::log(kSignal);
     const double value = likelihood.Evaluate(at, nullptr);
     const double l = likelihood.cholesky()(0, 0);
-    return std::tuple(
-        std::isfinite(value), likelihood.jitter_retries(), l * l - kSignal - 1);
+    return std::tuple(std::isfinite(value), likelihood.jitter_retries(),
+                      l * l - kSignal - 1);
   };
   for (int retries = 1; retries <= 5; ++retries) {
     const double jitter = kSignal * std::pow(10.0, retries - 11);
@@ -394,11 +365,8 @@ TEST(Likelihood, AddsTenTimesMoreJitterUntilItSufficesOrIsTooMuch) {
 
 TEST(Likelihood, IsMinusInfinityWhereIndependentDeviationsOverflow) {
   const tests::GpReference reference = tests::ReadGpReference();
-  Likelihood likelihood(reference.space,
-                        reference.mean,
-                        reference.observations,
-                        {},
-                        {.iid = true, .with_priors = false});
+  Likelihood likelihood(reference.space, reference.mean, reference.observations,
+                        {}, {.iid = true, .with_priors = false});
   Hyperparameters parameters = reference.hyperparameters;
   parameters.log_length_scales.resize(0);
   parameters.log_signal_variance = 800.0;
@@ -428,8 +396,8 @@ TEST(KernelPriors, AreInUnitsOfTheSpread) {
 
 TEST(Likelihood, IsMinusInfinityWhereTheMeanOverflows) {
   const tests::GpReference reference = tests::ReadGpReference();
-  Likelihood likelihood(
-      reference.space, reference.mean, reference.observations, {}, kMarginal);
+  Likelihood likelihood(reference.space, reference.mean, reference.observations,
+                        {}, kMarginal);
   Eigen::VectorXd packed = likelihood.Pack(reference.hyperparameters);
   packed.tail(3).setConstant(-800.0);
   Eigen::VectorXd gradient;

@@ -60,10 +60,9 @@ TEST(MeasurementPrediction, DoesNotDependOnTheUnitOfTheTarget) {
   const auto plain = PredictMeasurements(values, others, kThree);
   for (const double unit : {1e3, 1e-3}) {
     const double squared = unit * unit;
-    const auto scaled =
-        PredictMeasurements(unit * values,
-                            {unit * others.mean, squared * others.variance},
-                            {unit * kThree.mean, squared * kThree.variance});
+    const auto scaled = PredictMeasurements(
+        unit * values, {unit * others.mean, squared * others.variance},
+        {unit * kThree.mean, squared * kThree.variance});
     EXPECT_TRUE(
         scaled.scale_squared.isApprox(squared * plain.scale_squared, 1e-12));
   }
@@ -102,8 +101,7 @@ TEST(MeasurementPrediction, RejectsValuesWithoutALeaveOneOutPrediction) {
 // 3/8 (1 + x^2 / 4)^(-5/2) / s at x = (3 - 1) / 2 and s = 2.
 TEST(MeasurementPrediction, TheDensityIsStudentsWithFourDegreesOfFreedom) {
   EXPECT_NEAR(NegativeLogDensity(3.0, 1.0, 4.0),
-              -std::log(3.0 / 8.0 / 2.0) + 2.5 * std::log(1.25),
-              1e-12);
+              -std::log(3.0 / 8.0 / 2.0) + 2.5 * std::log(1.25), 1e-12);
 }
 
 }  // namespace

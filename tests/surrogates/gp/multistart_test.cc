@@ -53,8 +53,8 @@ TEST_F(MaximiseOverStartsTest, ReportsTheObjectiveAtWhatItReturns) {
 
 TEST_F(MaximiseOverStartsTest, HalvingSavesEvaluations) {
   const auto evaluations = [&](int survivors) {
-    return MaximiseOverStarts(
-               likelihood_, starts_, box_, {.survivors = survivors})
+    return MaximiseOverStarts(likelihood_, starts_, box_,
+                              {.survivors = survivors})
         .evaluations;
   };
   EXPECT_LT(evaluations(2), evaluations(8));
@@ -66,10 +66,7 @@ TEST_F(MaximiseOverStartsTest, CountsTheRetriesOfAllStarts) {
   repeated.candidate.assign(8, 0);
   repeated.value.setConstant(8, 1.0);
   repeated.noise_variance.setZero(8);
-  const Likelihood likelihood(problem_.space,
-                              problem_.mean,
-                              repeated,
-                              priors_,
+  const Likelihood likelihood(problem_.space, problem_.mean, repeated, priors_,
                               {.relative_noise_floor = 0.0});
   const HyperparameterFit fit =
       MaximiseOverStarts(likelihood, starts_, box_, {.threads = 2});
@@ -81,9 +78,7 @@ TEST_F(MaximiseOverStartsTest, CountsTheRetriesOfAllStarts) {
 // start is advanced again.
 TEST_F(MaximiseOverStartsTest, NoStartHasMoreIterationsThanAllowed) {
   const auto evaluations = [&](int screening, int survivors) {
-    return MaximiseOverStarts(likelihood_,
-                              starts_,
-                              box_,
+    return MaximiseOverStarts(likelihood_, starts_, box_,
                               {.max_iterations = 1,
                                .screening_iterations = screening,
                                .survivors = survivors})
@@ -96,8 +91,8 @@ TEST_F(MaximiseOverStartsTest, NoStartHasMoreIterationsThanAllowed) {
 
 TEST_F(MaximiseOverStartsTest, DoesNotDependOnTheNumberOfThreads) {
   const auto fit = [&](int threads) {
-    return MaximiseOverStarts(
-        likelihood_, starts_, box_, {.survivors = 2, .threads = threads});
+    return MaximiseOverStarts(likelihood_, starts_, box_,
+                              {.survivors = 2, .threads = threads});
   };
   EXPECT_EQ(fit(1).log_posterior, fit(3).log_posterior);
   EXPECT_EQ(fit(1).evaluations, fit(30).evaluations);
@@ -107,13 +102,11 @@ TEST_F(MaximiseOverStartsTest, DoesNotDependOnTheNumberOfThreads) {
 // all starts end in the same corner of variance and coefficients, and length
 // scales have no effect.
 TEST_F(MaximiseOverStartsTest, KeepsTheFirstOfEqualStarts) {
-  const Likelihood likelihood(problem_.space,
-                              problem_.mean,
+  const Likelihood likelihood(problem_.space, problem_.mean,
                               {{3},
                                Eigen::VectorXd::Constant(1, 1e9),
                                Eigen::VectorXd::Constant(1, 1.0)},
-                              priors_,
-                              {.with_priors = false});
+                              priors_, {.with_priors = false});
   std::vector<Hyperparameters> starts = {starts_[0], starts_[0], starts_[0]};
   for (int i = 0; i < 3; ++i) {
     Hyperparameters& start = starts[static_cast<std::size_t>(i)];
@@ -133,8 +126,8 @@ TEST_F(MaximiseOverStartsTest, NeedsAStart) {
 
 TEST_F(MaximiseOverStartsTest, StartsFollowFromTheSeed) {
   const auto starts = [&](std::uint64_t seed) {
-    return StartingPoints(
-        problem_.mean, priors_, observations_, kDimensions, 3, seed);
+    return StartingPoints(problem_.mean, priors_, observations_, kDimensions, 3,
+                          seed);
   };
   EXPECT_EQ(starts(3)[2].log_length_scales, starts(3)[2].log_length_scales);
   EXPECT_NE(starts(3)[2].log_length_scales, starts(4)[2].log_length_scales);
@@ -191,16 +184,16 @@ TEST(StartingPoints, AreTheModesAndDrawsAroundThem) {
     EXPECT_NEAR(std::sqrt((values - center).square().mean()), stddev, error);
   };
   using Start = Hyperparameters;
-  expect_normal(
-      [](const Start& s) { return s.log_length_scales[0]; }, 1.5 - 0.49, 0.7);
-  expect_normal(
-      [](const Start& s) { return s.log_signal_variance; }, -1.0, 0.4);
-  expect_normal(
-      [](const Start& s) { return s.log_nugget_variance; }, -5.0, 0.3);
+  expect_normal([](const Start& s) { return s.log_length_scales[0]; },
+                1.5 - 0.49, 0.7);
+  expect_normal([](const Start& s) { return s.log_signal_variance; }, -1.0,
+                0.4);
+  expect_normal([](const Start& s) { return s.log_nugget_variance; }, -5.0,
+                0.3);
   expect_normal([](const Start& s) { return s.log_coefficients[0]; }, 1.0, 0.5);
   // No wider than 1.5.
-  expect_normal(
-      [](const Start& s) { return s.log_coefficients[1]; }, -2.0, 1.5);
+  expect_normal([](const Start& s) { return s.log_coefficients[1]; }, -2.0,
+                1.5);
 }
 
 // All but the first have the median of the data, which is 7 or a thousandth of

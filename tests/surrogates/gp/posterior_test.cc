@@ -49,9 +49,7 @@ struct Model {
 
   [[nodiscard]] Posterior Condition(const Observations& observations) const {
     Likelihood likelihood(
-        problem.space,
-        problem.mean,
-        observations,
+        problem.space, problem.mean, observations,
         KernelPriors::DimensionScaled(3, 1.0),
         {.relative_noise_floor = floor,
          .integrate_coefficients = options.integrate_coefficients,
@@ -67,11 +65,7 @@ struct Model {
   [[nodiscard]] Prediction Predict(const Posterior& posterior) const {
     Prediction prediction;
     prediction.Resize(kCandidates);
-    posterior.Predict(problem.space,
-                      problem.mean,
-                      kCandidates,
-                      nullptr,
-                      1,
+    posterior.Predict(problem.space, problem.mean, kCandidates, nullptr, 1,
                       prediction.Head(kCandidates));
     return prediction;
   }
@@ -192,18 +186,16 @@ TEST(Posterior, AppendingEachObservationIsConditioningOnAll) {
     Posterior posterior = model.Condition(First(observations, 0));
     for (int count = 1; count <= 9; ++count) {
       const Observations some = First(observations, count);
-      ASSERT_TRUE(posterior.Append(model.problem.space,
-                                   model.problem.mean,
-                                   some,
-                                   some.noise_variance[count - 1]));
+      ASSERT_TRUE(posterior.Append(model.problem.space, model.problem.mean,
+                                   some, some.noise_variance[count - 1]));
       ExpectEqual(model.Predict(posterior), model.Dense(some));
       const Posterior all = model.Condition(some);
       EXPECT_NEAR(posterior.log_density(), all.log_density(), 1e-10);
       EXPECT_NEAR(posterior.information_gain(), all.information_gain(), 1e-10);
       const std::vector<int> chosen = {70, 3, 31};
       EXPECT_LT(
-          (posterior.JointCovariance(
-               model.problem.space, model.problem.mean, chosen) -
+          (posterior.JointCovariance(model.problem.space, model.problem.mean,
+                                     chosen) -
            all.JointCovariance(model.problem.space, model.problem.mean, chosen))
               .norm(),
           1e-11);
@@ -227,10 +219,8 @@ TEST(Posterior, AppendsNothingWithoutAVarianceOfItsOwn) {
     observations.value = Eigen::Vector2d(2.0, 2.0);
     observations.noise_variance = Eigen::Vector2d::Zero();
     const auto appends = [&](double share) {
-      return posterior.Append(model.problem.space,
-                              model.problem.mean,
-                              observations,
-                              share * signal_variance);
+      return posterior.Append(model.problem.space, model.problem.mean,
+                              observations, share * signal_variance);
     };
     EXPECT_FALSE(appends(0.0));
     EXPECT_FALSE(appends(0.97e-9));

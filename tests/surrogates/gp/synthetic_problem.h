@@ -24,10 +24,8 @@ struct SyntheticProblem {
   Eigen::VectorXd truth;  // at every candidate
 };
 
-inline SyntheticProblem MakeSyntheticProblem(int candidates,
-                                             int dimensions,
-                                             int terms,
-                                             std::uint64_t seed) {
+inline SyntheticProblem MakeSyntheticProblem(int candidates, int dimensions,
+                                             int terms, std::uint64_t seed) {
   std::mt19937_64 engine(seed);
   std::uniform_real_distribution<double> uniform;
   std::normal_distribution<double> normal;
@@ -62,8 +60,7 @@ inline SyntheticProblem MakeSyntheticProblem(int candidates,
 
 // `count` noisy observations of different candidates, relative noise 2%.
 inline surrogates::Observations Observe(const SyntheticProblem& problem,
-                                        int count,
-                                        std::uint64_t seed) {
+                                        int count, std::uint64_t seed) {
   std::mt19937_64 engine(seed);
   std::normal_distribution<double> normal;
   surrogates::Observations observations;

@@ -52,8 +52,7 @@ TEST(LearnedEfficiency, ApproachesTwoProductsRoundByRound) {
   const ProductEfficiency learned =
       LearnEfficiency({{{256, 256, 256}, 0.2}, {{1024, 1024, 1024}, 0.8}});
   EXPECT_NEAR(learned({1024, 1024, 1024}) - learned({256, 256, 256}),
-              0.6 * (1.0 - std::pow(0.95, 100)),
-              2e-5);
+              0.6 * (1.0 - std::pow(0.95, 100)), 2e-5);
 }
 
 TEST(LearnedEfficiency, StaysInTheRangeOfTheMeasurements) {

@@ -40,10 +40,8 @@ TEST(OperatorPlan, TheFileHasTheSizesOfEveryOperator) {
   for (const char c : text) {
     compact += c == ' ' || c == '\n' ? "" : std::string(1, c);
   }
-  for (const char* part : {"\"global_batch_size\":64",
-                           "\"micro_batch_size\":4",
-                           "\"num_stages\":2",
-                           "\"num_gpus\":[8,2]",
+  for (const char* part : {"\"global_batch_size\":64", "\"micro_batch_size\":4",
+                           "\"num_stages\":2", "\"num_gpus\":[8,2]",
                            "\"num_ops_in_each_stage\":[2,3]",
                            "\"model_parallel_size_of_each_op\":[[2,2],[1,1,1]]",
                            "\"data_parallel_size_of_each_op\":[[4,4],[2,2,2]]",

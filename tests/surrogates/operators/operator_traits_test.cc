@@ -8,11 +8,8 @@ namespace surrogates {
 namespace {
 
 // From {layout, tp, dp} to {layout, tp, dp}.
-void ExpectConversion(const Place& from,
-                      const Place& to,
-                      Collective forward,
-                      Collective backward,
-                      int ranks) {
+void ExpectConversion(const Place& from, const Place& to, Collective forward,
+                      Collective backward, int ranks) {
   const Conversion conversion = Convert(from, to);
   EXPECT_TRUE(conversion.needed);
   EXPECT_EQ(conversion.forward, forward);
@@ -21,10 +18,8 @@ void ExpectConversion(const Place& from,
 }
 
 TEST(Convert, KeepsWhatHasTheSamePartsInTheSamePlaces) {
-  for (const Layout layout : {Layout::kReplicated,
-                              Layout::kColumns,
-                              Layout::kHeads,
-                              Layout::kSequences}) {
+  for (const Layout layout : {Layout::kReplicated, Layout::kColumns,
+                              Layout::kHeads, Layout::kSequences}) {
     EXPECT_FALSE(Convert({layout, 2, 4}, {layout, 2, 4}).needed);
     EXPECT_FALSE(Convert({Layout::kAny, 1, 1}, {layout, 2, 4}).needed);
     EXPECT_FALSE(Convert({layout, 2, 4}, {Layout::kAny, 1, 1}).needed);
@@ -36,28 +31,19 @@ TEST(Convert, KeepsWhatHasTheSamePartsInTheSamePlaces) {
 
 // Four copies of which each rank keeps its quarter, and the other way around.
 TEST(Convert, CopiesAreSplitAndPartsAreGathered) {
-  ExpectConversion({Layout::kReplicated, 4, 1},
-                   {Layout::kColumns, 4, 1},
-                   Collective::kSplit,
-                   Collective::kAllGather,
-                   4);
-  ExpectConversion({Layout::kColumns, 4, 1},
-                   {Layout::kReplicated, 4, 1},
-                   Collective::kAllGather,
-                   Collective::kSplit,
-                   4);
-  ExpectConversion({Layout::kReplicated, 1, 8},
-                   {Layout::kSequences, 2, 4},
-                   Collective::kAllGather,
-                   Collective::kSplit,
-                   8);
+  ExpectConversion({Layout::kReplicated, 4, 1}, {Layout::kColumns, 4, 1},
+                   Collective::kSplit, Collective::kAllGather, 4);
+  ExpectConversion({Layout::kColumns, 4, 1}, {Layout::kReplicated, 4, 1},
+                   Collective::kAllGather, Collective::kSplit, 4);
+  ExpectConversion({Layout::kReplicated, 1, 8}, {Layout::kSequences, 2, 4},
+                   Collective::kAllGather, Collective::kSplit, 8);
 }
 
 // The same number of parts along other dimensions.
 TEST(Convert, PartsAlongOtherDimensionsAreExchanged) {
   const auto exchanged = [](const Place& from, const Place& to, int ranks) {
-    ExpectConversion(
-        from, to, Collective::kAllToAll, Collective::kAllToAll, ranks);
+    ExpectConversion(from, to, Collective::kAllToAll, Collective::kAllToAll,
+                     ranks);
   };
   exchanged({Layout::kHeads, 4, 1}, {Layout::kHeads, 2, 2}, 2);
   exchanged({Layout::kHeads, 1, 4}, {Layout::kHeads, 4, 1}, 4);

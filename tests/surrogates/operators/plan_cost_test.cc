@@ -44,15 +44,13 @@ class PlanCostTest : public testing::Test {
   }
   OperatorModel Tiny(const OperatorJob& job) {
     return {OperatorTable::Read(Write("table.csv", kTable), "tiny"),
-            LinkTable::Read(Write("links.csv", kLinks), "tiny"),
-            job};
+            LinkTable::Read(Write("links.csv", kLinks), "tiny"), job};
   }
 
   fakes::TemporaryFolder folder_;
 };
 
-OperatorPlan Plan(std::vector<int> first,
-                  const std::string& recomputed,
+OperatorPlan Plan(std::vector<int> first, const std::string& recomputed,
                   int tp_log2 = 0) {
   OperatorPlan plan;
   plan.first = std::move(first);
@@ -158,10 +156,10 @@ class ConversionTest : public PlanCostTest {
       table += row;
     }
     return {OperatorTable::Read(Write("table.csv", table), "tiny"),
-            LinkTable::Read(Write("links.csv",
-                                  std::string(kLinks) +
-                                      "prim_tiny_all_to_all_2gpus,4,0.25\n"),
-                            "tiny"),
+            LinkTable::Read(
+                Write("links.csv", std::string(kLinks) +
+                                       "prim_tiny_all_to_all_2gpus,4,0.25\n"),
+                "tiny"),
             {.layers = 1, .batch = 8, .gpus = 2, .gpus_per_node = 8}};
   }
 };
@@ -371,14 +369,13 @@ TEST_P(PublishedPlans, AreEstimatedAsByTheirProgram) {
        .gpus_per_node = published.gpus_per_node,
        .copies = published.copies});
   const PlanCost cost = model.Cost(file.plan);
-  EXPECT_NEAR(
-      cost.iteration_ms * 1e-3, published.seconds, 1e-3 * published.seconds);
+  EXPECT_NEAR(cost.iteration_ms * 1e-3, published.seconds,
+              1e-3 * published.seconds);
   EXPECT_NEAR(cost.memory_mb, published.memory_mb, 1e-2 * published.memory_mb);
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Aceso,
-    PublishedPlans,
+    Aceso, PublishedPlans,
     testing::Values(
         Published{
             "gpt_350M-1.json", "gpt_350M", 24, 1, 1, {2, 4}, 200.71, 19712.64},

@@ -34,15 +34,11 @@ class AdapterTest : public testing::Test {
   }
 
   [[nodiscard]] RenderedJob Render(
-      const std::string& name,
-      const std::string& config,
+      const std::string& name, const std::string& config,
       Adapter::Purpose purpose = Adapter::Purpose::kUse) const {
     return Adapter::Find(name).Render(
-        job_,
-        Canonical(ParseParallelConfig(config)),
-        purpose,
-        folder_.path() / "files",
-        [](std::string_view text) {
+        job_, Canonical(ParseParallelConfig(config)), purpose,
+        folder_.path() / "files", [](std::string_view text) {
           return text == "{max_steps}" ? "12" : std::string(text);
         });
   }
@@ -229,10 +225,7 @@ TEST_F(AdapterTest, ReadsTheBatchSizeOfTheJob) {
 TEST_F(AdapterTest, VariesOnlyTheParametersThatItsSettingsHave) {
   job_.words = {"run.py"};
   EXPECT_THAT(Adapter::Find("hf-trainer").Parameters(job_),
-              ElementsAre("dp",
-                          "dp_bucket_mb",
-                          "zero_stage",
-                          "microbatches",
+              ElementsAre("dp", "dp_bucket_mb", "zero_stage", "microbatches",
                           "grad_checkpoint"));
 }
 
@@ -257,8 +250,7 @@ Adapter WithFlag(const std::string& keys) {
 TEST(Adapters, ASettingHasOneValueOrNone) {
   EXPECT_EQ(WithFlag("").settings().size(), 1u);
   EXPECT_EQ(WithFlag("value = '1'").settings().size(), 1u);
-  for (const char* keys : {"value = '1'\nbool = '1'",
-                           "value = '1'\ntext = 'a'",
+  for (const char* keys : {"value = '1'\nbool = '1'", "value = '1'\ntext = 'a'",
                            "value = '1'\nbool = '1'\ntext = 'a'"}) {
     EXPECT_THROW((void)WithFlag(keys), common::InputError) << keys;
   }
@@ -274,9 +266,7 @@ TEST(Adapters, ValuesAreIntegersThatADoubleHoldsExactly) {
   EXPECT_EQ(text("3 + 0.0000000001"), "3");
   EXPECT_EQ(text("0 - 3"), "-3");
   EXPECT_EQ(text("1000000000000000"), "1000000000000000");
-  for (const char* value : {"0.5",
-                            "3 + 0.00000000105",
-                            "1000000000000001",
+  for (const char* value : {"0.5", "3 + 0.00000000105", "1000000000000001",
                             "0 - 2000000000000000"}) {
     EXPECT_THROW((void)text(value), common::InputError) << value;
   }
@@ -306,13 +296,8 @@ PresentConfig PresentOf(const std::string& adapter,
 
 TEST(Adapters, TextsOfDigitsAreNumbersInAFile) {
   std::string text = "[file]\nformat = 'toml'\noption = ['--config']\n";
-  for (const char* setting : {"a = 'full'",
-                              "b = '0'",
-                              "c = '9'",
-                              "d = '1x'",
-                              "e = 'x1'",
-                              "f = ''",
-                              "g = '0123456789'"}) {
+  for (const char* setting : {"a = 'full'", "b = '0'", "c = '9'", "d = '1x'",
+                              "e = 'x1'", "f = ''", "g = '0123456789'"}) {
     text += std::string("[[settings]]\nkey = 't.") + setting[0] + "'\ntext" +
             (setting + 1) + "\n";
   }
@@ -329,8 +314,8 @@ TEST(Adapters, TextsOfDigitsAreNumbersInAFile) {
               ElementsAre("run", "--config", "/files/job.toml"));
   // A trial reads the file.
   EXPECT_THROW(
-      (void)WithText(text).Render(
-          job, ParallelConfig(), Adapter::Purpose::kTrial, "/files", {}),
+      (void)WithText(text).Render(job, ParallelConfig(),
+                                  Adapter::Purpose::kTrial, "/files", {}),
       std::exception);
 }
 
@@ -357,11 +342,9 @@ TEST(Adapters, WithoutAFileKeysAreFlagsIfTheFrameworkTakesThem) {
 }
 
 TEST(Adapters, ASettingHasOneName) {
-  for (const char* row : {"value = '1'",
-                          "flag = ''",
-                          "flag = '--x'\nvariable = 'X'\nvalue = '1'",
-                          "variable = 'X'",
-                          "key = 'x'\nvalue = '1'"}) {
+  for (const char* row :
+       {"value = '1'", "flag = ''", "flag = '--x'\nvariable = 'X'\nvalue = '1'",
+        "variable = 'X'", "key = 'x'\nvalue = '1'"}) {
     EXPECT_THROW((void)WithText(std::string("[[settings]]\n") + row + "\n"),
                  common::InputError)
         << row;

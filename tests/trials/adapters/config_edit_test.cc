@@ -24,8 +24,8 @@ const std::string kToml =
     "tensor_parallel_degree = 1\n";
 
 TEST(ConfigEdit, ChangesOneValueOfTomlAndKeepsTheRest) {
-  EXPECT_EQ(SetConfigKey(
-                ConfigFormat::kToml, kToml, "training.seq_len", Number("4096")),
+  EXPECT_EQ(SetConfigKey(ConfigFormat::kToml, kToml, "training.seq_len",
+                         Number("4096")),
             "# a job\n"
             "[training]\n"
             "seq_len = 4096  # tokens\n"
@@ -41,9 +41,7 @@ TEST(ConfigEdit, AddsKeysAndTablesOfToml) {
   EXPECT_EQ(GetConfigKey(ConfigFormat::kToml, text, "training.steps"), "10");
   EXPECT_NE(text.find("dataset = \"c4\"\nsteps = 10\n\n[parallelism]"),
             std::string::npos);
-  text = SetConfigKey(ConfigFormat::kToml,
-                      text,
-                      "activation_checkpoint.mode",
+  text = SetConfigKey(ConfigFormat::kToml, text, "activation_checkpoint.mode",
                       {Type::kString, "full"});
   EXPECT_TRUE(text.ends_with("\n[activation_checkpoint]\nmode = \"full\"\n"));
   EXPECT_EQ(
@@ -65,14 +63,12 @@ const std::string kYaml =
     "  tp_mode: REDUCE_SCATTER\n";
 
 TEST(ConfigEdit, ChangesOneValueOfYamlAndKeepsTheRest) {
-  std::string text = SetConfigKey(
-      ConfigFormat::kYaml, kYaml, "optimizer.zero_stage", Number("1"));
+  std::string text = SetConfigKey(ConfigFormat::kYaml, kYaml,
+                                  "optimizer.zero_stage", Number("1"));
   EXPECT_NE(text.find("    name: adamW\n  zero_stage: 1\nparallelism:"),
             std::string::npos);
-  text = SetConfigKey(ConfigFormat::kYaml,
-                      text,
-                      "model.model_config.hidden_size",
-                      Number("64"));
+  text = SetConfigKey(ConfigFormat::kYaml, text,
+                      "model.model_config.hidden_size", Number("64"));
   EXPECT_NE(text.find("    hidden_size: 64  # wide\n"), std::string::npos);
   EXPECT_EQ(GetConfigKey(ConfigFormat::kYaml, text, "parallelism.dp"), "4");
   EXPECT_EQ(GetConfigKey(ConfigFormat::kYaml, text, "parallelism.name"),
@@ -80,20 +76,19 @@ TEST(ConfigEdit, ChangesOneValueOfYamlAndKeepsTheRest) {
 }
 
 TEST(ConfigEdit, AddsKeysAndMappingsOfYaml) {
-  std::string text = SetConfigKey(
-      ConfigFormat::kYaml, kYaml, "model.dtype", {Type::kString, "bfloat16"});
+  std::string text = SetConfigKey(ConfigFormat::kYaml, kYaml, "model.dtype",
+                                  {Type::kString, "bfloat16"});
   EXPECT_NE(text.find("# wide\n  dtype: bfloat16\noptimizer:"),
             std::string::npos);
-  text = SetConfigKey(
-      ConfigFormat::kYaml, text, "tokens.train_steps", Number("7"));
+  text = SetConfigKey(ConfigFormat::kYaml, text, "tokens.train_steps",
+                      Number("7"));
   EXPECT_TRUE(text.ends_with("tokens:\n  train_steps: 7\n"));
 }
 
 TEST(ConfigEdit, SetsNestedKeysOfJson) {
-  const std::string text = SetConfigKey(ConfigFormat::kJson,
-                                        "{\"fp16\": {\"enabled\": true}}",
-                                        "zero_optimization.stage",
-                                        Number("2"));
+  const std::string text =
+      SetConfigKey(ConfigFormat::kJson, "{\"fp16\": {\"enabled\": true}}",
+                   "zero_optimization.stage", Number("2"));
   EXPECT_EQ(GetConfigKey(ConfigFormat::kJson, text, "fp16.enabled"), "true");
   EXPECT_EQ(GetConfigKey(ConfigFormat::kJson, text, "zero_optimization.stage"),
             "2");
@@ -102,18 +97,16 @@ TEST(ConfigEdit, SetsNestedKeysOfJson) {
 TEST(ConfigEdit, RemovesKeysAndLeavesTextsWithoutThem) {
   EXPECT_EQ(RemoveConfigKey(ConfigFormat::kYaml, kYaml, "no.such"), kYaml);
   EXPECT_EQ(GetConfigKey(ConfigFormat::kYaml,
-                         RemoveConfigKey(
-                             ConfigFormat::kYaml, kYaml, "parallelism.tp_mode"),
+                         RemoveConfigKey(ConfigFormat::kYaml, kYaml,
+                                         "parallelism.tp_mode"),
                          "parallelism.tp_mode"),
             std::nullopt);
   EXPECT_EQ(RemoveConfigKey(ConfigFormat::kJson, "{\"a\": 1}", "a"), "{}\n");
 }
 
 TEST(ConfigEdit, RejectsValuesThatAreNoScalars) {
-  EXPECT_THROW((void)SetConfigKey(ConfigFormat::kYaml,
-                                  "parallelism: {dp: 1}\n",
-                                  "parallelism.dp",
-                                  Number("2")),
+  EXPECT_THROW((void)SetConfigKey(ConfigFormat::kYaml, "parallelism: {dp: 1}\n",
+                                  "parallelism.dp", Number("2")),
                std::invalid_argument);
   EXPECT_THROW((void)GetConfigKey(ConfigFormat::kToml, "a = [1, 2]\n", "a"),
                std::invalid_argument);

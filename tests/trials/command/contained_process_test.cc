@@ -254,8 +254,7 @@ TEST(ContainedProcess, AStoppedSupervisorEndsAllWhenThisProcessIsKilled) {
   const fs::path supervisor = folder.path() / "supervisor";
   const pid_t runner =
       StartRunner(Shell(kStray + "; touch " + up.string() + "; sleep 60", mark),
-                  up,
-                  supervisor);
+                  up, supervisor);
   pid_t pid = 0;
   std::ifstream(supervisor) >> pid;
   ::kill(runner, SIGSTOP);

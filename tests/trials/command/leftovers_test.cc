@@ -216,8 +216,7 @@ class RecordedProcesses : public testing::Test {
   }
 
   // Ends what a record with these lines names.
-  void End(const std::string& mark,
-           const std::string& cgroup,
+  void End(const std::string& mark, const std::string& cgroup,
            const std::string& processes) {
     fakes::WriteFile(folder_.path() / "trial.processes",
                      common::ProcessSpace() + "\n" + mark + "\n" + cgroup +
@@ -327,8 +326,7 @@ TEST_F(RecordedProcesses, IncludeTheSessionOfALeaderThatHasEnded) {
   ::kill(leader, SIGKILL);
   ASSERT_EQ(AliveInTheEnd(mark_, 1), 1);
   // A process that began before the leader is not of its session.
-  End("x",
-      "",
+  End("x", "",
       std::to_string(leader) + " " +
           std::to_string(std::stol(line.substr(line.find(' '))) + 1000000) +
           "\n");
@@ -387,9 +385,9 @@ TEST(ProcessRecord, NamesEachDescendantOnceWithItsStart) {
                            "\n" + record.cgroup().string() + "\n";
   EXPECT_EQ(fakes::ReadFile(path), head);
   record.Track(::getpid());
-  EXPECT_EQ(fakes::ReadFile(path),
-            head + std::to_string(child) + " " +
-                common::FindProcess(child)->start + "\n");
+  EXPECT_EQ(fakes::ReadFile(path), head + std::to_string(child) + " " +
+                                       common::FindProcess(child)->start +
+                                       "\n");
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   record.Remove();

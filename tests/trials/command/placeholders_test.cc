@@ -30,16 +30,8 @@ TEST(Placeholders, TwoBracesAreTheTextItself) {
 }
 
 TEST(Placeholders, BracesAroundAnythingElseAreKept) {
-  for (const char* word : {"{}",
-                           "{",
-                           "}",
-                           "a{b",
-                           "{ tp }",
-                           "{a-b}",
-                           "{A}",
-                           "{\"tp\": 1}",
-                           "{{",
-                           "{{}}"}) {
+  for (const char* word : {"{}", "{", "}", "a{b", "{ tp }", "{a-b}", "{A}",
+                           "{\"tp\": 1}", "{{", "{{}}"}) {
     EXPECT_EQ(Expand(word, kValues), word);
   }
   EXPECT_EQ(Expand("{\"a\": {tp}}", kValues), "{\"a\": 4}");

@@ -33,8 +33,7 @@ using Kind = SupervisorWord::Kind;
 class SupervisorTest : public testing::Test {
  protected:
   // `files`: what may be the program.
-  void Start(std::vector<std::string> files,
-             std::vector<std::string> words,
+  void Start(std::vector<std::string> files, std::vector<std::string> words,
              const char* folder = nullptr) {
     ASSERT_EQ(::pipe2(control_.data(), O_CLOEXEC), 0);
     ASSERT_EQ(::pipe2(output_.data(), O_CLOEXEC), 0);
@@ -192,10 +191,9 @@ TEST_F(SupervisorTest, TheProgramJoinsItsCgroupWhichIsKilledAndRemoved) {
 
 TEST_F(SupervisorTest, SaysWhyTheProgramDoesNotStart) {
   Start({"/nowhere/a", "/etc/passwd/a", "/nowhere/b"}, {"a"});
-  EXPECT_THAT(
-      Words(),
-      testing::ElementsAre(
-          std::pair{Kind::kStartError, ENOENT}, kEnded(127 << 8), kAllGone));
+  EXPECT_THAT(Words(),
+              testing::ElementsAre(std::pair{Kind::kStartError, ENOENT},
+                                   kEnded(127 << 8), kAllGone));
 }
 
 TEST_F(SupervisorTest, AFileThatIsNotExecutableIsTheReasonUnlessAnotherIsRun) {
@@ -233,8 +231,7 @@ TEST_F(SupervisorTest, HoldsNoDescriptorButItsOwn) {
     EXPECT_EQ(open[fd], "/dev/null");
   }
   EXPECT_TRUE(open.contains(control_[0]) && open.contains(say_[1]));
-  EXPECT_EQ(std::count_if(open.begin(),
-                          open.end(),
+  EXPECT_EQ(std::count_if(open.begin(), open.end(),
                           [](const auto& each) {
                             return each.second == "anon_inode:[signalfd]";
                           }),

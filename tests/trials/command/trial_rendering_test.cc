@@ -42,19 +42,11 @@ TEST_F(TrialRendering, OneProcessIsStartedAsItIs) {
 TEST_F(TrialRendering, RanksAreStartedOnEachNodeOrGpu) {
   options_.rank_wrapper = {"wrap"};
   options_.ranks = CommandOptions::Ranks::kPerNode;
-  EXPECT_THAT(TrialWords(options_, cluster_, request_),
-              ElementsAre("srun",
-                          "--nodes=2",
-                          "--ntasks=2",
-                          "--ntasks-per-node=1",
-                          "--overcommit",
-                          "--kill-on-bad-exit=1",
-                          "--input=none",
-                          "--export=ALL",
-                          "--chdir=/job",
-                          "wrap",
-                          "train",
-                          "--tp=2"));
+  EXPECT_THAT(
+      TrialWords(options_, cluster_, request_),
+      ElementsAre("srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1",
+                  "--overcommit", "--kill-on-bad-exit=1", "--input=none",
+                  "--export=ALL", "--chdir=/job", "wrap", "train", "--tp=2"));
   options_.ranks = CommandOptions::Ranks::kPerGpu;
   const auto words = TrialWords(options_, cluster_, request_);
   EXPECT_EQ(words.at(2), "--ntasks=8");
@@ -105,11 +97,8 @@ TEST_F(TrialRendering, TheEnvironmentSaysWhatToTry) {
   const auto environment = TrialEnvironment(options_, cluster_, request_);
   EXPECT_THAT(environment, testing::Contains("OPPA_TEST_VARIABLE=x=y"));
   ::unsetenv("OPPA_TEST_VARIABLE");
-  for (const char* variable : {"A=b=c",
-                               "OPPA_SEED=5",
-                               "OPPA_MAX_STEPS=7",
-                               "OPPA_TP=2",
-                               "OPPA_MICRO_BATCH_SIZE=3"}) {
+  for (const char* variable : {"A=b=c", "OPPA_SEED=5", "OPPA_MAX_STEPS=7",
+                               "OPPA_TP=2", "OPPA_MICRO_BATCH_SIZE=3"}) {
     EXPECT_THAT(environment, testing::Contains(variable));
   }
   const auto time_limit_s = [&] {

@@ -51,36 +51,27 @@ TEST(ReportReader, ReadsMemoryAndStatus) {
 }
 
 TEST(ReportReader, OtherLinesAreOutput) {
-  for (const char* line : {"",
-                           "oppa",
-                           "oppa ",
-                           "oppa is here",
-                           "step 3: 0.4 s",
-                           "{\"step_time_s\": 1}",
-                           " oppas {}"}) {
+  for (const char* line : {"", "oppa", "oppa ", "oppa is here", "step 3: 0.4 s",
+                           "{\"step_time_s\": 1}", " oppas {}"}) {
     EXPECT_TRUE(Read(line).reports.empty()) << line;
     EXPECT_EQ(Read(line).broken, "") << line;
   }
 }
 
 TEST(ReportReader, RefusesIntactObjectsWithWrongContent) {
-  for (const char* line : {"oppa {\"step_time_s\": -1}",
-                           "oppa {\"step_time_s\": 0}",
-                           "oppa {\"step_time_s\": 1e-160}",
-                           "oppa {\"step_time_s\": 1e30}",
-                           "oppa {\"step_time_s\": \"1\"}",
-                           "oppa {\"step_time\": 1}",
-                           "oppa {\"peak_memory_bytes\": -1}",
-                           "oppa {\"status\": \"fine\"}"}) {
+  for (const char* line :
+       {"oppa {\"step_time_s\": -1}", "oppa {\"step_time_s\": 0}",
+        "oppa {\"step_time_s\": 1e-160}", "oppa {\"step_time_s\": 1e30}",
+        "oppa {\"step_time_s\": \"1\"}", "oppa {\"step_time\": 1}",
+        "oppa {\"peak_memory_bytes\": -1}", "oppa {\"status\": \"fine\"}"}) {
     EXPECT_THROW((void)Read(line), std::invalid_argument) << line;
   }
 }
 
 TEST(ReportReader, SkipsBrokenReportsAndSaysSo) {
-  for (const char* line : {"oppa {",
-                           "oppa {\"step_time_s\": 1e999}",
-                           "oppa {\"step_time_s\": NaN}",
-                           "oppa {\"step_time_s\": 0.4 epoch 3}"}) {
+  for (const char* line :
+       {"oppa {", "oppa {\"step_time_s\": 1e999}",
+        "oppa {\"step_time_s\": NaN}", "oppa {\"step_time_s\": 0.4 epoch 3}"}) {
     EXPECT_TRUE(Read(line).reports.empty()) << line;
     EXPECT_EQ(Read(line).broken, line + 5) << line;
   }
@@ -122,14 +113,8 @@ TEST(ReportReader, ObjectsWithoutAWordNearbyAreOutput) {
 
 TEST(ReportReader, AWordThatIsPartOfANameAnnouncesNothing) {
   const std::string step = "{\"step_time_s\": 1}";
-  for (const char* line : {"/oppa x",
-                           "a.oppa x",
-                           "b_oppa x",
-                           "c-oppa x",
-                           "oppa/x",
-                           "oppa.x",
-                           "oppa_x",
-                           "oppa-x"}) {
+  for (const char* line : {"/oppa x", "a.oppa x", "b_oppa x", "c-oppa x",
+                           "oppa/x", "oppa.x", "oppa_x", "oppa-x"}) {
     EXPECT_THAT(Steps({line, step}), ElementsAre()) << line;
   }
   for (const char* line : {"oppa", "oppa x", "(oppa)", "noppa"}) {

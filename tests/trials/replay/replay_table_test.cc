@@ -49,12 +49,11 @@ TEST_F(ReplayTableTest, ReadsTheRowsOfOneScenario) {
   EXPECT_EQ(table.scenario(), "a");
   EXPECT_EQ(table.gpus(), 8);
   ASSERT_EQ(table.rows().size(), 3U);
-  EXPECT_EQ(table.rows()[0].config,
-            (ParallelConfig{.dp = 4,
-                            .pp = 2,
-                            .zero_stage = 1,
-                            .microbatches = 8,
-                            .micro_batch_size = 2}));
+  EXPECT_EQ(table.rows()[0].config, (ParallelConfig{.dp = 4,
+                                                    .pp = 2,
+                                                    .zero_stage = 1,
+                                                    .microbatches = 8,
+                                                    .micro_batch_size = 2}));
   EXPECT_DOUBLE_EQ(table.rows()[0].step_time_s, 1.5);
   EXPECT_DOUBLE_EQ(*table.rows()[0].peak_memory_bytes, 20.5e9);
   EXPECT_TRUE(table.rows()[1].out_of_memory);
@@ -73,13 +72,12 @@ TEST_F(ReplayTableTest, ColumnsComeInAnyOrderAndUnderTheirAliases) {
             "0.5,2,ok,16.0,1,0,4,8,a,64,false\n"),
       "a");
   ASSERT_EQ(table.rows().size(), 2U);
-  EXPECT_EQ(table.rows()[0].config,
-            (ParallelConfig{.dp = 2,
-                            .tp = 2,
-                            .pp = 2,
-                            .microbatches = 16,
-                            .grad_checkpoint = true,
-                            .sp = 2}));
+  EXPECT_EQ(table.rows()[0].config, (ParallelConfig{.dp = 2,
+                                                    .tp = 2,
+                                                    .pp = 2,
+                                                    .microbatches = 16,
+                                                    .grad_checkpoint = true,
+                                                    .sp = 2}));
   EXPECT_EQ(table.rows()[1].config,
             (ParallelConfig{
                 .dp = 4, .pp = 2, .dp_bucket_mb = 64, .microbatches = 16}));

@@ -33,8 +33,7 @@ Framework Fsdp(bool no_sync) {
 }
 
 // What one more microbatch adds to a component.
-double Slope(double TimeBreakdown::*part,
-             int zero_stage,
+double Slope(double TimeBreakdown::*part, int zero_stage,
              const Framework& framework) {
   return Step(3, zero_stage, framework).time.*part -
          Step(2, zero_stage, framework).time.*part;
@@ -48,8 +47,7 @@ TEST(Accumulation, EveryMicrobatchAddsTheSameComputation) {
                            Step(2, zero_stage, {}).step_time_s;
     EXPECT_NEAR(Step(9, zero_stage, {}).step_time_s -
                     Step(2, zero_stage, {}).step_time_s,
-                7.0 * added_s,
-                1e-9);
+                7.0 * added_s, 1e-9);
   }
 }
 
@@ -61,8 +59,7 @@ TEST(Accumulation, ZeroOneReducesOncePerStepAndZeroTwoPerMicrobatch) {
   const double reduce_s = Slope(&TimeBreakdown::data_s, 2, {});
   EXPECT_GT(reduce_s, 0.0);
   EXPECT_NEAR(Step(5, 2, {}).time.data_s - Step(1, 2, {}).time.data_s,
-              4.0 * reduce_s,
-              1e-9);
+              4.0 * reduce_s, 1e-9);
 }
 
 TEST(Accumulation, ZeroThreeGathersAndScattersInEveryMicrobatch) {
@@ -88,8 +85,7 @@ TEST(Accumulation, FsdpGathersInEveryMicrobatchAlsoWithZeroTwo) {
   EXPECT_GT(gather_s, 0.0);
   EXPECT_NEAR(
       Step(5, 2, Fsdp(true)).time.data_s - Step(1, 2, Fsdp(true)).time.data_s,
-      4.0 * gather_s,
-      1e-9);
+      4.0 * gather_s, 1e-9);
   EXPECT_EQ(Slope(&TimeBreakdown::data_s, 1, Fsdp(true)), 0.0);
 }
 

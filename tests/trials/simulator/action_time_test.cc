@@ -44,9 +44,7 @@ TEST(CollectiveTime, HiddenGathersOnlySlowComputationDown) {
   constexpr double kBytes = 1e8;
   const double reduce_s = AllReduceTime(tp, kBytes);
   const double gather_s = AllGatherTime(tp, kBytes);
-  EXPECT_DOUBLE_EQ(CollectiveTime(framework,
-                                  tp,
-                                  kBytes,
+  EXPECT_DOUBLE_EQ(CollectiveTime(framework, tp, kBytes,
                                   {.all_reduces = 2.0,
                                    .gathers_and_scatters = 3.0,
                                    .hidden_gathers = 4.0}),

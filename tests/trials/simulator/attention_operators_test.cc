@@ -126,9 +126,7 @@ TEST(AttentionOperators, TheRingsRoundsShareTheScores) {
   model.head_size = 34;
   const GpuModel gpu(SmallCluster().gpu, Precision::kBf16, 0.0);
   const double core_s =
-      ComputeLayerCosts({"m", model, 8, 4096, Precision::kBf16},
-                        {},
-                        gpu,
+      ComputeLayerCosts({"m", model, 8, 4096, Precision::kBf16}, {}, gpu,
                         {.sequences = 1.0, .cp = 4})
           .block.core_forward_s;
   const double round_s = gpu.FlashTime(
@@ -167,10 +165,8 @@ TEST(AttentionOperators, NormsOfQueriesAndKeysAreTwoNorms) {
                    with.forward_kernels - without.forward_kernels,
                    with.backward_bytes - without.backward_bytes,
                    with.backward_kernels - without.backward_kernels},
-                  {share * layers.forward_bytes,
-                   layers.forward_kernels,
-                   share * layers.backward_bytes,
-                   layers.backward_kernels});
+                  {share * layers.forward_bytes, layers.forward_kernels,
+                   share * layers.backward_bytes, layers.backward_kernels});
     EXPECT_DOUBLE_EQ(block.Block().saved_bytes - saved,
                      (fused ? 2 : 6) * kTokens * (kQuery + kKey));
     EXPECT_DOUBLE_EQ(block.Block().ParameterCount() - parameters, 2 * 64);
@@ -198,18 +194,14 @@ TEST(AttentionOperators, LatentAttentionProjectsThroughVectors) {
                           ProductBytes(t, 16 * (56 + 32), rank);
     const double direct = ProductBytes(t, 16 * 96, kHidden);
     ExpectTraffic(block.Of("qkv"),
-                  {direct + latent + 2 * norm + 2 * joined,
-                   3 + 1 + 3,
-                   2 * (direct + latent) + 4 * norm + 2 * joined,
-                   6 + 2 + 3});
+                  {direct + latent + 2 * norm + 2 * joined, 3 + 1 + 3,
+                   2 * (direct + latent) + 4 * norm + 2 * joined, 6 + 2 + 3});
     model.query_rank = rank;
     const double query =
         ProductBytes(t, rank, kHidden) + ProductBytes(t, 16 * 96, rank);
     ExpectTraffic(block.Of("qkv"),
-                  {query + latent + 4 * norm + 2 * joined,
-                   4 + 2 + 3,
-                   2 * (query + latent) + 8 * norm + 2 * joined,
-                   8 + 4 + 3});
+                  {query + latent + 4 * norm + 2 * joined, 4 + 2 + 3,
+                   2 * (query + latent) + 8 * norm + 2 * joined, 8 + 4 + 3});
   }
 }
 

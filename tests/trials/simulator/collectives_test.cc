@@ -224,8 +224,7 @@ TEST_F(NcclTimes, ARingPassesEveryHostTwice) {
            .inter_latency_s = 14e-6};
   ExpectAllReduce(1e8, 25 + 28 * 3.4 + 2 * 14 + 1.875e8 / 10e3);
   EXPECT_NEAR(AllGatherTime(link_, 1e8) * 1e6,
-              25 + 14 * 3.4 + 14 + 0.9375e8 / 10e3,
-              1e-3);
+              25 + 14 * 3.4 + 14 + 0.9375e8 / 10e3, 1e-3);
 }
 
 // Three owners; large messages follow in chunks of 1 MiB, and every edge but
@@ -240,15 +239,14 @@ TEST_F(NcclTimes, BroadcastsFollowOneAnotherInChunks) {
     return BroadcastsTime(link_, bytes, 3.0) * 1e6;
   };
   EXPECT_NEAR(microseconds(1e9),
-              3 * (25 + 14 + 1048576 / 10e3 + 0.5 * 1e9 / 10e3),
-              1e-3);
+              3 * (25 + 14 + 1048576 / 10e3 + 0.5 * 1e9 / 10e3), 1e-3);
   // LL takes 2 us for 10 kB, where the link takes 1 us.
-  EXPECT_NEAR(
-      microseconds(1e4), 3 * (25 - 1.8 + 2.7 + 2 - 1 + 1 + 0.5 * 1), 1e-3);
+  EXPECT_NEAR(microseconds(1e4), 3 * (25 - 1.8 + 2.7 + 2 - 1 + 1 + 0.5 * 1),
+              1e-3);
   link_.size = 4;
   link_.hosts = 1;
-  EXPECT_NEAR(
-      microseconds(1e4), 3 * (25 - 1.8 + 3 * 0.6 + 2 - 1 + 0.75 * 1), 1e-3);
+  EXPECT_NEAR(microseconds(1e4), 3 * (25 - 1.8 + 3 * 0.6 + 2 - 1 + 0.75 * 1),
+              1e-3);
 }
 
 }  // namespace

@@ -101,8 +101,7 @@ TEST(FfnOperators, ExpertsCostTheirRouterTheirCopiesAndTheirProducts) {
   const double sorted = 2 * copies * kHidden;
   ExpectTraffic(
       block.Of("experts"),
-      {products + 26 * scores + 6 * sorted + 5 * inner,
-       1 + 3 * 8 + 6 + 4 + 2,
+      {products + 26 * scores + 6 * sorted + 5 * inner, 1 + 3 * 8 + 6 + 4 + 2,
        2 * products + 14 * scores + 7 * sorted + 9 * inner + 3 * sorted,
        2 + 6 * 8 + 4 + 5 + 4});
   // Sorted copies in both directions.
@@ -156,19 +155,16 @@ TEST(FfnOperators, SharedExpertsAreADenseLayerWithASumAndAGate) {
   const double products = 2 * ProductBytes(kTokens, 512, kHidden) +
                           ProductBytes(kTokens, kHidden, 512);
   const Traffic plain = block.Of("shared-experts");
-  ExpectTraffic(plain,
-                {products + 5 * inner + 3 * bytes,
-                 3 + 2 + 1,
-                 2 * products + 9 * inner + 3 * bytes,
-                 6 + 4});
+  ExpectTraffic(plain, {products + 5 * inner + 3 * bytes, 3 + 2 + 1,
+                        2 * products + 9 * inner + 3 * bytes, 6 + 4});
   const double saved = block.Block().saved_bytes;
   block.workload.model.shared_expert_gate = true;
   const double gate = ProductBytes(kTokens, 1, kHidden);
-  ExpectTraffic(block.Of("shared-experts"),
-                {plain.forward_bytes + gate + 2 * bytes,
-                 plain.forward_kernels + 1 + 2,
-                 plain.backward_bytes + 2 * gate + 4 * bytes,
-                 plain.backward_kernels + 2 + 3});
+  ExpectTraffic(
+      block.Of("shared-experts"),
+      {plain.forward_bytes + gate + 2 * bytes, plain.forward_kernels + 1 + 2,
+       plain.backward_bytes + 2 * gate + 4 * bytes,
+       plain.backward_kernels + 2 + 3});
   EXPECT_DOUBLE_EQ(block.Block().saved_bytes - saved, bytes);
 }
 

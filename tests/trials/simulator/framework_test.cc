@@ -30,19 +30,11 @@ std::string ErrorOf(const std::string& text) {
 }
 
 TEST(Framework, EveryShippedFileCanBeRead) {
-  for (const char* name : {"aceso",
-                           "colossalai",
-                           "deepspeed",
-                           "deepspeed-offload",
-                           "fsdp2",
-                           "fsdp2-accelerate",
-                           "fsdp2-zero-bubble",
-                           "llm-foundry",
-                           "megatron",
-                           "megatron-core",
-                           "megatron-deepspeed",
-                           "megatron-zero-bubble",
-                           "nanotron"}) {
+  for (const char* name :
+       {"aceso", "colossalai", "deepspeed", "deepspeed-offload", "fsdp2",
+        "fsdp2-accelerate", "fsdp2-zero-bubble", "llm-foundry", "megatron",
+        "megatron-core", "megatron-deepspeed", "megatron-zero-bubble",
+        "nanotron"}) {
     EXPECT_NO_THROW((void)FindFramework(name)) << name;
   }
   EXPECT_FALSE(FindFramework("megatron").flash_attention);

@@ -157,8 +157,7 @@ TEST(GpuModel, AnUnknownArchitectureIsAnError) {
 // with the overheads of the preset.
 class Slow {
  public:
-  Slow(int multiprocessors,
-       double bytes_per_s,
+  Slow(int multiprocessors, double bytes_per_s,
        const char* preset = "a100-sxm-80gb")
       : reached(FindGpuArchitecture(FindGpu(preset).architecture)),
         gpu_(FindGpu(preset)) {
@@ -185,8 +184,7 @@ TEST(GpuModel, AProductIsTheTilesThatCoverItAtTheRateOfTheirShape) {
     const double k = 4096;
     EXPECT_NEAR(slow.Model().GemmTime({1, m, n, k}) /
                     (m * n * 2 * (k + slow.reached.tile_overhead) / efficiency),
-                1.0,
-                1e-12)
+                1.0, 1e-12)
         << m << " x " << n;
   };
   expect(512, 384, 1.0);
@@ -205,13 +203,11 @@ TEST(GpuModel, ATileRunsOnOneMultiprocessorUnlessItsSumIsSplit) {
   const double k_0 = four.reached.tile_overhead;
   const double tile = 64 * 64 * 2 / 0.64;
   EXPECT_NEAR(
-      four.Model().GemmTime({1, 64, 64, 1.5 * k_0}) / (tile * 2.5 * k_0),
-      1.0,
+      four.Model().GemmTime({1, 64, 64, 1.5 * k_0}) / (tile * 2.5 * k_0), 1.0,
       1e-12);
   EXPECT_NEAR(Slow(8, kInfinite).Model().GemmTime({1, 64, 64, 64 * k_0}) /
                   (tile * (8 + 1) * k_0),
-              1.0,
-              1e-12);
+              1.0, 1e-12);
 }
 
 // Two halves of a sum are written and read in fp32: 8 bytes of each.
@@ -226,8 +222,7 @@ void ExpectPartialSums(double batch) {
   const double bytes_per_s = (bytes + partial) / (0.75 * whole_s);
   EXPECT_NEAR(Slow(8, bytes_per_s).Model().GemmTime({batch, 64, 64, 4096}) /
                   (0.75 * whole_s),
-              1.0,
-              1e-9);
+              1.0, 1e-9);
 }
 
 TEST(GpuModel, PartialSumsMoveEightBytesEach) {
@@ -263,8 +258,7 @@ TEST(GpuModel, ProductsWithoutComputationTakeTheirBytes) {
                                .keys = 128,
                                .head_size = 64,
                                .bytes = 1e6}),
-              1e6 + 7.0,
-              1.0);
+              1e6 + 7.0, 1.0);
   EXPECT_NEAR(model.MemoryTime(1e6, 2), 1e6 + 14.0, 1e-3);
 }
 
@@ -283,8 +277,8 @@ TEST(GpuModel, RatesFollowPrecisionPowerAndAlignment) {
               1e-9);
   gemm.fp8 = false;
   gpu.power_fraction = 1.0;
-  EXPECT_NEAR(
-      bf16_s / GpuModel(gpu, Precision::kBf16, 0.0).GemmTime(gemm), 2.0, 1e-9);
+  EXPECT_NEAR(bf16_s / GpuModel(gpu, Precision::kBf16, 0.0).GemmTime(gemm), 2.0,
+              1e-9);
   // Two products of unaligned rows run on the fp32 units, one does not.
   gemm.aligned = false;
   EXPECT_NEAR(model.GemmTime(gemm) / bf16_s,
@@ -323,8 +317,7 @@ void ExpectScoresOfBlocks(const char* preset) {
                                         .causal = causal},
                                        backward) /
                     expected_s,
-                1.0,
-                1e-9);
+                1.0, 1e-9);
   };
   for (const bool backward : {false, true}) {
     expect(128, true, backward);

@@ -55,11 +55,9 @@ TEST(GradientSync, OverlapHidesWhatBackwardCovers) {
 TEST(GradientSync, SmallBucketsPayPerBucketAndHugeOnesLoseTheOverlap) {
   const Framework framework;
   const auto total_s = [&](double bucket_bytes) {
-    const SyncTime time =
-        ReduceGradients(Modules(0.01),
-                        Link(),
-                        {.bucket_bytes = bucket_bytes, .overlap = true},
-                        framework);
+    const SyncTime time = ReduceGradients(
+        Modules(0.01), Link(), {.bucket_bytes = bucket_bytes, .overlap = true},
+        framework);
     return time.exposed_s + time.overhead_s;
   };
   EXPECT_GT(total_s(1.0), total_s(10 * kMega));
@@ -120,8 +118,7 @@ TEST(GradientSync, AStreamOfItsOwnSendsWhileTheNextBucketIsPacked) {
                         .unpack_s_per_byte = kUnpack_s / kBytes};
     const double one_s = send_s + kUnpack_s;
     EXPECT_NEAR(ReduceGradients(modules, Link(), options, framework).exposed_s,
-                3 * (pack_s + one_s),
-                1e-12);
+                3 * (pack_s + one_s), 1e-12);
     options.own_stream = true;
     EXPECT_NEAR(ReduceGradients(modules, Link(), options, framework).exposed_s,
                 pack_s > one_s ? 3 * pack_s + one_s : pack_s + 3 * one_s,
@@ -192,8 +189,8 @@ TEST(GradientSync, GathersAddUpByBucketAndByTensor) {
     return AllGatherTime(Link(), bytes);
   };
   framework.gather_by_tensor = false;
-  GatherPlan plan = PlanGather(
-      modules, Link(), 6 * kMega, framework, /*parameter_share=*/1.0, 1e-9);
+  GatherPlan plan = PlanGather(modules, Link(), 6 * kMega, framework,
+                               /*parameter_share=*/1.0, 1e-9);
   EXPECT_DOUBLE_EQ(plan.total_s, 2 * gather_s(5 * kMega) + 0.01);
   EXPECT_DOUBLE_EQ(plan.first_s, gather_s(5 * kMega));
   EXPECT_DOUBLE_EQ(plan.overhead_s, 2 * framework.bucket_overhead_s);
@@ -256,8 +253,7 @@ TEST(GradientSync, WholeTensorsAreBroadcastByTheirOwners) {
   EXPECT_EQ(joined.overlapped_overhead_s, joined.overhead_s);
   // Half the bytes where gradients are twice as wide as parameters.
   EXPECT_NEAR(PlanGather(many, Link(), 1.0, framework, 0.5).total_s,
-              12e9 * edge_s,
-              1e-3);
+              12e9 * edge_s, 1e-3);
 }
 
 // The equation of the header for two buckets: end_1 = ready_1 + p + t + u,
@@ -273,8 +269,7 @@ TEST(GradientSync, TwoBucketsEndWhenTheEquationSays) {
     const std::vector<SyncModule> modules(
         2, {.tensor_bytes = {kBytes}, .backward_s = backward_s});
     const SyncTime time =
-        ReduceGradients(modules,
-                        Link(),
+        ReduceGradients(modules, Link(),
                         {.bucket_bytes = kBytes,
                          .overlap = true,
                          .pack_s_per_byte = pack_s / kBytes,
@@ -285,8 +280,7 @@ TEST(GradientSync, TwoBucketsEndWhenTheEquationSays) {
     const double end_s = std::max(2 * backward_s + pack_s, first_end_s) + one_s;
     const double after_s = std::min(2 * one_s, end_s - 2 * backward_s);
     EXPECT_NEAR(time.exposed_s,
-                2 * pack_s + after_s + 0.25 * (2 * one_s - after_s),
-                2e-4);
+                2 * pack_s + after_s + 0.25 * (2 * one_s - after_s), 2e-4);
     EXPECT_DOUBLE_EQ(time.overhead_s, 2 * framework.bucket_overhead_s);
   }
 }

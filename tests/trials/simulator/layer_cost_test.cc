@@ -19,11 +19,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-LayerCosts Costs(const Workload& workload,
-                 const Framework& framework,
+LayerCosts Costs(const Workload& workload, const Framework& framework,
                  const Shard& shard) {
-  const GpuModel gpu(
-      SmallCluster().gpu, workload.precision, framework.launch_s);
+  const GpuModel gpu(SmallCluster().gpu, workload.precision,
+                     framework.launch_s);
   return ComputeLayerCosts(workload, framework, gpu, shard);
 }
 
@@ -37,20 +36,12 @@ Framework Megatron() {
 TEST(LayerCost, ParameterTensorsSumToTheModelsParameters) {
   const std::filesystem::path folder =
       fakes::SourceFolder() / "experiments" / "workloads";
-  for (const std::string name : {"bert-base-uncased",
-                                 "qwen2-1.5b",
-                                 "llama-3.2-1b",
-                                 "llama-2-7b",
-                                 "moe-32-experts",
-                                 "gpt2",
-                                 "qwen3-8b",
-                                 "qwen3-30b-a3b",
-                                 "gemma-2-9b",
-                                 "deepseek-v2",
-                                 "deepseek-v3",
-                                 "vit-base-patch16-224"}) {
-    const Workload workload{
-        name, ReadModel(folder / (name + ".json")), 8, 256, Precision::kBf16};
+  for (const std::string name :
+       {"bert-base-uncased", "qwen2-1.5b", "llama-3.2-1b", "llama-2-7b",
+        "moe-32-experts", "gpt2", "qwen3-8b", "qwen3-30b-a3b", "gemma-2-9b",
+        "deepseek-v2", "deepseek-v3", "vit-base-patch16-224"}) {
+    const Workload workload{name, ReadModel(folder / (name + ".json")), 8, 256,
+                            Precision::kBf16};
     const LayerCosts costs = Costs(workload, {}, {1.0, 1, false});
     const int dense = workload.model.dense_layers;
     EXPECT_DOUBLE_EQ(
@@ -93,8 +84,7 @@ TEST(LayerCost, SharedExpertsCostADenseLayerMore) {
   Model model = ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
                           "moe-32-experts.json");
   const auto block = [&](int tp) {
-    return Costs({"moe", model, 1, 256, Precision::kBf16},
-                 Megatron(),
+    return Costs({"moe", model, 1, 256, Precision::kBf16}, Megatron(),
                  {.sequences = 1.0, .tp = tp})
         .block;
   };
@@ -341,8 +331,7 @@ TEST(LayerCost, FlashAttentionSavesNoScores) {
   const LayerCosts with = Costs(SmallWorkload(), {}, shard);
   const LayerCosts without = Costs(SmallWorkload(), eager, shard);
   const double score_bytes = 4.0 * 16 * 512 * 512 * (2 + 4);
-  EXPECT_NEAR(without.block.saved_bytes - with.block.saved_bytes,
-              score_bytes,
+  EXPECT_NEAR(without.block.saved_bytes - with.block.saved_bytes, score_bytes,
               0.01 * score_bytes);
   EXPECT_LT(with.block.forward_s, without.block.forward_s);
 }
@@ -378,14 +367,13 @@ TEST(LayerCost, AnOddVocabularyMakesTheHeadSlowUntilARanksShareIsAligned) {
 TEST(LayerCost, TheEmbeddingMovesItsRowsAndItsTable) {
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const Framework framework = Megatron();
-  const GpuModel gpu(
-      SmallCluster().gpu, workload.precision, framework.launch_s);
+  const GpuModel gpu(SmallCluster().gpu, workload.precision,
+                     framework.launch_s);
   const double values = 4.0 * 1024 * 2048;
   const double table = 51200.0 * 2048;
   LayerCost cost = Costs(workload, framework, {4, 1, false}).embedding;
-  EXPECT_DOUBLE_EQ(cost.forward_s,
-                   gpu.MemoryTime(2.0 * 2 * values, 1) +
-                       gpu.MemoryTime(2.0 * 8 * values, 4));
+  EXPECT_DOUBLE_EQ(cost.forward_s, gpu.MemoryTime(2.0 * 2 * values, 1) +
+                                       gpu.MemoryTime(2.0 * 8 * values, 4));
   EXPECT_DOUBLE_EQ(cost.backward_s,
                    gpu.MemoryTime(2.0 * (table + 3 * values), 3) +
                        gpu.MemoryTime(2.0 * 4 * values, 3));
@@ -413,18 +401,18 @@ TEST(LayerCost, TheLossMovesItsLogits) {
     return Costs(workload, framework, {4, 1, false}).head;
   };
   const Framework framework = Megatron();
-  const GpuModel gpu(
-      SmallCluster().gpu, workload.precision, framework.launch_s);
+  const GpuModel gpu(SmallCluster().gpu, workload.precision,
+                     framework.launch_s);
   const LayerCost eager = head(false, false);
   const LayerCost fused = head(true, false);
   const LayerCost in_place = head(true, true);
   // The product is one kernel forward and two backward.
   EXPECT_NEAR(eager.forward_dispatch_s, 6 * framework.dispatch_s, 1e-15);
-  EXPECT_NEAR(
-      eager.backward_dispatch_s, 8 * framework.dispatch_backward_s, 1e-15);
+  EXPECT_NEAR(eager.backward_dispatch_s, 8 * framework.dispatch_backward_s,
+              1e-15);
   EXPECT_NEAR(fused.forward_dispatch_s, 4 * framework.dispatch_s, 1e-15);
-  EXPECT_NEAR(
-      fused.backward_dispatch_s, 4 * framework.dispatch_backward_s, 1e-15);
+  EXPECT_NEAR(fused.backward_dispatch_s, 4 * framework.dispatch_backward_s,
+              1e-15);
   EXPECT_NEAR(fused.forward_s - in_place.forward_s,
               gpu.MemoryTime(22 * logits, 3) - gpu.MemoryTime(6 * logits, 3),
               1e-12);
@@ -440,8 +428,7 @@ TEST(LayerCost, TheLossMovesItsLogits) {
 TEST(LayerCost, CollectivesOfTensorAndSequenceParallelism) {
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   Framework framework = Megatron();
-  const auto expect = [](const LayerCost& cost,
-                         const Collectives& forward,
+  const auto expect = [](const LayerCost& cost, const Collectives& forward,
                          const Collectives& backward) {
     const auto equal = [](const Collectives& a, const Collectives& b) {
       EXPECT_EQ(a.all_reduces, b.all_reduces);
@@ -573,20 +560,9 @@ TEST(LayerCost, OperatorsAreInTheOrderOfForward) {
     return list;
   };
   EXPECT_THAT(names(),
-              ElementsAre("norm",
-                          "qkv",
-                          "rotary",
-                          "core",
-                          "output",
-                          "residual",
-                          "norm",
-                          "ffn-in",
-                          "activation",
-                          "ffn-out",
-                          "residual",
-                          "embedding",
-                          "final-norm",
-                          "head"));
+              ElementsAre("norm", "qkv", "rotary", "core", "output", "residual",
+                          "norm", "ffn-in", "activation", "ffn-out", "residual",
+                          "embedding", "final-norm", "head"));
 }
 
 // Before attention, before the feed-forward layer, and after each.
@@ -616,15 +592,12 @@ TEST(LayerCost, PatchesAreProjectedToTheWidth) {
     const double product = ProductBytes(tokens, 2048, pixels);
     const double values = 2 * tokens * 2048;
     ExpectTraffic(model.Of("embedding"),
-                  {product + 8 * values,
-                   1 + 4,
-                   2 * product + values + 4 * values,
-                   2 + 1 + 3});
+                  {product + 8 * values, 1 + 4,
+                   2 * product + values + 4 * values, 2 + 1 + 3});
     const LayerCost cost = model.Costs().embedding;
     EXPECT_DOUBLE_EQ(cost.saved_bytes, 2 * tokens * pixels);
-    EXPECT_EQ(
-        cost.parameters,
-        (std::vector<double>{pixels * 2048.0, 2048, 2048, 1024 * 2048.0}));
+    EXPECT_EQ(cost.parameters, (std::vector<double>{pixels * 2048.0, 2048, 2048,
+                                                    1024 * 2048.0}));
     // Every rank projects all patches itself.
     model.shard.tp = 2;
     EXPECT_EQ(model.Costs().embedding.forward_collectives.Count(), 0.0);
@@ -649,17 +622,14 @@ TEST(LayerCost, AClassifierReadsTheFirstTokenOfEachSequence) {
   model.workload.model.pooler = true;
   const double values = 2 * 4.0 * 1024;
   const double pooler = ProductBytes(4, 1024, 1024);
-  ExpectTraffic(
-      model.Of("head"),
-      {pooler + 4 * values, 1 + 3, 2 * pooler + values + 4 * values, 3 + 4});
+  ExpectTraffic(model.Of("head"), {pooler + 4 * values, 1 + 3,
+                                   2 * pooler + values + 4 * values, 3 + 4});
   for (const int classes : {1, 1000}) {
     model.workload.model.classes = classes;
     const double both = pooler + ProductBytes(4, classes, 1024);
     ExpectTraffic(model.Of("head"),
-                  {both + 4 * values,
-                   2 + 3,
-                   2 * both + values + 2 * 4.0 * classes + 4 * values,
-                   6 + 4});
+                  {both + 4 * values, 2 + 3,
+                   2 * both + values + 2 * 4.0 * classes + 4 * values, 6 + 4});
   }
   EXPECT_EQ(model.Costs().head.logits_bytes, 0.0);
 }

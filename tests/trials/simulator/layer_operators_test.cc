@@ -68,9 +68,7 @@ TEST(LayerOperators, ParallelismSplitsTheShape) {
   const Framework framework;
   const GpuModel gpu(SmallCluster().gpu, workload.precision, 0.0);
   const LayerShape shape =
-      ShapeOf(workload,
-              framework,
-              gpu,
+      ShapeOf(workload, framework, gpu,
               {.sequences = 4, .tp = 4, .sp = true, .cp = 2, .ep = 3});
   EXPECT_EQ(shape.tokens, 1024.0);
   EXPECT_EQ(shape.outer_tokens, 256.0);

@@ -100,13 +100,10 @@ TEST(Memory, EveryGroupOfRanksHasBuffers) {
   struct Row {
     int dp, tp, pp, cp, ep, groups;
   };
-  for (const Row& row : {Row{1, 1, 1, 1, 1, 1},
-                         Row{2, 1, 1, 1, 1, 2},
-                         Row{1, 2, 1, 1, 1, 2},
-                         Row{1, 1, 2, 1, 1, 3},
-                         Row{1, 1, 1, 2, 1, 2},
-                         Row{2, 1, 1, 1, 2, 4},
-                         Row{2, 2, 2, 2, 2, 8}}) {
+  for (const Row& row :
+       {Row{1, 1, 1, 1, 1, 1}, Row{2, 1, 1, 1, 1, 2}, Row{1, 2, 1, 1, 1, 2},
+        Row{1, 1, 2, 1, 1, 3}, Row{1, 1, 1, 2, 1, 2}, Row{2, 1, 1, 1, 2, 4},
+        Row{2, 2, 2, 2, 2, 8}}) {
     ParallelConfig config = Zero(0);
     config.pp = row.pp;
     config.cp = row.cp;
@@ -219,8 +216,8 @@ TEST(Memory, Bf16SumsAreInFp32AndFp16GradientsAreNot) {
   Framework framework;
   framework.bf16_sums = true;
   const auto gradients = [&](Precision precision) {
-    return ComputeMemory(
-               Zero(1), Stage(), 2.0, ForPrecision(framework, precision))
+    return ComputeMemory(Zero(1), Stage(), 2.0,
+                         ForPrecision(framework, precision))
                .gradients_bytes /
            Stage().parameters;
   };

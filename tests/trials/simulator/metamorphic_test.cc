@@ -34,11 +34,8 @@ struct Sample {
 std::vector<ParallelConfig> Draw(const SearchSpace& space, int count) {
   std::mt19937 engine(7);
   std::vector<ParallelConfig> configs;
-  std::sample(space.configs().begin(),
-              space.configs().end(),
-              std::back_inserter(configs),
-              count,
-              engine);
+  std::sample(space.configs().begin(), space.configs().end(),
+              std::back_inserter(configs), count, engine);
   for (std::size_t i = 0; i < configs.size(); i += 3) {
     configs[i].sp = configs[i].tp;
   }
@@ -49,20 +46,15 @@ const std::vector<Sample>& Samples() {
   static const std::vector<Sample> samples = [] {
     constexpr int kDrawn = 40;
     std::vector<Sample> all;
-    for (const char* problem : {"bert-8gpu",
-                                "qwen-8gpu",
-                                "llama1b-16gpu",
-                                "llama7b-32gpu",
-                                "moe-8gpu",
-                                "llama7b-scaling"}) {
+    for (const char* problem :
+         {"bert-8gpu", "qwen-8gpu", "llama1b-16gpu", "llama7b-32gpu",
+          "moe-8gpu", "llama7b-scaling"}) {
       const PaperProblem paper(problem);
       const std::vector<ParallelConfig> configs = Draw(paper.Space(), kDrawn);
       for (const char* framework :
            {"colossalai", "megatron-core", "fsdp2", "deepspeed-offload"}) {
         all.push_back({std::string(problem) + " with " + framework,
-                       paper.workload,
-                       paper.cluster,
-                       FindFramework(framework),
+                       paper.workload, paper.cluster, FindFramework(framework),
                        configs});
       }
     }
@@ -237,8 +229,7 @@ Sample OneHost() {
 
 // The seconds by which a component grows if links have half the bandwidth,
 // times the bandwidth: the bytes that it moves.
-double VolumeOf(Sample sample,
-                const std::string& config,
+double VolumeOf(Sample sample, const std::string& config,
                 double TimeBreakdown::*component) {
   const ParallelConfig pc = ParseParallelConfig(config);
   const double bandwidth = sample.cluster.intra.bandwidth_bytes_per_s;
@@ -301,8 +292,7 @@ TEST(Metamorphic, TheBubbleOfEqualStagesIsThatOfTheLiterature) {
                                                 .overlap_p2p = chunks > 1})
                                      .time;
       EXPECT_NEAR(time.bubble_s / (time.forward_s + time.backward_s),
-                  3.0 / (microbatches * chunks),
-                  kLoss);
+                  3.0 / (microbatches * chunks), kLoss);
     }
   }
 }

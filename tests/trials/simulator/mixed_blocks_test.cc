@@ -47,8 +47,7 @@ TEST(MixedBlocks, EveryDenseBlockChangesTheStepByTheSame) {
   const double one_s = Step(Moe(1), 1, 1).time.forward_s;
   for (const int blocks : {2, 5, 8}) {
     EXPECT_NEAR(Step(Moe(blocks), 1, 1).time.forward_s,
-                none_s + blocks * (one_s - none_s),
-                1e-9 * none_s);
+                none_s + blocks * (one_s - none_s), 1e-9 * none_s);
   }
 }
 

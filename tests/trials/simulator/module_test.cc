@@ -97,8 +97,7 @@ TEST_F(ModuleTest, AProductOfActivationsHasTwoOfItsSizeInBackward) {
                    2 * framework_.dispatch_backward_s);
   // Each of its sizes can be the one that is not a multiple of 8.
   const double aligned_s = cost.forward_s;
-  for (const Gemm& gemm : {Gemm{16.0, 511, 256, 64},
-                           Gemm{16.0, 512, 255, 64},
+  for (const Gemm& gemm : {Gemm{16.0, 511, 256, 64}, Gemm{16.0, 512, 255, 64},
                            Gemm{16.0, 512, 256, 63}}) {
     Module unaligned(gpu_, framework_, nullptr);
     unaligned.Product(gemm);
@@ -145,8 +144,8 @@ TEST_F(ModuleTest, OperatorsAddUpToTheModule) {
         std::pair{&OperatorCost::backward_dispatch_s,
                   &LayerCost::backward_dispatch_s}}) {
     EXPECT_GT(operators[1].*part, 0.0);
-    EXPECT_NEAR(
-        operators[0].*part + operators[1].*part, module.cost().*whole, 1e-15);
+    EXPECT_NEAR(operators[0].*part + operators[1].*part, module.cost().*whole,
+                1e-15);
     EXPECT_EQ(operators[2].*part, 0.0);
   }
 }

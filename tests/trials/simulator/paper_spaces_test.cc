@@ -57,15 +57,14 @@ TEST_P(PaperSpace, MemoisedResultsAreThoseOfAFreshSimulatorInAnyOrder) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Simulator,
-    PaperSpace,
-    testing::Values("bert-8gpu", "qwen-8gpu", "llama1b-16gpu", "llama7b-32gpu"),
-    [](const auto& space) {
-      std::string name = space.param;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Simulator, PaperSpace,
+                         testing::Values("bert-8gpu", "qwen-8gpu",
+                                         "llama1b-16gpu", "llama7b-32gpu"),
+                         [](const auto& space) {
+                           std::string name = space.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 // Of a knob, how often each direction is faster on the problems of the paper.
 struct Directions {
@@ -126,8 +125,7 @@ TEST(PaperProblems, AnyNumberOfGpusWillDo) {
   problem.cluster.gpus_per_switch = 3;
   problem.workload.batch_size = 96;
   for (const ParallelConfig& config :
-       {ParallelConfig{.dp = 6},
-        ParallelConfig{.dp = 2, .tp = 3},
+       {ParallelConfig{.dp = 6}, ParallelConfig{.dp = 2, .tp = 3},
         ParallelConfig{.dp = 2, .pp = 3, .microbatches = 6},
         ParallelConfig{.pp = 6, .microbatches = 12, .model_chunks = 2}}) {
     const StepReport report = problem.Simulate(config);

@@ -41,8 +41,7 @@ TEST(Pipeline, TheBubbleOfUniformStagesIsThatOfTheLiterature) {
             microbatches * chunks * (kForward_s + kBackward_s);
         const double end_s = End(RunPipeline(shape, Uniform(shape)));
         EXPECT_NEAR((end_s - ideal_s) / ideal_s,
-                    (stages - 1.0) / (microbatches * chunks),
-                    1e-12)
+                    (stages - 1.0) / (microbatches * chunks), 1e-12)
             << stages << " stages, " << microbatches << " microbatches, "
             << chunks << " chunks";
       }
@@ -201,13 +200,13 @@ TEST(Pipeline, ABillionMicrobatchesAreNotRunOneByOne) {
       PipelineTimes times = Uniform(shape);
       times.forward_s[5] += 1.0;
       times.backward_s[5] += 2.0;
-      EXPECT_NEAR(
-          end(times) / (kMicrobatches * (3.0 * chunks + 3.0)), 1.0, 1e-6);
+      EXPECT_NEAR(end(times) / (kMicrobatches * (3.0 * chunks + 3.0)), 1.0,
+                  1e-6);
       // A stage that is only 1% slower sets the pace later.
       times.forward_s[5] = 1.03 * kForward_s;
       times.backward_s[5] = kBackward_s;
-      EXPECT_NEAR(
-          end(times) / (kMicrobatches * (3.0 * chunks + 0.03)), 1.0, 1e-6);
+      EXPECT_NEAR(end(times) / (kMicrobatches * (3.0 * chunks + 0.03)), 1.0,
+                  1e-6);
     }
     // Nor are those of a pipeline that takes no time.
     PipelineTimes nothing = Uniform(shape);
@@ -227,8 +226,8 @@ TEST(Pipeline, GradientsOfWeightsAreBusyTime) {
     for (const StageTimeline& stage : RunPipeline(shape, times)) {
       EXPECT_DOUBLE_EQ(stage.busy_s,
                        shape.microbatches * (kForward_s + kBackward_s + 0.75));
-      EXPECT_NEAR(
-          stage.end_s, stage.busy_s + stage.transfer_s + stage.bubble_s, 1e-9);
+      EXPECT_NEAR(stage.end_s, stage.busy_s + stage.transfer_s + stage.bubble_s,
+                  1e-9);
     }
   }
 }
@@ -246,8 +245,7 @@ TEST(Pipeline, NoScheduleDeadlocksAndItsPartsAddUp) {
           times.overlap = overlap;
           for (const StageTimeline& stage : RunPipeline(shape, times)) {
             EXPECT_NEAR(stage.end_s,
-                        stage.busy_s + stage.transfer_s + stage.bubble_s,
-                        1e-9);
+                        stage.busy_s + stage.transfer_s + stage.bubble_s, 1e-9);
             EXPECT_NEAR(stage.busy_s,
                         microbatches * chunks * (kForward_s + kBackward_s),
                         1e-9);
@@ -331,8 +329,7 @@ TEST(Pipeline, InterleavingHoldsMoreOfSmallerActivations) {
 
 // Over all actions. With a split backward pass, only the gradients of weights
 // free what a microbatch keeps.
-double PeakOfAllActions(const PipelineShape& shape,
-                        int stage,
+double PeakOfAllActions(const PipelineShape& shape, int stage,
                         const std::vector<double>& saved_bytes) {
   double bytes = 0.0;
   double peak_bytes = 0.0;
@@ -389,8 +386,7 @@ TEST(Pipeline, ZeroBubbleLeavesTheBubbleOfItsPaper) {
         times.weights_s.assign(times.backward_s.size(), weights_s);
         EXPECT_NEAR(End(RunPipeline(shape, times)) -
                         microbatches * (kForward_s + 1.2 + weights_s),
-                    (stages - 1) * (kForward_s + 1.2 - weights_s),
-                    1e-9);
+                    (stages - 1) * (kForward_s + 1.2 - weights_s), 1e-9);
       }
     }
   }

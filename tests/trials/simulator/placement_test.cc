@@ -85,11 +85,9 @@ TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
   EXPECT_EQ(stage.ep.size, 4);
   EXPECT_EQ(stage.ep.hosts, 2);  // two replicas a host
   EXPECT_EQ(stage.expert_dp.size, 4);
-  for (const char* text : {"dp=16,tp=2,ep=4",
-                           "dp=16,tp=2,ep=2,pp=2",
-                           "dp=24,cp=2,ep=3",
-                           "dp=32,ep=2",
-                           "dp=12,tp=3,ep=4"}) {
+  for (const char* text :
+       {"dp=16,tp=2,ep=4", "dp=16,tp=2,ep=2,pp=2", "dp=24,cp=2,ep=3",
+        "dp=32,ep=2", "dp=12,tp=3,ep=4"}) {
     SCOPED_TRACE(text);
     config = ParseParallelConfig(text);
     const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
@@ -146,8 +144,7 @@ TEST(Placement, ShardsInGroupsAreGatheredWithinAndReducedAcross) {
     const StageGrid grid{.dp = 32, .tp = 2};
     for (const int ranks : {2, 4, 16}) {
       const ShardLinks shards =
-          PlaceGrid(pools,
-                    grid,
+          PlaceGrid(pools, grid,
                     {.pipeline_outermost = pipeline_outermost,
                      .zero_group_ranks = ranks})
               .stages[0]
@@ -189,13 +186,9 @@ TEST(Placement, AGroupAsLargeAsAllRanksIsAllRanks) {
 // same place in it reduce together.
 TEST(Placement, GroupedShardsSeeTheNetworkOfAllReplicas) {
   const std::vector<Cluster> pools = {Hosts(24)};
-  for (const char* text : {"dp=64",
-                           "dp=24,tp=2",
-                           "dp=24,pp=2",
-                           "dp=24,tp=2,pp=2",
-                           "dp=24,cp=2",
-                           "dp=12,tp=2,cp=2,pp=2",
-                           "dp=24,tp=3"}) {
+  for (const char* text :
+       {"dp=64", "dp=24,tp=2", "dp=24,pp=2", "dp=24,tp=2,pp=2", "dp=24,cp=2",
+        "dp=12,tp=2,cp=2,pp=2", "dp=24,tp=3"}) {
     const ParallelConfig config = ParseParallelConfig(text);
     const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
     for (const int size : {2, 4, 8, 12}) {

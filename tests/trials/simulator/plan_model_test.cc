@@ -13,8 +13,7 @@ namespace {
 
 // What contention adds to a step in which every tensor-parallel message takes a
 // second to issue. Hosts have four GPUs.
-double Contention(const char* config,
-                  int nodes,
+double Contention(const char* config, int nodes,
                   bool pipeline_outermost = false) {
   const auto time_s = [&](double contention) {
     Framework framework;

@@ -35,14 +35,10 @@ struct Row {
 // 2.11, distributed optimizer, fused cross-entropy, sequence parallelism with
 // tp. Source: SimuMax v1.2, docs/b200/b200_release_v1.2_summary.json.
 const std::vector<Row> kB200 = {
-    {12, 8192, 64, 28672, 1, 2, 66.55},
-    {12, 8192, 64, 28672, 2, 1, 60.68},
-    {12, 8192, 64, 28672, 4, 1, 39.07},
-    {12, 8192, 64, 28672, 8, 1, 28.29},
-    {4, 16384, 128, 53248, 1, 2, 87.08},
-    {4, 16384, 128, 53248, 2, 1, 81.59},
-    {4, 16384, 128, 53248, 4, 1, 52.89},
-    {4, 16384, 128, 53248, 8, 1, 38.57},
+    {12, 8192, 64, 28672, 1, 2, 66.55},  {12, 8192, 64, 28672, 2, 1, 60.68},
+    {12, 8192, 64, 28672, 4, 1, 39.07},  {12, 8192, 64, 28672, 8, 1, 28.29},
+    {4, 16384, 128, 53248, 1, 2, 87.08}, {4, 16384, 128, 53248, 2, 1, 81.59},
+    {4, 16384, 128, 53248, 4, 1, 52.89}, {4, 16384, 128, 53248, 8, 1, 38.57},
 };
 
 double AllocatedGib(const MemoryBreakdown& memory) {
@@ -78,13 +74,11 @@ TEST(PublishedMemory, LlamaUnderMegatronIsWithinOnePercent) {
     config.sp = row.tp;
     config.zero_stage = 1;
     config.microbatches = 4;
-    const Simulator simulator(Llama3(row, config.dp),
-                              OneHost(),
+    const Simulator simulator(Llama3(row, config.dp), OneHost(),
                               Simulator::Options{.framework = framework});
     EXPECT_NEAR(
         AllocatedGib(simulator.Simulate(config).memory) / row.allocated_gib,
-        1.0,
-        0.01)
+        1.0, 0.01)
         << row.hidden_size << " tp " << row.tp << " pp " << row.pp;
   }
 }
@@ -101,10 +95,9 @@ TEST(PublishedMemory, DeepSeekUnderMegatronIsWithinOnePercent) {
   Framework framework = FindFramework("megatron-core");
   framework.fused_cross_entropy = true;
   framework.expert_imbalance = 1.0;
-  for (const auto& [name, pp, allocated_gib] : {Run{"deepseek-v2", 1, 45.63},
-                                                Run{"deepseek-v2", 2, 44.70},
-                                                Run{"deepseek-v3", 1, 104.3},
-                                                Run{"deepseek-v3", 2, 114.0}}) {
+  for (const auto& [name, pp, allocated_gib] :
+       {Run{"deepseek-v2", 1, 45.63}, Run{"deepseek-v2", 2, 44.70},
+        Run{"deepseek-v3", 1, 104.3}, Run{"deepseek-v3", 2, 114.0}}) {
     ParallelConfig config;
     config.pp = pp;
     config.dp = config.ep = 8 / pp;
@@ -117,11 +110,10 @@ TEST(PublishedMemory, DeepSeekUnderMegatronIsWithinOnePercent) {
     workload.model.dense_layers = 1;
     workload.sequence_length = 4096;
     workload.batch_size = 8 * config.dp;
-    const Simulator simulator(
-        workload, OneHost(), Simulator::Options{.framework = framework});
+    const Simulator simulator(workload, OneHost(),
+                              Simulator::Options{.framework = framework});
     EXPECT_NEAR(AllocatedGib(simulator.Simulate(config).memory) / allocated_gib,
-                1.0,
-                0.01)
+                1.0, 0.01)
         << name << " pp " << pp;
   }
 }

@@ -156,8 +156,7 @@ TEST(Resharding, EqualStagesGetTheTimeOfTheirMessages) {
                                    {&pools[0], 4, config.dp, config.tp, 1});
       const double bytes = 1e8;
       EXPECT_NEAR(r.latency_s + r.seconds_per_byte * bytes,
-                  MessageTime(link, bytes / config.dp),
-                  1e-12);
+                  MessageTime(link, bytes / config.dp), 1e-12);
     }
   }
 }

@@ -102,31 +102,19 @@ TEST(Schedule, TheFirstOfTwoInterleavedStagesIsMegatrons) {
   const auto f = [](int m, int c) { return Action{true, m, c}; };
   const auto b = [](int m, int c) { return Action{false, m, c}; };
   EXPECT_THAT(StageActions({2, 2, 2}, 0),
-              ElementsAre(f(0, 0),
-                          f(1, 0),
-                          f(0, 1),
-                          f(1, 1),
-                          b(0, 1),
-                          b(1, 1),
-                          b(0, 0),
-                          b(1, 0)));
+              ElementsAre(f(0, 0), f(1, 0), f(0, 1), f(1, 1), b(0, 1), b(1, 1),
+                          b(0, 0), b(1, 0)));
   EXPECT_THAT(StageActions({2, 2, 2}, 1),
-              ElementsAre(f(0, 0),
-                          f(1, 0),
-                          f(0, 1),
-                          b(0, 1),
-                          f(1, 1),
-                          b(1, 1),
-                          b(0, 0),
-                          b(1, 0)));
+              ElementsAre(f(0, 0), f(1, 0), f(0, 1), b(0, 1), f(1, 1), b(1, 1),
+                          b(0, 0), b(1, 0)));
 }
 
 TEST(Schedule, InterleavingNeedsAMultipleOfTheStages) {
   EXPECT_THROW((void)StageActions({4, 6, 2}, 0), std::invalid_argument);
   EXPECT_NO_THROW((void)StageActions({4, 6, 1}, 0));
-  for (const PipelineShape& shape : {PipelineShape{0, 1, 1},
-                                     PipelineShape{1, 0, 1},
-                                     PipelineShape{1, 1, 0}}) {
+  for (const PipelineShape& shape :
+       {PipelineShape{0, 1, 1}, PipelineShape{1, 0, 1},
+        PipelineShape{1, 1, 0}}) {
     EXPECT_THROW(CheckShape(shape), std::invalid_argument);
   }
   EXPECT_NO_THROW(CheckShape({1, 1, 1}));

@@ -51,8 +51,8 @@ StepReport ReportOf(int nodes, int zero_stage, bool within_host) {
   ParallelConfig config;
   config.dp = cluster.gpus();
   config.zero_stage = zero_stage;
-  const Simulator simulator(
-      Problem(), cluster, {.framework = Fsdp(within_host)});
+  const Simulator simulator(Problem(), cluster,
+                            {.framework = Fsdp(within_host)});
   return simulator.Simulate(config);
 }
 
@@ -72,11 +72,9 @@ TEST(Sharding, HybridHoldsTheStatesOfOneHostHoweverManyThereAre) {
     const MemoryBreakdown memory = ReportOf(nodes, 3, true).memory;
     // Masters and two moments in fp32 over the four GPUs of a host.
     EXPECT_NEAR(memory.parameters_bytes + memory.optimizer_bytes,
-                12 * parameters / 4,
-                1.0);
+                12 * parameters / 4, 1.0);
     EXPECT_NEAR(ReportOf(nodes, 3, false).memory.optimizer_bytes,
-                12 * parameters / (4 * nodes),
-                1.0);
+                12 * parameters / (4 * nodes), 1.0);
   }
 }
 
@@ -179,8 +177,7 @@ TEST(Sharding, BlocksPrefetchTheNextOneOnly) {
   // Three blocks compute for 0.6 of a gather, so two hide 0.4 of it.
   EXPECT_NEAR(
       GatherParametersTime(chunk, links, config, framework, 0.6 * block_s),
-      ends_s + 3 * block_s - 0.75 * 0.4 * block_s,
-      1e-12);
+      ends_s + 3 * block_s - 0.75 * 0.4 * block_s, 1e-12);
   framework.no_sync = false;
   EXPECT_DOUBLE_EQ(GatherAndScatterTime(chunk, links, config, framework, 0.0),
                    6 * block_s + ends_s);
@@ -207,8 +204,7 @@ TEST(Sharding, RecomputationHidesCommunicationToo) {
   const StepReport repeated = simulator.Simulate(config);
   EXPECT_GT(repeated.time.recompute_s, 0.0);
   EXPECT_NEAR(kept.time.data_s - repeated.time.data_s,
-              0.75 * repeated.time.recompute_s,
-              1e-9);
+              0.75 * repeated.time.recompute_s, 1e-9);
 }
 
 TEST(Sharding, TwoRanksGatherAndOneDoesNot) {
@@ -228,8 +224,7 @@ TEST(Sharding, TwoRanksGatherAndOneDoesNot) {
     // Copies on one rank each reduce all of their gradients.
     links = {{}, {2, 2, 1e9, 5e-6, 30e-6}};
     EXPECT_NEAR(GatherAndScatterTime(chunk, links, config, framework, 0.0),
-                AllReduceTime(links.across, 2e8),
-                1e-12);
+                AllReduceTime(links.across, 2e8), 1e-12);
   }
 }
 

@@ -29,8 +29,7 @@ TEST(SimulateAll, PassesOnWhatATaskThrows) {
   const std::vector<ParallelConfig> configs(2000, ParallelConfig{.dp = 3});
   EXPECT_THROW(
       (void)SimulateAll(
-          configs,
-          2,
+          configs, 2,
           [&] { return Simulator(problem.workload, problem.cluster); }),
       std::invalid_argument);
 }

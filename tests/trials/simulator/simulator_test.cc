@@ -67,8 +67,8 @@ TEST(Simulator, PartsAddUpToTheStepAndToThePeak) {
   const Simulator simulator = Small();
   for (const ParallelConfig& config : Configs()) {
     const StepReport report = simulator.Simulate(config);
-    EXPECT_NEAR(
-        report.time.Total(), report.step_time_s, 1e-9 * report.step_time_s)
+    EXPECT_NEAR(report.time.Total(), report.step_time_s,
+                1e-9 * report.step_time_s)
         << ToString(config);
     EXPECT_DOUBLE_EQ(report.memory.Total(), report.peak_memory_bytes);
     EXPECT_GE(report.time.bubble_s, 0.0);
@@ -173,8 +173,7 @@ TEST(Simulator, WaitingAtTheLossAddsTheHeadToBlocksThatWaitForTheCpu) {
   const StepReport waiting = simulate(0.003);
   ASSERT_GT(hidden.time.head_s, 0.0);
   EXPECT_NEAR(waiting.step_time_s - hidden.step_time_s,
-              hidden.time.head_s + 0.003,
-              1e-6);
+              hidden.time.head_s + 0.003, 1e-6);
 }
 
 // Every way to split a model with experts over the 8 GPUs.
@@ -188,20 +187,17 @@ TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
     options.framework.fp32_gradients = stored_scores;
     options.framework.fsdp = stored_scores;
     const Simulator simulator(workload, SmallCluster(), options);
-    for (const char* sizes : {"dp=8,ep=8",
-                              "dp=8,ep=2",
-                              "dp=4,tp=2,ep=4,sp=2",
-                              "dp=2,cp=2,tp=2,sp=2",
-                              "dp=2,pp=2,cp=2,microbatches=4,ep=2",
-                              "cp=4,pp=2,microbatches=4"}) {
+    for (const char* sizes :
+         {"dp=8,ep=8", "dp=8,ep=2", "dp=4,tp=2,ep=4,sp=2",
+          "dp=2,cp=2,tp=2,sp=2", "dp=2,pp=2,cp=2,microbatches=4,ep=2",
+          "cp=4,pp=2,microbatches=4"}) {
       for (const int zero : {0, 1, 2, 3}) {
         for (const int recomputation : {0, 1, 2}) {
           ParallelConfig config = ParseParallelConfig(sizes);
           config.zero_stage = config.dp > 1 ? zero : 0;
           config.grad_checkpoint = recomputation;
           const StepReport report = simulator.Simulate(config);
-          EXPECT_NEAR(report.time.Total(),
-                      report.step_time_s,
+          EXPECT_NEAR(report.time.Total(), report.step_time_s,
                       1e-9 * report.step_time_s)
               << ToString(config);
           EXPECT_EQ(config.cp > 1, report.time.context_s > 0.0);
@@ -326,8 +322,7 @@ std::vector<int> ValuesOf(const Knob& knob) {
 // Calls visit(knob, config) for every valid configuration in which this knob
 // and at most one other have another value than in `center`.
 template <typename Visit>
-void VisitNeighbors(const Simulator& simulator,
-                    const ParallelConfig& center,
+void VisitNeighbors(const Simulator& simulator, const ParallelConfig& center,
                     const Visit& visit) {
   for (const Knob& knob : BuiltInKnobs()) {
     for (const Knob& other : BuiltInKnobs()) {
@@ -357,16 +352,13 @@ TEST(Simulator, EveryKnobThatHasAnEffectIsInTheMemosKeys) {
   const Simulator simulator(workload, SmallCluster());
   std::set<std::string_view> alone;      // can change without another knob
   std::set<std::string_view> effective;  // and changes the step
-  for (const char* center : {"dp=8",
-                             "dp=8,zero_stage=1",
-                             "dp=8,zero_stage=3",
+  for (const char* center : {"dp=8", "dp=8,zero_stage=1", "dp=8,zero_stage=3",
                              "dp=4,tp=2,zero_stage=2,microbatches=2",
                              "dp=2,tp=2,cp=2,overlap_zero_comm=0",
                              "dp=4,pp=2,microbatches=4,model_chunks=2"}) {
     std::map<std::pair<std::string_view, ParallelConfig>, ParallelConfig> first;
     VisitNeighbors(
-        simulator,
-        Config(center),
+        simulator, Config(center),
         [&](const Knob& knob, const ParallelConfig& config) {
           const StepReport report = simulator.Simulate(config);
           const Plan plan = UniformPlan(config, workload.model.layers);
@@ -533,11 +525,9 @@ TEST(Simulator, ZeroTwoScattersTheGradientsOfEveryMicrobatch) {
 
 TEST(Simulator, RefusesWhatIsNoConfigurationOfTheProblem) {
   const Simulator simulator = Small();
-  for (const std::string text : {"dp=4",
-                                 "dp=8,microbatches=3",
-                                 "pp=8,microbatches=8,model_chunks=2",
-                                 "dp=2,pp=4,microbatches=2,model_chunks=2",
-                                 "dp=4,ep=2,tp=2"}) {
+  for (const std::string text :
+       {"dp=4", "dp=8,microbatches=3", "pp=8,microbatches=8,model_chunks=2",
+        "dp=2,pp=4,microbatches=2,model_chunks=2", "dp=4,ep=2,tp=2"}) {
     EXPECT_THROW((void)simulator.Simulate(Config(text)), std::invalid_argument)
         << text;
   }
@@ -631,14 +621,9 @@ TEST(Simulator, TheReportShowsEveryPartAndTheTotals) {
   const ParallelConfig config = Config("dp=4,pp=2,microbatches=4");
   const std::string text =
       FormatReport(ToString(config), Small().Simulate(config));
-  for (const char* part : {"dp=4",
-                           "forward",
-                           "pipeline bubble",
-                           "data-parallel communication",
-                           "total",
-                           "peak memory",
-                           "optimizer",
-                           "CUDA and NCCL context"}) {
+  for (const char* part :
+       {"dp=4", "forward", "pipeline bubble", "data-parallel communication",
+        "total", "peak memory", "optimizer", "CUDA and NCCL context"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }

@@ -132,10 +132,8 @@ TEST_F(ContentsOfFive, ExpertsOnSeveralRanksAreApart) {
 TEST_F(ContentsOfFive, AdamInFp32MovesSevenNumbersOfAParameter) {
   const GpuModel fp32(SmallCluster().gpu, Precision::kFp32, 0.0);
   StageCost cost;
-  AddContents({problem_, plan_, 0, fp32, layers_, links_, false},
-              {chunk_},
-              {{.backward_s = 105.0}},
-              cost);
+  AddContents({problem_, plan_, 0, fp32, layers_, links_, false}, {chunk_},
+              {{.backward_s = 105.0}}, cost);
   EXPECT_DOUBLE_EQ(cost.optimizer_s, fp32.MemoryTime(7 * 4.0 * 230));
 }
 

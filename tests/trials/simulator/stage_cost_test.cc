@@ -72,8 +72,7 @@ TEST(StageCost, OneMicrobatchPaysTheOverheadOfTwoMessages) {
   const double without_s = pipelines.StepTime("dp=4,pp=2,microbatches=1");
   pipelines.framework.p2p_overhead_s = 0.25;
   EXPECT_NEAR(pipelines.StepTime("dp=4,pp=2,microbatches=1") - without_s,
-              2 * 0.25,
-              1e-9);
+              2 * 0.25, 1e-9);
   // Messages that are issued during computation have none.
   pipelines.framework.p2p_overhead_s = 0.0;
   const char* const overlapped =
@@ -102,8 +101,7 @@ TEST(StageCost, AMessageHoldsTheHiddenStatesOfAMicrobatch) {
         Simulator(SmallWorkload(), cluster, options).Simulate(config);
     return report.step_time_s - report.time.data_s;  // of the tied table
   };
-  EXPECT_NEAR(time_s(slow) - time_s(fast),
-              2 * (bytes / 1e9 - bytes / 2e9),
+  EXPECT_NEAR(time_s(slow) - time_s(fast), 2 * (bytes / 1e9 - bytes / 2e9),
               0.02 * bytes / 1e9);
 }
 
@@ -129,8 +127,8 @@ TEST(StageCost, CostsDependOnZeroInItsThirdStageOnly) {
 // Two ranks all-reduce the table over a quarter of a card.
 TEST(StageCost, ATiedTableIsExchangedAtTheSizeOfItsLargerPart) {
   Framework framework;
-  const Simulator simulator(
-      SmallWorkload(), SmallCluster(), {.framework = framework});
+  const Simulator simulator(SmallWorkload(), SmallCluster(),
+                            {.framework = framework});
   Plan plan = UniformPlan(ParseParallelConfig("pp=2,microbatches=1"), 8);
   for (const int first : {0, 1}) {
     plan.stages.assign(2, {.dp = 1, .tp = 1});

@@ -123,12 +123,12 @@ TEST(StageSync, BucketsAreCopiedUnlessAPipelineReducesInPlace) {
   EXPECT_NEAR(whole.reduce.exposed_s, all_s + 6 * 8e7 * byte_s, 1e-9);
   EXPECT_DOUBLE_EQ(whole.reduce.overhead_s,
                    syncs.problem.framework.bucket_overhead_s);
-  EXPECT_NEAR(
-      syncs.Sync("dp=4,pp=2,microbatches=4").reduce.exposed_s, all_s, 1e-9);
+  EXPECT_NEAR(syncs.Sync("dp=4,pp=2,microbatches=4").reduce.exposed_s, all_s,
+              1e-9);
   syncs.problem.framework.reduce_in_backward = true;
   const double one_s = AllReduceTime(syncs.stage.links.dp, 1e7);
-  EXPECT_NEAR(
-      syncs.Sync("dp=4,pp=2,microbatches=4").reduce.exposed_s, 8 * one_s, 1e-9);
+  EXPECT_NEAR(syncs.Sync("dp=4,pp=2,microbatches=4").reduce.exposed_s,
+              8 * one_s, 1e-9);
 }
 
 // With NVLink the gradients have the link for themselves.
@@ -162,8 +162,7 @@ TEST(StageSync, GradientsOnNvlinkDoNotWaitForTensorParallelism) {
   ASSERT_GT(bucket_s, kModule_s);
   const double after_s = 8 * bucket_s - 7 * kModule_s;
   EXPECT_NEAR(syncs.Sync("dp=4,dp_bucket_mb=1").reduce.exposed_s,
-              after_s + 0.25 * 7 * kModule_s,
-              1e-12);
+              after_s + 0.25 * 7 * kModule_s, 1e-12);
 }
 
 // Two tensors of each module fit into its bucket.

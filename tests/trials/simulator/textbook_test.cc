@@ -50,8 +50,7 @@ TEST(Textbook, ForwardsThroughUnequalStagesTakeAstrasTime) {
       const double most_s = *std::max_element(both_s.begin(), both_s.end());
       const double expected_s = sum_s + (microbatches - 1) * most_s;
       EXPECT_NEAR(End(RunPipeline({stages, microbatches, 1}, times)),
-                  expected_s,
-                  1e-12 * expected_s)
+                  expected_s, 1e-12 * expected_s)
           << stages << " stages, " << microbatches << " microbatches";
     }
   }
@@ -64,8 +63,7 @@ double BubbleFraction(int stages, int microbatches, int chunks) {
   const PipelineTimes times{std::vector<double>(all, 1.0 / chunks),
                             std::vector<double>(all, 2.0 / chunks),
                             std::vector<double>(each, 0.0),
-                            std::vector<double>(each, 0.0),
-                            false};
+                            std::vector<double>(each, 0.0), false};
   const double end_s = End(RunPipeline({stages, microbatches, chunks}, times));
   return 1.0 - 3.0 * microbatches / end_s;
 }
@@ -132,10 +130,10 @@ LayerCosts Block(double sequences, int hidden) {
   workload.model.ffn_size = 4 * hidden;
   Framework framework;
   framework.fused_operators = true;
-  const GpuModel gpu(
-      SmallCluster().gpu, workload.precision, framework.launch_s);
-  return ComputeLayerCosts(
-      workload, framework, gpu, {.sequences = sequences, .tp = 4, .sp = true});
+  const GpuModel gpu(SmallCluster().gpu, workload.precision,
+                     framework.launch_s);
+  return ComputeLayerCosts(workload, framework, gpu,
+                           {.sequences = sequences, .tp = 4, .sp = true});
 }
 
 // Ten layers of one microbatch, of which each keeps its input and one is

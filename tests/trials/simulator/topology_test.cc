@@ -29,20 +29,14 @@ Cluster TwoHosts() {
 TEST(Topology, TensorParallelRanksAreNeighboursAndReplicasFarthest) {
   const RankGrid grid{.dp = 2, .tp = 2, .pp = 2};
   EXPECT_THAT(TpGroups(grid),
-              ElementsAre(ElementsAre(0, 1),
-                          ElementsAre(2, 3),
-                          ElementsAre(4, 5),
-                          ElementsAre(6, 7)));
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3),
+                          ElementsAre(4, 5), ElementsAre(6, 7)));
   EXPECT_THAT(DpGroups(grid),
-              ElementsAre(ElementsAre(0, 4),
-                          ElementsAre(1, 5),
-                          ElementsAre(2, 6),
-                          ElementsAre(3, 7)));
+              ElementsAre(ElementsAre(0, 4), ElementsAre(1, 5),
+                          ElementsAre(2, 6), ElementsAre(3, 7)));
   EXPECT_THAT(StagePairs(grid, 0, 1),
-              ElementsAre(ElementsAre(0, 2),
-                          ElementsAre(1, 3),
-                          ElementsAre(4, 6),
-                          ElementsAre(5, 7)));
+              ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3),
+                          ElementsAre(4, 6), ElementsAre(5, 7)));
 }
 
 TEST(Topology, HostsOfAGroupFollowFromTheRankOrder) {
@@ -60,15 +54,11 @@ TEST(Topology, AGroupIsCutUpByHostsAndByPlaces) {
   const Cluster cluster = TwoHosts();
   const std::vector<Group> dp = DpGroups({.dp = 4, .tp = 2, .pp = 1});
   EXPECT_THAT(WithinHosts(cluster, dp),
-              ElementsAre(ElementsAre(0, 2),
-                          ElementsAre(4, 6),
-                          ElementsAre(1, 3),
-                          ElementsAre(5, 7)));
+              ElementsAre(ElementsAre(0, 2), ElementsAre(4, 6),
+                          ElementsAre(1, 3), ElementsAre(5, 7)));
   EXPECT_THAT(AcrossHosts(cluster, dp),
-              ElementsAre(ElementsAre(0, 4),
-                          ElementsAre(2, 6),
-                          ElementsAre(1, 5),
-                          ElementsAre(3, 7)));
+              ElementsAre(ElementsAre(0, 4), ElementsAre(2, 6),
+                          ElementsAre(1, 5), ElementsAre(3, 7)));
   // Four rings cross each host's card.
   EXPECT_DOUBLE_EQ(
       RingLink(cluster, AcrossHosts(cluster, dp)).bandwidth_bytes_per_s,

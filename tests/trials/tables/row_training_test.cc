@@ -21,15 +21,12 @@ using ::testing::HasSubstr;
 // A GPT of two layers on eight GPUs.
 Facts Training() {
   Facts facts("t.csv:7");
-  for (const auto& [name, value] : {std::pair{"family", "gpt"},
-                                    std::pair{"layers", "2"},
-                                    std::pair{"hidden_size", "64"},
-                                    std::pair{"attention_heads", "4"},
-                                    std::pair{"vocab_size", "100"},
-                                    std::pair{"sequence_length", "32"},
-                                    std::pair{"gpus", "8"},
-                                    std::pair{"cluster", "a100-selene"},
-                                    std::pair{"framework", "megatron"}}) {
+  for (const auto& [name, value] :
+       {std::pair{"family", "gpt"}, std::pair{"layers", "2"},
+        std::pair{"hidden_size", "64"}, std::pair{"attention_heads", "4"},
+        std::pair{"vocab_size", "100"}, std::pair{"sequence_length", "32"},
+        std::pair{"gpus", "8"}, std::pair{"cluster", "a100-selene"},
+        std::pair{"framework", "megatron"}}) {
     facts.Add(name, value);
   }
   return facts;
@@ -102,10 +99,10 @@ TEST(ModelShape, TheBatchIsGivenOrTheProductOfItsCuts) {
   EXPECT_EQ(WorkloadOf(facts).batch_size, 48);
   facts.Add("microbatches", "5");
   EXPECT_EQ(WorkloadOf(facts).batch_size, 30);
-  for (const auto& [name, precision] : {std::pair{"fp16", Precision::kFp16},
-                                        std::pair{"fp8", Precision::kFp8},
-                                        std::pair{"bf16", Precision::kBf16},
-                                        std::pair{"fp32", Precision::kFp32}}) {
+  for (const auto& [name, precision] :
+       {std::pair{"fp16", Precision::kFp16}, std::pair{"fp8", Precision::kFp8},
+        std::pair{"bf16", Precision::kBf16},
+        std::pair{"fp32", Precision::kFp32}}) {
     facts.Replace("precision", name);
     EXPECT_EQ(WorkloadOf(facts).precision, precision);
   }

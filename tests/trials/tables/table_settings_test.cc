@@ -58,10 +58,9 @@ TEST(TableSettings, AllOfTheProjectAreFoundByName) {
     files += entry.path().extension() == ".toml" ? 1 : 0;
   }
   EXPECT_EQ(all.size(), files);
-  EXPECT_TRUE(
-      std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) {
-        return a.name < b.name;
-      }));
+  EXPECT_TRUE(std::is_sorted(
+      all.begin(), all.end(),
+      [](const auto& a, const auto& b) { return a.name < b.name; }));
   for (const TableSettings& settings : all) {
     EXPECT_EQ(FindTableSettings(settings.name).file, settings.file);
   }
@@ -71,8 +70,7 @@ TEST(TableSettings, AllOfTheProjectAreFoundByName) {
   } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(),
                 AllOf(HasSubstr("unknown table 'no-table'"),
-                      HasSubstr(all.front().name),
-                      HasSubstr(all.back().name)));
+                      HasSubstr(all.front().name), HasSubstr(all.back().name)));
   }
 }
 

@@ -15,8 +15,7 @@
 namespace trials {
 namespace {
 
-Measurement RunNoisy(const NoiseOptions& options,
-                     std::uint64_t seed,
+Measurement RunNoisy(const NoiseOptions& options, std::uint64_t seed,
                      int max_steps) {
   NoisyRunner runner(std::make_unique<FakeRunner>(), options);
   TrialRequest request;
@@ -192,8 +191,8 @@ TEST(NoisyRunner, AFailurePassesWithItsCost) {
   EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
   EXPECT_TRUE(trial.step_times_s.empty());
   EXPECT_NE(trial.setup_s, FakeRunner::kSetup_s);
-  EXPECT_NEAR(
-      trial.duration_s - trial.setup_s, FakeRunner::kTeardown_s + 60.0, 1e-9);
+  EXPECT_NEAR(trial.duration_s - trial.setup_s, FakeRunner::kTeardown_s + 60.0,
+              1e-9);
 }
 
 // Every option at its limit, and just beyond.
@@ -208,15 +207,11 @@ TEST(NoisyRunner, OptionsHaveLimits) {
       return false;
     }
   };
-  for (double NoiseOptions::*const option : {&NoiseOptions::offset,
-                                             &NoiseOptions::jitter,
-                                             &NoiseOptions::drift,
-                                             &NoiseOptions::outlier_probability,
-                                             &NoiseOptions::outlier_size,
-                                             &NoiseOptions::first_step_share,
-                                             &NoiseOptions::first_step_s,
-                                             &NoiseOptions::first_step_spread,
-                                             &NoiseOptions::setup_jitter}) {
+  for (double NoiseOptions::*const option :
+       {&NoiseOptions::offset, &NoiseOptions::jitter, &NoiseOptions::drift,
+        &NoiseOptions::outlier_probability, &NoiseOptions::outlier_size,
+        &NoiseOptions::first_step_share, &NoiseOptions::first_step_s,
+        &NoiseOptions::first_step_spread, &NoiseOptions::setup_jitter}) {
     EXPECT_TRUE(accepts(option, 0.0));
     EXPECT_TRUE(accepts(option, 0.05));
     EXPECT_FALSE(accepts(option, -0.05));

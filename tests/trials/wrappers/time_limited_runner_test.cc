@@ -9,8 +9,7 @@
 namespace trials {
 namespace {
 
-Measurement RunLimited(double limit_s,
-                       Outcome inner = Outcome::kCompleted,
+Measurement RunLimited(double limit_s, Outcome inner = Outcome::kCompleted,
                        std::function<bool(double)> on_step = {}) {
   TimeLimitedRunner runner(std::make_unique<FakeRunner>(inner));
   TrialRequest request;
@@ -89,8 +88,8 @@ TEST(TimeLimitedRunner, AStepThatEndsAtTheLimitIsKept) {
 
 TEST(TimeLimitedRunner, AStopAfterTheLastStepIsACompletedTrial) {
   int seen = 0;
-  const Measurement trial = RunLimited(
-      100.0, Outcome::kCompleted, [&](double) { return ++seen < 5; });
+  const Measurement trial = RunLimited(100.0, Outcome::kCompleted,
+                                       [&](double) { return ++seen < 5; });
   EXPECT_EQ(trial.outcome, Outcome::kCompleted);
 }
 

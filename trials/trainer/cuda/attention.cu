@@ -20,8 +20,7 @@ struct Head {
 
 __device__ __forceinline__ Head HeadOf(const AttentionSizes& sizes) {
   const int head = static_cast<int>(blockIdx.y);
-  return {static_cast<int>(blockIdx.z),
-          head,
+  return {static_cast<int>(blockIdx.z), head,
           head / (sizes.heads / sizes.kv_heads)};
 }
 
@@ -48,8 +47,7 @@ struct RunningRow {
 // summed with the previous maximum. `half`: 0 or 2, the upper or lower row.
 template <int kTiles>
 __device__ __forceinline__ float Renormalize(float (&scores)[kTiles][4],
-                                             int half,
-                                             float scale,
+                                             int half, float scale,
                                              RunningRow& row) {
   float maximum = row.maximum;
 #pragma unroll
@@ -74,12 +72,8 @@ __device__ __forceinline__ float Renormalize(float (&scores)[kTiles][4],
 
 template <int kSize>
 __global__ void __launch_bounds__(kTileThreads)
-    ForwardKernel(AttentionSizes sizes,
-                  const Bf16* q,
-                  const Bf16* k,
-                  const Bf16* v,
-                  Bf16* out,
-                  float* log_sums) {
+    ForwardKernel(AttentionSizes sizes, const Bf16* q, const Bf16* k,
+                  const Bf16* v, Bf16* out, float* log_sums) {
   constexpr int kKeys = 64;
   constexpr int kTiles = kKeys / 8;
   OPPA_DYNAMIC_SHARED(shared);
@@ -97,8 +91,8 @@ __global__ void __launch_bounds__(kTileThreads)
       head.kv_head * sizes.head_size;
   k += kv;
   v += kv;
-  q_tile.Load(
-      q, sizes.q_stride, first, kOwnRows, sizes.queries, sizes.head_size);
+  q_tile.Load(q, sizes.q_stride, first, kOwnRows, sizes.queries,
+              sizes.head_size);
   float sums[kSize / 8][4] = {};
   RunningRow upper, lower;
   const int query = first + warp_row + lane / 4;
@@ -145,13 +139,8 @@ __global__ void __launch_bounds__(kTileThreads)
     out += static_cast<std::int64_t>(head.batch) * sizes.queries *
                sizes.out_stride +
            head.head * sizes.head_size;
-    Store<kSize>(sums,
-                 1.0F / upper.sum,
-                 1.0F / lower.sum,
-                 out,
-                 sizes.out_stride,
-                 first + warp_row,
-                 sizes.queries,
+    Store<kSize>(sums, 1.0F / upper.sum, 1.0F / lower.sum, out,
+                 sizes.out_stride, first + warp_row, sizes.queries,
                  sizes.head_size);
   }
 }
@@ -159,14 +148,9 @@ __global__ void __launch_bounds__(kTileThreads)
 // dq of 64 queries.
 template <int kSize>
 __global__ void __launch_bounds__(kTileThreads)
-    QueryGradientKernel(AttentionSizes sizes,
-                        const Bf16* dout,
-                        const Bf16* q,
-                        const Bf16* k,
-                        const Bf16* v,
-                        const float* log_sums,
-                        const float* deltas,
-                        Bf16* dq) {
+    QueryGradientKernel(AttentionSizes sizes, const Bf16* dout, const Bf16* q,
+                        const Bf16* k, const Bf16* v, const float* log_sums,
+                        const float* deltas, Bf16* dq) {
   constexpr int kKeys = 32;
   constexpr int kTiles = kKeys / 8;
   OPPA_DYNAMIC_SHARED(shared);
@@ -190,10 +174,10 @@ __global__ void __launch_bounds__(kTileThreads)
   v += kv;
   log_sums += StatisticsRow(sizes, head.batch, head.head);
   deltas += StatisticsRow(sizes, head.batch, head.head);
-  q_tile.Load(
-      q, sizes.q_stride, first, kOwnRows, sizes.queries, sizes.head_size);
-  dout_tile.Load(
-      dout, sizes.out_stride, first, kOwnRows, sizes.queries, sizes.head_size);
+  q_tile.Load(q, sizes.q_stride, first, kOwnRows, sizes.queries,
+              sizes.head_size);
+  dout_tile.Load(dout, sizes.out_stride, first, kOwnRows, sizes.queries,
+                 sizes.head_size);
   const int query = first + warp_row + lane / 4;
   float log_sum[2] = {}, delta[2] = {};
   for (int i = 0; i < 2; ++i) {
@@ -226,29 +210,17 @@ __global__ void __launch_bounds__(kTileThreads)
     }
     MultiplyWeights(scores, k_tile, sums);
   }
-  Store<kSize>(sums,
-               sizes.scale,
-               sizes.scale,
-               dq,
-               sizes.q_stride,
-               first + warp_row,
-               sizes.queries,
-               sizes.head_size);
+  Store<kSize>(sums, sizes.scale, sizes.scale, dq, sizes.q_stride,
+               first + warp_row, sizes.queries, sizes.head_size);
 }
 
 // dk and dv of 64 keys of a key-value head; results of a warp have keys as rows
 // and queries as columns.
 template <int kSize>
 __global__ void __launch_bounds__(kTileThreads)
-    KeyGradientKernel(AttentionSizes sizes,
-                      const Bf16* dout,
-                      const Bf16* q,
-                      const Bf16* k,
-                      const Bf16* v,
-                      const float* log_sums,
-                      const float* deltas,
-                      Bf16* dk,
-                      Bf16* dv) {
+    KeyGradientKernel(AttentionSizes sizes, const Bf16* dout, const Bf16* q,
+                      const Bf16* k, const Bf16* v, const float* log_sums,
+                      const float* deltas, Bf16* dk, Bf16* dv) {
   constexpr int kQueries = 32;
   constexpr int kTiles = kQueries / 8;
   OPPA_DYNAMIC_SHARED(shared);
@@ -265,10 +237,10 @@ __global__ void __launch_bounds__(kTileThreads)
   const std::int64_t kv =
       static_cast<std::int64_t>(batch) * sizes.keys * sizes.kv_stride +
       kv_head * sizes.head_size;
-  k_tile.Load(
-      k + kv, sizes.kv_stride, first, kOwnRows, sizes.keys, sizes.head_size);
-  v_tile.Load(
-      v + kv, sizes.kv_stride, first, kOwnRows, sizes.keys, sizes.head_size);
+  k_tile.Load(k + kv, sizes.kv_stride, first, kOwnRows, sizes.keys,
+              sizes.head_size);
+  v_tile.Load(v + kv, sizes.kv_stride, first, kOwnRows, sizes.keys,
+              sizes.head_size);
   const int key = first + warp_row + lane / 4;
   const int before = first - sizes.query_offset;  // the first query that sees
   const int begin =
@@ -282,18 +254,10 @@ __global__ void __launch_bounds__(kTileThreads)
     const std::int64_t statistics = StatisticsRow(sizes, batch, head);
     for (int query = begin; query < sizes.queries; query += kQueries) {
       __syncthreads();
-      q_tile.Load(head_q,
-                  sizes.q_stride,
-                  query,
-                  kQueries,
-                  sizes.queries,
+      q_tile.Load(head_q, sizes.q_stride, query, kQueries, sizes.queries,
                   sizes.head_size);
-      dout_tile.Load(head_dout,
-                     sizes.out_stride,
-                     query,
-                     kQueries,
-                     sizes.queries,
-                     sizes.head_size);
+      dout_tile.Load(head_dout, sizes.out_stride, query, kQueries,
+                     sizes.queries, sizes.head_size);
       __syncthreads();
       float scores[kTiles][4] = {}, gradients[kTiles][4] = {};
       MultiplyTransposed(k_tile, warp_row, q_tile, scores);
@@ -320,22 +284,10 @@ __global__ void __launch_bounds__(kTileThreads)
       MultiplyWeights(gradients, q_tile, k_sums);
     }
   }
-  Store<kSize>(k_sums,
-               sizes.scale,
-               sizes.scale,
-               dk + kv,
-               sizes.kv_stride,
-               first + warp_row,
-               sizes.keys,
-               sizes.head_size);
-  Store<kSize>(v_sums,
-               1.0F,
-               1.0F,
-               dv + kv,
-               sizes.kv_stride,
-               first + warp_row,
-               sizes.keys,
-               sizes.head_size);
+  Store<kSize>(k_sums, sizes.scale, sizes.scale, dk + kv, sizes.kv_stride,
+               first + warp_row, sizes.keys, sizes.head_size);
+  Store<kSize>(v_sums, 1.0F, 1.0F, dv + kv, sizes.kv_stride, first + warp_row,
+               sizes.keys, sizes.head_size);
 }
 
 AttentionSizes SizesOf(const AttentionShape& shape) {
@@ -352,14 +304,9 @@ AttentionSizes SizesOf(const AttentionShape& shape) {
           1.0F / std::sqrt(static_cast<float>(shape.head_size))};
 }
 
-Grid GridOf(const AttentionShape& shape,
-            std::int64_t rows,
-            std::int64_t heads,
+Grid GridOf(const AttentionShape& shape, std::int64_t rows, std::int64_t heads,
             std::size_t shared_bytes) {
-  return {(rows + kOwnRows - 1) / kOwnRows,
-          heads,
-          shape.batch,
-          kTileThreads,
+  return {(rows + kOwnRows - 1) / kOwnRows, heads, shape.batch, kTileThreads,
           shared_bytes};
 }
 
@@ -376,58 +323,30 @@ bool FitsTiles(const AttentionShape& shape, const Tensor (&tensors)[4]) {
 }
 
 template <int kSize>
-void ForwardOf(const AttentionShape& shape,
-               Tensor q,
-               Tensor k,
-               Tensor v,
-               Tensor out,
-               float* log_sums,
-               cudaStream_t stream) {
+void ForwardOf(const AttentionShape& shape, Tensor q, Tensor k, Tensor v,
+               Tensor out, float* log_sums, cudaStream_t stream) {
   Launch(ForwardKernel<kSize>,
-         GridOf(shape,
-                shape.queries,
-                shape.heads,
+         GridOf(shape, shape.queries, shape.heads,
                 Tile<kSize>::Bytes(kOwnRows + 2 * 64)),
-         stream,
-         SizesOf(shape),
-         Of<Bf16>(q),
-         Of<Bf16>(k),
-         Of<Bf16>(v),
-         Of<Bf16>(out),
-         log_sums);
+         stream, SizesOf(shape), Of<Bf16>(q), Of<Bf16>(k), Of<Bf16>(v),
+         Of<Bf16>(out), log_sums);
 }
 
 template <int kSize>
-void BackwardOf(const AttentionShape& shape,
-                const Tensor (&inputs)[4],
-                const float* log_sums,
-                const float* deltas,
-                const Tensor (&gradients)[3],
-                cudaStream_t stream) {
+void BackwardOf(const AttentionShape& shape, const Tensor (&inputs)[4],
+                const float* log_sums, const float* deltas,
+                const Tensor (&gradients)[3], cudaStream_t stream) {
   constexpr std::size_t kShared = Tile<kSize>::Bytes(2 * kOwnRows + 2 * 32);
   Launch(QueryGradientKernel<kSize>,
-         GridOf(shape, shape.queries, shape.heads, kShared),
-         stream,
-         SizesOf(shape),
-         Of<Bf16>(inputs[0]),
-         Of<Bf16>(inputs[1]),
-         Of<Bf16>(inputs[2]),
-         Of<Bf16>(inputs[3]),
-         log_sums,
-         deltas,
+         GridOf(shape, shape.queries, shape.heads, kShared), stream,
+         SizesOf(shape), Of<Bf16>(inputs[0]), Of<Bf16>(inputs[1]),
+         Of<Bf16>(inputs[2]), Of<Bf16>(inputs[3]), log_sums, deltas,
          Of<Bf16>(gradients[0]));
   Launch(KeyGradientKernel<kSize>,
-         GridOf(shape, shape.keys, shape.kv_heads, kShared),
-         stream,
-         SizesOf(shape),
-         Of<Bf16>(inputs[0]),
-         Of<Bf16>(inputs[1]),
-         Of<Bf16>(inputs[2]),
-         Of<Bf16>(inputs[3]),
-         log_sums,
-         deltas,
-         Of<Bf16>(gradients[1]),
-         Of<Bf16>(gradients[2]));
+         GridOf(shape, shape.keys, shape.kv_heads, kShared), stream,
+         SizesOf(shape), Of<Bf16>(inputs[0]), Of<Bf16>(inputs[1]),
+         Of<Bf16>(inputs[2]), Of<Bf16>(inputs[3]), log_sums, deltas,
+         Of<Bf16>(gradients[1]), Of<Bf16>(gradients[2]));
 }
 
 }  // namespace
@@ -437,16 +356,11 @@ std::int64_t AttentionStatisticsBytes(const AttentionShape& shape) {
          static_cast<std::int64_t>(sizeof(float));
 }
 
-void AttentionForward(const AttentionShape& shape,
-                      Tensor q,
-                      Tensor k,
-                      Tensor v,
-                      Tensor out,
-                      float* log_sums,
-                      cudaStream_t stream) {
+void AttentionForward(const AttentionShape& shape, Tensor q, Tensor k, Tensor v,
+                      Tensor out, float* log_sums, cudaStream_t stream) {
   if (!FitsTiles(shape, {q, k, v, out.empty() ? q : out})) {
-    PlainAttentionForward(
-        shape, SizesOf(shape), q, k, v, out, log_sums, stream);
+    PlainAttentionForward(shape, SizesOf(shape), q, k, v, out, log_sums,
+                          stream);
   } else if (shape.head_size <= 64) {
     ForwardOf<64>(shape, q, k, v, out, log_sums, stream);
   } else {
@@ -454,24 +368,16 @@ void AttentionForward(const AttentionShape& shape,
   }
 }
 
-void AttentionBackward(const AttentionShape& shape,
-                       Tensor dout,
-                       Tensor q,
-                       Tensor k,
-                       Tensor v,
-                       Tensor out,
-                       const float* log_sums,
-                       float* deltas,
-                       Tensor dq,
-                       Tensor dk,
-                       Tensor dv,
+void AttentionBackward(const AttentionShape& shape, Tensor dout, Tensor q,
+                       Tensor k, Tensor v, Tensor out, const float* log_sums,
+                       float* deltas, Tensor dq, Tensor dk, Tensor dv,
                        cudaStream_t stream) {
   AttentionDeltas(shape, SizesOf(shape), dout, out, deltas, stream);
   const Tensor inputs[4] = {dout, q, k, v};
   const Tensor gradients[3] = {dq, dk, dv};
   if (!FitsTiles(shape, inputs) || !FitsTiles(shape, {dq, dk, dv, out})) {
-    PlainAttentionBackward(
-        shape, SizesOf(shape), inputs, log_sums, deltas, gradients, stream);
+    PlainAttentionBackward(shape, SizesOf(shape), inputs, log_sums, deltas,
+                           gradients, stream);
   } else if (shape.head_size <= 64) {
     BackwardOf<64>(shape, inputs, log_sums, deltas, gradients, stream);
   } else {

@@ -16,9 +16,7 @@ __device__ __forceinline__ float Dot(const T* a, const T* b, int size) {
 // The places of a query and of the keys of its head.
 struct Offsets {
   std::int64_t q, out, kv, statistics;
-  __device__ Offsets(const AttentionSizes& sizes,
-                     int batch,
-                     int head,
+  __device__ Offsets(const AttentionSizes& sizes, int batch, int head,
                      int query)
       : q((static_cast<std::int64_t>(batch) * sizes.queries + query) *
               sizes.q_stride +
@@ -34,25 +32,20 @@ struct Offsets {
 };
 
 template <typename T>
-__global__ void PlainForwardKernel(AttentionSizes sizes,
-                                   const T* q,
-                                   const T* k,
-                                   const T* v,
-                                   T* out,
-                                   float* log_sums) {
+__global__ void PlainForwardKernel(AttentionSizes sizes, const T* q, const T* k,
+                                   const T* v, T* out, float* log_sums) {
   OPPA_DYNAMIC_SHARED(shared);
   auto* weights = reinterpret_cast<float*>(shared);
   const int query = static_cast<int>(blockIdx.x);
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
-  const Offsets at(
-      sizes, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), query);
+  const Offsets at(sizes, static_cast<int>(blockIdx.z),
+                   static_cast<int>(blockIdx.y), query);
   const int end = sizes.KeyEnd(query + 1);
   float maximum = -1e30F;
   for (int j = thread; j < end; j += threads) {
-    weights[j] =
-        sizes.scale *
-        Dot(q + at.q, k + at.kv + j * sizes.kv_stride, sizes.head_size);
+    weights[j] = sizes.scale * Dot(q + at.q, k + at.kv + j * sizes.kv_stride,
+                                   sizes.head_size);
     maximum = fmaxf(maximum, weights[j]);
   }
   maximum = BlockReduce(maximum, -1e30F, MaxOf());
@@ -75,15 +68,12 @@ __global__ void PlainForwardKernel(AttentionSizes sizes,
 }
 
 template <typename T>
-__global__ void DeltaKernel(AttentionSizes sizes,
-                            const T* dout,
-                            const T* out,
+__global__ void DeltaKernel(AttentionSizes sizes, const T* dout, const T* out,
                             float* deltas) {
   const std::int64_t rows =
       static_cast<std::int64_t>(sizes.queries) * sizes.heads;
   for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
-    const Offsets at(sizes,
-                     static_cast<int>(blockIdx.z),
+    const Offsets at(sizes, static_cast<int>(blockIdx.z),
                      static_cast<int>(i % sizes.heads),
                      static_cast<int>(i / sizes.heads));
     float sum = 0.0F;
@@ -98,21 +88,17 @@ __global__ void DeltaKernel(AttentionSizes sizes,
 }
 
 template <typename T>
-__global__ void PlainQueryGradientKernel(AttentionSizes sizes,
-                                         const T* dout,
-                                         const T* q,
-                                         const T* k,
-                                         const T* v,
+__global__ void PlainQueryGradientKernel(AttentionSizes sizes, const T* dout,
+                                         const T* q, const T* k, const T* v,
                                          const float* log_sums,
-                                         const float* deltas,
-                                         T* dq) {
+                                         const float* deltas, T* dq) {
   OPPA_DYNAMIC_SHARED(shared);
   auto* weights = reinterpret_cast<float*>(shared);
   const int query = static_cast<int>(blockIdx.x);
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
-  const Offsets at(
-      sizes, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), query);
+  const Offsets at(sizes, static_cast<int>(blockIdx.z),
+                   static_cast<int>(blockIdx.y), query);
   const int end = sizes.KeyEnd(query + 1);
   for (int j = thread; j < end; j += threads) {
     const std::int64_t key = at.kv + j * sizes.kv_stride;
@@ -133,15 +119,10 @@ __global__ void PlainQueryGradientKernel(AttentionSizes sizes,
 
 // A block per key of a key-value head, the queries in pieces of its threads.
 template <typename T>
-__global__ void PlainKeyGradientKernel(AttentionSizes sizes,
-                                       const T* dout,
-                                       const T* q,
-                                       const T* k,
-                                       const T* v,
+__global__ void PlainKeyGradientKernel(AttentionSizes sizes, const T* dout,
+                                       const T* q, const T* k, const T* v,
                                        const float* log_sums,
-                                       const float* deltas,
-                                       T* dk,
-                                       T* dv) {
+                                       const float* deltas, T* dk, T* dv) {
   OPPA_DYNAMIC_SHARED(shared);
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
@@ -190,126 +171,69 @@ __global__ void PlainKeyGradientKernel(AttentionSizes sizes,
   }
 }
 
-Grid PlainGrid(std::int64_t rows,
-               std::int64_t heads,
-               std::int64_t batch,
+Grid PlainGrid(std::int64_t rows, std::int64_t heads, std::int64_t batch,
                std::int64_t floats) {
-  return {rows,
-          heads,
-          batch,
-          kRowThreads,
+  return {rows, heads, batch, kRowThreads,
           static_cast<std::size_t>(floats) * sizeof(float)};
 }
 
 template <typename T>
-void BackwardOf(const AttentionShape& shape,
-                const AttentionSizes& sizes,
-                const Tensor (&inputs)[4],
-                const float* log_sums,
-                const float* deltas,
-                const Tensor (&gradients)[3],
+void BackwardOf(const AttentionShape& shape, const AttentionSizes& sizes,
+                const Tensor (&inputs)[4], const float* log_sums,
+                const float* deltas, const Tensor (&gradients)[3],
                 cudaStream_t stream) {
   Launch(PlainQueryGradientKernel<T>,
-         PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys),
-         stream,
-         sizes,
-         Of<T>(inputs[0]),
-         Of<T>(inputs[1]),
-         Of<T>(inputs[2]),
-         Of<T>(inputs[3]),
-         log_sums,
-         deltas,
-         Of<T>(gradients[0]));
+         PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys), stream,
+         sizes, Of<T>(inputs[0]), Of<T>(inputs[1]), Of<T>(inputs[2]),
+         Of<T>(inputs[3]), log_sums, deltas, Of<T>(gradients[0]));
   Launch(PlainKeyGradientKernel<T>,
-         PlainGrid(shape.keys,
-                   shape.kv_heads,
-                   shape.batch,
+         PlainGrid(shape.keys, shape.kv_heads, shape.batch,
                    2 * (kRowThreads + shape.head_size)),
-         stream,
-         sizes,
-         Of<T>(inputs[0]),
-         Of<T>(inputs[1]),
-         Of<T>(inputs[2]),
-         Of<T>(inputs[3]),
-         log_sums,
-         deltas,
-         Of<T>(gradients[1]),
+         stream, sizes, Of<T>(inputs[0]), Of<T>(inputs[1]), Of<T>(inputs[2]),
+         Of<T>(inputs[3]), log_sums, deltas, Of<T>(gradients[1]),
          Of<T>(gradients[2]));
 }
 
 }  // namespace
 
 void PlainAttentionForward(const AttentionShape& shape,
-                           const AttentionSizes& sizes,
-                           Tensor q,
-                           Tensor k,
-                           Tensor v,
-                           Tensor out,
-                           float* log_sums,
+                           const AttentionSizes& sizes, Tensor q, Tensor k,
+                           Tensor v, Tensor out, float* log_sums,
                            cudaStream_t stream) {
   const Grid grid =
       PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys);
   if (q.width == 2) {
-    Launch(PlainForwardKernel<Bf16>,
-           grid,
-           stream,
-           sizes,
-           Of<Bf16>(q),
-           Of<Bf16>(k),
-           Of<Bf16>(v),
-           Of<Bf16>(out),
-           log_sums);
+    Launch(PlainForwardKernel<Bf16>, grid, stream, sizes, Of<Bf16>(q),
+           Of<Bf16>(k), Of<Bf16>(v), Of<Bf16>(out), log_sums);
   } else {
-    Launch(PlainForwardKernel<float>,
-           grid,
-           stream,
-           sizes,
-           Of<float>(q),
-           Of<float>(k),
-           Of<float>(v),
-           Of<float>(out),
-           log_sums);
+    Launch(PlainForwardKernel<float>, grid, stream, sizes, Of<float>(q),
+           Of<float>(k), Of<float>(v), Of<float>(out), log_sums);
   }
 }
 
-void AttentionDeltas(const AttentionShape& shape,
-                     const AttentionSizes& sizes,
-                     Tensor dout,
-                     Tensor out,
-                     float* deltas,
+void AttentionDeltas(const AttentionShape& shape, const AttentionSizes& sizes,
+                     Tensor dout, Tensor out, float* deltas,
                      cudaStream_t stream) {
   const Grid grid{shape.queries * shape.heads, 1, shape.batch, 32};
   if (dout.width == 2) {
-    Launch(DeltaKernel<Bf16>,
-           grid,
-           stream,
-           sizes,
-           Of<Bf16>(dout),
-           Of<Bf16>(out),
-           deltas);
+    Launch(DeltaKernel<Bf16>, grid, stream, sizes, Of<Bf16>(dout),
+           Of<Bf16>(out), deltas);
   } else {
-    Launch(DeltaKernel<float>,
-           grid,
-           stream,
-           sizes,
-           Of<float>(dout),
-           Of<float>(out),
-           deltas);
+    Launch(DeltaKernel<float>, grid, stream, sizes, Of<float>(dout),
+           Of<float>(out), deltas);
   }
 }
 
 void PlainAttentionBackward(const AttentionShape& shape,
                             const AttentionSizes& sizes,
-                            const Tensor (&inputs)[4],
-                            const float* log_sums,
-                            const float* deltas,
-                            const Tensor (&gradients)[3],
+                            const Tensor (&inputs)[4], const float* log_sums,
+                            const float* deltas, const Tensor (&gradients)[3],
                             cudaStream_t stream) {
   if (inputs[1].width == 2) {
     BackwardOf<Bf16>(shape, sizes, inputs, log_sums, deltas, gradients, stream);
   } else {
-    BackwardOf<float>(
-        shape, sizes, inputs, log_sums, deltas, gradients, stream);
+    BackwardOf<float>(shape, sizes, inputs, log_sums, deltas, gradients,
+                      stream);
   }
 }
 

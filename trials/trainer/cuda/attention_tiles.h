@@ -46,12 +46,8 @@ struct Tile {
 
   // Rows first .. first + rows of a matrix in global memory; zeros beyond
   // `valid` rows and `columns` columns (a multiple of 8).
-  __device__ void Load(const Bf16* from,
-                       std::int64_t stride,
-                       int first,
-                       int rows,
-                       int valid,
-                       int columns) const {
+  __device__ void Load(const Bf16* from, std::int64_t stride, int first,
+                       int rows, int valid, int columns) const {
     constexpr int kPieces = kSize / 8;  // of 16 bytes
     for (int i = static_cast<int>(threadIdx.x); i < rows * kPieces;
          i += kTileThreads) {
@@ -70,8 +66,7 @@ struct Tile {
 // sums[n-tile] += rows first .. first + 16 of `a` times rows 0 .. 8 kTiles of
 // `b`, transposed.
 template <int kSize, int kTiles>
-__device__ __forceinline__ void MultiplyTransposed(Tile<kSize> a,
-                                                   int first,
+__device__ __forceinline__ void MultiplyTransposed(Tile<kSize> a, int first,
                                                    Tile<kSize> b,
                                                    float (&sums)[kTiles][4]) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -96,8 +91,7 @@ __device__ __forceinline__ void MultiplyTransposed(Tile<kSize> a,
 // times rows 0 .. 8 kTiles of `b`.
 template <int kSize, int kTiles>
 __device__ __forceinline__ void MultiplyWeights(
-    const float (&weights)[kTiles][4],
-    Tile<kSize> b,
+    const float (&weights)[kTiles][4], Tile<kSize> b,
     float (&sums)[kSize / 8][4]) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int matrix = lane / 8;
@@ -123,12 +117,8 @@ __device__ __forceinline__ void MultiplyWeights(
 // lower eight rows, to rows `first`, ... of a matrix.
 template <int kSize>
 __device__ __forceinline__ void Store(const float (&sums)[kSize / 8][4],
-                                      float upper,
-                                      float lower,
-                                      Bf16* to,
-                                      std::int64_t stride,
-                                      int first,
-                                      int valid,
+                                      float upper, float lower, Bf16* to,
+                                      std::int64_t stride, int first, int valid,
                                       int columns) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int row = first + lane / 4;

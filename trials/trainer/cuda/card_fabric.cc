@@ -40,9 +40,7 @@ struct CardFabric::Meeting {
   std::map<std::pair<int, int>, std::deque<RoundPtr>> transfers;
 
   // Enters a slot; the last one to enter completes the round.
-  void Enter(Round& round,
-             std::size_t slot,
-             Round::Slot content,
+  void Enter(Round& round, std::size_t slot, Round::Slot content,
              const Work& work) {
     round.slots[slot] = std::move(content);
     if (++round.entered < round.slots.size()) {
@@ -64,27 +62,19 @@ namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(20);  // for the end of a trial
 
-void CopyOn(cudaStream_t stream,
-            const std::byte* from,
-            std::byte* to,
+void CopyOn(cudaStream_t stream, const std::byte* from, std::byte* to,
             std::int64_t bytes) {
   if (from != to && bytes > 0) {
-    Check(cudaMemcpyAsync(to,
-                          from,
-                          static_cast<std::size_t>(bytes),
-                          cudaMemcpyDefault,
-                          stream),
+    Check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes),
+                          cudaMemcpyDefault, stream),
           "cudaMemcpyAsync");
   }
 }
 
 class RoundEvent final : public Event {
  public:
-  RoundEvent(CardFabric& fabric,
-             std::shared_ptr<CardFabric::Meeting> meeting,
-             RoundPtr round,
-             std::string what,
-             cudaStream_t stream)
+  RoundEvent(CardFabric& fabric, std::shared_ptr<CardFabric::Meeting> meeting,
+             RoundPtr round, std::string what, cudaStream_t stream)
       : fabric_(fabric),
         meeting_(std::move(meeting)),
         round_(std::move(round)),
@@ -93,8 +83,8 @@ class RoundEvent final : public Event {
 
   void Wait() override {
     std::unique_lock lock(meeting_->mutex);
-    fabric_.WaitFor(
-        lock, meeting_->changed, what_, [this] { return round_->complete; });
+    fabric_.WaitFor(lock, meeting_->changed, what_,
+                    [this] { return round_->complete; });
     round_->done->Precede(stream_);
   }
 
@@ -110,10 +100,7 @@ class CardCommunicator final : public Communicator {
  public:
   CardCommunicator(CardFabric& fabric,
                    std::shared_ptr<CardFabric::Meeting> meeting,
-                   std::string name,
-                   int rank,
-                   int size,
-                   bool own_stream,
+                   std::string name, int rank, int size, bool own_stream,
                    CudaDevice& device)
       : fabric_(fabric),
         meeting_(std::move(meeting)),
@@ -127,60 +114,47 @@ class CardCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return size_; }
 
   EventPtr AllReduce(Tensor data, Reduction reduction) override {
-    return Collective("all-reduce",
-                      data.bytes(),
-                      {data, data},
+    return Collective("all-reduce", data.bytes(), {data, data},
                       [reduction](const auto& slots, cudaStream_t stream) {
                         Reduce(reduction, 0, slots, stream);
                       });
   }
   EventPtr ReduceScatter(Tensor full, Tensor part) override {
-    return Collective(
-        "reduce-scatter",
-        full.bytes(),
-        {full, part},
-        [](const auto& slots, cudaStream_t stream) {
-          Reduce(Reduction::kSum, slots.front().to.size, slots, stream);
-        });
+    return Collective("reduce-scatter", full.bytes(), {full, part},
+                      [](const auto& slots, cudaStream_t stream) {
+                        Reduce(Reduction::kSum, slots.front().to.size, slots,
+                               stream);
+                      });
   }
   EventPtr AllGather(Tensor part, Tensor full) override {
-    return Collective(
-        "all-gather",
-        full.bytes(),
-        {part, full},
-        [](const auto& slots, cudaStream_t stream) {
-          for (const Round::Slot& to : slots) {
-            std::int64_t at = 0;
-            for (const Round::Slot& from : slots) {
-              CopyOn(
-                  stream, from.from.data, to.to.data + at, from.from.bytes());
-              at += from.from.bytes();
-            }
-          }
-        });
+    return Collective("all-gather", full.bytes(), {part, full},
+                      [](const auto& slots, cudaStream_t stream) {
+                        for (const Round::Slot& to : slots) {
+                          std::int64_t at = 0;
+                          for (const Round::Slot& from : slots) {
+                            CopyOn(stream, from.from.data, to.to.data + at,
+                                   from.from.bytes());
+                            at += from.from.bytes();
+                          }
+                        }
+                      });
   }
-  EventPtr AllToAll(Tensor from,
-                    std::span<const std::int64_t> send_counts,
+  EventPtr AllToAll(Tensor from, std::span<const std::int64_t> send_counts,
                     Tensor to,
                     std::span<const std::int64_t> /*receive_counts*/) override {
     Round::Slot slot{from, to};
     slot.counts.assign(send_counts.begin(), send_counts.end());
-    return Collective("all-to-all",
-                      std::max(from.bytes(), to.bytes()),
-                      std::move(slot),
-                      ExchangeParts);
+    return Collective("all-to-all", std::max(from.bytes(), to.bytes()),
+                      std::move(slot), ExchangeParts);
   }
   EventPtr Broadcast(Tensor data, int root) override {
-    return Collective(
-        "broadcast",
-        data.bytes(),
-        {data, data},
-        [root](const auto& slots, cudaStream_t stream) {
-          for (const Round::Slot& slot : slots) {
-            CopyOn(
-                stream, slots[root].from.data, slot.to.data, slot.to.bytes());
-          }
-        });
+    return Collective("broadcast", data.bytes(), {data, data},
+                      [root](const auto& slots, cudaStream_t stream) {
+                        for (const Round::Slot& slot : slots) {
+                          CopyOn(stream, slots[root].from.data, slot.to.data,
+                                 slot.to.bytes());
+                        }
+                      });
   }
   EventPtr Send(Tensor data, int to) override {
     return Transfer("send", 0, {rank_, to}, {data, {}});
@@ -210,8 +184,7 @@ class CardCommunicator final : public Communicator {
 
  private:
   // Sums the buffers `from`; `part`: see ReduceBuffers.
-  static void Reduce(Reduction reduction,
-                     std::int64_t part,
+  static void Reduce(Reduction reduction, std::int64_t part,
                      const std::vector<Round::Slot>& slots,
                      cudaStream_t stream) {
     Buffers from;
@@ -221,13 +194,8 @@ class CardCommunicator final : public Communicator {
       to.data[to.count++] = slot.to.data;
     }
     const Tensor& first = slots.front().from;
-    ReduceBuffers(reduction == Reduction::kMax,
-                  first.width,
-                  first.size,
-                  part,
-                  from,
-                  to,
-                  stream);
+    ReduceBuffers(reduction == Reduction::kMax, first.width, first.size, part,
+                  from, to, stream);
   }
 
   static void ExchangeParts(const std::vector<Round::Slot>& slots,
@@ -237,18 +205,16 @@ class CardCommunicator final : public Communicator {
       std::int64_t at = 0;
       for (std::size_t r = 0; r < slots.size(); ++r) {
         const std::int64_t bytes = from.counts[r] * from.from.width;
-        CopyOn(
-            stream, from.from.data + at, slots[r].to.data + received[r], bytes);
+        CopyOn(stream, from.from.data + at, slots[r].to.data + received[r],
+               bytes);
         at += bytes;
         received[r] += bytes;
       }
     }
   }
 
-  EventPtr Collective(const char* operation,
-                      std::int64_t bytes,
-                      Round::Slot slot,
-                      const Work& work) {
+  EventPtr Collective(const char* operation, std::int64_t bytes,
+                      Round::Slot slot, const Work& work) {
     Count(operation, bytes);
     slot.ready = std::make_shared<const Mark>(device_.stream());
     const EventPtr event = Enter(operation, std::move(slot), work).second;
@@ -259,8 +225,7 @@ class CardCommunicator final : public Communicator {
     return nullptr;
   }
 
-  std::pair<RoundPtr, EventPtr> Enter(const char* operation,
-                                      Round::Slot slot,
+  std::pair<RoundPtr, EventPtr> Enter(const char* operation, Round::Slot slot,
                                       const Work& work) {
     fabric_.Check();
     const std::lock_guard lock(meeting_->mutex);
@@ -278,10 +243,8 @@ class CardCommunicator final : public Communicator {
     return {round, MakeEvent(operation, round)};
   }
 
-  EventPtr Transfer(const char* operation,
-                    std::size_t side,
-                    std::pair<int, int> ends,
-                    Round::Slot slot) {
+  EventPtr Transfer(const char* operation, std::size_t side,
+                    std::pair<int, int> ends, Round::Slot slot) {
     fabric_.Check();
     Count(operation, (side == 0 ? slot.from : slot.to).bytes());
     slot.ready = std::make_shared<const Mark>(device_.stream());
@@ -299,13 +262,9 @@ class CardCommunicator final : public Communicator {
       round->slots.resize(2);
       waiting.push_back(round);
     }
-    meeting_->Enter(*round,
-                    side,
-                    std::move(slot),
+    meeting_->Enter(*round, side, std::move(slot),
                     [](const auto& slots, cudaStream_t stream) {
-                      CopyOn(stream,
-                             slots[0].from.data,
-                             slots[1].to.data,
+                      CopyOn(stream, slots[0].from.data, slots[1].to.data,
                              slots[0].from.bytes());
                     });
     return MakeEvent(operation, round);
@@ -314,11 +273,8 @@ class CardCommunicator final : public Communicator {
   [[nodiscard]] EventPtr MakeEvent(const char* operation,
                                    const RoundPtr& round) const {
     return std::make_shared<RoundEvent>(
-        fabric_,
-        meeting_,
-        round,
-        fmt::format("{} of group {}", operation, name_),
-        device_.stream());
+        fabric_, meeting_, round,
+        fmt::format("{} of group {}", operation, name_), device_.stream());
   }
 
   // A round of host memory that all ranks have entered.
@@ -347,8 +303,7 @@ CardFabric::CardFabric(int world_size, double timeout_s)
     : world_size_(world_size), timeout_s_(timeout_s) {
   if (world_size > kMostRanks) {
     throw std::invalid_argument(
-        fmt::format("{} ranks on one card: at most {} are possible",
-                    world_size,
+        fmt::format("{} ranks on one card: at most {} are possible", world_size,
                     kMostRanks));
   }
 }
@@ -368,12 +323,8 @@ std::unique_ptr<Communicator> CardFabric::Group(int rank,
     meeting = std::make_shared<Meeting>();
   }
   return std::make_unique<CardCommunicator>(
-      *this,
-      meeting,
-      name,
-      static_cast<int>(own - members.begin()),
-      static_cast<int>(members.size()),
-      own_stream,
+      *this, meeting, name, static_cast<int>(own - members.begin()),
+      static_cast<int>(members.size()), own_stream,
       dynamic_cast<CudaDevice&>(device));
 }
 

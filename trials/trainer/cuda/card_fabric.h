@@ -34,11 +34,8 @@ class CardFabric final : public Fabric {
 
   [[nodiscard]] int world_size() const override { return world_size_; }
   [[nodiscard]] std::unique_ptr<Communicator> Group(
-      int rank,
-      const std::string& name,
-      const std::vector<int>& members,
-      bool own_stream,
-      Device& device) override;
+      int rank, const std::string& name, const std::vector<int>& members,
+      bool own_stream, Device& device) override;
   void Abort(EndReason reason, const std::string& message) override;
   [[nodiscard]] EndReason end_reason() const override { return reason_.load(); }
   [[nodiscard]] std::string end_message() const override;
@@ -48,8 +45,7 @@ class CardFabric final : public Fabric {
   // Waits until ready() holds; `lock` protects what it reads.
   // Errors: throws Aborted, after timeout_s also by itself.
   void WaitFor(std::unique_lock<std::mutex>& lock,
-               std::condition_variable& changed,
-               const std::string& what,
+               std::condition_variable& changed, const std::string& what,
                const std::function<bool()>& ready);
 
   struct Meeting;  // of the ranks of a group

@@ -6,10 +6,8 @@ namespace trials::trainer::cuda {
 namespace {
 
 template <typename T>
-__global__ void ReduceBuffersKernel(bool maximum,
-                                    std::int64_t size,
-                                    std::int64_t part,
-                                    Buffers from,
+__global__ void ReduceBuffersKernel(bool maximum, std::int64_t size,
+                                    std::int64_t part, Buffers from,
                                     Buffers to) {
   for (std::int64_t i = FlatIndex(); i < size; i += FlatStride()) {
     float result = ToFloat(reinterpret_cast<const T*>(from.data[0])[i]);
@@ -30,17 +28,13 @@ __global__ void ReduceBuffersKernel(bool maximum,
 
 }  // namespace
 
-void ReduceBuffers(bool maximum,
-                   int width,
-                   std::int64_t size,
-                   std::int64_t part,
-                   const Buffers& from,
-                   const Buffers& to,
+void ReduceBuffers(bool maximum, int width, std::int64_t size,
+                   std::int64_t part, const Buffers& from, const Buffers& to,
                    cudaStream_t stream) {
   WithType(width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(
-        ReduceBuffersKernel<T>, size, stream, maximum, size, part, from, to);
+    LaunchFlat(ReduceBuffersKernel<T>, size, stream, maximum, size, part, from,
+               to);
   });
 }
 

@@ -21,12 +21,8 @@ struct Buffers {
 // the ranks, for `size` elements. If `part` is 0, the result goes to every
 // buffer of `to`; otherwise element i goes to place i % part of to[i / part].
 // `to` may be `from`, or the parts of it.
-void ReduceBuffers(bool maximum,
-                   int width,
-                   std::int64_t size,
-                   std::int64_t part,
-                   const Buffers& from,
-                   const Buffers& to,
+void ReduceBuffers(bool maximum, int width, std::int64_t size,
+                   std::int64_t part, const Buffers& from, const Buffers& to,
                    cudaStream_t stream);
 
 }  // namespace trials::trainer::cuda

@@ -43,8 +43,8 @@ __global__ void GenerateKernel(Slab slab, T* to) {
 }
 
 template <typename T>
-__global__ void SwapLeadingKernel(
-    std::int64_t n0, std::int64_t n1, std::int64_t cols, const T* from, T* to) {
+__global__ void SwapLeadingKernel(std::int64_t n0, std::int64_t n1,
+                                  std::int64_t cols, const T* from, T* to) {
   for (std::int64_t i = FlatIndex(); i < n0 * n1 * cols; i += FlatStride()) {
     const std::int64_t row = i / cols;
     to[(row % n1 * n0 + row / n1) * cols + i % cols] = from[i];
@@ -57,13 +57,9 @@ struct AdamNumbers {
 };
 
 template <typename Gradient, typename Weight>
-__global__ void AdamKernel(AdamNumbers adam,
-                           std::int64_t count,
-                           const Gradient* gradient,
-                           float* master,
-                           float* first,
-                           float* second,
-                           Weight* weights) {
+__global__ void AdamKernel(AdamNumbers adam, std::int64_t count,
+                           const Gradient* gradient, float* master,
+                           float* first, float* second, Weight* weights) {
   for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
     const float g = ToFloat(gradient[i]);
     const float m = adam.beta1 * first[i] + (1.0F - adam.beta1) * g;
@@ -120,11 +116,9 @@ void CudaDevice::Zero(Tensor x) {
 }
 
 void CudaDevice::Copy(Tensor from, Tensor to) {
-  Check(cudaMemcpyAsync(to.data,
-                        from.data,
+  Check(cudaMemcpyAsync(to.data, from.data,
                         static_cast<std::size_t>(from.bytes()),
-                        cudaMemcpyDefault,
-                        stream_),
+                        cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
 }
 
@@ -136,12 +130,8 @@ void CudaDevice::Convert(Tensor from, Tensor to) {
   WithTypes(from.width, to.width, [&](auto in, auto out) {
     using From = typename decltype(in)::Type;
     using To = typename decltype(out)::Type;
-    LaunchFlat(ConvertKernel<From, To>,
-               from.size,
-               stream_,
-               from.size,
-               Of<From>(from),
-               Of<To>(to));
+    LaunchFlat(ConvertKernel<From, To>, from.size, stream_, from.size,
+               Of<From>(from), Of<To>(to));
   });
 }
 
@@ -149,31 +139,21 @@ void CudaDevice::Add(Tensor from, Tensor to) {
   WithTypes(from.width, to.width, [&](auto in, auto out) {
     using From = typename decltype(in)::Type;
     using To = typename decltype(out)::Type;
-    LaunchFlat(AddKernel<From, To>,
-               from.size,
-               stream_,
-               from.size,
-               Of<From>(from),
-               Of<To>(to));
+    LaunchFlat(AddKernel<From, To>, from.size, stream_, from.size,
+               Of<From>(from), Of<To>(to));
   });
 }
 
 void CudaDevice::FromHost(const void* from, Tensor to) {
-  Check(cudaMemcpyAsync(to.data,
-                        from,
-                        static_cast<std::size_t>(to.bytes()),
-                        cudaMemcpyDefault,
-                        stream_),
+  Check(cudaMemcpyAsync(to.data, from, static_cast<std::size_t>(to.bytes()),
+                        cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
   Synchronize();  // the caller may change its memory
 }
 
 void CudaDevice::ToHost(Tensor from, void* to) {
-  Check(cudaMemcpyAsync(to,
-                        from.data,
-                        static_cast<std::size_t>(from.bytes()),
-                        cudaMemcpyDefault,
-                        stream_),
+  Check(cudaMemcpyAsync(to, from.data, static_cast<std::size_t>(from.bytes()),
+                        cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
   Synchronize();
 }
@@ -199,21 +179,12 @@ void CudaDevice::Generate(const Slab& slab, Tensor to) {
   });
 }
 
-void CudaDevice::SwapLeading(std::int64_t n0,
-                             std::int64_t n1,
-                             std::int64_t cols,
-                             Tensor from,
-                             Tensor to) {
+void CudaDevice::SwapLeading(std::int64_t n0, std::int64_t n1,
+                             std::int64_t cols, Tensor from, Tensor to) {
   WithType(from.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(SwapLeadingKernel<T>,
-               n0 * n1 * cols,
-               stream_,
-               n0,
-               n1,
-               cols,
-               Of<T>(from),
-               Of<T>(to));
+    LaunchFlat(SwapLeadingKernel<T>, n0 * n1 * cols, stream_, n0, n1, cols,
+               Of<T>(from), Of<T>(to));
   });
 }
 
@@ -232,57 +203,32 @@ std::int64_t CudaDevice::AttentionScratch(const AttentionShape& shape) const {
 }
 
 // Behind the deltas in the scratch memory, where nothing is kept.
-float* CudaDevice::LogSums(const AttentionShape& shape,
-                           Tensor kept,
+float* CudaDevice::LogSums(const AttentionShape& shape, Tensor kept,
                            Tensor scratch) const {
   return Of<float>(kept.empty() ? scratch.From(AttentionKept(shape)) : kept);
 }
 
-void CudaDevice::AttentionForward(const AttentionShape& shape,
-                                  Tensor q,
-                                  Tensor k,
-                                  Tensor v,
-                                  Tensor out,
-                                  Tensor kept,
+void CudaDevice::AttentionForward(const AttentionShape& shape, Tensor q,
+                                  Tensor k, Tensor v, Tensor out, Tensor kept,
                                   Tensor /*scratch*/) {
-  cuda::AttentionForward(
-      shape, q, k, v, out, kept.empty() ? nullptr : Of<float>(kept), stream_);
+  cuda::AttentionForward(shape, q, k, v, out,
+                         kept.empty() ? nullptr : Of<float>(kept), stream_);
 }
 
-void CudaDevice::AttentionBackward(const AttentionShape& shape,
-                                   Tensor dout,
-                                   Tensor q,
-                                   Tensor k,
-                                   Tensor v,
-                                   Tensor out,
-                                   Tensor kept,
-                                   Tensor scratch,
-                                   Tensor dq,
-                                   Tensor dk,
-                                   Tensor dv) {
+void CudaDevice::AttentionBackward(const AttentionShape& shape, Tensor dout,
+                                   Tensor q, Tensor k, Tensor v, Tensor out,
+                                   Tensor kept, Tensor scratch, Tensor dq,
+                                   Tensor dk, Tensor dv) {
   float* log_sums = LogSums(shape, kept, scratch);
   if (kept.empty()) {
     cuda::AttentionForward(shape, q, k, v, {}, log_sums, stream_);
   }
-  cuda::AttentionBackward(shape,
-                          dout,
-                          q,
-                          k,
-                          v,
-                          out,
-                          log_sums,
-                          Of<float>(scratch),
-                          dq,
-                          dk,
-                          dv,
-                          stream_);
+  cuda::AttentionBackward(shape, dout, q, k, v, out, log_sums,
+                          Of<float>(scratch), dq, dk, dv, stream_);
 }
 
-void CudaDevice::Adam(const AdamOptions& options,
-                      Tensor gradient,
-                      Tensor master,
-                      Tensor first_moment,
-                      Tensor second_moment,
+void CudaDevice::Adam(const AdamOptions& options, Tensor gradient,
+                      Tensor master, Tensor first_moment, Tensor second_moment,
                       Tensor weights) {
   const AdamNumbers adam{
       static_cast<float>(options.learning_rate),
@@ -295,15 +241,9 @@ void CudaDevice::Adam(const AdamOptions& options,
   WithTypes(gradient.width, weights.width, [&](auto in, auto out) {
     using Gradient = typename decltype(in)::Type;
     using Weight = typename decltype(out)::Type;
-    LaunchFlat(AdamKernel<Gradient, Weight>,
-               gradient.size,
-               stream_,
-               adam,
-               gradient.size,
-               Of<Gradient>(gradient),
-               Of<float>(master),
-               Of<float>(first_moment),
-               Of<float>(second_moment),
+    LaunchFlat(AdamKernel<Gradient, Weight>, gradient.size, stream_, adam,
+               gradient.size, Of<Gradient>(gradient), Of<float>(master),
+               Of<float>(first_moment), Of<float>(second_moment),
                Of<Weight>(weights));
   });
 }

@@ -117,12 +117,8 @@ void RunBlock(unsigned threads) {
 
 namespace emulation {
 
-void RunBlocks(unsigned x,
-               unsigned y,
-               unsigned z,
-               unsigned threads,
-               std::size_t shared_bytes,
-               const std::function<void()>& body) {
+void RunBlocks(unsigned x, unsigned y, unsigned z, unsigned threads,
+               std::size_t shared_bytes, const std::function<void()>& body) {
   if (threads == 0 || threads % kWarp != 0 || threads > 1024) {
     throw std::invalid_argument("emulation: a block has whole warps");
   }

@@ -37,12 +37,8 @@ inline thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace emulation {
 
 // Runs body() in each thread of each block.
-void RunBlocks(unsigned x,
-               unsigned y,
-               unsigned z,
-               unsigned threads,
-               std::size_t shared_bytes,
-               const std::function<void()>& body);
+void RunBlocks(unsigned x, unsigned y, unsigned z, unsigned threads,
+               std::size_t shared_bytes, const std::function<void()>& body);
 // Runs body() in a grid of one thread without barriers.
 void RunThread(const std::function<void()>& body);
 [[nodiscard]] unsigned char* DynamicShared();
@@ -78,17 +74,13 @@ inline constexpr unsigned cudaEventDisableTiming = 2;
 inline const char* cudaGetErrorString(cudaError_t /*error*/) { return ""; }
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaFree(void* memory);
-inline cudaError_t cudaMemcpyAsync(void* to,
-                                   const void* from,
-                                   std::size_t bytes,
-                                   cudaMemcpyKind /*kind*/,
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from,
+                                   std::size_t bytes, cudaMemcpyKind /*kind*/,
                                    cudaStream_t /*stream*/) {
   std::memmove(to, from, bytes);
   return cudaSuccess;
 }
-inline cudaError_t cudaMemsetAsync(void* memory,
-                                   int value,
-                                   std::size_t bytes,
+inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes,
                                    cudaStream_t /*stream*/) {
   std::memset(memory, value, bytes);
   return cudaSuccess;

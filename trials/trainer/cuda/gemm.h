@@ -16,10 +16,7 @@ class GemmRunner {
  public:
   virtual ~GemmRunner() = default;
   // As Device::Gemm; sums in float.
-  virtual void Run(const GemmShape& shape,
-                   Tensor a,
-                   Tensor b,
-                   Tensor c,
+  virtual void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
                    cudaStream_t stream) = 0;
 };
 

@@ -53,18 +53,13 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-Layout MakeLayout(cudaDataType_t type,
-                  bool transposed,
-                  std::int64_t rows,
-                  std::int64_t cols,
-                  std::int64_t stride) {
+Layout MakeLayout(cudaDataType_t type, bool transposed, std::int64_t rows,
+                  std::int64_t cols, std::int64_t stride) {
   Layout layout;
   Check(cublasLtMatrixLayoutCreate(
-            layout.out(),
-            type,
+            layout.out(), type,
             static_cast<std::uint64_t>(transposed ? cols : rows),
-            static_cast<std::uint64_t>(transposed ? rows : cols),
-            stride),
+            static_cast<std::uint64_t>(transposed ? rows : cols), stride),
         "cublasLtMatrixLayoutCreate");
   return layout;
 }
@@ -87,23 +82,12 @@ class CublasGemm final : public GemmRunner {
 
   // cuBLASLt has columns where we have rows, so it computes the transpose:
   // C^T = op(B)^T op(A)^T.
-  void Run(const GemmShape& shape,
-           Tensor a,
-           Tensor b,
-           Tensor c,
+  void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
            cudaStream_t stream) override {
-    const Key key{shape.transpose_a,
-                  shape.transpose_b,
-                  shape.m,
-                  shape.n,
-                  shape.k,
-                  shape.lda,
-                  shape.ldb,
-                  shape.ldc,
-                  c.width,
-                  Alignment(a.data),
-                  Alignment(b.data),
-                  Alignment(c.data)};
+    const Key key{shape.transpose_a, shape.transpose_b, shape.m,
+                  shape.n,           shape.k,           shape.lda,
+                  shape.ldb,         shape.ldc,         c.width,
+                  Alignment(a.data), Alignment(b.data), Alignment(c.data)};
     auto found = plans_.find(key);
     if (found == plans_.end()) {
       found = plans_.emplace(key, MakePlan(shape, a, b, c)).first;
@@ -111,47 +95,24 @@ class CublasGemm final : public GemmRunner {
     const Plan& plan = found->second;
     const auto alpha = static_cast<float>(shape.alpha);
     const auto beta = static_cast<float>(shape.beta);
-    Check(cublasLtMatmul(handle_.get(),
-                         plan.operation.get(),
-                         &alpha,
-                         b.data,
-                         plan.b.get(),
-                         a.data,
-                         plan.a.get(),
-                         &beta,
-                         c.data,
-                         plan.c.get(),
-                         c.data,
-                         plan.c.get(),
-                         &plan.algorithm,
-                         workspace_,
-                         kWorkspaceBytes,
-                         stream),
+    Check(cublasLtMatmul(handle_.get(), plan.operation.get(), &alpha, b.data,
+                         plan.b.get(), a.data, plan.a.get(), &beta, c.data,
+                         plan.c.get(), c.data, plan.c.get(), &plan.algorithm,
+                         workspace_, kWorkspaceBytes, stream),
           "cublasLtMatmul");
   }
 
  private:
-  using Key = std::tuple<bool,
-                         bool,
-                         std::int64_t,
-                         std::int64_t,
-                         std::int64_t,
-                         std::int64_t,
-                         std::int64_t,
-                         std::int64_t,
-                         int,
-                         std::uint32_t,
-                         std::uint32_t,
-                         std::uint32_t>;
+  using Key = std::tuple<bool, bool, std::int64_t, std::int64_t, std::int64_t,
+                         std::int64_t, std::int64_t, std::int64_t, int,
+                         std::uint32_t, std::uint32_t, std::uint32_t>;
 
-  [[nodiscard]] Plan MakePlan(const GemmShape& shape,
-                              const Tensor& a,
-                              const Tensor& b,
-                              const Tensor& c) const {
+  [[nodiscard]] Plan MakePlan(const GemmShape& shape, const Tensor& a,
+                              const Tensor& b, const Tensor& c) const {
     const cudaDataType_t type = c.width == 2 ? CUDA_R_16BF : CUDA_R_32F;
     Plan plan;
-    Check(cublasLtMatmulDescCreate(
-              plan.operation.out(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    Check(cublasLtMatmulDescCreate(plan.operation.out(), CUBLAS_COMPUTE_32F,
+                                   CUDA_R_32F),
           "cublasLtMatmulDescCreate");
     const cublasOperation_t op_a =
         shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -159,13 +120,11 @@ class CublasGemm final : public GemmRunner {
         shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     // The first operand of cuBLASLt is B.
     Check(cublasLtMatmulDescSetAttribute(plan.operation.get(),
-                                         CUBLASLT_MATMUL_DESC_TRANSA,
-                                         &op_b,
+                                         CUBLASLT_MATMUL_DESC_TRANSA, &op_b,
                                          sizeof(op_b)),
           "cublasLtMatmulDescSetAttribute");
     Check(cublasLtMatmulDescSetAttribute(plan.operation.get(),
-                                         CUBLASLT_MATMUL_DESC_TRANSB,
-                                         &op_a,
+                                         CUBLASLT_MATMUL_DESC_TRANSB, &op_a,
                                          sizeof(op_a)),
           "cublasLtMatmulDescSetAttribute");
     // A row-major [r, c] matrix is a column-major [c, r] one.
@@ -176,17 +135,15 @@ class CublasGemm final : public GemmRunner {
     return plan;
   }
 
-  void SetAlgorithm(const Tensor& a,
-                    const Tensor& b,
-                    const Tensor& c,
+  void SetAlgorithm(const Tensor& a, const Tensor& b, const Tensor& c,
                     Plan& plan) const {
     Preference preference;
     Check(cublasLtMatmulPreferenceCreate(preference.out()),
           "cublasLtMatmulPreferenceCreate");
     const auto set = [&preference](cublasLtMatmulPreferenceAttributes_t name,
                                    const auto& value) {
-      Check(cublasLtMatmulPreferenceSetAttribute(
-                preference.get(), name, &value, sizeof(value)),
+      Check(cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value,
+                                                 sizeof(value)),
             "cublasLtMatmulPreferenceSetAttribute");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -197,16 +154,9 @@ class CublasGemm final : public GemmRunner {
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, Alignment(c.data));
     cublasLtMatmulHeuristicResult_t result{};
     int count = 0;
-    Check(cublasLtMatmulAlgoGetHeuristic(handle_.get(),
-                                         plan.operation.get(),
-                                         plan.b.get(),
-                                         plan.a.get(),
-                                         plan.c.get(),
-                                         plan.c.get(),
-                                         preference.get(),
-                                         1,
-                                         &result,
-                                         &count),
+    Check(cublasLtMatmulAlgoGetHeuristic(
+              handle_.get(), plan.operation.get(), plan.b.get(), plan.a.get(),
+              plan.c.get(), plan.c.get(), preference.get(), 1, &result, &count),
           "cublasLtMatmulAlgoGetHeuristic");
     if (count == 0) {
       throw std::runtime_error(

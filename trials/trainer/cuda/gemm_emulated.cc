@@ -23,19 +23,14 @@ void Multiply(const GemmShape& s, const T* a, const T* b, T* c) {
 
 class EmulatedGemm final : public GemmRunner {
  public:
-  void Run(const GemmShape& shape,
-           Tensor a,
-           Tensor b,
-           Tensor c,
+  void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
            cudaStream_t /*stream*/) override {
     if (c.width == 2) {
-      Multiply(shape,
-               reinterpret_cast<const Bf16*>(a.data),
+      Multiply(shape, reinterpret_cast<const Bf16*>(a.data),
                reinterpret_cast<const Bf16*>(b.data),
                reinterpret_cast<Bf16*>(c.data));
     } else {
-      Multiply(shape,
-               reinterpret_cast<const float*>(a.data),
+      Multiply(shape, reinterpret_cast<const float*>(a.data),
                reinterpret_cast<const float*>(b.data),
                reinterpret_cast<float*>(c.data));
     }

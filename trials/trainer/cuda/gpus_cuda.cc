@@ -21,9 +21,7 @@ std::string NoGpuMessage() {
   if (properties.major < 8) {
     return fmt::format(
         "no usable GPU: {} has compute capability {}.{}, and bf16 needs 8.0",
-        properties.name,
-        properties.major,
-        properties.minor);
+        properties.name, properties.major, properties.minor);
   }
   return "";
 }

@@ -72,8 +72,8 @@ class CudaBackend final : public Backend {
   }
 
   [[nodiscard]] std::string description() const override {
-    return fmt::format(
-        "{}, {}", GpuName(Gpu()), width_ == 2 ? "bf16" : "float");
+    return fmt::format("{}, {}", GpuName(Gpu()),
+                       width_ == 2 ? "bf16" : "float");
   }
   [[nodiscard]] std::unique_ptr<Device> MakeDevice(int /*rank*/) override {
     return std::make_unique<CudaDevice>(Gpu(), width_, check_);

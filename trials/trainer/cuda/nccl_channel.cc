@@ -30,9 +30,7 @@ class NcclChannel::TransferEvent final : public Event {
   std::shared_ptr<Task> task_;
 };
 
-NcclChannel::NcclChannel(NcclFabric& fabric,
-                         std::string name,
-                         bool sends,
+NcclChannel::NcclChannel(NcclFabric& fabric, std::string name, bool sends,
                          CudaDevice& device)
     : fabric_(fabric), name_(std::move(name)), sends_(sends), device_(device) {
   thread_ = std::thread([this] {
@@ -83,18 +81,10 @@ void NcclChannel::Run() {
     lock.unlock();
     task->ready->Precede(stream.get());
     const auto bytes = static_cast<std::size_t>(task->data.bytes());
-    connection.Done(sends_ ? ncclSend(task->data.data,
-                                      bytes,
-                                      ncclInt8,
-                                      1,
-                                      connection.get(),
-                                      stream.get())
-                           : ncclRecv(task->data.data,
-                                      bytes,
-                                      ncclInt8,
-                                      0,
-                                      connection.get(),
-                                      stream.get()),
+    connection.Done(sends_ ? ncclSend(task->data.data, bytes, ncclInt8, 1,
+                                      connection.get(), stream.get())
+                           : ncclRecv(task->data.data, bytes, ncclInt8, 0,
+                                      connection.get(), stream.get()),
                     sends_ ? "ncclSend" : "ncclRecv");
     auto done = std::make_shared<const Mark>(stream.get());
     lock.lock();

@@ -22,9 +22,7 @@ namespace trials::trainer::cuda {
 // The thread makes the connection.
 class NcclChannel {
  public:
-  NcclChannel(NcclFabric& fabric,
-              std::string name,
-              bool sends,
+  NcclChannel(NcclFabric& fabric, std::string name, bool sends,
               CudaDevice& device);
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;

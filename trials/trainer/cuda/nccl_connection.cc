@@ -43,27 +43,23 @@ ncclUniqueId ShareId(NcclFabric& fabric, const std::string& name, int rank) {
 
 }  // namespace
 
-void PollUntil(NcclFabric& fabric,
-               const std::string& what,
+void PollUntil(NcclFabric& fabric, const std::string& what,
                const std::function<bool()>& ready) {
   const auto end = std::chrono::steady_clock::now() +
                    std::chrono::duration<double>(fabric.timeout_s());
   while (!ready()) {
     fabric.Check();
     if (std::chrono::steady_clock::now() > end) {
-      fabric.Abort(
-          EndReason::kFailed,
-          fmt::format("waited for {} for {:g} s", what, fabric.timeout_s()));
+      fabric.Abort(EndReason::kFailed, fmt::format("waited for {} for {:g} s",
+                                                   what, fabric.timeout_s()));
       fabric.Check();
     }
     std::this_thread::sleep_for(kPoll);
   }
 }
 
-NcclConnection::NcclConnection(NcclFabric& fabric,
-                               const std::string& name,
-                               int rank,
-                               int size)
+NcclConnection::NcclConnection(NcclFabric& fabric, const std::string& name,
+                               int rank, int size)
     : fabric_(fabric) {
   const ncclUniqueId id = ShareId(fabric, name, rank);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

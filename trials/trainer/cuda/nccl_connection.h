@@ -18,9 +18,7 @@ class NcclConnection {
  public:
   // Every rank of the group calls it. `name` is unique in the trial.
   // Errors: throws Aborted, and std::runtime_error for an error of NCCL.
-  NcclConnection(NcclFabric& fabric,
-                 const std::string& name,
-                 int rank,
+  NcclConnection(NcclFabric& fabric, const std::string& name, int rank,
                  int size);
   ~NcclConnection();
   NcclConnection(const NcclConnection&) = delete;
@@ -35,8 +33,7 @@ class NcclConnection {
 };
 
 // Polls until ready() holds. Errors: see NcclFabric.
-void PollUntil(NcclFabric& fabric,
-               const std::string& what,
+void PollUntil(NcclFabric& fabric, const std::string& what,
                const std::function<bool()>& ready);
 
 }  // namespace trials::trainer::cuda

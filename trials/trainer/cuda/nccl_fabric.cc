@@ -40,12 +40,8 @@ class MarkEvent final : public Event {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(NcclFabric& fabric,
-                   std::string name,
-                   int rank,
-                   int size,
-                   bool own_stream,
-                   CudaDevice& device)
+  NcclCommunicator(NcclFabric& fabric, std::string name, int rank, int size,
+                   bool own_stream, CudaDevice& device)
       : fabric_(fabric),
         name_(std::move(name)),
         rank_(rank),
@@ -64,60 +60,40 @@ class NcclCommunicator final : public Communicator {
 
   EventPtr AllReduce(Tensor data, Reduction reduction) override {
     return Run("all-reduce", data.bytes(), [&](cudaStream_t stream) {
-      return ncclAllReduce(data.data,
-                           data.data,
-                           static_cast<std::size_t>(data.size),
-                           TypeOf(data.width),
-                           reduction == Reduction::kMax ? ncclMax : ncclSum,
-                           connection_.get(),
-                           stream);
+      return ncclAllReduce(
+          data.data, data.data, static_cast<std::size_t>(data.size),
+          TypeOf(data.width), reduction == Reduction::kMax ? ncclMax : ncclSum,
+          connection_.get(), stream);
     });
   }
   EventPtr ReduceScatter(Tensor full, Tensor part) override {
     return Run("reduce-scatter", full.bytes(), [&](cudaStream_t stream) {
-      return ncclReduceScatter(full.data,
-                               part.data,
-                               static_cast<std::size_t>(part.size),
-                               TypeOf(part.width),
-                               ncclSum,
-                               connection_.get(),
-                               stream);
+      return ncclReduceScatter(
+          full.data, part.data, static_cast<std::size_t>(part.size),
+          TypeOf(part.width), ncclSum, connection_.get(), stream);
     });
   }
   EventPtr AllGather(Tensor part, Tensor full) override {
     return Run("all-gather", full.bytes(), [&](cudaStream_t stream) {
-      return ncclAllGather(part.data,
-                           full.data,
-                           static_cast<std::size_t>(part.bytes()),
-                           ncclInt8,
-                           connection_.get(),
-                           stream);
+      return ncclAllGather(part.data, full.data,
+                           static_cast<std::size_t>(part.bytes()), ncclInt8,
+                           connection_.get(), stream);
     });
   }
-  EventPtr AllToAll(Tensor from,
-                    std::span<const std::int64_t> send_counts,
+  EventPtr AllToAll(Tensor from, std::span<const std::int64_t> send_counts,
                     Tensor to,
                     std::span<const std::int64_t> receive_counts) override {
-    return Run("all-to-all",
-               std::max(from.bytes(), to.bytes()),
+    return Run("all-to-all", std::max(from.bytes(), to.bytes()),
                [&](cudaStream_t stream) {
-                 return ExchangeParts(from.data,
-                                      send_counts,
-                                      to.data,
-                                      receive_counts,
-                                      from.width,
-                                      stream);
+                 return ExchangeParts(from.data, send_counts, to.data,
+                                      receive_counts, from.width, stream);
                });
   }
   EventPtr Broadcast(Tensor data, int root) override {
     return Run("broadcast", data.bytes(), [&](cudaStream_t stream) {
-      return ncclBroadcast(data.data,
-                           data.data,
-                           static_cast<std::size_t>(data.bytes()),
-                           ncclInt8,
-                           root,
-                           connection_.get(),
-                           stream);
+      return ncclBroadcast(data.data, data.data,
+                           static_cast<std::size_t>(data.bytes()), ncclInt8,
+                           root, connection_.get(), stream);
     });
   }
   EventPtr Send(Tensor data, int to) override {
@@ -132,14 +108,10 @@ class NcclCommunicator final : public Communicator {
   void SumOnHost(std::span<double> values) override {
     Stage(values.size_bytes());
     Upload(values.data(), values.size_bytes(), 0);
-    connection_.Done(ncclAllReduce(staging_,
-                                   staging_,
-                                   values.size(),
-                                   ncclFloat64,
-                                   ncclSum,
-                                   connection_.get(),
-                                   stream_.get()),
-                     "ncclAllReduce");
+    connection_.Done(
+        ncclAllReduce(staging_, staging_, values.size(), ncclFloat64, ncclSum,
+                      connection_.get(), stream_.get()),
+        "ncclAllReduce");
     Download(values.data(), values.size_bytes(), 0);
   }
   void ExchangeOnHost(std::span<const std::int64_t> sent,
@@ -148,12 +120,8 @@ class NcclCommunicator final : public Communicator {
     Upload(sent.data(), sent.size_bytes(), 0);
     const std::vector<std::int64_t> ones(size_, 1);
     auto* bytes = static_cast<std::byte*>(staging_);
-    connection_.Done(ExchangeParts(bytes,
-                                   ones,
-                                   bytes + sent.size_bytes(),
-                                   ones,
-                                   sizeof(std::int64_t),
-                                   stream_.get()),
+    connection_.Done(ExchangeParts(bytes, ones, bytes + sent.size_bytes(), ones,
+                                   sizeof(std::int64_t), stream_.get()),
                      "ncclSend, ncclRecv");
     Download(received.data(), received.size_bytes(), sent.size_bytes());
   }
@@ -177,8 +145,7 @@ class NcclCommunicator final : public Communicator {
                              std::span<const std::int64_t> send_counts,
                              std::byte* to,
                              std::span<const std::int64_t> receive_counts,
-                             int width,
-                             cudaStream_t stream) {
+                             int width, cudaStream_t stream) {
     ncclGroupStart();
     for (int r = 0; r < size_; ++r) {
       const auto sent = static_cast<std::size_t>(send_counts[r] * width);
@@ -199,9 +166,7 @@ class NcclCommunicator final : public Communicator {
     std::unique_ptr<NcclChannel>& channel = channels_[{from, to}];
     if (channel == nullptr) {
       channel = std::make_unique<NcclChannel>(
-          fabric_,
-          fmt::format("{}.{}-to-{}", name_, from, to),
-          from == rank_,
+          fabric_, fmt::format("{}.{}-to-{}", name_, from, to), from == rank_,
           device_);
     }
     return *channel;
@@ -215,19 +180,13 @@ class NcclCommunicator final : public Communicator {
     }
   }
   void Upload(const void* from, std::size_t bytes, std::size_t at) {
-    cuda::Check(cudaMemcpyAsync(static_cast<std::byte*>(staging_) + at,
-                                from,
-                                bytes,
-                                cudaMemcpyDefault,
-                                stream_.get()),
+    cuda::Check(cudaMemcpyAsync(static_cast<std::byte*>(staging_) + at, from,
+                                bytes, cudaMemcpyDefault, stream_.get()),
                 "cudaMemcpyAsync");
   }
   void Download(void* to, std::size_t bytes, std::size_t at) {
-    cuda::Check(cudaMemcpyAsync(to,
-                                static_cast<std::byte*>(staging_) + at,
-                                bytes,
-                                cudaMemcpyDefault,
-                                stream_.get()),
+    cuda::Check(cudaMemcpyAsync(to, static_cast<std::byte*>(staging_) + at,
+                                bytes, cudaMemcpyDefault, stream_.get()),
                 "cudaMemcpyAsync");
     PollUntil(fabric_, "the ranks of group " + name_, [this] {
       const cudaError_t error = cudaStreamQuery(stream_.get());
@@ -274,12 +233,9 @@ std::unique_ptr<Communicator> NcclFabric::Group(int rank,
   }
   const auto own = std::find(members.begin(), members.end(), rank);
   return std::make_unique<NcclCommunicator>(
-      *this,
-      fmt::format("{}-{:016x}", name, common::DeriveSeed(text, number)),
-      static_cast<int>(own - members.begin()),
-      static_cast<int>(members.size()),
-      own_stream,
-      dynamic_cast<CudaDevice&>(device));
+      *this, fmt::format("{}-{:016x}", name, common::DeriveSeed(text, number)),
+      static_cast<int>(own - members.begin()), static_cast<int>(members.size()),
+      own_stream, dynamic_cast<CudaDevice&>(device));
 }
 
 std::string NcclFabric::EndFile(EndReason reason) const {

@@ -31,11 +31,8 @@ class NcclFabric final : public Fabric {
 
   [[nodiscard]] int world_size() const override { return world_size_; }
   [[nodiscard]] std::unique_ptr<Communicator> Group(
-      int rank,
-      const std::string& name,
-      const std::vector<int>& members,
-      bool own_stream,
-      Device& device) override;
+      int rank, const std::string& name, const std::vector<int>& members,
+      bool own_stream, Device& device) override;
   void Abort(EndReason reason, const std::string& message) override;
   [[nodiscard]] EndReason end_reason() const override;
   [[nodiscard]] std::string end_message() const override;

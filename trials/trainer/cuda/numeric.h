@@ -104,8 +104,7 @@ __device__ float BlockReduce(float value, float neutral, Operation operation) {
 //   c: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
 // Source: PTX ISA, "Matrix Fragments for mma.m16n8k16".
 __device__ __forceinline__ void MultiplyAdd(const std::uint32_t (&a)[4],
-                                            std::uint32_t b0,
-                                            std::uint32_t b1,
+                                            std::uint32_t b0, std::uint32_t b1,
                                             float (&c)[4]) {
 #ifdef __CUDA_ARCH__
   asm volatile(
@@ -156,17 +155,13 @@ __device__ __forceinline__ void LoadMatrices(const Bf16* row,
   if constexpr (kTransposed) {
     asm volatile(
         "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-        : "=r"(registers[0]),
-          "=r"(registers[1]),
-          "=r"(registers[2]),
+        : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]),
           "=r"(registers[3])
         : "r"(address)
         : "memory");
   } else {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(registers[0]),
-                   "=r"(registers[1]),
-                   "=r"(registers[2]),
+                 : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]),
                    "=r"(registers[3])
                  : "r"(address)
                  : "memory");

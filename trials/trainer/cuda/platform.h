@@ -47,10 +47,8 @@ struct Grid {
 
 // Runs blocks whose threads wait for each other.
 template <typename... Parameters, typename... Arguments>
-void Launch(void (*kernel)(Parameters...),
-            const Grid& grid,
-            cudaStream_t stream,
-            Arguments... arguments) {
+void Launch(void (*kernel)(Parameters...), const Grid& grid,
+            cudaStream_t stream, Arguments... arguments) {
   if (grid.blocks == 0 || grid.y == 0 || grid.z == 0) {
     return;
   }
@@ -59,8 +57,7 @@ void Launch(void (*kernel)(Parameters...),
   emulation::RunBlocks(static_cast<unsigned>(grid.blocks),
                        static_cast<unsigned>(grid.y),
                        static_cast<unsigned>(grid.z),
-                       static_cast<unsigned>(grid.threads),
-                       grid.shared_bytes,
+                       static_cast<unsigned>(grid.threads), grid.shared_bytes,
                        [&] { kernel(static_cast<Parameters>(arguments)...); });
 #else
   constexpr std::size_t kWithoutRequest = 48 << 10;
@@ -82,10 +79,8 @@ void Launch(void (*kernel)(Parameters...),
 // Runs a kernel whose threads stride over `count` elements and are independent
 // of each other (FlatIndex, FlatStride).
 template <typename... Parameters, typename... Arguments>
-void LaunchFlat(void (*kernel)(Parameters...),
-                std::int64_t count,
-                cudaStream_t stream,
-                Arguments... arguments) {
+void LaunchFlat(void (*kernel)(Parameters...), std::int64_t count,
+                cudaStream_t stream, Arguments... arguments) {
   if (count == 0) {
     return;
   }
@@ -96,8 +91,7 @@ void LaunchFlat(void (*kernel)(Parameters...),
   const std::int64_t blocks = (count + kFlatThreads - 1) / kFlatThreads;
   Launch(kernel,
          Grid{blocks < kMostBlocks ? blocks : kMostBlocks, 1, 1, kFlatThreads},
-         stream,
-         arguments...);
+         stream, arguments...);
 #endif
 }
 

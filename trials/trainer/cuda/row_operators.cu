@@ -9,14 +9,9 @@ namespace {
 
 // A block per row.
 template <typename T>
-__global__ void NormForwardKernel(bool layer,
-                                  float epsilon,
-                                  std::int64_t cols,
-                                  const T* x,
-                                  const T* scale,
-                                  const T* shift,
-                                  T* y,
-                                  float* statistics) {
+__global__ void NormForwardKernel(bool layer, float epsilon, std::int64_t cols,
+                                  const T* x, const T* scale, const T* shift,
+                                  T* y, float* statistics) {
   x += blockIdx.x * cols;
   y += blockIdx.x * cols;
   float mean = 0.0F;
@@ -45,13 +40,9 @@ __global__ void NormForwardKernel(bool layer,
 
 // dx of a row.
 template <typename T>
-__global__ void NormBackwardKernel(bool layer,
-                                   std::int64_t cols,
-                                   const T* dy,
-                                   const T* x,
-                                   const T* scale,
-                                   const float* statistics,
-                                   T* dx) {
+__global__ void NormBackwardKernel(bool layer, std::int64_t cols, const T* dy,
+                                   const T* x, const T* scale,
+                                   const float* statistics, T* dx) {
   dy += blockIdx.x * cols;
   x += blockIdx.x * cols;
   dx += blockIdx.x * cols;
@@ -79,13 +70,9 @@ __global__ void NormBackwardKernel(bool layer,
 // kColumnGroups-th row. dshift[c] += sum dy; where there is x, dscale[c] +=
 // sum dy normal(x). Either result may be null.
 template <typename T>
-__global__ void ColumnSumKernel(std::int64_t rows,
-                                std::int64_t cols,
-                                const T* dy,
-                                const T* x,
-                                const float* statistics,
-                                T* dscale,
-                                T* dshift) {
+__global__ void ColumnSumKernel(std::int64_t rows, std::int64_t cols,
+                                const T* dy, const T* x,
+                                const float* statistics, T* dscale, T* dshift) {
   __shared__ float scales[kColumnGroups][32];
   __shared__ float shifts[kColumnGroups][32];
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -122,31 +109,17 @@ __global__ void ColumnSumKernel(std::int64_t rows,
 }
 
 template <typename T>
-void ColumnSum(std::int64_t rows,
-               std::int64_t cols,
-               Tensor dy,
-               Tensor x,
-               Tensor statistics,
-               Tensor dscale,
-               Tensor dshift,
+void ColumnSum(std::int64_t rows, std::int64_t cols, Tensor dy, Tensor x,
+               Tensor statistics, Tensor dscale, Tensor dshift,
                cudaStream_t stream) {
-  Launch(ColumnSumKernel<T>,
-         Grid{(cols + 31) / 32, 1, 1, 32 * kColumnGroups},
-         stream,
-         rows,
-         cols,
-         Of<T>(dy),
-         Of<T>(x),
-         Of<float>(statistics),
-         Of<T>(dscale),
-         Of<T>(dshift));
+  Launch(ColumnSumKernel<T>, Grid{(cols + 31) / 32, 1, 1, 32 * kColumnGroups},
+         stream, rows, cols, Of<T>(dy), Of<T>(x), Of<float>(statistics),
+         Of<T>(dscale), Of<T>(dshift));
 }
 
 template <typename T>
-__global__ void AddBiasKernel(std::int64_t rows,
-                              std::int64_t cols,
-                              const T* bias,
-                              T* x) {
+__global__ void AddBiasKernel(std::int64_t rows, std::int64_t cols,
+                              const T* bias, T* x) {
   for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
     x[i] = Round<T>(ToFloat(x[i]) + ToFloat(bias[i % cols]));
   }
@@ -173,8 +146,7 @@ __device__ __forceinline__ Curve GeluAt(bool tanh_form, float x) {
 }
 
 template <typename T>
-__device__ __forceinline__ float WithBias(const T* bias,
-                                          std::int64_t col,
+__device__ __forceinline__ float WithBias(const T* bias, std::int64_t col,
                                           T& x) {
   if (bias != nullptr) {
     x = Round<T>(ToFloat(x) + ToFloat(bias[col]));
@@ -183,11 +155,8 @@ __device__ __forceinline__ float WithBias(const T* bias,
 }
 
 template <typename T>
-__global__ void ActivationForwardKernel(Activation kind,
-                                        std::int64_t rows,
-                                        std::int64_t cols,
-                                        const T* bias,
-                                        T* x,
+__global__ void ActivationForwardKernel(Activation kind, std::int64_t rows,
+                                        std::int64_t cols, const T* bias, T* x,
                                         T* y) {
   for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
     if (kind == Activation::kSwiGlu) {
@@ -204,12 +173,9 @@ __global__ void ActivationForwardKernel(Activation kind,
 }
 
 template <typename T>
-__global__ void ActivationBackwardKernel(Activation kind,
-                                         std::int64_t rows,
-                                         std::int64_t cols,
-                                         const T* dy,
-                                         const T* x,
-                                         T* dx) {
+__global__ void ActivationBackwardKernel(Activation kind, std::int64_t rows,
+                                         std::int64_t cols, const T* dy,
+                                         const T* x, T* dx) {
   for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
     const float gradient = ToFloat(dy[i]);
     if (kind == Activation::kSwiGlu) {
@@ -229,13 +195,9 @@ __global__ void ActivationBackwardKernel(Activation kind,
 }
 
 template <typename T>
-__global__ void RotateKernel(Positions positions,
-                             std::int64_t heads,
-                             std::int64_t head_size,
-                             std::int64_t stride,
-                             float sign,
-                             const float* table,
-                             T* x) {
+__global__ void RotateKernel(Positions positions, std::int64_t heads,
+                             std::int64_t head_size, std::int64_t stride,
+                             float sign, const float* table, T* x) {
   const std::int64_t half = head_size / 2;
   const std::int64_t count = positions.rows * heads * half;
   for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
@@ -255,76 +217,40 @@ __global__ void RotateKernel(Positions positions,
 
 }  // namespace
 
-void CudaDevice::NormForward(NormKind kind,
-                             double epsilon,
-                             std::int64_t rows,
-                             std::int64_t cols,
-                             Tensor x,
-                             Tensor scale,
-                             Tensor shift,
-                             Tensor y,
-                             Tensor statistics) {
+void CudaDevice::NormForward(NormKind kind, double epsilon, std::int64_t rows,
+                             std::int64_t cols, Tensor x, Tensor scale,
+                             Tensor shift, Tensor y, Tensor statistics) {
   WithType(x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(NormForwardKernel<T>,
-           Grid{rows},
-           stream_,
-           kind == NormKind::kLayer,
-           static_cast<float>(epsilon),
-           cols,
-           Of<T>(x),
-           Of<T>(scale),
-           Of<T>(shift),
-           Of<T>(y),
-           Of<float>(statistics));
+    Launch(NormForwardKernel<T>, Grid{rows}, stream_, kind == NormKind::kLayer,
+           static_cast<float>(epsilon), cols, Of<T>(x), Of<T>(scale),
+           Of<T>(shift), Of<T>(y), Of<float>(statistics));
   });
 }
 
-void CudaDevice::NormBackward(NormKind kind,
-                              std::int64_t rows,
-                              std::int64_t cols,
-                              Tensor dy,
-                              Tensor x,
-                              Tensor scale,
-                              Tensor statistics,
-                              Tensor dx,
-                              Tensor dscale,
-                              Tensor dshift) {
+void CudaDevice::NormBackward(NormKind kind, std::int64_t rows,
+                              std::int64_t cols, Tensor dy, Tensor x,
+                              Tensor scale, Tensor statistics, Tensor dx,
+                              Tensor dscale, Tensor dshift) {
   WithType(x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(NormBackwardKernel<T>,
-           Grid{rows},
-           stream_,
-           kind == NormKind::kLayer,
-           cols,
-           Of<T>(dy),
-           Of<T>(x),
-           Of<T>(scale),
-           Of<float>(statistics),
+    Launch(NormBackwardKernel<T>, Grid{rows}, stream_, kind == NormKind::kLayer,
+           cols, Of<T>(dy), Of<T>(x), Of<T>(scale), Of<float>(statistics),
            Of<T>(dx));
     ColumnSum<T>(rows, cols, dy, x, statistics, dscale, dshift, stream_);
   });
 }
 
-void CudaDevice::AddBias(std::int64_t rows,
-                         std::int64_t cols,
-                         Tensor bias,
+void CudaDevice::AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
                          Tensor x) {
   WithType(x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(AddBiasKernel<T>,
-               rows * cols,
-               stream_,
-               rows,
-               cols,
-               Of<T>(bias),
+    LaunchFlat(AddBiasKernel<T>, rows * cols, stream_, rows, cols, Of<T>(bias),
                Of<T>(x));
   });
 }
 
-void CudaDevice::BiasBackward(std::int64_t rows,
-                              std::int64_t cols,
-                              Tensor dy,
+void CudaDevice::BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
                               Tensor dbias) {
   WithType(dy.width, [&](auto type) {
     using T = typename decltype(type)::Type;
@@ -332,65 +258,34 @@ void CudaDevice::BiasBackward(std::int64_t rows,
   });
 }
 
-void CudaDevice::ActivationForward(Activation kind,
-                                   std::int64_t rows,
-                                   std::int64_t cols,
-                                   Tensor bias,
-                                   Tensor x,
+void CudaDevice::ActivationForward(Activation kind, std::int64_t rows,
+                                   std::int64_t cols, Tensor bias, Tensor x,
                                    Tensor y) {
   WithType(x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(ActivationForwardKernel<T>,
-               rows * cols,
-               stream_,
-               kind,
-               rows,
-               cols,
-               Of<T>(bias),
-               Of<T>(x),
-               Of<T>(y));
+    LaunchFlat(ActivationForwardKernel<T>, rows * cols, stream_, kind, rows,
+               cols, Of<T>(bias), Of<T>(x), Of<T>(y));
   });
 }
 
-void CudaDevice::ActivationBackward(Activation kind,
-                                    std::int64_t rows,
-                                    std::int64_t cols,
-                                    Tensor dy,
-                                    Tensor x,
+void CudaDevice::ActivationBackward(Activation kind, std::int64_t rows,
+                                    std::int64_t cols, Tensor dy, Tensor x,
                                     Tensor dx) {
   WithType(x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(ActivationBackwardKernel<T>,
-               rows * cols,
-               stream_,
-               kind,
-               rows,
-               cols,
-               Of<T>(dy),
-               Of<T>(x),
-               Of<T>(dx));
+    LaunchFlat(ActivationBackwardKernel<T>, rows * cols, stream_, kind, rows,
+               cols, Of<T>(dy), Of<T>(x), Of<T>(dx));
   });
 }
 
-void CudaDevice::Rotate(const Positions& positions,
-                        std::int64_t heads,
-                        std::int64_t head_size,
-                        std::int64_t stride,
-                        bool backward,
-                        Tensor table,
-                        Tensor x) {
+void CudaDevice::Rotate(const Positions& positions, std::int64_t heads,
+                        std::int64_t head_size, std::int64_t stride,
+                        bool backward, Tensor table, Tensor x) {
   WithType(x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(RotateKernel<T>,
-               positions.rows * heads * (head_size / 2),
-               stream_,
-               positions,
-               heads,
-               head_size,
-               stride,
-               backward ? -1.0F : 1.0F,
-               Of<float>(table),
-               Of<T>(x));
+    LaunchFlat(RotateKernel<T>, positions.rows * heads * (head_size / 2),
+               stream_, positions, heads, head_size, stride,
+               backward ? -1.0F : 1.0F, Of<float>(table), Of<T>(x));
   });
 }
 

@@ -10,12 +10,10 @@ namespace {
 using Index = std::int32_t;
 
 template <typename T>
-__global__ void EmbeddingForwardKernel(std::int64_t rows,
-                                       std::int64_t cols,
+__global__ void EmbeddingForwardKernel(std::int64_t rows, std::int64_t cols,
                                        std::int64_t first,
                                        std::int64_t table_rows,
-                                       const Index* tokens,
-                                       const T* table,
+                                       const Index* tokens, const T* table,
                                        T* out) {
   for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
     const std::int64_t row = tokens[i / cols] - first;
@@ -27,8 +25,7 @@ __global__ void EmbeddingForwardKernel(std::int64_t rows,
 // next[i]: the next place of the token at i, or -1; the complement of that if
 // an earlier place has it, too. So the first place of each token begins a list
 // of all of them.
-__global__ void LinkTokensKernel(std::int64_t rows,
-                                 const Index* tokens,
+__global__ void LinkTokensKernel(std::int64_t rows, const Index* tokens,
                                  Index* next) {
   for (std::int64_t i = FlatIndex(); i < rows; i += FlatStride()) {
     std::int64_t before = i - 1;
@@ -46,13 +43,10 @@ __global__ void LinkTokensKernel(std::int64_t rows,
 
 // A block per place; those of a first place sum the list in its order.
 template <typename T>
-__global__ void EmbeddingBackwardKernel(std::int64_t cols,
-                                        std::int64_t first,
+__global__ void EmbeddingBackwardKernel(std::int64_t cols, std::int64_t first,
                                         std::int64_t table_rows,
-                                        const Index* tokens,
-                                        const Index* next,
-                                        const T* dout,
-                                        T* dtable) {
+                                        const Index* tokens, const Index* next,
+                                        const T* dout, T* dtable) {
   const std::int64_t row = tokens[blockIdx.x] - first;
   if (next[blockIdx.x] < 0 || row < 0 || row >= table_rows) {
     return;
@@ -70,10 +64,8 @@ __global__ void EmbeddingBackwardKernel(std::int64_t cols,
 }
 
 template <typename T>
-__global__ void AddPositionsKernel(Positions positions,
-                                   std::int64_t cols,
-                                   const T* table,
-                                   T* x) {
+__global__ void AddPositionsKernel(Positions positions, std::int64_t cols,
+                                   const T* table, T* x) {
   const std::int64_t count = positions.rows * cols;
   for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
     const std::int64_t position =
@@ -84,10 +76,8 @@ __global__ void AddPositionsKernel(Positions positions,
 
 // A thread per position and column.
 template <typename T>
-__global__ void PositionsBackwardKernel(Positions positions,
-                                        std::int64_t cols,
-                                        const T* dx,
-                                        T* dtable) {
+__global__ void PositionsBackwardKernel(Positions positions, std::int64_t cols,
+                                        const T* dx, T* dtable) {
   const std::int64_t count = positions.length * cols;
   for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
     const std::int64_t place = i / cols;
@@ -104,10 +94,8 @@ __global__ void PositionsBackwardKernel(Positions positions,
 }
 
 template <typename T>
-__global__ void LossMaximaKernel(std::int64_t cols,
-                                 std::int64_t stride,
-                                 const T* logits,
-                                 float* maxima) {
+__global__ void LossMaximaKernel(std::int64_t cols, std::int64_t stride,
+                                 const T* logits, float* maxima) {
   logits += blockIdx.x * stride;
   float maximum = ToFloat(logits[0]);
   for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
@@ -120,12 +108,9 @@ __global__ void LossMaximaKernel(std::int64_t cols,
 }
 
 template <typename T>
-__global__ void LossSumsKernel(std::int64_t cols,
-                               std::int64_t stride,
-                               std::int64_t first,
-                               const T* logits,
-                               const Index* labels,
-                               const float* maxima,
+__global__ void LossSumsKernel(std::int64_t cols, std::int64_t stride,
+                               std::int64_t first, const T* logits,
+                               const Index* labels, const float* maxima,
                                float* sums) {
   logits += blockIdx.x * stride;
   const float maximum = maxima[blockIdx.x];
@@ -143,14 +128,10 @@ __global__ void LossSumsKernel(std::int64_t cols,
 }
 
 template <typename T>
-__global__ void LossGradientKernel(std::int64_t cols,
-                                   std::int64_t stride,
-                                   std::int64_t first,
-                                   float scale,
-                                   const Index* labels,
-                                   const float* maxima,
-                                   const float* sums,
-                                   T* logits) {
+__global__ void LossGradientKernel(std::int64_t cols, std::int64_t stride,
+                                   std::int64_t first, float scale,
+                                   const Index* labels, const float* maxima,
+                                   const float* sums, T* logits) {
   logits += blockIdx.x * stride;
   const bool counts = labels[blockIdx.x] >= 0;
   const std::int64_t label = labels[blockIdx.x] - first;
@@ -166,10 +147,8 @@ __global__ void LossGradientKernel(std::int64_t cols,
 }
 
 // One block.
-__global__ void LossTotalKernel(std::int64_t rows,
-                                const Index* labels,
-                                const float* sums,
-                                float* loss) {
+__global__ void LossTotalKernel(std::int64_t rows, const Index* labels,
+                                const float* sums, float* loss) {
   float total = 0.0F;
   for (std::int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
     if (labels[i] >= 0) {
@@ -184,12 +163,9 @@ __global__ void LossTotalKernel(std::int64_t rows,
 
 // A thread per token, which takes the largest of the remaining logits k times.
 template <typename T>
-__global__ void RouteForwardKernel(std::int64_t rows,
-                                   std::int64_t experts,
-                                   std::int64_t k,
-                                   const T* logits,
-                                   Index* chosen,
-                                   T* weights) {
+__global__ void RouteForwardKernel(std::int64_t rows, std::int64_t experts,
+                                   std::int64_t k, const T* logits,
+                                   Index* chosen, T* weights) {
   for (std::int64_t t = FlatIndex(); t < rows; t += FlatStride()) {
     const T* row = logits + t * experts;
     Index* own = chosen + t * k;
@@ -218,12 +194,9 @@ __global__ void RouteForwardKernel(std::int64_t rows,
 }
 
 template <typename T>
-__global__ void RouteBackwardKernel(std::int64_t rows,
-                                    std::int64_t experts,
-                                    std::int64_t k,
-                                    const Index* chosen,
-                                    const T* weights,
-                                    const T* dweights,
+__global__ void RouteBackwardKernel(std::int64_t rows, std::int64_t experts,
+                                    std::int64_t k, const Index* chosen,
+                                    const T* weights, const T* dweights,
                                     T* dlogits) {
   for (std::int64_t t = FlatIndex(); t < rows; t += FlatStride()) {
     const T* weight = weights + t * k;
@@ -243,13 +216,9 @@ __global__ void RouteBackwardKernel(std::int64_t rows,
 }
 
 template <typename T>
-__global__ void ScatterRowsKernel(std::int64_t rows,
-                                  std::int64_t k,
-                                  std::int64_t cols,
-                                  const T* from,
-                                  const Index* slots,
-                                  const T* weights,
-                                  T* to) {
+__global__ void ScatterRowsKernel(std::int64_t rows, std::int64_t k,
+                                  std::int64_t cols, const T* from,
+                                  const Index* slots, const T* weights, T* to) {
   for (std::int64_t i = FlatIndex(); i < rows * k * cols; i += FlatStride()) {
     const std::int64_t slot = i / cols;
     const float weight = weights == nullptr ? 1.0F : ToFloat(weights[slot]);
@@ -259,13 +228,9 @@ __global__ void ScatterRowsKernel(std::int64_t rows,
 }
 
 template <typename T>
-__global__ void CombineRowsKernel(std::int64_t rows,
-                                  std::int64_t k,
-                                  std::int64_t cols,
-                                  const T* from,
-                                  const Index* slots,
-                                  const T* weights,
-                                  T* to) {
+__global__ void CombineRowsKernel(std::int64_t rows, std::int64_t k,
+                                  std::int64_t cols, const T* from,
+                                  const Index* slots, const T* weights, T* to) {
   for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
     float sum = 0.0F;
     for (std::int64_t j = 0; j < k; ++j) {
@@ -279,12 +244,9 @@ __global__ void CombineRowsKernel(std::int64_t rows,
 
 // A block per token and expert.
 template <typename T>
-__global__ void CombineWeightsKernel(std::int64_t k,
-                                     std::int64_t cols,
-                                     const T* dto,
-                                     const T* from,
-                                     const Index* slots,
-                                     T* dweights) {
+__global__ void CombineWeightsKernel(std::int64_t k, std::int64_t cols,
+                                     const T* dto, const T* from,
+                                     const Index* slots, T* dweights) {
   dto += blockIdx.x / k * cols;
   from += slots[blockIdx.x] * cols;
   float sum = 0.0F;
@@ -299,35 +261,19 @@ __global__ void CombineWeightsKernel(std::int64_t k,
 
 }  // namespace
 
-void CudaDevice::EmbeddingForward(std::int64_t rows,
-                                  std::int64_t cols,
-                                  std::int64_t first,
-                                  std::int64_t table_rows,
-                                  Tensor tokens,
-                                  Tensor table,
-                                  Tensor out) {
+void CudaDevice::EmbeddingForward(std::int64_t rows, std::int64_t cols,
+                                  std::int64_t first, std::int64_t table_rows,
+                                  Tensor tokens, Tensor table, Tensor out) {
   WithType(out.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(EmbeddingForwardKernel<T>,
-               rows * cols,
-               stream_,
-               rows,
-               cols,
-               first,
-               table_rows,
-               Of<Index>(tokens),
-               Of<T>(table),
-               Of<T>(out));
+    LaunchFlat(EmbeddingForwardKernel<T>, rows * cols, stream_, rows, cols,
+               first, table_rows, Of<Index>(tokens), Of<T>(table), Of<T>(out));
   });
 }
 
-void CudaDevice::EmbeddingBackward(std::int64_t rows,
-                                   std::int64_t cols,
-                                   std::int64_t first,
-                                   std::int64_t table_rows,
-                                   Tensor tokens,
-                                   Tensor dout,
-                                   Tensor dtable) {
+void CudaDevice::EmbeddingBackward(std::int64_t rows, std::int64_t cols,
+                                   std::int64_t first, std::int64_t table_rows,
+                                   Tensor tokens, Tensor dout, Tensor dtable) {
   auto* next = static_cast<Index*>(workspace_);
   if (static_cast<std::size_t>(rows) > kWorkspaceBytes / sizeof(Index)) {
     throw std::invalid_argument("a microbatch has too many tokens");
@@ -335,228 +281,113 @@ void CudaDevice::EmbeddingBackward(std::int64_t rows,
   LaunchFlat(LinkTokensKernel, rows, stream_, rows, Of<Index>(tokens), next);
   WithType(dout.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(EmbeddingBackwardKernel<T>,
-           Grid{rows},
-           stream_,
-           cols,
-           first,
-           table_rows,
-           Of<Index>(tokens),
-           next,
-           Of<T>(dout),
-           Of<T>(dtable));
+    Launch(EmbeddingBackwardKernel<T>, Grid{rows}, stream_, cols, first,
+           table_rows, Of<Index>(tokens), next, Of<T>(dout), Of<T>(dtable));
   });
 }
 
-void CudaDevice::AddPositions(const Positions& positions,
-                              std::int64_t cols,
-                              Tensor table,
-                              Tensor x) {
+void CudaDevice::AddPositions(const Positions& positions, std::int64_t cols,
+                              Tensor table, Tensor x) {
   WithType(x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(AddPositionsKernel<T>,
-               positions.rows * cols,
-               stream_,
-               positions,
-               cols,
-               Of<T>(table),
-               Of<T>(x));
+    LaunchFlat(AddPositionsKernel<T>, positions.rows * cols, stream_, positions,
+               cols, Of<T>(table), Of<T>(x));
   });
 }
 
 void CudaDevice::PositionsBackward(const Positions& positions,
-                                   std::int64_t cols,
-                                   Tensor dx,
+                                   std::int64_t cols, Tensor dx,
                                    Tensor dtable) {
   WithType(dx.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(PositionsBackwardKernel<T>,
-               positions.length * cols,
-               stream_,
-               positions,
-               cols,
-               Of<T>(dx),
-               Of<T>(dtable));
+    LaunchFlat(PositionsBackwardKernel<T>, positions.length * cols, stream_,
+               positions, cols, Of<T>(dx), Of<T>(dtable));
   });
 }
 
-void CudaDevice::LossMaxima(std::int64_t rows,
-                            std::int64_t cols,
-                            std::int64_t stride,
-                            Tensor logits,
-                            Tensor maxima) {
+void CudaDevice::LossMaxima(std::int64_t rows, std::int64_t cols,
+                            std::int64_t stride, Tensor logits, Tensor maxima) {
   WithType(logits.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(LossMaximaKernel<T>,
-           Grid{rows},
-           stream_,
-           cols,
-           stride,
-           Of<T>(logits),
-           Of<float>(maxima));
+    Launch(LossMaximaKernel<T>, Grid{rows}, stream_, cols, stride,
+           Of<T>(logits), Of<float>(maxima));
   });
 }
 
-void CudaDevice::LossSums(std::int64_t rows,
-                          std::int64_t cols,
-                          std::int64_t stride,
-                          std::int64_t first,
-                          Tensor logits,
-                          Tensor labels,
-                          Tensor maxima,
+void CudaDevice::LossSums(std::int64_t rows, std::int64_t cols,
+                          std::int64_t stride, std::int64_t first,
+                          Tensor logits, Tensor labels, Tensor maxima,
                           Tensor sums) {
   WithType(logits.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(LossSumsKernel<T>,
-           Grid{rows},
-           stream_,
-           cols,
-           stride,
-           first,
-           Of<T>(logits),
-           Of<Index>(labels),
-           Of<float>(maxima),
+    Launch(LossSumsKernel<T>, Grid{rows}, stream_, cols, stride, first,
+           Of<T>(logits), Of<Index>(labels), Of<float>(maxima),
            Of<float>(sums));
   });
 }
 
-void CudaDevice::LossBackward(std::int64_t rows,
-                              std::int64_t cols,
-                              std::int64_t stride,
-                              std::int64_t first,
-                              double scale,
-                              Tensor labels,
-                              Tensor maxima,
-                              Tensor sums,
-                              Tensor logits,
-                              Tensor loss) {
-  Launch(LossTotalKernel,
-         Grid{1},
-         stream_,
-         rows,
-         Of<Index>(labels),
-         Of<float>(sums),
-         Of<float>(loss));
+void CudaDevice::LossBackward(std::int64_t rows, std::int64_t cols,
+                              std::int64_t stride, std::int64_t first,
+                              double scale, Tensor labels, Tensor maxima,
+                              Tensor sums, Tensor logits, Tensor loss) {
+  Launch(LossTotalKernel, Grid{1}, stream_, rows, Of<Index>(labels),
+         Of<float>(sums), Of<float>(loss));
   WithType(logits.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(LossGradientKernel<T>,
-           Grid{rows},
-           stream_,
-           cols,
-           stride,
-           first,
-           static_cast<float>(scale),
-           Of<Index>(labels),
-           Of<float>(maxima),
-           Of<float>(sums),
-           Of<T>(logits));
+    Launch(LossGradientKernel<T>, Grid{rows}, stream_, cols, stride, first,
+           static_cast<float>(scale), Of<Index>(labels), Of<float>(maxima),
+           Of<float>(sums), Of<T>(logits));
   });
 }
 
-void CudaDevice::RouteForward(std::int64_t rows,
-                              std::int64_t experts,
-                              std::int64_t k,
-                              Tensor logits,
-                              Tensor chosen,
+void CudaDevice::RouteForward(std::int64_t rows, std::int64_t experts,
+                              std::int64_t k, Tensor logits, Tensor chosen,
                               Tensor weights) {
   WithType(logits.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(RouteForwardKernel<T>,
-               rows,
-               stream_,
-               rows,
-               experts,
-               k,
-               Of<T>(logits),
-               Of<Index>(chosen),
-               Of<T>(weights));
+    LaunchFlat(RouteForwardKernel<T>, rows, stream_, rows, experts, k,
+               Of<T>(logits), Of<Index>(chosen), Of<T>(weights));
   });
 }
 
-void CudaDevice::RouteBackward(std::int64_t rows,
-                               std::int64_t experts,
-                               std::int64_t k,
-                               Tensor chosen,
-                               Tensor weights,
-                               Tensor dweights,
-                               Tensor dlogits) {
+void CudaDevice::RouteBackward(std::int64_t rows, std::int64_t experts,
+                               std::int64_t k, Tensor chosen, Tensor weights,
+                               Tensor dweights, Tensor dlogits) {
   WithType(weights.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(RouteBackwardKernel<T>,
-               rows,
-               stream_,
-               rows,
-               experts,
-               k,
-               Of<Index>(chosen),
-               Of<T>(weights),
-               Of<T>(dweights),
+    LaunchFlat(RouteBackwardKernel<T>, rows, stream_, rows, experts, k,
+               Of<Index>(chosen), Of<T>(weights), Of<T>(dweights),
                Of<T>(dlogits));
   });
 }
 
-void CudaDevice::ScatterRows(std::int64_t rows,
-                             std::int64_t k,
-                             std::int64_t cols,
-                             Tensor from,
-                             Tensor slots,
-                             Tensor weights,
-                             Tensor to) {
+void CudaDevice::ScatterRows(std::int64_t rows, std::int64_t k,
+                             std::int64_t cols, Tensor from, Tensor slots,
+                             Tensor weights, Tensor to) {
   WithType(from.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(ScatterRowsKernel<T>,
-               rows * k * cols,
-               stream_,
-               rows,
-               k,
-               cols,
-               Of<T>(from),
-               Of<Index>(slots),
-               Of<T>(weights),
-               Of<T>(to));
+    LaunchFlat(ScatterRowsKernel<T>, rows * k * cols, stream_, rows, k, cols,
+               Of<T>(from), Of<Index>(slots), Of<T>(weights), Of<T>(to));
   });
 }
 
-void CudaDevice::CombineRows(std::int64_t rows,
-                             std::int64_t k,
-                             std::int64_t cols,
-                             Tensor from,
-                             Tensor slots,
-                             Tensor weights,
-                             Tensor to) {
+void CudaDevice::CombineRows(std::int64_t rows, std::int64_t k,
+                             std::int64_t cols, Tensor from, Tensor slots,
+                             Tensor weights, Tensor to) {
   WithType(from.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(CombineRowsKernel<T>,
-               rows * cols,
-               stream_,
-               rows,
-               k,
-               cols,
-               Of<T>(from),
-               Of<Index>(slots),
-               Of<T>(weights),
-               Of<T>(to));
+    LaunchFlat(CombineRowsKernel<T>, rows * cols, stream_, rows, k, cols,
+               Of<T>(from), Of<Index>(slots), Of<T>(weights), Of<T>(to));
   });
 }
 
-void CudaDevice::CombineWeights(std::int64_t rows,
-                                std::int64_t k,
-                                std::int64_t cols,
-                                Tensor dto,
-                                Tensor from,
-                                Tensor slots,
-                                Tensor dweights) {
+void CudaDevice::CombineWeights(std::int64_t rows, std::int64_t k,
+                                std::int64_t cols, Tensor dto, Tensor from,
+                                Tensor slots, Tensor dweights) {
   WithType(from.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(CombineWeightsKernel<T>,
-           Grid{rows * k},
-           stream_,
-           k,
-           cols,
-           Of<T>(dto),
-           Of<T>(from),
-           Of<Index>(slots),
-           Of<T>(dweights));
+    Launch(CombineWeightsKernel<T>, Grid{rows * k}, stream_, k, cols,
+           Of<T>(dto), Of<T>(from), Of<Index>(slots), Of<T>(dweights));
   });
 }
 

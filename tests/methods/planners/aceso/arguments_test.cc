@@ -86,10 +86,7 @@ TEST(MoveOperators, TakeTheSizesOfTheirNeighbor) {
 
 TEST(Scale, ChangesOneSizeOfARangeWhereAllOfItIsProfiled) {
   const OperatorModel model = SmallModel(4, 8, kUnlimited);
-  const auto scaled = [&](int micro_batch,
-                          int tp_log2,
-                          int dp_log2,
-                          Size size,
+  const auto scaled = [&](int micro_batch, int tp_log2, int dp_log2, Size size,
                           int change) -> std::optional<OperatorPlan> {
     OperatorPlan plan =
         PlanOfStages(model, micro_batch, {{0, tp_log2, dp_log2}});
@@ -149,8 +146,7 @@ TEST(ChooseSizes, TakesTheFastestThatFitsOrElseTheSmallest) {
         std::pair<bool, double> least = {true, kUnlimited};
         for (int tp_log2 = 0; tp_log2 <= gpus_log2; ++tp_log2) {
           OperatorPlan plan =
-              PlanOfStages(model,
-                           micro_batch,
+              PlanOfStages(model, micro_batch,
                            {{0, 0, 0}, {7, tp_log2, gpus_log2 - tp_log2}});
           if (micro_batch % (1 << (gpus_log2 - tp_log2)) != 0) {
             continue;
@@ -281,9 +277,7 @@ class PlainRelay {
       for (const double left : {0.4, 0.2, 0.0}) {
         if (!next && !(memory_ && left != 0.4)) {
           ++explored_;
-          next = To(plan.plan,
-                    bottleneck,
-                    partner,
+          next = To(plan.plan, bottleneck, partner,
                     memory_ ? model_.job().memory_limit_mb
                             : high - left * (high - low));
         }
@@ -323,10 +317,8 @@ class PlainRelay {
     }
     return least;
   }
-  [[nodiscard]] std::optional<OperatorPlan> To(OperatorPlan plan,
-                                               int stage,
-                                               int partner,
-                                               double goal) const {
+  [[nodiscard]] std::optional<OperatorPlan> To(OperatorPlan plan, int stage,
+                                               int partner, double goal) const {
     const int step = partner > stage ? 1 : -1;
     while (stage != partner) {
       const auto at = static_cast<std::size_t>(stage);

@@ -23,8 +23,7 @@ using surrogates::OperatorPlan;
 class AllDivisions {
  public:
   AllDivisions(const OperatorModel& model,
-               const DynamicProgrammingOptions& options,
-               int micro_batch,
+               const DynamicProgrammingOptions& options, int micro_batch,
                int stages)
       : model_(model), options_(options) {
     plan_.micro_batch = micro_batch;
@@ -68,11 +67,8 @@ class AllDivisions {
           if (cost.memory_mb <= model_.job().memory_limit_mb) {
             plan_.choices = alone.choices;
             plan_.first.push_back(begin);
-            Divide(end,
-                   gpus - each,
-                   stages - 1,
-                   std::max(slowest, cost.total_ms()),
-                   sum + cost.total_ms());
+            Divide(end, gpus - each, stages - 1,
+                   std::max(slowest, cost.total_ms()), sum + cost.total_ms());
           }
         }
         plan_ = before;
@@ -96,8 +92,7 @@ std::optional<CostedPlan> BestDivision(
       break;
     }
     for (int stages = 1;
-         stages <= std::min(options.most_stages, model.job().gpus);
-         ++stages) {
+         stages <= std::min(options.most_stages, model.job().gpus); ++stages) {
       const AllDivisions all(model, options, micro_batch, stages);
       if (all.best()) {
         CostedPlan costed = Costed(model, *all.best());
@@ -118,24 +113,18 @@ TEST(DynamicProgramming, IsTheBestOfAllDivisions) {
         DynamicProgrammingOptions{.most_operators = 1.3},
         DynamicProgrammingOptions{.cut_every = 3, .most_operators = 2.0},
         DynamicProgrammingOptions{.most_stages = 2, .most_operators = 4.0}}) {
-    for (const auto& [gpus, batch, limit_mb] : {std::tuple(2, 64, 1e9),
-                                                std::tuple(4, 64, 1e9),
-                                                std::tuple(4, 2, 1e9),
-                                                std::tuple(2, 64, 300.0),
-                                                std::tuple(4, 64, 200.0),
-                                                std::tuple(3, 6, 220.0),
-                                                std::tuple(4, 64, 160.0),
-                                                std::tuple(6, 1, 1e9),
-                                                std::tuple(8, 1, 1e9),
-                                                std::tuple(4, 64, 120.0),
-                                                std::tuple(1, 64, 100.0)}) {
+    for (const auto& [gpus, batch, limit_mb] :
+         {std::tuple(2, 64, 1e9), std::tuple(4, 64, 1e9), std::tuple(4, 2, 1e9),
+          std::tuple(2, 64, 300.0), std::tuple(4, 64, 200.0),
+          std::tuple(3, 6, 220.0), std::tuple(4, 64, 160.0),
+          std::tuple(6, 1, 1e9), std::tuple(8, 1, 1e9),
+          std::tuple(4, 64, 120.0), std::tuple(1, 64, 100.0)}) {
       const OperatorModel model = SmallModel(2, gpus, limit_mb, batch);
       const auto expected = BestDivision(model, options);
       const auto found = DynamicProgramming(model, options);
       ASSERT_EQ(found.best.has_value(), expected.has_value());
       if (expected) {
-        EXPECT_NEAR(found.best->cost.iteration_ms,
-                    expected->cost.iteration_ms,
+        EXPECT_NEAR(found.best->cost.iteration_ms, expected->cost.iteration_ms,
                     1e-9 * expected->cost.iteration_ms)
             << gpus << " " << batch << " " << limit_mb << " "
             << options.most_operators;
@@ -160,13 +149,10 @@ TEST(DynamicProgramming, TriesMicrobatchesUpToTwiceTheLargestProfiled) {
 // Stages of equally many layers on equally many GPUs, a power of two.
 TEST(MegatronGrid, IsTheBestOfAllUniformPlans) {
   int pipelines = 0;
-  for (const auto& [gpus, layers, limit_mb] : {std::tuple(1, 4, 1e9),
-                                               std::tuple(2, 4, 1e9),
-                                               std::tuple(4, 6, 400.0),
-                                               std::tuple(4, 6, 150.0),
-                                               std::tuple(4, 3, 100.0),
-                                               std::tuple(6, 6, 160.0),
-                                               std::tuple(4, 4, 1.0)}) {
+  for (const auto& [gpus, layers, limit_mb] :
+       {std::tuple(1, 4, 1e9), std::tuple(2, 4, 1e9), std::tuple(4, 6, 400.0),
+        std::tuple(4, 6, 150.0), std::tuple(4, 3, 100.0),
+        std::tuple(6, 6, 160.0), std::tuple(4, 4, 1.0)}) {
     const OperatorModel model = SmallModel(layers, gpus, limit_mb);
     double best_ms = 1e30;
     int plans = 0;
@@ -180,12 +166,11 @@ TEST(MegatronGrid, IsTheBestOfAllUniformPlans) {
                 64 % (dp * each) != 0) {
               continue;
             }
-            const auto plan = PlanOf(model,
-                                     {.dp = dp,
-                                      .tp = tp,
-                                      .pp = pp,
-                                      .microbatches = 64 / (dp * each),
-                                      .grad_checkpoint = recomputation});
+            const auto plan = PlanOf(model, {.dp = dp,
+                                             .tp = tp,
+                                             .pp = pp,
+                                             .microbatches = 64 / (dp * each),
+                                             .grad_checkpoint = recomputation});
             if (!plan) {
               continue;
             }

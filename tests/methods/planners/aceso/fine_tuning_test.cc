@@ -21,10 +21,8 @@ using surrogates::OperatorModel;
 using surrogates::OperatorPlan;
 
 // The plan if its stage fits and is faster than `best`, otherwise `best`.
-OperatorPlan Faster(const OperatorModel& model,
-                    int stage,
-                    const OperatorPlan& best,
-                    OperatorPlan plan) {
+OperatorPlan Faster(const OperatorModel& model, int stage,
+                    const OperatorPlan& best, OperatorPlan plan) {
   const auto ms = [&](const OperatorPlan& of) {
     return model.Cost(model.ViewOf(of, stage)).total_ms();
   };
@@ -56,8 +54,7 @@ bool Exchange(OperatorPlan& plan, int op, int by) {
 
 // Every run of operators from a tunable one towards an end of the stage, then
 // every other variant.
-OperatorPlan TunedStage(const OperatorModel& model,
-                        const OperatorPlan& plan,
+OperatorPlan TunedStage(const OperatorModel& model, const OperatorPlan& plan,
                         int stage) {
   const int begin = plan.first[static_cast<std::size_t>(stage)];
   const int end = plan.first[static_cast<std::size_t>(stage) + 1];
@@ -122,12 +119,11 @@ TEST(FineTune, KeepsTheFastestChangeOfEveryStage) {
 
 // Five operators on two GPUs, of which the second and the fourth are tunable;
 // no layout needs a conversion. Each is fast with tp 2 or with dp 2.
-OperatorModel FiveOperators(const std::string& fast_with_tp,
-                            double limit_mb,
+OperatorModel FiveOperators(const std::string& fast_with_tp, double limit_mb,
                             int micro_batch = 2) {
   std::vector<surrogates::ProfiledOperator> rows;
-  const char* names[] = {
-      "enc-p", "enc-MLP-GEMM-1", "enc-q", "enc-MLP-GEMM-2", "enc-r"};
+  const char* names[] = {"enc-p", "enc-MLP-GEMM-1", "enc-q", "enc-MLP-GEMM-2",
+                         "enc-r"};
   for (const int tp : {1, 2}) {
     for (std::size_t i = 0; i < 5; ++i) {
       const bool fast = (fast_with_tp[i] == 'x') == (tp == 2);
@@ -146,8 +142,7 @@ OperatorModel FiveOperators(const std::string& fast_with_tp,
 }
 
 // The operators that have tp 2 after tuning, where all began with the same.
-std::string Tuned(const OperatorModel& model,
-                  int tp_log2,
+std::string Tuned(const OperatorModel& model, int tp_log2,
                   int micro_batch = 2) {
   OperatorPlan plan =
       PlanOfStages(model, micro_batch, {{0, tp_log2, 1 - tp_log2}});

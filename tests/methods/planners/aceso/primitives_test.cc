@@ -44,8 +44,7 @@ CostedPlan FourStages(const OperatorModel& model) {
 }
 
 std::optional<OperatorPlan> After(const OperatorModel& model,
-                                  const CostedPlan& from,
-                                  int stage,
+                                  const CostedPlan& from, int stage,
                                   Kind kind) {
   std::int64_t explored = 0;
   const auto next = Apply(model, from, stage, kind, explored);
@@ -101,8 +100,7 @@ TEST(Primitives, APartnerChangesTheFasterSize) {
 
 // A plan of eight sequences whose stages of four operators have these numbers
 // of data-parallel GPUs and take this time.
-CostedPlan StagesOf(const OperatorModel& model,
-                    int micro_batch,
+CostedPlan StagesOf(const OperatorModel& model, int micro_batch,
                     const std::vector<int>& gpus,
                     const std::vector<double>& stage_ms) {
   std::vector<StageSizes> stages;
@@ -131,15 +129,13 @@ TEST(Primitives, PartnersAreOnlyStagesWhoseGpusAddUp) {
   EXPECT_THAT(
       GpusOf(*After(eight,
                     StagesOf(eight, 4, {2, 4, 2, 2}, {90.0, 65.0, 80.0, 10.0}),
-                    0,
-                    Kind::kIncDp)),
+                    0, Kind::kIncDp)),
       ElementsAre(4, 4, 1, 1));
   const OperatorModel seven = SmallModel(5, 7, kUnlimited);
   EXPECT_THAT(
       GpusOf(*After(seven,
                     StagesOf(seven, 4, {2, 1, 2, 2}, {90.0, 0.0, 70.0, 60.0}),
-                    0,
-                    Kind::kIncDp)),
+                    0, Kind::kIncDp)),
       ElementsAre(4, 1, 1, 1));
 }
 
@@ -149,24 +145,19 @@ TEST(Primitives, BusierStagesTakeFreeGpusFirst) {
   EXPECT_THAT(
       GpusOf(*After(model,
                     StagesOf(model, 4, {4, 1, 1, 1}, {50.0, 90.0, 80.0, 70.0}),
-                    0,
-                    Kind::kDecDp)),
+                    0, Kind::kDecDp)),
       ElementsAre(2, 2, 2, 1));
 }
 
 // The numbers of partners with which a stage tries to double its GPUs.
 TEST(Primitives, ExploreThePartnersThatHaveGpusToGive) {
-  const auto explored = [](int gpus,
-                           int micro_batch,
+  const auto explored = [](int gpus, int micro_batch,
                            const std::vector<int>& of_stages,
                            const std::vector<double>& stage_ms) {
     const OperatorModel model = SmallModel(5, gpus, kUnlimited);
     std::int64_t count = 0;
-    (void)Apply(model,
-                StagesOf(model, micro_batch, of_stages, stage_ms),
-                0,
-                Kind::kIncDp,
-                count);
+    (void)Apply(model, StagesOf(model, micro_batch, of_stages, stage_ms), 0,
+                Kind::kIncDp, count);
     return count;
   };
   // It gives one of two.
@@ -229,11 +220,9 @@ TEST(Primitives, MicrobatchesBelowTheLargestAreTheProfiledOnes) {
   const auto less = [](int gpus_log2, int from) {
     const OperatorModel model =
         SmallModel(2, 1 << gpus_log2, kUnlimited, 96, {1, 4, 12});
-    const auto next =
-        After(model,
-              Costed(model, PlanOfStages(model, from, {{0, 0, gpus_log2}})),
-              0,
-              Kind::kDecMicroBatch);
+    const auto next = After(
+        model, Costed(model, PlanOfStages(model, from, {{0, 0, gpus_log2}})), 0,
+        Kind::kDecMicroBatch);
     return next ? next->micro_batch : 0;
   };
   EXPECT_EQ(less(2, 48), 24);
@@ -279,8 +268,8 @@ TEST(Primitives, RecomputationAloneIsAppliedWhereItChangesThePlan) {
   const OperatorModel tight =
       SmallModel(3, 1, roomy.Cost(nothing).memory_mb - 1.0);
   std::int64_t explored = 0;
-  const auto next = Apply(
-      tight, Costed(tight, nothing), 0, Kind::kIncRecomputation, explored);
+  const auto next = Apply(tight, Costed(tight, nothing), 0,
+                          Kind::kIncRecomputation, explored);
   ASSERT_TRUE(next);
   EXPECT_TRUE(Fits(tight, next->cost));
   EXPECT_EQ(explored, 1);
@@ -300,35 +289,29 @@ TEST(PrimitiveGroups, AreSortedByTheStagesShareOfEachResource) {
   cost.stages[1] = {.compute_ms = 9, .communicate_ms = 7, .ideal_ms = 10};
   EXPECT_THAT(
       PrimitiveGroups(model, cost, 0),
-      ElementsAre(ElementsAre(Kind::kDecOperators,
-                              Kind::kDecMicroBatch,
-                              Kind::kIncDp,
-                              Kind::kIncTp,
-                              Kind::kIncRecomputation),
-                  ElementsAre(Kind::kIncMicroBatch, Kind::kDecRecomputation),
-                  ElementsAre(Kind::kDecDp, Kind::kDecTp),
-                  ElementsAre(Kind::kIncOperators)));
+      ElementsAre(
+          ElementsAre(Kind::kDecOperators, Kind::kDecMicroBatch, Kind::kIncDp,
+                      Kind::kIncTp, Kind::kIncRecomputation),
+          ElementsAre(Kind::kIncMicroBatch, Kind::kDecRecomputation),
+          ElementsAre(Kind::kDecDp, Kind::kDecTp),
+          ElementsAre(Kind::kIncOperators)));
   // Of the second: 1/2, 7/10 and nothing.
   EXPECT_THAT(
       PrimitiveGroups(model, cost, 1),
-      ElementsAre(ElementsAre(Kind::kDecDp, Kind::kDecTp),
-                  ElementsAre(Kind::kDecOperators,
-                              Kind::kIncMicroBatch,
-                              Kind::kIncDp,
-                              Kind::kIncTp,
-                              Kind::kDecRecomputation),
-                  ElementsAre(Kind::kDecMicroBatch, Kind::kIncRecomputation),
-                  ElementsAre(Kind::kIncOperators)));
+      ElementsAre(
+          ElementsAre(Kind::kDecDp, Kind::kDecTp),
+          ElementsAre(Kind::kDecOperators, Kind::kIncMicroBatch, Kind::kIncDp,
+                      Kind::kIncTp, Kind::kDecRecomputation),
+          ElementsAre(Kind::kDecMicroBatch, Kind::kIncRecomputation),
+          ElementsAre(Kind::kIncOperators)));
   // Lost efficiency counts as communication: 8/14 of the first stage.
   cost.stages[0].compute_ms = 17;
   EXPECT_THAT(PrimitiveGroups(model, cost, 0)[1],
               ElementsAre(Kind::kDecDp, Kind::kDecTp));
   cost.memory_mb = 101.0;
   EXPECT_THAT(PrimitiveGroups(model, cost, 1),
-              ElementsAre(ElementsAre(Kind::kDecOperators,
-                                      Kind::kDecMicroBatch,
-                                      Kind::kIncDp,
-                                      Kind::kIncTp,
+              ElementsAre(ElementsAre(Kind::kDecOperators, Kind::kDecMicroBatch,
+                                      Kind::kIncDp, Kind::kIncTp,
                                       Kind::kIncRecomputation)));
 }
 
@@ -409,8 +392,8 @@ TEST(Primitives, KeepAllGpusAndOperatorsInStagesThatAreProfiled) {
         ++applied;
         const std::vector<int> gpus = GpusOf(*next);
         EXPECT_EQ(std::accumulate(gpus.begin(), gpus.end(), 0), 8);
-        EXPECT_TRUE(std::is_sorted(
-            next->first.begin(), next->first.end(), std::less_equal<>()));
+        EXPECT_TRUE(std::is_sorted(next->first.begin(), next->first.end(),
+                                   std::less_equal<>()));
         EXPECT_EQ(next->first.front(), 0);
         EXPECT_EQ(next->first.back(), model.operators());
         EXPECT_EQ(64 % next->micro_batch, 0);

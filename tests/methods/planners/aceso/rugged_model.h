@@ -26,15 +26,11 @@ inline surrogates::OperatorModel RuggedModel(std::uint64_t seed,
   for (const int mbs : {1, 2, 4}) {
     for (const int tp : {1, 2, 4}) {
       for (const int algo : {0, 1}) {
-        for (const char* name : {"encoder-embedding",
-                                 "enc-1st-layernorm",
-                                 "enc-attention-qkv-GEMM",
-                                 "enc-attention-score",
-                                 "enc-attention-dense-GEMM",
-                                 "enc-MLP-GEMM-1",
-                                 "enc-MLP-gelu",
-                                 "enc-MLP-GEMM-2",
-                                 "gpt-post-process"}) {
+        for (const char* name :
+             {"encoder-embedding", "enc-1st-layernorm",
+              "enc-attention-qkv-GEMM", "enc-attention-score",
+              "enc-attention-dense-GEMM", "enc-MLP-GEMM-1", "enc-MLP-gelu",
+              "enc-MLP-GEMM-2", "gpt-post-process"}) {
           const auto time_us = [&] {
             return mbs *
                    (100 +
@@ -42,14 +38,8 @@ inline surrogates::OperatorModel RuggedModel(std::uint64_t seed,
           };
           const auto forward_us = time_us();
           const auto backward_us = time_us();
-          table << fmt::format("{},{},{},{},{},{},4,4,{},{},0,0\n",
-                               name,
-                               mbs,
-                               tp,
-                               algo,
-                               forward_us,
-                               backward_us,
-                               6.0 / tp,
+          table << fmt::format("{},{},{},{},{},{},4,4,{},{},0,0\n", name, mbs,
+                               tp, algo, forward_us, backward_us, 6.0 / tp,
                                10.0 * mbs / tp);
         }
       }

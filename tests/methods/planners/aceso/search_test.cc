@@ -205,8 +205,7 @@ TEST(SearchAceso, ARandomOrderIsAFunctionOfTheSeed) {
 // Algorithms 1 and 2, written with sorted lists.
 class PlainSearch {
  public:
-  PlainSearch(const OperatorModel& model,
-              const AcesoOptions& options,
+  PlainSearch(const OperatorModel& model, const AcesoOptions& options,
               int stages)
       : model_(model),
         options_(options),
@@ -298,8 +297,7 @@ class PlainSearch {
   }
 
   // New plans by one primitive each, best first.
-  std::vector<Scored> Next(const CostedPlan& plan,
-                           int stage,
+  std::vector<Scored> Next(const CostedPlan& plan, int stage,
                            const std::vector<PrimitiveKind>& group) {
     std::vector<Scored> found;
     for (const PrimitiveKind kind : group) {

@@ -18,14 +18,9 @@ namespace methods {
 // Layers of three operators for microbatches of these numbers of sequences on 1
 // or 2 GPUs. Times and activations grow with the microbatch; two GPUs take 0.6
 // of the time. The score operator keeps 40 MB of each sequence.
-inline surrogates::OperatorModel SmallModel(int layers,
-                                            int gpus,
-                                            double limit_mb,
-                                            int batch = 64,
-                                            const std::vector<int>& sizes = {1,
-                                                                             2,
-                                                                             4},
-                                            double gelu_mb = 10.0) {
+inline surrogates::OperatorModel SmallModel(
+    int layers, int gpus, double limit_mb, int batch = 64,
+    const std::vector<int>& sizes = {1, 2, 4}, double gelu_mb = 10.0) {
   const fakes::TemporaryFolder folder;
   std::ofstream table(folder.path() / "table.csv");
   table << "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
@@ -34,15 +29,8 @@ inline surrogates::OperatorModel SmallModel(int layers,
     for (const int tp : {1, 2}) {
       const double us = 1000.0 * mbs * (tp == 1 ? 1.0 : 0.6);
       const auto row = [&](const char* name, double share, double kept) {
-        table << fmt::format("{},{},{},0,{},{},{},{},{},{},0,0\n",
-                             name,
-                             mbs,
-                             tp,
-                             us * share,
-                             2 * us * share,
-                             mbs,
-                             mbs,
-                             6.0 / tp,
+        table << fmt::format("{},{},{},0,{},{},{},{},{},{},0,0\n", name, mbs,
+                             tp, us * share, 2 * us * share, mbs, mbs, 6.0 / tp,
                              kept * mbs / tp);
       };
       row("encoder-embedding", 0.2, 1);
@@ -74,8 +62,7 @@ struct StageSizes {
   int dp_log2 = 0;
 };
 inline surrogates::OperatorPlan PlanOfStages(
-    const surrogates::OperatorModel& model,
-    int micro_batch,
+    const surrogates::OperatorModel& model, int micro_batch,
     const std::vector<StageSizes>& stages) {
   surrogates::OperatorPlan plan;
   plan.micro_batch = micro_batch;
@@ -83,8 +70,7 @@ inline surrogates::OperatorPlan PlanOfStages(
   for (const StageSizes& stage : stages) {
     plan.first.push_back(stage.first);
     for (auto op = static_cast<std::size_t>(stage.first);
-         op < plan.choices.size();
-         ++op) {
+         op < plan.choices.size(); ++op) {
       plan.choices[op] = {static_cast<std::uint8_t>(stage.tp_log2),
                           static_cast<std::uint8_t>(stage.dp_log2)};
     }

@@ -50,9 +50,8 @@ const PlanConstraints kChain{0.5, 0.5, 8, {}};
 TEST(NnScalerPipelines, FitIfTheFirstStageHoldsAllMicrobatchesInFlight) {
   const ConstrainedSearch fits =
       SearchUnderConstraints(Chain(9.0 + 4 * 5.0), kChain);
-  ASSERT_THAT(
-      TimesOf(fits),
-      ElementsAre(DoubleNear(6 * 3.0, 1e-9), DoubleNear(6 * 4.0, 1e-9)));
+  ASSERT_THAT(TimesOf(fits), ElementsAre(DoubleNear(6 * 3.0, 1e-9),
+                                         DoubleNear(6 * 4.0, 1e-9)));
   EXPECT_THAT(fits.plans[0].plan.first, ElementsAre(0, 1, 2, 3, 4));
   EXPECT_NEAR(fits.plans[0].memory_mb, 29.0, 1e-9);
   EXPECT_TRUE(SearchUnderConstraints(Chain(29.0 - 1e-6), kChain).plans.empty());
@@ -103,8 +102,8 @@ TEST(NnScalerPipelines, HaveAllSizesOfReplicasAndMicrobatches) {
   std::vector<double> expected;  // two replicas, or data parallelism
   for (const double recomputed : {0.0, 1.0}) {
     for (const int n : {4, 2, 1}) {
-      expected.insert(
-          expected.end(), 2, 4.0 / n * (3 + recomputed) * (n + 0.1));
+      expected.insert(expected.end(), 2,
+                      4.0 / n * (3 + recomputed) * (n + 0.1));
     }
   }
   ASSERT_THAT(TimesOf(search), testing::Pointwise(DoubleNear(1e-9), expected));

@@ -18,13 +18,9 @@ using surrogates::ProfiledOperator;
 // {layer, last}.
 OperatorModel Model(int layers) {
   std::vector<ProfiledOperator> rows;
-  const auto add = [&rows](const char* name,
-                           int micro_batch,
-                           int tp,
-                           double forward_us,
-                           double weights_mb,
-                           double input_mb,
-                           double output_mb) {
+  const auto add = [&rows](const char* name, int micro_batch, int tp,
+                           double forward_us, double weights_mb,
+                           double input_mb, double output_mb) {
     rows.push_back({name,
                     micro_batch,
                     tp,
@@ -47,13 +43,12 @@ OperatorModel Model(int layers) {
     add(kLayer, micro_batch, 2, 20.0, 11.0, 10.0, 20.0);
     add(kLast, micro_batch, 2, 30.0, 16.0, 20.0, 2.0);
   }
-  return ModelOfRows(rows,
-                     {.layers = layers,
-                      .batch = 8,
-                      .gpus = 4,
-                      .gpus_per_node = 2,
-                      .memory_limit_mb = 1e6,
-                      .copies = {.master = 3.0, .optimizer = 5.0}});
+  return ModelOfRows(rows, {.layers = layers,
+                            .batch = 8,
+                            .gpus = 4,
+                            .gpus_per_node = 2,
+                            .memory_limit_mb = 1e6,
+                            .copies = {.master = 3.0, .optimizer = 5.0}});
 }
 
 const PlanConstraints kHalf{1.0, 0.5, 8, {}};
