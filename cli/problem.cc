@@ -94,10 +94,10 @@ Evaluated Evaluate(const harness::Backend& backend, trials::TrialRunner& runner,
 // share memoized costs.
 std::vector<Evaluated> EvaluateAll(const harness::Backend& backend) {
   const int size = backend.space->size();
-  std::vector<Evaluated> all(static_cast<std::size_t>(size));
+  std::vector<Evaluated> all(size);
   const auto evaluate = [&](trials::TrialRunner& runner, int begin, int end) {
     for (int i = begin; i < end; ++i) {
-      all[static_cast<std::size_t>(i)] = Evaluate(backend, runner, i);
+      all[i] = Evaluate(backend, runner, i);
     }
   };
   constexpr int kWorthAThread = 2000;
@@ -270,7 +270,7 @@ std::string ShareOfFirst(const std::vector<double>& exact,
   double best = 0.0;
   constexpr std::array<std::size_t, 5> kShown = {1, 3, 5, 10, 20};
   for (std::size_t i = 0; i < order.size() && i < kShown.back(); ++i) {
-    best = std::max(best, exact[static_cast<std::size_t>(order[i])]);
+    best = std::max(best, exact[order[i]]);
     if (std::find(kShown.begin(), kShown.end(), i + 1) != kShown.end()) {
       text += fmt::format("{}{}: {:.3f}", text.empty() ? "" : ", ", i + 1,
                           best / optimum);

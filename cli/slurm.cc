@@ -104,7 +104,7 @@ std::vector<harness::Job> WithNeeds(const harness::SlurmOptions& options,
                                     const std::vector<harness::RunSpec>& runs,
                                     std::vector<harness::Job> jobs) {
   for (harness::Job& job : jobs) {
-    AddNeeds(options, *runs[static_cast<std::size_t>(job.id)].problem, job);
+    AddNeeds(options, *runs[job.id].problem, job);
     job.log = fs::absolute(job.log);
   }
   return jobs;

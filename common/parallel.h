@@ -41,7 +41,7 @@ void ParallelFor(int count, int threads, const Work& work, int grain = 1) {
     share(0);
   } else {
     std::vector<std::jthread> others;
-    others.reserve(static_cast<std::size_t>(workers - 1));
+    others.reserve(workers - 1);
     for (int worker = 1; worker < workers; ++worker) {
       others.emplace_back(share, worker);
     }

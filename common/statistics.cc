@@ -121,7 +121,7 @@ Estimate Bootstrap(const std::vector<std::vector<double>>& strata,
     return estimate;
   }
   std::mt19937_64 engine(options.seed);
-  std::vector<double> resampled(static_cast<std::size_t>(options.resamples));
+  std::vector<double> resampled(options.resamples);
   std::vector<double> drawn;
   for (double& value : resampled) {
     for (std::size_t s = 0; s < strata.size(); ++s) {

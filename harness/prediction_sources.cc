@@ -50,8 +50,7 @@ std::vector<SimulatedPart> PartsOf(const trials::ReplayTable& table,
                                    const trials::ScenarioTraining& scenario) {
   std::vector<std::pair<std::vector<int>, trials::SimulatedTraining>> groups;
   for (int i = 0; i < static_cast<int>(table.rows().size()); ++i) {
-    const trials::RowTraining& row =
-        scenario.rows.at(table.rows()[static_cast<std::size_t>(i)].line);
+    const trials::RowTraining& row = scenario.rows.at(table.rows()[i].line);
     auto group = std::find_if(
         groups.begin(), groups.end(), [&row](const auto& candidates) {
           const trials::SimulatedTraining& training = candidates.second;

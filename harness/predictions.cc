@@ -43,7 +43,7 @@ double MeanOfKnown(const std::vector<double>& values,
   double sum = 0.0;
   int known = 0;
   for (const int i : members) {
-    const double value = values[static_cast<std::size_t>(i)];
+    const double value = values[i];
     if (!std::isnan(value)) {
       sum += std::log(value);
       ++known;
@@ -63,7 +63,7 @@ int FillRejected(const trials::SearchSpace& space,
   for (const std::vector<int>& cell : space.cells()) {
     const double mean_of_cell = MeanOfKnown(values, cell);
     for (const int i : cell) {
-      double& value = values[static_cast<std::size_t>(i)];
+      double& value = values[i];
       if (std::isnan(value)) {
         value = std::isnan(mean_of_cell) ? mean : mean_of_cell;
         ++rejected;

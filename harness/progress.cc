@@ -35,7 +35,7 @@ Progress::Progress(const Manifest& manifest,
       next_update_s_(-std::numeric_limits<double>::infinity()) {}
 
 void Progress::RunEnded(int run, const std::string& problem) {
-  RunStatus& status = runs_[static_cast<std::size_t>(run)];
+  RunStatus& status = runs_[run];
   status = ReadRunStatus(status.run, manifest_.budget, folder_);
   const std::string name = status.run.Name();
   if (!problem.empty()) {

@@ -132,8 +132,7 @@ class Loop {
   [[nodiscard]] bool IsTried(const methods::Suggestion& suggestion) const {
     const methods::History& history = method_.history();
     return suggestion.plan ? history.HasTried(ToString(*suggestion.plan))
-                           : history.tried()[static_cast<std::size_t>(
-                                 suggestion.candidate)] != 0;
+                           : history.tried()[suggestion.candidate] != 0;
   }
 
   [[nodiscard]] bool Exists(const methods::Suggestion& suggestion) const {

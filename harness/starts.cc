@@ -56,7 +56,7 @@ std::vector<methods::Suggestion> StartsOf(const Manifest& manifest,
                                           int repeat,
                                           const trials::SearchSpace& space) {
   std::vector<methods::Suggestion> starts;
-  std::vector<int> open(static_cast<std::size_t>(space.size()));
+  std::vector<int> open(space.size());
   std::iota(open.begin(), open.end(), 0);
   for (const std::string& text : manifest.starts.configs) {
     const int candidate = FindStart(manifest, problem, text, space);

@@ -144,7 +144,7 @@ std::string_view ToString(RunState state) {
   constexpr std::array<std::string_view, 8> kNames = {
       "missing", "running", "stopped", "done",
       "damaged", "pending", "failed",  "lost"};
-  return kNames.at(static_cast<std::size_t>(state));
+  return kNames.at(state);
 }
 
 RunStatus ReadRunStatus(const RunSpec& run, const Budget& budget,

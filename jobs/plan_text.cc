@@ -22,7 +22,7 @@ constexpr double kSecondsPerHour = 3600.0;
 std::string PrecisionName(trials::Precision precision) {
   constexpr std::array<std::string_view, 4> kNames = {"fp32", "fp16", "bf16",
                                                       "fp8"};
-  return std::string(kNames.at(static_cast<std::size_t>(precision)));
+  return std::string(kNames.at(precision));
 }
 
 std::string LinksText(const trials::Cluster& cluster) {

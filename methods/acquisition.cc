@@ -382,7 +382,7 @@ void AcquisitionSearch::BoundAll(const surrogates::Prediction& throughput,
       [&](int, int i) {
         const double mean = throughput.mean[i];
         const double stddev = std::sqrt(throughput.variance[i]);
-        any_bounds_[static_cast<std::size_t>(i)] =
+        any_bounds_[i] =
             options.acquisition == Acquisition::kConstrainedImprovement
                 ? LogExpectedImprovement(mean, stddev,
                                          options.best_steps_per_s) +
@@ -392,9 +392,8 @@ void AcquisitionSearch::BoundAll(const surrogates::Prediction& throughput,
       16 * kGrain);
   open_.clear();
   for (int i = 0; i < size; ++i) {
-    const double bound = any_bounds_[static_cast<std::size_t>(i)];
-    const bool skip =
-        !excluded.empty() && excluded[static_cast<std::size_t>(i)] != 0;
+    const double bound = any_bounds_[i];
+    const bool skip = !excluded.empty() && excluded[i] != 0;
     if (!skip && !std::isnan(bound)) {
       open_.push_back({bound, i});
     }
@@ -419,7 +418,7 @@ void AcquisitionSearch::TakeBatch(std::size_t size,
 
 ConstrainedBelief AcquisitionSearch::BeliefAt(
     const surrogates::Prediction& throughput, int place) const {
-  const int candidate = batch_[static_cast<std::size_t>(place)];
+  const int candidate = batch_[place];
   return {.throughput_mean = throughput.mean[candidate],
           .throughput_stddev = std::sqrt(throughput.variance[candidate]),
           .excess_mean = excess_.mean[place],
@@ -433,8 +432,7 @@ void AcquisitionSearch::BoundBatch(const surrogates::Prediction& throughput,
       static_cast<int>(batch_.size()), options.threads,
       [&](int, int place) {
         const ConstrainedBelief belief = BeliefAt(throughput, place);
-        bounds_[static_cast<std::size_t>(place)] = {
-            BoundBatched(belief, options, summary_.value), place};
+        bounds_[place] = {BoundBatched(belief, options, summary_.value), place};
       },
       kGrain);
   std::erase_if(bounds_, [&](const Bounded& place) {
@@ -459,7 +457,7 @@ void AcquisitionSearch::EvaluateBatch(const surrogates::Prediction& throughput,
       value = Evaluate(belief, options);
       ++summary_.exact_evaluations;
     }
-    const int candidate = batch_[static_cast<std::size_t>(place)];
+    const int candidate = batch_[place];
     if (value > summary_.value ||
         (value == summary_.value && candidate < best_)) {
       summary_.value = value;

@@ -31,10 +31,9 @@ class FixedOrder final : public Method {
         return Suggestion{.plan = plan, .chosen_by = trials::ChosenBy::kModel};
       }
     }
-    const auto next =
-        std::find_if(order_.begin(), order_.end(), [this](int candidate) {
-          return history_.tried()[static_cast<std::size_t>(candidate)] == 0;
-        });
+    const auto next = std::find_if(
+        order_.begin(), order_.end(),
+        [this](int candidate) { return history_.tried()[candidate] == 0; });
     if (next == order_.end()) {
       return std::nullopt;
     }

@@ -64,7 +64,7 @@ void History::Add(const trials::Trial& trial) {
     return;
   }
   failures_in_a_row_ = trial.HasThroughput() ? 0 : failures_in_a_row_ + 1;
-  tried_[static_cast<std::size_t>(trial.candidate)] = 1;
+  tried_[trial.candidate] = 1;
   trials_.push_back(trial);
 }
 

@@ -168,7 +168,7 @@ std::optional<trials::Remaining> EstimateRemaining(
   // The candidates that are likely to be faster.
   std::vector<Ranked> ranked;
   for (int i = 0; i < static_cast<int>(prediction.size()); ++i) {
-    if (history.tried()[static_cast<std::size_t>(i)] == 0) {
+    if (history.tried()[i] == 0) {
       const double u = score(i);
       if (!std::isnan(u)) {
         ranked.push_back({u, i});
@@ -187,7 +187,7 @@ std::optional<trials::Remaining> EstimateRemaining(
   used.Resize(std::ssize(candidates));
   memory.PredictSome(candidates, used.Head(used.size()));
   for (Index i = 0; i < used.size(); ++i) {
-    Ranked& one = ranked[static_cast<std::size_t>(i)];
+    Ranked& one = ranked[i];
     const double fits =
         NormalProbability((1.0 - used.mean[i]) / std::sqrt(used.variance[i]));
     const double gain = fits * std::sqrt(prediction.variance[one.candidate]) *

@@ -300,7 +300,7 @@ SurrogatePair::Choice SurrogatePair::LeastMemory(
   const Eigen::VectorXd memory = memory_.chosen().UnclippedMean();
   Choice choice;
   for (int i = 0; i < memory.size(); ++i) {
-    if (excluded[static_cast<std::size_t>(i)] == 0 &&
+    if (excluded[i] == 0 &&
         (choice.candidate < 0 || memory[i] < memory[choice.candidate])) {
       choice.candidate = i;
     }

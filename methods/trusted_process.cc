@@ -82,9 +82,8 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
   }
   surrogates::FitSummary summary;
   for (int i = old; i < observations.size(); ++i) {
-    summary =
-        process_.Append(observations.candidate[static_cast<std::size_t>(i)],
-                        observations.value[i], observations.noise_variance[i]);
+    summary = process_.Append(observations.candidate[i], observations.value[i],
+                              observations.noise_variance[i]);
   }
   return summary;
 }
@@ -102,8 +101,7 @@ FitInput FittedProcess::Measured(const FitInput& input) const {
   for (int i = 0; i < all.size(); ++i) {
     if (all.value[i] < prior_.clip) {
       rows.push_back(i);
-      measured.observations.candidate.push_back(
-          all.candidate[static_cast<std::size_t>(i)]);
+      measured.observations.candidate.push_back(all.candidate[i]);
     }
   }
   measured.observations.value = all.value(rows);

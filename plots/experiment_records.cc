@@ -54,7 +54,7 @@ void LoadAll(const std::filesystem::path& experiment_folder,
              const ExperimentRecords& records, std::vector<Task>& tasks) {
   common::ParallelFor(
       static_cast<int>(tasks.size()), common::Cores(), [&](int, int i) {
-        Task& task = tasks[static_cast<std::size_t>(i)];
+        Task& task = tasks[i];
         Load(trials::RunFolder(
                  experiment_folder, records.problems[task.problem].info.name,
                  records.info.methods[task.method].name, task.run.repeat),

@@ -256,10 +256,9 @@ std::string TextsOf(const Layout& layout) {
 }
 
 std::string LineWords(const LineStyle& style) {
-  return fmt::format(
-      "linecolor rgb '{}' dashtype {} linewidth {}", style.color,
-      style.dash < 0 ? "solid" : kDashes[static_cast<std::size_t>(style.dash)],
-      style.width);
+  return fmt::format("linecolor rgb '{}' dashtype {} linewidth {}", style.color,
+                     style.dash < 0 ? "solid" : kDashes[style.dash],
+                     style.width);
 }
 
 std::string PointWords(const LineStyle& style, bool filled) {

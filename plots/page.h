@@ -46,12 +46,8 @@ struct PageRun {
   int best = -1;   // index of the incumbent; -1: none completed
   int first = -1;  // the configuration that speed-ups refer to; -1: none
 
-  [[nodiscard]] const trials::Trial& Best() const {
-    return trials[static_cast<std::size_t>(best)];
-  }
-  [[nodiscard]] const trials::Trial& First() const {
-    return trials[static_cast<std::size_t>(first)];
-  }
+  [[nodiscard]] const trials::Trial& Best() const { return trials[best]; }
+  [[nodiscard]] const trials::Trial& First() const { return trials[first]; }
 };
 
 // A ratio with its 95% interval by the noise of the two measurements.

@@ -98,8 +98,7 @@ void SetBest(const std::vector<Run>& runs, MethodSummary& summary) {
     if (incumbents.empty() || incumbents.back() < 0) {
       continue;
     }
-    const trials::Trial& trial =
-        run.trials[static_cast<std::size_t>(incumbents.back())];
+    const trials::Trial& trial = run.trials[incumbents.back()];
     const bool exact = !std::isnan(trial.exact_steps_per_s);
     const double value =
         exact ? trial.exact_steps_per_s : trial.throughput.steps_per_s;

@@ -62,7 +62,7 @@ void SimulateSpace(const harness::SimulatorSetup& setup,
   row.configs = space.size();
   row.config_cost_s = (common::CpuSeconds() - begin_s) / row.configs;
   for (int i = 0; i < space.size(); ++i) {
-    const trials::StepReport& report = reports[static_cast<std::size_t>(i)];
+    const trials::StepReport& report = reports[i];
     if (report.fits && (row.best_s == 0.0 || report.step_time_s < row.best_s)) {
       row.best_s = report.step_time_s;
       row.best = space[i];

@@ -35,7 +35,7 @@ void ParametricMean::Evaluate(const std::vector<int>& rows,
     jacobian->resize(n, size());
   }
   for (Eigen::Index i = 0; i < n; ++i) {
-    const auto phi = features.row(rows[static_cast<std::size_t>(i)]);
+    const auto phi = features.row(rows[i]);
     double derivative = 0.0;
     mean[i] = LinkOf(*this, phi.dot(c), &derivative);
     if (jacobian != nullptr) {

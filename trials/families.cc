@@ -6,8 +6,8 @@
 namespace trials {
 
 int Families::Differences(int a, int b) const {
-  const std::vector<int>& x = values[static_cast<std::size_t>(a)];
-  const std::vector<int>& y = values[static_cast<std::size_t>(b)];
+  const std::vector<int>& x = values[a];
+  const std::vector<int>& y = values[b];
   int differences = 0;
   for (std::size_t k = 0; k < x.size(); ++k) {
     differences += x[k] != y[k] ? 1 : 0;
@@ -23,7 +23,7 @@ Families FamiliesOf(const SearchSpace& space) {
     }
   }
   Families families;
-  families.of_candidate.reserve(static_cast<std::size_t>(space.size()));
+  families.of_candidate.reserve(space.size());
   std::map<std::vector<int>, int> known;
   std::vector<int> values(structural.size());
   for (const ParallelConfig& config : space.configs()) {
@@ -32,8 +32,7 @@ Families FamiliesOf(const SearchSpace& space) {
     }
     // Neighbours are usually of one family.
     if (!families.of_candidate.empty() &&
-        families.values[static_cast<std::size_t>(
-            families.of_candidate.back())] == values) {
+        families.values[families.of_candidate.back()] == values) {
       families.of_candidate.push_back(families.of_candidate.back());
       continue;
     }

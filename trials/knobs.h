@@ -99,13 +99,11 @@ struct Knob {
 
   // A value as the user writes it: "flash", "0.5"; "4" without texts.
   [[nodiscard]] std::string Text(int value) const {
-    return texts.empty() ? std::to_string(value)
-                         : texts.at(static_cast<std::size_t>(value));
+    return texts.empty() ? std::to_string(value) : texts.at(value);
   }
   // A value as rules and encodings read it: its number, else its index.
   [[nodiscard]] double Number(int value) const {
-    return numbers.empty() ? value
-                           : numbers.at(static_cast<std::size_t>(value));
+    return numbers.empty() ? value : numbers.at(value);
   }
 
   [[nodiscard]] int Get(const ParallelConfig& config) const {

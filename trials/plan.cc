@@ -44,7 +44,7 @@ void CheckShape(const Plan& plan, const Model& model) {
 
 void CheckStage(const Plan& plan, int s, const Workload& workload,
                 std::size_t pools) {
-  const PlanStage& stage = plan.stages[static_cast<std::size_t>(s)];
+  const PlanStage& stage = plan.stages[s];
   const auto fail = [&](const std::string& rule) {
     Fail(plan, fmt::format("stage {}: {}", s, rule));
   };
@@ -71,12 +71,11 @@ void CheckStage(const Plan& plan, int s, const Workload& workload,
 }  // namespace
 
 std::vector<int> DistributeLayers(int layers, int virtual_stages) {
-  std::vector<int> result(static_cast<std::size_t>(virtual_stages),
-                          layers / virtual_stages);
+  std::vector<int> result(virtual_stages, layers / virtual_stages);
   const int remainder = layers % virtual_stages;
   const int first = virtual_stages / 2 - remainder / 2;
   for (int i = first; i < first + remainder; ++i) {
-    ++result[static_cast<std::size_t>(i)];
+    ++result[i];
   }
   return result;
 }
@@ -102,11 +101,10 @@ Plan UniformPlan(const ParallelConfig& config, std::vector<int> layers) {
   plan.shared = config;
   plan.layers = std::move(layers);
   const PlanStage stage{config.dp, config.tp, 0, 0};
-  plan.stages.assign(static_cast<std::size_t>(config.pp), stage);
+  plan.stages.assign(config.pp, stage);
   for (int s = 0; config.grad_checkpoint == kRecomputeFull && s < config.pp;
        ++s) {
-    plan.stages[static_cast<std::size_t>(s)].recomputed_layers =
-        StageLayers(plan, s);
+    plan.stages[s].recomputed_layers = StageLayers(plan, s);
   }
   return plan;
 }
@@ -121,13 +119,13 @@ int StageLayers(const Plan& plan, int stage) {
 }
 
 bool Resharded(const Plan& plan, int stage, int other) {
-  const PlanStage& a = plan.stages[static_cast<std::size_t>(stage)];
-  const PlanStage& b = plan.stages[static_cast<std::size_t>(other)];
+  const PlanStage& a = plan.stages[stage];
+  const PlanStage& b = plan.stages[other];
   return a.dp != b.dp || a.tp != b.tp;
 }
 
 ParallelConfig StageConfig(const Plan& plan, int stage) {
-  const PlanStage& own = plan.stages[static_cast<std::size_t>(stage)];
+  const PlanStage& own = plan.stages[stage];
   ParallelConfig config = plan.shared;
   config.dp = own.dp;
   config.tp = own.tp;
@@ -139,8 +137,7 @@ ParallelConfig StageConfig(const Plan& plan, int stage) {
 }
 
 bool SplitsTokens(const Plan& plan, int stage) {
-  return plan.shared.sp > 1 &&
-         plan.stages[static_cast<std::size_t>(stage)].tp > 1;
+  return plan.shared.sp > 1 && plan.stages[stage].tp > 1;
 }
 
 std::vector<Chunk> ChunksOf(const Plan& plan, int dense_layers) {
@@ -182,19 +179,19 @@ void FillTypes(std::span<const int> gpus, Plan& plan) {
                        "type ({})",
                        s, StageGpus(plan, s), fmt::join(gpus, ", ")));
     }
-    plan.stages[static_cast<std::size_t>(s)].pool = static_cast<int>(pool);
+    plan.stages[s].pool = static_cast<int>(pool);
   }
 }
 
 int StageGpus(const Plan& plan, int stage) {
-  const PlanStage& own = plan.stages[static_cast<std::size_t>(stage)];
+  const PlanStage& own = plan.stages[stage];
   return own.dp * own.tp * plan.shared.cp;
 }
 
 int PoolGpus(const Plan& plan, int pool) {
   int gpus = 0;
   for (int s = 0; s < plan.shared.pp; ++s) {
-    if (plan.stages[static_cast<std::size_t>(s)].pool == pool) {
+    if (plan.stages[s].pool == pool) {
       gpus += StageGpus(plan, s);
     }
   }

@@ -164,8 +164,7 @@ void FromText(std::string_view text, Plan& plan) {
       continue;
     }
     const Stages stages = ParseStages(words);
-    plan.stages.insert(plan.stages.end(),
-                       static_cast<std::size_t>(stages.count), stages.stage);
+    plan.stages.insert(plan.stages.end(), stages.count, stages.stage);
     layers.resize(plan.stages.size(), stages.layers);
     if (layers.front().size() != stages.layers.size()) {
       Fail(part, "all stages must have as many model chunks");

@@ -12,9 +12,7 @@ namespace {
 
 constexpr double kFailedTryCost = 0.05;  // of the training
 
-double At(const std::vector<double>& values, int i) {
-  return values[static_cast<std::size_t>(i)];
-}
+double At(const std::vector<double>& values, int i) { return values[i]; }
 
 }  // namespace
 

@@ -88,7 +88,7 @@ class SearchSpace {
 
   [[nodiscard]] int size() const { return static_cast<int>(configs_.size()); }
   [[nodiscard]] const ParallelConfig& operator[](int index) const {
-    return configs_[static_cast<std::size_t>(index)];
+    return configs_[index];
   }
   [[nodiscard]] const std::vector<ParallelConfig>& configs() const {
     return configs_;

@@ -47,11 +47,11 @@ std::vector<surrogates::BfgsSummary> MaximiseFromAll(const FloorData& data,
   const auto work = [&](int worker) {
     FloorLikelihood likelihood(data);
     for (int i = worker; i < kStarts; i += threads) {
-      ends[static_cast<std::size_t>(i)] = surrogates::MinimizeBfgs(
+      ends[i] = surrogates::MinimizeBfgs(
           [&](const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
             return likelihood.Evaluate(x, gradient);
           },
-          starts[static_cast<std::size_t>(i)], lower, upper);
+          starts[i], lower, upper);
     }
   };
   std::vector<std::jthread> others;
@@ -73,8 +73,7 @@ void Run(const Arguments& arguments) {
                  .value = observations.value,
                  .noise_variance = observations.noise_variance};
   for (int i = 0; i < arguments.n; ++i) {
-    data.points.col(i) =
-        space.points.col(observations.candidate[static_cast<std::size_t>(i)]);
+    data.points.col(i) = space.points.col(observations.candidate[i]);
   }
   for (int repeat = 0; repeat < arguments.repeats; ++repeat) {
     const Stopwatch watch;

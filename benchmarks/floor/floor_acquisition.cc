@@ -89,7 +89,7 @@ int FloorArgMax(const FloorData& data, const FloorLikelihood& likelihood,
   model.weights = model.signal_variance * likelihood.alpha();
 
   std::atomic<Eigen::Index> next = 0;
-  std::vector<Best> bests(static_cast<std::size_t>(threads));
+  std::vector<Best> bests(threads);
   const auto work = [&](std::size_t worker) {
     Buffers buffers{Eigen::MatrixXd(d + 2, kBlock), Eigen::MatrixXd(n, kBlock),
                     Eigen::MatrixXd(n, kBlock)};

@@ -114,7 +114,7 @@ Observations AllButLast(const Observations& observations) {
 Eigen::VectorXd AtCenters(const ParametricMean& mean) {
   Eigen::VectorXd log_c(mean.size());
   for (int j = 0; j < mean.size(); ++j) {
-    log_c[j] = mean.coefficients[static_cast<std::size_t>(j)].log_center;
+    log_c[j] = mean.coefficients[j].log_center;
   }
   return mean.EvaluateAll(log_c);
 }
@@ -202,8 +202,7 @@ void WriteTask(const Arguments& arguments) {
   std::ofstream table(folder / "observations.csv");
   table << "candidate,value,noise_variance\n";
   for (int i = 0; i < observations.size(); ++i) {
-    table << fmt::format("{},{:.17g},{:.17g}\n",
-                         observations.candidate[static_cast<std::size_t>(i)],
+    table << fmt::format("{},{:.17g},{:.17g}\n", observations.candidate[i],
                          observations.value[i], observations.noise_variance[i]);
   }
   if (!points.flush() || !table.flush()) {

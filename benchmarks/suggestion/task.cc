@@ -35,7 +35,7 @@ surrogates::EncodedSpace MakeSpace(int candidates) {
   for (int i = 0; i < candidates; ++i) {
     std::int64_t rest = i * kStep % combinations;
     for (int k = 0; k < kDimensions; ++k) {
-      const int levels = kLevels[static_cast<std::size_t>(k)];
+      const int levels = kLevels[k];
       space.points(k, i) = static_cast<double>(rest % levels) / (levels - 1);
       rest /= levels;
     }
@@ -87,7 +87,7 @@ surrogates::Observations Observe(const surrogates::EncodedSpace& space,
   Eigen::VectorXd truth;
   mean.Evaluate(observations.candidate, log_c, truth, nullptr);
   for (int i = 0; i < count; ++i) {
-    const int candidate = observations.candidate[static_cast<std::size_t>(i)];
+    const int candidate = observations.candidate[i];
     const double value =
         truth[i] *
         (1.0 + ripple * std::sin(2.0 * wave.dot(space.points.col(candidate))));

@@ -234,8 +234,7 @@ Queue ParseQueue(std::string_view text) {
     entry.node = common::Trim(cells[3]);
     entry.time_left = common::Trim(cells[4]);
     // The reason is the last cell because only it may hold a '|'.
-    entry.reason = common::Trim(
-        line.substr(static_cast<std::size_t>(cells[5].data() - line.data())));
+    entry.reason = common::Trim(line.substr(cells[5].data() - line.data()));
     if (entry.reason.starts_with('(') && entry.reason.ends_with(')')) {
       entry.reason = entry.reason.substr(1, entry.reason.size() - 2);
     }

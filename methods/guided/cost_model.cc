@@ -31,9 +31,8 @@ class CostModel final : public Method {
     suggestion.fits = surrogates_.Fit(history_);
     suggestion.candidate = PredictedBest();
     suggestion.chosen_by = trials::ChosenBy::kModel;
-    const bool tried =
-        suggestion.candidate >= 0 &&
-        history_.tried()[static_cast<std::size_t>(suggestion.candidate)] != 0;
+    const bool tried = suggestion.candidate >= 0 &&
+                       history_.tried()[suggestion.candidate] != 0;
     if (suggestion.candidate < 0 || tried) {
       return std::nullopt;
     }

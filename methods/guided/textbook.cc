@@ -49,7 +49,7 @@ class Textbook final : public Method {
                         options.memory_share * problem.memory_capacity_bytes,
                         options.communication_share));
     for (const int candidate : filtered.kept) {
-      passes_[static_cast<std::size_t>(candidate)] = 1;
+      passes_[candidate] = 1;
     }
     if (options.advice) {
       const std::vector<double> priced = PricedTimes();
@@ -74,7 +74,7 @@ class Textbook final : public Method {
 
  private:
   [[nodiscard]] bool Tried(int candidate) const {
-    return history_.tried()[static_cast<std::size_t>(candidate)] != 0;
+    return history_.tried()[candidate] != 0;
   }
 
   [[nodiscard]] surrogates::TextbookFactors Factors() const {
@@ -83,7 +83,7 @@ class Textbook final : public Method {
       if (trial.HasThroughput()) {
         // Trials have values instead of throughputs.
         measurements.push_back(
-            {steps_[static_cast<std::size_t>(trial.candidate)],
+            {steps_[trial.candidate],
              1.0 / (trial.throughput.steps_per_s * price_(trial.config))});
       }
     }

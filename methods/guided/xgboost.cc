@@ -43,7 +43,7 @@ class Xgboost final : public Method {
     std::vector<int> best;
     double best_value = -std::numeric_limits<double>::infinity();
     for (int i = 0; i < problem_.space->size(); ++i) {
-      if (history_.tried()[static_cast<std::size_t>(i)] != 0) {
+      if (history_.tried()[i] != 0) {
         continue;
       }
       if (prediction_.mean[i] > best_value) {

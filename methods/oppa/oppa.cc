@@ -126,8 +126,8 @@ class Oppa final : public Method {
     std::vector<char> excluded(tried.size(), 1);
     int drawn = suggestion.candidate;
     for (int i = 1; drawn >= 0; ++i) {
-      tried[static_cast<std::size_t>(drawn)] = 1;
-      excluded[static_cast<std::size_t>(drawn)] = 0;
+      tried[drawn] = 1;
+      excluded[drawn] = 0;
       if (i == options_.screened_draws) {
         break;
       }

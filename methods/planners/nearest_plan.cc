@@ -59,7 +59,7 @@ std::vector<PlanSizes> InOrder(const Problem& problem,
 
 std::vector<int> NearestOrder(const trials::SearchSpace& space,
                               const std::vector<PlanSizes>& plans) {
-  std::vector<int> all(static_cast<std::size_t>(space.size()));
+  std::vector<int> all(space.size());
   std::iota(all.begin(), all.end(), 0);
   const bool accumulates = std::any_of(all.begin(), all.end(), [&space](int i) {
     return space[i].pp == 1 && space[i].microbatches > 1;

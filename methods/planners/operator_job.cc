@@ -149,7 +149,7 @@ trials::Predictions EstimateCandidates(
     const Problem& problem,
     const std::function<Estimator(const Problem& part)>& estimator_of) {
   const trials::SearchSpace& space = *problem.space;
-  const std::vector<double> unknown(static_cast<std::size_t>(space.size()),
+  const std::vector<double> unknown(space.size(),
                                     std::numeric_limits<double>::quiet_NaN());
   trials::Predictions estimates{.step_time_s = unknown,
                                 .peak_memory_bytes = unknown};

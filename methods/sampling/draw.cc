@@ -23,7 +23,7 @@ std::vector<std::vector<int>> Groups(DrawLaw law,
   const auto add = [&](const std::vector<int>& candidates) {
     std::vector<int> untried;
     for (const int candidate : candidates) {
-      if (tried[static_cast<std::size_t>(candidate)] == 0) {
+      if (tried[candidate] == 0) {
         untried.push_back(candidate);
       }
     }
@@ -32,7 +32,7 @@ std::vector<std::vector<int>> Groups(DrawLaw law,
     }
   };
   if (law == DrawLaw::kUniform) {
-    std::vector<int> all(static_cast<std::size_t>(space.size()));
+    std::vector<int> all(space.size());
     std::iota(all.begin(), all.end(), 0);
     add(all);
     return groups;

@@ -32,7 +32,7 @@ class Grid final : public Method {
 
   std::optional<Suggestion> Suggest() override {
     for (const int i : order_) {
-      if (history_.tried()[static_cast<std::size_t>(i)] == 0 && !Pruned(i)) {
+      if (history_.tried()[i] == 0 && !Pruned(i)) {
         Suggestion suggestion;
         suggestion.candidate = i;
         suggestion.chosen_by = trials::ChosenBy::kModel;

@@ -67,7 +67,7 @@ class Hierarchical final : public Method {
  private:
   [[nodiscard]] const SearchSpace& space() const { return *problem_.space; }
   [[nodiscard]] bool Tried(int candidate) const {
-    return history_.tried()[static_cast<std::size_t>(candidate)] != 0;
+    return history_.tried()[candidate] != 0;
   }
 
   // One candidate of each cell, in random order.
@@ -147,7 +147,7 @@ class Hierarchical final : public Method {
     for (int i = 0; i < space().size(); ++i) {
       if (!SameSizes(space()[i], space()[best]) ||
           !DifferIn(names, space()[i], space()[best], space().knobs())) {
-        excluded[static_cast<std::size_t>(i)] = 1;
+        excluded[i] = 1;
       }
     }
     return NearestUntried(space(), excluded, space()[best]);

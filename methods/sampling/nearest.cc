@@ -27,7 +27,7 @@ int NearestUntried(const trials::SearchSpace& space,
   int nearest = -1;
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < space.size(); ++i) {
-    if (tried[static_cast<std::size_t>(i)] == 0) {
+    if (tried[i] == 0) {
       const double distance = Distance(space[i], config, space.knobs());
       if (distance < least) {
         least = distance;

@@ -58,7 +58,7 @@ std::vector<Point> ThroughputPoints(const Fitted& fitted) {
     if (entry.HasThroughput()) {
       points.push_back(
           {.candidate = entry.candidate,
-           .seen = fitted.seen[static_cast<std::size_t>(entry.candidate)] != 0,
+           .seen = fitted.seen[entry.candidate] != 0,
            .measured = entry.throughput.steps_per_s,
            .predicted = fitted.models.throughput.mean[entry.candidate],
            .stddev = std::sqrt(std::fmax(
@@ -76,7 +76,7 @@ std::vector<Point> MemoryPoints(const Fitted& fitted, double capacity_bytes) {
     if (entry.HasThroughput() && entry.measurement.peak_memory_bytes) {
       points.push_back(
           {.candidate = entry.candidate,
-           .seen = fitted.seen[static_cast<std::size_t>(entry.candidate)] != 0,
+           .seen = fitted.seen[entry.candidate] != 0,
            .measured =
                100.0 * *entry.measurement.peak_memory_bytes / capacity_bytes,
            .predicted = 100.0 * fitted.models.memory.mean[entry.candidate]});

@@ -67,7 +67,7 @@ void FitHeldOut(const harness::Manifest& manifest,
     }
     while (history.ThroughputObservations().size() < n) {
       const int candidate = order[next++];
-      history.Add(all.trials()[static_cast<std::size_t>(candidate)]);
+      history.Add(all.trials()[candidate]);
     }
     for (const Variant& variant : variants) {
       const Models models = variant.fit(problem, history, seed);

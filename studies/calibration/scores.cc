@@ -16,7 +16,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTwoSided95 = 1.959964;
 
 bool Seen(const std::vector<char>& seen, int candidate) {
-  return seen[static_cast<std::size_t>(candidate)] != 0;
+  return seen[candidate] != 0;
 }
 
 // The predicted interval of one measurement.
@@ -55,7 +55,7 @@ void ScoreThroughput(const Models& models,
   double total_nlpd = 0.0;
   double total_width = 0.0;
   for (int i = 0; i < measured.size(); ++i) {
-    const int at = measured.candidate[static_cast<std::size_t>(i)];
+    const int at = measured.candidate[i];
     if (Seen(seen, at)) {
       continue;
     }
@@ -92,7 +92,7 @@ double PickOf(const Models& models, const surrogates::Observations& measured,
   const int pick =
       methods::ArgMaxConstrainedUcb(models.throughput, excess, 1.0, seen);
   for (int i = 0; i < measured.size(); ++i) {
-    if (measured.candidate[static_cast<std::size_t>(i)] == pick) {
+    if (measured.candidate[i] == pick) {
       return measured.value[i] / measured.value.maxCoeff();
     }
   }

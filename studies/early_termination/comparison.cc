@@ -56,7 +56,7 @@ Cell RunCell(const Objective& objective, double noise,
              const ComparisonOptions& options) {
   Cell cell;
   for (std::vector<Trace>& traces : cell) {
-    traces.resize(static_cast<std::size_t>(options.repeats));
+    traces.resize(options.repeats);
   }
   const int tasks = static_cast<int>(kRules.size()) * options.repeats;
   common::ParallelFor(tasks, options.threads, [&](int, int task) {
@@ -67,7 +67,7 @@ Cell RunCell(const Objective& objective, double noise,
         .q_min = options.q_min,
         .noise_stddev = noise,
         .theory = {.rounds = options.rounds, .q_max = options.q_max}};
-    cell[rule][static_cast<std::size_t>(repeat)] =
+    cell[rule][repeat] =
         TraceOf(SearchWithLearnedKernel(
                     objective, search,
                     common::DeriveSeed(objective.name,

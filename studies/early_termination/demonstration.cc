@@ -42,7 +42,7 @@ int IndexOf(double x) {
 std::vector<double> Axis() {
   std::vector<double> x(kLevels);
   for (int i = 0; i < kLevels; ++i) {
-    x[static_cast<std::size_t>(i)] = kDomain * i / (kLevels - 1);
+    x[i] = kDomain * i / (kLevels - 1);
   }
   return x;
 }
@@ -91,12 +91,11 @@ Belief After(double x, int queries) {
   for (Eigen::Index d = 0; d < kDraws; ++d) {
     int at = 0;
     maxima[d] = draws.col(d).maxCoeff(&at);
-    belief.where[static_cast<std::size_t>(at * kBins / kLevels)] +=
-        100.0 / kDraws;
+    belief.where[at * kBins / kLevels] += 100.0 / kDraws;
     const double width = (kMostMaximum - kLeastMaximum) / kBins;
     const auto bin = static_cast<int>((maxima[d] - kLeastMaximum) / width);
     if (bin >= 0 && bin < kBins) {
-      belief.how_large[static_cast<std::size_t>(bin)] += 1.0 / (kDraws * width);
+      belief.how_large[bin] += 1.0 / (kDraws * width);
     }
   }
   belief.stddev_of_maximum =
@@ -147,7 +146,7 @@ plots::Panel PosteriorPanel(const Belief& belief) {
   std::vector<double> low;
   std::vector<double> high;
   for (int i = 0; i < kLevels; ++i) {
-    truth.push_back(Truth(axis[static_cast<std::size_t>(i)]));
+    truth.push_back(Truth(axis[i]));
     mean.push_back(belief.process.mean()[i]);
     low.push_back(mean.back() - belief.process.stddev(i));
     high.push_back(mean.back() + belief.process.stddev(i));

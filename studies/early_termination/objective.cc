@@ -46,7 +46,7 @@ double Hartmann3(const Eigen::VectorXd& u) {
   double sum = 0.0;
   for (Eigen::Index i = 0; i < 4; ++i) {
     const Eigen::ArrayXd apart = u - p.row(i).transpose();
-    sum -= kWeights[static_cast<std::size_t>(i)] *
+    sum -= kWeights[i] *
            std::exp(-(a.row(i).transpose().array() * apart.square()).sum());
   }
   return sum;

@@ -81,7 +81,7 @@ std::vector<Run> RunSetting(const Setting& setting,
                                    .q_max = options.q_max};
   const Eigen::VectorXd most_gain = MaximumInformationGain(
       kernel, setting.noise * setting.noise / options.q_max, options.rounds);
-  std::vector<Run> runs(static_cast<std::size_t>(options.repeats));
+  std::vector<Run> runs(options.repeats);
   common::ParallelFor(options.repeats, options.threads, [&](int, int repeat) {
     const std::uint64_t seed =
         common::DeriveSeed("regret", static_cast<std::uint64_t>(repeat));
@@ -94,7 +94,7 @@ std::vector<Run> RunSetting(const Setting& setting,
                                .noise_stddev = setting.noise,
                                .theory = theory},
                               seed);
-    runs[static_cast<std::size_t>(repeat)] =
+    runs[repeat] =
         Judge(rounds, setting, theory, most_gain, objective.values.maxCoeff());
   });
   return runs;

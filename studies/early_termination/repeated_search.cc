@@ -71,7 +71,7 @@ surrogates::Observations ObservationsOf(const std::vector<Round>& rounds,
   observations.value.resize(n);
   observations.noise_variance.resize(n);
   for (Eigen::Index i = 0; i < n; ++i) {
-    const Round& round = rounds[static_cast<std::size_t>(i)];
+    const Round& round = rounds[i];
     observations.candidate.push_back(round.candidate);
     observations.value[i] = round.observed;
     observations.noise_variance[i] = NoiseVariance(options, round);
@@ -114,8 +114,7 @@ std::vector<Round> SearchWithLearnedKernel(const Objective& objective,
                                            std::uint64_t seed) {
   surrogates::EncodedSpace space;
   space.points = objective.points;
-  space.dimensions.assign(static_cast<std::size_t>(objective.points.rows()),
-                          "x");
+  space.dimensions.assign(objective.points.rows(), "x");
   surrogates::GaussianProcess process(
       space, surrogates::ConstantMean(space.size(), -1.0, 1.0),
       {.learn_nugget = false, .starts = 4, .seed = seed});

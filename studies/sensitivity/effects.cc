@@ -91,7 +91,7 @@ std::string CsvOf(const SensitivityStudy& study,
       "claim,better,worse,experiment,constant,value,n,effect_points,low_points,"
       "high_points,verdict\n";
   for (const ClaimEffect& effect : effects) {
-    const Claim& claim = study.claims[static_cast<std::size_t>(effect.claim)];
+    const Claim& claim = study.claims[effect.claim];
     const Variation& variation = effect.varied->variation;
     csv += plots::CsvRow(
         {claim.text, claim.better, claim.worse, effect.varied->experiment,
@@ -119,7 +119,7 @@ plots::Table ClaimTable(const SensitivityStudy& study,
         continue;
       }
       const Verdict verdict = effect.points.verdict();
-      ++counts.at(static_cast<std::size_t>(verdict));
+      ++counts.at(verdict);
       if (verdict == Verdict::kTurns) {
         turns.push_back(fmt::format("{} ({})", Text(effect.varied->variation),
                                     effect.varied->experiment));
@@ -178,11 +178,10 @@ plots::Table ExperimentTable(const SensitivityStudy& study,
       return fmt::format("{:+.1f} ({})", effect.points.mean.value,
                          Text(effect.varied->variation));
     };
-    table.rows.push_back(
-        {study.claims[static_cast<std::size_t>(first.claim)].text,
-         first.varied->experiment, Text(first.points),
-         std::string(ToString(first.points.verdict())), extreme(**least),
-         extreme(**most), Joined(others)});
+    table.rows.push_back({study.claims[first.claim].text,
+                          first.varied->experiment, Text(first.points),
+                          std::string(ToString(first.points.verdict())),
+                          extreme(**least), extreme(**most), Joined(others)});
   }
   return table;
 }
@@ -190,7 +189,7 @@ plots::Table ExperimentTable(const SensitivityStudy& study,
 // A panel per experiment, a point per variation.
 plots::Figure FigureOf(const SensitivityStudy& study, int claim,
                        const std::vector<Group>& groups) {
-  const Claim& about = study.claims[static_cast<std::size_t>(claim)];
+  const Claim& about = study.claims[claim];
   plots::Figure figure{
       .name = fmt::format("{}-over-{}", about.better, about.worse),
       .title = about.text};
@@ -241,7 +240,7 @@ plots::Figure FigureOf(const SensitivityStudy& study, int claim,
 
 std::string_view ToString(Verdict verdict) {
   constexpr std::array<std::string_view, 3> kNames = {"holds", "open", "turns"};
-  return kNames.at(static_cast<std::size_t>(verdict));
+  return kNames.at(verdict);
 }
 
 Verdict Effect::verdict() const {

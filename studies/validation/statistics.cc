@@ -75,7 +75,7 @@ std::optional<Pick> PickOf(const std::vector<Candidate>& all) {
   }
   bool first = true;
   for (const int i : trials::TryOrder(predicted_s, probability)) {
-    const Candidate& one = all[static_cast<std::size_t>(i)];
+    const Candidate& one = all[i];
     if (one.measured_s) {
       return Pick{first, *one.measured_s / best_s - 1.0};
     }

@@ -28,9 +28,7 @@ FitSummary BoostedTrees::Fit(const Observations& observations) {
   for (int i = 0; i < observations.size(); ++i) {
     const auto begin =
         features_.begin() +
-        static_cast<std::ptrdiff_t>(
-            observations.candidate[static_cast<std::size_t>(i)]) *
-            columns_;
+        static_cast<std::ptrdiff_t>(observations.candidate[i]) * columns_;
     rows.insert(rows.end(), begin, begin + columns_);
     labels.push_back(static_cast<float>(observations.value[i] / scale));
   }

@@ -42,8 +42,7 @@ ParametricMean Assemble(const std::vector<trials::ParallelConfig>& configs,
   Eigen::Index column = 0;
   for (const CostTerm& term : terms) {
     for (Eigen::Index i = 0; i < size; ++i) {
-      mean.features(i, column) =
-          term.feature(configs[static_cast<std::size_t>(i)]);
+      mean.features(i, column) = term.feature(configs[i]);
     }
     const double largest = mean.features.col(column).maxCoeff();
     if (largest <= 0.0) {
@@ -144,8 +143,7 @@ Eigen::VectorXd CentersFor(const ParametricMean& prior, double typical) {
                            : std::log(typical);
   Eigen::VectorXd centers(prior.size());
   for (int j = 0; j < prior.size(); ++j) {
-    centers[j] =
-        prior.coefficients[static_cast<std::size_t>(j)].log_center + shift;
+    centers[j] = prior.coefficients[j].log_center + shift;
   }
   return centers;
 }

@@ -29,7 +29,7 @@ struct Point {
 Eigen::VectorXd Guesses(const ParametricMean& mean, bool absolute) {
   Eigen::VectorXd guesses(mean.size());
   for (int j = 0; j < mean.size(); ++j) {
-    const auto& coefficient = mean.coefficients[static_cast<std::size_t>(j)];
+    const auto& coefficient = mean.coefficients[j];
     guesses[j] = coefficient.absolute == absolute
                      ? std::exp(coefficient.log_center)
                      : 0.0;
@@ -51,8 +51,7 @@ std::vector<Point> Points(const ParametricMean& mean,
   for (int i = 0; i < observations.size(); ++i) {
     const double value = observations.value[i];
     if (value > 0.0) {
-      add(observations.candidate[static_cast<std::size_t>(i)],
-          inverse ? 1.0 / value : value, false);
+      add(observations.candidate[i], inverse ? 1.0 / value : value, false);
     }
   }
   for (const int candidate : at_most_one) {
@@ -108,7 +107,7 @@ double MatchSharedScale(const ParametricMean& mean,
 Eigen::VectorXd CentersAtScale(const ParametricMean& mean, double log_scale) {
   Eigen::VectorXd centers(mean.size());
   for (int j = 0; j < mean.size(); ++j) {
-    const auto& coefficient = mean.coefficients[static_cast<std::size_t>(j)];
+    const auto& coefficient = mean.coefficients[j];
     centers[j] =
         coefficient.log_center + (coefficient.absolute ? 0.0 : log_scale);
   }

@@ -36,8 +36,8 @@ Observations Sorted(const Observations& observations) {
   std::vector<int> order(observations.candidate.size());
   std::iota(order.begin(), order.end(), 0);
   const auto key = [&](int i) {
-    return std::tuple(observations.candidate[static_cast<std::size_t>(i)],
-                      observations.value[i], observations.noise_variance[i]);
+    return std::tuple(observations.candidate[i], observations.value[i],
+                      observations.noise_variance[i]);
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](int i, int j) { return key(i) < key(j); });
@@ -45,8 +45,7 @@ Observations Sorted(const Observations& observations) {
   sorted.value = observations.value(order);
   sorted.noise_variance = observations.noise_variance(order);
   for (const int i : order) {
-    sorted.candidate.push_back(
-        observations.candidate[static_cast<std::size_t>(i)]);
+    sorted.candidate.push_back(observations.candidate[i]);
   }
   return sorted;
 }
@@ -183,7 +182,7 @@ void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
   Require(log_centers.size() == mean_.size() && log_centers.allFinite(),
           "SetLogCenters needs one finite value per coefficient");
   for (Eigen::Index j = 0; j < log_centers.size(); ++j) {
-    mean_.coefficients[static_cast<std::size_t>(j)].log_center = log_centers[j];
+    mean_.coefficients[j].log_center = log_centers[j];
   }
 }
 
@@ -287,8 +286,7 @@ FitSummary GaussianProcess::Summarize() const {
   };
   const Hyperparameters& h = hyperparameters();
   for (Eigen::Index k = 0; k < h.log_length_scales.size(); ++k) {
-    add(fmt::format("length_scale[{}]",
-                    space_->dimensions[static_cast<std::size_t>(k)]),
+    add(fmt::format("length_scale[{}]", space_->dimensions[k]),
         std::exp(h.log_length_scales[k]));
   }
   const double signal_variance = std::exp(h.log_signal_variance);
@@ -302,13 +300,11 @@ FitSummary GaussianProcess::Summarize() const {
     add("family_stddev", std::exp(0.5 * h.log_family_variance));
   }
   for (Eigen::Index j = 0; j < mean_.size(); ++j) {
-    add(fmt::format("prior[{}]",
-                    mean_.coefficients[static_cast<std::size_t>(j)].name),
+    add(fmt::format("prior[{}]", mean_.coefficients[j].name),
         std::exp(h.log_coefficients[j]));
   }
   for (Eigen::Index j = 0; Integrates() && j < mean_.size(); ++j) {
-    add(fmt::format("prior_log_stddev[{}]",
-                    mean_.coefficients[static_cast<std::size_t>(j)].name),
+    add(fmt::format("prior_log_stddev[{}]", mean_.coefficients[j].name),
         posterior_.LogCoefficientStddev(j));
   }
   if (observations_.size() > 0) {

@@ -20,7 +20,7 @@ constexpr double kLastJitter = 1e-6;
 double FamilyCorrelation(const EncodedSpace& space, int a, int b,
                          double correlation) {
   const auto family = [&](int candidate) {
-    return space.families.of_candidate[static_cast<std::size_t>(candidate)];
+    return space.families.of_candidate[candidate];
   };
   return std::pow(correlation,
                   space.families.Differences(family(a), family(b)));
@@ -69,8 +69,7 @@ Likelihood::Likelihood(const EncodedSpace& space, const ParametricMean& mean,
     for (Eigen::Index j = 0; j < n; ++j) {
       for (Eigen::Index i = j + 1; i < n; ++i) {
         family_pairs_[pair++] = FamilyCorrelation(
-            space, observations.candidate[static_cast<std::size_t>(i)],
-            observations.candidate[static_cast<std::size_t>(j)],
+            space, observations.candidate[i], observations.candidate[j],
             options.family_correlation);
       }
     }
@@ -81,8 +80,7 @@ Likelihood::Likelihood(const EncodedSpace& space, const ParametricMean& mean,
   noise_.resize(n);
   coefficient_precision_.resize(mean.size());
   for (Eigen::Index j = 0; j < mean.size(); ++j) {
-    coefficient_precision_[j] = std::pow(
-        mean.coefficients[static_cast<std::size_t>(j)].log_stddev, -2.0);
+    coefficient_precision_[j] = std::pow(mean.coefficients[j].log_stddev, -2.0);
   }
 }
 

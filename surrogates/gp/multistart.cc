@@ -69,8 +69,7 @@ Hyperparameters PriorModes(const ParametricMean& mean,
   modes.log_family_variance = Mode(priors.family_variance);
   modes.log_coefficients.resize(mean.size());
   for (Eigen::Index j = 0; j < mean.size(); ++j) {
-    modes.log_coefficients[j] =
-        mean.coefficients[static_cast<std::size_t>(j)].log_center;
+    modes.log_coefficients[j] = mean.coefficients[j].log_center;
   }
   return modes;
 }
@@ -97,8 +96,7 @@ std::vector<Hyperparameters> StartingPoints(const ParametricMean& mean,
     start.log_nugget_variance +=
         priors.nugget_variance.log_stddev * normal(engine);
     for (Eigen::Index j = 0; j < mean.size(); ++j) {
-      const double stddev =
-          mean.coefficients[static_cast<std::size_t>(j)].log_stddev;
+      const double stddev = mean.coefficients[j].log_stddev;
       start.log_coefficients[j] +=
           std::min(stddev, kWidestDraw) * normal(engine);
     }
@@ -120,7 +118,7 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
   const int count = static_cast<int>(starts.size());
   const int workers = std::min(options.threads, count);
   // An evaluation keeps buffers, so each worker has its own copy.
-  std::vector<Likelihood> copies(static_cast<std::size_t>(workers), likelihood);
+  std::vector<Likelihood> copies(workers, likelihood);
   std::vector<BoxBfgs> searches;
   for (const Hyperparameters& start : starts) {
     searches.emplace_back(likelihood.Pack(start), box.lower, box.upper);
@@ -129,28 +127,26 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
   std::iota(order.begin(), order.end(), 0);
   const auto advance = [&](int starts_left, int iterations) {
     common::ParallelFor(starts_left, workers, [&](int worker, int place) {
-      Likelihood& copy = copies[static_cast<std::size_t>(worker)];
+      Likelihood& copy = copies[worker];
       const Objective objective = [&](const Eigen::VectorXd& x,
                                       Eigen::VectorXd* gradient) {
         const double value = -copy.Evaluate(x, gradient);
         *gradient = -*gradient;
         return value;
       };
-      const int start = order[static_cast<std::size_t>(place)];
-      searches[static_cast<std::size_t>(start)].Advance(objective, iterations);
+      const int start = order[place];
+      searches[start].Advance(objective, iterations);
     });
     // Stable: the first of equals stays in front.
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return searches[static_cast<std::size_t>(a)].summary().value <
-             searches[static_cast<std::size_t>(b)].summary().value;
+      return searches[a].summary().value < searches[b].summary().value;
     });
   };
   advance(count,
           std::min(options.screening_iterations, options.max_iterations));
   advance(std::min(options.survivors, count), options.max_iterations);
 
-  const BfgsSummary best =
-      searches[static_cast<std::size_t>(order.front())].summary();
+  const BfgsSummary best = searches[order.front()].summary();
   HyperparameterFit fit{.best = likelihood.Unpack(best.x),
                         .log_posterior = -best.value,
                         .converged = best.converged};

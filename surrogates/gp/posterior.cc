@@ -85,8 +85,7 @@ void Posterior::SetFamilies(const EncodedSpace& space,
   const double ratio =
       FamilyVariance() / std::exp(hyperparameters_.log_signal_variance);
   for (Eigen::Index i = old; i < n; ++i) {
-    const int family = families.of_candidate[static_cast<std::size_t>(
-        candidates[static_cast<std::size_t>(i)])];
+    const int family = families.of_candidate[candidates[i]];
     for (int other = 0; other < families.size(); ++other) {
       family_correlation_(other, i) =
           ratio * std::pow(options_.family_correlation,
@@ -172,8 +171,8 @@ bool Posterior::Append(const EncodedSpace& space, const ParametricMean& mean,
         (scaled_points_.rowwise() - point.transpose()).rowwise().squaredNorm();
     MaternCorrelation(k, k, nullptr);
     if (options_.family) {
-      const int family = space.families.of_candidate[static_cast<std::size_t>(
-          observations.candidate.back())];
+      const int family =
+          space.families.of_candidate[observations.candidate.back()];
       k += family_correlation_.row(family).transpose().array();
     }
     covariance = signal_variance * k;
@@ -242,7 +241,7 @@ void Posterior::Predict(const EncodedSpace& space, const ParametricMean& mean,
   std::vector<Buffers>& buffers = buffers_of_caller;
   const Eigen::Index size = Buffers::Size(d, n, m);
   if (memory.size() < static_cast<std::size_t>(workers * size)) {
-    memory.resize(static_cast<std::size_t>(workers * size));
+    memory.resize(workers * size);
   }
   buffers.clear();
   for (int worker = 0; worker < workers; ++worker) {
@@ -251,7 +250,7 @@ void Posterior::Predict(const EncodedSpace& space, const ParametricMean& mean,
   common::ParallelFor(
       tiles, workers,
       [&](int worker, int tile) {
-        Buffers& buffer = buffers[static_cast<std::size_t>(worker)];
+        Buffers& buffer = buffers[worker];
         const int begin = tile * kTile;
         const int columns = std::min(kTile, count - begin);
         LoadTile(space, mean, begin, columns, chosen, buffer);
@@ -276,8 +275,7 @@ void Posterior::LoadTile(const EncodedSpace& space, const ParametricMean& mean,
       buffers.points[k * kTile + t] = point[k] * inverse_length_scale_[k];
     }
     if (options_.family) {
-      buffers.family[static_cast<std::size_t>(t)] =
-          space.families.of_candidate[static_cast<std::size_t>(candidate)];
+      buffers.family[t] = space.families.of_candidate[candidate];
     }
   }
   for (Eigen::Index j = 0; j < mean.size(); ++j) {
@@ -334,10 +332,9 @@ void Posterior::AddObservations(Buffers& buffers) const {
 void Posterior::AddFamilies(Buffers& buffers) const {
   const Eigen::Index n = family_correlation_.cols();
   for (int begin = 0; begin < kTile;) {
-    const int family = buffers.family[static_cast<std::size_t>(begin)];
+    const int family = buffers.family[begin];
     int end = begin + 1;
-    while (end < kTile &&
-           buffers.family[static_cast<std::size_t>(end)] == family) {
+    while (end < kTile && buffers.family[end] == family) {
       ++end;
     }
     const double* const correlation = family_correlation_.row(family).data();
@@ -386,8 +383,7 @@ void Posterior::AddFamilies(const EncodedSpace& space,
                                               options_.family_correlation);
     }
     if (to_observations.rows() > 0) {
-      const int family =
-          space.families.of_candidate[static_cast<std::size_t>(candidates[i])];
+      const int family = space.families.of_candidate[candidates[i]];
       to_observations.col(column) +=
           signal_variance * family_correlation_.row(family).transpose();
     }

@@ -98,8 +98,7 @@ double LinkTable::TransferUs(double mb, bool between_hosts) const {
   const std::vector<double>& rates = gb_per_s_[between_hosts ? 1 : 0];
   const int below = static_cast<int>(std::floor(std::log2(mb))) - 1;
   const int last = static_cast<int>(rates.size()) - 1;
-  return mb / (rates[static_cast<std::size_t>(std::clamp(below, 0, last))] *
-               kMbPerUs);
+  return mb / (rates[std::clamp(below, 0, last)] * kMbPerUs);
 }
 
 double LinkTable::CollectiveUs(Collective kind, int ranks, double mb) const {

@@ -132,7 +132,7 @@ PlanFile ParsePlan(std::string_view text, const std::string& source) {
       Fail(source, "micro_batch_size, global_batch_size, num_ops_in_each_stage",
            "must be positive");
     }
-    file.plan.choices.resize(static_cast<std::size_t>(file.plan.first.back()));
+    file.plan.choices.resize(file.plan.first.back());
     for (const ListOf& list : kLists) {
       ReadList(json, list, source, file.plan);
     }
@@ -160,7 +160,7 @@ std::string ToJsonText(const PlanFile& file) {
     for (const ListOf& list : kLists) {
       Json values = Json::array();
       for (int i = begin; i < end; ++i) {
-        const int value = plan.choices[static_cast<std::size_t>(i)].*list.value;
+        const int value = plan.choices[i].*list.value;
         values.push_back(list.is_size ? 1 << value : value);
       }
       json[list.key].push_back(std::move(values));

@@ -39,8 +39,7 @@ struct OperatorPlan {
     return static_cast<int>(first.size()) - 1;
   }
   [[nodiscard]] int GpusOf(int stage) const {
-    const OperatorChoice& choice = choices[static_cast<std::size_t>(
-        first[static_cast<std::size_t>(stage)])];
+    const OperatorChoice& choice = choices[first[stage]];
     return 1 << (choice.tp_log2 + choice.dp_log2);
   }
 

@@ -139,8 +139,7 @@ OperatorTable OperatorTable::Of(const std::vector<ProfiledOperator>& rows) {
   table.slots_.assign(static_cast<std::size_t>(*micro_batches.rbegin()) + 1,
                       -1);
   for (std::size_t i = 0; i < table.micro_batches_.size(); ++i) {
-    table.slots_[static_cast<std::size_t>(table.micro_batches_[i])] =
-        static_cast<int>(i);
+    table.slots_[table.micro_batches_[i]] = static_cast<int>(i);
   }
   const std::size_t size =
       table.names_.size() * table.micro_batches_.size() *
@@ -156,7 +155,7 @@ OperatorTable OperatorTable::Of(const std::vector<ProfiledOperator>& rows) {
     }
     const std::size_t at = table.Index(
         static_cast<int>(name - table.names_.begin()),
-        table.slots_[static_cast<std::size_t>(row.micro_batch)],
+        table.slots_[row.micro_batch],
         static_cast<int>(std::bit_width(static_cast<unsigned>(row.tp))) - 1,
         row.variant);
     table.profiles_[at] = row.profile;

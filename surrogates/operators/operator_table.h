@@ -71,12 +71,11 @@ class OperatorTable {
   [[nodiscard]] const OperatorProfile* Find(int name, int micro_batch,
                                             int tp_log2, int variant) const {
     if (micro_batch < 1 || micro_batch >= static_cast<int>(slots_.size()) ||
-        slots_[static_cast<std::size_t>(micro_batch)] < 0 ||
-        tp_log2 >= tp_sizes_ || variant >= variants_) {
+        slots_[micro_batch] < 0 || tp_log2 >= tp_sizes_ ||
+        variant >= variants_) {
       return nullptr;
     }
-    const std::size_t at = Index(
-        name, slots_[static_cast<std::size_t>(micro_batch)], tp_log2, variant);
+    const std::size_t at = Index(name, slots_[micro_batch], tp_log2, variant);
     return known_[at] != 0 ? &profiles_[at] : nullptr;
   }
 

@@ -100,11 +100,9 @@ class OperatorModel {
   [[nodiscard]] int operators() const {
     return static_cast<int>(sequence_.size());
   }
-  [[nodiscard]] int NameOf(int op) const {
-    return sequence_[static_cast<std::size_t>(op)];
-  }
+  [[nodiscard]] int NameOf(int op) const { return sequence_[op]; }
   [[nodiscard]] const OperatorTraits& TraitsOf(int op) const {
-    return traits_[static_cast<std::size_t>(NameOf(op))];
+    return traits_[NameOf(op)];
   }
   // The profile of an operator with its choice; nullptr: not profiled.
   [[nodiscard]] const OperatorProfile* Profile(

@@ -211,7 +211,7 @@ TEST_F(PredictionsTest, EveryCandidateHasAPredictionAndInvalidOnesAreCounted) {
        {&predictions.step_time_s, &predictions.peak_memory_bytes}) {
     double product = 1.0;
     for (int i = 0; i < 4; ++i) {
-      product *= (*values)[static_cast<std::size_t>(i)];
+      product *= (*values)[i];
     }
     EXPECT_NEAR((*values)[4] / std::pow(product, 0.25), 1.0, 1e-12);
   }

@@ -29,7 +29,7 @@ constexpr std::uint64_t kSeed = 7;
 class SearchTest : public testing::Test {
  protected:
   [[nodiscard]] std::vector<int> AllCandidates() const {
-    std::vector<int> all(static_cast<std::size_t>(space_.size()));
+    std::vector<int> all(space_.size());
     std::iota(all.begin(), all.end(), 0);
     return all;
   }

@@ -140,8 +140,7 @@ TEST_F(InitTest, StartsFromPredictionsForTheUsualHostOfTheGpu) {
     EXPECT_THAT(source.description, HasSubstr("(4 x H100-SXM5-80GB), generic"));
     const auto candidate = backend.space->Find(
         trials::Canonical(trials::ParseParallelConfig("dp=1,tp=4,pp=1")));
-    return source.predict().step_time_s.at(
-        static_cast<std::size_t>(candidate.value()));
+    return source.predict().step_time_s.at(candidate.value());
   };
   // Tensor parallelism over hosts pays for their network.
   EXPECT_GT(time_on("2x2"), time_on("1x4"));

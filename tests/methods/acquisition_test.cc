@@ -70,7 +70,7 @@ int BruteForce(const Beliefs& beliefs, double beta,
         {beliefs.throughput.mean[i], std::sqrt(beliefs.throughput.variance[i]),
          beliefs.excess.mean[i], std::sqrt(beliefs.excess.variance[i])},
         beta);
-    if (excluded[static_cast<std::size_t>(i)] == 0 && value > best_value) {
+    if (excluded[i] == 0 && value > best_value) {
       best = i;
       best_value = value;
     }
@@ -154,7 +154,7 @@ TEST(ArgMaxConstrainedUcb, EqualsBruteForceOnRandomProblems) {
   for (int problem = 0; problem < 60; ++problem) {
     const int size = 1 + static_cast<int>(engine() % 400);
     const Beliefs beliefs = RandomBeliefs(size, engine);
-    std::vector<char> excluded(static_cast<std::size_t>(size));
+    std::vector<char> excluded(size);
     for (char& flag : excluded) {
       flag = engine() % 3 == 0 ? 1 : 0;
     }
@@ -705,7 +705,7 @@ TEST(AcquisitionSearch, ChoosesTheSameWhereverItStands) {
                        beliefs.excess.variance(order)};
     const int best =
         ArgMaxConstrainedUcb(shuffled.throughput, shuffled.excess, 1.0, {});
-    EXPECT_EQ(order[static_cast<std::size_t>(best)], expected);
+    EXPECT_EQ(order[best], expected);
   }
 }
 

@@ -38,7 +38,7 @@ TEST_F(AcquisitionAllocations, NoneInASearchOfSeveralBatchesFromTheSecondOn) {
   const auto know = [&](const std::vector<int>& candidates,
                         surrogates::PredictionView excess) {
     for (Eigen::Index i = 0; i < excess.mean.size(); ++i) {
-      const int candidate = candidates[static_cast<std::size_t>(i)];
+      const int candidate = candidates[i];
       excess.mean[i] = beliefs.mean[candidate];
       excess.variance[i] = beliefs.variance[candidate];
     }
@@ -47,7 +47,7 @@ TEST_F(AcquisitionAllocations, NoneInASearchOfSeveralBatchesFromTheSecondOn) {
     const int best =
         search.ArgMax(throughput, know, excluded, {.first_batch = kFirstBatch});
     EXPECT_GT(search.summary().memory_evaluations, kFirstBatch);
-    excluded[static_cast<std::size_t>(best)] = 1;
+    excluded[best] = 1;
   };
   EXPECT_GT(Allocations(suggest), 0);
   for (int i = 0; i < 5; ++i) {
@@ -80,7 +80,7 @@ TEST_F(AcquisitionAllocations, NoneInASearchWithBothModelsFromTheSecondOn) {
   const auto suggest = [&] {
     const SurrogatePair::Choice choice =
         pair.ArgMaxConstrainedUcb(1.0, excluded);
-    excluded[static_cast<std::size_t>(choice.candidate)] = 1;
+    excluded[choice.candidate] = 1;
   };
   EXPECT_GT(Allocations(suggest), 0);
   for (int i = 0; i < 5; ++i) {

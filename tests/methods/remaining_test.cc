@@ -132,7 +132,7 @@ TEST_F(RemainingTest, CandidateOfTheGainIsUntried) {
     Try(i);
     const int candidate = Estimate().value().candidate;
     ASSERT_GE(candidate, 0);
-    EXPECT_EQ(history_.tried()[static_cast<std::size_t>(candidate)], 0);
+    EXPECT_EQ(history_.tried()[candidate], 0);
   }
 }
 
@@ -447,7 +447,7 @@ TEST(Remaining, LooksAtNoMoreCandidatesThanItSays) {
   std::shuffle(order.begin(), order.end(), engine);
   for (const int likelier : {kScreened - 1, kScreened}) {
     for (int rank = 0; rank < kSize - 1; ++rank) {
-      const int i = order[static_cast<std::size_t>(rank)];
+      const int i = order[rank];
       const double stddev = rank == likelier ? 0.5 : 1e-6;
       prediction.mean[i] = 1.0 - stddev * (1e-4 * rank);
       prediction.variance[i] = stddev * stddev;
@@ -455,8 +455,7 @@ TEST(Remaining, LooksAtNoMoreCandidatesThanItSays) {
     const auto remaining =
         EstimateRemaining(OneTrial(space), prediction, process, process);
     if (likelier < kScreened) {
-      EXPECT_EQ(remaining->candidate,
-                order[static_cast<std::size_t>(likelier)]);
+      EXPECT_EQ(remaining->candidate, order[likelier]);
       EXPECT_GT(remaining->expected_gain, 0.01);
     } else {
       EXPECT_EQ(remaining->candidate, order[0]);

@@ -248,7 +248,7 @@ TEST_F(SearchMethods, RandomXgboostAndCostModelDrawTheSameUniformTrials) {
   const auto by_cell = MakeRandom(problem_, {.draw = DrawLaw::kCell}, 6);
   const auto xgboost = MakeXgboost(problem_, {}, 6);
   const auto cost_model = MakeCostModel(problem_, {}, 6);
-  std::vector<char> tried(static_cast<std::size_t>(space_.size()), 0);
+  std::vector<char> tried(space_.size(), 0);
   const int uniform = Draw(DrawLaw::kUniform, space_, tried, 6, 0);
   const int cell = Draw(DrawLaw::kCell, space_, tried, 6, 0);
   ASSERT_NE(uniform, cell);
@@ -580,7 +580,7 @@ class PredictedSearch : public SearchMethods {
 
   std::unique_ptr<Method> Make(double time_factor, double memory_factor,
                                bool permuted = false) {
-    std::vector<int> order(static_cast<std::size_t>(space_.size()));
+    std::vector<int> order(space_.size());
     std::iota(order.begin(), order.end(), 0);
     if (permuted) {
       std::mt19937 engine(3);

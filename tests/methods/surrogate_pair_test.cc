@@ -306,7 +306,7 @@ TEST_F(SurrogatePairTest, TheFirstToTryIsTheFastestThatFitsAndIsNotExcluded) {
         problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
                    .memory_prior = surrogates::CostModelForm::kPredicted});
     std::vector<char> excluded(64, 0);
-    excluded[static_cast<std::size_t>(fastest)] = exclude ? 1 : 0;
+    excluded[fastest] = exclude ? 1 : 0;
     const SurrogatePair::Choice choice = pair.FirstToTry(excluded);
     EXPECT_NEAR(choice.acquisition / choice.throughput_mean, 1.0, 1e-6);
     return choice.candidate;
@@ -341,7 +341,7 @@ class FirstToTryTest : public SurrogatePairTest {
                    .memory_prior = surrogates::CostModelForm::kPredicted});
     std::vector<char> excluded(64, 1);
     for (const int candidate : allowed) {
-      excluded[static_cast<std::size_t>(candidate)] = 0;
+      excluded[candidate] = 0;
     }
     return pair.FirstToTry(excluded);
   }
@@ -356,8 +356,7 @@ TEST_F(FirstToTryTest, IsWeighedByTheProbabilityToFit) {
       const SurrogatePair::Choice choice =
           First({2.0}, shares, log_stddev, {i});
       EXPECT_EQ(choice.candidate, i);
-      const double excess =
-          std::log(shares[static_cast<std::size_t>(i)] + 0.02);
+      const double excess = std::log(shares[i] + 0.02);
       EXPECT_NEAR(choice.acquisition / choice.throughput_mean,
                   0.5 * std::erfc(excess / log_stddev / std::sqrt(2.0)), 1e-6);
     }
@@ -394,7 +393,7 @@ TEST_F(SurrogatePairTest, TheValueOfAChoiceIsThatOfItsBeliefs) {
   pair.Predict(throughput, memory);
   for (int i = 0; i < space_.size(); ++i) {
     std::vector<char> excluded(64, 1);
-    excluded[static_cast<std::size_t>(i)] = 0;
+    excluded[i] = 0;
     const SurrogatePair::Choice choice =
         pair.ArgMaxConstrainedUcb(1.0, excluded);
     const double value =

@@ -93,8 +93,7 @@ TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {
                trials.insert(fitted.trials);
                int ran = 0;
                for (const auto& entry : fitted.all.trials()) {
-                 ran += entry.HasThroughput() &&
-                        fitted.seen[static_cast<std::size_t>(entry.candidate)];
+                 ran += entry.HasThroughput() && fitted.seen[entry.candidate];
                }
                EXPECT_EQ(ran, fitted.trials);
                scores.Add(fitted);

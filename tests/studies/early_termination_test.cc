@@ -35,8 +35,7 @@ TEST(FiniteProcess, AgreesWithTheSurrogate) {
        .log_coefficients = Eigen::VectorXd::Constant(1, -50.0)});
   FiniteProcess finite(MaternMatrix(space.points, 0.3));
   for (Eigen::Index i = 0; i < 4; ++i) {
-    finite.Observe(candidates[static_cast<std::size_t>(i)], values[i],
-                   noise[i]);
+    finite.Observe(candidates[i], values[i], noise[i]);
   }
   surrogates::Prediction prediction;
   process.Predict(prediction);

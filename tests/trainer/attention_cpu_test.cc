@@ -50,10 +50,10 @@ Numbers Definition(const Operands& in) {
       for (std::int64_t i = 0; i < s.queries; ++i) {
         const std::int64_t seen =
             s.causal ? std::min(s.keys, s.query_offset + i + 1) : s.keys;
-        const double* q = &in.q[static_cast<std::size_t>(
-            (b * s.queries + i) * s.q_stride + h * s.head_size)];
-        double* row = &out[static_cast<std::size_t>(
-            (b * s.queries + i) * s.out_stride + h * s.head_size)];
+        const double* q =
+            &in.q[(b * s.queries + i) * s.q_stride + h * s.head_size];
+        double* row =
+            &out[(b * s.queries + i) * s.out_stride + h * s.head_size];
         std::fill_n(row, s.head_size, 0.0);
         double sum = 0.0;
         for (std::int64_t j = 0; j < seen; ++j) {

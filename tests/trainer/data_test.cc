@@ -43,14 +43,13 @@ class Samples {
                     .tokens = sequences * length};
     const Batch batch = data_.Make(context, step, first);
     Numbers numbers;
-    numbers.labels.resize(static_cast<std::size_t>(context.tokens));
+    numbers.labels.resize(context.tokens);
     device_->ToHost(batch.labels.get(), numbers.labels.data());
     if (batch.patches.empty()) {
       numbers.tokens.resize(numbers.labels.size());
       device_->ToHost(batch.tokens.get(), numbers.tokens.data());
     } else {
-      numbers.patches.resize(
-          static_cast<std::size_t>(batch.patches.get().size));
+      numbers.patches.resize(batch.patches.get().size);
       device_->ToHost(batch.patches.get(), numbers.patches.data());
     }
     return numbers;
@@ -152,7 +151,7 @@ TEST(Data, AnImageIsNoiseThatItsClassShifts) {
         const std::int32_t label = numbers.labels[t];
         ASSERT_GE(label, 0);
         ASSERT_LT(label, 10);
-        seen[static_cast<std::size_t>(label)] = true;
+        seen[label] = true;
         EXPECT_EQ(std::ranges::count(patch, patch + 12, 0.0F), 12);
         continue;
       }

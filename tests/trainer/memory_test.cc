@@ -93,13 +93,13 @@ class TrainerUnitsTest : public ::testing::Test {
 
   // Elements in use, and at the peak since the last call.
   [[nodiscard]] std::int64_t Used(TrainerRegion region) const {
-    return ledger_.used[static_cast<std::size_t>(region)] / 4;
+    return ledger_.used[region] / 4;
   }
   [[nodiscard]] std::int64_t Kept() const {
     return Used(TrainerRegion::kActivations);
   }
   [[nodiscard]] std::int64_t Peak(TrainerRegion region) const {
-    return ledger_.peak[static_cast<std::size_t>(region)] / 4;
+    return ledger_.peak[region] / 4;
   }
 
   // Of a block: elements that are in use after its forward, with its output,

@@ -256,7 +256,7 @@ TEST(RowKernels, GradientsOfActivationsAreFiniteDifferences) {
        {Activation::kGelu, Activation::kGeluTanh, Activation::kSwiGlu}) {
     const std::int64_t cols = kind == Activation::kSwiGlu ? 3 : 6;
     std::vector<double> dy = {0.5, 1.5, -2.0, 3.0, 1.0, -1.0};
-    dy.resize(static_cast<std::size_t>(cols));
+    dy.resize(cols);
     const auto loss = [&](std::vector<double> x) {
       std::vector<double> y(dy.size());
       ActivationForwardRow(kind, cols, static_cast<const double*>(nullptr),

@@ -498,7 +498,7 @@ TEST(Plan, TheFirstChunkHasTheEmbeddingAndTheLastOneTheHead) {
   const std::vector<Chunk> chunks = ChunksOf(plan, /*dense_layers=*/0);
   ASSERT_EQ(chunks.size(), 4U);
   for (int v = 0; v < 4; ++v) {
-    const Chunk& chunk = chunks[static_cast<std::size_t>(v)];
+    const Chunk& chunk = chunks[v];
     SCOPED_TRACE(v);
     EXPECT_EQ(chunk.stage, v % 2);
     EXPECT_EQ(chunk.blocks, v + 1);

@@ -171,7 +171,7 @@ BruteForce EnumerateByBruteForce(const Problem& problem) {
     if (rule < 0) {
       result.valid.insert(config);
     } else {
-      ++result.dropped[static_cast<std::size_t>(rule)];
+      ++result.dropped[rule];
     }
   }
   return result;

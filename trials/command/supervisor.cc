@@ -107,7 +107,7 @@ bool KillChildren() {
   pid_t pid = 0;
   for (ssize_t got = 0; (got = ::read(fd, text.data(), text.size())) > 0;) {
     for (ssize_t i = 0; i < got; ++i) {
-      const char c = text[static_cast<std::size_t>(i)];
+      const char c = text[i];
       if (c >= '0' && c <= '9') {
         pid = 10 * pid + (c - '0');
       } else if (pid > 0) {

@@ -91,7 +91,7 @@ const ReplayRow* ReplayRunner::Find(const Plan& plan) const {
 
 const ReplayRow* ReplayRunner::Find(const ParallelConfig& config) const {
   const std::optional<int> index = space_.Find(config);
-  return index ? &table_.rows()[static_cast<std::size_t>(*index)] : nullptr;
+  return index ? &table_.rows()[*index] : nullptr;
 }
 
 }  // namespace trials

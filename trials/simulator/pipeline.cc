@@ -38,7 +38,7 @@ class Run {
     for (int m = 0; m < shape.microbatches; ++m) {
       hidden_arrival_s_[Index(0, m)] = 0.0;  // the data is there
     }
-    next_.assign(static_cast<std::size_t>(shape.stages), 0);
+    next_.assign(shape.stages, 0);
     pending_.resize(next_.size());
     timelines_.resize(next_.size());
     marks_.resize(next_.size() * static_cast<std::size_t>(actions_));
@@ -138,8 +138,7 @@ class Run {
 
   void Execute(const Action& action, int v, StageTimeline& timeline) {
     const double duration_s =
-        (action.forward ? times_.forward_s
-                        : times_.backward_s)[static_cast<std::size_t>(v)];
+        (action.forward ? times_.forward_s : times_.backward_s)[v];
     timeline.busy_s += duration_s;
     timeline.end_s += duration_s;
     const int to = action.forward ? v + 1 : v - 1;
@@ -212,7 +211,7 @@ double RoundTime(const PipelineShape& shape, const Run& run) {
 void AddRounds(const PipelineShape& shape, const PipelineTimes& times,
                int rounds, double round_s, Run& run) {
   for (int s = 0; s < shape.stages; ++s) {
-    StageTimeline& timeline = run.timelines()[static_cast<std::size_t>(s)];
+    StageTimeline& timeline = run.timelines()[s];
     double busy_s = 0.0;  // of one microbatch
     for (int v = s; v < shape.chunks * shape.stages; v += shape.stages) {
       const auto chunk = static_cast<std::size_t>(v);
@@ -281,8 +280,7 @@ double PeakActivationBytes(const PipelineShape& shape, int stage,
   double peak_bytes = 0.0;
   for (int i = 0; i < ActionCount(filled); ++i) {
     const Action action = ActionAt(filled, stage, i);
-    const double saved =
-        saved_bytes_per_chunk[static_cast<std::size_t>(action.chunk)];
+    const double saved = saved_bytes_per_chunk[action.chunk];
     if (action.forward) {
       bytes += saved;
     } else if (action.weights == shape.zero_bubble) {

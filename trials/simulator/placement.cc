@@ -140,12 +140,9 @@ void AddResharding(std::span<const Cluster> pools, const Plan& plan,
   const auto states = [&](int s) {
     const auto i = static_cast<std::size_t>(s);
     const PlanStage& stage = plan.stages[i];
-    return HiddenStates{&pools[static_cast<std::size_t>(stage.pool)],
-                        links.stages[i].first_rank,
-                        stage.dp,
-                        stage.tp,
-                        plan.shared.cp,
-                        SplitsTokens(plan, s)};
+    return HiddenStates{&pools[stage.pool], links.stages[i].first_rank,
+                        stage.dp,           stage.tp,
+                        plan.shared.cp,     SplitsTokens(plan, s)};
   };
   for (int s = 0; s < plan.shared.pp; ++s) {
     const int next = (s + 1) % plan.shared.pp;
@@ -163,30 +160,26 @@ PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan,
   std::vector<int> filled(pools.size(), 0);
   PlanLinks links;
   for (int s = 0; s < pp; ++s) {
-    const PlanStage& stage = plan.stages[static_cast<std::size_t>(s)];
-    int& offset = filled[static_cast<std::size_t>(stage.pool)];
-    links.stages.push_back(LinksOf(pools[static_cast<std::size_t>(stage.pool)],
+    const PlanStage& stage = plan.stages[s];
+    int& offset = filled[stage.pool];
+    links.stages.push_back(LinksOf(pools[stage.pool],
                                    {stage.dp, stage.tp, 1, plan.shared.cp},
                                    plan.shared.ep, offset, options));
     offset += StageGpus(plan, s);
   }
   const auto between = [&](int from, int to) {
-    const auto pool_of = [&](int s) {
-      return plan.stages[static_cast<std::size_t>(s)].pool;
-    };
+    const auto pool_of = [&](int s) { return plan.stages[s].pool; };
     const auto host_of = [&](int s, bool last) {
-      const int rank = links.stages[static_cast<std::size_t>(s)].first_rank +
-                       (last ? StageGpus(plan, s) - 1 : 0);
-      return rank / pools[static_cast<std::size_t>(pool_of(s))].gpus_per_node;
+      const int rank =
+          links.stages[s].first_rank + (last ? StageGpus(plan, s) - 1 : 0);
+      return rank / pools[pool_of(s)].gpus_per_node;
     };
     const bool same_host =
         pool_of(from) == pool_of(to) &&
         std::max(host_of(from, true), host_of(to, true)) ==
             std::min(host_of(from, false), host_of(to, false));
-    return Between(pools[static_cast<std::size_t>(pool_of(from))],
-                   StageGpus(plan, from),
-                   pools[static_cast<std::size_t>(pool_of(to))],
-                   StageGpus(plan, to), same_host);
+    return Between(pools[pool_of(from)], StageGpus(plan, from),
+                   pools[pool_of(to)], StageGpus(plan, to), same_host);
   };
   for (int s = 0; s < pp; ++s) {
     links.forward.push_back(between(s, (s + 1) % pp));
@@ -203,7 +196,7 @@ Plan PlanOf(const StageGrid& grid) {
   plan.shared.pp = grid.pp;
   plan.shared.cp = grid.cp;
   plan.shared.ep = grid.ep;
-  plan.stages.assign(static_cast<std::size_t>(grid.pp),
+  plan.stages.assign(grid.pp,
                      {.dp = grid.dp, .tp = grid.tp, .pool = grid.pool});
   return plan;
 }
@@ -230,15 +223,14 @@ PlanLinks PlaceGrid(std::span<const Cluster> pools, const StageGrid& grid,
   if (options.pipeline_outermost) {
     return PlaceInOrder(pools, PlanOf(grid), options);
   }
-  const Cluster& cluster = pools[static_cast<std::size_t>(grid.pool)];
+  const Cluster& cluster = pools[grid.pool];
   RankGrid ranks{grid.dp, grid.tp, grid.pp, grid.cp};
   PlanLinks links;
-  links.stages.assign(static_cast<std::size_t>(grid.pp),
-                      LinksOf(cluster, ranks, grid.ep, 0, options));
+  links.stages.assign(grid.pp, LinksOf(cluster, ranks, grid.ep, 0, options));
   ranks.dp = Representatives(grid.dp, grid.tp * grid.pp * grid.cp,
                              cluster.gpus_per_node);
   for (int s = 0; s < grid.pp; ++s) {
-    links.stages[static_cast<std::size_t>(s)].first_rank = ranks.Rank(0, s, 0);
+    links.stages[s].first_rank = ranks.Rank(0, s, 0);
     const int next = (s + 1) % grid.pp;
     links.forward.push_back(MessageLink(cluster, StagePairs(ranks, s, next)));
     links.backward.push_back(MessageLink(cluster, StagePairs(ranks, next, s)));

@@ -41,15 +41,14 @@ Plan PlanModel::PlanOf(const ParallelConfig& config) const {
 
 const LayerCosts& PlanModel::Layers(const Plan& plan, int stage) {
   const ParallelConfig& shared = plan.shared;
-  const PlanStage& own = plan.stages[static_cast<std::size_t>(stage)];
+  const PlanStage& own = plan.stages[stage];
   const double sequences = static_cast<double>(problem_.workload.batch_size) /
                            (static_cast<double>(own.dp) * shared.microbatches);
   const Shard shard{sequences, own.tp, SplitsTokens(plan, stage), shared.cp,
                     shared.ep};
   return Memoized(layers_, {own.pool, shard}, [&](const auto& key) {
     return ComputeLayerCosts(problem_.workload, problem_.framework,
-                             problem_.gpus[static_cast<std::size_t>(key.first)],
-                             key.second);
+                             problem_.gpus[key.first], key.second);
   });
 }
 
@@ -75,10 +74,8 @@ std::vector<StageCost> PlanModel::StageCosts(const Plan& plan) {
   stages.reserve(plan.stages.size());
   for (int s = 0; s < plan.shared.pp; ++s) {
     const auto i = static_cast<std::size_t>(s);
-    stages.push_back(
-        {problem_, plan, s,
-         problem_.gpus[static_cast<std::size_t>(plan.stages[i].pool)],
-         Layers(plan, s), links.stages[i], contended});
+    stages.push_back({problem_, plan, s, problem_.gpus[plan.stages[i].pool],
+                      Layers(plan, s), links.stages[i], contended});
   }
   return ComputeStageCosts(stages, links);
 }

@@ -102,7 +102,7 @@ std::vector<Action> StageActions(const PipelineShape& shape, int stage) {
   CheckShape(shape);
   const int count = ActionCount(shape);
   std::vector<Action> actions;
-  actions.reserve(static_cast<std::size_t>(count));
+  actions.reserve(count);
   for (int i = 0; i < count; ++i) {
     actions.push_back(ActionAt(shape, stage, i));
   }

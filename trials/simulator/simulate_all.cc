@@ -16,12 +16,11 @@ constexpr int kBlock = 512;
 
 void ForAll(int tasks, int threads, const std::function<Simulator()>& make,
             const std::function<void(const Simulator&, int)>& task) {
-  std::vector<std::optional<Simulator>> simulators(
-      static_cast<std::size_t>(threads));
+  std::vector<std::optional<Simulator>> simulators(threads);
   common::ParallelFor(
       tasks, threads,
       [&](int worker, int i) {
-        auto& simulator = simulators[static_cast<std::size_t>(worker)];
+        auto& simulator = simulators[worker];
         if (!simulator) {
           simulator.emplace(make());
         }

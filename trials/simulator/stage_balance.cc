@@ -19,7 +19,7 @@ double BlocksInHead(const Model& model) {
 }
 
 std::vector<int> BalanceLayers(int layers, double head, int virtual_stages) {
-  std::vector<int> blocks(static_cast<std::size_t>(virtual_stages), 0);
+  std::vector<int> blocks(virtual_stages, 0);
   const double share = (layers + head) / virtual_stages;
   int stage = 0;
   // Where the next module goes, after one that brings the sum to `cost`.
@@ -29,7 +29,7 @@ std::vector<int> BalanceLayers(int layers, double head, int virtual_stages) {
     }
   };
   for (int block = 1; block <= layers; ++block) {
-    ++blocks[static_cast<std::size_t>(stage)];
+    ++blocks[stage];
     advance(block);
   }
   advance(layers);  // the final norm

@@ -151,7 +151,7 @@ double SharedTableElements(const StageContext& stage) {
   if (!model.tied_embeddings || stage.plan.shared.pp == 1 || model.pooler) {
     return 0.0;
   }
-  const int tp = stage.plan.stages[static_cast<std::size_t>(stage.stage)].tp;
+  const int tp = stage.plan.stages[stage.stage].tp;
   return static_cast<double>(model.vocab_size) * model.hidden_size / tp;
 }
 

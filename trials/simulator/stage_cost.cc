@@ -71,8 +71,7 @@ void AddPendingReceives(const std::vector<StageContext>& stages,
                         std::vector<double>& times_s) {
   constexpr double kChannels = 2.0;  // NCCL's fewest for a pair of ranks
   for (std::size_t v = 0; v < actions.size(); ++v) {
-    const StageContext& stage =
-        stages[static_cast<std::size_t>(chunks[v].stage)];
+    const StageContext& stage = stages[chunks[v].stage];
     TimeBreakdown& time = actions[v];
     const double slowdown_s = 0.5 * kChannels / stage.gpu.multiprocessors() *
                               (time.Total() - time.overhead_s);
@@ -105,7 +104,7 @@ std::vector<StageCost> ComputeStageCosts(
   PipelineTimes times;
   const PipelineShape shape = PipelineOf(stages.front());
   for (const Chunk& chunk : chunks) {
-    const StageContext& stage = stages[static_cast<std::size_t>(chunk.stage)];
+    const StageContext& stage = stages[chunk.stage];
     forward.push_back(ForwardTime(stage, chunk));
     backward.push_back(BackwardTime(stage, chunk));
     times.forward_s.push_back(forward.back().Total());

@@ -24,9 +24,9 @@ class Traffic {
   // `nics` of each host are used.
   Traffic(const Cluster& cluster, int nics) : cluster_(cluster), nics_(nics) {
     const int switches = cluster.gpus_per_switch > 0 ? cluster.switches() : 0;
-    uplink_out_.assign(static_cast<std::size_t>(switches), 0);
+    uplink_out_.assign(switches, 0);
     uplink_in_ = uplink_out_;
-    nic_out_.assign(static_cast<std::size_t>(cluster.nodes), 0);
+    nic_out_.assign(cluster.nodes, 0);
     nic_in_ = nic_out_;
   }
 
@@ -156,13 +156,12 @@ bool PassesSomeGpusOfAHost(const Cluster& cluster,
 template <typename Index>
 std::vector<Group> GroupRanks(const RankGrid& grid, int groups,
                               const Index& index) {
-  std::vector<Group> result(static_cast<std::size_t>(groups));
+  std::vector<Group> result(groups);
   for (int d = 0; d < grid.dp; ++d) {
     for (int p = 0; p < grid.pp; ++p) {
       for (int c = 0; c < grid.cp; ++c) {
         for (int t = 0; t < grid.tp; ++t) {
-          result[static_cast<std::size_t>(index(d, p, c, t))].push_back(
-              grid.Rank(d, p, t, c));
+          result[index(d, p, c, t)].push_back(grid.Rank(d, p, t, c));
         }
       }
     }

@@ -19,18 +19,14 @@ using surrogates::PlanCost;
 using surrogates::StageCost;
 using surrogates::StageView;
 
-OperatorChoice& At(OperatorPlan& plan, int op) {
-  return plan.choices[static_cast<std::size_t>(op)];
-}
+OperatorChoice& At(OperatorPlan& plan, int op) { return plan.choices[op]; }
 // A product that is not split has no variant: its two profiles differ by noise.
 void Resize(OperatorChoice& choice, int tp_log2, int dp_log2) {
   choice.tp_log2 = static_cast<std::uint8_t>(tp_log2);
   choice.dp_log2 = static_cast<std::uint8_t>(dp_log2);
   choice.variant = tp_log2 == 0 ? std::uint8_t{0} : choice.variant;
 }
-int First(const OperatorPlan& plan, int stage) {
-  return plan.first[static_cast<std::size_t>(stage)];
-}
+int First(const OperatorPlan& plan, int stage) { return plan.first[stage]; }
 
 // The operators of a stage with one name.
 struct Group {
@@ -45,10 +41,10 @@ std::vector<Group> GroupsOf(const OperatorModel& model,
   std::vector<Group> groups(model.table().names().size());
   for (int op = stage.begin; op < stage.end; ++op) {
     const surrogates::OperatorTraits& traits = model.TraitsOf(op);
-    const surrogates::OperatorProfile* profile = model.Profile(
-        op, plan.micro_batch, plan.choices[static_cast<std::size_t>(op)]);
+    const surrogates::OperatorProfile* profile =
+        model.Profile(op, plan.micro_batch, plan.choices[op]);
     if (traits.recomputable && !traits.begins_layer && profile != nullptr) {
-      Group& group = groups[static_cast<std::size_t>(model.NameOf(op))];
+      Group& group = groups[model.NameOf(op)];
       group.operators.push_back(op);
       group.kept_mb +=
           profile->activations_mb * traits.kept * (stage.behind + 1);
@@ -275,8 +271,7 @@ CostedPlan Relay(const OperatorModel& model, const CostedPlan& from,
       break;
     }
     const auto value = [&](int stage) {
-      return ValueOf(current.cost.stages[static_cast<std::size_t>(stage)],
-                     memory);
+      return ValueOf(current.cost.stages[stage], memory);
     };
     std::optional<OperatorPlan> moved;
     for (const double left : kGapsLeft) {
@@ -308,10 +303,8 @@ std::vector<int> IdlestFirst(const PlanCost& cost) {
   }
   std::vector<int> order(idle.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return idle[static_cast<std::size_t>(a)] >
-           idle[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return idle[a] > idle[b]; });
   return order;
 }
 

@@ -72,7 +72,7 @@ class Program {
 
  private:
   Part& At(int behind, std::size_t cut, int gpus) {
-    return parts_[static_cast<std::size_t>(behind)]
+    return parts_[behind]
                  [cut * static_cast<std::size_t>(model_.job().gpus + 1) +
                   static_cast<std::size_t>(gpus)];
   }
@@ -124,7 +124,7 @@ class Program {
     plan.micro_batch = micro_batch_;
     plan.first.assign(static_cast<std::size_t>(behind) + 2, cuts_[end]);
     plan.first[0] = cuts_[begin];
-    plan.choices.resize(static_cast<std::size_t>(model_.operators()));
+    plan.choices.resize(model_.operators());
     ++result_.explored;
     if (!ChooseSizes(model_, plan, 0, gpus)) {
       return {plan, {.compute_ms = kInfinity, .memory_mb = kInfinity}};
@@ -136,7 +136,7 @@ class Program {
   OperatorPlan Rebuilt(int behind) {
     OperatorPlan plan;
     plan.micro_batch = micro_batch_;
-    plan.choices.resize(static_cast<std::size_t>(model_.operators()));
+    plan.choices.resize(model_.operators());
     std::size_t begin = 0;
     int gpus = model_.job().gpus;
     for (; behind >= 0; --behind) {

@@ -36,10 +36,10 @@ std::optional<OperatorPlan> Exchange(const OperatorModel& model,
                                      const OperatorPlan& plan, int stage,
                                      int begin, int step, int tp_change) {
   std::optional<OperatorPlan> changed;
-  const int low = plan.first[static_cast<std::size_t>(stage)];
+  const int low = plan.first[stage];
   const int high = plan.first[static_cast<std::size_t>(stage) + 1];
   for (int op = begin; op >= low && op < high; op += step) {
-    OperatorChoice choice = plan.choices[static_cast<std::size_t>(op)];
+    OperatorChoice choice = plan.choices[op];
     if (choice.tp_log2 + tp_change < 0 || choice.dp_log2 < tp_change) {
       break;
     }
@@ -53,7 +53,7 @@ std::optional<OperatorPlan> Exchange(const OperatorModel& model,
     if (!changed) {
       changed = plan;
     }
-    changed->choices[static_cast<std::size_t>(op)] = choice;
+    changed->choices[op] = choice;
   }
   return changed;
 }
@@ -80,9 +80,9 @@ Tried TuneStage(const OperatorModel& model, const CostedPlan& plan, int stage,
   }
   for (int op = plan.plan.first[at]; op < end; ++op) {
     if (model.TraitsOf(op).tunable && model.table().variants() == 2 &&
-        best.plan.choices[static_cast<std::size_t>(op)].tp_log2 > 0) {
+        best.plan.choices[op].tp_log2 > 0) {
       OperatorPlan changed = best.plan;
-      changed.choices[static_cast<std::size_t>(op)].variant ^= 1;
+      changed.choices[op].variant ^= 1;
       KeepFaster(model, std::move(changed), stage, best, explored);
     }
   }

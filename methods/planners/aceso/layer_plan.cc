@@ -34,7 +34,7 @@ trials::PlanStage SizesOf(const OperatorPlan& plan, int stage) {
   const auto s = static_cast<std::size_t>(stage);
   std::map<int, int> operators;  // by the logarithm of tp
   for (int op = plan.first[s]; op < plan.first[s + 1]; ++op) {
-    ++operators[plan.choices[static_cast<std::size_t>(op)].tp_log2];
+    ++operators[plan.choices[op].tp_log2];
   }
   const int tp_log2 = std::max_element(operators.begin(), operators.end(),
                                        [](const auto& a, const auto& b) {
@@ -52,7 +52,7 @@ double RecomputedShare(const OperatorModel& model, const OperatorPlan& plan,
   double recomputed_mb = 0.0;
   double all_mb = 0.0;
   for (int op = plan.first[s]; op < plan.first[s + 1]; ++op) {
-    const OperatorChoice& choice = plan.choices[static_cast<std::size_t>(op)];
+    const OperatorChoice& choice = plan.choices[op];
     const surrogates::OperatorTraits& traits = model.TraitsOf(op);
     const surrogates::OperatorProfile* profile =
         model.Profile(op, plan.micro_batch, choice);

@@ -36,9 +36,7 @@ constexpr std::array kPrimitives = {
               Partner::kNone},
 };
 
-int First(const OperatorPlan& plan, int stage) {
-  return plan.first[static_cast<std::size_t>(stage)];
-}
+int First(const OperatorPlan& plan, int stage) { return plan.first[stage]; }
 
 // Doubles or halves the GPUs of a stage in one dimension.
 bool ScaleStage(const OperatorModel& model, OperatorPlan& plan, int stage,
@@ -85,11 +83,11 @@ bool Settle(const OperatorModel& model, OperatorPlan& plan,
             const std::vector<int>& idlest, int changed, int first,
             int surplus) {
   std::vector<char> used(idlest.size(), 0);
-  used[static_cast<std::size_t>(changed)] = 1;
+  used[changed] = 1;
   const auto scale = [&](int stage) {
     const int gpus = plan.GpusOf(stage);
     const int change = surplus > 0 ? 1 : -1;
-    used[static_cast<std::size_t>(stage)] = 1;
+    used[stage] = 1;
     if (!ScalePartner(model, plan, stage, change)) {
       return false;
     }
@@ -99,7 +97,7 @@ bool Settle(const OperatorModel& model, OperatorPlan& plan,
   const auto next = [&] {
     const auto usable = [&](int stage) {
       const int gpus = plan.GpusOf(stage);
-      return used[static_cast<std::size_t>(stage)] == 0 &&
+      return used[stage] == 0 &&
              (surplus > 0 ? gpus <= surplus : gpus > 1 && gpus / 2 <= -surplus);
     };
     std::vector<int> order = idlest;
@@ -280,10 +278,8 @@ std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
       share[r] = sum[r] > 0.0 ? share[r] / sum[r] : 0.0;
     }
     resources = {0, 1, 2};
-    std::stable_sort(resources.begin(), resources.end(), [&](int a, int b) {
-      return share[static_cast<std::size_t>(a)] >
-             share[static_cast<std::size_t>(b)];
-    });
+    std::stable_sort(resources.begin(), resources.end(),
+                     [&](int a, int b) { return share[a] > share[b]; });
   }
   std::vector<char> listed(kPrimitives.size(), 0);
   std::vector<std::vector<PrimitiveKind>> groups;

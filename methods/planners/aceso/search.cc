@@ -31,7 +31,7 @@ std::uint8_t Log2(int size) {
 // GPUs of each stage, powers of two up to `most` that are as equal as possible;
 // empty where they do not add up.
 std::vector<int> GpusOfStages(int gpus, int stages, int most) {
-  std::vector<int> gpus_of(static_cast<std::size_t>(stages), 1);
+  std::vector<int> gpus_of(stages, 1);
   int sum = stages;
   for (bool changed = true; sum < gpus && changed;) {
     changed = false;
@@ -228,17 +228,17 @@ bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan,
   if (model.job().batch % plan.micro_batch != 0) {
     return false;
   }
-  plan.choices.resize(static_cast<std::size_t>(model.operators()));
+  plan.choices.resize(model.operators());
   for (int s = 0; s < stages; ++s) {
     plan.first.push_back(s * (model.operators() / stages));
   }
   plan.first.push_back(model.operators());
   for (int s = 0; s < stages; ++s) {
-    const int all = gpus_of[static_cast<std::size_t>(s)];
+    const int all = gpus_of[s];
     const int tp = std::min(all, most_tp);
-    for (int op = plan.first[static_cast<std::size_t>(s)];
+    for (int op = plan.first[s];
          op < plan.first[static_cast<std::size_t>(s) + 1]; ++op) {
-      auto& choice = plan.choices[static_cast<std::size_t>(op)];
+      auto& choice = plan.choices[op];
       choice.tp_log2 = Log2(tp);
       choice.dp_log2 = Log2(all / tp);
     }
@@ -257,9 +257,8 @@ std::vector<StageSearch> SearchStages(const OperatorModel& model,
   for (int stages = 1; stages <= most; ++stages) {
     searches.emplace_back(model, options, stages, replicate);
   }
-  common::ParallelFor(most, options.threads, [&](int /*worker*/, int i) {
-    searches[static_cast<std::size_t>(i)].Run();
-  });
+  common::ParallelFor(most, options.threads,
+                      [&](int /*worker*/, int i) { searches[i].Run(); });
   return searches;
 }
 
@@ -291,7 +290,7 @@ AcesoResult SearchAceso(const OperatorModel& model,
     result.least_memory.push_back(all.front());
   }
   if (result.best.size() > static_cast<std::size_t>(options.top)) {
-    result.best.resize(static_cast<std::size_t>(options.top));
+    result.best.resize(options.top);
   }
   return result;
 }

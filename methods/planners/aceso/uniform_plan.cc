@@ -21,8 +21,7 @@ constexpr std::array<std::string_view, 4> kAttentionCore = {
 bool Recomputes(const OperatorModel& model, int op,
                 trials::Recomputation recomputation) {
   if (recomputation == trials::kRecomputeSelective) {
-    const std::string_view name =
-        model.table().names()[static_cast<std::size_t>(model.NameOf(op))];
+    const std::string_view name = model.table().names()[model.NameOf(op)];
     return std::find(kAttentionCore.begin(), kAttentionCore.end(), name) !=
            kAttentionCore.end();
   }
@@ -56,21 +55,19 @@ OperatorPlan EqualStages(const OperatorModel& model, int stages) {
   OperatorPlan plan;
   const int count = static_cast<int>(layers.size());
   for (int s = 0; s < stages; ++s) {
-    plan.first.push_back(
-        s == 0 ? 0 : layers[static_cast<std::size_t>(s * count / stages)]);
+    plan.first.push_back(s == 0 ? 0 : layers[s * count / stages]);
   }
   plan.first.push_back(model.operators());
-  plan.choices.resize(static_cast<std::size_t>(model.operators()));
+  plan.choices.resize(model.operators());
   return plan;
 }
 
 void SetSizes(const OperatorModel& model, int tp, int dp,
               trials::Recomputation recomputation, OperatorPlan& plan) {
   for (int op = 0; op < model.operators(); ++op) {
-    plan.choices[static_cast<std::size_t>(op)] = {
-        Log2(tp), Log2(dp), 0,
-        static_cast<std::uint8_t>(Recomputes(model, op, recomputation) ? 1
-                                                                       : 0)};
+    plan.choices[op] = {Log2(tp), Log2(dp), 0,
+                        static_cast<std::uint8_t>(
+                            Recomputes(model, op, recomputation) ? 1 : 0)};
   }
 }
 

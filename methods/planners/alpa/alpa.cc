@@ -46,8 +46,7 @@ class InterOperator {
     const int count = static_cast<int>(layers.size());
     const int clusters = std::min(count, options.clusters);
     for (int i = 0; i < clusters; ++i) {
-      cuts_.push_back(
-          i == 0 ? 0 : layers[static_cast<std::size_t>(i * count / clusters)]);
+      cuts_.push_back(i == 0 ? 0 : layers[i * count / clusters]);
     }
     cuts_.push_back(model.operators());
     for (int gpus = 1; gpus <= model.job().gpus; gpus *= 2) {
@@ -94,9 +93,7 @@ class InterOperator {
   [[nodiscard]] int Clusters() const {
     return static_cast<int>(cuts_.size()) - 1;
   }
-  [[nodiscard]] int Operator(int cluster) const {
-    return cuts_[static_cast<std::size_t>(cluster)];
-  }
+  [[nodiscard]] int Operator(int cluster) const { return cuts_[cluster]; }
   [[nodiscard]] Stage& At(int begin, int end, std::size_t submesh) {
     const auto size = cuts_.size();
     return stages_[(static_cast<std::size_t>(begin) * size +

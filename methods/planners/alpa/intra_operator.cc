@@ -101,7 +101,7 @@ std::vector<OperatorChoice> IntraOperator(const OperatorModel& model, int begin,
   if (!std::isfinite(*best)) {
     return {};
   }
-  std::vector<OperatorChoice> choices(static_cast<std::size_t>(end - begin));
+  std::vector<OperatorChoice> choices(end - begin);
   auto at = static_cast<std::size_t>(best - beginnings.us.begin());
   for (std::size_t i = choices.size(); i > 0; --i) {
     const bool recomputable =

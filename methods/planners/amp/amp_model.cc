@@ -81,9 +81,7 @@ std::vector<double> AmpModel::LayerMs(const AmpSizes& sizes) const {
 }
 
 double AmpModel::LinkMs(double mb, int host, int other) const {
-  const auto factor = [this](int of) {
-    return cluster_.bandwidth[static_cast<std::size_t>(of)];
-  };
+  const auto factor = [this](int of) { return cluster_.bandwidth[of]; };
   return 1e-3 * operators_.links().TransferUs(mb, host != other) /
          std::min(factor(host), factor(other));
 }
@@ -185,10 +183,9 @@ surrogates::OperatorPlan AmpModel::PlanOf(const AmpSizes& sizes,
   surrogates::OperatorPlan plan;
   plan.micro_batch = sizes.dp * sizes.micro_batch;
   for (const int layer : first) {
-    plan.first.push_back(layers_[static_cast<std::size_t>(layer)]);
+    plan.first.push_back(layers_[layer]);
   }
-  plan.choices.assign(static_cast<std::size_t>(operators_.operators()),
-                      ChoiceOf(sizes));
+  plan.choices.assign(operators_.operators(), ChoiceOf(sizes));
   return plan;
 }
 

@@ -19,7 +19,7 @@ Placement Rectangles(const std::vector<int>& hosts, int gpus_per_host, int high,
     const auto first = hosts.begin() + column * wide;
     std::vector<int> stage;
     for (int w = 0; w < wide; ++w) {
-      stage.insert(stage.end(), static_cast<std::size_t>(high), *(first + w));
+      stage.insert(stage.end(), high, *(first + w));
     }
     placement.hosts.push_back(std::move(stage));
   }
@@ -32,12 +32,11 @@ std::vector<std::vector<int>> HostOrders(const AmpCluster& cluster) {
   std::vector<int> slowest_first = given;
   std::stable_sort(slowest_first.begin(), slowest_first.end(),
                    [&](int a, int b) {
-                     return cluster.bandwidth[static_cast<std::size_t>(a)] <
-                            cluster.bandwidth[static_cast<std::size_t>(b)];
+                     return cluster.bandwidth[a] < cluster.bandwidth[b];
                    });
   std::vector<int> fastest_first(slowest_first.rbegin(), slowest_first.rend());
-  if (cluster.bandwidth[static_cast<std::size_t>(slowest_first.front())] ==
-      cluster.bandwidth[static_cast<std::size_t>(slowest_first.back())]) {
+  if (cluster.bandwidth[slowest_first.front()] ==
+      cluster.bandwidth[slowest_first.back()]) {
     return {given};
   }
   return {given, fastest_first, slowest_first};

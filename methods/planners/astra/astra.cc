@@ -165,7 +165,7 @@ std::vector<Filter> AstraFilters(const Problem& problem,
       {"memory",
        [&memory_bytes, most = options.memory_share *
                               problem.memory_capacity_bytes](int candidate) {
-         return memory_bytes[static_cast<std::size_t>(candidate)] <= most;
+         return memory_bytes[candidate] <= most;
        }});
   return filters;
 }
@@ -229,7 +229,7 @@ std::unique_ptr<Method> MakeAstra(const Problem& problem,
   const Filter memory = std::move(filters.back());
   filters.pop_back();
   for (const int candidate : ApplyFilters(order, filters).kept) {
-    rank[static_cast<std::size_t>(candidate)] = memory.keeps(candidate) ? 0 : 1;
+    rank[candidate] = memory.keeps(candidate) ? 0 : 1;
   }
   const auto key = [&](int candidate) {
     const auto i = static_cast<std::size_t>(candidate);

@@ -53,7 +53,7 @@ double MillisecondsOf(const HeterogeneousJob& job,
   std::vector<double> stage_ms;
   for (std::size_t i = 0; i < types.size(); ++i) {
     stage_ms.insert(
-        stage_ms.end(), static_cast<std::size_t>(shares[i].stages),
+        stage_ms.end(), shares[i].stages,
         shares[i].layers * types[i].layer_ms + types[i].transfer_ms);
   }
   return surrogates::PipelineTime(stage_ms, job.microbatches);

@@ -23,7 +23,7 @@ void AddCluster(const MoneyJob& job, const trials::SearchSpace& space, int gpus,
   problem.memory_capacity_bytes = job.memory_bytes;
   problem.workload = &job.workload;
   const trials::Predictions estimates = EstimatesOf(problem, options);
-  std::vector<int> all(static_cast<std::size_t>(space.size()));
+  std::vector<int> all(space.size());
   std::iota(all.begin(), all.end(), 0);
   const std::vector<int> kept =
       ApplyFilters(std::move(all),
@@ -32,8 +32,7 @@ void AddCluster(const MoneyJob& job, const trials::SearchSpace& space, int gpus,
   result.strategies += space.size();
   result.fit += static_cast<std::int64_t>(kept.size());
   for (const int candidate : kept) {
-    const double time_s =
-        estimates.step_time_s[static_cast<std::size_t>(candidate)];
+    const double time_s = estimates.step_time_s[candidate];
     result.pool.push_back(
         {gpus, space[candidate], time_s,
          job.steps * time_s / kHour * gpus * job.price_per_hour});
@@ -50,7 +49,7 @@ void KeepOptimal(MoneyResult& result) {
   }
   std::vector<GpuStrategy> pool;
   for (const Strategy& each : OptimalPool(std::move(strategies))) {
-    pool.push_back(result.pool[static_cast<std::size_t>(each.id)]);
+    pool.push_back(result.pool[each.id]);
   }
   result.pool = std::move(pool);
 }

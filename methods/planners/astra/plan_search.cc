@@ -148,7 +148,7 @@ class Search {
       std::vector<std::vector<int>> layers;
       int most_layers = 0;
       for (const int pool : order) {
-        const TypeShare& share = shares[static_cast<std::size_t>(pool)];
+        const TypeShare& share = shares[pool];
         most_layers = std::max(most_layers, share.layers);
         for (int i = 0; i < share.stages; ++i) {
           plan.stages.push_back(
@@ -193,8 +193,7 @@ class Search {
 
   static void Recompute(int layers, Plan& plan) {
     for (int s = 0; s < plan.shared.pp; ++s) {
-      plan.stages[static_cast<std::size_t>(s)].recomputed_layers =
-          std::min(layers, StageLayers(plan, s));
+      plan.stages[s].recomputed_layers = std::min(layers, StageLayers(plan, s));
     }
   }
 
@@ -262,11 +261,7 @@ const surrogates::AstraBlock& AstraPlanModel::Block(
                      config.cp, config.ep};
   auto found = blocks_.find(key);
   if (found == blocks_.end()) {
-    found =
-        blocks_
-            .emplace(key,
-                     models_[static_cast<std::size_t>(pool)].BlockOf(config))
-            .first;
+    found = blocks_.emplace(key, models_[pool].BlockOf(config)).first;
   }
   return found->second;
 }

@@ -9,8 +9,7 @@ namespace methods {
 bool Allows(const PlanConstraints& constraints,
             const surrogates::OperatorModel& model, int op,
             const surrogates::OperatorChoice& choice) {
-  const std::string& name =
-      model.table().names()[static_cast<std::size_t>(model.NameOf(op))];
+  const std::string& name = model.table().names()[model.NameOf(op)];
   return std::all_of(
       constraints.partitions.begin(), constraints.partitions.end(),
       [&](const PartitionConstraint& constraint) {

@@ -63,8 +63,7 @@ class PipelineSearch {
 
  private:
   [[nodiscard]] Rest& RestOf(int stages, int gpus, int begin) {
-    return rests_[static_cast<std::size_t>(stages)][static_cast<std::size_t>(
-        gpus)][static_cast<std::size_t>(begin)];
+    return rests_[stages][gpus][begin];
   }
 
   // The best rests of exactly so many stages.

@@ -57,8 +57,7 @@ StageTable::StageTable(const OperatorModel& model,
 
 double StageTable::Sum(const std::vector<double>& sums, int begin,
                        int end) const {
-  return sums[static_cast<std::size_t>(Operator(end))] -
-         sums[static_cast<std::size_t>(Operator(begin))];
+  return sums[Operator(end)] - sums[Operator(begin)];
 }
 
 bool StageTable::IsBalancedStage(int begin, int end, int gpus,

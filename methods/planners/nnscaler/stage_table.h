@@ -43,9 +43,7 @@ class StageTable {
   [[nodiscard]] int layers() const {
     return static_cast<int>(cuts_.size()) - 1;
   }
-  [[nodiscard]] int Operator(int layer) const {
-    return cuts_[static_cast<std::size_t>(layer)];
-  }
+  [[nodiscard]] int Operator(int layer) const { return cuts_[layer]; }
 
   // Whether the work of these layers is balanced in a pipeline of all GPUs.
   [[nodiscard]] bool IsBalancedStage(int begin, int end, int gpus,

@@ -81,7 +81,7 @@ TEST_F(TextbookMethod, TriesThoseThatPassTheFiltersFirstInTheOrderOfTheModel) {
                                          .flops_per_s = 312e12,
                                          .intra_node_bytes_per_s = 300e9,
                                          .inter_node_bytes_per_s = 100e9});
-  std::vector<int> all(static_cast<std::size_t>(space_.size()));
+  std::vector<int> all(space_.size());
   std::iota(all.begin(), all.end(), 0);
   const Filtered filtered =
       ApplyFilters(all, TextbookFilters(space_, model, 0.9 * 12e9, 0.2));
@@ -192,7 +192,7 @@ TEST_F(TextbookMethod, FiltersKeepWhatNeedsExactlyTheirShares) {
 TEST_F(TextbookMethod, TheAdviceIsFollowedAlsoWhereItIsTheFirstCandidate) {
   const int advised = MakeTextbook(problem_, {}, 1)->Suggest()->candidate;
   std::vector<ParallelConfig> configs = Configs();
-  std::swap(configs[0], configs[static_cast<std::size_t>(advised)]);
+  std::swap(configs[0], configs[advised]);
   const ParallelConfig expected = configs[0];
   space_ = trials::SearchSpace(configs);
   // Filters that leave the candidate with the least memory only.

@@ -27,7 +27,7 @@ double BestOfTwoStages(const OperatorModel& model) {
       OperatorPlan plan;
       plan.micro_batch = micro_batch;
       plan.first = {0, cut, model.operators()};
-      plan.choices.resize(static_cast<std::size_t>(model.operators()));
+      plan.choices.resize(model.operators());
       FitRecomputation(model, plan);
       const auto cost = model.Cost(plan);
       if (Fits(model, cost)) {
@@ -88,7 +88,7 @@ TEST(AcesoTest, RecomputationTakesTheLargestActivationsFirst) {
   const OperatorModel unlimited = SmallModel(4, 1, 1e9);
   OperatorPlan plan;
   plan.first = {0, unlimited.operators()};
-  plan.choices.resize(static_cast<std::size_t>(unlimited.operators()));
+  plan.choices.resize(unlimited.operators());
   const double memory_mb = unlimited.Cost(plan).memory_mb;
   // One score operator (40 MB) is enough to save 1 MB, but it exists while its
   // layer is recomputed; a second one saves its memory.
@@ -97,10 +97,8 @@ TEST(AcesoTest, RecomputationTakesTheLargestActivationsFirst) {
   EXPECT_LE(model.Cost(plan).memory_mb, memory_mb - 1.0);
   int scores = 0;
   for (int op = 0; op < model.operators(); ++op) {
-    const bool recomputed =
-        plan.choices[static_cast<std::size_t>(op)].recomputed != 0;
-    const std::string& name =
-        model.table().names()[static_cast<std::size_t>(model.NameOf(op))];
+    const bool recomputed = plan.choices[op].recomputed != 0;
+    const std::string& name = model.table().names()[model.NameOf(op)];
     scores += name == "enc-attention-score" && recomputed ? 1 : 0;
     EXPECT_TRUE(!recomputed || name == "enc-attention-score" ||
                 name == "enc-MLP-gelu")
@@ -245,8 +243,7 @@ TEST(AcesoTest, FineTuningExchangesTensorForDataParallelismWhereThatIsFaster) {
   OperatorPlan plan;
   plan.micro_batch = 4;
   plan.first = {0, model.operators()};
-  plan.choices.assign(static_cast<std::size_t>(model.operators()),
-                      {.tp_log2 = 1});
+  plan.choices.assign(model.operators(), {.tp_log2 = 1});
   const CostedPlan tensor = Costed(model, plan);
   std::int64_t explored = 0;
   const CostedPlan tuned = FineTune(model, tensor, explored);

@@ -85,7 +85,7 @@ TEST_F(AstraMethod, TriesWhatPassesItsFiltersInTheOrderOfItsEstimates) {
   const std::vector<int> order = OrderOf(options);
   ASSERT_EQ(order.size(), all.size());
   const auto time = [&](int candidate) {
-    return estimates.step_time_s[static_cast<std::size_t>(candidate)];
+    return estimates.step_time_s[candidate];
   };
   const auto end =
       order.begin() + static_cast<std::ptrdiff_t>(filtered.kept.size());
@@ -163,7 +163,7 @@ TEST_F(AstraMethod, EachStrategyIsTriedOnceBeforeItsBucketsAndOverlaps) {
   ASSERT_EQ(order.size(), configs.size());
   std::set<int> microbatches;
   for (int i = 0; i < 2; ++i) {
-    const ParallelConfig& config = space_[order[static_cast<std::size_t>(i)]];
+    const ParallelConfig& config = space_[order[i]];
     microbatches.insert(config.microbatches);
     EXPECT_EQ(config.zero_bucket_mb, 24);
     EXPECT_TRUE(config.overlap_zero_comm && config.overlap_zero_allgather);
@@ -199,8 +199,8 @@ TEST_F(AstraMethod, WhereNothingFitsTheLeastMemoryIsFirst) {
   const int first = OrderOf({}).front();
   for (int i = 0; i < space_.size(); ++i) {
     if (space_[i].grad_checkpoint != trials::kRecomputeSelective) {
-      EXPECT_LE(estimates.peak_memory_bytes[static_cast<std::size_t>(first)],
-                estimates.peak_memory_bytes[static_cast<std::size_t>(i)]);
+      EXPECT_LE(estimates.peak_memory_bytes[first],
+                estimates.peak_memory_bytes[i]);
     }
   }
 }

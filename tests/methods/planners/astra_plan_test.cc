@@ -195,8 +195,7 @@ TEST_F(AstraPlans, NoStageRecomputesMoreThanItsLayers) {
   int partial = 0;
   for (const CostedStrategy& each : Find(0, 100000).best) {
     for (int stage = 0; stage < each.plan.shared.pp; ++stage) {
-      const int recomputed =
-          each.plan.stages[static_cast<std::size_t>(stage)].recomputed_layers;
+      const int recomputed = each.plan.stages[stage].recomputed_layers;
       ASSERT_LE(recomputed, StageLayers(each.plan, stage));
       partial +=
           recomputed > 0 && recomputed < StageLayers(each.plan, stage) ? 1 : 0;

@@ -73,7 +73,7 @@ TEST(LayerPlan, SizesAreThoseOfMostOperatorsOfTheStage) {
   const OperatorModel model = Model();
   OperatorPlan plan = TwoStages(model);
   for (int op = 0; op < plan.first[1]; ++op) {
-    plan.choices[static_cast<std::size_t>(op)] = {0, 2, 0, 0};
+    plan.choices[op] = {0, 2, 0, 0};
   }
   plan.choices[3] = {2, 0, 0, 0};
   const trials::Plan layers = LayerPlanOf(model, plan);
@@ -90,7 +90,7 @@ TEST(LayerPlan, RecomputedLayersHoldAtLeastTheDroppedActivations) {
   const std::vector<int> first = LayersOf(model);
   const auto recompute = [&](int begin, int end) {
     for (int op = begin; op < end; ++op) {
-      plan.choices[static_cast<std::size_t>(op)].recomputed = 1;
+      plan.choices[op].recomputed = 1;
     }
     return LayerPlanOf(model, plan).stages[0].recomputed_layers;
   };
@@ -116,7 +116,7 @@ OperatorModel PairedOperators(int layers, double activations_mb) {
 OperatorPlan Cut(const OperatorModel& model, int at) {
   OperatorPlan plan;
   plan.first = {0, at, model.operators()};
-  plan.choices.resize(static_cast<std::size_t>(model.operators()));
+  plan.choices.resize(model.operators());
   return plan;
 }
 

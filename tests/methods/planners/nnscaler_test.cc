@@ -216,9 +216,7 @@ TEST(NnScalerConstraints, AnOperatorMayBeBarredFromDataParallelism) {
   const std::string name = "enc-MLP-GEMM-1";
   const PlanConstraints constraints{0.4, 0.5, 8, {{name, false, true}}};
   for (int op = 0; op < model.operators(); ++op) {
-    const bool constrained =
-        model.table().names()[static_cast<std::size_t>(model.NameOf(op))] ==
-        name;
+    const bool constrained = model.table().names()[model.NameOf(op)] == name;
     EXPECT_EQ(Allows(constraints, model, op, {0, 1, 0, 0}), !constrained);
     EXPECT_TRUE(Allows(constraints, model, op, {1, 0, 0, 0}));
     EXPECT_TRUE(Allows(constraints, model, op, {0, 0, 0, 0}));

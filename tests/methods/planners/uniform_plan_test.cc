@@ -79,8 +79,7 @@ TEST(UniformPlan, RecomputesNothingTheCoreOfAttentionOrAllButTheEnds) {
                                      .grad_checkpoint = recomputation});
     ASSERT_TRUE(plan);
     for (int op = 0; op < model.operators(); ++op) {
-      const std::string& name =
-          model.table().names()[static_cast<std::size_t>(model.NameOf(op))];
+      const std::string& name = model.table().names()[model.NameOf(op)];
       const bool core =
           name == "enc-attention-score" || name == "enc-attention-softmax" ||
           name == "enc-attention-dropout" || name == "enc-attention-context";
@@ -89,7 +88,7 @@ TEST(UniformPlan, RecomputesNothingTheCoreOfAttentionOrAllButTheEnds) {
                               : recomputation == trials::kRecomputeSelective
                                   ? core
                                   : false;
-      EXPECT_EQ(plan->choices[static_cast<std::size_t>(op)],
+      EXPECT_EQ(plan->choices[op],
                 (surrogates::OperatorChoice{
                     1, 2, 0, static_cast<std::uint8_t>(recomputed ? 1 : 0)}))
           << name;

@@ -60,8 +60,7 @@ TEST(Hierarchical, VariesTheFastestSizesNextWhicheverCandidateItIs) {
       const std::vector<int> tried = Search(space, fastest, after_plan);
       ASSERT_EQ(tried.size(), configs.size());
       for (int i = 2; i < 5; ++i) {
-        EXPECT_EQ(space[tried[static_cast<std::size_t>(i)]].dp,
-                  space[fastest].dp);
+        EXPECT_EQ(space[tried[i]].dp, space[fastest].dp);
       }
     }
   }
@@ -131,8 +130,8 @@ TEST(Hierarchical, EveryLevelVariesItsKnobsOfTheBestTrial) {
         for (int i = 0; i < space.size(); ++i) {
           const double distance =
               Distance(space[i], space[best], space.knobs());
-          if (history.tried()[static_cast<std::size_t>(i)] == 0 &&
-              distance < least && MayFollow(space[best], space[i], level)) {
+          if (history.tried()[i] == 0 && distance < least &&
+              MayFollow(space[best], space[i], level)) {
             expected = i;
             least = distance;
           }

@@ -188,7 +188,7 @@ TEST(TextbookTest, HierarchyVariesSizesThenMemoryThenMicrobatches) {
 
 TEST(TextbookTest, TheNearestCandidateRepairsAnImpossibleChild) {
   const SearchSpace space = Space(64);
-  const std::vector<char> tried(static_cast<std::size_t>(space.size()), 0);
+  const std::vector<char> tried(space.size(), 0);
   // dp 16, tp 8, pp 8 is 1,024 GPUs; dp 1 is needed for that tp and pp.
   ParallelConfig child = space[0];
   child.dp = 2;

@@ -242,7 +242,7 @@ Eigen::VectorXd Term(const std::vector<ParallelConfig>& configs,
       memory ? MemoryPrior(space, shape, CostModelForm::kPhysical, 2.0)
              : ThroughputPrior(space, shape, CostModelForm::kPhysical);
   for (int j = 0; j < mean.size(); ++j) {
-    if (mean.coefficients[static_cast<std::size_t>(j)].name == name) {
+    if (mean.coefficients[j].name == name) {
       return mean.features.col(j);
     }
   }
@@ -352,15 +352,11 @@ TEST(CentersFor, MoveAllCentersByTheLogarithmOfTheTypicalValue) {
   for (const double typical : {0.05, 1.0, 300.0}) {
     for (int j = 0; j < time.size(); ++j) {
       EXPECT_NEAR(CentersFor(time, typical)[j],
-                  time.coefficients[static_cast<std::size_t>(j)].log_center -
-                      std::log(typical),
-                  1e-12);
+                  time.coefficients[j].log_center - std::log(typical), 1e-12);
     }
     for (int j = 0; j < memory.size(); ++j) {
       EXPECT_NEAR(CentersFor(memory, typical)[j],
-                  memory.coefficients[static_cast<std::size_t>(j)].log_center +
-                      std::log(typical),
-                  1e-12);
+                  memory.coefficients[j].log_center + std::log(typical), 1e-12);
     }
   }
   EXPECT_THROW((void)CentersFor(time, 0.0), std::invalid_argument);
@@ -373,7 +369,7 @@ std::map<std::string, double> FeaturesOf(const ParametricMean& mean,
   for (int j = 0; j < mean.size(); ++j) {
     const double value = mean.features(candidate, j);
     if (value != 0.0) {
-      features[mean.coefficients[static_cast<std::size_t>(j)].name] = value;
+      features[mean.coefficients[j].name] = value;
     }
   }
   return features;

@@ -322,7 +322,7 @@ TEST(TextbookModel, CalibrationIsTheLeastSquaresOfTheRelativeErrors) {
       {{.compute_s = 0.5, .tensor_s = 0.9, .bubble_s = 0.1}, 1.5}};
   Eigen::MatrixXd predicted(4, 2);
   for (Eigen::Index i = 0; i < 4; ++i) {
-    const auto& [step, time_s] = measurements[static_cast<std::size_t>(i)];
+    const auto& [step, time_s] = measurements[i];
     predicted(i, 0) = (step.compute_s + step.bubble_s) / time_s;
     predicted(i, 1) = (step.tensor_s + step.data_s) / time_s;
   }

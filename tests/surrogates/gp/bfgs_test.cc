@@ -628,7 +628,7 @@ TEST(MinimizeBfgs, ReachesAtLeastWhatNloptReachesOnRealFits) {
     peer.set_upper_bounds(5.0);
     peer.set_xtol_rel(1e-9);
     peer.set_maxeval(2000);
-    std::vector<double> x(static_cast<std::size_t>(size), 0.0);
+    std::vector<double> x(size, 0.0);
     double peers = 0.0;
     peer.optimize(x, peers);
     not_worse += -ours.value >= peers - 1e-5 ? 1 : 0;

@@ -235,14 +235,14 @@ void ExpectAppendingIsConditioning(const SyntheticProblem& problem,
   options.starts = 1;
   Observations first = observations;
   const int begin = observations.size() / 2;
-  first.candidate.resize(static_cast<std::size_t>(begin));
+  first.candidate.resize(begin);
   first.value.conservativeResize(begin);
   first.noise_variance.conservativeResize(begin);
   GaussianProcess appended(problem.space, problem.mean, options);
   appended.Fit(first);
   for (int i = begin; i < observations.size(); ++i) {
-    appended.Append(observations.candidate[static_cast<std::size_t>(i)],
-                    observations.value[i], observations.noise_variance[i]);
+    appended.Append(observations.candidate[i], observations.value[i],
+                    observations.noise_variance[i]);
   }
   GaussianProcess conditioned(problem.space, problem.mean, options);
   conditioned.Condition(observations, appended.hyperparameters());
@@ -289,8 +289,7 @@ TEST(GaussianProcess, AppendingIsConditioningOnAllWithFamilies) {
   // The unit of the prior is the largest value: it is observed at once.
   Eigen::Index largest = 0;
   observations.value.maxCoeff(&largest);
-  std::swap(observations.candidate[0],
-            observations.candidate[static_cast<std::size_t>(largest)]);
+  std::swap(observations.candidate[0], observations.candidate[largest]);
   std::swap(observations.value[0], observations.value[largest]);
   std::swap(observations.noise_variance[0],
             observations.noise_variance[largest]);
@@ -306,7 +305,7 @@ TEST(GaussianProcess, SiblingsOfOneFamilyLeaveOtherFamiliesUncertain) {
   problem.mean.features.setOnes();
   Observations siblings;
   for (int i = 0; siblings.size() < 20; ++i) {
-    if (problem.space.families.of_candidate[static_cast<std::size_t>(i)] == 0) {
+    if (problem.space.families.of_candidate[i] == 0) {
       siblings.candidate.push_back(i);
     }
   }
@@ -363,14 +362,13 @@ TEST(GaussianProcess, InterpolatesAsNoiseVanishes) {
   const SyntheticProblem problem = MakeSyntheticProblem(200, 3, 4, 1);
   Observations observations = Observe(problem, 12, 6);
   for (int i = 0; i < 12; ++i) {
-    observations.value[i] =
-        problem.truth[observations.candidate[static_cast<std::size_t>(i)]];
+    observations.value[i] = problem.truth[observations.candidate[i]];
   }
   observations.noise_variance.setZero();
   const Prediction prediction =
       FitAndPredict(problem, observations, {.learn_nugget = false});
   for (int i = 0; i < 12; ++i) {
-    const int at = observations.candidate[static_cast<std::size_t>(i)];
+    const int at = observations.candidate[i];
     EXPECT_NEAR(prediction.mean[at], observations.value[i],
                 2e-3 * observations.value[i]);
   }
@@ -478,8 +476,7 @@ TEST(GaussianProcess, MeanAloneFindsTheCoefficientsOfExactData) {
   const Eigen::VectorXd truth = problem.mean.EvaluateAll(log_c);
   Observations observations = Observe(problem, 30, 9);
   for (int i = 0; i < 30; ++i) {
-    observations.value[i] =
-        truth[observations.candidate[static_cast<std::size_t>(i)]];
+    observations.value[i] = truth[observations.candidate[i]];
   }
   GaussianProcess process(problem.space, problem.mean, {.mean_only = true});
   const auto learned = ByName(process.Fit(observations));
@@ -700,7 +697,7 @@ TEST(GaussianProcess, TheScaleIsTheGivenOneOrThatOfTheData) {
   const auto scale = [&](double given, const Eigen::VectorXd& values) {
     GaussianProcess process(problem.space, ConstantMean(10, std::log(5.0)),
                             {.target_scale = given});
-    std::vector<int> candidates(static_cast<std::size_t>(values.size()));
+    std::vector<int> candidates(values.size());
     std::iota(candidates.begin(), candidates.end(), 0);
     process.Fit({candidates, values, Eigen::VectorXd::Zero(values.size())});
     return process.target_scale();
@@ -788,7 +785,7 @@ TEST(GaussianProcess, TheDeviationOfFamiliesIsExpectedInUnitsOfTheLargest) {
       problem.space, problem.mean,
       {.family = {.scale = 0.3, .log_stddev = 1e-6}, .starts = 1});
   const auto stddev = [&](const Eigen::VectorXd& values) {
-    std::vector<int> candidates(static_cast<std::size_t>(values.size()));
+    std::vector<int> candidates(values.size());
     std::iota(candidates.begin(), candidates.end(), 0);
     return ByName(process.Fit({candidates, values,
                                Eigen::VectorXd::Constant(values.size(), 1e-4)}))
@@ -832,8 +829,7 @@ TEST(GaussianProcess, LearnsFamiliesOfValuesThatAreNotPositive) {
                          .target_scale = 1e-3});
   for (Eigen::Index i = 0; i < observations.size(); ++i) {
     observations.value[i] =
-        problem.space.families.of_candidate[static_cast<std::size_t>(
-            observations.candidate[static_cast<std::size_t>(i)])] == 0
+        problem.space.families.of_candidate[observations.candidate[i]] == 0
             ? 0.0
             : -1e4;
   }
@@ -871,18 +867,17 @@ Prediction RefitWithoutEach(const SyntheticProblem& problem,
   const int n = all.size();
   Prediction others{Eigen::VectorXd(n), Eigen::VectorXd(n)};
   for (int i = 0; i < n; ++i) {
-    std::vector<int> rest(static_cast<std::size_t>(n));
+    std::vector<int> rest(n);
     std::iota(rest.begin(), rest.end(), 0);
     rest.erase(rest.begin() + i);
     Observations observations{{}, all.value(rest), all.noise_variance(rest)};
     for (const int j : rest) {
-      observations.candidate.push_back(
-          all.candidate[static_cast<std::size_t>(j)]);
+      observations.candidate.push_back(all.candidate[j]);
     }
     GaussianProcess without(problem.space, problem.mean, options);
     without.Condition(observations, process.hyperparameters());
     without.PredictSome(
-        {&all.candidate[static_cast<std::size_t>(i)], 1},
+        {&all.candidate[i], 1},
         {others.mean.segment(i, 1), others.variance.segment(i, 1)});
     others.variance[i] += all.noise_variance[i];
   }
@@ -939,8 +934,7 @@ void ExpectDenseJointCovariance(const FamilyPrior& family) {
   problem.mean.Evaluate(rows, h.log_coefficients, mean, &jacobian);
   Eigen::VectorXd prior_variance(problem.mean.size());
   for (Eigen::Index j = 0; j < prior_variance.size(); ++j) {
-    const double stddev =
-        problem.mean.coefficients[static_cast<std::size_t>(j)].log_stddev;
+    const double stddev = problem.mean.coefficients[j].log_stddev;
     prior_variance[j] = stddev * stddev;
   }
   Eigen::MatrixXd joint =
@@ -949,19 +943,16 @@ void ExpectDenseJointCovariance(const FamilyPrior& family) {
   const double nugget = std::exp(h.log_nugget_variance);
   for (Eigen::Index i = 0; i < size; ++i) {
     for (Eigen::Index j = 0; j < size; ++j) {
-      const Eigen::ArrayXd difference =
-          (problem.space.points.col(rows[static_cast<std::size_t>(i)]) -
-           problem.space.points.col(rows[static_cast<std::size_t>(j)]))
-              .array() /
-          h.log_length_scales.array().exp();
+      const Eigen::ArrayXd difference = (problem.space.points.col(rows[i]) -
+                                         problem.space.points.col(rows[j]))
+                                            .array() /
+                                        h.log_length_scales.array().exp();
       const double a = std::sqrt(5.0 * difference.square().sum());
       joint(i, j) += signal_variance * (1.0 + a + a * a / 3.0) * std::exp(-a);
       if (family.scale > 0.0) {
-        joint(i, j) +=
-            std::exp(h.log_family_variance) *
-            FamilyCorrelation(problem.space, rows[static_cast<std::size_t>(i)],
-                              rows[static_cast<std::size_t>(j)],
-                              family.correlation);
+        joint(i, j) += std::exp(h.log_family_variance) *
+                       FamilyCorrelation(problem.space, rows[i], rows[j],
+                                         family.correlation);
       }
     }
   }

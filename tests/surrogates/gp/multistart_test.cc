@@ -109,7 +109,7 @@ TEST_F(MaximiseOverStartsTest, KeepsTheFirstOfEqualStarts) {
                               priors_, {.with_priors = false});
   std::vector<Hyperparameters> starts = {starts_[0], starts_[0], starts_[0]};
   for (int i = 0; i < 3; ++i) {
-    Hyperparameters& start = starts[static_cast<std::size_t>(i)];
+    Hyperparameters& start = starts[i];
     start.log_length_scales.setConstant(0.1 * i);
     start.log_signal_variance = 3.0 - i;
   }

@@ -79,8 +79,7 @@ struct Model {
     int knobs = 0;
     const auto& families = problem.space.families;
     const auto values = [&](int candidate) {
-      return families.values[static_cast<std::size_t>(
-          families.of_candidate[static_cast<std::size_t>(candidate)])];
+      return families.values[families.of_candidate[candidate]];
     };
     for (std::size_t k = 0; k < values(i).size(); ++k) {
       knobs += values(i)[k] != values(j)[k] ? 1 : 0;
@@ -169,7 +168,7 @@ TEST(Posterior, IsTheConditionalDistributionOfTheJointPrior) {
       const Posterior posterior = model.Condition(some);
       Eigen::MatrixXd joint;
       ExpectEqual(model.Predict(posterior), model.Dense(some, &joint));
-      std::vector<int> chosen(static_cast<std::size_t>(joint.rows()));
+      std::vector<int> chosen(joint.rows());
       std::iota(chosen.rbegin(), chosen.rend(), 0);
       const Eigen::MatrixXd covariance = posterior.JointCovariance(
           model.problem.space, model.problem.mean, chosen);

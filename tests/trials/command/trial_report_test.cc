@@ -133,7 +133,7 @@ TEST(ReportReader, EachWordAnnouncesOneObject) {
 
 TEST(ReportReader, AWordAnnouncesForEightLines) {
   for (const int between : {6, 7, 8, 9}) {
-    std::vector<std::string> lines(static_cast<std::size_t>(between), "epoch");
+    std::vector<std::string> lines(between, "epoch");
     lines.insert(lines.begin(), "oppa starts");
     lines.emplace_back("{\"step_time_s\": 1}");
     EXPECT_EQ(Steps(lines).size(), between < 8 ? 1U : 0U) << between;

@@ -50,10 +50,8 @@ TEST_P(PaperSpace, MemoisedResultsAreThoseOfAFreshSimulatorInAnyOrder) {
   }
   for (int i = count - 1; i >= 0; --i) {
     SCOPED_TRACE(ToString(space[i * stride]));
-    EXPECT_EQ(backwards.Simulate(space[i * stride]),
-              reports[static_cast<std::size_t>(i)]);
-    EXPECT_EQ(problem.Simulate(space[i * stride]),
-              reports[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(backwards.Simulate(space[i * stride]), reports[i]);
+    EXPECT_EQ(problem.Simulate(space[i * stride]), reports[i]);
   }
 }
 

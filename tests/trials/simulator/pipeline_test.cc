@@ -15,10 +15,9 @@ constexpr double kBackward_s = 2.0;
 // All virtual stages alike, transfers of `send_s`.
 PipelineTimes Uniform(const PipelineShape& shape, double send_s = 0.0) {
   PipelineTimes times;
-  times.forward_s.assign(static_cast<std::size_t>(shape.stages * shape.chunks),
-                         kForward_s);
+  times.forward_s.assign(shape.stages * shape.chunks, kForward_s);
   times.backward_s.assign(times.forward_s.size(), kBackward_s);
-  times.send_forward_s.assign(static_cast<std::size_t>(shape.stages), send_s);
+  times.send_forward_s.assign(shape.stages, send_s);
   times.send_backward_s = times.send_forward_s;
   return times;
 }
@@ -57,13 +56,12 @@ std::vector<StageTimeline> RunAllActions(const PipelineShape& shape,
   const auto index = [&](int v, int m) {
     return static_cast<std::size_t>(v * shape.microbatches + m);
   };
-  std::vector<double> hidden(static_cast<std::size_t>(all * shape.microbatches),
-                             -1.0);
+  std::vector<double> hidden(all * shape.microbatches, -1.0);
   std::vector<double> gradient = hidden;
   for (int m = 0; m < shape.microbatches; ++m) {
     hidden[index(0, m)] = 0.0;
   }
-  std::vector<StageTimeline> timelines(static_cast<std::size_t>(shape.stages));
+  std::vector<StageTimeline> timelines(shape.stages);
   std::vector<std::size_t> next(timelines.size(), 0);
   std::vector<std::vector<Action>> lists;
   for (int s = 0; s < shape.stages; ++s) {
@@ -89,10 +87,8 @@ std::vector<StageTimeline> RunAllActions(const PipelineShape& shape,
           const int last = shape.stages - 1;
           const int stage_of = to % shape.stages;
           return forward
-                     ? times.send_forward_s[static_cast<std::size_t>(
-                           stage_of == 0 ? last : stage_of - 1)]
-                     : times
-                           .send_backward_s[static_cast<std::size_t>(stage_of)];
+                     ? times.send_forward_s[stage_of == 0 ? last : stage_of - 1]
+                     : times.send_backward_s[stage_of];
         };
         StageTimeline& own = timelines[stage];
         const double arrives_in_s = incoming_s(action.forward, v);
@@ -105,8 +101,7 @@ std::vector<StageTimeline> RunAllActions(const PipelineShape& shape,
           own.begin_s = own.end_s;
         }
         const double duration_s =
-            (action.forward ? times.forward_s
-                            : times.backward_s)[static_cast<std::size_t>(v)];
+            (action.forward ? times.forward_s : times.backward_s)[v];
         own.busy_s += duration_s;
         own.end_s += duration_s;
         const int to = action.forward ? v + 1 : v - 1;
@@ -222,7 +217,7 @@ TEST(Pipeline, GradientsOfWeightsAreBusyTime) {
     PipelineShape shape{stages, 3 * stages, 1};
     shape.zero_bubble = true;
     PipelineTimes times = Uniform(shape);
-    times.weights_s.assign(static_cast<std::size_t>(stages), 0.75);
+    times.weights_s.assign(stages, 0.75);
     for (const StageTimeline& stage : RunPipeline(shape, times)) {
       EXPECT_DOUBLE_EQ(stage.busy_s,
                        shape.microbatches * (kForward_s + kBackward_s + 0.75));
@@ -334,7 +329,7 @@ double PeakOfAllActions(const PipelineShape& shape, int stage,
   double bytes = 0.0;
   double peak_bytes = 0.0;
   for (const Action& action : StageActions(shape, stage)) {
-    const double saved = saved_bytes[static_cast<std::size_t>(action.chunk)];
+    const double saved = saved_bytes[action.chunk];
     if (action.forward) {
       bytes += saved;
       peak_bytes = std::max(peak_bytes, bytes);

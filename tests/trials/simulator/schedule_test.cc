@@ -67,12 +67,10 @@ TEST(Schedule, AMicrobatchGoesForwardBeforeItComesBack) {
 TEST(Schedule, AChunkTakesItsMicrobatchesInOrder) {
   for (const PipelineShape& shape : Shapes()) {
     for (int s = 0; s < shape.stages; ++s) {
-      std::vector<int> forward(static_cast<std::size_t>(shape.chunks), 0);
+      std::vector<int> forward(shape.chunks, 0);
       std::vector<int> backward = forward;
       for (const Action& action : StageActions(shape, s)) {
-        int& next =
-            (action.forward ? forward
-                            : backward)[static_cast<std::size_t>(action.chunk)];
+        int& next = (action.forward ? forward : backward)[action.chunk];
         ASSERT_EQ(action.microbatch, next);
         ++next;
       }

@@ -132,7 +132,7 @@ TEST(StageCost, ATiedTableIsExchangedAtTheSizeOfItsLargerPart) {
   Plan plan = UniformPlan(ParseParallelConfig("pp=2,microbatches=1"), 8);
   for (const int first : {0, 1}) {
     plan.stages.assign(2, {.dp = 1, .tp = 1});
-    plan.stages[static_cast<std::size_t>(first)].tp = 4;
+    plan.stages[first].tp = 4;
     const StepReport report = simulator.Simulate(plan);
     const double bytes = 32000.0 * 1024 * framework.GradientBytes(2.0);
     const double time_s = bytes / (first == 0 ? 3e9 / 4 : 20e9);

@@ -26,7 +26,7 @@ using testing::ElementsAre;
 constexpr double kUnlimited = 1e9;
 
 OperatorChoice ChoiceOf(const OperatorPlan& plan, int op) {
-  return plan.choices[static_cast<std::size_t>(op)];
+  return plan.choices[op];
 }
 
 // Idle GPU times of 2, 5.7, 4 * 3 and 1 ms.
@@ -186,8 +186,7 @@ TEST(FitRecomputation, RecomputesTheFewestOfTheLargestActivations) {
     std::vector<int> order;
     for (const char* name : {"enc-attention-score", "enc-MLP-gelu"}) {
       for (int op = 0; op < 10; ++op) {
-        if (model.table().names()[static_cast<std::size_t>(model.NameOf(op))] ==
-            name) {
+        if (model.table().names()[model.NameOf(op)] == name) {
           order.push_back(op);
         }
       }
@@ -197,7 +196,7 @@ TEST(FitRecomputation, RecomputesTheFewestOfTheLargestActivations) {
       if (model.Cost(expected).stages[0].memory_mb <= share * all_mb) {
         break;
       }
-      expected.choices[static_cast<std::size_t>(op)].recomputed = 1;
+      expected.choices[op].recomputed = 1;
       if (op < 9) {
         expected.choices[static_cast<std::size_t>(op) + 1].recomputed = 1;
       }
@@ -299,7 +298,7 @@ class PlainRelay {
 
  private:
   [[nodiscard]] double Value(const PlanCost& cost, int stage) const {
-    const auto& at = cost.stages[static_cast<std::size_t>(stage)];
+    const auto& at = cost.stages[stage];
     return memory_ ? at.memory_mb : at.total_ms();
   }
   [[nodiscard]] int Partner(const PlanCost& cost, int bottleneck) const {
@@ -398,7 +397,7 @@ CostedPlan RelayOfTwoStages(const OperatorModel& model, CostedPlan plan) {
   for (int i = 0; i < 5; ++i) {
     const bool memory = plan.cost.memory_mb > model.job().memory_limit_mb;
     const auto value = [&](const PlanCost& cost, int stage) {
-      const auto& at = cost.stages[static_cast<std::size_t>(stage)];
+      const auto& at = cost.stages[stage];
       return memory ? at.memory_mb : at.total_ms();
     };
     const int from = value(plan.cost, 1) > value(plan.cost, 0) ? 1 : 0;
@@ -444,7 +443,7 @@ TEST(Relay, MovesTheFewestOperatorsThatReachTheTightestGoal) {
       const CostedPlan from = Costed(model, plan);
       const bool memory = from.cost.memory_mb > limit_mb;
       const auto value = [&](int stage) {
-        const auto& at = from.cost.stages[static_cast<std::size_t>(stage)];
+        const auto& at = from.cost.stages[stage];
         return memory ? at.memory_mb : at.total_ms();
       };
       std::int64_t explored = 0;

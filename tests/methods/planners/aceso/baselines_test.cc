@@ -27,7 +27,7 @@ class AllDivisions {
                int stages)
       : model_(model), options_(options) {
     plan_.micro_batch = micro_batch;
-    plan_.choices.resize(static_cast<std::size_t>(model.operators()));
+    plan_.choices.resize(model.operators());
     Divide(0, model.job().gpus, stages, 0.0, 0.0);
   }
 

@@ -36,7 +36,7 @@ OperatorPlan Faster(const OperatorModel& model, int stage,
 
 // One operator with half or twice the tp; false if that is not possible.
 bool Exchange(OperatorPlan& plan, int op, int by) {
-  OperatorChoice& choice = plan.choices[static_cast<std::size_t>(op)];
+  OperatorChoice& choice = plan.choices[op];
   const int tp_log2 = choice.tp_log2 + by;
   const int dp_log2 = choice.dp_log2 - by;
   if (tp_log2 < 0 || dp_log2 < 0 || tp_log2 > 2 ||
@@ -56,7 +56,7 @@ bool Exchange(OperatorPlan& plan, int op, int by) {
 // every other variant.
 OperatorPlan TunedStage(const OperatorModel& model, const OperatorPlan& plan,
                         int stage) {
-  const int begin = plan.first[static_cast<std::size_t>(stage)];
+  const int begin = plan.first[stage];
   const int end = plan.first[static_cast<std::size_t>(stage) + 1];
   OperatorPlan best = plan;
   for (int op = begin; op < end; ++op) {
@@ -78,7 +78,7 @@ OperatorPlan TunedStage(const OperatorModel& model, const OperatorPlan& plan,
   }
   for (int op = begin; op < end; ++op) {
     OperatorPlan other = best;
-    OperatorChoice& choice = other.choices[static_cast<std::size_t>(op)];
+    OperatorChoice& choice = other.choices[op];
     if (model.TraitsOf(op).tunable && choice.tp_log2 > 0) {
       choice.variant = choice.variant == 0 ? 1 : 0;
       best = Faster(model, stage, best, other);

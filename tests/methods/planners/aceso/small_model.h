@@ -66,7 +66,7 @@ inline surrogates::OperatorPlan PlanOfStages(
     const std::vector<StageSizes>& stages) {
   surrogates::OperatorPlan plan;
   plan.micro_batch = micro_batch;
-  plan.choices.resize(static_cast<std::size_t>(model.operators()));
+  plan.choices.resize(model.operators());
   for (const StageSizes& stage : stages) {
     plan.first.push_back(stage.first);
     for (auto op = static_cast<std::size_t>(stage.first);
